@@ -1,8 +1,12 @@
-//! Compiles the `.proto` files without `protoc` and keeps their descriptors for gRPC reflection.
+//! Compiles the `.proto` files without `protoc`, keeps their descriptors for gRPC reflection, and writes the JSON of their messages.
 
-use std::{env, error::Error, fs, path::PathBuf};
+use std::{env, error::Error, fmt::Write as _, fs, path::PathBuf};
 
 use prost::Message as _;
+use prost_types::{
+    DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorSet,
+    field_descriptor_proto::Type,
+};
 
 const FILES: [&str; 6] = [
     "externalscaler.proto",
@@ -20,6 +24,59 @@ fn main() -> Result<(), Box<dyn Error>> {
     #[expect(clippy::disallowed_methods, reason = "cargo says through the environment where to write")]
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
+    fs::write(out.join("json.rs"), json(&descriptors)?)?;
     tonic_prost_build::configure().compile_fds(descriptors)?;
     Ok(())
+}
+
+/// The part of `src/json.rs` that follows from the messages: their fields in the order of the files, and the words of enumerations.
+fn json(descriptors: &FileDescriptorSet) -> Result<String, std::fmt::Error> {
+    let ours = || descriptors.file.iter().filter(|file| file.package() == "plimsoll.v1");
+    let mut code = String::new();
+    let messages: Vec<_> =
+        ours().flat_map(|file| &file.message_type).filter(|of| is_written_as_json(of)).collect();
+    let names = messages.iter().map(|of| format!("{0}(&'m v1::{0}),", of.name())).collect::<String>();
+    writeln!(code, "/// A message of `plimsoll.v1`.\n#[derive(Debug)]\npub enum Message<'m> {{ {names} }}")?;
+    for message in messages {
+        let name = message.name();
+        let fields = message.field.iter().map(field).collect::<String>();
+        writeln!(
+            code,
+            "impl ToJson for v1::{name} {{ fn json(&self, shape: Shape) -> Json {{
+                shape(Message::{name}(self), Fields(vec![{fields}]))
+            }} }}
+            impl Serialize for v1::{name} {{ fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {{
+                self.json(on_the_wire).serialize(to)
+            }} }}"
+        )?;
+    }
+    for of in ours().flat_map(|file| &file.enum_type) {
+        let (name, prefix) = (of.name(), prefix(of));
+        writeln!(
+            code,
+            "impl Word for v1::{name} {{ fn word(self) -> String {{ word(self.as_str_name(), {prefix:?}) }} }}"
+        )?;
+    }
+    Ok(code)
+}
+
+/// Questions, and what carries one of several messages, are not written as JSON.
+fn is_written_as_json(message: &DescriptorProto) -> bool {
+    let carries = message.oneof_decl.iter().any(|of| !of.name().starts_with('_'));
+    !carries && !message.name().ends_with("Request")
+}
+
+fn field(field: &FieldDescriptorProto) -> String {
+    let name = field.name();
+    let own = if name == "ref" { "r#ref" } else { name };
+    let value = match (field.r#type(), field.type_name().rsplit('.').next()) {
+        (Type::Enum, Some(of)) => format!("named::<v1::{of}>(self.{own})"),
+        _ => format!("self.{own}.json(shape)"),
+    };
+    format!("({name:?}.into(), {value}),")
+}
+
+/// What the names of all values begin with, as protocol buffers want it.
+fn prefix(of: &EnumDescriptorProto) -> &str {
+    of.value.first().and_then(|zero| zero.name().strip_suffix("UNSPECIFIED")).unwrap_or_default()
 }

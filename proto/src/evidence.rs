@@ -1,5 +1,10 @@
 //! Where evidence comes from, in words for people.
 
+use crate::{
+    json::Word as _,
+    v1::{Action, Cause, OomOrigin, Verdict},
+};
+
 /// A source of evidence as it stands behind "from the": `kernel`, `CI system`. Words that are not known here stay as they are.
 #[must_use]
 pub fn source_in_words(source: &str) -> &str {
@@ -11,9 +16,63 @@ pub fn source_in_words(source: &str) -> &str {
     }
 }
 
+/// Where the kernel killed for memory: at whose limit; empty if that is not known.
+#[must_use]
+pub fn oom_origin(origin: OomOrigin) -> &'static str {
+    match origin {
+        OomOrigin::Unspecified => "",
+        OomOrigin::OwnLimit => "at the build's own limit",
+        OomOrigin::LimitAbove => "at a limit above the build's own, which others may share",
+        OomOrigin::Host => "because the whole machine had no memory left",
+    }
+}
+
+/// Whether a verdict says that another attempt is worth it.
+#[must_use]
+pub fn is_retry(action: Action) -> bool {
+    !matches!(action, Action::No | Action::Unspecified)
+}
+
+/// A cause for a list of them: `tool oom`.
+#[must_use]
+pub fn cause_name(of: Cause) -> String {
+    match of {
+        Cause::Unspecified => "no cause known".to_owned(),
+        known => known.word().replace('_', " "),
+    }
+}
+
+/// What a verdict on an attempt that succeeded says first.
+pub const NOTHING_TO_RETRY: &str = "Nothing to retry: the attempt succeeded";
+
+/// Whether the verdict is on an attempt that succeeded: it is sure, and knows no cause, because there is none.
+#[must_use]
+pub fn is_of_success(verdict: &Verdict) -> bool {
+    verdict.action() == Action::No && verdict.cause() == Cause::Unknown && verdict.confidence >= 1.0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_verdict_on_what_succeeded_is_known_by_being_sure_of_no_cause() {
+        let of = |cause: Cause, confidence| {
+            is_of_success(&Verdict {
+                action: Action::No.into(),
+                cause: cause.into(),
+                confidence,
+                ..Verdict::default()
+            })
+        };
+        assert!(of(Cause::Unknown, 1.0) && !of(Cause::Unknown, 0.25) && !of(Cause::Oom, 1.0));
+    }
+
+    #[test]
+    fn no_and_not_known_are_no_retry() {
+        assert!([Action::No, Action::Unspecified].into_iter().all(|action| !is_retry(action)));
+        assert!([Action::AsIs, Action::Bigger, Action::Elsewhere].into_iter().all(is_retry));
+    }
 
     #[test]
     fn a_source_of_a_newer_server_is_shown_as_it_is() {

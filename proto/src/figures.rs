@@ -33,20 +33,37 @@ pub fn cell_bytes(number: Option<u64>) -> String {
     number.map_or_else(|| DASH.to_owned(), bytes)
 }
 
-/// A time: `40 ms`, `1.5 s`, `1 min 5 s`, `1 h 1 min`. Parts of the last unit are cut off.
+/// A time: `40 ms`, `1.5 s`, `1 min 5 s`, `1 h 1 min`. The last part is rounded.
 pub fn millis(ms: u64) -> String {
-    let seconds = ms / 1000;
-    match (ms, seconds) {
-        (1..100, _) => format!("{ms} ms"),
-        (_, 0..60) => format!("{seconds}.{} s", ms % 1000 / 100),
-        (_, 60..3600) => format!("{} min {} s", seconds / 60, seconds % 60),
-        _ => format!("{} h {} min", count(seconds / 3600), seconds / 60 % 60),
+    match ms {
+        0 => "0 s".to_owned(),
+        1..100 => format!("{ms} ms"),
+        // what would be shown as 60 of a unit is 1 of the next one
+        100..59_950 => {
+            let tenths = (ms + 50) / 100;
+            format!("{}.{} s", tenths / 10, tenths % 10)
+        }
+        59_950..3_599_500 => {
+            let seconds = (ms + 500) / 1000;
+            format!("{} min {} s", seconds / 60, seconds % 60)
+        }
+        _ => {
+            let minutes = ms / 60_000 + u64::from(ms % 60_000 >= 30_000);
+            format!("{} h {} min", count(minutes / 60), minutes % 60)
+        }
     }
 }
 
-/// A time given in microseconds, also of a CPU.
+/// A time given in microseconds, also of a CPU: `739 us`, `2.7 ms`, `40 ms`, and from there on as [`millis`].
 pub fn micros(usec: u64) -> String {
-    if (1..1000).contains(&usec) { "under 1 ms".to_owned() } else { millis(usec / 1000) }
+    match usec {
+        1..1000 => format!("{usec} us"),
+        1000..9950 => {
+            let tenths = (usec + 50) / 100;
+            format!("{} ms", trimmed(&format!("{}.{}", tenths / 10, tenths % 10)))
+        }
+        _ => millis(usec / 1000 + u64::from(usec % 1000 >= 500)),
+    }
 }
 
 /// `12,345`.
@@ -165,6 +182,34 @@ pub fn rate(part: u64, whole: u64) -> String {
 /// How many times one number is another: `2.5 ×`.
 pub fn times(factor: f64) -> String {
     format!("{} ×", amount(factor))
+}
+
+/// The largest factor that is written as a number.
+pub const MOST_TIMES: f64 = 100.0;
+
+/// How many times what was asked for a need is: as [`times`], and `over 100 ×` where the number says nothing more.
+pub fn times_asked(factor: f64) -> String {
+    times_asked_bound(factor, false)
+}
+
+/// The same of a need that may be a lower bound: `more than 2.5 ×`.
+pub fn times_asked_bound(factor: f64, is_lower: bool) -> String {
+    if factor > MOST_TIMES { format!("over {}", times(MOST_TIMES)) } else { bound(&times(factor), is_lower) }
+}
+
+/// A number in a sentence that is a lower bound: `more than 114 MiB`; as it is if it is none.
+pub fn bound(number: &str, is_lower: bool) -> String {
+    format!("{}{number}", if is_lower { "more than " } else { "" })
+}
+
+/// The same; [`NOT_KNOWN`] without a number.
+pub fn known_bound(number: Option<String>, is_lower: bool) -> String {
+    number.map_or_else(|| NOT_KNOWN.to_owned(), |number| bound(&number, is_lower))
+}
+
+/// The same for a cell of a table: `> 114 MiB`; [`DASH`] without a number.
+pub fn cell_bound(number: Option<String>, is_lower: bool) -> String {
+    number.map_or_else(|| DASH.to_owned(), |number| format!("{}{number}", if is_lower { "> " } else { "" }))
 }
 
 /// A whole number as a float. Exact below 2^53.

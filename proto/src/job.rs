@@ -55,7 +55,7 @@ pub fn is_yes(text: &str) -> Option<bool> {
     }
 }
 
-/// What the labels `kind` and `security` say that nobody understands, a sentence each: it counts as nothing.
+/// One sentence for each of the labels `kind` and `security` whose value is not understood, and therefore ignored.
 pub fn unheeded<'l>(label: impl Fn(&str) -> Option<&'l str>) -> Vec<String> {
     let strange_kind =
         label("kind").filter(|word| !KINDS.iter().any(|kind| kind.eq_ignore_ascii_case(word.trim())));
@@ -112,7 +112,7 @@ pub fn attempt(lookup: impl Fn(&str) -> Option<String>) -> Option<String> {
 /// Which execution of which CI job an attempt's id names: `HOST:JOB.COMMAND/TRY`, each part but the job left out where it is not
 /// known or the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Named<'a> {
+pub struct JobExecution<'a> {
     /// Host of the CI system; empty if the id has none.
     pub host: &'a str,
     /// The job, in any characters that an id may hold.
@@ -123,7 +123,7 @@ pub struct Named<'a> {
     pub tried: u32,
 }
 
-impl<'a> Named<'a> {
+impl<'a> JobExecution<'a> {
     /// Takes an attempt's id apart. Only behind a job's number does a dot begin a command: other names may hold dots of their own.
     pub fn read(attempt: &'a str) -> Self {
         let (host, rest) = attempt.rsplit_once(':').unwrap_or(("", attempt));
@@ -155,7 +155,7 @@ pub fn is_id_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || "._:/-".contains(c)
 }
 
-/// A number of parallel jobs that somebody could mean.
+/// A number of parallel jobs, if it is within the limits.
 pub fn build_jobs(text: &str) -> Option<u32> {
     text.parse().ok().filter(|jobs| (1..=limits::BUILD_JOBS).contains(jobs))
 }
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_or_a_flag_that_nobody_understands_is_told() {
+    fn a_kind_or_a_flag_that_is_not_understood_is_reported() {
         let told = |kind: &'static str, security: &'static str| {
             unheeded(move |name| Some(if name == "kind" { kind } else { security })).len()
         };
@@ -221,9 +221,12 @@ mod tests {
             ("7.2.3", "", "7.2.3", "", 1),
             ("", "", "", "", 1),
         ] {
-            assert_eq!(Named::read(id), Named { host, job, command, tried }, "{id}");
+            assert_eq!(JobExecution::read(id), JobExecution { host, job, command, tried }, "{id}");
         }
-        assert_eq!((Named::read("h:7.2").number(), Named::read("mine").number()), (Some(7), None));
+        assert_eq!(
+            (JobExecution::read("h:7.2").number(), JobExecution::read("mine").number()),
+            (Some(7), None)
+        );
     }
 
     #[test]

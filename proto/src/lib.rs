@@ -1,18 +1,27 @@
 //! The wire contract of Plimsoll, and nothing else: messages and services of the package `plimsoll.v1`, compiled from the
 //! `.proto` files beside this crate, the [`limits`] that both ends obey, the spelling of keys and
 //! quantities that both must agree on, and numbers as both ends tell
-//! them to people: how they are written ([`figures`]), of one attempt ([`measured`], [`series`]), of many ([`sums`]).
+//! them to people: how they are written ([`figures`]), of one attempt ([`measured`], [`series`]), of many ([`sums`]), points in [`times`], and what a
+//! verdict says first ([`verdict`]). Words of others are shown by [`shown`].
 
+pub mod counters;
 pub mod evidence;
 pub mod figures;
+#[cfg(feature = "fixtures")]
+pub mod fixtures;
 pub mod job;
+pub mod json;
 pub mod limits;
 pub mod measured;
 pub mod quantity;
 pub mod reasons;
 pub mod series;
+pub mod shown;
 pub mod spack;
 pub mod sums;
+pub mod times;
+pub mod verdict;
+pub mod wrap;
 
 /// Messages, clients and servers of the package `plimsoll.v1`.
 #[allow(missing_docs, clippy::all, clippy::pedantic, reason = "generated code")]

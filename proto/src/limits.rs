@@ -2,7 +2,7 @@
 
 /// Bytes of one encoded message from a client.
 pub const MESSAGE_BYTES: usize = 256 * 1024;
-/// Bytes of one encoded answer; below the 4 MiB that gRPC clients take unless they are told otherwise.
+/// Bytes of one encoded answer; below the 4 MiB that gRPC clients accept by default.
 pub const ANSWER_BYTES: usize = 3 * 1024 * 1024;
 /// Bytes of an attempt's id.
 pub const ATTEMPT_BYTES: usize = 128;
@@ -36,11 +36,11 @@ pub const LOG_TAIL_BYTES: usize = 64 * 1024;
 pub const REASON_BYTES: usize = 256;
 /// Runs of one CI job that a question about a retry may list.
 pub const RETRIED_JOBS: usize = 100;
-/// Largest memory anybody may claim: 1 PiB.
+/// Largest memory that a caller may claim: 1 PiB.
 pub const MEMORY_BYTES: u64 = 1 << 50;
 /// Longest time an attempt may claim to have run: 366 days in milliseconds.
 pub const ELAPSED_MS: u64 = 366 * 24 * 3600 * 1000;
-/// Most cores anybody may claim.
+/// Most cores that a caller may claim.
 pub const CORES: f64 = 65_536.0;
 /// Samples of one attempt.
 pub const ATTEMPT_SAMPLES: u64 = 100_000_000;

@@ -3,49 +3,19 @@
 //!
 //! A number that was not measured is `None` here, and [`figures::NOT_KNOWN`] in words. An older server sends 0 for it.
 
+mod asked;
+
 use crate::{
     figures::{self, float},
-    v1::{CurveKnown, JobsCurve, JobsPoint, Predicted, Resources, Running, Summary},
+    v1::{Cause, CurveKnown, JobsCurve, JobsPoint, Outcome, Predicted, Running, Source, Summary},
+};
+pub use asked::{
+    LEAST_ASK_BYTES, RequestedMemory, cpu_asked, is_size, memory_asked, memory_asked_words, no_ask_words,
 };
 
-/// Memory that an attempt occupied for others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MemoryAsked {
-    /// Bytes; may be 0, which is what somebody wrote.
-    pub bytes: u64,
-    /// There was no request: it is the limit that counts.
-    pub is_limit: bool,
-}
-
-/// What an attempt asked for: the request, else the limit. `None` if it has neither.
-pub fn memory_asked(resources: Option<&Resources>) -> Option<MemoryAsked> {
-    let resources = resources?;
-    let request = resources.memory_request_bytes.map(|bytes| MemoryAsked { bytes, is_limit: false });
-    request.or_else(|| resources.memory_limit_bytes.map(|bytes| MemoryAsked { bytes, is_limit: true }))
-}
-
-/// The same in words: `2.00 GiB, limit 3.00 GiB`, `120 MiB, its limit`, `nothing`.
-pub fn memory_asked_words(resources: Option<&Resources>) -> String {
-    let limit = resources.and_then(|resources| resources.memory_limit_bytes);
-    match memory_asked(resources) {
-        None => "nothing".to_owned(),
-        Some(MemoryAsked { bytes, is_limit: true }) => {
-            format!("{}, its limit", figures::bytes(bytes))
-        }
-        Some(asked) => {
-            let limit = limit.map_or_else(
-                || ", no limit".to_owned(),
-                |limit| format!(", limit {}", figures::bytes(limit)),
-            );
-            figures::bytes(asked.bytes) + &limit
-        }
-    }
-}
-
-/// CPU that an attempt occupied for others, cores: the request, else the limit.
-pub fn cpu_asked(resources: Option<&Resources>) -> Option<f64> {
-    resources.and_then(|resources| resources.cpu_request_cores.or(resources.cpu_limit_cores))
-}
+/// Shortest time over which a mean CPU use is shown, milliseconds. A wall time has whole milliseconds, and CPU time begins before it, with the
+/// start of the process: over 1 ms that looks like several cores.
+pub const LEAST_MEAN_MS: u64 = 50;
 
 /// Highest need, bytes. Of an attempt that memory stopped it is a lower bound.
 pub fn need(summary: &Summary) -> Option<u64> {
@@ -54,8 +24,12 @@ pub fn need(summary: &Summary) -> Option<u64> {
 
 /// The same in words: `114 MiB`, `more than 114 MiB`, `not known`.
 pub fn need_words(summary: &Summary) -> String {
-    let more = if summary.censored && need(summary).is_some() { "more than " } else { "" };
-    format!("{more}{}", figures::known_bytes(need(summary)))
+    figures::known_bound(need(summary).map(figures::bytes), summary.censored)
+}
+
+/// The same for a cell of a table: `114 MiB`, `> 114 MiB`, a dash.
+pub fn need_cell(summary: &Summary) -> String {
+    figures::cell_bound(need(summary).map(figures::bytes), summary.censored)
 }
 
 /// Mean of the need over time, bytes.
@@ -63,15 +37,37 @@ pub fn mean_need(summary: &Summary) -> Option<u64> {
     above_zero(summary.need_mean_bytes)
 }
 
-/// High-water mark with page cache, bytes: at least the highest need.
+/// High-water mark with page cache, bytes: at least the highest need. `None` if the mark was not measured, whatever the need is.
 pub fn memory_peak(summary: &Summary) -> Option<u64> {
-    above_zero(summary.memory_peak_bytes).max(need(summary))
+    above_zero(summary.memory_peak_bytes).map(|mark| mark.max(need(summary).unwrap_or(0)))
+}
+
+/// The same in words: `324 MiB with page cache`. `None` as there.
+pub fn memory_peak_words(summary: &Summary) -> Option<String> {
+    memory_peak(summary).map(|mark| format!("{} with page cache", figures::bytes(mark)))
 }
 
 /// Highest need as a share of what was asked for. `None` if either is not known, or nothing was asked for.
 pub fn need_of_ask(summary: &Summary) -> Option<f64> {
-    let asked = memory_asked(summary.resources.as_ref()).filter(|asked| asked.bytes > 0)?;
+    let asked = memory_asked(summary.resources.as_ref())?;
     need(summary).map(|need| float(need) / float(asked.bytes))
+}
+
+/// The same for a cell of a table: `28 %`, `> 95 %`, `over 100 ×`, a dash.
+pub fn need_of_ask_cell(summary: &Summary) -> String {
+    match need_of_ask(summary) {
+        Some(share) if share > figures::MOST_TIMES => figures::times_asked(share),
+        share => figures::cell_bound(share.map(figures::percent), summary.censored),
+    }
+}
+
+/// The same in words: `28 % of it needed`, `more than 95 % of it needed`, `needed more than asked: 2.5 ×`. `None` as there.
+pub fn need_of_ask_words(summary: &Summary) -> Option<String> {
+    let share = need_of_ask(summary)?;
+    Some(match (share > 1.0, summary.censored) {
+        (true, lower) => format!("needed more than asked: {}", figures::times_asked_bound(share, lower)),
+        (false, lower) => format!("{} of it needed", figures::bound(&figures::percent(share), lower)),
+    })
 }
 
 /// CPU time, microseconds.
@@ -86,20 +82,51 @@ pub fn mean_cores(summary: &Summary) -> Option<f64> {
 
 /// Highest CPU use over half a second or more, cores: never below the mean.
 pub fn peak_cores(summary: &Summary) -> Option<f64> {
-    let peak = summary.cpu_peak_cores.filter(|cores| *cores > 0.0)?;
+    let is_long = summary.wall_ms == 0 || summary.wall_ms >= LEAST_MEAN_MS;
+    let peak = summary.cpu_peak_cores.filter(|cores| *cores > 0.0 && is_long)?;
     Some(peak.max(mean_cores(summary).unwrap_or(0.0)))
 }
 
-/// CPU use in words: `0.38 cores on average, 0.97 at most`, `not known`.
+/// CPU time in words: `2.7 ms`, `not known`.
+pub fn cpu_time_words(summary: &Summary) -> String {
+    cpu_usec(summary).map_or_else(|| figures::NOT_KNOWN.to_owned(), figures::micros)
+}
+
+/// CPU use in words: `0.38 cores on average, 0.97 at most`, `too short for a mean`, `not known`.
 pub fn cpu_words(summary: &Summary) -> String {
-    let Some(mean) = mean_cores(summary) else { return figures::NOT_KNOWN.to_owned() };
+    let Some(mean) = mean_cores(summary) else {
+        let is_short = cpu_usec(summary).is_some() && summary.wall_ms < LEAST_MEAN_MS;
+        return if is_short { "too short for a mean".to_owned() } else { figures::NOT_KNOWN.to_owned() };
+    };
     let peak = peak_cores(summary).map(|peak| format!(", {} at most", figures::cores(peak)));
     format!("{} on average{}", figures::cores_named(mean), peak.unwrap_or_default())
 }
 
-/// Mean cores of `cpu_usec` over `wall_ms`. `None` without time.
+/// Why a series of `rows` rows is not drawn, as a sentence; `None` if it is drawn. `total` is how many samples were kept of it.
+pub fn no_curve(summary: &Summary, rows: usize, total: u64) -> Option<String> {
+    let taken = summary.samples.max(total);
+    Some(match (rows, taken) {
+        (2.., _) => return None,
+        _ if summary.outcome() == Outcome::Running => "No samples yet.".to_owned(),
+        (1, _) => "1 sample, which is no curve: the attempt was short.".to_owned(),
+        (_, 0) if summary.source() == Source::Unspecified => {
+            "There are no samples of this attempt: it was imported.".to_owned()
+        }
+        (_, 0) => "There are no samples of this attempt: it was too short.".to_owned(),
+        (_, samples) => {
+            format!("{} were taken: the server no longer keeps them.", figures::counted(samples, "sample"))
+        }
+    })
+}
+
+/// Whether the attempt was canceled, or what read its output left: then it is not among the failures.
+pub fn is_canceled(summary: &Summary) -> bool {
+    summary.outcome() == Outcome::Failed && summary.cause() == Cause::Canceled
+}
+
+/// Mean cores of `cpu_usec` over `wall_ms`. `None` over less than [`LEAST_MEAN_MS`].
 pub fn cores_over(cpu_usec: u64, wall_ms: u64) -> Option<f64> {
-    (wall_ms > 0).then(|| float(cpu_usec) / (float(wall_ms) * 1000.0))
+    (wall_ms >= LEAST_MEAN_MS).then(|| float(cpu_usec) / (float(wall_ms) * 1000.0))
 }
 
 /// Memory with page cache of a running attempt, bytes: a reading of the need that is newer may be above it.
@@ -112,21 +139,36 @@ pub fn running_cores(running: &Running) -> Option<f64> {
     cores_over(running.cpu_usec, running.elapsed_ms)
 }
 
-/// What attempts before it told of it when it opened. A default is no prediction.
+/// What was known from earlier attempts when it opened. A default is no prediction.
 pub fn predicted(summary: &Summary) -> Option<Predicted> {
     summary.predicted.filter(|predicted| !predicted.is_default)
 }
 
+/// What an attempt that memory stopped proves to be too little, bytes: the limit in force if it was near it, else what was seen of it.
+///
+/// Readings miss the last burst before a kill, so the limit is the better bound. But far below the limit another's memory was short,
+/// and the limit says nothing about this build.
+pub fn stopped_at(need: u64, limit: Option<u64>) -> u64 {
+    need.max(limit.filter(|limit| need >= limit / 2).unwrap_or(0))
+}
+
+/// Whether a need stayed at or below `size`. `None` if that is not known: memory stopped the attempt (`censored`) before it needed more.
+/// Of such an attempt `need` is what [`stopped_at`] says.
+pub fn holds(need: u64, censored: bool, size: u64) -> Option<bool> {
+    match (censored, need >= size) {
+        (true, reached) => reached.then_some(false),
+        (false, _) => Some(need <= size),
+    }
+}
+
 /// Whether the predicted limit was enough. `None` if that is not known: nothing was predicted, the need was not measured, or the
-/// attempt still runs or was stopped below that limit.
+/// attempt was stopped below that limit.
 pub fn limit_held(summary: &Summary) -> Option<bool> {
     let limit = predicted(summary).map(|predicted| predicted.memory_limit_bytes);
     let (limit, need) = (limit.filter(|limit| *limit > 0)?, need(summary)?);
-    match (summary.censored, need > limit) {
-        // a limit that stopped it holds it at 95 % of itself at most: the last reading misses the last burst
-        (true, _) => (need >= limit - limit / 20).then_some(false),
-        (false, above) => Some(!above),
-    }
+    let in_force = summary.resources.and_then(|resources| resources.memory_limit_bytes);
+    let need = if summary.censored { stopped_at(need, in_force) } else { need };
+    holds(need, summary.censored, limit)
 }
 
 /// The points of a curve over build jobs that are measured or worked out. Where nothing is worked out there is no curve: what was tried
@@ -155,71 +197,4 @@ fn above_zero(number: Option<u64>) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn resources(request: Option<u64>, limit: Option<u64>) -> Resources {
-        Resources { memory_request_bytes: request, memory_limit_bytes: limit, ..Resources::default() }
-    }
-
-    #[test]
-    fn a_limit_without_a_request_is_what_was_asked_for_everywhere() {
-        let limit = resources(None, Some(120 << 20));
-        assert_eq!(memory_asked(Some(&limit)), Some(MemoryAsked { bytes: 120 << 20, is_limit: true }));
-        assert_eq!(memory_asked_words(Some(&limit)), "120 MiB, its limit");
-        let both = resources(Some(2 << 30), Some(3 << 30));
-        assert_eq!(memory_asked_words(Some(&both)), "2.00 GiB, limit 3.00 GiB");
-        assert_eq!(memory_asked_words(Some(&resources(Some(0), None))), "0 B, no limit");
-        assert_eq!(
-            [memory_asked_words(None), memory_asked_words(Some(&resources(None, None)))],
-            ["nothing"; 2]
-        );
-    }
-
-    #[test]
-    fn what_was_not_measured_is_not_known() {
-        let nothing = Summary { wall_ms: 5000, need_mean_bytes: Some(0), ..Summary::default() };
-        assert_eq!((need(&nothing), mean_need(&nothing), memory_peak(&nothing)), (None, None, None));
-        assert_eq!((mean_cores(&nothing), peak_cores(&nothing)), (None, None));
-        assert_eq!([need_words(&nothing), cpu_words(&nothing)], ["not known", "not known"]);
-    }
-
-    #[test]
-    fn a_highest_use_is_not_below_the_mean() {
-        let short = Summary {
-            wall_ms: 1000,
-            cpu_usec: Some(380_000),
-            cpu_peak_cores: Some(0.34),
-            ..Summary::default()
-        };
-        assert_eq!(cpu_words(&short), "0.38 cores on average, 0.38 at most");
-        let mean = Summary { cpu_peak_cores: None, ..short };
-        assert_eq!(cpu_words(&mean), "0.38 cores on average");
-    }
-
-    #[test]
-    fn the_need_is_not_above_the_memory_with_page_cache() {
-        let killed = Summary {
-            need_peak_bytes: Some(114 << 20),
-            memory_peak_bytes: Some(87 << 20),
-            censored: true,
-            ..Summary::default()
-        };
-        assert_eq!(
-            (memory_peak(&killed), need_words(&killed)),
-            (Some(114 << 20), "more than 114 MiB".to_owned())
-        );
-        let running = Running { memory_bytes: 5, need_bytes: 7, ..Running::default() };
-        assert_eq!(running_memory(&running), 7);
-    }
-
-    #[test]
-    fn a_limit_held_if_the_need_stayed_below_it() {
-        let of = |need: u64, censored| {
-            let predicted = Some(Predicted { memory_limit_bytes: 100, ..Predicted::default() });
-            limit_held(&Summary { predicted, need_peak_bytes: Some(need), censored, ..Summary::default() })
-        };
-        assert_eq!([of(100, false), of(101, false)], [Some(true), Some(false)]);
-        assert_eq!([of(95, true), of(94, true), of(0, false)], [Some(false), None, None]);
-    }
-}
+mod tests;

@@ -6,6 +6,9 @@
 
 use crate::limits;
 
+/// No build needs less memory, bytes.
+const LEAST_MEMORY: u64 = 1 << 20;
+
 /// Bytes from a quantity, for example `2Gi`.
 ///
 /// # Errors
@@ -19,17 +22,34 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     whole.filter(|bytes| *bytes <= limits::MEMORY_BYTES).ok_or_else(|| format!("{text:?} is more than 1 PiB"))
 }
 
+/// Memory of a build, for example `2Gi`. Less than a MiB is a number without its unit.
+///
+/// # Errors
+/// The text is not a quantity, or not one of a build's memory.
+pub fn memory(text: &str) -> Result<u64, String> {
+    match bytes(text)? {
+        less if less < LEAST_MEMORY => {
+            Err(format!("{text:?} is less than 1 MiB: write the unit as well, as 4GiB or 512MiB"))
+        }
+        bytes => Ok(bytes),
+    }
+}
+
 /// Cores from a quantity, for example `1500m`.
 ///
 /// # Errors
-/// The text is not a quantity, or more than anybody has.
+/// The text is not a quantity, or more than any machine has.
 pub fn cores(text: &str) -> Result<f64, String> {
     let wrong = || format!("{text:?} is not a number of cores such as 2, 1.5 or 1500m");
     let value = Ratio::parse(text.trim()).ok_or_else(wrong)?;
     let nano = value.over.checked_mul(1_000_000_000).ok_or_else(wrong)?.div_ceil(value.under);
-    #[expect(clippy::cast_precision_loss, reason = "nobody counts cores to more than 53 bits")]
+    #[expect(clippy::cast_precision_loss, reason = "a number of cores fits into 53 bits")]
     let cores = nano as f64 / 1e9;
-    if cores <= limits::CORES { Ok(cores) } else { Err(format!("{text:?} is more cores than anybody has")) }
+    if cores <= limits::CORES {
+        Ok(cores)
+    } else {
+        Err(format!("{text:?} is more cores than any machine has"))
+    }
 }
 
 /// Bytes as Kubernetes reads them, exactly: `2048Mi`, or plain bytes where they are not whole MiB.
@@ -62,7 +82,7 @@ impl Ratio {
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let (number, suffix) = text.split_at_checked(end)?;
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        // more digits than fit are no size that anybody means
+        // more digits than fit are no size that is meant
         let digits = format!("{whole}{fraction}");
         if digits.is_empty() || digits.len() > 24 || fraction.contains('.') {
             return None;
@@ -129,6 +149,15 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(bytes(text), Ok(expected), "{text}");
         }
+    }
+
+    #[test]
+    fn memory_without_its_unit_is_refused() {
+        for text in ["4", "4096", "4m", "1048575"] {
+            assert!(memory(text).unwrap_err().contains("write the unit"), "{text}");
+        }
+        assert_eq!((memory("1Mi"), memory("2147483648")), (Ok(1 << 20), Ok(1 << 31)));
+        assert!(memory("4 GB").unwrap_err().contains("is not a size such as 2GiB"));
     }
 
     #[test]

@@ -14,8 +14,8 @@ pub use bound::SizeBound;
 pub use examples::{examples, prediction_of};
 
 use crate::{
-    figures,
-    v1::{Prediction, Quantity, Rung},
+    figures, quantity,
+    v1::{NeedGroup, NeedGroups, Prediction, Quantity, Rung},
 };
 
 /// Which number of a prediction is explained.
@@ -89,36 +89,137 @@ impl SizeKind {
     }
 }
 
+/// Over which attempts groups of need are: `the 64 attempts that were compared`.
+pub fn grouped_attempts(groups: &NeedGroups) -> String {
+    let attempts = groups.groups.iter().map(|group| u64::from(group.attempts)).sum();
+    format!("the {} that were compared", figures::counted(attempts, "attempt"))
+}
+
+/// A number of a prediction with its reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExplainedSize {
+    /// Which number.
+    pub kind: SizeKind,
+    /// Its value in the unit of its kind.
+    pub value: u64,
+    /// Why, without what all numbers have in common; may be empty.
+    pub why: String,
+}
+
+/// All numbers of a prediction, and what they have in common said once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ExplainedPrediction {
+    /// Those that it has, in the order in which they are shown.
+    pub sizes: Vec<ExplainedSize>,
+    /// On whose attempts most of them rest, or the one reason of all of them; empty if no two rest on the same.
+    pub based_on: String,
+}
+
+/// The numbers of a prediction, each with its reason. Clean the texts before they are shown on a terminal, as those of [`sentence`].
+pub fn explained(prediction: &Prediction) -> ExplainedPrediction {
+    let numbers = SizeKind::ALL.into_iter().filter_map(|kind| Some((kind, kind.of(prediction)?)));
+    let numbers: Vec<_> = numbers.map(|(kind, quantity)| (kind, quantity, reason(kind, quantity))).collect();
+    // of a key of which nothing is known, all are the default
+    if let [(_, _, first), others @ ..] = numbers.as_slice()
+        && first.whose.is_empty()
+        && !others.is_empty()
+        && others.iter().all(|(_, _, reason)| reason.whose.is_empty() && reason.why == first.why)
+    {
+        let bare = |(kind, quantity, _): &(SizeKind, &Quantity, Reason)| ExplainedSize {
+            kind: *kind,
+            value: quantity.value,
+            why: String::new(),
+        };
+        return ExplainedPrediction {
+            sizes: numbers.iter().map(bare).collect(),
+            based_on: first.why.clone(),
+        };
+    }
+    let shared = |whose: &str| numbers.iter().filter(|(_, _, reason)| reason.whose == whose).count();
+    let all = numbers.iter().map(|(_, _, reason)| reason.whose.as_str()).filter(|whose| !whose.is_empty());
+    let based_on = all
+        .max_by_key(|whose| shared(whose))
+        .filter(|whose| shared(whose) > 1)
+        .unwrap_or_default()
+        .to_owned();
+    let said = |(kind, quantity, reason): (SizeKind, &Quantity, Reason)| {
+        let is_said = !based_on.is_empty() && reason.whose == based_on;
+        ExplainedSize {
+            kind,
+            value: quantity.value,
+            why: if is_said { reason.why } else { reason.sentence() },
+        }
+    };
+    let sizes = numbers.into_iter().map(said).collect();
+    ExplainedPrediction { sizes, based_on }
+}
+
 /// Why a number is what it is, and whose attempts say so: one sentence without its full stop; empty if nothing is said. Names of
 /// pools and texts of other releases are in it: clean it before it is shown on a terminal.
 pub fn sentence(kind: SizeKind, quantity: &Quantity) -> String {
-    let Some(basis) = &quantity.basis else { return String::new() };
+    reason(kind, quantity).sentence()
+}
+
+/// Why a number is what it is, and whose attempts say so; either may be empty.
+struct Reason {
+    why: String,
+    whose: String,
+}
+
+impl Reason {
+    fn sentence(self) -> String {
+        match (self.why, self.whose) {
+            (why, whose) if whose.is_empty() => why,
+            (why, whose) if why.is_empty() => whose,
+            (why, whose) => format!("{why} ({whose})"),
+        }
+    }
+}
+
+fn reason(kind: SizeKind, quantity: &Quantity) -> Reason {
+    let alone = |why: String| Reason { why, whose: String::new() };
+    let Some(basis) = &quantity.basis else { return alone(String::new()) };
     let bound = SizeBound::parse(&basis.bound);
-    let why = because(kind, quantity.value, (basis.quantile, basis.margin), &bound);
+    if bound == SizeBound::Default && basis.attempts > 0 {
+        let (attempts, say) = (
+            figures::counted(basis.attempts.into(), "attempt"),
+            if basis.attempts == 1 { "says" } else { "say" },
+        );
+        return alone(format!("the default: {attempts} {say} too little about it"));
+    }
+    let why = because(kind, quantity.value, basis.quantile, basis.margin, &bound);
     let whose = match (basis.rung(), basis.attempts) {
-        (Rung::Default | Rung::Unspecified, _) | (_, 0) => return why,
+        (Rung::Default | Rung::Unspecified, _) | (_, 0) => return alone(why),
         (rung, 1) => format!("1 attempt of {}", scope(rung)),
-        (rung, attempts) => format!("{attempts} attempts, mostly of {}", scope(rung)),
+        (rung, attempts) => {
+            let share = if basis.all_of_rung { "all" } else { "mostly" };
+            format!("{attempts} attempts, {share} of {}", scope(rung))
+        }
     };
     match bound {
-        _ if bound.stands_alone() => why,
+        _ if bound.stands_alone() => alone(why),
         SizeBound::None if why.is_empty() && kind == SizeKind::BuildJobs => {
-            format!("used most often ({whose})")
+            Reason { why: "used most often".to_owned(), whose }
         }
-        _ if why.is_empty() => whose,
-        _ => format!("{why} ({whose})"),
+        _ => Reason { why, whose },
     }
 }
 
 /// The same without whose attempts say so. `quantile` is the share of similar builds that the value covers before `margin`, the
 /// factor on top; 0 if it is not known.
-pub fn because(kind: SizeKind, value: u64, (quantile, margin): (f64, f64), bound: &SizeBound) -> String {
+pub fn because(kind: SizeKind, value: u64, quantile: f64, margin: f64, bound: &SizeBound) -> String {
     let covers = if bound.replaces_share() { String::new() } else { coverage(kind, quantile, bound) };
     let pages = match bound {
         SizeBound::None if kind == SizeKind::MemoryLimit && !covers.is_empty() => file_pages(value, margin),
         _ => None,
     };
-    let parts = [Some(covers), pages, Some(bound.clause())];
+    let memory = matches!(kind, SizeKind::MemoryRequest | SizeKind::MemoryLimit);
+    let doubt = (bound.is_cut() && memory && covers.is_empty()).then(|| "so it may not be enough".to_owned());
+    let clause = match step(kind, value, margin, bound) {
+        Some(step) => bound.clause_with_step(&kind.shown(step)),
+        None => bound.clause(),
+    };
+    let parts = [Some(covers), pages, Some(clause), doubt];
     let said: Vec<String> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
     said.join(", ")
 }
@@ -139,7 +240,7 @@ fn coverage(kind: SizeKind, quantile: f64, bound: &SizeBound) -> String {
             format!("covers the need of {share} of similar builds")
         }
         SizeKind::MemoryRequest | SizeKind::MemoryLimit => format!("covers {share} of similar builds"),
-        SizeKind::CpuRequest => format!("{share} of similar builds use less on average"),
+        SizeKind::CpuRequest => format!("{share} of similar builds use no more on average"),
         SizeKind::CpuLimit => format!("{share} of similar builds never use more"),
         // the name of the number says it already
         SizeKind::BuildJobs | SizeKind::MedianTime | SizeKind::LongTime => String::new(),
@@ -148,19 +249,53 @@ fn coverage(kind: SizeKind, quantile: f64, bound: &SizeBound) -> String {
 
 /// The room above the need: pages of files that the build reads again and again.
 fn file_pages(value: u64, margin: f64) -> Option<String> {
+    let room = on_top(value, margin)?;
+    Some(format!("with {} more for file pages", figures::bytes(room)))
+}
+
+/// What a margin, the factor on top, adds to a value; `None` if it is none.
+fn on_top(value: u64, margin: f64) -> Option<u64> {
     if margin.is_nan() || margin <= 1.0 || margin.is_infinite() {
         return None;
     }
     let room = figures::float(value) * (1.0 - 1.0 / margin);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the value")]
     let room = room.round() as u64;
-    Some(format!("with {} more for file pages", figures::bytes(room)))
+    Some(room).filter(|room| *room > 0)
+}
+
+/// How far a number is above what was too little; `None` where that is not known.
+fn step(kind: SizeKind, value: u64, margin: f64, bound: &SizeBound) -> Option<u64> {
+    match bound {
+        SizeBound::HeldBack(cores) => {
+            let held = quantity::millicores(cores.parse().ok()?);
+            value.checked_sub(held).filter(|step| *step > 0)
+        }
+        _ if matches!(kind, SizeKind::MemoryRequest | SizeKind::MemoryLimit) => on_top(value, margin),
+        _ => None,
+    }
 }
 
 /// The line that a failure is known by, for people: the first one of the log that says what went wrong. Servers of earlier releases
 /// tell only the fingerprint, without numbers and directories.
 pub fn failure_line<'l>(first: &'l str, fingerprint: &'l str) -> &'l str {
     if first.is_empty() { fingerprint } else { first }
+}
+
+/// What the predicted request and limit mean for a group of attempts that need about the same.
+pub fn group_coverage(group: &NeedGroup) -> &'static str {
+    let (request, limit) = (
+        (group.within_request, group.begins_within_request),
+        (group.within_limit, group.begins_within_limit),
+    );
+    match (request, limit) {
+        ((true, _), _) => "within the request",
+        ((_, true), (true, _)) => "partly above the request, within the limit",
+        ((_, true), _) => "partly above the request, partly above the limit",
+        (_, (true, _)) => "above the request, within the limit",
+        (_, (_, true)) => "above the request, partly above the limit",
+        _ => "above the limit",
+    }
 }
 
 /// What attempts on a rung are attempts of.

@@ -6,7 +6,7 @@ use crate::{
     v1::{Sample, Summary},
 };
 
-/// CPU use is told over at least this time: over less, one tick of the kernel's accounting looks like many cores.
+/// CPU use is given over at least this time: over less, one tick of the kernel's accounting looks like many cores.
 pub const CPU_WINDOW_MS: u64 = 500;
 
 /// One row of a series.
@@ -16,6 +16,8 @@ pub struct SeriesPoint {
     pub elapsed_ms: u64,
     /// Highest need of the row, bytes.
     pub need: u64,
+    /// The same as it was read: less where the curve reaches what the attempt is known to have needed.
+    pub read: u64,
     /// Memory with page cache, bytes: at least the need.
     pub memory: u64,
     /// CPU use over [`CPU_WINDOW_MS`] or more, cores.
@@ -36,6 +38,7 @@ pub fn points(series: &[Sample], summary: &Summary) -> Vec<SeriesPoint> {
         points.push(SeriesPoint {
             elapsed_ms: sample.elapsed_ms,
             need,
+            read: need,
             memory: sample.memory_bytes.max(need),
             cores,
             killed: rose(sample.oom_kill, before.oom_kill),

@@ -1,42 +1,92 @@
 //! Numbers that follow from sums over attempts, and their words: one function for each, for the terminal, the page and the report.
 
 use crate::{
-    figures::{self, NOT_KNOWN, amount, counted, counted_as, float},
-    v1::{Calibration, ChangeKind, Regression, StatsTotals},
+    figures::{self, NOT_KNOWN, amount, count, counted, counted_as, float},
+    v1::{Calibration, ChangeKind, Regression, StatsTotals, WouldHaveBeen},
 };
+
+/// Memory asked for over time, GiB x h; `None` if no attempt asked for some and measured its need.
+pub fn memory_asked(totals: &StatsTotals) -> Option<f64> {
+    let counted = totals.attempts.saturating_sub(totals.memory_not_measured + totals.memory_not_asked);
+    (counted > 0 && totals.memory_asked_gib_hours > 0.0).then_some(totals.memory_asked_gib_hours)
+}
+
+/// What of [`memory_asked`] was wasted, GiB x h: all that was not put to use.
+pub fn memory_wasted_hours(totals: &StatsTotals) -> Option<f64> {
+    memory_asked(totals).map(|_| totals.memory_wasted_gib_hours)
+}
+
+/// CPU asked for over time, core x h; `None` if no attempt asked for some and measured its use.
+pub fn cpu_asked(totals: &StatsTotals) -> Option<f64> {
+    let counted = totals.attempts.saturating_sub(totals.cpu_not_measured + totals.cpu_not_asked);
+    (counted > 0 && totals.cpu_asked_core_hours > 0.0).then_some(totals.cpu_asked_core_hours)
+}
 
 /// Share of the memory asked for that was put to use; `None` if nothing was asked for, or nothing of it was measured.
 pub fn memory_used(totals: &StatsTotals) -> Option<f64> {
-    ratio(totals.memory_used_of_asked_gib_hours, totals.memory_asked_gib_hours)
+    memory_asked(totals).map(|asked| totals.memory_used_of_asked_gib_hours / asked)
 }
 
-/// Share of the memory asked for that was wasted: all that was not put to use.
+/// Share of the memory asked for that was wasted.
 pub fn memory_wasted(totals: &StatsTotals) -> Option<f64> {
-    ratio(totals.memory_wasted_gib_hours, totals.memory_asked_gib_hours)
+    memory_asked(totals).map(|asked| totals.memory_wasted_gib_hours / asked)
 }
 
 /// Share of the CPU asked for that was put to use.
 pub fn cpu_used(totals: &StatsTotals) -> Option<f64> {
-    ratio(totals.cpu_used_of_asked_core_hours, totals.cpu_asked_core_hours)
+    cpu_asked(totals).map(|asked| totals.cpu_used_of_asked_core_hours / asked)
 }
 
-/// Mean and maximum of the highest need over what was asked for; `None` if no attempt tells both.
+/// Mean of the share of the ask that the highest need took, which is 1 at most, and the maximum of need over ask; `None` if no attempt
+/// tells both.
 pub fn need_over_ask(totals: &StatsTotals) -> Option<(f64, f64)> {
     (totals.need_over_ask_max > 0.0).then_some((totals.need_over_ask_mean, totals.need_over_ask_max))
 }
 
-/// The same in words: `31 % on average, 120 % at most`; not known without.
-pub fn need_over_ask_words(totals: &StatsTotals) -> String {
-    need_over_ask(totals).map_or_else(
-        || NOT_KNOWN.to_owned(),
-        |(mean, most)| format!("{} on average, {} at most", figures::percent(mean), figures::percent(most)),
-    )
+/// The mean of [`need_over_ask`] for a cell of a table: `31 %`, `> 31 %`, a dash.
+pub fn need_over_ask_cell(totals: &StatsTotals) -> String {
+    let mean = need_over_ask(totals).map(|(mean, _)| figures::percent(mean));
+    figures::cell_bound(mean, totals.need_over_ask_lower_bounds > 0)
 }
 
-/// Highest need of all, bytes.
+/// The same in words: `31 % on average, the highest 90 %`, `more than 31 % on average, the highest more than 90 %`,
+/// `31 % on average; 2 attempts needed more than they asked for, the highest 2.5 ×`; not known without.
+pub fn need_over_ask_words(totals: &StatsTotals) -> String {
+    let Some((mean, most)) = need_over_ask(totals) else { return NOT_KNOWN.to_owned() };
+    let mean = figures::bound(&figures::percent(mean), totals.need_over_ask_lower_bounds > 0);
+    let most_is_lower = totals.need_over_ask_max_is_lower_bound;
+    let times = figures::times_asked_bound(most, most_is_lower);
+    match totals.needed_above_ask {
+        _ if most <= 1.0 => {
+            let most = figures::bound(&figures::percent(most), most_is_lower);
+            format!("{mean} on average, the highest {most}")
+        }
+        // an older server does not count them
+        0 => format!("{mean} on average, the highest above the ask: {times}"),
+        above => {
+            let above = counted_as(above, "attempt needed more than it", "attempts needed more than they");
+            format!("{mean} on average; {above} asked for, the highest {times}")
+        }
+    }
+}
+
+/// Highest need of all, bytes. It is a lower bound if memory stopped the attempt that has it.
 pub fn highest_need(totals: &StatsTotals) -> Option<u64> {
     Some(totals.need_peak_max_bytes).filter(|need| *need > 0)
 }
+
+/// The same in words: `114 MiB`, `more than 114 MiB`, `not known`.
+pub fn highest_need_words(totals: &StatsTotals) -> String {
+    figures::known_bound(highest_need(totals).map(figures::bytes), totals.need_peak_max_is_lower_bound)
+}
+
+/// The same for a cell of a table: `114 MiB`, `> 114 MiB`, a dash.
+pub fn highest_need_cell(totals: &StatsTotals) -> String {
+    figures::cell_bound(highest_need(totals).map(figures::bytes), totals.need_peak_max_is_lower_bound)
+}
+
+/// What stands for the sums of what was asked for and used where no attempt is in them.
+pub const NOTHING_ASKED_AND_MEASURED: &str = "no attempt reported both what it asked for and its mean memory";
 
 /// Need over time of all attempts, GiB x h; `None` if none of them measured it.
 pub fn memory_over_time(totals: &StatsTotals) -> Option<f64> {
@@ -48,9 +98,18 @@ pub fn cpu_time(totals: &StatsTotals) -> Option<f64> {
     (totals.cpu_not_measured < totals.attempts).then_some(totals.cpu_core_hours)
 }
 
-/// CPU time in words: `12 core·h`, `not known`.
+/// CPU time in words, with the time of the builds that it is of: `12 core·h over 6 h of builds`, `not known`.
 pub fn cpu_time_words(totals: &StatsTotals) -> String {
-    cpu_time(totals).map_or_else(|| NOT_KNOWN.to_owned(), figures::core_hours)
+    match cpu_time(totals) {
+        None => NOT_KNOWN.to_owned(),
+        Some(time) => format!("{}{}", figures::core_hours(time), cpu_over(totals)),
+    }
+}
+
+/// The second half of [`cpu_time_words`]; empty from a server that does not tell it, or without CPU time.
+pub fn cpu_over(totals: &StatsTotals) -> String {
+    let hours = totals.cpu_wall_hours;
+    if hours > 0.0 { format!(" over {} h of builds", amount(hours)) } else { String::new() }
 }
 
 /// Mean wall time of an attempt, milliseconds.
@@ -58,15 +117,74 @@ pub fn mean_wall_ms(totals: &StatsTotals) -> Option<f64> {
     ratio(totals.wall_hours * 3_600_000.0, float(totals.attempts))
 }
 
-/// What is left out of the sums, in words; `None` if nothing is.
+/// Attempts that are left out of the sums of what was asked for: they were not measured, or asked for nothing. Of memory and of CPU.
+pub fn not_in_asked(totals: &StatsTotals) -> [u64; 2] {
+    [totals.memory_not_measured + totals.memory_not_asked, totals.cpu_not_measured + totals.cpu_not_asked]
+}
+
+/// What is left out of the sums, in words; `None` if nothing is. Where nothing was asked for there is no sum of that.
 pub fn left_out(totals: &StatsTotals) -> Option<String> {
-    let missing = [("memory", totals.memory_not_measured), ("CPU time", totals.cpu_not_measured)];
-    let missing: Vec<String> = missing
-        .into_iter()
-        .filter(|(_, attempts)| *attempts > 0)
-        .map(|(what, attempts)| format!("{} without measured {what}", counted(attempts, "attempt")))
-        .collect();
-    (!missing.is_empty()).then(|| format!("left out of the sums: {}", missing.join(", ")))
+    let missing = [
+        ("without mean memory", totals.memory_not_measured),
+        ("without measured CPU time", totals.cpu_not_measured),
+    ];
+    let silent = [
+        ("asked for no memory", totals.memory_not_asked * u64::from(memory_asked(totals).is_some())),
+        ("asked for no CPU", totals.cpu_not_asked * u64::from(cpu_asked(totals).is_some())),
+    ];
+    let named = |counts: [(&str, u64); 2], joint: &str| {
+        let counts = counts.into_iter().filter(|(_, attempts)| *attempts > 0);
+        let named = counts.map(|(what, attempts)| format!("{}{joint} {what}", counted(attempts, "attempt")));
+        named.collect::<Vec<_>>().join(", ")
+    };
+    let parts = [
+        ("left out of the sums", named(missing, "")),
+        ("left out of what was asked for", named(silent, " that")),
+    ];
+    let said = parts.into_iter().filter(|(_, of)| !of.is_empty()).map(|(what, of)| format!("{what}: {of}"));
+    let said = said.collect::<Vec<_>>().join("; ");
+    (!said.is_empty()).then_some(said)
+}
+
+/// Fields of the message that hold no number, for forms that show each field: not known is not 0. By their names on the wire.
+pub fn not_known(totals: &StatsTotals) -> Vec<&'static str> {
+    let (memory, cpu) = (memory_asked(totals).is_none(), cpu_asked(totals).is_none());
+    let over_ask = need_over_ask(totals).is_none();
+    let cpu_time = cpu_time(totals).is_none();
+    let fields = [
+        ("memory_used_gib_hours", memory_over_time(totals).is_none()),
+        ("memory_asked_gib_hours", memory),
+        ("memory_used_of_asked_gib_hours", memory),
+        ("memory_wasted_gib_hours", memory),
+        ("cpu_core_hours", cpu_time),
+        ("cpu_wall_hours", cpu_time),
+        ("cpu_asked_core_hours", cpu),
+        ("cpu_used_of_asked_core_hours", cpu),
+        ("cpu_wasted_core_hours", cpu),
+        ("need_peak_max_bytes", highest_need(totals).is_none()),
+        ("need_over_ask_mean", over_ask),
+        ("need_over_ask_max", over_ask),
+        ("asked_money", memory && cpu),
+        ("wasted_money", memory && cpu),
+    ];
+    fields.into_iter().filter(|(_, is_missing)| *is_missing).map(|(name, _)| name).collect()
+}
+
+/// Attempts of which it is known whether the predicted request was enough. More than of the limit: a need above the request may be below
+/// the limit when memory stops the attempt.
+pub fn request_attempts(held: &Calibration) -> u64 {
+    // an older server does not count them
+    if held.request_attempts == 0 { held.attempts } else { held.request_attempts }
+}
+
+/// Share of the needs that stayed within the predicted limit, in words: `97.1 %`.
+pub fn within_limit(held: &Calibration) -> String {
+    figures::rate(held.within_limit, held.attempts)
+}
+
+/// The same of the predicted request.
+pub fn within_request(held: &Calibration) -> String {
+    figures::rate(held.within_request, request_attempts(held))
 }
 
 /// By which factor predicted limits and needs differ in the mean, at least 1; `None` if nothing was predicted.
@@ -88,6 +206,24 @@ pub fn memory_failures(failed: u64) -> String {
     counted_as(failed, "failure for memory", "failures for memory")
 }
 
+/// How many attempts would have failed for memory with the predicted sizes, `at least 3` where of some it is not known.
+pub fn would_fail_words(would: &WouldHaveBeen) -> String {
+    let least = if would.not_known > 0 { "at least " } else { "" };
+    format!("{least}{}", count(would.would_fail))
+}
+
+/// `3 instead of 30 failures for memory`, and of how many it is not known: what was stopped below the predicted limit might have fitted it,
+/// or not.
+pub fn memory_failures_with_predictions(would: &WouldHaveBeen) -> String {
+    let text = format!("{} instead of {}", would_fail_words(would), memory_failures(would.failed));
+    match would.not_known {
+        0 => text,
+        not_known => {
+            format!("{text} ({} of them not known: stopped below the predicted limit)", count(not_known))
+        }
+    }
+}
+
 /// `12.3 GiB·h (45 %)`: a part of what was asked for, with its share.
 pub fn with_share(part: f64, share: Option<f64>) -> String {
     match share {
@@ -101,55 +237,4 @@ fn ratio(part: f64, whole: f64) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_measured_is_not_known_and_not_zero() {
-        let imported = StatsTotals {
-            attempts: 3,
-            memory_not_measured: 3,
-            cpu_not_measured: 3,
-            ..StatsTotals::default()
-        };
-        assert_eq!(
-            (memory_used(&imported), memory_wasted(&imported), cpu_used(&imported)),
-            (None, None, None)
-        );
-        assert_eq!(
-            (memory_over_time(&imported), cpu_time(&imported), highest_need(&imported)),
-            (None, None, None)
-        );
-        assert_eq!([cpu_time_words(&imported), need_over_ask_words(&imported)], ["not known", "not known"]);
-        let said =
-            "left out of the sums: 3 attempts without measured memory, 3 attempts without measured CPU time";
-        assert_eq!(left_out(&imported).as_deref(), Some(said));
-        assert_eq!(left_out(&StatsTotals::default()), None);
-    }
-
-    #[test]
-    fn used_and_wasted_are_all_that_was_asked_for() {
-        let totals = StatsTotals {
-            memory_asked_gib_hours: 4.0,
-            memory_used_of_asked_gib_hours: 1.0,
-            memory_wasted_gib_hours: 3.0,
-            ..StatsTotals::default()
-        };
-        assert_eq!((memory_used(&totals), memory_wasted(&totals)), (Some(0.25), Some(0.75)));
-        assert_eq!(with_share(1.0, memory_used(&totals)), "1 (25 %)");
-    }
-
-    #[test]
-    fn a_drift_has_no_attempts_before_it() {
-        let moved = |kind: ChangeKind, attempts_before, attempts_since| {
-            moved_over(&Regression {
-                kind: kind.into(),
-                attempts_before,
-                attempts_since,
-                ..Regression::default()
-            })
-        };
-        assert_eq!(moved(ChangeKind::Drift, 0, 12), "over 12 attempts");
-        assert_eq!(moved(ChangeKind::Step, 8, 3), "8 attempts before, 3 since");
-    }
-}
+mod tests;

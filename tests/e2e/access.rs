@@ -181,7 +181,7 @@ fn where_a_certificate_is_required_a_client_without_one_is_sent_away_and_one_wit
     assert!(!backup(&site, &["--client-cert", &file("client.crt"), "--client-key", &file("client.key")]));
     let log = site.server.log().unwrap();
     let audited = |what: &str| log.lines().any(|line| line.contains("server::audit") && line.contains(what));
-    assert!(audited("gave a backup") && audited("has not the role operator"), "{log}");
+    assert!(audited("gave a backup") && audited("lacks the role operator"), "{log}");
 }
 
 #[test]

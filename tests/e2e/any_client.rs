@@ -25,7 +25,7 @@ fn start() -> (tempfile::TempDir, Server) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_on_the_wrong_port_is_told_the_right_one() {
+async fn a_client_on_the_wrong_port_gets_the_right_one() {
     let (dir, server) = start();
     let channel = tonic::transport::Endpoint::new(format!("http://{}", server.http)).unwrap();
     let mut client = PredictorClient::new(channel.connect().await.unwrap());

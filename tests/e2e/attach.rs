@@ -41,7 +41,7 @@ fn end(mut agent: Child) -> (Option<i32>, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_build_that_somebody_else_started_is_followed_to_its_end_and_its_exit_is_not_made_up() {
+async fn a_build_that_others_started_is_followed_to_its_end_and_its_exit_is_not_made_up() {
     let site = Site::start().unwrap();
     let mut build = build(60);
     let pid = build.id().to_string();
@@ -56,7 +56,7 @@ async fn a_build_that_somebody_else_started_is_followed_to_its_end_and_its_exit_
         .unwrap();
     seen(&site, "beside").await;
     build.stdin.take().unwrap().write_all(b"end\n").unwrap();
-    // before anybody waits for it: the end of a build is its own
+    // before its parent waits for it: the end of a build does not depend on that
     let (status, said) = end(agent);
     assert_eq!(status, Some(0), "{said}");
     assert_eq!(build.wait().unwrap().code(), Some(3));
@@ -70,7 +70,7 @@ async fn a_build_that_somebody_else_started_is_followed_to_its_end_and_its_exit_
     );
     let shown = site.agent.json(&["show", "--attempt", "beside"]);
     let text = shown.to_string();
-    assert!(text.contains("\"exit_code\":null"), "nobody saw its exit: {text}");
+    assert!(text.contains("\"exit_code\":null"), "its exit was not seen: {text}");
     let need = shown["summary"]["need_peak_bytes"].as_u64().unwrap();
     // the last pipe full may still have been on its way
     assert!((59 << 20..200 << 20).contains(&need), "{shown}");

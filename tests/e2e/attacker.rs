@@ -13,7 +13,7 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
-/// Jobs of protected refs teach; those of others are measured. Everybody may ask and see, of his own project.
+/// Jobs of protected refs count for predictions; others are only measured. Each may ask and see, of its own project.
 const GRANTS: &str = r#"
     kind = "gitlab"
     audience = "plimsoll"
@@ -52,10 +52,10 @@ impl Site {
     async fn stream(&self, token: &str) -> Sender {
         let open = async || Sender::open_as(self.connect().await, token).await;
         // UNAVAILABLE: the issuer's keys are on their way
-        let is_told = |opened: &Result<Sender, Status>| {
+        let is_open = |opened: &Result<Sender, Status>| {
             !opened.as_ref().is_err_and(|status| status.code() == Code::Unavailable)
         };
-        eventually("the issuer's keys are there", open, is_told).await.unwrap()
+        eventually("the issuer's keys are there", open, is_open).await.unwrap()
     }
 
     /// The job of a pull request to another project.
@@ -122,7 +122,7 @@ async fn what_an_attacker_forges_changes_nothing_of_another_job() {
         assert_eq!(ends(&site, &attacker, messages).await.code(), expected, "{said:.200}");
     }
 
-    // what he may write is his, and says who he is whatever he says
+    // what it may write is kept as its own, whatever name it gives
     let mut forger = site.stream(&attacker).await;
     forger.exchange(own()).await.unwrap();
     forger

@@ -255,7 +255,7 @@ async fn two_agents_cannot_claim_one_attempt_and_one_agent_may_reconnect() {
     second.exchange(finish("a", 1, None)).await.unwrap();
 
     let sealed = Sender::connect(&server.url()).await.unwrap().exchange(hello("a", "zlib")).await;
-    assert!(sealed.is_ok(), "the same run is told that it is done: {sealed:?}");
+    assert!(sealed.is_ok(), "the same run learns that it is done: {sealed:?}");
     let Sent::Hello(same) = hello("a", "zlib") else { unreachable!() };
     let other = Sent::Hello(pb::Hello { started_unix_ms: same.started_unix_ms + 1, ..same });
     for (run, why) in [(other, "another run of the same agent"), (stranger, "another agent, started at once")]
@@ -266,7 +266,7 @@ async fn two_agents_cannot_claim_one_attempt_and_one_agent_may_reconnect() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_attempt_that_nobody_delivers_stays_its_agents_own() {
+async fn an_attempt_without_a_delivery_stays_its_agents_own() {
     let (dir, server) = start();
     let mut stream = Sender::connect(&server.url()).await.unwrap();
     stream.exchange(hello("a", "zlib")).await.unwrap();
@@ -298,7 +298,7 @@ async fn a_wrong_clock_bends_no_statistics_and_loses_no_build() {
             pb::Finish { attempt: attempt.into(), last_sequence: 1, wall_ms: 1000, ..pb::Finish::default() };
         again.exchange(Sent::Finish(end)).await.unwrap();
         let sealed = Sender::connect(&server.url()).await.unwrap().exchange(opening).await;
-        assert!(sealed.is_ok(), "the same run is told that it is done: {sealed:?}");
+        assert!(sealed.is_ok(), "the same run learns that it is done: {sealed:?}");
     }
     let mut client = StatsClient::connect(server.url()).await.unwrap();
     let ask = pb::GetStatsRequest { step_ms: 3_600_000, ..pb::GetStatsRequest::default() };
@@ -376,7 +376,7 @@ async fn a_stream_carries_a_bounded_number_of_attempts() {
 async fn samples_without_an_opening_and_empty_messages_are_refused() {
     let (_dir, server) = start();
     let mut stream = Sender::connect(&server.url()).await.unwrap();
-    let status = stream.exchange(batch("nobody", 1, vec![sample(1)])).await.unwrap_err();
+    let status = stream.exchange(batch("unknown", 1, vec![sample(1)])).await.unwrap_err();
     assert_eq!(status.code(), Code::FailedPrecondition, "{status}");
     assert!(status.message().contains("hello"), "{status}");
 }

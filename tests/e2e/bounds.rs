@@ -1,4 +1,4 @@
-//! Bounds of each caller: what goes beyond one is refused with its name, and harms nobody else.
+//! Bounds of each caller: what goes beyond one is refused with its name, and harms no other caller.
 
 use std::fs;
 
@@ -51,7 +51,7 @@ fn assert_names(status: &Status, bound: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_caller_that_goes_beyond_a_bound_of_his_is_told_which_and_others_are_served() {
+async fn a_caller_beyond_one_of_its_bounds_gets_its_name_and_others_are_served() {
     let (_dir, server) = start();
     let open = async |token| Sender::open_as(connect(&server).await, token).await;
     let mut first = open("runner-secret").await.unwrap();

@@ -57,9 +57,9 @@ fn the_exit_code_and_the_output_are_the_commands_own() {
 #[test]
 fn without_a_server_the_build_runs_and_the_next_run_delivers() {
     let site = Site::start().unwrap();
-    let nobody = Agent::new(Programs::for_tests(), "http://127.0.0.1:9", &site.dir.path().join("spool"));
+    let unserved = Agent::new(Programs::for_tests(), "http://127.0.0.1:9", &site.dir.path().join("spool"));
     let ran =
-        nobody.call(&["run", "--attempt", "early", "--key", "package=holder", "--", "sh", "-c", "exit 3"]);
+        unserved.call(&["run", "--attempt", "early", "--key", "package=holder", "--", "sh", "-c", "exit 3"]);
     assert_eq!(ran.code, Some(3), "{ran:?}");
     assert!(ran.stderr.contains("kept"), "it says that the samples are kept: {}", ran.stderr);
     assert_eq!(site.agent.call(&["run", "--attempt", "late", "--", "true"]).code, Some(0));
@@ -72,8 +72,8 @@ async fn a_killed_agent_leaves_what_it_saw_for_the_next_one() {
     let site = Site::start().unwrap();
     let started = site.dir.path().join("started");
     let script = format!("echo $$ > {}; exec sleep 1000", started.display());
-    let nobody = Agent::new(Programs::for_tests(), "http://127.0.0.1:9", &site.dir.path().join("spool"));
-    let mut agent = nobody
+    let unserved = Agent::new(Programs::for_tests(), "http://127.0.0.1:9", &site.dir.path().join("spool"));
+    let mut agent = unserved
         .command(&["run", "--attempt", "orphan", "--key", "package=holder", "--", "sh", "-c", &script])
         .stderr(Stdio::null())
         .spawn()
@@ -98,7 +98,7 @@ async fn a_killed_agent_leaves_what_it_saw_for_the_next_one() {
     kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
     assert_eq!(site.agent.call(&["run", "--attempt", "next", "--", "true"]).code, Some(0));
     let shown = site.agent.json(&["show", "--attempt", "orphan"]);
-    assert!(shown.to_string().contains("lost"), "nobody saw its end: {shown}");
+    assert!(shown.to_string().contains("lost"), "its end was not seen: {shown}");
     assert_eq!(site.server.get("/readyz").unwrap().0, 200);
 }
 
@@ -151,8 +151,8 @@ fn a_child_killed_for_memory_is_found_behind_an_ordinary_exit_code() {
 fn wrong_usage_and_a_missing_server_have_their_own_status() {
     let site = Site::start().unwrap();
     assert_eq!(site.agent.call(&["predict", "--key", "colour=red"]).code, Some(2));
-    let nobody = Agent::new(Programs::for_tests(), "http://127.0.0.1:9", &site.dir.path().join("spool"));
-    let answer = nobody.call(&["predict", "--key", "package=zlib"]);
+    let unserved = Agent::new(Programs::for_tests(), "http://127.0.0.1:9", &site.dir.path().join("spool"));
+    let answer = unserved.call(&["predict", "--key", "package=zlib"]);
     assert_eq!((answer.code, answer.stdout.as_str()), (Some(3), ""), "{answer:?}");
 }
 

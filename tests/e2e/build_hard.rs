@@ -24,7 +24,7 @@ fn ways(script: &str) -> [Vec<&str>; 2] {
 #[test]
 fn thousands_of_short_processes_leave_nothing_behind() {
     let dir = tempfile::tempdir().unwrap();
-    // the last command looks for what nobody has waited for
+    // the last command looks for processes that were not waited for
     let script = "i=0; while [ $i -lt 3000 ]; do (:); i=$((i + 1)); done; \
                   cat /proc/[0-9]*/stat 2>/dev/null | grep -c \") Z $PPID \"; exit 9";
     for way in ways(script) {
@@ -62,8 +62,8 @@ fn a_spool_that_cannot_be_written_costs_the_build_nothing() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("file"), "").unwrap();
     let in_file = dir.path().join("file/spool");
-    let nobody = Agent::new(Programs::for_tests(), "http://127.0.0.1:9", &in_file);
-    let ran = nobody.call(&["run", "--report", "line", "--", "sh", "-c", "exit 3"]);
+    let unserved = Agent::new(Programs::for_tests(), "http://127.0.0.1:9", &in_file);
+    let ran = unserved.call(&["run", "--report", "line", "--", "sh", "-c", "exit 3"]);
     assert_eq!(ran.code, Some(3), "{ran:?}");
     assert!(ran.stderr.contains("not delivered") && ran.stderr.contains("cannot keep samples"), "{ran:?}");
     let full = Agent::new(Programs::for_tests(), "http://127.0.0.1:9", &dir.path().join("spool"));

@@ -56,18 +56,18 @@ fn an_emptied_store_is_an_error_and_not_a_fresh_start() {
     assert!(error.contains("backup"), "it names the way out: {error}");
 }
 
-/// Who owns nothing.
-const NOBODY: u32 = 65_534;
+/// A user that owns nothing.
+const NO_OWNER: u32 = 65_534;
 
 #[test]
-fn a_directory_that_belongs_to_somebody_else_is_named_with_what_to_check() {
+fn a_directory_that_belongs_to_another_user_is_named_with_what_to_check() {
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o000)).unwrap();
     let mut command = Command::new(&Programs::for_tests().server);
     command.env_clear().arg("--data-dir").arg(dir.path().join("data"));
     command.args(["--grpc-listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0"]);
     if Uid::effective().is_root() {
-        command.uid(NOBODY);
+        command.uid(NO_OWNER);
     }
     match command.output() {
         Ok(output) => {

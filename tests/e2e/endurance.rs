@@ -34,7 +34,7 @@ async fn memory_and_disk_stay_bounded_under_mixed_load() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_endless_attempt_and_many_idle_ones_are_taken_up_after_a_kill_and_harm_nobody() {
+async fn an_endless_attempt_and_many_idle_ones_are_taken_up_after_a_kill_and_harm_no_other() {
     let cost = Much { samples: 20_000, idle: 1500 }.run(Programs::for_tests()).await.unwrap();
     println!("{cost}");
 }

@@ -47,7 +47,7 @@ const BROKEN: &str = "x.c:3:1: error: expected ';' before 'return'\nmake: *** [x
 async fn is_deterministic_everywhere(server: &Server, agent: &Agent) {
     let again = agent.call(&["should-retry", "--attempt", "dup1"]);
     assert_eq!(again.code, Some(10), "{again:?}");
-    assert!(again.stdout.starts_with("do not retry: deterministic"), "{again:?}");
+    assert!(again.stdout.starts_with("Do not retry: fails every time"), "{again:?}");
     let told = agent.json(&["show", "dup1"]);
     let summary = &told["summary"];
     assert_eq!(
@@ -127,6 +127,44 @@ async fn what_one_caller_said_counts_in_the_questions_of_all_others() {
     let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
     assert_eq!(causes(&server).await, [(pb::Cause::Oom, 1)], "also after a kill");
     assert_eq!(Some(ask(&server, about("a")).await), answer.verdict);
+    let pod = pb::ShouldRetryRequest { pod_reason: "NodeLost".into(), exit: None, ..about("a") };
+    let still = ask(&server, pb::ShouldRetryRequest { container_reason: "Error".into(), ..pod }).await;
+    assert_eq!(still.cause(), pb::Cause::Oom);
+    let (_, metrics) = server.get("/metrics").unwrap();
+    assert!(
+        !metrics.contains("plimsoll_fleet_cause_changes_total{"),
+        "it ended before this start: {metrics}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_logs_end_in_one_verdict_in_either_order_and_one_log_in_that_on_what_ended_the_build() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    let network = "curl: (6) Could not resolve host: mirror.example\n";
+    let questions: [(&str, &[&str]); 4] = [
+        ("network-first", &[network, BROKEN]),
+        ("network-last", &[BROKEN, network]),
+        ("at-once", &[&format!("{network}{BROKEN}")]),
+        ("at-once-reversed", &[&format!("{BROKEN}{network}")]),
+    ];
+    let mut verdicts = Vec::new();
+    for (attempt, logs) in questions {
+        let mut last = pb::Verdict::default();
+        for log in logs {
+            let key = pb::Key { package: attempt.into(), ..pb::Key::default() };
+            last = ask(&server, pb::ShouldRetryRequest { key: Some(key), ..with_log(attempt, log) }).await;
+        }
+        let next = last.next.as_ref().map(|next| next.memory_limit_bytes.as_ref().map(|limit| limit.value));
+        let evidence: Vec<String> = last.evidence.iter().map(|line| line.text.clone()).collect();
+        verdicts.push((last.cause(), last.action(), last.reason, last.confidence.to_bits(), next, evidence));
+    }
+    // no log says which came last
+    assert_eq!(verdicts[0].0, pb::Cause::Infra, "{verdicts:?}");
+    assert_eq!(verdicts[1], verdicts[0]);
+    // the trouble was overcome, or came after the build had failed
+    assert_eq!(verdicts[2].0, pb::Cause::Deterministic, "{verdicts:?}");
+    assert_eq!(verdicts[3].0, pb::Cause::Deterministic, "{verdicts:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

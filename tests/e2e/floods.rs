@@ -1,9 +1,10 @@
 //! Hostile connections: whatever they do, the server lives, holds a bounded memory, and serves others.
 
-use std::{io::Read as _, net::TcpStream};
+use std::{fs, io::Read as _, net::TcpStream};
 
 use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient};
-use plimsoll_tests::{Programs, Server, figures::Usage, flood::Attack};
+use plimsoll_tests::{Programs, Server, eventually, figures::Usage, flood::Attack};
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use tonic::transport::{Channel, Endpoint};
 
 /// What one attack may leave behind, KiB: buffers of its connections, and what the allocator keeps.
@@ -67,6 +68,21 @@ async fn a_connection_that_costs_more_than_it_can_mean_is_cut_on_either_port() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn questions_without_a_token_are_cut_as_a_flood_where_one_is_needed() {
+    let dir = tempfile::tempdir().unwrap();
+    let access = dir.path().join("access.toml");
+    fs::write(&access, "").unwrap();
+    let options = ["--access-file", access.to_str().unwrap()];
+    let server = Server::start_with(Programs::for_tests(), &dir.path().join("data"), &options).unwrap();
+    for address in [server.grpc, server.http] {
+        let cut = tokio::task::spawn_blocking(move || Attack::Headers.is_cut(address, 80_000)).await;
+        assert!(cut.unwrap().unwrap(), "{address}");
+    }
+    let log = server.log().unwrap();
+    assert_eq!(log.matches("too many frames of HTTP/2 without a message").count(), 2, "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn connections_that_say_nothing_are_cut_and_others_are_served_meanwhile() {
     let (_dir, server) = start();
     let silent: Vec<_> = (0..500).map(|_| TcpStream::connect(server.grpc).unwrap()).collect();
@@ -76,4 +92,45 @@ async fn connections_that_say_nothing_are_cut_and_others_are_served_meanwhile() 
     });
     // each of them comes to its end
     assert!(cut.await.unwrap());
+}
+
+/// The numbers of the files that a process has open.
+fn open_files(pid: u32) -> Vec<usize> {
+    let listed = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let number = |entry: std::io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
+    listed.filter_map(number).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn probes_are_answered_when_the_server_may_open_no_more_files() {
+    let (_dir, server) = start();
+    let mut own = open_files(server.pid());
+    own.sort_unstable();
+    // a file that it has from the program of the tests may have a number far above its own
+    let gap = own.windows(2).find(|pair| pair[1] > pair[0] + 16);
+    let last = gap.map_or(own[own.len() - 1], |pair| pair[0]);
+    // some numbers are for connections that end by themselves: what took the last one by chance does not keep it for ever
+    let bound = last + 5;
+    let limit = Rlimit { current: Some(bound as u64), maximum: Some(bound as u64) };
+    let pid = Pid::from_raw(server.pid().try_into().unwrap());
+    prlimit(pid, Resource::Nofile, limit).unwrap();
+    let mut idle = Vec::new();
+    // a file that was opened while the bound was set may have a number above it
+    let free = async || {
+        let taken = open_files(server.pid()).into_iter().filter(|file| *file < bound).count();
+        // more than fit wait at the listener, which has no room for thousands
+        if taken < bound && idle.len() < 128 {
+            idle.push(TcpStream::connect(server.grpc).unwrap());
+        }
+        bound - taken
+    };
+    eventually("no number is left for another file", free, |free: &usize| *free == 0).await;
+    for _ in 0..3 {
+        assert_eq!(server.get("/livez").unwrap(), (200, "ok\n".to_owned()));
+    }
+    // one that says nothing holds the place for a second, and no longer
+    let _silent = TcpStream::connect(server.http).unwrap();
+    assert_eq!(server.get("/livez").unwrap().0, 200);
+    drop(idle);
+    is_served(&Endpoint::new(server.url()).unwrap().connect().await.unwrap()).await;
 }

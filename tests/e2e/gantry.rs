@@ -93,11 +93,11 @@ async fn outcome(server: &Server, attempt: &str) -> (pb::Outcome, pb::Cause) {
     let mut client = StatsClient::connect(server.url()).await.unwrap();
     let ask = pb::GetAttemptRequest { attempt: attempt.into(), ..Default::default() };
     let summary = client.get_attempt(ask).await.unwrap().into_inner().summary.unwrap();
-    assert_eq!(summary.exit, None, "nobody told an exit");
+    assert_eq!(summary.exit, None, "no exit was reported");
     (summary.outcome(), summary.cause())
 }
 
-/// An attempt whose end nobody saw.
+/// An attempt whose end was not seen.
 async fn measured(server: &Server, attempt: &str) {
     let mut stream = Sender::connect(&server.url()).await.unwrap();
     stream.exchange(hello(attempt, "zlib")).await.unwrap();
@@ -225,7 +225,7 @@ fn bad_requests_get_a_status_that_is_no_success_and_the_field() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hook_settles_the_end_that_nobody_saw_before_and_after_it() {
+async fn a_hook_settles_the_unseen_end_of_an_attempt_before_and_after_it() {
     let (dir, server) = start(&[]);
     measured(&server, "gitlab.example:1").await;
     assert_eq!(outcome(&server, "gitlab.example:1").await.0, pb::Outcome::Lost);
@@ -291,7 +291,7 @@ fn hooks_without_the_token_or_with_wrong_fields_change_nothing() {
     ] {
         let length = body.len();
         let request = format!(
-            "POST /v1/collect HTTP/1.1\r\nHost: x\r\n{token}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+            "POST /v1/collect HTTP/1.1\r\nHost: x\r\n{token}Content-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
         );
         let (seen, said) = send(&server, request.as_bytes());
         assert!(seen == status && said.contains(words), "without GitLab's header: {words}: {seen} {said}");

@@ -224,7 +224,7 @@ async fn hooks_that_tell_of_no_job_get_200_whatever_they_hold_and_are_counted_by
 }
 
 #[test]
-fn a_large_hook_without_the_secret_is_told_so_and_not_cut_off() {
+fn a_large_hook_without_the_secret_gets_the_reason_and_is_not_cut_off() {
     let (dir, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let file = dir.path().join("token");
     std::fs::write(&file, "s3cret\n").unwrap();

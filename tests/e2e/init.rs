@@ -1,4 +1,4 @@
-//! A configuration for a first try: written, started, used over TLS with its tokens, and closed to everybody else.
+//! A configuration for a first try: written, started, used over TLS with its tokens, and closed to all other callers.
 
 use std::{
     path::Path,

@@ -1,6 +1,9 @@
 //! What an agent says of an attempt is kept, and shown as it was said: rows, stalls, starvation, phases, whose limit killed.
 
-use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent, stats_client::StatsClient};
+use plimsoll_proto::{
+    counters::PageCounters,
+    v1::{self as pb, agent_message::Message as Sent, stats_client::StatsClient},
+};
 use plimsoll_tests::{Programs, Sender, Server, hello, sample};
 
 /// A row that knows all a row can know; starved from the fourth second on.
@@ -8,11 +11,11 @@ fn row(number: u64) -> pb::Sample {
     pb::Sample {
         need_max_bytes: Some((number << 20) + 4096),
         memory_stall_usec: Some(number * 10),
-        refaults: Some(number * 3),
         throttled_usec: Some(0),
         starved_ms: Some(number.saturating_sub(3) * 1000),
         ..sample(number)
     }
+    .with_pages(PageCounters::all(Some(number * 3)))
 }
 
 fn batch(rows: std::ops::RangeInclusive<u64>) -> Sent {
@@ -79,7 +82,10 @@ async fn what_an_agent_says_of_an_attempt_is_shown_even_after_a_restart() {
     let summary = before.summary.clone().unwrap();
     assert_eq!((&summary.phases, summary.peak_phase.as_str()), (&phases, "build"));
     assert_eq!((summary.oom_origin(), summary.oom_group_kill), (pb::OomOrigin::LimitAbove, Some(1)));
-    assert_eq!((summary.memory_stall_usec, summary.refaults), (Some(50), Some(15)));
+    assert_eq!(
+        (summary.memory_stall_usec, PageCounters::from(&summary)),
+        (Some(50), PageCounters::all(Some(15)))
+    );
     assert_eq!((summary.throttled_usec, summary.starved_ms), (Some(7), Some(2500)));
     assert_eq!(summary.need_peak_bytes, Some(9 << 20), "also a need that only a phase has seen");
     server.kill().unwrap();

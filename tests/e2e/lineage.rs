@@ -74,10 +74,10 @@ async fn a_job_that_gitlab_retried_counts_as_a_retry_in_every_view_and_after_a_r
         } else {
             first().await;
             second().await;
-            let metrics = async || server.get("/metrics").unwrap().1;
-            let line = "plimsoll_fleet_retries_total 1\n";
-            eventually("it is counted", metrics, |text: &String| text.contains(line)).await;
         }
+        let metrics = async || server.get("/metrics").unwrap().1;
+        let line = "plimsoll_fleet_retries_total 1\n";
+        eventually("it is counted", metrics, |text: &String| text.contains(line)).await;
         let agent = Agent::new(Programs::for_tests(), server.url(), spool.path());
         shown_everywhere(&server, &agent);
         server.kill().unwrap();

@@ -141,10 +141,10 @@ fn the_file_that_comes_with_the_program_can_be_tried_out() {
     };
     let text = said(&[]);
     assert!(text.contains("takes  line") && text.contains("=> pool powerful, rule long builds"), "{text}");
-    let readme = include_str!("../../README.md");
+    let guide = include_str!("../../deploy/docs/pools-and-tickets.md");
     assert!(
-        text.lines().count() == 4 && text.lines().all(|line| readme.contains(line)),
-        "not in README: {text}"
+        text.lines().count() == 4 && text.lines().all(|line| guide.contains(line)),
+        "not in the guide: {text}"
     );
     let text = said(&["--open", "powerful=4", "--key", "label.kind=auto", "--key", "label.security=true"]);
     assert!(text.contains("4 builds run or wait there: pool normal"), "{text}");

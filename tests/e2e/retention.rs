@@ -3,7 +3,7 @@
 use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent};
 use plimsoll_tests::{Programs, Sender, Server, eventually, finish, hello, sample};
 
-/// A sample of a build whose need nobody could guess: what repeats itself is small already.
+/// A sample of a build whose need cannot be guessed: what repeats itself is small already.
 fn noisy(number: u64) -> pb::Sample {
     let mixed = |n: u64| (n ^ n >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let need_bytes = (mixed(mixed(number.wrapping_mul(0x9e37_79b9_7f4a_7c15))) >> 50) << 12;

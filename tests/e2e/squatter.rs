@@ -1,4 +1,4 @@
-//! Whoever has a token that proves no job, and guesses the id of somebody else's: the job has its attempt and its ticket all the same.
+//! A caller with a token that proves no job guesses the id of another job: that job has its attempt and its ticket all the same.
 
 use std::fs;
 
@@ -51,10 +51,10 @@ impl Site {
         let channel = || async { Endpoint::new(self.server.url()).unwrap().connect().await.unwrap() };
         let open = async || Sender::open_as(channel().await, token).await;
         // UNAVAILABLE: the issuer's keys are on their way
-        let is_told = |opened: &Result<Sender, Status>| {
+        let is_open = |opened: &Result<Sender, Status>| {
             !opened.as_ref().is_err_and(|status| status.code() == Code::Unavailable)
         };
-        eventually("the issuer's keys are there", open, is_told).await.unwrap()
+        eventually("the issuer's keys are there", open, is_open).await.unwrap()
     }
 
     async fn shown(&self, attempt: &str) -> pb::Summary {
@@ -90,7 +90,7 @@ fn said(attempt: &str, session: &str) -> Sent {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_jobs_attempt_is_measured_whoever_opened_one_with_its_id_before() {
+async fn a_jobs_attempt_is_measured_even_if_another_caller_used_its_id_before() {
     let site = Site::start();
     let (open, ended) = ("127.0.0.1:1", "127.0.0.1:2");
     let mut squatter = site.stream(SQUATTER).await;
@@ -117,7 +117,9 @@ async fn a_jobs_attempt_is_measured_whoever_opened_one_with_its_id_before() {
     let told = squatter.exchange(said(open, "squatter")).await.unwrap_err();
     assert_eq!(told.code(), Code::AlreadyExists, "{told}");
     let log = site.server.log().unwrap();
-    let lines = log.lines().filter(|line| line.contains("dropped what came under a job's id"));
+    let lines = log
+        .lines()
+        .filter(|line| line.contains("dropped an attempt that another caller opened under a job's id"));
     assert_eq!(lines.filter(|line| line.contains("plimsoll_server::audit")).count(), 2, "{log}");
 
     let site = site.killed();
@@ -133,7 +135,7 @@ async fn a_jobs_attempt_is_measured_whoever_opened_one_with_its_id_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_jobs_ticket_is_its_own_whoever_opened_one_with_its_id_before() {
+async fn a_jobs_ticket_is_its_own_even_if_another_caller_used_its_id_before() {
     let site = Site::start();
     let (id, job) = ("127.0.0.1:1", site.issuer.token(1, Value::Null));
     drop(site.stream(&job).await);

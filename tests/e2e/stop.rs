@@ -1,4 +1,4 @@
-//! A graceful stop: running streams are told to come back, nothing acknowledged is lost, the exit code is 0.
+//! A graceful stop: running streams are asked to reconnect, nothing acknowledged is lost, the exit code is 0.
 
 use std::process::Stdio;
 
@@ -14,7 +14,7 @@ use plimsoll_tests::{Programs, Sender, Server, batch, hello};
 use tonic::Code;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn streams_are_told_to_come_back_and_find_everything_again() {
+async fn streams_are_asked_to_come_back_and_find_everything_again() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
     let mut stream = Sender::connect(&server.url()).await.unwrap();
@@ -42,7 +42,7 @@ fn catches_sigterm(pid: u32) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_opening_its_store_can_be_stopped() {
     let dir = tempfile::tempdir().unwrap();
-    // a marker that never answers: opening it waits for somebody who writes
+    // a marker that never answers: opening it waits for a writer
     mkfifo(&dir.path().join("plimsoll.json"), Mode::S_IRWXU).unwrap();
     let mut command = tokio::process::Command::new(&Programs::for_tests().server);
     command.env_clear().arg("--data-dir").arg(dir.path()).stderr(Stdio::null()).kill_on_drop(true);

@@ -1,4 +1,5 @@
-//! Somebody without a token, where stock Spack is let in so: he asks for sizes, and neither teaches, nor blocks, nor learns of anybody.
+//! A caller without a token, where stock Spack is let in without one: it asks for sizes, and cannot change predictions, block other
+//! callers, or learn about them.
 
 use std::fs;
 
@@ -15,7 +16,7 @@ use tonic::{
 use crate::access::TOKENS;
 
 const OURS: &str = "ci.example:7";
-/// The token of whoever runs the job, who is trusted.
+/// The token of the runner of the job, which is trusted.
 const RUNNER: &str = "runner-secret";
 
 struct Site {
@@ -100,11 +101,43 @@ async fn a_stranger_gets_sizes_and_leaves_no_verdict_behind_however_often_he_ask
 async fn a_stranger_opens_no_tickets() {
     let site = Site::start().await;
     let open = async |token: &str, ticket: &str| {
-        let (key, owner) = (Some(key()), "somebody".to_owned());
+        let (key, owner) = (Some(key()), "an owner".to_owned());
         let asked = pb::OpenTicketRequest { ticket: ticket.into(), key, owner, ..Default::default() };
         let opened = PlacementClient::new(site.channel.clone()).open_ticket(with(token, asked)).await;
         opened.map(Response::into_inner).map_err(|status| status.code())
     };
     assert_eq!(open("", "a").await.map(drop), Err(Code::Unauthenticated));
     assert!(open(RUNNER, "a").await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stranger_learns_the_name_of_no_attempt_by_any_question() {
+    let site = Site::start().await;
+    let mut stream = Sender::open_as(site.channel.clone(), RUNNER).await.unwrap();
+    for attempt in ["ci.example:8", "ci.example:9"] {
+        stream.exchange(hello(attempt, "zlib")).await.unwrap();
+        stream.exchange(batch(attempt, 1, 3)).await.unwrap();
+        stream.exchange(finish(attempt, 3, Some(0))).await.unwrap();
+    }
+    let asked = || pb::PredictRequest { key: Some(key()), ..Default::default() };
+    let mut predictor = PredictorClient::new(site.channel.clone());
+    let told = [
+        format!("{:?}", predictor.predict(asked()).await.unwrap()),
+        format!("{:?}", predictor.explain(asked()).await.unwrap()),
+        format!("{:?}", site.judged("", 1).await.unwrap()),
+        site.server.get("/v1/allocation?spec=zlib@1.3%20arch=a-b-c%25gcc@1").unwrap().1,
+    ];
+    for answer in &told {
+        // the third names the attempt that was asked about, which the caller said himself
+        assert!(!answer.contains("ci.example:8") && !answer.contains("ci.example:9"), "{answer}");
+    }
+    assert!(site.named(RUNNER).await == 0, "a caller that may not read attempts sees none of them");
+    let mut stats = StatsClient::new(site.channel.clone());
+    for attempt in [OURS, "ci.example:8"] {
+        let asked = pb::GetAttemptRequest { attempt: attempt.into(), ..Default::default() };
+        let refused = stats.get_attempt(asked).await.unwrap_err();
+        assert_eq!(refused.code(), Code::PermissionDenied, "{refused:?}");
+    }
+    let listed = stats.list_attempts(pb::ListAttemptsRequest::default()).await.unwrap_err();
+    assert_eq!(listed.code(), Code::PermissionDenied);
 }

@@ -1,4 +1,4 @@
-//! What a reader sees: of other projects nothing, whatever he asks for and wherever; of what is private only what is his own.
+//! What a reader sees: of other projects nothing, whatever it asks for and wherever; of what is private only its own.
 
 use std::{
     fs,
@@ -79,7 +79,7 @@ impl Site {
         assert_eq!(runner.call(&run).code, Some(1));
         let log = log.display().to_string();
         let judged = runner.call(&["should-retry", "--attempt", "theirs", "--exit-code", "1", "--log", &log]);
-        assert!(judged.stdout.contains(PRIVATE), "whoever sends a log sees it: {judged:?}");
+        assert!(judged.stdout.contains(PRIVATE), "the sender of a log sees it: {judged:?}");
         site
     }
 
@@ -139,7 +139,7 @@ pub(crate) fn sha256(text: &str) -> String {
 }
 
 #[test]
-fn nobody_sees_another_project_or_what_is_private_wherever_he_looks() {
+fn no_caller_sees_another_project_or_what_is_private_anywhere() {
     let site = Site::start();
     for (question, answer) in site.everything("other-secret") {
         assert!(!answer.contains(MARK), "a reader of another project: {question}\n{answer}");
@@ -160,5 +160,16 @@ fn nobody_sees_another_project_or_what_is_private_wherever_he_looks() {
         ["/attempts/theirs", "/api/attempts/theirs", "/api/attempts?", "attempts", "show", "stats --by label"]
     {
         assert!(of(own) > 0, "the project's own readers see it: {own}");
+    }
+}
+
+#[test]
+fn a_key_without_a_project_names_none_to_a_caller_that_may_not_read() {
+    let site = Site::start();
+    let asked = |token| site.agent(token).call(&["predict", "--key", "package=zlib"]);
+    let runner = asked("runner-secret");
+    assert!(runner.stdout.contains("\nthe key names no project: "), "{runner:?}");
+    for answer in [runner, asked("other-secret")] {
+        assert!(!format!("{answer:?}").contains("spack/packages"), "{answer:?}");
     }
 }

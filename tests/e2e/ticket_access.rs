@@ -1,4 +1,4 @@
-//! Tickets where it matters who calls: each owner has his own, nobody has those of another, and what is refused changes nothing.
+//! Tickets where it matters who calls: each owner has its own, none has those of another, and what is refused changes nothing.
 
 use std::fs;
 
@@ -19,7 +19,7 @@ const ROOT: &str = r#"
     roles = ["caller", "operator"]
 "#;
 
-/// Who opens tickets for `spack/packages`, and somebody else.
+/// The caller that opens tickets for `spack/packages`, and another one.
 const OURS: &str = "spack-secret";
 const THEIRS: &str = "other-secret";
 
@@ -136,7 +136,7 @@ async fn each_owner_has_his_own_tickets_and_none_of_another_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_needs_its_role_and_without_a_token_nobody_is_told_anything() {
+async fn a_call_needs_its_role_and_without_a_token_it_is_refused() {
     let site = Site::start();
     site.open(OURS, ours("a")).await.unwrap();
     for (token, code) in [
@@ -173,8 +173,8 @@ async fn what_is_wrong_is_named_with_its_field_and_changes_nothing() {
         assert_eq!(site.open(OURS, wrong).await.unwrap_err(), invalid(field));
     }
     assert_eq!(site.demand(OURS, "moon").await.unwrap_err(), invalid("pool"));
-    assert_eq!(site.close(OURS, "nobody", "spack/packages").await.unwrap_err().0, Code::NotFound);
-    assert_eq!(site.watch(OURS, "nobody").await.unwrap_err().0, Code::NotFound);
+    assert_eq!(site.close(OURS, "unknown", "spack/packages").await.unwrap_err().0, Code::NotFound);
+    assert_eq!(site.watch(OURS, "unknown").await.unwrap_err().0, Code::NotFound);
     assert_eq!(site.watch(OURS, "").await.unwrap_err(), invalid("ticket"));
     assert_eq!(site.demand(OURS, "").await.unwrap(), (0, 0));
     // a limit is not a mistake: the fourth of an owner waits, with the limit in words

@@ -110,7 +110,7 @@ async fn a_ticket_is_granted_once_through_kills_and_free_when_its_attempt_ends()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watcher_is_told_of_each_change_until_the_end() {
+async fn a_watcher_gets_each_change_until_the_end() {
     let site = Site::new();
     for name in ["a", "b", "c"] {
         site.open(name, "o").await;
@@ -150,7 +150,7 @@ async fn what_is_wrong_with_a_ticket_is_named_and_changes_nothing() {
     let huge = site.ask(question("b", &"x".repeat(1 << 20))).await.unwrap_err();
     assert!(matches!(huge.code(), Code::OutOfRange | Code::ResourceExhausted), "{huge}");
     assert_eq!(site.close("a", "another").await.unwrap_err().code(), Code::InvalidArgument);
-    assert_eq!(site.close("nobody", "o").await.unwrap_err().code(), Code::NotFound);
+    assert_eq!(site.close("unknown", "o").await.unwrap_err().code(), Code::NotFound);
     assert_eq!(site.open("a", "o").await.state(), State::Granted);
     assert_eq!(site.open("b", "o").await.state(), State::Granted, "none of the refused ones took its place");
 }

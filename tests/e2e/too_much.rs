@@ -1,4 +1,4 @@
-//! Too much of something is bounded and reported, and harms nobody else.
+//! Too much of something is bounded and reported, and harms no other caller.
 
 use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient, stats_client::StatsClient};
 use plimsoll_tests::{Programs, Sender, Server, batch, eventually, figures::metric, finish, hello};

@@ -186,7 +186,7 @@ async fn a_question_that_cannot_be_answered_says_why() {
     failed(&server, "theirs", "a").await;
     let running = ask(&server, "running", "").await.unwrap_err();
     assert_eq!(running.code(), Code::FailedPrecondition, "{running}");
-    let unknown = ask(&server, "nobody", "").await.unwrap_err();
+    let unknown = ask(&server, "unknown", "").await.unwrap_err();
     assert_eq!(unknown.code(), Code::InvalidArgument, "{unknown}");
     let mut client = PredictorClient::connect(server.url()).await.unwrap();
     let key = Some(pb::Key { package: "zlib".into(), project: "b".into(), ..pb::Key::default() });

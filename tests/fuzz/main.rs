@@ -10,6 +10,7 @@
 #![expect(clippy::print_stdout, reason = "it is what the program is for")]
 
 mod mutate;
+mod targets;
 
 use std::{
     fs,
@@ -19,9 +20,10 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use mutate::{Chance, corpus, folder};
-use plimsoll_server::fuzz::{TARGETS, Target};
+use plimsoll_server::fuzz::Target;
+use targets::targets;
 
-/// Inputs, unless somebody says how many.
+/// Inputs, unless a number is given.
 const RUNS: u64 = 100_000;
 
 fn main() -> anyhow::Result<()> {
@@ -36,10 +38,9 @@ fn main() -> anyhow::Result<()> {
             _ => bail!("{option} is not known: --runs N, --seed N"),
         }
     }
-    let chosen: Vec<Target> =
-        TARGETS.into_iter().filter(|target| name == "all" || target.name == name).collect();
+    let chosen: Vec<Target> = targets().filter(|target| name == "all" || target.name == name).collect();
     if chosen.is_empty() {
-        let names: Vec<_> = TARGETS.iter().map(|target| target.name).collect();
+        let names: Vec<_> = targets().map(|target| target.name).collect();
         bail!("name a parser: all, {}", names.join(", "));
     }
     for target in chosen {
@@ -64,8 +65,9 @@ fn fuzz(target: Target, runs: u64, seed: u64) -> anyhow::Result<()> {
     }
     let seconds = begun.elapsed().as_secs_f64();
     println!(
-        "{:14} {runs} inputs, {seconds:.1} s, the longest took {:.1} ms",
+        "{:14} {runs} inputs, {seconds:.1} s, {:.0} inputs/s, the longest took {:.1} ms",
         target.name,
+        f64::from(u32::try_from(runs).unwrap_or(u32::MAX)) / seconds.max(1e-9),
         longest.as_secs_f64() * 1e3
     );
     Ok(())

@@ -3,7 +3,7 @@
 use std::{fmt, fs, time::Duration};
 
 use anyhow::Context as _;
-pub use plimsoll_server::store::bytes_below;
+pub use plimsoll_store::bytes_below;
 
 /// Times of many calls. Holds a bounded number of them: the first, and then every second, fourth .. one.
 #[derive(Debug, Clone, Default)]

@@ -28,6 +28,8 @@ const END_HEADERS: u8 = 4;
 /// What a hostile client does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attack {
+    /// Asks without a token.
+    Headers,
     /// Asks and takes the question back at once (CVE-2023-44487).
     RapidReset,
     /// Makes the server take its answers back (CVE-2025-8671): a window that grows by nothing.
@@ -52,7 +54,8 @@ pub enum Attack {
 
 impl Attack {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
+        Self::Headers,
         Self::RapidReset,
         Self::MadeYouReset,
         Self::Settings,
@@ -68,6 +71,7 @@ impl Attack {
     /// Its name, for figures.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Headers => "headers",
             Self::RapidReset => "rapid reset",
             Self::MadeYouReset => "made you reset",
             Self::Settings => "settings",
@@ -85,6 +89,10 @@ impl Attack {
     fn turn(self, n: u32, out: &mut Vec<u8>) {
         let stream = 2 * n + 1;
         match self {
+            Self::Headers => {
+                let flags = END_HEADERS | END_STREAM;
+                frame(out, HEADERS, flags, stream, &question("/plimsoll.v1.Predictor/Predict"));
+            }
             Self::RapidReset => {
                 frame(out, HEADERS, END_HEADERS, stream, &question("/plimsoll.v1.Predictor/Predict"));
                 frame(out, RST_STREAM, 0, stream, &8_u32.to_be_bytes());
@@ -93,7 +101,7 @@ impl Attack {
                 frame(out, HEADERS, END_HEADERS, stream, &question("/plimsoll.v1.Predictor/Predict"));
                 frame(out, WINDOW_UPDATE, 0, stream, &0_u32.to_be_bytes());
             }
-            // a setting that nobody knows is taken, too
+            // an unknown setting is accepted, too
             Self::Settings => frame(out, SETTINGS, 0, 0, &[0xf0, 0, 0, 0, 0, 1]),
             Self::Pings => frame(out, PING, 0, 0, &[0; 8]),
             Self::Continuation | Self::HugeHeader if n == 0 => frame(out, HEADERS, 0, 1, &question("/")),
@@ -151,7 +159,7 @@ impl Attack {
         let mut out = PREFACE.to_vec();
         frame(&mut out, SETTINGS, 0, 0, &[]);
         (0..turns).for_each(|n| self.turn(n, &mut out));
-        // whoever is read no further may be told why all the same
+        // a client that is read no further may still get the reason
         let mut writer = connection.try_clone()?;
         let writing = std::thread::spawn(move || writer.write_all(&out));
         let mut sink = vec![0; 64 * 1024];

@@ -7,7 +7,7 @@ use tokio::{sync::mpsc, time::Instant};
 /// Moments that may wait to be taken.
 const WAITING: usize = 4096;
 
-/// A moment every so often, for `time` or until nobody takes them any more. From a thread of its own: the runtime's clock goes in
+/// A moment every so often, for `time` or until the receiver is gone. From a thread of its own: the runtime's clock goes in
 /// milliseconds, and is late by one.
 #[must_use]
 pub fn every(step: Duration, time: Duration) -> mpsc::Receiver<Instant> {

@@ -25,8 +25,12 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Looks before giving up: ten minutes, for those who start one on a store of many GiB.
 const LOOKS: u32 = 60_000;
 
+/// Longest pause in an answer over HTTP.
+const ANSWER_WITHIN: Duration = Duration::from_mins(5);
+
 /// What `--log` needs for a server that says where it listens, and nothing of each attempt.
-pub const QUIET: &str = "warn,plimsoll_server=info,plimsoll_server::ingest=warn";
+pub const QUIET: &str = "warn,plimsoll_server=info,plimsoll_server::sessions=warn,plimsoll_server::ci_outcomes=warn,\
+     plimsoll_server::startup=warn,plimsoll_server::verdict_records=warn";
 
 /// A running server. It is killed when this is dropped.
 #[derive(Debug)]
@@ -152,6 +156,8 @@ impl Server {
     /// No answer.
     pub fn get(&self, path: &str) -> anyhow::Result<(u16, String)> {
         let mut stream = TcpStream::connect(self.http)?;
+        // a server that never answers fails a test instead of stopping all of them
+        stream.set_read_timeout(Some(ANSWER_WITHIN))?;
         write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;

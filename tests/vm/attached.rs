@@ -1,4 +1,4 @@
-//! Builds that somebody else started are found in each of the ways, measured through their cgroup, and left at their end.
+//! Builds that the agent did not start are found in each of the ways, measured through their cgroup, and left at their end.
 
 use serde_json::Value;
 
@@ -42,7 +42,7 @@ fn a_sidecar_reaches_the_cgroup_of_another_container_through_its_root_folder() {
 }
 
 #[test]
-fn a_kill_in_somebody_elses_build_is_counted_and_has_its_origin() {
+fn a_kill_in_a_build_of_others_is_counted_and_has_its_origin() {
     let Some(record) = record("attach_killed") else { return };
     let summary = record.summary();
     assert_eq!((&summary["oom_kill"], &summary["oom_origin"]), (&1.into(), &"own_limit".into()), "{summary}");

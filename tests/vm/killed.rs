@@ -63,7 +63,7 @@ fn a_kill_in_a_group_that_the_build_made_itself_is_the_builds() {
 }
 
 #[test]
-fn a_build_that_is_killed_before_anybody_could_read_its_size_needed_its_limit() {
+fn a_build_that_is_killed_before_its_size_was_read_needed_its_limit() {
     let Some(summary) = killed("killed_at_once", 137, 1, "own_limit") else { return };
     assert!(summary["need_peak_bytes"].as_u64().unwrap() >= 60 * MIB, "{summary}");
 }

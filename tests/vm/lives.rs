@@ -19,7 +19,7 @@ fn the_end_of_a_build_is_not_the_end_of_its_daemon() {
     let Some(record) = record("daemon") else { return };
     let summary = record.summary();
     assert_eq!((record.number("exit"), record.number("alive")), (6, 1), "{summary}");
-    assert!(summary["wall_ms"].as_u64().unwrap() < 20_000, "nobody waits for the daemon: {summary}");
+    assert!(summary["wall_ms"].as_u64().unwrap() < 20_000, "the daemon is not waited for: {summary}");
     assert!(summary["need_peak_bytes"].as_u64().unwrap() > 30 * MIB, "its memory is the build's: {summary}");
 }
 

@@ -1,4 +1,4 @@
-//! The need is what was touched and cannot be given back, however short, whoever in the build has it; files are not.
+//! The need is what was touched and cannot be given back, however short, in whichever process of the build; files are not.
 
 use crate::record::record;
 

@@ -14,10 +14,17 @@ fn sizes_are_written_in_the_unit_that_people_use() {
 }
 
 #[test]
-fn times_are_as_short_as_they_can_be() {
-    let written = [0, 40, 950, 1550, 59_999, 61_000, 3_661_000].map(millis);
-    assert_eq!(written, ["0.0 s", "40 ms", "0.9 s", "1.5 s", "59.9 s", "1 min 1 s", "1 h 1 min"]);
-    assert_eq!([0, 5, 1_500_000].map(micros), ["0.0 s", "under 1 ms", "1.5 s"]);
+fn times_are_as_short_as_they_can_be_and_rounded() {
+    let written = [0, 40, 99, 150, 950, 1550, 59_949].map(millis);
+    assert_eq!(written, ["0 s", "40 ms", "99 ms", "0.2 s", "1.0 s", "1.6 s", "59.9 s"]);
+    let longer = [59_950, 61_499, 61_500, 3_599_500, 3_661_000, 5_370_000].map(millis);
+    assert_eq!(longer, ["1 min 0 s", "1 min 1 s", "1 min 2 s", "1 h 0 min", "1 h 1 min", "1 h 30 min"]);
+    let short = [0, 5, 999, 1000, 2739, 9949, 9950, 40_400, 1_500_000].map(micros);
+    assert_eq!(
+        short,
+        ["0 s", "5 us", "999 us", "1 ms", "2.7 ms", "9.9 ms", "10 ms", "40 ms", "1.5 s"],
+        "no time above zero is written as zero"
+    );
 }
 
 #[test]

@@ -13,6 +13,10 @@
 //! | `pool big takes 256.00 GiB at most` | the largest builder of a pool |
 //! | `size of the last attempt`, `limit of the last attempt` | a retry with the same size; an ask above the limit counts as the limit |
 //! | `step above 280 MiB, where it was stopped` | memory was short there |
+//! | `needs above 280 MiB, where it was stopped` | memory was short there, and similar builds say how much more is needed |
+//! | `growth above 280 MiB, where it was stopped` | memory was short there, and it was still growing |
+//! | `size of the verdict before` | the verdict on the attempt before named it: a next size never goes down |
+//! | `weight of the attempts` | build jobs that no more attempts used than others, by the newer and more similar ones |
 //! | `step above 4.00 GiB, which it may have had` | memory was short, and its size is not known |
 //! | `step above 1 min 0 s, which was not enough` | time was short |
 //! | `step above 2.00 cores, where it was held back` | CPU was short |
@@ -60,6 +64,14 @@ pub enum SizeBound {
     LastLimit,
     /// A step above the size at which memory stopped the last attempt.
     Stopped(String),
+    /// What similar builds needed that did not fit the size at which memory stopped the last attempt.
+    NeededAbove(String),
+    /// Where the last attempt's own growth leads, above the size at which memory stopped it.
+    Grown(String),
+    /// The size that the verdict on the attempt before named.
+    VerdictBefore,
+    /// Build jobs that were not used most often, but by the newer and more similar attempts.
+    MostWeight,
     /// A step above the size that the last attempt may have had, which is not known.
     MayHaveHad(String),
     /// The last attempt was not done after this time.
@@ -92,6 +104,8 @@ impl SizeBound {
             // the second text is that of earlier releases
             "size of the last attempt" | "as the last attempt had" => Some(Self::LastAttempt),
             "limit of the last attempt" => Some(Self::LastLimit),
+            "size of the verdict before" => Some(Self::VerdictBefore),
+            "weight of the attempts" => Some(Self::MostWeight),
             _ => None,
         };
         whole.or_else(|| Self::parse_parts(text)).unwrap_or_else(|| Self::Other(text.to_owned()))
@@ -127,6 +141,13 @@ impl SizeBound {
         if let Some(most) = room {
             return Some(Self::RoomIn(most));
         }
+        let at_stop = |start: &str| between(start, ", where it was stopped");
+        if let Some(needed) = at_stop("needs above ").map(Self::NeededAbove) {
+            return Some(needed);
+        }
+        if let Some(grown) = at_stop("growth above ").map(Self::Grown) {
+            return Some(grown);
+        }
         above(", where it was stopped")
             .map(Self::Stopped)
             .or_else(|| above(", which it may have had").map(Self::MayHaveHad))
@@ -144,6 +165,10 @@ impl SizeBound {
                 | Self::LastAttempt
                 | Self::LastLimit
                 | Self::Stopped(_)
+                | Self::NeededAbove(_)
+                | Self::Grown(_)
+                | Self::VerdictBefore
+                | Self::MostWeight
                 | Self::MayHaveHad(_)
                 | Self::TooShort(_)
                 | Self::HeldBack(_)
@@ -154,8 +179,12 @@ impl SizeBound {
 
     /// Attempts did not decide the number, whatever is known beside it.
     pub(super) fn stands_alone(&self) -> bool {
-        // a step may be as large as attempts say
-        self.replaces_share() && !matches!(self, Self::Stopped(_) | Self::MayHaveHad(_))
+        // how much more similar builds needed is what they say
+        self.replaces_share()
+            && !matches!(
+                self,
+                Self::NeededAbove(_) | Self::Stopped(_) | Self::MayHaveHad(_) | Self::MostWeight
+            )
     }
 
     /// Something cut the number below what was wanted.
@@ -163,12 +192,23 @@ impl SizeBound {
         matches!(self, Self::Cap(_) | Self::Pool { .. })
     }
 
+    /// The same, with the size of the step where the bound is one.
+    pub(super) fn clause_with_step(&self, step: &str) -> String {
+        let clause = self.clause();
+        match (self, clause.strip_prefix("a step above ")) {
+            (Self::Stopped(_) | Self::MayHaveHad(_) | Self::HeldBack(_), Some(rest)) => {
+                format!("a step of {step} above {rest}")
+            }
+            _ => clause,
+        }
+    }
+
     /// The bound as a part of a sentence; empty for none.
     pub fn clause(&self) -> String {
         match self {
             Self::None => String::new(),
             Self::Default => "the default: nothing is known about it yet".to_owned(),
-            Self::AskedFor => "as asked for".to_owned(),
+            Self::AskedFor => "named in the key".to_owned(),
             Self::Cap(cap) => format!("cut to the cap of {cap}"),
             Self::Floor(floor) => format!("raised to the floor of {floor}"),
             Self::Preset => "the preset, until more is known".to_owned(),
@@ -184,6 +224,14 @@ impl SizeBound {
             Self::LastAttempt => "same as the last attempt".to_owned(),
             Self::LastLimit => "the limit of the last attempt, although it asked for more".to_owned(),
             Self::Stopped(size) => format!("a step above {size}, where memory stopped the last attempt"),
+            Self::NeededAbove(size) => {
+                format!("above {size}, where memory stopped the last attempt: what similar builds needed")
+            }
+            Self::Grown(size) => {
+                format!("above {size}, where memory stopped the last attempt: what its growth leads to")
+            }
+            Self::VerdictBefore => "as the verdict on the attempt before named it".to_owned(),
+            Self::MostWeight => "used by the newer and more similar attempts".to_owned(),
             Self::MayHaveHad(size) => {
                 format!("a step above {size}, the limit predicted for the last attempt")
             }
@@ -217,6 +265,10 @@ impl fmt::Display for SizeBound {
             Self::LastAttempt => f.write_str("size of the last attempt"),
             Self::LastLimit => f.write_str("limit of the last attempt"),
             Self::Stopped(size) => write!(f, "step above {size}, where it was stopped"),
+            Self::NeededAbove(size) => write!(f, "needs above {size}, where it was stopped"),
+            Self::Grown(size) => write!(f, "growth above {size}, where it was stopped"),
+            Self::VerdictBefore => f.write_str("size of the verdict before"),
+            Self::MostWeight => f.write_str("weight of the attempts"),
             Self::MayHaveHad(size) => write!(f, "step above {size}, which it may have had"),
             Self::TooShort(time) => write!(f, "step above {time}, which was not enough"),
             Self::HeldBack(cores) => write!(f, "step above {cores} cores, where it was held back"),

@@ -2,7 +2,10 @@
 //! sentences.
 
 use super::{SizeBound, SizeKind};
-use crate::v1::{Basis, Prediction, Quantity, Rung};
+use crate::{
+    figures,
+    v1::{Basis, Prediction, Quantity, Rung},
+};
 
 /// Numbers with every bound that they can have, on every rung that decides them.
 pub fn examples() -> Vec<(SizeKind, Quantity)> {
@@ -15,6 +18,25 @@ pub fn examples() -> Vec<(SizeKind, Quantity)> {
     // a size that follows from where the last attempt was stopped, with no history behind it
     let stopped = SizeBound::Stopped("280 MiB".to_owned());
     all.push((SizeKind::MemoryLimit, example(SizeKind::MemoryLimit, (Rung::Fleet, 0), &stopped)));
+    // a cap below all that is needed, and defaults beside which little is known
+    let cap = SizeBound::Cap("400 MiB".to_owned());
+    let mut cut = example(SizeKind::MemoryLimit, (Rung::Exact, 7), &cap);
+    if let Some(basis) = &mut cut.basis {
+        basis.quantile = 0.0;
+    }
+    all.push((SizeKind::MemoryLimit, cut));
+    let mut alike = example(SizeKind::MemoryRequest, (Rung::Exact, 7), &SizeBound::None);
+    if let Some(basis) = &mut alike.basis {
+        basis.all_of_rung = true;
+    }
+    all.push((SizeKind::MemoryRequest, alike));
+    for attempts in [1, 2] {
+        let mut default = example(SizeKind::CpuLimit, (Rung::Default, 0), &SizeBound::Default);
+        if let Some(basis) = &mut default.basis {
+            (basis.attempts, basis.quantile) = (attempts, 0.0);
+        }
+        all.push((SizeKind::CpuLimit, default));
+    }
     all
 }
 
@@ -67,6 +89,10 @@ pub(super) fn bounds(kind: SizeKind) -> Vec<SizeBound> {
         SizeBound::LastAttempt,
         SizeBound::LastLimit,
         SizeBound::Stopped("280 MiB".to_owned()),
+        SizeBound::NeededAbove("280 MiB".to_owned()),
+        SizeBound::Grown("280 MiB".to_owned()),
+        SizeBound::VerdictBefore,
+        SizeBound::MostWeight,
         SizeBound::MayHaveHad("280 MiB".to_owned()),
         SizeBound::TooShort("1 min 0 s".to_owned()),
         SizeBound::HeldBack("1.2".to_owned()),
@@ -84,7 +110,9 @@ fn fits(kind: SizeKind, bound: &SizeBound) -> bool {
     match bound {
         SizeBound::None => false,
         SizeBound::Default | SizeBound::Other(_) => true,
-        SizeBound::AskedFor | SizeBound::HalfOf { .. } | SizeBound::RoomIn(_) => kind == SizeKind::BuildJobs,
+        SizeBound::AskedFor | SizeBound::HalfOf { .. } | SizeBound::RoomIn(_) | SizeBound::MostWeight => {
+            kind == SizeKind::BuildJobs
+        }
         SizeBound::Cap(_) | SizeBound::Floor(_) | SizeBound::Pool { .. } | SizeBound::LastAttempt => {
             memory || cpu
         }
@@ -95,6 +123,9 @@ fn fits(kind: SizeKind, bound: &SizeBound) -> bool {
         SizeBound::LastSize(_)
         | SizeBound::TrustedNeed
         | SizeBound::Stopped(_)
+        | SizeBound::NeededAbove(_)
+        | SizeBound::Grown(_)
+        | SizeBound::VerdictBefore
         | SizeBound::MayHaveHad(_) => memory,
         SizeBound::TooShort(_) => time,
         SizeBound::HeldBack(_) => cpu,
@@ -114,7 +145,7 @@ fn example(kind: SizeKind, (rung, attempts): (Rung, u32), bound: &SizeBound) -> 
     let (rung, attempts) = if *bound == SizeBound::Default { (Rung::Default, 0) } else { (rung, attempts) };
     let memory = matches!(kind, SizeKind::MemoryRequest | SizeKind::MemoryLimit);
     let (value, quantile) = match bound {
-        // a pool or a limit on trust cuts a number of which nobody knows what it covers then
+        // a pool or a limit on trust cuts the number; which share of builds it then covers is not known
         SizeBound::Pool { .. } => (if memory { 400 << 20 } else { 2000 }, 0.0),
         SizeBound::TrustedTimes(_) | SizeBound::TrustedNeed => (value, 0.0),
         SizeBound::Cap(_) if memory => (400 << 20, 0.63),
@@ -123,6 +154,13 @@ fn example(kind: SizeKind, (rung, attempts): (Rung, u32), bound: &SizeBound) -> 
         SizeBound::LastSize(_) => (13 << 30, quantile),
         _ => (value, quantile),
     };
-    let basis = Basis { rung: rung.into(), attempts, quantile, margin, bound: bound.to_string() };
+    // what was too little is the value without the factor
+    let margin = if matches!(bound, SizeBound::Stopped(_) | SizeBound::MayHaveHad(_)) {
+        figures::float(value) / figures::float(280 << 20)
+    } else {
+        margin
+    };
+    let basis =
+        Basis { rung: rung.into(), attempts, quantile, margin, bound: bound.to_string(), all_of_rung: false };
     Quantity { value, basis: Some(basis) }
 }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use proptest::prelude::*;
 
 use super::*;
+use crate::v1::Basis;
 
 /// All sentences, one in a line.
 const SENTENCES: &str = include_str!("sentences.txt");
@@ -40,15 +41,45 @@ fn no_sentence_joins_parts_that_do_not_fit() {
         let pages = line.contains("for file pages");
         assert!(!pages || line.starts_with("memory limit"), "{line:?}");
         assert!(!(pages && line.contains("cut to")), "{line:?}");
-        assert!(!(line.contains("default:") && line.contains("attempt")), "{line:?}");
+        assert!(!(line.contains("default:") && line.contains("(")), "{line:?}");
+        assert!(
+            !line.contains("cut to the cap")
+                || line.contains("covers")
+                || !line.starts_with("memory")
+                || line.contains("may not be enough"),
+            "{line:?}"
+        );
     }
 }
 
 #[test]
 fn room_for_file_pages_is_bytes_and_no_share_of_a_small_need() {
     // a need of 20 MiB and the least room
-    let said = because(SizeKind::MemoryLimit, 84 << 20, (0.99, 4.2), &SizeBound::None);
+    let said = because(SizeKind::MemoryLimit, 84 << 20, 0.99, 4.2, &SizeBound::None);
     assert_eq!(said, "covers 99 % of similar builds, with 64 MiB more for file pages");
+}
+
+#[test]
+fn a_group_of_which_the_request_covers_a_part_is_not_said_to_be_above_it() {
+    let said = |request: u64, limit: u64| {
+        let (least, most) = (13, 19);
+        group_coverage(&NeedGroup {
+            within_request: most <= request,
+            within_limit: most <= limit,
+            begins_within_request: least <= request,
+            begins_within_limit: least <= limit,
+            ..NeedGroup::default()
+        })
+    };
+    assert_eq!(said(20, 20), "within the request");
+    assert_eq!(said(18, 95), "partly above the request, within the limit");
+    assert_eq!(said(14, 16), "partly above the request, partly above the limit");
+    assert_eq!(said(10, 95), "above the request, within the limit");
+    assert_eq!(said(10, 14), "above the request, partly above the limit");
+    assert_eq!(said(10, 12), "above the limit");
+    // as earlier servers say it
+    let older = NeedGroup { within_limit: true, ..NeedGroup::default() };
+    assert_eq!(group_coverage(&older), "above the request, within the limit");
 }
 
 #[test]
@@ -77,10 +108,33 @@ proptest! {
     fn any_text_stays_readable_and_no_number_breaks_a_sentence(text in "[a-z0-9 ,.]{0,60}", value in any::<u64>(), quantile in any::<f64>(), margin in any::<f64>(), rung in 0..9_i32, attempts in any::<u32>()) {
         let bound = SizeBound::parse(&text);
         prop_assert_eq!(SizeBound::parse(&bound.to_string()), bound);
-        let basis = crate::v1::Basis { rung, attempts, quantile, margin, bound: text };
+        let basis = crate::v1::Basis { rung, attempts, quantile, margin, bound: text, all_of_rung: value % 2 == 0 };
         for kind in SizeKind::ALL {
             let said = sentence(kind, &Quantity { value, basis: Some(basis.clone()) });
             prop_assert!(said.len() < 400 && !kind.shown(value).is_empty());
         }
     }
+}
+
+#[test]
+fn what_all_numbers_have_in_common_is_said_once() {
+    let default = || {
+        let basis =
+            Basis { rung: Rung::Default.into(), bound: SizeBound::Default.to_string(), ..Basis::default() };
+        Some(Quantity { value: 1 << 30, basis: Some(basis) })
+    };
+    let unknown = Prediction {
+        memory_request_bytes: default(),
+        memory_limit_bytes: default(),
+        ..Prediction::default()
+    };
+    let ExplainedPrediction { sizes, based_on } = explained(&unknown);
+    assert_eq!(based_on, "the default: nothing is known about it yet");
+    assert_eq!(sizes.iter().map(|size| size.why.as_str()).collect::<Vec<_>>(), ["", ""]);
+    let one = Prediction { memory_limit_bytes: None, ..unknown };
+    let ExplainedPrediction { sizes, based_on } = explained(&one);
+    assert_eq!(
+        (sizes[0].why.as_str(), based_on.as_str()),
+        ("the default: nothing is known about it yet", "")
+    );
 }

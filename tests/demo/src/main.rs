@@ -10,7 +10,7 @@
 //! | `plimsoll` | the agent |
 //! | any other | the story, which makes links with these two names to itself |
 
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "the story is told on stdout")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "the story is printed on stdout")]
 
 mod cast;
 mod story;

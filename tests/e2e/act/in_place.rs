@@ -84,7 +84,7 @@ async fn a_build_that_is_killed_for_memory_passes_with_fewer_jobs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tools_are_told_the_number_by_their_variables() {
+async fn tools_get_the_number_through_their_variables() {
     let dir = tempfile::tempdir().unwrap();
     let judge = Judge::with(&[fewer(3), fewer(1)]).await;
     let agent = agent(&judge, dir.path()).with("MAKEFLAGS", "k -j8");
@@ -224,7 +224,7 @@ async fn a_signal_while_it_waits_ends_it_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_build_that_was_told_to_end_is_not_tried_again() {
+async fn a_build_that_was_asked_to_end_is_not_tried_again() {
     let dir = tempfile::tempdir().unwrap();
     let judge = Judge::with(&[as_is(0), as_is(0)]).await;
     let agent = agent(&judge, dir.path());
@@ -234,9 +234,9 @@ async fn a_build_that_was_told_to_end_is_not_tried_again() {
                   while :; do sleep 0.05; done";
     let (code, said) = terminate_at(&agent, &options, script, "ready").await;
     assert_eq!(code, Some(4), "{said}");
-    assert!(said.contains("exit code 4 stays: the job was told to end"), "{said}");
+    assert!(said.contains("exit code 4 stays: the job got a signal to end"), "{said}");
     assert_eq!(fs::read_to_string(dir.path().join("tries")).unwrap(), "x\n");
-    assert_eq!(judge.asked(), [], "nobody asks about it");
+    assert_eq!(judge.asked(), [], "no request about it");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -260,9 +260,6 @@ fn attach_says_why_it_cannot() {
         let line = [&["attach", "--pid", "1", "--key", "package=x"], &option[..]].concat();
         let refused = agent.call(&line);
         assert_eq!(refused.code, Some(2), "{refused:?}");
-        assert!(
-            refused.stderr.contains("attach follows a build that somebody else has started"),
-            "{refused:?}"
-        );
+        assert!(refused.stderr.contains("attach follows a build that is already running"), "{refused:?}");
     }
 }

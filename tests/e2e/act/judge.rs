@@ -1,4 +1,4 @@
-//! A server that takes every attempt and gives the verdicts it is told to.
+//! A server that takes every attempt and gives the verdicts that a test sets.
 
 use std::{
     collections::VecDeque,
@@ -6,14 +6,13 @@ use std::{
 };
 
 use plimsoll_proto::v1::{self as pb, predictor_server};
+use plimsoll_support::collector::{CollectorFaults, FakeCollector};
 use tokio_stream::Empty;
 use tonic::{Request, Response, Status, Streaming, transport::Server};
 
-use crate::output::collector::Collector;
-
 /// A running server. Ends when it is dropped.
 pub(super) struct Judge {
-    collector: Collector,
+    collector: FakeCollector,
     asked: Arc<Mutex<Vec<pb::ShouldRetryRequest>>>,
 }
 
@@ -27,7 +26,8 @@ impl Judge {
         };
         let predictor = predictor_server::PredictorServer::new(service);
         let serve = |collector| Server::builder().add_service(collector).add_service(predictor);
-        Self { collector: Collector::serve(serve).await, asked }
+        let faults = CollectorFaults { forgets: true, ..CollectorFaults::default() };
+        Self { collector: FakeCollector::serve(faults, serve).await, asked }
     }
 
     pub(super) fn url(&self) -> &str {

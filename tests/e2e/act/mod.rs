@@ -78,8 +78,8 @@ fn the_report_says_what_the_verdict_stands_on() {
     let ran = run(&site.agent, &["--report", "text", "--exit-code-for", "as-is=81"], MOON);
     assert_eq!(ran.code, Some(81), "{ran:?}");
     for words in [
-        "retry     yes, as is: unknown",
-        "attempts left); no known cause explains the failure",
+        "verdict   Retry with the same size: unknown cause",
+        "            no known cause explains the failure: retry with the same size\n",
         "failure: fatal: the moon is full",
         "cost: ",
         "next run  memory request",
@@ -146,7 +146,7 @@ async fn the_end_of_the_log_goes_with_the_question_and_secrets_do_not() {
 }
 
 #[test]
-fn a_retry_of_the_job_is_known_as_one_without_being_told() {
+fn a_retry_of_the_job_is_known_as_one_without_any_option() {
     let site = Site::start().unwrap();
     let job = |id: &str, pipeline: &str| {
         let variables = [("CI_JOB_ID", id), ("CI_PIPELINE_ID", pipeline), ("CI_JOB_NAME", "moon")];

@@ -55,10 +55,12 @@ fn messages(number: u64, dice: &mut Dice) -> Vec<Sent> {
     });
     // the end may be less than a window of CPU after the start
     let wall_ms = last.elapsed_ms + 1 + dice.throw(900);
-    let code = [Some(0), Some(0), Some(0), Some(1), None][usize::try_from(dice.throw(5)).unwrap()];
+    // 130: interrupted, as a shell tells it
+    let codes = [Some(0), Some(0), Some(0), Some(1), Some(1), Some(130), None];
+    let code = codes[usize::try_from(dice.throw(7)).unwrap()];
     let killed = code == Some(1) && dice.throw(2) == 0;
     let totals = (dice.throw(3) > 0).then(|| pb::Totals {
-        cpu_usec: last.cpu_usec + dice.throw(2) * 100_000,
+        cpu_usec: last.cpu_usec + dice.throw(2) * 900,
         // what a kill proves, or a phase saw, above all readings
         need_peak_bytes: (killed || dice.throw(4) == 0).then(|| highest(&samples) + (dice.throw(50) << 20)),
         oom_kill: Some(u64::from(killed)),
@@ -81,14 +83,15 @@ fn highest(samples: &[pb::Sample]) -> u64 {
     samples.iter().map(|sample| sample.need_max_bytes.unwrap_or(sample.need_bytes)).max().unwrap_or(0)
 }
 
-/// No samples, samples without CPU, rows whose highest need is above their mean memory.
+/// No samples, one sample, samples without CPU or with some microseconds of it, rows whose highest need is above their mean memory.
 fn samples(dice: &mut Dice) -> Vec<pb::Sample> {
-    let (count, uses_cpu) = (dice.throw(8), dice.throw(6) > 0);
+    let count = dice.throw(8);
+    let most_cpu = [0, 300, 9_000, 3_000_000, 3_000_000][usize::try_from(dice.throw(5)).unwrap()];
     let (mut elapsed_ms, mut cpu_usec) = (0, 0);
     let mut samples = Vec::new();
     for _row in 0..count {
         elapsed_ms += 40 + dice.throw(1500);
-        cpu_usec += if uses_cpu { dice.throw(3_000_000) } else { 0 };
+        cpu_usec += dice.throw(most_cpu + 1);
         let need_bytes = (1 + dice.throw(900)) << 20;
         samples.push(pb::Sample {
             elapsed_ms,

@@ -44,14 +44,15 @@ fn the_build_sees_a_terminal_of_the_same_size_and_its_bytes_are_unchanged() {
 fn a_key_reaches_the_build_once_and_typing_goes_to_it() {
     let dir = tempfile::tempdir().unwrap();
     let script = r#"$P run --phases gitlab --quiet -- sh -c '
-        trap "n=\$((n+1))" INT; echo ready; until read line; do :; done; echo "read $line after $n"'"#;
+        trap "n=\$((n+1)); echo key" INT; echo ready
+        until [ "$n" ]; do sleep 0.05; done; until read line; do :; done; echo "read $line after $n"'"#;
     let Some(mut command) = on_a_terminal(dir.path(), script) else { return };
     let mut child = command.current_dir(dir.path()).spawn().unwrap();
     let mut typed = child.stdin.take().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.any(|line| line.trim_end().ends_with("ready")));
     typed.write_all(b"\x03").unwrap();
-    // the terminal shows the key when it has been seen
+    assert!(lines.any(|line| line.trim_end().ends_with("key")));
     let mut rest = String::new();
     typed.write_all(b"words\n").unwrap();
     for line in lines {

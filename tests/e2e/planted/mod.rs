@@ -8,7 +8,7 @@ use std::{fs, path::Path};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use operator::{mistakes, printed};
-use place::{AUDITOR, CUSTOMER, Place, RUNNER, SPACK, Secrets, WRONG};
+use place::{AUDITOR, CUSTOMER, PlantedServer, RUNNER, SPACK, Secrets, WRONG};
 use plimsoll_proto::v1::{
     self as pb, agent_message::Message as Sent, predictor_client::PredictorClient, stats_client::StatsClient,
 };
@@ -20,7 +20,7 @@ use crate::admission::pod;
 
 /// In the line that decides, beside the secrets: it must be found, or nothing was looked through.
 const SIGN: &str = "seen_and_kept_of_this_line";
-/// Pages and endpoints that a reader may ask for, and some that he may not, or that are not there.
+/// Pages and endpoints that a reader may ask for, and some that it may not, or that are not there.
 const PATHS: [&str; 18] = [
     "/",
     "/packages",
@@ -43,7 +43,7 @@ const PATHS: [&str; 18] = [
 ];
 
 /// All that was said, each with where.
-type Heard = Vec<(String, String)>;
+type FoundTexts = Vec<(String, String)>;
 
 /// A log with a secret of each kind that is known, and the line that decides.
 fn log(secrets: &Secrets) -> String {
@@ -76,7 +76,7 @@ fn key(secrets: &Secrets) -> pb::Key {
 }
 
 /// A build fails and is judged, by those who may and those who may not.
-async fn builds(place: &Place, heard: &mut Heard) {
+async fn builds(place: &PlantedServer, heard: &mut FoundTexts) {
     let channel = Endpoint::new(place.webhook.server.url()).unwrap().connect().await.unwrap();
     let secrets = &place.secrets;
     let mut say = |what: &str, said: String| heard.push((what.to_owned(), said));
@@ -112,7 +112,7 @@ async fn builds(place: &Place, heard: &mut Heard) {
         say("a verdict", format!("{judged:?}"));
     }
     for token in [WRONG, secrets.signed.as_str(), SPACK] {
-        // whoever asks hears his own words again, so they are harmless here
+        // a caller gets its own words back, so they are harmless here
         let key = pb::Key { variants: String::new(), ..key(secrets) };
         let asked = pb::PredictRequest { key: Some(key), ..Default::default() };
         say("an explanation", format!("{:?}", predictor.explain(ask(token, asked)).await));
@@ -125,7 +125,7 @@ async fn builds(place: &Place, heard: &mut Heard) {
 }
 
 /// A job that ended, in a hook that is as it should be but for `change`.
-fn hook(place: &Place, job: u64, change: impl FnOnce(&mut Value)) -> String {
+fn hook(place: &PlantedServer, job: u64, change: impl FnOnce(&mut Value)) -> String {
     let mut hook = json!({
         "object_kind": "build", "build_id": job, "build_name": "zlib@1.3 /abcdefg", "build_status": "failed",
         "build_failure_reason": "script_failure", "pipeline_id": 1, "project_id": 5,
@@ -137,7 +137,7 @@ fn hook(place: &Place, job: u64, change: impl FnOnce(&mut Value)) -> String {
 }
 
 /// Hooks, signed and with their secret, without either, and such as make no sense.
-async fn hooks(place: &Place, heard: &mut Heard) {
+async fn hooks(place: &PlantedServer, heard: &mut FoundTexts) {
     let secrets = &place.secrets;
     let secret = &secrets.in_logs[0];
     let bodies = [
@@ -162,7 +162,7 @@ async fn hooks(place: &Place, heard: &mut Heard) {
 }
 
 /// What a browser sees, with tokens in each place where one may stand, and in one where it may not.
-fn pages(place: &Place, heard: &mut Heard) {
+fn pages(place: &PlantedServer, heard: &mut FoundTexts) {
     let basic = |token: &str| BASE64_STANDARD.encode(format!("me:{token}"));
     let headers = [
         String::new(),
@@ -183,7 +183,7 @@ fn pages(place: &Place, heard: &mut Heard) {
 }
 
 /// Everything below a directory, as text.
-fn files(dir: &Path, found: &mut Heard) {
+fn files(dir: &Path, found: &mut FoundTexts) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
@@ -197,8 +197,8 @@ fn files(dir: &Path, found: &mut Heard) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_planted_secret_is_in_nothing_that_the_server_says_or_keeps() {
-    let place = Place::start();
-    let mut heard = Heard::new();
+    let place = PlantedServer::start();
+    let mut heard = FoundTexts::new();
     builds(&place, &mut heard).await;
     hooks(&place, &mut heard).await;
     pages(&place, &mut heard);
@@ -212,12 +212,12 @@ async fn a_planted_secret_is_in_nothing_that_the_server_says_or_keeps() {
     heard.push(("log".into(), place.webhook.server.log().unwrap()));
     let asked: Vec<String> = place.asked.try_iter().collect();
     for sent in [&place.secrets.gitlab, &place.secrets.bearer] {
-        assert!(asked.iter().any(|head| head.contains(sent)), "whoever is to hear it does: {asked:?}");
+        assert!(asked.iter().any(|head| head.contains(sent)), "the intended receiver gets it: {asked:?}");
     }
 
     let (secrets, dir) = (place.secrets, place.webhook.dir);
     place.webhook.server.stop().unwrap();
-    let mut kept = Heard::new();
+    let mut kept = FoundTexts::new();
     files(&dir.path().join("data"), &mut kept);
     for all in [&heard, &kept] {
         assert!(all.iter().any(|(_, text)| text.contains(SIGN)), "else nothing was looked through");
@@ -232,7 +232,7 @@ async fn a_planted_secret_is_in_nothing_that_the_server_says_or_keeps() {
             assert_eq!(near, None, "{name} in {place}, behind this");
         }
     }
-    // whoever is not named for the project sees nothing of what is private, and neither does whoever reads logs
+    // a caller without a grant for the project sees nothing of what is private, and neither does a reader of logs
     for (place, text) in heard.iter().filter(|(place, _)| !is_judge(place)) {
         assert!(!text.contains(CUSTOMER), "a private label in {place}: {text}");
     }

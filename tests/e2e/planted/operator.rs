@@ -9,12 +9,12 @@ use nix::{
 use plimsoll_tests::{Programs, eventually};
 
 use super::{
-    Heard,
-    place::{Place, WRONG},
+    FoundTexts,
+    place::{PlantedServer, WRONG},
 };
 
 /// The operator writes secrets where none belong into the file of access, and says that it is to be read again.
-pub(super) async fn mistakes(place: &Place) {
+pub(super) async fn mistakes(place: &PlantedServer) {
     let file = place.dir.path().join("access.toml");
     let right = fs::read_to_string(&file).unwrap();
     let issuer = "kind = \"gitlab\"\naudience = \"x\"\ngrant = []";
@@ -35,7 +35,7 @@ pub(super) async fn mistakes(place: &Place) {
 }
 
 /// What is printed of the settings in force, and of wrong ones.
-pub(super) fn printed(place: &Place, heard: &mut Heard) {
+pub(super) fn printed(place: &PlantedServer, heard: &mut FoundTexts) {
     let address = format!("http://bot:{WRONG}@x.example");
     for wrong in ["", "--gitlab-url", "--otlp-endpoint", "--admit-agent-server"] {
         let mut command = Command::new(&Programs::for_tests().server);

@@ -27,9 +27,10 @@ pub(super) const WRONG: &str = "planted-wrong-c0ffee";
 /// The value of a label that is private.
 pub(super) const CUSTOMER: &str = "planted_customer_inc";
 
-/// What nobody may see.
+/// What must not be shown anywhere.
 pub(super) struct Secrets {
     pub(super) hook: String,
+    admission: String,
     signing: String,
     pub(super) gitlab: String,
     pub(super) bearer: String,
@@ -54,6 +55,7 @@ impl Secrets {
         ];
         Self {
             hook: "planted-hook-2d2d2d".into(),
+            admission: "planted-admission-77ab00".into(),
             signing: BASE64_STANDARD.encode("planted-signing-key-of-32-bytes!"),
             gitlab: "planted-gitlab-9e8f7a".into(),
             bearer: "planted-issuer-bearer-31337".into(),
@@ -71,6 +73,7 @@ impl Secrets {
             ("a caller's token", SPACK),
             ("a wrong token", WRONG),
             ("the hook's secret", &self.hook),
+            ("the webhook's secret", &self.admission),
             ("the hook's signing token", &self.signing),
             ("GitLab's token", &self.gitlab),
             ("the token for the issuer", &self.bearer),
@@ -83,7 +86,7 @@ impl Secrets {
 }
 
 /// All of it.
-pub(super) struct Place {
+pub(super) struct PlantedServer {
     pub(super) webhook: Webhook,
     pub(super) secrets: Secrets,
     pub(super) options: Vec<String>,
@@ -94,7 +97,7 @@ pub(super) struct Place {
     pub(super) asked: mpsc::Receiver<String>,
 }
 
-impl Place {
+impl PlantedServer {
     pub(super) fn start() -> Self {
         let issuer = Issuer::start().unwrap();
         let mut secrets = Secrets::new(&issuer);
@@ -109,6 +112,7 @@ impl Place {
         let hook = file("hook", &secrets.hook);
         let signing = file("signing", &format!("whsec_{}\n", secrets.signing));
         let token = file("gitlab", &secrets.gitlab);
+        let admission = file("admission", &secrets.admission);
         let url = format!("http://{gitlab}");
         let options = [
             ["--log", "debug"],
@@ -117,6 +121,7 @@ impl Place {
             ["--collect-signing-file", &signing],
             ["--gitlab-url", &url],
             ["--gitlab-token-file", &token],
+            ["--admit-secret-file", &admission],
             ["--private-labels", "customer"],
         ];
         let options: Vec<String> = options.concat().into_iter().map(ToOwned::to_owned).collect();
@@ -133,7 +138,7 @@ impl Place {
         let time = unix_now();
         let signature = BASE64_STANDARD.encode(hmac::sign(&key, format!("one.{time}.{body}").as_bytes()));
         format!(
-            "X-Gitlab-Token: {secret}\r\nwebhook-id: one\r\nwebhook-timestamp: {time}\r\n\
+            "Content-Type: application/json\r\nX-Gitlab-Token: {secret}\r\nwebhook-id: one\r\nwebhook-timestamp: {time}\r\n\
              webhook-signature: v1,{signature}\r\n"
         )
     }
@@ -154,7 +159,7 @@ impl Place {
     }
 }
 
-/// Three tokens, an issuer that answers, and one that refuses whoever asks.
+/// Three tokens, an issuer that answers, and one that refuses every request.
 fn access(issuer: &str, refusing: SocketAddr) -> String {
     let token = |name: &str, token: &str, roles: &str| {
         format!("[[token]]\nname = \"{name}\"\nsha256 = \"{}\"\nroles = [{roles}]\n", sha256(token))
@@ -168,7 +173,8 @@ fn access(issuer: &str, refusing: SocketAddr) -> String {
         format!("[[issuer]]\nissuer = \"{issuer}\"\n{grant}"),
         format!(
             "[[issuer]]\nissuer = \"http://{refusing}\"\nbearer_file = \"bearer\"\n\
-             keys_url = \"http://{refusing}/keys\"\n{grant}"
+             keys_url = \"http://{refusing}/keys\"\n{}",
+            grant.replace("gitlab", "kubernetes")
         ),
     ]
     .concat()

@@ -84,7 +84,7 @@ impl Calls {
         own
     }
 
-    /// What is told: all of it as text.
+    /// The answer: all of it as text.
     pub(super) async fn call(&self, rpc: &str, about: About) -> Result<String, Status> {
         let (service, rpc) = rpc.split_once('/').unwrap();
         match service {
@@ -115,7 +115,7 @@ impl Calls {
     async fn predictor(&self, rpc: &str, about: About) -> Result<String, Status> {
         let mut client = PredictorClient::new(self.channel.clone());
         let asked = pb::PredictRequest { key: Some(about.key()), ..Default::default() };
-        // his own words are no secret to him
+        // its own words are no secret to it
         let shown = |text: String| text.replace(&format!("zlib@{}", about.version), "");
         match rpc {
             "Predict" => Ok(shown(format!("{:?}", client.predict(self.ask(asked)).await?.into_inner()))),
@@ -176,7 +176,7 @@ impl Calls {
             }
             "OpenTicket" => {
                 let ticket =
-                    if self.token == "somebody-else" { ticket } else { format!("{ticket}-{}", self.token) };
+                    if self.token == "another" { ticket } else { format!("{ticket}-{}", self.token) };
                 let key = Some(pb::Key { owner: String::new(), ..about.key() });
                 let asked = pb::OpenTicketRequest { ticket, key, ..Default::default() };
                 Ok(format!("{:?}", client.open_ticket(self.ask(asked)).await?.into_inner()))
@@ -186,7 +186,7 @@ impl Calls {
                 first(client.watch_ticket(self.ask(asked)).await?.into_inner()).await
             }
             "CloseTicket" => {
-                // whoever opened it for a project owns it by the project's name
+                // a caller that opened it for a project owns it by the project's name
                 let asked = pb::CloseTicketRequest {
                     ticket: self.opened(about),
                     owner: about.project.into(),
@@ -198,7 +198,7 @@ impl Calls {
         }
     }
 
-    /// The ticket that a call is about: the one that this caller has opened, or that of somebody else.
+    /// The ticket that a call is about: the one that this caller has opened, or that of another caller.
     fn opened(&self, about: About) -> String {
         let ticket = about.ticket();
         if about.place == self.token { format!("{ticket}-{}", self.token) } else { ticket }

@@ -1,4 +1,4 @@
-//! Who gets what: every rpc of the wire, asked by every role, about projects of his own and of others.
+//! Who gets what: every rpc of the wire, asked by every role, about projects of its own and of others.
 
 mod calls;
 
@@ -16,8 +16,8 @@ use crate::tenants::sha256;
 
 const ROLES: [&str; 5] = ["agent", "reader", "caller", "hook", "operator"];
 
-/// An rpc, the role that it takes, and what somebody with this role is told about an own and a foreign project: who may see some
-/// projects, and who may see all.
+/// An rpc, the role that it takes, and the answers to a caller with this role about an own and a foreign project: a caller that may
+/// see some projects, and one that may see all.
 struct Row(&'static str, &'static str, [Code; 2], [Code; 2]);
 
 const YES: Code = Code::Ok;
@@ -30,7 +30,7 @@ const TABLE: [Row; 18] = [
     Row("Predictor/Predict", "caller", [YES, NO], [YES, YES]),
     // an error in the place of one answer
     Row("Predictor/PredictBatch", "caller", [YES, NO], [YES, YES]),
-    // what is not his is as if it were not there: he is told what follows from his own words
+    // what is not the caller's is as if it were not there: the answer follows from the caller's own words
     Row("Predictor/ShouldRetry", "caller", [YES, YES], [YES, YES]),
     Row("Predictor/Explain", "caller", [YES, NO], [YES, YES]),
     Row("Stats/GetStats", "reader", [YES, NO], [YES, YES]),
@@ -42,7 +42,7 @@ const TABLE: [Row; 18] = [
     Row("Placement/GetPools", "reader", [YES, YES], [YES, YES]),
     Row("Placement/GetDemand", "reader", [YES, YES], [YES, YES]),
     Row("Placement/OpenTicket", "caller", [YES, NO], [YES, YES]),
-    // a ticket is for him who has opened it
+    // a ticket is for the caller that opened it
     Row("Placement/WatchTicket", "caller", [YES, UNKNOWN], [YES, NO]),
     Row("Placement/CloseTicket", "caller", [YES, UNKNOWN], [YES, NO]),
     Row("ExternalScaler/IsActive", "reader", [YES, YES], [YES, YES]),
@@ -81,20 +81,20 @@ fn described(text: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Whoever has one role, for the projects of `own` (`ROLE`), or for all (`ROLE-of-all`), and the name is the token.
+/// Callers with one role, for the projects of `own` (`ROLE`), or for all (`ROLE-of-all`); the name is the token.
 fn access() -> String {
     let token = |name: &str, roles: &str, projects: &str| {
         format!(
-            "[[token]]\nname = \"of-{name}\"\nsha256 = \"{}\"\nroles = [{roles}]\nprojects = [{projects}]\ntrusted = true\n",
+            "[[token]]\nname = \"of-{name}\"\nsha256 = \"{}\"\nroles = [{roles}]\n{projects}trusted = true\n",
             sha256(name)
         )
     };
     let of_role = |role: &str| {
         let quoted = format!("\"{role}\"");
-        token(role, &quoted, "\"own/*\"") + &token(&format!("{role}-of-all"), &quoted, "")
+        token(role, &quoted, "projects = [\"own/*\"]\n") + &token(&format!("{role}-of-all"), &quoted, "")
     };
     let all: String = ROLES.iter().map(|role| of_role(role)).collect();
-    all + &token("somebody-else", "\"agent\", \"caller\"", "")
+    all + &token("another", "\"agent\", \"caller\"", "")
 }
 
 /// A server with an attempt and a ticket of either project.
@@ -121,7 +121,7 @@ impl Site {
         let mut streams = Vec::new();
         for about in [About::OWN, About::FOREIGN] {
             streams.push(run(&channel, about).await);
-            let calls = Calls { channel: channel.clone(), token: "somebody-else" };
+            let calls = Calls { channel: channel.clone(), token: "another" };
             calls.call("Placement/OpenTicket", about).await.unwrap();
         }
         Self { _dir: dir, _server: server, channel, _streams: streams }
@@ -134,7 +134,7 @@ impl Site {
 
 /// An attempt that ended, and the stream of another one that runs.
 async fn run(channel: &Channel, about: About) -> Sender {
-    let mut stream = Sender::open_as(channel.clone(), "somebody-else").await.unwrap();
+    let mut stream = Sender::open_as(channel.clone(), "another").await.unwrap();
     for (attempt, ends) in [(about.attempt, true), (about.running, false)] {
         let Sent::Hello(opening) = hello(attempt, "zlib") else { unreachable!() };
         let opening = pb::Hello { key: Some(about.key()), ..opening };
@@ -160,15 +160,15 @@ async fn every_rpc_tells_each_role_what_is_for_it_and_nothing_of_other_projects(
     let site = Site::start().await;
     let mut told = 0;
     for Row(rpc, role, of_some, of_all) in TABLE {
-        let nobody = site.calls("").call(rpc, About::OWN).await;
-        assert_eq!(code(&nobody), Code::Unauthenticated, "nobody, {rpc}: {nobody:?}");
+        let anonymous = site.calls("").call(rpc, About::OWN).await;
+        assert_eq!(code(&anonymous), Code::Unauthenticated, "no token, {rpc}: {anonymous:?}");
         let unknown = site.calls("made-up").call(rpc, About::OWN).await;
-        assert_eq!(code(&unknown), Code::Unauthenticated, "a token of nobody, {rpc}: {unknown:?}");
+        assert_eq!(code(&unknown), Code::Unauthenticated, "an unknown token, {rpc}: {unknown:?}");
         for other in ROLES.iter().filter(|other| **other != role) {
             let refused = site.calls(other).call(rpc, About::OWN).await;
             assert_eq!(code(&refused), expected_of(other, rpc), "{other}, {rpc}: {refused:?}");
             let refused = refused.err();
-            let says_why = refused.is_none_or(|refused| refused.message().contains("has not the role"));
+            let says_why = refused.is_none_or(|refused| refused.message().contains("lacks the role"));
             assert!(says_why, "{other}, {rpc}");
         }
         for (about, expected) in [About::OWN, About::FOREIGN].into_iter().zip(of_some) {
@@ -188,7 +188,7 @@ async fn every_rpc_tells_each_role_what_is_for_it_and_nothing_of_other_projects(
     assert!(told >= 4, "else nothing was hidden: {told}");
 }
 
-/// What another role than that of the row is told.
+/// The answer to another role than that of the row.
 fn expected_of(role: &str, rpc: &str) -> Code {
     if role == "operator" && FOR_OPERATORS.contains(&rpc) { YES } else { NO }
 }

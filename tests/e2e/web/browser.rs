@@ -42,6 +42,27 @@ fn loaded(dir: &Path, url: &str, wide: u32) -> Option<(Html, Vec<String>)> {
     Some((Html::parse_document(&String::from_utf8_lossy(&output.stdout)), complaints))
 }
 
+/// Writes a picture of the page into `file`; `None` without a browser.
+pub(super) fn photograph(
+    server: &Server,
+    dir: &Path,
+    path: &str,
+    size: (u32, u32),
+    file: &Path,
+) -> Option<()> {
+    let words = [
+        "--hide-scrollbars".to_owned(),
+        format!("--user-data-dir={}", dir.join("browser").display()),
+        format!("--window-size={},{}", size.0, size.1),
+        format!("--screenshot={}", file.display()),
+        format!("http://{}{path}", server.http),
+    ];
+    let run = |browser: &str| Command::new(browser).args(OPTIONS).args(&words).output().ok();
+    let output = BROWSERS.into_iter().find_map(run)?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_load_sort_and_lead_down_in_a_real_browser() {
     let (dir, server) = start().await;
@@ -51,7 +72,7 @@ async fn pages_load_sort_and_lead_down_in_a_real_browser() {
         Some(page)
     };
     let Some(overview) = look("/?range=all", 1280) else {
-        // the one place where a missing browser is told
+        // the one place where a missing browser is reported
         assert!(
             std::env::var_os("PLIMSOLL_BROWSER_REQUIRED").is_none(),
             "chromium is required and not there"
@@ -73,7 +94,8 @@ async fn pages_load_sort_and_lead_down_in_a_real_browser() {
     assert!(attributes(&running, "[data-pause]:not([hidden])", "type").len() == 1, "the script has run");
 }
 
-/// Measures a page in a frame as wide as a phone: how much of it is beyond the edge, and how many columns the table of settings has.
+/// Measures a page in a frame as wide as a phone: how much of it is beyond the edge, and how many columns the table of settings has, and
+/// which texts are cut off in tables whose rows become lists on a phone.
 const MEASURE: &str = "onload = () => {
     const page = document.querySelector('iframe').contentDocument;
     const shown = page.documentElement;
@@ -82,7 +104,9 @@ const MEASURE: &str = "onload = () => {
     const inside = element => element.closest('.scroll') && !element.matches('.scroll');
     const wide = [...page.querySelectorAll('body *')].filter(element =>
         element.getBoundingClientRect().right > shown.clientWidth + 0.5 && !inside(element) && !element.closest('svg'));
+    const cut = [...page.querySelectorAll('.stack td')].filter(cell => cell.getBoundingClientRect().right > shown.clientWidth);
     document.title = JSON.stringify({
+        cut: cut.length, stacked: page.querySelectorAll('.stack td').length,
         beyond: shown.scrollWidth - shown.clientWidth, columns, wide: wide.map(element => element.outerHTML.slice(0, 90)),
     });
 };";
@@ -120,13 +144,16 @@ async fn no_page_scrolls_sideways_on_a_phone() {
     for path in pages {
         let file = dir.path().join("framed.html");
         fs::write(&file, framed(&server, path)).unwrap();
-        // a missing browser is told elsewhere
+        // a missing browser is reported elsewhere
         let Some((page, _complaints)) = loaded(dir.path(), &format!("file://{}", file.display()), 1280)
         else {
             return;
         };
         let measured: serde_json::Value = serde_json::from_str(&texts(&page, "title")[0]).unwrap();
         assert_eq!(measured["beyond"], 0, "{path}: {measured:#}");
+        assert_eq!(measured["cut"], 0, "{path}: {measured:#}");
+        let has_reasons = path.starts_with("/packages/") || path == "/settings";
+        assert_eq!(measured["stacked"].as_u64() > Some(0), has_reasons, "{path}: {measured:#}");
         assert_eq!(measured["columns"], u64::from(path == "/settings"), "{path}: {measured:#}");
     }
     assert!(get(&server, "/?range=all").body.contains("Packages that vary most"));

@@ -1,8 +1,9 @@
 //! The web page: pages are well-formed, hold nothing that a build said as anything but text, say what is wrong with a bad
-//! address, and work in a real browser.
+//! address, and work in a real browser. The README's picture is one of them.
 
 mod browser;
 mod pages;
+mod picture;
 mod wrong;
 
 use std::{
@@ -15,7 +16,7 @@ use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent};
 use plimsoll_tests::{Programs, Sender, Server, batch, finish, hello, quoted};
 use scraper::{Html, Selector};
 
-/// A name that is a script where nobody escapes it.
+/// A name that is a script where it is not escaped.
 const HOSTILE: &str = "<script>alert('x')</script>&amp;\"";
 
 /// An id with everything that an id may hold.

@@ -1,4 +1,4 @@
-//! A build that does what it is told, word after word: what the tests measure.
+//! A build that does what its arguments say, word after word: what the tests measure.
 //!
 //! `keep MIB` touches memory and holds it, `free` gives all of it back, `sleep MS`, `busy MS` of CPU time, `write MIB FILE`,
 //! `read TIMES FILE`, `child WORD...` does the rest in a child process and ends as the child does, `apart PROGRAM...`
@@ -47,7 +47,7 @@ fn main() -> anyhow::Result<ExitCode> {
             other => bail!("{other} is not a word that is known here"),
         }
     }
-    // until here, whatever the optimizer thinks of memory that nobody reads
+    // until here, whatever the optimizer thinks of memory that is never read
     black_box(&held);
     Ok(ExitCode::SUCCESS)
 }

@@ -26,12 +26,12 @@ const REPEATED: u64 = 3;
 pub(super) type Ledger = BTreeMap<String, Option<u64>>;
 
 /// Where the server is at present; `None` while it is dead.
-pub(super) type Place = watch::Receiver<Option<String>>;
+pub(super) type ServerAddress = watch::Receiver<Option<String>>;
 
 /// What agents share.
 #[derive(Debug, Clone)]
 pub(super) struct World {
-    pub(super) place: Place,
+    pub(super) place: ServerAddress,
     pub(super) stop: watch::Receiver<bool>,
     /// Samples that were acknowledged so far, those that were sent again included.
     pub(super) acknowledged: Arc<AtomicU64>,
@@ -39,7 +39,7 @@ pub(super) struct World {
 
 impl World {
     /// A world in which nothing was acknowledged yet.
-    pub(super) fn new(place: Place, stop: watch::Receiver<bool>) -> Self {
+    pub(super) fn new(place: ServerAddress, stop: watch::Receiver<bool>) -> Self {
         Self { place, stop, acknowledged: Arc::default() }
     }
 }

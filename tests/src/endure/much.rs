@@ -1,5 +1,5 @@
 //! Too much of something: an attempt with more samples than memory holds, and attempts by the ten thousand that are opened and never
-//! fed. The server dies with all of them, comes back, takes them up, and serves everybody else meanwhile.
+//! fed. The server dies with all of them, comes back, takes them up, and serves all other callers meanwhile.
 
 use std::{
     fmt,
@@ -74,7 +74,7 @@ impl Much {
     /// Does it below a fresh directory, and says what it took.
     ///
     /// # Errors
-    /// Anything that was acknowledged is missing after a SIGKILL, an answer is not bounded, or somebody else is not served.
+    /// Anything that was acknowledged is missing after a SIGKILL, an answer is not bounded, or another caller is not served.
     pub async fn run(&self, programs: &Programs) -> anyhow::Result<Cost> {
         let dir = tempfile::tempdir()?;
         let most = (self.idle + 10).to_string();
@@ -165,7 +165,7 @@ async fn open_idle(channel: Channel, next: Arc<AtomicU64>, idle: u64) -> Result<
     }
 }
 
-/// Somebody else asks.
+/// Another caller asks.
 async fn predict(server: &Server) -> anyhow::Result<()> {
     let key = Some(pb::Key { package: "zlib".into(), ..pb::Key::default() });
     let mut client = PredictorClient::connect(server.url()).await?;

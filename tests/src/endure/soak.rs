@@ -108,7 +108,7 @@ impl Soak {
     /// Any error of any service, memory that grows, a disk that does not stay within bounds.
     pub async fn run(&self, programs: &Programs, tell: impl Fn(String)) -> anyhow::Result<Soaked> {
         let dir = tempfile::tempdir()?;
-        let series = SERIES_BYTES.to_string();
+        let series = format!("{SERIES_BYTES}B");
         let options = ["--series-max-bytes", &series, "--history-attempts", HISTORY, "--store-cache", "8MiB"];
         let summaries_for = format!("{}s", SUMMARIES_FOR.as_secs());
         let old = ["--series-full-for", FULL_FOR, "--series-keep-for", KEEP_FOR];
@@ -227,7 +227,7 @@ fn ended_before(ended: &mut VecDeque<(Instant, u64)>, now: Instant, attempts: u6
     ended.front().filter(|(then, _)| is_gone(*then)).map_or(0, |(_, attempts)| *attempts)
 }
 
-/// Samples of a build whose need nobody could guess: what repeats itself is small already, and cannot become smaller.
+/// Samples of a build whose need cannot be guessed: what repeats itself is small already, and cannot become smaller.
 fn noisy(attempt: &str, first: u64) -> Sent {
     let need = |n: u64| (n.wrapping_pow(5) % 10_007) << 12;
     let row = |n| pb::Sample { need_bytes: need(n), memory_bytes: need(n), ..sample(n) };

@@ -64,7 +64,7 @@ group server
 in_group plimsoll-server --data-dir /tmp/data 2>/tmp/server.err &
 soon wget -q -O /dev/null http://127.0.0.1:7411/readyz
 
-# build WORD...: a build that somebody else starts in the group that was made last; its process is $build
+# build WORD...: a build that the agent does not start, in the group that was made last; its process is $build
 build() {
   rm -f /tmp/build
   in_group $apart sh -c 'echo $$ >/tmp/build.new; mv /tmp/build.new /tmp/build; exec load "$@"' build "$@" &
@@ -184,7 +184,7 @@ kill -TERM $(pidof plimsoll)
 wait $agent
 tell stubborn $?
 
-### somebody else's builds
+### builds that the agent did not start
 group box memory.max 128M
 build sleep 500 keep 60 sleep 1500
 attached attach_pid --pid "$build"

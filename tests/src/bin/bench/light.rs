@@ -27,7 +27,7 @@ impl Light {
         let mut builder = client::Builder::new();
         builder.initial_window_size(WINDOW_BYTES).initial_connection_window_size(WINDOW_BYTES);
         let (sender, connection) = builder.handshake(stream).await?;
-        #[expect(clippy::disallowed_methods, reason = "ends when nobody calls any more, or with the server")]
+        #[expect(clippy::disallowed_methods, reason = "ends with the last caller, or with the server")]
         tokio::spawn(async move { drop(connection.await) });
         Ok(Self { sender, uri: format!("{url}/plimsoll.v1.Predictor/Predict").parse()? })
     }

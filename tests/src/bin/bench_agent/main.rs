@@ -48,7 +48,7 @@ async fn main() -> anyhow::Result<()> {
     latency(&agent)
 }
 
-/// Everybody watches the same program.
+/// All of them watch the same program.
 async fn watch(agent: &Agent, server: &Server) -> anyhow::Result<()> {
     let own = env::current_exe()?;
     let own = own.to_str().context("a path without a name")?;

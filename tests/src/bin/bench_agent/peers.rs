@@ -28,7 +28,7 @@ except psutil.Error:
     pass
 ";
 
-/// What somebody saw: bytes in use, in the order of time.
+/// What one of them saw: bytes in use, in the order of time.
 #[derive(Debug)]
 pub(super) struct Seen(pub(super) Vec<u64>);
 

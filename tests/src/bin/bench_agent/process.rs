@@ -11,7 +11,7 @@ pub(super) struct Cost {
     pub(super) cpu: Duration,
     /// Resident memory, bytes.
     pub(super) rss: u64,
-    /// Resident memory that nobody shares, bytes. The pages of its program count here while it runs only once.
+    /// Resident memory that is not shared, bytes. The pages of its program count here while it runs only once.
     pub(super) private: u64,
     /// Of these, the ones that it has written to.
     pub(super) dirty: u64,

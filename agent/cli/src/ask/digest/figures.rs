@@ -1,0 +1,188 @@
+//! The figures of a report, each against the one before.
+
+use std::collections::BTreeMap;
+
+use plimsoll_proto::{
+    evidence::cause_name,
+    sums,
+    v1::{Cause, StatsTotals},
+};
+
+use super::Digest;
+use crate::ask::numbers::{self, amount, count};
+
+/// A figure now and before, in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Figure {
+    pub(super) name: String,
+    pub(super) now: String,
+    pub(super) before: String,
+    /// For example `+12 %`; empty where it says nothing.
+    pub(super) change: String,
+    /// Whether that is good; `None` if it is neither.
+    pub(super) better: Option<bool>,
+}
+
+/// More of it is good, bad, or neither.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum More {
+    Good,
+    Bad,
+    Neither,
+}
+
+/// Changes below this share are noise.
+const NOISE: f64 = 0.02;
+
+fn figure(name: &str, (now, before): (f64, f64), more: More, say: &dyn Fn(f64) -> String) -> Figure {
+    let share = (now - before) / before;
+    let moved = before > 0.0 && share.abs() >= NOISE;
+    let better = match more {
+        More::Good if moved => Some(share > 0.0),
+        More::Bad if moved => Some(share < 0.0),
+        More::Good | More::Bad | More::Neither => None,
+    };
+    let change = if moved { format!("{:+.0} %", share * 100.0) } else { String::new() };
+    Figure { name: name.to_owned(), now: say(now), before: say(before), change, better }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "two or three digits are shown")]
+fn counted(name: &str, (now, before): (u64, u64), more: More) -> Figure {
+    let said = Figure {
+        now: count(now),
+        before: count(before),
+        ..figure(name, (now as f64, before as f64), more, &amount)
+    };
+    Figure { name: name.to_owned(), ..said }
+}
+
+/// A sum that is not known is a dash, and nothing is compared with it.
+fn known(name: &str, (now, before): (Option<f64>, Option<f64>), more: More) -> Figure {
+    match now.zip(before) {
+        Some(both) => figure(name, both, more, &amount),
+        None => not_compared(name, (now, before), &amount),
+    }
+}
+
+/// A figure of which one side is not known.
+fn not_compared(
+    name: &str,
+    (now, before): (Option<f64>, Option<f64>),
+    say: &dyn Fn(f64) -> String,
+) -> Figure {
+    let say = |figure: Option<f64>| figure.map_or_else(|| numbers::DASH.to_owned(), say);
+    Figure { name: name.to_owned(), now: say(now), before: say(before), change: String::new(), better: None }
+}
+
+/// The figures, the most general first.
+pub(super) fn figures(digest: &Digest) -> Vec<Figure> {
+    let (now, before) = (&digest.now, &digest.before);
+    let counts = |name, of: &dyn Fn(&StatsTotals) -> u64, more| counted(name, (of(now), of(before)), more);
+    let hours =
+        |name, of: &dyn Fn(&StatsTotals) -> f64, more| figure(name, (of(now), of(before)), more, &amount);
+    let mut all = vec![counts("attempts", &|t| t.attempts, More::Neither)];
+    all.push(rate("failed, of all", now, before));
+    all.push(counts("failed", &|t| t.failed, More::Bad));
+    all.push(counts("lost", &|t| t.lost, More::Bad));
+    all.push(counts("canceled", &|t| t.canceled, More::Neither));
+    all.push(hours("time of builds, h", &|t| t.wall_hours, More::Neither));
+    let known =
+        |name, of: &dyn Fn(&StatsTotals) -> Option<f64>, more| known(name, (of(now), of(before)), more);
+    all.push(known("memory asked, GiB·h", &sums::memory_asked, More::Neither));
+    let used = |t: &StatsTotals| sums::memory_asked(t).map(|_| t.memory_used_of_asked_gib_hours);
+    all.push(known("memory put to use, GiB·h", &used, More::Neither));
+    all.push(known("memory wasted, GiB·h", &sums::memory_wasted_hours, More::Bad));
+    let wasted = |t: &StatsTotals| sums::cpu_asked(t).map(|_| t.cpu_wasted_core_hours);
+    all.push(known("CPU wasted, core·h", &wasted, More::Bad));
+    all.push(counts("attempts left out: no mean memory", &|t| t.memory_not_measured, More::Neither));
+    all.push(counts("attempts left out: no memory asked for", &|t| t.memory_not_asked, More::Neither));
+    if !digest.stats.currency.is_empty() {
+        let say = |value: f64| numbers::money(value, &digest.stats.currency);
+        all.push(figure("wasted", (now.wasted_money, before.wasted_money), More::Bad, &say));
+    }
+    all.push(counts("retries", &|t| t.retries, More::Neither));
+    all.push(counts("retries that helped", &|t| t.retries_helped, More::Neither));
+    all.push(counts("retries that a verdict saved", &|t| t.retries_avoided, More::Good));
+    // what is nothing now and was nothing before says nothing
+    let is_nothing = |said: &str| ["0", numbers::DASH].contains(&said);
+    all.retain(|figure| {
+        !(is_nothing(&figure.now) && is_nothing(&figure.before)) || figure.name == "attempts"
+    });
+    all
+}
+
+#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+fn rate(name: &str, now: &StatsTotals, before: &StatsTotals) -> Figure {
+    let of =
+        |totals: &StatsTotals| (totals.attempts > 0).then(|| totals.failed as f64 / totals.attempts as f64);
+    let say = |share: f64| format!("{:.1} %", share * 100.0);
+    let Some((share, earlier)) = of(now).zip(of(before)) else {
+        return not_compared(name, (of(now), of(before)), &say);
+    };
+    let said = figure(name, (share, earlier), More::Bad, &say);
+    let points = (share - earlier) * 100.0;
+    // a percentage of a percentage is easily misread, so the change is in points
+    let change = if said.change.is_empty() { String::new() } else { format!("{points:+.1} points") };
+    Figure { change, ..said }
+}
+
+/// Failures by cause, most now first.
+pub(super) fn causes(digest: &Digest) -> Vec<Figure> {
+    let mut both: BTreeMap<i32, (u64, u64)> = BTreeMap::new();
+    for (cause, failures) in counts(&digest.now) {
+        both.entry(cause).or_default().0 += failures;
+    }
+    for (cause, failures) in counts(&digest.before) {
+        both.entry(cause).or_default().1 += failures;
+    }
+    let mut rows: Vec<(i32, (u64, u64))> =
+        both.into_iter().filter(|(_, (now, before))| now + before > 0).collect();
+    rows.sort_by_key(|(cause, (now, before))| (std::cmp::Reverse((*now, *before)), *cause));
+    let name = |cause| cause_name(Cause::try_from(cause).unwrap_or_default());
+    rows.into_iter().map(|(cause, both)| counted(&name(cause), both, More::Bad)).collect()
+}
+
+/// Failures by cause; a server that does not count all causes counts two of them.
+pub(super) fn counts(totals: &StatsTotals) -> Vec<(i32, u64)> {
+    if totals.causes.is_empty() {
+        return vec![(Cause::Oom.into(), totals.oom), (Cause::Starved.into(), totals.starved)];
+    }
+    // what was canceled has not failed
+    let failed = totals.causes.iter().filter(|of| of.cause() != Cause::Canceled);
+    failed.map(|of| (of.cause, of.count)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::tests::{empty, full},
+        *,
+    };
+
+    #[test]
+    fn figures_say_what_became_better_and_what_became_worse() {
+        let figures = figures(&full());
+        let by = |name: &str| {
+            let figure = figures.iter().find(|figure| figure.name == name).unwrap();
+            (figure.now.clone(), figure.before.clone(), figure.change.clone(), figure.better)
+        };
+        let row = |now: &str, before: &str, change: &str, better| {
+            (now.to_owned(), before.to_owned(), change.to_owned(), better)
+        };
+        assert_eq!(by("attempts"), row("1,234", "1,100", "+12 %", None));
+        assert_eq!(by("failed, of all"), row("2.8 %", "1.0 %", "+1.8 points", Some(false)));
+        assert_eq!(by("memory wasted, GiB·h"), row("310", "280", "+11 %", Some(false)));
+        assert_eq!(by("wasted"), row("12.3 EUR", "0 EUR", "", None));
+        assert!(!figures.iter().any(|figure| figure.name == "lost"), "nothing was lost in either week");
+    }
+
+    #[test]
+    fn causes_of_both_weeks_are_there() {
+        let mut digest = full();
+        digest.now.causes.remove(0);
+        let rows: Vec<_> = causes(&digest).into_iter().map(|row| (row.name, row.now, row.before)).collect();
+        let row = |name: &str, now: &str, before: &str| (name.to_owned(), now.to_owned(), before.to_owned());
+        assert_eq!(rows, [row("infra", "14", "0"), row("oom", "0", "11")]);
+        assert!(causes(&empty()).is_empty());
+    }
+}

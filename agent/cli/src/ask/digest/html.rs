@@ -1,0 +1,197 @@
+//! A report as one file for a browser or a printer, as `plimsoll-pages` draws it.
+
+use plimsoll_pages::report::{DRAWN, ReportCell, ReportPage, ReportRow, ReportSection};
+use plimsoll_proto::{
+    sums,
+    v1::{ChangeKind, MixedNeed, Regression},
+};
+
+use super::{
+    Digest, NAMED,
+    figures::{self, Figure},
+    next,
+};
+use crate::ask::{
+    filter_words,
+    numbers::{self, amount, count},
+    text::{calibration, would_have_been},
+};
+
+/// The whole file.
+pub(super) fn render(digest: &Digest) -> String {
+    let (from, to) = (numbers::date(digest.from_unix_ms), numbers::date(digest.to_unix_ms));
+    let title = format!("Builds from {from} to {to}");
+    let (from, to) = (numbers::date_time(digest.from_unix_ms), numbers::date_time(digest.to_unix_ms));
+    let long = numbers::long(digest.to_unix_ms.saturating_sub(digest.from_unix_ms));
+    let about =
+        format!("{}; {from} to {to} UTC, against the {long} before", filter_words::filter(&digest.filter));
+    let mut sections = Vec::new();
+    if digest.now.attempts > 0 || digest.before.attempts > 0 {
+        sections.push(compared("Figures", "figure", figures::figures(digest)));
+        sections.push(compared("Failures by cause", "cause", figures::causes(digest)));
+    }
+    sections.extend([
+        steps(digest),
+        wasters(digest),
+        regressions(&digest.stats.regressions),
+        mixed(&digest.stats.mixed),
+        predictions(digest),
+    ]);
+    ReportPage { title, about, advice: next::next(digest), sections, notes: digest.stats.notes.clone() }
+        .draw()
+}
+
+/// A table of figures, of which the first column holds the names: of a figure, or of a cause.
+fn compared(heading: &'static str, of: &'static str, figures: Vec<Figure>) -> ReportSection {
+    let rows = figures.into_iter().map(|figure| {
+        let change = match figure.better {
+            Some(true) => ReportCell::Better(figure.change),
+            Some(false) => ReportCell::Worse(figure.change),
+            None => ReportCell::Text(figure.change),
+        };
+        row(figure.name, [ReportCell::Text(figure.now), ReportCell::Text(figure.before), change])
+    });
+    ReportSection::Table { heading, columns: vec![of, "now", "before", "change"], rows: rows.collect() }
+}
+
+fn row(name: impl Into<String>, cells: impl Into<Vec<ReportCell>>) -> ReportRow {
+    ReportRow { name: name.into(), cells: cells.into() }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "drawn as bars of some hundred dots")]
+fn steps(digest: &Digest) -> ReportSection {
+    let steps = &digest.stats.steps;
+    let sums = steps.iter().map(|step| (step.from_unix_ms, step.totals.clone().unwrap_or_default()));
+    let sums: Vec<_> = sums.collect();
+    let most = sums.iter().map(|(_, sums)| sums.failed).max().unwrap_or(0).max(1) as f64;
+    let rows = sums.iter().map(|(from, sums)| {
+        let wasted = sums::memory_wasted_hours(sums).map_or_else(|| numbers::DASH.to_owned(), amount);
+        let texts = [count(sums.attempts), wasted, count(sums.failed)];
+        drawn(numbers::date(*from), texts, sums.failed as f64 / most)
+    });
+    ReportSection::Table {
+        heading: "Over time",
+        columns: vec!["from (UTC)", "attempts", "wasted GiB·h", "failed", DRAWN],
+        rows: rows.collect(),
+    }
+}
+
+/// A row whose last number is drawn as a bar of this share of its column.
+fn drawn<const COLUMNS: usize>(name: impl Into<String>, texts: [String; COLUMNS], share: f64) -> ReportRow {
+    let mut cells: Vec<ReportCell> = texts.into_iter().map(ReportCell::Text).collect();
+    cells.push(ReportCell::Bar(share));
+    row(name, cells)
+}
+
+fn wasters(digest: &Digest) -> ReportSection {
+    let all = digest.now.memory_wasted_gib_hours;
+    let most =
+        digest.wasters().map(|(_, sums)| sums.memory_wasted_gib_hours).fold(f64::MIN_POSITIVE, f64::max);
+    let rows = digest.wasters().map(|(group, sums)| {
+        let wasted = sums.memory_wasted_gib_hours;
+        let used = sums::memory_used(&sums).map_or_else(|| numbers::DASH.to_owned(), numbers::percent);
+        let (attempts, failed) = (count(sums.attempts), count(sums.failed));
+        let texts = [numbers::share(wasted, all), used, attempts, failed, amount(wasted)];
+        drawn(&group.name, texts, wasted / most)
+    });
+    ReportSection::Table {
+        heading: "Packages that waste most",
+        columns: vec!["package", "of all", "used of asked", "attempts", "failed", "wasted GiB·h", DRAWN],
+        rows: rows.collect(),
+    }
+}
+
+fn regressions(regressions: &[Regression]) -> ReportSection {
+    let rows = regressions.iter().take(NAMED).map(|moved| {
+        let since = match moved.kind() {
+            ChangeKind::Drift => format!("little by little since attempt {}", moved.attempt),
+            ChangeKind::Back => format!("back since attempt {}", moved.attempt),
+            ChangeKind::Step | ChangeKind::Unspecified => format!("attempt {}", moved.attempt),
+        };
+        let factor = plimsoll_proto::figures::times(moved.factor);
+        let factor = if moved.factor > 1.0 { ReportCell::Worse(factor) } else { ReportCell::Better(factor) };
+        let mut cells = vec![factor];
+        let texts = [
+            numbers::bytes(moved.before_bytes),
+            numbers::bytes(moved.now_bytes),
+            amount(moved.extra_gib_hours),
+            since,
+            moved.changed.clone(),
+        ];
+        cells.extend(texts.map(ReportCell::Text));
+        row(&moved.key, cells)
+    });
+    ReportSection::Table {
+        heading: "Needs that have moved",
+        columns: vec!["build", "factor", "before", "now", "extra GiB·h", "since", "with it changed"],
+        rows: rows.collect(),
+    }
+}
+
+fn mixed(builds: &[MixedNeed]) -> ReportSection {
+    let rows = builds.iter().take(NAMED).map(|build| {
+        let reason = build.groups.as_ref().map(|groups| groups.reason.clone()).unwrap_or_default();
+        row(&build.key, [amount(build.extra_gib_hours), reason].map(ReportCell::Text))
+    });
+    ReportSection::Table {
+        heading: "Builds that hide groups with different needs",
+        columns: vec!["build", "extra GiB·h", "groups"],
+        rows: rows.collect(),
+    }
+}
+
+fn predictions(digest: &Digest) -> ReportSection {
+    let held = digest.now.calibration.as_ref().and_then(calibration);
+    let would = digest.now.would_have_been.as_ref();
+    let would = would.and_then(|would| would_have_been(would, &digest.stats.currency));
+    ReportSection::Paragraphs { heading: "Predictions", lines: held.into_iter().chain(would).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::tests::{empty, full},
+        *,
+    };
+
+    #[test]
+    fn a_report_is_one_file_that_loads_nothing_and_runs_nothing() {
+        let html = render(&full());
+        for never in ["<script", "http://", "https://", "url(", "@import", "src=", "href=", "\u{1b}", "<b>"] {
+            assert!(!html.contains(never), "{never} in {html}");
+        }
+        assert!(html.contains("llvm&lt;script&gt;alert(1)&lt;/script&gt;"), "{html}");
+        assert!(html.contains("owner team a&amp;b; 2025-11-15 00:00 to 2025-11-22 00:00 UTC"), "{html}");
+        assert!(html.contains("default-src 'none'"));
+        assert!(html.contains("what <code>plimsoll predict</code> says"), "{html}");
+    }
+
+    #[test]
+    fn every_element_that_is_opened_is_closed() {
+        for html in [render(&full()), render(&empty())] {
+            for name in [
+                "html", "head", "body", "main", "section", "table", "thead", "tbody", "tr", "td", "ol", "li",
+                "h2", "div", "p", "code",
+            ] {
+                let opened =
+                    html.matches(&format!("<{name}>")).count() + html.matches(&format!("<{name} ")).count();
+                assert_eq!(opened, html.matches(&format!("</{name}>")).count(), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_column_has_a_name_and_what_scrolls_is_reached_without_a_mouse() {
+        let html = render(&full());
+        assert!(html.contains("<th scope=\"col\">") && !html.contains("<th scope=\"col\"></th>"), "{html}");
+        let reached =
+            html.matches("<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"").count();
+        assert_eq!((reached > 2, reached), (true, html.matches("class=\"wide\"").count()));
+    }
+
+    #[test]
+    fn a_week_without_builds_is_a_page_that_says_so() {
+        let html = render(&empty());
+        assert!(html.contains("<li>Nothing was measured in this time") && !html.contains("<table"), "{html}");
+    }
+}

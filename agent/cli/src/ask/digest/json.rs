@@ -1,0 +1,100 @@
+//! A report as JSON.
+
+use plimsoll_proto::json::Json;
+use serde::Serialize;
+
+use super::{Digest, NAMED, next};
+use crate::ask::json::{self, told};
+
+/// A stretch of time against the one before.
+#[derive(Debug, Serialize)]
+struct DigestJson {
+    from_unix_ms: u64,
+    to_unix_ms: u64,
+    /// Whose attempts, in words.
+    of: String,
+    now: Json,
+    /// Of the stretch as long before it.
+    before: Json,
+    steps: Json,
+    /// Packages, the most wasteful first.
+    wasters: Vec<WasterJson>,
+    regressions: Json,
+    /// Builds that hide groups with different needs, the most expensive first.
+    mixed: Json,
+    currency: String,
+    /// What to do next, a sentence each.
+    next: Vec<String>,
+    /// What the numbers cannot tell.
+    notes: Vec<String>,
+}
+
+/// A package that wastes.
+#[derive(Debug, Serialize)]
+struct WasterJson {
+    package: String,
+    totals: Json,
+}
+
+/// One JSON object.
+pub(super) fn render(digest: &Digest) -> String {
+    let wasters = digest.wasters();
+    json::render(&DigestJson {
+        from_unix_ms: digest.from_unix_ms,
+        to_unix_ms: digest.to_unix_ms,
+        of: crate::ask::filter_words::filter(&digest.filter),
+        now: told(&digest.now),
+        before: told(&digest.before),
+        steps: told(&digest.stats.steps),
+        wasters: wasters
+            .map(|(group, sums)| WasterJson { package: group.name.clone(), totals: told(&sums) })
+            .collect(),
+        regressions: told(&first(&digest.stats.regressions)),
+        mixed: told(&first(&digest.stats.mixed)),
+        currency: digest.stats.currency.clone(),
+        next: next::next(digest),
+        notes: digest.stats.notes.clone(),
+    })
+}
+
+fn first<T: Clone>(all: &[T]) -> Vec<T> {
+    all.iter().take(NAMED).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use plimsoll_proto::fixtures::{Fill, assert_pinned, message};
+    use serde_json::{Value, json};
+
+    use super::{super::tests::full, *};
+
+    #[test]
+    fn a_report_for_programs_has_the_names_of_the_wire() {
+        let said: Value = serde_json::from_str(&render(&full())).unwrap();
+        assert_eq!([&said["now"]["failed"], &said["before"]["failed"]], [&json!(34), &json!(11)]);
+        assert_eq!(said["wasters"][0]["totals"]["memory_wasted_gib_hours"], json!(200.0));
+        assert_eq!(
+            [&said["steps"][6]["totals"]["attempts"], &said["currency"]],
+            [&json!(106), &json!("EUR")]
+        );
+        assert_eq!(
+            (said["next"].as_array().unwrap().len(), &said["regressions"][0]["factor"]),
+            (7, &json!(2.5))
+        );
+    }
+
+    #[test]
+    fn programs_read_the_same_bytes_as_ever() {
+        let mut all = String::new();
+        for fill in [Fill::Rich, Fill::Zero, Fill::Empty] {
+            let totals = || message("StatsTotals", fill);
+            let stats = message("GetStatsResponse", fill);
+            let digest = Digest { now: totals(), before: totals(), stats, ..full() };
+            let _written = writeln!(all, "## {fill:?}");
+            all += &render(&digest);
+        }
+        assert_pinned(&all, include_str!("../json/golden/digest.txt"), "agent_digest");
+    }
+}

@@ -1,0 +1,121 @@
+//! What `plimsoll report` writes: a stretch of time against the one before it, from two answers of the server.
+//!
+//! `figures` and `next` say what there is to say and are pure; `text`, `html` and `json` write it down.
+
+mod figures;
+mod html;
+mod json;
+mod next;
+mod text;
+
+use plimsoll_client::questions::{Client, Failure};
+use plimsoll_proto::v1::{Filter, GetStatsRequest, GetStatsResponse, Group, GroupBy, StatsTotals};
+
+use super::{CommandOutput, fleet::Presentation};
+
+/// Packages, and needs that have moved, that are named.
+const NAMED: usize = 10;
+
+/// A step of the drawing over time; longer where there would be too many.
+const STEP_MS: u64 = 24 * 3_600_000;
+
+/// Steps of the drawing at most.
+const STEPS: u64 = 60;
+
+/// How a report is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum DigestFormat {
+    /// For people, on a terminal or in a mail.
+    Text,
+    /// For programs: stable names with their unit.
+    Json,
+    /// For people, as one file for a browser or a printer.
+    Html,
+}
+
+/// A stretch of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    /// Milliseconds since 1970.
+    pub from_unix_ms: u64,
+    /// The first millisecond that does not belong to it.
+    pub to_unix_ms: u64,
+}
+
+impl Range {
+    /// As long, just before it.
+    fn before(self) -> Self {
+        let long = self.to_unix_ms.saturating_sub(self.from_unix_ms);
+        Self { from_unix_ms: self.from_unix_ms.saturating_sub(long), to_unix_ms: self.from_unix_ms }
+    }
+
+    /// A width of steps that gives no more than are drawn: whole days.
+    fn step_ms(self) -> u64 {
+        let days = self.to_unix_ms.saturating_sub(self.from_unix_ms).div_ceil(STEP_MS);
+        STEP_MS * days.div_ceil(STEPS).max(1)
+    }
+
+    fn of(self, filter: &Filter) -> Filter {
+        Filter { from_unix_ms: Some(self.from_unix_ms), to_unix_ms: Some(self.to_unix_ms), ..filter.clone() }
+    }
+}
+
+/// All that a report is made of.
+#[derive(Debug, Default)]
+struct Digest {
+    /// Whose attempts, without the times.
+    filter: Filter,
+    from_unix_ms: u64,
+    to_unix_ms: u64,
+    step_ms: u64,
+    now: StatsTotals,
+    before: StatsTotals,
+    /// By package and over time.
+    stats: GetStatsResponse,
+}
+
+/// A report on the attempts of `filter` in `range`, its times left aside.
+///
+/// # Errors
+/// The server gave no answer, or could not read the question.
+pub async fn digest(
+    client: &Client,
+    filter: Filter,
+    range: Range,
+    shown: Presentation<DigestFormat>,
+) -> Result<CommandOutput, Failure> {
+    let now = GetStatsRequest {
+        filter: Some(range.of(&filter)),
+        group_by: GroupBy::Package.into(),
+        step_ms: range.step_ms(),
+        ..GetStatsRequest::default()
+    };
+    let before = GetStatsRequest { filter: Some(range.before().of(&filter)), ..GetStatsRequest::default() };
+    let (now, before) = (client.stats(now).await?, client.stats(before).await?);
+    let digest = Digest {
+        filter: Filter { from_unix_ms: None, to_unix_ms: None, ..filter },
+        from_unix_ms: range.from_unix_ms,
+        to_unix_ms: range.to_unix_ms,
+        step_ms: range.step_ms(),
+        now: now.totals.clone().unwrap_or_default(),
+        before: before.totals.unwrap_or_default(),
+        stats: now,
+    };
+    Ok(match shown.format {
+        DigestFormat::Text => CommandOutput::prose(text::render(&digest, shown.style)),
+        DigestFormat::Json => CommandOutput::data(json::render(&digest)),
+        DigestFormat::Html => CommandOutput::data(html::render(&digest)),
+    })
+}
+
+impl Digest {
+    /// The packages that waste most.
+    fn wasters(&self) -> impl Iterator<Item = (&Group, StatsTotals)> {
+        let named = self.stats.groups.iter().filter(|group| group.name != "(others)");
+        let sums = named.map(|group| (group, group.totals.clone().unwrap_or_default()));
+        sums.filter(|(_, sums)| sums.memory_wasted_gib_hours > 0.0).take(NAMED)
+    }
+}
+
+#[cfg(test)]
+mod tests;

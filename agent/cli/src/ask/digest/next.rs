@@ -1,0 +1,238 @@
+//! What to do next: one sentence for each thing that is worth doing, the most urgent first.
+
+use plimsoll_proto::{
+    evidence::cause_name,
+    figures,
+    json::Word as _,
+    shown::clean,
+    sums,
+    v1::{Cause, StatsTotals},
+};
+
+use super::{Digest, figures as rows};
+use crate::ask::numbers::{self, count};
+
+/// A package with at least this share of all waste is named.
+const WASTER: f64 = 0.1;
+
+/// Failures of a cause that are looked at, and by how much they must have grown.
+const RISE: (u64, f64) = (5, 1.5);
+
+/// Attempts that say something of predictions.
+const ENOUGH: u64 = 20;
+
+/// Share of the attempts that a predicted limit is expected to hold: the one that the server covers.
+const EXPECTED: f64 = 0.99;
+
+/// Standard deviations below it that are still chance: a single miss in twenty says nothing yet.
+const CHANCE: f64 = 2.0;
+
+/// Sentences, at least one.
+pub(super) fn next(digest: &Digest) -> Vec<String> {
+    if digest.now.attempts == 0 {
+        return vec![
+            "Nothing was measured in this time: see that builds run under `plimsoll run`.".to_owned(),
+        ];
+    }
+    let all = [
+        out_of_memory(digest),
+        rising(digest),
+        waster(digest),
+        moved(digest),
+        mixed(digest),
+        switch_on(&digest.now),
+        held(&digest.now),
+        again(&digest.now),
+    ];
+    let said: Vec<String> = all.into_iter().flatten().collect();
+    if said.is_empty() { vec!["Nothing stands out: go on as you are.".to_owned()] } else { said }
+}
+
+fn out_of_memory(digest: &Digest) -> Option<String> {
+    let (now, before) = (digest.now.oom + digest.now.starved, digest.before.oom + digest.before.starved);
+    if now == 0 {
+        return None;
+    }
+    let hurt = |totals: &StatsTotals| totals.oom + totals.starved;
+    let groups = digest.stats.groups.iter().filter(|group| group.name != "(others)");
+    let sums = groups.filter_map(|group| Some((group, group.totals.as_ref()?)));
+    let worst = sums.max_by_key(|(_, sums)| hurt(sums)).filter(|(_, sums)| hurt(sums) > 0);
+    let of = worst.map(|(group, sums)| match hurt(sums) {
+        all if all == now => format!(", all of {}", clean(&group.name)),
+        some => format!(", {} of them of {}", count(some), clean(&group.name)),
+    });
+    Some(format!(
+        "{} had too little memory{} ({} the time before): let jobs ask for what `plimsoll predict` says.",
+        builds(now),
+        of.unwrap_or_default(),
+        count(before)
+    ))
+}
+
+fn builds(number: u64) -> String {
+    figures::counted(number, "build")
+}
+
+/// The cause outside of memory that has grown most.
+fn rising(digest: &Digest) -> Option<String> {
+    let before = rows::counts(&digest.before);
+    let earlier =
+        |cause: i32| before.iter().find(|(of, _)| *of == cause).map_or(0, |(_, failures)| *failures);
+    let memory = [Cause::Oom, Cause::Starved, Cause::Unspecified].map(i32::from);
+    #[expect(clippy::cast_precision_loss, reason = "compared with half as much again")]
+    let rose = |(cause, now): &(i32, u64)| {
+        !memory.contains(cause) && *now >= RISE.0 && *now as f64 >= earlier(*cause) as f64 * RISE.1
+    };
+    let now = rows::counts(&digest.now);
+    let (cause, now) = now.into_iter().filter(rose).max_by_key(|(cause, now)| now - earlier(*cause))?;
+    let of = Cause::try_from(cause).unwrap_or_default();
+    let name = cause_name(of);
+    let earlier = count(earlier(cause));
+    Some(format!(
+        "Failures by {name} rose from {earlier} to {}: `plimsoll attempts --cause {}` lists them.",
+        count(now),
+        of.word()
+    ))
+}
+
+fn waster(digest: &Digest) -> Option<String> {
+    let (group, sums) = digest.wasters().next()?;
+    let all = digest.now.memory_wasted_gib_hours;
+    let wasted = sums.memory_wasted_gib_hours;
+    (wasted >= all * WASTER && wasted >= 1.0).then(|| {
+        format!(
+            "{} wasted {}, {} of all, and put {} of what it asked for to use: let it ask for less.",
+            clean(&group.name),
+            figures::gib_hours(wasted),
+            numbers::share(wasted, all),
+            sums::memory_used(&sums).map_or_else(|| figures::NOT_KNOWN.to_owned(), figures::percent)
+        )
+    })
+}
+
+fn moved(digest: &Digest) -> Option<String> {
+    let worst = digest.stats.regressions.iter().find(|moved| moved.factor > 1.0)?;
+    let changed =
+        if worst.changed.is_empty() { String::new() } else { format!(", with {}", clean(&worst.changed)) };
+    Some(format!(
+        "{} needs {} the memory that it did before attempt {}{changed}: find out whether it must.",
+        clean(&worst.key),
+        figures::times(worst.factor),
+        clean(&worst.attempt)
+    ))
+}
+
+/// A build of which one size cannot be right.
+fn mixed(digest: &Digest) -> Option<String> {
+    let worst = digest.stats.mixed.first()?;
+    let groups = worst.groups.as_ref()?.groups.len();
+    Some(format!(
+        "{} hides {groups} groups with different needs: `plimsoll explain` says what tells them apart, or which label to record.",
+        clean(&worst.key)
+    ))
+}
+
+/// Predicted sizes that would have done better than those that were asked for.
+fn switch_on(now: &StatsTotals) -> Option<String> {
+    let would = now.would_have_been.as_ref().filter(|would| would.attempts >= ENOUGH)?;
+    let saved = would.asked_gib_hours - would.predicted_gib_hours;
+    (saved > would.asked_gib_hours * WASTER && would.would_fail <= would.failed).then(|| {
+        format!(
+            "With the predicted sizes {} ({}) less would have been asked for, with {}: take them.",
+            figures::gib_hours(saved),
+            numbers::share(saved, would.asked_gib_hours),
+            sums::memory_failures_with_predictions(would)
+        )
+    })
+}
+
+/// Predictions that hold less than they promise.
+#[expect(clippy::cast_precision_loss, reason = "compared with 99 %")]
+fn held(now: &StatsTotals) -> Option<String> {
+    let held = now.calibration.as_ref().filter(|held| held.attempts >= ENOUGH)?;
+    let attempts = held.attempts as f64;
+    // that of a binomial
+    let deviation = (attempts * EXPECTED * (1.0 - EXPECTED)).sqrt();
+    ((held.within_limit as f64) < attempts * EXPECTED - CHANCE * deviation).then(|| {
+        format!(
+            "Predicted memory limits held in {} of {} attempts, and 99 % are expected: look at the packages whose need varies most.",
+            sums::within_limit(held),
+            count(held.attempts)
+        )
+    })
+}
+
+/// Retries that could not help.
+fn again(now: &StatsTotals) -> Option<String> {
+    let in_vain = [Cause::Deterministic, Cause::Configuration, Cause::Canceled].map(i32::from);
+    let of = now.retries_by_cause.iter().filter(|of| in_vain.contains(&of.cause));
+    let retries: u64 = of.map(|of| of.count).sum();
+    (retries >= RISE.0).then(|| {
+        format!(
+            "{} retries were of failures that come again: let `plimsoll should-retry` decide.",
+            count(retries)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_proto::v1::{Calibration, MixedNeed, NeedGroup, NeedGroups};
+
+    use super::{
+        super::tests::{empty, full},
+        *,
+    };
+
+    #[test]
+    fn each_thing_that_stands_out_is_one_sentence() {
+        let said = next(&full());
+        let expected = [
+            "20 builds had too little memory, 18 of them of zlib\\u{1b}[2J (11 the time before): let jobs ask for what `plimsoll predict` says.",
+            "Failures by infra rose from 0 to 14: `plimsoll attempts --cause infra` lists them.",
+            "llvm<script>alert(1)</script> wasted 200 GiB·h, 65 % of all, and put 23 % of what it asked for to use: let it ask for less.",
+            "hdf5@1.14 <b> needs 2.5 × the memory that it did before attempt gitlab.com:77, with version 1.12 -> 1.14: find out whether it must.",
+            "With the predicted sizes 250 GiB·h (62 %) less would have been asked for, with 3 instead of 20 failures for memory: take them.",
+            "Predicted memory limits held in 91.0 % of 1,000 attempts, and 99 % are expected: look at the packages whose need varies most.",
+            "9 retries were of failures that come again: let `plimsoll should-retry` decide.",
+        ];
+        assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn a_build_that_hides_groups_is_named_with_what_to_do() {
+        let mut digest = full();
+        let groups = NeedGroups { groups: vec![NeedGroup::default(); 2], ..NeedGroups::default() };
+        digest.stats.mixed = vec![MixedNeed {
+            key: "py-torch \u{1b}".to_owned(),
+            groups: Some(groups),
+            ..MixedNeed::default()
+        }];
+        let said = "py-torch \\u{1b} hides 2 groups with different needs: `plimsoll explain` says what";
+        assert!(next(&digest).iter().any(|sentence| sentence.starts_with(said)), "{:?}", next(&digest));
+    }
+
+    #[test]
+    fn limits_that_hold_as_often_as_chance_has_it_are_not_blamed() {
+        let said = |attempts, within_limit| {
+            let calibration = Some(Calibration { attempts, within_limit, ..Calibration::default() });
+            held(&StatsTotals { calibration, ..StatsTotals::default() })
+        };
+        assert_eq!([said(20, 19), said(1000, 985)], [None, None]);
+        assert!(said(20, 18).is_some() && said(1000, 970).is_some());
+    }
+
+    #[test]
+    fn a_quiet_week_says_so_and_an_empty_one_does_not_praise() {
+        let quiet = Digest { now: StatsTotals { attempts: 5, ..StatsTotals::default() }, ..empty() };
+        assert_eq!(next(&quiet), ["Nothing stands out: go on as you are."]);
+        assert!(next(&empty())[0].starts_with("Nothing was measured"));
+    }
+
+    #[test]
+    fn predictions_that_would_fail_more_often_are_not_recommended() {
+        let mut digest = full();
+        digest.now.would_have_been.as_mut().unwrap().would_fail = 21;
+        assert!(!next(&digest).iter().any(|said| said.contains("take them")));
+    }
+}

@@ -1,0 +1,139 @@
+//! Weeks to write reports on.
+
+use plimsoll_proto::v1::{Calibration, Cause, CauseCount, ChangeKind, Regression, Step, WouldHaveBeen};
+
+use super::*;
+
+fn causes(counts: &[(Cause, u64)]) -> Vec<CauseCount> {
+    counts.iter().map(|(cause, count)| CauseCount { cause: (*cause).into(), count: *count }).collect()
+}
+
+fn now() -> StatsTotals {
+    StatsTotals {
+        attempts: 1234,
+        succeeded: 1200,
+        failed: 34,
+        oom: 20,
+        retries: 12,
+        causes: causes(&[(Cause::Oom, 20), (Cause::Infra, 14)]),
+        retries_by_cause: causes(&[(Cause::Deterministic, 9)]),
+        retries_avoided: 3,
+        retries_helped: 2,
+        memory_asked_gib_hours: 400.0,
+        memory_used_of_asked_gib_hours: 100.0,
+        memory_wasted_gib_hours: 310.0,
+        asked_money: 45.0,
+        wasted_money: 12.3,
+        calibration: Some(Calibration {
+            attempts: 1000,
+            within_limit: 910,
+            within_request: 800,
+            request_attempts: 1000,
+            timed: 100,
+            within_wall_p95: 96,
+            error_log2_mean: 0.5,
+        }),
+        would_have_been: Some(WouldHaveBeen {
+            attempts: 1000,
+            asked_gib_hours: 400.0,
+            predicted_gib_hours: 150.0,
+            failed: 20,
+            would_fail: 3,
+            ..WouldHaveBeen::default()
+        }),
+        ..StatsTotals::default()
+    }
+}
+
+fn before() -> StatsTotals {
+    StatsTotals {
+        attempts: 1100,
+        failed: 11,
+        oom: 11,
+        causes: causes(&[(Cause::Oom, 11)]),
+        memory_asked_gib_hours: 380.0,
+        memory_wasted_gib_hours: 280.0,
+        ..StatsTotals::default()
+    }
+}
+
+fn group(name: &str, wasted: f64, oom: u64) -> Group {
+    let sums = StatsTotals {
+        attempts: 600,
+        oom,
+        failed: oom,
+        memory_wasted_gib_hours: wasted,
+        memory_asked_gib_hours: wasted * 1.3,
+        memory_used_of_asked_gib_hours: wasted * 0.3,
+        need_peak_max_bytes: 3 << 30,
+        ..StatsTotals::default()
+    };
+    Group { name: name.to_owned(), totals: Some(sums) }
+}
+
+fn step(n: u64) -> Step {
+    let sums = StatsTotals { attempts: 100 + n, failed: n, ..StatsTotals::default() };
+    Step { from_unix_ms: 1_763_164_800_000 + n * STEP_MS, totals: Some(sums) }
+}
+
+/// A week with something of everything.
+pub(super) fn full() -> Digest {
+    let regression = Regression {
+        key: "hdf5@1.14 <b>".to_owned(),
+        kind: ChangeKind::Step.into(),
+        attempt: "gitlab.com:77".to_owned(),
+        factor: 2.5,
+        before_bytes: 1 << 30,
+        now_bytes: 5 << 29,
+        changed: "version 1.12 -> 1.14".to_owned(),
+        extra_gib_hours: 12.0,
+        ..Regression::default()
+    };
+    let stats = GetStatsResponse {
+        groups: vec![
+            group("llvm<script>alert(1)</script>", 200.0, 2),
+            group("zlib\u{1b}[2J", 60.0, 18),
+            group("(others)", 50.0, 0),
+        ],
+        steps: (0..7).map(step).collect(),
+        regressions: vec![regression],
+        currency: "EUR".to_owned(),
+        ..GetStatsResponse::default()
+    };
+    Digest {
+        filter: Filter { owner: "team a&b".to_owned(), ..Filter::default() },
+        from_unix_ms: 1_763_164_800_000,
+        to_unix_ms: 1_763_164_800_000 + 7 * STEP_MS,
+        step_ms: STEP_MS,
+        now: now(),
+        before: before(),
+        stats,
+    }
+}
+
+/// A week in which nothing happened.
+pub(super) fn empty() -> Digest {
+    Digest {
+        now: StatsTotals::default(),
+        before: StatsTotals::default(),
+        stats: GetStatsResponse::default(),
+        ..full()
+    }
+}
+
+#[test]
+fn a_stretch_of_time_is_held_against_one_as_long() {
+    let week = Range { from_unix_ms: 14 * STEP_MS, to_unix_ms: 21 * STEP_MS };
+    assert_eq!(week.before(), Range { from_unix_ms: 7 * STEP_MS, to_unix_ms: 14 * STEP_MS });
+    assert_eq!(week.step_ms(), STEP_MS);
+    let long = Range { from_unix_ms: 0, to_unix_ms: 365 * STEP_MS };
+    assert_eq!((long.before().from_unix_ms, long.step_ms()), (0, 7 * STEP_MS));
+    assert_eq!(Range { from_unix_ms: 5, to_unix_ms: 5 }.step_ms(), STEP_MS);
+}
+
+#[test]
+fn what_is_summed_up_as_others_is_no_waster() {
+    let digest = full();
+    let names: Vec<&str> = digest.wasters().map(|(group, _)| group.name.as_str()).collect();
+    assert_eq!(names, ["llvm<script>alert(1)</script>", "zlib\u{1b}[2J"]);
+}

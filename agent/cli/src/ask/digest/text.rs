@@ -1,0 +1,170 @@
+//! A report for a terminal or a mail.
+
+use std::fmt::Write as _;
+
+use plimsoll_proto::{shown, sums};
+
+use super::{
+    Digest,
+    figures::{self, Figure},
+    next,
+};
+use crate::ask::{
+    filter_words,
+    numbers::{self, amount, count},
+    terminal_style::{Paint, TerminalStyle},
+    text::{
+        calibration, notes, over_time, regressions,
+        table::{Cell, Column, Table},
+        would_have_been,
+    },
+};
+
+/// Cells of a line of running text, where the terminal is not narrower.
+const LINE: usize = 100;
+
+/// The whole report.
+pub(super) fn render(digest: &Digest, look: TerminalStyle) -> String {
+    let (from, to) = (numbers::date_time(digest.from_unix_ms), numbers::date_time(digest.to_unix_ms));
+    let long = numbers::long(digest.to_unix_ms.saturating_sub(digest.from_unix_ms));
+    let mut text = look.paint(Paint::Head, &format!("Builds from {from} to {to} UTC"));
+    let _written =
+        write!(text, "\n{}; before: the {long} before that\n", filter_words::filter(&digest.filter));
+    if digest.now.attempts > 0 || digest.before.attempts > 0 {
+        text.push_str(&part("figures", &table(&figures::figures(digest), look), look));
+        text.push_str(&part("failures by cause", &table(&figures::causes(digest), look), look));
+    }
+    text.push_str(&over_time(&digest.stats.steps, digest.step_ms, look));
+    text.push_str(&part("packages that waste most", &wasters(digest, look), look));
+    text.push_str(&regressions::parts(&digest.stats, look));
+    text.push_str(&part("predictions", &predictions(digest), look));
+    text.push_str(&part("what to do next", &sentences(digest, look), look));
+    let notes = notes(&digest.stats, look);
+    if notes.is_empty() { text } else { text + "\n" + &notes }
+}
+
+/// What there is to say under a head; nothing if there is nothing.
+fn part(name: &str, said: &str, look: TerminalStyle) -> String {
+    if said.is_empty() { String::new() } else { format!("\n{}\n{said}", look.paint(Paint::Head, name)) }
+}
+
+fn table(figures: &[Figure], look: TerminalStyle) -> String {
+    if figures.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(vec![
+        Column::words("", 0, 12),
+        Column::number("now", 0),
+        Column::number("before", 1),
+        Column::number("change", 2),
+    ]);
+    for figure in figures {
+        let paint = match figure.better {
+            Some(true) => Paint::Good,
+            Some(false) => Paint::Bad,
+            None => Paint::Plain,
+        };
+        table.row(vec![
+            figure.name.clone().into(),
+            figure.now.clone().into(),
+            figure.before.clone().into(),
+            Cell::painted(figure.change.clone(), paint),
+        ]);
+    }
+    table.render(look)
+}
+
+fn wasters(digest: &Digest, look: TerminalStyle) -> String {
+    let mut table = Table::new(vec![
+        Column::number("GiB·h", 0),
+        Column::number("of all", 1),
+        Column::number("used", 2),
+        Column::number("attempts", 3),
+        Column::number("failed", 3),
+        Column::words("package", 0, 8),
+    ]);
+    let mut any = false;
+    for (group, sums) in digest.wasters() {
+        any = true;
+        table.row(vec![
+            amount(sums.memory_wasted_gib_hours).into(),
+            numbers::share(sums.memory_wasted_gib_hours, digest.now.memory_wasted_gib_hours).into(),
+            sums::memory_used(&sums).map_or_else(|| numbers::DASH.to_owned(), numbers::percent).into(),
+            count(sums.attempts).into(),
+            count(sums.failed).into(),
+            shown::clean(&group.name).into(),
+        ]);
+    }
+    if any { table.render(look) } else { String::new() }
+}
+
+fn predictions(digest: &Digest) -> String {
+    let held = digest.now.calibration.as_ref().and_then(calibration);
+    let would = digest.now.would_have_been.as_ref();
+    let would = would.and_then(|would| would_have_been(would, &digest.stats.currency));
+    held.into_iter().chain(would).map(|line| line + "\n").collect()
+}
+
+fn sentences(digest: &Digest, look: TerminalStyle) -> String {
+    let width = look.columns.unwrap_or(LINE).clamp(20, LINE);
+    next::next(digest).iter().map(|sentence| wrapped(sentence, width)).collect()
+}
+
+/// A sentence after a dash, broken between words.
+fn wrapped(sentence: &str, width: usize) -> String {
+    let mut text = String::new();
+    let mut line = "-".to_owned();
+    for word in sentence.split_whitespace() {
+        if crate::ask::text::width(&line) + crate::ask::text::width(word) + 1 > width {
+            text.push_str(&line);
+            text.push('\n');
+            " ".clone_into(&mut line);
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    text + &line + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::tests::{empty, full},
+        *,
+    };
+
+    #[test]
+    fn a_report_has_all_its_parts() {
+        let text = render(&full(), TerminalStyle::default());
+        for said in [
+            "Builds from 2025-11-15 00:00 to 2025-11-22 00:00 UTC\nowner team a&b; before: the 7 d before that\n",
+            "attempts                         1,234   1,100        +12 %\n",
+            "\nfailures by cause\n",
+            "oom     20      11   +82 %\ninfra   14       0\n",
+            "in steps of 1 d\n",
+            "  200    65 %  23 %       600       2  llvm<script>alert(1)</script>\n",
+            "zlib\\u{1b}[2J\n",
+            "   2.5 ×  1.00 GiB -> 2.50 GiB, since attempt gitlab.com:77",
+            "1,000 attempts: 91.0 % stayed within the limit",
+            "\nwhat to do next\n- 20 builds had too little memory",
+        ] {
+            assert!(text.contains(said), "{said:?} in {text}");
+        }
+        assert!(!text.contains('\u{1b}'));
+    }
+
+    #[test]
+    fn a_week_without_builds_says_so_in_a_few_lines() {
+        let text = render(&empty(), TerminalStyle::default());
+        assert!(text.lines().count() < 8 && text.contains("- Nothing was measured in this time"), "{text}");
+    }
+
+    #[test]
+    fn sentences_are_broken_between_words() {
+        assert_eq!(wrapped("one two three", 9), "- one two\n  three\n");
+        let look = TerminalStyle { columns: Some(40), colour: false };
+        let text = render(&full(), look);
+        let next = text.split("what to do next\n").nth(1).unwrap();
+        assert!(next.lines().all(|line| line.chars().count() <= 40), "{next}");
+    }
+}

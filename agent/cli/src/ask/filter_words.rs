@@ -1,0 +1,63 @@
+//! A filter in words, for an answer that says what it is about.
+
+use plimsoll_proto::{
+    json::Word as _,
+    shown::clean,
+    v1::{Cause, Filter, Outcome},
+};
+
+use super::numbers;
+
+/// For example `package zlib, since 2026-11-14 10:00 UTC`; `all attempts` without a filter.
+pub(super) fn filter(filter: &Filter) -> String {
+    let names = [
+        ("project", &filter.project),
+        ("stack", &filter.stack),
+        ("package", &filter.package),
+        ("version", &filter.version),
+        ("compiler", &filter.compiler),
+        ("arch", &filter.arch),
+        ("pool", &filter.pool),
+        ("refs of class", &filter.ref_class),
+        ("owner", &filter.owner),
+    ];
+    let said = names.into_iter().filter(|(_, value)| !value.is_empty());
+    let mut parts: Vec<String> = said.map(|(name, value)| format!("{name} {}", clean(value))).collect();
+    let mut labels: Vec<_> = filter.labels.iter().collect();
+    labels.sort_unstable();
+    parts.extend(labels.into_iter().map(|(name, value)| format!("label {}={}", clean(name), clean(value))));
+    let canceled = filter.outcome() == Outcome::Failed && filter.cause() == Cause::Canceled;
+    if canceled {
+        parts.push("outcome canceled".to_owned());
+    } else if filter.outcome() != Outcome::Unspecified {
+        parts.push(format!("outcome {}", filter.outcome().word()));
+    }
+    if filter.cause() != Cause::Unspecified && !canceled {
+        parts.push(format!("cause {}", filter.cause().word()));
+    }
+    let times = [("since", filter.from_unix_ms), ("until", filter.to_unix_ms)];
+    let times = times.into_iter().filter_map(|(name, time)| Some((name, time?)));
+    parts.extend(times.map(|(name, time)| format!("{name} {} UTC", numbers::date_time(time))));
+    if parts.is_empty() { "all attempts".to_owned() } else { parts.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_is_said_in_words() {
+        assert_eq!(filter(&Filter::default()), "all attempts");
+        let labels = [("team", "a\u{1b}b"), ("job", "x")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+        let asked = Filter {
+            package: "zlib".to_owned(),
+            cause: Cause::Oom.into(),
+            from_unix_ms: Some(1_763_715_907_000),
+            labels: labels.into(),
+            ..Filter::default()
+        };
+        let expected =
+            "package zlib, label job=x, label team=a\\u{1b}b, cause oom, since 2025-11-21 09:05 UTC";
+        assert_eq!(filter(&asked), expected);
+    }
+}

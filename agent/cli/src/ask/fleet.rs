@@ -1,0 +1,79 @@
+//! What many attempts used, and one of them over time: the questions that people put.
+
+use plimsoll_client::questions::{Client, Failure};
+use plimsoll_proto::{
+    limits,
+    v1::{GetAttemptRequest, GetStatsRequest, ListAttemptsRequest, ListAttemptsResponse},
+};
+
+use super::{CommandOutput, Format, TerminalStyle, json, text};
+
+/// How an answer is written, and on what kind of terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Presentation<F> {
+    /// Text, or what programs read.
+    pub format: F,
+    /// Only text looks at it.
+    pub style: TerminalStyle,
+}
+
+/// What the fleet used, asked for and lost.
+///
+/// # Errors
+/// The server gave no answer, or could not read the question.
+pub async fn stats(
+    client: &Client,
+    question: GetStatsRequest,
+    shown: Presentation<Format>,
+) -> Result<CommandOutput, Failure> {
+    let stats = client.stats(question.clone()).await?;
+    Ok(match shown.format {
+        Format::Text => CommandOutput::prose(text::render_stats(&question, &stats, shown.style)),
+        Format::Json => CommandOutput::data(json::render_stats(&stats)),
+    })
+}
+
+/// Finished attempts in the order that was asked for, at most `limit`.
+///
+/// # Errors
+/// The server gave no answer, or could not read the question.
+pub async fn attempts(
+    client: &Client,
+    question: ListAttemptsRequest,
+    limit: usize,
+    shown: Presentation<Format>,
+) -> Result<CommandOutput, Failure> {
+    let mut page = ListAttemptsResponse::default();
+    let mut asked = question.clone();
+    loop {
+        let left = u32::try_from(limit - page.attempts.len().min(limit)).unwrap_or(u32::MAX);
+        asked.page_size = left.min(limits::PAGE_SIZE);
+        let next = client.attempts(asked.clone()).await?;
+        page.attempts.extend(next.attempts);
+        page.next_page_token.clone_from(&next.next_page_token);
+        if page.attempts.len() >= limit || next.next_page_token.is_empty() {
+            break;
+        }
+        asked.page_token = next.next_page_token;
+    }
+    Ok(match shown.format {
+        Format::Text => CommandOutput::prose(text::render_attempts(&question, &page, shown.style)),
+        Format::Json => CommandOutput::data(json::render_attempts(&page)),
+    })
+}
+
+/// One attempt with its series.
+///
+/// # Errors
+/// The server gave no answer, does not know the attempt, or could not read the question.
+pub async fn show(
+    client: &Client,
+    question: GetAttemptRequest,
+    shown: Presentation<Format>,
+) -> Result<CommandOutput, Failure> {
+    let attempt = client.attempt(question).await?;
+    Ok(match shown.format {
+        Format::Text => CommandOutput::prose(text::render_attempt(&attempt, shown.style)),
+        Format::Json => CommandOutput::data(json::render_attempt(&attempt)),
+    })
+}

@@ -1,0 +1,134 @@
+//! Answers for programs: one JSON object, indented, with a line feed at its end.
+//!
+//! Fields have the names, units, order and meanings of the wire contract (`proto/plimsoll/v1`) and only ever grow in number.
+//! Enumerations are lower-case words without their prefix (`exact`, `oom`, `bigger`). A field that is not known is `null`. What is
+//! written in another way than on the wire is in [`for_programs`], and nowhere else.
+
+#[cfg(test)]
+mod golden;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use plimsoll_proto::{
+    evidence,
+    json::{Fields, Json, Message, ToJson, Word as _, on_the_wire},
+    measured, reasons, shown, sums,
+    v1::{
+        CauseCount, Exit, ExplainResponse, GetAttemptResponse, GetStatsResponse, Hints, Key,
+        ListAttemptsResponse, Outlook, Prediction, Resources, StatsTotals, Summary, Verdict, WatchResponse,
+    },
+};
+use serde::Serialize;
+
+pub(crate) fn render_prediction(prediction: &Prediction) -> String {
+    render(&told(prediction))
+}
+
+pub(super) fn render_explanation(explained: &ExplainResponse) -> String {
+    render(&told(explained))
+}
+
+/// Only the prediction and the jobs.
+pub(super) fn render_jobs(explained: &ExplainResponse) -> String {
+    let Json::Object(mut fields) = told(explained) else { return String::new() };
+    fields.remove(&["attempts"]);
+    render(&Json::Object(fields))
+}
+
+pub(crate) fn render_verdict(verdict: &Verdict) -> String {
+    render(&told(verdict))
+}
+
+pub(super) fn render_stats(stats: &GetStatsResponse) -> String {
+    render(&told(stats))
+}
+
+pub(super) fn render_attempts(attempts: &ListAttemptsResponse) -> String {
+    render(&told(attempts))
+}
+
+pub(super) fn render_attempt(shown: &GetAttemptResponse) -> String {
+    render(&told(shown))
+}
+
+/// One line for one message.
+pub(super) fn render_watch(message: &WatchResponse) -> String {
+    let mut line = serde_json::to_string(&told(message)).unwrap_or_default();
+    line.push('\n');
+    shown::in_json(&line).into_owned()
+}
+
+pub(super) fn render(value: &impl Serialize) -> String {
+    // these structures hold nothing that JSON cannot say
+    let mut text =
+        serde_json::to_string_pretty(value).unwrap_or_else(|error| format!("{{\"error\": \"{error}\"}}"));
+    text.push('\n');
+    shown::in_json(&text).into_owned()
+}
+
+/// A message, or several, as programs read it.
+pub(super) fn told(message: &impl ToJson) -> Json {
+    message.json(for_programs)
+}
+
+/// What programs were promised before they were promised the wire: two messages stand in the fields of the one around them, some
+/// that are absent are written with nothing known, and some numbers that follow from others are written too.
+pub(crate) fn for_programs(message: Message<'_>, mut fields: Fields) -> Json {
+    for (name, value) in &mut fields.0 {
+        match (name.as_ref(), &*value) {
+            ("key", Json::Null) => *value = told(&Key::default()),
+            ("hints", Json::Null) => *value = told(&Hints::default()),
+            ("resources", Json::Null) => *value = told(&Resources::default()),
+            ("exit", Json::Null) => *value = told(&Exit::default()),
+            ("totals", Json::Null) => *value = told(&StatsTotals::default()),
+            (_, Json::Unnamed(_)) => *value = Json::Text("unspecified".to_owned()),
+            _ => {}
+        }
+    }
+    match &message {
+        Message::Key(_) => fields.spread("hints", ""),
+        Message::Summary(summary) => measured_alone(summary, &mut fields),
+        Message::Running(now) => fields.set("memory_bytes", told(&measured::running_memory(now))),
+        Message::Verdict(verdict) => {
+            let retry = evidence::is_retry(verdict.action());
+            fields.add_before("action", "retry", told(&retry));
+        }
+        Message::Outlook(outlook) => {
+            fields.add_before("cost_memory_gib_hours", "pass_rate", told(&pass_rate(outlook)));
+        }
+        Message::NeedGroup(group) => {
+            fields.remove(&["begins_within_request", "begins_within_limit"]);
+            fields.0.push(("coverage".into(), Json::Text(reasons::group_coverage(group).to_owned())));
+        }
+        Message::DistinctValues(values) => return told(&values.values),
+        Message::StatsTotals(totals) => {
+            fields.set("causes", by_cause(&totals.causes));
+            fields.set("retries_by_cause", by_cause(&totals.retries_by_cause));
+        }
+        Message::Calibration(held) => fields.set("request_attempts", told(&sums::request_attempts(held))),
+        _ => {}
+    }
+    on_the_wire(message, fields)
+}
+
+/// An older server sends 0 for what was not measured.
+fn measured_alone(summary: &Summary, fields: &mut Fields) {
+    fields.spread("exit", "exit_");
+    fields.set("cpu_usec", told(&measured::cpu_usec(summary)));
+    fields.set("need_peak_bytes", told(&measured::need(summary)));
+    fields.set("need_mean_bytes", told(&measured::mean_need(summary)));
+    fields.set("memory_peak_bytes", told(&measured::memory_peak(summary)));
+    fields.set("cpu_peak_cores", told(&measured::peak_cores(summary)));
+}
+
+/// Share of the retries that passed, 0 to 1; none as long as there are none.
+fn pass_rate(outlook: &Outlook) -> Option<f64> {
+    (outlook.retried > 0).then(|| f64::from(outlook.passed) / f64::from(outlook.retried))
+}
+
+fn by_cause(counts: &[CauseCount]) -> Json {
+    let counts: BTreeMap<_, _> = counts.iter().map(|of| (of.cause().word(), of.count)).collect();
+    Json::Object(Fields(counts.into_iter().map(|(cause, count)| (cause.into(), told(&count))).collect()))
+}

@@ -1,0 +1,194 @@
+//! Questions to the server, and their answers for people, programs and shells.
+//!
+//! [`Client`] asks, `text`, `json` and `shell` render, and the functions here put both together: one for each command. They
+//! return what the command prints; only `main` prints.
+
+#[cfg(feature = "people")]
+pub mod digest;
+#[cfg(feature = "people")]
+mod filter_words;
+#[cfg(feature = "people")]
+pub mod fleet;
+#[cfg_attr(
+    not(any(feature = "people", test)),
+    expect(unused, reason = "answers that only people ask for stand beside the others")
+)]
+pub(crate) mod json;
+#[cfg(feature = "people")]
+mod numbers;
+pub(crate) mod outlook;
+mod shell;
+#[cfg(feature = "people")]
+mod terminal_style;
+mod text;
+#[cfg(feature = "people")]
+pub mod watch;
+mod without_project;
+
+use plimsoll_client::questions::{Client, Failure};
+use plimsoll_proto::{
+    evidence::is_retry,
+    v1::{Key, PredictRequest, ShouldRetryRequest},
+};
+#[cfg(feature = "people")]
+pub use terminal_style::TerminalStyle;
+use without_project::lead_on;
+
+use crate::standard_error::say;
+
+/// How an answer is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// For programs: stable names with their unit, the same as on the wire.
+    Json,
+}
+
+/// How a prediction is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum PredictFormat {
+    /// For people.
+    Text,
+    /// For programs: stable names with their unit, the same as on the wire.
+    Json,
+    /// For shells and GitLab's dotenv: one `NAME=value` on each line, none for a number of which nothing is known.
+    Env,
+}
+
+/// An answer, ready to be printed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandOutput {
+    /// For standard output, with a line feed at the end.
+    pub output: String,
+    /// Exit status of the command.
+    pub status: u8,
+    /// It is text for people, and may be wrapped at a terminal; else every line is as a program wants it.
+    pub is_prose: bool,
+}
+
+impl CommandOutput {
+    /// Text for people.
+    pub fn prose(output: String) -> Self {
+        Self { output, status: 0, is_prose: true }
+    }
+
+    /// What programs read, or what is copied from the terminal.
+    pub fn data(output: String) -> Self {
+        Self { output, status: 0, is_prose: false }
+    }
+}
+
+/// Exit status of `should-retry` if another attempt is not worth it.
+pub const DO_NOT_RETRY: u8 = 10;
+
+/// What the next attempt of a key should request.
+///
+/// # Errors
+/// The server gave no answer, or could not read the question.
+pub async fn predict(client: &Client, key: Key, format: PredictFormat) -> Result<CommandOutput, Failure> {
+    let question = PredictRequest { key: Some(key.clone()), ..Default::default() };
+    let prediction = client.predict(question).await?;
+    Ok(match format {
+        PredictFormat::Text => {
+            let more = lead_on(client, &key, Some(&prediction)).await;
+            CommandOutput::prose(text::render_prediction(&prediction) + &more + &asked_for(&key))
+        }
+        PredictFormat::Json => CommandOutput::data(json::render_prediction(&prediction)),
+        PredictFormat::Env => {
+            if let Some(why) = shell::why_nothing(&prediction) {
+                say(&why);
+            }
+            CommandOutput::data(shell::render_prediction(&prediction))
+        }
+    })
+}
+
+/// What an explanation is about.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExplainedBuild {
+    /// What is built.
+    pub key: Key,
+    /// Memory that the build may have at most.
+    pub memory_limit_bytes: Option<u64>,
+}
+
+/// What of an explanation is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExplanationView {
+    /// What the prediction learnt from, and what other numbers of build jobs need.
+    Whole,
+    /// The prediction, and what other numbers of build jobs need.
+    Jobs,
+}
+
+/// What a prediction learnt from, or what other numbers of build jobs need.
+///
+/// # Errors
+/// The server gave no answer, or could not read the question.
+pub async fn explain(
+    client: &Client,
+    build: ExplainedBuild,
+    view: ExplanationView,
+    format: Format,
+) -> Result<CommandOutput, Failure> {
+    let key = build.key.clone();
+    let explained = client.explain(question(build)).await?;
+    let text = match (format, view) {
+        (Format::Text, ExplanationView::Whole) => text::render_explanation(&explained),
+        (Format::Text, ExplanationView::Jobs) => text::render_jobs(&explained),
+        (Format::Json, ExplanationView::Whole) => {
+            return Ok(CommandOutput::data(json::render_explanation(&explained)));
+        }
+        (Format::Json, ExplanationView::Jobs) => {
+            return Ok(CommandOutput::data(json::render_jobs(&explained)));
+        }
+    };
+    let more = lead_on(client, &key, explained.prediction.as_ref()).await;
+    Ok(CommandOutput::prose(text + &more + &asked_for(&key)))
+}
+
+/// Which key was asked for, as a line: another key, for example without `arch`, is another question.
+fn asked_for(key: &Key) -> String {
+    let own = if key.arch == std::env::consts::ARCH { " (--key arch= asks for any arch)" } else { "" };
+    format!("asked for the key {}{own}\n", text::what(key))
+}
+
+fn question(build: ExplainedBuild) -> PredictRequest {
+    PredictRequest { key: Some(build.key), memory_limit_bytes: build.memory_limit_bytes }
+}
+
+/// Whether a failed attempt is worth another.
+///
+/// # Errors
+/// The server gave no answer, or could not read the question.
+pub async fn should_retry(
+    client: &Client,
+    question: ShouldRetryRequest,
+    format: Format,
+) -> Result<CommandOutput, Failure> {
+    let verdict = client.should_retry(question).await?;
+    let answer = match format {
+        Format::Text => CommandOutput::prose(text::render_verdict(&verdict)),
+        Format::Json => CommandOutput::data(json::render_verdict(&verdict)),
+    };
+    let status = if is_retry(verdict.action()) { 0 } else { DO_NOT_RETRY };
+    Ok(CommandOutput { status, ..answer })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_names_the_key_that_was_asked_for() {
+        let arch = std::env::consts::ARCH;
+        let mut key = Key { package: "zlib".to_owned(), arch: arch.to_owned(), ..Key::default() };
+        assert_eq!(
+            asked_for(&key),
+            format!("asked for the key zlib arch={arch} (--key arch= asks for any arch)\n")
+        );
+        key.arch.clear();
+        assert_eq!(asked_for(&key), "asked for the key zlib\n");
+    }
+}

@@ -1,0 +1,100 @@
+//! What a retry would mean, for people: its chance, its cost, and what else is known of the failure.
+
+use plimsoll_proto::{figures, reasons, shown::clean, v1::Verdict};
+
+/// The line of the log that the failure is known by.
+pub(crate) fn failure(verdict: &Verdict) -> Option<String> {
+    let outlook = verdict.outlook.as_ref()?;
+    let failure = reasons::failure_line(&outlook.failure_line, &outlook.signature_line);
+    (!failure.is_empty()).then(|| format!("failure: {}", clean(failure)))
+}
+
+/// One line for each thing else that is known; the same in an answer and in the job's log.
+pub(crate) fn lines(verdict: &Verdict) -> Vec<String> {
+    let Some(outlook) = &verdict.outlook else { return Vec::new() };
+    let mut lines = Vec::new();
+    if outlook.seen > 0 {
+        lines.push(format!("seen {} at this commit or in this job", times(outlook.seen)));
+    }
+    if outlook.retried > 0 {
+        let share = figures::share_of(outlook.passed.into(), outlook.retried.into());
+        lines.push(format!(
+            "chance: {} of {} of this failure passed ({share})",
+            outlook.passed,
+            figures::counted_as(outlook.retried.into(), "retry", "retries")
+        ));
+    }
+    let (memory, cpu) = (outlook.cost_memory_gib_hours, outlook.cost_cpu_core_hours);
+    if memory > 0.0 || cpu > 0.0 {
+        let (memory, cpu) = (figures::gib_hours(memory), figures::core_hours(cpu));
+        lines.push(format!("cost: {memory} of memory, {cpu}"));
+    }
+    if outlook.wait_ms > 0 {
+        let (wait, saves) = (figures::millis(outlook.wait_ms), outlook.waiting_saves_gib_hours);
+        let saved =
+            if saves > 0.0 { format!(", which saves {}", figures::gib_hours(saves)) } else { String::new() };
+        lines.push(format!("wait {wait} before it{saved}"));
+    }
+    if outlook.clamped {
+        lines.push("the next size is cut to the most there is, so it may not be enough".to_owned());
+    }
+    // the reason ends with it already, in most answers
+    if !outlook.mend.is_empty() && !verdict.reason.contains(&outlook.mend) {
+        lines.push(format!("what mends it: {}", clean(&outlook.mend)));
+    }
+    lines
+}
+
+fn times(count: u32) -> String {
+    if count == 1 { "once more".to_owned() } else { format!("{} times more", figures::count(count.into())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_proto::v1::Outlook;
+
+    use super::*;
+
+    #[test]
+    fn chance_cost_and_wait_are_shown_where_they_are_known() {
+        let outlook = Outlook {
+            signature: "0011223344556677".to_owned(),
+            signature_line: "the moon is full of 0".to_owned(),
+            failure_line: "the moon\u{1b}[2J is full".to_owned(),
+            seen: 2,
+            retried: 4,
+            passed: 3,
+            cost_memory_gib_hours: 1.5,
+            cost_cpu_core_hours: 0.25,
+            wait_ms: 30_000,
+            waiting_saves_gib_hours: 0.75,
+            clamped: true,
+            mend: "ask the moon".to_owned(),
+            ..Outlook::default()
+        };
+        let mut verdict = Verdict { outlook: Some(outlook), ..Verdict::default() };
+        let expected = [
+            "seen 2 times more at this commit or in this job",
+            "chance: 3 of 4 retries of this failure passed (75 %)",
+            "cost: 1.5 GiB·h of memory, 0.25 core·h",
+            "wait 30.0 s before it, which saves 0.75 GiB·h",
+            "the next size is cut to the most there is, so it may not be enough",
+            "what mends it: ask the moon",
+        ];
+        assert_eq!(lines(&verdict), expected);
+        assert_eq!(failure(&verdict).as_deref(), Some("failure: the moon\\u{1b}[2J is full"));
+        verdict.reason = "broken; ask the moon".to_owned();
+        assert_eq!(lines(&verdict).len(), expected.len() - 1);
+        let older = Outlook { signature_line: "the moon is full of 0".to_owned(), ..Outlook::default() };
+        verdict.outlook = Some(older);
+        let said = failure(&verdict);
+        assert_eq!(
+            said.as_deref(),
+            Some("failure: the moon is full of 0"),
+            "an older server tells only that"
+        );
+        verdict.outlook = Some(Outlook::default());
+        assert!(lines(&verdict).is_empty() && lines(&Verdict::default()).is_empty());
+        assert_eq!(failure(&verdict), None);
+    }
+}

@@ -1,0 +1,91 @@
+//! A prediction as lines for `eval`, for `export`, or for GitLab's dotenv reports. Names are those that GitLab's runner and Spack
+//! read. A number of which nothing is known has no line, so that the reader's own default stays in force. Values hold only letters and
+//! digits.
+
+use std::fmt::Write as _;
+
+use plimsoll_proto::{
+    figures::percent,
+    v1::{Prediction, Quantity, Rung},
+};
+
+const MIB: u64 = 1 << 20;
+
+/// A job is sized from this confidence on: the one that stock Spack needs, whose answers say no confidence either (`allocation_confidence`
+/// of the server).
+const LEAST_CONFIDENCE: f64 = 0.1;
+
+/// Why there is no line, if there is none.
+pub(super) fn why_nothing(prediction: &Prediction) -> Option<String> {
+    let why = if prediction.shadow {
+        "shadow mode is on".to_owned()
+    } else if prediction.confidence < LEAST_CONFIDENCE {
+        let (sure, least) = (percent(prediction.confidence), percent(LEAST_CONFIDENCE));
+        format!("the sizes are {sure} sure, and {least} is the least")
+    } else {
+        return None;
+    };
+    Some(format!("plimsoll: no sizes: {why}; what the job says stays in force"))
+}
+
+/// One `NAME=value` on each line; none in shadow mode, so that everything stays as it is.
+pub(super) fn render_prediction(prediction: &Prediction) -> String {
+    if why_nothing(prediction).is_some() {
+        return String::new();
+    }
+    let is_known = |quantity: &&Quantity| {
+        quantity.value > 0 && quantity.basis.as_ref().is_some_and(|basis| basis.rung() != Rung::Default)
+    };
+    let mebibytes = |bytes: u64| format!("{}Mi", bytes.div_ceil(MIB));
+    let millicores = |millicores: u64| format!("{millicores}m");
+    let mut lines = String::new();
+    let mut line = |name: &str, quantity: &Option<Quantity>, say: &dyn Fn(u64) -> String| {
+        if let Some(value) = quantity.as_ref().filter(is_known).map(|quantity| quantity.value) {
+            let _written = writeln!(lines, "{name}={}", say(value));
+        }
+    };
+    line("KUBERNETES_MEMORY_REQUEST", &prediction.memory_request_bytes, &mebibytes);
+    line("KUBERNETES_MEMORY_LIMIT", &prediction.memory_limit_bytes, &mebibytes);
+    line("KUBERNETES_CPU_REQUEST", &prediction.cpu_request_millicores, &millicores);
+    line("KUBERNETES_CPU_LIMIT", &prediction.cpu_limit_millicores, &millicores);
+    line("SPACK_BUILD_JOBS", &prediction.build_jobs, &|jobs| jobs.to_string());
+    line("PLIMSOLL_WALL_P95_SECONDS", &prediction.wall_p95_ms, &|ms| ms.div_ceil(1000).to_string());
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_proto::v1::Basis;
+
+    use super::*;
+
+    #[test]
+    fn lines_are_what_gitlab_and_spack_read() {
+        let of = |value, rung: Rung| {
+            Some(Quantity { value, basis: Some(Basis { rung: rung.into(), ..Basis::default() }) })
+        };
+        let quantity = |value| of(value, Rung::Exact);
+        let prediction = Prediction {
+            memory_request_bytes: quantity(1_500_000_000),
+            memory_limit_bytes: quantity(2 << 30),
+            cpu_request_millicores: quantity(1500),
+            build_jobs: quantity(4),
+            wall_p95_ms: quantity(61_001),
+            wall_p50_ms: quantity(1),
+            cpu_limit_millicores: of(2000, Rung::Default),
+            confidence: 0.5,
+            reason: "$(rm -rf /)".to_owned(),
+            ..Prediction::default()
+        };
+        let expected = "KUBERNETES_MEMORY_REQUEST=1431Mi\nKUBERNETES_MEMORY_LIMIT=2048Mi\n\
+                        KUBERNETES_CPU_REQUEST=1500m\nSPACK_BUILD_JOBS=4\nPLIMSOLL_WALL_P95_SECONDS=62\n";
+        assert_eq!(render_prediction(&prediction), expected);
+        let nothing = |prediction: Prediction, why| {
+            assert_eq!(render_prediction(&prediction), "");
+            assert!(why_nothing(&prediction).unwrap().contains(why), "{:?}", why_nothing(&prediction));
+        };
+        nothing(Prediction::default(), "0 % sure, and 10 % is the least");
+        nothing(Prediction { confidence: 0.09, ..prediction.clone() }, " sure, and 10 % is the least");
+        nothing(Prediction { shadow: true, ..prediction }, "shadow mode");
+    }
+}

@@ -1,0 +1,79 @@
+//! What a terminal can show: how wide it is, and whether in colour.
+
+use anstyle::{AnsiColor, Color, Effects, Style};
+
+/// Where text is shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TerminalStyle {
+    /// Cells of a line; `None` for a file or a pipe, which have no end.
+    pub columns: Option<usize>,
+    /// It shows colours, and they are not switched off.
+    pub colour: bool,
+}
+
+/// What a piece of text means.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Paint {
+    /// Like all the rest.
+    #[default]
+    Plain,
+    /// The head of a table, or of a part.
+    Head,
+    /// Beside the point.
+    Faint,
+    /// As it should be.
+    Good,
+    /// To be looked at.
+    Warn,
+    /// Broken or lost.
+    Bad,
+}
+
+impl Paint {
+    fn style(self) -> Style {
+        let of = |colour: AnsiColor| Style::new().fg_color(Some(Color::Ansi(colour)));
+        match self {
+            Self::Plain => Style::new(),
+            Self::Head => Style::new().effects(Effects::BOLD),
+            Self::Faint => Style::new().effects(Effects::DIMMED),
+            Self::Good => of(AnsiColor::Green),
+            Self::Warn => of(AnsiColor::Yellow),
+            Self::Bad => of(AnsiColor::Red),
+        }
+    }
+}
+
+impl TerminalStyle {
+    /// The text in the colour of what it means, where colours are shown.
+    pub(super) fn paint(self, paint: Paint, text: &str) -> String {
+        if !self.colour || paint == Paint::Plain || text.is_empty() {
+            return text.to_owned();
+        }
+        let style = paint.style();
+        format!("{style}{text}{style:#}")
+    }
+
+    /// Cells for a drawing with `taken` cells beside it: at most `most`.
+    pub(super) fn room(self, taken: usize, most: usize) -> usize {
+        self.columns.map_or(most, |columns| columns.saturating_sub(taken).clamp(10, most))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colour_is_shown_only_where_it_is_wanted() {
+        let colourful = TerminalStyle { columns: None, colour: true };
+        assert_eq!(colourful.paint(Paint::Bad, "oom"), "\u{1b}[31moom\u{1b}[0m");
+        assert_eq!(colourful.paint(Paint::Plain, "oom"), "oom");
+        assert_eq!(TerminalStyle::default().paint(Paint::Bad, "oom"), "oom");
+    }
+
+    #[test]
+    fn a_drawing_fits_beside_its_name() {
+        let of = |columns| TerminalStyle { columns, colour: false }.room(20, 60);
+        assert_eq!([of(None), of(Some(200)), of(Some(50)), of(Some(3))], [60, 60, 30, 10]);
+    }
+}

@@ -1,0 +1,200 @@
+//! Attempts for people.
+
+#[cfg(test)]
+pub(super) mod tests;
+
+use std::fmt::Write as _;
+
+use plimsoll_proto::{
+    evidence::{self, source_in_words},
+    figures::{self, count},
+    json::Word as _,
+    measured,
+    shown::clean,
+    v1::{GetAttemptResponse, Outcome, Source, Summary, Verdict},
+};
+
+use super::{key::what, predicted, predictor::render_verdict, series, titled};
+use crate::ask::{
+    numbers,
+    terminal_style::{Paint, TerminalStyle},
+};
+
+/// One attempt: what it was, what it used over time, what was predicted for it, and the verdict on it.
+pub(in crate::ask) fn render_attempt(shown: &GetAttemptResponse, look: TerminalStyle) -> String {
+    let Some(summary) = &shown.summary else {
+        return "nothing is known of this attempt\n".to_owned();
+    };
+    let mut text = facts(summary, look);
+    text.push_str(&series::draw(&shown.series, summary, look));
+    text.push_str(&phases(summary));
+    text.push_str(&block("predicted", &predicted::lines(summary, look)));
+    if let Some(verdict) = &shown.verdict {
+        let judged = render_verdict(verdict);
+        text.push_str(&block("verdict", &judged.lines().map(str::to_owned).collect::<Vec<_>>()));
+    }
+    text.push_str(&block("before it", &shown.earlier_verdicts.iter().map(earlier).collect::<Vec<_>>()));
+    text
+}
+
+/// A verdict that is no longer in force: more was known later.
+fn earlier(verdict: &Verdict) -> String {
+    let given = match verdict.given_unix_ms {
+        0 => String::new(),
+        given => format!("{} UTC, ", numbers::date_time(given)),
+    };
+    let answer = render_verdict(verdict);
+    format!("{given}{}", answer.lines().next().unwrap_or_default())
+}
+
+/// Lines under one name.
+fn block(name: &str, lines: &[String]) -> String {
+    let named = |(nth, line): (usize, &String)| titled(if nth == 0 { name } else { "" }, line);
+    lines.iter().enumerate().map(named).collect()
+}
+
+fn facts(summary: &Summary, look: TerminalStyle) -> String {
+    let mut text = titled("attempt", &identity(summary));
+    text.push_str(&titled("what", &summary.key.as_ref().map(what).unwrap_or_default()));
+    if let Some(place) = place(summary) {
+        text.push_str(&titled("where", &place));
+    }
+    let from = match summary.cause_source.as_str() {
+        "" => String::new(),
+        source => format!(", cause from the {}", source_in_words(&clean(source))),
+    };
+    text.push_str(&titled("result", &(look.paint(paint(summary), &result(summary)) + &from)));
+    text.push_str(&titled("time", &time(summary)));
+    text.push_str(&titled("cpu", &cpu(summary)));
+    text.push_str(&titled("memory", &memory(summary)));
+    if let Some(lost) = held_back(summary) {
+        text.push_str(&titled("held back", &lost));
+    }
+    let lost =
+        if summary.samples_lost > 0 { format!(", {} lost", summary.samples_lost) } else { String::new() };
+    let source = match summary.source() {
+        Source::Unspecified if summary.samples == 0 => "none: the attempt was imported".to_owned(),
+        source => {
+            format!("{}{lost}, from {}", count(summary.samples), source.word().replace('_', " "))
+        }
+    };
+    text + &titled("samples", &source)
+}
+
+fn cpu(summary: &Summary) -> String {
+    if measured::cpu_usec(summary).is_none() {
+        return figures::NOT_KNOWN.to_owned();
+    }
+    let asked = measured::cpu_asked(summary.resources.as_ref());
+    let asked = asked.map(|cores| format!(", asked for {}", figures::cores(cores))).unwrap_or_default();
+    format!("{}, {}{asked}", measured::cpu_time_words(summary), measured::cpu_words(summary))
+}
+
+fn time(summary: &Summary) -> String {
+    let took = numbers::millis(summary.wall_ms);
+    if summary.outcome() == Outcome::Running {
+        return format!("since {} UTC, measured for {took}", numbers::date_time(summary.started_unix_ms));
+    }
+    let ended = summary.started_unix_ms.saturating_add(summary.wall_ms);
+    format!("{} UTC, after {took}", numbers::date_time(ended))
+}
+
+/// The id, and which of several tries it is.
+fn identity(summary: &Summary) -> String {
+    let mut text = clean(&summary.attempt);
+    if summary.number > 1 {
+        let _written = write!(text, ", try {}", summary.number);
+    }
+    if !summary.retries.is_empty() {
+        let _written = write!(text, ", after {}", clean(&summary.retries));
+    }
+    text
+}
+
+fn place(summary: &Summary) -> Option<String> {
+    let pool = (!summary.pool.is_empty()).then(|| format!("pool {}", clean(&summary.pool)));
+    let trust = summary.untrusted.then(|| "not trusted: it never lowers predictions for others".to_owned());
+    let said: Vec<String> = pool.into_iter().chain(trust).collect();
+    (!said.is_empty()).then(|| said.join("; "))
+}
+
+/// How good the end of an attempt is.
+pub(super) fn paint(summary: &Summary) -> Paint {
+    match summary.outcome() {
+        Outcome::Succeeded => Paint::Good,
+        Outcome::Failed if measured::is_canceled(summary) => Paint::Warn,
+        Outcome::Failed => Paint::Bad,
+        Outcome::Lost => Paint::Warn,
+        Outcome::Running | Outcome::Unspecified => Paint::Plain,
+    }
+}
+
+/// Time that the build lost to limits, as far as it was measured and there was any.
+fn held_back(summary: &Summary) -> Option<String> {
+    let above_zero = |time: Option<u64>| time.filter(|time| *time > 0);
+    let mut said = Vec::new();
+    if let Some(ms) = above_zero(summary.starved_ms) {
+        said.push(format!("starved for {}", numbers::millis(ms)));
+    }
+    if let Some(usec) = above_zero(summary.memory_stall_usec) {
+        said.push(format!("stalled for memory for {}", figures::micros(usec)));
+    }
+    if let Some(usec) = above_zero(summary.throttled_usec) {
+        // the kernel adds it up, so it may be longer than the attempt
+        said.push(format!("throttled for {} over all processors", figures::micros(usec)));
+    }
+    (!said.is_empty()).then(|| said.join(", "))
+}
+
+/// A row for each phase, the one with the highest need marked.
+fn phases(summary: &Summary) -> String {
+    let mut text = String::new();
+    let peak = summary.phases.iter().map(|phase| phase.need_peak_bytes).max().unwrap_or_default();
+    let mut marked = false;
+    for (index, phase) in summary.phases.iter().enumerate() {
+        let head = if index == 0 { "phases" } else { "" };
+        let is_peak = !marked && phase.name == summary.peak_phase && phase.need_peak_bytes == peak;
+        marked |= is_peak;
+        let mark = if is_peak { "  <- peak" } else { "" };
+        let (need, time) = (numbers::bytes(phase.need_peak_bytes), numbers::millis(phase.wall_ms));
+        let cpu = figures::micros(phase.cpu_usec);
+        let name = clean(&phase.name);
+        let _written = writeln!(text, "{head:<11} {need:>10}  {time:>12}  {cpu:>12} cpu  {name}{mark}");
+    }
+    text
+}
+
+fn memory(summary: &Summary) -> String {
+    let mut text = format!(
+        "needed {} (mean {}){}; asked for {}",
+        measured::need_words(summary),
+        figures::known_bytes(measured::mean_need(summary)),
+        measured::memory_peak_words(summary).map(|mark| format!(", {mark}")).unwrap_or_default(),
+        measured::memory_asked_words(summary.resources.as_ref()),
+    );
+    if let Some(share) = measured::need_of_ask_words(summary) {
+        let _written = write!(text, " ({share})");
+    }
+    if let Some(kills) = summary.oom_kill.filter(|kills| *kills > 0) {
+        let killed = figures::counted_as(kills, "process", "processes");
+        let killed = format!("{killed} killed for memory {}", evidence::oom_origin(summary.oom_origin()));
+        let _written = write!(text, "; {}", killed.trim_end());
+    }
+    text
+}
+
+pub(super) fn result(summary: &Summary) -> String {
+    let canceled = measured::is_canceled(summary);
+    let mut text = if canceled { "canceled".to_owned() } else { summary.outcome().word() };
+    if summary.cause != 0 && !canceled {
+        let _written = write!(text, ", {}", summary.cause().word().replace('_', " "));
+    }
+    let exit = summary.exit.unwrap_or_default();
+    if let Some(code) = exit.code.filter(|code| *code != 0) {
+        let _written = write!(text, " (exit {code})");
+    }
+    if let Some(signal) = exit.signal {
+        let _written = write!(text, " (signal {signal})");
+    }
+    text
+}

@@ -1,0 +1,122 @@
+//! Lists of attempts for people.
+
+use plimsoll_proto::{
+    measured,
+    shown::clean,
+    v1::{ListAttemptsRequest, ListAttemptsResponse, Summary},
+};
+
+use super::{
+    attempt::{paint, result},
+    key::name,
+    stats,
+    table::{Cell, Column, Table},
+};
+use crate::ask::{
+    numbers,
+    terminal_style::{Paint, TerminalStyle},
+};
+
+/// A row for each attempt.
+pub(in crate::ask) fn render_attempts(
+    asked: &ListAttemptsRequest,
+    page: &ListAttemptsResponse,
+    look: TerminalStyle,
+) -> String {
+    if page.attempts.is_empty() {
+        return stats::nothing(&asked.filter.clone().unwrap_or_default());
+    }
+    let mut table = Table::new(vec![
+        Column::words("result", 3, 6),
+        Column::number("need", 2),
+        Column::number("of ask", 4),
+        Column::number("time", 5),
+        Column::number("ended (UTC)", 6),
+        Column::words("pool", 7, 4),
+        Column::words("what", 1, 12),
+        // an id that is cut is of no use
+        Column::words("attempt", 0, usize::MAX),
+    ]);
+    for summary in &page.attempts {
+        table.row(row(summary));
+    }
+    let mut text = table.render(look);
+    if !page.next_page_token.is_empty() {
+        // times that were said as a length are others by the next call
+        let filter = asked.filter.clone().unwrap_or_default();
+        let times = [("since", filter.from_unix_ms), ("until", filter.to_unix_ms)];
+        let times = times.into_iter().filter_map(|(name, time)| Some((name, numbers::rfc3339(time?))));
+        let times = times.map(|(name, time)| format!(" --{name} {time}")).collect::<Vec<_>>().concat();
+        let token = clean(&page.next_page_token);
+        let more = format!(
+            "more are not shown: take a larger --limit, or go on with the same filter and order and{times} --page-token {token}\n"
+        );
+        text.push_str(&look.paint(Paint::Faint, &more));
+    }
+    text
+}
+
+fn row(summary: &Summary) -> Vec<Cell> {
+    let share = measured::need_of_ask(summary);
+    let over = share.is_some_and(|share| share > 1.0);
+    vec![
+        Cell::painted(result(summary), paint(summary)),
+        measured::need_cell(summary).into(),
+        Cell::painted(measured::need_of_ask_cell(summary), if over { Paint::Warn } else { Paint::Plain }),
+        numbers::millis(summary.wall_ms).into(),
+        numbers::date_time(summary.started_unix_ms.saturating_add(summary.wall_ms)).into(),
+        clean(&summary.pool).into(),
+        summary.key.as_ref().map(name).unwrap_or_default().into(),
+        clean(&summary.attempt).into(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_proto::v1::{Filter, Resources};
+
+    use super::*;
+    use crate::ask::text::attempt::tests::summary;
+
+    fn page() -> ListAttemptsResponse {
+        let resources = Some(Resources { memory_request_bytes: Some(1 << 29), ..Resources::default() });
+        let summary = Summary { resources, started_unix_ms: 1_763_715_907_000, ..summary() };
+        ListAttemptsResponse { attempts: vec![summary], next_page_token: "x".to_owned() }
+    }
+
+    #[test]
+    fn attempts_are_rows() {
+        let text = render_attempts(&ListAttemptsRequest::default(), &page(), TerminalStyle::default());
+        let row = "failed, oom (exit 2)  > 1.00 GiB  > 200 %  1 min 1 s  2025-11-21 09:06        zlib@1.3  gitlab:7";
+        assert_eq!(text.lines().nth(1), Some(row), "{text}");
+        assert!(text.ends_with("--page-token x\n"), "{text}");
+    }
+
+    #[test]
+    fn a_narrow_terminal_keeps_the_id_whole() {
+        for columns in [10, 20, 40, 60, 80] {
+            let look = TerminalStyle { columns: Some(columns), colour: false };
+            let text = render_attempts(&ListAttemptsRequest::default(), &page(), look);
+            let row = text.lines().nth(1).unwrap();
+            assert!(row.ends_with("gitlab:7") && row.chars().count() <= columns, "{columns}: {row}");
+        }
+    }
+
+    #[test]
+    fn a_list_without_attempts_says_so() {
+        let text = render_attempts(
+            &ListAttemptsRequest::default(),
+            &ListAttemptsResponse::default(),
+            TerminalStyle::default(),
+        );
+        assert_eq!(text, "no attempts have ended here yet\n");
+    }
+
+    #[test]
+    fn the_way_on_says_times_as_they_were_meant() {
+        let filter = Some(Filter { from_unix_ms: Some(1_763_715_907_000), ..Filter::default() });
+        let asked = ListAttemptsRequest { filter, ..ListAttemptsRequest::default() };
+        let text = render_attempts(&asked, &page(), TerminalStyle::default());
+        assert!(text.ends_with("and --since 2025-11-21T09:05:07Z --page-token x\n"), "{text}");
+    }
+}

@@ -1,0 +1,123 @@
+//! Why a prediction is what it is, for people.
+
+use std::fmt::Write as _;
+
+use plimsoll_proto::{
+    figures, reasons,
+    shown::clean,
+    v1::{ExplainResponse, UsedAttempt},
+};
+
+use super::{
+    jobs,
+    predictor::{render_explained, render_prediction},
+};
+
+/// Attempts that an explanation shows.
+const SHOWN: usize = 20;
+/// Head of the column that says what an attempt is of.
+const SCOPE: &str = "which is of";
+
+/// A prediction, and the same build at other numbers of build jobs.
+pub(in crate::ask) fn render_jobs(explained: &ExplainResponse) -> String {
+    let mut text = explained.prediction.as_ref().map(render_prediction).unwrap_or_default();
+    match &explained.jobs {
+        Some(curve) => {
+            text.push('\n');
+            text.push_str(&jobs::render(curve));
+        }
+        None => text.push_str("this server does not tell what other numbers of build jobs need\n"),
+    }
+    text
+}
+
+/// A prediction, the same build at other numbers of build jobs, and the attempts behind both.
+pub(in crate::ask) fn render_explanation(explained: &ExplainResponse) -> String {
+    let mut text = explained.prediction.as_ref().map(render_explained).unwrap_or_default();
+    text.push_str("disk           no size is given: builds are not measured for it\n");
+    if let Some(curve) = &explained.jobs {
+        text.push('\n');
+        text.push_str(&jobs::render(curve));
+    }
+    if explained.attempts.is_empty() {
+        text.push_str("\nno attempt was used\n");
+        return text;
+    }
+    let shown = || explained.attempts.iter().take(SHOWN);
+    let scope = shown().map(|used| reasons::scope(used.rung()).len()).fold(SCOPE.len(), usize::max);
+    let _written = writeln!(
+        text,
+        "\n{:>6}  {:<10} {:<10} {:>5} {:>12}  {SCOPE:<scope$}  attempt",
+        "weight", "counts as", "measured", "jobs", "time"
+    );
+    for used in shown() {
+        text.push_str(&row(used, scope));
+    }
+    let rest = explained.attempts.len().saturating_sub(SHOWN);
+    if rest > 0 {
+        let _written = writeln!(text, "and {rest} more, lighter ones (all with -o json)");
+    }
+    text.push_str(
+        "Weight: the share of the answer that an attempt decides. Counts as: its need at the build jobs and the input asked for.\n",
+    );
+    if explained.attempts.iter().any(|used| used.censored) {
+        text.push_str("> is an attempt that memory stopped: it needed more than that.\n");
+    }
+    text
+}
+
+/// `scope`: cells of the column that says what the attempt is of.
+fn row(used: &UsedAttempt, scope: usize) -> String {
+    let more = if used.censored { ">" } else { "" };
+    let size = |bytes: u64| format!("{more}{}", figures::bytes(bytes));
+    let jobs = used.build_jobs.map_or_else(|| "-".to_owned(), |jobs| format!("-j{jobs}"));
+    let percent = used.weight * 100.0;
+    let weight = if percent < 9.95 { format!("{percent:.1} %") } else { format!("{percent:.0} %") };
+    format!(
+        "{weight:>6}  {:<10} {:<10} {jobs:>5} {:>12}  {:<scope$}  {}\n",
+        size(used.need_bytes),
+        size(used.measured_bytes),
+        figures::millis(used.wall_ms),
+        reasons::scope(used.rung()),
+        clean(&used.attempt)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_proto::v1::{JobsCurve, Rung};
+
+    use super::*;
+
+    #[test]
+    fn an_explanation_lists_the_attempts() {
+        let used = UsedAttempt {
+            attempt: "a".to_owned(),
+            rung: Rung::Package.into(),
+            weight: 0.5,
+            need_bytes: 1 << 30,
+            censored: true,
+            build_jobs: Some(4),
+            wall_ms: 61_000,
+            measured_bytes: 1 << 29,
+        };
+        let explained = ExplainResponse { attempts: vec![used; 22], ..ExplainResponse::default() };
+        let text = render_explanation(&explained);
+        let row = "\n  50 %  >1.00 GiB  >512 MiB     -j4    1 min 1 s  this package  a\n";
+        assert!(text.contains(row), "{text}");
+        assert!(
+            text.contains("and 2 more, lighter ones") && text.contains("> is an attempt that memory stopped")
+        );
+        assert!(render_explanation(&ExplainResponse::default()).ends_with("no attempt was used\n"));
+    }
+
+    #[test]
+    fn the_jobs_are_shown_with_the_prediction_and_in_an_explanation() {
+        let curve = JobsCurve { reason: "why".to_owned(), ..JobsCurve::default() };
+        let explained = ExplainResponse { jobs: Some(curve), ..ExplainResponse::default() };
+        for text in [render_jobs(&explained), render_explanation(&explained)] {
+            assert!(text.contains("\nwhy\n"), "{text}");
+        }
+        assert!(render_jobs(&ExplainResponse::default()).contains("does not tell"));
+    }
+}

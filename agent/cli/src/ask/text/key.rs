@@ -1,0 +1,38 @@
+//! A key in words.
+
+use std::fmt::Write as _;
+
+use plimsoll_proto::{shown::clean, v1::Key};
+
+/// The key in words, with what tells it from its neighbours.
+pub(in crate::ask) fn what(key: &Key) -> String {
+    let mut text = name(key);
+    for (mark, part) in [
+        (" ", &key.variants),
+        (" arch=", &key.arch),
+        (" in ", &key.stack),
+        (" of ", &key.project),
+        (" on ", &key.r#ref),
+    ] {
+        if !part.is_empty() {
+            text.push_str(mark);
+            text.push_str(&clean(part));
+        }
+    }
+    if let Some(jobs) = key.hints.and_then(|hints| hints.build_jobs) {
+        let _written = write!(text, " -j{jobs}");
+    }
+    text
+}
+
+/// `zlib@1.3 %gcc@12.2`.
+pub(in crate::ask) fn name(key: &Key) -> String {
+    let mut text = clean(&key.package);
+    for (mark, part) in [("@", &key.version), (" %", &key.compiler), ("@", &key.compiler_version)] {
+        if !part.is_empty() {
+            text.push_str(mark);
+            text.push_str(&clean(part));
+        }
+    }
+    text
+}

@@ -1,0 +1,47 @@
+//! Answers for people: short lines, each number with its reason.
+
+#[cfg(feature = "people")]
+mod attempt;
+#[cfg(feature = "people")]
+mod attempts;
+#[cfg(feature = "people")]
+mod cells;
+mod explain;
+mod groups;
+mod jobs;
+mod key;
+#[cfg(feature = "people")]
+mod predicted;
+mod predictor;
+#[cfg(feature = "people")]
+pub(super) mod regressions;
+#[cfg(feature = "people")]
+mod series;
+#[cfg(feature = "people")]
+mod stats;
+#[cfg(feature = "people")]
+pub(super) mod table;
+#[cfg(feature = "people")]
+mod totals;
+
+#[cfg(feature = "people")]
+pub(super) use attempt::render_attempt;
+#[cfg(feature = "people")]
+pub(super) use attempts::render_attempts;
+#[cfg(feature = "people")]
+pub(super) use cells::{fit, width};
+pub(super) use explain::{render_explanation, render_jobs};
+#[cfg(feature = "people")]
+pub(super) use key::name as attempt_name;
+pub(super) use key::what;
+pub(super) use predictor::{render_prediction, render_verdict};
+#[cfg(feature = "people")]
+pub(super) use stats::{notes, over_time, render_stats};
+#[cfg(feature = "people")]
+pub(super) use totals::{calibration, would_have_been};
+
+/// A line with a name before it.
+#[cfg(feature = "people")]
+fn titled(name: &str, value: &str) -> String {
+    format!("{name:<11} {value}\n")
+}

@@ -1,0 +1,103 @@
+//! What was predicted for an attempt, against what came.
+
+use plimsoll_proto::{
+    figures, measured,
+    v1::{Outcome, Predicted, Summary},
+};
+
+use crate::ask::terminal_style::{Paint, TerminalStyle};
+
+/// A line for each number; none if nothing was predicted.
+pub(super) fn lines(summary: &Summary, look: TerminalStyle) -> Vec<String> {
+    let Some(predicted) = &measured::predicted(summary) else { return Vec::new() };
+    let running = summary.outcome() == Outcome::Running;
+    [memory(predicted, summary, look), time(predicted, summary, running, look), cpu(predicted, summary)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn verdict(held: bool, look: TerminalStyle) -> String {
+    if held { look.paint(Paint::Good, "held") } else { look.paint(Paint::Bad, "too small") }
+}
+
+fn memory(predicted: &Predicted, summary: &Summary, look: TerminalStyle) -> Option<String> {
+    let (limit, need) = (predicted.memory_limit_bytes, measured::need(summary)?);
+    if limit == 0 {
+        return None;
+    }
+    let held = measured::limit_held(summary)
+        .map_or_else(|| figures::NOT_KNOWN.to_owned(), |held| verdict(held, look));
+    let said = format!(
+        "limit {}: {held}, it needed {} ({} of it)",
+        figures::bytes(limit),
+        measured::need_words(summary),
+        figures::share_of(need, limit)
+    );
+    let request = predicted.memory_request_bytes;
+    Some(match request {
+        0 => said,
+        request => {
+            format!("{said}; request {}: {} of it", figures::bytes(request), figures::share_of(need, request))
+        }
+    })
+}
+
+fn time(predicted: &Predicted, summary: &Summary, running: bool, look: TerminalStyle) -> Option<String> {
+    let (most, took) = (predicted.wall_p95_ms, summary.wall_ms);
+    // an attempt that failed may have ended early, and one that runs is not at its end
+    let counts = summary.outcome() == Outcome::Succeeded || running;
+    (most > 0 && counts).then(|| {
+        let (most_text, took_text) = (figures::millis(most), figures::millis(took));
+        let verb = if running { "so far" } else { "it took" };
+        format!("time for 95 % {most_text}: {}, {verb} {took_text}", verdict(took <= most, look))
+    })
+}
+
+fn cpu(predicted: &Predicted, summary: &Summary) -> Option<String> {
+    let asked = Some(predicted.cpu_request_cores).filter(|cores| *cores > 0.0)?;
+    let used = measured::mean_cores(summary)?;
+    Some(format!("cpu request {}: it used {} on average", figures::cores_named(asked), figures::cores(used)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prediction_is_held_against_what_came() {
+        let predicted = Some(Predicted {
+            memory_request_bytes: 1 << 30,
+            memory_limit_bytes: 2 << 30,
+            cpu_request_cores: 2.0,
+            wall_p95_ms: 60_000,
+            is_default: false,
+        });
+        let good = Summary {
+            predicted,
+            need_peak_bytes: Some(3 << 29),
+            wall_ms: 50_000,
+            cpu_usec: Some(75_000_000),
+            outcome: Outcome::Succeeded.into(),
+            ..Summary::default()
+        };
+        let expected = [
+            "limit 2.00 GiB: held, it needed 1.50 GiB (75 % of it); request 1.00 GiB: 150 % of it",
+            "time for 95 % 1 min 0 s: held, it took 50.0 s",
+            "cpu request 2 cores: it used 1.5 on average",
+        ];
+        assert_eq!(lines(&good, TerminalStyle::default()), expected);
+        let killed = Summary {
+            need_peak_bytes: Some(2 << 30),
+            censored: true,
+            outcome: Outcome::Failed.into(),
+            ..good.clone()
+        };
+        let said = lines(&killed, TerminalStyle::default());
+        assert!(said[0].starts_with("limit 2.00 GiB: too small, it needed more than 2.00 GiB"), "{said:?}");
+        assert_eq!(said.len(), 2, "what failed says nothing of the time: {said:?}");
+        let default = predicted.map(|predicted| Predicted { is_default: true, ..predicted });
+        assert!(lines(&Summary { predicted: default, ..good.clone() }, TerminalStyle::default()).is_empty());
+        assert!(lines(&Summary { predicted: None, ..good }, TerminalStyle::default()).is_empty());
+    }
+}

@@ -1,0 +1,98 @@
+//! Predictions, explanations and verdicts for people.
+
+use std::fmt::Write as _;
+
+use plimsoll_proto::{
+    evidence::{is_of_success, is_retry},
+    figures,
+    reasons::{self, SizeKind},
+    shown::clean,
+    v1::{Prediction, Verdict},
+    verdict,
+};
+
+use super::groups;
+use crate::ask::outlook;
+
+/// A line for each number, with what decided it; then what else the sentence says.
+pub(in crate::ask) fn render_prediction(prediction: &Prediction) -> String {
+    format!("{}{}{}", sizes(prediction), beside_the_sizes(prediction), remarks(prediction))
+}
+
+/// The same, with the sentence first: it is what was asked for.
+pub(super) fn render_explained(prediction: &Prediction) -> String {
+    format!("{}{}{}", in_a_sentence(prediction), sizes(prediction), remarks(prediction))
+}
+
+fn in_a_sentence(prediction: &Prediction) -> String {
+    let reason = clean(&prediction.reason);
+    if reason.is_empty() { String::new() } else { format!("{reason}\n") }
+}
+
+/// The sentence without what the lines above it say already of a number.
+fn beside_the_sizes(prediction: &Prediction) -> String {
+    let is_said = |clause: &&str| SizeKind::ALL.iter().any(|kind| clause.starts_with(kind.name()));
+    let reason = clean(&prediction.reason);
+    let clauses: Vec<&str> = reason.split("; ").filter(|clause| !is_said(clause)).collect();
+    if clauses.concat().is_empty() { String::new() } else { format!("{}\n", clauses.join("; ")) }
+}
+
+/// What else is to be known of it.
+fn remarks(prediction: &Prediction) -> String {
+    let mut text = groups::render(prediction.need_groups.as_ref());
+    if prediction.shadow {
+        text.push_str("shadow mode: these sizes are not put into force; the build keeps what it has\n");
+    }
+    text
+}
+
+/// A line for each number, with what decided it.
+fn sizes(prediction: &Prediction) -> String {
+    let mut text = String::new();
+    let reasons::ExplainedPrediction { sizes, based_on } = reasons::explained(prediction);
+    for size in sizes {
+        let (name, value) = (size.kind.name(), size.kind.shown(size.value));
+        let _written = writeln!(text, "{}", format!("{name:<15}{value:<12} {}", clean(&size.why)).trim_end());
+    }
+    if !prediction.pool_reason.is_empty() {
+        let name = if prediction.pool.is_empty() { "none" } else { &prediction.pool };
+        let clamped = if prediction.clamped { "lowered to what it takes: " } else { "" };
+        let row = format!("{:<15}{:<12} {clamped}{}", "pool", clean(name), clean(&prediction.pool_reason));
+        let _written = writeln!(text, "{row}");
+    }
+    let from = if based_on.is_empty() { attempts(prediction.attempts) } else { based_on };
+    let _written = writeln!(text, "{:<15}{from}", "based on");
+    let _written = writeln!(text, "{:<15}{}", "confidence", figures::percent(prediction.confidence));
+    text
+}
+
+/// The answer, the line of the log that the failure is known by, what to do and why; then the evidence (`+` for it, `-` against it), what a
+/// retry would mean, and with what size.
+pub(in crate::ask) fn render_verdict(verdict: &Verdict) -> String {
+    let mut text = format!("{}\n", verdict::first_line(verdict));
+    if let Some(failure) = outlook::failure(verdict) {
+        let _written = writeln!(text, "{failure}");
+    }
+    if !verdict.reason.is_empty() && !is_of_success(verdict) {
+        let _written = writeln!(text, "{}", clean(&verdict.reason));
+    }
+    for line in &verdict.evidence {
+        let mark = if line.supports { '+' } else { '-' };
+        let _written = writeln!(text, "  {mark} {:<9} {}", clean(&line.source), clean(&line.text));
+    }
+    for line in outlook::lines(verdict) {
+        let _written = writeln!(text, "{line}");
+    }
+    if let Some(next) = &verdict.next {
+        let head = if is_retry(verdict.action()) { "next attempt" } else { "to start it by hand" };
+        let _written = write!(text, "{head}:\n{}", render_prediction(next));
+    }
+    text
+}
+
+pub(super) fn attempts(count: u32) -> String {
+    if count == 1 { "1 attempt".to_owned() } else { format!("{count} attempts") }
+}
+
+#[cfg(test)]
+mod tests;

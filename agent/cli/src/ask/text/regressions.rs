@@ -1,0 +1,187 @@
+//! What stands out for people: needs that have moved, packages whose need varies, failures that go away.
+
+use std::fmt::Write as _;
+
+use plimsoll_proto::{
+    figures, reasons,
+    shown::clean,
+    sums,
+    v1::{ChangeKind, Flaky, GetStatsResponse, MixedNeed, Regression, Variable},
+};
+
+use super::table::{Cell, Column, Table};
+use crate::ask::{
+    numbers,
+    terminal_style::{Paint, TerminalStyle},
+};
+
+/// Rows of each part that are shown.
+const SHOWN: usize = 10;
+
+/// A part for each thing that stands out.
+pub(in crate::ask) fn parts(stats: &GetStatsResponse, look: TerminalStyle) -> String {
+    regressions(&stats.regressions, look)
+        + &mixed(&stats.mixed, look)
+        + &variable(&stats.variable, look)
+        + &flaky(&stats.flaky, look)
+}
+
+fn head(text: &str, look: TerminalStyle) -> String {
+    format!("\n{}\n", look.paint(Paint::Head, text))
+}
+
+fn and_more(all: usize, what: &str) -> String {
+    match all.saturating_sub(SHOWN) {
+        0 => String::new(),
+        rest => format!("and {rest} more {what} (all with -o json)\n"),
+    }
+}
+
+/// Two lines for each build whose need has moved.
+fn regressions(regressions: &[Regression], look: TerminalStyle) -> String {
+    if regressions.is_empty() {
+        return String::new();
+    }
+    let mut text = head("needs that have moved (the most expensive first)", look);
+    for moved in regressions.iter().take(SHOWN) {
+        let how = match moved.kind() {
+            ChangeKind::Drift => "little by little since",
+            ChangeKind::Back => "back since",
+            ChangeKind::Step | ChangeKind::Unspecified => "since",
+        };
+        let (before, now) = (numbers::bytes(moved.before_bytes), numbers::bytes(moved.now_bytes));
+        let paint = if moved.factor > 1.0 { Paint::Bad } else { Paint::Good };
+        let _written = writeln!(
+            text,
+            "{}  {before} -> {now}, {how} attempt {} ({}, {} GiB·h)",
+            look.paint(paint, &format!("{:>8}", figures::times(moved.factor))),
+            clean(&moved.attempt),
+            sums::moved_over(moved),
+            figures::signed(moved.extra_gib_hours)
+        );
+        let changed = match (moved.changed.as_str(), moved.kind()) {
+            ("", ChangeKind::Drift) => String::new(),
+            ("", _) => "; nothing in the key changed with it".to_owned(),
+            (changed, _) => format!("; with it changed: {}", clean(changed)),
+        };
+        let _written = writeln!(text, "          {}{changed}", clean(&moved.key));
+    }
+    text + &and_more(regressions.len(), "that cost less")
+}
+
+/// Two lines for each build that hides groups with different needs.
+fn mixed(builds: &[MixedNeed], look: TerminalStyle) -> String {
+    if builds.is_empty() {
+        return String::new();
+    }
+    let mut text = head("builds that hide groups with different needs (the most expensive first)", look);
+    for build in builds.iter().take(SHOWN) {
+        let cost = look.paint(Paint::Bad, &format!("{:>8}", figures::amount(build.extra_gib_hours)));
+        let _written = writeln!(text, "{cost} GiB·h above the need with one size  {}", clean(&build.key));
+        let reason = build.groups.as_ref().map(|groups| clean(&groups.reason)).unwrap_or_default();
+        let _written = writeln!(text, "          {reason}");
+    }
+    text + &and_more(builds.len(), "that cost less")
+}
+
+fn variable(packages: &[Variable], look: TerminalStyle) -> String {
+    if packages.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(vec![
+        Column::number("varies by", 0),
+        Column::number("need from", 1),
+        Column::number("to", 1),
+        Column::number("attempts", 2),
+        Column::words("package", 0, 8),
+    ]);
+    for package in packages.iter().take(SHOWN) {
+        table.row(vec![
+            numbers::percent(package.variation).into(),
+            numbers::bytes(package.need_min_bytes).into(),
+            numbers::bytes(package.need_max_bytes).into(),
+            Cell::from(figures::count(package.attempts.into())),
+            clean(&package.package).into(),
+        ]);
+    }
+    let text = head("packages whose need varies most", look) + &table.render(look);
+    text + &and_more(packages.len(), "that vary less")
+}
+
+fn flaky(failures: &[Flaky], look: TerminalStyle) -> String {
+    if failures.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(vec![
+        Column::number("passed on retry", 0),
+        Column::words("what", 0, 8),
+        Column::words("failure", 1, 12),
+    ]);
+    for failure in failures.iter().take(SHOWN) {
+        let share = figures::share_of(failure.passed.into(), failure.retried.into());
+        table.row(vec![
+            format!("{} of {} ({share})", failure.passed, failure.retried).into(),
+            clean(&failure.key).into(),
+            clean(reasons::failure_line(&failure.failure_line, &failure.signature_line)).into(),
+        ]);
+    }
+    let text =
+        head("failures that were retried as they were (over all attempts)", look) + &table.render(look);
+    text + &and_more(failures.len(), "with fewer retries")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_need_that_moved_is_shown_in_words() {
+        let step = Regression {
+            key: "zlib@1.3 \u{1b}[31m".to_owned(),
+            kind: ChangeKind::Step.into(),
+            attempt: "gitlab.com:7".to_owned(),
+            factor: 2.5,
+            before_bytes: 1 << 30,
+            now_bytes: 5 << 29,
+            attempts_before: 8,
+            attempts_since: 3,
+            changed: "version 1.2 -> 1.3".to_owned(),
+            extra_gib_hours: 1.5,
+            ..Regression::default()
+        };
+        let more = vec![Regression { changed: String::new(), ..step.clone() }; SHOWN];
+        let stats = GetStatsResponse { regressions: [vec![step], more].concat(), ..Default::default() };
+        let text = parts(&stats, TerminalStyle::default());
+        let line = "   2.5 ×  1.00 GiB -> 2.50 GiB, since attempt gitlab.com:7 (8 attempts before, 3 since, +1.5 GiB·h)\n";
+        assert!(text.contains(line), "{text}");
+        assert!(
+            text.contains("          zlib@1.3 \\u{1b}[31m; with it changed: version 1.2 -> 1.3\n"),
+            "{text}"
+        );
+        assert!(text.contains("; nothing in the key changed with it\n"), "{text}");
+        assert!(text.ends_with("and 1 more that cost less (all with -o json)\n"), "{text}");
+    }
+
+    #[test]
+    fn what_varies_and_what_goes_away_are_tables() {
+        let variable = Variable {
+            package: "llvm".to_owned(),
+            attempts: 9,
+            variation: 0.42,
+            need_min_bytes: 1 << 30,
+            need_max_bytes: 3 << 30,
+        };
+        let flaky = Flaky {
+            key: "zlib@1.3".to_owned(),
+            signature_line: "connection \u{9b}reset".to_owned(),
+            retried: 4,
+            passed: 3,
+            ..Flaky::default()
+        };
+        let stats = GetStatsResponse { variable: vec![variable], flaky: vec![flaky], ..Default::default() };
+        let text = parts(&stats, TerminalStyle::default());
+        assert!(text.contains("     42 %   1.00 GiB  3.00 GiB         9  llvm\n"), "{text}");
+        assert!(text.contains("3 of 4 (75 %)  zlib@1.3  connection \\u{9b}reset\n"), "{text}");
+        assert_eq!(parts(&GetStatsResponse::default(), TerminalStyle::default()), "");
+    }
+}

@@ -1,0 +1,146 @@
+//! A series as lines of a terminal: memory against its limit, what happened at which moment, and CPU.
+
+use plimsoll_proto::{
+    measured,
+    series::{self, SeriesPoint},
+    v1::{Sample, Summary},
+};
+
+use super::titled;
+use crate::ask::{
+    numbers,
+    terminal_style::{Paint, TerminalStyle},
+};
+
+/// Cells of a drawing at most.
+const COLUMNS: usize = 60;
+
+/// Lines for memory, events and CPU over time; none without samples.
+pub(super) fn draw(series: &[Sample], summary: &Summary, look: TerminalStyle) -> String {
+    let moments = moments(series, summary, look.room(50, COLUMNS));
+    let Some(last) = series.last().filter(|_| !moments.is_empty()) else { return String::new() };
+    let resources = summary.resources.unwrap_or_default();
+    let mut text = memory(&moments, resources.memory_limit_bytes, look);
+    if moments.iter().any(|moment| moment.killed || moment.starved) {
+        text.push_str(&titled("", &events(&moments, look)));
+    }
+    let cores: Vec<f64> = moments.iter().map(|moment| moment.cores).collect();
+    // as high as the highest use beside it, which may be over other stretches of time
+    let drawn = cores.iter().copied().fold(0.0, f64::max);
+    let most = measured::peak_cores(summary).unwrap_or(drawn).max(drawn);
+    let line = numbers::sparkline_of(&cores, cores.len(), most);
+    text.push_str(&titled("cpu", &format!("{line}  full height: {}", numbers::cores_named(most))));
+    let axis = axis(moments.len(), &numbers::millis(last.elapsed_ms));
+    text + &titled("", &look.paint(Paint::Faint, &axis))
+}
+
+/// The need, red where it is at the limit.
+fn memory(moments: &[SeriesPoint], limit: Option<u64>, look: TerminalStyle) -> String {
+    let needs: Vec<u64> = moments.iter().map(|moment| moment.need).collect();
+    let near = |need: u64| limit.is_some_and(|limit| u128::from(need) * 20 >= u128::from(limit) * 19);
+    let blocks = numbers::sparkline(&needs, needs.len(), limit);
+    let mut line = String::new();
+    for (block, need) in blocks.chars().zip(&needs) {
+        let paint = if near(*need) { Paint::Bad } else { Paint::Plain };
+        line.push_str(&look.paint(paint, &block.to_string()));
+    }
+    let most = needs.iter().copied().max().unwrap_or(0);
+    let height = match limit {
+        Some(limit) if limit >= most => format!("the limit, {}", numbers::bytes(limit)),
+        _ => numbers::bytes(most),
+    };
+    titled("need", &format!("{line}  full height: {height}"))
+}
+
+fn events(moments: &[SeriesPoint], look: TerminalStyle) -> String {
+    let mark = |moment: &SeriesPoint| match moment {
+        SeriesPoint { killed: true, .. } => '×',
+        SeriesPoint { starved: true, .. } => '~',
+        _ => ' ',
+    };
+    let line: String = moments.iter().map(mark).collect();
+    let killed = moments.iter().any(|moment| moment.killed).then_some("× killed for memory");
+    let starved = moments.iter().any(|moment| moment.starved).then_some("~ starved");
+    let legend: Vec<&str> = killed.into_iter().chain(starved).collect();
+    format!("{}  {}", look.paint(Paint::Bad, &line), legend.join(", "))
+}
+
+fn axis(cells: usize, end: &str) -> String {
+    let dots = "·".repeat(cells.saturating_sub(end.chars().count() + 3));
+    format!("0 {dots} {end}")
+}
+
+/// The series in at most `cells` moments of equal length. One without a sample is as the one before it.
+fn moments(series: &[Sample], summary: &Summary, cells: usize) -> Vec<SeriesPoint> {
+    let cells = cells.min(series.len());
+    let end = series.last().map_or(0, |last| last.elapsed_ms).max(1);
+    let mut moments: Vec<Option<SeriesPoint>> = vec![None; cells];
+    for point in series::points(series, summary) {
+        let nth = u128::from(point.elapsed_ms.saturating_sub(1)) * cells as u128 / u128::from(end);
+        let Some(moment) = usize::try_from(nth).ok().and_then(|nth| moments.get_mut(nth)) else { continue };
+        let seen = moment.get_or_insert_default();
+        seen.need = seen.need.max(point.need);
+        seen.cores = seen.cores.max(point.cores);
+        seen.killed |= point.killed;
+        seen.starved |= point.starved;
+    }
+    let mut last = SeriesPoint::default();
+    let filled = moments.into_iter().map(|moment| {
+        last = moment.unwrap_or(SeriesPoint { killed: false, starved: false, ..last });
+        last
+    });
+    filled.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_proto::v1::Resources;
+
+    use super::*;
+
+    fn sample(elapsed_ms: u64, need_bytes: u64, cpu_usec: u64) -> Sample {
+        Sample { elapsed_ms, need_bytes, cpu_usec, oom_kill: Some(0), ..Sample::default() }
+    }
+
+    fn drawn(series: &[Sample], limit: Option<u64>, colour: bool) -> String {
+        let resources = Some(Resources { memory_limit_bytes: limit, ..Resources::default() });
+        draw(series, &Summary { resources, ..Summary::default() }, TerminalStyle { columns: None, colour })
+    }
+
+    #[test]
+    fn memory_is_drawn_against_its_limit_with_what_happened() {
+        let mut series = vec![
+            sample(1000, 1 << 30, 2_000_000),
+            sample(2000, 2 << 30, 3_000_000),
+            sample(3000, 4 << 30, 3_500_000),
+        ];
+        series[2].oom_kill = Some(1);
+        series[1].starved_ms = Some(10);
+        let text = drawn(&series, Some(4 << 30), false);
+        let expected = "need        ▂▄█  full height: the limit, 4.00 GiB\n             \
+                        ~×  × killed for memory, ~ starved\n\
+                        cpu         █▄▂  full height: 2 cores\n            \
+                        0  3.0 s\n";
+        assert_eq!(text, expected);
+        assert!(drawn(&series, Some(4 << 30), true).contains("▂▄\u{1b}[31m█\u{1b}[0m"));
+        assert!(drawn(&series, None, false).contains("full height: 4.00 GiB"));
+        assert_eq!(drawn(&[], None, false), "");
+    }
+
+    #[test]
+    fn the_drawing_of_cpu_is_as_high_as_the_highest_use_in_the_text() {
+        let series = [sample(500, 1, 100_000), sample(1000, 1, 210_000)];
+        let summary = Summary { cpu_peak_cores: Some(0.3), wall_ms: 1000, ..Summary::default() };
+        let text = draw(&series, &summary, TerminalStyle::default());
+        assert!(text.contains("▆▆  full height: 0.3 cores\n"), "{text}");
+    }
+
+    #[test]
+    fn a_drawing_is_straight_in_time_also_where_samples_are_dense() {
+        let dense = (1..=50).map(|n| sample(n * 20, 8, 0));
+        let series: Vec<Sample> = dense.chain((2..=60).map(|n| sample(n * 1000, 1, 0))).collect();
+        let text = drawn(&series, None, false);
+        let blocks = text.lines().next().unwrap().matches('█').count();
+        assert_eq!(blocks, 1, "one of sixty seconds: {text}");
+    }
+}

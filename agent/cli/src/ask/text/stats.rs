@@ -1,0 +1,186 @@
+//! Statistics for people.
+
+use std::fmt::Write as _;
+
+use plimsoll_proto::{
+    figures,
+    shown::clean,
+    sums,
+    v1::{Filter, GetStatsRequest, GetStatsResponse, Group, GroupBy, StatsTotals, Step},
+};
+
+use super::{
+    regressions,
+    table::{Cell, Column, Table},
+    titled, totals,
+};
+use crate::ask::{
+    filter_words,
+    numbers::{self, amount, count},
+    terminal_style::{Paint, TerminalStyle},
+};
+
+/// Groups that are shown.
+const SHOWN: usize = 30;
+
+/// Cells of the lines that draw sums over time.
+const COLUMNS: usize = 60;
+
+/// The totals, a row for each group, lines over time, and what stands out.
+pub(in crate::ask) fn render_stats(
+    asked: &GetStatsRequest,
+    stats: &GetStatsResponse,
+    look: TerminalStyle,
+) -> String {
+    let sums = stats.totals.clone().unwrap_or_default();
+    let filter = asked.filter.clone().unwrap_or_default();
+    if sums.attempts == 0 {
+        return nothing(&filter) + &coverage(stats) + &notes(stats, look);
+    }
+    let head = if filter == Filter::default() {
+        String::new()
+    } else {
+        titled("of", &filter_words::filter(&filter))
+    };
+    let by = match asked.group_by() {
+        GroupBy::Label => clean(&asked.group_label),
+        by => by.as_str_name().trim_start_matches("GROUP_BY_").to_lowercase().replace('_', " "),
+    };
+    head + &totals::lines(&sums, &stats.currency, look)
+        + &over_time(&stats.steps, asked.step_ms, look)
+        + &groups(stats, &by, look)
+        + &regressions::parts(stats, look)
+        + &notes(stats, look)
+}
+
+/// What the server counts at all, where the question matches nothing.
+fn coverage(stats: &GetStatsResponse) -> String {
+    let Some(all) = stats.coverage.filter(|all| all.attempts > 0) else { return String::new() };
+    let (first, last) =
+        (numbers::date_time(all.first_ended_unix_ms), numbers::date_time(all.last_ended_unix_ms));
+    format!("attempts counted here: {}, which ended from {first} to {last} UTC\n", count(all.attempts))
+}
+
+/// What the numbers cannot tell.
+pub(in crate::ask) fn notes(stats: &GetStatsResponse, look: TerminalStyle) -> String {
+    let note = |note: &String| look.paint(Paint::Warn, &format!("note: {}", clean(note))) + "\n";
+    stats.notes.iter().map(note).collect()
+}
+
+/// What is said where nothing matches, with a way on.
+pub(super) fn nothing(filter: &Filter) -> String {
+    if *filter == Filter::default() {
+        return "no attempts have ended here yet\n".to_owned();
+    }
+    format!(
+        "no attempts match: {}\nnames are compared as they are, letter by letter; `plimsoll attempts` lists what is there\n",
+        filter_words::filter(filter)
+    )
+}
+
+fn groups(stats: &GetStatsResponse, by: &str, look: TerminalStyle) -> String {
+    if stats.groups.is_empty() {
+        return String::new();
+    }
+    let money = !stats.currency.is_empty();
+    // where no attempt reported what it asked for, nothing is known to be wasted, and the use is worth a look
+    let wasted = stats.totals.as_ref().is_some_and(|totals| sums::memory_asked(totals).is_some());
+    let mut columns = vec![
+        Column::number(if wasted { "wasted GiB·h" } else { "used GiB·h" }, 0),
+        Column::number("used", 2),
+        Column::number("need/ask", 5),
+        Column::number("wasted core·h", 4),
+    ];
+    if money {
+        columns.push(Column::number("wasted money", 6));
+    }
+    columns.extend([
+        Column::number("attempts", 1),
+        Column::number("failed", 1),
+        Column::number("oom", 3),
+        Column::number("peak", 3),
+        Column::words("name", 0, 8),
+    ]);
+    let mut table = Table::new(columns);
+    for group in stats.groups.iter().take(SHOWN) {
+        table.row(row(group, wasted, money));
+    }
+    let title = format!("by {by}, the largest {} first", if wasted { "waste" } else { "use" });
+    let mut text = format!("\n{}\n{}", look.paint(Paint::Head, &title), table.render(look));
+    let rest = stats.groups.len().saturating_sub(SHOWN);
+    if rest > 0 {
+        let _written = writeln!(text, "and {rest} more with less (all with -o json)");
+    }
+    text
+}
+
+/// A sum; a dash where it is not known.
+fn known(sum: Option<f64>) -> String {
+    sum.map_or_else(|| numbers::DASH.to_owned(), amount)
+}
+
+fn row(group: &Group, wasted: bool, money: bool) -> Vec<Cell> {
+    let sums = group.totals.clone().unwrap_or_default();
+    let used = sums::memory_used(&sums);
+    let slack = used.is_some_and(|used| used < 0.5);
+    let cell = |share: Option<f64>| share.map_or_else(|| numbers::DASH.to_owned(), numbers::percent);
+    let bad = |count: u64| if count > 0 { Paint::Bad } else { Paint::Plain };
+    let mut cells = vec![
+        known(if wasted { sums::memory_wasted_hours(&sums) } else { sums::memory_over_time(&sums) }).into(),
+        Cell::painted(cell(used), if slack { Paint::Warn } else { Paint::Plain }),
+        sums::need_over_ask_cell(&sums).into(),
+        known(sums::cpu_asked(&sums).map(|_| sums.cpu_wasted_core_hours)).into(),
+    ];
+    if money {
+        let any = sums::memory_asked(&sums).or_else(|| sums::cpu_asked(&sums));
+        cells.push(known(any.map(|_| sums.wasted_money)).into());
+    }
+    cells.extend([
+        count(sums.attempts).into(),
+        Cell::painted(count(sums.failed), bad(sums.failed)),
+        Cell::painted(count(sums.oom), bad(sums.oom)),
+        sums::highest_need_cell(&sums).into(),
+        if group.name.is_empty() {
+            Cell::painted("(none)".to_owned(), Paint::Faint)
+        } else {
+            clean(&group.name).into()
+        },
+    ]);
+    cells
+}
+
+/// A line for each sum over time that is not nothing all the time.
+pub(in crate::ask) fn over_time(steps: &[Step], step_ms: u64, look: TerminalStyle) -> String {
+    let (Some(first), Some(last)) = (steps.first(), steps.last()) else { return String::new() };
+    let sums: Vec<_> = steps.iter().map(|step| step.totals.clone().unwrap_or_default()).collect();
+    let cells = look.room(40, COLUMNS);
+    let end = last.from_unix_ms.saturating_add(step_ms);
+    let (from, to) = (numbers::date_time(first.from_unix_ms), numbers::date_time(end));
+    let mut text = "\n".to_owned();
+    text.push_str(&titled(
+        "over time",
+        &format!("{from} to {to} UTC, in steps of {}", numbers::span(step_ms)),
+    ));
+    let counts = |name: &str, of: &dyn Fn(&StatsTotals) -> u64| {
+        let values: Vec<u64> = sums.iter().map(of).collect();
+        let most = values.iter().copied().max().filter(|most| *most > 0)?;
+        let line = numbers::sparkline(&values, cells, None);
+        Some(titled(name, &format!("{line}  at most {}", count(most))))
+    };
+    let drawn = [
+        counts("attempts", &|sums| sums.attempts),
+        counts("failed", &|sums| sums.failed),
+        counts("oom", &|sums| sums.oom),
+    ];
+    text.extend(drawn.into_iter().flatten());
+    let wasted: Vec<f64> = sums.iter().map(|sums| sums.memory_wasted_gib_hours).collect();
+    let most = wasted.iter().copied().fold(0.0, f64::max);
+    if most > 0.0 {
+        let line = numbers::sparkline_of(&wasted, cells, 0.0);
+        text.push_str(&titled("wasted", &format!("{line}  at most {}", figures::gib_hours(most))));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

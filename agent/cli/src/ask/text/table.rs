@@ -1,0 +1,196 @@
+//! Tables that fit the width of a terminal: columns that may be missed go first, names are cut last.
+
+use super::cells;
+use crate::ask::terminal_style::{Paint, TerminalStyle};
+
+/// Between two columns.
+const GAP: usize = 2;
+
+/// On which side of its column a text stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    /// Words.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// A column.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::ask) struct Column {
+    head: &'static str,
+    side: Side,
+    /// Columns with the highest go first where there is no room; 0 stays.
+    rank: u8,
+    /// It may be cut to this many cells.
+    least: Option<usize>,
+}
+
+impl Column {
+    /// A column of numbers; with the highest `rank` it goes first.
+    pub(in crate::ask) fn number(head: &'static str, rank: u8) -> Self {
+        Self { head, side: Side::Right, rank, least: None }
+    }
+
+    /// A column of words, which are cut to `least` cells before a column of this rank goes.
+    pub(in crate::ask) fn words(head: &'static str, rank: u8, least: usize) -> Self {
+        Self { head, side: Side::Left, rank, least: Some(least) }
+    }
+}
+
+/// A text and what it means.
+#[derive(Debug, Clone, Default)]
+pub(in crate::ask) struct Cell {
+    text: String,
+    paint: Paint,
+}
+
+impl Cell {
+    /// A text that means something.
+    pub(in crate::ask) fn painted(text: String, paint: Paint) -> Self {
+        Self { text, paint }
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self { text, paint: Paint::Plain }
+    }
+}
+
+/// Rows under their heads.
+#[derive(Debug)]
+pub(in crate::ask) struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    /// No rows yet.
+    pub(in crate::ask) fn new(columns: Vec<Column>) -> Self {
+        Self { columns, rows: Vec::new() }
+    }
+
+    /// One more row, with a cell for each column.
+    pub(in crate::ask) fn row(&mut self, cells: Vec<Cell>) {
+        self.rows.push(cells);
+    }
+
+    /// A line for the heads and one for each row.
+    pub(in crate::ask) fn render(&self, look: TerminalStyle) -> String {
+        let shown = self.shown(look.columns);
+        let head = |column: &Column| Cell::painted(column.head.to_owned(), Paint::Head);
+        let heads: Vec<Cell> = self.columns.iter().map(head).collect();
+        let mut text = String::new();
+        for row in std::iter::once(&heads).chain(&self.rows) {
+            text.push_str(&self.line(row, &shown, look));
+            text.push('\n');
+        }
+        text
+    }
+
+    fn line(&self, row: &[Cell], shown: &[(usize, usize)], look: TerminalStyle) -> String {
+        let mut line = String::new();
+        for (nth, (index, width)) in shown.iter().enumerate() {
+            let (Some(column), Some(cell)) = (self.columns.get(*index), row.get(*index)) else { continue };
+            let text = cells::fit(&cell.text, *width);
+            let spaces = " ".repeat(width.saturating_sub(cells::width(&text)));
+            let text = look.paint(cell.paint, &text);
+            let last = nth + 1 == shown.len();
+            match column.side {
+                Side::Right => line.push_str(&(spaces + &text)),
+                Side::Left if last => line.push_str(&text),
+                Side::Left => line.push_str(&(text + &spaces)),
+            }
+            if !last {
+                line.push_str(&" ".repeat(GAP));
+            }
+        }
+        line.trim_end().to_owned()
+    }
+
+    /// Columns that are shown, with their widths.
+    fn shown(&self, room: Option<usize>) -> Vec<(usize, usize)> {
+        let natural = |(index, column): (usize, &Column)| {
+            let cells =
+                self.rows.iter().filter_map(|row| row.get(index)).map(|cell| cells::width(&cell.text));
+            (index, cells.chain([cells::width(column.head)]).max().unwrap_or(0))
+        };
+        let mut shown: Vec<(usize, usize)> = self.columns.iter().enumerate().map(natural).collect();
+        let Some(room) = room else { return shown };
+        let column = |index: usize| self.columns.get(index).copied();
+        let least = |(index, width): &(usize, usize)| {
+            column(*index).and_then(|column| column.least).map_or(*width, |least| least.min(*width))
+        };
+        let total = |widths: &mut dyn Iterator<Item = usize>| {
+            widths.map(|width| width + GAP).sum::<usize>().saturating_sub(GAP)
+        };
+        while total(&mut shown.iter().map(least)) > room {
+            let rank = |(_, (index, _)): &(usize, &(usize, usize))| column(*index).map_or(0, |c| c.rank);
+            let worst = shown.iter().enumerate().filter(|one| rank(one) > 0).max_by_key(rank);
+            let Some(worst) = worst.map(|(nth, _)| nth) else { break };
+            shown.remove(worst);
+        }
+        let mut over = total(&mut shown.iter().map(|(_, width)| *width)).saturating_sub(room);
+        while over > 0 {
+            let spare = |one: &(usize, usize)| one.1 - least(one);
+            let Some(widest) = shown.iter_mut().max_by_key(|one| spare(one)).filter(|one| spare(one) > 0)
+            else {
+                break;
+            };
+            widest.1 -= 1;
+            over -= 1;
+        }
+        shown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let columns =
+            vec![Column::number("need", 1), Column::words("result", 2, 4), Column::words("what", 0, 6)];
+        let mut table = Table::new(columns);
+        for (need, result, what) in
+            [("1.00 GiB", "succeeded", "zlib@1.3"), ("2 KiB", "failed, oom", "包装编译系统@1.0")]
+        {
+            let result = Cell::painted(result.to_owned(), Paint::Bad);
+            table.row(vec![Cell::from(need.to_owned()), result, Cell::from(what.to_owned())]);
+        }
+        table
+    }
+
+    fn rendered(columns: Option<usize>, colour: bool) -> String {
+        table().render(TerminalStyle { columns, colour })
+    }
+
+    #[test]
+    fn a_table_without_a_width_shows_everything_straight() {
+        let expected = "    need  result       what\n\
+                        1.00 GiB  succeeded    zlib@1.3\n   \
+                        2 KiB  failed, oom  包装编译系统@1.0\n";
+        assert_eq!(rendered(None, false), expected);
+    }
+
+    #[test]
+    fn a_narrow_terminal_cuts_words_before_it_misses_columns_and_keeps_the_name() {
+        for columns in 0..60 {
+            let text = rendered(Some(columns), false);
+            let widest = text.lines().map(cells::width).max().unwrap();
+            assert!(widest <= columns.max(6), "{columns}: {text}");
+            assert!(text.contains("what") || columns < 4, "{columns}: {text}");
+        }
+        let narrow = rendered(Some(26), false);
+        assert!(narrow.contains("need") && narrow.contains("succe…") && narrow.contains('…'), "{narrow}");
+        let narrower = rendered(Some(16), false);
+        assert!(!narrower.contains("result") && narrower.contains("1.00 GiB  zlib"), "{narrower}");
+    }
+
+    #[test]
+    fn colours_take_no_cells() {
+        let plain = rendered(Some(30), true).replace("\u{1b}[31m", "").replace("\u{1b}[0m", "");
+        assert_eq!(plain.replace("\u{1b}[1m", ""), rendered(Some(30), false));
+    }
+}

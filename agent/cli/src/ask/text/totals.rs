@@ -1,0 +1,247 @@
+//! Sums over attempts for people: a line for each thing that is known.
+
+use std::fmt::Write as _;
+
+use plimsoll_proto::{
+    evidence::cause_name,
+    figures::{self, NOT_KNOWN},
+    sums,
+    v1::{Calibration, Cause, CauseCount, StatsTotals, WouldHaveBeen},
+};
+
+use super::titled;
+use crate::ask::{
+    numbers::{self, amount, count},
+    terminal_style::{Paint, TerminalStyle},
+};
+
+/// Lines of the sums. Money is said where something has a price.
+pub(super) fn lines(sums: &StatsTotals, currency: &str, look: TerminalStyle) -> String {
+    let StatsTotals { attempts, succeeded, failed, lost, canceled, retries, .. } = sums;
+    // only where there are some: few builds are canceled
+    let canceled = if *canceled > 0 { format!(", {} canceled", count(*canceled)) } else { String::new() };
+    let mut text = titled(
+        "attempts",
+        &format!(
+            "{}: {} succeeded, {} failed, {} lost{canceled}; {}",
+            count(*attempts),
+            count(*succeeded),
+            count(*failed),
+            count(*lost),
+            figures::counted_as(*retries, "was a retry", "were retries")
+        ),
+    );
+    let failures = causes(sums);
+    if !failures.is_empty() {
+        text.push_str(&titled("failures", &look.paint(Paint::Bad, &failures)));
+    }
+    if let Some(retries) = retried(sums) {
+        text.push_str(&titled("retries", &retries));
+    }
+    let cpu_time = sums::cpu_time_words(sums);
+    let hours = format!("{} h of builds; CPU time {cpu_time}", amount(sums.wall_hours));
+    text.push_str(&titled("time", &hours));
+    text.push_str(&titled("memory", &memory(sums)));
+    if sums::cpu_asked(sums).is_some() {
+        text.push_str(&titled("cpu", &cpu(sums)));
+    }
+    if sums::need_over_ask(sums).is_some() {
+        text.push_str(&titled("need / ask", &sums::need_over_ask_words(sums)));
+    }
+    if let Some(left_out) = sums::left_out(sums) {
+        text.push_str(&titled("not known", &left_out));
+    }
+    if !currency.is_empty() && sums.asked_money > 0.0 {
+        let (asked, wasted) = (sums.asked_money, sums.wasted_money);
+        let share = numbers::share(wasted, asked);
+        let asked = numbers::money(asked, currency);
+        text.push_str(&titled(
+            "money",
+            &format!("of {asked}, {} ({share}) wasted", numbers::money(wasted, currency)),
+        ));
+    }
+    if let Some(held) = sums.calibration.as_ref().and_then(calibration) {
+        text.push_str(&titled("predicted", &held));
+    }
+    if let Some(instead) = sums.would_have_been.as_ref().and_then(|would| would_have_been(would, currency)) {
+        text.push_str(&titled("would be", &instead));
+    }
+    text
+}
+
+/// Failures by cause, most first.
+fn causes(sums: &StatsTotals) -> String {
+    if !sums.causes.is_empty() {
+        return by_cause(&sums.causes);
+    }
+    // a server that does not count all causes counts these
+    let known = [("oom", sums.oom), ("starved", sums.starved)].into_iter().filter(|(_, count)| *count > 0);
+    known.map(|(cause, failures)| format!("{cause} {}", count(failures))).collect::<Vec<_>>().join(", ")
+}
+
+fn by_cause(counts: &[CauseCount]) -> String {
+    // what was canceled has not failed
+    let failed = |of: &&CauseCount| of.count > 0 && of.cause() != Cause::Canceled;
+    let mut counts: Vec<&CauseCount> = counts.iter().filter(failed).collect();
+    counts.sort_by_key(|cause| std::cmp::Reverse(cause.count));
+    let said = counts.into_iter().map(|of| format!("{} {}", cause_name(of.cause()), count(of.count)));
+    said.collect::<Vec<_>>().join(", ")
+}
+
+fn retried(sums: &StatsTotals) -> Option<String> {
+    let of = by_cause(&sums.retries_by_cause);
+    let mut said = Vec::new();
+    if !of.is_empty() {
+        said.push(format!("after {of}"));
+    }
+    if sums.retries_helped > 0 {
+        said.push(format!("{} helped", count(sums.retries_helped)));
+    }
+    if sums.retries_avoided > 0 {
+        let avoided = figures::counted_as(sums.retries_avoided, "was", "were");
+        said.push(format!("{avoided} not made because a verdict said no"));
+    }
+    (!said.is_empty()).then(|| said.join("; "))
+}
+
+fn memory(sums: &StatsTotals) -> String {
+    let highest = sums::highest_need_words(sums);
+    let over_time = sums::memory_over_time(sums);
+    let over_time = over_time.map_or_else(|| NOT_KNOWN.to_owned(), figures::gib_hours);
+    let of_asked = if let Some(asked) = sums::memory_asked(sums) {
+        let used = sums::with_share(sums.memory_used_of_asked_gib_hours, sums::memory_used(sums));
+        let wasted = sums::with_share(sums.memory_wasted_gib_hours, sums::memory_wasted(sums));
+        format!("of {} asked, {used} put to use and {wasted} wasted; ", figures::gib_hours(asked))
+    } else {
+        format!("{}; ", sums::NOTHING_ASKED_AND_MEASURED)
+    };
+    format!("{of_asked}need over time {over_time}, highest need {highest}")
+}
+
+fn cpu(sums: &StatsTotals) -> String {
+    format!(
+        "of {} asked, {} put to use and {} wasted",
+        figures::core_hours(sums.cpu_asked_core_hours),
+        sums::with_share(sums.cpu_used_of_asked_core_hours, sums::cpu_used(sums)),
+        amount(sums.cpu_wasted_core_hours),
+    )
+}
+
+/// How predictions held; `None` if there were none.
+pub(in crate::ask) fn calibration(held: &Calibration) -> Option<String> {
+    if held.attempts == 0 {
+        return None;
+    }
+    let mut text = format!(
+        "{}: {} stayed within the limit, {} within the request",
+        numbers::counted(held.attempts, "attempt"),
+        sums::within_limit(held),
+        sums::within_request(held),
+    );
+    if held.timed > 0 {
+        let _written =
+            write!(text, ", {} within the time for 95 %", numbers::rate(held.within_wall_p95, held.timed));
+    }
+    if let Some(factor) = sums::limit_factor(held) {
+        let _written = write!(text, "; limit and need differ by a factor of {} on average", amount(factor));
+    }
+    Some(text)
+}
+
+/// What predicted sizes would have changed; `None` if nothing was predicted.
+pub(in crate::ask) fn would_have_been(would: &WouldHaveBeen, currency: &str) -> Option<String> {
+    if would.attempts == 0 {
+        return None;
+    }
+    let mut text = format!(
+        "with the predicted sizes of {}: {} instead of {} asked",
+        numbers::counted(would.attempts, "attempt"),
+        amount(would.predicted_gib_hours),
+        figures::gib_hours(would.asked_gib_hours),
+    );
+    if !currency.is_empty() && would.asked_money > 0.0 {
+        let (predicted, asked) = (would.predicted_money, would.asked_money);
+        let predicted = numbers::money(predicted, currency);
+        let _written = write!(text, " ({predicted} instead of {})", numbers::money(asked, currency));
+    }
+    let _written = write!(text, ", {}", sums::memory_failures_with_predictions(would));
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_thing_that_is_known_has_a_line_and_the_rest_has_none() {
+        let cause = |cause: Cause, count| CauseCount { cause: cause.into(), count };
+        let sums = StatsTotals {
+            attempts: 1234,
+            succeeded: 1200,
+            failed: 34,
+            retries: 8,
+            causes: vec![cause(Cause::Infra, 4), cause(Cause::ToolOom, 30)],
+            retries_by_cause: vec![cause(Cause::Infra, 4)],
+            retries_avoided: 3,
+            retries_helped: 2,
+            cpu_asked_core_hours: 8.0,
+            cpu_used_of_asked_core_hours: 2.0,
+            cpu_wasted_core_hours: 6.0,
+            need_over_ask_mean: 0.31,
+            need_over_ask_max: 1.2,
+            asked_money: 45.0,
+            wasted_money: 12.3,
+            calibration: Some(Calibration {
+                attempts: 1000,
+                within_limit: 971,
+                within_request: 800,
+                request_attempts: 1000,
+                timed: 100,
+                within_wall_p95: 95,
+                error_log2_mean: 1.0,
+            }),
+            would_have_been: Some(WouldHaveBeen {
+                attempts: 1000,
+                asked_gib_hours: 100.0,
+                predicted_gib_hours: 40.0,
+                failed: 30,
+                would_fail: 3,
+                asked_money: 45.0,
+                predicted_money: 20.0,
+                not_known: 0,
+            }),
+            ..StatsTotals::default()
+        };
+        let text = lines(&sums, "EUR", TerminalStyle::default());
+        for line in [
+            "attempts    1,234: 1,200 succeeded, 34 failed, 0 lost; 8 were retries\n",
+            "failures    tool oom 30, infra 4\n",
+            "retries     after infra 4; 2 helped; 3 were not made because a verdict said no\n",
+            "cpu         of 8 core·h asked, 2 (25 %) put to use and 6 wasted\n",
+            "need / ask  31 % on average, the highest above the ask: 1.2 ×\n",
+            "money       of 45 EUR, 12.3 EUR (27 %) wasted\n",
+            "predicted   1,000 attempts: 97.1 % stayed within the limit, 80.0 % within the request, \
+             95.0 % within the time for 95 %; limit and need differ by a factor of 2 on average\n",
+            "would be    with the predicted sizes of 1,000 attempts: 40 instead of 100 GiB·h asked \
+             (20 EUR instead of 45 EUR), 3 instead of 30 failures for memory\n",
+        ] {
+            assert!(text.contains(line), "{line:?} in {text}");
+        }
+        let plain = lines(
+            &StatsTotals { attempts: 1, oom: 1, ..StatsTotals::default() },
+            "",
+            TerminalStyle::default(),
+        );
+        let names: Vec<&str> = plain.lines().filter_map(|line| line.split("  ").next()).collect();
+        assert_eq!(names, ["attempts", "failures", "time", "memory"]);
+    }
+    #[test]
+    fn failures_whose_need_is_not_known_are_not_counted_as_prevented() {
+        let would =
+            WouldHaveBeen { attempts: 40, failed: 30, would_fail: 3, not_known: 12, ..Default::default() };
+        let sums = StatsTotals { attempts: 40, would_have_been: Some(would), ..StatsTotals::default() };
+        let said = "at least 3 instead of 30 failures for memory (12 of them not known: stopped below the predicted limit)\n";
+        let text = lines(&sums, "", TerminalStyle::default());
+        assert!(text.contains(said), "{text}");
+    }
+}

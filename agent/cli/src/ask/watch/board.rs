@@ -1,0 +1,239 @@
+//! What runs now, as rows. Holds as many attempts as the server lets be open.
+
+use std::{
+    cmp::Reverse,
+    collections::{HashMap, hash_map::Entry},
+    fmt::Write as _,
+};
+
+use plimsoll_proto::{
+    shown::clean,
+    v1::{Running, WatchResponse},
+};
+
+use crate::ask::{
+    numbers,
+    terminal_style::{Paint, TerminalStyle},
+    text::{
+        attempt_name as name, fit,
+        table::{Cell, Column, Table},
+    },
+};
+
+/// Lines above and below the rows: title, heads, keys.
+const FRAME: usize = 3;
+
+/// What stands at the top.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Closest to its limit; without limits the highest need.
+    #[default]
+    Limit,
+    /// The highest need.
+    Need,
+    /// The most CPU.
+    Cpu,
+    /// The longest.
+    Time,
+    /// Package and id.
+    Name,
+}
+
+impl Order {
+    fn next(self) -> Self {
+        match self {
+            Self::Limit => Self::Need,
+            Self::Need => Self::Cpu,
+            Self::Cpu => Self::Time,
+            Self::Time => Self::Name,
+            Self::Name => Self::Limit,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Limit => "closest to the limit",
+            Self::Need => "need",
+            Self::Cpu => "cpu",
+            Self::Time => "time",
+            Self::Name => "name",
+        }
+    }
+}
+
+/// An attempt, and the CPU that it used between its last two messages.
+#[derive(Debug)]
+struct RunningRow {
+    running: Running,
+    millicores: Option<u64>,
+}
+
+/// Which rows are on the screen.
+struct VisibleRows {
+    /// Rows above the first that is shown.
+    above: usize,
+    /// Lines that there are for rows.
+    room: usize,
+    all: usize,
+}
+
+/// All that runs.
+#[derive(Debug, Default)]
+pub(super) struct RunningTable {
+    rows: HashMap<String, RunningRow>,
+    /// Ended while this was watched.
+    ended: u64,
+    order: Order,
+    /// Rows above the first that is shown.
+    above: usize,
+    /// What is wrong with the connection.
+    pub(super) trouble: Option<String>,
+}
+
+impl RunningTable {
+    /// Takes a message in.
+    pub(super) fn take(&mut self, message: WatchResponse) {
+        for running in message.running {
+            match self.rows.entry(running.attempt.clone()) {
+                Entry::Occupied(mut row) => row.get_mut().follow(running),
+                Entry::Vacant(place) => {
+                    let whole = running.cpu_usec.checked_div(running.elapsed_ms);
+                    place.insert(RunningRow { running, millicores: whole });
+                }
+            }
+        }
+        for attempt in &message.ended {
+            self.ended += u64::from(self.rows.remove(attempt).is_some());
+        }
+    }
+
+    /// Begins anew, as a new watch does.
+    pub(super) fn forget(&mut self) {
+        self.rows.clear();
+    }
+
+    pub(super) fn reorder(&mut self) {
+        (self.order, self.above) = (self.order.next(), 0);
+    }
+
+    /// Moves by so many rows, at `lines` lines of a terminal.
+    pub(super) fn scroll(&mut self, by: isize, lines: usize) {
+        let most = self.rows.len().saturating_sub(lines.saturating_sub(FRAME));
+        self.above = self.above.saturating_add_signed(by).min(most);
+    }
+
+    /// The screen: at most `lines` lines, none longer than the terminal is wide.
+    pub(super) fn draw(&self, lines: usize, look: TerminalStyle) -> Vec<String> {
+        let columns = look.columns.unwrap_or(usize::MAX);
+        let starved = self.rows.values().filter(|row| row.running.starved).count();
+        let mut title = format!("plimsoll  {} running", self.rows.len());
+        if starved > 0 {
+            let _written = write!(title, ", {starved} starved");
+        }
+        let _written = write!(title, ", {} ended meanwhile", self.ended);
+        let mut drawn = vec![look.paint(Paint::Head, &fit(&title, columns))];
+        let room = lines.saturating_sub(FRAME);
+        let mut rows: Vec<&RunningRow> = self.rows.values().collect();
+        rows.sort_by_cached_key(|row| (Reverse(row.rank(self.order)), row.name()));
+        let above = self.above.min(rows.len().saturating_sub(room));
+        let table = table(rows.iter().skip(above).take(room).copied());
+        drawn.extend(table.render(look).lines().map(str::to_owned));
+        drawn.truncate(lines.saturating_sub(1));
+        while drawn.len() + 1 < lines {
+            drawn.push(String::new());
+        }
+        drawn.push(self.foot(&VisibleRows { above, room, all: rows.len() }, look));
+        drawn
+    }
+
+    fn foot(&self, rows: &VisibleRows, look: TerminalStyle) -> String {
+        let columns = look.columns.unwrap_or(usize::MAX);
+        let VisibleRows { above, room, all } = *rows;
+        if let Some(trouble) = &self.trouble {
+            return look.paint(Paint::Bad, &fit(&clean(trouble), columns));
+        }
+        let hidden = if all > room {
+            format!("  rows {} to {} of {all}", above + 1, (above + room).min(all))
+        } else {
+            String::new()
+        };
+        let keys = format!("order: {} (s)  up, down  quit (q){hidden}", self.order.word());
+        look.paint(Paint::Faint, &fit(&keys, columns))
+    }
+}
+
+impl RunningRow {
+    fn follow(&mut self, running: Running) {
+        let time = running.elapsed_ms.saturating_sub(self.running.elapsed_ms);
+        let cpu = running.cpu_usec.saturating_sub(self.running.cpu_usec);
+        // microseconds of CPU in a millisecond are thousandths of a core
+        if let Some(millicores) = cpu.checked_div(time) {
+            self.millicores = Some(millicores);
+        }
+        self.running = running;
+    }
+
+    fn name(&self) -> (String, String) {
+        let package = self.running.key.as_ref().map(|key| key.package.clone()).unwrap_or_default();
+        (package, self.running.attempt.clone())
+    }
+
+    fn rank(&self, order: Order) -> u64 {
+        match order {
+            // thousandths of the limit come before bytes
+            Order::Limit => self.of_limit().map_or(0, |share| share.saturating_add(1)),
+            Order::Need => self.running.need_bytes,
+            Order::Cpu => self.millicores.unwrap_or(0),
+            Order::Time => self.running.elapsed_ms,
+            Order::Name => 0,
+        }
+    }
+
+    /// Thousandths of the limit that are needed.
+    fn of_limit(&self) -> Option<u64> {
+        let limit = self.running.memory_limit_bytes.filter(|limit| *limit > 0)?;
+        u64::try_from(u128::from(self.running.need_bytes) * 1000 / u128::from(limit)).ok()
+    }
+
+    fn cells(&self) -> Vec<Cell> {
+        let share = self.of_limit();
+        let paint = match share {
+            Some(950..) => Paint::Bad,
+            Some(800..) => Paint::Warn,
+            _ => Paint::Plain,
+        };
+        let state = if self.running.starved { "starved" } else { "" };
+        vec![
+            Cell::painted(share.map_or_else(|| "-".to_owned(), |share| format!("{} %", share / 10)), paint),
+            numbers::bytes(self.running.need_bytes).into(),
+            numbers::bytes(self.running.need_peak_bytes).into(),
+            numbers::cell_bytes(self.running.memory_limit_bytes).into(),
+            self.millicores
+                .map_or_else(|| numbers::DASH.to_owned(), |cores| numbers::millicores(cores / 10 * 10))
+                .into(),
+            numbers::millis(self.running.elapsed_ms).into(),
+            Cell::painted(state.to_owned(), Paint::Bad),
+            self.running.key.as_ref().map(name).unwrap_or_default().into(),
+            clean(&self.running.attempt).into(),
+        ]
+    }
+}
+
+fn table<'a>(rows: impl Iterator<Item = &'a RunningRow>) -> Table {
+    let mut table = Table::new(vec![
+        Column::number("of limit", 1),
+        Column::number("need", 2),
+        Column::number("peak", 6),
+        Column::number("limit", 7),
+        Column::number("cores", 4),
+        Column::number("time", 5),
+        Column::words("", 3, 7),
+        Column::words("what", 0, 8),
+        Column::words("attempt", 8, 10),
+    ]);
+    rows.for_each(|row| table.row(row.cells()));
+    table
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,31 @@
+//! Running attempts, live: as lines of JSON, or as a screen.
+//!
+//! `board` holds what runs and is pure, `screen` draws it and reads the keys.
+
+mod board;
+mod screen;
+
+use std::io::{self, Write};
+
+pub use screen::screen;
+
+use plimsoll_client::questions::{Client, Failure};
+
+use super::json;
+
+/// Writes each message of the server as a line, until the reader goes away or the server ends it.
+///
+/// # Errors
+/// The server gave no answer, or has ended the watch.
+pub async fn lines(client: &Client, out: &mut (dyn Write + Send)) -> Result<(), Failure> {
+    let mut watch = client.watch().await?;
+    loop {
+        let message = watch.next().await?;
+        let line = json::render_watch(&message);
+        match out.write_all(line.as_bytes()).and_then(|()| out.flush()) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+            Err(error) => return Err(Failure::NoAnswer(format!("standard output: {error}"))),
+            Ok(()) => {}
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The live screen: draws the board a few times a second, and reads keys. The terminal is as it was when it ends.
+
+use std::{
+    io::{self, Write as _},
+    time::Duration,
+};
+
+use crossterm::{
+    cursor::{Hide, MoveTo, Show},
+    event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers},
+    execute, queue,
+    style::Print,
+    terminal::{
+        BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen,
+        LeaveAlternateScreen, disable_raw_mode, enable_raw_mode, size,
+    },
+};
+use plimsoll_client::questions::{Client, Failure, Watch};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::mpsc,
+    time::{MissedTickBehavior, interval, sleep},
+};
+
+use super::board::RunningTable;
+use crate::ask::terminal_style::TerminalStyle;
+
+/// Shortest time between two drawings: people read no faster.
+const BETWEEN: Duration = Duration::from_millis(250);
+
+/// Before the server is asked again after it has gone.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// Keys that may wait while the screen is drawn.
+const KEYS: usize = 16;
+
+/// Shows what runs until the user presses `q`. A server that goes away is waited for.
+///
+/// # Errors
+/// The server does not answer at first, or the terminal is broken.
+pub async fn screen(client: &Client, look: TerminalStyle) -> Result<(), Failure> {
+    let watch = client.watch().await?;
+    let broken = |error: io::Error| Failure::NoAnswer(format!("the terminal: {error}"));
+    let mut stop = signal(SignalKind::terminate()).map_err(broken)?;
+    let shown = ScreenGuard::begin().map_err(broken)?;
+    let keys = keys();
+    let ended = tokio::select! {
+        ended = show(client, watch, keys, look) => ended.map_err(broken),
+        _asked = stop.recv() => Ok(()),
+    };
+    drop(shown);
+    ended
+}
+
+/// The terminal while the screen is shown.
+#[derive(Debug)]
+struct ScreenGuard;
+
+impl ScreenGuard {
+    fn begin() -> io::Result<Self> {
+        enable_raw_mode()?;
+        // from here on the end of this puts it right again
+        let shown = Self;
+        execute!(io::stdout(), EnterAlternateScreen, Hide)?;
+        Ok(shown)
+    }
+}
+
+impl Drop for ScreenGuard {
+    fn drop(&mut self) {
+        // a terminal that is gone needs nothing
+        drop(execute!(io::stdout(), Show, LeaveAlternateScreen));
+        drop(disable_raw_mode());
+    }
+}
+
+/// What a key, or a new size, asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ScreenCommand {
+    Quit,
+    Reorder,
+    Scroll(isize),
+    Redraw,
+}
+
+/// What is typed, from a thread of its own, which ends with the process.
+fn keys() -> mpsc::Receiver<ScreenCommand> {
+    let (commands, keys) = mpsc::channel(KEYS);
+    std::thread::spawn(move || {
+        while let Ok(event) = event::read() {
+            let gone = command_of(&event).is_some_and(|command| commands.blocking_send(command).is_err());
+            if gone {
+                return;
+            }
+        }
+    });
+    keys
+}
+
+fn command_of(event: &Event) -> Option<ScreenCommand> {
+    let Event::Key(KeyEvent { code, modifiers, kind: KeyEventKind::Press, .. }) = event else {
+        return matches!(event, Event::Resize(..)).then_some(ScreenCommand::Redraw);
+    };
+    Some(match code {
+        KeyCode::Char('c' | 'd') if modifiers.contains(KeyModifiers::CONTROL) => ScreenCommand::Quit,
+        KeyCode::Char('q' | 'Q') | KeyCode::Esc => ScreenCommand::Quit,
+        KeyCode::Char('s') => ScreenCommand::Reorder,
+        KeyCode::Up | KeyCode::Char('k') => ScreenCommand::Scroll(-1),
+        KeyCode::Down | KeyCode::Char('j') => ScreenCommand::Scroll(1),
+        KeyCode::PageUp => ScreenCommand::Scroll(-10),
+        KeyCode::PageDown => ScreenCommand::Scroll(10),
+        KeyCode::Home => ScreenCommand::Scroll(isize::MIN),
+        KeyCode::End => ScreenCommand::Scroll(isize::MAX),
+        _ => return None,
+    })
+}
+
+async fn show(
+    client: &Client,
+    watch: Watch,
+    mut keys: mpsc::Receiver<ScreenCommand>,
+    look: TerminalStyle,
+) -> io::Result<()> {
+    let (mut board, mut watch) = (RunningTable::default(), Some(watch));
+    let mut ticks = interval(BETWEEN);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut changed = true;
+    loop {
+        tokio::select! {
+            () = follow(client, &mut watch, &mut board) => changed = true,
+            command = keys.recv() => match command {
+                None | Some(ScreenCommand::Quit) => return Ok(()),
+                Some(command) => {
+                    apply(command, &mut board)?;
+                    draw(&board, look)?;
+                    changed = false;
+                }
+            },
+            _tick = ticks.tick(), if changed => {
+                draw(&board, look)?;
+                changed = false;
+            }
+        }
+    }
+}
+
+/// Takes the next message in, or tries to get a new watch.
+async fn follow(client: &Client, watch: &mut Option<Watch>, board: &mut RunningTable) {
+    let followed = if let Some(running) = watch {
+        running.next().await.map(|message| board.take(message))
+    } else {
+        sleep(AGAIN_AFTER).await;
+        client.watch().await.map(|anew| {
+            board.forget();
+            (*watch, board.trouble) = (Some(anew), None);
+        })
+    };
+    if let Err(failure) = followed {
+        *watch = None;
+        board.trouble = Some(format!("{failure}; trying again"));
+    }
+}
+
+fn apply(command: ScreenCommand, board: &mut RunningTable) -> io::Result<()> {
+    match command {
+        ScreenCommand::Reorder => board.reorder(),
+        ScreenCommand::Scroll(by) => board.scroll(by, usize::from(size()?.1)),
+        ScreenCommand::Redraw | ScreenCommand::Quit => {}
+    }
+    Ok(())
+}
+
+/// Draws line by line over what is there, so that nothing flickers.
+fn draw(board: &RunningTable, look: TerminalStyle) -> io::Result<()> {
+    let (columns, lines) = size()?;
+    let look = TerminalStyle { columns: Some(usize::from(columns)), ..look };
+    let mut out = io::stdout().lock();
+    queue!(out, BeginSynchronizedUpdate)?;
+    for (line, nth) in board.draw(usize::from(lines), look).iter().zip(0..) {
+        queue!(out, MoveTo(0, nth), Print(line), Clear(ClearType::UntilNewLine))?;
+    }
+    queue!(out, EndSynchronizedUpdate)?;
+    out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_ask_for_what_the_foot_says() {
+        let press = |code, modifiers| command_of(&Event::Key(KeyEvent::new(code, modifiers)));
+        let plain = |code| press(code, KeyModifiers::NONE);
+        assert_eq!(plain(KeyCode::Char('q')), Some(ScreenCommand::Quit));
+        assert_eq!(press(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(ScreenCommand::Quit));
+        assert_eq!([plain(KeyCode::Char('c')), plain(KeyCode::Char('x'))], [None, None]);
+        assert_eq!(
+            [plain(KeyCode::Char('s')), plain(KeyCode::Up)],
+            [Some(ScreenCommand::Reorder), Some(ScreenCommand::Scroll(-1))]
+        );
+        assert_eq!(command_of(&Event::Resize(1, 1)), Some(ScreenCommand::Redraw));
+    }
+}

@@ -1,0 +1,77 @@
+//! The file in which the shell of a build says how it ended: its first line is the exit status, as the shell has it in `$?`.
+
+use std::{
+    fs::File,
+    io::Read as _,
+    path::{Path, PathBuf},
+};
+
+use plimsoll_proto::v1::Exit;
+
+/// A status, a line break, and a little more that is not read.
+const BYTES: u64 = 16;
+
+/// How the end of a build was seen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct EndSeen {
+    pub(super) how: &'static str,
+    /// Its exit, where the exit file says it.
+    pub(super) exit: Option<Exit>,
+}
+
+/// Where the exit status will stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ExitFile(PathBuf);
+
+impl ExitFile {
+    pub(super) fn at(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+
+    /// `None` while it is not there. One that says no status has ended the build all the same.
+    pub(super) fn read(&self) -> Option<EndSeen> {
+        let mut text = String::new();
+        let read = File::open(&self.0).and_then(|file| file.take(BYTES).read_to_string(&mut text));
+        let exit = match read {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+            Err(error) => {
+                tracing::warn!(%error, file = %self.0.display(), "cannot read the exit file");
+                None
+            }
+            Ok(_read) => status(&text),
+        };
+        Some(EndSeen { how: "its exit file is there", exit })
+    }
+}
+
+/// 0 to 255; a shell says 128 and the number of the signal for a command that a signal ended.
+fn status(text: &str) -> Option<Exit> {
+    let code = text.lines().next()?.trim().parse::<u8>().ok()?;
+    Some(Exit { code: Some(code.into()), signal: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_ends_the_build_and_its_first_line_is_the_exit_status() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = ExitFile::at(&dir.path().join("exit"));
+        assert_eq!(file.read(), None);
+        let code = |code| Some(Exit { code: Some(code), signal: None });
+        for (text, expected) in [
+            ("0\n", code(0)),
+            ("137", code(137)),
+            ("3\nmore than the sixteen bytes that are read", code(3)),
+            ("", None),
+            ("256\n", None),
+            ("-1\n", None),
+            ("\u{1b}\n", None),
+        ] {
+            std::fs::write(&file.0, text).unwrap();
+            assert_eq!(file.read().unwrap().exit, expected, "{text:?}");
+        }
+        assert_eq!(ExitFile::at(dir.path()).read().unwrap().exit, None, "a folder");
+    }
+}

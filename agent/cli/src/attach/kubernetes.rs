@@ -1,0 +1,39 @@
+//! What Kubernetes calls the container that a process is in.
+
+/// The names by which Kubernetes knows a container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ContainerName {
+    /// UID of its pod.
+    pub(super) pod_uid: String,
+    /// Its name within the pod.
+    pub(super) container: String,
+}
+
+impl ContainerName {
+    /// Reads it from a mount table: kubelet gives each container a file for its last words, and mounts it from
+    /// `.../pods/UID/containers/NAME/SERIAL`. Any user may read the mount table of a process.
+    pub(super) fn parse(mountinfo: &str) -> Option<Self> {
+        mountinfo.lines().find_map(|line| {
+            let mut parts = line.split(' ').nth(3)?.rsplit('/');
+            let (_serial, container, containers) = (parts.next()?, parts.next()?, parts.next()?);
+            let (pod_uid, pods) = (parts.next()?, parts.next()?);
+            (containers == "containers" && pods == "pods")
+                .then(|| Self { pod_uid: pod_uid.to_owned(), container: container.to_owned() })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_container_is_in_its_mount_table() {
+        let table = "1 2 254:1 / / rw - ext4 /dev/vda1 rw\n\
+            9 2 254:1 /var/lib/kubelet/pods/5f0e/etc-hosts /etc/hosts rw - ext4 /dev/vda1 rw\n\
+            9 2 254:1 /data/kubelet/pods/5f0e/containers/build/2a1b /dev/termination-log rw - ext4 /dev/vda1 rw\n";
+        let name = ContainerName::parse(table).unwrap();
+        assert_eq!((name.pod_uid.as_str(), name.container.as_str()), ("5f0e", "build"));
+        assert_eq!(ContainerName::parse("1 2 254:1 / / rw - ext4 x rw\nbroken\n"), None);
+    }
+}

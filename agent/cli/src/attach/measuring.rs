@@ -1,0 +1,221 @@
+//! Chooses how a build that was found is measured: through its cgroup if that can be reached and is its own, else through its
+//! processes. Each way that does not work leaves its reason.
+
+use std::{path::Path, time::Duration};
+
+use plimsoll_measure::{
+    cgroup::{
+        Cgroup, Cgroups,
+        folder::members,
+        foreign::{CgroupMounts, Occupancy, identity, occupancy},
+        pod::find_containers,
+    },
+    kernel::Error,
+    meter::{Meter, OTHERS_BYTES},
+    proctree::{ProcessTree, resident_of_others},
+};
+use plimsoll_proto::v1::Source;
+
+use super::{
+    found::{EarlierCounters, FoundBuild, MissingBuild, Refusal, SearchResult},
+    host_view::HostView,
+    process::Process,
+};
+
+/// One mount in which the group of a process may be seen.
+struct CgroupView {
+    found: Result<Option<Cgroups>, Error>,
+    whence: String,
+}
+
+/// A container is set up within this time; until then its cgroup may be out of sight.
+const SETTLED: Duration = Duration::from_secs(2);
+
+pub(super) fn by_process(site: &HostView, main: Process, container: Option<&str>) -> SearchResult {
+    let (pid, proc, age) = (main.pid, site.proc.clone(), main.age(&site.proc));
+    match to_process(site, main, container) {
+        // while a container is being set up, its first process still sees the host's mounts
+        Ok(found) if container.is_some() && found.groups.is_none() && age < SETTLED => {
+            Ok(Err(format!("process {pid} has just started: {}", found.worse.join("; ")).into()))
+        }
+        Ok(found) => Ok(Ok(found)),
+        // for a container there may be another process in a moment
+        Err(_why) if container.is_some() && Process::read(&proc, pid).is_none() => {
+            Ok(Err(format!("process {pid} ended at once").into()))
+        }
+        Err(why) => Err(Refusal::nothing(format!("process {pid}: {why}"))),
+    }
+}
+
+/// Follows the group of a folder once something runs in it.
+pub(super) fn by_folder(
+    site: &HostView,
+    layout: &CgroupMounts,
+    path: &Path,
+    worse: Vec<String>,
+) -> SearchResult {
+    let found = layout.groups_at(path).map_err(|error| Refusal::nothing(error.to_string()))?;
+    let Some(groups) = found else { return Ok(Err(format!("there is no cgroup {}", path.display()).into())) };
+    match occupancy(&groups.memory) {
+        Ok(Occupancy::Busy) => to_group(site, groups, worse).map(Ok).map_err(Refusal::nothing),
+        Ok(Occupancy::Empty | Occupancy::Gone) => {
+            let why = format!("nothing runs in the cgroup {}", path.display());
+            let meter = Meter::follow(&site.kernel, Some(&groups), None).ok().flatten();
+            let reading = meter.and_then(|mut meter| meter.read());
+            let group = identity(&groups.memory);
+            Ok(Err(MissingBuild { why, empty: reading.map(|reading| EarlierCounters { reading, group }) }))
+        }
+        Err(error) => Err(Refusal::nothing(error.to_string())),
+    }
+}
+
+/// The best way to follow a process; of all its container if that is given. `Err` says why there is none.
+fn to_process(site: &HostView, main: Process, container: Option<&str>) -> Result<FoundBuild, String> {
+    let memberships = main.memberships(&site.proc);
+    let mut worse = Vec::new();
+    for view in views(site, &main, &memberships, container) {
+        let groups = match view.found {
+            Ok(Some(groups)) => groups,
+            Ok(None) => {
+                worse.push(format!("its cgroup is not {}", view.whence));
+                continue;
+            }
+            Err(error) => {
+                worse.push(format!("its cgroup is not to be had {}: {error}", view.whence));
+                continue;
+            }
+        };
+        match measured(site, &groups, Some(&main)) {
+            Ok(meter) => {
+                let since_birth = container.is_some() || begins_with(site, &groups, &main);
+                let way = format!("{} through its cgroup {}", describe(&main, container), shown(&groups));
+                return Ok(FoundBuild {
+                    meter,
+                    groups: Some(groups),
+                    main: Some(main),
+                    since_birth,
+                    earlier: None,
+                    way,
+                    worse,
+                });
+            }
+            Err(why) => worse.push(why),
+        }
+    }
+    let tree = ProcessTree::with_top(site.proc.clone(), main.pid).map_err(|error| error.to_string())?;
+    match Meter::follow(&site.kernel, None, Some(tree)) {
+        Ok(Some(meter)) => {
+            let way =
+                format!("{} through its process tree, which shows no OOM kill", describe(&main, container));
+            Ok(FoundBuild {
+                meter,
+                groups: None,
+                main: Some(main),
+                since_birth: true,
+                earlier: None,
+                way,
+                worse,
+            })
+        }
+        Ok(None) => Err("there is no process tree".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// The best way to follow a group that was found by itself.
+fn to_group(site: &HostView, groups: Cgroups, mut worse: Vec<String>) -> Result<FoundBuild, String> {
+    let main = oldest(site, &groups);
+    let meter = measured(site, &groups, main.as_ref())?;
+    if main.is_none() && groups.cpu.as_ref().is_none_or(Cgroup::is_root) {
+        worse.push("nothing counts its CPU time here".to_owned());
+    }
+    let way = format!("the cgroup {}", shown(&groups));
+    Ok(FoundBuild { meter, groups: Some(groups), main, since_birth: true, earlier: None, way, worse })
+}
+
+/// Opens the groups, if they measure the build and nothing else.
+fn measured(site: &HostView, groups: &Cgroups, main: Option<&Process>) -> Result<Meter, String> {
+    let folder = shown(groups);
+    if groups.memory.is_root() {
+        return Err(format!("{folder} is the whole machine"));
+    }
+    if HostView::is_in(&groups.memory) {
+        measures_build_alone(site, &groups.memory).map_err(|why| format!("{folder} holds {why}"))?;
+    }
+    let tree = main.and_then(|main| ProcessTree::with_top(site.proc.clone(), main.pid).ok());
+    let meter = Meter::follow(&site.kernel, Some(groups), tree).map_err(|error| error.to_string())?;
+    // without accounting there, only the tree measures something
+    let accounted = meter.filter(|meter| meter.source() != Source::ProcessTree);
+    accounted.ok_or_else(|| format!("{folder} accounts no memory"))
+}
+
+/// A group that the agent is in measures a build that has only just begun there, if that is wanted: the agent's few MiB do not matter.
+fn measures_build_alone(site: &HostView, group: &Cgroup) -> Result<(), &'static str> {
+    if !site.takes_own {
+        return Err("the agent as well (--own-cgroup takes it)");
+    }
+    let others = resident_of_others(&site.kernel, &group.dir.join("cgroup.procs"));
+    let alone = others.is_some_and(|bytes| bytes <= OTHERS_BYTES);
+    alone.then_some(()).ok_or("more than the agent and a job that begins")
+}
+
+fn views(site: &HostView, main: &Process, memberships: &str, container: Option<&str>) -> Vec<CgroupView> {
+    let own = CgroupMounts::mounted(&site.kernel).and_then(|layout| layout.groups_of(memberships, container));
+    let root = site.proc.join(main.pid.to_string()).join("root");
+    let theirs = CgroupMounts::of_process(&site.proc, main.pid);
+    let theirs = theirs.and_then(|layout| layout.groups_of(memberships, container));
+    let mut views = vec![
+        CgroupView { found: own, whence: "in the agent's own mounts".to_owned() },
+        CgroupView { found: theirs, whence: format!("below {}", root.display()) },
+    ];
+    if let Some(folder) = &site.host_cgroup {
+        let whence = format!("below {}", folder.display());
+        let found = CgroupMounts::at(folder).and_then(|layout| match container {
+            Some(id) => container_groups(&layout, id),
+            None => layout.groups_of(memberships, None),
+        });
+        views.push(CgroupView { found, whence });
+    }
+    views
+}
+
+/// The groups of the one container with this id.
+pub(super) fn container_groups(layout: &CgroupMounts, id: &str) -> Result<Option<Cgroups>, Error> {
+    for mount in layout.memory_mounts() {
+        let found = find_containers(mount, id);
+        if let Some(container) = found.first() {
+            return layout.groups_at(&container.dir);
+        }
+    }
+    Ok(None)
+}
+
+/// Says whether a process is the first of its group: then the group's counters are those of the build. What cannot be seen may
+/// be older.
+fn begins_with(site: &HostView, groups: &Cgroups, main: &Process) -> bool {
+    let pids = members(&groups.memory.dir);
+    let visible = site.shows_own_namespace() && !pids.contains(&0);
+    visible && oldest(site, groups).is_some_and(|oldest| oldest.pid == main.pid)
+}
+
+/// The first of the processes in a group that can be seen.
+pub(super) fn oldest(site: &HostView, groups: &Cgroups) -> Option<Process> {
+    if !site.shows_own_namespace() {
+        return None;
+    }
+    let pids = members(&groups.memory.dir).into_iter().filter(|&pid| pid > 0);
+    let seen = pids.filter_map(|pid| Process::read(&site.proc, pid));
+    seen.min_by_key(|process| (process.started, process.pid))
+}
+
+fn describe(main: &Process, container: Option<&str>) -> String {
+    let short = |id: &str| id.get(..12).unwrap_or(id).to_owned();
+    match container {
+        Some(id) => format!("container {} (process {}, {})", short(id), main.pid, main.name),
+        None => format!("process {} ({})", main.pid, main.name),
+    }
+}
+
+fn shown(groups: &Cgroups) -> String {
+    groups.memory.dir.display().to_string()
+}

@@ -1,0 +1,173 @@
+//! Follows a build that is already running: beside it in its pod, or on its machine.
+//!
+//! [`find`] waits until the build is there, [`measuring`] chooses the best way to see it, [`watch`] notices its end, and in between it is
+//! sampled and delivered as any other. The agent has no part in the build: it enters none of its groups, sends it no signal,
+//! and does not learn its exit status, unless the build's shell leaves it in a file ([`exit_file`]). It leaves by itself when the build has ended, so that a Job can complete.
+//!
+//! | status | means |
+//! |---|---|
+//! | 0 | the build was followed to its end, or until the agent got a signal to stop |
+//! | 2 | the question cannot be answered: wrong usage, or more than one container fits |
+//! | 4 | nothing was measured: the build never appeared, or nothing may be read of it |
+
+mod containers;
+mod exit_file;
+mod find;
+mod found;
+mod host_view;
+mod kubernetes;
+mod measuring;
+mod pods;
+mod process;
+mod stop;
+mod target;
+mod watch;
+
+use std::{path::PathBuf, time::Duration};
+
+use plimsoll_measure::{clock, kernel::Kernel, reading::Reading, sampler::Sampler};
+use tokio::time::Instant;
+use ulid::Ulid;
+
+use self::{
+    exit_file::ExitFile,
+    found::{FoundBuild, Refusal},
+    host_view::HostView,
+    stop::StopSignals,
+    watch::Watch,
+};
+use crate::{
+    attempt::{self, Attempt, BuildEnd, say},
+    report::{self, MeasurementEnd, Style},
+};
+
+pub use process::command_line;
+pub use target::{ContainerChoice, Target};
+
+/// Nothing was measured.
+const STATUS_NOTHING: u8 = 4;
+/// The question is wrong.
+const STATUS_USAGE: u8 = 2;
+
+/// What to follow, and how.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Which build.
+    pub target: Target,
+    /// The host's `/sys/fs/cgroup`, where it is mounted for the agent.
+    pub host_cgroup: Option<PathBuf>,
+    /// The host's `/proc`, where it is mounted for the agent.
+    pub host_proc: Option<PathBuf>,
+    /// How long to wait for the build to appear.
+    pub wait: Duration,
+    /// The build of a group ends with its first process, and not only when the group is empty.
+    pub until_exit: bool,
+    /// A cgroup that the agent itself is in measures the build as well.
+    pub own_cgroup: bool,
+    /// The build ends when this file appears; its first line is the exit status.
+    pub exit_file: Option<PathBuf>,
+    /// What is measured, and where that goes.
+    pub attempt: attempt::Settings,
+}
+
+/// Finds the build, follows it to its end, and returns the exit status for this process.
+///
+/// Must be called within a tokio runtime with I/O and time.
+pub async fn attach(settings: Settings) -> u8 {
+    attach_on(&Kernel::running(), settings).await
+}
+
+async fn attach_on(kernel: &Kernel, settings: Settings) -> u8 {
+    let mut stop = StopSignals::listen();
+    let site = HostView::new(kernel, settings.host_proc.as_deref(), settings.host_cgroup.as_deref());
+    let site = HostView { takes_own: settings.own_cgroup, ..site };
+    let found = tokio::select! {
+        found = find::wait_for(&site, &settings.target, settings.wait) => found,
+        signal = stop.next() => Err(Refusal::nothing(format!("{signal} came before the build did"))),
+    };
+    match found.and_then(|found| Build::begin(&site, &settings, found)) {
+        Ok(build) => {
+            Box::pin(build.follow(report::name(&settings.attempt.key, &[]), &mut stop)).await;
+            0
+        }
+        Err(refusal) => {
+            say(&format!("plimsoll: {}", refusal.problem));
+            refusal.status
+        }
+    }
+}
+
+/// A build that is being followed.
+struct Build<'a> {
+    watch: Watch,
+    attempt: Attempt<'a>,
+}
+
+impl<'a> Build<'a> {
+    fn begin(site: &HostView, settings: &'a Settings, found: FoundBuild) -> Result<Self, Refusal> {
+        let FoundBuild { mut meter, groups, main, since_birth, earlier, way, mut worse } = found;
+        // one reason is enough for a job's log
+        for more in worse.drain(1.min(worse.len())..) {
+            tracing::debug!(more, "why there is no better way");
+        }
+        let age = main.as_ref().map(|main| main.age(&site.proc)).unwrap_or_default();
+        let now = Instant::now();
+        // the two clocks go back by the same time, or not at all
+        let (start, age) = now.checked_sub(age).map_or((now, Duration::ZERO), |start| (start, age));
+        let age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+        let started = clock::unix_ms().saturating_sub(age_ms);
+        let hello = attempt::hello(&settings.attempt, Ulid::new().to_string(), &meter, started);
+        let Some(now_read) = meter.read() else {
+            return Err(Refusal::nothing(format!("{way} was found, but cannot be read")));
+        };
+        let (before, counted) = match earlier {
+            Some(earlier) => (earlier.reading, "when nothing ran in it"),
+            None if since_birth => (before_birth(&now_read), "its beginning"),
+            None => (now_read, "now"),
+        };
+        if settings.attempt.report.style != Style::None {
+            let line = [vec![format!("plimsoll: follows {way}, counting from {counted}")], worse].concat();
+            say(&line.join("; "));
+        }
+        let by_main = groups.is_none() || settings.until_exit || settings.target.is_process();
+        let file = settings.exit_file.as_deref().map(ExitFile::at);
+        let watch = Watch::new(site, main.filter(|_main| by_main), groups, file);
+        let sampler = Sampler::new(meter, Some(before), start, settings.attempt.interval);
+        Ok(Self { watch, attempt: Attempt::begin(&settings.attempt, hello, sampler, start) })
+    }
+
+    /// Samples until the build has ended or the agent gets a signal to stop, then closes the attempt.
+    async fn follow(mut self, name: String, stop: &mut StopSignals) {
+        let end = self.until_end(stop).await;
+        let wall = self.attempt.start.elapsed();
+        let ended = BuildEnd { name, end, wall, ..BuildEnd::default() };
+        self.attempt.close(ended, async || stop.next().await.to_owned()).await;
+    }
+
+    async fn until_end(&mut self, stop: &mut StopSignals) -> MeasurementEnd {
+        loop {
+            tokio::select! {
+                biased;
+                end = self.watch.ended() => {
+                    let followed = || MeasurementEnd::Followed(end.how.to_owned());
+                    return end.exit.map_or_else(followed, MeasurementEnd::Exited);
+                }
+                signal = stop.next() => return MeasurementEnd::Followed(format!("the agent got {signal}")),
+                () = tokio::time::sleep_until(self.attempt.sampler.due()) => self.attempt.tick(),
+            }
+        }
+    }
+}
+
+/// The counters of a group before it was made: nothing, but for those of the groups above, which have others in them too.
+fn before_birth(now: &Reading) -> Reading {
+    Reading {
+        reclaim_failures: now.failures_above,
+        failures_above: now.failures_above,
+        limit_hits_above: now.limit_hits_above,
+        ..Reading::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

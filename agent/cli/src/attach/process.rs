@@ -1,0 +1,93 @@
+//! Processes of others, as a `/proc` shows them: when they began, whether they have ended, and which container they are in.
+
+use std::{ffi::OsString, fs, os::unix::ffi::OsStringExt as _, path::Path, time::Duration};
+
+use plimsoll_measure::{cgroup::foreign::container_of, kernel};
+use procfs::process::Process as Shown;
+
+use super::kubernetes::ContainerName;
+
+/// One process. Its number and the moment of its start together belong to no other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Process {
+    pub(super) pid: i32,
+    /// Clock ticks from the start of the machine to its own.
+    pub(super) started: u64,
+    pub(super) parent: i32,
+    /// Name of its program, as short as the kernel keeps it.
+    pub(super) name: String,
+}
+
+impl Process {
+    /// Process `pid`, if it runs. One that has ended and is not waited for yet does not.
+    pub(super) fn read(proc: &Path, pid: i32) -> Option<Self> {
+        let stat = Shown::new_with_root(proc.join(pid.to_string())).ok()?.stat().ok()?;
+        let runs = !matches!(stat.state, 'Z' | 'X' | 'x');
+        runs.then_some(Self { pid, started: stat.starttime, parent: stat.ppid, name: stat.comm })
+    }
+
+    /// All that run.
+    pub(super) fn all(proc: &Path) -> Vec<Self> {
+        let entries = fs::read_dir(proc).into_iter().flatten().flatten();
+        let pid = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();
+        entries.filter_map(pid).filter_map(|pid| Self::read(proc, pid)).collect()
+    }
+
+    /// Says whether it still runs; another process with the same number is not it.
+    pub(super) fn runs(&self, proc: &Path) -> bool {
+        Self::read(proc, self.pid).is_some_and(|now| now.started == self.started)
+    }
+
+    /// Time since its start; zero if nothing says what time it is.
+    pub(super) fn age(&self, proc: &Path) -> Duration {
+        let ticks = u32::try_from(procfs::ticks_per_second().max(1)).unwrap_or(100);
+        let uptime = kernel::read(&proc.join("uptime")).ok().flatten();
+        let uptime = uptime.and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
+        let uptime = uptime.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or_default();
+        let whole = Duration::from_secs(self.started / u64::from(ticks));
+        let rest = u32::try_from(self.started % u64::from(ticks)).unwrap_or(0);
+        uptime.saturating_sub(whole + Duration::from_secs(1) * rest / ticks)
+    }
+
+    /// Where it is in the hierarchies: the text of `/proc/PID/cgroup`, empty if it has ended.
+    pub(super) fn memberships(&self, proc: &Path) -> String {
+        self.text(proc, "cgroup")
+    }
+
+    /// The id of its container, if it is in one.
+    pub(super) fn container(&self, proc: &Path) -> Option<String> {
+        container_of(&self.memberships(proc))
+    }
+
+    /// The pod and the name of its container, where kubelet has made it.
+    pub(super) fn kubernetes(&self, proc: &Path) -> Option<ContainerName> {
+        ContainerName::parse(&self.text(proc, "mountinfo"))
+    }
+
+    fn text(&self, proc: &Path, file: &str) -> String {
+        kernel::read(&proc.join(self.pid.to_string()).join(file)).ok().flatten().unwrap_or_default()
+    }
+}
+
+/// The command line of process `pid`, below the `/proc` given; empty if there is none to be read.
+pub fn command_line(proc: Option<&Path>, pid: i32) -> Vec<OsString> {
+    let file = proc.unwrap_or_else(|| Path::new("/proc")).join(pid.to_string()).join("cmdline");
+    let bytes = kernel::read_bytes(&file).unwrap_or_default();
+    let words = bytes.split(|&byte| byte == 0).filter(|word| !word.is_empty());
+    words.map(|word| OsString::from_vec(word.to_vec())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_known_by_its_start_and_not_by_its_number() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        let proc = Path::new("/proc");
+        let process = Process::read(proc, own).unwrap();
+        assert!(process.runs(proc));
+        let reused = Process { started: process.started + 1, ..process };
+        assert!(!reused.runs(proc));
+    }
+}

@@ -1,0 +1,33 @@
+//! The agent that a job starts beside itself: in the same container, and with a file that says how the job ended.
+
+use super::*;
+
+#[tokio::test]
+async fn a_group_that_holds_the_agent_is_followed_on_request_where_a_job_only_begins() {
+    let fake = sidecar();
+    group(&fake, "/sys/fs/cgroup/jobs", "");
+    let own = std::process::id();
+    group(&fake, "/sys/fs/cgroup/jobs/7", &format!("20\n{own}\n"));
+    let look = |used_kib: u64| {
+        fake.write("/proc/20/status", &format!("RssAnon: {used_kib} kB\nRssShmem: 0 kB\n"));
+        let site = HostView { takes_own: true, ..HostView::new(&fake.kernel(), None, None) };
+        async move { find::wait_for(&site, &Target::Group("jobs/7".into()), NOW).await }
+    };
+    let found = look(16 << 10).await.unwrap();
+    assert!(found.groups.is_some(), "{}", found.way);
+    let refusal = look((16 << 10) + 1).await.unwrap_err();
+    assert!(refusal.problem.contains("more than the agent and a job that begins"), "{refusal:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_exit_file_ends_a_build_whose_process_goes_on() {
+    let fake = sidecar();
+    let site = HostView::new(&fake.kernel(), None, None);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("exit");
+    let mut watch = Watch::new(&site, Process::read(&site.proc, 20), None, Some(ExitFile::at(&path)));
+    assert!(tokio::time::timeout(Duration::from_secs(9), watch.ended()).await.is_err());
+    std::fs::write(&path, "3\n").unwrap();
+    let end = tokio::time::timeout(Duration::from_mins(1), watch.ended()).await.unwrap();
+    assert_eq!((end.how, end.exit.unwrap().code), ("its exit file is there", Some(3)));
+}

@@ -1,0 +1,143 @@
+//! Notices the end of a build. Two ways together: the kernel's word (a pidfd, or the events of a v2 group), which comes at once,
+//! and a look every [`PACE`], for everything that gives no word. At once matters: a runtime removes the group of a container
+//! some ten milliseconds after its end, and the last counters with it.
+
+use std::{future::pending, io, os::fd::OwnedFd, path::PathBuf, time::Duration};
+
+use plimsoll_measure::cgroup::{
+    Cgroup, CgroupVersion, Cgroups,
+    foreign::{Occupancy, identity, occupancy},
+};
+use rustix::{
+    fs::inotify,
+    process::{Pid, PidfdFlags, pidfd_open},
+};
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    select,
+    time::{Instant, sleep_until},
+};
+
+use super::{
+    exit_file::{EndSeen, ExitFile},
+    host_view::HostView,
+    process::Process,
+};
+
+/// Between two looks.
+const PACE: Duration = Duration::from_millis(200);
+
+/// What tells the end of one build.
+#[derive(Debug)]
+pub(super) struct Watch {
+    proc: PathBuf,
+    /// The build ends with this process.
+    main: Option<Process>,
+    /// The build ends when nothing runs here any more.
+    group: Option<(Cgroup, Option<u64>)>,
+    /// The build ends when this file is there, whatever goes on running.
+    file: Option<ExitFile>,
+    /// Becomes readable when there is something to look at.
+    event: Option<AsyncFd<OwnedFd>>,
+    next: Instant,
+}
+
+impl Watch {
+    /// Watches `main`, or `groups` if there is none.
+    pub(super) fn new(
+        site: &HostView,
+        main: Option<Process>,
+        groups: Option<Cgroups>,
+        file: Option<ExitFile>,
+    ) -> Self {
+        let group = groups.map(|groups| groups.memory).map(|group| {
+            let identity = identity(&group);
+            (group, identity)
+        });
+        let descriptor = match (&main, &group) {
+            (Some(main), _group) if site.shows_real_processes() => pidfd(main.pid),
+            (None, Some((group, _identity))) if group.version == CgroupVersion::V2 => events(group),
+            _other => Err(io::ErrorKind::Unsupported.into()),
+        };
+        let event = descriptor.and_then(listen);
+        if let Err(error) = &event {
+            tracing::debug!(%error, "the end of the build is polled for");
+        }
+        Self { proc: site.proc.clone(), main, group, file, event: event.ok(), next: Instant::now() }
+    }
+
+    /// Waits for the end of the build, and says what it was. May be dropped and called again.
+    pub(super) async fn ended(&mut self) -> EndSeen {
+        loop {
+            if let Some(end) = self.look() {
+                return end;
+            }
+            select! {
+                () = kernel_event(&mut self.event) => {}
+                () = sleep_until(self.next) => self.next = Instant::now() + PACE,
+            }
+        }
+    }
+
+    /// The end, if it has come.
+    fn look(&self) -> Option<EndSeen> {
+        let said = self.file.as_ref().and_then(ExitFile::read);
+        said.or_else(|| self.gone().map(|how| EndSeen { how, exit: None }))
+    }
+
+    fn gone(&self) -> Option<&'static str> {
+        if let Some(main) = &self.main {
+            return (!main.runs(&self.proc)).then_some("its process ended");
+        }
+        let (group, made) = self.group.as_ref()?;
+        if identity(group) != *made {
+            return Some("its cgroup was removed");
+        }
+        match occupancy(group) {
+            Ok(Occupancy::Busy) => None,
+            Ok(Occupancy::Empty) => Some("its cgroup is empty"),
+            Ok(Occupancy::Gone) => Some("its cgroup was removed"),
+            Err(error) => {
+                tracing::debug!(%error, "cannot see whether the build runs");
+                None
+            }
+        }
+    }
+}
+
+fn pidfd(pid: i32) -> io::Result<OwnedFd> {
+    let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
+    // the process is compared with what was found before each verdict, so one that took its number meanwhile is noticed
+    Ok(pidfd_open(pid, PidfdFlags::NONBLOCK)?)
+}
+
+fn events(group: &Cgroup) -> io::Result<OwnedFd> {
+    let descriptor = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC)?;
+    inotify::add_watch(&descriptor, group.dir.join("cgroup.events"), inotify::WatchFlags::MODIFY)?;
+    Ok(descriptor)
+}
+
+#[expect(
+    deprecated,
+    reason = "the replacement is unsafe; an OwnedFd owns its descriptor and never changes it, as that asks"
+)]
+fn listen(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    AsyncFd::with_interest(descriptor, Interest::READABLE)
+}
+
+/// Waits for the kernel's word. A pidfd stays readable for ever once its process has ended, so it speaks only once.
+async fn kernel_event(event: &mut Option<AsyncFd<OwnedFd>>) {
+    let Some(descriptor) = event else { return pending().await };
+    let mut buffer = [0; 4096];
+    let again = match descriptor.readable().await {
+        Ok(mut ready) => {
+            let drained = rustix::io::read(descriptor.get_ref(), &mut buffer).is_ok();
+            ready.clear_ready();
+            drained
+        }
+        Err(_closed) => false,
+    };
+    if !again {
+        *event = None;
+    }
+}

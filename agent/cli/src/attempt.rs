@@ -1,0 +1,305 @@
+//! What all measured attempts have in common, whether the agent started the build or not: what the server gets at the start, and how
+//! they end. The last sample, the totals, the delivery, the question for advice and the report come in this order, here and
+//! nowhere else.
+
+use std::time::Duration;
+
+use plimsoll_client::delivery::{self, Delivery, DeliveryReport};
+use plimsoll_measure::{
+    meter::Meter,
+    sampler::{Measured, Sampler},
+};
+use plimsoll_proto::{
+    job,
+    v1::{Finish, Hello, Key, Resources, Verdict},
+};
+use tokio::time::{Instant, timeout_at};
+
+use crate::{
+    report::{self, Advice, AdviceRequest, BuildFacts, MeasurementEnd},
+    standard_error,
+};
+
+pub(crate) use crate::standard_error::say;
+
+/// Which attempt is measured, how, and where that goes.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Its id; `None` makes a ULID.
+    pub id: Option<String>,
+    /// What is built.
+    pub key: Key,
+    /// 1 for the first execution.
+    pub number: u32,
+    /// Id of the attempt that this one retries; may be empty.
+    pub retries: String,
+    /// Name of the pool it runs in; may be empty.
+    pub pool: String,
+    /// Id of the ticket in whose place it runs; may be empty.
+    pub ticket: String,
+    /// What the CI system's runner is known by.
+    pub runner_tags: Vec<String>,
+    /// What was asked for, from the environment or the command line.
+    pub asked: Resources,
+    /// Time between two samples once the build has run for some seconds.
+    pub interval: Duration,
+    /// Where samples go.
+    pub delivery: delivery::Settings,
+    /// How long to wait at the end for the server.
+    pub patience: Duration,
+    /// What is said at the end.
+    pub report: report::Settings,
+}
+
+/// An attempt that is being measured.
+#[derive(Debug)]
+pub(crate) struct Attempt<'a> {
+    settings: &'a Settings,
+    id: String,
+    resources: Resources,
+    /// When it started.
+    pub(crate) start: Instant,
+    pub(crate) delivery: Delivery,
+    pub(crate) sampler: Sampler,
+}
+
+/// The end of a build.
+#[derive(Debug, Default)]
+pub(crate) struct BuildEnd {
+    /// What is built, in few words.
+    pub(crate) name: String,
+    pub(crate) end: MeasurementEnd,
+    pub(crate) wall: Duration,
+    /// Why waiting was cut short, if it was.
+    pub(crate) interrupted: Option<String>,
+    /// The end of its log, where it was read; at most 64 KiB.
+    pub(crate) log_tail: Vec<u8>,
+    /// Something will be done about the verdict, so that it is asked for even if it is not shown.
+    pub(crate) wants_verdict: bool,
+    /// Another try may follow in the place of its ticket.
+    pub(crate) keeps_ticket: bool,
+}
+
+/// What is known of an attempt that is closed.
+#[derive(Debug, Default)]
+pub(crate) struct ClosedAttempt {
+    /// Its id.
+    pub(crate) attempt: String,
+    /// What was asked for, and the limits in force.
+    pub(crate) resources: Resources,
+    /// Only for a build that failed.
+    pub(crate) verdict: Option<Verdict>,
+    /// Why there is no verdict, if one was wanted.
+    pub(crate) problem: Option<String>,
+    /// The server has all of it.
+    pub(crate) delivered: bool,
+}
+
+/// What the server gets about an attempt at its start. `session` is a ULID.
+pub(crate) fn hello(settings: &Settings, session: String, meter: &Meter, started_unix_ms: u64) -> Hello {
+    for sentence in job::unheeded(|label| settings.key.labels.get(label).map(String::as_str)) {
+        tracing::warn!("{sentence}");
+    }
+    let limits = meter.limits();
+    let resources = Resources {
+        memory_limit_bytes: limits.memory.or(settings.asked.memory_limit_bytes),
+        cpu_limit_cores: limits.cpu.or(settings.asked.cpu_limit_cores),
+        ..settings.asked
+    };
+    Hello {
+        attempt: settings.id.clone().unwrap_or_else(|| session.clone()),
+        session,
+        key: Some(settings.key.clone()),
+        number: settings.number,
+        retries: settings.retries.clone(),
+        source: meter.source().into(),
+        resources: Some(resources),
+        started_unix_ms,
+        pool: settings.pool.clone(),
+        runner_tags: settings.runner_tags.clone(),
+        ticket: settings.ticket.clone(),
+    }
+}
+
+impl<'a> Attempt<'a> {
+    /// An attempt that started at `start`, and what measures it.
+    pub(crate) fn begin(settings: &'a Settings, hello: Hello, sampler: Sampler, start: Instant) -> Self {
+        let (id, resources) = (hello.attempt.clone(), hello.resources.unwrap_or_default());
+        let delivery = Delivery::start(&settings.delivery, hello);
+        Self { settings, id, resources, start, delivery, sampler }
+    }
+
+    /// Samples what is due, and logs what the log's reader should know at once.
+    pub(crate) fn tick(&mut self) {
+        if let Some(sample) = self.sampler.tick() {
+            self.delivery.push(sample);
+        }
+        if let Some(notice) = self.sampler.take_notice() {
+            say(&format!("plimsoll: {notice}"));
+        }
+    }
+
+    /// Closes the attempt: reads once more, delivers, reports. `interruption` is awaited meanwhile, and ends the waiting; it returns
+    /// the name of a signal.
+    pub(crate) async fn close(
+        self,
+        ended: BuildEnd,
+        mut interruption: impl AsyncFnMut() -> String,
+    ) -> ClosedAttempt {
+        let Self { settings, id, resources, mut delivery, sampler, .. } = self;
+        let BuildEnd { name, end, wall, interrupted, log_tail, wants_verdict, keeps_ticket } = ended;
+        let Measured { last, totals, phases, curve, meter } = sampler.finish();
+        let wall_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
+        // the last sample is taken after the end; the attempt does not end before it
+        let wall_ms = wall_ms.max(last.map_or(0, |sample| sample.elapsed_ms));
+        if let Some(sample) = last {
+            delivery.push(sample);
+        }
+        meter.close().await;
+        let exit = end.exit();
+        let finish = Finish {
+            wall_ms,
+            exit,
+            totals: Some(totals),
+            phases: phases.clone(),
+            keeps_ticket,
+            ..Finish::default()
+        };
+        let failed = exit.is_some_and(|exit| exit.code != Some(0)) || totals.oom_kill.unwrap_or(0) > 0;
+        let advises = settings.report.wants_advice();
+        let wanted = AdviceRequest {
+            attempt: id.clone(),
+            log_tail,
+            verdict: failed && (wants_verdict || advises),
+            prediction: advises.then(|| settings.key.clone()),
+        };
+        let (delivery, advice) = match interrupted {
+            Some(signal) => (interruption_report(&signal), Advice::default()),
+            None => deliver(settings, delivery, finish, wanted, &mut interruption).await,
+        };
+        let measures_only = settings.delivery.server.is_none();
+        let facts = BuildFacts {
+            name,
+            end,
+            wall: Duration::from_millis(wall_ms),
+            totals,
+            resources,
+            phases,
+            curve,
+            attempt: id,
+            number: settings.number,
+            retries: settings.retries.clone(),
+            delivery,
+            measures_only,
+            advice,
+        };
+        publish(&facts, settings, interruption).await;
+        closed(facts)
+    }
+}
+
+fn closed(facts: BuildFacts) -> ClosedAttempt {
+    let Advice { verdict, problem, .. } = facts.advice;
+    let problem = problem.or_else(|| {
+        let undelivered = facts.delivery.problem.unwrap_or_else(|| "no reason is known".to_owned());
+        match (facts.measures_only, facts.delivery.delivered) {
+            (true, _) => Some("no server is set".to_owned()),
+            (false, false) => Some(format!("the samples were not delivered: {undelivered}")),
+            (false, true) => None,
+        }
+    });
+    let delivered = facts.delivery.delivered;
+    ClosedAttempt { attempt: facts.attempt, resources: facts.resources, verdict, problem, delivered }
+}
+
+/// Closes the attempt on the server, and asks what is wanted in what is left of the patience. An attempt that was not delivered is
+/// not asked about: the server may know another one by the same id.
+async fn deliver(
+    settings: &Settings,
+    delivery: Delivery,
+    finish: Finish,
+    wanted: AdviceRequest,
+    interruption: &mut impl AsyncFnMut() -> String,
+) -> (DeliveryReport, Advice) {
+    let now = Instant::now();
+    let deadline = now.checked_add(settings.patience).unwrap_or(now);
+    let report = tokio::select! {
+        report = delivery.finish_with(finish, settings.patience) => report,
+        signal = interruption() => interruption_report(&signal),
+    };
+    let mut advice = Advice::default();
+    if settings.delivery.server.is_none() || !report.delivered || wanted.is_nothing() {
+        return (report, advice);
+    }
+    let problem = tokio::select! {
+        answered = timeout_at(deadline, report::ask(&settings.delivery, wanted, &mut advice)) => {
+            answered.err().map(|_late| format!("the server took longer than {:?}", settings.patience))
+        }
+        _signal = interruption() => Some("interrupted".to_owned()),
+    };
+    advice.problem = problem.or(advice.problem);
+    (report, advice)
+}
+
+fn interruption_report(signal: &str) -> DeliveryReport {
+    DeliveryReport { problem: Some(format!("interrupted by {signal}")), ..DeliveryReport::default() }
+}
+
+/// Says it all. What cannot be written is a line in the log and no more; a reader who does not read is waited for no longer than the
+/// server, and not at all after an interrupt.
+async fn publish(facts: &BuildFacts, settings: &Settings, mut interruption: impl AsyncFnMut() -> String) {
+    let report = &settings.report;
+    if let Some(path) = &report.file
+        && let Err(error) = report::write_file(facts, path)
+    {
+        say(&format!("plimsoll: cannot write the report to {}: {error}", path.display()));
+    }
+    if let Some(text) = report::render(facts, report) {
+        let patience = settings.patience.max(standard_error::LINE_PATIENCE);
+        standard_error::say_last(&text, patience, interruption()).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_client::trust::Trust;
+    use plimsoll_measure::kernel::Kernel;
+
+    use super::*;
+
+    #[test]
+    fn the_limit_in_force_is_reported_and_one_that_was_only_wanted_is_not() {
+        let root = tempfile::tempdir().unwrap();
+        let meter = Meter::prepare(&Kernel::at(root.path()), "01", Some(1 << 30));
+        let asked =
+            Resources { memory_request_bytes: Some(5), cpu_limit_cores: Some(2.0), ..Resources::default() };
+        let settings = Settings {
+            id: Some("job-7".to_owned()),
+            key: Key::default(),
+            number: 2,
+            retries: "job-6".to_owned(),
+            pool: "big".to_owned(),
+            ticket: "t-1".to_owned(),
+            runner_tags: vec!["docker".to_owned()],
+            asked,
+            interval: Duration::from_secs(1),
+            delivery: delivery::Settings {
+                server: None,
+                trust: Trust::default(),
+                spool_dir: root.path().to_owned(),
+                spool_bytes: 0,
+            },
+            patience: Duration::ZERO,
+            report: report::Settings::default(),
+        };
+        let hello = hello(&settings, "s".to_owned(), &meter, 9);
+        assert_eq!(hello.resources, Some(asked));
+        assert_eq!((hello.pool.as_str(), hello.ticket.as_str()), ("big", "t-1"));
+        assert_eq!(hello.runner_tags, ["docker"]);
+        assert_eq!(
+            (hello.attempt.as_str(), hello.session.as_str(), hello.started_unix_ms),
+            ("job-7", "s", 9)
+        );
+        assert_eq!(hello.source, i32::from(plimsoll_proto::v1::Source::ProcessTree));
+    }
+}

@@ -1,0 +1,89 @@
+//! Options that most commands have in common may stand before the command, too.
+//!
+//! They belong to the commands, which give them their defaults and variables. Here the line as a whole gets a copy of each, without
+//! either, and hands its value on to the command: given there as well, the one behind the command counts.
+
+use clap::{Arg, Command, CommandFactory as _};
+
+use super::Cli;
+
+/// The options, by their long names.
+const COMMON: [&str; 5] = ["server", "ca", "client-cert", "client-key", "token-file"];
+/// The command whose options are copied: it asks the server and does nothing else.
+const MODEL: &str = "predict";
+
+/// The command line, with these options before the command.
+pub(super) fn line() -> Command {
+    let line = Cli::command();
+    let is_common = |option: &&Arg| option.get_long().is_some_and(|name| COMMON.contains(&name));
+    let all = line.find_subcommand(MODEL).into_iter().flat_map(Command::get_arguments);
+    let common: Vec<Arg> = all.filter(is_common).cloned().map(without_default).collect();
+    line.args(common)
+}
+
+/// The same option, which only has a value if the line gives it one.
+fn without_default(option: Arg) -> Arg {
+    let help = option.get_help().map(ToString::to_string).unwrap_or_default();
+    let help = format!("{help}; may stand behind the command as well");
+    option.global(true).env(None::<&str>).default_value(None::<&str>).help(help).long_help(None::<&str>)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::FromArgMatches as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        line().debug_assert();
+        let all: Vec<_> =
+            line().get_arguments().filter_map(|option| option.get_long().map(ToOwned::to_owned)).collect();
+        assert_eq!(all, COMMON);
+    }
+
+    #[test]
+    fn an_option_before_the_command_is_the_same_as_behind_it() {
+        let commands = [
+            "run -- true",
+            "attach --pid 7",
+            "predict",
+            "explain",
+            "should-retry",
+            "stats",
+            "attempts",
+            "show x",
+            "watch",
+            "report",
+            "gitlab-ci -- true",
+        ];
+        for command in commands {
+            let (name, rest) = command.split_once(' ').unwrap_or((command, ""));
+            // those for people are left out of the container's binary
+            if !cfg!(feature = "people") && Cli::command().find_subcommand(name).is_none() {
+                continue;
+            }
+            let seen = |text: String| {
+                let matches = line().try_get_matches_from(text.split_whitespace()).unwrap();
+                format!("{:?}", Cli::from_arg_matches(&matches).unwrap())
+            };
+            let options = if name == "gitlab-ci" {
+                "--server http://x"
+            } else {
+                "--server http://x --ca /ca --token-file /t"
+            };
+            let before = seen(format!("plimsoll {options} {name} {rest}"));
+            let behind = seen(format!("plimsoll {name} {options} {rest}"));
+            assert_eq!(before, behind);
+            assert!(before.contains("http://x"), "{before}");
+        }
+    }
+
+    #[test]
+    fn the_option_behind_the_command_counts() {
+        let matches =
+            line().try_get_matches_from(["plimsoll", "--server", "a", "explain", "--server", "b"]).unwrap();
+        let (_name, explain) = matches.subcommand().unwrap();
+        assert_eq!(explain.get_one::<String>("server").map(String::as_str), Some("b"));
+    }
+}

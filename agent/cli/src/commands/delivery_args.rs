@@ -1,0 +1,135 @@
+//! What all commands that measure have in common: of what, how often, and where to.
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use clap::Args;
+use nix::unistd::geteuid;
+use plimsoll_client::delivery;
+use plimsoll_proto::{job::is_id_char, limits, quantity, v1::Resources};
+
+use super::{DEFAULT_SERVER, KeyArgs, TrustArgs};
+use crate::{attempt, key::CiJob, report};
+
+/// Which attempt is measured, how, and where its samples go.
+#[derive(Debug, Args)]
+pub(super) struct DeliveryArgs {
+    /// Address of the server; `none` measures without one.
+    #[arg(long, value_name = "URL", env = "PLIMSOLL_SERVER", default_value = DEFAULT_SERVER)]
+    server: String,
+    #[command(flatten)]
+    trust: TrustArgs,
+    #[command(flatten)]
+    key: KeyArgs,
+    /// Memory that was requested for the build, if the environment does not say so.
+    #[arg(long, value_name = "SIZE", value_parser = quantity::memory)]
+    request_memory: Option<u64>,
+    /// Id of the attempt [default: the CI job's id, else a new one].
+    #[arg(long, value_name = "ID", value_parser = attempt_id)]
+    attempt: Option<String>,
+    /// Number of the attempt: 1 for the first execution.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    number: u32,
+    /// Id of the attempt that this one retries.
+    #[arg(long, value_name = "ID", value_parser = attempt_id)]
+    retries: Option<String>,
+    /// Pool that this builder belongs to [default: by the tags of GitLab's runner].
+    #[arg(long, value_name = "NAME", env = "PLIMSOLL_POOL", value_parser = pool)]
+    pool: Option<String>,
+    /// ID of the ticket granted for this build. Its place is freed when the build, with its retries in place, has ended.
+    #[arg(long, value_name = "ID", env = "PLIMSOLL_TICKET", value_parser = attempt_id)]
+    ticket: Option<String>,
+    /// Time between two samples; the first seconds are sampled faster.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    interval: Duration,
+    /// Directory for samples that are not delivered yet [default: ~/.local/state/plimsoll/spool].
+    #[arg(long, value_name = "DIR", env = "PLIMSOLL_SPOOL_DIR")]
+    spool_dir: Option<PathBuf>,
+    /// Largest size of this directory.
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = quantity::bytes)]
+    spool_max: u64,
+    /// Longest wait at the end for the server, and for the reader of the report; at most 1h.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = patience)]
+    patience: Duration,
+}
+
+impl DeliveryArgs {
+    /// Everything that `run` and `attach` have in common; `command` names the build if nothing else does.
+    pub(super) fn settings(
+        self,
+        job: &CiJob,
+        command: &[OsString],
+        report: report::Settings,
+    ) -> Result<attempt::Settings, String> {
+        Ok(attempt::Settings {
+            key: job.key_for(command, &self.key.keys)?,
+            asked: self.asked(job),
+            delivery: self.delivery(job),
+            id: self.attempt.or_else(|| job.attempt.clone()),
+            number: self.number,
+            retries: self.retries.unwrap_or_default(),
+            pool: self.pool.unwrap_or_default(),
+            ticket: self.ticket.unwrap_or_default(),
+            runner_tags: job.runner_tags.clone(),
+            interval: self.interval,
+            patience: self.patience,
+            report,
+        })
+    }
+
+    /// The attempt has a name of its own, and not that of its CI job.
+    pub(super) fn names_its_attempt(&self) -> bool {
+        self.attempt.is_some()
+    }
+
+    /// Where samples go.
+    fn delivery(&self, job: &CiJob) -> delivery::Settings {
+        let server = Some(self.server.clone()).filter(|server| !server.is_empty() && server != "none");
+        delivery::Settings {
+            trust: self.trust.towards(server.as_deref()),
+            server,
+            spool_dir: self.spool_dir.clone().unwrap_or_else(|| spool_dir(job)),
+            spool_bytes: self.spool_max,
+        }
+    }
+
+    /// What was asked for.
+    fn asked(&self, job: &CiJob) -> Resources {
+        let memory_request_bytes = self.request_memory.or(job.asked.memory_request_bytes);
+        Resources { memory_request_bytes, ..job.asked }
+    }
+}
+
+fn spool_dir(job: &CiJob) -> PathBuf {
+    match &job.state_dir {
+        Some(state) => PathBuf::from(state).join("plimsoll/spool"),
+        None => PathBuf::from(format!("/tmp/plimsoll-{}", geteuid())),
+    }
+}
+
+/// An attempt's id as the wire takes it.
+pub(super) fn attempt_id(text: &str) -> Result<String, String> {
+    if text.is_empty() || text.len() > limits::ATTEMPT_BYTES || !text.chars().all(is_id_char) {
+        return Err(format!("expected 1 to {} of A-Z a-z 0-9 . _ : / -", limits::ATTEMPT_BYTES));
+    }
+    Ok(text.to_owned())
+}
+
+/// A pool's name as the server takes it.
+pub(super) fn pool(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    if text.is_empty() || text.len() > 63 || !text.chars().all(fits) {
+        return Err("expected 1 to 63 of A-Z a-z 0-9 . _ -".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let interval = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    let range = Duration::from_millis(10)..=Duration::from_hours(1);
+    if range.contains(&interval) { Ok(interval) } else { Err("expected 10ms to 1h".to_owned()) }
+}
+
+fn patience(text: &str) -> Result<Duration, String> {
+    let patience = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if patience <= Duration::from_hours(1) { Ok(patience) } else { Err("expected 0s to 1h".to_owned()) }
+}

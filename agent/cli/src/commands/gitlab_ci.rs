@@ -1,0 +1,136 @@
+//! `plimsoll gitlab-ci`: a job for `.gitlab-ci.yml`, ready to be pasted.
+
+use std::fmt::Write as _;
+
+use clap::Args;
+use plimsoll_client::questions::Failure;
+
+use super::{DEFAULT_SERVER, help};
+use crate::ask::CommandOutput;
+
+/// Exit codes that stand for verdicts in a printed job: above those that programs use for themselves, and below 126, from which
+/// on they are the shell's.
+const CODES: [(&str, u8); 4] = [("bigger", 82), ("as-is", 83), ("longer", 84), ("elsewhere", 85)];
+
+/// Print a GitLab job that runs a command with the agent, and is retried only when that can help.
+///
+/// Verdicts become exit codes, and GitLab retries only those that another attempt can mend. The report of the build becomes an
+/// artifact.
+#[derive(Debug, Args)]
+#[command(after_help = help::end("Exit status: 0 printed, 2 wrong usage.", &["gitlab-ci --job build -- make -j4"]))]
+pub(super) struct GitlabCiArgs {
+    /// Name of the job.
+    #[arg(long, value_name = "NAME", default_value = "build")]
+    job: String,
+    /// Address of the server, as the job reaches it.
+    #[arg(long, value_name = "URL", env = "PLIMSOLL_SERVER", default_value = DEFAULT_SERVER)]
+    server: String,
+    /// Also retry after a verdict that memory was short. Needs something that gives the next pod more, such as the admission webhook.
+    #[arg(long)]
+    bigger_pods: bool,
+    /// Retries that GitLab may make, at most 2.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=2))]
+    max: u8,
+    /// The command and its arguments.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+impl GitlabCiArgs {
+    /// The job.
+    pub(super) fn print(&self) -> Result<CommandOutput, Failure> {
+        let one_line = |name: &str, text: &str| {
+            let wrong = text.chars().any(char::is_control);
+            let why = || format!("{name} {text:?} holds a line break or another control character");
+            if wrong { Err(Failure::Question(why())) } else { Ok(()) }
+        };
+        one_line("--job", &self.job)?;
+        one_line("--server", &self.server)?;
+        self.command.iter().try_for_each(|word| one_line("COMMAND", word))?;
+        let command = shlex::try_join(self.command.iter().map(String::as_str))
+            .map_err(|error| Failure::Question(format!("COMMAND: {error}")))?;
+        let codes: Vec<String> = CODES.iter().map(|(verdict, code)| format!("{verdict}={code}")).collect();
+        let retried = CODES.iter().filter(|(verdict, _)| match *verdict {
+            "bigger" => self.bigger_pods,
+            // the time limit of the job stays the same
+            "longer" => false,
+            _ => true,
+        });
+        let retried: Vec<String> = retried.map(|(_, code)| code.to_string()).collect();
+        let mut text = format!("{}:\n  variables:\n", quoted(&self.job));
+        let _written = writeln!(text, "    PLIMSOLL_SERVER: {}", quoted(&self.server));
+        let _written = writeln!(text, "    PLIMSOLL_EXIT_CODE_FOR: {}", quoted(&codes.join(",")));
+        let _written = writeln!(text, "    PLIMSOLL_REPORT_FILE: plimsoll.json");
+        // GitLab's runner says 1 for every exit code of bash without it
+        let _written = writeln!(text, "    FF_USE_NEW_BASH_EVAL_STRATEGY: 'true'");
+        // this is the agent already: the admission webhook must not put another one beside it
+        let _written = writeln!(text, "    KUBERNETES_POD_ANNOTATIONS_PLIMSOLL: plimsoll/agent=off");
+        let _written = writeln!(text, "  script:\n    - {}", quoted(&format!("plimsoll run -- {command}")));
+        let _written = writeln!(text, "  artifacts:\n    when: always\n    paths: [plimsoll.json]");
+        let _written = writeln!(text, "  retry:\n    max: {}", self.max);
+        let _written = writeln!(text, "    when: [runner_system_failure, scheduler_failure]");
+        let _written = writeln!(text, "    exit_codes: [{}]", retried.join(", "));
+        Ok(CommandOutput::data(text))
+    }
+}
+
+/// A scalar of YAML that means these characters and nothing else.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::commands::{Cli, Command};
+
+    fn printed(words: &[&str]) -> Result<String, String> {
+        let line = ["plimsoll", "gitlab-ci", "--server", "http://p:7410"].iter().chain(words);
+        match Cli::try_parse_from(line).map_err(|error| error.to_string())?.command {
+            Command::GitlabCi(args) => {
+                args.print().map(|answer| answer.output).map_err(|failure| failure.to_string())
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_job_runs_the_command_and_is_retried_when_that_can_help() {
+        let text = printed(&["--job", "zlib 'x'", "--", "make", "-j8", "CFLAGS=-O2 -g"]).unwrap();
+        let expected = "'zlib ''x''':
+  variables:
+    PLIMSOLL_SERVER: 'http://p:7410'
+    PLIMSOLL_EXIT_CODE_FOR: 'bigger=82,as-is=83,longer=84,elsewhere=85'
+    PLIMSOLL_REPORT_FILE: plimsoll.json
+    FF_USE_NEW_BASH_EVAL_STRATEGY: 'true'
+    KUBERNETES_POD_ANNOTATIONS_PLIMSOLL: plimsoll/agent=off
+  script:
+    - 'plimsoll run -- make -j8 ''CFLAGS=-O2 -g'''
+  artifacts:
+    when: always
+    paths: [plimsoll.json]
+  retry:
+    max: 2
+    when: [runner_system_failure, scheduler_failure]
+    exit_codes: [83, 85]
+";
+        assert_eq!(text, expected);
+        assert!(printed(&["--bigger-pods", "--", "make"]).unwrap().contains("exit_codes: [82, 83, 85]"));
+    }
+
+    #[test]
+    fn its_codes_are_codes_that_run_takes() {
+        let codes: Vec<String> = CODES.iter().map(|(verdict, code)| format!("{verdict}={code}")).collect();
+        super::super::verdict_args::check_exit_codes(&codes.join(",")).unwrap();
+    }
+
+    #[test]
+    fn wrong_usage_is_refused() {
+        assert!(printed(&["--", "a\nb"]).unwrap_err().contains("line break"));
+        assert!(printed(&["--job", "a\nb", "--", "make"]).unwrap_err().contains("--job"));
+        assert!(printed(&["--max", "3", "--", "make"]).is_err());
+        assert!(printed(&[]).is_err());
+    }
+}

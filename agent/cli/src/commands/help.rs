@@ -1,0 +1,66 @@
+//! The end of each command's `--help`: exit statuses, then lines to type. A test reads every one of those lines as the program would.
+
+/// Columns of help at most, also on a wider terminal.
+pub(super) const COLUMNS: usize = 80;
+
+/// `statuses`, and below them examples; each begins with the name of the command.
+pub(super) fn end(statuses: &str, examples: &[&str]) -> String {
+    let head = if examples.len() == 1 { "Example:" } else { "Examples:" };
+    let gap = if statuses.is_empty() { "" } else { "\n\n" };
+    let lines: Vec<String> = examples.iter().map(|example| format!("  plimsoll {example}")).collect();
+    format!("{statuses}{gap}{head}\n{}", lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Command;
+
+    use super::{super::common_options, *};
+
+    /// Each command that a person types, and the program itself.
+    fn walk(command: &Command, visit: &mut impl FnMut(&Command)) {
+        visit(command);
+        for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
+            walk(inner, visit);
+        }
+    }
+
+    fn all(mut visit: impl FnMut(&Command)) {
+        let mut line = common_options::line();
+        line.build();
+        walk(&line, &mut visit);
+    }
+
+    #[test]
+    fn help_fits_eighty_columns_and_begins_with_what_the_command_does() {
+        all(|command| {
+            let (short, long) = (command.clone().render_help(), command.clone().render_long_help());
+            let about = command.get_about().unwrap().to_string();
+            for help in [short.to_string(), long.to_string()] {
+                let first = help.split_whitespace().next();
+                assert_eq!(first, about.split_whitespace().next(), "{help}");
+                let too_wide = help.lines().find(|line| line.chars().count() > COLUMNS);
+                assert_eq!(too_wide, None, "{}", command.get_name());
+            }
+        });
+    }
+
+    #[test]
+    fn every_help_ends_with_examples_that_the_program_understands() {
+        all(|command| {
+            let name = command.get_name();
+            let help = command.clone().render_long_help().to_string();
+            let (_, examples) = help.rsplit_once("Example").unwrap_or_else(|| unreachable!("{name}: {help}"));
+            let examples: Vec<&str> = examples.lines().skip(1).collect();
+            assert!((1..=2).contains(&examples.len()), "{name}: {examples:?}");
+            for example in examples {
+                // a shell reads what stands behind
+                let typed = example.split(" > ").next().unwrap_or_default();
+                let read = common_options::line().try_get_matches_from(typed.split_whitespace());
+                assert!(read.is_ok(), "{example}: {read:?}");
+                let is_own = name == "plimsoll" || typed.split_whitespace().nth(1) == Some(name);
+                assert!(is_own, "{name}: {example}");
+            }
+        });
+    }
+}

@@ -1,0 +1,250 @@
+//! The command line of `plimsoll`.
+//!
+//! This module reads the line and turns it into settings and questions; `run`, `attach` and `ask` do the work. Exit statuses are a
+//! promise to scripts and stand in the help text of each command.
+
+mod ask;
+mod attach;
+mod common_options;
+mod delivery_args;
+#[cfg(feature = "people")]
+mod gitlab_ci;
+mod help;
+mod log;
+mod output;
+mod retried;
+mod run;
+#[cfg(feature = "people")]
+mod see;
+#[cfg(feature = "people")]
+mod shell;
+mod variables;
+mod verdict_args;
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    io::{self, Write as _},
+    path::PathBuf,
+};
+
+use clap::{Args, FromArgMatches as _, Parser, Subcommand};
+use plimsoll_client::{
+    channel::is_read_by_others,
+    questions::{Client, Failure},
+    token::Token,
+    trust::Trust,
+};
+
+use crate::{
+    ask::CommandOutput,
+    key::{self, CiJob, NAMES},
+    terminal_width::fitted,
+};
+
+/// Address of the server where none is given.
+const DEFAULT_SERVER: &str = "http://127.0.0.1:7410";
+
+/// Exit statuses of all commands that ask the server, for their help.
+const STATUSES: &str = "Exit status: 0 answered, 2 wrong usage or a question that the server refused, \
+3 no answer from the server (nothing on standard output then: keep your default).";
+
+/// Measures builds, predicts what they need, and judges retries.
+#[derive(Debug, Parser)]
+#[command(
+    name = "plimsoll",
+    version,
+    arg_required_else_help = true,
+    max_term_width = help::COLUMNS,
+    after_help = help::end("", &["run --key package=zlib -- make -j4", "predict --key package=zlib"])
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(Box<run::RunArgs>),
+    Attach(Box<attach::AttachArgs>),
+    Predict(ask::PredictArgs),
+    Explain(ask::ExplainArgs),
+    ShouldRetry(Box<ask::ShouldRetryArgs>),
+    #[cfg(feature = "people")]
+    Stats(Box<see::StatsArgs>),
+    #[cfg(feature = "people")]
+    Attempts(Box<see::AttemptsArgs>),
+    #[cfg(feature = "people")]
+    Show(see::ShowArgs),
+    #[cfg(feature = "people")]
+    Watch(see::WatchArgs),
+    #[cfg(feature = "people")]
+    Report(Box<see::ReportArgs>),
+    #[cfg(feature = "people")]
+    GitlabCi(gitlab_ci::GitlabCiArgs),
+    #[cfg(feature = "people")]
+    Completions(shell::CompletionsArgs),
+    #[cfg(feature = "people")]
+    Man(shell::ManArgs),
+}
+
+/// Which server to ask.
+#[derive(Debug, Args)]
+struct ServerArgs {
+    /// Address of the server.
+    #[arg(long, value_name = "URL", env = "PLIMSOLL_SERVER", default_value = DEFAULT_SERVER)]
+    server: String,
+    #[command(flatten)]
+    trust: TrustArgs,
+}
+
+/// Whom to trust, and what to show.
+#[derive(Debug, Args)]
+struct TrustArgs {
+    /// CA certificates (PEM) to trust instead of the system's, for an https:// address.
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, env = "PLIMSOLL_CA")]
+    ca: Option<OsString>,
+    /// Client certificate (PEM) for a server that requires one; needs --client-key.
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, env = "PLIMSOLL_CLIENT_CERT")]
+    client_cert: Option<OsString>,
+    /// Private key (PEM) of the client certificate.
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, env = "PLIMSOLL_CLIENT_KEY")]
+    client_key: Option<OsString>,
+    /// File with the token for a server that requires one; read again when it is renewed. `PLIMSOLL_TOKEN` can hold the token
+    /// instead; it is not passed on to the build. There is no option for the token itself: all users of the machine can read options.
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, env = "PLIMSOLL_TOKEN_FILE")]
+    token_file: Option<OsString>,
+}
+
+/// What is built.
+#[derive(Debug, Args)]
+struct KeyArgs {
+    /// Assignments, in their order.
+    #[arg(long = "key", value_name = "NAME=VALUE", help = format!("A part of the key; wins over the environment. Names: {NAMES}"))]
+    keys: Vec<String>,
+}
+
+impl ServerArgs {
+    async fn connect(&self) -> Result<Client, Failure> {
+        Client::connect(&self.server, &self.trust.towards(Some(&self.server))).await
+    }
+}
+
+impl TrustArgs {
+    /// What is trusted at, and shown to, this server; a token's file before its variable. Warns if others can read the token.
+    fn towards(&self, server: Option<&str>) -> Trust {
+        // a variable that is set to nothing names no file
+        let file = |path: &Option<OsString>| path.clone().filter(|path| !path.is_empty()).map(PathBuf::from);
+        let token = file(&self.token_file).map(Token::File).or_else(|| key::token().map(Token::Text));
+        if let Some(server) = server.filter(|server| token.is_some() && is_read_by_others(server)) {
+            tracing::warn!(
+                "the token goes to {server} in plain text, where others can read it: use https://"
+            );
+        }
+        Trust { ca: file(&self.ca), certificate: file(&self.client_cert), key: file(&self.client_key), token }
+    }
+}
+
+impl Cli {
+    /// Reads the command line of this process, and the variables that stand for options. Ends the process on wrong usage.
+    pub fn from_process() -> Self {
+        let lookup = |name: &OsStr| env::var_os(name);
+        let read = |lookup: &dyn Fn(&OsStr) -> Option<OsString>| {
+            let warn = |problem| tracing::warn!("{problem}");
+            variables::without_unusable(common_options::line(), lookup, warn).get_matches()
+        };
+        let mut matches = read(&lookup);
+        if variables::pattern_overrules(&matches) {
+            let hidden = |name: &OsStr| {
+                lookup(name).filter(|_value| name != "PLIMSOLL_PHASES").or(Some(OsString::new()))
+            };
+            matches = read(&hidden);
+        }
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+
+    /// Does what the line says, and returns the exit status.
+    pub async fn execute(self) -> u8 {
+        let job = CiJob::from_process();
+        let answer = match self.command {
+            Command::Run(args) => match args.settings(&job) {
+                Ok(settings) => return Box::pin(crate::run::run(settings)).await,
+                Err(error) => Err(Failure::Question(error)),
+            },
+            Command::Attach(args) => match args.settings(&job) {
+                Ok(settings) => return Box::pin(crate::attach::attach(settings)).await,
+                Err(error) => Err(Failure::Question(error)),
+            },
+            Command::Predict(args) => args.ask(&job).await,
+            Command::Explain(args) => args.ask(&job).await,
+            Command::ShouldRetry(args) => Box::pin(args.ask(&job)).await,
+            #[cfg(feature = "people")]
+            Command::Stats(args) => args.ask().await,
+            #[cfg(feature = "people")]
+            Command::Attempts(args) => args.ask().await,
+            #[cfg(feature = "people")]
+            Command::Show(args) => args.ask().await,
+            #[cfg(feature = "people")]
+            Command::Watch(args) => Box::pin(args.ask()).await,
+            #[cfg(feature = "people")]
+            Command::Report(args) => args.ask().await,
+            #[cfg(feature = "people")]
+            Command::GitlabCi(args) => args.print(),
+            #[cfg(feature = "people")]
+            Command::Completions(args) => Ok(args.print()),
+            #[cfg(feature = "people")]
+            Command::Man(args) => args.write(),
+        };
+        conclude(answer)
+    }
+}
+
+/// Prints an answer, or what is wrong. A reader that has gone away (`| head`) is no failure.
+fn conclude(answer: Result<CommandOutput, Failure>) -> u8 {
+    match answer {
+        Ok(CommandOutput { output, status, is_prose }) => {
+            let output = if is_prose { fitted(&output, io::stdout()) } else { output.into() };
+            match io::stdout().lock().write_all(output.as_bytes()) {
+                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => complain(&error.to_string(), 3),
+                _ => status,
+            }
+        }
+        Err(failure) => complain(&failure.to_string(), failure.status()),
+    }
+}
+
+fn complain(problem: &str, status: u8) -> u8 {
+    // if standard error is closed, there is no other way to report it
+    drop(writeln!(io::stderr(), "{}", fitted(&format!("plimsoll: {problem}"), io::stderr())));
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn help_names_every_part_of_a_key_and_the_exit_statuses() {
+        let mut command = Cli::command();
+        for name in ["predict", "should-retry", "run", "attach"] {
+            let help = command.find_subcommand_mut(name).unwrap().render_long_help().to_string();
+            let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(help.contains(NAMES), "{name}: {help}");
+            assert!(help.contains("Exit status:"), "{name}: {help}");
+        }
+    }
+
+    #[test]
+    fn a_failure_ends_with_its_status() {
+        assert_eq!(conclude(Err(Failure::NoAnswer("gone".to_owned()))), 3);
+        assert_eq!(conclude(Err(Failure::Question("bad".to_owned()))), 2);
+        assert_eq!(conclude(Ok(CommandOutput { status: 10, ..CommandOutput::prose(String::new()) })), 10);
+    }
+}

@@ -1,0 +1,176 @@
+//! Options for what is read from the build's output, and for what is said at the end.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::{
+    key::CiJob,
+    output::{PATTERNS, Pattern, PhaseMarks},
+    report::{self, Style},
+};
+
+/// What counts as the beginning of a phase.
+#[derive(Debug, Args)]
+pub(super) struct PhaseArgs {
+    /// Where phases of the build come from: `auto`, `off`, or a list of `gitlab` and `spack`. `auto` reads the output for both in
+    /// a CI job (`CI` is set) or if there is a pattern. On a terminal, `auto` without a pattern does not read the output; any
+    /// other value gives the build a terminal of its own.
+    #[arg(
+        long,
+        value_name = "WHICH",
+        env = "PLIMSOLL_PHASES",
+        default_value = "auto",
+        value_delimiter = ','
+    )]
+    phases: Vec<String>,
+    /// A line of the output that matches this begins a phase; its first named group, or its first group, is the name. May be
+    /// given 16 times.
+    #[arg(long = "phase-pattern", value_name = "REGEX", value_parser = Pattern::new)]
+    patterns: Vec<Pattern>,
+}
+
+impl PhaseArgs {
+    /// Which marks to look for; `None` leaves the output alone.
+    pub(super) fn marks(self, job: &CiJob) -> Result<Option<PhaseMarks>, String> {
+        let Self { phases, patterns } = self;
+        if patterns.len() > PATTERNS {
+            return Err(format!("--phase-pattern may be given {PATTERNS} times"));
+        }
+        let words: Vec<&str> =
+            phases.iter().map(|word| word.trim()).filter(|word| !word.is_empty()).collect();
+        match words.as_slice() {
+            ["off"] if patterns.is_empty() => Ok(None),
+            ["off"] => Err("--phases off and --phase-pattern exclude each other".to_owned()),
+            [] | ["auto"] => {
+                let wanted = job.ci || !patterns.is_empty();
+                let terminals = !patterns.is_empty();
+                Ok(wanted.then_some(PhaseMarks { gitlab: true, spack: true, patterns, terminals }))
+            }
+            kinds => kinds
+                .iter()
+                .try_fold(PhaseMarks { patterns, terminals: true, ..PhaseMarks::default() }, add)
+                .map(Some),
+        }
+    }
+}
+
+/// Whether `--phases` would take these words.
+pub(super) fn check_phases(words: &str) -> Result<(), String> {
+    let phases = words.split(',').map(str::to_owned).collect();
+    PhaseArgs { phases, patterns: Vec::new() }.marks(&CiJob::default()).map(drop)
+}
+
+/// Whether `--report` would take these words.
+pub(super) fn check_report(words: &str) -> Result<(), String> {
+    let report = words.split(',').map(str::to_owned).collect();
+    ReportArgs { report, report_file: None, quiet: false }.settings(&CiJob::default()).map(drop)
+}
+
+fn add(kinds: PhaseMarks, word: &&str) -> Result<PhaseMarks, String> {
+    match *word {
+        "gitlab" => Ok(PhaseMarks { gitlab: true, ..kinds }),
+        "spack" => Ok(PhaseMarks { spack: true, ..kinds }),
+        other => Err(format!("--phases {other:?}: expected auto, off, or a list of gitlab and spack")),
+    }
+}
+
+/// What is said at the end.
+#[derive(Debug, Args)]
+pub(super) struct ReportArgs {
+    /// Report at the end: `text`, `line` or `none`, and `json=FILE` besides [default: text in a CI job, else line].
+    #[arg(long, value_name = "STYLE", env = "PLIMSOLL_REPORT", value_delimiter = ',')]
+    report: Vec<String>,
+    /// Write the report to this file too, as JSON.
+    #[arg(long, value_name = "FILE", env = "PLIMSOLL_REPORT_FILE")]
+    report_file: Option<PathBuf>,
+    /// Print errors only, as `--report none`.
+    #[arg(long)]
+    quiet: bool,
+}
+
+impl ReportArgs {
+    /// What to say, and where.
+    pub(super) fn settings(self, job: &CiJob) -> Result<report::Settings, String> {
+        let mut style = if job.ci { Style::Text } else { Style::Line };
+        let mut file = self.report_file.filter(|path| !path.as_os_str().is_empty());
+        for word in self.report.iter().map(|word| word.trim()).filter(|word| !word.is_empty()) {
+            match (word, word.strip_prefix("json=")) {
+                ("text", _) => style = Style::Text,
+                ("line", _) => style = Style::Line,
+                ("none", _) => style = Style::None,
+                (_, Some(path)) if !path.is_empty() => file = Some(PathBuf::from(path)),
+                _ => return Err(format!("--report {word:?}: expected text, line, none or json=FILE")),
+            }
+        }
+        if self.quiet {
+            style = Style::None;
+        }
+        Ok(report::Settings { style, fold: job.gitlab, utf8: job.utf8, file })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct TestArgs {
+        #[command(flatten)]
+        phases: PhaseArgs,
+        #[command(flatten)]
+        report: ReportArgs,
+    }
+
+    fn job(variables: &[(&str, &str)]) -> CiJob {
+        let find = |name: &str| variables.iter().find(|(known, _)| *known == name);
+        CiJob::read(|name| find(name).map(|(_, value)| (*value).to_owned()))
+    }
+
+    fn line(words: &[&str]) -> Result<TestArgs, String> {
+        TestArgs::try_parse_from(["x"].iter().chain(words)).map_err(|error| error.to_string())
+    }
+
+    fn marks(words: &[&str], job: &CiJob) -> Result<Option<(bool, bool, usize)>, String> {
+        let kinds = line(words)?.phases.marks(job)?;
+        Ok(kinds.map(|kinds| (kinds.gitlab, kinds.spack, kinds.patterns.len())))
+    }
+
+    #[test]
+    fn the_output_is_read_in_ci_or_when_asked_for() {
+        let (here, ci) = (job(&[("CI", "")]), job(&[("CI", "true")]));
+        assert_eq!(marks(&[], &here), Ok(None));
+        assert_eq!(marks(&[], &ci), Ok(Some((true, true, 0))));
+        assert_eq!(marks(&["--phases", "off"], &ci), Ok(None));
+        assert_eq!(marks(&["--phases", "spack"], &here), Ok(Some((false, true, 0))));
+        assert_eq!(marks(&["--phases", "gitlab,spack"], &here), Ok(Some((true, true, 0))));
+        assert_eq!(marks(&["--phase-pattern", "^In (.*)"], &here), Ok(Some((true, true, 1))));
+        assert!(marks(&["--phases", "make"], &here).unwrap_err().contains("expected auto, off"));
+        assert!(marks(&["--phases", "gitlab,off"], &here).unwrap_err().contains("\"off\""));
+        assert!(marks(&["--phases", "off", "--phase-pattern", "(x)"], &ci).unwrap_err().contains("exclude"));
+        assert!(marks(&["--phase-pattern", "x"], &ci).unwrap_err().contains("needs a group"));
+        let many = ["--phase-pattern", "(x)"].repeat(17);
+        assert!(marks(&many, &ci).unwrap_err().contains("16 times"));
+    }
+
+    #[test]
+    fn the_report_is_a_page_in_ci_and_a_line_elsewhere() {
+        let settings = |words: &[&str], job: &CiJob| line(words)?.report.settings(job);
+        let (here, ci) =
+            (job(&[]), job(&[("CI", "1"), ("GITLAB_CI", "true"), ("LANG", "C"), ("LC_CTYPE", "de_DE.utf8")]));
+        assert_eq!(settings(&[], &here), Ok(report::Settings::default()));
+        let folded = report::Settings { style: Style::Text, fold: true, utf8: true, file: None };
+        assert_eq!(settings(&[], &ci), Ok(folded.clone()));
+        assert_eq!(settings(&["--report", "text,json=a.json"], &ci).unwrap().file, Some("a.json".into()));
+        assert_eq!(settings(&["--report", "json=a.json"], &ci).unwrap().style, Style::Text);
+        assert_eq!(
+            settings(&["--report-file", "b", "--report", "none"], &ci).unwrap().file,
+            Some("b".into())
+        );
+        assert_eq!(settings(&["--quiet"], &ci), Ok(report::Settings { style: Style::None, ..folded }));
+        assert!(settings(&["--report", "loud"], &ci).unwrap_err().contains("expected text, line, none"));
+        assert!(settings(&["--report", "json="], &ci).unwrap_err().contains("expected text, line, none"));
+    }
+}

@@ -1,0 +1,233 @@
+//! Which attempts count.
+
+use std::collections::HashMap;
+
+use clap::{Args, ValueEnum};
+use plimsoll_client::questions::Failure;
+use plimsoll_proto::{
+    json::Word,
+    v1::{Cause, Filter, Outcome},
+};
+
+use super::time::{TimeArg, moment};
+
+/// Labels of a filter, as the wire allows.
+const LABELS: usize = 8;
+
+/// Which attempts count. All that is said must be so.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Which attempts")]
+pub(super) struct FilterArgs {
+    /// Only this project.
+    #[arg(long, value_name = "NAME")]
+    project: Option<String>,
+    /// Only this stack.
+    #[arg(long, value_name = "NAME")]
+    stack: Option<String>,
+    /// Only this package.
+    #[arg(long, value_name = "NAME")]
+    package: Option<String>,
+    /// Only this version.
+    #[arg(long = "version", value_name = "NAME")]
+    package_version: Option<String>,
+    /// Only this compiler.
+    #[arg(long, value_name = "NAME")]
+    compiler: Option<String>,
+    /// Only this architecture.
+    #[arg(long, value_name = "NAME")]
+    arch: Option<String>,
+    /// Only what ran in this pool.
+    #[arg(long, value_name = "NAME")]
+    pool: Option<String>,
+    /// Only refs of this class, as the server's settings define them.
+    #[arg(long, value_name = "NAME")]
+    ref_class: Option<String>,
+    /// Only this owner.
+    #[arg(long, value_name = "NAME")]
+    owner: Option<String>,
+    /// Only with this label; several times: with all of them.
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
+    labels: Vec<(String, String)>,
+    /// Only what ended so.
+    #[arg(long, value_enum)]
+    outcome: Option<OutcomeArg>,
+    /// Only what failed for this cause, for example oom or `disk_full`.
+    #[arg(long, value_name = "CAUSE", value_parser = cause)]
+    cause: Option<Cause>,
+    /// Only what ended at or after: so long before now, as 7d, or a time in UTC, as 2026-11-14 [default: the beginning].
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    since: Option<TimeArg>,
+    /// Only what ended before [default: now].
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    until: Option<TimeArg>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum OutcomeArg {
+    Succeeded,
+    /// Without what was canceled.
+    Failed,
+    Lost,
+    Canceled,
+}
+
+impl FilterArgs {
+    /// The filter as the wire has it.
+    ///
+    /// # Errors
+    /// The times make no sense, or a label is asked for twice.
+    pub(super) fn filter(&self, now_unix_ms: u64) -> Result<Filter, Failure> {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let outcome = match self.outcome {
+            None => Outcome::Unspecified,
+            Some(OutcomeArg::Succeeded) => Outcome::Succeeded,
+            // the wire has no outcome of its own for what was canceled
+            Some(OutcomeArg::Failed | OutcomeArg::Canceled) => Outcome::Failed,
+            Some(OutcomeArg::Lost) => Outcome::Lost,
+        };
+        let (from_unix_ms, to_unix_ms) = range(self.since, self.until, now_unix_ms)?;
+        Ok(Filter {
+            project: text(&self.project),
+            stack: text(&self.stack),
+            package: text(&self.package),
+            version: text(&self.package_version),
+            compiler: text(&self.compiler),
+            arch: text(&self.arch),
+            pool: text(&self.pool),
+            ref_class: text(&self.ref_class),
+            owner: text(&self.owner),
+            labels: self.labels()?,
+            outcome: outcome.into(),
+            cause: self.cause()?.into(),
+            from_unix_ms,
+            to_unix_ms,
+        })
+    }
+
+    fn cause(&self) -> Result<Cause, Failure> {
+        match (self.outcome, self.cause) {
+            (Some(OutcomeArg::Canceled), None | Some(Cause::Canceled)) => Ok(Cause::Canceled),
+            (Some(OutcomeArg::Canceled), Some(_)) => {
+                Err(Failure::Question("--outcome canceled goes with no other --cause".to_owned()))
+            }
+            (_, cause) => Ok(cause.unwrap_or_default()),
+        }
+    }
+
+    fn labels(&self) -> Result<HashMap<String, String>, Failure> {
+        if self.labels.len() > LABELS {
+            return Err(Failure::Question(format!("--label may be given {LABELS} times")));
+        }
+        let labels: HashMap<String, String> = self.labels.iter().cloned().collect();
+        if labels.len() < self.labels.len() {
+            return Err(Failure::Question("--label: an attempt has one value for each name".to_owned()));
+        }
+        Ok(labels)
+    }
+}
+
+/// Both times, if they leave something between them.
+pub(super) fn range(
+    since: Option<TimeArg>,
+    until: Option<TimeArg>,
+    now_unix_ms: u64,
+) -> Result<(Option<u64>, Option<u64>), Failure> {
+    let (from, to) = (since.map(|m| m.unix_ms(now_unix_ms)), until.map(|m| m.unix_ms(now_unix_ms)));
+    if from.is_some_and(|from| from > now_unix_ms) {
+        return Err(Failure::Question("--since is in the future: nothing has ended there yet".to_owned()));
+    }
+    if from.zip(to).is_some_and(|(from, to)| from >= to) {
+        return Err(Failure::Question(
+            "--since is not before --until: there is no time between them".to_owned(),
+        ));
+    }
+    Ok((from, to))
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    if name.is_empty() || value.is_empty() {
+        return Err("expected a name before the = and a value behind it".to_owned());
+    }
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// All causes have small numbers without gaps.
+fn causes() -> impl Iterator<Item = Cause> {
+    (1..).map_while(|number| Cause::try_from(number).ok())
+}
+
+fn cause(text: &str) -> Result<Cause, String> {
+    let asked = text.to_ascii_lowercase().replace([' ', '-'], "_");
+    causes().find(|cause| cause.word() == asked).ok_or_else(|| {
+        let known: Vec<String> = causes().map(Word::word).collect();
+        format!("is none of {}", known.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct TestArgs {
+        #[command(flatten)]
+        filter: FilterArgs,
+    }
+
+    fn filter(words: &[&str]) -> Result<Filter, String> {
+        let line = TestArgs::try_parse_from([&["x"], words].concat()).map_err(|error| error.to_string())?;
+        line.filter.filter(1_763_715_907_000).map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn every_part_of_a_filter_has_an_option() {
+        let words = "--project a --stack b --package c --version d --compiler e --arch f --pool g --ref-class h --owner i \
+                     --label j=k=l --label m=n --outcome lost --cause disk-full --since 2d --until 2025-11-21";
+        let labels = [("j", "k=l"), ("m", "n")].map(|(a, b)| (a.to_owned(), b.to_owned())).into();
+        let text = |text: &str| text.to_owned();
+        let expected = Filter {
+            project: text("a"),
+            stack: text("b"),
+            package: text("c"),
+            version: text("d"),
+            compiler: text("e"),
+            arch: text("f"),
+            pool: text("g"),
+            ref_class: text("h"),
+            owner: text("i"),
+            labels,
+            outcome: Outcome::Lost.into(),
+            cause: Cause::DiskFull.into(),
+            from_unix_ms: Some(1_763_715_907_000 - 2 * 86_400_000),
+            to_unix_ms: Some(1_763_683_200_000),
+        };
+        assert_eq!(filter(&words.split_whitespace().collect::<Vec<_>>()), Ok(expected));
+        assert_eq!(filter(&[]), Ok(Filter::default()));
+        let canceled = filter(&["--outcome", "canceled"]).unwrap();
+        assert_eq!((canceled.outcome(), canceled.cause()), (Outcome::Failed, Cause::Canceled));
+    }
+
+    #[test]
+    fn a_filter_that_makes_no_sense_says_how_it_would() {
+        for (words, said) in [
+            ("--since 2099-01-01", "in the future"),
+            ("--since 1d --until 2d", "not before --until"),
+            ("--label team", "NAME=VALUE"),
+            ("--label =x", "a name before"),
+            ("--label x=", "a value behind"),
+            ("--label a=1 --label a=2", "one value"),
+            ("--cause boredom", "oom, starved"),
+            ("--since soon", "as 7d"),
+            ("--outcome canceled --cause oom", "no other --cause"),
+        ] {
+            let error = filter(&words.split_whitespace().collect::<Vec<_>>()).unwrap_err();
+            assert!(error.contains(said), "{words}: {error}");
+        }
+        let many: Vec<String> = (0..9).map(|n| format!("--label=l{n}=x")).collect();
+        let error = filter(&many.iter().map(String::as_str).collect::<Vec<_>>()).unwrap_err();
+        assert!(error.contains("8 times"), "{error}");
+    }
+}

@@ -1,0 +1,278 @@
+//! The commands that show what has been, what is, and what it cost.
+
+mod filter;
+mod report;
+mod terminal;
+mod time;
+mod watch;
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use filter::FilterArgs;
+use plimsoll_client::questions::Failure;
+use plimsoll_proto::{
+    limits,
+    v1::{AttemptOrder, GetAttemptRequest, GetStatsRequest, GroupBy, ListAttemptsRequest},
+};
+pub(super) use report::ReportArgs;
+use time::{millis, now_unix_ms};
+pub(super) use watch::WatchArgs;
+
+use super::{STATUSES, ServerArgs, delivery_args::attempt_id, help};
+use crate::ask::{CommandOutput, Format, fleet};
+
+/// Attempts that one call lists at most: they are held in memory until all are there.
+const LISTED: i64 = 10_000;
+
+/// Widths of a step in time that people think in.
+const STEPS: [Duration; 10] = [
+    Duration::from_mins(1),
+    Duration::from_mins(5),
+    Duration::from_mins(15),
+    Duration::from_hours(1),
+    Duration::from_hours(3),
+    Duration::from_hours(6),
+    Duration::from_hours(12),
+    Duration::from_hours(24),
+    Duration::from_hours(7 * 24),
+    Duration::from_hours(28 * 24),
+];
+
+/// Steps that a line of a terminal shows.
+const STEPS_SHOWN: u64 = 60;
+
+/// Show what the fleet used, asked for and lost.
+#[derive(Debug, Args)]
+#[command(after_help = help::end(STATUSES, &["stats --since 7d", "stats --by package --since 2026-11-01"]))]
+pub(in crate::commands) struct StatsArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// What makes a group: package, version, stack, project, compiler, arch, pool, ref-class, owner, cause, outcome, or
+    /// label=NAME.
+    #[arg(long = "by", visible_alias = "group-by", value_name = "WHAT", value_parser = group)]
+    group_by: Option<GroupArg>,
+    /// Width of a step in time, for example 1d [default: with --since and -o text one that gives up to 60].
+    #[arg(long, value_name = "TIME", value_parser = step)]
+    step: Option<Duration>,
+    /// How to write the answer.
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    output: Format,
+}
+
+/// List finished attempts, newest first.
+#[derive(Debug, Args)]
+#[command(after_help = help::end(STATUSES, &[
+    "attempts --outcome failed --since 1d",
+    "attempts --package zlib --order need --limit 10",
+]))]
+pub(in crate::commands) struct AttemptsArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// What comes first.
+    #[arg(long, value_enum, default_value_t = OrderArg::Newest)]
+    order: OrderArg,
+    /// Attempts to list at most.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=LISTED))]
+    limit: u32,
+    /// Go on where an answer with the same filter and order ended. Its times must be the same, too: say them as a time in UTC, not as a length.
+    #[arg(long, value_name = "TOKEN", default_value = "", hide_default_value = true)]
+    page_token: String,
+    /// How to write the answer.
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    output: Format,
+}
+
+/// Show one attempt, running or finished: memory and CPU over time, phases, what was predicted for it, the verdict on it.
+#[derive(Debug, Args)]
+#[command(after_help = help::end(STATUSES, &["show 204"]))]
+pub(in crate::commands) struct ShowArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    /// Id of the attempt.
+    #[arg(value_name = "ID", value_parser = attempt_id, required_unless_present = "attempt")]
+    id: Option<String>,
+    /// Id of the attempt.
+    #[arg(long, value_name = "ID", value_parser = attempt_id, conflicts_with = "id")]
+    attempt: Option<String>,
+    /// Rows of the series at most.
+    #[arg(long, value_name = "N", default_value_t = limits::SHOWN_SAMPLES_DEFAULT,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::SHOWN_SAMPLES)))]
+    samples: u32,
+    /// How to write the answer.
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    output: Format,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum OrderArg {
+    /// The newest end.
+    Newest,
+    /// The oldest end.
+    Oldest,
+    /// The most memory wasted, in GiB·h.
+    Waste,
+    /// The highest need.
+    Need,
+    /// The longest.
+    Wall,
+}
+
+/// What makes a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct GroupArg {
+    by: GroupBy,
+    /// Empty unless it is by label.
+    label: String,
+}
+
+fn group(text: &str) -> Result<GroupArg, String> {
+    if let Some(label) = text.strip_prefix("label=").filter(|name| !name.is_empty()) {
+        return Ok(GroupArg { by: GroupBy::Label, label: label.to_owned() });
+    }
+    let by = match text.replace('_', "-").as_str() {
+        "package" => GroupBy::Package,
+        "version" => GroupBy::Version,
+        "stack" => GroupBy::Stack,
+        "project" => GroupBy::Project,
+        "compiler" => GroupBy::Compiler,
+        "arch" => GroupBy::Arch,
+        "pool" => GroupBy::Pool,
+        "ref-class" => GroupBy::RefClass,
+        "owner" => GroupBy::Owner,
+        "cause" => GroupBy::Cause,
+        "outcome" => GroupBy::Outcome,
+        _ => {
+            let known = "package, version, stack, project, compiler, arch, pool, ref-class, owner, cause, outcome, label=NAME";
+            return Err(format!("is none of {known}"));
+        }
+    };
+    Ok(GroupArg { by, label: String::new() })
+}
+
+fn step(text: &str) -> Result<Duration, String> {
+    let step = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if step < Duration::from_secs(1) { Err("expected 1s or more".to_owned()) } else { Ok(step) }
+}
+
+/// A step that cuts `span_ms` into a line of a terminal.
+fn usual_step(span_ms: u64) -> u64 {
+    let fits = |step: &Duration| span_ms / millis(*step) <= STEPS_SHOWN;
+    // a span of more than that is shown in the widest, as far as an answer goes
+    millis(STEPS.into_iter().find(fits).unwrap_or(Duration::from_hours(364 * 24)))
+}
+
+impl StatsArgs {
+    pub(in crate::commands) async fn ask(self) -> Result<CommandOutput, Failure> {
+        let question = self.question(now_unix_ms())?;
+        fleet::stats(&self.server.connect().await?, question, terminal::shown(self.output)).await
+    }
+
+    fn question(&self, now_unix_ms: u64) -> Result<GetStatsRequest, Failure> {
+        let filter = self.filter.filter(now_unix_ms)?;
+        let span =
+            filter.from_unix_ms.map(|from| filter.to_unix_ms.unwrap_or(now_unix_ms).saturating_sub(from));
+        let step_ms = match (self.step, span, self.output) {
+            (Some(step), _, _) => millis(step),
+            (None, Some(span), Format::Text) => usual_step(span),
+            _ => 0,
+        };
+        let group =
+            self.group_by.clone().unwrap_or(GroupArg { by: GroupBy::Unspecified, label: String::new() });
+        Ok(GetStatsRequest {
+            filter: Some(filter),
+            group_by: group.by.into(),
+            group_label: group.label,
+            step_ms,
+        })
+    }
+}
+
+impl AttemptsArgs {
+    pub(in crate::commands) async fn ask(self) -> Result<CommandOutput, Failure> {
+        let filter = Some(self.filter.filter(now_unix_ms())?);
+        let order = match self.order {
+            OrderArg::Newest => AttemptOrder::Unspecified,
+            OrderArg::Oldest => AttemptOrder::Oldest,
+            OrderArg::Waste => AttemptOrder::Waste,
+            OrderArg::Need => AttemptOrder::Need,
+            OrderArg::Wall => AttemptOrder::Wall,
+        };
+        let question = ListAttemptsRequest {
+            filter,
+            order: order.into(),
+            page_token: self.page_token,
+            ..ListAttemptsRequest::default()
+        };
+        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        let client = self.server.connect().await?;
+        fleet::attempts(&client, question, limit, terminal::shown(self.output)).await
+    }
+}
+
+impl ShowArgs {
+    pub(in crate::commands) async fn ask(self) -> Result<CommandOutput, Failure> {
+        let attempt = self.id.or(self.attempt).unwrap_or_default();
+        let question = GetAttemptRequest { attempt, with_series: true, max_samples: self.samples };
+        fleet::show(&self.server.connect().await?, question, terminal::shown(self.output)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::commands::{Cli, Command};
+
+    fn stats(words: &str) -> Result<GetStatsRequest, String> {
+        let words = ["plimsoll", "stats"].into_iter().chain(words.split_whitespace());
+        let Command::Stats(args) = Cli::try_parse_from(words).map_err(|error| error.to_string())?.command
+        else {
+            panic!("not stats")
+        };
+        args.question(1_763_715_907_000).map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn groups_have_the_names_of_the_wire_and_by_is_short_for_it() {
+        for (word, by) in
+            [("package", GroupBy::Package), ("ref_class", GroupBy::RefClass), ("outcome", GroupBy::Outcome)]
+        {
+            assert_eq!(stats(&format!("--by {word}")).unwrap().group_by(), by);
+        }
+        assert!(stats("--by foo").unwrap_err().contains("'--by <WHAT>'"), "the name that people write");
+        let asked = stats("--group-by label=team").unwrap();
+        assert_eq!((asked.group_by(), asked.group_label.as_str()), (GroupBy::Label, "team"));
+        for wrong in ["label", "label=", "moon"] {
+            assert!(stats(&format!("--by {wrong}")).unwrap_err().contains("label=NAME"));
+        }
+    }
+
+    #[test]
+    fn a_range_is_cut_into_steps_that_fit_a_line() {
+        let step = |words: &str| stats(words).unwrap().step_ms;
+        assert_eq!([step(""), step("--since 7d -o json"), step("--step 1d")], [0, 0, 86_400_000]);
+        assert_eq!(
+            [step("--since 30m"), step("--since 7d"), step("--since 4y")],
+            [60_000, 10_800_000, 28 * 86_400_000]
+        );
+        for days in [1, 7, 60, 400, 5000, 20_000] {
+            assert!(days * 86_400_000 / usual_step(days * 86_400_000) <= STEPS_SHOWN.max(1000), "{days}");
+        }
+        assert!(stats("--step 1ms").unwrap_err().contains("1s or more"));
+    }
+
+    #[test]
+    fn an_attempt_is_named_once() {
+        let parse = |words: &[&str]| Cli::try_parse_from([&["plimsoll", "show"], words].concat());
+        assert!(parse(&["gitlab.com:7"]).is_ok() && parse(&["--attempt", "7"]).is_ok());
+        for wrong in [&[][..], &["7", "--attempt", "7"], &["a b"], &["7", "--samples", "20001"]] {
+            assert!(parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

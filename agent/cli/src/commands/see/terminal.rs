@@ -1,0 +1,48 @@
+//! What the terminal of this process can show.
+
+use std::{env, ffi::OsString, io};
+
+use rustix::termios::isatty;
+
+use crate::{
+    ask::{TerminalStyle, fleet::Presentation},
+    terminal_width,
+};
+
+/// Where standard output is shown. Colours are for terminals only, and not where `NO_COLOR` is set (<https://no-color.org>) or `TERM`
+/// is `dumb`.
+pub(super) fn style() -> TerminalStyle {
+    match terminal_width::columns(io::stdout()) {
+        None => TerminalStyle::default(),
+        columns => TerminalStyle { columns, colour: colour(&|name| env::var_os(name)) },
+    }
+}
+
+/// An answer in this format, on standard output.
+pub(super) fn shown<F>(format: F) -> Presentation<F> {
+    Presentation { format, style: style() }
+}
+
+/// Whether standard output is a terminal.
+pub(super) fn is_terminal() -> bool {
+    isatty(io::stdout())
+}
+
+fn colour(lookup: &dyn Fn(&str) -> Option<OsString>) -> bool {
+    let unwanted = lookup("NO_COLOR").is_some_and(|value| !value.is_empty());
+    !unwanted && lookup("TERM").is_none_or(|terminal| terminal != "dumb")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colour_is_left_out_where_the_environment_says_so() {
+        let with = |name: &'static str, value: &'static str| {
+            colour(&move |asked| (asked == name).then(|| OsString::from(value)))
+        };
+        assert!(with("TERM", "xterm") && with("NO_COLOR", "") && with("X", "1"));
+        assert!(!with("NO_COLOR", "1") && !with("NO_COLOR", "0") && !with("TERM", "dumb"));
+    }
+}

@@ -1,0 +1,111 @@
+//! Variables that stand for options. A variable is often set for a whole fleet, so a mistake in one must not keep builds from running: it
+//! is reported, and the variable counts as not set. One that is set to nothing counts as not set, too. A wrong option is refused.
+
+use std::ffi::{OsStr, OsString};
+
+use clap::{ArgMatches, Command, parser::ValueSource};
+
+use super::{
+    delivery_args::{attempt_id, pool},
+    output::{check_phases, check_report},
+    verdict_args::{check_exit_codes, check_retries},
+};
+
+/// The command line, without the variables of which `unusable` says so; their problems go to `warn`.
+pub(super) fn without_unusable(
+    command: Command,
+    lookup: impl Fn(&OsStr) -> Option<OsString>,
+    mut warn: impl FnMut(String),
+) -> Command {
+    let mut told = Vec::new();
+    command.mut_subcommands(|subcommand| {
+        subcommand.mut_args(|argument| {
+            let Some(name) = argument.get_env().map(OsStr::to_owned) else { return argument };
+            match lookup(&name).map(|value| check(&name, &value)) {
+                None | Some(Ok(())) => return argument,
+                Some(Err(Some(problem))) if !told.contains(&name) => {
+                    warn(format!("{} is left out: {problem}", name.display()));
+                    told.push(name);
+                }
+                Some(Err(_)) => {}
+            }
+            argument.env(None::<&str>)
+        })
+    })
+}
+
+/// Whether a variable can be used. Without a reason, it is set to nothing.
+fn check(name: &OsStr, value: &OsStr) -> Result<(), Option<String>> {
+    if value.is_empty() {
+        return Err(None);
+    }
+    let words = || value.to_str().ok_or_else(|| Some("it is not UTF-8".to_owned()));
+    match name.to_str() {
+        Some("PLIMSOLL_PHASES") => check_phases(words()?).map_err(Some),
+        Some("PLIMSOLL_REPORT") => check_report(words()?).map_err(Some),
+        Some("PLIMSOLL_EXIT_CODE_FOR") => check_exit_codes(words()?).map_err(Some),
+        Some("PLIMSOLL_RETRY_IN_PLACE") => check_retries(words()?).map_err(Some),
+        Some("PLIMSOLL_POOL") => pool(words()?).map(drop).map_err(Some),
+        Some("PLIMSOLL_TICKET") => attempt_id(words()?).map(drop).map_err(Some),
+        Some("PLIMSOLL_SERVER") => words().map(drop),
+        _path => Ok(()),
+    }
+}
+
+/// Whether a pattern on the command line contradicts a variable that says `off`. The line wins.
+pub(super) fn pattern_overrules(matches: &ArgMatches) -> bool {
+    let Some((_name, run)) = matches.subcommand().filter(|(name, _)| *name == "run") else { return false };
+    let off =
+        run.get_many::<String>("phases").is_some_and(|mut words| words.any(|word| word.trim() == "off"));
+    off && run.value_source("phases") == Some(ValueSource::EnvVariable) && run.contains_id("patterns")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::commands::Cli;
+
+    /// Which variables are left to `run`, and what is said.
+    fn left(variables: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
+        let mut said = Vec::new();
+        let find = |name: &OsStr| variables.iter().find(|(known, _)| name == *known);
+        let lookup = |name: &OsStr| find(name).map(|(_, value)| OsString::from(value));
+        let command = without_unusable(Cli::command(), lookup, |problem| said.push(problem));
+        let run = command.find_subcommand("run").unwrap();
+        let names = run.get_arguments().filter_map(|argument| argument.get_env());
+        (names.map(|name| name.to_str().unwrap().to_owned()).collect(), said)
+    }
+
+    #[test]
+    fn a_variable_that_is_set_to_nothing_counts_as_not_set() {
+        let (all, _said) = left(&[]);
+        for name in &all {
+            let (names, said) = left(&[(name, "")]);
+            assert!(!names.contains(name) && said.is_empty(), "{name}: {said:?}");
+            assert_eq!(names.len() + 1, all.len());
+        }
+        assert!(all.len() >= 6, "{all:?}");
+    }
+
+    #[test]
+    fn a_wrong_variable_is_reported_and_left_out() {
+        for (name, value) in [
+            ("PLIMSOLL_PHASES", "make"),
+            ("PLIMSOLL_REPORT", "loud"),
+            ("PLIMSOLL_EXIT_CODE_FOR", "bigger=82,bigger=83"),
+            ("PLIMSOLL_RETRY_IN_PLACE", "11"),
+            ("PLIMSOLL_POOL", "two words"),
+            ("PLIMSOLL_TICKET", "two words"),
+        ] {
+            let (names, said) = left(&[(name, value)]);
+            assert!(!names.iter().any(|left| left == name), "{names:?}");
+            assert_eq!(said.len(), 1, "{said:?}");
+            let tells = said[0].contains("expected") || said[0].contains("already");
+            assert!(said[0].starts_with(name) && tells, "{said:?}");
+        }
+        let (names, said) = left(&[("PLIMSOLL_PHASES", "off"), ("PLIMSOLL_REPORT", "text,json=a")]);
+        assert!(names.contains(&"PLIMSOLL_PHASES".to_owned()) && said.is_empty());
+    }
+}

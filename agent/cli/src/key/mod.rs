@@ -1,0 +1,176 @@
+//! What is built, as far as the surroundings say so: the environment of a GitLab or Spack job, the command, and `--key`.
+//!
+//! | part of the key | first of these that is set |
+//! |---|---|
+//! | any | `--key name=value` |
+//! | package | `SPACK_JOB_SPEC_PKG_NAME`, `CI_JOB_NAME`, file name of the command |
+//! | version, compiler, `compiler_version` | `SPACK_JOB_SPEC_PKG_VERSION`, `_COMPILER_NAME`, `_COMPILER_VERSION` |
+//! | variants, `build_system` | `SPACK_JOB_SPEC_VARIANTS`, with `build_system=...` taken out |
+//! | arch | `SPACK_JOB_SPEC_ARCH`, this machine's |
+//! | stack, project, ref, owner | `SPACK_CI_STACK_NAME`, `CI_PROJECT_PATH`, `CI_COMMIT_REF_NAME`, `GITLAB_USER_LOGIN` |
+//! | labels `stage`, `pipeline`, `job`, `commit` | `CI_JOB_STAGE`, `CI_PIPELINE_ID`, `CI_JOB_NAME`, `CI_COMMIT_SHA` |
+//! | `build_jobs` | `SPACK_BUILD_JOBS`, `-j` of the command, `MAKEFLAGS` |
+//!
+//! A retry of a job has another id, but the same pipeline and name: by these labels the server finds the attempts before it, and by the
+//! commit the same failure of another pipeline. No number of the attempt is read: GitLab has none for the job itself.
+//!
+//! The attempt's id is `CI_SERVER_HOST:CI_JOB_ID`, and what it asked for are the `KUBERNETES_*` that GitLab's runner reads.
+//! This is the one module that reads the environment, apart from the settings that clap declares. What it finds there is made
+//! to fit the bounds of the wire; what a person typed is refused with a reason instead.
+
+mod assign;
+mod secrets;
+#[cfg(test)]
+mod tests;
+
+use std::{env, ffi::OsString, path::Path};
+
+use plimsoll_proto::{
+    job::{self, build_jobs, fitting},
+    limits, quantity,
+    v1::{Key, Resources},
+};
+
+pub use assign::{NAMES, assign};
+pub(crate) use secrets::SECRET_BYTES;
+pub use secrets::Secrets;
+
+/// The variable with the token that says who delivers and who asks. A build does not get it.
+pub(crate) const TOKEN: &str = "PLIMSOLL_TOKEN";
+
+/// The token in the environment, if there is one. A mistake in it must not keep a build from running: it is reported, and the token
+/// counts as not set.
+pub(crate) fn token() -> Option<String> {
+    let told = |problem| tracing::warn!("{problem}");
+    read_token(env::var_os(TOKEN)).map_err(told).ok().flatten()
+}
+
+fn read_token(value: Option<OsString>) -> Result<Option<String>, String> {
+    let Some(value) = value.filter(|value| !value.is_empty()) else { return Ok(None) };
+    value.into_string().map(Some).map_err(|_value| format!("{TOKEN} is left out: it is not UTF-8"))
+}
+
+/// What the surroundings say about a job, read once.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CiJob {
+    /// Id of the attempt; `None` outside of CI.
+    pub attempt: Option<String>,
+    /// What is built; the package may be unknown.
+    pub key: Key,
+    /// What was asked for.
+    pub asked: Resources,
+    /// Parallel jobs according to `MAKEFLAGS`.
+    make_jobs: Option<u32>,
+    /// `MAKEFLAGS`; empty if it is not set.
+    pub make_flags: String,
+    /// A CI system runs this job (`CI`), and it is GitLab (`GITLAB_CI`).
+    pub ci: bool,
+    /// See [`Self::ci`].
+    pub gitlab: bool,
+    /// The locale says that text is UTF-8 (the first of `LC_ALL`, `LC_CTYPE` and `LANG` that is set).
+    pub utf8: bool,
+    /// What must not leave the job with its log.
+    pub secrets: Secrets,
+    /// What the runner is known by; those that the wire takes.
+    pub runner_tags: Vec<String>,
+    /// `XDG_STATE_HOME`, or `.local/state` of the home.
+    pub state_dir: Option<String>,
+}
+
+/// GitLab writes tags as a JSON array, and wrote them with commas between before.
+fn runner_tags(text: &str) -> Vec<String> {
+    let plain = || text.split(',').map(|tag| tag.trim().to_owned()).collect();
+    let tags: Vec<String> = serde_json::from_str(text).unwrap_or_else(|_no_array| plain());
+    let fits = |tag: &String| !tag.is_empty() && *tag == fitting(tag, limits::KEY_FIELD_BYTES);
+    tags.into_iter().filter(fits).take(limits::RUNNER_TAGS).collect()
+}
+
+impl CiJob {
+    /// Reads the process environment.
+    pub fn from_process() -> Self {
+        #[expect(clippy::disallowed_methods, reason = "the module that reads the environment")]
+        let job = Self::read(|name| env::var(name).ok());
+        Self { secrets: Secrets::of(env::vars_os()), ..job }
+    }
+
+    /// Reads an environment. Empty counts as not set, and so does the `None` that Spack writes.
+    pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Self {
+        let get = |name: &str| job::said(lookup(name));
+        let mut key = job::key(&lookup);
+        if key.arch.is_empty() {
+            env::consts::ARCH.clone_into(&mut key.arch);
+        }
+        Self {
+            attempt: job::attempt(&lookup),
+            key,
+            asked: asked(&get),
+            ci: get("CI").is_some(),
+            gitlab: get("GITLAB_CI").is_some(),
+            utf8: ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(&get).is_some_and(|locale| {
+                let locale = locale.to_ascii_uppercase();
+                locale.contains("UTF-8") || locale.contains("UTF8")
+            }),
+            make_jobs: get("MAKEFLAGS").and_then(|flags| jobs_flag(flags.split_whitespace())),
+            make_flags: get("MAKEFLAGS").unwrap_or_default(),
+            secrets: Secrets::default(),
+            runner_tags: get("CI_RUNNER_TAGS").map(|tags| runner_tags(&tags)).unwrap_or_default(),
+            state_dir: get("XDG_STATE_HOME").or_else(|| Some(format!("{}/.local/state", get("HOME")?))),
+        }
+    }
+
+    /// The key for a command, which may be empty if there is none, with the assignments of `--key` on top.
+    ///
+    /// # Errors
+    /// An assignment is wrong, or nothing says what the package is.
+    pub fn key_for(&self, command: &[OsString], assignments: &[String]) -> Result<Key, String> {
+        let mut key = self.key.clone();
+        for assignment in assignments {
+            assign(&mut key, assignment)?;
+        }
+        if key.package.is_empty()
+            && let Some(name) = command.first().and_then(|program| Path::new(program).file_name())
+        {
+            key.package = fitting(&name.to_string_lossy(), limits::KEY_FIELD_BYTES);
+        }
+        if key.package.is_empty() {
+            return Err("the package is not known: say --key package=NAME".to_owned());
+        }
+        let words = command.iter().skip(1).filter_map(|word| word.to_str());
+        if let Some(jobs) = jobs_flag(words).or(self.make_jobs) {
+            key.hints.get_or_insert_default().build_jobs.get_or_insert(jobs);
+        }
+        Ok(key)
+    }
+}
+
+fn asked(get: &impl Fn(&str) -> Option<String>) -> Resources {
+    fn read<T>(name: &str, value: Option<String>, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
+        let read = parse(&value?);
+        read.inspect_err(|error| tracing::warn!(name, error, "ignored a variable")).ok()
+    }
+    let memory = |name| read(name, get(name), quantity::bytes);
+    let cpu = |name| read(name, get(name), quantity::cores);
+    Resources {
+        memory_request_bytes: memory("KUBERNETES_MEMORY_REQUEST"),
+        memory_limit_bytes: memory("KUBERNETES_MEMORY_LIMIT"),
+        cpu_request_cores: cpu("KUBERNETES_CPU_REQUEST"),
+        cpu_limit_cores: cpu("KUBERNETES_CPU_LIMIT"),
+    }
+}
+
+/// The last of `-jN`, `-j N`, `--jobs N`, `--jobs=N`, `--parallel N` and `--parallel=N`.
+pub(crate) fn jobs_flag<'a>(words: impl Iterator<Item = &'a str>) -> Option<u32> {
+    let mut words = words.peekable();
+    let mut found = None;
+    while let Some(word) = words.next() {
+        let jobs = match word {
+            "-j" | "--jobs" | "--parallel" => words.peek().and_then(|next| build_jobs(next)),
+            _ => ["--jobs=", "--parallel=", "-j"]
+                .into_iter()
+                .find_map(|flag| word.strip_prefix(flag))
+                .and_then(build_jobs),
+        };
+        found = jobs.or(found);
+    }
+    found
+}

@@ -1,0 +1,175 @@
+//! Values of variables that must not leave the job with the end of its log.
+//!
+//! GitLab masks what is secret only on the way from the runner to its own log, after the agent has read it. The job does not
+//! know which variables are masked, so the name decides; and in any variable, what stands before the `@` of an address.
+
+use std::{collections::HashSet, ffi::OsString, fmt, os::unix::ffi::OsStrExt as _};
+
+use memchr::memmem;
+use serde_json::Value;
+
+/// A variable with one of these in its name is secret.
+const NAMES: [&str; 19] = [
+    "TOKEN",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "SECRET",
+    "PRIVATE_KEY",
+    "PRIVKEY",
+    "API_KEY",
+    "APIKEY",
+    "ACCESS_KEY",
+    "SSH_KEY",
+    "DEPLOY_KEY",
+    "SIGNING_KEY",
+    "GPG_KEY",
+    "ENCRYPTION_KEY",
+    "CREDENTIAL",
+    "AUTH_CONFIG",
+    "AUTHORIZATION",
+    "KUBECONFIG",
+];
+/// A variable whose name ends with one of these, behind `_`, is secret, or has just this name.
+const ENDS: [&str; 6] = ["PAT", "AUTH", "PASS", "JWT", "PSK", "NETRC"];
+/// What is shorter is no secret, and would blacken half of the log: GitLab masks nothing shorter either.
+const LEAST_BYTES: usize = 8;
+/// The longest that is looked for, bytes: the kernel takes no longer variable (`MAX_ARG_STRLEN`, 32 pages).
+pub(crate) const SECRET_BYTES: usize = 128 * 1024;
+/// All that are looked for, bytes; those of one line come first, the short ones of them before the long ones.
+const MOST_BYTES: usize = 256 * 1024;
+/// What stands in their place; not longer than [`LEAST_BYTES`], so that no text grows.
+const MASK: &[u8; LEAST_BYTES] = b"[MASKED]";
+
+/// Secret values. Never shown.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Secrets(Vec<Vec<u8>>);
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Secrets({})", self.0.len())
+    }
+}
+
+impl Secrets {
+    /// Those among these variables. The lines of a value that has several are secrets each, because a log has them in lines.
+    pub fn of(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        let (mut single, mut lines) = (Vec::new(), Vec::new());
+        for (name, value) in variables {
+            let value = value.as_bytes();
+            single.extend(in_addresses(value));
+            single.extend(without_scheme(value));
+            if !is_secret(&name.to_string_lossy()) {
+                continue;
+            }
+            single.extend(in_json(value));
+            let of_value = if value.trim_ascii().contains(&b'\n') { &mut lines } else { &mut single };
+            of_value.extend(in_lines(value));
+        }
+        // a long file must not push out what is most often in a log
+        single.sort_by_key(Vec::len);
+        let (mut known, mut bytes) = (HashSet::new(), 0_usize);
+        let found = single.into_iter().chain(lines).filter(|secret| {
+            let fits = (LEAST_BYTES..=SECRET_BYTES).contains(&secret.len())
+                && bytes.saturating_add(secret.len()) <= MOST_BYTES
+                && known.insert(secret.clone());
+            bytes = if fits { bytes.saturating_add(secret.len()) } else { bytes };
+            fits
+        });
+        Self(found.collect())
+    }
+
+    /// A text for the log of the job, without secrets: what is built may be named by a variable that holds one.
+    pub(crate) fn mask_text(&self, text: &str) -> String {
+        String::from_utf8_lossy(&self.mask(text.as_bytes(), text.len())).into_owned()
+    }
+
+    /// The last `most` bytes of the text, without secrets. One that begins before them is recognized if the text holds as much more
+    /// ([`SECRET_BYTES`]).
+    pub(crate) fn mask(&self, text: &[u8], most: usize) -> Vec<u8> {
+        let mut hidden = vec![false; text.len()];
+        for secret in &self.0 {
+            for at in memmem::find_iter(text, secret) {
+                hidden.iter_mut().skip(at).take(secret.len()).for_each(|hidden| *hidden = true);
+            }
+        }
+        let from = text.len().saturating_sub(most);
+        let bytes: Vec<(u8, bool)> = text.iter().copied().zip(hidden).skip(from).collect();
+        let mut masked = Vec::with_capacity(bytes.len());
+        for run in bytes.chunk_by(|one, next| one.1 == next.1) {
+            match run.first() {
+                Some((_, true)) if run.len() >= MASK.len() => masked.extend_from_slice(MASK),
+                // the end of one that begins before
+                Some((_, true)) | None => {}
+                Some((_, false)) => masked.extend(run.iter().map(|(byte, _)| *byte)),
+            }
+        }
+        masked
+    }
+}
+
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    let ends = |end: &str| name.strip_suffix(end).is_some_and(|rest| rest.is_empty() || rest.ends_with('_'));
+    NAMES.iter().any(|part| name.contains(part)) || ENDS.into_iter().any(ends)
+}
+
+fn in_lines(value: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    value.split(|byte| *byte == b'\n').map(|line| line.trim_ascii().to_vec())
+}
+
+/// Passwords of addresses (`scheme://user:password@host`); the user where there is no password, which is a token then.
+fn in_addresses(value: &[u8]) -> Vec<Vec<u8>> {
+    let mut found = Vec::new();
+    for at in memmem::find_iter(value, b"://") {
+        let rest = value.get(at.saturating_add(3)..).unwrap_or_default();
+        let end = rest.iter().position(|byte| b"/?#\"'".contains(byte) || byte.is_ascii_whitespace());
+        let place = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
+        let Some(user) = place.iter().rposition(|byte| *byte == b'@').and_then(|at| place.get(..at)) else {
+            continue;
+        };
+        let mut parts = user.splitn(2, |byte| *byte == b':');
+        let (name, password) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        found.push(if password.is_empty() { name.to_vec() } else { password.to_vec() });
+    }
+    found
+}
+
+/// Passwords of addresses without a scheme (`user:password@host`): words with just that form. A version behind the `@` is no host.
+fn without_scheme(value: &[u8]) -> Vec<Vec<u8>> {
+    let ends = |byte: &u8| byte.is_ascii_whitespace() || b"\"'=,;".contains(byte);
+    let words = value.split(ends).filter(|word| memmem::find(word, b"://").is_none());
+    let password = |word: &[u8]| {
+        let at = word.iter().rposition(|byte| *byte == b'@')?;
+        let (user, host) = (word.get(..at)?, word.get(at + 1..)?);
+        let colon = user.iter().position(|byte| *byte == b':')?;
+        let is_user = colon > 0 && !user.contains(&b'/');
+        let is_host = host.first()?.is_ascii_alphabetic() && !host.starts_with(b"sha");
+        (is_user && is_host).then(|| user.get(colon + 1..).unwrap_or_default().to_vec())
+    };
+    words.filter_map(password).collect()
+}
+
+/// Texts with a secret's name in a value that is JSON: logins of a registry, the key of an account.
+fn in_json(value: &[u8]) -> Vec<Vec<u8>> {
+    let Ok(Value::Object(fields)) = serde_json::from_slice(value) else { return Vec::new() };
+    let (mut found, mut left) = (Vec::new(), vec![Value::Object(fields)]);
+    while let Some(value) = left.pop() {
+        match value {
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    match value {
+                        Value::String(text) if is_secret(&name) => found.extend(in_lines(text.as_bytes())),
+                        other => left.push(other),
+                    }
+                }
+            }
+            Value::Array(values) => left.extend(values),
+            _plain => {}
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests;

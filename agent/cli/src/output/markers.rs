@@ -1,0 +1,280 @@
+//! Finds the marks that tools print between the phases of a build. Pure: bytes in, marks out, wherever the bytes were cut.
+//!
+//! | mark | who prints it |
+//! |---|---|
+//! | `section_start:UNIX:NAME[options]` CR, `section_end:UNIX:NAME` CR | jobs of GitLab, for folds in the log; they nest |
+//! | `==> zlib: Executing phase: 'install'`, `==> zlib: Successfully installed ...` | Spack |
+//! | a line that a pattern of the user matches | anything else |
+//!
+//! A line ends at LF or CR, so that a progress bar is many short lines. Colours and cursor movements are taken out before a line
+//! is looked at, and only its first [`LINE_BYTES`] count. What is kept between two calls is one such line.
+
+use std::borrow::Cow;
+
+use memchr::{memchr, memchr2, memmem::Finder, memrchr2};
+use regex::bytes::{Regex, RegexBuilder};
+
+/// Bytes of a line that are looked at.
+pub(super) const LINE_BYTES: usize = 4096;
+/// Patterns of the user.
+pub const PATTERNS: usize = 16;
+/// Bytes of one pattern's text.
+const PATTERN_BYTES: usize = 1024;
+/// Bytes of one compiled pattern, and of its cache.
+const COMPILED_BYTES: usize = 1 << 20;
+const ESCAPE: u8 = 0x1b;
+
+/// A place in the output where a phase begins or ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum PhaseMark {
+    /// A section begins; it ends with [`PhaseMark::SectionEnd`] of the same name.
+    SectionStart(String),
+    SectionEnd(String),
+    /// A phase begins that lasts until the next one.
+    Phase(String),
+    /// The last phase of that kind is over.
+    PhaseEnd,
+}
+
+/// A pattern of the user: a line that it matches begins a phase.
+#[derive(Debug, Clone)]
+pub struct Pattern {
+    regex: Regex,
+    /// The group that holds the phase's name.
+    group: usize,
+}
+
+impl Pattern {
+    /// Compiles a pattern. `^` and `$` are the ends of the line. The first named group is the phase's name, without one the first
+    /// group.
+    ///
+    /// # Errors
+    /// It is longer than 1,024 bytes, not a regular expression, too large when compiled, or has no group; in words.
+    pub fn new(text: &str) -> Result<Self, String> {
+        if text.len() > PATTERN_BYTES {
+            return Err(format!("a pattern has at most {PATTERN_BYTES} bytes"));
+        }
+        let mut builder = RegexBuilder::new(text);
+        builder.multi_line(true).crlf(true).size_limit(COMPILED_BYTES).dfa_size_limit(COMPILED_BYTES);
+        let regex = builder.build().map_err(|error| error.to_string())?;
+        let named = regex.capture_names().position(|name| name.is_some());
+        match named.or_else(|| (regex.captures_len() > 1).then_some(1)) {
+            Some(group) => Ok(Self { regex, group }),
+            None => {
+                Err("a pattern needs a group for the phase's name, for example 'Entering (.+)'".to_owned())
+            }
+        }
+    }
+}
+
+/// Which marks count.
+#[derive(Debug, Clone, Default)]
+pub struct PhaseMarks {
+    /// Sections of GitLab.
+    pub gitlab: bool,
+    /// Phases of Spack.
+    pub spack: bool,
+    /// Patterns of the user, at most [`PATTERNS`].
+    pub patterns: Vec<Pattern>,
+    /// Terminals are read too, and replaced by others for that.
+    pub terminals: bool,
+}
+
+/// Looks through one stream.
+#[derive(Debug)]
+pub(super) struct Scanner {
+    kinds: PhaseMarks,
+    section: Finder<'static>,
+    spack: [Finder<'static>; 2],
+    /// The beginning of a line whose end has not come yet.
+    line: Vec<u8>,
+}
+
+impl Scanner {
+    pub(super) fn new(kinds: PhaseMarks) -> Self {
+        let spack = ["Executing phase: '", "Successfully installed "].map(Finder::new);
+        Self { kinds, section: Finder::new("section_"), spack, line: Vec::new() }
+    }
+
+    /// The marks in the lines that end in `bytes`, in their order.
+    pub(super) fn scan(&mut self, mut bytes: &[u8]) -> Vec<PhaseMark> {
+        let mut marks = Vec::new();
+        if !self.line.is_empty() {
+            let end = memchr2(b'\r', b'\n', bytes);
+            let (rest, after) = bytes.split_at(end.unwrap_or(bytes.len()));
+            self.keep(rest);
+            bytes = after;
+            if let Some((end, after)) = bytes.split_first() {
+                let mut line = std::mem::take(&mut self.line);
+                line.push(*end);
+                self.scan_lines(&line, &mut marks);
+                line.clear();
+                // the room is used again
+                self.line = line;
+                bytes = after;
+            }
+        }
+        let whole = memrchr2(b'\r', b'\n', bytes).map_or(0, |end| end + 1);
+        let (lines, rest) = bytes.split_at(whole);
+        self.scan_lines(lines, &mut marks);
+        self.keep(rest);
+        marks
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        let room = LINE_BYTES.saturating_sub(self.line.len());
+        self.line.extend(bytes.iter().take(room));
+    }
+
+    /// Looks through whole lines, each with its end. Most output holds no mark, and costs only the search for a few words.
+    fn scan_lines(&self, lines: &[u8], marks: &mut Vec<PhaseMark>) {
+        let lines =
+            if memchr(ESCAPE, lines).is_some() { Cow::Owned(plain(lines)) } else { Cow::Borrowed(lines) };
+        let mut found = Vec::new();
+        if self.kinds.gitlab {
+            found.extend(hits(&self.section, &lines, section));
+        }
+        if self.kinds.spack {
+            found.extend(self.spack.iter().flat_map(|finder| hits(finder, &lines, spack)));
+        }
+        for pattern in &self.kinds.patterns {
+            matches(pattern, &lines, &mut found);
+        }
+        found.sort_by_key(|(at, _mark)| *at);
+        // two patterns may match one line; the first one given counts
+        found.dedup_by_key(|(at, _mark)| *at);
+        marks.extend(found.into_iter().map(|(_at, mark)| mark));
+    }
+}
+
+/// One line: where it begins, its text, and the byte that ends it.
+struct OutputLine<'a> {
+    start: usize,
+    text: &'a [u8],
+    end: u8,
+}
+
+/// The line around a place.
+fn line_at(lines: &[u8], at: usize) -> OutputLine<'_> {
+    let (before, after) = lines.split_at(at.min(lines.len()));
+    let start = memrchr2(b'\r', b'\n', before).map_or(0, |end| end + 1);
+    let stop = memchr2(b'\r', b'\n', after).map_or(lines.len(), |end| at.saturating_add(end));
+    let text = lines.get(start..stop).unwrap_or_default();
+    let text = text.get(..LINE_BYTES).unwrap_or(text);
+    OutputLine { start, text, end: lines.get(stop).copied().unwrap_or(b'\n') }
+}
+
+fn hits<'a>(
+    finder: &'a Finder<'static>,
+    lines: &'a [u8],
+    parse: fn(&OutputLine<'_>) -> Option<PhaseMark>,
+) -> impl Iterator<Item = (usize, PhaseMark)> + 'a {
+    finder.find_iter(lines).filter_map(move |at| {
+        let line = line_at(lines, at);
+        Some((line.start, parse(&line)?))
+    })
+}
+
+/// Looks at each line alone: a pattern that can match the end of a line would otherwise be tried from each of them to the end of all.
+fn matches(pattern: &Pattern, lines: &[u8], found: &mut Vec<(usize, PhaseMark)>) {
+    let mut start = 0;
+    while let Some(rest) = lines.get(start..).filter(|rest| !rest.is_empty()) {
+        let stop = memchr2(b'\r', b'\n', rest).unwrap_or(rest.len());
+        let text = rest.get(..stop.min(LINE_BYTES)).unwrap_or_default();
+        if pattern.regex.is_match(text)
+            && let Some(captures) = pattern.regex.captures(text)
+            && let Some(name) = captures.get(pattern.group).and_then(|group| name(group.as_bytes()))
+        {
+            found.push((start, PhaseMark::Phase(name)));
+        }
+        start = start.saturating_add(stop).saturating_add(1);
+    }
+}
+
+/// `section_start:1560896352:my_section[collapsed=true]`, up to a CR. A script that is echoed (`set -x`) shows the CR as two
+/// characters, and is none.
+fn section(line: &OutputLine<'_>) -> Option<PhaseMark> {
+    if line.end != b'\r' {
+        return None;
+    }
+    let text = str::from_utf8(line.text).ok()?;
+    let (_before, mark) = text.rsplit_once("section_")?;
+    let (kind, rest) = mark.split_once(':')?;
+    let (time, rest) = rest.split_once(':')?;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+    let (name_text, options) = rest.split_at(rest.find(|c| !is_name(c)).unwrap_or(rest.len()));
+    let options_fit = options.is_empty() || (options.starts_with('[') && options.ends_with(']'));
+    if time.is_empty() || !time.bytes().all(|c| c.is_ascii_digit()) || !options_fit {
+        return None;
+    }
+    let name = name(name_text.as_bytes())?;
+    match kind {
+        "start" => Some(PhaseMark::SectionStart(name)),
+        "end" => Some(PhaseMark::SectionEnd(name)),
+        _ => None,
+    }
+}
+
+/// `==> [hash or time] zlib: Executing phase: 'install'`. The name has the package, because one job may install several.
+fn spack(line: &OutputLine<'_>) -> Option<PhaseMark> {
+    let text = String::from_utf8_lossy(line.text);
+    let mut text = text.trim().strip_prefix("==> ")?;
+    if let Some(bracketed) = text.strip_prefix('[') {
+        text = bracketed.split_once("] ")?.1;
+    }
+    let (package, rest) = text.split_once(": ")?;
+    if rest.starts_with("Successfully installed ") {
+        return Some(PhaseMark::PhaseEnd);
+    }
+    let phase = rest.strip_prefix("Executing phase: '")?.strip_suffix('\'')?;
+    name(format!("{package}: {phase}").as_bytes()).map(PhaseMark::Phase)
+}
+
+/// A phase's name as the wire takes it; `None` if nothing is left of it.
+fn name(bytes: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut name = String::new();
+    for c in text.trim().chars().filter(|c| !c.is_control()) {
+        if name.len().saturating_add(c.len_utf8()) > plimsoll_proto::limits::PHASE_NAME_BYTES {
+            break;
+        }
+        name.push(c);
+    }
+    (!name.is_empty()).then_some(name)
+}
+
+/// The lines, each cut to [`LINE_BYTES`], without what terminals take for commands: ECMA-48 control sequences (`ESC [ ... final`),
+/// strings (`ESC ] ... BEL`), and other pairs with ESC.
+fn plain(lines: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(lines.len());
+    for line in lines.split_inclusive(|byte| matches!(byte, b'\r' | b'\n')) {
+        let Some((end, text)) = line.split_last().filter(|(end, _)| matches!(end, b'\r' | b'\n')) else {
+            break;
+        };
+        let mut bytes = text.iter().copied().take(LINE_BYTES);
+        while let Some(byte) = bytes.next() {
+            if byte == ESCAPE {
+                skip_sequence(&mut bytes);
+            } else {
+                plain.push(byte);
+            }
+        }
+        plain.push(*end);
+    }
+    plain
+}
+
+fn skip_sequence(bytes: &mut impl Iterator<Item = u8>) {
+    match bytes.next() {
+        Some(b'[') => {
+            bytes.find(|byte| (0x40..=0x7e).contains(byte));
+        }
+        Some(b']') => {
+            bytes.find(|byte| *byte == 7);
+        }
+        _pair => {}
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+//! Marks in lines that come whole, in pieces, and broken.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn all() -> PhaseMarks {
+    let patterns = ["^Entering (.+)$", r"^\[(?:\d+)/(?:\d+)\] (?P<what>\w+)"];
+    PhaseMarks {
+        gitlab: true,
+        spack: true,
+        patterns: patterns.map(|text| Pattern::new(text).unwrap()).to_vec(),
+        terminals: false,
+    }
+}
+
+fn scan(text: &[u8]) -> Vec<PhaseMark> {
+    Scanner::new(all()).scan(text)
+}
+
+fn phase(name: &str) -> PhaseMark {
+    PhaseMark::Phase(name.to_owned())
+}
+
+#[test]
+fn a_pattern_that_can_match_line_ends_looks_at_each_line_once() {
+    let kinds = PhaseMarks { patterns: vec![Pattern::new(r"\s*(x)").unwrap()], ..PhaseMarks::default() };
+    let mut lines = vec![b'\n'; 1 << 19];
+    lines.extend(b"x\n");
+    assert_eq!(Scanner::new(kinds).scan(&lines), [phase("x")]);
+}
+
+const LOG: &str = "hello\r\n\x1b[0Ksection_start:1560896352:prepare[collapsed=true,hide_duration=true]\r\x1b[0KPrepare\n\
+    \x1b[1;34m==>\x1b[0m zlib: Executing phase: \x1b[0;36m'edit'\x1b[0m\n==> [a1b2c3d] zlib-ng: Executing phase: 'build'\n\
+    section_end:1560896353:prepare\r\x1b[0K\x1b[0Ksection_start:1:b-2.x\r\x1b[0Kb\r\n50 %\r100 %\r\n\
+    \x1b[32mEntering\x1b[m directory \u{e4}\r\n[ 1/20] no [2/2] x\n[2/20] Compiling\n\
+    ==> zlib: Successfully installed zlib-1.3-abc\nEntering nowhere without an end";
+
+fn marks() -> Vec<PhaseMark> {
+    vec![
+        PhaseMark::SectionStart("prepare".to_owned()),
+        phase("zlib: edit"),
+        phase("zlib-ng: build"),
+        PhaseMark::SectionEnd("prepare".to_owned()),
+        PhaseMark::SectionStart("b-2.x".to_owned()),
+        phase("directory ä"),
+        phase("Compiling"),
+        PhaseMark::PhaseEnd,
+    ]
+}
+
+#[test]
+fn marks_are_found_wherever_the_bytes_are_cut() {
+    assert_eq!(scan(LOG.as_bytes()), marks());
+    for cut in 0..=LOG.len() {
+        let (first, second) = LOG.as_bytes().split_at(cut);
+        let mut scanner = Scanner::new(all());
+        let found = [scanner.scan(first), scanner.scan(second)].concat();
+        assert_eq!(found, marks(), "cut at {cut}");
+    }
+    let mut scanner = Scanner::new(all());
+    let found: Vec<PhaseMark> = LOG.bytes().flat_map(|byte| scanner.scan(&[byte])).collect();
+    assert_eq!(found, marks(), "byte by byte");
+}
+
+#[test]
+fn what_only_looks_like_a_mark_is_none() {
+    for text in [
+        "section_start:1:a\n",
+        "+ echo 'section_start:1:a\\r\\e[0K'\r\n",
+        "section_start::a\r",
+        "section_start:now:a\r",
+        "section_start:1:\r",
+        "section_start:1:a b\r",
+        "section_begin:1:a\r",
+        "section_start:1:a[open\r",
+        "say: Executing phase: 'x'\n",
+        "==> zlib: Executing phase: 'x\n",
+        "==> Error: zlib Executing phase: 'x'\n",
+        "==> [a Executing phase: 'x'\n",
+        "Entering \r\n",
+        " Entering here\n",
+    ] {
+        assert_eq!(scan(text.as_bytes()), [], "{text:?}");
+    }
+}
+
+#[test]
+fn a_line_without_an_end_is_kept_in_a_bounded_window() {
+    let mut scanner = Scanner::new(all());
+    for _megabyte in 0..100 {
+        assert_eq!(scanner.scan(&vec![b'x'; 1 << 20]), []);
+        assert!(scanner.line.capacity() <= 2 * LINE_BYTES);
+    }
+    assert_eq!(scanner.scan(b"section_start:1:a\rEntering b\n"), [phase("b")]);
+}
+
+#[test]
+fn a_match_does_not_reach_into_the_next_line() {
+    let kinds =
+        PhaseMarks { patterns: vec![Pattern::new(r"phase\s+(\w+)").unwrap()], ..PhaseMarks::default() };
+    assert_eq!(Scanner::new(kinds).scan(b"phase\nphase one\nphase\r\ntwo\n"), [phase("one")]);
+}
+
+#[test]
+fn a_pattern_needs_a_group_and_bounds() {
+    assert!(Pattern::new("Entering").unwrap_err().contains("needs a group"));
+    assert!(Pattern::new("(").unwrap_err().contains("unclosed group"));
+    assert!(Pattern::new(&format!("({})", "a".repeat(2000))).unwrap_err().contains("at most 1024 bytes"));
+    assert!(Pattern::new(r"(\w{1000}){1000}").unwrap_err().contains("size limit"));
+}
+
+#[test]
+fn a_name_fits_the_wire() {
+    let long = format!("Entering {}\n", "ä".repeat(100));
+    assert_eq!(scan(long.as_bytes()), [phase(&"ä".repeat(64))]);
+    assert_eq!(scan(b"Entering a\x00\x07b \n"), [phase("ab")]);
+    assert_eq!(scan(b"Entering \x00\x01\n"), []);
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_in_any_pieces_give_the_same_marks(
+        pieces in proptest::collection::vec(proptest::sample::select(vec![
+            &b"section_start:1:a\r\x1b[0K"[..], b"section_end:1:a\r", b"==> z: Executing phase: 'b'\n",
+            b"Entering c", b"\n", b"\r", b"\x1b", b"\x1b[1", b"\x1b]0;t\x07", b"\xff\x00", b"xxxxxxxxxxxxxxxxxxx",
+        ]), 0..40),
+        fill in 0_usize..5000,
+        step in 1_usize..50,
+    ) {
+        let mut bytes = pieces.concat();
+        bytes.splice(0..0, vec![b'y'; fill]);
+        let whole = scan(&bytes);
+        let mut scanner = Scanner::new(all());
+        let cut: Vec<PhaseMark> = bytes.chunks(step).flat_map(|chunk| scanner.scan(chunk)).collect();
+        prop_assert_eq!(cut, whole);
+    }
+}

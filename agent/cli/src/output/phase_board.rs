@@ -1,0 +1,99 @@
+//! Where the threads that read the output tell the measuring side which phase the build is in.
+
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::Notify;
+
+use super::{log_tail::LogTail, markers::PhaseMark, tracker::PhaseTracker};
+
+/// Changes that may wait. A build that changes its phase faster than they are taken loses those in between, never the last one.
+const WAITING: usize = 1024;
+
+/// What happens next in the story of a build.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PhaseChange {
+    /// A phase begins; the one before it ends.
+    Begin(String),
+    /// The phase ends, and no other begins.
+    End,
+}
+
+/// Both streams of one build are one story: a section may begin on one and end on the other.
+#[derive(Debug, Default)]
+pub(super) struct PhaseBoard {
+    state: Mutex<PhaseState>,
+    news: Notify,
+    /// The end of the log.
+    pub(super) tail: LogTail,
+}
+
+#[derive(Debug, Default)]
+struct PhaseState {
+    tracker: PhaseTracker,
+    waiting: VecDeque<PhaseChange>,
+    skipped: u64,
+}
+
+impl PhaseBoard {
+    /// Takes marks, in their order.
+    pub(super) fn note(&self, marks: Vec<PhaseMark>) {
+        let mut state = self.state();
+        for mark in marks {
+            if !state.tracker.take(mark) {
+                continue;
+            }
+            let change =
+                state.tracker.phase().map_or(PhaseChange::End, |name| PhaseChange::Begin(name.to_owned()));
+            if state.waiting.len() >= WAITING {
+                state.waiting.pop_back();
+                state.skipped = state.skipped.saturating_add(1);
+            }
+            state.waiting.push_back(change);
+        }
+        drop(state);
+        self.news.notify_one();
+    }
+
+    /// The next change. May be dropped and called again.
+    pub(super) async fn next(&self) -> PhaseChange {
+        loop {
+            if let Some(change) = self.take() {
+                return change;
+            }
+            self.news.notified().await;
+        }
+    }
+
+    /// As [`Self::next`], if something waits.
+    pub(super) fn take(&self) -> Option<PhaseChange> {
+        self.state().waiting.pop_front()
+    }
+
+    /// Changes that were not reported.
+    pub(super) fn skipped(&self) -> u64 {
+        self.state().skipped
+    }
+
+    fn state(&self) -> MutexGuard<'_, PhaseState> {
+        // consistent after each statement
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_flood_of_changes_is_bounded_and_the_last_one_is_reported() {
+        let board = PhaseBoard::default();
+        board.note((0..5000).map(|number| PhaseMark::Phase(number.to_string())).collect());
+        assert_eq!(board.next().await, PhaseChange::Begin("0".to_owned()));
+        let rest: Vec<_> = std::iter::from_fn(|| board.take()).collect();
+        assert_eq!((rest.len(), rest.last()), (WAITING - 1, Some(&PhaseChange::Begin("4999".to_owned()))));
+        assert_eq!(board.skipped(), 5000 - WAITING as u64);
+    }
+}

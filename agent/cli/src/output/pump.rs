@@ -1,0 +1,276 @@
+//! Copies one stream of the build on, as it comes, in a thread of its own.
+//!
+//! The thread reads what is there and writes it on before it looks at it. It holds one buffer: if the reader of the job's log is
+//! slow, the write waits, then the pipe is full, and then the build waits, as it would without the agent. A reader that
+//! has gone away closes the build's end too, so that the build gets SIGPIPE or EPIPE, as it would without the agent.
+
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+};
+
+use plimsoll_proto::figures::counted;
+use rustix::{
+    event::{EventfdFlags, PollFd, PollFlags, eventfd, poll},
+    fs::{OFlags, fcntl_getfl, fcntl_setfl},
+    termios::isatty,
+};
+use tokio::sync::oneshot;
+
+use super::{markers::Scanner, phase_board::PhaseBoard};
+use crate::standard_error::WriteFailure;
+
+/// What a pipe holds.
+const BUFFER_BYTES: usize = 64 * 1024;
+/// What may wait in a pipe or a terminal when the build ends: the largest pipe that an ordinary user can make (pipe(7),
+/// `pipe-max-size`). After so many bytes everything was read that the build itself had written.
+const DRAIN_BYTES: usize = 1024 * 1024;
+
+/// Tells pumps to end. All of them, once, for good.
+#[derive(Debug, Clone)]
+pub(super) struct PumpStop(Arc<OwnedFd>);
+
+impl PumpStop {
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self(Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?)))
+    }
+
+    /// Pumps read what is there now, and end.
+    pub(super) fn stop(&self) {
+        if let Err(error) = rustix::io::write(&self.0, &1_u64.to_le_bytes()) {
+            tracing::debug!(%error, "cannot stop a stream");
+        }
+    }
+}
+
+/// What happens to the bytes besides, and when the stream ends.
+#[derive(Debug)]
+pub(super) enum StreamKind {
+    /// Output through a pipe. If its reader goes away, so does the pipe.
+    Pipe(Scanner, Arc<PhaseBoard>),
+    /// Output through a terminal. If the real one goes away, its kernel says so with SIGHUP; the build's own stays and is emptied,
+    /// so that a build that ignores this is not held up.
+    Terminal(Scanner, Arc<PhaseBoard>),
+    /// What a person types. It ends when the build does.
+    Typed,
+}
+
+/// One stream, from its source to its sink.
+#[derive(Debug)]
+pub(super) struct Pump<S, K> {
+    pub(super) source: S,
+    pub(super) sink: K,
+    pub(super) stop: PumpStop,
+    pub(super) lost: Arc<DroppedOutput>,
+    pub(super) kind: StreamKind,
+}
+
+/// What a reader that is still there did not take, on a full disk for example. The build goes on without it.
+#[derive(Debug, Default)]
+pub(super) struct DroppedOutput {
+    bytes: AtomicU64,
+    first: OnceLock<String>,
+}
+
+impl DroppedOutput {
+    fn add(&self, bytes: usize, error: &io::Error) {
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.first.get_or_init(|| error.to_string());
+    }
+
+    /// What was lost and why; `None` if nothing was.
+    pub(super) fn in_words(&self) -> Option<String> {
+        let (bytes, why) = (self.bytes.load(Ordering::Relaxed), self.first.get()?);
+        Some(format!("{} of the build's output could not be written: {why}", counted(bytes, "byte")))
+    }
+}
+
+/// What there is to do.
+struct Ready {
+    read: bool,
+    stop: bool,
+    sink_gone: bool,
+}
+
+impl Ready {
+    const TO_READ: Self = Self { read: true, stop: false, sink_gone: false };
+}
+
+impl<S: AsFd + Send + 'static, K: AsFd + Send + 'static> Pump<S, K> {
+    /// Starts the thread. What is returned tells its end.
+    pub(super) fn start(self) -> io::Result<oneshot::Receiver<()>> {
+        let (ended, end) = oneshot::channel();
+        let mut buffer = vec![0; BUFFER_BYTES];
+        thread::Builder::new().name("output".to_owned()).spawn(move || {
+            if let Err(error) = self.run(&mut buffer) {
+                tracing::debug!(%error, "a stream of the build has ended");
+            }
+            drop(ended);
+        })?;
+        Ok(end)
+    }
+
+    /// Until the end of the source, of the sink, or until it is stopped. The source is closed at the end: a process
+    /// that still holds the other side of a pipe, a daemon for example, gets SIGPIPE or EPIPE at its next write.
+    fn run(mut self, buffer: &mut [u8]) -> io::Result<()> {
+        // after a stop: what it may still read
+        let mut left = None;
+        let mut sink_gone = false;
+        loop {
+            let ready = if left.is_none() { self.wait(sink_gone)? } else { Ready::TO_READ };
+            sink_gone = sink_gone || ready.sink_gone;
+            if ready.stop {
+                left = Some(self.drain_bytes());
+            }
+            if left == Some(0) || self.must_end(sink_gone) {
+                return Ok(());
+            }
+            if !ready.read && !ready.stop {
+                continue;
+            }
+            let read = match read_now(&self.source, buffer) {
+                Ok(0) => return Ok(()),
+                Ok(read) => read,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && left.is_none() => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            let bytes = buffer.get(..read).unwrap_or_default();
+            sink_gone = sink_gone || !self.pass_on(bytes);
+            self.look_at(bytes);
+            left = left.map(|left: usize| left.saturating_sub(read));
+        }
+    }
+
+    /// Writes on. Returns whether a reader is there for what comes later.
+    fn pass_on(&self, bytes: &[u8]) -> bool {
+        let Err(WriteFailure { written, error }) = write_all(self.sink.as_fd(), bytes) else { return true };
+        if is_gone(&error, self.sink.as_fd()) {
+            return false;
+        }
+        self.lost.add(bytes.len().saturating_sub(written), &error);
+        true
+    }
+
+    fn look_at(&mut self, bytes: &[u8]) {
+        if let StreamKind::Pipe(scanner, board) | StreamKind::Terminal(scanner, board) = &mut self.kind {
+            board.tail.push(bytes);
+            let marks = scanner.scan(bytes);
+            if !marks.is_empty() {
+                board.note(marks);
+            }
+        }
+    }
+
+    fn must_end(&self, sink_gone: bool) -> bool {
+        sink_gone && !matches!(self.kind, StreamKind::Terminal(..))
+    }
+
+    fn drain_bytes(&self) -> usize {
+        if matches!(self.kind, StreamKind::Typed) { 0 } else { DRAIN_BYTES }
+    }
+
+    /// Waits for something to do.
+    fn wait(&self, sink_gone: bool) -> io::Result<Ready> {
+        let mut fds = [
+            PollFd::new(&self.source, PollFlags::IN),
+            PollFd::new(&*self.stop.0, PollFlags::IN),
+            // asks for nothing; the kernel reports a reader that has gone away all the same
+            PollFd::new(&self.sink, PollFlags::empty()),
+        ];
+        // one that is known to be gone would be reported again and again
+        let watched = if sink_gone { 2 } else { 3 };
+        retry(|| poll(fds.get_mut(..watched).unwrap_or_default(), None))?;
+        let [source, stop, sink] = fds.map(|fd| fd.revents());
+        Ok(Ready {
+            read: !source.is_empty(),
+            stop: !stop.is_empty(),
+            sink_gone: sink.contains(PollFlags::ERR),
+        })
+    }
+}
+
+/// Makes reads of a descriptor return at once. It must not be shared with others, who would be surprised.
+pub(super) fn never_wait(fd: impl AsFd) -> io::Result<()> {
+    let flags = fcntl_getfl(&fd)?;
+    Ok(fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?)
+}
+
+/// What is there now. The other side of a terminal that was closed is the end, as it is for a pipe.
+fn read_now(source: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
+    match retry(|| rustix::io::read(&source, &mut *buffer)) {
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => Ok(0),
+        result => result,
+    }
+}
+
+/// Whether an error means that the reader is gone for good. Any other may pass.
+fn is_gone(error: &io::Error, sink: BorrowedFd<'_>) -> bool {
+    match rustix::io::Errno::from_io_error(error) {
+        Some(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET) => true,
+        Some(rustix::io::Errno::IO) => isatty(sink),
+        _other => false,
+    }
+}
+
+fn write_all(sink: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), WriteFailure> {
+    let mut written = 0;
+    while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
+        let result = match retry(|| rustix::io::write(sink, rest)) {
+            // the program that started the agent may have set its streams so
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                retry(|| poll(&mut [PollFd::new(&sink, PollFlags::OUT)], None)).map(|_ready| 0)
+            }
+            result => result,
+        };
+        match result {
+            Ok(more) => written = written.saturating_add(more),
+            Err(error) => return Err(WriteFailure { written, error }),
+        }
+    }
+    Ok(())
+}
+
+fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(rustix::io::Errno::INTR) => {}
+            result => return Ok(result?),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_reader_that_is_gone_for_good_closes_the_stream() {
+        let (_reader, pipe) = io::pipe().unwrap();
+        let gone = |error: rustix::io::Errno| is_gone(&error.into(), pipe.as_fd());
+        assert!(gone(rustix::io::Errno::PIPE) && gone(rustix::io::Errno::CONNRESET));
+        assert!(!gone(rustix::io::Errno::NOSPC) && !gone(rustix::io::Errno::IO));
+    }
+
+    #[test]
+    fn what_a_full_disk_does_not_take_is_counted_and_the_build_goes_on() {
+        let (source, mut build) = io::pipe().unwrap();
+        // a descriptor that refuses every write without being gone
+        let sink = std::fs::File::open("/proc/self/status").unwrap();
+        let lost = Arc::<DroppedOutput>::default();
+        let kind = StreamKind::Pipe(Scanner::new(super::super::PhaseMarks::default()), Arc::default());
+        let pump = Pump { source, sink, stop: PumpStop::new().unwrap(), lost: Arc::clone(&lost), kind };
+        let end = pump.start().unwrap();
+        for _line in 0..3 {
+            io::Write::write_all(&mut build, b"hello\n").unwrap();
+        }
+        drop(build);
+        assert!(end.blocking_recv().is_err(), "nothing is sent, only the end counts");
+        assert!(lost.in_words().unwrap().starts_with("18 bytes of the build's output"), "{lost:?}");
+    }
+}

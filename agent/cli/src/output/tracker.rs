@@ -1,0 +1,105 @@
+//! Which phase the build is in, from the marks in their order.
+//!
+//! Sections nest: the end of one returns to the one around it. A phase of a line (Spack, the user's patterns) lies within the
+//! section in which it began, and lasts until the next such line, or the end of that section. The innermost one counts.
+
+use super::markers::PhaseMark;
+
+/// Sections within sections; those that are deeper count as part of the one around them.
+const DEPTH: usize = 32;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum OpenSection {
+    Section(String),
+    Line(String),
+}
+
+/// Where the build is.
+#[derive(Debug, Default)]
+pub(super) struct PhaseTracker {
+    levels: Vec<OpenSection>,
+}
+
+impl PhaseTracker {
+    /// Takes one mark. Returns whether a phase began or ended; then [`Self::phase`] says which one it is now.
+    pub(super) fn take(&mut self, mark: PhaseMark) -> bool {
+        match mark {
+            PhaseMark::SectionStart(name) => self.enter(OpenSection::Section(name)),
+            PhaseMark::SectionEnd(name) => {
+                let section = OpenSection::Section(name);
+                let found = self.levels.iter().rposition(|level| *level == section);
+                // sections inside that were never closed are closed with it; an end without a start is nothing
+                found.map(|at| self.levels.truncate(at)).is_some()
+            }
+            PhaseMark::Phase(name) => {
+                self.leave_line();
+                self.enter(OpenSection::Line(name))
+            }
+            PhaseMark::PhaseEnd => self.leave_line(),
+        }
+    }
+
+    fn enter(&mut self, level: OpenSection) -> bool {
+        let room = self.levels.len() < DEPTH;
+        if room {
+            self.levels.push(level);
+        }
+        room
+    }
+
+    fn leave_line(&mut self) -> bool {
+        self.levels.pop_if(|level| matches!(level, OpenSection::Line(_))).is_some()
+    }
+
+    /// The name of the phase; `None` outside of all.
+    pub(super) fn phase(&self) -> Option<&str> {
+        self.levels.last().map(|(OpenSection::Section(name) | OpenSection::Line(name))| name.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn follow(marks: &[&str]) -> Vec<Option<String>> {
+        let mut tracker = PhaseTracker::default();
+        let take = |text: &&str| {
+            let (kind, name) = text.split_at(1);
+            let name = name.to_owned();
+            let news = tracker.take(match kind {
+                "+" => PhaseMark::SectionStart(name),
+                "-" => PhaseMark::SectionEnd(name),
+                ":" => PhaseMark::Phase(name),
+                _ => PhaseMark::PhaseEnd,
+            });
+            news.then(|| tracker.phase().map(str::to_owned))
+        };
+        marks.iter().filter_map(take).collect()
+    }
+
+    fn names(names: &[&str]) -> Vec<Option<String>> {
+        names.iter().map(|name| (!name.is_empty()).then(|| (*name).to_owned())).collect()
+    }
+
+    #[test]
+    fn the_end_of_a_section_returns_to_the_one_around_it() {
+        assert_eq!(follow(&["+a", "+b", "-b", "+c", "-c", "-a"]), names(&["a", "b", "a", "c", "a", ""]));
+    }
+
+    #[test]
+    fn sections_that_were_never_closed_end_with_the_one_around_them() {
+        assert_eq!(follow(&["+a", "+b", "-a", "-b", "-x"]), names(&["a", "b", ""]));
+    }
+
+    #[test]
+    fn a_phase_of_a_line_lasts_until_the_next_or_the_end_of_its_section() {
+        let seen = follow(&["+a", ":one", ":two", "!", "!", ":three", "-a", ":four"]);
+        assert_eq!(seen, names(&["a", "one", "two", "a", "three", "", "four"]));
+    }
+
+    #[test]
+    fn the_depth_is_bounded() {
+        let deep = vec!["+a"; 10_000];
+        assert_eq!(follow(&deep).len(), DEPTH);
+    }
+}

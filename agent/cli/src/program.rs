@@ -1,0 +1,63 @@
+//! The agent's life: reads its command line, and runs on one thread. Nothing here starts a thread before the command of `run` is
+//! started, because `run` first blocks the signals that it passes on. The program is one call of [`main`], so that another
+//! program can be the agent too.
+
+use std::{
+    env,
+    io::{self, IsTerminal as _, Write as _},
+    process::ExitCode,
+};
+
+use tokio::runtime;
+use tracing_subscriber::{
+    filter::{LevelFilter, Targets},
+    fmt,
+    layer::SubscriberExt as _,
+    util::SubscriberInitExt as _,
+};
+
+use crate::{commands::Cli, log_filter::for_all_crates, standard_error::StderrLog};
+
+/// Reads the command line of this process, and does what it says. No other thread may run yet.
+pub fn main() -> ExitCode {
+    let (filter, problem) = filter();
+    let lines = fmt::layer().with_writer(|| StderrLog);
+    // a log that is a file has no colours
+    let lines = if io::stderr().is_terminal() { lines } else { lines.with_ansi(false) };
+    tracing_subscriber::registry().with(filter).with(lines).init();
+    if let Some(problem) = problem {
+        tracing::warn!("{problem}");
+    }
+    let cli = Cli::from_process();
+    match runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => {
+            let status = runtime.block_on(cli.execute());
+            // a resolver that hangs must not hold the end of the job
+            runtime.shutdown_background();
+            ExitCode::from(status)
+        }
+        Err(error) => {
+            // if standard error is closed, there is no other way to report it
+            drop(writeln!(io::stderr(), "plimsoll: cannot start: {error}"));
+            ExitCode::from(125)
+        }
+    }
+}
+
+/// What is logged: `PLIMSOLL_LOG`, a level or `target=level` pairs with commas between; warnings if it is unset. A mistake in
+/// it must not keep a build from running, so it is reported and the warnings stay.
+fn filter() -> (Targets, Option<String>) {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the log is set up before anything else, and by nothing else"
+    )]
+    let wanted = env::var("PLIMSOLL_LOG").unwrap_or_default();
+    let usual = Targets::new().with_default(LevelFilter::WARN);
+    if wanted.is_empty() {
+        return (usual, None);
+    }
+    match for_all_crates(&wanted).parse() {
+        Ok(filter) => (filter, None),
+        Err(error) => (usual, Some(format!("PLIMSOLL_LOG {wanted:?} is not a filter, try `debug`: {error}"))),
+    }
+}

@@ -1,0 +1,193 @@
+//! The report for programs: one JSON object in a file, with the names and units of the wire.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write as _},
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use nix::fcntl::OFlag;
+use plimsoll_proto::json::ToJson;
+use rustix::{
+    fs::fstat,
+    stdio::{stderr, stdout},
+};
+use serde_json::{Value, json};
+
+use super::{BuildFacts, MeasurementEnd, advice};
+use crate::{ask::json::for_programs, standard_error};
+
+/// Links that are followed, as many as the kernel does (`path_resolution(7)`).
+const LINKS: usize = 40;
+/// Time that a pipe or a terminal as target gets to take the report.
+const TARGET_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Writes the report. A file is written in one step: a reader finds the old one, or the whole new one. What is there and is
+/// no file (a pipe, a device), and a file that this process writes to already (`/dev/stderr`), is written into and stays what it is.
+///
+/// # Errors
+/// The folder cannot be written to, the pipe has no reader, or the target is a folder.
+pub(crate) fn write(facts: &BuildFacts, path: &Path) -> io::Result<()> {
+    let text = format!("{:#}\n", value(facts));
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        Ok(found) if !found.is_file() || is_stream_of_ours(&found) => {
+            let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+            let target = File::options().append(true).custom_flags(flags.bits()).open(path)?;
+            standard_error::write_within(&target, text.as_bytes(), TARGET_PATIENCE)
+                .map_err(|unwritten| unwritten.error)
+        }
+        _ => replace(&behind_links(path)?, &text),
+    }
+}
+
+/// Renaming over the job's log would take it away from the other programs that write to it.
+fn is_stream_of_ours(found: &fs::Metadata) -> bool {
+    [stdout(), stderr()]
+        .into_iter()
+        .filter_map(|stream| fstat(stream).ok())
+        .any(|stream| (stream.st_dev, stream.st_ino) == (found.dev(), found.ino()))
+}
+
+/// What a link stands for, even if that is not there yet. A link was made on purpose, so it stays.
+fn behind_links(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _link in 0..LINKS {
+        match fs::read_link(&path) {
+            Ok(next) => path = path.with_file_name("").join(next),
+            Err(_no_link) => return Ok(path),
+        }
+    }
+    Err(io::Error::other("too many links"))
+}
+
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
+    name.push(format!(".{}.draft", std::process::id()));
+    let draft = path.with_file_name(name);
+    let made = File::create_new(&draft).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&draft, path)
+    });
+    if made.is_err() {
+        drop(fs::remove_file(&draft));
+    }
+    made
+}
+
+fn value(facts: &BuildFacts) -> Value {
+    let delivery = &facts.delivery;
+    // nothing in these messages is no JSON
+    let told = |message: &dyn ToJson| serde_json::to_value(message.json(for_programs)).unwrap_or_default();
+    let mut totals = told(&facts.totals);
+    // nothing was killed, or it is not known
+    let origin = totals.pointer_mut("/oom_origin").filter(|origin| *origin == "unspecified");
+    origin.map(Value::take);
+    json!({
+        "attempt": facts.attempt,
+        "number": facts.number,
+        "retries": facts.retries,
+        "name": facts.name,
+        "exit": told(&facts.end.exit().unwrap_or_default()),
+        "followed_until": match &facts.end { MeasurementEnd::Followed(until) => Some(until), MeasurementEnd::Exited(_) => None },
+        "wall_ms": u64::try_from(facts.wall.as_millis()).unwrap_or(u64::MAX),
+        "resources": told(&facts.resources),
+        "totals": totals,
+        "phases": told(&facts.phases),
+        "peak_phase": facts.peak_phase().map(|phase| &phase.name),
+        "need_curve_bytes": facts.curve,
+        "delivery": {
+            "delivered": delivery.delivered,
+            "lost": delivery.lost,
+            "kept": delivery.kept,
+            "problem": delivery.problem,
+        },
+        "prediction": told(&facts.advice.prediction),
+        "verdict": told(&facts.advice.verdict),
+        "advice_problem": facts.advice.problem,
+        "memory_request_from_need_bytes": advice::from_need(facts),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use plimsoll_proto::fixtures::{Fill, assert_pinned, message};
+
+    use super::*;
+
+    #[test]
+    fn the_file_is_whole_or_not_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("report.json");
+        fs::write(&path, "old").unwrap();
+        let facts = BuildFacts { attempt: "job-7".to_owned(), ..BuildFacts::default() };
+        write(&facts, &path).unwrap();
+        let read: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        assert_eq!((&read["attempt"], &read["totals"]["need_peak_bytes"]), (&"job-7".into(), &Value::Null));
+        assert!(write(&facts, &dir.path().join("absent/report.json")).is_err());
+        assert!(write(&facts, Path::new("/")).is_err());
+        // a folder in its place: the draft must not stay
+        fs::create_dir(dir.path().join("folder")).unwrap();
+        assert!(write(&facts, &dir.path().join("folder")).is_err());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn what_is_no_file_is_written_into_and_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let (fifo, link) = (dir.path().join("fifo"), dir.path().join("link"));
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        std::os::unix::fs::symlink("fifo", &link).unwrap();
+        assert!(write(&BuildFacts::default(), &link).is_err(), "the pipe has no reader");
+        let flags = OFlag::O_NONBLOCK.bits();
+        let mut reader = File::options().read(true).custom_flags(flags).open(&fifo).unwrap();
+        for target in [&fifo, &link] {
+            write(&BuildFacts { attempt: "job-7".to_owned(), ..BuildFacts::default() }, target).unwrap();
+            let mut bytes = [0; 4096];
+            let read = io::Read::read(&mut reader, &mut bytes).unwrap();
+            let read: Value = serde_json::from_slice(&bytes[..read]).unwrap();
+            assert_eq!(read["attempt"], "job-7");
+        }
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert!(!fs::metadata(&fifo).unwrap().is_file());
+    }
+
+    #[test]
+    fn a_link_to_a_file_stays_and_the_file_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("there")).unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("there/report.json", &link).unwrap();
+        for _absent_then_present in 0..2 {
+            write(&BuildFacts::default(), &link).unwrap();
+            assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+            assert!(fs::read_to_string(dir.path().join("there/report.json")).unwrap().contains("totals"));
+        }
+    }
+
+    #[test]
+    fn programs_read_the_same_bytes_as_ever() {
+        let mut all = String::new();
+        for fill in [Fill::Rich, Fill::Zero, Fill::Empty] {
+            let mut facts = BuildFacts {
+                attempt: "job-7".to_owned(),
+                name: "zlib".to_owned(),
+                totals: message("Totals", fill),
+                resources: message("Resources", fill),
+                phases: vec![message("Phase", fill)],
+                curve: vec![1, 2],
+                ..BuildFacts::default()
+            };
+            facts.advice.prediction = Some(message("Prediction", fill));
+            facts.advice.verdict = Some(message("Verdict", fill));
+            let _written = writeln!(all, "## {fill:?}\n{:#}", value(&facts));
+        }
+        let _written = writeln!(all, "## nothing\n{:#}", value(&BuildFacts::default()));
+        assert_pinned(&all, include_str!("../ask/json/golden/report.txt"), "agent_report");
+    }
+}

@@ -1,0 +1,116 @@
+//! The one line at the end, for the person who reads the job's log: what was used, of what, and where the samples are.
+
+use std::{ffi::OsString, fmt, path::Path};
+
+use plimsoll_proto::{
+    figures, measured, shown,
+    v1::{Key, OomOrigin},
+};
+
+use super::{
+    BuildFacts, MeasurementEnd,
+    words::{self, Bytes, Processes},
+};
+
+/// The n-th part of a limit: a need that is closer to it has met it.
+const NEAR: u64 = 8;
+
+/// All that matters, in one line.
+#[derive(Debug)]
+pub(super) struct ReportLine<'a>(pub(super) &'a BuildFacts);
+
+/// What is built, in few words.
+pub(crate) fn name(key: &Key, command: &[OsString]) -> String {
+    let name = match (key.package.as_str(), key.version.as_str()) {
+        ("", _version) => {
+            let file = command.first().and_then(|command| Path::new(command).file_name());
+            file.unwrap_or_default().to_string_lossy().into_owned()
+        }
+        (package, "") => package.to_owned(),
+        (package, version) => format!("{package}@{version}"),
+    };
+    shown::clean(&name)
+}
+
+impl fmt::Display for ReportLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", ReportHead(self.0))?;
+        let summary = self.0.summary();
+        write!(f, ", CPU {}", measured::cpu_time_words(&summary))?;
+        if let Some(mean) = measured::mean_cores(&summary) {
+            write!(f, " ({})", figures::cores_named(mean))?;
+        }
+        self.write_samples(f)
+    }
+}
+
+/// The beginning of the line: the end, and the memory. It stands above a folded report.
+#[derive(Debug)]
+pub(super) struct ReportHead<'a>(pub(super) &'a BuildFacts);
+
+impl fmt::Display for ReportHead<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "plimsoll: {} {}", self.0.name, self.0.end)?;
+        let comma = if matches!(self.0.end, MeasurementEnd::Followed(_)) { "," } else { " after" };
+        write!(f, "{comma} {}", figures::millis(self.0.summary().wall_ms))?;
+        self.write_memory(f)
+    }
+}
+
+impl ReportHead<'_> {
+    /// At which limit. One that the build set for a part of itself is lower than its own, and was met with less.
+    fn killed_where(&self) -> String {
+        let totals = &self.0.totals;
+        let near = |limit: &u64| totals.need_peak_bytes.is_none_or(|need| need >= limit - limit / NEAR);
+        match (totals.oom_origin(), self.0.resources.memory_limit_bytes) {
+            (OomOrigin::OwnLimit, Some(limit)) if near(&limit) => format!("at the limit of {}", Bytes(limit)),
+            (origin, _limit) => words::origin(origin).to_owned(),
+        }
+    }
+
+    fn write_memory(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let summary = self.0.summary();
+        let kills = self.0.totals.oom_kill.unwrap_or(0);
+        if kills > 0 {
+            write!(f, "; the kernel killed {} {}", Processes(kills), self.killed_where())?;
+        }
+        if measured::need(&summary).is_none() {
+            return write!(f, "; memory was not measured");
+        }
+        write!(f, "; needed {}", measured::need_words(&summary))?;
+        if let Some(asked) = measured::memory_asked(Some(&self.0.resources)) {
+            let of = if asked.is_limit { ", limit" } else { ", asked for" };
+            let share = measured::need_of_ask_words(&summary).unwrap_or_default();
+            write!(f, "{of} {} ({share})", Bytes(asked.bytes))?;
+        }
+        match measured::memory_peak_words(&summary) {
+            Some(mark) => write!(f, ", {mark}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl ReportLine<'_> {
+    fn write_samples(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.measures_only {
+            return Ok(());
+        }
+        if self.0.delivery.delivered {
+            write!(f, ", samples delivered as {}", self.0.attempt)?;
+        } else if let Some(kept) = &self.0.delivery.kept {
+            write!(f, ", samples of {} kept for the next run in {}", self.0.attempt, kept.display())?;
+        } else {
+            write!(f, ", samples of {} not delivered", self.0.attempt)?;
+        }
+        if self.0.delivery.lost > 0 {
+            write!(f, ", {} lost", self.0.delivery.lost)?;
+        }
+        match &self.0.delivery.problem {
+            Some(problem) => write!(f, ": {problem}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

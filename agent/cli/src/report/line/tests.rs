@@ -1,0 +1,79 @@
+//! The one line at the end of a build.
+
+use std::time::Duration;
+
+use plimsoll_client::delivery::DeliveryReport;
+use plimsoll_proto::v1::{Exit, Resources, Totals};
+
+use super::*;
+
+fn line(totals: &Totals, resources: &Resources, exit: Exit, report: &DeliveryReport) -> String {
+    let facts = BuildFacts {
+        name: "zlib@1.3".to_owned(),
+        end: MeasurementEnd::Exited(exit),
+        wall: Duration::from_millis(12_300),
+        totals: *totals,
+        resources: *resources,
+        attempt: "job-7".to_owned(),
+        delivery: report.clone(),
+        ..BuildFacts::default()
+    };
+    ReportLine(&facts).to_string()
+}
+
+#[test]
+fn a_good_build_says_what_it_used_of_what_was_asked() {
+    let totals = Totals {
+        cpu_usec: 21_000_000,
+        memory_peak_bytes: Some(324 << 20),
+        oom_kill: Some(0),
+        reclaim_failures: Some(0),
+        need_peak_bytes: Some(281 << 20),
+        ..Totals::default()
+    };
+    let resources = Resources { memory_request_bytes: Some(2 << 30), ..Resources::default() };
+    let report = DeliveryReport { delivered: true, ..DeliveryReport::default() };
+    assert_eq!(
+        line(&totals, &resources, Exit { code: Some(0), signal: None }, &report),
+        "plimsoll: zlib@1.3 ended with exit code 0 after 12.3 s; needed 281 MiB, asked for 2.00 GiB (14 % of it needed), \
+         324 MiB with page cache, CPU 21.0 s (1.71 cores), samples delivered as job-7"
+    );
+}
+
+#[test]
+fn a_killed_build_says_who_killed_it_and_where_the_samples_wait() {
+    let mut totals = Totals { oom_kill: Some(1), need_peak_bytes: Some(255 << 20), ..Totals::default() };
+    totals.set_oom_origin(OomOrigin::OwnLimit);
+    let resources = Resources { memory_limit_bytes: Some(256 << 20), ..Resources::default() };
+    let problem = Some("connection refused".to_owned());
+    let report =
+        DeliveryReport { problem, kept: Some("/spool/job-7".into()), lost: 2, ..DeliveryReport::default() };
+    assert_eq!(
+        line(&totals, &resources, Exit { code: None, signal: Some(9) }, &report),
+        "plimsoll: zlib@1.3 was ended by SIGKILL after 12.3 s; the kernel killed 1 process at the limit of 256 MiB; \
+         needed more than 255 MiB, limit 256 MiB (more than 99.6 % of it needed), CPU not known, samples of job-7 kept for the next run in \
+         /spool/job-7, 2 lost: connection refused"
+    );
+}
+
+#[test]
+fn a_kill_is_blamed_on_the_limit_that_was_met() {
+    let resources = Resources { memory_limit_bytes: Some(256 << 20), ..Resources::default() };
+    let exit = Exit { code: Some(1), signal: None };
+    let killed = |origin, need| {
+        let mut totals = Totals { oom_kill: Some(1), need_peak_bytes: Some(need), ..Totals::default() };
+        totals.set_oom_origin(origin);
+        line(&totals, &resources, exit, &DeliveryReport::default())
+    };
+    assert!(killed(OomOrigin::OwnLimit, 250 << 20).contains("killed 1 process at the limit of 256 MiB"));
+    assert!(killed(OomOrigin::OwnLimit, 20 << 20).contains("or at one that the build set itself"));
+    assert!(killed(OomOrigin::LimitAbove, 20 << 20).contains("at a limit above the build's own"));
+    assert!(killed(OomOrigin::Host, 20 << 20).contains("because the whole machine had no memory left"));
+    assert!(killed(OomOrigin::Unspecified, 20 << 20).contains("killed 1 process for memory; needed more"));
+}
+
+#[test]
+fn a_key_without_a_package_is_named_after_the_command() {
+    let key = Key { version: "1".to_owned(), ..Key::default() };
+    assert_eq!(name(&key, &["/usr/bin/make".into()]), "make");
+}

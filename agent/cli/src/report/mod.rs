@@ -1,0 +1,168 @@
+//! What is said at the end of a build, for the person who reads the job's log, and for programs.
+//!
+//! | style | what it is |
+//! |---|---|
+//! | line | one line ([`line`]) |
+//! | text | a page: sizes, a curve of the memory, the phases, advice for the next run ([`text`], [`curve`]); folded in GitLab |
+//! | none | nothing |
+//! | a file | the same in JSON ([`json`]), besides one of the others |
+//!
+//! Plain text without colours, because a job's log may be read anywhere.
+
+mod advice;
+mod curve;
+mod json;
+mod line;
+mod text;
+mod words;
+
+use std::{path::PathBuf, time::Duration};
+
+use plimsoll_client::delivery;
+use plimsoll_measure::clock;
+use plimsoll_proto::v1::{Cause, Exit, OomOrigin, Outcome, Phase, Resources, Summary, Totals};
+
+pub(crate) use advice::{Advice, AdviceRequest, ask};
+pub(crate) use json::write as write_file;
+pub(crate) use line::name;
+
+/// How much is said.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Style {
+    /// Nothing.
+    None,
+    /// One line.
+    #[default]
+    Line,
+    /// A page.
+    Text,
+}
+
+/// What is said, and where.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// On stderr.
+    pub style: Style,
+    /// A page is folded, by marks that GitLab understands.
+    pub fold: bool,
+    /// The reader's terminal shows more than ASCII.
+    pub utf8: bool,
+    /// Where a JSON file is written.
+    pub file: Option<PathBuf>,
+}
+
+impl Settings {
+    /// Whether the server is asked what it thinks of the build.
+    pub(crate) fn wants_advice(&self) -> bool {
+        self.style == Style::Text || self.file.is_some()
+    }
+}
+
+/// How a measurement ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum MeasurementEnd {
+    /// With the command; code and signal are both absent if the exit was not seen.
+    Exited(Exit),
+    /// A build that the agent did not start was followed until this happened; its exit is not known.
+    Followed(String),
+}
+
+impl MeasurementEnd {
+    /// The exit, if it was seen.
+    pub(crate) fn exit(&self) -> Option<Exit> {
+        match self {
+            Self::Exited(exit) => Some(*exit).filter(|exit| exit.code.is_some() || exit.signal.is_some()),
+            Self::Followed(_) => None,
+        }
+    }
+}
+
+impl Default for MeasurementEnd {
+    fn default() -> Self {
+        Self::Exited(Exit::default())
+    }
+}
+
+/// Everything that is known of a build that has ended.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct BuildFacts {
+    /// What was built, in few words.
+    pub(crate) name: String,
+    pub(crate) end: MeasurementEnd,
+    pub(crate) wall: Duration,
+    pub(crate) totals: Totals,
+    /// What was asked for, and the limits in force.
+    pub(crate) resources: Resources,
+    pub(crate) phases: Vec<Phase>,
+    /// The need over the time of the build, in equal parts.
+    pub(crate) curve: Vec<u64>,
+    pub(crate) attempt: String,
+    /// Number of the attempt; 0 counts as 1.
+    pub(crate) number: u32,
+    /// The attempt that this one retries; may be empty.
+    pub(crate) retries: String,
+    pub(crate) delivery: delivery::DeliveryReport,
+    /// Samples go nowhere, on purpose.
+    pub(crate) measures_only: bool,
+    pub(crate) advice: Advice,
+}
+
+impl BuildFacts {
+    /// The same as the server tells it of an ended attempt, so that both say one number in one way.
+    pub(crate) fn summary(&self) -> Summary {
+        let totals = &self.totals;
+        let outcome = match self.end.exit() {
+            Some(Exit { code: Some(0), .. }) => Outcome::Succeeded,
+            _ => Outcome::Failed,
+        };
+        let was_held_back = match &self.advice.verdict {
+            Some(verdict) => matches!(verdict.cause(), Cause::Oom | Cause::Starved),
+            None => totals.oom_kill.unwrap_or(0) > 0 || totals.starved_ms.unwrap_or(0) > 0,
+        };
+        // a machine without memory stops a build at any need
+        let proves = totals.oom_origin() != OomOrigin::Host;
+        Summary {
+            attempt: self.attempt.clone(),
+            resources: Some(self.resources),
+            wall_ms: u64::try_from(self.wall.as_millis()).unwrap_or(u64::MAX),
+            cpu_usec: Some(totals.cpu_usec),
+            need_peak_bytes: totals.need_peak_bytes,
+            memory_peak_bytes: totals.memory_peak_bytes,
+            censored: was_held_back && proves && outcome == Outcome::Failed,
+            outcome: outcome.into(),
+            ..Summary::default()
+        }
+    }
+
+    /// The phase that needed most.
+    fn peak_phase(&self) -> Option<&Phase> {
+        let peak = self.phases.iter().map(|phase| phase.need_peak_bytes).max().filter(|&peak| peak > 0)?;
+        self.phases.iter().find(|phase| phase.need_peak_bytes == peak)
+    }
+}
+
+/// What goes to stderr, without the last line feed; `None` if nothing does.
+pub(crate) fn render(facts: &BuildFacts, settings: &Settings) -> Option<String> {
+    match settings.style {
+        Style::None => None,
+        Style::Line => Some(line::ReportLine(facts).to_string()),
+        Style::Text if settings.fold => {
+            let (now, head) = (clock::unix_ms() / 1000, line::ReportHead(facts));
+            let body = text::body(facts, settings.utf8);
+            // sections of one log need different names
+            let section = match facts.number {
+                0 | 1 => "plimsoll".to_owned(),
+                number => format!("plimsoll_{number}"),
+            };
+            // the marks that GitLab's log viewer folds by; the second one must begin a line
+            Some(format!(
+                "\x1b[0Ksection_start:{now}:{section}[collapsed=true]\r\x1b[0K{head}\n{body}\
+                 \x1b[0Ksection_end:{now}:{section}\r\x1b[0K"
+            ))
+        }
+        Style::Text => {
+            let page = format!("{}\n{}", line::ReportHead(facts), text::body(facts, settings.utf8));
+            Some(page.trim_end().to_owned())
+        }
+    }
+}

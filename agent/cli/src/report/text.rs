@@ -1,0 +1,237 @@
+//! The page at the end of a job's log.
+
+use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
+
+use plimsoll_proto::{
+    evidence::is_of_success,
+    figures, measured,
+    reasons::{self, SizeKind},
+    shown::clean,
+    v1::{Phase, Prediction, Quantity},
+    verdict,
+};
+
+use super::{
+    BuildFacts, advice, curve,
+    words::{self, Bytes, Processes, Time},
+};
+use crate::ask::outlook;
+
+/// Phases in the table; the rest is one line.
+const PHASES: usize = 8;
+/// Marks of the curve.
+const CURVE_WIDTH: usize = 60;
+/// Characters of a phase's name.
+const NAME_WIDTH: usize = 32;
+
+/// Everything below the first line; each line ends with a line feed.
+pub(super) fn body(facts: &BuildFacts, utf8: bool) -> String {
+    let mut page = ReportPage::default();
+    memory(&mut page, facts);
+    draw(&mut page, facts, utf8);
+    cpu(&mut page, facts);
+    troubles(&mut page, facts);
+    phases(&mut page, &facts.phases);
+    page.line("samples", &samples(facts));
+    advice_lines(&mut page, facts);
+    page.0
+}
+
+#[derive(Default)]
+struct ReportPage(String);
+
+impl ReportPage {
+    fn line(&mut self, title: &str, text: &str) {
+        let line = format!("  {title:<9} {text}");
+        self.0.push_str(line.trim_end());
+        self.0.push('\n');
+    }
+}
+
+fn memory(page: &mut ReportPage, facts: &BuildFacts) {
+    let summary = facts.summary();
+    if measured::need(&summary).is_none() {
+        return page.line("memory", "not measured");
+    }
+    let asked = measured::memory_asked_words(Some(&facts.resources));
+    let mut text = format!("needed {}, asked for {asked}", measured::need_words(&summary));
+    if let Some(share) = measured::need_of_ask_words(&summary) {
+        let _written = write!(text, " ({share})");
+    }
+    if let Some(mark) = measured::memory_peak_words(&summary) {
+        let _written = write!(text, "; {mark}");
+    }
+    page.line("memory", &text);
+}
+
+fn draw(page: &mut ReportPage, facts: &BuildFacts, utf8: bool) {
+    let highest = facts.curve.iter().copied().max().unwrap_or(0);
+    if facts.curve.len() < 2 || highest == 0 {
+        return;
+    }
+    // the limit is the upper edge where that leaves something to see
+    let limit = facts.resources.memory_limit_bytes.filter(|&limit| limit > 0);
+    let top = limit.filter(|&limit| limit >= highest && limit / 2 <= highest).unwrap_or(highest);
+    let line = curve::draw(&facts.curve, top, CURVE_WIDTH, utf8);
+    let edge = match limit {
+        Some(limit) if limit == top => format!("full height is the limit, {}", Bytes(limit)),
+        Some(limit) => format!("full height is {}, the limit {}", Bytes(top), Bytes(limit)),
+        None => format!("full height is {}", Bytes(top)),
+    };
+    page.line("", &format!("{line}  {edge}"));
+    if let Some(phase) = facts.peak_phase() {
+        page.line("", &format!("most in {} ({})", phase.name, Bytes(phase.need_peak_bytes)));
+    }
+}
+
+fn cpu(page: &mut ReportPage, facts: &BuildFacts) {
+    let summary = facts.summary();
+    let mut text = format!("{} in {}", measured::cpu_time_words(&summary), figures::millis(summary.wall_ms));
+    if let Some(mean) = measured::mean_cores(&summary) {
+        let _written = write!(text, ", {} on average", figures::cores_named(mean));
+    }
+    for (what, cores) in
+        [("asked", facts.resources.cpu_request_cores), ("limit", facts.resources.cpu_limit_cores)]
+    {
+        if let Some(cores) = cores {
+            let _written = write!(text, ", {what} {}", figures::cores(cores));
+        }
+    }
+    if let Some(usec) = facts.totals.throttled_usec.filter(|&usec| usec > 0) {
+        let _written = write!(text, "; held back by the limit for {}", Time(Duration::from_micros(usec)));
+    }
+    page.line("cpu", &text);
+}
+
+fn troubles(page: &mut ReportPage, facts: &BuildFacts) {
+    if let Some(ms) = facts.totals.starved_ms.filter(|&ms| ms > 0) {
+        let time = Time(Duration::from_millis(ms));
+        page.line("starved", &format!("{time} at its memory limit, busy with reclaiming memory"));
+    }
+    if let Some(kills) = facts.totals.oom_kill.filter(|&kills| kills > 0) {
+        let origin = words::origin(facts.totals.oom_origin());
+        page.line("killed", &format!("{} by the kernel, {origin}", Processes(kills)));
+    }
+}
+
+/// The phases that took longest, those of one name together.
+fn phases(page: &mut ReportPage, phases: &[Phase]) {
+    let mut sums: BTreeMap<&str, PhaseSum> = BTreeMap::new();
+    for phase in phases {
+        sums.entry(&phase.name).or_default().add(&PhaseSum::of(phase));
+    }
+    if sums.is_empty() {
+        return;
+    }
+    let mut rows: Vec<_> = sums.into_iter().collect();
+    rows.sort_by_key(|(_name, sum)| std::cmp::Reverse(sum.wall_ms));
+    page.line("phases", &format!("{:<NAME_WIDTH$} {:>11} {:>11} {:>11}", "", "time", "most needed", "cpu"));
+    let rest = rows.split_off(rows.len().min(PHASES));
+    let mut row = |name: &str, sum: &PhaseSum| {
+        let short: String = name.chars().take(NAME_WIDTH).collect();
+        let (wall, cpu) = (Duration::from_millis(sum.wall_ms), Duration::from_micros(sum.cpu_usec));
+        let (wall, cpu, need) = (Time(wall), Time(cpu), Bytes(sum.need_peak_bytes));
+        page.line("", &format!("{short:<NAME_WIDTH$} {wall:>11} {need:>11} {cpu:>11}"));
+    };
+    for (name, sum) in rows {
+        row(name, &sum);
+    }
+    if !rest.is_empty() {
+        let mut all = PhaseSum::default();
+        for (_name, sum) in &rest {
+            all.add(sum);
+        }
+        row(&format!("({} more)", rest.len()), &all);
+    }
+}
+
+/// Phases of one name together.
+#[derive(Default)]
+struct PhaseSum {
+    wall_ms: u64,
+    need_peak_bytes: u64,
+    cpu_usec: u64,
+}
+
+impl PhaseSum {
+    fn of(phase: &Phase) -> Self {
+        let Phase { wall_ms, need_peak_bytes, cpu_usec, .. } = *phase;
+        Self { wall_ms, need_peak_bytes, cpu_usec }
+    }
+
+    fn add(&mut self, more: &Self) {
+        self.wall_ms = self.wall_ms.saturating_add(more.wall_ms);
+        self.need_peak_bytes = self.need_peak_bytes.max(more.need_peak_bytes);
+        self.cpu_usec = self.cpu_usec.saturating_add(more.cpu_usec);
+    }
+}
+
+fn samples(facts: &BuildFacts) -> String {
+    if facts.measures_only {
+        return "kept nowhere: no server is set".to_owned();
+    }
+    let report = &facts.delivery;
+    let mut text = match &report.kept {
+        _ if report.delivered => format!("delivered as {}", facts.attempt),
+        Some(kept) => format!("{} waits for the next run in {}", facts.attempt, kept.display()),
+        None => format!("{} not delivered", facts.attempt),
+    };
+    if report.lost > 0 {
+        let _written = write!(text, ", {} lost", report.lost);
+    }
+    if let Some(problem) = &report.problem {
+        let _written = write!(text, ": {problem}");
+    }
+    clean(&text)
+}
+
+fn advice_lines(page: &mut ReportPage, facts: &BuildFacts) {
+    if let Some(verdict) = &facts.advice.verdict {
+        page.line("verdict", &verdict::first_line(verdict));
+        if let Some(line) = outlook::failure(verdict) {
+            page.line("", &line);
+        }
+        if !verdict.reason.is_empty() && !is_of_success(verdict) {
+            page.line("", &clean(&verdict.reason));
+        }
+        for line in outlook::lines(verdict) {
+            page.line("", &line);
+        }
+    }
+    if let Some(prediction) = &facts.advice.prediction {
+        return prediction_lines(page, prediction);
+    }
+    if let Some(problem) = &facts.advice.problem {
+        page.line("", &format!("no advice from the server: {}", clean(problem)));
+    }
+    match (advice::from_need(facts), facts.totals.need_peak_bytes) {
+        (Some(request), _) => {
+            page.line("next run", &format!("memory request {} ({})", Bytes(request), advice::basis()));
+        }
+        (None, Some(need)) => {
+            page.line("next run", &format!("more memory than {}: it was held back there", Bytes(need)));
+        }
+        (None, None) => {}
+    }
+}
+
+/// The sizes in one line, each with its reason in one of its own.
+fn prediction_lines(page: &mut ReportPage, prediction: &Prediction) {
+    let shown = [SizeKind::MemoryRequest, SizeKind::MemoryLimit, SizeKind::CpuRequest, SizeKind::BuildJobs];
+    let sizes = || shown.into_iter().filter_map(|kind| Some((kind, kind.of(prediction)?)));
+    let short =
+        |(kind, quantity): (SizeKind, &Quantity)| format!("{} {}", kind.name(), kind.shown(quantity.value));
+    let parts: Vec<String> = sizes().map(short).collect();
+    let from = figures::counted(prediction.attempts.into(), "attempt");
+    let sure = figures::percent(prediction.confidence);
+    page.line("next run", &format!("{} (from {from}, {sure} sure)", parts.join(", ")));
+    for (kind, quantity) in sizes() {
+        let why = reasons::sentence(kind, quantity);
+        if !why.is_empty() {
+            page.line("", &format!("{}: {}", kind.name(), clean(&why)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! Numbers and ends in the words of a report.
+
+use std::{fmt, time::Duration};
+
+use plimsoll_proto::{
+    evidence, figures,
+    v1::{Exit, OomOrigin},
+};
+
+use super::MeasurementEnd;
+
+impl fmt::Display for MeasurementEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = |signal| nix::sys::signal::Signal::try_from(signal).map(nix::sys::signal::Signal::as_str);
+        match self {
+            Self::Exited(Exit { code: Some(code), .. }) => write!(f, "ended with exit code {code}"),
+            Self::Exited(Exit { signal: Some(signal), .. }) => match known(*signal) {
+                Ok(name) => write!(f, "was ended by {name}"),
+                Err(_realtime) => write!(f, "was ended by signal {signal}"),
+            },
+            Self::Exited(_unseen) => write!(f, "ended unseen"),
+            Self::Followed(until) => write!(f, "was followed until {until}"),
+        }
+    }
+}
+
+/// A number of processes.
+pub(super) struct Processes(pub(super) u64);
+
+impl fmt::Display for Processes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&figures::counted_as(self.0, "process", "processes"))
+    }
+}
+
+/// Bytes, as everywhere.
+pub(super) struct Bytes(pub(super) u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&figures::bytes(self.0))
+    }
+}
+
+/// A time, as everywhere.
+pub(super) struct Time(pub(super) Duration);
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&figures::micros(u64::try_from(self.0.as_micros()).unwrap_or(u64::MAX)))
+    }
+}
+
+/// Whose limit the kernel enforced.
+pub(super) fn origin(origin: OomOrigin) -> &'static str {
+    match origin {
+        // the counters do not tell them apart
+        OomOrigin::OwnLimit => "at the build's own limit, or at one that the build set itself",
+        OomOrigin::Unspecified => "for memory",
+        above => evidence::oom_origin(above),
+    }
+}

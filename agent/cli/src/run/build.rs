@@ -1,0 +1,201 @@
+//! One try: the command is started, measured to its end, and the attempt is closed.
+
+use std::{cell::Cell, ffi::OsString, time::Duration};
+
+use nix::sys::signal::Signal;
+use plimsoll_measure::{clock, kernel::Kernel, meter::Meter, sampler::Sampler};
+use plimsoll_proto::{limits, v1::Exit};
+use tokio::time::{Instant, timeout};
+use ulid::Ulid;
+
+use super::{
+    command::{self, ChildProcess},
+    protection::Protection,
+    signals::{ReceivedSignal, Signals},
+};
+use crate::{
+    attempt::{self, Attempt, BuildEnd, ClosedAttempt, say},
+    key::Secrets,
+    output::{Output, PhaseChange, PhaseMarks},
+    report::{self, MeasurementEnd},
+};
+
+/// How long the output is waited for once a signal has asked the job to end: one signal must be enough.
+const LAST_OUTPUT: Duration = Duration::from_secs(2);
+
+/// One execution of the command.
+#[derive(Debug)]
+pub(super) struct Try<'a> {
+    pub(super) attempt: &'a attempt::Settings,
+    pub(super) command: Vec<OsString>,
+    /// In place of the agent's own.
+    pub(super) variables: Vec<(OsString, OsString)>,
+    pub(super) limit_memory: Option<u64>,
+    pub(super) marks: Option<&'a PhaseMarks>,
+    pub(super) secrets: &'a Secrets,
+    /// Something will be done about the verdict.
+    pub(super) wants_verdict: bool,
+    /// It may be tried again here if it fails: then its ticket holds the place meanwhile.
+    pub(super) more_may_follow: bool,
+}
+
+/// How a try ended.
+#[derive(Debug)]
+pub(super) struct TryResult {
+    pub(super) exit: Exit,
+    /// A signal asked the job to end, or the user does not want to wait.
+    pub(super) asked_to_end: bool,
+    pub(super) closed: ClosedAttempt,
+    /// The ticket holds its place for another try until it is given back with this session.
+    pub(super) keeps_ticket: Option<String>,
+}
+
+impl Try<'_> {
+    /// Runs the command to its end and closes the attempt. The error is the exit code of a command that could not be started.
+    pub(super) async fn run(
+        &self,
+        kernel: &Kernel,
+        signals: &Signals,
+        protection: &mut Protection,
+    ) -> Result<TryResult, u8> {
+        let ended = command::listen();
+        let mut output = self.marks.and_then(Output::prepare);
+        let session = Ulid::new().to_string();
+        let mut meter = Meter::prepare(kernel, &session, self.limit_memory);
+        let (before, started) = meter.inside(|| {
+            if let Some(output) = &mut output {
+                output.take_terminal();
+            }
+            let start = (Instant::now(), clock::unix_ms());
+            command::start(&self.command, &self.variables, signals.before(), output.as_ref())
+                .map(|pid| (pid, start))
+        });
+        let (pid, (start, started_unix_ms)) = match started {
+            Ok(started) => started,
+            Err(error) => {
+                // the real terminal is what it was before anything is said on it
+                drop(output);
+                let name = self.command.first().map(|name| name.to_string_lossy()).unwrap_or_default();
+                say(&format!("plimsoll: cannot run '{name}': {}", error.desc()));
+                meter.close().await;
+                return Err(command::exit_code_of(error));
+            }
+        };
+        if let Some(output) = &mut output {
+            output.started();
+        }
+        if let Some(why) = meter.no_limit() {
+            say(&format!("plimsoll: the build runs without the memory limit: {why}"));
+        }
+        protection.take();
+        let hello = attempt::hello(self.attempt, session.clone(), &meter, started_unix_ms);
+        let sampler = Sampler::new(meter, before, start, self.attempt.interval);
+        let attempt = Attempt::begin(self.attempt, hello, sampler, start);
+        let running = ChildProcess::new(pid, ended);
+        let place = (self.more_may_follow && !self.attempt.ticket.is_empty()).then_some(session);
+        let secrets = self.secrets;
+        let build = Build { running, signals, output, attempt, secrets, place, asked_to_end: false };
+        let name = secrets.mask_text(&report::name(&self.attempt.key, &self.command));
+        Ok(Box::pin(build.watch(name, self.wants_verdict)).await)
+    }
+}
+
+/// A command that runs and is measured.
+struct Build<'a> {
+    running: ChildProcess,
+    signals: &'a Signals,
+    output: Option<Output>,
+    attempt: Attempt<'a>,
+    secrets: &'a Secrets,
+    /// The session that can give the place of its ticket back, if another try may follow there.
+    place: Option<String>,
+    /// A signal was passed on that asks the job to end.
+    asked_to_end: bool,
+}
+
+impl Build<'_> {
+    /// Samples until the command has ended, then closes the attempt and reports.
+    async fn watch(mut self, name: String, wants_verdict: bool) -> TryResult {
+        let exit = self.until_end().await;
+        let wall = self.attempt.start.elapsed();
+        // those that ended the build; the next one means the agent
+        self.asked_to_end |= self.signals.forget();
+        let (interrupted, log_tail) = self.drain().await;
+        let wants_verdict = wants_verdict && !self.asked_to_end;
+        let asked = Cell::new(self.asked_to_end || interrupted.is_some());
+        let interrupted = interrupted.map(|signal| signal.to_string());
+        let place = self.place.take().filter(|_| exit.code != Some(0) && !asked.get());
+        let (end, keeps_ticket) = (MeasurementEnd::Exited(exit), place.is_some());
+        let ended = BuildEnd { name, end, wall, interrupted, log_tail, wants_verdict, keeps_ticket };
+        let signals = self.signals;
+        let interruption = async || {
+            let signal = signals.next_but_size().await.signal;
+            asked.set(true);
+            signal.to_string()
+        };
+        let closed = self.attempt.close(ended, interruption).await;
+        let keeps_ticket = place.filter(|_| closed.delivered);
+        TryResult { exit, asked_to_end: asked.get(), closed, keeps_ticket }
+    }
+
+    async fn until_end(&mut self) -> Exit {
+        loop {
+            tokio::select! {
+                biased;
+                exit = self.running.end() => return exit,
+                arrived = self.signals.next() => self.pass_on(arrived),
+                change = next_change(self.output.as_ref()) => self.enter(change),
+                () = tokio::time::sleep_until(self.attempt.sampler.due()) => self.attempt.tick(),
+            }
+        }
+    }
+
+    fn enter(&mut self, change: PhaseChange) {
+        match change {
+            PhaseChange::Begin(name) => self.attempt.sampler.begin_phase(&name),
+            PhaseChange::End => self.attempt.sampler.end_phase(),
+        }
+    }
+
+    fn pass_on(&mut self, arrived: ReceivedSignal) {
+        let ReceivedSignal { signal, .. } = arrived;
+        self.asked_to_end |= arrived.asks_to_end();
+        match self.output.as_ref().filter(|output| output.own_session()) {
+            Some(output) if signal == Signal::SIGWINCH => output.resized(),
+            // in a session of its own, the build gets neither what the agent's terminal nor what its group gets
+            Some(output) => {
+                let to_build = output.key(signal, self.running.pid());
+                if !to_build && arrived.reaches_only_the_agent() {
+                    self.running.signal(signal);
+                }
+            }
+            None if arrived.reaches_only_the_agent() => self.running.signal(signal),
+            None => {}
+        }
+    }
+
+    /// Writes on what the command left in its streams, and takes the last phases and the end of the log. A signal meanwhile means that
+    /// the user does not want to wait for a reader that does not read.
+    async fn drain(&mut self) -> (Option<Signal>, Vec<u8>) {
+        let Some(mut output) = self.output.take() else { return (None, Vec::new()) };
+        let patience = if self.asked_to_end { LAST_OUTPUT } else { Duration::MAX };
+        let interrupted = tokio::select! {
+            _late = timeout(patience, output.drain()) => None,
+            arrived = self.signals.next_but_size() => Some(arrived.signal),
+        };
+        while let Some(change) = output.take_change() {
+            self.enter(change);
+        }
+        let log_tail = self.secrets.mask(&output.log_tail(), limits::LOG_TAIL_BYTES);
+        output.close();
+        (interrupted, log_tail)
+    }
+}
+
+/// Never, if the output is not read.
+async fn next_change(output: Option<&Output>) -> PhaseChange {
+    match output {
+        Some(output) => output.next_change().await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,88 @@
+//! Which exit code stands for which verdict, so that the CI system can act on it (GitLab: `retry: exit_codes:`).
+
+use plimsoll_proto::{json::Word as _, v1::Action};
+
+/// Every verdict that a server can give.
+const VERDICTS: [Action; 6] =
+    [Action::No, Action::AsIs, Action::Bigger, Action::FewerJobs, Action::Longer, Action::Elsewhere];
+
+/// Exit codes that take the place of a failed build's own.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ExitCodes(Vec<(Action, u8)>);
+
+impl ExitCodes {
+    /// Reads `VERDICT=CODE` pairs. A verdict may be spelt with `-` or `_`.
+    ///
+    /// # Errors
+    /// A verdict is not known or named twice, or a code is not from 1 to 255; the text says what would be right.
+    pub fn parse<'a>(pairs: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
+        let mut codes: Vec<(Action, u8)> = Vec::new();
+        for pair in pairs.into_iter().map(str::trim).filter(|pair| !pair.is_empty()) {
+            let (action, code) = read(pair).map_err(|why| format!("{pair:?}: {why}"))?;
+            if codes.iter().any(|(known, _)| *known == action) {
+                return Err(format!("{pair:?}: {} has a code already", name(action)));
+            }
+            codes.push((action, code));
+        }
+        Ok(Self(codes))
+    }
+
+    /// No verdict has a code.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The code for a verdict.
+    pub(super) fn of(&self, action: Action) -> Option<u8> {
+        self.0.iter().find(|(known, _)| *known == action).map(|(_, code)| *code)
+    }
+}
+
+fn read(pair: &str) -> Result<(Action, u8), String> {
+    let (verdict, code) = pair.split_once('=').ok_or("expected VERDICT=CODE, for example bigger=82")?;
+    let wanted = verdict.trim().replace('_', "-");
+    let action = VERDICTS.into_iter().find(|action| name(*action) == wanted).ok_or_else(|| {
+        format!("{verdict:?} is not a verdict; verdicts are: {}", VERDICTS.map(name).join(", "))
+    })?;
+    match code.trim().parse::<u8>() {
+        Ok(0) => Err("0 would make a failed build pass; expected 1 to 255".to_owned()),
+        Ok(code) => Ok((action, code)),
+        Err(_) => Err(format!("{code:?} is not an exit code; expected 1 to 255")),
+    }
+}
+
+/// A verdict as it is typed, for example `as-is`.
+fn name(action: Action) -> String {
+    action.word().replace('_', "-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_verdict_can_have_a_code_in_both_spellings() {
+        let line = "no=1, as-is=2,as_is =3";
+        assert!(ExitCodes::parse(line.split(',')).unwrap_err().contains("as-is has a code already"));
+        let line = "no=1, as_is=83,bigger=82,fewer-jobs=82,longer=255,elsewhere = 7,";
+        let codes = ExitCodes::parse(line.split(',')).unwrap();
+        assert_eq!(VERDICTS.map(|action| codes.of(action)), [1, 83, 82, 82, 255, 7].map(Some));
+        assert_eq!(codes.of(Action::Unspecified), None);
+        assert!(ExitCodes::parse([""]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_wrong_pair_is_refused_with_what_would_be_right() {
+        for (pair, expected) in [
+            ("bigger", "expected VERDICT=CODE"),
+            ("larger=3", "verdicts are: no, as-is, bigger, fewer-jobs, longer, elsewhere"),
+            ("unspecified=3", "is not a verdict"),
+            ("bigger=0", "0 would make a failed build pass; expected 1 to 255"),
+            ("bigger=256", "expected 1 to 255"),
+            ("bigger=-1", "expected 1 to 255"),
+        ] {
+            let error = ExitCodes::parse([pair]).unwrap_err();
+            assert!(error.contains(expected) && error.contains(pair), "{error}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Whether the command's standard input can be given to it once more.
+//!
+//! What a try has read is gone for the next one, which would then do something else than the first, or nothing at all, and pass. So a
+//! command is tried again only where its input is what it was: nothing to read, a person, or a file that is wound back.
+
+use std::{io, os::fd::AsFd};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::{FileType, SeekFrom, fstat, major, minor, seek, tell},
+    io::{Errno, ioctl_fionread},
+    termios::isatty,
+};
+
+/// Device number of `/dev/null`.
+const NULL: (u32, u32) = (1, 3);
+/// Why most inputs that cannot be given again cannot.
+const GONE: &str = "what it read from its standard input is gone (give it a file, or </dev/null)";
+
+/// A standard input before the first try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StandardInput {
+    /// Nothing to read (`/dev/null`, closed), or a terminal.
+    Same,
+    /// A file, read from here, bytes.
+    File(u64),
+    /// A pipe without a writer, with so many bytes in it: GitLab gives its jobs one without any.
+    Written(u64),
+    /// Anything else.
+    Once,
+}
+
+impl StandardInput {
+    /// Looks at an input.
+    pub(super) fn of(input: impl AsFd) -> Self {
+        let kind = match fstat(&input) {
+            Ok(state) => {
+                let device = (major(state.st_rdev), minor(state.st_rdev));
+                (FileType::from_raw_mode(state.st_mode), device)
+            }
+            Err(Errno::BADF) => return Self::Same,
+            Err(_unknown) => return Self::Once,
+        };
+        match kind {
+            (FileType::CharacterDevice, device) if device == NULL || isatty(&input) => Self::Same,
+            (FileType::RegularFile, _) => tell(&input).map_or(Self::Once, Self::File),
+            (FileType::Fifo, _) => written(&input).map_or(Self::Once, Self::Written),
+            _other => Self::Once,
+        }
+    }
+
+    /// Why it cannot be given to the command again, if it cannot.
+    pub(super) fn used_up(self, input: impl AsFd) -> Option<&'static str> {
+        match self {
+            Self::Same | Self::File(_) => None,
+            Self::Written(bytes) if written(input) == Some(bytes) => None,
+            Self::Written(_) | Self::Once => Some(GONE),
+        }
+    }
+
+    /// Winds it back to where it was.
+    ///
+    /// # Errors
+    /// It is a file that cannot be wound back.
+    pub(super) fn rewind(self, input: impl AsFd) -> io::Result<()> {
+        if let Self::File(at) = self {
+            seek(input, SeekFrom::Start(at))?;
+        }
+        Ok(())
+    }
+}
+
+/// Bytes in a pipe, if no more can come.
+fn written(input: impl AsFd) -> Option<u64> {
+    let mut fds = [PollFd::new(&input, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec::default())).ok()?;
+    let [fd] = fds;
+    if !fd.revents().contains(PollFlags::HUP) {
+        return None;
+    }
+    ioctl_fionread(input).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs::File,
+        io::{Read as _, Seek as _, Write as _},
+    };
+
+    use super::*;
+
+    #[test]
+    fn nothing_and_a_terminal_can_be_given_again() {
+        let null = File::open("/dev/null").unwrap();
+        assert_eq!(
+            (StandardInput::of(&null), StandardInput::Same.used_up(&null)),
+            (StandardInput::Same, None)
+        );
+        let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
+        if let Ok(terminal) = rustix::pty::openpt(flags) {
+            assert_eq!(StandardInput::of(&terminal), StandardInput::Same);
+        }
+        assert_eq!(StandardInput::of(File::open("/dev/zero").unwrap()), StandardInput::Once);
+    }
+
+    #[test]
+    fn a_file_is_wound_back_to_where_it_was() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"before after").unwrap();
+        file.rewind().unwrap();
+        file.read_exact(&mut [0; 7]).unwrap();
+        let input = StandardInput::of(&file);
+        let mut read = String::new();
+        file.read_to_string(&mut read).unwrap();
+        assert_eq!((input, input.used_up(&file)), (StandardInput::File(7), None));
+        input.rewind(&file).unwrap();
+        let mut again = String::new();
+        file.read_to_string(&mut again).unwrap();
+        assert_eq!((read.as_str(), again.as_str()), ("after", "after"));
+    }
+
+    #[test]
+    fn a_pipe_can_be_given_again_only_if_nothing_of_it_was_read() {
+        let (reader, writer) = io::pipe().unwrap();
+        let open = StandardInput::of(&reader);
+        assert_eq!((open, open.used_up(&reader)), (StandardInput::Once, Some(GONE)), "more may have come");
+        drop(writer);
+        let empty = StandardInput::of(&reader);
+        assert_eq!((empty, empty.used_up(&reader)), (StandardInput::Written(0), None));
+        let (mut reader, mut writer) = io::pipe().unwrap();
+        writer.write_all(b"exit 0").unwrap();
+        drop(writer);
+        let full = StandardInput::of(&reader);
+        assert_eq!((full, full.used_up(&reader)), (StandardInput::Written(6), None));
+        reader.read_exact(&mut [0; 1]).unwrap();
+        assert_eq!(full.used_up(&reader), Some(GONE));
+    }
+}

@@ -1,0 +1,209 @@
+//! How a command gets its number of parallel jobs: `{jobs}` in its words, or the variables that build tools read.
+//!
+//! A number on a command line wins over a variable, so a command that has one keeps it, except for `{jobs}`. The same
+//! holds for a line of a shell's script (`sh -c 'make -j8'`). What cannot be read here, a script in a file for example, gets
+//! the variables; whether it heeds them is not known.
+
+use std::{
+    ffi::{OsStr, OsString},
+    os::unix::ffi::{OsStrExt as _, OsStringExt as _},
+    thread::available_parallelism,
+};
+
+use memchr::memmem;
+
+use crate::key;
+
+/// Stands for the number in the command.
+const PLACEHOLDER: &[u8] = b"{jobs}";
+/// Variables that hold the number and nothing else: Spack, `cmake --build`, cargo.
+const PLAIN: [&str; 3] = ["SPACK_BUILD_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL", "CARGO_BUILD_JOBS"];
+/// Tools that heed these, or `MAKEFLAGS`.
+const HEEDING: [&str; 5] = ["make", "gmake", "cmake", "cargo", "spack"];
+/// Tools that know their number from their words alone.
+const DEAF: [&str; 6] = ["ninja", "samu", "meson", "bazel", "bazelisk", "scons"];
+/// What ends a word in a script of a shell, besides spaces.
+const BETWEEN: &str = ";&|()<>`'\"";
+/// Options of make for the number of jobs, and for the jobserver that an outer make has for it.
+const OF_MAKE: [&str; 4] = ["--jobs", "--jobserver-auth", "--jobserver-fds", "-j"];
+
+/// How many jobs a command runs, and how it gets another number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct BuildJobs {
+    command: Vec<OsString>,
+    has_placeholder: bool,
+    /// Why its words cannot be given another number.
+    fixed: Option<String>,
+    /// It runs a tool that heeds the variables.
+    heeds: bool,
+    make_flags: String,
+    /// In force; `None` if not known.
+    now: Option<u32>,
+    /// Another number than the one that was found.
+    changed: bool,
+}
+
+impl BuildJobs {
+    /// Reads a command. `known` is what else is known of its number of jobs, `make_flags` is `MAKEFLAGS`.
+    pub(super) fn of(command: &[OsString], known: Option<u32>, make_flags: &str) -> Self {
+        let has_placeholder = command.iter().any(|word| replace(word, 1) != *word);
+        let words: Vec<&str> = command.iter().filter_map(|word| word.to_str()).flat_map(split).collect();
+        let machine = || available_parallelism().ok().and_then(|cores| u32::try_from(cores.get()).ok());
+        let now = if has_placeholder { known.or_else(machine).or(Some(1)) } else { known };
+        Self {
+            command: command.to_vec(),
+            has_placeholder,
+            fixed: fixed(&words).filter(|_| !has_placeholder),
+            heeds: words.iter().any(|word| HEEDING.contains(&name(word))),
+            make_flags: make_flags.to_owned(),
+            now,
+            changed: false,
+        }
+    }
+
+    /// A command whose number is never changed: every word of it is its own.
+    pub(super) fn as_it_is(command: &[OsString]) -> Self {
+        Self {
+            command: command.to_vec(),
+            has_placeholder: false,
+            fixed: None,
+            heeds: false,
+            make_flags: String::new(),
+            now: None,
+            changed: false,
+        }
+    }
+
+    /// In force; `None` if not known.
+    pub(super) fn now(&self) -> Option<u32> {
+        self.now
+    }
+
+    /// In force for certain: the number that was found, or one that the command got in a way that it heeds.
+    pub(super) fn certain(&self) -> Option<u32> {
+        self.now.filter(|_| !self.changed || self.has_placeholder || self.heeds)
+    }
+
+    /// Why it cannot be given another number, if it cannot.
+    pub(super) fn fixed(&self) -> Option<String> {
+        self.fixed.clone()
+    }
+
+    /// From now on so many.
+    pub(super) fn set(&mut self, jobs: u32) {
+        (self.now, self.changed) = (Some(jobs), true);
+    }
+
+    /// The words of the command.
+    pub(super) fn command(&self) -> Vec<OsString> {
+        match self.now {
+            Some(jobs) if self.has_placeholder => {
+                self.command.iter().map(|word| replace(word, jobs)).collect()
+            }
+            _ => self.command.clone(),
+        }
+    }
+
+    /// Variables that the command gets in place of those of the agent. Nothing, as long as the number is the one that was found.
+    pub(super) fn variables(&self) -> Vec<(OsString, OsString)> {
+        let Some(jobs) = self.now.filter(|_| self.changed) else { return Vec::new() };
+        let plain = PLAIN.map(|name| (OsString::from(name), OsString::from(jobs.to_string())));
+        let make = (OsString::from("MAKEFLAGS"), OsString::from(merged(&self.make_flags, jobs)));
+        plain.into_iter().chain([make]).collect()
+    }
+}
+
+/// The words in a word, which may be a script.
+fn split(word: &str) -> impl Iterator<Item = &str> {
+    word.split(|c: char| c.is_whitespace() || BETWEEN.contains(c)).filter(|word| !word.is_empty())
+}
+
+/// The file's name of what may be a program.
+fn name(word: &str) -> &str {
+    word.rsplit('/').next().unwrap_or(word)
+}
+
+/// Why these words leave no room for another number, if they do.
+fn fixed(words: &[&str]) -> Option<String> {
+    if let Some(at) = words.iter().position(|word| sets_jobs(word)) {
+        let (word, next) = (words.get(at)?, words.get(at.saturating_add(1)));
+        let number = next.filter(|next| is_bare(word) && next.bytes().all(|byte| byte.is_ascii_digit()));
+        let own = number.map_or_else(|| (*word).to_owned(), |number| format!("{word} {number}"));
+        return Some(format!("the command says {own} itself; write {{jobs}} in place of the number"));
+    }
+    let deaf = words.iter().map(|word| name(word)).find(|name| DEAF.contains(name))?;
+    Some(format!("{deaf} reads its number of jobs from the command alone; write -j{{jobs}} there"))
+}
+
+/// Whether a word says how many jobs to run: `-j8`, `-kj8`, `--jobs=8`, `-j` alone, or `-j$(nproc)`. A variable that holds the number
+/// (`-j$SPACK_BUILD_JOBS`) leaves it open.
+fn sets_jobs(word: &str) -> bool {
+    if is_bare(word) {
+        return true;
+    }
+    let short =
+        word.strip_prefix('-').filter(|rest| !rest.starts_with('-')).and_then(|rest| rest.split_once('j'));
+    let cluster = short.filter(|(before, _)| before.bytes().all(|byte| byte.is_ascii_alphabetic()));
+    let long = ["--jobs=", "--parallel="].into_iter().find_map(|option| word.strip_prefix(option));
+    let value = long.or_else(|| Some(cluster?.1));
+    value.is_some_and(|value| match value.strip_prefix('$') {
+        Some(variable) => !PLAIN.contains(&variable.trim_matches(['{', '}'])),
+        None => key::jobs_flag(std::iter::once(format!("-j{value}").as_str())).is_some(),
+    })
+}
+
+/// An option whose number, if it has one, is the next word.
+fn is_bare(word: &str) -> bool {
+    matches!(word, "-j" | "--jobs" | "--parallel")
+}
+
+/// The word with the number where the placeholder is. `${jobs}` is a shell's variable, and stays.
+fn replace(word: &OsStr, jobs: u32) -> OsString {
+    let bytes = word.as_bytes();
+    let (mut replaced, mut from) = (Vec::with_capacity(bytes.len()), 0);
+    for at in memmem::find_iter(bytes, PLACEHOLDER) {
+        let before = bytes.get(from..at).unwrap_or_default();
+        if before.last() == Some(&b'$') {
+            continue;
+        }
+        replaced.extend_from_slice(before);
+        replaced.extend_from_slice(jobs.to_string().as_bytes());
+        from = at.saturating_add(PLACEHOLDER.len());
+    }
+    replaced.extend_from_slice(bytes.get(from..).unwrap_or_default());
+    OsString::from_vec(replaced)
+}
+
+/// `MAKEFLAGS` with this number of jobs in place of any other. Its first word may be letters of options without a dash, and stays the
+/// first; what follows `--` are variables of make, and stays as it is.
+fn merged(flags: &str, jobs: u32) -> String {
+    let (options, variables) = match flags.split_once(" -- ") {
+        Some((options, variables)) => (options, format!(" -- {variables}")),
+        None => (flags, String::new()),
+    };
+    let mut words = options.split_whitespace().peekable();
+    let mut kept: Vec<&str> = Vec::new();
+    while let Some(word) = words.next() {
+        if !is_of_jobs(word) {
+            kept.push(word);
+        } else if matches!(word, "-j" | "--jobs") {
+            words.next_if(|next| next.bytes().all(|byte| byte.is_ascii_digit()));
+        }
+    }
+    let number = format!("-j{jobs}");
+    kept.push(&number);
+    // letters alone, without a dash, are options only at the very beginning
+    let space = if options.starts_with(' ') { " " } else { "" };
+    format!("{space}{}{variables}", kept.join(" "))
+}
+
+fn is_of_jobs(word: &str) -> bool {
+    let mut own = OF_MAKE.iter().filter_map(|option| word.strip_prefix(option).map(|rest| (option, rest)));
+    own.any(|(option, rest)| match *option {
+        "-j" => rest.bytes().all(|byte| byte.is_ascii_digit()),
+        _long => rest.is_empty() || rest.starts_with('='),
+    })
+}
+
+#[cfg(test)]
+mod tests;

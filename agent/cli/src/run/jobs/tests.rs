@@ -1,0 +1,99 @@
+//! How commands get their number of jobs.
+
+use super::*;
+
+fn jobs(words: &[&str], known: Option<u32>, make_flags: &str) -> BuildJobs {
+    let command: Vec<OsString> = words.iter().map(OsString::from).collect();
+    BuildJobs::of(&command, known, make_flags)
+}
+
+#[test]
+fn the_placeholder_becomes_the_number_from_the_first_try_on() {
+    let mut jobs = jobs(&["make", "-j{jobs}", "x{jobs}y{jobs}", "echo ${jobs}"], Some(6), "");
+    assert_eq!(jobs.command(), ["make", "-j6", "x6y6", "echo ${jobs}"]);
+    assert_eq!((jobs.now(), jobs.fixed(), jobs.variables()), (Some(6), None, Vec::new()));
+    jobs.set(2);
+    assert_eq!(jobs.command(), ["make", "-j2", "x2y2", "echo ${jobs}"]);
+}
+
+#[test]
+fn an_unknown_number_is_that_of_the_machine_where_the_command_needs_one() {
+    assert!(jobs(&["make", "-j", "{jobs}"], None, "").now().is_some_and(|jobs| jobs > 0));
+    assert_eq!(jobs(&["make"], None, "").now(), None);
+}
+
+#[test]
+fn a_command_is_left_as_it_is_until_the_number_changes() {
+    let mut jobs = jobs(&["spack", "install"], Some(8), "w -j8 --jobserver-auth=3,4 -- A=b  c");
+    assert_eq!((jobs.command(), jobs.variables().len()), (vec!["spack".into(), "install".into()], 0));
+    jobs.set(3);
+    let said = jobs.variables();
+    let said: Vec<_> = said.iter().map(|(n, v)| (n.to_str().unwrap(), v.to_str().unwrap())).collect();
+    let expected = [
+        ("SPACK_BUILD_JOBS", "3"),
+        ("CMAKE_BUILD_PARALLEL_LEVEL", "3"),
+        ("CARGO_BUILD_JOBS", "3"),
+        ("MAKEFLAGS", "w -j3 -- A=b  c"),
+    ];
+    assert_eq!(said, expected);
+}
+
+#[test]
+fn the_flags_of_make_keep_everything_but_the_jobs() {
+    for (flags, expected) in [
+        ("", "-j2"),
+        ("-j8", "-j2"),
+        ("--jobs=8 -k", "-k -j2"),
+        ("-j 8 -k", "-k -j2"),
+        ("--jobs 8 -k", "-k -j2"),
+        ("ks", "ks -j2"),
+        (" -j -l4", " -l4 -j2"),
+        (" --jobserver-fds=3,4 -j --no-print-directory", " --no-print-directory -j2"),
+        ("-j4 CFLAGS=-O2", "CFLAGS=-O2 -j2"),
+        ("--jobserver-style=fifo", "--jobserver-style=fifo -j2"),
+    ] {
+        assert_eq!(merged(flags, 2), expected, "{flags:?}");
+    }
+}
+
+#[test]
+fn a_number_in_the_words_of_the_command_cannot_be_changed() {
+    let fixed = jobs(&["make", "-j8"], Some(8), "").fixed().unwrap();
+    assert!(fixed.contains("-j8") && fixed.contains("{jobs}"), "{fixed}");
+    let script = |line| jobs(&["sh", "-c", line], Some(8), "").fixed();
+    for (line, says) in [
+        ("cd build && make -j8", "says -j8 itself"),
+        ("(make -kj8)", "says -kj8 itself"),
+        ("make -j 8;true", "says -j 8 itself"),
+        ("make all -j", "says -j itself"),
+        ("cmake --build . --parallel", "says --parallel itself"),
+        ("make -j$(nproc)", "says -j$ itself"),
+        ("make -j\"$(nproc)\"", "says -j itself"),
+        ("cmake .. -GNinja && ninja", "ninja reads its number"),
+    ] {
+        assert!(script(line).is_some_and(|why| why.contains(says) && why.contains("{jobs}")), "{line}");
+    }
+    for line in
+        ["make", "make -j{jobs}", "ninja -j{jobs}", "java -jar x", "make -j${CARGO_BUILD_JOBS}", "tar -xjf x"]
+    {
+        assert_eq!(script(line), None, "{line}");
+    }
+}
+
+#[test]
+fn a_number_that_may_not_have_been_heeded_is_not_certain() {
+    for (words, expected) in [
+        (vec!["make", "-j{jobs}"], Some(2)),
+        (vec!["./build", "{jobs}"], Some(2)),
+        (vec!["/usr/bin/make"], Some(2)),
+        (vec!["sh", "-c", "./configure;make install"], Some(2)),
+        (vec!["cargo", "build"], Some(2)),
+        (vec!["sh", "build.sh"], None),
+        (vec!["python", "-m", "build"], None),
+    ] {
+        let mut jobs = jobs(&words, Some(8), "");
+        assert_eq!(jobs.certain(), Some(8), "{words:?}");
+        jobs.set(2);
+        assert_eq!((jobs.now(), jobs.certain()), (Some(2), expected), "{words:?}");
+    }
+}

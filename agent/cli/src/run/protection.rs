@@ -1,0 +1,74 @@
+//! Keeps the agent out of the kernel's choice of whom to kill for memory.
+//!
+//! In a group with `memory.oom.group` (the kubelet's default on v2) the agent would die with the build and take its word of why with
+//! it; in a group that it shares it could even be chosen instead of the build. The kernel spares a process at -1000 in both cases
+//! (kernel documentation, cgroup-v2, `memory.oom.group`).
+
+use std::{fs, io, path::PathBuf};
+
+use plimsoll_measure::kernel::Kernel;
+
+/// `OOM_SCORE_ADJ_MIN`: never killed for memory.
+const NEVER: &str = "-1000";
+
+/// The protection of the calling process. Whatever it starts while it is protected would be protected too.
+#[derive(Debug)]
+pub(super) struct Protection {
+    file: PathBuf,
+    /// What to go back to, once it is protected.
+    before: Option<String>,
+}
+
+impl Protection {
+    /// Not protected yet.
+    pub(super) fn new(kernel: &Kernel) -> Self {
+        Self { file: kernel.path("/proc/self/oom_score_adj"), before: None }
+    }
+
+    /// Protects the calling process, where it has the right to (`CAP_SYS_RESOURCE`); elsewhere nothing changes. After the command is
+    /// started.
+    pub(super) fn take(&mut self) {
+        let before = fs::read_to_string(&self.file).unwrap_or_else(|_absent| "0".to_owned());
+        match fs::write(&self.file, NEVER) {
+            Ok(()) => self.before = Some(before),
+            Err(error) => tracing::debug!(%error, "the kernel may kill the agent for memory"),
+        }
+    }
+
+    /// Gives the protection up; before another command is started.
+    ///
+    /// # Errors
+    /// The kernel does not take it. What is started then could not be killed for memory, and must not be started.
+    pub(super) fn lift(&mut self) -> io::Result<()> {
+        match self.before.take() {
+            Some(before) => fs::write(&self.file, before.trim()),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_started_after_it_was_lifted_can_be_killed() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("proc/self/oom_score_adj");
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, "17\n").unwrap();
+        let score = || fs::read_to_string(&file).unwrap();
+        let mut protection = Protection::new(&Kernel::at(root.path()));
+        protection.lift().unwrap();
+        assert_eq!(score(), "17\n", "it was not taken");
+        for _try in 0..2 {
+            protection.take();
+            assert_eq!(score(), "-1000");
+            protection.lift().unwrap();
+            assert_eq!(score(), "17");
+        }
+        protection.take();
+        fs::remove_dir_all(file.parent().unwrap()).unwrap();
+        assert!(protection.lift().is_err());
+    }
+}

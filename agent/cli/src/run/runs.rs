@@ -1,0 +1,177 @@
+//! Numbers the runs of one CI job, so that a second `plimsoll run` in it is an attempt of its own without any option.
+//!
+//! Each run makes the first empty file `ID.N` in the folder `runs` of the spool that is not there yet; the kernel lets only one make
+//! it, so runs at the same time get different numbers. A job's id never comes again, and files older than a week are swept, after the
+//! build. A file system that hangs holds the build only for [`PATIENCE`].
+
+use std::{
+    fs::{self, DirBuilder, OpenOptions},
+    io,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
+
+use plimsoll_proto::limits;
+use tokio::{sync::oneshot, time::timeout};
+use ulid::Ulid;
+
+/// Runs of one job that get numbers of their own.
+const RUNS: u32 = 1000;
+/// What is older belongs to a job that has ended.
+const KEPT: Duration = Duration::from_hours(24 * 7);
+/// Files that one run looks at to sweep.
+const SWEPT: usize = 10_000;
+/// How long the file system is waited for before the build.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The same after the build, where nothing depends on it.
+const SWEEPING: Duration = Duration::from_secs(1);
+
+/// The file that stands for a run, and the number of the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RunNumber {
+    file: PathBuf,
+    number: u32,
+}
+
+/// The id for this run of the job with this id: the job's own for the first, `ID.2` for the second. Where nothing can be written, it
+/// is the job's own; where the file system does not answer, one that no other run can have.
+pub(super) async fn own_id(spool_dir: &Path, job: &str) -> (String, Option<RunNumber>) {
+    let (dir, name) = (spool_dir.join("runs"), job.to_owned());
+    let claimed = in_time(PATIENCE, move || claim(&dir, &name)).await;
+    named(job, claimed)
+}
+
+fn named(job: &str, claimed: Option<io::Result<RunNumber>>) -> (String, Option<RunNumber>) {
+    match claimed {
+        Some(Ok(claim)) if claim.number == 1 => (job.to_owned(), Some(claim)),
+        Some(Ok(claim)) => (with_suffix(job, &format!(".{}", claim.number)), Some(claim)),
+        Some(Err(error)) => {
+            tracing::debug!(%error, "cannot number the runs of this job");
+            (job.to_owned(), None)
+        }
+        None => {
+            tracing::warn!(
+                "the spool did not answer within {PATIENCE:?}, so the runs of this job are not numbered"
+            );
+            (with_suffix(job, &format!(".{}", Ulid::new())), None)
+        }
+    }
+}
+
+/// Removes what jobs left that ended long ago, as far as that is quick.
+pub(super) async fn sweep(claim: RunNumber) {
+    let _late = in_time(SWEEPING, move || sweep_beside(&claim.file)).await;
+}
+
+/// Does this in a thread of its own; `None` if it is not done in time, or there is no thread. A thread that hangs is left behind.
+async fn in_time<T: Send + 'static>(most: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (done, answer) = oneshot::channel();
+    let work = move || {
+        // if this fails, the caller has stopped waiting
+        let _late = done.send(work());
+    };
+    thread::Builder::new().name("runs".to_owned()).spawn(work).ok()?;
+    timeout(most, answer).await.ok()?.ok()
+}
+
+/// The id with a suffix, cut so that the wire takes it.
+pub(super) fn with_suffix(id: &str, suffix: &str) -> String {
+    let most = limits::ATTEMPT_BYTES.saturating_sub(suffix.len());
+    let cut: String = id.chars().take(most).collect();
+    format!("{cut}{suffix}")
+}
+
+fn claim(dir: &Path, job: &str) -> io::Result<RunNumber> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    let name = job.replace('/', "%");
+    for number in 1..=RUNS {
+        let file = dir.join(format!("{name}.{number}"));
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file) {
+            Ok(_made) => return Ok(RunNumber { file, number }),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::other(format!("{RUNS} runs of one job")))
+}
+
+/// Removes what is far older than the file `own`, which needs no clock.
+fn sweep_beside(own: &Path) {
+    let modified = |path: &Path| fs::metadata(path).and_then(|file| file.modified()).ok();
+    let Some(oldest) = modified(own).and_then(|now| now.checked_sub(KEPT)) else { return };
+    let Some(Ok(entries)) = own.parent().map(fs::read_dir) else { return };
+    for entry in entries.flatten().take(SWEPT) {
+        if modified(&entry.path()).is_some_and(|time| time < oldest) {
+            drop(fs::remove_file(entry.path()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own(spool: &Path, job: &str) -> String {
+        named(job, Some(claim(&spool.join("runs"), job))).0
+    }
+
+    #[test]
+    fn each_run_of_a_job_gets_an_id_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let spool = dir.path().join("spool");
+        let own = |job| own(&spool, job);
+        assert_eq!(["a:7", "a:7", "a:8", "a:7"].map(own), ["a:7", "a:7.2", "a:8", "a:7.3"]);
+        assert_eq!([own("b/c"), own("b/c")], ["b/c", "b/c.2"]);
+    }
+
+    #[test]
+    fn runs_at_the_same_time_get_different_ids() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut ids: Vec<String> = thread::scope(|scope| {
+            let runs: Vec<_> = (0..20).map(|_| scope.spawn(|| own(dir.path(), "7"))).collect();
+            runs.into_iter().map(|run| run.join().unwrap()).collect()
+        });
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), 20);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_system_that_hangs_does_not_hold_the_build() {
+        let (_never, hangs) = std::sync::mpsc::channel::<io::Result<RunNumber>>();
+        let claimed = in_time(PATIENCE, move || hangs.recv().unwrap()).await;
+        let (id, claim) = named("gitlab.com:7", claimed);
+        assert_eq!((id.len(), id.starts_with("gitlab.com:7."), claim), (39, true, None), "{id}");
+        let read = plimsoll_proto::job::JobExecution::read(&id);
+        assert_eq!((read.number(), read.command.len()), (Some(7), 26));
+    }
+
+    #[test]
+    fn where_nothing_can_be_written_the_job_is_one_attempt() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("file"), "").unwrap();
+        assert_eq!(own(&dir.path().join("file/spool"), "7"), "7");
+    }
+
+    #[test]
+    fn what_old_jobs_left_is_swept() {
+        let dir = tempfile::tempdir().unwrap();
+        own(dir.path(), "old");
+        let file = dir.path().join("runs/old.1");
+        let long_ago = fs::metadata(&file).unwrap().modified().unwrap() - KEPT - Duration::from_mins(1);
+        fs::File::options().write(true).open(&file).unwrap().set_modified(long_ago).unwrap();
+        let left = || fs::read_dir(dir.path().join("runs")).unwrap().count();
+        let new = claim(&dir.path().join("runs"), "new").unwrap();
+        assert_eq!(left(), 2, "not before the build");
+        sweep_beside(&new.file);
+        assert_eq!(left(), 1);
+    }
+
+    #[test]
+    fn an_id_with_a_suffix_still_fits_the_wire() {
+        let long = with_suffix(&"x".repeat(limits::ATTEMPT_BYTES), ".12");
+        assert_eq!((long.len(), long.ends_with("x.12")), (limits::ATTEMPT_BYTES, true));
+    }
+}

@@ -1,0 +1,281 @@
+//! The tries of one run: the first, those that follow from verdicts, and the exit code in the end. Each try is an attempt of its own.
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use plimsoll_client::{delivery, questions::Client};
+use plimsoll_measure::kernel::Kernel;
+use plimsoll_proto::{
+    figures,
+    json::Word as _,
+    shown::clean,
+    v1::{CloseTicketRequest, Exit},
+};
+use rustix::stdio::stdin;
+use tokio::time::timeout;
+
+use super::{
+    Settings,
+    again::{NextStep, RetryConditions, next},
+    build::{Try, TryResult},
+    command::exit_code,
+    input::StandardInput,
+    jobs::BuildJobs,
+    protection::Protection,
+    runs::{self, RunNumber},
+    signals::Signals,
+};
+use crate::{attempt::say, report::Style};
+
+/// How long the end of a job waits for a place to be given back.
+const GIVE_BACK: Duration = Duration::from_secs(5);
+
+/// A run.
+pub(super) struct RetryLoop<'a> {
+    kernel: &'a Kernel,
+    settings: Settings,
+    signals: Signals,
+    protection: Protection,
+    jobs: BuildJobs,
+    input: StandardInput,
+    /// Retries so far.
+    retried: u32,
+    /// Id of the first attempt.
+    first: String,
+    /// The session that can give the place of the ticket back, while it is held for another try.
+    keeps_ticket: Option<String>,
+}
+
+/// A try that follows one that failed.
+struct NextTry {
+    /// Build jobs; `None` leaves them as they are.
+    jobs: Option<u32>,
+    /// How long to wait before it.
+    wait: Duration,
+}
+
+impl<'a> RetryLoop<'a> {
+    /// Blocks the signals, so that those for the build are passed on to it.
+    pub(super) fn new(kernel: &'a Kernel, mut settings: Settings) -> Self {
+        let signals = Signals::block();
+        let known = settings.attempt.key.hints.and_then(|hints| hints.build_jobs);
+        let jobs = if settings.acting.retries > 0 {
+            BuildJobs::of(&settings.command, known, &settings.acting.make_flags)
+        } else {
+            // without retries nothing in the command has a meaning of its own
+            BuildJobs::as_it_is(&settings.command)
+        };
+        if let Some(jobs) = jobs.now() {
+            settings.attempt.key.hints.get_or_insert_default().build_jobs = Some(jobs);
+        }
+        let protection = Protection::new(kernel);
+        let input = StandardInput::of(stdin());
+        Self {
+            kernel,
+            settings,
+            signals,
+            protection,
+            jobs,
+            input,
+            retried: 0,
+            first: String::new(),
+            keeps_ticket: None,
+        }
+    }
+
+    /// Runs the command until it passes, or nothing more is to be done here. Returns the exit code.
+    pub(super) async fn run(mut self) -> u8 {
+        let claim = self.take_id().await;
+        let code = self.try_until_done().await;
+        self.give_back().await;
+        if let Some(claim) = claim {
+            runs::sweep(claim).await;
+        }
+        code
+    }
+
+    async fn try_until_done(&mut self) -> u8 {
+        loop {
+            let tried = match self.attempt_once().await {
+                Ok(tried) => tried,
+                Err(code) => return code,
+            };
+            self.keeps_ticket.clone_from(&tried.keeps_ticket);
+            if tried.exit.code == Some(0) || !self.settings.acting.wants_verdict() {
+                return exit_code(tried.exit);
+            }
+            let Some(NextTry { jobs, wait }) = self.decide(&tried) else { return self.conclude(&tried) };
+            if let Some(signal) = self.wait(wait).await {
+                self.say(&format!("does not try again: {signal} came while it waited"));
+                return exit_code(tried.exit);
+            }
+            if let Err(error) = self.input.rewind(stdin()) {
+                self.say(&format!("does not try again: its standard input cannot be wound back: {error}"));
+                return self.conclude(&tried);
+            }
+            if let Err(error) = self.protection.lift() {
+                self.say(&format!("does not try again: the kernel would not kill it for memory: {error}"));
+                return self.conclude(&tried);
+            }
+            self.prepare_next(&tried, jobs);
+        }
+    }
+
+    /// A job may run several commands, and each is an attempt of its own. Returns what is to be swept after the build.
+    async fn take_id(&mut self) -> Option<RunNumber> {
+        let Settings { attempt, acting, .. } = &mut self.settings;
+        let id = attempt.id.as_mut().filter(|_| acting.shares_id && attempt.delivery.server.is_some())?;
+        let claim;
+        (*id, claim) = runs::own_id(&attempt.delivery.spool_dir, id).await;
+        claim
+    }
+
+    async fn attempt_once(&mut self) -> Result<TryResult, u8> {
+        let Settings { attempt, limit_memory, marks, secrets, acting, .. } = &self.settings;
+        let one = Try {
+            attempt,
+            command: self.jobs.command(),
+            variables: self.jobs.variables(),
+            limit_memory: *limit_memory,
+            marks: marks.as_ref(),
+            secrets,
+            wants_verdict: acting.wants_verdict(),
+            more_may_follow: self.retried < acting.retries,
+        };
+        one.run(self.kernel, &self.signals, &mut self.protection).await
+    }
+
+    /// Gives the place of the ticket back that was held for another try. If that fails, the server does it once the hold expires.
+    async fn give_back(&mut self) {
+        let Some(session) = self.keeps_ticket.take() else { return };
+        let delivery::Settings { server: Some(server), trust, .. } = &self.settings.attempt.delivery else {
+            return;
+        };
+        let ticket = self.settings.attempt.ticket.clone();
+        let close = async {
+            let question = CloseTicketRequest { ticket: ticket.clone(), owner: String::new(), session };
+            Client::connect(server, trust).await?.close_ticket(question).await
+        };
+        let given = tokio::select! {
+            given = timeout(GIVE_BACK, close) => given,
+            _arrived = self.signals.next_but_size() => return,
+        };
+        let problem = match given {
+            Ok(Ok(())) => return,
+            Ok(Err(failure)) => failure.to_string(),
+            Err(_late) => format!("the server took longer than {GIVE_BACK:?}"),
+        };
+        self.say(&format!("ticket {ticket} holds its place for some minutes more: {}", clean(&problem)));
+    }
+
+    /// The next try, if there is to be one.
+    fn decide(&self, tried: &TryResult) -> Option<NextTry> {
+        let acting = &self.settings.acting;
+        if acting.retries == 0 || ended_on_purpose(tried) {
+            return None;
+        }
+        let verdict = tried.closed.verdict.as_ref()?;
+        let place = RetryConditions {
+            jobs: self.jobs.now(),
+            fixed: self.jobs.fixed(),
+            memory_limit: tried.closed.resources.memory_limit_bytes,
+            larger_elsewhere: acting.exit_codes.of(plimsoll_proto::v1::Action::Bigger).is_some(),
+        };
+        match next(verdict, &place) {
+            NextStep::Stop(why) => {
+                self.say(&format!("does not try again here: {why}"));
+                None
+            }
+            NextStep::Again { .. } if self.retried >= acting.retries => {
+                let allowed = figures::counted_as(acting.retries.into(), "retry is", "retries are");
+                self.say(&format!("does not try again: {allowed} allowed, and none is left"));
+                None
+            }
+            NextStep::Again { jobs, wait, why } => {
+                if let Some(gone) = self.input.used_up(stdin()) {
+                    self.say(&format!("does not try again here: {gone}"));
+                    return None;
+                }
+                let number = self.retried.saturating_add(1);
+                let with = jobs.map(|jobs| format!(" with -j{jobs}")).unwrap_or_default();
+                let after = if wait.is_zero() { String::new() } else { format!(" after {wait:.1?}") };
+                self.say(&format!("tries again here ({number} of {}){with}{after}: {why}", acting.retries));
+                Some(NextTry { jobs, wait })
+            }
+        }
+    }
+
+    /// The next attempt retries the one that failed.
+    fn prepare_next(&mut self, tried: &TryResult, jobs: Option<u32>) {
+        if let Some(jobs) = jobs {
+            self.jobs.set(jobs);
+        }
+        if self.retried == 0 {
+            self.first.clone_from(&tried.closed.attempt);
+        }
+        self.retried = self.retried.saturating_add(1);
+        let attempt = &mut self.settings.attempt;
+        let suffix = format!("/{}", self.retried.saturating_add(1));
+        attempt.id = Some(runs::with_suffix(&self.first, &suffix));
+        attempt.number = attempt.number.saturating_add(1);
+        attempt.retries.clone_from(&tried.closed.attempt);
+        // a number that the command may not have heeded would put something wrong into the history
+        attempt.key.hints.get_or_insert_default().build_jobs = self.jobs.certain();
+    }
+
+    /// Waits, unless a signal comes or has come: it means that the user does not want another try.
+    async fn wait(&self, wait: Duration) -> Option<Signal> {
+        if let Some(arrived) = self.signals.take_but_size() {
+            return Some(arrived.signal);
+        }
+        tokio::select! {
+            biased;
+            arrived = self.signals.next_but_size() => Some(arrived.signal),
+            () = tokio::time::sleep(wait) => None,
+        }
+    }
+
+    /// The exit code of a run that failed, for good.
+    fn conclude(&self, tried: &TryResult) -> u8 {
+        let (own, codes) = (exit_code(tried.exit), &self.settings.acting.exit_codes);
+        if ended_on_purpose(tried) {
+            self.say(&format!("exit code {own} stays: the job got a signal to end"));
+            return own;
+        }
+        let Some(verdict) = &tried.closed.verdict else {
+            let why = tried.closed.problem.as_deref().unwrap_or("the server was not asked");
+            self.say(&format!("exit code {own} stays: no verdict: {}", clean(why)));
+            return own;
+        };
+        let word = verdict.action().word().replace('_', " ");
+        match codes.of(verdict.action()) {
+            Some(code) => {
+                let reason = clean(&verdict.reason);
+                self.say(&format!("exit code {code} in place of {own}: the verdict is {word}: {reason}"));
+                code
+            }
+            None if codes.is_empty() => own,
+            None => {
+                self.say(&format!("exit code {own} stays: no code is set for the verdict {word}"));
+                own
+            }
+        }
+    }
+
+    fn say(&self, text: &str) {
+        if self.settings.attempt.report.style != Style::None {
+            say(&format!("plimsoll: {text}"));
+        }
+    }
+}
+
+/// A signal asked the job to end, or ended the build: then it did not fail by itself.
+fn ended_on_purpose(tried: &TryResult) -> bool {
+    const ENDING: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT];
+    let Exit { code, signal } = tried.exit;
+    let by = |ending: Signal| {
+        let number = ending as i32;
+        signal == Some(number) || code == Some(128 + number)
+    };
+    tried.asked_to_end || ENDING.into_iter().any(by)
+}

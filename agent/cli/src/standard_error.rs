@@ -1,0 +1,164 @@
+//! Writes for readers who may have stopped to read: a log collector that hangs must hold up neither the build nor the end of the job.
+//!
+//! A pipe or a terminal is opened once more, because `O_NONBLOCK` set on the shared one would be felt by the build. Where that is not
+//! allowed, what is written at once is so little that a descriptor which says that it has room takes it.
+
+use std::{
+    fs::File,
+    io::{self, IsTerminal as _, Write},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::fs::{FileTypeExt as _, OpenOptionsExt as _},
+    },
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use nix::fcntl::OFlag;
+use plimsoll_proto::figures::counted;
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    stdio::stderr,
+    time::Timespec,
+};
+
+use crate::terminal_width::fitted;
+
+/// How long a line may wait for room while the build runs.
+pub(crate) const LINE_PATIENCE: Duration = Duration::from_millis(200);
+/// What a pipe with any room takes at once (`PIPE_BUF`, pipe(7)).
+const CHUNK_BYTES: usize = 4096;
+
+/// The reader does not read: the last line found no room.
+static STUCK: AtomicBool = AtomicBool::new(false);
+/// Lines that were given up.
+static UNREAD: AtomicU64 = AtomicU64::new(0);
+
+/// What could not be written.
+#[derive(Debug)]
+pub(crate) struct WriteFailure {
+    /// The bytes that were.
+    pub(crate) written: usize,
+    /// `WouldBlock` if only the time was over.
+    pub(crate) error: io::Error,
+}
+
+/// Writes all bytes as soon as there is room, for as long as `limit`.
+///
+/// # Errors
+/// The time is over, or the write fails.
+pub(crate) fn write_within(target: impl AsFd, bytes: &[u8], limit: Duration) -> Result<(), WriteFailure> {
+    let start = Instant::now();
+    let mut written = 0;
+    while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
+        let left = limit.saturating_sub(start.elapsed());
+        let chunk = rest.get(..CHUNK_BYTES).unwrap_or(rest);
+        let result = wait_for_room(&target, left).and_then(|()| Ok(rustix::io::write(&target, chunk)?));
+        match result {
+            Ok(more) => written = written.saturating_add(more),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // another writer took the room; there is time left
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && start.elapsed() < limit => {}
+            Err(error) => return Err(WriteFailure { written, error }),
+        }
+    }
+    Ok(())
+}
+
+fn wait_for_room(target: impl AsFd, limit: Duration) -> io::Result<()> {
+    let limit = Timespec::try_from(limit).map_err(io::Error::other)?;
+    match poll(&mut [PollFd::new(&target, PollFlags::OUT)], Some(&limit))? {
+        0 => Err(io::ErrorKind::WouldBlock.into()),
+        _ready => Ok(()),
+    }
+}
+
+/// Standard error, as a descriptor that does not wait where there can be one.
+fn descriptor() -> BorrowedFd<'static> {
+    static OWN: OnceLock<Option<OwnedFd>> = OnceLock::new();
+    OWN.get_or_init(|| reopen().ok().flatten()).as_ref().map_or(stderr(), AsFd::as_fd)
+}
+
+fn reopen() -> io::Result<Option<OwnedFd>> {
+    let path = "/proc/self/fd/2";
+    if !(std::fs::metadata(path)?.file_type().is_fifo() || io::stderr().is_terminal()) {
+        return Ok(None);
+    }
+    let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    Ok(Some(File::options().write(true).custom_flags(flags.bits()).open(path)?.into()))
+}
+
+/// Writes a line to standard error while the build runs: waits a moment for a reader who is slow, and after one who does not read not
+/// at all until there is room again.
+pub(crate) fn say(line: &str) {
+    let limit = if STUCK.load(Relaxed) { Duration::ZERO } else { LINE_PATIENCE };
+    let result = write_within(descriptor(), format!("{}\n", fitted(line, stderr())).as_bytes(), limit);
+    STUCK.store(
+        matches!(&result, Err(WriteFailure { error, .. }) if error.kind() == io::ErrorKind::WouldBlock),
+        Relaxed,
+    );
+    if result.is_err() {
+        UNREAD.fetch_add(1, Relaxed);
+    }
+}
+
+/// Writes a text to standard error at the end, and waits for its reader as long as `limit`, or until `stop` returns.
+pub(crate) async fn say_last(text: &str, limit: Duration, stop: impl Future) {
+    let mut text = format!("{}\n", fitted(text, stderr()));
+    let unread = UNREAD.load(Relaxed);
+    if unread > 0 {
+        let lines = counted(unread, "line");
+        text = format!("plimsoll: {lines} of plimsoll left out, because the output was not read\n{text}");
+    }
+    let write = async {
+        let mut rest = text.as_bytes();
+        while let Err(WriteFailure { written, error }) = write_within(descriptor(), rest, Duration::ZERO) {
+            if error.kind() != io::ErrorKind::WouldBlock {
+                return;
+            }
+            rest = rest.get(written..).unwrap_or_default();
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        _late = tokio::time::timeout(limit, write) => {}
+        _stopped = stop => {}
+    }
+}
+
+/// Standard error for the log: lines are dropped while the reader does not read.
+#[derive(Debug, Clone, Copy)]
+pub struct StderrLog;
+
+impl Write for StderrLog {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(bytes);
+        say(text.strip_suffix('\n').unwrap_or(&text));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_who_does_not_read_does_not_hold_up_the_agent() {
+        let (reader, writer) = io::pipe().unwrap();
+        let text = vec![b'x'; 1 << 20];
+        let unwritten = write_within(&writer, &text, Duration::from_millis(20)).unwrap_err();
+        assert_eq!(unwritten.error.kind(), io::ErrorKind::WouldBlock);
+        assert!((4096..1 << 20).contains(&unwritten.written), "{unwritten:?}");
+        drop(reader);
+        let gone = write_within(&writer, &text, Duration::from_mins(1)).unwrap_err();
+        assert_eq!(gone.error.kind(), io::ErrorKind::BrokenPipe);
+    }
+}

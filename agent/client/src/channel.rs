@@ -1,0 +1,180 @@
+//! Where a server is, and how a connection to it is made.
+//!
+//! `http://` is plain text, `https://` is TLS. A server behind TLS must show a certificate that the system trusts, or one that
+//! is signed by the CA of a file that the user names; then no other CA is trusted.
+
+use std::{io, net::IpAddr, path::Path, time::Duration};
+
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity, Uri};
+
+use crate::{
+    files::{blocking, read_regular},
+    reasons::innermost,
+    trust::Trust,
+};
+
+/// How long a TCP connection may take to come about, and as long the TLS handshake.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(2);
+/// A connection that is silent this long is asked whether it lives, and has as long to answer.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+/// Bytes that the server may send before the agent has read them. Acknowledgements are small; an answer to a question is
+/// larger, but its speed does not matter.
+const WINDOW_BYTES: u32 = 64 * 1024;
+/// Requests that may wait for the connection: an agent makes one or two.
+const WAITING_REQUESTS: usize = 4;
+/// Bytes of a file with certificates or a key, at most: the bundles of whole systems have a quarter of a MiB.
+const PEM_BYTES: u64 = 4 << 20;
+/// What a certificate begins with in a PEM file.
+const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
+/// How that of a private key ends, of which there are several kinds.
+const PRIVATE_KEY: &str = "PRIVATE KEY-----";
+
+/// The address of an endpoint, for people.
+pub(crate) fn name(endpoint: &Endpoint) -> String {
+    endpoint.uri().to_string().trim_end_matches('/').to_owned()
+}
+
+/// Whether others can read what is sent to this server: it goes in plain text to another machine.
+pub fn is_read_by_others(server: &str) -> bool {
+    let (scheme, place) = server.split_once("://").unwrap_or(("http", server));
+    let Ok(uri) = format!("http://{place}").parse::<Uri>() else { return false };
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    let here =
+        host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+    scheme.eq_ignore_ascii_case("http") && !here
+}
+
+/// Where a server is, and how to connect to it.
+///
+/// # Errors
+/// The address is not one, or the certificates or the key cannot be read, or not in time; in words.
+pub(crate) async fn endpoint(server: &str, trust: &Trust) -> Result<Endpoint, String> {
+    let url = if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
+    let wrong = |why: &str| format!("{server:?} is not an address: {why}");
+    let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+    let endpoint = Endpoint::from_shared(url).map_err(|error| wrong(&error.to_string()))?;
+    let endpoint = match scheme.as_deref() {
+        Some("http") => endpoint,
+        Some("https") => {
+            let trust = trust.clone();
+            // the system's certificates are files, too
+            blocking(move || with_tls(endpoint, &trust))
+                .await
+                .map_err(|error| no_tls(&error.to_string()))??
+        }
+        _ => return Err(wrong("expected http://HOST:PORT or https://HOST:PORT")),
+    };
+    Ok(endpoint
+        .connect_timeout(CONNECT_PATIENCE)
+        .tcp_nodelay(true)
+        .initial_stream_window_size(WINDOW_BYTES)
+        .initial_connection_window_size(WINDOW_BYTES)
+        .buffer_size(WAITING_REQUESTS)
+        .http2_keep_alive_interval(KEEPALIVE)
+        .keep_alive_timeout(KEEPALIVE)
+        .keep_alive_while_idle(true))
+}
+
+fn with_tls(endpoint: Endpoint, trust: &Trust) -> Result<Endpoint, String> {
+    let tls = tls(trust)?.timeout(CONNECT_PATIENCE);
+    endpoint.tls_config(tls).map_err(|error| no_tls(&innermost(&error)))
+}
+
+fn tls(trust: &Trust) -> Result<ClientTlsConfig, String> {
+    let tls = match &trust.ca {
+        Some(path) => {
+            ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem("--ca", path, CERTIFICATE)?))
+        }
+        None => ClientTlsConfig::new().with_native_roots(),
+    };
+    match (&trust.certificate, &trust.key) {
+        (Some(certificate), Some(key)) => {
+            let certificate = pem("--client-cert", certificate, CERTIFICATE)?;
+            Ok(tls.identity(Identity::from_pem(certificate, pem("--client-key", key, PRIVATE_KEY)?)))
+        }
+        (None, None) => Ok(tls),
+        _one => Err("--client-cert and --client-key (PLIMSOLL_CLIENT_CERT, PLIMSOLL_CLIENT_KEY): \
+                     one is of no use without the other"
+            .to_owned()),
+    }
+}
+
+/// A PEM file that an option names, if it holds this.
+fn pem(option: &str, path: &Path, holds: &str) -> Result<Vec<u8>, String> {
+    let wrong = |error: io::Error| format!("{option} {}: {error}", path.display());
+    let pem = read_regular(path, PEM_BYTES).map_err(wrong)?;
+    if pem.windows(holds.len()).any(|window| window == holds.as_bytes()) {
+        return Ok(pem);
+    }
+    let what = if holds == CERTIFICATE { "certificate" } else { "private key" };
+    let begin = what.to_ascii_uppercase();
+    let missing = format!("no {what} in it; expected PEM, that is, -----BEGIN {begin}-----");
+    Err(wrong(io::Error::other(missing)))
+}
+
+fn no_tls(why: &str) -> String {
+    format!("no TLS: {why}; name the certificates to trust with --ca FILE or PLIMSOLL_CA")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_the_two_schemes_are_addresses() {
+        for good in ["127.0.0.1:1", "http://host:1", "host", "http://[::1]:1"] {
+            assert!(endpoint(good, &Trust::default()).await.is_ok(), "{good}");
+        }
+        for bad in ["grpc://host:1", "http://no spaces", "", "http://", "unix:///run/x", "ftp://host"] {
+            let error = endpoint(bad, &Trust::default()).await.unwrap_err();
+            assert!(error.contains("is not an address"), "{bad}: {error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_without_certificates_is_named() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let path = dir.path().join("ca.pem");
+        let trust = Trust { ca: Some(path.clone()), ..Trust::default() };
+        let error = endpoint("https://host", &trust).await.unwrap_err();
+        assert!(error.starts_with(&format!("--ca {}: ", path.display())), "{error}");
+        std::fs::write(&path, "not PEM").unwrap();
+        let error = endpoint("https://host", &trust).await.unwrap_err();
+        assert!(error.contains("no certificate in it"), "{error}");
+        assert!(endpoint("http://host", &trust).await.is_ok(), "plain text needs none");
+    }
+
+    #[tokio::test]
+    async fn a_certificate_and_its_key_are_named_together() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let path = dir.path().join("client.pem");
+        std::fs::write(&path, CERTIFICATE).unwrap();
+        let alone = Trust { certificate: Some(path.clone()), ..Trust::default() };
+        assert!(endpoint("https://host", &alone).await.unwrap_err().contains("without the other"));
+        let swapped = Trust { key: Some(path), ..alone };
+        let error = endpoint("https://host", &swapped).await.unwrap_err();
+        assert!(error.starts_with("--client-key ") && error.contains("no private key in it"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_pipe_without_a_writer_does_not_hold_up_the_agent() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let path = dir.path().join("pipe");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let trust = Trust { ca: Some(path), ..Trust::default() };
+        let problem = endpoint("https://host", &trust).await.unwrap_err();
+        assert!(problem.ends_with("pipe: it is no regular file"), "{problem}");
+    }
+
+    #[test]
+    fn plain_text_to_another_machine_is_read_by_others() {
+        for safe in
+            ["http://localhost:1", "127.0.0.1:1", "http://[::1]:1", "https://host", "HTTP://127.9.9.9"]
+        {
+            assert!(!is_read_by_others(safe), "{safe}");
+        }
+        for open in ["http://host:1", "HTTP://10.0.0.1", "host:1", "http://localhost.example"] {
+            assert!(is_read_by_others(open), "{open}");
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! What one attempt still has to deliver, and the numbers of it.
+//!
+//! Every sample gets the next number when it comes, and keeps it. It is in the spool file if that could be written, and in
+//! memory as long as it is among the newest: few of those that the file has too ([`SPOOLED_SAMPLES`]), many of those that it has
+//! not ([`MEMORY_SAMPLES`]). Older ones are read back from the file when their turn comes.
+//! A number that is in neither place when its turn comes is declared lost: there is no list of lost numbers to keep.
+
+use std::{collections::VecDeque, path::Path};
+
+use plimsoll_proto::{
+    limits,
+    v1::{Batch, Finish, Hello, Sample},
+};
+
+use super::spool::{BatchBounds, Spool, SpoolContents};
+
+/// Samples of one attempt that are held in memory; about 2 MB.
+pub(super) const MEMORY_SAMPLES: usize = 10_000;
+/// Samples that are held in memory although the file has them: as many as one batch takes.
+pub(super) const SPOOLED_SAMPLES: usize = limits::BATCH_SAMPLES;
+/// What one batch takes. Its attempt, and what stands around it, need the rest of a message.
+const BATCH: BatchBounds =
+    BatchBounds { samples: limits::BATCH_SAMPLES, bytes: limits::MESSAGE_BYTES - 1024 };
+
+/// The undelivered part of one attempt.
+#[derive(Debug)]
+pub(super) struct Backlog {
+    hello: Hello,
+    spool: Option<Spool>,
+    /// The newest samples, without a gap: the last one has the number `last`.
+    memory: VecDeque<BufferedSample>,
+    last: u64,
+    acknowledged: u64,
+    /// Numbers that fell out of memory without being in the file, and of which the server has not said anything yet.
+    dropped: u64,
+    /// How many numbers were declared lost on this stream just before the ones that end with a number; the oldest first.
+    declared: VecDeque<(u64, u64)>,
+    /// Numbers that the server knows to be lost.
+    lost: u64,
+    finish: Option<Finish>,
+}
+
+/// A sample in memory.
+#[derive(Debug)]
+struct BufferedSample {
+    sample: Sample,
+    spooled: bool,
+}
+
+/// How far one stream has come.
+#[derive(Debug, Default)]
+pub(super) struct StreamCursor {
+    /// Everything up to this number was sent or declared lost on this stream, or acknowledged before.
+    pub(super) sent: u64,
+    offset: u64,
+}
+
+impl Backlog {
+    /// The backlog of a new attempt.
+    pub(super) fn new(hello: Hello, spool: Option<Spool>) -> Self {
+        Self {
+            hello,
+            spool,
+            memory: VecDeque::new(),
+            last: 0,
+            acknowledged: 0,
+            dropped: 0,
+            declared: VecDeque::new(),
+            lost: 0,
+            finish: None,
+        }
+    }
+
+    /// The backlog of an attempt that an earlier run left behind. If its end was not seen, it ended with its last sample.
+    pub(super) fn orphan(spool: Spool, contents: SpoolContents) -> Self {
+        let SpoolContents { hello, last, finish, .. } = contents;
+        let (number, sample) = last.unwrap_or_default();
+        let unseen = Finish { last_sequence: number, wall_ms: sample.elapsed_ms, ..Finish::default() };
+        let mut finish = finish.unwrap_or(unseen);
+        finish.attempt.clone_from(&hello.attempt);
+        let last = number.max(finish.last_sequence);
+        Self { last, finish: Some(finish), ..Self::new(hello, Some(spool)) }
+    }
+
+    /// Takes the next sample.
+    pub(super) fn push(&mut self, sample: Sample) {
+        self.last = self.last.saturating_add(1);
+        let number = self.last;
+        let spooled = self.spool.as_mut().is_some_and(|spool| spool.append_sample(number, sample));
+        self.memory.push_back(BufferedSample { sample, spooled });
+        let full = self.memory.len() > MEMORY_SAMPLES;
+        let first_is_spooled = self.memory.front().is_some_and(|kept| kept.spooled);
+        if full || first_is_spooled && self.memory.len() > SPOOLED_SAMPLES {
+            self.memory.pop_front();
+            self.dropped = self.dropped.saturating_add(u64::from(!first_is_spooled));
+        }
+    }
+
+    /// Notes the end.
+    pub(super) fn close(&mut self, mut finish: Finish) {
+        finish.attempt.clone_from(&self.hello.attempt);
+        finish.last_sequence = self.last;
+        if let Some(spool) = self.spool.as_mut() {
+            // a failure is remembered by the spool; the Finish is sent from memory all the same
+            let _kept = spool.append_finish(&finish);
+        }
+        self.finish = Some(finish);
+    }
+
+    /// A stream begins whose server has everything up to `acknowledged`.
+    pub(super) fn begin(&mut self, acknowledged: u64) -> StreamCursor {
+        self.acknowledge(acknowledged);
+        self.declared.clear();
+        StreamCursor { sent: acknowledged, offset: 0 }
+    }
+
+    /// Forgets what the server has on disk.
+    pub(super) fn acknowledge(&mut self, number: u64) {
+        self.acknowledged = self.acknowledged.max(number);
+        while let Some((_, lost)) =
+            self.declared.front().filter(|(last, _)| *last <= self.acknowledged).copied()
+        {
+            self.declared.pop_front();
+            self.lost = self.lost.saturating_add(lost);
+            self.dropped = self.dropped.saturating_sub(lost);
+        }
+        while !self.memory.is_empty() && self.memory_first() <= self.acknowledged {
+            self.memory.pop_front();
+        }
+        if self.acknowledged.saturating_add(1) >= self.memory_first() {
+            // the server has all that is not in memory
+            self.dropped = 0;
+        }
+        if self.memory.capacity() > SPOOLED_SAMPLES && self.memory.len() < SPOOLED_SAMPLES / 2 {
+            self.memory.shrink_to(SPOOLED_SAMPLES);
+        }
+        if let Some(spool) = self.spool.as_mut() {
+            spool.forget(self.acknowledged);
+        }
+    }
+
+    /// The next samples for a stream. `None` if all that there is was sent.
+    pub(super) fn next_batch(&mut self, cursor: &mut StreamCursor) -> Option<Batch> {
+        let want = cursor.sent.saturating_add(1);
+        let memory_first = self.memory_first();
+        let mut run = Vec::new();
+        if let Some(spool) = self.spool.as_ref().filter(|_| want < memory_first) {
+            run = spool.read_run(&mut cursor.offset, want, memory_first, BATCH);
+        }
+        if run.is_empty() {
+            let skip = usize::try_from(want.saturating_sub(memory_first)).unwrap_or(usize::MAX);
+            let samples = self.memory.iter().map(|kept| kept.sample);
+            let mut left = BATCH;
+            run = (memory_first..)
+                .zip(samples)
+                .skip(skip)
+                .take_while(|(_, sample)| left.admit(sample))
+                .collect();
+        }
+        let (first, last) = (run.first()?.0, run.last()?.0);
+        let lost = first.saturating_sub(want);
+        self.declared.push_back((last, lost));
+        cursor.sent = last;
+        let samples = run.into_iter().map(|(_, sample)| sample).collect();
+        Some(Batch { attempt: self.hello.attempt.clone(), first_sequence: first, lost, samples })
+    }
+
+    /// The end, for a server that has everything up to `acknowledged`. `None` if the attempt has not ended.
+    pub(super) fn finish_after(&mut self, acknowledged: u64) -> Option<Finish> {
+        let mut finish = self.finish.clone()?;
+        // a file that lost its tail may know less than the server
+        finish.last_sequence = finish.last_sequence.max(acknowledged);
+        finish.lost = finish.last_sequence.saturating_sub(acknowledged);
+        self.declared.push_back((finish.last_sequence, finish.lost));
+        Some(finish)
+    }
+
+    /// Opens the attempt on a stream.
+    pub(super) fn hello(&self) -> &Hello {
+        &self.hello
+    }
+
+    /// Everything up to this number is on the server's disk.
+    pub(super) fn acknowledged(&self) -> u64 {
+        self.acknowledged
+    }
+
+    /// Samples that a stream has not sent yet.
+    pub(super) fn waiting(&self, cursor: &StreamCursor) -> u64 {
+        self.last.saturating_sub(cursor.sent)
+    }
+
+    /// Whether the attempt has ended.
+    pub(super) fn ended(&self) -> bool {
+        self.finish.is_some()
+    }
+
+    /// Samples that no longer exist anywhere.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost.saturating_add(self.dropped)
+    }
+
+    /// Samples that exist in memory only.
+    pub(super) fn unspooled(&self) -> u64 {
+        self.memory.iter().fold(0, |sum, kept| sum.saturating_add(u64::from(!kept.spooled)))
+    }
+
+    /// The file, where there is one.
+    pub(super) fn spool(&mut self) -> Option<&mut Spool> {
+        self.spool.as_mut()
+    }
+
+    /// Deletes the file and writes no other: what it holds is not wanted.
+    pub(super) fn discard_file(&mut self) {
+        if let Some(spool) = self.spool.take() {
+            spool.remove();
+        }
+    }
+
+    /// Where the file is.
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.spool.as_ref().map(Spool::path)
+    }
+
+    /// Number of the oldest sample in memory; one past the last if there is none.
+    fn memory_first(&self) -> u64 {
+        self.last.saturating_add(1).saturating_sub(self.memory.len() as u64)
+    }
+
+    #[cfg(test)]
+    pub(super) fn in_memory(&self) -> usize {
+        self.memory.len()
+    }
+}

@@ -1,0 +1,259 @@
+//! One stream with the server, from Hello to its end, for one attempt.
+//!
+//! Hello, then Welcome, then batches from the number that Welcome names, several at once but at most [`IN_FLIGHT`] without
+//! an acknowledgement; Finish when all of them are acknowledged. Whatever ends the stream earlier, the next conversation
+//! begins where the server's disk ends.
+
+use std::{collections::VecDeque, time::Duration};
+
+use plimsoll_proto::{
+    shown,
+    v1::{
+        Ack, AgentMessage, ServerMessage, Welcome, agent_message, collector_client::CollectorClient,
+        server_message::Message as Answer,
+    },
+};
+use tokio::{
+    select,
+    sync::mpsc,
+    time::{Instant, sleep_until, timeout},
+};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming};
+
+use super::{
+    backlog::StreamCursor, problem::DeliveryProblem, route::ServerRoute, shared_backlog::SharedBacklog,
+};
+use crate::token::with_token;
+
+/// Batches on the way without an acknowledgement. One is on the wire while the server syncs another; more only fill queues.
+const IN_FLIGHT: usize = 4;
+/// Samples gather this long before they are sent as one batch.
+const GATHER: Duration = Duration::from_secs(1);
+/// A batch is sent at once when it is this large.
+const LARGE_BATCH: u64 = 1000;
+/// How long connecting and the Welcome may take.
+const OPEN_PATIENCE: Duration = Duration::from_secs(10);
+/// How long an acknowledgement may take before the stream is given up. A slow disk is not helped by reconnecting.
+const ACK_PATIENCE: Duration = Duration::from_mins(1);
+
+/// How a conversation ended.
+#[derive(Debug)]
+pub(super) enum ConversationEnd {
+    /// The attempt is closed, and everything that was sent is on the server's disk.
+    Sealed,
+    /// The attempt was closed before this agent sent an end: what it holds is not wanted.
+    ClosedBefore,
+    /// Something went wrong.
+    Trouble(DeliveryProblem),
+}
+
+/// Talks until the attempt is sealed or something goes wrong.
+pub(super) async fn converse(
+    route: &ServerRoute,
+    shared: &SharedBacklog,
+    finish_was_sent: &mut bool,
+) -> ConversationEnd {
+    let (messages, receiver) = mpsc::channel(IN_FLIGHT + 2);
+    let hello = shared.with(|backlog| backlog.hello().clone());
+    let mut talk = OpenStream::new(shared, messages);
+    if let Err(trouble) = talk.send(agent_message::Message::Hello(hello)) {
+        return ConversationEnd::Trouble(trouble);
+    }
+    let opened = match timeout(OPEN_PATIENCE, open(route, receiver)).await {
+        Ok(opened) => opened,
+        Err(elapsed) => {
+            tracing::debug!(%elapsed, "no welcome");
+            Err(DeliveryProblem::silent(OPEN_PATIENCE))
+        }
+    };
+    let (welcome, mut answers) = match opened {
+        Ok(opened) => opened,
+        Err(trouble) => return ConversationEnd::Trouble(trouble),
+    };
+    if let Err(trouble) = talk.check_attempt(&welcome.attempt) {
+        return ConversationEnd::Trouble(trouble);
+    }
+    shared.set_problem(None);
+    let is_first = shared.welcomed.send_if_modified(|welcomed| {
+        let first = welcomed.is_none();
+        welcomed.get_or_insert_with(|| route.clone());
+        first
+    });
+    // what an earlier run left behind has ended long ago, and its ticket with it: its end counts as sent
+    if is_first && !*finish_was_sent && !welcome.no_place.is_empty() {
+        let ticket = shared.with(|backlog| backlog.hello().ticket.clone());
+        tracing::warn!(
+            "ticket {ticket} holds no place for this build: {}",
+            shown::in_line(&welcome.no_place)
+        );
+    }
+    if welcome.sealed {
+        return if *finish_was_sent { ConversationEnd::Sealed } else { ConversationEnd::ClosedBefore };
+    }
+    talk.cursor = shared.with(|backlog| backlog.begin(welcome.acknowledged));
+    talk.waiting_since = None;
+    let ended = talk.run(&mut answers).await;
+    *finish_was_sent |= talk.finish_sent;
+    ended
+}
+
+async fn open(
+    route: &ServerRoute,
+    receiver: mpsc::Receiver<AgentMessage>,
+) -> Result<(Welcome, Streaming<ServerMessage>), DeliveryProblem> {
+    let channel = route.connect().await.map_err(|error| DeliveryProblem::unreachable(&error))?;
+    let mut client = CollectorClient::new(channel);
+    let messages = with_token(route.token(), ReceiverStream::new(receiver)).await;
+    let messages = messages.map_err(DeliveryProblem::nameless)?;
+    let answer = client.stream(messages).await;
+    let mut answers =
+        answer.map_err(|status| DeliveryProblem::refused_at_once(&status, &route.server()))?.into_inner();
+    loop {
+        match answers.message().await {
+            Ok(Some(ServerMessage { message: Some(Answer::Welcome(welcome)) })) => {
+                return Ok((welcome, answers));
+            }
+            Ok(Some(_)) => {}
+            Ok(None) => return Err(DeliveryProblem::closed(None)),
+            Err(status) => return Err(DeliveryProblem::refused_at_once(&status, &route.server())),
+        }
+    }
+}
+
+/// The state of one stream after its Welcome.
+struct OpenStream<'a> {
+    shared: &'a SharedBacklog,
+    messages: mpsc::Sender<AgentMessage>,
+    cursor: StreamCursor,
+    /// Last numbers of the batches on the way.
+    in_flight: VecDeque<u64>,
+    last_sent: Option<Instant>,
+    /// Since when the server owes an answer.
+    waiting_since: Option<Instant>,
+    finish_sent: bool,
+    reconnect_after: Option<Duration>,
+}
+
+impl<'a> OpenStream<'a> {
+    fn new(shared: &'a SharedBacklog, messages: mpsc::Sender<AgentMessage>) -> Self {
+        Self {
+            shared,
+            messages,
+            cursor: StreamCursor::default(),
+            in_flight: VecDeque::new(),
+            last_sent: None,
+            waiting_since: None,
+            finish_sent: false,
+            reconnect_after: None,
+        }
+    }
+
+    async fn run(&mut self, answers: &mut Streaming<ServerMessage>) -> ConversationEnd {
+        loop {
+            let look_again = match self.send_what_is_due() {
+                Ok(look_again) => look_again,
+                Err(trouble) => return ConversationEnd::Trouble(trouble),
+            };
+            let give_up = self.waiting_since.map(|since| since + ACK_PATIENCE);
+            select! {
+                answer = answers.message() => {
+                    if let Some(ended) = self.hear(answer) {
+                        return ended;
+                    }
+                }
+                () = self.shared.wake.notified() => {}
+                () = at(look_again) => {}
+                () = at(give_up) => return ConversationEnd::Trouble(DeliveryProblem::silent(ACK_PATIENCE)),
+            }
+        }
+    }
+
+    /// Sends as much as may be on the way. Returns when to look again even if nothing happens until then.
+    fn send_what_is_due(&mut self) -> Result<Option<Instant>, DeliveryProblem> {
+        if self.finish_sent || self.reconnect_after.is_some() {
+            return Ok(None);
+        }
+        while self.in_flight.len() < IN_FLIGHT {
+            let cursor = &self.cursor;
+            let (waiting, ended) = self.shared.with(|backlog| (backlog.waiting(cursor), backlog.ended()));
+            let gathered = self.last_sent.map(|sent| sent + GATHER).filter(|until| *until > Instant::now());
+            if let Some(until) = gathered.filter(|_| !ended && waiting < LARGE_BATCH) {
+                return Ok((waiting > 0).then_some(until));
+            }
+            let cursor = &mut self.cursor;
+            let Some(batch) = self.shared.with(|backlog| backlog.next_batch(cursor)) else {
+                break;
+            };
+            self.in_flight.push_back(self.cursor.sent);
+            self.last_sent = Some(Instant::now());
+            self.send(agent_message::Message::Batch(batch))?;
+        }
+        if self.in_flight.is_empty()
+            && let Some(finish) = self.shared.with(|backlog| backlog.finish_after(self.cursor.sent))
+        {
+            self.finish_sent = true;
+            self.send(agent_message::Message::Finish(finish))?;
+        }
+        Ok(None)
+    }
+
+    fn send(&mut self, message: agent_message::Message) -> Result<(), DeliveryProblem> {
+        self.waiting_since.get_or_insert_with(Instant::now);
+        // the channel holds all that may be on the way, so it is only closed, never full
+        self.messages.try_send(AgentMessage { message: Some(message) }).map_err(|error| {
+            tracing::debug!(%error, "stream takes no message");
+            DeliveryProblem::closed(self.reconnect_after)
+        })
+    }
+
+    fn hear(&mut self, answer: Result<Option<ServerMessage>, Status>) -> Option<ConversationEnd> {
+        match answer {
+            Ok(Some(ServerMessage { message: Some(Answer::Ack(ack)) })) => self.hear_ack(&ack),
+            Ok(Some(ServerMessage { message: Some(Answer::Advice(advice)) })) => {
+                tracing::debug!(text = advice.text, reconnect_after_ms = advice.reconnect_after_ms, "advice");
+                self.reconnect_after = advice.reconnect_after_ms.map(Duration::from_millis);
+                self.leave_if_asked()
+            }
+            Ok(Some(_)) => None,
+            Ok(None) => Some(ConversationEnd::Trouble(DeliveryProblem::closed(self.reconnect_after))),
+            Err(status) => Some(ConversationEnd::Trouble(
+                DeliveryProblem::answered(&status).or_after(self.reconnect_after),
+            )),
+        }
+    }
+
+    fn hear_ack(&mut self, ack: &Ack) -> Option<ConversationEnd> {
+        if let Err(trouble) = self.check_attempt(&ack.attempt) {
+            return Some(ConversationEnd::Trouble(trouble));
+        }
+        self.shared.with(|backlog| backlog.acknowledge(ack.acknowledged));
+        while self.in_flight.front().is_some_and(|last| *last <= ack.acknowledged) {
+            self.in_flight.pop_front();
+        }
+        let owed = self.finish_sent || !self.in_flight.is_empty();
+        self.waiting_since = owed.then(Instant::now);
+        if ack.sealed { Some(ConversationEnd::Sealed) } else { self.leave_if_asked() }
+    }
+
+    /// An answer about another attempt says nothing of this one, and what was not acknowledged is kept.
+    fn check_attempt(&self, answered: &str) -> Result<(), DeliveryProblem> {
+        let is_own = self.shared.with(|backlog| backlog.hello().attempt == answered);
+        if is_own { Ok(()) } else { Err(DeliveryProblem::mistaken(answered)) }
+    }
+
+    /// A server that is about to stop is left as soon as it owes nothing.
+    fn leave_if_asked(&self) -> Option<ConversationEnd> {
+        let owed = self.finish_sent || !self.in_flight.is_empty();
+        let after = self.reconnect_after.filter(|_| !owed)?;
+        Some(ConversationEnd::Trouble(DeliveryProblem::closed(Some(after))))
+    }
+}
+
+/// Waits for a moment; for ever if there is none.
+async fn at(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}

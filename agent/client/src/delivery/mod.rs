@@ -1,0 +1,199 @@
+//! Keeps what was measured until the server has acknowledged it.
+//!
+//! A sample that is pushed is numbered and written to the attempt's own file ([`spool`]) and held in memory ([`backlog`]); a task
+//! in the background sends it ([`uplink`], [`conversation`]) and forgets it when the server has it on its disk. When the server
+//! has sealed the attempt, the file is deleted; a file that stays is delivered by a later run ([`orphans`]). Nothing here
+//! waits for the network or fails because of the disk: a build never notices either.
+
+mod backlog;
+mod backoff;
+mod compact;
+mod conversation;
+mod front;
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) mod fuzzed;
+mod orphans;
+mod problem;
+mod quota;
+mod record;
+mod route;
+mod shared_backlog;
+mod spool;
+mod uplink;
+
+#[cfg(test)]
+mod tests;
+
+use std::{io, path::PathBuf, sync::Arc, time::Duration};
+
+use plimsoll_proto::v1::{Finish, Hello, Sample};
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+use ulid::Ulid;
+
+use backlog::Backlog;
+use orphans::deliver_orphans;
+use route::{Network, ServerRoute, TcpNetwork};
+use shared_backlog::SharedBacklog;
+use spool::Spool;
+use uplink::{DeliveryOutcome, RetryPolicy, deliver};
+
+use crate::{channel::endpoint, trust::Trust};
+
+/// What is left of the patience after the own attempt is sealed may go to earlier ones, but no more than this.
+const ORPHAN_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Where samples go, and how much of them is kept meanwhile.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Address of the server, for example `http://127.0.0.1:7410`; `None` measures only.
+    pub server: Option<String>,
+    /// Whom to trust there, and what says who delivers.
+    pub trust: Trust,
+    /// Directory for what the server has not acknowledged yet.
+    pub spool_dir: PathBuf,
+    /// Bytes that all spool files together may take.
+    pub spool_bytes: u64,
+}
+
+/// The way of one attempt's samples to the server. Never blocks the build, never fails it.
+#[derive(Debug)]
+pub struct Delivery {
+    /// `None` if there is no server to deliver to.
+    sending: Option<ActiveDelivery>,
+}
+
+/// What became of the samples.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeliveryReport {
+    /// Everything, the end included, is on the server's disk.
+    pub delivered: bool,
+    /// Samples that had to be dropped.
+    pub lost: u64,
+    /// Where the rest waits for the next run, if it does.
+    pub kept: Option<PathBuf>,
+    /// What stood in the way, in words for the person who reads the job's log.
+    pub problem: Option<String>,
+}
+
+/// The own attempt and the tasks that deliver. Dropping it stops them; the file stays for a later run.
+#[derive(Debug)]
+struct ActiveDelivery {
+    shared: Arc<SharedBacklog>,
+    /// Why there is no spool file, if there is none.
+    no_spool: Option<String>,
+    uplink: AbortOnDropHandle<DeliveryOutcome>,
+    orphans: AbortOnDropHandle<()>,
+}
+
+impl Delivery {
+    /// Opens the spool of one attempt and begins to send in the background, what earlier runs left behind included.
+    /// Must be called within a tokio runtime (current-thread or not).
+    pub fn start(settings: &Settings, hello: Hello) -> Self {
+        Self::start_over(Arc::new(TcpNetwork), settings, hello)
+    }
+
+    fn start_over(network: Arc<dyn Network>, settings: &Settings, mut hello: Hello) -> Self {
+        let Some(server) = settings.server.as_deref() else {
+            return Self { sending: None };
+        };
+        if hello.session.is_empty() {
+            hello.session = Ulid::new().to_string();
+        }
+        let spool_dir = spool::own_dir(&settings.spool_dir);
+        let spool = Spool::create(&spool_dir, settings.spool_bytes, &hello);
+        let no_spool = spool.as_ref().err().map(|error: &io::Error| {
+            tracing::warn!(path = %spool_dir.display(), %error, "cannot keep samples on disk");
+            format!("cannot keep samples in {}: {error}", spool_dir.display())
+        });
+        let shared = Arc::new(SharedBacklog::new(Backlog::new(hello, spool.ok())));
+        let tracker = TaskTracker::new();
+        let (server, trust) = (server.to_owned(), settings.trust.clone());
+        let uplink = tracker.spawn(own(server, trust, network, Arc::clone(&shared)));
+        let orphans = tracker.spawn(deliver_orphans(spool_dir, Arc::clone(&shared)));
+        let (uplink, orphans) = (AbortOnDropHandle::new(uplink), AbortOnDropHandle::new(orphans));
+        Self { sending: Some(ActiveDelivery { shared, no_spool, uplink, orphans }) }
+    }
+
+    /// Takes the next sample.
+    pub fn push(&mut self, sample: Sample) {
+        if let Some(sending) = &self.sending {
+            sending.shared.with(|backlog| backlog.push(sample));
+            sending.shared.wake.notify_one();
+        }
+    }
+
+    /// Closes the attempt and waits at most `patience` for the server's acknowledgement. Does not wait for a server that was
+    /// never there.
+    pub async fn finish_with(self, finish: Finish, patience: Duration) -> DeliveryReport {
+        match self.sending {
+            Some(sending) => sending.finish(finish, patience).await,
+            None => DeliveryReport::default(),
+        }
+    }
+}
+
+impl ActiveDelivery {
+    async fn finish(self, finish: Finish, patience: Duration) -> DeliveryReport {
+        let Self { shared, no_spool, mut uplink, orphans } = self;
+        let now = Instant::now();
+        let deadline = now.checked_add(patience).unwrap_or(now);
+        shared.with(|backlog| backlog.close(finish));
+        shared.ended.cancel();
+        shared.wake.notify_one();
+        let ending =
+            match timeout_at(deadline, &mut uplink).await {
+                Ok(Ok(ending)) => ending,
+                Ok(Err(error)) => DeliveryOutcome::GaveUp(format!("delivery broke off: {error}")),
+                Err(_) => DeliveryOutcome::GaveUp(shared.problem().unwrap_or_else(|| {
+                    format!("the server did not acknowledge everything within {patience:?}")
+                })),
+            };
+        uplink.abort();
+        if ending == DeliveryOutcome::Delivered {
+            let rest = deadline.saturating_duration_since(Instant::now()).min(ORPHAN_PATIENCE);
+            drop(timeout(rest, orphans).await);
+        }
+        report(&shared, ending, no_spool)
+    }
+}
+
+fn report(shared: &SharedBacklog, ending: DeliveryOutcome, no_spool: Option<String>) -> DeliveryReport {
+    shared.with(|backlog| {
+        let trouble = backlog.spool().and_then(|spool| spool.trouble().map(str::to_owned)).or(no_spool);
+        let lost = backlog.lost();
+        match ending {
+            DeliveryOutcome::Delivered => {
+                DeliveryReport { delivered: true, lost, kept: None, problem: trouble }
+            }
+            DeliveryOutcome::Refused(text) | DeliveryOutcome::Left(text) | DeliveryOutcome::GaveUp(text) => {
+                DeliveryReport {
+                    delivered: false,
+                    lost: lost.saturating_add(backlog.unspooled()),
+                    kept: backlog
+                        .path()
+                        .filter(|path| matches!(path.try_exists(), Ok(true)))
+                        .map(PathBuf::from),
+                    problem: Some(
+                        trouble.map_or_else(|| text.clone(), |trouble| format!("{text}; {trouble}")),
+                    ),
+                }
+            }
+        }
+    })
+}
+
+/// Reads the certificates here and not before: the build does not wait for that either.
+async fn own(
+    server: String,
+    trust: Trust,
+    network: Arc<dyn Network>,
+    shared: Arc<SharedBacklog>,
+) -> DeliveryOutcome {
+    match endpoint(&server, &trust).await {
+        Ok(endpoint) => {
+            deliver(&ServerRoute::new(endpoint, trust.token, network), &shared, RetryPolicy::Own).await
+        }
+        Err(text) => DeliveryOutcome::GaveUp(text),
+    }
+}

@@ -1,0 +1,163 @@
+//! What can stand between an agent and its server, in words and in what to do about it.
+
+use std::{error::Error, time::Duration};
+
+use plimsoll_proto::shown;
+use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
+
+use crate::reasons::{broken, innermost, no_grpc, refusal};
+
+/// Why a conversation ended early.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct DeliveryProblem {
+    /// What to do about it.
+    pub(super) kind: ProblemKind,
+    /// What it was, in words.
+    pub(super) text: String,
+    /// How long the server asked to be left alone.
+    pub(super) after: Option<Duration>,
+}
+
+/// What to do about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ProblemKind {
+    /// No answer at all.
+    Unreachable,
+    /// Come back later.
+    Passing,
+    /// The numbers do not fit: ask once more where to begin.
+    OutOfStep,
+    /// Another session holds the attempt.
+    Held,
+    /// The server does not accept this agent as a caller. Only an operator can change that, on one side or the other; the attempt is
+    /// not at fault.
+    Denied,
+    /// The server accepts this agent, but not for this attempt: it belongs to a job whose token the agent does not have. Other
+    /// attempts may be accepted.
+    Forbidden,
+    /// This attempt will never be taken.
+    Refused,
+}
+
+impl DeliveryProblem {
+    /// No connection.
+    pub(super) fn unreachable(error: &(dyn Error + 'static)) -> Self {
+        Self { kind: ProblemKind::Unreachable, text: innermost(error), after: None }
+    }
+
+    /// There should be a token, and it cannot be read: a file that is renewed may be there in a moment.
+    pub(super) fn nameless(text: String) -> Self {
+        Self { kind: ProblemKind::Passing, text, after: None }
+    }
+
+    /// The server said no to the first message, or the connection broke before it could.
+    pub(super) fn refused_at_once(status: &Status, server: &str) -> Self {
+        match broken(status, server) {
+            Some(text) => Self { kind: ProblemKind::Unreachable, text, after: None },
+            None => Self::answered(status),
+        }
+    }
+
+    /// The server said no, or the connection broke.
+    pub(super) fn answered(status: &Status) -> Self {
+        let after = status.get_details_retry_info().and_then(|info| info.retry_delay);
+        let text = match (no_grpc(status), status.source()) {
+            (Some(text), _) => text,
+            (None, Some(broken)) => format!("the connection broke: {}", innermost(broken)),
+            (None, None) => {
+                let message = shown::in_line(status.message());
+                format!("the server answered: {}", refusal(status.code(), &message))
+            }
+        };
+        Self { kind: kind_of(status.code()), text, after }
+    }
+
+    /// The server ended the stream without a reason, or said beforehand that it will stop.
+    pub(super) fn closed(after: Option<Duration>) -> Self {
+        Self { kind: ProblemKind::Passing, text: "the server closed the connection".to_owned(), after }
+    }
+
+    /// The server answered about another attempt.
+    pub(super) fn mistaken(answered: &str) -> Self {
+        let text = format!("the server answered about another attempt: {}", shown::in_line(answered));
+        Self { kind: ProblemKind::Passing, text, after: None }
+    }
+
+    /// The server did not answer.
+    pub(super) fn silent(patience: Duration) -> Self {
+        Self {
+            kind: ProblemKind::Passing,
+            text: format!("the server did not answer within {patience:?}"),
+            after: None,
+        }
+    }
+
+    /// With a wait that was announced earlier, if this one has none.
+    pub(super) fn or_after(self, after: Option<Duration>) -> Self {
+        Self { after: self.after.or(after), ..self }
+    }
+}
+
+/// What a code means for an attempt. The codes are those of gRPC (grpc/doc/statuscodes.md); each has its place here, so that a
+/// new way of refusing is never tried again for ever.
+fn kind_of(code: Code) -> ProblemKind {
+    match code {
+        // OUT_OF_RANGE: a message larger than the server takes. It is not smaller the next time.
+        Code::InvalidArgument | Code::OutOfRange | Code::DataLoss => ProblemKind::Refused,
+        Code::FailedPrecondition => ProblemKind::OutOfStep,
+        Code::AlreadyExists => ProblemKind::Held,
+        // UNIMPLEMENTED and NOT_FOUND: another program listens there, or a proxy without a server behind it
+        Code::Unauthenticated | Code::Unimplemented | Code::NotFound => ProblemKind::Denied,
+        Code::PermissionDenied => ProblemKind::Forbidden,
+        // UNKNOWN and INTERNAL are what a broken connection is called
+        Code::Ok
+        | Code::Cancelled
+        | Code::Unknown
+        | Code::DeadlineExceeded
+        | Code::ResourceExhausted
+        | Code::Aborted
+        | Code::Internal
+        | Code::Unavailable => ProblemKind::Passing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic_types::ErrorDetails;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_that_is_no_grpc_names_the_port_and_the_proxy() {
+        let text = |message: &str| DeliveryProblem::answered(&Status::unavailable(message)).text;
+        let proxy = text("grpc-status header missing, mapped from HTTP status code 502");
+        assert!(
+            proxy.starts_with("the answer was HTTP status 502 and no gRPC: use the port")
+                && proxy.contains("7410"),
+            "{proxy}"
+        );
+        let page =
+            "protocol error: received message with invalid compression flag: 60 (valid flags are 0 and 1)";
+        assert!(text(page).starts_with("the answer was a page"), "{}", text(page));
+        assert_eq!(text("full"), format!("the server answered: {}: full", Code::Unavailable));
+    }
+
+    #[test]
+    fn no_answer_is_tried_for_ever_that_cannot_change() {
+        let kinds = |wanted| (0..=16).map(Code::from).filter(move |code| kind_of(*code) == wanted);
+        let refused: Vec<Code> = kinds(ProblemKind::Refused).collect();
+        assert_eq!(refused, [Code::InvalidArgument, Code::OutOfRange, Code::DataLoss]);
+        assert_eq!(kinds(ProblemKind::Denied).count(), 3);
+        assert_eq!(kinds(ProblemKind::Forbidden).collect::<Vec<_>>(), [Code::PermissionDenied]);
+        assert_eq!(kinds(ProblemKind::Passing).count(), 8);
+    }
+
+    #[test]
+    fn a_wait_that_the_server_asks_for_is_read() {
+        let details = ErrorDetails::with_retry_info(Some(Duration::from_secs(3)));
+        let status = Status::with_error_details(Code::ResourceExhausted, "full", details);
+        let trouble = DeliveryProblem::answered(&status).or_after(Some(Duration::from_secs(9)));
+        assert_eq!((trouble.kind, trouble.after), (ProblemKind::Passing, Some(Duration::from_secs(3))));
+    }
+}

@@ -1,0 +1,134 @@
+//! The bound on what all spool files of one directory take together, files that were set aside and drafts included.
+//!
+//! Several agents may share the directory without knowing of each other, so each measures it again after every
+//! [`MEASURE_EVERY`] bytes of its own: the bound may be passed by that much for each agent that runs at once, and no more.
+//! A file counts as at least one block, so that the bound also limits the number of files.
+
+use std::{
+    fs, io,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+/// Suffix of a spool file that waits for delivery.
+pub(super) const SPOOL: &str = "spool";
+/// Suffix of a spool file that the server refused for good.
+pub(super) const REFUSED: &str = "refused";
+/// Suffix of a spool file whose agent has not finished to create it.
+pub(super) const DRAFT: &str = "draft";
+
+/// Bytes that an agent writes before it measures the directory again.
+const MEASURE_EVERY: u64 = 64 * 1024;
+/// Samples that are turned away before an agent looks again whether there is room.
+const LOOK_AGAIN_AFTER: u32 = 64;
+/// What the smallest file takes on usual file systems.
+const BLOCK_BYTES: u64 = 4096;
+
+/// A file of the spool directory.
+#[derive(Debug)]
+pub(super) struct SpoolFile {
+    /// Where it is.
+    pub(super) path: PathBuf,
+    /// Bytes that it counts for.
+    pub(super) bytes: u64,
+    /// When it was last written.
+    pub(super) modified: SystemTime,
+}
+
+/// The room that one spool file may grow into.
+#[derive(Debug)]
+pub(super) struct SpoolQuota {
+    dir: PathBuf,
+    bytes: u64,
+    others: u64,
+    measured_at: u64,
+    turned_away: u32,
+}
+
+impl SpoolQuota {
+    /// Room for a new file in `dir`, which together may hold `bytes`.
+    pub(super) fn new(dir: &Path, bytes: u64) -> Self {
+        let mut room =
+            Self { dir: dir.to_owned(), bytes, others: 0, measured_at: 0, turned_away: LOOK_AGAIN_AFTER };
+        room.measure(Path::new(""), 0);
+        room
+    }
+
+    /// No room at all: for a file that is only read.
+    pub(super) fn none() -> Self {
+        Self { dir: PathBuf::new(), bytes: 0, others: 0, measured_at: 0, turned_away: 0 }
+    }
+
+    /// The bound.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether the file `own`, now `len` bytes long, may grow by `more`.
+    pub(super) fn admits(&mut self, own: &Path, len: u64, more: u64) -> bool {
+        let grown = len.saturating_add(more);
+        if len.saturating_sub(self.measured_at) >= MEASURE_EVERY {
+            self.measure(own, len);
+        }
+        if self.fits(grown) {
+            return true;
+        }
+        self.turned_away = self.turned_away.saturating_add(1);
+        if self.turned_away >= LOOK_AGAIN_AFTER {
+            self.turned_away = 0;
+            self.measure(own, len);
+            self.make_room(own, grown);
+        }
+        self.fits(grown)
+    }
+
+    /// The own file became shorter.
+    pub(super) fn shrank(&mut self, len: u64) {
+        self.measured_at = self.measured_at.min(len);
+    }
+
+    fn fits(&self, len: u64) -> bool {
+        self.others.saturating_add(len.max(BLOCK_BYTES)) <= self.bytes
+    }
+
+    fn measure(&mut self, own: &Path, len: u64) {
+        self.measured_at = len;
+        let entries = [SPOOL, REFUSED, DRAFT].into_iter().flat_map(|suffix| list(&self.dir, suffix));
+        self.others = entries
+            .filter(|entry| entry.path != own)
+            .fold(0, |sum: u64, entry| sum.saturating_add(entry.bytes));
+    }
+
+    /// What the server refused is kept for people to look at, but not at the price of new measurements.
+    fn make_room(&mut self, own: &Path, len: u64) {
+        for entry in list(&self.dir, REFUSED) {
+            if self.fits(len) {
+                return;
+            }
+            if fs::remove_file(&entry.path).is_ok() {
+                tracing::warn!(path = %entry.path.display(), "removed a refused spool file to make room");
+                self.measure(own, len);
+            }
+        }
+    }
+}
+
+/// The files of `dir` with a suffix, oldest first. A directory that cannot be read is an empty one.
+pub(super) fn list(dir: &Path, suffix: &str) -> Vec<SpoolFile> {
+    let entry = |entry: io::Result<fs::DirEntry>| {
+        let entry = entry.ok()?;
+        let path = entry.path();
+        let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
+        // a file with holes takes less than its length
+        let bytes = metadata.len().min(metadata.blocks().saturating_mul(512)).max(BLOCK_BYTES);
+        (path.extension()? == suffix).then_some(SpoolFile {
+            path,
+            bytes,
+            modified: metadata.modified().ok()?,
+        })
+    };
+    let mut entries: Vec<SpoolFile> = fs::read_dir(dir).into_iter().flatten().filter_map(entry).collect();
+    entries.sort_by(|a, b| (a.modified, &a.path).cmp(&(b.modified, &b.path)));
+    entries
+}

@@ -1,0 +1,47 @@
+//! One record of a spool file: how its bytes stand on the disk, and how damage is found.
+//!
+//! ```text
+//! u32 BE  length of the payload, at most `limits::MESSAGE_BYTES`
+//! u32 BE  CRC-32 (IEEE) of the payload
+//! bytes   payload: one encoded `plimsoll.v1.AgentMessage`
+//! ```
+
+use std::{fs::File, os::unix::fs::FileExt as _};
+
+use plimsoll_proto::{
+    limits,
+    v1::{AgentMessage, agent_message::Message},
+};
+use prost::Message as _;
+
+/// Bytes before the payload.
+const HEAD_BYTES: usize = 8;
+
+/// The record of one message, ready to be written.
+pub(super) fn encode(message: Message) -> Vec<u8> {
+    let payload = AgentMessage { message: Some(message) }.encode_to_vec();
+    let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+    let mut record = Vec::with_capacity(HEAD_BYTES.saturating_add(payload.len()));
+    record.extend_from_slice(&length.to_be_bytes());
+    record.extend_from_slice(&crc32fast::hash(&payload).to_be_bytes());
+    record.extend_from_slice(&payload);
+    record
+}
+
+/// The record at `offset`, and where the next one begins. `None` at the end, and equally where a record is cut short or
+/// damaged: nothing behind such a place can be trusted, because its length cannot.
+pub(super) fn read_at(file: &File, offset: u64) -> Option<(Message, u64)> {
+    let mut head = [0; HEAD_BYTES];
+    file.read_exact_at(&mut head, offset).ok()?;
+    let (length, crc) = head.split_at_checked(4)?;
+    let length = u32::from_be_bytes(length.try_into().ok()?);
+    let crc = u32::from_be_bytes(crc.try_into().ok()?);
+    let mut payload = vec![0; usize::try_from(length).ok().filter(|bytes| *bytes <= limits::MESSAGE_BYTES)?];
+    let start = offset.checked_add(HEAD_BYTES as u64)?;
+    file.read_exact_at(&mut payload, start).ok()?;
+    if crc32fast::hash(&payload) != crc {
+        return None;
+    }
+    let message = AgentMessage::decode(payload.as_slice()).ok()?.message?;
+    Some((message, start.checked_add(u64::from(length))?))
+}

@@ -1,0 +1,367 @@
+//! The file that keeps one attempt until the server has sealed it.
+//!
+//! Its bytes, the same for all time under version 1:
+//!
+//! ```text
+//! 8 bytes "plimsoll", u32 BE version = 1
+//! record  Hello
+//! record  Batch, for each sample as it comes; `attempt` is left empty, because Hello names it
+//! record  Finish, if the agent saw the end; `lost` is left 0, because it depends on what the server has
+//! ```
+//!
+//! A record is a length, a checksum and a message; `record.rs` has the bytes. The first Batch need not have number 1: samples that
+//! the server has are dropped from the front, all but the newest of them (`compact.rs`). What each end leaves behind:
+//!
+//! - The agent is killed: every sample that was pushed and not dropped is in the file, because the write comes before anything
+//!   else; no Finish.
+//! - Power is cut: nothing here is synced, because what the server has acknowledged is safe there. Any tail may be missing or
+//!   torn; a file that was just compacted may be empty. Reading stops at the first record that is not whole.
+//! - The disk is full: the record is cut off again, the attempt goes on in memory, and a later record may be written when
+//!   there is room. Numbers between are a gap, declared as lost when it comes to that.
+//!
+//! A file is made as a `.draft`, locked, and then renamed to `.spool`, so that who sees a `.spool` that is not locked knows
+//! that its agent is dead. `.spool` becomes `.refused` if the server will never take it, or if its beginning is damaged.
+
+use std::{
+    fs::{self, DirBuilder, File, Metadata, OpenOptions, TryLockError},
+    io,
+    os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use bytesize::ByteSize;
+use plimsoll_proto::v1::{Batch, Finish, Hello, Sample, agent_message::Message};
+use prost::Message as _;
+use rustix::{fs::OFlags, process::geteuid};
+
+use super::{
+    front::SpoolFront,
+    quota::{DRAFT, REFUSED, SPOOL, SpoolQuota},
+    record,
+};
+
+/// A link is not followed.
+const NO_FOLLOW: i32 = OFlags::NOFOLLOW.bits().cast_signed();
+/// Who owns directories that all users may share.
+const ROOT: u32 = 0;
+/// Bits of a mode: every user may add and remove files; only the owner of a file may remove it.
+const WRITABLE_BY_ALL: u32 = 0o002;
+const STICKY: u32 = 0o1000;
+/// What a spool file begins with: name and version.
+const MAGIC: &[u8; 12] = b"plimsoll\0\0\0\x01";
+/// Where the first record stands.
+const HELLO_AT: u64 = MAGIC.len() as u64;
+
+/// An open and locked spool file.
+#[derive(Debug)]
+pub(super) struct Spool {
+    pub(super) file: File,
+    pub(super) path: PathBuf,
+    /// Bytes that are good: where the next record goes.
+    pub(super) len: u64,
+    pub(super) front: SpoolFront,
+    pub(super) room: SpoolQuota,
+    trouble: Option<String>,
+}
+
+/// What a spool file of an earlier run holds, as far as it was read.
+#[derive(Debug)]
+pub(super) struct SpoolContents {
+    pub(super) hello: Hello,
+    /// Number and sample that came last.
+    pub(super) last: Option<(u64, Sample)>,
+    pub(super) finish: Option<Finish>,
+    offset: u64,
+}
+
+/// What one batch may still take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BatchBounds {
+    /// Samples.
+    pub(super) samples: usize,
+    /// Bytes of the encoded message.
+    pub(super) bytes: usize,
+}
+
+impl BatchBounds {
+    /// Takes one more sample in, if there is room for it.
+    pub(super) fn admit(&mut self, sample: &Sample) -> bool {
+        // a tag and a length before each sample: its own bytes fit in two bytes of length
+        let bytes = sample.encoded_len().saturating_add(4);
+        if self.samples == 0 || bytes > self.bytes {
+            return false;
+        }
+        self.samples = self.samples.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(bytes);
+        true
+    }
+}
+
+/// What became of the attempt to take over a file of an earlier run.
+#[derive(Debug)]
+pub(super) enum AdoptedSpool {
+    /// Its agent lives, another agent delivers it, or a newer version wrote it: leave it alone.
+    Busy,
+    /// It holds nothing that could be sent.
+    Damaged(Spool),
+    /// It waits for delivery.
+    Orphan(Spool, Box<SpoolContents>),
+}
+
+impl Spool {
+    /// Makes the file of a new attempt. `bytes` bounds all files of `dir` together.
+    pub(super) fn create(dir: &Path, bytes: u64, hello: &Hello) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        refuse_shared(dir)?;
+        let name = file_name(hello);
+        let draft = dir.join(&name).with_extension(DRAFT);
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&draft)?;
+        let (front, room) = (SpoolFront::default(), SpoolQuota::new(dir, bytes));
+        let mut spool = Self { file, path: draft, len: 0, front, room, trouble: None };
+        let made = spool.begin(hello, &dir.join(name));
+        if made.is_err() {
+            drop(fs::remove_file(&spool.path));
+        }
+        made.map(|()| spool)
+    }
+
+    fn begin(&mut self, hello: &Hello, path: &Path) -> io::Result<()> {
+        lock(&self.file);
+        let mut start = MAGIC.to_vec();
+        start.extend(record::encode(Message::Hello(hello.clone())));
+        self.write(&start)?;
+        self.front = SpoolFront::new(self.len);
+        fs::rename(&self.path, path)?;
+        path.clone_into(&mut self.path);
+        Ok(())
+    }
+
+    /// Takes over a file that an earlier run of the same user left behind. What it holds is delivered with this run's token, so a file of
+    /// another user, or a link that leads elsewhere, is refused.
+    pub(super) fn adopt(path: &Path) -> io::Result<AdoptedSpool> {
+        let file = OpenOptions::new().read(true).write(true).custom_flags(NO_FOLLOW).open(path)?;
+        refuse_others(&file.metadata()?)?;
+        // a file that was replaced or delivered between opening and locking is not the one that stands there now
+        if file.try_lock().is_err() || !stands_at(&file, path)? {
+            return Ok(AdoptedSpool::Busy);
+        }
+        Ok(Self::found(file, path))
+    }
+
+    /// What stands in a file.
+    pub(super) fn found(file: File, path: &Path) -> AdoptedSpool {
+        let mut magic = [0; MAGIC.len()];
+        let whole = file.read_exact_at(&mut magic, 0).is_ok();
+        if whole && magic.starts_with(b"plimsoll") && magic != *MAGIC {
+            return AdoptedSpool::Busy;
+        }
+        let (front, room) = (SpoolFront::default(), SpoolQuota::none());
+        let mut spool = Self { file, path: path.to_owned(), len: 0, front, room, trouble: None };
+        match record::read_at(&spool.file, HELLO_AT).filter(|_| magic == *MAGIC) {
+            Some((Message::Hello(hello), offset)) => {
+                spool.front = SpoolFront::new(offset);
+                AdoptedSpool::Orphan(
+                    spool,
+                    Box::new(SpoolContents { hello, last: None, finish: None, offset }),
+                )
+            }
+            _ => AdoptedSpool::Damaged(spool),
+        }
+    }
+
+    /// Reads on in a file that was taken over, by so many records. False at the end of what is good.
+    pub(super) fn look_through(&self, contents: &mut SpoolContents, records: usize) -> bool {
+        for _ in 0..records {
+            match record::read_at(&self.file, contents.offset) {
+                Some((Message::Batch(batch), next)) => {
+                    contents.last = numbered(&batch).last().or(contents.last);
+                    contents.offset = next;
+                }
+                Some((Message::Finish(finish), next)) => {
+                    contents.finish = Some(finish);
+                    contents.offset = next;
+                }
+                Some((Message::Hello(_), _)) | None => return false,
+            }
+        }
+        true
+    }
+
+    /// Where the file is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What keeps records out of the file, in words.
+    pub(super) fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
+    }
+
+    /// Writes one sample. False if it could not be kept.
+    pub(super) fn append_sample(&mut self, number: u64, sample: Sample) -> bool {
+        let batch = Batch { first_sequence: number, samples: vec![sample], ..Batch::default() };
+        self.append(Message::Batch(batch))
+    }
+
+    /// Writes the end. False if it could not be kept.
+    pub(super) fn append_finish(&mut self, finish: &Finish) -> bool {
+        // a run that delivers it from the file comes too late for another try in the place of its ticket
+        self.append(Message::Finish(Finish { attempt: String::new(), keeps_ticket: false, ..finish.clone() }))
+    }
+
+    fn append(&mut self, message: Message) -> bool {
+        match self.write(&record::encode(message)) {
+            Ok(()) => true,
+            Err(error) => {
+                let trouble = format!("cannot keep samples in {}: {error}", self.path.display());
+                if self.trouble.is_none() {
+                    tracing::warn!(path = %self.path.display(), %error, "cannot keep samples on disk");
+                }
+                self.trouble = Some(trouble);
+                false
+            }
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let more = bytes.len() as u64;
+        if !self.room.admits(&self.path, self.len, more) {
+            let bound = ByteSize(self.room.bytes());
+            return Err(io::Error::new(io::ErrorKind::QuotaExceeded, format!("the spool is full ({bound})")));
+        }
+        if let Err(error) = self.file.write_all_at(bytes, self.len) {
+            // what was written of it must not stand between two good records
+            drop(self.file.set_len(self.len));
+            return Err(error);
+        }
+        self.len = self.len.saturating_add(more);
+        Ok(())
+    }
+
+    /// The first samples from number `from` on, as many as `bounds` allow, without a gap between them and below number `before`.
+    /// `offset` is where to look (0 is the beginning), and moves on to where to look next.
+    pub(super) fn read_run(
+        &self,
+        offset: &mut u64,
+        from: u64,
+        before: u64,
+        bounds: BatchBounds,
+    ) -> Vec<(u64, Sample)> {
+        let mut run: Vec<(u64, Sample)> = Vec::new();
+        let mut left = bounds;
+        let mut at = self.front.place(*offset);
+        while let Some((message, next)) = record::read_at(&self.file, at) {
+            let more: Vec<_> = match &message {
+                Message::Batch(batch) => numbered(batch).filter(|(number, _)| *number >= from).collect(),
+                Message::Hello(_) | Message::Finish(_) => Vec::new(),
+            };
+            let reached = more.first().is_some_and(|(number, _)| *number >= before);
+            if reached || !continues(&run, &more) || !more.iter().all(|(_, sample)| left.admit(sample)) {
+                break;
+            }
+            run.extend(more);
+            at = next;
+        }
+        *offset = self.front.offset(at);
+        run
+    }
+
+    /// Deletes the file: the server has everything.
+    pub(super) fn remove(&self) {
+        if let Err(error) = fs::remove_file(&self.path) {
+            tracing::debug!(path = %self.path.display(), %error, "cannot remove a delivered spool file");
+        }
+    }
+
+    /// Renames the file, so that no later run tries to deliver it again.
+    pub(super) fn set_aside(&mut self, why: &str) {
+        let aside = self.path.with_extension(REFUSED);
+        tracing::warn!(path = %aside.display(), why, "set a spool file aside");
+        match fs::rename(&self.path, &aside) {
+            Ok(()) => self.path = aside,
+            Err(error) => tracing::debug!(%error, "cannot rename a refused spool file"),
+        }
+    }
+}
+
+/// Refuses what is no plain file of this user.
+fn refuse_others(found: &Metadata) -> io::Result<()> {
+    if !found.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a plain file"));
+    }
+    refuse_owner(found.uid(), geteuid().as_raw())
+}
+
+/// Refuses to deliver a file of the user `owner` as the user `own`.
+fn refuse_owner(owner: u32, own: u32) -> io::Result<()> {
+    if owner == own {
+        return Ok(());
+    }
+    let reason = format!(
+        "it belongs to user {owner}, and this agent runs as user {own}: give each user a spool directory of its own"
+    );
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
+}
+
+/// Where the files of this user lie: in `dir`, or, where all users may write and replace what lies there, as in an `emptyDir` of
+/// Kubernetes, in a directory of its own below it.
+pub(super) fn own_dir(dir: &Path) -> PathBuf {
+    let is_open =
+        fs::metadata(dir).is_ok_and(|found| found.mode() & (WRITABLE_BY_ALL | STICKY) == WRITABLE_BY_ALL);
+    let own = dir.join(format!("user-{}", geteuid()));
+    let is_link = fs::symlink_metadata(&own).is_ok_and(|found| found.is_symlink());
+    // a link of another user leads who knows where: then there is no way but to refuse the directory
+    if is_open && !is_link { own } else { dir.to_owned() }
+}
+
+/// Refuses a directory in which another user could replace our files. One of root is shared by all, as `/tmp` is, and so is one with the
+/// sticky bit.
+fn refuse_shared(dir: &Path) -> io::Result<()> {
+    let found = fs::metadata(dir)?;
+    if found.mode() & (WRITABLE_BY_ALL | STICKY) == WRITABLE_BY_ALL {
+        let reason = "every user can replace the files in it: give each user a spool directory of its own, or set its sticky bit";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+    }
+    match found.uid() {
+        ROOT => Ok(()),
+        owner => refuse_owner(owner, geteuid().as_raw()),
+    }
+}
+
+/// The samples of a batch with their numbers.
+fn numbered(batch: &Batch) -> impl Iterator<Item = (u64, Sample)> + '_ {
+    (batch.first_sequence..).zip(batch.samples.iter().copied())
+}
+
+/// Whether `more` goes on where `run` ends. Everything continues an empty run.
+fn continues(run: &[(u64, Sample)], more: &[(u64, Sample)]) -> bool {
+    match (run.last(), more.first()) {
+        (Some((last, _)), Some((first, _))) => *first == last.saturating_add(1),
+        _ => true,
+    }
+}
+
+/// Locks a new file against those who look for files of dead agents. A file system without locks keeps them off as well.
+pub(super) fn lock(file: &File) {
+    if let Err(TryLockError::Error(error)) = file.try_lock() {
+        tracing::debug!(%error, "spool file cannot be locked");
+    }
+}
+
+/// Whether the open file is the one at `path`.
+pub(super) fn stands_at(file: &File, path: &Path) -> io::Result<bool> {
+    let (open, there) = (file.metadata()?, fs::symlink_metadata(path)?);
+    Ok((open.dev(), open.ino()) == (there.dev(), there.ino()))
+}
+
+/// A name that is valid everywhere. Only people read it: the file's Hello says whose it is. The session makes it unique.
+fn file_name(hello: &Hello) -> String {
+    let safe = |text: &str, most: usize| -> String {
+        let plain = |c: char| if c.is_ascii_alphanumeric() || "_-".contains(c) { c } else { '_' };
+        text.chars().take(most).map(plain).collect()
+    };
+    format!("{}-{}.{SPOOL}", safe(&hello.attempt, 128), safe(&hello.session, 64))
+}
+
+#[cfg(test)]
+mod tests;

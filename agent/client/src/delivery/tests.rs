@@ -1,0 +1,335 @@
+//! The promises of delivery, against a real server on a socket that breaks the network in one way at a time.
+
+mod sim;
+mod tls;
+
+use std::{fs, path::PathBuf, time::Duration};
+
+use plimsoll_proto::v1::{Exit, Finish, Hello, Sample, Totals};
+use plimsoll_support::collector::{CollectorEvent, CollectorFaults, FakeCollector, HeldAttempt};
+use tempfile::TempDir;
+use tonic::Code;
+
+use super::{
+    Delivery, DeliveryReport, Settings, Trust,
+    backlog::{Backlog, MEMORY_SAMPLES},
+    quota::list,
+    spool::Spool,
+};
+
+/// Far more than any test needs: a test that waits this long has failed.
+pub(super) const LONG: Duration = Duration::from_mins(1);
+
+pub(super) fn settings(dir: &TempDir, url: &str) -> Settings {
+    Settings {
+        server: Some(url.to_owned()),
+        trust: Trust::default(),
+        spool_dir: dir.path().join("spool"),
+        spool_bytes: 1 << 20,
+    }
+}
+
+pub(super) fn hello(attempt: &str) -> Hello {
+    Hello { attempt: attempt.to_owned(), session: format!("s-{attempt}"), ..Hello::default() }
+}
+
+pub(super) fn sample(number: u64) -> Sample {
+    Sample { elapsed_ms: number * 10, need_bytes: number, ..Sample::default() }
+}
+
+/// The end of an attempt of which little is known.
+pub(super) fn ended(wall_ms: u64, exit: Option<Exit>) -> Finish {
+    Finish { wall_ms, exit, totals: Some(Totals::default()), ..Finish::default() }
+}
+
+pub(super) async fn finish(delivery: Delivery) -> DeliveryReport {
+    let exit = Exit { code: Some(0), signal: None };
+    delivery.finish_with(ended(1_234_000, Some(exit)), LONG).await
+}
+
+pub(super) fn files(dir: &TempDir, suffix: &str) -> Vec<PathBuf> {
+    list(&dir.path().join("spool"), suffix).into_iter().map(|entry| entry.path).collect()
+}
+
+/// Leaves a file behind as an agent that is killed does: no server, no end.
+pub(super) fn leave_behind(dir: &TempDir, attempt: &str, samples: u64) -> PathBuf {
+    let spool = Spool::create(&dir.path().join("spool"), 1 << 20, &hello(attempt)).unwrap();
+    let mut backlog = Backlog::new(hello(attempt), Some(spool));
+    (1..=samples).for_each(|number| backlog.push(sample(number)));
+    backlog.path().unwrap().to_owned()
+}
+
+/// Runs an attempt that has nothing to deliver itself, until the collector has seen the end of another one.
+pub(super) async fn run_until_finished(dir: &TempDir, fake: &mut FakeCollector, attempt: &str) {
+    let delivery = Delivery::start(&settings(dir, &fake.url), hello("own"));
+    fake.wait_for(|seen| matches!(seen, CollectorEvent::Finish(finish) if finish.attempt == attempt)).await;
+    assert!(finish(delivery).await.delivered);
+}
+
+pub(super) fn assert_in_order_once(held: &HeldAttempt, last: u64) {
+    let expected: Vec<(u64, Sample)> = (1..=last).map(|number| (number, sample(number))).collect();
+    assert_eq!(held.samples, expected);
+}
+
+#[tokio::test]
+async fn delivers_in_order_exactly_once_over_cut_connections() {
+    let dir = TempDir::new().unwrap();
+    let mut fake =
+        FakeCollector::start(CollectorFaults { cut_after: vec![2, 1, 1], ..CollectorFaults::default() })
+            .await;
+    let mut delivery = Delivery::start(&settings(&dir, &fake.url), hello("a"));
+    delivery.push(sample(1));
+    fake.wait_for(|seen| matches!(seen, CollectorEvent::Batch)).await;
+    (2..=3500).for_each(|number| delivery.push(sample(number)));
+    let report = finish(delivery).await;
+    assert_eq!(report, DeliveryReport { delivered: true, ..DeliveryReport::default() });
+    let held = fake.attempt("a");
+    assert_in_order_once(&held, 3500);
+    assert_eq!((held.lost, held.finish.unwrap().wall_ms), (0, 1_234_000));
+    assert_eq!(files(&dir, "spool"), Vec::<PathBuf>::new());
+}
+
+#[tokio::test]
+async fn resumes_after_what_the_server_has_acknowledged() {
+    let dir = TempDir::new().unwrap();
+    let mut fake = FakeCollector::start(CollectorFaults::default()).await;
+    fake.preset("a", HeldAttempt { acknowledged: 40, ..HeldAttempt::default() });
+    leave_behind(&dir, "a", 100);
+    run_until_finished(&dir, &mut fake, "a").await;
+    let numbers: Vec<u64> = fake.attempt("a").samples.iter().map(|(number, _)| *number).collect();
+    assert_eq!(numbers, (41..=100).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_server_that_is_about_to_stop_is_left_and_found_again() {
+    let dir = TempDir::new().unwrap();
+    let mut fake =
+        FakeCollector::start(CollectorFaults { advice_ms: Some(1), ..CollectorFaults::default() }).await;
+    let mut delivery = Delivery::start(&settings(&dir, &fake.url), hello("a"));
+    delivery.push(sample(1));
+    for _ in 0..2 {
+        fake.wait_for(|seen| matches!(seen, CollectorEvent::Hello)).await;
+    }
+    delivery.push(sample(2));
+    assert!(finish(delivery).await.delivered);
+    assert_in_order_once(&fake.attempt("a"), 2);
+}
+
+#[tokio::test]
+async fn an_acknowledged_end_that_got_lost_is_not_a_second_end() {
+    let dir = TempDir::new().unwrap();
+    let fake = FakeCollector::start(CollectorFaults { swallow_seals: 1, ..CollectorFaults::default() }).await;
+    let mut delivery = Delivery::start(&settings(&dir, &fake.url), hello("a"));
+    delivery.push(sample(1));
+    let report = finish(delivery).await;
+    assert!(report.delivered, "{report:?}");
+    assert_in_order_once(&fake.attempt("a"), 1);
+}
+
+#[tokio::test]
+async fn an_attempt_that_others_closed_is_reported_and_not_called_delivered() {
+    let dir = TempDir::new().unwrap();
+    let fake = FakeCollector::start(CollectorFaults::default()).await;
+    for expected in [true, false] {
+        let mut delivery = Delivery::start(&settings(&dir, &fake.url), hello("a"));
+        delivery.push(sample(1));
+        let report = finish(delivery).await;
+        assert_eq!(report.delivered, expected, "{report:?}");
+        assert_eq!(report.problem.is_some_and(|text| text.contains("already closed")), !expected);
+    }
+}
+
+#[tokio::test]
+async fn samples_of_a_killed_agent_are_delivered_by_the_next_with_an_end() {
+    let dir = TempDir::new().unwrap();
+    let nowhere = settings(&dir, "http://127.0.0.1:1");
+    let mut killed = Delivery::start(&nowhere, hello("killed"));
+    (1..=2500).for_each(|number| killed.push(sample(number)));
+    drop(killed);
+    let mut fake = FakeCollector::start(CollectorFaults::default()).await;
+    run_until_finished(&dir, &mut fake, "killed").await;
+    let held = fake.attempt("killed");
+    assert_in_order_once(&held, 2500);
+    assert_eq!(held.session, "s-killed");
+    let finish = held.finish.unwrap();
+    assert_eq!((finish.wall_ms, finish.exit, finish.last_sequence), (25_000, None, 2500));
+    assert_eq!(files(&dir, "spool"), Vec::<PathBuf>::new());
+}
+
+#[tokio::test]
+async fn without_a_server_the_file_stays_with_its_end_and_the_reason_is_reported() {
+    let dir = TempDir::new().unwrap();
+    let mut delivery = Delivery::start(&settings(&dir, "http://127.0.0.1:1"), hello("late"));
+    delivery.push(sample(1));
+    let report = finish(delivery).await;
+    assert_eq!(report.problem.as_deref(), Some("no server at http://127.0.0.1:1 (connection refused)"));
+    assert_eq!((report.delivered, report.lost, report.kept), (false, 0, files(&dir, "spool").pop()));
+    let mut fake = FakeCollector::start(CollectorFaults::default()).await;
+    run_until_finished(&dir, &mut fake, "late").await;
+    let held = fake.attempt("late");
+    assert_in_order_once(&held, 1);
+    assert_eq!(held.finish.unwrap().exit.unwrap().code, Some(0));
+}
+
+#[tokio::test]
+async fn a_hung_server_costs_no_more_than_the_patience() {
+    let dir = TempDir::new().unwrap();
+    let mut fake = FakeCollector::start(CollectorFaults { mute: true, ..CollectorFaults::default() }).await;
+    let mut delivery = Delivery::start(&settings(&dir, &fake.url), hello("a"));
+    fake.wait_for(|seen| matches!(seen, CollectorEvent::Hello)).await;
+    delivery.push(sample(1));
+    let report = delivery.finish_with(ended(1, None), Duration::from_millis(50)).await;
+    assert!(!report.delivered && report.kept.is_some());
+    assert!(report.problem.unwrap().contains("within 50ms"));
+}
+
+#[tokio::test]
+async fn an_answer_about_another_attempt_is_no_acknowledgement_of_this_one() {
+    let dir = TempDir::new().unwrap();
+    let mut fake =
+        FakeCollector::start(CollectorFaults { mistaken: true, ..CollectorFaults::default() }).await;
+    let mut delivery = Delivery::start(&settings(&dir, &fake.url), hello("a"));
+    delivery.push(sample(1));
+    // the second Hello comes after the first answer was read
+    fake.wait_for(|seen| matches!(seen, CollectorEvent::Hello)).await;
+    fake.wait_for(|seen| matches!(seen, CollectorEvent::Hello)).await;
+    let report = delivery.finish_with(ended(1, None), Duration::from_millis(50)).await;
+    assert!(!report.delivered && report.kept.is_some());
+    assert!(report.problem.unwrap().contains(r"about another attempt: another\u{1b}[2J"));
+}
+
+#[tokio::test]
+async fn without_a_server_address_nothing_is_written() {
+    let dir = TempDir::new().unwrap();
+    let measure_only = Settings { server: None, ..settings(&dir, "") };
+    let mut delivery = Delivery::start(&measure_only, hello("a"));
+    delivery.push(sample(1));
+    assert_eq!(finish(delivery).await, DeliveryReport::default());
+    assert!(!measure_only.spool_dir.try_exists().unwrap());
+}
+
+#[tokio::test]
+async fn a_spool_that_cannot_be_written_costs_no_sample_while_the_server_is_there() {
+    let dir = TempDir::new().unwrap();
+    fs::write(dir.path().join("spool"), "a file where the directory should be").unwrap();
+    let fake = FakeCollector::start(CollectorFaults::default()).await;
+    let mut delivery = Delivery::start(&settings(&dir, &fake.url), hello("a"));
+    delivery.push(sample(1));
+    let report = finish(delivery).await;
+    assert_eq!((report.delivered, report.lost, report.kept), (true, 0, None));
+    assert!(report.problem.unwrap().starts_with("cannot keep samples in"));
+}
+
+#[tokio::test]
+async fn without_disk_and_server_all_samples_count_as_lost() {
+    let dir = TempDir::new().unwrap();
+    let full = Settings { spool_bytes: 10, ..settings(&dir, "http://127.0.0.1:1") };
+    let mut delivery = Delivery::start(&full, hello("a"));
+    (1..=7).for_each(|number| delivery.push(sample(number)));
+    let report = finish(delivery).await;
+    assert_eq!((report.delivered, report.lost, report.kept), (false, 7, None));
+    assert!(report.problem.unwrap().contains("the spool is full"));
+    assert!(files(&dir, "draft").is_empty());
+}
+
+#[tokio::test]
+async fn dropped_numbers_are_declared_lost() {
+    let dir = TempDir::new().unwrap();
+    let mut fake =
+        FakeCollector::start(CollectorFaults { cut_after: vec![1], ..CollectorFaults::default() }).await;
+    let full = Settings { spool_bytes: 10, ..settings(&dir, &fake.url) };
+    let mut delivery = Delivery::start(&full, hello("a"));
+    let last = MEMORY_SAMPLES as u64 + 500;
+    (1..=last).for_each(|number| delivery.push(sample(number)));
+    fake.wait_for(|seen| matches!(seen, CollectorEvent::Refused)).await;
+    let report = finish(delivery).await;
+    assert_eq!((report.delivered, report.lost), (true, 500));
+    let held = fake.attempt("a");
+    assert_eq!((held.lost, held.acknowledged, held.samples.len()), (500, last, MEMORY_SAMPLES));
+}
+
+#[tokio::test]
+async fn a_refused_orphan_is_set_aside_and_blocks_no_other() {
+    let dir = TempDir::new().unwrap();
+    for attempt in ["bad", "held", "good"] {
+        leave_behind(&dir, attempt, 3);
+    }
+    let refuse = [("bad".to_owned(), Code::InvalidArgument), ("held".to_owned(), Code::AlreadyExists)];
+    let mut fake =
+        FakeCollector::start(CollectorFaults { refuse: refuse.into(), ..CollectorFaults::default() }).await;
+    run_until_finished(&dir, &mut fake, "good").await;
+    assert_eq!(files(&dir, "refused").len(), 2);
+    assert_eq!(files(&dir, "spool"), Vec::<PathBuf>::new());
+}
+
+#[tokio::test]
+async fn an_orphan_that_only_its_own_job_may_deliver_stays_and_blocks_no_other() {
+    let dir = TempDir::new().unwrap();
+    let theirs = leave_behind(&dir, "theirs", 3);
+    leave_behind(&dir, "good", 3);
+    let refuse = [("theirs".to_owned(), Code::PermissionDenied)];
+    let mut fake =
+        FakeCollector::start(CollectorFaults { refuse: refuse.into(), ..CollectorFaults::default() }).await;
+    run_until_finished(&dir, &mut fake, "good").await;
+    assert_eq!((files(&dir, "spool"), files(&dir, "refused")), (vec![theirs], Vec::new()));
+}
+
+#[tokio::test]
+async fn an_orphan_out_of_step_is_tried_once_more_and_then_set_aside() {
+    let dir = TempDir::new().unwrap();
+    leave_behind(&dir, "odd", 3);
+    leave_behind(&dir, "odd2", 3);
+    let refuse = [("odd".to_owned(), Code::FailedPrecondition)];
+    let mut fake =
+        FakeCollector::start(CollectorFaults { refuse: refuse.into(), ..CollectorFaults::default() }).await;
+    let delivery = Delivery::start(&settings(&dir, &fake.url), hello("own"));
+    for _ in 0..2 {
+        fake.wait_for(|seen| matches!(seen, CollectorEvent::Refused)).await;
+    }
+    fake.wait_for(|seen| matches!(seen, CollectorEvent::Finish(finish) if finish.attempt == "odd2")).await;
+    assert!(finish(delivery).await.delivered);
+    assert_eq!(files(&dir, "refused").len(), 1);
+}
+
+#[tokio::test]
+async fn the_own_attempt_is_kept_aside_if_the_server_refuses_it() {
+    let dir = TempDir::new().unwrap();
+    let refuse = [("a".to_owned(), Code::InvalidArgument)];
+    let fake =
+        FakeCollector::start(CollectorFaults { refuse: refuse.into(), ..CollectorFaults::default() }).await;
+    let mut delivery = Delivery::start(&settings(&dir, &fake.url), hello("a"));
+    delivery.push(sample(1));
+    let report = finish(delivery).await;
+    assert_eq!((report.delivered, report.kept), (false, files(&dir, "refused").pop()));
+    assert!(report.problem.unwrap().contains("refused"));
+}
+
+#[tokio::test]
+async fn a_message_that_is_too_large_is_not_sent_again() {
+    let dir = TempDir::new().unwrap();
+    let refuse = [("a".to_owned(), Code::OutOfRange)];
+    let fake =
+        FakeCollector::start(CollectorFaults { refuse: refuse.into(), ..CollectorFaults::default() }).await;
+    let mut delivery = Delivery::start(&settings(&dir, &fake.url), hello("a"));
+    delivery.push(sample(1));
+    let report = finish(delivery).await;
+    assert_eq!((report.delivered, report.kept), (false, files(&dir, "refused").pop()));
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_the_agent_does_not_hold_up_the_end_and_the_file_stays() {
+    let dir = TempDir::new().unwrap();
+    let refuse = [("a".to_owned(), Code::Unauthenticated)];
+    let mut fake =
+        FakeCollector::start(CollectorFaults { refuse: refuse.into(), ..CollectorFaults::default() }).await;
+    let mut delivery = Delivery::start(&settings(&dir, &fake.url), hello("a"));
+    delivery.push(sample(1));
+    let report = finish(delivery).await;
+    assert_eq!((report.delivered, report.kept), (false, files(&dir, "spool").pop()));
+    assert!(report.problem.unwrap().contains("refused"));
+    let mut tries = 0;
+    while fake.seen.try_recv().is_ok() {
+        tries += 1;
+    }
+    assert!(tries <= 2, "{tries}: one, and one more at the end");
+}

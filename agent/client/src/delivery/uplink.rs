@@ -1,0 +1,132 @@
+//! The way of one attempt to the server: conversations, and the waits between them.
+
+use std::time::Duration;
+
+use tokio::{select, time::sleep};
+
+use super::{
+    backlog::Backlog,
+    backoff::Backoff,
+    conversation::{ConversationEnd, converse},
+    problem::{DeliveryProblem, ProblemKind},
+    route::ServerRoute,
+    shared_backlog::SharedBacklog,
+};
+use crate::reasons::no_server;
+
+/// Whose attempt is delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RetryPolicy {
+    /// That of this run: as long as it takes, until the run itself gives up.
+    Own,
+    /// One of an earlier run: this many troubles in a row, then the next run may try.
+    Orphan { tries: u32 },
+}
+
+/// What became of the attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum DeliveryOutcome {
+    /// Everything is on the server's disk; the file is gone.
+    Delivered,
+    /// The server will never take it; the file is set aside or gone. In words.
+    Refused(String),
+    /// This agent may not deliver it; the file stays for an agent that may. In words.
+    Left(String),
+    /// Not now. In words.
+    GaveUp(String),
+}
+
+/// Delivers an attempt: talks, and after each trouble waits and talks again.
+pub(super) async fn deliver(
+    route: &ServerRoute,
+    shared: &SharedBacklog,
+    patience: RetryPolicy,
+) -> DeliveryOutcome {
+    let mut backoff = Backoff::new(&shared.with(|backlog| backlog.hello().session.clone()));
+    let mut finish_was_sent = patience != RetryPolicy::Own;
+    let mut steps_lost = 0;
+    let mut troubles = 0;
+    loop {
+        let last_try = shared.ended.is_cancelled();
+        let before = shared.with(|backlog| backlog.acknowledged());
+        let trouble = match converse(route, shared, &mut finish_was_sent).await {
+            ConversationEnd::Sealed => return sealed(shared),
+            ConversationEnd::ClosedBefore => return closed_before(shared),
+            ConversationEnd::Trouble(trouble) => trouble,
+        };
+        tracing::debug!(?trouble, "delivery interrupted");
+        let text = in_words(route, &trouble);
+        if shared.with(|backlog| backlog.acknowledged()) > before {
+            backoff.reset();
+            (steps_lost, troubles) = (0, 0);
+        }
+        troubles += 1;
+        match (trouble.kind, patience) {
+            (ProblemKind::Refused, _) | (ProblemKind::Held, RetryPolicy::Orphan { .. }) => {
+                return refused(shared, text);
+            }
+            (ProblemKind::OutOfStep, _) if steps_lost > 0 => return refused(shared, text),
+            (ProblemKind::OutOfStep, _) => {
+                steps_lost += 1;
+                continue;
+            }
+            (ProblemKind::Forbidden, RetryPolicy::Orphan { .. }) => return DeliveryOutcome::Left(text),
+            (_, RetryPolicy::Orphan { tries }) if troubles >= tries => return DeliveryOutcome::GaveUp(text),
+            // the server was never there, or does not accept this agent: waiting longer would only make the job longer
+            (ProblemKind::Unreachable, RetryPolicy::Own)
+                if last_try && shared.welcomed.borrow().is_none() =>
+            {
+                return DeliveryOutcome::GaveUp(text);
+            }
+            // the other run has no reason to end soon
+            (ProblemKind::Held, RetryPolicy::Own) if last_try => {
+                return DeliveryOutcome::GaveUp(format!(
+                    "this attempt's id is taken by another run, give --attempt; {text}"
+                ));
+            }
+            (ProblemKind::Denied, RetryPolicy::Orphan { .. }) => return DeliveryOutcome::GaveUp(text),
+            (ProblemKind::Denied | ProblemKind::Forbidden, RetryPolicy::Own) if last_try => {
+                return DeliveryOutcome::GaveUp(text);
+            }
+            _ => shared.set_problem(Some(text)),
+        }
+        let denied = matches!(trouble.kind, ProblemKind::Denied | ProblemKind::Forbidden);
+        wait(shared, if denied { backoff.longest() } else { backoff.next(trouble.after) }).await;
+        if !last_try && shared.ended.is_cancelled() {
+            backoff.reset();
+        }
+    }
+}
+
+/// Waits, but not beyond the end of the build.
+async fn wait(shared: &SharedBacklog, time: Duration) {
+    let ended = shared.ended.is_cancelled();
+    select! {
+        () = sleep(time) => {}
+        () = shared.ended.cancelled(), if !ended => {}
+    }
+}
+
+fn sealed(shared: &SharedBacklog) -> DeliveryOutcome {
+    shared.with(|backlog| backlog.spool().map(|spool| spool.remove()));
+    DeliveryOutcome::Delivered
+}
+
+fn closed_before(shared: &SharedBacklog) -> DeliveryOutcome {
+    shared.with(Backlog::discard_file);
+    let text = "the attempt is already closed on the server; every command needs an --attempt of its own";
+    DeliveryOutcome::Refused(text.to_owned())
+}
+
+fn refused(shared: &SharedBacklog, text: String) -> DeliveryOutcome {
+    shared.with(|backlog| backlog.spool().map(|spool| spool.set_aside(&text)));
+    DeliveryOutcome::Refused(text)
+}
+
+fn in_words(route: &ServerRoute, trouble: &DeliveryProblem) -> String {
+    let server = &route.server();
+    match trouble.kind {
+        ProblemKind::Unreachable => no_server(server, &trouble.text),
+        _ => format!("{server}: {}", trouble.text),
+    }
+}

@@ -1,0 +1,228 @@
+//! Asks the server, once, within a time.
+
+use std::time::Duration;
+
+use plimsoll_proto::{
+    shown,
+    v1::{
+        CloseTicketRequest, ExplainResponse, GetAttemptRequest, GetAttemptResponse, GetStatsRequest,
+        GetStatsResponse, ListAttemptsRequest, ListAttemptsResponse, PredictRequest, Prediction,
+        ShouldRetryRequest, Verdict, WatchRequest, WatchResponse, placement_client::PlacementClient,
+        predictor_client::PredictorClient, stats_client::StatsClient,
+    },
+};
+use tonic::{
+    Code, Request, Response, Status, Streaming,
+    transport::{Channel, Endpoint},
+};
+use tonic_types::StatusExt as _;
+
+use crate::{
+    channel::{endpoint, name},
+    reasons::{broken, no_connection, no_grpc, no_server, refusal},
+    token::{Token, with_token},
+    trust::Trust,
+};
+
+/// How long an answer may take. The server answers from memory; only a verdict waits for its disk.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// An answer with a long series is far larger than what an agent sends.
+const ANSWER_BYTES: usize = 64 * 1024 * 1024;
+
+/// A server to ask.
+#[derive(Debug)]
+pub struct Client {
+    channel: Channel,
+    server: String,
+    token: Option<Token>,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// The question was wrong. Asking again does not help.
+    #[error("{0}")]
+    Question(String),
+    /// The server did not answer. Asking again may help.
+    #[error("{0}")]
+    NoAnswer(String),
+}
+
+impl Failure {
+    /// Exit status of the command.
+    pub fn status(&self) -> u8 {
+        match self {
+            Self::Question(_) => 2,
+            Self::NoAnswer(_) => 3,
+        }
+    }
+}
+
+/// The attempts that run, as the server tells of them.
+#[derive(Debug)]
+pub struct Watch {
+    messages: Streaming<WatchResponse>,
+    server: String,
+}
+
+impl Watch {
+    /// The next message.
+    ///
+    /// # Errors
+    /// The watch has ended.
+    pub async fn next(&mut self) -> Result<WatchResponse, Failure> {
+        let ended = || Failure::NoAnswer(format!("{} has ended the watch", self.server));
+        self.messages.message().await.map_err(|status| failure(&self.server, &status))?.ok_or_else(ended)
+    }
+}
+
+impl Client {
+    /// Connects to a server.
+    ///
+    /// # Errors
+    /// The address is wrong, the certificates cannot be read, or no server answers there.
+    pub async fn connect(server: &str, trust: &Trust) -> Result<Self, Failure> {
+        let endpoint: Endpoint = endpoint(server, trust).await.map_err(Failure::Question)?.timeout(PATIENCE);
+        let server = name(&endpoint);
+        let connected = endpoint.connect().await;
+        let channel = connected.map_err(|error| Failure::NoAnswer(no_connection(&server, &error)))?;
+        Ok(Self { channel, server, token: trust.token.clone() })
+    }
+
+    /// What the next attempt of a key should request.
+    ///
+    /// # Errors
+    /// The server gave no answer, or could not read the question.
+    pub async fn predict(&self, question: PredictRequest) -> Result<Prediction, Failure> {
+        let answer = self.predictor().predict(self.ask(question).await?).await;
+        self.answer(answer)?.prediction.ok_or_else(|| self.empty())
+    }
+
+    /// What a prediction learnt from, and what other numbers of build jobs need.
+    ///
+    /// # Errors
+    /// The server gave no answer, or could not read the question.
+    pub async fn explain(&self, question: PredictRequest) -> Result<ExplainResponse, Failure> {
+        let answer = self.predictor().explain(self.ask(question).await?).await;
+        self.answer(answer)
+    }
+
+    /// Whether a failed attempt is worth another.
+    ///
+    /// # Errors
+    /// The server gave no answer, or could not read the question.
+    pub async fn should_retry(&self, question: ShouldRetryRequest) -> Result<Verdict, Failure> {
+        let answer = self.predictor().should_retry(self.ask(question).await?).await;
+        self.answer(answer)?.verdict.ok_or_else(|| self.empty())
+    }
+
+    /// Gives a ticket back.
+    ///
+    /// # Errors
+    /// The server gave no answer, or could not read the question.
+    pub async fn close_ticket(&self, question: CloseTicketRequest) -> Result<(), Failure> {
+        let mut placement = PlacementClient::new(self.channel.clone());
+        let answer = placement.close_ticket(self.ask(question).await?).await;
+        self.answer(answer).map(drop)
+    }
+
+    /// What many attempts used, asked for and lost.
+    ///
+    /// # Errors
+    /// The server gave no answer, or could not read the question.
+    pub async fn stats(&self, question: GetStatsRequest) -> Result<GetStatsResponse, Failure> {
+        let answer = self.counter().get_stats(self.ask(question).await?).await;
+        self.answer(answer)
+    }
+
+    /// One page of finished attempts.
+    ///
+    /// # Errors
+    /// The server gave no answer, or could not read the question.
+    pub async fn attempts(&self, question: ListAttemptsRequest) -> Result<ListAttemptsResponse, Failure> {
+        let answer = self.counter().list_attempts(self.ask(question).await?).await;
+        self.answer(answer)
+    }
+
+    /// One attempt with its series.
+    ///
+    /// # Errors
+    /// The server gave no answer, or could not read the question.
+    pub async fn attempt(&self, question: GetAttemptRequest) -> Result<GetAttemptResponse, Failure> {
+        let answer = self.counter().get_attempt(self.ask(question).await?).await;
+        self.answer(answer)
+    }
+
+    /// A request, with the caller's token if there is one.
+    async fn ask<T>(&self, question: T) -> Result<Request<T>, Failure> {
+        with_token(self.token.as_ref(), question).await.map_err(Failure::Question)
+    }
+
+    /// The attempts that run, as they change.
+    ///
+    /// # Errors
+    /// The server gave no answer, or could not read the question.
+    pub async fn watch(&self) -> Result<Watch, Failure> {
+        let answer = self.counter().watch(self.ask(WatchRequest {}).await?).await;
+        Ok(Watch { messages: self.answer(answer)?, server: self.server.clone() })
+    }
+
+    fn predictor(&self) -> PredictorClient<Channel> {
+        PredictorClient::new(self.channel.clone())
+    }
+
+    fn counter(&self) -> StatsClient<Channel> {
+        StatsClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    fn answer<T>(&self, answer: Result<Response<T>, Status>) -> Result<T, Failure> {
+        answer.map(Response::into_inner).map_err(|status| failure(&self.server, &status))
+    }
+
+    fn empty(&self) -> Failure {
+        Failure::NoAnswer(format!("{} sent an empty answer", self.server))
+    }
+}
+
+fn failure(server: &str, status: &Status) -> Failure {
+    let fields = status.get_details_bad_request().map(|bad| bad.field_violations).unwrap_or_default();
+    let wrong: Vec<String> =
+        fields.iter().map(|field| format!("{}: {}", field.field, field.description)).collect();
+    let reason = if wrong.is_empty() { status.message().to_owned() } else { wrong.join("; ") };
+    let reason = shown::in_line(&reason).into_owned();
+    match status.code() {
+        Code::InvalidArgument | Code::NotFound | Code::OutOfRange => Failure::Question(reason),
+        code => Failure::NoAnswer(match (no_grpc(status), broken(status, server)) {
+            (Some(text), _) => format!("{server}: {text}"),
+            (None, Some(text)) => no_server(server, &text),
+            (None, None) => format!("{server}: {}", refusal(code, &reason)),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic_types::{ErrorDetails, FieldViolation};
+
+    use super::*;
+
+    #[test]
+    fn a_wrong_question_names_its_field() {
+        let violation = FieldViolation::new("key.package", "must not be empty");
+        let details = ErrorDetails::with_bad_request(vec![violation]);
+        let status = Status::with_error_details(Code::InvalidArgument, "bad", details);
+        let failure = failure("http://x", &status);
+        assert_eq!((failure.to_string().as_str(), failure.status()), ("key.package: must not be empty", 2));
+    }
+
+    #[tokio::test]
+    async fn a_missing_server_is_said_in_plain_words() {
+        let failure = Client::connect("127.0.0.1:1", &Trust::default()).await.unwrap_err();
+        let said =
+            "no server at http://127.0.0.1:1 (connection refused); --server or PLIMSOLL_SERVER names another";
+        assert_eq!(failure.to_string(), said);
+        assert_eq!(failure.status(), 3);
+        let wrong = Client::connect("http://no spaces", &Trust::default()).await;
+        assert_eq!(wrong.unwrap_err().status(), 2);
+    }
+}

@@ -1,0 +1,122 @@
+//! Why a connection or a call failed, in words that say what to change.
+
+use std::{error::Error, io, iter};
+
+use tonic::{Code, Status, transport::Uri};
+
+use crate::tls;
+
+/// Says that no server answers at an address, and why.
+pub(crate) fn no_server(server: &str, reason: &str) -> String {
+    let has_port = server.parse().is_ok_and(|uri: Uri| uri.port().is_some());
+    let hint = if has_port {
+        ""
+    } else {
+        "; the address names no port, and plimsoll-server's for gRPC is 7410 if grpc_listen was not set"
+    };
+    format!("no server at {server} ({reason}){hint}")
+}
+
+/// Says that no connection to a server came about, why, and where its address comes from if the network is the reason.
+pub(crate) fn no_connection(server: &str, error: &(dyn Error + 'static)) -> String {
+    let text = no_server(server, &innermost(error));
+    let mut chain = iter::successors(Some(error), |&error| error.source());
+    let is_of_tls =
+        |error: &io::Error| error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<rustls::Error>);
+    let is_of_network =
+        |error: &(dyn Error + 'static)| error.downcast_ref().is_some_and(|error| !is_of_tls(error));
+    if chain.any(is_of_network) { text + "; --server or PLIMSOLL_SERVER names another" } else { text }
+}
+
+/// A refusal, for people: what the server said, and where the token comes from if it is about that.
+pub(crate) fn refusal(code: Code, reason: &str) -> String {
+    let hint = if code == Code::Unauthenticated {
+        "; --token-file or PLIMSOLL_TOKEN gives the agent its token"
+    } else {
+        ""
+    };
+    format!("{code}: {reason}{hint}")
+}
+
+/// What broke before an answer came, for people; `None` if the status is an answer. What listens at `server` may speak another
+/// protocol: then it closes the connection, and no more than that is known.
+pub(crate) fn broken(status: &Status, server: &str) -> Option<String> {
+    let reason = innermost(status.source()?);
+    let hint = if server.starts_with("https") {
+        ""
+    } else {
+        "; a port with TLS needs https://, and HTTP/1 is no gRPC"
+    };
+    Some(format!("the connection broke: {reason}{hint}"))
+}
+
+/// An answer that does not speak gRPC, for people: that of a server for HTTP, or of a proxy. `None` for any other.
+pub(crate) fn no_grpc(status: &Status) -> Option<String> {
+    // tonic's words: the HTTP status, or a page where a message should be
+    let code = status.message().strip_prefix("grpc-status header missing, mapped from HTTP status code ");
+    let is_page = status.message().contains("invalid compression flag");
+    let what = match code {
+        Some(code) => format!("HTTP status {code} and no gRPC"),
+        None if is_page => "a page and no gRPC".to_owned(),
+        None => return None,
+    };
+    Some(format!(
+        "the answer was {what}: use the port that plimsoll-server has for gRPC (grpc_listen, 7410 if it was not set); a proxy \
+         before it must pass gRPC on, over HTTP/2"
+    ))
+}
+
+/// The innermost reason, which is the one that helps: the outer ones say "transport error".
+pub(crate) fn innermost(error: &(dyn Error + 'static)) -> String {
+    let mut deepest = error;
+    loop {
+        if let Some(error) = deepest.downcast_ref::<io::Error>() {
+            match error.get_ref() {
+                Some(inner) if inner.is::<rustls::Error>() => deepest = inner,
+                Some(_) => {}
+                None => return in_io_words(error),
+            }
+        }
+        if let Some(error) = deepest.downcast_ref::<rustls::Error>() {
+            return tls::in_words(error);
+        }
+        match deepest.source() {
+            Some(source) => deepest = source,
+            None => return tls::of_words(deepest.to_string()),
+        }
+    }
+}
+
+fn in_io_words(error: &io::Error) -> String {
+    match error.kind() {
+        kind if kind.to_string().starts_with("uncategorized") => error.to_string(),
+        kind => kind.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_without_a_port_and_a_missing_token_lead_on() {
+        assert_eq!(no_server("http://ci:7410", "x"), "no server at http://ci:7410 (x)");
+        assert!(no_server("http://ci", "x").ends_with("for gRPC is 7410 if grpc_listen was not set"));
+        assert!(
+            refusal(Code::Unauthenticated, "x")
+                .ends_with("x; --token-file or PLIMSOLL_TOKEN gives the agent its token")
+        );
+        assert!(refusal(Code::Unavailable, "x").ends_with(": x"));
+    }
+
+    #[test]
+    fn the_reason_is_the_innermost_one() {
+        let refused = io::Error::from_raw_os_error(111);
+        assert_eq!(innermost(&refused), "connection refused");
+        let wrapped = io::Error::other(io::Error::from(io::ErrorKind::TimedOut));
+        assert_eq!(innermost(&wrapped), "timed out");
+        let alert = io::Error::other("received fatal alert: CertificateRequired");
+        assert!(innermost(&alert).contains("--client-cert FILE"));
+        assert_eq!(innermost(&Status::internal("x")), Status::internal("x").to_string());
+    }
+}

@@ -1,0 +1,113 @@
+//! What an agent shows to say who it is: a token that its CI system, its cluster or the server's operator gave it.
+
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+};
+
+use tonic::{
+    Request,
+    metadata::{Ascii, MetadataValue},
+};
+
+use crate::files::{blocking, read_regular};
+
+/// Bytes of a token, at most, as the server takes them.
+const TOKEN_BYTES: u64 = 16 * 1024;
+
+/// A token, or where it lies. It is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Token {
+    /// The token itself.
+    Text(String),
+    /// A file that holds it. It is read for each request, because the program that wrote it renews it.
+    File(PathBuf),
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(_) => f.write_str("Token"),
+            Self::File(path) => write!(f, "Token in {}", path.display()),
+        }
+    }
+}
+
+impl Token {
+    async fn header(&self) -> Result<MetadataValue<Ascii>, String> {
+        let text = match self {
+            Self::Text(text) => text.clone(),
+            Self::File(path) => {
+                read(path).await.map_err(|error| format!("token: cannot read {}: {error}", path.display()))?
+            }
+        };
+        let token = text.trim();
+        if token.is_empty() || token.len() as u64 > TOKEN_BYTES {
+            return Err(format!("token: has {} bytes, expected 1 to {TOKEN_BYTES}", token.len()));
+        }
+        let strange = || "token: holds characters that no token has".to_owned();
+        if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(strange());
+        }
+        let mut header: MetadataValue<Ascii> =
+            format!("Bearer {token}").parse().map_err(|_never| strange())?;
+        header.set_sensitive(true);
+        Ok(header)
+    }
+}
+
+async fn read(path: &Path) -> io::Result<String> {
+    let path = path.to_owned();
+    let bytes = blocking(move || read_regular(&path, TOKEN_BYTES + 1)).await??;
+    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// A request with the token, if there is one.
+///
+/// # Errors
+/// The token cannot be read, or is none; in words.
+pub async fn with_token<T>(token: Option<&Token>, message: T) -> Result<Request<T>, String> {
+    let mut request = Request::new(message);
+    if let Some(token) = token {
+        request.metadata_mut().insert("authorization", token.header().await?);
+    }
+    Ok(request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_renewed_file_is_read_again_and_a_token_is_never_shown() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("token");
+        let token = Token::File(path.clone());
+        let sent = async || {
+            let request = with_token(Some(&token), ()).await?;
+            Ok(request.metadata().get("authorization").unwrap().to_str().unwrap().to_owned())
+        };
+        let missing: Result<String, String> = sent().await;
+        assert!(missing.unwrap_err().starts_with("token: cannot read"));
+        for text in ["one", "two"] {
+            std::fs::write(&path, format!("{text}\n")).unwrap();
+            assert_eq!(sent().await, Ok(format!("Bearer {text}")));
+        }
+        std::fs::write(&path, "x".repeat(20_000)).unwrap();
+        assert!(sent().await.unwrap_err().contains("expected 1 to 16384"));
+        let shown = format!("{:?}", with_token(Some(&Token::Text("secret".into())), ()).await.unwrap());
+        assert!(!shown.contains("secret"), "{shown}");
+        for wrong in ["", "a\nb", "\u{e9}"] {
+            assert!(with_token(Some(&Token::Text(wrong.into())), ()).await.is_err(), "{wrong:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_pipe_without_a_writer_does_not_hold_up_the_agent() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pipe");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let problem = with_token(Some(&Token::File(path)), ()).await.unwrap_err();
+        assert!(problem.ends_with("it is no regular file"), "{problem}");
+    }
+}

@@ -1,0 +1,116 @@
+//! What the groups above the build's count at their own limits: whose limit killed, and who else presses on the build.
+//!
+//! v2 `memory.events` of a group counts those of all groups below again; only `memory.events.local` (Linux 5.2) tells the group's
+//! own. v1 counts no `oom`, but a kill at a limit is always preceded by charges that failed there.
+
+use std::path::Path;
+
+use super::{
+    find::{Cgroup, CgroupVersion},
+    parse::{parse_field, parse_memory_limit},
+};
+use crate::kernel::{self, Error, KeptFile};
+
+/// Groups above that are looked at; the nearest ones. Kubernetes has four.
+const GROUPS: usize = 16;
+
+/// Counters of the groups above.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct AncestorCounts {
+    /// Times that a charge failed for good (v2 `oom`), or failed at all (v1), at any limit above.
+    pub(super) limits: u64,
+    /// Charges that failed at the limit that is in force, if it is above.
+    pub(super) failures: Option<u64>,
+}
+
+/// The open files of the groups above.
+#[derive(Debug)]
+pub(super) struct AncestorLimits {
+    files: Vec<LimitFiles>,
+    /// Every group up to the root of the machine can be read: a failure that none of them counted was at no limit.
+    complete: bool,
+}
+
+/// What one group counts at its own limit.
+#[derive(Debug)]
+pub(super) struct LimitFiles {
+    version: CgroupVersion,
+    /// v2 `memory.events.local`, v1 `memory.failcnt`.
+    memory: KeptFile,
+    /// v1: charges that failed at the limit of memory with swap.
+    swap: Option<KeptFile>,
+    in_force: bool,
+}
+
+impl LimitFiles {
+    /// Opens the files of the group `dir`; `None` if it has none.
+    pub(super) fn open(dir: &Path, version: CgroupVersion) -> Result<Option<Self>, Error> {
+        let (memory, swap) = match version {
+            CgroupVersion::V1 => ("memory.failcnt", KeptFile::open(dir.join("memory.memsw.failcnt"))?),
+            CgroupVersion::V2 => ("memory.events.local", None),
+        };
+        let memory = KeptFile::open(dir.join(memory))?;
+        Ok(memory.map(|memory| Self { version, memory, swap, in_force: false }))
+    }
+
+    /// Failed charges, and those among them that failed for good, as far as the kernel counts them apart. `None` if they cannot be read.
+    pub(super) fn read(&self, buffer: &mut Vec<u8>) -> Option<(u64, u64)> {
+        match self.version {
+            CgroupVersion::V1 => {
+                let memory = self.memory.read_number(buffer).ok()?;
+                let swap = self.swap.as_ref().and_then(|file| file.read_number(buffer).ok()).unwrap_or(0);
+                let failures = memory.saturating_add(swap);
+                Some((failures, failures))
+            }
+            CgroupVersion::V2 => {
+                let text = self.memory.read(buffer).ok()?;
+                Some((parse_field(text, "max").unwrap_or(0), parse_field(text, "oom")?))
+            }
+        }
+    }
+}
+
+impl AncestorLimits {
+    /// Opens the files above `group`; `limiting` is the folder of the group whose limit is in force.
+    pub(super) fn open(group: &Cgroup, limiting: Option<&Path>) -> Result<Self, Error> {
+        let mut above = Self { files: Vec::new(), complete: !hides_failures(&group.dir) };
+        for dir in group.and_ancestors().skip(1).take(GROUPS) {
+            let place = Cgroup { dir: dir.to_owned(), ..group.clone() };
+            if place.is_root() {
+                return Ok(above);
+            }
+            match LimitFiles::open(dir, group.version)? {
+                Some(files) => {
+                    above.complete &= !hides_failures(dir);
+                    above.files.push(LimitFiles { in_force: limiting == Some(dir), ..files });
+                }
+                None => above.complete = false,
+            }
+        }
+        above.complete = false;
+        Ok(above)
+    }
+
+    /// Reads all counters. The flag says whether they are those of every limit that there is.
+    pub(super) fn read(&self, buffer: &mut Vec<u8>) -> (AncestorCounts, bool) {
+        let (mut hits, mut complete) = (AncestorCounts::default(), self.complete);
+        for files in &self.files {
+            let Some((failures, limits)) = files.read(buffer) else {
+                complete = false;
+                continue;
+            };
+            hits.limits = hits.limits.saturating_add(limits);
+            if files.in_force {
+                hits.failures = Some(failures);
+            }
+        }
+        (hits, complete)
+    }
+}
+
+/// v1: memory with swap is limited to no more than memory alone, so it fails first, and Linux 6.18 counts that nowhere.
+fn hides_failures(dir: &Path) -> bool {
+    let limit = |name| parse_memory_limit(&kernel::read(&dir.join(name)).ok().flatten()?);
+    let Some(with_swap) = limit("memory.memsw.limit_in_bytes") else { return false };
+    limit("memory.limit_in_bytes").is_none_or(|memory| with_swap <= memory)
+}

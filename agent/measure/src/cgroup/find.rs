@@ -1,0 +1,165 @@
+//! Which cgroup folders belong to a process: `/proc/PID/cgroup` says where it is in each hierarchy, the mount table says where
+//! that hierarchy can be read.
+//!
+//! In a container the two do not have to agree: without a cgroup namespace the first gives the path on the host, while only
+//! the container's part is mounted.
+
+use std::path::{Component, Path, PathBuf};
+
+use super::parse::{Membership, Mount, parse_memberships, parse_mounts};
+use crate::kernel::{self, Error, Kernel};
+
+/// Which interface the memory controller has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CgroupVersion {
+    /// A hierarchy for each controller; the mix with an empty v2 hierarchy included.
+    V1,
+    /// One hierarchy.
+    V2,
+}
+
+/// One group of one hierarchy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cgroup {
+    /// Where the hierarchy is mounted; nothing above can be read.
+    pub mount: PathBuf,
+    /// The group's folder, `mount` or below.
+    pub dir: PathBuf,
+    /// The interface of its files.
+    pub version: CgroupVersion,
+}
+
+impl Cgroup {
+    /// The group and those above it, as far as they can be read, nearest first.
+    pub fn and_ancestors(&self) -> impl Iterator<Item = &Path> {
+        self.dir.ancestors().take_while(|dir| dir.starts_with(&self.mount))
+    }
+
+    /// Says whether this is the root of the hierarchy, whose counters are those of the whole machine. In a cgroup namespace
+    /// the topmost visible group is none: only the true root has v1 `release_agent`, and only it lacks v2 `cgroup.type`.
+    pub fn is_root(&self) -> bool {
+        match self.version {
+            CgroupVersion::V1 => self.dir.join("release_agent").try_exists().unwrap_or(false),
+            CgroupVersion::V2 => !self.dir.join("cgroup.type").try_exists().unwrap_or(false),
+        }
+    }
+}
+
+/// The groups of one process that matter here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cgroups {
+    /// Charges memory.
+    pub memory: Cgroup,
+    /// Counts CPU time: v1 `cpuacct`, or v2.
+    pub cpu: Option<Cgroup>,
+    /// Limits CPU time: v1 `cpu`, or v2.
+    pub quota: Option<Cgroup>,
+}
+
+/// Finds the groups of process `pid` (a number, or `self`); `None` if its memory is in no group that can be read here.
+pub fn find(kernel: &Kernel, pid: &str) -> Result<Option<Cgroups>, Error> {
+    let Some(memberships) = kernel::read(&kernel.path(format!("/proc/{pid}/cgroup")))? else {
+        return Ok(None);
+    };
+    let Some(mounts) = kernel::read(&kernel.path("/proc/self/mountinfo"))? else { return Ok(None) };
+    let (memberships, mounts) = (parse_memberships(&memberships), parse_mounts(&mounts));
+    let group = |controller| locate(kernel, &memberships, &mounts, controller);
+    let unified = group(None);
+    if let Some(memory) = group(Some("memory")) {
+        let cpu = group(Some("cpuacct")).or_else(|| unified.clone());
+        let quota = group(Some("cpu")).or(unified);
+        return Ok(Some(Cgroups { memory, cpu, quota }));
+    }
+    Ok(unified.map(|group| Cgroups { memory: group.clone(), cpu: Some(group.clone()), quota: Some(group) }))
+}
+
+/// Finds the group of one v1 controller, or of v2 (`None`).
+fn locate(
+    kernel: &Kernel,
+    memberships: &[Membership],
+    mounts: &[Mount],
+    controller: Option<&str>,
+) -> Option<Cgroup> {
+    let is_it = |names: &[String]| {
+        controller.map_or(names.is_empty(), |controller| names.iter().any(|name| name == controller))
+    };
+    let path = &memberships.iter().find(|membership| is_it(&membership.controllers))?.path;
+    // a process outside of our cgroup namespace: its folder is not below any mount of ours
+    if path.components().any(|part| part == Component::ParentDir) {
+        return None;
+    }
+    let version = if controller.is_some() { CgroupVersion::V1 } else { CgroupVersion::V2 };
+    let fits = |mount: &&Mount| match (&mount.controllers, controller) {
+        (Some(names), Some(_controller)) => is_it(names),
+        (None, None) => true,
+        _other => false,
+    };
+    mounts.iter().filter(fits).find_map(|mount| {
+        let point = kernel.path(&mount.point);
+        let candidates = [
+            path.strip_prefix(&mount.root).ok().map(|below| join(&point, below)),
+            // the mount table was made in another namespace than ours: the path is what we see below the mount
+            path.strip_prefix("/").ok().map(|below| join(&point, below)),
+            // the path is the host's, and the mount is the container's own group
+            Some(point.clone()),
+        ];
+        let dir = candidates.into_iter().flatten().find(|dir| dir.join("cgroup.procs").is_file())?;
+        Some(Cgroup { mount: point, dir, version })
+    })
+}
+
+/// `Path::join` of an empty path would add a slash at the end.
+fn join(point: &Path, below: &Path) -> PathBuf {
+    if below.as_os_str().is_empty() { point.to_owned() } else { point.join(below) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake_kernel::FakeKernel;
+
+    #[test]
+    fn v2_is_one_group_for_everything() {
+        let fake = FakeKernel::v2("/user.slice/build 1.scope");
+        let groups = find(&fake.kernel(), "self").unwrap().unwrap();
+        assert_eq!(groups.memory.version, CgroupVersion::V2);
+        assert!(groups.memory.dir.ends_with("sys/fs/cgroup/user.slice/build 1.scope"));
+        assert_eq!(groups.cpu.as_ref(), Some(&groups.memory));
+        assert_eq!(groups.memory.and_ancestors().count(), 3);
+    }
+
+    #[test]
+    fn v1_beside_an_empty_v2_finds_each_hierarchy_by_its_own_path() {
+        let fake = FakeKernel::hybrid("/process_api/55", "/");
+        let groups = find(&fake.kernel(), "self").unwrap().unwrap();
+        assert_eq!(groups.memory.version, CgroupVersion::V1);
+        assert!(groups.memory.dir.ends_with("memory/process_api/55"));
+        let cpu = groups.cpu.unwrap();
+        assert!(cpu.dir.ends_with("sys/fs/cgroup/cpuacct"), "{cpu:?}");
+        assert_eq!(cpu.and_ancestors().count(), 1);
+    }
+
+    #[test]
+    fn a_container_without_namespace_finds_its_part_of_the_mount() {
+        let fake = FakeKernel::new();
+        let pod = "/kubepods/burstable/pod12/ab34";
+        fake.write("/proc/self/cgroup", &format!("0::{pod}\n"));
+        fake.write("/proc/self/mountinfo", &format!("1 2 0:3 {pod} /sys/fs/cgroup ro - cgroup2 cgroup rw\n"));
+        fake.write("/sys/fs/cgroup/cgroup.procs", "1\n");
+        let groups = find(&fake.kernel(), "self").unwrap().unwrap();
+        assert!(groups.memory.dir.ends_with("sys/fs/cgroup"));
+        // the mount table of another namespace: no prefix fits, the mount is the group
+        fake.write("/proc/self/mountinfo", "1 2 0:3 /.. /sys/fs/cgroup ro - cgroup2 cgroup rw\n");
+        let groups = find(&fake.kernel(), "self").unwrap().unwrap();
+        assert!(groups.memory.dir.ends_with("sys/fs/cgroup"));
+    }
+
+    #[test]
+    fn no_cgroups_is_an_answer_and_no_error() {
+        let fake = FakeKernel::new();
+        assert!(find(&fake.kernel(), "self").unwrap().is_none());
+        fake.write("/proc/self/cgroup", "0::/../outside\n4:memory:/gone\n");
+        fake.write("/proc/self/mountinfo", "1 2 0:3 / /sys/fs/cgroup ro - cgroup2 cgroup rw\n");
+        assert!(find(&fake.kernel(), "self").unwrap().is_none());
+    }
+}

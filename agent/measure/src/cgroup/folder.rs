@@ -1,0 +1,42 @@
+//! The folder of a group: whether it is one, what runs in it, and what is below it.
+
+use std::{
+    fs,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
+
+use crate::kernel::{self, Error};
+
+/// A group with more groups below it is looked at no further.
+const MAX_BELOW: usize = 1000;
+
+/// Says whether a folder is a group. What cannot be looked at is an error, not a "no".
+pub fn is_group(dir: &Path) -> Result<bool, Error> {
+    let file = dir.join("cgroup.procs");
+    match fs::metadata(&file) {
+        Ok(found) => Ok(found.is_file()),
+        Err(problem) if matches!(problem.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
+        Err(problem) => Err(Error::new(&file, problem)),
+    }
+}
+
+/// The processes in a group and below it; v2 has 0 for one that our pid namespace does not show.
+pub fn members(dir: &Path) -> Vec<i32> {
+    let mut dirs = vec![dir.to_owned()];
+    let (mut pids, mut looked_at) = (Vec::new(), 0);
+    while let Some(dir) = dirs.get(looked_at).cloned() {
+        looked_at += 1;
+        // a group that goes away meanwhile has no processes
+        let text = kernel::read(&dir.join("cgroup.procs")).ok().flatten().unwrap_or_default();
+        pids.extend(text.lines().filter_map(|line| line.trim().parse::<i32>().ok()));
+        dirs.extend(folders(&dir).take(MAX_BELOW.saturating_sub(dirs.len())));
+    }
+    pids
+}
+
+/// The folders in a folder; none if it cannot be read.
+pub(super) fn folders(dir: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path())
+}

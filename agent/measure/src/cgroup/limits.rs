@@ -1,0 +1,107 @@
+//! The limits in force for a group: the smallest of its own and of every group above it, because the smallest one kills.
+
+use std::path::{Path, PathBuf};
+
+use super::{
+    find::{Cgroup, CgroupVersion, Cgroups},
+    parse::{parse_cpu_max, parse_cpu_quota, parse_field, parse_memory_limit},
+};
+use crate::kernel;
+
+/// What holds for a group. A limit that cannot be read is none: limits inform, nothing depends on them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CgroupLimits {
+    /// Smallest memory limit, bytes.
+    pub memory: Option<u64>,
+    /// Folder of the group whose limit that is, where it can be seen.
+    pub limiting: Option<PathBuf>,
+    /// Smallest CPU limit, cores.
+    pub cpu: Option<f64>,
+    /// Folder of the group whose limit that is: only there does the kernel count how long it held the build back.
+    pub throttling: Option<PathBuf>,
+}
+
+impl CgroupLimits {
+    /// Reads the limits in force for `groups`.
+    pub fn read(groups: &Cgroups) -> Self {
+        let seen = groups
+            .memory
+            .and_ancestors()
+            .filter_map(|dir| Some((memory_limit(dir, groups.memory.version)?, dir)));
+        // of equal limits the nearest: its counters tell about this build, those above about others too
+        let smallest = seen.min_by_key(|&(bytes, _dir)| bytes);
+        let above = hierarchical_limit(&groups.memory);
+        let memory = smallest.map(|(bytes, _dir)| bytes).into_iter().chain(above).min();
+        let limiting =
+            smallest.filter(|&(bytes, _dir)| Some(bytes) == memory).map(|(_bytes, dir)| dir.to_owned());
+        let cpu = groups.quota.iter().flat_map(cpu_limits).min_by(|(a, _), (b, _)| a.total_cmp(b));
+        let (cpu, throttling) = cpu.map(|(cores, dir)| (cores, dir.to_owned())).unzip();
+        Self { memory, limiting, cpu, throttling }
+    }
+}
+
+fn text(dir: &Path, name: &str) -> Option<String> {
+    kernel::read(&dir.join(name)).ok().flatten()
+}
+
+fn memory_limit(dir: &Path, version: CgroupVersion) -> Option<u64> {
+    let name = match version {
+        CgroupVersion::V1 => "memory.limit_in_bytes",
+        CgroupVersion::V2 => "memory.max",
+    };
+    parse_memory_limit(&text(dir, name)?)
+}
+
+/// v1 says what groups above the visible ones allow; v2 does not.
+fn hierarchical_limit(group: &Cgroup) -> Option<u64> {
+    let bytes = parse_field(&text(&group.dir, "memory.stat")?, "hierarchical_memory_limit")?;
+    parse_memory_limit(&bytes.to_string())
+}
+
+fn cpu_limits(group: &Cgroup) -> impl Iterator<Item = (f64, &Path)> {
+    group.and_ancestors().filter_map(|dir| {
+        let cores = match group.version {
+            CgroupVersion::V1 => {
+                parse_cpu_quota(&text(dir, "cpu.cfs_quota_us")?, &text(dir, "cpu.cfs_period_us")?)
+            }
+            CgroupVersion::V2 => parse_cpu_max(&text(dir, "cpu.max")?),
+        };
+        Some((cores?, dir))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{cgroup::find, fake_kernel::FakeKernel};
+
+    #[test]
+    fn the_smallest_limit_of_all_ancestors_is_in_force() {
+        let fake = FakeKernel::v2("/kubepods/pod1/build");
+        let base = "/sys/fs/cgroup/kubepods";
+        fake.write(&format!("{base}/memory.max"), "8589934592\n");
+        fake.write(&format!("{base}/pod1/memory.max"), "2147483648\n");
+        fake.write(&format!("{base}/pod1/build/memory.max"), "max\n");
+        fake.write(&format!("{base}/cpu.max"), "400000 100000\n");
+        fake.write(&format!("{base}/pod1/build/cpu.max"), "max 100000\n");
+        let limits = CgroupLimits::read(&find(&fake.kernel(), "self").unwrap().unwrap());
+        assert_eq!(limits.memory, Some(2 << 30));
+        assert!(limits.limiting.unwrap().ends_with("kubepods/pod1"));
+        assert_eq!(limits.cpu, Some(4.0));
+        assert!(limits.throttling.unwrap().ends_with("cgroup/kubepods"));
+    }
+
+    #[test]
+    fn v1_knows_limits_above_what_is_mounted() {
+        let fake = FakeKernel::hybrid("/build", "/");
+        let dir = "/sys/fs/cgroup/memory/build";
+        fake.write(&format!("{dir}/memory.limit_in_bytes"), "9223372036854771712\n");
+        let groups = find(&fake.kernel(), "self").unwrap().unwrap();
+        assert_eq!(CgroupLimits::read(&groups), CgroupLimits::default());
+        fake.write(&format!("{dir}/memory.stat"), "hierarchical_memory_limit 1073741824\ntotal_rss 1\n");
+        let limits = CgroupLimits::read(&groups);
+        assert_eq!((limits.memory, limits.limiting), (Some(1 << 30), None));
+        fake.write(&format!("{dir}/memory.limit_in_bytes"), "1073741824\n");
+        assert!(CgroupLimits::read(&groups).limiting.unwrap().ends_with("memory/build"));
+    }
+}

@@ -1,0 +1,174 @@
+//! Groups that the build makes below its own, as test suites and container tools do. v1 counts a kill and a failed charge only in
+//! the group of the victim, so all of them are looked at; v2 adds them up by itself.
+//!
+//! What a group had counted when it was last seen stays counted after it is gone. One that comes and goes between two looks is
+//! missed.
+
+use std::{
+    collections::HashMap,
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use super::parse::parse_field;
+use crate::kernel;
+
+/// Groups of one look. A build that makes more is counted by its first ones.
+const GROUPS: usize = 256;
+
+/// What the groups below have counted since they were made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct NestedCounts {
+    pub(super) kills: u64,
+    pub(super) failures: u64,
+    /// Threads of now.
+    pub(super) tasks: u64,
+}
+
+impl NestedCounts {
+    /// What is known of a group after another look at it. What it has counted never becomes less: a file that goes while the group
+    /// is removed reads as nothing.
+    fn seen_again(self, now: Self) -> Self {
+        Self { kills: self.kills.max(now.kills), failures: self.failures.max(now.failures), tasks: now.tasks }
+    }
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            kills: self.kills.saturating_add(other.kills),
+            failures: self.failures.saturating_add(other.failures),
+            tasks: self.tasks.saturating_add(other.tasks),
+        }
+    }
+}
+
+/// The v1 groups below one.
+#[derive(Debug)]
+pub(super) struct NestedGroups {
+    dir: PathBuf,
+    /// By inode, which the kernel does not use again for another group.
+    known: HashMap<u64, NestedCounts>,
+    gone: NestedCounts,
+}
+
+impl NestedGroups {
+    pub(super) fn new(dir: PathBuf) -> Self {
+        Self { dir, known: HashMap::new(), gone: NestedCounts::default() }
+    }
+
+    /// Adds up what all groups below count, those that are gone included. Costs one `stat` where there is none.
+    pub(super) fn read(&mut self) -> NestedCounts {
+        // a folder has a link from each folder in it, beside its name and its own dot
+        let none = fs::metadata(&self.dir).is_ok_and(|dir| dir.nlink() == 2);
+        if !(none && self.known.is_empty()) {
+            self.look();
+        }
+        self.known.values().fold(self.gone, |sum, &counts| sum.add(counts))
+    }
+
+    fn look(&mut self) {
+        let (mut found, mut complete) = (HashMap::new(), true);
+        let mut folders = vec![self.dir.clone()];
+        while let Some(folder) = folders.pop() {
+            for (group, path) in groups_in(&folder).take(GROUPS + 1 - found.len()) {
+                found.insert(group, counts(&path));
+                folders.push(path);
+            }
+            if found.len() > GROUPS {
+                complete = false;
+                break;
+            }
+        }
+        self.take_in(found, complete);
+    }
+
+    fn take_in(&mut self, found: HashMap<u64, Option<NestedCounts>>, complete: bool) {
+        let (known, gone) = (&mut self.known, &mut self.gone);
+        known.retain(|group, counts| {
+            counts.tasks = 0;
+            let stays = !complete || found.contains_key(group);
+            if !stays {
+                *gone = gone.add(*counts);
+            }
+            stays
+        });
+        for (group, counts) in found {
+            if known.len() >= GROUPS && !known.contains_key(&group) {
+                continue;
+            }
+            // removed while it was looked at: what was known before stays, until the next look misses it
+            let before = known.entry(group).or_default();
+            *before = counts.map_or(*before, |now| before.seen_again(now));
+        }
+    }
+}
+
+/// Inode and path of the groups in one.
+fn groups_in(folder: &Path) -> impl Iterator<Item = (u64, PathBuf)> {
+    fs::read_dir(folder).into_iter().flatten().flatten().filter_map(|entry| {
+        let is_group = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if is_group { Some((entry.metadata().ok()?.ino(), entry.path())) } else { None }
+    })
+}
+
+/// The counters of one group; `None` if it has none, or is just being removed.
+fn counts(dir: &Path) -> Option<NestedCounts> {
+    let text = |name| kernel::read(&dir.join(name)).ok().flatten();
+    let kills = parse_field(&text("memory.oom_control")?, "oom_kill").unwrap_or(0);
+    let failures = text("memory.failcnt").and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+    let tasks = text("tasks").map_or(0, |text| text.lines().count());
+    Some(NestedCounts { kills, failures, tasks: u64::try_from(tasks).unwrap_or(u64::MAX) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake_kernel::FakeKernel;
+
+    fn group(fake: &FakeKernel, path: &str, kills: u64) {
+        fake.write(&format!("/g/{path}/memory.oom_control"), &format!("under_oom 0\noom_kill {kills}\n"));
+        fake.write(&format!("/g/{path}/memory.failcnt"), "10\n");
+        fake.write(&format!("/g/{path}/tasks"), "1\n2\n");
+    }
+
+    #[test]
+    fn kills_in_groups_below_are_added_up_and_stay_counted_after_these_are_gone() {
+        let fake = FakeKernel::new();
+        fake.write("/g/memory.failcnt", "0\n");
+        let mut nested = NestedGroups::new(fake.kernel().path("/g"));
+        assert_eq!(nested.read(), NestedCounts::default());
+        group(&fake, "a b", 1);
+        group(&fake, "a b/c", 2);
+        assert_eq!(nested.read(), NestedCounts { kills: 3, failures: 20, tasks: 4 });
+        fs::remove_dir_all(fake.kernel().path("/g/a b")).unwrap();
+        assert_eq!(nested.read(), NestedCounts { kills: 3, failures: 20, tasks: 0 });
+        group(&fake, "new", 5);
+        assert_eq!(nested.read(), NestedCounts { kills: 8, failures: 30, tasks: 2 });
+    }
+
+    #[test]
+    fn a_group_that_is_looked_at_while_it_is_removed_keeps_what_it_had_counted() {
+        let fake = FakeKernel::new();
+        fake.write("/g/memory.failcnt", "0\n");
+        let mut nested = NestedGroups::new(fake.kernel().path("/g"));
+        group(&fake, "a", 2);
+        assert_eq!(nested.read(), NestedCounts { kills: 2, failures: 10, tasks: 2 });
+        // the kernel takes the files away one by one
+        fs::remove_file(fake.kernel().path("/g/a/memory.failcnt")).unwrap();
+        assert_eq!(nested.read(), NestedCounts { kills: 2, failures: 10, tasks: 2 });
+        fs::remove_dir_all(fake.kernel().path("/g/a")).unwrap();
+        assert_eq!(nested.read(), NestedCounts { kills: 2, failures: 10, tasks: 0 });
+    }
+
+    #[test]
+    fn more_groups_than_anyone_needs_are_not_all_looked_at() {
+        let fake = FakeKernel::new();
+        for number in 0..GROUPS + 50 {
+            group(&fake, &number.to_string(), 1);
+        }
+        let mut nested = NestedGroups::new(fake.kernel().path("/g"));
+        let limit = u64::try_from(GROUPS).unwrap();
+        assert_eq!(nested.read().kills, limit);
+        assert_eq!(nested.read().kills, limit);
+    }
+}

@@ -1,0 +1,234 @@
+//! Reads the counters of a group from files that stay open: some microseconds for one reading.
+//!
+//! What is read ten times a second is kept apart from what is read once a row. Memory is what a reading is about: without it there
+//! is none. Every other file may be missing on this kernel, or fail, and then its number is absent.
+
+use super::{
+    above::{AncestorLimits, LimitFiles},
+    find::{CgroupVersion, Cgroups},
+    limits::CgroupLimits,
+    nested::{NestedCounts, NestedGroups},
+    parse::{MemoryStat, parse_field, parse_pressure_full, parse_stat_v1, parse_stat_v2},
+};
+use crate::{
+    kernel::{Error, KeptFile},
+    reading::{MemorySize, Reading},
+};
+
+/// The open files of the groups of one build.
+#[derive(Debug)]
+pub struct CgroupReader {
+    memory: MemoryFiles,
+    counters: CounterFiles,
+    buffer: Vec<u8>,
+}
+
+impl CgroupReader {
+    /// Opens the files of `groups`, for which `limits` hold. `None` if the kernel does not account memory there.
+    pub fn open(groups: &Cgroups, limits: &CgroupLimits) -> Result<Option<Self>, Error> {
+        let Some(memory) = MemoryFiles::open(groups)? else { return Ok(None) };
+        let counters = CounterFiles::open(groups, limits)?;
+        Ok(Some(Self { memory, counters, buffer: Vec::new() }))
+    }
+
+    /// The interface of the memory files.
+    pub fn version(&self) -> CgroupVersion {
+        self.memory.version
+    }
+
+    /// Says whether the kernel counts this build's CPU time.
+    pub fn counts_cpu(&self) -> bool {
+        self.counters.cpu.is_some()
+    }
+
+    /// Reads everything. The counters are those of the group, since it was made.
+    pub fn read(&mut self) -> Result<Reading, Error> {
+        let (size, stat) = self.memory.read(&mut self.buffer)?;
+        let mut reading = Reading { memory: size.memory, need: size.need, ..Reading::default() };
+        (reading.pages, reading.major_faults) = (stat.pages, stat.major_faults());
+        self.counters.read(&mut reading, &mut self.buffer);
+        self.memory.tasks_below = self.counters.below.tasks;
+        Ok(reading)
+    }
+
+    /// Reads the memory alone.
+    pub fn read_size(&mut self) -> Result<MemorySize, Error> {
+        Ok(self.memory.read(&mut self.buffer)?.0)
+    }
+}
+
+/// What is read fast.
+#[derive(Debug)]
+struct MemoryFiles {
+    version: CgroupVersion,
+    usage: KeptFile,
+    stat: KeptFile,
+    /// v1 only; v2 has kernel memory in `stat`.
+    kernel: Option<KeptFile>,
+    /// v1 only: the threads of the group.
+    tasks: Option<KeptFile>,
+    /// Threads when they were last counted, and those of groups below.
+    tasks_here: u64,
+    tasks_below: u64,
+}
+
+impl MemoryFiles {
+    fn open(groups: &Cgroups) -> Result<Option<Self>, Error> {
+        let version = groups.memory.version;
+        let open = |name: &str| KeptFile::open(groups.memory.dir.join(name));
+        let v1 = |name: &str| if version == CgroupVersion::V1 { open(name) } else { Ok(None) };
+        let usage = match version {
+            CgroupVersion::V1 => open("memory.usage_in_bytes")?,
+            CgroupVersion::V2 => open("memory.current")?,
+        };
+        let (Some(usage), Some(stat)) = (usage, open("memory.stat")?) else { return Ok(None) };
+        let (kernel, tasks) = (v1("memory.kmem.usage_in_bytes")?, v1("tasks")?);
+        Ok(Some(Self { version, usage, stat, kernel, tasks, tasks_here: 0, tasks_below: 0 }))
+    }
+
+    fn read(&mut self, buffer: &mut Vec<u8>) -> Result<(MemorySize, MemoryStat), Error> {
+        // `stat` first: a build that grows meanwhile has the larger usage, and the need stays below it
+        let (need, stat) = match self.version {
+            CgroupVersion::V2 => {
+                let stat = parse_stat_v2(self.stat.read(buffer)?);
+                (stat.need_v2(), stat)
+            }
+            CgroupVersion::V1 => {
+                let kernel = self.kernel.as_ref().and_then(|file| file.read_number(buffer).ok()).unwrap_or(0);
+                let stat = parse_stat_v1(self.stat.read(buffer)?);
+                (stat.need_v1(kernel, self.count_tasks(kernel, &stat, buffer)), stat)
+            }
+        };
+        let memory = self.usage.read_number(buffer)?;
+        Ok((MemorySize { memory, need: need.min(memory) }, stat))
+    }
+
+    /// The threads of a v1 group. They are counted again only where their number matters.
+    fn count_tasks(&mut self, kernel: u64, stat: &MemoryStat, buffer: &mut Vec<u8>) -> u64 {
+        let known = self.tasks_here.saturating_add(self.tasks_below);
+        if kernel <= stat.kernel_bound_v1(known) {
+            return known;
+        }
+        let text = self.tasks.as_ref().and_then(|file| file.read(buffer).ok());
+        let lines = text.map_or(0, |text| text.bytes().filter(|&byte| byte == b'\n').count());
+        self.tasks_here = u64::try_from(lines).unwrap_or(u64::MAX);
+        self.tasks_here.saturating_add(self.tasks_below)
+    }
+}
+
+/// What is read once a row.
+#[derive(Debug)]
+struct CounterFiles {
+    version: CgroupVersion,
+    peak: Option<KeptFile>,
+    /// v1 `memory.oom_control`, v2 `memory.events`.
+    events: Option<KeptFile>,
+    /// v1 only; v2 has it in `events`.
+    failures: Option<LimitFiles>,
+    /// v1 only; v2 adds groups below to `events` by itself.
+    nested: Option<NestedGroups>,
+    below: NestedCounts,
+    above: AncestorLimits,
+    cpu: Option<CpuFile>,
+    /// `cpu.stat` of the group whose CPU limit is in force.
+    throttled: Option<KeptFile>,
+    /// v2 only.
+    pressure: Option<KeptFile>,
+}
+
+#[derive(Debug)]
+enum CpuFile {
+    /// v1 `cpuacct.usage`.
+    Nanoseconds(KeptFile),
+    /// v2 `cpu.stat`.
+    Stat(KeptFile),
+}
+
+impl CounterFiles {
+    fn open(groups: &Cgroups, limits: &CgroupLimits) -> Result<Self, Error> {
+        let version = groups.memory.version;
+        let dir = &groups.memory.dir;
+        let open = |name: &str| KeptFile::open(dir.join(name));
+        let (peak, events, failures, nested) = match version {
+            CgroupVersion::V1 => (
+                open("memory.max_usage_in_bytes")?,
+                open("memory.oom_control")?,
+                LimitFiles::open(dir, version)?,
+                Some(NestedGroups::new(dir.clone())),
+            ),
+            CgroupVersion::V2 => (open("memory.peak")?, open("memory.events")?, None, None),
+        };
+        let quota =
+            limits.throttling.as_deref().or_else(|| groups.quota.as_ref().map(|group| group.dir.as_path()));
+        let throttled = quota.map(|dir| KeptFile::open(dir.join("cpu.stat"))).transpose()?.flatten();
+        let pressure = if version == CgroupVersion::V2 { open("memory.pressure")? } else { None };
+        let above = AncestorLimits::open(&groups.memory, limits.limiting.as_deref())?;
+        let (cpu, below) = (open_cpu(groups)?, NestedCounts::default());
+        Ok(Self { version, peak, events, failures, nested, below, above, cpu, throttled, pressure })
+    }
+
+    fn read(&mut self, reading: &mut Reading, buffer: &mut Vec<u8>) {
+        reading.memory_peak = self.peak.as_ref().and_then(|file| file.read_number(buffer).ok());
+        self.read_events(reading, buffer);
+        let (above, complete) = self.above.read(buffer);
+        reading.limit_hits_above = Some(above.limits);
+        reading.sees_all_limits = complete;
+        reading.failures_above = above.failures;
+        if let Some(failures) = above.failures {
+            reading.reclaim_failures = Some(reading.reclaim_failures.unwrap_or(0).saturating_add(failures));
+        }
+        reading.cpu_usec = match &self.cpu {
+            Some(CpuFile::Nanoseconds(file)) => file.read_number(buffer).map_or(0, |time| time / 1000),
+            Some(CpuFile::Stat(file)) => field(file, "usage_usec", buffer).unwrap_or(0),
+            None => 0,
+        };
+        reading.throttled_usec = self.throttled.as_ref().and_then(|file| read_throttled(file, buffer));
+        let pressure = self.pressure.as_ref().and_then(|file| file.read(buffer).ok());
+        reading.memory_stall_usec = pressure.and_then(parse_pressure_full);
+    }
+
+    fn read_events(&mut self, reading: &mut Reading, buffer: &mut Vec<u8>) {
+        if let Some(text) = self.events.as_ref().and_then(|file| file.read(buffer).ok()) {
+            reading.oom_kill = parse_field(text, "oom_kill");
+            if self.version == CgroupVersion::V2 {
+                reading.oom_group_kill = parse_field(text, "oom_group_kill");
+                reading.reclaim_failures = parse_field(text, "max");
+                reading.limit_hits = parse_field(text, "oom");
+            }
+        }
+        if let Some((failures, hits)) = self.failures.as_ref().and_then(|files| files.read(buffer)) {
+            (reading.reclaim_failures, reading.limit_hits) = (Some(failures), Some(hits));
+        }
+        if let Some(nested) = &mut self.nested {
+            let below = nested.read();
+            let add = |number: Option<u64>, more: u64| number.map(|number| number.saturating_add(more));
+            reading.oom_kill = add(reading.oom_kill, below.kills);
+            reading.reclaim_failures = add(reading.reclaim_failures, below.failures);
+            reading.limit_hits = add(reading.limit_hits, below.failures);
+            self.below = below;
+        }
+    }
+}
+
+fn field(file: &KeptFile, name: &str, buffer: &mut Vec<u8>) -> Option<u64> {
+    parse_field(file.read(buffer).ok()?, name)
+}
+
+/// v2 counts microseconds, v1 nanoseconds.
+fn read_throttled(file: &KeptFile, buffer: &mut Vec<u8>) -> Option<u64> {
+    let text = file.read(buffer).ok()?;
+    let v1 = || parse_field(text, "throttled_time").map(|time| time / 1000);
+    parse_field(text, "throttled_usec").or_else(v1)
+}
+
+/// Opens the CPU counter, unless it is that of the whole machine.
+fn open_cpu(groups: &Cgroups) -> Result<Option<CpuFile>, Error> {
+    let Some(group) = groups.cpu.as_ref().filter(|group| !group.is_root()) else { return Ok(None) };
+    Ok(match group.version {
+        CgroupVersion::V1 => KeptFile::open(group.dir.join("cpuacct.usage"))?.map(CpuFile::Nanoseconds),
+        CgroupVersion::V2 => KeptFile::open(group.dir.join("cpu.stat"))?.map(CpuFile::Stat),
+    })
+}
+
+#[cfg(test)]
+mod tests;

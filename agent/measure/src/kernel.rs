@@ -1,0 +1,218 @@
+//! Files of the kernel, read through a root path, so that a folder of text files is a kernel too.
+//!
+//! Four rules hold for all of them: an absent file is `None`, because kernels and containers differ in what they show; any
+//! other failure carries the path; nothing here knows what a file means; and nothing that a build lays over a file of its own
+//! view, such as a pipe or `/dev/zero`, can stop the agent or fill its memory.
+
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    os::unix::fs::{FileExt, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use nix::fcntl::OFlag;
+
+/// Enough for every file that is read here in one piece; the longest, v2 `memory.stat`, has 2 to 3 KiB.
+const BUFFER_BYTES: usize = 16 * 1024;
+/// No file that is kept open has any business to be longer.
+const BUFFER_MAX: usize = 1024 * 1024;
+/// The most of a file that is read once. The longest are mount tables: some 200 bytes for a mount, of which the kernel lets a
+/// namespace have 100,000 (`fs.mount-max`).
+const WHOLE_MAX: u64 = 32 * 1024 * 1024;
+
+/// What went wrong with a file of the kernel.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {problem}", path.display())]
+pub struct Error {
+    /// The file.
+    pub path: PathBuf,
+    /// What the system said, or what was expected of the content.
+    #[source]
+    pub problem: io::Error,
+}
+
+impl Error {
+    /// An error of the system about `path`.
+    pub fn new(path: &Path, problem: io::Error) -> Self {
+        Self { path: path.to_owned(), problem }
+    }
+
+    /// The content of `path` is not what the kernel documents.
+    pub fn content(path: &Path, expected: &str) -> Self {
+        Self::new(path, io::Error::new(io::ErrorKind::InvalidData, format!("expected {expected}")))
+    }
+}
+
+/// A kernel: the running one, or a folder that looks like one.
+#[derive(Debug, Clone)]
+pub struct Kernel {
+    root: PathBuf,
+}
+
+impl Kernel {
+    /// The kernel below `root`.
+    pub fn at(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// The running kernel.
+    pub fn running() -> Self {
+        Self::at("/")
+    }
+
+    /// Where `absolute` lies for this kernel.
+    pub fn path(&self, absolute: impl AsRef<Path>) -> PathBuf {
+        let absolute = absolute.as_ref();
+        self.root.join(absolute.strip_prefix("/").unwrap_or(absolute))
+    }
+}
+
+/// Reads a whole file; `None` if there is none.
+pub fn read(path: &Path) -> Result<Option<String>, Error> {
+    match read_bytes(path) {
+        // names of cgroups are bytes; one that is not UTF-8 is not found later, which is an honest "absent"
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+        Err(problem) if is_absent(&problem) => Ok(None),
+        Err(problem) => Err(Error::new(path, problem)),
+    }
+}
+
+/// Reads a whole file as bytes, as [`read_regular`] does.
+///
+/// # Errors
+/// As [`read_regular`]; and it is longer than 32 MiB.
+pub fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
+    let bytes = read_regular(path, WHOLE_MAX + 1)?;
+    if bytes.len() as u64 > WHOLE_MAX {
+        return Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("it is longer than {WHOLE_MAX} bytes"),
+        ));
+    }
+    Ok(bytes)
+}
+
+/// Reads the first bytes of a file, `most` of them at most. Never waits for another program.
+///
+/// # Errors
+/// The file cannot be read, or is no regular file.
+pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_regular(path)?.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Opens a file that is one: to open a pipe is to wait for its writer, and a device may give bytes for ever. Files of the
+/// kernel count as regular ones.
+fn open_regular(path: &Path) -> io::Result<File> {
+    let file = File::options().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+    }
+    Ok(file)
+}
+
+/// Says whether an error means that this kernel has no such file. `ENODEV` is what a file says whose cgroup was removed.
+fn is_absent(problem: &io::Error) -> bool {
+    matches!(problem.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+        || problem.raw_os_error() == Some(nix::libc::ENODEV)
+}
+
+/// A file that is kept open and read again and again: seven times cheaper than to open it each time.
+#[derive(Debug)]
+pub struct KeptFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl KeptFile {
+    /// Opens a file; `None` if there is none.
+    pub fn open(path: PathBuf) -> Result<Option<Self>, Error> {
+        match open_regular(&path) {
+            Ok(file) => Ok(Some(Self { file, path })),
+            Err(problem) if is_absent(&problem) => Ok(None),
+            Err(problem) => Err(Error::new(&path, problem)),
+        }
+    }
+
+    /// Reads the content of now into `buffer`. One `pread`: a second one, only to see the end, would make the kernel put
+    /// the whole text together again.
+    pub fn read<'b>(&self, buffer: &'b mut Vec<u8>) -> Result<&'b str, Error> {
+        if buffer.is_empty() {
+            buffer.resize(BUFFER_BYTES, 0);
+        }
+        loop {
+            let count = self.file.read_at(buffer, 0).map_err(|problem| Error::new(&self.path, problem))?;
+            if count < buffer.len() {
+                let text = buffer.get(..count).unwrap_or_default();
+                return str::from_utf8(text).map_err(|_bytes| Error::content(&self.path, "text"));
+            }
+            if buffer.len() >= BUFFER_MAX {
+                return Err(Error::content(&self.path, "a short text"));
+            }
+            buffer.resize(buffer.len() * 2, 0);
+        }
+    }
+
+    /// Reads a file that holds one number.
+    pub fn read_number(&self, buffer: &mut Vec<u8>) -> Result<u64, Error> {
+        let number = self.read(buffer)?.trim().parse();
+        number.map_err(|_text: std::num::ParseIntError| Error::content(&self.path, "a number"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_absent_file_is_none_and_other_errors_name_the_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let kernel = Kernel::at(dir.path());
+        assert!(read(&kernel.path("/proc/1/cgroup")).unwrap().is_none());
+        assert!(KeptFile::open(kernel.path("/none")).unwrap().is_none());
+        let error = read(dir.path()).unwrap_err();
+        assert!(error.to_string().contains(dir.path().to_str().unwrap()), "{error}");
+    }
+
+    #[test]
+    fn what_a_build_lays_over_a_file_neither_holds_up_nor_fills_the_agent() {
+        let dir = tempfile::tempdir().unwrap();
+        let (pipe, endless, long) =
+            (dir.path().join("pipe"), dir.path().join("zero"), dir.path().join("long"));
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &endless).unwrap();
+        File::create(&long).unwrap().set_len(2 * WHOLE_MAX).unwrap();
+        for file in [&pipe, &endless] {
+            assert!(read(file).unwrap_err().to_string().ends_with("it is no regular file"));
+            assert!(KeptFile::open(file.clone()).unwrap_err().to_string().ends_with("it is no regular file"));
+        }
+        assert!(read(&long).unwrap_err().to_string().ends_with("it is longer than 33554432 bytes"));
+        assert!(KeptFile::open(long).unwrap().unwrap().read(&mut Vec::new()).is_err());
+    }
+
+    #[test]
+    fn a_kept_file_shows_the_content_of_now() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a b");
+        std::fs::write(&path, "12345\n").unwrap();
+        let kept = KeptFile::open(path.clone()).unwrap().unwrap();
+        let mut buffer = Vec::new();
+        assert_eq!(kept.read_number(&mut buffer).unwrap(), 12345);
+        std::fs::write(&path, "7\n").unwrap();
+        assert_eq!(kept.read_number(&mut buffer).unwrap(), 7);
+        std::fs::write(&path, "seven\n").unwrap();
+        let error = kept.read_number(&mut buffer).unwrap_err().to_string();
+        assert!(error.ends_with("a b: expected a number"), "{error}");
+    }
+
+    #[test]
+    fn a_text_longer_than_the_buffer_is_read_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("long");
+        std::fs::write(&path, "x".repeat(BUFFER_BYTES * 3)).unwrap();
+        let kept = KeptFile::open(path).unwrap().unwrap();
+        assert_eq!(kept.read(&mut Vec::new()).unwrap().len(), BUFFER_BYTES * 3);
+    }
+}

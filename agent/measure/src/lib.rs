@@ -1,0 +1,24 @@
+//! Measures what a build uses on this machine: memory, CPU, and what the kernel did about them.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`kernel`] | files of the kernel, read through a root path |
+//! | [`reading`] | what is measured at one moment |
+//! | [`cgroup`] | finds groups, makes one for a run, reads their counters |
+//! | [`proctree`] | adds up processes, where no cgroup counts them |
+//! | [`meter`] | chooses the best of these ways for one build |
+//! | [`sampler`] | when to read, and counters that never go back: readings become samples |
+//! | [`clock`] | the time of day |
+//! | `fake_kernel` | a kernel of text files, for tests (feature `fixtures`) |
+//!
+//! Nothing here knows a server, a command line, or where samples go.
+
+pub mod cgroup;
+pub mod clock;
+#[cfg(any(test, feature = "fixtures"))]
+pub mod fake_kernel;
+pub mod kernel;
+pub mod meter;
+pub mod proctree;
+pub mod reading;
+pub mod sampler;

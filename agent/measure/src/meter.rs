@@ -1,0 +1,261 @@
+//! Measures one build in the best way that the machine allows, and goes down one step when a way does not work: a cgroup of its
+//! own, the cgroup that the agent is in, the process tree, nothing. A measurement that fails never fails the build.
+
+use plimsoll_proto::{figures, v1::Source};
+
+use crate::{
+    cgroup::{self, BuildCgroup, CgroupLimits, CgroupReader, CgroupVersion, Cgroups, MIN_LIMIT_BYTES},
+    kernel::{Error, Kernel},
+    proctree::{self, ProcessTree},
+    reading::{MemorySize, Reading},
+};
+
+/// What others may hold in the group that the agent shares with the build: the shells of a job's script and a `tee` do not matter.
+pub const OTHERS_BYTES: u64 = 16 << 20;
+
+/// Why a limit is not set that the agent itself could not live with.
+fn too_small(bytes: u64) -> String {
+    let (bytes, least) = (figures::bytes(bytes), figures::bytes(MIN_LIMIT_BYTES));
+    format!("--limit-memory is {bytes}, and the least that can be set is {least}")
+}
+
+#[derive(Debug)]
+enum MeterSource {
+    /// A cgroup; the tree gives the CPU time if no group of ours counts it.
+    Group(Box<CgroupReader>, Option<ProcessTree>),
+    Tree(ProcessTree),
+    Nothing,
+}
+
+/// Measures one build.
+#[derive(Debug)]
+pub struct Meter {
+    way: MeterSource,
+    own: Option<BuildCgroup>,
+    limits: CgroupLimits,
+    /// Why the wanted memory limit is not in force.
+    no_limit: Option<String>,
+    kernel: Kernel,
+    /// What the agent is in.
+    agent: Option<Cgroups>,
+    /// The memory limit that was wanted.
+    limit: Option<u64>,
+    /// A failure was logged already: one line for a build, not one a second.
+    failed: bool,
+}
+
+impl Meter {
+    /// Finds the best way for a command that this process is about to start. `id` names its group, `limit` is the memory
+    /// limit that it shall have.
+    pub fn prepare(kernel: &Kernel, id: &str, limit: Option<u64>) -> Self {
+        let agent = cgroup::find(kernel, "self").unwrap_or_else(|error| {
+            tracing::debug!(%error, "cannot find the agent's cgroup");
+            None
+        });
+        let (way, own, limits, no_limit) = (MeterSource::Nothing, None, CgroupLimits::default(), None);
+        let kernel = kernel.clone();
+        let mut meter = Self { way, own, limits, no_limit, kernel, agent, limit, failed: false };
+        if let Err(error) = meter.use_own(id) {
+            tracing::debug!(%error, "no cgroup of its own for the build");
+            meter.step_down();
+        }
+        meter
+    }
+
+    /// Follows a build that the agent did not start: through `groups` where it has some, whose counters are since they were made,
+    /// and through `tree` for what they do not count. `None` if neither measures anything.
+    pub fn follow(
+        kernel: &Kernel,
+        groups: Option<&Cgroups>,
+        tree: Option<ProcessTree>,
+    ) -> Result<Option<Self>, Error> {
+        let limits = groups.map(CgroupLimits::read).unwrap_or_default();
+        let reader = groups.map(|groups| CgroupReader::open(groups, &limits)).transpose()?.flatten();
+        let way = match (reader, tree) {
+            (Some(reader), tree) => {
+                let tree = tree.filter(|_tree| !reader.counts_cpu());
+                MeterSource::Group(Box::new(reader), tree)
+            }
+            (None, Some(tree)) => MeterSource::Tree(tree),
+            (None, None) => return Ok(None),
+        };
+        let (own, no_limit, agent, limit, failed) = (None, None, None, None, false);
+        Ok(Some(Self { way, own, limits, no_limit, kernel: kernel.clone(), agent, limit, failed }))
+    }
+
+    fn use_own(&mut self, id: &str) -> Result<(), Error> {
+        let absent = || Error::content(&self.kernel.path("/sys/fs/cgroup"), "memory accounting");
+        let own = BuildCgroup::make(self.agent.as_ref().ok_or_else(absent)?, id)?;
+        let limited = match self.limit {
+            Some(bytes) if bytes < MIN_LIMIT_BYTES => Err(too_small(bytes)),
+            Some(bytes) => own.set_memory_limit(bytes).map_err(|error| error.to_string()),
+            None => Ok(()),
+        };
+        let limits = CgroupLimits::read(own.groups());
+        match open_way(&self.kernel, own.groups(), &limits) {
+            Ok(Some(way)) => {
+                (self.way, self.own, self.limits, self.no_limit) = (way, Some(own), limits, limited.err());
+                Ok(())
+            }
+            other => {
+                own.discard();
+                Err(other.err().unwrap_or_else(absent))
+            }
+        }
+    }
+
+    /// Takes the next best way after a group of its own.
+    fn step_down(&mut self) {
+        if let Some(own) = self.own.take() {
+            own.discard();
+        }
+        self.way = MeterSource::Nothing;
+        self.no_limit = self.limit.map(|_bytes| "the agent cannot give the build its own cgroup".to_owned());
+        if let Some(groups) = self.agent.clone() {
+            self.limits = CgroupLimits::read(&groups);
+            self.use_shared(&groups);
+        }
+        if matches!(self.way, MeterSource::Nothing) {
+            match ProcessTree::of_this_process(&self.kernel) {
+                Ok(tree) => self.way = MeterSource::Tree(tree),
+                Err(error) => tracing::warn!(%error, "nothing can be measured here"),
+            }
+        }
+    }
+
+    /// The agent's group measures the build if it is not the whole machine.
+    fn use_shared(&mut self, groups: &Cgroups) {
+        if groups.memory.is_root() {
+            return;
+        }
+        let others = proctree::resident_of_others(&self.kernel, &groups.memory.dir.join("cgroup.procs"));
+        if others.is_none_or(|bytes| bytes > OTHERS_BYTES) {
+            tracing::debug!(
+                bytes = others,
+                "others are in the agent's cgroup, so the process tree is measured"
+            );
+            return;
+        }
+        match open_way(&self.kernel, groups, &self.limits) {
+            Ok(Some(way)) => self.way = way,
+            Ok(None) => tracing::debug!("the agent's cgroup accounts no memory"),
+            Err(error) => tracing::debug!(%error, "cannot read the agent's cgroup"),
+        }
+    }
+
+    /// Where the numbers come from.
+    pub fn source(&self) -> Source {
+        match &self.way {
+            MeterSource::Group(reader, _cpu) if reader.version() == CgroupVersion::V1 => Source::CgroupV1,
+            MeterSource::Group(..) => Source::CgroupV2,
+            MeterSource::Tree(_) | MeterSource::Nothing => Source::ProcessTree,
+        }
+    }
+
+    /// The limits in force for the build.
+    pub fn limits(&self) -> &CgroupLimits {
+        &self.limits
+    }
+
+    /// Why the memory limit that was wanted is not in force, if it is not.
+    pub fn no_limit(&self) -> Option<&str> {
+        self.no_limit.as_deref()
+    }
+
+    /// Runs `start` inside the build's own group, where there is one: what it starts stays there. Returns the counters of
+    /// before as well. The way in and out is without any await, so that nothing else happens inside.
+    pub fn inside<T>(&mut self, start: impl FnOnce() -> T) -> (Option<Reading>, T) {
+        if let Some(Err(error)) = self.own.as_ref().map(BuildCgroup::enter) {
+            tracing::warn!(%error, "cannot enter the build's cgroup");
+            self.step_down();
+        }
+        let before = self.read();
+        let started = start();
+        if let Some(own) = &self.own {
+            own.leave();
+        }
+        (before, started)
+    }
+
+    /// Reads everything; `None` if that fails, which leaves a gap.
+    pub fn read(&mut self) -> Option<Reading> {
+        let reading = match &mut self.way {
+            MeterSource::Group(reader, None) => reader.read(),
+            MeterSource::Group(reader, Some(tree)) => reader.read().and_then(|reading| {
+                let cpu_usec = tree.read()?.cpu_usec;
+                Ok(Reading { cpu_usec, ..reading })
+            }),
+            MeterSource::Tree(tree) => tree.read(),
+            MeterSource::Nothing => return None,
+        };
+        self.note(reading)
+    }
+
+    /// Reads the memory alone: a small part of what [`Self::read`] costs.
+    pub fn read_size(&mut self) -> Option<MemorySize> {
+        let size = match &mut self.way {
+            MeterSource::Group(reader, _cpu) => reader.read_size(),
+            MeterSource::Tree(tree) => {
+                tree.read().map(|Reading { memory, need, .. }| MemorySize { memory, need })
+            }
+            MeterSource::Nothing => return None,
+        };
+        self.note(size)
+    }
+
+    /// Says whether a reading costs more the more processes run on the machine.
+    pub fn looks_at_processes(&self) -> bool {
+        matches!(&self.way, MeterSource::Tree(_) | MeterSource::Group(_, Some(_)))
+    }
+
+    /// Says whether the build has a group of its own.
+    #[cfg(test)]
+    pub(crate) fn has_own_group(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// Kills everything in the build's own group, for tests that do not wait for its end.
+    #[cfg(test)]
+    pub(crate) fn kill_own_group(&self) {
+        let Some(own) = &self.own else { return };
+        let file = own.groups().memory.dir.join("cgroup.procs");
+        // again and again: a shell starts the next command before it is killed
+        while let Ok(pids) = std::fs::read_to_string(&file)
+            && !pids.is_empty()
+        {
+            for pid in pids.lines().filter_map(|pid| pid.parse().ok()).filter(|&pid| pid > 1) {
+                nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL)
+                    .ok();
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    fn note<T>(&mut self, result: Result<T, Error>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(error) => {
+                if !std::mem::replace(&mut self.failed, true) {
+                    tracing::warn!(%error, "a measurement failed");
+                }
+                None
+            }
+        }
+    }
+
+    /// Takes the build's own group away, if there is one and nothing runs in it any more.
+    pub async fn close(self) {
+        if let Some(own) = self.own {
+            own.remove().await;
+        }
+    }
+}
+
+fn open_way(kernel: &Kernel, groups: &Cgroups, limits: &CgroupLimits) -> Result<Option<MeterSource>, Error> {
+    let Some(reader) = CgroupReader::open(groups, limits)? else { return Ok(None) };
+    let tree = if reader.counts_cpu() { None } else { Some(ProcessTree::of_this_process(kernel)?) };
+    Ok(Some(MeterSource::Group(Box::new(reader), tree)))
+}
+
+#[cfg(test)]
+mod tests;

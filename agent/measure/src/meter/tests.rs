@@ -1,0 +1,89 @@
+//! Which way is taken on kernels of text files.
+
+use super::*;
+use crate::fake_kernel::FakeKernel;
+
+#[test]
+fn a_group_that_cannot_be_split_is_shared_and_the_wanted_limit_is_not_claimed() {
+    let fake = FakeKernel::v2("/pod/build");
+    fake.write("/sys/fs/cgroup/pod/memory.max", "1000000\n");
+    let mut meter = Meter::prepare(&fake.kernel(), "01", Some(64 << 20));
+    assert_eq!(meter.source(), Source::CgroupV2);
+    assert_eq!(meter.limits().memory, Some(1_000_000));
+    assert!(meter.no_limit().is_some());
+    assert_eq!(meter.read().unwrap().need, 1_600);
+    assert!(!fake.kernel().path("/sys/fs/cgroup/pod/build/plimsoll-01").try_exists().unwrap());
+}
+
+#[test]
+fn what_others_hold_in_a_shared_group_is_not_taken_for_the_build() {
+    let fake = FakeKernel::v2("/build");
+    let source = |procs: &str, kib: u64| {
+        fake.write("/sys/fs/cgroup/build/cgroup.procs", procs);
+        fake.write("/proc/77/status", &format!("Name:\tx\nRssAnon:\t{kib} kB\nRssShmem:\t1 kB\n"));
+        Meter::prepare(&fake.kernel(), "01", None).source()
+    };
+    let own = std::process::id();
+    assert_eq!(source(&format!("{own}\n"), 0), Source::CgroupV2);
+    assert_eq!(source(&format!("{own}\n77\n"), 2_000), Source::CgroupV2);
+    assert_eq!(source(&format!("{own}\n77\n"), 20_000), Source::ProcessTree);
+    assert_eq!(source("0\n", 0), Source::ProcessTree, "the need of a hidden process is not known");
+}
+
+#[test]
+fn v1_without_a_group_of_its_own_is_shared_as_well() {
+    let fake = FakeKernel::hybrid("/build", "/build");
+    let mut meter = Meter::prepare(&fake.kernel(), "01", None);
+    assert_eq!(meter.source(), Source::CgroupV1);
+    assert_eq!(meter.read().unwrap().cpu_usec, 5_000);
+    assert!(meter.no_limit().is_none());
+    assert!(!fake.kernel().path("/sys/fs/cgroup/cpuacct/build/plimsoll-01").try_exists().unwrap());
+}
+
+#[test]
+fn the_counters_of_the_whole_machine_are_not_taken_for_the_build() {
+    let fake = FakeKernel::hybrid("/build", "/build");
+    fake.write("/sys/fs/cgroup/memory/build/release_agent", "\n");
+    let mut meter = Meter::prepare(&fake.kernel(), "01", None);
+    assert_eq!(meter.source(), Source::ProcessTree);
+    assert_eq!(meter.read(), None, "a folder without processes measures nothing, and does no harm");
+}
+
+/// Not a promise: says what a reading costs here.
+#[test]
+#[ignore = "prints the cost of a reading; run it alone, with --release"]
+fn cost_of_a_reading() {
+    let mut meter = Meter::prepare(&Kernel::running(), &ulid::Ulid::new().to_string(), None);
+    let clock = std::time::Instant::now;
+    let start = clock();
+    meter.inside(|| ());
+    println!("in and out of the group: {:?}", start.elapsed());
+    let mut tree = ProcessTree::of(&Kernel::running(), 1).unwrap();
+    let mut time = |name: &str, read: &mut dyn FnMut(&mut Meter)| {
+        let start = clock();
+        (0..10_000).for_each(|_round| read(&mut meter));
+        println!("{name}: {:.2} us", start.elapsed().as_secs_f64() * 100.0);
+    };
+    time("sample", &mut |meter| assert!(meter.read().is_some()));
+    time("size", &mut |meter| assert!(meter.read_size().is_some()));
+    let start = clock();
+    (0..100).for_each(|_round| assert!(tree.read().is_ok()));
+    println!("tree of all processes: {:.0} us", start.elapsed().as_secs_f64() * 10_000.0);
+    meter.own.unwrap().discard();
+}
+
+#[test]
+fn a_file_that_breaks_later_is_a_gap() {
+    let fake = FakeKernel::v2("/build");
+    let mut meter = Meter::prepare(&fake.kernel(), "01", None);
+    fake.write("/sys/fs/cgroup/build/memory.current", "?\n");
+    assert_eq!(meter.read(), None);
+    assert_eq!(meter.read_size(), None);
+    fake.write("/sys/fs/cgroup/build/memory.current", "1700\n");
+    assert_eq!(meter.read_size().unwrap().need, 1_600);
+}
+
+#[test]
+fn a_limit_that_is_too_small_is_reported_with_its_option_and_as_people_read_sizes() {
+    assert_eq!(too_small(1), "--limit-memory is 1 B, and the least that can be set is 16 MiB");
+}

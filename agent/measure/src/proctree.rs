@@ -1,0 +1,240 @@
+//! The processes of a build, for machines on which no cgroup counts them.
+//!
+//! Second best, and the numbers say so. Anonymous memory counts for each process that has it: pages that a parent and its child
+//! share after a fork count twice until one of them ends or starts a program, so the need may be too high. Shared memory counts once,
+//! as much as the process that maps most of it: two programs with different shared memory make it too low. (`smaps_rollup` could
+//! tell, but walks all pages of a process.) Neither kernel memory nor an OOM kill is seen. Descendants are found by their parent's id. One whose parent has ended would go to init
+//! and be lost; the agent therefore declares itself the reaper of its descendants.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+};
+
+use procfs::{
+    ProcResult,
+    process::{Process, Stat, all_processes_with_root},
+};
+
+use crate::{
+    kernel::{self, Error, Kernel},
+    reading::Reading,
+};
+
+/// All descendants of this process.
+#[derive(Debug)]
+pub struct ProcessTree {
+    proc: PathBuf,
+    top: i32,
+    /// The build is `top` itself, and not only what is below it.
+    counts_top: bool,
+    ticks_per_second: u64,
+    /// CPU time of children that this process had waited for before.
+    base_ticks: u64,
+    /// Highest so far: a process that ends without being waited for takes its CPU time with it.
+    cpu_usec: u64,
+}
+
+/// Resident bytes of one process.
+#[derive(Debug, Clone, Copy)]
+struct ResidentMemory {
+    anonymous: u64,
+    shared: u64,
+    /// Can be read from a file again.
+    file: u64,
+}
+
+/// Anonymous and shared bytes of the processes in the list `procs` (`cgroup.procs`), without this one. `None` if one of them
+/// cannot be seen from here; one that has ended holds nothing.
+pub fn resident_of_others(kernel: &Kernel, procs: &Path) -> Option<u64> {
+    let list = kernel::read(procs).ok()?.unwrap_or_default();
+    let own = std::process::id();
+    let others = list.lines().filter_map(|pid| pid.trim().parse::<u32>().ok()).filter(|&pid| pid != own);
+    others.map(|pid| resident_of(kernel, pid)).try_fold(0, |sum: u64, bytes| Some(sum.saturating_add(bytes?)))
+}
+
+fn resident_of(kernel: &Kernel, pid: u32) -> Option<u64> {
+    // a process of another pid namespace is listed as 0
+    let status = kernel::read(&kernel.path(format!("/proc/{pid}/status"))).ok().filter(|_| pid != 0)?;
+    let kib = |line: &str| line.split_whitespace().nth(1)?.parse::<u64>().ok();
+    let status = status.unwrap_or_default();
+    let sizes = status.lines().filter(|line| line.starts_with("RssAnon:") || line.starts_with("RssShmem:"));
+    Some(sizes.filter_map(kib).sum::<u64>().saturating_mul(1024))
+}
+
+impl ProcessTree {
+    /// The descendants of this process, daemons included.
+    pub fn of_this_process(kernel: &Kernel) -> Result<Self, Error> {
+        if let Err(error) = nix::sys::prctl::set_child_subreaper(true) {
+            tracing::debug!(%error, "daemons of the build will not be seen");
+        }
+        let top = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
+        Self::of(kernel, top)
+    }
+
+    /// The descendants of process `top`.
+    pub fn of(kernel: &Kernel, top: i32) -> Result<Self, Error> {
+        let ticks_per_second = procfs::ticks_per_second().max(1);
+        let (proc, counts_top) = (kernel.path("/proc"), false);
+        let mut tree = Self { proc, top, counts_top, ticks_per_second, base_ticks: 0, cpu_usec: 0 };
+        tree.base_ticks = tree.waited_ticks().map_err(|error| tree.error(error))?;
+        Ok(tree)
+    }
+
+    /// Process `top`, which the agent did not start, and its descendants, since they began. `proc` shows the processes. What
+    /// loses its parent is lost here: only a parent can be its reaper.
+    pub fn with_top(proc: PathBuf, top: i32) -> Result<Self, Error> {
+        let ticks_per_second = procfs::ticks_per_second().max(1);
+        let tree = Self { proc, top, counts_top: true, ticks_per_second, base_ticks: 0, cpu_usec: 0 };
+        tree.waited_ticks().map_err(|error| tree.error(error))?;
+        Ok(tree)
+    }
+
+    /// Reads all processes.
+    pub fn read(&mut self) -> Result<Reading, Error> {
+        let processes = all_processes_with_root(&self.proc).map_err(|error| self.error(error))?;
+        // a process that ends while it is looked at is no error; it is waited for, and counted by its parent
+        let stats: Vec<Stat> = processes.flatten().filter_map(|process| process.stat().ok()).collect();
+        let (mut reading, mut shared) = (Reading::default(), 0);
+        let waited_before = if self.counts_top { 0 } else { self.waited_ticks().unwrap_or(0) };
+        let mut ticks = waited_before.saturating_sub(self.base_ticks);
+        let top = stats.iter().filter(|stat| self.counts_top && stat.pid == self.top);
+        for stat in descendants(&stats, self.top).into_iter().chain(top) {
+            ticks = ticks.saturating_add(stat.utime).saturating_add(stat.stime).saturating_add(waited(stat));
+            if let Ok(resident) = self.resident(stat.pid) {
+                reading.memory = reading.memory.saturating_add(resident.file);
+                reading.need = reading.need.saturating_add(resident.anonymous);
+                shared = shared.max(resident.shared);
+            }
+        }
+        reading.need = reading.need.saturating_add(shared);
+        reading.memory = reading.memory.saturating_add(reading.need);
+        self.cpu_usec = self.cpu_usec.max(ticks.saturating_mul(1_000_000) / self.ticks_per_second);
+        reading.cpu_usec = self.cpu_usec;
+        Ok(reading)
+    }
+
+    fn resident(&self, pid: i32) -> ProcResult<ResidentMemory> {
+        let status = self.process(pid)?.status()?;
+        let bytes = |kib: Option<u64>| kib.unwrap_or(0).saturating_mul(1024);
+        let (anonymous, shared) = (bytes(status.rssanon), bytes(status.rssshmem));
+        let file = bytes(status.vmrss).saturating_sub(anonymous.saturating_add(shared));
+        Ok(ResidentMemory { anonymous, shared, file })
+    }
+
+    fn waited_ticks(&self) -> ProcResult<u64> {
+        Ok(waited(&self.process(self.top)?.stat()?))
+    }
+
+    fn process(&self, pid: i32) -> ProcResult<Process> {
+        Process::new_with_root(self.proc.join(pid.to_string()))
+    }
+
+    fn error(&self, error: procfs::ProcError) -> Error {
+        Error::new(&self.proc, std::io::Error::other(error))
+    }
+}
+
+/// CPU time of the children that a process has waited for, and of theirs.
+fn waited(stat: &Stat) -> u64 {
+    u64::try_from(stat.cutime.saturating_add(stat.cstime)).unwrap_or(0)
+}
+
+/// The processes below `top`, without it.
+fn descendants(stats: &[Stat], top: i32) -> Vec<&Stat> {
+    let mut children: HashMap<i32, Vec<&Stat>> = HashMap::new();
+    for stat in stats {
+        children.entry(stat.ppid).or_default().push(stat);
+    }
+    let mut found = children.remove(&top).unwrap_or_default();
+    let mut looked_at = 0;
+    while let Some(stat) = found.get(looked_at) {
+        // taken out of the map, so that no mix-up of ids can make this go round in circles
+        let more = children.remove(&stat.pid).unwrap_or_default();
+        found.extend(more);
+        looked_at += 1;
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake_kernel::FakeKernel;
+
+    /// pid, parent, utime, stime, cutime, cstime
+    fn process(fake: &FakeKernel, pid: i32, parent: i32, ticks: [u64; 4], anon_kib: u64) {
+        let [user, system, child_user, child_system] = ticks;
+        let zeros = "0 ".repeat(35);
+        let stat = format!(
+            "{pid} (a b) c) S {parent} {pid} {pid} 0 -1 4194304 0 0 0 0 {user} {system} {child_user} {child_system} \
+             20 0 1 0 100 1000 10 {zeros}\n"
+        );
+        fake.write(&format!("/proc/{pid}/stat"), &stat);
+        let real = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = |line: &str| match line.split_once(':').map(|(name, _value)| name) {
+            Some("RssAnon") => format!("RssAnon:\t{anon_kib} kB\n"),
+            Some("RssShmem") => "RssShmem:\t8 kB\n".to_owned(),
+            Some("VmRSS") => format!("VmRSS:\t{} kB\n", anon_kib + 108),
+            _other => format!("{line}\n"),
+        };
+        fake.write(&format!("/proc/{pid}/status"), &real.lines().map(line).collect::<String>());
+    }
+
+    #[test]
+    fn only_descendants_count_and_cpu_never_goes_back() {
+        let fake = FakeKernel::new();
+        process(&fake, 10, 1, [9, 9, 100, 0], 50_000);
+        process(&fake, 11, 10, [100, 50, 0, 0], 1000);
+        process(&fake, 12, 11, [50, 0, 200, 0], 2000);
+        process(&fake, 13, 1, [999, 0, 0, 0], 90_000);
+        let mut tree = ProcessTree::of(&fake.kernel(), 10).unwrap();
+        let reading = tree.read().unwrap();
+        assert_eq!(reading.need, (1000 + 2000 + 8) * 1024, "both map the same 8 KiB");
+        assert_eq!(reading.memory, (1100 + 2100 + 8) * 1024);
+        assert_eq!(reading.cpu_usec, 400 * 1_000_000 / procfs::ticks_per_second());
+        assert_eq!((reading.oom_kill, reading.memory_peak), (None, None));
+        fake.remove("/proc/12/stat");
+        assert_eq!(tree.read().unwrap().cpu_usec, reading.cpu_usec);
+    }
+
+    #[test]
+    fn a_build_that_others_started_counts_with_its_first_process_from_its_beginning() {
+        let fake = FakeKernel::new();
+        process(&fake, 10, 1, [9, 1, 100, 0], 50_000);
+        process(&fake, 11, 10, [100, 50, 0, 0], 1000);
+        let mut tree = ProcessTree::with_top(fake.kernel().path("/proc"), 10).unwrap();
+        let reading = tree.read().unwrap();
+        assert_eq!(reading.need, (50_000 + 1000 + 8) * 1024);
+        assert_eq!(reading.cpu_usec, 260 * 1_000_000 / procfs::ticks_per_second());
+        assert!(ProcessTree::with_top(fake.kernel().path("/proc"), 12).is_err());
+    }
+
+    #[test]
+    fn a_real_process_is_seen_with_its_memory_and_its_cpu_time_after_its_end() {
+        // the shell's own pipe says when tail has read everything; then it holds all of it until its input ends
+        let script =
+            "{ head -c 60000000 /dev/zero; echo; echo full >&2; read -r line <&3; } 3<&0 | tail >/dev/null";
+        let mut child = std::process::Command::new("/bin/sh")
+            .args(["-c", script])
+            .stdin(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        // below the shell: other tests of this program have children too
+        let mut tree = ProcessTree::of(&Kernel::running(), i32::try_from(child.id()).unwrap()).unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stderr.take().unwrap()), &mut line)
+            .unwrap();
+        let mut reading = tree.read().unwrap();
+        // the last pipe full may still be on its way to tail
+        while reading.need < 50_000_000 {
+            reading = tree.read().unwrap();
+        }
+        assert!(reading.need < 100_000_000, "{reading:?}");
+        assert!(reading.memory >= reading.need);
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(tree.read().unwrap().cpu_usec >= reading.cpu_usec);
+    }
+}

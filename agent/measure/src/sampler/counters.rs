@@ -1,0 +1,162 @@
+//! Counters as the wire wants them: since the start of the attempt, and never going back, whatever the kernel says.
+
+use plimsoll_proto::{
+    counters::PageCounters,
+    v1::{OomOrigin, Sample, Totals},
+};
+
+use crate::reading::{MemorySize, Reading};
+
+/// Percent of its own limit that a build needs at least if that limit killed. The kernel kills when reclaim in all of the group finds
+/// nothing more to give; what is left besides the need are pages that it is just writing or reading, and its own batches.
+const KILLED_NEED_PERCENT: u64 = 95;
+
+/// What was counted so far.
+#[derive(Debug, Default)]
+pub(super) struct AttemptCounters {
+    /// Before the start.
+    before: Reading,
+    /// At the last reading.
+    latest: Reading,
+    need_peak: Option<u64>,
+    cpu_usec: u64,
+    memory_peak: Option<u64>,
+    oom_kill: Option<u64>,
+    oom_group_kill: Option<u64>,
+    oom_origin: OomOrigin,
+    reclaim_failures: Option<u64>,
+    memory_stall_usec: Option<u64>,
+    pages: PageCounters,
+    throttled_usec: Option<u64>,
+}
+
+impl AttemptCounters {
+    /// Counts from what there was `before` the start.
+    pub(super) fn new(before: Reading) -> Self {
+        Self { before, latest: before, ..Self::default() }
+    }
+
+    /// Takes in a need that was read.
+    pub(super) fn add_need(&mut self, need: u64) {
+        self.need_peak = self.need_peak.max(Some(need));
+    }
+
+    /// Takes in a whole reading. Says whether the kernel has killed since the last one.
+    pub(super) fn add(&mut self, reading: &Reading) -> bool {
+        self.add_need(reading.need);
+        let before = self.before;
+        self.cpu_usec = self.cpu_usec.max(reading.cpu_usec.saturating_sub(before.cpu_usec));
+        let kills = self.oom_kill;
+        for (count, now, then) in [
+            (&mut self.oom_kill, reading.oom_kill, before.oom_kill),
+            (&mut self.oom_group_kill, reading.oom_group_kill, before.oom_group_kill),
+            (&mut self.reclaim_failures, reading.reclaim_failures, before.reclaim_failures),
+            (&mut self.memory_stall_usec, reading.memory_stall_usec, before.memory_stall_usec),
+            (&mut self.throttled_usec, reading.throttled_usec, before.throttled_usec),
+        ] {
+            *count = (*count).max(now.map(|now| now.saturating_sub(then.unwrap_or(0))));
+        }
+        self.pages = self.pages.max(reading.pages.since(before.pages));
+        // in a shared group the mark may be older than the build; once it grows, it is the build's
+        let grown = reading.memory_peak.filter(|&mark| Some(mark) > before.memory_peak);
+        self.memory_peak = self.memory_peak.max(grown);
+        let killed = self.oom_kill.unwrap_or(0) > kills.unwrap_or(0);
+        if killed && self.oom_origin == OomOrigin::Unspecified {
+            // the moment tells most: at another one a harmless failure at another limit may have been counted
+            self.oom_origin = match origin(&self.latest, reading) {
+                OomOrigin::Unspecified | OomOrigin::Host => origin(&before, reading),
+                known => known,
+            };
+        }
+        self.latest = *reading;
+        killed
+    }
+
+    /// What a build that was killed needed at least, bytes; `None` if the kill does not tell. No reading may have come between a fast
+    /// growth and the kill, but usage then stood at `limit`, the one in force, or the kernel would not have killed. A kill below a
+    /// smaller limit in a group that the build made itself tells nothing of the whole, and neither does a limit that others share.
+    pub(super) fn need_at_kill(&self, limit: u64) -> Option<u64> {
+        let shared = self.latest.failures_above.is_some();
+        let reached = self.latest.memory_peak.is_some_and(|mark| mark >= killed_need(limit));
+        (self.oom_origin == OomOrigin::OwnLimit && reached && !shared).then(|| killed_need(limit))
+    }
+
+    /// CPU time since the start, microseconds.
+    pub(super) fn cpu_usec(&self) -> u64 {
+        self.cpu_usec
+    }
+
+    /// Processes killed since the start.
+    pub(super) fn oom_kill(&self) -> Option<u64> {
+        self.oom_kill
+    }
+
+    /// Whose limit made the kernel kill.
+    pub(super) fn oom_origin(&self) -> OomOrigin {
+        self.oom_origin
+    }
+
+    /// A sample with the counters of now.
+    pub(super) fn sample(
+        &self,
+        elapsed_ms: u64,
+        size: MemorySize,
+        need_max: Option<u64>,
+        starved: Option<u64>,
+    ) -> Sample {
+        Sample {
+            elapsed_ms,
+            memory_bytes: size.memory,
+            need_bytes: size.need,
+            memory_peak_bytes: self.memory_peak,
+            cpu_usec: self.cpu_usec,
+            oom_kill: self.oom_kill,
+            reclaim_failures: self.reclaim_failures,
+            need_max_bytes: need_max,
+            memory_stall_usec: self.memory_stall_usec,
+            throttled_usec: self.throttled_usec,
+            starved_ms: starved,
+            ..Sample::default()
+        }
+        .with_pages(self.pages)
+    }
+
+    /// The counters of now, for the end.
+    pub(super) fn totals(&self, starved: Option<u64>) -> Totals {
+        Totals {
+            cpu_usec: self.cpu_usec,
+            memory_peak_bytes: self.memory_peak,
+            oom_kill: self.oom_kill,
+            reclaim_failures: self.reclaim_failures,
+            need_peak_bytes: self.need_peak,
+            oom_origin: self.oom_origin.into(),
+            oom_group_kill: self.oom_group_kill,
+            memory_stall_usec: self.memory_stall_usec,
+            throttled_usec: self.throttled_usec,
+            starved_ms: starved,
+            ..Totals::default()
+        }
+        .with_pages(self.pages)
+    }
+}
+
+fn killed_need(limit: u64) -> u64 {
+    u64::try_from(u128::from(limit) * u128::from(KILLED_NEED_PERCENT) / 100).unwrap_or(limit)
+}
+
+/// Whose limit made the kernel kill between two readings. A kill that no limit counts was for want of memory of the machine, if
+/// all limits can be seen.
+fn origin(from: &Reading, to: &Reading) -> OomOrigin {
+    let grown = |to: Option<u64>, from: Option<u64>| to.map(|to| to > from.unwrap_or(0));
+    let own = grown(to.limit_hits, from.limit_hits);
+    let above = grown(to.limit_hits_above, from.limit_hits_above);
+    match (own, above) {
+        (Some(true), _above) => OomOrigin::OwnLimit,
+        (_own, Some(true)) => OomOrigin::LimitAbove,
+        (Some(false), Some(false)) if to.sees_all_limits => OomOrigin::Host,
+        _unseen => OomOrigin::Unspecified,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,267 @@
+//! Turns readings into samples.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `pace` | when to read, and when a row of readings is complete |
+//! | `row` | several readings in one sample |
+//! | `counters` | since the start, never going back; whose limit killed |
+//! | `starved` | tells a starved build from one that merely fills its limit |
+//! | `phases`, `curve` | the need in the parts of the build, and over all of it |
+//!
+//! What leaves here obeys the wire: time strictly grows, counters start at the start of the attempt and never go back. A reading
+//! that failed is a gap, never made up.
+
+mod counters;
+mod curve;
+mod pace;
+mod phases;
+mod row;
+mod starved;
+
+use std::time::Duration;
+
+use plimsoll_proto::{
+    figures,
+    v1::{OomOrigin, Phase, Sample, Totals},
+};
+use rustix::time::{ClockId, clock_gettime};
+use tokio::time::Instant;
+
+use self::{
+    counters::AttemptCounters,
+    curve::NeedCurve,
+    pace::{Due, Pace},
+    phases::Phases,
+    row::SampleRow,
+    starved::{Starvation, StarvationEvidence},
+};
+use crate::{
+    meter::Meter,
+    reading::{MemorySize, Reading},
+};
+
+/// Samples one build from its start to its end.
+#[derive(Debug)]
+pub struct Sampler {
+    meter: Meter,
+    start: Instant,
+    pace: Pace,
+    row: SampleRow,
+    counters: AttemptCounters,
+    starvation: Starvation,
+    phases: Phases,
+    curve: NeedCurve,
+    last_ms: u64,
+    /// The need that was read last.
+    need: u64,
+    kill_notice: OneTimeNotice,
+    starved_notice: OneTimeNotice,
+}
+
+/// Everything that was measured of one build.
+#[derive(Debug)]
+pub struct Measured {
+    /// Taken after the end; none if the one before was taken within the same millisecond, or nothing can be read any more.
+    pub last: Option<Sample>,
+    /// Counters since the start.
+    pub totals: Totals,
+    /// In order of their start, not overlapping.
+    pub phases: Vec<Phase>,
+    /// The highest need in each of at most 120 equal parts of the build, bytes.
+    pub curve: Vec<u64>,
+    /// To be closed.
+    pub meter: Meter,
+}
+
+impl Sampler {
+    /// Begins with the counters of `before` the build, which started at `start`. Sends a row every `interval`, and more in the
+    /// first seconds.
+    pub fn new(meter: Meter, before: Option<Reading>, start: Instant, interval: Duration) -> Self {
+        let before = before.unwrap_or_default();
+        let starvation = Starvation::new(meter.limits().memory, before);
+        Self {
+            meter,
+            start,
+            pace: Pace::new(interval),
+            row: SampleRow::default(),
+            counters: AttemptCounters::new(before),
+            starvation,
+            phases: Phases::default(),
+            curve: NeedCurve::new(),
+            last_ms: 0,
+            need: 0,
+            kill_notice: OneTimeNotice::default(),
+            starved_notice: OneTimeNotice::default(),
+        }
+    }
+
+    /// When [`Self::tick`] has something to do again.
+    pub fn due(&self) -> Instant {
+        self.start + self.pace.next()
+    }
+
+    /// Reads what is due, and returns a sample if a row is complete. Called early, it does nothing.
+    pub fn tick(&mut self) -> Option<Sample> {
+        let now = self.start.elapsed();
+        let due = self.pace.take(now)?;
+        let before = cpu_time();
+        let sample = match due {
+            Due::Row => self.close_row(now),
+            Due::Size => {
+                if let Some(size) = self.meter.read_size() {
+                    self.take_in(now, size);
+                }
+                None
+            }
+        };
+        if self.meter.looks_at_processes() {
+            self.pace.rest(self.start.elapsed(), cpu_time().saturating_sub(before));
+        }
+        sample
+    }
+
+    /// Begins a phase of the build, and ends the one before. Reads at once, so that the CPU time is exact.
+    pub fn begin_phase(&mut self, name: &str) {
+        let now = self.start.elapsed();
+        let need = self.read_at_bound(now);
+        self.phases.begin(name, now, self.counters.cpu_usec(), need);
+    }
+
+    /// Ends the phase of now, if there is one.
+    pub fn end_phase(&mut self) {
+        let now = self.start.elapsed();
+        self.read_at_bound(now);
+        self.phases.end(now, self.counters.cpu_usec());
+    }
+
+    /// Reads at the bound of a phase, unless phases are not recorded separately any more. Returns the need, 0 if there is none.
+    fn read_at_bound(&mut self, now: Duration) -> u64 {
+        if !self.phases.are_separate() || !self.read(now) {
+            return 0;
+        }
+        self.need
+    }
+
+    /// A line for the log of the job, if there is something that its reader should know at once: each kind comes once.
+    pub fn take_notice(&mut self) -> Option<String> {
+        self.kill_notice.take().or_else(|| self.starved_notice.take())
+    }
+
+    /// Reads once more, after the end of the command.
+    pub fn finish(mut self) -> Measured {
+        let now = self.start.elapsed();
+        let last = self.close_row(now);
+        Measured {
+            last,
+            totals: self.counters.totals(self.starvation.starved_ms()),
+            phases: self.phases.finish(now, self.counters.cpu_usec()),
+            curve: self.curve.finish(),
+            meter: self.meter,
+        }
+    }
+
+    /// Reads everything and makes a sample of the row, unless it would come within the same millisecond as the last one.
+    fn close_row(&mut self, now: Duration) -> Option<Sample> {
+        let read = self.read(now);
+        let elapsed_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX).max(1);
+        if !read || elapsed_ms <= self.last_ms {
+            return None;
+        }
+        self.last_ms = elapsed_ms;
+        let (size, need_max) = std::mem::take(&mut self.row).means();
+        Some(self.counters.sample(elapsed_ms, size, need_max, self.starvation.starved_ms()))
+    }
+
+    /// Reads everything; false if that failed.
+    fn read(&mut self, now: Duration) -> bool {
+        let Some(reading) = self.meter.read() else { return false };
+        self.take_in(now, MemorySize { memory: reading.memory, need: reading.need });
+        if self.counters.add(&reading) {
+            let limit = self.meter.limits().memory;
+            if let Some(need) = limit.and_then(|limit| self.counters.need_at_kill(limit)) {
+                // not in the row: the series is what was read
+                self.add_need(now, need);
+            }
+            self.kill_notice.put(|| killed(&self.counters, limit));
+        }
+        if let Some(evidence) = self.starvation.add(now, &reading) {
+            self.starved_notice.put(|| starving(&evidence));
+        }
+        true
+    }
+
+    fn take_in(&mut self, now: Duration, size: MemorySize) {
+        self.need = size.need;
+        self.row.add(size);
+        self.add_need(now, size.need);
+    }
+
+    fn add_need(&mut self, now: Duration, need: u64) {
+        self.counters.add_need(need);
+        self.phases.add_need(need);
+        self.curve.add(now, need);
+    }
+}
+
+/// CPU time of this thread. Unlike the time of day it does not count while others run.
+fn cpu_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
+}
+
+/// A line that is said once.
+#[derive(Debug, Default)]
+enum OneTimeNotice {
+    #[default]
+    None,
+    Waiting(String),
+    Said,
+}
+
+impl OneTimeNotice {
+    fn put(&mut self, line: impl FnOnce() -> String) {
+        if matches!(self, Self::None) {
+            *self = Self::Waiting(line());
+        }
+    }
+
+    fn take(&mut self) -> Option<String> {
+        if !matches!(self, Self::Waiting(_)) {
+            return None;
+        }
+        match std::mem::replace(self, Self::Said) {
+            Self::Waiting(line) => Some(line),
+            Self::None | Self::Said => None,
+        }
+    }
+}
+
+fn killed(counters: &AttemptCounters, limit: Option<u64>) -> String {
+    let kills = counters.oom_kill().unwrap_or(0);
+    let processes = figures::counted_as(kills, "process", "processes");
+    let limit = limit.map_or_else(String::new, |limit| format!(" of {}", figures::bytes(limit)));
+    let origin = match counters.oom_origin() {
+        OomOrigin::OwnLimit => format!(" at the build's own memory limit{limit}"),
+        OomOrigin::LimitAbove => format!(" at a memory limit above the build's own{limit}"),
+        OomOrigin::Host => " because the whole machine is out of memory".to_owned(),
+        OomOrigin::Unspecified => " for memory".to_owned(),
+    };
+    format!("the kernel killed {processes} of the build{origin}")
+}
+
+fn starving(evidence: &StarvationEvidence) -> String {
+    let counts = [
+        (evidence.failures, "failed charges/s"),
+        (evidence.major_faults, "major faults/s"),
+        (evidence.stalled_percent, "% of the time at a standstill for memory"),
+    ];
+    let counts = counts.into_iter().filter_map(|(count, name)| Some(format!(", {} {name}", count?)));
+    format!(
+        "the build is starving now at its memory limit of {}: it needs {}{}",
+        figures::bytes(evidence.limit),
+        figures::bytes(evidence.need),
+        counts.collect::<String>()
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! The phases of a build, which are named while it runs.
+
+use std::time::Duration;
+
+use plimsoll_proto::{limits, v1::Phase};
+
+/// Name of the last phase if there were more than [`limits::PHASES`].
+const MORE: &str = "(more)";
+/// A phase must have a name.
+const NAMELESS: &str = "(unnamed)";
+
+/// The phases so far, in order of their start; at most [`limits::PHASES`].
+#[derive(Debug, Default)]
+pub(super) struct Phases {
+    done: Vec<Phase>,
+    open: Option<OpenPhase>,
+    /// CPU time at the start of the last phase that is done.
+    last_cpu_start_usec: u64,
+    /// The last phase takes all that follows.
+    full: bool,
+}
+
+#[derive(Debug)]
+struct OpenPhase {
+    phase: Phase,
+    cpu_start_usec: u64,
+}
+
+impl Phases {
+    /// Says whether a reading at the bounds of phases is worth its cost.
+    pub(super) fn are_separate(&self) -> bool {
+        !self.full
+    }
+
+    /// Counts a need that was read now in the phase of now.
+    pub(super) fn add_need(&mut self, need: u64) {
+        if let Some(open) = &mut self.open {
+            open.phase.need_peak_bytes = open.phase.need_peak_bytes.max(need);
+        }
+    }
+
+    /// Begins a phase, and ends the one before. `cpu_usec` is the CPU time used since the start of the build, `need` what was
+    /// read now: it belongs to both.
+    pub(super) fn begin(&mut self, name: &str, elapsed: Duration, cpu_usec: u64, need: u64) {
+        self.end(elapsed, cpu_usec);
+        if self.done.len() >= limits::PHASES {
+            self.full = true;
+            self.reopen();
+            return;
+        }
+        let phase = Phase {
+            name: clean(name),
+            started_ms: millis(elapsed),
+            need_peak_bytes: need,
+            ..Phase::default()
+        };
+        self.open = Some(OpenPhase { phase, cpu_start_usec: cpu_usec });
+    }
+
+    /// Ends the phase of now, if there is one.
+    pub(super) fn end(&mut self, elapsed: Duration, cpu_usec: u64) {
+        if let Some(OpenPhase { mut phase, cpu_start_usec }) = self.open.take() {
+            phase.wall_ms = millis(elapsed).saturating_sub(phase.started_ms);
+            phase.cpu_usec = cpu_usec.saturating_sub(cpu_start_usec);
+            self.last_cpu_start_usec = cpu_start_usec;
+            self.done.push(phase);
+        }
+    }
+
+    /// Makes the last phase go on, as the one that takes the rest.
+    fn reopen(&mut self) {
+        if let Some(mut phase) = self.done.pop() {
+            MORE.clone_into(&mut phase.name);
+            // the time in between counts with it: it is the rest
+            self.open = Some(OpenPhase { phase, cpu_start_usec: self.last_cpu_start_usec });
+        }
+    }
+
+    /// All phases; one that is open ends now.
+    pub(super) fn finish(mut self, elapsed: Duration, cpu_usec: u64) -> Vec<Phase> {
+        self.end(elapsed, cpu_usec);
+        self.done
+    }
+}
+
+/// A name as the wire wants it: without control characters, cut at a character.
+fn clean(name: &str) -> String {
+    let mut clean = String::new();
+    for char in name.chars().filter(|char| !char.is_control()) {
+        if clean.len() + char.len_utf8() > limits::PHASE_NAME_BYTES {
+            break;
+        }
+        clean.push(char);
+    }
+    let clean = clean.trim();
+    if clean.is_empty() { NAMELESS.to_owned() } else { clean.to_owned() }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    #[test]
+    fn a_phase_ends_when_the_next_begins_and_has_its_own_peak_and_cpu_time() {
+        let mut phases = Phases::default();
+        phases.add_need(1000);
+        phases.end(MS(5), 1);
+        phases.begin("configure", MS(10), 100, 6);
+        phases.add_need(7);
+        phases.add_need(5);
+        phases.begin("build", MS(30), 150, 5);
+        phases.add_need(9);
+        phases.end(MS(40), 250);
+        phases.add_need(2000);
+        phases.begin("install", MS(60), 300, 3);
+        let phase = |name: &str, started_ms, wall_ms, need_peak_bytes, cpu_usec| Phase {
+            name: name.to_owned(),
+            started_ms,
+            wall_ms,
+            need_peak_bytes,
+            cpu_usec,
+        };
+        let expected = [
+            phase("configure", 10, 20, 7, 50),
+            phase("build", 30, 10, 9, 100),
+            phase("install", 60, 10, 3, 5),
+        ];
+        assert_eq!(phases.finish(MS(70), 305), expected);
+    }
+
+    #[test]
+    fn of_too_many_phases_the_last_takes_the_rest() {
+        let mut phases = Phases::default();
+        for number in 0..1000 {
+            phases.begin("step", MS(number * 10), number * 100, 0);
+            phases.add_need(number);
+            phases.end(MS(number * 10 + 5), number * 100 + 50);
+        }
+        assert!(!phases.are_separate());
+        let phases = phases.finish(MS(20_000), 200_000);
+        assert_eq!(phases.len(), limits::PHASES);
+        assert_eq!(phases[62].name, "step");
+        let rest = phases.last().unwrap();
+        assert_eq!((rest.name.as_str(), rest.started_ms, rest.need_peak_bytes), ("(more)", 630, 999));
+        assert_eq!((rest.wall_ms, rest.cpu_usec), (9995 - 630, 99_950 - 6300));
+    }
+
+    #[test]
+    fn any_name_is_made_fit_for_the_wire() {
+        assert_eq!(clean("\u{1b}[0Kbuild\r\n"), "[0Kbuild");
+        assert_eq!(clean("../a b"), "../a b");
+        assert_eq!(clean(" \t\0"), NAMELESS);
+        let long = clean(&"\u{20ac}".repeat(100));
+        assert_eq!(long.len(), limits::PHASE_NAME_BYTES / 3 * 3);
+    }
+}

@@ -1,0 +1,127 @@
+//! Tells a build that is starved from one that merely fills its limit.
+//!
+//! A build that reads and writes files fills its group with page cache and reclaims all the time without harm: seen at a limit of
+//! 64 MiB with a need of 1 MiB were 37,000 failed charges and 100,000 refaults a second, no major fault, and full speed. A starved
+//! build has hardly anything to reclaim but the text of its own programs, and waits for that to come back from the disk.
+//!
+//! v2 tells one more kind: a build with room for its need and not for the files that it reads again and again. There the pressure
+//! says how much of the time that costs.
+
+use std::time::Duration;
+
+use crate::reading::Reading;
+
+/// Rates are taken over no less than this: 50 ms say nothing about a second.
+const ROUND: Duration = Duration::from_millis(900);
+/// Percent of the limit that the memory has to reach. The kernel reclaims in batches, so it is never quite there.
+const USED_PERCENT: u64 = 95;
+/// Percent of the limit that cannot be reclaimed. Starved compiles had 92 to 96 (limits of 120 to 280 MB), the healthy one at its
+/// limit 88; large compilers have more text than that one's 43 MB, so the line is below.
+const NEED_PERCENT: u64 = 85;
+/// Failed charges a second. Seen: 110 healthy, 88,000 to 146,000 starved, v1 without swap.
+const FAILURES: u64 = 5_000;
+/// Refaults a second that mean as much where failed charges are not counted: 4 MiB/s read again.
+const REFAULTS: u64 = 1_000;
+/// Major faults a second. Seen: 28 to 235 starved, 0 to 1.5 healthy.
+const MAJOR_FAULTS: u64 = 5;
+/// Percent of the time in which every task stood still for memory. oomd and below act on 10 to 60 for half a minute.
+const STALLED_PERCENT: u64 = 20;
+/// The same, where as many pages as [`REFAULTS`] come back and the need leaves less than half of the limit to files. Seen on v2, in
+/// an emulator: 3 to 14 with 12,000 to 60,000 refaults a second, more the faster the disk; 13 without any for a build that only writes.
+const THRASHED_PERCENT: u64 = 10;
+/// Percent of the limit that cannot be reclaimed then. Without this bound a build that reads a large file once more, with a need of
+/// 1 percent, would be called starved.
+const THRASHED_NEED_PERCENT: u64 = 50;
+
+/// Why a build is called starved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct StarvationEvidence {
+    /// The limit in force, bytes.
+    pub(super) limit: u64,
+    pub(super) need: u64,
+    /// Per second.
+    pub(super) failures: Option<u64>,
+    pub(super) major_faults: Option<u64>,
+    pub(super) stalled_percent: Option<u64>,
+}
+
+/// Watches one build.
+#[derive(Debug)]
+pub(super) struct Starvation {
+    limit: Option<u64>,
+    /// Begin of the round, and the counters of then.
+    round: (Duration, Reading),
+    /// Length of the last round, if it looked starved.
+    pending: Option<Duration>,
+    /// It was starved in the last two rounds.
+    confirmed: bool,
+    starved: Duration,
+    /// The counters can tell.
+    known: bool,
+}
+
+impl Starvation {
+    /// Watches a build under `limit`, from its start with the counters `before`.
+    pub(super) fn new(limit: Option<u64>, before: Reading) -> Self {
+        let round = (Duration::ZERO, before);
+        Self { limit, round, pending: None, confirmed: false, starved: Duration::ZERO, known: false }
+    }
+
+    /// Time in which the build was starved; `None` if nothing here can tell.
+    pub(super) fn starved_ms(&self) -> Option<u64> {
+        self.known.then(|| u64::try_from(self.starved.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// Takes in the counters of `now`. Answers while the build is starved: two rounds in a row have to look like it.
+    pub(super) fn add(&mut self, now: Duration, reading: &Reading) -> Option<StarvationEvidence> {
+        self.known |= reading.memory_stall_usec.is_some()
+            || reading.reclaim_failures.or(reading.pages.refaults).is_some();
+        let length = now.saturating_sub(self.round.0);
+        if length < ROUND {
+            return None;
+        }
+        let evidence = self.limit.and_then(|limit| evidence(limit, &self.round.1, reading, length));
+        self.round = (now, *reading);
+        let before = std::mem::replace(&mut self.pending, evidence.map(|_starved| length));
+        let (Some(evidence), Some(before)) = (evidence, before) else {
+            self.confirmed = false;
+            return None;
+        };
+        if !std::mem::replace(&mut self.confirmed, true) {
+            self.starved = self.starved.saturating_add(before);
+        }
+        self.starved = self.starved.saturating_add(length);
+        Some(evidence)
+    }
+}
+
+/// Says why the build was starved between two readings, if it was.
+fn evidence(limit: u64, from: &Reading, to: &Reading, length: Duration) -> Option<StarvationEvidence> {
+    let grown = |count: fn(&Reading) -> Option<u64>| Some(count(to)?.saturating_sub(count(from)?));
+    let length_usec = length.as_micros().max(1);
+    let per = |amount: u64, unit: u64| {
+        u64::try_from(u128::from(amount) * u128::from(unit) / length_usec).unwrap_or(u64::MAX)
+    };
+    let a_second = |count| grown(count).map(|amount| per(amount, 1_000_000));
+    let failures = a_second(|reading| reading.reclaim_failures);
+    let refaults = a_second(|reading| reading.pages.refaults);
+    let major_faults = a_second(|reading| reading.major_faults);
+    let stalled_percent = grown(|reading| reading.memory_stall_usec).map(|usec| per(usec, 100));
+    let reaches = |bytes: u64, percent| u128::from(bytes) * 100 >= u128::from(limit) * u128::from(percent);
+    let at_limit = reaches(to.memory, USED_PERCENT) || failures.is_some_and(|count| count > 0);
+    let comes_back = refaults.is_some_and(|count| count >= REFAULTS);
+    let busy = failures.is_some_and(|count| count >= FAILURES) || comes_back;
+    let waits = major_faults.is_some_and(|count| count >= MAJOR_FAULTS);
+    // under a limit above, others may have taken what this build lacks; then its own need says nothing
+    let fails_above = grown(|reading| reading.failures_above).is_some_and(|count| count > 0);
+    let squeezed = reaches(to.need, NEED_PERCENT) || (fails_above && waits);
+    let stalled = stalled_percent.is_some_and(|percent| percent >= STALLED_PERCENT);
+    let thrashes = comes_back
+        && reaches(to.need, THRASHED_NEED_PERCENT)
+        && stalled_percent.is_some_and(|percent| percent >= THRASHED_PERCENT);
+    let starved = at_limit && (thrashes || (squeezed && (stalled || (busy && waits))));
+    starved.then_some(StarvationEvidence { limit, need: to.need, failures, major_faults, stalled_percent })
+}
+
+#[cfg(test)]
+mod tests;

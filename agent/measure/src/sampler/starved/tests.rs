@@ -1,0 +1,99 @@
+//! Starved builds and healthy ones, from what was read of real ones.
+
+use plimsoll_proto::counters::PageCounters;
+
+use super::*;
+
+const LIMIT: u64 = 280_000_000;
+
+/// A build that grows its counters by these each second, with this need in percent of the limit. Returns the starved
+/// milliseconds after each second.
+fn run(seconds: &[(u64, u64, u64, u64)], stall_usec: u64) -> Vec<Option<u64>> {
+    let start = Reading {
+        reclaim_failures: Some(9_000_000),
+        pages: PageCounters::all(Some(1_000_000)),
+        major_faults: Some(70_000),
+        memory_stall_usec: Some(1_000_000),
+        ..Reading::default()
+    };
+    let mut watch = Starvation::new(Some(LIMIT), start);
+    let (mut reading, mut now, mut pages) = (start, Duration::ZERO, 1_000_000);
+    let mut add = |&(failures, again, faults, need): &(u64, u64, u64, u64)| {
+        now += Duration::from_secs(1);
+        let grow = |count: &mut Option<u64>, by| *count = count.map(|count| count + by);
+        grow(&mut reading.reclaim_failures, failures);
+        pages += again;
+        reading.pages = PageCounters::all(Some(pages));
+        grow(&mut reading.major_faults, faults);
+        grow(&mut reading.memory_stall_usec, stall_usec);
+        (reading.memory, reading.need) = (LIMIT * 99 / 100, LIMIT * need / 100);
+        watch.add(now, &reading);
+        watch.starved_ms()
+    };
+    seconds.iter().map(&mut add).collect()
+}
+
+#[test]
+fn thrashing_compiles_are_starved_from_the_second_row_on() {
+    let seen = (117_000, 3_000, 235, 92);
+    assert_eq!(run(&[seen; 4], 0), [Some(0), Some(2000), Some(3000), Some(4000)]);
+    let quiet = (0, 0, 0, 92);
+    assert_eq!(
+        run(&[seen, quiet, seen, quiet, seen], 0).last(),
+        Some(&Some(0)),
+        "one second is no starvation"
+    );
+    assert_eq!(run(&[seen, seen, quiet, seen, seen], 0).last(), Some(&Some(4000)));
+}
+
+#[test]
+fn builds_that_only_fill_their_limit_are_not_starved() {
+    for healthy in [(110, 30, 2, 88), (37_000, 100_000, 0, 2), (69_000, 110_000, 0, 88), (0, 0, 900, 99)] {
+        assert_eq!(run(&[healthy; 5], 10_000).last(), Some(&Some(0)), "{healthy:?}");
+    }
+    assert_eq!(run(&[(37_000, 100_000, 0, 10); 3], 900_000).last(), Some(&Some(0)), "cache alone is no need");
+}
+
+#[test]
+fn files_that_are_wanted_again_at_the_cost_of_time_are_starvation_beside_a_large_need() {
+    let seen = (1_400, 66_000, 0, 62);
+    assert_eq!(run(&[seen; 4], 155_000).last(), Some(&Some(4000)));
+    assert_eq!(run(&[(1_400, 66_000, 0, 45); 4], 250_000).last(), Some(&Some(0)), "files fill the limit");
+    assert_eq!(run(&[seen; 4], 90_000).last(), Some(&Some(0)), "it hardly waits");
+    assert_eq!(run(&[(1_400, 900, 0, 62); 4], 155_000).last(), Some(&Some(0)), "they do not come back");
+}
+
+#[test]
+fn standing_still_for_memory_is_starvation_without_any_other_count() {
+    assert_eq!(run(&[(1, 0, 0, 93); 3], 250_000).last(), Some(&Some(3000)));
+    assert_eq!(run(&[(1, 0, 0, 93); 3], 150_000).last(), Some(&Some(0)));
+}
+
+#[test]
+fn short_rows_are_put_together_and_what_is_not_counted_is_not_known() {
+    let mut watch = Starvation::new(Some(LIMIT), Reading::default());
+    let reading = Reading { memory: LIMIT, need: LIMIT, ..Reading::default() };
+    assert_eq!(watch.add(Duration::from_secs(1), &reading), None);
+    assert_eq!(watch.starved_ms(), None);
+    let reading = Reading { reclaim_failures: Some(7), ..reading };
+    assert_eq!(watch.add(Duration::from_millis(1050), &reading), None);
+    assert_eq!((watch.starved_ms(), watch.round.0), (Some(0), Duration::from_secs(1)));
+}
+
+#[test]
+fn counters_that_go_back_and_no_limit_are_no_starvation() {
+    let mut watch = Starvation::new(None, Reading::default());
+    let mut reading = Reading {
+        memory: 9,
+        need: 9,
+        reclaim_failures: Some(1 << 40),
+        major_faults: Some(1 << 40),
+        ..Reading::default()
+    };
+    for second in 1..9 {
+        reading.reclaim_failures = reading.reclaim_failures.map(|count| count / 2);
+        assert_eq!(watch.add(Duration::from_secs(second), &reading), None);
+        watch.limit = Some(9);
+    }
+    assert_eq!(watch.starved_ms(), Some(0));
+}

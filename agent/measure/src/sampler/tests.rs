@@ -1,0 +1,139 @@
+//! A build on a kernel of text files, in paused time.
+
+mod real;
+
+use super::*;
+use crate::fake_kernel::FakeKernel;
+
+const GROUP: &str = "/sys/fs/cgroup/build";
+
+/// Samples a build of `millis` milliseconds; `kernel` writes the files before each reading.
+async fn sampled(
+    fake: &FakeKernel,
+    millis: u128,
+    interval: Duration,
+    mut kernel: impl FnMut(u128),
+) -> (Vec<Sample>, Sampler) {
+    let mut meter = Meter::prepare(&fake.kernel(), "01", None);
+    let before = meter.read();
+    let start = Instant::now();
+    let mut sampler = Sampler::new(meter, before, start, interval);
+    let mut samples = Vec::new();
+    loop {
+        tokio::time::sleep_until(sampler.due()).await;
+        if start.elapsed().as_millis() > millis {
+            return (samples, sampler);
+        }
+        kernel(start.elapsed().as_millis());
+        samples.extend(sampler.tick());
+    }
+}
+
+fn set_need(fake: &FakeKernel, bytes: u64) {
+    fake.write(&format!("{GROUP}/memory.stat"), &format!("anon {bytes}\n"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peak_of_250_ms_is_seen_and_the_row_says_its_mean_and_its_highest() {
+    let fake = FakeKernel::v2("/build");
+    fake.write(&format!("{GROUP}/memory.current"), "10000000\n");
+    let (samples, sampler) = sampled(&fake, 13_000, Duration::from_secs(1), |ms| {
+        let peak = (11_310..11_560).contains(&ms);
+        set_need(&fake, if peak { 9_000_000 } else { 1_000_000 });
+    })
+    .await;
+    assert_eq!(samples.len(), 40 + 11);
+    assert!(samples[..40].iter().all(|sample| sample.need_max_bytes.is_none()));
+    let row = samples.iter().find(|sample| sample.elapsed_ms == 12_000).unwrap();
+    assert_eq!(row.need_max_bytes, Some(9_000_000));
+    assert!((2_595_000..=3_400_000).contains(&row.need_bytes), "two or three of ten readings: {row:?}");
+    let quiet = samples.iter().filter(|sample| sample.need_max_bytes == Some(1_000_000)).count();
+    assert_eq!(quiet, 10);
+    let measured = sampler.finish();
+    assert_eq!(measured.totals.need_peak_bytes, Some(9_000_000));
+    assert_eq!(measured.curve.iter().max(), Some(&9_000_000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_build_of_two_seconds_has_a_series_of_single_readings() {
+    let fake = FakeKernel::v2("/build");
+    let (samples, sampler) = sampled(&fake, 2_000, Duration::from_mins(1), |_ms| {}).await;
+    assert_eq!(samples.len(), 40);
+    assert!(samples.windows(2).all(|pair| pair[0].elapsed_ms < pair[1].elapsed_ms));
+    let measured = sampler.finish();
+    assert!(measured.last.is_some());
+    assert_eq!(measured.totals.memory_stall_usec, Some(0), "counted since the start");
+}
+
+#[tokio::test(start_paused = true)]
+async fn readings_that_fail_are_gaps_and_a_group_that_vanishes_ends_nothing() {
+    let fake = FakeKernel::v2("/build");
+    let (samples, sampler) = sampled(&fake, 9_000, Duration::from_secs(1), |ms| {
+        let text = if (3_050..6_050).contains(&ms) { "gone" } else { "10000" };
+        fake.write(&format!("{GROUP}/memory.current"), text);
+    })
+    .await;
+    let times: Vec<u64> = samples[40..].iter().map(|sample| sample.elapsed_ms).collect();
+    assert_eq!(times, [3_000, 7_000, 8_000, 9_000]);
+    std::fs::remove_dir_all(fake.kernel().path(GROUP)).unwrap();
+    assert_eq!(sampler.finish().totals.need_peak_bytes, Some(1_600));
+}
+
+#[tokio::test(start_paused = true)]
+async fn phases_have_their_own_need_and_cpu_time() {
+    let fake = FakeKernel::v2("/build");
+    let (_samples, mut sampler) = sampled(&fake, 1_000, Duration::from_secs(1), |_ms| {}).await;
+    let cpu = |usec: u64| fake.write(&format!("{GROUP}/cpu.stat"), &format!("usage_usec {usec}\n"));
+    set_need(&fake, 2_000);
+    cpu(6_000);
+    sampler.begin_phase("configure");
+    tokio::time::advance(Duration::from_millis(30)).await;
+    set_need(&fake, 1_000);
+    cpu(9_000);
+    sampler.begin_phase("build");
+    cpu(9_500);
+    let phases = sampler.finish().phases;
+    assert_eq!(phases.len(), 2);
+    assert_eq!((phases[0].name.as_str(), phases[0].wall_ms), ("configure", 30));
+    assert_eq!((phases[0].need_peak_bytes, phases[0].cpu_usec), (2_000, 3_000));
+    assert_eq!((phases[1].need_peak_bytes, phases[1].cpu_usec), (1_000, 500));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_starved_build_is_known_while_it_runs_and_said_once() {
+    let fake = FakeKernel::v2("/build");
+    fake.write(&format!("{GROUP}/memory.max"), "10000\n");
+    let mut notices = Vec::new();
+    let (samples, mut sampler) = sampled(&fake, 9_000, Duration::from_secs(1), |ms| {
+        let thrash = if ms > 3_000 { ms } else { 0 };
+        let stat = format!("anon 9300\npgmajfault {}\nworkingset_refault_file {}\n", thrash / 5, thrash * 3);
+        fake.write(&format!("{GROUP}/memory.stat"), &stat);
+        let events = format!("max {}\noom 0\noom_kill 0\noom_group_kill 0\n", thrash * 100);
+        fake.write(&format!("{GROUP}/memory.events"), &events);
+    })
+    .await;
+    notices.extend(std::iter::from_fn(|| sampler.take_notice()));
+    assert_eq!(notices.len(), 1, "{notices:?}");
+    assert!(notices[0].starts_with("the build is starving now at its memory limit of"), "{notices:?}");
+    assert!(notices[0].contains("failed charges/s, "), "{notices:?}");
+    let starved: Vec<_> = samples[39..].iter().map(|sample| sample.starved_ms.unwrap()).collect();
+    assert_eq!(starved, [0, 0, 0, 2000, 3000, 4000, 5000, 6000]);
+    assert_eq!(sampler.finish().totals.starved_ms, Some(6000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kill_is_said_with_whose_limit_it_was() {
+    let fake = FakeKernel::v2("/build");
+    let (_samples, mut sampler) = sampled(&fake, 500, Duration::from_secs(1), |ms| {
+        let kills = u8::from(ms > 200);
+        let events = format!("max 9\noom {0}\noom_kill {0}\noom_group_kill {0}\n", 1 + kills);
+        fake.write(&format!("{GROUP}/memory.events"), &events);
+    })
+    .await;
+    let notice = sampler.take_notice().unwrap();
+    assert_eq!(notice, "the kernel killed 1 process of the build at the build's own memory limit");
+    assert_eq!(sampler.take_notice(), None);
+    let totals = sampler.finish().totals;
+    assert_eq!((totals.oom_kill, totals.oom_group_kill), (Some(1), Some(2)));
+    assert_eq!(totals.oom_origin(), OomOrigin::OwnLimit);
+}

@@ -1,0 +1,143 @@
+//! Real builds in real groups, where this machine lets us make some; elsewhere these tests say so and prove nothing.
+
+use std::process::{Child, Command, Stdio};
+
+use super::super::*;
+use crate::kernel::Kernel;
+
+const MIB: u64 = 1 << 20;
+/// No test needs as long, on a machine that does anything else.
+const TOO_LONG: Duration = Duration::from_mins(2);
+
+/// A group with this limit; `None` if none can be made here.
+fn own_group(limit: Option<u64>) -> Option<Meter> {
+    let meter = Meter::prepare(&Kernel::running(), &ulid::Ulid::new().to_string(), limit);
+    if !meter.has_own_group() || meter.no_limit().is_some() {
+        println!("skipped: no cgroup can be made here");
+        return None;
+    }
+    Some(meter)
+}
+
+/// A folder on a disk, beside the test program: a temporary folder may be in memory, where files are need.
+fn disk() -> tempfile::TempDir {
+    tempfile::tempdir_in(std::env::current_exe().unwrap().parent().unwrap()).unwrap()
+}
+
+fn start(meter: &mut Meter, script: &str) -> (Option<Reading>, Child) {
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let (before, child) = meter.inside(|| command.spawn());
+    (before, child.unwrap())
+}
+
+/// Samples the script to its end, or until `enough`. Returns what was measured and all notices.
+async fn measure(
+    mut meter: Meter,
+    script: &str,
+    enough: impl Fn(&Sample) -> bool,
+) -> (Measured, Vec<Sample>, Vec<String>) {
+    let (before, mut child) = start(&mut meter, script);
+    let begin = Instant::now();
+    let mut sampler = Sampler::new(meter, before, begin, Duration::from_secs(1));
+    let (mut samples, mut notices) = (Vec::new(), Vec::new());
+    while child.try_wait().unwrap().is_none() && !samples.last().is_some_and(&enough) {
+        assert!(begin.elapsed() < TOO_LONG, "still running; last: {:?}", samples.last());
+        tokio::time::sleep_until(sampler.due()).await;
+        samples.extend(sampler.tick());
+        notices.extend(sampler.take_notice());
+    }
+    sampler.meter.kill_own_group();
+    child.wait().unwrap();
+    let measured = sampler.finish();
+    (measured, samples, notices)
+}
+
+#[tokio::test]
+async fn a_build_that_writes_more_files_than_its_limit_needs_little_and_is_not_starved() {
+    let Some(meter) = own_group(Some(128 * MIB)) else { return };
+    let dir = disk();
+    let script = format!("head -c {} /dev/zero > {}/file; sleep 0.2", 300 * MIB, dir.path().display());
+    let (measured, samples, notices) = measure(meter, &script, |_sample| false).await;
+    let totals = measured.totals;
+    assert!(totals.need_peak_bytes.unwrap() < 32 * MIB, "{totals:?}");
+    let mark = totals.memory_peak_bytes.unwrap();
+    assert!((120 * MIB..=128 * MIB).contains(&mark), "{totals:?}");
+    assert!(samples.iter().all(|sample| sample.memory_bytes <= mark));
+    assert!(totals.reclaim_failures.unwrap() > 0, "failures at the limit are counted: {totals:?}");
+    assert_eq!((totals.starved_ms, totals.oom_kill), (Some(0), Some(0)));
+    assert!(notices.is_empty(), "{notices:?}");
+    measured.meter.close().await;
+}
+
+#[tokio::test]
+async fn names_of_many_files_are_no_need() {
+    let Some(meter) = own_group(None) else { return };
+    let dir = disk();
+    let script = format!(
+        "cd {} && i=0; while [ $i -lt 40000 ]; do : > $i; i=$((i+1)); done; sleep 0.2",
+        dir.path().display()
+    );
+    let (measured, ..) = measure(meter, &script, |_sample| false).await;
+    let totals = measured.totals;
+    // 40,000 files are 56 MB of kernel memory
+    assert!(totals.need_peak_bytes.unwrap() < 24 * MIB, "{totals:?}");
+    measured.meter.close().await;
+}
+
+#[tokio::test]
+async fn a_kill_is_found_wherever_in_the_build_it_happens() {
+    let eat = "head -c 300000000 /dev/zero | tail >/dev/null";
+    let make =
+        "printf 'all: a b\\na:\\n\\t@head -c 300000000 /dev/zero | tail\\nb:\\n\\t@true\\n' | make -kf -";
+    for script in
+        [format!("{eat}; exit 7"), format!("sh -c \"sh -c '{eat}; true'; true\"; true"), make.to_owned()]
+    {
+        let Some(meter) = own_group(Some(64 * MIB)) else { return };
+        let (measured, _samples, notices) = measure(meter, &script, |_sample| false).await;
+        let totals = measured.totals;
+        if script == make && totals.oom_kill == Some(0) && Command::new("make").arg("-v").output().is_err() {
+            return println!("skipped: no make");
+        }
+        assert!(totals.oom_kill.unwrap() > 0, "{script}: {totals:?}");
+        assert_eq!(totals.oom_origin(), OomOrigin::OwnLimit, "{script}: {totals:?}");
+        assert!(totals.need_peak_bytes.unwrap() <= 64 * MIB, "{totals:?}");
+        assert!(notices.len() <= 1, "{notices:?}");
+        measured.meter.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_build_that_a_person_kills_was_not_killed_for_memory() {
+    let Some(meter) = own_group(Some(64 * MIB)) else { return };
+    let (measured, _samples, notices) = measure(meter, "kill -9 $$", |_sample| false).await;
+    assert_eq!(measured.totals.oom_kill, Some(0));
+    assert_eq!(measured.totals.oom_origin(), OomOrigin::Unspecified);
+    assert!(notices.is_empty(), "{notices:?}");
+    measured.meter.close().await;
+}
+
+#[tokio::test]
+async fn a_build_that_thrashes_at_its_limit_is_called_starved_while_it_runs() {
+    let Some(meter) = own_group(Some(64 * MIB)) else { return };
+    let dir = disk();
+    let program = std::env::current_exe().unwrap();
+    // All but 9 MiB is held. The rest is too little for the text of programs that run in turn and whose pages belong to this
+    // group; of one program alone it may hold all that is used.
+    let script = format!(
+        "cd {1} && for i in 1 2 3 4 5 6 7 8; do cp {0} x$i; done; \
+         {{ head -c {2} /dev/zero; sleep 300; }} | tail >/dev/null & \
+         while :; do for i in 1 2 3 4 5 6 7 8; do ./x$i --list >/dev/null; done; done",
+        program.display(),
+        dir.path().display(),
+        55 * MIB
+    );
+    let enough = |sample: &Sample| sample.starved_ms > Some(0) || sample.oom_kill > Some(0);
+    let (measured, samples, notices) = measure(meter, &script, enough).await;
+    if measured.totals.oom_kill > Some(0) {
+        return println!("skipped: this kernel kills at once where others thrash");
+    }
+    assert!(measured.totals.starved_ms > Some(1500), "{:?}", samples.last());
+    assert!(notices.iter().any(|notice| notice.contains("is starving now")), "{notices:?}");
+    measured.meter.close().await;
+}

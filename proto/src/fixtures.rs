@@ -1,0 +1,133 @@
+//! Messages for tests, made from the compiled `.proto` files: a field that is added to one is set in them too.
+
+use prost::{
+    Message,
+    encoding::{WireType, encode_key, encode_varint},
+};
+use prost_types::{
+    DescriptorProto, FieldDescriptorProto, FileDescriptorSet,
+    field_descriptor_proto::{Label, Type},
+};
+
+use crate::DESCRIPTORS;
+
+/// What stands in the fields of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fill {
+    /// Each number and text of its own, each word of its enumeration, two of what is repeated.
+    Rich,
+    /// Zeros and empty texts, which are set; words of a newer version; one of what is repeated.
+    Zero,
+    /// Nothing.
+    Empty,
+}
+
+/// The message `plimsoll.v1.NAME`.
+///
+/// # Panics
+/// There is none, or it is not an `M`.
+#[must_use]
+#[allow(clippy::expect_used, reason = "for tests")]
+pub fn message<M: Message + Default>(name: &str, fill: Fill) -> M {
+    let files = FileDescriptorSet::decode(DESCRIPTORS).expect("the descriptors are compiled");
+    let bytes = Maker { files, fill }.message(&format!(".plimsoll.v1.{name}"), 7);
+    M::decode(bytes.as_slice()).expect("the message has the name of its type")
+}
+
+struct Maker {
+    files: FileDescriptorSet,
+    fill: Fill,
+}
+
+impl Maker {
+    /// `seed` is of its place among the messages: what stands in a field does not depend on the fields beside it.
+    fn message(&self, name: &str, seed: u32) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        if self.fill != Fill::Empty {
+            for field in &self.described(name).field {
+                let times = match (field.label(), self.fill) {
+                    (Label::Repeated, Fill::Rich) => 2,
+                    _ => 1,
+                };
+                let mix = |seed: u32, letter: u8| (seed ^ u32::from(letter)).wrapping_mul(16_777_619);
+                let places = (0..times).map(|time| field.name().bytes().fold(seed + time, mix));
+                places.for_each(|place| self.field(field, place, &mut bytes));
+            }
+        }
+        bytes
+    }
+
+    fn field(&self, field: &FieldDescriptorProto, place: u32, bytes: &mut Vec<u8>) {
+        let number = u32::try_from(field.number()).unwrap_or_default();
+        // of four digits, to be read by people
+        let seed = 1000 + place % 9000;
+        match field.r#type() {
+            Type::Double => {
+                let value = if self.fill == Fill::Rich { f64::from(seed) / 7.0 } else { 0.0 };
+                encode_key(number, WireType::SixtyFourBit, bytes);
+                bytes.extend(value.to_le_bytes());
+            }
+            Type::String | Type::Bytes | Type::Message => {
+                let part = match (field.r#type(), self.fill) {
+                    (Type::Message, _) => self.message(field.type_name(), place),
+                    // with letters that have to be written in another way
+                    (_, Fill::Rich) => format!("{seed} \"{}\" \u{202e}\n", field.name()).into_bytes(),
+                    _ => Vec::new(),
+                };
+                encode_key(number, WireType::LengthDelimited, bytes);
+                encode_varint(part.len() as u64, bytes);
+                bytes.extend(part);
+            }
+            kind => {
+                encode_key(number, WireType::Varint, bytes);
+                encode_varint(self.varint(kind, field, seed.into()), bytes);
+            }
+        }
+    }
+
+    fn varint(&self, kind: Type, field: &FieldDescriptorProto, seed: u64) -> u64 {
+        match (kind, self.fill) {
+            (Type::Enum, Fill::Rich) => seed % self.words(field.type_name()),
+            (Type::Enum, _) => 99,
+            (_, Fill::Zero | Fill::Empty) => 0,
+            (Type::Bool, _) => seed % 2,
+            // how many there are of what the others count
+            (Type::Uint64, _) if field.name() == "attempts" => seed * 1_000_000_007,
+            // above what a float holds exactly
+            (Type::Uint64, _) if seed.is_multiple_of(5) => (1 << 60) + seed,
+            _ => seed,
+        }
+    }
+
+    fn words(&self, name: &str) -> u64 {
+        let mut all = self.files.file.iter().flat_map(|file| &file.enum_type);
+        let found = all.find(|of| name.strip_prefix(".plimsoll.v1.") == Some(of.name()));
+        found.map_or(1, |of| of.value.len() as u64)
+    }
+
+    fn described(&self, name: &str) -> DescriptorProto {
+        let all = self.files.file.iter().flat_map(|file| file.message_type.clone()).collect();
+        let path = name.trim_start_matches(".plimsoll.v1.").split('.');
+        let within = |level: Vec<DescriptorProto>, name: &str| {
+            level.into_iter().find(|of| of.name() == name).unwrap_or_default()
+        };
+        // maps are messages inside of messages
+        path.fold(DescriptorProto { nested_type: all, ..DescriptorProto::default() }, |outer, name| {
+            within(outer.nested_type, name)
+        })
+    }
+}
+
+/// Compares with what is pinned. Where they differ, what is there now is left in the temporary directory as `NAME.txt`.
+///
+/// # Panics
+/// They differ.
+#[allow(clippy::panic, reason = "for tests")]
+pub fn assert_pinned(now: &str, pinned: &str, name: &str) {
+    if now != pinned {
+        let path = std::env::temp_dir().join(format!("{name}.txt"));
+        let line = now.lines().zip(pinned.lines()).position(|(now, pinned)| now != pinned);
+        let written = std::fs::write(&path, now);
+        panic!("differs from line {line:?} on: see {} ({written:?})", path.display());
+    }
+}

@@ -1,0 +1,71 @@
+//! What an attempt asked for. A size that no build fits in, or that no machine has, is no ask: it is shown as it was written, and no
+//! ratio and no sum is over it.
+
+use crate::{figures, limits, v1::Resources};
+
+/// Least memory that counts as an ask, bytes: 1 MiB. A shell that only waits needs half of it, and no build fits in it. Less is written
+/// where a form wants a number (0, or 1 byte), and a need over it is a number without a meaning.
+pub const LEAST_ASK_BYTES: u64 = 1 << 20;
+
+/// Whether a memory is one that a build can be given: from [`LEAST_ASK_BYTES`] to below [`limits::MEMORY_BYTES`], which no machine has and
+/// stands for "no limit".
+#[must_use]
+pub fn is_size(bytes: u64) -> bool {
+    (LEAST_ASK_BYTES..limits::MEMORY_BYTES).contains(&bytes)
+}
+
+/// Memory that an attempt occupied for others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestedMemory {
+    /// Bytes: a size ([`is_size`]).
+    pub bytes: u64,
+    /// There was no request: it is the limit that counts.
+    pub is_limit: bool,
+}
+
+/// What was written as the ask, whatever it is: the request, else the limit.
+fn written(resources: Option<&Resources>) -> Option<RequestedMemory> {
+    let resources = resources?;
+    let request = resources.memory_request_bytes.map(|bytes| RequestedMemory { bytes, is_limit: false });
+    request.or_else(|| resources.memory_limit_bytes.map(|bytes| RequestedMemory { bytes, is_limit: true }))
+}
+
+/// What an attempt asked for: the request, else the limit. `None` if it has neither, or it is no size.
+pub fn memory_asked(resources: Option<&Resources>) -> Option<RequestedMemory> {
+    written(resources).filter(|asked| is_size(asked.bytes))
+}
+
+/// The same in words: `2.00 GiB, limit 3.00 GiB`, `120 MiB, its limit`, `nothing`, `nothing (1 B is no size), no limit`.
+pub fn memory_asked_words(resources: Option<&Resources>) -> String {
+    let Some(RequestedMemory { bytes, is_limit }) = written(resources) else { return "nothing".to_owned() };
+    let limit = resources.and_then(|resources| resources.memory_limit_bytes);
+    let limit = match limit {
+        _ if is_limit => String::new(),
+        None => ", no limit".to_owned(),
+        Some(limit) => format!(", limit {}", figures::bytes(limit)),
+    };
+    match (is_size(bytes), is_limit) {
+        (true, true) => format!("{}, its limit", figures::bytes(bytes)),
+        (true, false) => figures::bytes(bytes) + &limit,
+        (false, _) => format!("nothing ({} is no size){limit}", figures::bytes(bytes)),
+    }
+}
+
+/// Why [`memory_asked`] is `None`, in words: `neither request nor limit`, `1 B counts as nothing: no build fits in it`.
+pub fn no_ask_words(resources: Option<&Resources>) -> String {
+    match written(resources) {
+        None => "neither request nor limit".to_owned(),
+        Some(RequestedMemory { bytes, .. }) if bytes < LEAST_ASK_BYTES => {
+            format!("{} counts as nothing: no build fits in it", figures::bytes(bytes))
+        }
+        Some(RequestedMemory { bytes, .. }) => {
+            format!("{} counts as nothing: no machine has it", figures::bytes(bytes))
+        }
+    }
+}
+
+/// CPU that an attempt occupied for others, cores: the request, else the limit. `None` if it has neither, or it is 0.
+pub fn cpu_asked(resources: Option<&Resources>) -> Option<f64> {
+    let asked = resources.and_then(|resources| resources.cpu_request_cores.or(resources.cpu_limit_cores));
+    asked.filter(|cores| *cores > 0.0)
+}

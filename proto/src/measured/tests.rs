@@ -1,0 +1,131 @@
+use super::*;
+use crate::v1::Resources;
+
+const MIB: u64 = 1 << 20;
+
+fn resources(request: Option<u64>, limit: Option<u64>) -> Resources {
+    Resources { memory_request_bytes: request, memory_limit_bytes: limit, ..Resources::default() }
+}
+
+#[test]
+fn a_limit_without_a_request_is_what_was_asked_for_everywhere() {
+    let limit = resources(None, Some(120 << 20));
+    assert_eq!(memory_asked(Some(&limit)), Some(RequestedMemory { bytes: 120 << 20, is_limit: true }));
+    assert_eq!(memory_asked_words(Some(&limit)), "120 MiB, its limit");
+    let both = resources(Some(2 << 30), Some(3 << 30));
+    assert_eq!(memory_asked_words(Some(&both)), "2.00 GiB, limit 3.00 GiB");
+    assert_eq!([memory_asked_words(None), memory_asked_words(Some(&resources(None, None)))], ["nothing"; 2]);
+}
+
+#[test]
+fn what_was_not_measured_is_not_known() {
+    let nothing = Summary { wall_ms: 5000, need_mean_bytes: Some(0), ..Summary::default() };
+    assert_eq!((need(&nothing), mean_need(&nothing), memory_peak(&nothing)), (None, None, None));
+    assert_eq!((mean_cores(&nothing), peak_cores(&nothing)), (None, None));
+    assert_eq!([need_words(&nothing), cpu_words(&nothing)], ["not known", "not known"]);
+}
+
+#[test]
+fn a_highest_use_is_not_below_the_mean() {
+    let short =
+        Summary { wall_ms: 1000, cpu_usec: Some(380_000), cpu_peak_cores: Some(0.34), ..Summary::default() };
+    assert_eq!(cpu_words(&short), "0.38 cores on average, 0.38 at most");
+    let mean = Summary { cpu_peak_cores: None, ..short };
+    assert_eq!(cpu_words(&mean), "0.38 cores on average");
+}
+
+#[test]
+fn the_need_is_not_above_the_memory_with_page_cache() {
+    let killed = Summary {
+        need_peak_bytes: Some(114 << 20),
+        memory_peak_bytes: Some(87 << 20),
+        censored: true,
+        ..Summary::default()
+    };
+    assert_eq!(
+        (memory_peak(&killed), need_words(&killed)),
+        (Some(114 << 20), "more than 114 MiB".to_owned())
+    );
+    let running = Running { memory_bytes: 5, need_bytes: 7, ..Running::default() };
+    assert_eq!(running_memory(&running), 7);
+}
+
+#[test]
+fn a_need_above_the_ask_is_shown_as_such_and_a_lower_bound_as_one() {
+    let of = |need: u64, ask: u64, censored| {
+        let (resources, need_peak_bytes) = (Some(resources(Some(ask), None)), Some(need));
+        let summary = Summary { resources, need_peak_bytes, censored, ..Summary::default() };
+        (need_of_ask_words(&summary).unwrap_or_default(), need_of_ask_cell(&summary))
+    };
+    let said = |words: &str, cell: &str| (words.to_owned(), cell.to_owned());
+    assert_eq!(of(28 * MIB, 100 * MIB, false), said("28 % of it needed", "28 %"));
+    assert_eq!(of(95 * MIB, 100 * MIB, true), said("more than 95 % of it needed", "> 95 %"));
+    assert_eq!(of(250 * MIB, 100 * MIB, false), said("needed more than asked: 2.5 ×", "250 %"));
+    assert_eq!(of(250 * MIB, 100 * MIB, true), said("needed more than asked: more than 2.5 ×", "> 250 %"));
+    assert_eq!(of(1 << 40, MIB, true), said("needed more than asked: over 100 ×", "over 100 ×"));
+    assert_eq!([of(5, 0, false), of(0, 5 * MIB, false)], [said("", "–"), said("", "–")]);
+}
+
+#[test]
+fn what_no_build_fits_in_is_no_ask_in_any_form() {
+    for (bytes, written) in [(0, "0 B"), (1, "1 B"), (MIB - 1, "1 MiB"), (1 << 63, "8388608.00 TiB")] {
+        let asked = resources(Some(bytes), Some(3 << 30));
+        assert_eq!(memory_asked(Some(&asked)), None, "{bytes}");
+        let words = memory_asked_words(Some(&asked));
+        assert_eq!(words, format!("nothing ({written} is no size), limit 3.00 GiB"));
+        assert!(no_ask_words(Some(&asked)).starts_with(&format!("{written} counts as nothing: ")));
+        let summary =
+            Summary { resources: Some(asked), need_peak_bytes: Some(1 << 30), ..Summary::default() };
+        assert_eq!((need_of_ask(&summary), need_of_ask_cell(&summary).as_str()), (None, "–"));
+    }
+    assert_eq!(memory_asked_words(Some(&resources(None, Some(1)))), "nothing (1 B is no size)");
+    assert_eq!(no_ask_words(None), "neither request nor limit");
+    assert!(memory_asked(Some(&resources(Some(MIB), None))).is_some());
+}
+
+#[test]
+fn over_a_millisecond_there_is_no_mean_cpu_use() {
+    let build =
+        Summary { wall_ms: 1, cpu_usec: Some(4870), cpu_peak_cores: Some(4.87), ..Summary::default() };
+    assert_eq!((mean_cores(&build), peak_cores(&build)), (None, None));
+    assert_eq!([cpu_words(&build), cpu_time_words(&build)], ["too short for a mean", "4.9 ms"]);
+    let longer = Summary { wall_ms: LEAST_MEAN_MS, cpu_peak_cores: None, ..build };
+    assert_eq!(cpu_words(&longer), "0.1 cores on average");
+}
+
+#[test]
+fn a_missing_curve_has_its_reason() {
+    let of = |samples, source: Source, rows| {
+        let ended = Summary {
+            outcome: Outcome::Succeeded.into(),
+            source: source.into(),
+            samples,
+            ..Summary::default()
+        };
+        no_curve(&ended, rows, 0).unwrap_or_default()
+    };
+    assert!(of(1, Source::CgroupV2, 1).starts_with("1 sample, "));
+    assert!(of(0, Source::Unspecified, 0).ends_with("it was imported."));
+    assert!(of(0, Source::CgroupV2, 0).ends_with("it was too short."));
+    assert!(of(12, Source::CgroupV2, 0).starts_with("12 samples were taken"));
+    assert_eq!(of(2, Source::CgroupV2, 2), "");
+}
+
+#[test]
+fn a_limit_held_if_the_need_stayed_below_it() {
+    let of = |need: u64, in_force: Option<u64>, censored| {
+        let predicted = Some(Predicted { memory_limit_bytes: 100, ..Predicted::default() });
+        let resources = Some(resources(None, in_force));
+        limit_held(&Summary {
+            predicted,
+            resources,
+            need_peak_bytes: Some(need),
+            censored,
+            ..Summary::default()
+        })
+    };
+    assert_eq!([of(100, None, false), of(101, None, false)], [Some(true), Some(false)]);
+    assert_eq!([of(100, None, true), of(99, None, true), of(0, None, false)], [Some(false), None, None]);
+    let at_limit = [of(95, Some(100), true), of(50, Some(80), true), of(49, Some(100), true)];
+    assert_eq!(at_limit, [Some(false), None, None], "the last reading misses the last burst");
+}

@@ -1,0 +1,136 @@
+use super::*;
+
+#[test]
+fn nothing_measured_is_not_known_and_not_zero() {
+    let imported =
+        StatsTotals { attempts: 3, memory_not_measured: 3, cpu_not_measured: 3, ..StatsTotals::default() };
+    assert_eq!((memory_used(&imported), memory_wasted(&imported), cpu_used(&imported)), (None, None, None));
+    assert_eq!(
+        (memory_over_time(&imported), cpu_time(&imported), highest_need(&imported)),
+        (None, None, None)
+    );
+    assert_eq!([cpu_time_words(&imported), need_over_ask_words(&imported)], ["not known", "not known"]);
+    assert_eq!(not_known(&imported).len(), 14, "every sum of what was measured");
+    assert!(
+        !not_known(&StatsTotals { memory_asked_gib_hours: 1.0, attempts: 1, ..StatsTotals::default() })
+            .contains(&"memory_wasted_gib_hours"),
+        "nothing wasted is known to be nothing"
+    );
+    let said = "left out of the sums: 3 attempts without mean memory, 3 attempts without measured CPU time";
+    assert_eq!(left_out(&imported).as_deref(), Some(said));
+    assert_eq!(left_out(&StatsTotals::default()), None);
+}
+
+#[test]
+fn used_and_wasted_are_all_that_was_asked_for() {
+    let totals = StatsTotals {
+        attempts: 1,
+        memory_asked_gib_hours: 4.0,
+        memory_used_of_asked_gib_hours: 1.0,
+        memory_wasted_gib_hours: 3.0,
+        ..StatsTotals::default()
+    };
+    assert_eq!((memory_used(&totals), memory_wasted(&totals)), (Some(0.25), Some(0.75)));
+    assert_eq!(with_share(1.0, memory_used(&totals)), "1 (25 %)");
+}
+
+#[test]
+fn attempts_that_asked_for_nothing_are_counted_as_left_out() {
+    let totals = StatsTotals {
+        attempts: 9,
+        memory_not_measured: 2,
+        memory_not_asked: 3,
+        cpu_not_asked: 9,
+        memory_asked_gib_hours: 4.0,
+        ..StatsTotals::default()
+    };
+    let said = "left out of the sums: 2 attempts without mean memory; \
+                left out of what was asked for: 3 attempts that asked for no memory";
+    assert_eq!(left_out(&totals).as_deref(), Some(said), "of CPU there is no sum");
+    assert_eq!(not_in_asked(&totals), [5, 9]);
+}
+
+#[test]
+fn a_need_above_the_ask_is_no_share_of_it() {
+    let of = |most, needed_above_ask| {
+        need_over_ask_words(&StatsTotals {
+            need_over_ask_mean: 0.31,
+            need_over_ask_max: most,
+            needed_above_ask,
+            ..StatsTotals::default()
+        })
+    };
+    assert_eq!(of(0.9, 0), "31 % on average, the highest 90 %");
+    assert_eq!(of(2.5, 2), "31 % on average; 2 attempts needed more than they asked for, the highest 2.5 ×");
+    assert_eq!(
+        of(120_832.0, 1),
+        "31 % on average; 1 attempt needed more than it asked for, the highest over 100 ×"
+    );
+    assert_eq!(of(2.5, 0), "31 % on average, the highest above the ask: 2.5 ×");
+}
+
+#[test]
+fn a_lower_bound_in_a_sum_is_shown_as_one() {
+    let of = |most| StatsTotals {
+        need_over_ask_mean: 0.31,
+        need_over_ask_max: most,
+        need_over_ask_lower_bounds: 1,
+        need_over_ask_max_is_lower_bound: true,
+        needed_above_ask: u64::from(most > 1.0),
+        need_peak_max_bytes: 95 << 20,
+        need_peak_max_is_lower_bound: true,
+        ..StatsTotals::default()
+    };
+    assert_eq!(
+        [need_over_ask_words(&of(0.95)), need_over_ask_cell(&of(0.95))],
+        ["more than 31 % on average, the highest more than 95 %", "> 31 %"]
+    );
+    assert_eq!(
+        need_over_ask_words(&of(2.5)),
+        "more than 31 % on average; 1 attempt needed more than it asked for, the highest more than 2.5 ×"
+    );
+    assert_eq!([highest_need_words(&of(1.0)), highest_need_cell(&of(1.0))], ["more than 95 MiB", "> 95 MiB"]);
+    let nothing = StatsTotals { need_peak_max_is_lower_bound: true, ..StatsTotals::default() };
+    assert_eq!([highest_need_words(&nothing), highest_need_cell(&nothing)], ["not known", "–"]);
+}
+
+#[test]
+fn a_request_that_an_out_of_memory_disproved_is_held_against_it_although_the_limit_is_not_known() {
+    let held = Calibration {
+        attempts: 3,
+        within_limit: 3,
+        within_request: 3,
+        request_attempts: 4,
+        ..Calibration::default()
+    };
+    assert_eq!([within_limit(&held), within_request(&held)], ["100.0 %", "75.0 %"]);
+    let older = Calibration { request_attempts: 0, ..held };
+    assert_eq!(within_request(&older), "100.0 %");
+}
+
+#[test]
+fn cpu_time_stands_beside_the_time_of_the_builds_that_it_is_of() {
+    let totals = StatsTotals {
+        attempts: 9,
+        cpu_not_measured: 8,
+        wall_hours: 4449.0,
+        cpu_wall_hours: 2.0,
+        cpu_core_hours: 1.0,
+        ..StatsTotals::default()
+    };
+    assert_eq!(cpu_time_words(&totals), "1 core·h over 2 h of builds");
+}
+
+#[test]
+fn a_drift_has_no_attempts_before_it() {
+    let moved = |kind: ChangeKind, attempts_before, attempts_since| {
+        moved_over(&Regression {
+            kind: kind.into(),
+            attempts_before,
+            attempts_since,
+            ..Regression::default()
+        })
+    };
+    assert_eq!(moved(ChangeKind::Drift, 0, 12), "over 12 attempts");
+    assert_eq!(moved(ChangeKind::Step, 8, 3), "8 attempts before, 3 since");
+}

@@ -1,0 +1,155 @@
+//! What a verdict says first, for people: the terminal, the report at the end of a job and the page have the same line.
+//!
+//! The line is `answer: what it means (cause, how sure, attempts left if there is to be one)`. Programs read the fields of the message instead.
+
+use crate::{
+    evidence::{NOTHING_TO_RETRY, is_of_success},
+    figures,
+    reasons::{SizeBound, SizeKind},
+    shown::clean,
+    v1::{Action, Cause, Quantity, Verdict},
+};
+
+/// The first line, cleaned of control characters.
+#[must_use]
+pub fn first_line(verdict: &Verdict) -> String {
+    if is_of_success(verdict) {
+        return NOTHING_TO_RETRY.to_owned();
+    }
+    let (answer, cause) = (answer(verdict), cause(verdict));
+    let sure = figures::percent(verdict.confidence);
+    let left = match verdict.action() {
+        Action::No | Action::Unspecified => String::new(),
+        _ => format!(", {} left", figures::counted(verdict.attempts_left.into(), "attempt")),
+    };
+    match change(verdict) {
+        Some(change) => format!("{answer}: {} ({cause}, {sure} sure{left})", clean(&change)),
+        None => format!("{answer}: {cause} ({sure} sure{left})"),
+    }
+}
+
+/// What to do, in a few words.
+#[must_use]
+pub fn answer(verdict: &Verdict) -> &'static str {
+    let cause = verdict.cause();
+    match verdict.action() {
+        Action::No | Action::Unspecified => "Do not retry",
+        // a size that cannot be had again is another one: the reason says which
+        Action::AsIs if verdict.reason.is_empty() || verdict.reason.contains("same size") => {
+            "Retry with the same size"
+        }
+        Action::AsIs if verdict.reason.contains("the predicted size") => "Retry with the predicted size",
+        Action::AsIs => "Retry",
+        Action::Bigger if !is_of_memory(cause) => "Retry with more CPU",
+        Action::Bigger if jobs_had(verdict).is_some() => "Retry with more memory and fewer build jobs",
+        Action::Bigger => "Retry with more memory",
+        Action::FewerJobs => "Retry with fewer build jobs",
+        Action::Longer => "Retry with more time",
+        Action::Elsewhere if matches!(cause, Cause::DiskFull | Cause::EphemeralStorage) => {
+            "Retry on a machine with more free disk"
+        }
+        Action::Elsewhere => "Retry on another machine",
+    }
+}
+
+/// The cause in the words of [`cause_words`], as far as it is proven.
+fn cause(verdict: &Verdict) -> String {
+    let cause = verdict.cause();
+    let words = match cause_words(cause) {
+        "" => "unknown cause",
+        words => words,
+    };
+    // no log proves that memory was short
+    let probably = is_of_memory(cause) && verdict.cause_source == "log";
+    format!("{}{words}", if probably { "probably " } else { "" })
+}
+
+/// What changes, as old value -> new value; or the rule that forbids a retry. `None` if the answer says it all.
+fn change(verdict: &Verdict) -> Option<String> {
+    let next = verdict.next.as_ref();
+    match verdict.action() {
+        Action::No | Action::Unspecified => {
+            let rule = verdict.evidence.iter().find(|line| line.source == "policy" && line.supports)?;
+            Some(rule.text.clone())
+        }
+        Action::Bigger if is_of_memory(verdict.cause()) => {
+            let kind = SizeKind::MemoryLimit;
+            let limit = kind.of(next?)?.value;
+            let had = verdict.outlook.as_ref().and_then(|outlook| outlook.stopped_at_bytes);
+            let had = had.filter(|had| *had < limit).map(|had| kind.shown(had));
+            let memory = format!("limit {}", from_to(had, &kind.shown(limit)));
+            Some(match jobs_had(verdict) {
+                Some(jobs) => format!("{memory}, {jobs}"),
+                None => memory,
+            })
+        }
+        Action::Bigger => {
+            let kind = SizeKind::CpuLimit;
+            let limit = kind.of(next?)?;
+            let had = match bound(limit) {
+                SizeBound::HeldBack(cores) => cores.parse().ok().map(figures::cores_named),
+                _ => None,
+            };
+            Some(format!("limit {}", from_to(had, &kind.shown(limit.value))))
+        }
+        Action::FewerJobs => jobs_had(verdict),
+        Action::Longer => {
+            let kind = SizeKind::LongTime;
+            let time = kind.of(next?)?;
+            match bound(time) {
+                SizeBound::TooShort(had) => Some(from_to(Some(had), &kind.shown(time.value))),
+                _ => None,
+            }
+        }
+        Action::AsIs | Action::Elsewhere => None,
+    }
+}
+
+fn from_to(had: Option<String>, now: &str) -> String {
+    had.map_or_else(|| now.to_owned(), |had| format!("{had} -> {now}"))
+}
+
+/// `-j8 -> -j4`, if the next attempt gets fewer build jobs because memory is short.
+fn jobs_had(verdict: &Verdict) -> Option<String> {
+    let jobs = SizeKind::BuildJobs.of(verdict.next.as_ref()?)?;
+    match bound(jobs) {
+        SizeBound::HalfOf { jobs: had, .. } => Some(format!("-j{had} -> -j{}", jobs.value)),
+        SizeBound::RoomIn(_) => Some(format!("-j{}", jobs.value)),
+        _ => None,
+    }
+}
+
+fn bound(quantity: &Quantity) -> SizeBound {
+    quantity.basis.as_ref().map_or(SizeBound::None, |basis| SizeBound::parse(&basis.bound))
+}
+
+fn is_of_memory(cause: Cause) -> bool {
+    matches!(cause, Cause::Oom | Cause::Starved)
+}
+
+/// A cause in words: `out of memory`; empty if there is none.
+#[must_use]
+pub fn cause_words(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Unspecified => "",
+        Cause::Oom => "out of memory",
+        Cause::Starved => "starved of memory",
+        Cause::Timeout => "time-out",
+        Cause::Deterministic => "fails every time",
+        Cause::Infra => "infrastructure",
+        Cause::Preempted => "preempted",
+        Cause::DiskFull => "disk full",
+        Cause::Canceled => "canceled",
+        Cause::Unknown => "unknown cause",
+        Cause::ToolOom => "tool's own memory limit",
+        Cause::EphemeralStorage => "pod's storage full",
+        Cause::NodeLost => "node lost",
+        Cause::EvictedByNode => "evicted by node",
+        Cause::Contention => "contention",
+        Cause::Flaky => "flaky",
+        Cause::Configuration => "configuration",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+//! Lines of a known width, for people at a terminal.
+//!
+//! Rule of all programs: text for people is wrapped where it is written to a terminal, and only there. What goes into a pipe or a file,
+//! JSON, shell assignments, generated files and command lines to copy stay as they are, so that programs read them line by line.
+
+/// The least room that is left beside a hanging indent.
+const ROOM: usize = 40;
+/// Indent of what follows a line without columns.
+const HANG: usize = 2;
+
+/// Words that stay beside their number.
+const UNITS: [&str; 13] =
+    ["%", "B", "KiB", "MiB", "GiB", "TiB", "s", "min", "h", "core", "cores", "attempt", "attempts"];
+
+/// The text with each line broken at spaces, so that it fits `columns` cells. What follows stands below the last column of the line, as
+/// far as two spaces show one. Words stay whole, also those that are wider. Colours and other escape sequences take no room.
+#[must_use]
+pub fn wrapped(text: &str, columns: usize) -> String {
+    let mut out = String::with_capacity(text.len() + text.len() / 16);
+    for line in text.split_inclusive('\n') {
+        let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
+        wrap_line(&mut out, line, columns);
+        out.push_str(end);
+    }
+    out
+}
+
+fn wrap_line(out: &mut String, line: &str, columns: usize) {
+    if width(line) <= columns {
+        out.push_str(line);
+        return;
+    }
+    let hang = hanging(line, columns.saturating_sub(ROOM).max(HANG));
+    let (indent, mut rest) = line.split_at(indent(line));
+    out.push_str(indent);
+    let (mut used, mut is_first) = (indent.len(), true);
+    while !rest.trim_start_matches(' ').is_empty() {
+        let text = rest.trim_start_matches(' ');
+        let (word, behind) = text.split_at(first_word(text));
+        let mut spaces = rest.len() - text.len();
+        if !is_first && used + spaces + width(word) > columns {
+            out.push('\n');
+            (spaces, used) = (hang, 0);
+        }
+        out.extend(std::iter::repeat_n(' ', spaces));
+        out.push_str(word);
+        used += spaces + width(word);
+        (rest, is_first) = (behind, false);
+    }
+}
+
+/// Bytes up to the first space, a number with its unit behind it: `99 %`, `5.13 GiB`.
+fn first_word(text: &str) -> usize {
+    let (word, behind) = text.split_at(text.find(' ').unwrap_or(text.len()));
+    let is_number = word.ends_with(|letter: char| letter.is_ascii_digit());
+    let Some(behind) = behind.strip_prefix(' ').filter(|_| is_number) else { return word.len() };
+    let (unit, _) = behind.split_at(behind.find(' ').unwrap_or(behind.len()));
+    let is_unit = UNITS.contains(&unit.trim_end_matches([',', ';', '.', ')', ':']));
+    word.len() + if is_unit { 1 + unit.len() } else { 0 }
+}
+
+/// Spaces before the first word.
+fn indent(line: &str) -> usize {
+    line.len() - line.trim_start_matches(' ').len()
+}
+
+/// Where lines that follow begin: at the last column, but at most at `most`; without columns a little behind the first word.
+fn hanging(line: &str, most: usize) -> usize {
+    let (mut at, mut spaces, mut hang) = (0, 0, None);
+    let first = indent(line);
+    let mut escape = false;
+    for letter in line.chars() {
+        match letter {
+            '\u{1b}' => escape = true,
+            _ if escape => escape = !letter.is_ascii_alphabetic(),
+            ' ' => {
+                spaces += 1;
+                at += 1;
+            }
+            _ => {
+                if spaces > 1 && at > first && at <= most {
+                    hang = Some(at);
+                }
+                spaces = 0;
+                at += 1;
+            }
+        }
+    }
+    hang.unwrap_or(first + HANG).min(most)
+}
+
+/// Cells of a text without its colours.
+fn width(text: &str) -> usize {
+    let mut escape = false;
+    let mut cells = 0;
+    for letter in text.chars() {
+        match letter {
+            '\u{1b}' => escape = true,
+            _ if escape => escape = !letter.is_ascii_alphabetic(),
+            _ => cells += 1,
+        }
+    }
+    cells
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_long_line_goes_on_below_its_last_column() {
+        let text = "\
+memory limit   5.13 GiB     covers 99 % of similar builds, with 685 MiB more for file pages (4 attempts)
+  + log       compile-error: /builds/hdf5/src/H5Zszip.c:24:10: fatal error: szlib.h: No such file
+it ran out of memory (oom_kill 1: the kernel killed for memory at the build's own limit): retry
+short
+";
+        let expected = "\
+memory limit   5.13 GiB     covers 99 % of similar builds, with 685 MiB more for
+                            file pages (4 attempts)
+  + log       compile-error: /builds/hdf5/src/H5Zszip.c:24:10: fatal error:
+              szlib.h: No such file
+it ran out of memory (oom_kill 1: the kernel killed for memory at the build's
+  own limit): retry
+short
+";
+        assert_eq!(wrapped(text, 80), expected);
+    }
+
+    #[test]
+    fn a_word_stays_whole_and_colours_take_no_room() {
+        let path = "/a/path/that/is/longer/than/the/line";
+        assert_eq!(wrapped(&format!("see {path} there"), 20), format!("see\n  {path}\n  there"));
+        let red = "\u{1b}[31mfailed\u{1b}[0m, because it had";
+        assert_eq!(wrapped(red, 22), red);
+        assert_eq!(wrapped("needs about 5.13 GiB, or 99 %", 16), "needs about\n  5.13 GiB, or\n  99 %");
+        assert_eq!(wrapped(red, 16), "\u{1b}[31mfailed\u{1b}[0m, because\n  it had");
+    }
+
+    #[test]
+    fn a_column_far_to_the_right_leaves_room_beside_it() {
+        let row = format!("name      value{:50}b c d e f g h i j k l m n o p q r s t u", "");
+        let wrapped = wrapped(&row, 80);
+        assert_eq!(wrapped.lines().nth(1), Some("          j k l m n o p q r s t u"), "{wrapped}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_too_wide_unless_a_word_is_and_nothing_is_lost(text in "([a-z]{1,9} {1,3}){0,30}[a-z]{0,9}\n?", columns in 60_usize..120) {
+            let wrapped = wrapped(&text, columns);
+            prop_assert!(wrapped.lines().all(|line| width(line.trim_end()) <= columns), "{wrapped}");
+            let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+            prop_assert_eq!(words(&wrapped), words(&text));
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Who may call, in force: the file of access. It is read again when it changes, or a key set that it names, and at each SIGHUP; a
+//! file that is wrong is named, and what was in force stays. Keys of issuers that are not in files are fetched.
+
+mod fetch;
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) mod foreign;
+#[cfg(test)]
+mod issuer_tests;
+mod pass;
+mod rotate;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use anyhow::{Context as _, anyhow};
+pub(crate) use pass::{AdmittedCaller, Pass};
+use tokio::{
+    sync::{Notify, watch},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    access::identity::{
+        Access, AccessFile, Bound, Denied, Exceeded, Fetched, Identity, Origin, Roles, Sources, Usages,
+        bearer,
+    },
+    runtime::{
+        audit::AUDIT,
+        clock::Clock,
+        metrics::{Kind, Metrics},
+        reload,
+        reload::{Kept, Stamp},
+    },
+};
+
+/// The setting that names the file.
+const WHAT: &str = "access_file";
+/// Refusals that are logged in one second; all of them are counted.
+const LOGGED: u64 = 10;
+
+/// A file and how it looked.
+type Look = (PathBuf, Option<Stamp>);
+
+/// Keys that are fetched, by where they are.
+type Origins = HashMap<Origin, Arc<Fetched>>;
+
+/// A handle on who may call. Without a file every caller may do everything.
+#[derive(Debug, Clone)]
+pub(crate) struct Guard(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    file: Option<PathBuf>,
+    /// `None` without a file: then no caller has to prove who it is.
+    kept: Kept<Option<Access>, Vec<Look>>,
+    /// The issuers in force whose keys are fetched.
+    origins: Mutex<Origins>,
+    origins_changed: Notify,
+    usages: Usages,
+    /// How often access changed.
+    changes: watch::Sender<u64>,
+    metrics: Arc<Metrics>,
+    clock: Clock,
+    /// Refusals in the second that the upper half names.
+    logged: AtomicU64,
+}
+
+impl Guard {
+    /// With what the file says.
+    ///
+    /// # Errors
+    /// The file, or one that it names, cannot be read or is wrong.
+    pub(crate) fn open(file: Option<PathBuf>, metrics: Arc<Metrics>) -> anyhow::Result<Self> {
+        let usages = Usages::default();
+        let read = file.as_deref().map(|path| Read::new(path, &Origins::new(), &usages));
+        let Read { access, stamps, origins } = match read {
+            Some(read) => read,
+            None => Read { access: Ok(None), stamps: Vec::new(), origins: Origins::new() },
+        };
+        Ok(Self(Arc::new(Shared {
+            file,
+            kept: Kept::new(WHAT, Arc::new(access.context(WHAT)?), stamps),
+            origins: Mutex::new(origins),
+            origins_changed: Notify::new(),
+            usages,
+            changes: watch::Sender::new(0),
+            metrics,
+            clock: Clock,
+            logged: AtomicU64::new(0),
+        })))
+    }
+
+    /// Whether no caller has to prove who it is.
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.file.is_none()
+    }
+
+    /// Who calls, if the caller has one of the `roles`. `authorization` is the header of this name, `certificate` the DNS names in the certificate that
+    /// the connection has shown, `what` what is asked for, for the log.
+    ///
+    /// # Errors
+    /// It is not known who calls, or the caller may not.
+    pub(crate) fn check(
+        &self,
+        authorization: Option<&str>,
+        certificate: &[String],
+        roles: impl Into<Roles>,
+        what: &str,
+    ) -> Result<Arc<Identity>, Denied> {
+        self.identify(authorization, certificate, roles.into())
+            .inspect_err(|denied| self.refused(denied, self.now(), what))
+    }
+
+    /// As [`Self::check`], without a word of it anywhere.
+    fn identify(
+        &self,
+        authorization: Option<&str>,
+        certificate: &[String],
+        roles: Roles,
+    ) -> Result<Arc<Identity>, Denied> {
+        let access = self.0.kept.now();
+        let Some(access) = &*access else { return Ok(Identity::anyone()) };
+        let token = authorization.map(bearer).transpose()?;
+        let identity = access.identify(token.as_deref(), certificate, self.now(), Instant::now())?;
+        let name = Arc::clone(&identity.name);
+        if identity.roles.has_one_of(roles) { Ok(identity) } else { Err(Denied::NotAllowed { name, roles }) }
+    }
+
+    /// Seconds since 1970.
+    fn now(&self) -> u64 {
+        self.0.clock.now_unix_ms() / 1000
+    }
+
+    /// Another number after each change of access.
+    fn generation(&self) -> u64 {
+        *self.0.changes.borrow()
+    }
+
+    /// Counts a refusal, and logs it unless many came within this second.
+    fn refused(&self, denied: &Denied, now: u64, what: &str) {
+        self.0.metrics.access_refused.get_or_create(&Kind::of(denied.kind())).inc();
+        if self.may_log(now) {
+            tracing::warn!(target: AUDIT, what, %denied, "refused a caller");
+        }
+    }
+
+    /// Whether few enough refusals were logged in this second.
+    fn may_log(&self, now: u64) -> bool {
+        let next = |before: u64| if before >> 32 == now { before + 1 } else { now << 32 | 1 };
+        let before = self.0.logged.fetch_update(Relaxed, Relaxed, |before| Some(next(before)));
+        before.is_ok_and(|before| next(before) & u64::from(u32::MAX) <= LOGGED)
+    }
+
+    /// Takes one question of the caller's rate.
+    ///
+    /// # Errors
+    /// The caller asks more often than it may.
+    pub(crate) fn question(&self, caller: &Identity) -> Result<(), Exceeded> {
+        let asked = caller.take(Bound::Queries, 1, Instant::now());
+        asked.inspect_err(|exceeded| self.exceeded(caller, exceeded))
+    }
+
+    /// Refuses an anonymous caller: what is kept under a name, or names what others do, is only for callers that are known.
+    ///
+    /// # Errors
+    /// Nothing says who calls.
+    pub(crate) fn known(&self, caller: &Identity, what: &str) -> Result<(), Denied> {
+        if !caller.is_anonymous {
+            return Ok(());
+        }
+        self.refused(&Denied::Unidentified, self.now(), what);
+        Err(Denied::Unidentified)
+    }
+
+    /// Counts what went beyond a bound, and logs it unless many refusals came within this second.
+    pub(crate) fn exceeded(&self, caller: &Identity, exceeded: &Exceeded) {
+        self.0.metrics.access_exceeded.get_or_create(&Kind::of(exceeded.bound.as_str())).inc();
+        if self.may_log(self.now()) {
+            tracing::warn!(target: AUDIT, caller = %caller.name, %exceeded, "a caller went beyond a bound");
+        }
+    }
+
+    /// Counts that a caller reported on what is not its own, and logs it unless many refusals came within this second.
+    pub(crate) fn told_of_others(&self, caller: &Identity, what: &str) {
+        self.0.metrics.access_refused.get_or_create(&Kind::of("told_of_others")).inc();
+        if self.may_log(self.now()) {
+            tracing::warn!(target: AUDIT, caller = %caller.name, what, "a caller reported on a project that it has no grant for");
+        }
+    }
+
+    /// Takes changed files and keys over until `end`.
+    ///
+    /// # Errors
+    /// The signal cannot be heard.
+    pub(crate) async fn watch(self, end: CancellationToken) -> anyhow::Result<()> {
+        let keys = rotate::keep_all(Arc::clone(&self.0), end.clone());
+        let files = reload::watch(WHAT, end, move |asked| self.look(asked));
+        tokio::try_join!(files, keys).map(|_both| ())
+    }
+
+    /// How much is known of callers.
+    fn tell(&self) {
+        let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        self.0.metrics.access_callers.set(gauge(self.0.usages.callers()));
+        let tokens = (*self.0.kept.now()).as_ref().map_or(0, Access::remembered);
+        self.0.metrics.access_tokens.set(gauge(tokens));
+    }
+
+    /// Reads all files again if one has changed, or a reload was `asked` for.
+    pub(crate) fn look(&self, asked: bool) {
+        let Some(path) = &self.0.file else { return };
+        self.tell();
+        let Shared { kept, origins, usages, metrics, .. } = &*self.0;
+        let stamps = |known: &Vec<Look>| known.iter().map(|(path, _)| stamp(path)).collect();
+        let read = |stamps: &mut Vec<Look>| {
+            let mut origins = origins.lock().unwrap_or_else(PoisonError::into_inner);
+            let read = Read::new(path, &origins, usages);
+            *stamps = read.stamps;
+            let access = read.access?;
+            *origins = read.origins;
+            Ok(Arc::new(access))
+        };
+        let taken = kept.look(asked, stamps, read, &metrics.access_reloads);
+        metrics.access_file_refused.set(i64::from(kept.is_refused()));
+        if let Some(access) = taken {
+            tracing::info!(target: AUDIT, ?access, "took the file of access over");
+            self.0.origins_changed.notify_one();
+            self.0.changes.send_modify(|changes| *changes += 1);
+        }
+    }
+}
+
+/// What the file says.
+struct Read {
+    access: anyhow::Result<Option<Access>>,
+    /// Of all files that were read for it, taken before they were.
+    stamps: Vec<Look>,
+    origins: Origins,
+}
+
+impl Read {
+    /// Reads the file. Keys that are `known` need not be fetched again.
+    fn new(path: &Path, known: &Origins, usages: &Usages) -> Self {
+        let mut stamps = vec![stamp(path)];
+        let file = text(path).and_then(|text| AccessFile::parse(&text).map_err(|wrong| anyhow!(wrong)));
+        let file = match file.with_context(|| path.display().to_string()) {
+            Ok(file) => file,
+            Err(error) => return Self { access: Err(error), stamps, origins: Origins::new() },
+        };
+        let beside = |named: &Path| path.parent().map_or_else(|| named.to_owned(), |dir| dir.join(named));
+        stamps.extend(file.files().map(|named| stamp(&beside(named))));
+        // without its name: a secret may stand where that should
+        let read = |named: &PathBuf| {
+            text(&beside(named)).map_err(|error| format!("cannot be read: {}", error.root_cause()))
+        };
+        let origins = Mutex::new(Origins::new());
+        let fetched = |mut origin: Origin| {
+            for named in [&mut origin.ca_file, &mut origin.bearer_file].into_iter().flatten() {
+                *named = beside(named);
+            }
+            let place = known.get(&origin).cloned().unwrap_or_default();
+            let mut origins = origins.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(origins.entry(origin).or_insert(place))
+        };
+        let access =
+            Access::new(file, Sources { read: &read, usages, moment: Instant::now(), fetched: &fetched });
+        let access = access.map(Some).map_err(|wrong| anyhow!("{}: {wrong}", path.display()));
+        Self { access, stamps, origins: origins.into_inner().unwrap_or_else(PoisonError::into_inner) }
+    }
+}
+
+/// `None` for what cannot be looked at.
+fn stamp(path: &Path) -> Look {
+    (path.to_owned(), reload::stamp(path).ok())
+}
+
+fn text(path: &Path) -> anyhow::Result<String> {
+    let bytes = reload::stamp(path).context("cannot be read")?.1;
+    reload::text(path, bytes)
+}

@@ -1,0 +1,160 @@
+//! One question to an issuer for its keys, with its bounds. Nothing that is wrong with an answer takes keys away that are there.
+
+use std::{path::Path, time::Duration};
+
+use axum::{
+    body::Bytes,
+    http::{HeaderMap, HeaderValue, Request, StatusCode, Uri, header},
+};
+use http_body_util::Empty;
+use plimsoll_core::mask;
+use tokio::{task::spawn_blocking, time::timeout};
+
+use crate::{
+    access::identity::{Origin, safe_address},
+    runtime::{
+        net::{
+            outgoing,
+            outgoing::{Http, Keep, Unread},
+        },
+        reload,
+    },
+};
+
+/// Bytes of an issuer's description, or of its key set, at most: those of GitLab and Kubernetes have some KiB.
+const ANSWER_BYTES: usize = 256 * 1024;
+/// Where the description lies (`OpenID` Connect Discovery 1.0, section 4).
+const DESCRIPTION: &str = "/.well-known/openid-configuration";
+
+/// A key set as it came.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) text: String,
+    /// How long it says that it stays as it is.
+    pub(super) fresh: Option<Duration>,
+}
+
+/// Why there is none: the word for metrics, and for the log.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Trouble {
+    pub(super) kind: &'static str,
+    pub(super) text: String,
+}
+
+impl Trouble {
+    pub(super) fn new(kind: &'static str, text: impl Into<String>) -> Self {
+        Self { kind, text: text.into() }
+    }
+}
+
+/// What an issuer says of itself, as far as it matters here.
+#[derive(serde::Deserialize)]
+struct Description {
+    issuer: String,
+    jwks_uri: String,
+}
+
+/// Where the keys of `issuer` are, as its description says.
+///
+/// # Errors
+/// It is no description, or that of another issuer, or its keys are at an address that is not allowed.
+pub(super) fn keys_address(described: &str, issuer: &str) -> Result<String, Trouble> {
+    let description: Description = serde_json::from_str(described)
+        .map_err(|error| Trouble::new("malformed", format!("its description: {error}")))?;
+    if description.issuer != issuer {
+        let text = format!("the description is of {:?}", description.issuer);
+        return Err(Trouble::new("malformed", text));
+    }
+    let url = description.jwks_uri;
+    safe_address(&url).map_err(|why| Trouble::new("malformed", format!("jwks_uri: {why}")))?;
+    Ok(url)
+}
+
+/// Asks for the keys of an issuer: first for its description, where that says where they are.
+///
+/// # Errors
+/// The issuer does not answer `within` this time, or not with keys.
+pub(super) async fn fetch(origin: &Origin, within: Duration) -> Result<Answer, Trouble> {
+    // files may be on a network that hangs
+    let asking = async { Asking::new(origin).await?.keys(origin).await };
+    match timeout(within, asking).await {
+        Ok(answer) => answer,
+        Err(_slow) => Err(Trouble::new("slow", format!("no answer within {within:?}"))),
+    }
+}
+
+/// What is asked with.
+struct Asking {
+    http: Http,
+    bearer: Option<HeaderValue>,
+}
+
+impl Asking {
+    /// With the files as they are now: a CA is renewed, and a token of Kubernetes every hour.
+    async fn new(origin: &Origin) -> Result<Self, Trouble> {
+        let (ca, bearer) = (origin.ca_file.clone(), origin.bearer_file.clone());
+        let reading = spawn_blocking(move || {
+            let http = outgoing::client(ca.as_deref()).map_err(|error| format!("ca_file: {error:#}"))?;
+            let read =
+                |file: &Path| reload::secret(file, "Bearer ", "the token that the issuer wants to see");
+            let bearer = bearer.as_deref().map(read).transpose();
+            Ok(Self { http, bearer: bearer.map_err(|error| format!("bearer_file: {error:#}"))? })
+        });
+        let read = reading.await.unwrap_or_else(|_panic| Err("reading files ended badly".to_owned()));
+        // a token may stand where the file's name should
+        read.map_err(|text| Trouble::new("files", mask::text(&text).into_owned()))
+    }
+
+    async fn keys(&self, origin: &Origin) -> Result<Answer, Trouble> {
+        let Origin { issuer, keys_url, .. } = origin;
+        if let Some(url) = keys_url {
+            return self.get(url, true).await;
+        }
+        let described = self.get(&format!("{}{DESCRIPTION}", issuer.trim_end_matches('/')), true).await?;
+        let url = keys_address(&described.text, issuer)?;
+        // the token is for the place that the operator has named, and for no other
+        let is_theirs = authority(&url) == authority(issuer);
+        self.get(&url, is_theirs).await
+    }
+
+    async fn get(&self, url: &str, with_bearer: bool) -> Result<Answer, Trouble> {
+        let mut request = Request::get(url).header(header::USER_AGENT, "plimsoll-server");
+        if let Some(bearer) = self.bearer.as_ref().filter(|_bearer| with_bearer) {
+            request = request.header(header::AUTHORIZATION, bearer);
+        }
+        let request = request.body(Empty::<Bytes>::new());
+        let request = request.map_err(|error| Trouble::new("malformed", format!("{url}: {error}")))?;
+        let answer = self.http.request(request).await;
+        let (head, body) =
+            answer.map_err(|error| Trouble::new("unreachable", format!("{url}: {error:?}")))?.into_parts();
+        if head.status != StatusCode::OK {
+            let hint = if head.status.is_redirection() { ", and redirects are not followed" } else { "" };
+            return Err(Trouble::new("refused", format!("{url}: answers {}{hint}", head.status)));
+        }
+        let bytes = outgoing::read(body, Keep::All(ANSWER_BYTES)).await.map_err(|unread| match unread {
+            Unread::Cut => Trouble::new("unreachable", format!("{url}: the answer breaks off")),
+            Unread::TooLarge => {
+                Trouble::new("too_large", format!("{url}: answers more than {ANSWER_BYTES} bytes"))
+            }
+        })?;
+        let text = String::from_utf8(bytes);
+        let text = text.map_err(|_bytes| Trouble::new("malformed", format!("{url}: answers no text")))?;
+        Ok(Answer { text, fresh: fresh(&head.headers) })
+    }
+}
+
+fn authority(url: &str) -> Option<String> {
+    let uri: Uri = url.parse().ok()?;
+    Some(format!("{:?}{}", uri.scheme_str(), uri.authority()?))
+}
+
+/// What `max-age` says (RFC 9111, section 5.2.2); nothing where the answer must not be kept.
+fn fresh(headers: &HeaderMap) -> Option<Duration> {
+    let said = headers.get(header::CACHE_CONTROL)?.to_str().ok()?.to_ascii_lowercase();
+    let mut words = said.split(',').map(str::trim);
+    if words.clone().any(|word| matches!(word, "no-store" | "no-cache")) {
+        return Some(Duration::ZERO);
+    }
+    let age = words.find_map(|word| word.strip_prefix("max-age="))?;
+    age.trim_matches('"').parse().ok().map(Duration::from_secs)
+}

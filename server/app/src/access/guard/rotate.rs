@@ -1,0 +1,165 @@
+//! Keeps the keys of issuers fresh: asks each one again when its answer has aged, when a token names a key that is not known, and
+//! after it did not answer.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    task::{AbortHandle, JoinSet},
+    time::sleep,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Shared,
+    fetch::{Trouble, fetch},
+};
+use crate::{
+    access::identity::{AGAIN, Fetched, Origin},
+    runtime::metrics::{Kind, OfIssuer},
+};
+
+/// How often issuers are asked.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Terms {
+    /// Time for an answer.
+    pub(super) within: Duration,
+    /// Shortest time from one request to the next, however many callers need keys.
+    pub(super) again: Duration,
+    /// Bounds of what an answer says of its age, and what counts if it says nothing.
+    pub(super) fresh: (Duration, Duration, Duration),
+    /// After the first question that was not answered, and at most: doubled each time.
+    pub(super) backoff: (Duration, Duration),
+}
+
+/// GitLab's key set is good for a day, by its word; Kubernetes' for an hour.
+const TERMS: Terms = Terms {
+    within: Duration::from_secs(10),
+    again: Duration::from_secs(AGAIN),
+    fresh: (Duration::from_mins(1), Duration::from_mins(10), Duration::from_hours(1)),
+    backoff: (Duration::from_secs(10), Duration::from_mins(5)),
+};
+
+/// Keeps the keys of all issuers that are in force, until `end`.
+pub(super) async fn keep_all(shared: Arc<Shared>, end: CancellationToken) -> anyhow::Result<()> {
+    let keep = |origin, fetched| keep(Arc::clone(&shared), origin, fetched, TERMS);
+    end.run_until_cancelled(keep_each(&shared, TERMS.backoff.0, keep)).await;
+    Ok(())
+}
+
+/// Runs `keep` for each issuer that is in force. It never ends by itself: one that broke is named, and begins again after `pause`.
+pub(super) async fn keep_each<F>(shared: &Shared, pause: Duration, keep: impl Fn(Origin, Arc<Fetched>) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let mut kept: HashMap<Origin, AbortHandle> = HashMap::new();
+    // what runs ends when this is dropped
+    let mut running = JoinSet::new();
+    loop {
+        let now = shared.origins.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        kept.retain(|origin, keeping| {
+            let stays = now.contains_key(origin);
+            if !stays {
+                keeping.abort();
+                shared.metrics.issuer_keys_until.remove(&label(origin));
+            }
+            stays && !keeping.is_finished()
+        });
+        for (origin, fetched) in now {
+            shared.tell_until(&origin, &fetched);
+            kept.entry(origin.clone()).or_insert_with(|| running.spawn(keep(origin, fetched)));
+        }
+        tokio::select! {
+            () = shared.origins_changed.notified() => {}
+            Some(Err(error)) = running.join_next() => {
+                if error.is_panic() {
+                    shared.metrics.issuer_fetches.get_or_create(&Kind::of("broken")).inc();
+                    tracing::error!(%error, "refreshing an issuer's keys failed unexpectedly; starting again");
+                    sleep(pause).await;
+                }
+            }
+        }
+    }
+}
+
+fn label(origin: &Origin) -> OfIssuer {
+    OfIssuer { issuer: origin.issuer.clone() }
+}
+
+/// Keeps the keys of one issuer.
+pub(super) async fn keep(shared: Arc<Shared>, origin: Origin, fetched: Arc<Fetched>, terms: Terms) {
+    let mut failed = 0;
+    loop {
+        let now = || shared.clock.now_unix_ms() / 1000;
+        fetched.asking(now());
+        let taken = match fetch(&origin, terms.within).await {
+            Ok(answer) => fetched
+                .put(answer.text, now())
+                .map(|is_new| (is_new, answer.fresh))
+                .map_err(|why| Trouble::new("malformed", format!("its key set {why}"))),
+            Err(trouble) => Err(trouble),
+        };
+        fetched.asked();
+        let wait = match taken {
+            Ok((is_new, fresh)) => {
+                failed = 0;
+                shared.tell_until(&origin, &fetched);
+                shared.keys_fetched(&origin, is_new);
+                let (least, usual, most) = terms.fresh;
+                fresh.unwrap_or(usual).clamp(least, most)
+            }
+            Err(trouble) => {
+                shared.keys_not_fetched(&origin, &trouble, fetched.serves(now()));
+                let (first, most) = terms.backoff;
+                failed += 1;
+                first.saturating_mul(1 << (failed - 1).min(16)).min(most)
+            }
+        };
+        let wanted = async {
+            sleep(terms.again).await;
+            fetched.wanted().await;
+        };
+        tokio::select! {
+            () = sleep(wait) => {}
+            () = wanted => {}
+        }
+    }
+}
+
+impl Shared {
+    /// Until when there are keys, unless the issuer is not in force any more: its number would stay for ever.
+    fn tell_until(&self, origin: &Origin, fetched: &Fetched) {
+        let until = i64::try_from(fetched.until()).unwrap_or(i64::MAX);
+        let origins = self.origins.lock().unwrap_or_else(PoisonError::into_inner);
+        if origins.contains_key(origin) {
+            self.metrics.issuer_keys_until.get_or_create(&label(origin)).set(until);
+        }
+    }
+
+    /// Counts keys that came, and says so where they are new.
+    fn keys_fetched(&self, origin: &Origin, is_new: bool) {
+        self.metrics.issuer_fetches.get_or_create(&Kind::of("fetched")).inc();
+        if is_new {
+            tracing::info!(issuer = origin.issuer, "took the issuer's keys over");
+            // what was signed with a key that is gone is not believed any more
+            if let Some(access) = &*self.kept.now() {
+                access.forget();
+            }
+        }
+    }
+
+    /// Counts keys that did not come, and says why.
+    fn keys_not_fetched(&self, origin: &Origin, trouble: &Trouble, serves: bool) {
+        let Trouble { kind, text } = trouble;
+        self.metrics.issuer_fetches.get_or_create(&Kind::of(kind)).inc();
+        let issuer = &origin.issuer;
+        if serves {
+            tracing::warn!(issuer, kind, text, "cannot fetch an issuer's keys; the last ones stay in force");
+        } else {
+            tracing::error!(issuer, kind, text, "cannot fetch an issuer's keys; its tokens are not accepted");
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! All who may call, as one file says: static tokens, those whose signature is believed, and certificates.
+
+use std::{
+    borrow::Cow,
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use ring::digest;
+use tokio::time::Instant;
+
+use super::{
+    Identity, Projects, Proven, Roles,
+    bounds::{Bounds, BoundsTable},
+    can_match,
+    denied::Denied,
+    file::{AccessFile, AnonymousTable, CertificateTable, Digest, Sources, TokenTable, hexadecimal, named},
+    jwt::{self, Checked, Issuer},
+    ring_verifier,
+    usage::Usages,
+};
+
+/// Signed tokens whose check is remembered, at most: a check takes some tens of microseconds, a Predict ten.
+const REMEMBERED: usize = 10_000;
+
+/// The token in a header `authorization`: of the scheme Bearer, or the password of the scheme Basic, which browsers and many
+/// scrapers can send.
+///
+/// # Errors
+/// It is of another scheme, or no token can be read from it.
+pub(crate) fn bearer(header: &str) -> Result<Cow<'_, str>, Denied> {
+    let (scheme, rest) = header.split_once(' ').unwrap_or((header, ""));
+    let is_there = |token: &Cow<'_, str>| !token.is_empty();
+    let nothing = Denied::NotAccepted("is empty");
+    if scheme.eq_ignore_ascii_case("bearer") {
+        return Some(Cow::Borrowed(rest.trim())).filter(is_there).ok_or(nothing);
+    }
+    let basic = scheme.eq_ignore_ascii_case("basic").then(|| BASE64_STANDARD.decode(rest.trim()).ok());
+    let basic = basic.flatten().and_then(|decoded| String::from_utf8(decoded).ok());
+    let token = basic.as_deref().and_then(|pair| pair.split_once(':')).map(|(_name, token)| token.to_owned());
+    let token =
+        token.map(Cow::Owned).ok_or(Denied::NotAccepted("must come as authorization: Bearer TOKEN"))?;
+    Some(token).filter(is_there).ok_or(nothing)
+}
+
+/// Who may do what.
+pub(crate) struct Access {
+    /// Of whom nothing is known; `None` if that may do nothing.
+    anonymous: Option<Arc<Identity>>,
+    usages: Usages,
+    tokens: HashMap<Digest, Arc<Identity>>,
+    issuers: Vec<Issuer>,
+    certificates: HashMap<String, Arc<Identity>>,
+    remembered: Mutex<Remembered>,
+}
+
+/// Signed tokens that were checked, by their digest, each with the time until which that counts.
+#[derive(Default)]
+struct Remembered {
+    checked: HashMap<Digest, (Arc<Identity>, u64)>,
+    /// How often all was forgotten: what was checked before that is not remembered after it.
+    forgotten: u64,
+}
+
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (tokens, issuers) = (self.tokens.len(), self.issuers.len());
+        write!(f, "Access({tokens} tokens, {issuers} issuers, {} certificates)", self.certificates.len())
+    }
+}
+
+impl Access {
+    /// What a file says.
+    ///
+    /// # Errors
+    /// All that is wrong in it, one line each, by the number of the table among its kind: what is half right is not used. Nothing of what
+    /// the file says is in it.
+    pub(crate) fn new(file: AccessFile, sources: Sources<'_>) -> Result<Self, String> {
+        ring_verifier::install();
+        let mut wrong = Vec::new();
+        let usages = sources.usages.clone();
+        let AnonymousTable { roles, bounds } = file.anonymous;
+        let roles: Roles = roles.into_iter().collect();
+        let anonymous =
+            Stated { name: "anonymous".into(), roles, bounds, is_anonymous: true, ..Stated::default() };
+        let mut access = Self {
+            anonymous: (roles != Roles::default()).then(|| anonymous.known(&usages, sources.moment)),
+            usages,
+            tokens: HashMap::new(),
+            issuers: Vec::new(),
+            certificates: HashMap::new(),
+            remembered: Mutex::default(),
+        };
+        // by number and not by name: a secret may stand where the name should
+        for (number, token) in (1..).zip(file.token) {
+            if let Err(why) = access.add_token(token, sources.moment) {
+                wrong.push(format!("[[token]] {number}: {why}"));
+            }
+        }
+        for (number, issuer) in (1..).zip(file.issuer) {
+            match issuer.checked(sources) {
+                Ok(issuer) if access.issuers.iter().any(|known| known.name == issuer.name) => {
+                    wrong.push(format!("[[issuer]] {number}: is there twice; put its grants together"));
+                }
+                Ok(issuer) if access.issuers.iter().any(|known| issuer.has_jobs_of(known)) => wrong.push(format!(
+                    "[[issuer]] {number}: is on the same host as another one of the kind gitlab, so that jobs of both would have \
+                     the same ids; give one of the two another name"
+                )),
+                Ok(issuer) => access.issuers.push(issuer),
+                Err(why) => wrong.push(format!("[[issuer]] {number}: {why}")),
+            }
+        }
+        for (number, table) in (1..).zip(file.certificate) {
+            let CertificateTable { dns_name, roles, projects, trusted, bounds } = table;
+            let projects = named(projects).unwrap_or_else(|why| {
+                wrong.push(format!("[[certificate]] {number}: {why}"));
+                Vec::new()
+            });
+            if let Err(why) = can_match("projects", &projects) {
+                wrong.push(format!("[[certificate]] {number}: {why}"));
+            }
+            let (name, roles) = (dns_name.as_str().into(), roles.into_iter().collect());
+            let stated = Stated { name, roles, projects, trusted, bounds, is_anonymous: false };
+            let identity = stated.known(&access.usages, sources.moment);
+            if access.certificates.insert(dns_name, identity).is_some() {
+                wrong.push(format!("[[certificate]] {number}: is there twice"));
+            }
+        }
+        if wrong.is_empty() { Ok(access) } else { Err(wrong.join("\n")) }
+    }
+
+    fn add_token(&mut self, token: TokenTable, moment: Instant) -> Result<(), String> {
+        let digest = hexadecimal(&token.sha256)
+            .ok_or("sha256 must be 64 hexadecimal digits: printf %s TOKEN | sha256sum")?;
+        if digest == sha256(b"") {
+            return Err("sha256 is that of an empty token: the variable that held it was not set".to_owned());
+        }
+        let projects = named(token.projects)?;
+        let TokenTable { name, roles, trusted, bounds, .. } = token;
+        if sha256(name.as_bytes()) == digest {
+            return Err("name is the token itself, and is shown; give it another name".to_owned());
+        }
+        can_match("projects", &projects)?;
+        let (name, roles) = (name.into(), roles.into_iter().collect());
+        let stated = Stated { name, roles, projects, trusted, bounds, is_anonymous: false };
+        let identity = stated.known(&self.usages, moment);
+        match self.tokens.insert(digest, identity) {
+            Some(_other) => Err("sha256 is that of another one above, too".to_owned()),
+            None => Ok(()),
+        }
+    }
+
+    /// Who calls with this token, or with a certificate for these names. `now` is in seconds since 1970, `moment` the same by the
+    /// steady clock, which cannot be set.
+    ///
+    /// # Errors
+    /// Nothing says who, or it is not believed.
+    pub(crate) fn identify(
+        &self,
+        bearer: Option<&str>,
+        certificate: &[String],
+        now: u64,
+        moment: Instant,
+    ) -> Result<Arc<Identity>, Denied> {
+        if let Some(token) = bearer {
+            return self.of_token(token, now, moment);
+        }
+        let known = certificate.iter().find_map(|name| self.certificates.get(name));
+        known.or(self.anonymous.as_ref()).cloned().ok_or(Denied::Unidentified)
+    }
+
+    /// How many signed tokens' checks are remembered.
+    pub(crate) fn remembered(&self) -> usize {
+        self.remembered.lock().unwrap_or_else(PoisonError::into_inner).checked.len()
+    }
+
+    fn of_token(&self, token: &str, now: u64, moment: Instant) -> Result<Arc<Identity>, Denied> {
+        if token.len() > jwt::TOKEN_BYTES {
+            return Err(Denied::NotAccepted("is longer than 16 KiB"));
+        }
+        let digest = sha256(token.as_bytes());
+        if let Some(identity) = self.tokens.get(&digest) {
+            return Ok(Arc::clone(identity));
+        }
+        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        match remembered.checked.get(&digest) {
+            Some((identity, until)) if now < *until => return Ok(Arc::clone(identity)),
+            Some(_expired) => drop(remembered.checked.remove(&digest)),
+            None => {}
+        }
+        let before = remembered.forgotten;
+        // checking takes tens of microseconds, so it is done without the lock
+        drop(remembered);
+        let Checked { identity, until } = jwt::check(token, &self.issuers, now)?;
+        let usage = self.usages.of(&identity.name, moment);
+        let identity = Arc::new(Identity { usage, ..identity });
+        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        if remembered.checked.len() >= REMEMBERED {
+            remembered.checked.clear();
+        }
+        if remembered.forgotten == before {
+            remembered.checked.insert(digest, (Arc::clone(&identity), until));
+        }
+        Ok(identity)
+    }
+
+    /// Checks every signed token again the next time: the keys have changed.
+    pub(crate) fn forget(&self) {
+        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        remembered.checked.clear();
+        remembered.forgotten += 1;
+    }
+}
+
+/// A caller of which the file says all there is.
+#[derive(Default)]
+struct Stated {
+    name: Arc<str>,
+    roles: Roles,
+    projects: Vec<String>,
+    trusted: bool,
+    is_anonymous: bool,
+    bounds: BoundsTable,
+}
+
+impl Stated {
+    fn known(self, usages: &Usages, moment: Instant) -> Arc<Identity> {
+        let Self { name, roles, projects, trusted, is_anonymous, bounds } = self;
+        Arc::new(Identity {
+            usage: usages.of(&name, moment),
+            name,
+            roles,
+            projects: Projects::from(projects),
+            proven: Proven::default(),
+            trusted,
+            is_anonymous,
+            expires: None,
+            bounds: Some(bounds.or(Bounds::OF_FLEET.for_trust(trusted))),
+        })
+    }
+}
+
+fn sha256(bytes: &[u8]) -> Digest {
+    let mut sum = Digest::default();
+    sum.copy_from_slice(digest::digest(&digest::SHA256, bytes).as_ref());
+    sum
+}

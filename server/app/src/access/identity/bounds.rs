@@ -1,0 +1,191 @@
+//! How much one caller may do. What it has used of that is in [`usage`](super::usage).
+
+use std::{fmt, time::Duration};
+
+use serde::Deserialize;
+
+/// What is bounded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bound {
+    Streams,
+    /// Calls that run at once, but for streams.
+    Calls,
+    /// Questions for a verdict at once, weighed or waiting.
+    Verdicts,
+    OpenAttempts,
+    Samples,
+    Bytes,
+    Queries,
+    Attempts,
+    Keys,
+    Labels,
+}
+
+impl Bound {
+    /// Its name in metrics.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Streams => "streams",
+            Self::Calls => "calls",
+            Self::Verdicts => "verdicts",
+            Self::OpenAttempts => "open_attempts",
+            Self::Samples => "samples",
+            Self::Bytes => "bytes",
+            Self::Queries => "queries",
+            Self::Attempts => "attempts",
+            Self::Keys => "keys",
+            Self::Labels => "labels",
+        }
+    }
+}
+
+/// How much one caller may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    streams: u64,
+    calls: u64,
+    verdicts: u64,
+    open_attempts: u64,
+    samples_per_second: u64,
+    bytes_per_second: u64,
+    queries_per_second: u64,
+    attempts_per_hour: u64,
+    keys_per_hour: u64,
+    labels_per_hour: u64,
+}
+
+impl Bounds {
+    /// A job's token: some commands at once, each with a sample a second, and a generate job's thousands of questions. Each call may hold
+    /// a message of 256 KiB that has not come to its end, and a question for a verdict keeps a core busy.
+    pub(super) const OF_JOB: Self = Self {
+        streams: 64,
+        calls: 128,
+        verdicts: 4,
+        open_attempts: 64,
+        samples_per_second: 1_000,
+        bytes_per_second: 256 * 1024,
+        queries_per_second: 2_000,
+        attempts_per_hour: 1_000,
+        keys_per_hour: 1_000,
+        labels_per_hour: 2_000,
+    };
+    /// A token that many runners share: what a fleet of ten thousand builds sends.
+    pub(super) const OF_FLEET: Self = Self {
+        streams: 20_000,
+        calls: 2_048,
+        verdicts: 128,
+        open_attempts: 100_000,
+        samples_per_second: 100_000,
+        bytes_per_second: 32 * 1024 * 1024,
+        queries_per_second: 20_000,
+        attempts_per_hour: 100_000,
+        keys_per_hour: 100_000,
+        labels_per_hour: 100_000,
+    };
+
+    /// The same for a trusted or an untrusted caller. Names of builds stay in memory, where untrusted attempts have a sixteenth
+    /// of the room: one such caller may fill that much, however many builds its token is for. What it holds at once beside its
+    /// streams is bounded alike.
+    pub(super) fn for_trust(self, trusted: bool) -> Self {
+        let most = |of_trusted: u64, all: u64| if trusted { of_trusted } else { of_trusted.min(all / 16) };
+        Self {
+            calls: most(self.calls, Self::OF_FLEET.calls),
+            verdicts: most(self.verdicts, Self::OF_FLEET.verdicts),
+            // as many builds may run as its agents have streams, and a few more
+            open_attempts: most(self.open_attempts, 4 * Self::OF_FLEET.open_attempts),
+            keys_per_hour: most(self.keys_per_hour, Self::OF_FLEET.keys_per_hour),
+            labels_per_hour: most(self.labels_per_hour, Self::OF_FLEET.labels_per_hour),
+            ..self
+        }
+    }
+
+    pub(super) fn of(&self, bound: Bound) -> u64 {
+        match bound {
+            Bound::Streams => self.streams,
+            Bound::Calls => self.calls,
+            Bound::Verdicts => self.verdicts,
+            Bound::OpenAttempts => self.open_attempts,
+            Bound::Samples => self.samples_per_second,
+            Bound::Bytes => self.bytes_per_second,
+            Bound::Queries => self.queries_per_second,
+            Bound::Attempts => self.attempts_per_hour,
+            Bound::Keys => self.keys_per_hour,
+            Bound::Labels => self.labels_per_hour,
+        }
+    }
+}
+
+/// What a file says of them; what is not there is as usual.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct BoundsTable {
+    /// Streams at once.
+    pub(super) streams: Option<u32>,
+    /// Calls at once, without streams.
+    pub(super) calls: Option<u32>,
+    /// Questions for verdicts at once.
+    pub(super) verdicts: Option<u32>,
+    /// Attempts that are open at once.
+    pub(super) open_attempts: Option<u32>,
+    /// Samples in one second.
+    pub(super) samples_per_second: Option<u32>,
+    /// Bytes of samples in one second.
+    pub(super) bytes_per_second: Option<u32>,
+    /// Questions in one second.
+    pub(super) queries_per_second: Option<u32>,
+    /// New attempts in one hour.
+    pub(super) attempts_per_hour: Option<u32>,
+    /// New keys in one hour.
+    pub(super) keys_per_hour: Option<u32>,
+    /// New labels in one hour.
+    pub(super) labels_per_hour: Option<u32>,
+}
+
+impl BoundsTable {
+    pub(super) fn or(self, usual: Bounds) -> Bounds {
+        let or = |said: Option<u32>, usual: u64| said.map_or(usual, u64::from);
+        Bounds {
+            streams: or(self.streams, usual.streams),
+            calls: or(self.calls, usual.calls),
+            verdicts: or(self.verdicts, usual.verdicts),
+            open_attempts: or(self.open_attempts, usual.open_attempts),
+            samples_per_second: or(self.samples_per_second, usual.samples_per_second),
+            bytes_per_second: or(self.bytes_per_second, usual.bytes_per_second),
+            queries_per_second: or(self.queries_per_second, usual.queries_per_second),
+            attempts_per_hour: or(self.attempts_per_hour, usual.attempts_per_hour),
+            keys_per_hour: or(self.keys_per_hour, usual.keys_per_hour),
+            labels_per_hour: or(self.labels_per_hour, usual.labels_per_hour),
+        }
+    }
+}
+
+/// A caller would go beyond a bound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Exceeded {
+    pub(crate) bound: Bound,
+    pub(crate) most: u64,
+    /// When there is room again.
+    pub(crate) after: Duration,
+}
+
+impl fmt::Display for Exceeded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (what, setting) = match self.bound {
+            Bound::Streams => ("streams at once", "streams"),
+            Bound::Calls => ("calls at once", "calls"),
+            Bound::Verdicts => ("questions for a verdict at once", "verdicts"),
+            Bound::OpenAttempts => ("open attempts at once", "open_attempts"),
+            Bound::Samples => ("samples a second", "samples_per_second"),
+            Bound::Bytes => ("bytes a second", "bytes_per_second"),
+            Bound::Queries => ("questions a second", "queries_per_second"),
+            Bound::Attempts => ("attempts an hour", "attempts_per_hour"),
+            Bound::Keys => ("keys an hour", "keys_per_hour"),
+            Bound::Labels => ("labels an hour", "labels_per_hour"),
+        };
+        let (most, after) = (self.most, self.after.as_secs().max(1));
+        write!(
+            f,
+            "this caller may have {most} {what} (bounds.{setting} of the file of access); come back in {after} s"
+        )
+    }
+}

@@ -1,0 +1,111 @@
+//! From the claims of a token that was checked to an identity: the first grant whose claims fit says what it may do.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::{
+    Identity, Job, Projects, Proven, Roles,
+    bounds::{Bounds, BoundsTable},
+    is_like,
+    usage::Usage,
+};
+
+/// The claims of a token.
+pub(super) type Claims = Map<String, Value>;
+
+/// Who signs, and so which claims say what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Kind {
+    /// ID tokens of GitLab's jobs.
+    Gitlab,
+    /// Tokens of service accounts.
+    Kubernetes,
+}
+
+/// What callers get whose claims fit.
+#[derive(Debug, Clone)]
+pub(super) struct Grant {
+    /// Each claim with the text it must have, or how it must begin (`spack/*`). All must fit.
+    pub(super) claims: BTreeMap<String, String>,
+    pub(super) roles: Roles,
+    /// Empty: the project of the claims, or all if they name none.
+    pub(super) projects: Projects,
+    pub(super) trusted: bool,
+    pub(super) bounds: BoundsTable,
+}
+
+impl Grant {
+    /// Whether the claims are those that it is for.
+    pub(super) fn fits(&self, claims: &Claims) -> bool {
+        self.claims
+            .iter()
+            .all(|(name, pattern)| text(claims, name).is_some_and(|said| is_like(pattern, &said)))
+    }
+
+    /// Who the claims say that it is; `None` if they lack what bounds a token of this kind: it would be good for all projects and
+    /// all jobs.
+    pub(super) fn identity(&self, kind: Kind, issuer: &str, claims: &Claims) -> Option<Identity> {
+        let host = host_of(issuer).to_owned();
+        let get = |name: &str| text(claims, name).unwrap_or_default();
+        let (name, proven) = match kind {
+            Kind::Gitlab => {
+                let (project, id) = (get("project_path"), get("job_id"));
+                if project.is_empty() || id.is_empty() {
+                    return None;
+                }
+                let job = Some(Job { host: host.clone(), id: id.clone() });
+                let (git_ref, owner) = (get("ref"), get("user_login"));
+                let (pipeline, commit) = (get("pipeline_id"), get("sha"));
+                let proven = Proven { project, git_ref, owner, pipeline, commit, job };
+                (format!("{host}:{}:{id}", proven.project), proven)
+            }
+            // a token that is bound to a pod is that pod's: the pod names the caller, and is bounded
+            Kind::Kubernetes => match (get("sub"), get("kubernetes.io/pod/name")) {
+                (sub, _pod) if sub.is_empty() => return None,
+                (sub, pod) if pod.is_empty() => (format!("{host}:{sub}"), Proven::default()),
+                (sub, pod) => (format!("{host}:{sub}/{pod}"), Proven::default()),
+            },
+        };
+        let is_one_build = proven.job.is_some() || !get("kubernetes.io/pod/name").is_empty();
+        let own = || {
+            if proven.project.is_empty() { Projects::default() } else { vec![proven.project.clone()].into() }
+        };
+        let projects = if self.projects.is_all() { own() } else { self.projects.clone() };
+        let usual = if is_one_build { Bounds::OF_JOB } else { Bounds::OF_FLEET };
+        let bounds = self.bounds.or(usual.for_trust(self.trusted));
+        Some(Identity {
+            name: name.into(),
+            roles: self.roles,
+            projects,
+            proven,
+            trusted: self.trusted,
+            is_anonymous: false,
+            expires: None,
+            bounds: Some(bounds),
+            usage: Usage::default(),
+        })
+    }
+}
+
+/// The host of an issuer, without its port: so the ids of its jobs' attempts begin.
+pub(super) fn host_of(issuer: &str) -> &str {
+    let host = issuer.split_once("://").map_or(issuer, |(_scheme, rest)| rest);
+    host.split(['/', ':']).next().unwrap_or_default()
+}
+
+/// A claim as text. `kubernetes.io/pod/name` is the claim `name` of the object `pod` of the object `kubernetes.io`, if there is no
+/// claim of the whole name.
+fn text(claims: &Claims, name: &str) -> Option<String> {
+    let value = claims.get(name).or_else(|| {
+        let (outer, inner) = name.split_once('/')?;
+        let outer = claims.get(outer)?;
+        inner.split('/').try_fold(outer, |object, name| object.as_object()?.get(name))
+    })?;
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
+        _ => None,
+    }
+}

@@ -1,0 +1,209 @@
+//! The keys of an issuer as they were fetched last, and how long they serve. Sends no request: `guard` fetches, and reports the result.
+//!
+//! | the issuer | tokens by it |
+//! |---|---|
+//! | answers | are checked by its keys |
+//! | does not answer | are checked by the keys that were fetched last, until those are a day old |
+//! | has not answered since | cannot be checked: no caller gets in by an outage |
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError, RwLock},
+};
+
+use jsonwebtoken::DecodingKey;
+use tokio::sync::Notify;
+
+use super::keys::KeySet;
+
+/// Seconds that keys serve after they were fetched: an outage over night harms no caller, and a key that was revoked is not good
+/// for ever.
+pub(crate) const SERVE: u64 = 24 * 60 * 60;
+/// Seconds from one question to the next that a key which is not known may lead to: made-up ids cause no flood of requests.
+pub(crate) const AGAIN: u64 = 10;
+
+/// Where the keys of an issuer are.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Origin {
+    /// As in the claim `iss`.
+    pub(crate) issuer: String,
+    /// Address of its key set; `None`: its description says it (`OpenID` Connect Discovery 1.0, section 4).
+    pub(crate) keys_url: Option<String>,
+    /// PEM file of the CA that signs its certificate, beside those that the system trusts.
+    pub(crate) ca_file: Option<PathBuf>,
+    /// File with a token that the issuer wants to see, as Kubernetes does.
+    pub(crate) bearer_file: Option<PathBuf>,
+}
+
+/// Why there is no key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Missing {
+    /// The issuer has none of this id.
+    Unknown,
+    /// The issuer may have it: it is asked, or does not answer.
+    NotNow,
+}
+
+/// The keys that were fetched last.
+#[derive(Debug, Default)]
+pub(crate) struct Fetched {
+    held: RwLock<Option<Held>>,
+    asked: Mutex<Asked>,
+    wanted: Notify,
+}
+
+#[derive(Debug)]
+struct Held {
+    text: String,
+    keys: Arc<KeySet>,
+    /// Seconds since 1970.
+    until: u64,
+}
+
+#[derive(Debug, Default)]
+struct Asked {
+    /// When the issuer was asked last, seconds since 1970.
+    at: u64,
+    /// It has not answered yet.
+    now: bool,
+}
+
+impl Fetched {
+    /// Takes note that the issuer is being asked.
+    pub(crate) fn asking(&self, now: u64) {
+        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Asked { at: now, now: true };
+    }
+
+    /// Takes note that the issuer has answered, or does not.
+    pub(crate) fn asked(&self) {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).now = false;
+    }
+
+    /// Takes a key set over; whether it says something new.
+    ///
+    /// # Errors
+    /// It is none: the one that was there stays, for as long as it serves.
+    pub(crate) fn put(&self, text: String, now: u64) -> Result<bool, String> {
+        let keys = Arc::new(KeySet::parse(&text)?);
+        let held = Held { text, keys, until: now.saturating_add(SERVE) };
+        let mut place = self.held.write().unwrap_or_else(PoisonError::into_inner);
+        let is_new = place.as_ref().is_none_or(|before| before.text != held.text);
+        *place = Some(held);
+        Ok(is_new)
+    }
+
+    /// Until when the keys that were fetched last serve, seconds since 1970; 0 if none ever came.
+    pub(crate) fn until(&self) -> u64 {
+        self.held.read().unwrap_or_else(PoisonError::into_inner).as_ref().map_or(0, |held| held.until)
+    }
+
+    /// Whether there are keys that serve.
+    pub(crate) fn serves(&self, now: u64) -> bool {
+        self.keys(now).is_some()
+    }
+
+    /// Waits until a caller needs keys that are not there.
+    pub(crate) async fn wanted(&self) {
+        self.wanted.notified().await;
+    }
+
+    /// The key with this id, and until when it serves.
+    pub(super) fn find(&self, id: Option<&str>, now: u64) -> Result<(DecodingKey, u64), Missing> {
+        let held = self.keys(now);
+        let known = held.as_ref().and_then(|(keys, until)| Some((keys.find(id)?.clone(), *until)));
+        known.ok_or_else(|| {
+            let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_due = now >= asked.at.saturating_add(AGAIN);
+            if is_due && !asked.now {
+                self.wanted.notify_one();
+            }
+            if held.is_none() || is_due || asked.now { Missing::NotNow } else { Missing::Unknown }
+        })
+    }
+
+    fn keys(&self, now: u64) -> Option<(Arc<KeySet>, u64)> {
+        let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
+        held.as_ref().filter(|held| now < held.until).map(|held| (Arc::clone(&held.keys), held.until))
+    }
+}
+
+/// Whether keys may come from there: they cannot have been changed on the way.
+///
+/// # Errors
+/// What it should look like.
+pub(crate) fn safe_address(address: &str) -> Result<(), String> {
+    if address.contains('@') {
+        // what stands before it may be a password
+        return Err("must be an address without a user or a password".to_owned());
+    }
+    // not what it is: a secret may stand where it should
+    let wrong = || "must be an address with https:// (http:// only on this machine)".to_owned();
+    let uri: axum::http::Uri = address.parse().map_err(|_unhelpful| wrong())?;
+    let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    let is_here =
+        host == "localhost" || host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback());
+    let is_safe = match uri.scheme_str() {
+        Some("https") => !host.is_empty(),
+        Some("http") => is_here,
+        _ => false,
+    };
+    if is_safe && uri.authority().is_some() { Ok(()) } else { Err(wrong()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SET: &str = r#"{"keys": [{"kty": "RSA", "kid": "one", "n": "AQAB", "e": "AQAB"}]}"#;
+
+    #[test]
+    fn keys_serve_through_an_outage_until_they_are_too_old_and_then_no_caller_gets_in() {
+        let fetched = Fetched::default();
+        let find = |id, now| fetched.find(Some(id), now).map(|(_key, until)| until);
+        assert_eq!(find("one", 100), Err(Missing::NotNow), "never fetched");
+        fetched.asking(100);
+        assert_eq!(fetched.put(SET.to_owned(), 100), Ok(true));
+        fetched.asked();
+        assert_eq!(find("one", 100 + SERVE - 1), Ok(100 + SERVE));
+        assert!(fetched.put("<html>".to_owned(), 5000).is_err());
+        assert_eq!(find("one", 100 + SERVE - 1), Ok(100 + SERVE), "what is no key set takes nothing away");
+        assert_eq!(find("one", 100 + SERVE), Err(Missing::NotNow));
+        assert_eq!(fetched.put(SET.to_owned(), 200 + SERVE), Ok(false));
+        assert!(find("one", 200 + SERVE).is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_key_that_is_not_known_asks_the_issuer_once_and_is_then_unknown_for_a_while() {
+        let fetched = Fetched::default();
+        let find = |now| fetched.find(Some("two"), now).map(|_found| ()).unwrap_err();
+        fetched.put(SET.to_owned(), 100).unwrap();
+        fetched.asking(100);
+        assert_eq!(find(101), Missing::NotNow, "it is being asked");
+        fetched.asked();
+        assert_eq!(find(101), Missing::Unknown, "it was asked just now");
+        let wanted = |time| tokio::time::timeout(std::time::Duration::from_millis(time), fetched.wanted());
+        assert!(wanted(1).await.is_err());
+        assert_eq!(find(100 + AGAIN), Missing::NotNow);
+        assert!(wanted(60_000).await.is_ok());
+    }
+
+    #[test]
+    fn keys_come_over_tls_or_from_this_machine() {
+        for good in
+            ["https://gitlab.example.com", "http://127.0.0.1:80/x", "http://[::1]:1/", "http://localhost"]
+        {
+            assert_eq!(safe_address(good), Ok(()));
+        }
+        for wrong in [
+            "http://gitlab.example.com",
+            "ftp://localhost",
+            "https://",
+            "x",
+            "",
+            "https://a:b@x",
+            "http://localhost.evil",
+        ] {
+            assert!(safe_address(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! The file of access, as it is written.
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+use jsonwebtoken::Algorithm;
+use ring::digest;
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use super::{
+    Role,
+    bounds::BoundsTable,
+    can_match,
+    claims::{Grant, Kind},
+    fetched::{Fetched, Origin, safe_address},
+    jwt::{Issuer, Keys},
+    keys::KeySet,
+    usage::Usages,
+};
+
+/// Seconds by which the clocks of two machines may differ.
+const LEEWAY: u64 = 60;
+
+/// What stands in a message of the parser before what it wants to see.
+const EXPECTED: &str = ", expected ";
+
+/// SHA-256 of a token.
+pub(super) type Digest = [u8; digest::SHA256_OUTPUT_LEN];
+
+/// The file of access, as it is written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct AccessFile {
+    /// Callers that prove nothing. Without this table they are refused.
+    pub(super) anonymous: AnonymousTable,
+    /// Static tokens.
+    pub(super) token: Vec<TokenTable>,
+    /// Issuers of signed tokens: GitLab, Kubernetes.
+    pub(super) issuer: Vec<IssuerTable>,
+    /// Client certificates.
+    pub(super) certificate: Vec<CertificateTable>,
+}
+
+/// What callers may do of whom nothing is known.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AnonymousTable {
+    /// What every caller may do who proves nothing.
+    /// Value: list of `agent`, `caller`, `reader`, `hook`, `operator`.
+    pub(super) roles: Vec<Role>,
+    /// How much all of them together may do.
+    #[serde(default)]
+    pub(super) bounds: BoundsTable,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TokenTable {
+    /// Name of the caller in logs and answers. Never the token itself.
+    pub(super) name: String,
+    /// SHA-256 of the token (`printf %s TOKEN | sha256sum`), once in the file.
+    /// Value: 64 hexadecimal digits.
+    pub(super) sha256: String,
+    /// What the caller may do.
+    /// Value: list of `agent`, `caller`, `reader`, `hook`, `operator`.
+    pub(super) roles: Vec<Role>,
+    /// Projects that the caller may write to, ask for and see.
+    /// Value: list of `group/project` and `group/*`; not empty.
+    /// Default: every project.
+    pub(super) projects: Option<Vec<String>>,
+    /// What the caller delivers may lower other predictions, and its verdicts are kept.
+    #[serde(default)]
+    pub(super) trusted: bool,
+    /// How much the caller may do.
+    #[serde(default)]
+    pub(super) bounds: BoundsTable,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct IssuerTable {
+    /// The claim `iss` of its tokens, once in the file. Its keys are fetched from there.
+    /// Value: text, not empty; an address with `https://` where the keys are fetched from it.
+    pub(super) issuer: String,
+    /// What signs.
+    /// Value: `gitlab` (ID tokens of jobs) or `kubernetes` (tokens of service accounts).
+    pub(super) kind: Kind,
+    /// The claim `aud` of its tokens.
+    /// Value: text, not empty.
+    pub(super) audience: String,
+    /// File with the issuer's JSON Web Key Set. It is read again when it changes.
+    /// Value: path.
+    /// Default: the keys are fetched.
+    pub(super) keys_file: Option<PathBuf>,
+    /// Address of the key set. Not with `keys_file`.
+    /// Value: address with `https://`.
+    /// Default: what the issuer's description says.
+    pub(super) keys_url: Option<String>,
+    /// PEM file of the CA that signs the issuer's certificate, beside those that the system trusts. Not with
+    /// `keys_file`.
+    /// Value: path.
+    /// Default: none.
+    pub(super) ca_file: Option<PathBuf>,
+    /// File with a token that the issuer wants to see. Not with `keys_file`.
+    /// Value: path.
+    /// Default: none.
+    pub(super) bearer_file: Option<PathBuf>,
+    /// Algorithms of its signatures.
+    /// Value: list of `RS256`, `RS384`, `RS512`, `PS256`, `PS384`, `PS512`, `ES256`, `ES384`, `EdDSA`; not empty.
+    /// Default: `RS256`, `ES256`.
+    #[serde(default = "usual_algorithms")]
+    pub(super) algorithms: Vec<Algorithm>,
+    /// What its tokens may do. The first grant whose claims fit counts.
+    /// Value: at least 1 table.
+    pub(super) grant: Vec<GrantTable>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GrantTable {
+    /// Claims that the token must have, each with its text, or with its beginning and `*`. Claims of a service
+    /// account are named by their path.
+    /// Value: table of texts.
+    /// Default: every token.
+    #[serde(default)]
+    claims: BTreeMap<String, String>,
+    /// What the caller may do.
+    /// Value: list of `agent`, `caller`, `reader`, `hook`, `operator`.
+    roles: Vec<Role>,
+    /// Projects that the caller may write to, ask for and see. With `kind = "kubernetes"` the roles `agent` and
+    /// `caller` need it.
+    /// Value: list of `group/project` and `group/*`; not empty.
+    /// Default: the project that the token names, or every project.
+    projects: Option<Vec<String>>,
+    /// What the caller delivers may lower other predictions, and its verdicts are kept.
+    #[serde(default)]
+    trusted: bool,
+    /// How much the caller may do.
+    #[serde(default)]
+    bounds: BoundsTable,
+}
+
+impl GrantTable {
+    /// No claim and no project of it is one that no token can have.
+    fn can_match(&self) -> Result<(), String> {
+        can_match("claims", self.claims.values())?;
+        can_match("projects", self.projects.iter().flatten())
+    }
+
+    /// Whether it lets a caller write to, or ask for, any project that the caller names.
+    fn is_for_all_projects(&self) -> bool {
+        let says_project = |role: &Role| matches!(role, Role::Agent | Role::Caller);
+        self.projects.is_none() && self.roles.iter().any(says_project)
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CertificateTable {
+    /// A DNS name that the certificate is for, once in the file.
+    pub(super) dns_name: String,
+    /// What the caller may do.
+    /// Value: list of `agent`, `caller`, `reader`, `hook`, `operator`.
+    pub(super) roles: Vec<Role>,
+    /// Projects that the caller may write to, ask for and see.
+    /// Value: list of `group/project` and `group/*`; not empty.
+    /// Default: every project.
+    pub(super) projects: Option<Vec<String>>,
+    /// What the caller delivers may lower other predictions, and its verdicts are kept.
+    #[serde(default)]
+    pub(super) trusted: bool,
+    /// How much the caller may do.
+    #[serde(default)]
+    pub(super) bounds: BoundsTable,
+}
+
+fn usual_algorithms() -> Vec<Algorithm> {
+    vec![Algorithm::RS256, Algorithm::ES256]
+}
+
+/// What the parser says, without any word of the file: a secret may stand wherever a name or a value should. What it expected instead is
+/// ours, and so is the name of what is missing.
+fn without_words(message: &str) -> String {
+    if message.starts_with("missing field `") {
+        return message.to_owned();
+    }
+    // the last one: a word of the file may hold one of its own
+    let (said, expected) = message.rsplit_once(EXPECTED).unwrap_or((message, ""));
+    let kind = said.split(['`', '"', '\'']).next().unwrap_or_default().trim_end();
+    let kind = if kind == "invalid type: string" { "invalid type: a text" } else { kind };
+    if expected.is_empty() { kind.to_owned() } else { format!("{kind}{EXPECTED}{expected}") }
+}
+
+impl AccessFile {
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// With the line: it is no TOML, or has a word that is not known. Without what the line says: that may be a token.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        toml::from_str(text).map_err(|error: toml::de::Error| {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            format!("line {}: {}", before.matches('\n').count() + 1, without_words(error.message()))
+        })
+    }
+
+    /// All files that it names.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.issuer.iter().filter_map(|issuer| issuer.keys_file.as_ref())
+    }
+}
+
+/// What is behind the names of a file.
+#[derive(Clone, Copy)]
+pub(crate) struct Sources<'a> {
+    /// The text of a file.
+    pub(crate) read: &'a dyn Fn(&PathBuf) -> Result<String, String>,
+    /// What callers have done so far.
+    pub(crate) usages: &'a Usages,
+    /// When they are looked up.
+    pub(crate) moment: Instant,
+    /// The place for keys that are fetched.
+    pub(crate) fetched: &'a dyn Fn(Origin) -> Arc<Fetched>,
+}
+
+impl IssuerTable {
+    pub(super) fn checked(self, sources: Sources<'_>) -> Result<Issuer, String> {
+        if self.issuer.is_empty() || self.audience.is_empty() {
+            return Err("issuer and audience must not be empty".to_owned());
+        }
+        let secret = |algorithm: &Algorithm| {
+            matches!(algorithm, Algorithm::HS256 | Algorithm::HS384 | Algorithm::HS512)
+        };
+        if self.algorithms.is_empty() || self.algorithms.iter().any(secret) {
+            return Err(
+                "algorithms must be some of RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, EdDSA"
+                    .into(),
+            );
+        }
+        if self.grant.is_empty() {
+            return Err("has no grant: it would let no caller in".to_owned());
+        }
+        if self.kind == Kind::Kubernetes && self.grant.iter().any(GrantTable::is_for_all_projects) {
+            return Err(
+                "a grant with the role agent or caller needs projects, because such a token names none: \
+                        projects = [\"group/*\"], or [\"*\"] for every project"
+                    .to_owned(),
+            );
+        }
+        for (number, table) in (1..).zip(&self.grant) {
+            table.can_match().map_err(|why| format!("grant {number}: {why}"))?;
+        }
+        let keys = self.keys(sources)?;
+        let Self { issuer, kind, audience, algorithms, grant, .. } = self;
+        let grants = grant.into_iter().map(|table| {
+            Ok(Grant {
+                claims: table.claims,
+                roles: table.roles.into_iter().collect(),
+                projects: named(table.projects)?.into(),
+                trusted: table.trusted,
+                bounds: table.bounds,
+            })
+        });
+        let grants = grants.collect::<Result<_, String>>()?;
+        Ok(Issuer { name: issuer, kind, audience, algorithms, leeway: LEEWAY, grants, keys })
+    }
+
+    fn keys(&self, sources: Sources<'_>) -> Result<Keys, String> {
+        let Self { issuer, keys_file, keys_url, ca_file, bearer_file, .. } = self;
+        let Some(file) = keys_file else {
+            match keys_url {
+                Some(url) => safe_address(url).map_err(|why| format!("keys_url: {why}"))?,
+                None => safe_address(issuer).map_err(|why| {
+                    format!("its keys cannot be fetched: {why}; give keys_url or keys_file")
+                })?,
+            }
+            return Ok(Keys::Fetched((sources.fetched)(Origin {
+                issuer: issuer.clone(),
+                keys_url: keys_url.clone(),
+                ca_file: ca_file.clone(),
+                bearer_file: bearer_file.clone(),
+            })));
+        };
+        if keys_url.is_some() || ca_file.is_some() || bearer_file.is_some() {
+            return Err(
+                "has keys_file: keys_url, ca_file and bearer_file are for keys that are fetched".into()
+            );
+        }
+        let keys = KeySet::parse(&(sources.read)(file).map_err(|why| format!("keys_file {why}"))?);
+        keys.map(Keys::Fixed).map_err(|why| format!("keys_file {why}"))
+    }
+}
+
+/// The projects that a table names; none where it says nothing of them, which stands for all.
+///
+/// # Errors
+/// It names none in so many words: that would be all of them, too, and is hardly meant.
+pub(super) fn named(projects: Option<Vec<String>>) -> Result<Vec<String>, String> {
+    match projects {
+        Some(projects) if projects.is_empty() => {
+            Err("projects is empty: name some, or leave it out for every project".to_owned())
+        }
+        projects => Ok(projects.unwrap_or_default()),
+    }
+}
+
+/// The SHA-256 of a token, as a file says it.
+pub(crate) fn hash(token: &str) -> String {
+    let sum = digest::digest(&digest::SHA256, token.as_bytes());
+    let digits = sum.as_ref().iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
+}
+
+pub(super) fn hexadecimal(text: &str) -> Option<Digest> {
+    let mut digest = Digest::default();
+    if text.len() != 2 * digest.len() || !text.is_ascii() {
+        return None;
+    }
+    for (byte, pair) in digest.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(digest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_in_a_file_is_named_with_its_line_and_shows_no_token_that_stands_there() {
+        const TOKEN: &str = "[[token]]\nname = \"x\"\nsha256 = \"x\"\nroles = []\n";
+        let after_token = |line: &str| format!("{TOKEN}{line}");
+        let issuer = |line: &str| format!("[[issuer]]\nissuer = \"x\"\naudience = \"x\"\n{line}\n");
+        for (text, said) in [
+            (
+                after_token("secret = \"s3cr3t\""),
+                "line 5: unknown field, expected one of `name`, `sha256`, `roles`",
+            ),
+            (after_token("s3cr3t = 1"), "line 5: unknown field, expected one of `name`"),
+            (after_token("\"s3cr3t, expected cr3t\" = 1"), "line 5: unknown field, expected one of `name`"),
+            (after_token("bounds = { s3cr3t = 1 }"), "line 5: unknown field, expected one of `streams`"),
+            (after_token("bounds = { streams = \"s3cr3t\" }"), "line 5: invalid type: a text, expected u32"),
+            (after_token("trusted = \"s3cr3t\""), "line 5: invalid type: a text, expected a boolean"),
+            (after_token("roles = [\"s3cr3t\"]"), "line 5: duplicate key"),
+            ("s3cr3t = 1".into(), "line 1: unknown field, expected one of `anonymous`, `token`"),
+            ("[s3cr3t]\nname = 1".into(), "line 1: unknown field"),
+            ("[[s3cr3t]]".into(), "line 1: unknown field"),
+            ("\n\n[token.s3cr3t]".into(), "invalid type: map, expected a sequence"),
+            ("anonymous = { roles = [], s3cr3t = 1 }".into(), "unknown field, expected `roles` or `bounds`"),
+            ("anonymous = { roles = [\"s3cr3t\"] }".into(), "line 1: unknown variant, expected one of `"),
+            ("anonymous = \"s3cr3t\"".into(), "line 1: invalid type: a text, expected struct AnonymousTable"),
+            ("[anonymous]".into(), "missing field `roles`"),
+            (issuer("kind = \"s3cr3t\""), "line 4: unknown variant, expected `gitlab` or `kubernetes`"),
+            (issuer("algorithms = [\"s3cr3t\"]"), "line 4: unknown variant, expected one of `"),
+            (issuer("[[issuer.grant]]\ns3cr3t = []"), "line 5: unknown field, expected one of `claims`"),
+            (issuer("[issuer.s3cr3t]"), "line 4: unknown field"),
+            ("token = \"s3cr3t\"".into(), "line 1: invalid type: a text, expected a sequence"),
+            ("token = \"s3\\\", expected cr3t\"".into(), "line 1: invalid type: a text, expected a sequence"),
+            ("[[token]]\nsha256 = s3cr3t".into(), "line 2: "),
+            ("[[token]]\nsha256 = \"s3cr3t".into(), "line 2: "),
+            ("s3cr3t".into(), "line 1: "),
+            ("s3cr3t s3cr3t = 1".into(), "line 1: "),
+        ] {
+            let text = text.as_str();
+            let wrong = AccessFile::parse(text).unwrap_err();
+            assert!(wrong.contains(said) && !wrong.contains("cr3t"), "{text}: {wrong}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Callers as they are kept with what they say: by a name that no two of them share, and with the projects that they may speak of.
+
+use plimsoll_core::domain::Reporter;
+use ring::digest;
+
+use super::Identity;
+
+/// Longest name of a caller that is kept, in characters.
+const NAME: usize = 64;
+
+/// Characters of a longer name that are kept; then come a `~` and the first 8 bytes of the SHA-256 of all of it, in hexadecimal.
+const START: usize = NAME - 1 - 16;
+
+impl Identity {
+    /// The name under which it is kept: two callers never have the same. Pods and branches choose the ends of their names, so no sum will
+    /// do for which others can be found.
+    pub(crate) fn kept_name(&self) -> String {
+        let name = &self.name;
+        if name.chars().nth(NAME).is_none() {
+            return name.to_string();
+        }
+        let start: String = name.chars().take(START).collect();
+        let sum = digest::digest(&digest::SHA256, name.as_bytes());
+        let sum = sum.as_ref().iter().take(8).fold(0, |sum, byte| (sum << 8) | u64::from(*byte));
+        format!("{start}~{sum:016x}")
+    }
+
+    /// It, as the one who says something in the name of `project`: of which other projects that counts follows from its grant for this one.
+    pub(crate) fn speaker(&self, project: &str) -> Reporter {
+        if self.projects.is_all() {
+            return Reporter::of_all(&self.kept_name());
+        }
+        let projects = if self.sees(project) { self.projects.like(project) } else { Vec::new() };
+        Reporter::of(&self.kept_name(), projects)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_caller_says_in_the_name_of_one_project_counts_for_what_its_grant_for_that_one_covers() {
+        let projects = ["a/*", "b/one"].map(str::to_owned).to_vec().into();
+        let caller = Identity { projects, ..Identity::clone(&Identity::anyone()) };
+        let spoken = |said: &str, of: &str| caller.speaker(said).may_speak_of(of);
+        assert!(spoken("a/x", "a/x") && spoken("a/x", "a/y") && !spoken("a/x", "b/one"));
+        assert!(!spoken("c/x", "c/x") && !spoken("c/x", "a/x") && !spoken("", "a/x") && !spoken("", ""));
+        assert!(
+            Identity::anyone().speaker("").may_speak_of("")
+                && !Identity::unknown().speaker("").may_speak_of("")
+        );
+    }
+}

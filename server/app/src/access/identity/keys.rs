@@ -1,0 +1,57 @@
+//! The public keys of who signs tokens: a JSON Web Key Set.
+
+use std::collections::HashMap;
+
+use jsonwebtoken::{
+    AlgorithmFamily, DecodingKey,
+    jwk::{Jwk, JwkSet, PublicKeyUse},
+};
+
+/// Keys of one set, at most. GitLab and Kubernetes have two or three.
+const KEYS: usize = 64;
+
+/// Public keys by their id.
+#[derive(Debug, Default)]
+pub(super) struct KeySet(HashMap<String, DecodingKey>);
+
+impl KeySet {
+    /// The keys of a set that are for signatures. Those of kinds that are not known here are left out: the set may be newer.
+    ///
+    /// # Errors
+    /// The text is no key set, has no usable key, too many, or a secret one, which has no business in it.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let set: JwkSet =
+            serde_json::from_str(text).map_err(|error| format!("is no JSON Web Key Set: {error}"))?;
+        if set.keys.len() > KEYS {
+            return Err(format!("has {} keys, at most {KEYS} are allowed", set.keys.len()));
+        }
+        let mut keys = HashMap::new();
+        for jwk in set.keys.iter().filter(|jwk| jwk.common.public_key_use != Some(PublicKeyUse::Encryption)) {
+            if let Some((id, key)) = named(jwk)? {
+                keys.insert(id, key);
+            }
+        }
+        if keys.is_empty() { Err("has no public key for signatures".to_owned()) } else { Ok(Self(keys)) }
+    }
+
+    /// The key with this id; without an id, the only one there is.
+    pub(super) fn find(&self, id: Option<&str>) -> Option<&DecodingKey> {
+        match id {
+            Some(id) => self.0.get(id),
+            None if self.0.len() == 1 => self.0.values().next(),
+            None => None,
+        }
+    }
+}
+
+fn named(jwk: &Jwk) -> Result<Option<(String, DecodingKey)>, String> {
+    let id = jwk.common.key_id.clone().unwrap_or_default();
+    match DecodingKey::from_jwk(jwk) {
+        // a reader of the file could sign with it
+        Ok(key) if key.family() == AlgorithmFamily::Hmac => {
+            Err(format!("has the secret key {id:?}; only public keys belong into it"))
+        }
+        Ok(key) => Ok(Some((id, key))),
+        Err(_unknown_kind) => Ok(None),
+    }
+}

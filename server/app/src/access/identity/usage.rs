@@ -1,0 +1,339 @@
+//! What one caller has used of its bounds. The moment comes from outside, but for that at which a caller is looked up.
+//!
+//! What is sent and asked has a rate, with a minute's worth at once: an agent that was cut off for hours delivers what it kept. What
+//! makes the server remember something for ever (attempts, keys, labels) is counted by the hour, each once.
+
+use std::{
+    collections::{HashMap, HashSet, hash_map::Entry},
+    hash::{BuildHasher as _, Hash, RandomState},
+    net::IpAddr,
+    sync::{Arc, LazyLock, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use super::bounds::{Bound, Bounds, Exceeded};
+
+/// How much of a rate may come at once.
+const AT_ONCE: Duration = Duration::from_mins(1);
+/// The time for which different things are counted.
+const WINDOW: Duration = Duration::from_hours(1);
+/// When to come back where nothing says when there is room.
+const CROWDED: Duration = Duration::from_secs(30);
+/// The same where a place is held for moments.
+const BUSY: Duration = Duration::from_secs(2);
+/// Callers that are looked through at least before those that are gone are forgotten.
+const CALLERS: usize = 1024;
+
+/// Of this process alone: who knew it could find different things that are counted as one.
+static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+
+/// What one caller has done, under whichever of its tokens. Usage is no part of an identity: all are equal.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Usage(Arc<Mutex<Used>>);
+
+impl PartialEq for Usage {
+    fn eq(&self, _other: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Usage {}
+
+#[derive(Debug, Default)]
+struct Used {
+    streams: u64,
+    calls: u64,
+    verdicts: u64,
+    open_attempts: u64,
+    /// Calls by where they come from, of a caller who is only known by that. Never zero.
+    calls_from: HashMap<IpAddr, u64>,
+    /// When what was taken is paid for.
+    samples: Option<Instant>,
+    bytes: Option<Instant>,
+    queries: Option<Instant>,
+    attempts: Seen,
+    keys: Seen,
+    labels: Seen,
+}
+
+impl Used {
+    /// Whether it may be forgotten: it bounds nothing any more.
+    fn is_over(&self, now: Instant) -> bool {
+        let is_paid = |paid: &Option<Instant>| paid.is_none_or(|paid| paid <= now);
+        [self.samples, self.bytes, self.queries].iter().all(is_paid)
+            && [&self.attempts, &self.keys, &self.labels].iter().all(|seen| seen.left(now).is_zero())
+    }
+
+    /// How many places are taken.
+    fn taken(&mut self, bound: Bound) -> &mut u64 {
+        match bound {
+            Bound::Calls => &mut self.calls,
+            Bound::Verdicts => &mut self.verdicts,
+            Bound::OpenAttempts => &mut self.open_attempts,
+            _ => &mut self.streams,
+        }
+    }
+}
+
+/// Different things, by their hash.
+#[derive(Debug, Default)]
+struct Seen {
+    all: HashSet<u64, foldhash::fast::RandomState>,
+    since: Option<Instant>,
+}
+
+impl Seen {
+    /// How long they still count.
+    fn left(&self, now: Instant) -> Duration {
+        self.since.map_or(Duration::ZERO, |since| WINDOW.saturating_sub(now.saturating_duration_since(since)))
+    }
+}
+
+impl Usage {
+    /// Whether another owner than [`Usages`] has it, or it still bounds a caller that comes back.
+    fn is_needed(&self, now: Instant) -> bool {
+        let is_held = Arc::strong_count(&self.0) > 1;
+        is_held || !self.0.lock().unwrap_or_else(PoisonError::into_inner).is_over(now)
+    }
+
+    /// Takes `count` of a rate.
+    pub(super) fn take(
+        &self,
+        bounds: &Bounds,
+        bound: Bound,
+        count: u64,
+        now: Instant,
+    ) -> Result<(), Exceeded> {
+        if count == 0 {
+            return Ok(());
+        }
+        let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let paid = match bound {
+            Bound::Samples => &mut used.samples,
+            Bound::Bytes => &mut used.bytes,
+            _ => &mut used.queries,
+        };
+        let most = bounds.of(bound);
+        let cost =
+            Duration::from_nanos(count.saturating_mul(1_000_000_000).checked_div(most).unwrap_or(u64::MAX));
+        let from = paid.map_or(now, |paid| paid.max(now));
+        // whatever is sent at once after a pause is taken: it is bounded by the size of a message
+        let ahead = from.saturating_duration_since(now);
+        if most == 0 || ahead > AT_ONCE {
+            return Err(Exceeded { bound, most, after: ahead.saturating_sub(AT_ONCE / 2) });
+        }
+        *paid = Some(from.checked_add(cost.min(AT_ONCE)).unwrap_or(from));
+        Ok(())
+    }
+
+    /// Takes note of something, unless it is one too many of this hour.
+    pub(super) fn note(
+        &self,
+        bounds: &Bounds,
+        bound: Bound,
+        something: impl Hash,
+        now: Instant,
+    ) -> Result<(), Exceeded> {
+        let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = match bound {
+            Bound::Attempts => &mut used.attempts,
+            Bound::Keys => &mut used.keys,
+            _ => &mut used.labels,
+        };
+        if seen.left(now).is_zero() {
+            *seen = Seen { all: HashSet::default(), since: Some(now) };
+        }
+        let (most, hash) = (bounds.of(bound), HASHER.hash_one(something));
+        if !seen.all.contains(&hash) && seen.all.len() as u64 >= most {
+            return Err(Exceeded { bound, most, after: seen.left(now) });
+        }
+        seen.all.insert(hash);
+        Ok(())
+    }
+
+    /// A place for something that lasts, until it is dropped.
+    pub(super) fn place(&self, bounds: &Bounds, bound: Bound) -> Result<UsageSlot, Exceeded> {
+        self.take_place(bounds, bound, None)
+    }
+
+    /// A place for a call from this address, of a caller who is only known by that. Once half of the places are taken, one address may hold at
+    /// most a quarter of them: otherwise it could shut all others out.
+    pub(super) fn call_from(&self, bounds: &Bounds, from: IpAddr) -> Result<UsageSlot, Exceeded> {
+        self.take_place(bounds, Bound::Calls, Some(from))
+    }
+
+    fn take_place(&self, bounds: &Bounds, bound: Bound, from: Option<IpAddr>) -> Result<UsageSlot, Exceeded> {
+        let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (taken, most) = (*used.taken(bound), bounds.of(bound));
+        let own = from.and_then(|from| used.calls_from.get(&from)).copied();
+        let is_greedy = own.is_some_and(|own| taken >= most.div_ceil(2) && own >= most.div_ceil(4));
+        if taken >= most || is_greedy {
+            let is_short = matches!(bound, Bound::Calls | Bound::Verdicts);
+            return Err(Exceeded { bound, most, after: if is_short { BUSY } else { CROWDED } });
+        }
+        *used.taken(bound) += 1;
+        if let Some(from) = from {
+            *used.calls_from.entry(from).or_default() += 1;
+        }
+        Ok(UsageSlot(Some(Held { usage: self.clone(), bound, from })))
+    }
+}
+
+/// The place of something that lasts; of nothing, where nothing is bounded.
+#[derive(Debug, Default)]
+pub(crate) struct UsageSlot(Option<Held>);
+
+#[derive(Debug)]
+struct Held {
+    usage: Usage,
+    bound: Bound,
+    /// Where it comes from, if that is all that is known of the caller.
+    from: Option<IpAddr>,
+}
+
+impl Drop for UsageSlot {
+    fn drop(&mut self) {
+        let Some(Held { usage: Usage(used), bound, from }) = &self.0 else { return };
+        let mut used = used.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = used.taken(*bound);
+        *taken = taken.saturating_sub(1);
+        if let Some(Entry::Occupied(mut own)) = from.map(|from| used.calls_from.entry(from)) {
+            *own.get_mut() -= 1;
+            if *own.get() == 0 {
+                own.remove();
+            }
+        }
+    }
+}
+
+/// What all callers have done, by their names: a caller with another token, or after a reload, is the same, and so is one who was
+/// not there for a while, as long as what it has used counts.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Usages(Arc<Mutex<Known>>);
+
+#[derive(Debug, Default)]
+struct Known {
+    by_name: HashMap<Arc<str>, Usage>,
+    look_at: usize,
+}
+
+impl Usages {
+    /// How many callers are known.
+    pub(crate) fn callers(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).by_name.len()
+    }
+
+    /// That of this caller.
+    pub(super) fn of(&self, name: &Arc<str>, now: Instant) -> Usage {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.by_name.len() >= known.look_at {
+            known.by_name.retain(|_name, usage| usage.is_needed(now));
+            known.look_at = known.by_name.len().saturating_mul(2).max(CALLERS);
+        }
+        known.by_name.entry(Arc::clone(name)).or_default().clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::identity::bounds::BoundsTable;
+
+    #[test]
+    fn a_rate_gives_a_minute_at_once_and_then_what_it_says() {
+        let (usage, start) = (Usage::default(), Instant::now());
+        let bounds =
+            BoundsTable { samples_per_second: Some(10), ..BoundsTable::default() }.or(Bounds::OF_JOB);
+        let take =
+            |count, at: u64| usage.take(&bounds, Bound::Samples, count, start + Duration::from_secs(at));
+        let taken = (0..2000).take_while(|_| take(1, 0).is_ok()).count();
+        assert_eq!(taken, 601);
+        let exceeded = take(1, 0).unwrap_err();
+        assert!(
+            exceeded.to_string().contains("10 samples a second (bounds.samples_per_second"),
+            "{exceeded}"
+        );
+        assert!(take(1, exceeded.after.as_secs() + 1).is_ok(), "there is room when it says so");
+        assert!(take(1_000_000_000, 3600).is_ok(), "one message is taken, and paid for by a wait");
+        assert!(take(1, 3600).is_err() || take(1, 3600).is_err());
+        let none = BoundsTable { queries_per_second: Some(0), ..BoundsTable::default() }.or(Bounds::OF_JOB);
+        assert!(usage.take(&none, Bound::Queries, 1, start).is_err());
+    }
+
+    #[test]
+    fn different_things_count_once_an_hour_and_streams_while_they_last() {
+        let (usage, start) = (Usage::default(), Instant::now());
+        let bounds = BoundsTable { keys_per_hour: Some(2), streams: Some(1), ..BoundsTable::default() };
+        let bounds = bounds.or(Bounds::OF_JOB);
+        let note = |key: &str, at| usage.note(&bounds, Bound::Keys, key, start + Duration::from_secs(at));
+        assert!(note("a", 0).is_ok() && note("b", 1).is_ok() && note("a", 2).is_ok());
+        assert_eq!(note("c", 600).unwrap_err().after, Duration::from_mins(50));
+        assert!(note("c", 3600).is_ok());
+        let first = usage.place(&bounds, Bound::Streams).unwrap();
+        assert_eq!(usage.place(&bounds, Bound::Streams).unwrap_err().bound, Bound::Streams);
+        assert!(usage.place(&bounds, Bound::Calls).is_ok(), "each has places of its own");
+        drop(first);
+        assert!(usage.place(&bounds, Bound::Streams).is_ok());
+    }
+
+    #[test]
+    fn one_address_never_takes_all_calls_of_those_who_are_known_by_nothing_else() {
+        let usage = Usage::default();
+        let bounds = BoundsTable { calls: Some(8), ..BoundsTable::default() }.or(Bounds::OF_JOB);
+        let call = |host: u8| usage.call_from(&bounds, IpAddr::from([127, 0, 0, host]));
+        let greedy: Vec<UsageSlot> = (0..20).map_while(|_| call(1).ok()).collect();
+        assert_eq!(greedy.len(), 4, "half of them");
+        let others: Vec<UsageSlot> = (2..9).filter_map(|host| call(host).ok()).collect();
+        assert_eq!(others.len(), 4);
+        drop((greedy, others));
+        assert!(usage.0.lock().unwrap().calls_from.is_empty());
+        assert!(call(1).is_ok());
+    }
+
+    #[test]
+    fn a_caller_is_the_same_under_another_token_and_forgotten_when_he_is_gone() {
+        let usages = Usages::default();
+        let now = Instant::now();
+        let of = |name: &str| usages.of(&name.into(), now);
+        let (held, again, other) = (of("a"), of("a"), of("b"));
+        assert!(Arc::ptr_eq(&held.0, &again.0) && !Arc::ptr_eq(&held.0, &other.0));
+        for n in 0..10_000 {
+            drop(of(&n.to_string()));
+        }
+        assert!(usages.callers() <= 2 * CALLERS);
+        assert!(Arc::ptr_eq(&held.0, &of("a").0));
+    }
+
+    #[test]
+    fn what_a_caller_has_done_counts_for_its_hour_although_it_is_away_meanwhile() {
+        let (usages, start) = (Usages::default(), Instant::now());
+        let bounds = BoundsTable { keys_per_hour: Some(1), ..BoundsTable::default() }.or(Bounds::OF_JOB);
+        let after = |minutes: u64| start + Duration::from_mins(minutes);
+        let note = |key: &str, minutes: u64| {
+            let usage = usages.of(&"a".into(), after(minutes));
+            usage.note(&bounds, Bound::Keys, key, after(minutes)).is_ok()
+        };
+        let crowd = |minutes: u64| {
+            for n in 0..3 * CALLERS {
+                drop(usages.of(&n.to_string().into(), after(minutes)));
+            }
+        };
+        assert!(note("one", 0));
+        crowd(59);
+        assert!(!note("two", 59), "a caller that was away has no more than one that stayed");
+        crowd(60);
+        assert!(!usages.0.lock().unwrap().by_name.contains_key("a"), "after its hour it is forgotten");
+        assert!(note("two", 60));
+    }
+
+    #[test]
+    fn a_rate_that_is_not_paid_for_is_not_forgotten() {
+        let (usages, start) = (Usages::default(), Instant::now());
+        let usage = usages.of(&"a".into(), start);
+        usage.take(&Bounds::OF_JOB, Bound::Queries, 20_000, start).unwrap();
+        assert!(!usage.0.lock().unwrap().is_over(start + Duration::from_secs(9)));
+        assert!(usage.0.lock().unwrap().is_over(start + Duration::from_secs(10)));
+    }
+}

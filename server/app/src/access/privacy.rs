@@ -1,0 +1,78 @@
+//! What of an attempt only those see who are named for its project: labels that are private, and lines of logs.
+//!
+//! A reader of all projects sees `***` in their place, and cannot ask for sums by such a label, or for the attempts with one of its
+//! values, which would tell the values. A caller with the role `operator`, or whose `projects` name the attempt's, sees all of it. Without
+//! a file of access every caller does.
+
+use plimsoll_core::domain::FieldViolation;
+
+use crate::access::identity::{Identity, Role, is_like};
+pub use crate::runtime::settings::rooms::privacy::Private;
+
+/// What stands in the place of what is private.
+pub(crate) const HIDDEN: &str = "***";
+
+impl Private {
+    /// Whether the values of this label are.
+    pub(crate) fn has_label(&self, name: &str) -> bool {
+        self.labels.iter().any(|pattern| is_like(pattern, name))
+    }
+
+    /// Whether anything is hidden from `caller` of an attempt of `project`.
+    pub(crate) fn hides_from(&self, caller: &Identity, project: &str) -> bool {
+        let is_named = caller.projects.name(project);
+        (self.logs || !self.labels.is_empty()) && !is_named && !caller.roles.has(Role::Operator)
+    }
+
+    /// Whether `caller` may ask for what is counted or chosen by a label, among the attempts of `project`; empty stands for all.
+    ///
+    /// # Errors
+    /// The label is private to others. `field` is where it was named.
+    pub(crate) fn may_ask(
+        &self,
+        caller: &Identity,
+        project: &str,
+        field: &str,
+        label: &str,
+    ) -> Result<(), FieldViolation> {
+        if self.has_label(label) && self.hides_from(caller, project) {
+            let text = format!("names the label {label:?}, which is private to readers of single projects");
+            return Err(FieldViolation::new(field, text));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_is_private_by_its_name_or_its_beginning() {
+        let private = Private { labels: vec!["customer".into(), "hr-*".into()], logs: false };
+        let told = ["customer", "hr-", "hr-grade", "customers", "hr", ""].map(|name| private.has_label(name));
+        assert_eq!(told, [true, true, true, false, false, false]);
+    }
+
+    #[test]
+    fn it_is_hidden_from_all_who_are_not_named_for_the_project() {
+        let private = Private { labels: vec!["customer".into()], logs: true };
+        let reader = |roles: &[Role], projects: &[&str]| Identity {
+            roles: roles.iter().copied().collect(),
+            projects: projects.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>().into(),
+            ..(*Identity::unknown()).clone()
+        };
+        let hides = |caller: &Identity| private.hides_from(caller, "spack/packages");
+        assert!(!hides(&reader(&[Role::Reader], &["spack/*"])));
+        assert!(hides(&reader(&[Role::Reader], &["other/*"])));
+        assert!(hides(&reader(&[Role::Reader], &[])), "a caller that sees all projects is named for none");
+        assert!(hides(&reader(&[Role::Reader], &["*"])), "nor is one that sees all of them by a pattern");
+        assert!(!hides(&reader(&[Role::Reader], &["*", "spack/packages"])));
+        assert!(!hides(&reader(&[Role::Operator], &[])));
+        assert!(!hides(&Identity::anyone()) && hides(&Identity::unknown()));
+        assert!(!Private::default().hides_from(&reader(&[Role::Reader], &[]), "x"));
+        let ask = |label: &str| private.may_ask(&reader(&[Role::Reader], &[]), "", "group_label", label);
+        assert_eq!(ask("customer").unwrap_err().field, "group_label");
+        assert_eq!(ask("stage"), Ok(()));
+    }
+}

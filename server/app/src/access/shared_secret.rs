@@ -1,0 +1,253 @@
+//! How a hook of GitLab proves that it comes from there: a secret token that it sends as it is (`X-Gitlab-Token`), or a signature
+//! that it makes with a signing token (the scheme of Standard Webhooks: `webhook-id`, `webhook-timestamp`, `webhook-signature`).
+//! A file may hold several tokens, one a line, so that one can be replaced by another without losing hooks.
+
+use std::{fmt, hint::black_box, path::Path, sync::Arc};
+
+use anyhow::{bail, ensure};
+use axum::http::HeaderMap;
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use plimsoll_core::domain::FieldViolation;
+use ring::hmac;
+
+use crate::runtime::reload;
+
+/// Most tokens in a file: those in force, and those that replace them.
+const TOKENS: usize = 8;
+/// How a signing token begins; behind it stands the key in base64.
+const SIGNING: &str = "whsec_";
+/// Shortest key of a signing token, bytes; GitLab's have 32.
+const KEY_BYTES: usize = 16;
+/// Shortest secret in a path, bytes.
+const PATH_BYTES: usize = 16;
+/// How far a signature's time may be from ours: a copied hook is good for no longer.
+const FAR_MS: u64 = 5 * 60 * 1000;
+/// Most signatures of one hook that are looked at: one for each token that GitLab may have.
+const SIGNATURES: usize = 8;
+
+/// Secrets of which a hook must send one. They are never written anywhere.
+#[derive(Clone)]
+pub(crate) struct Token(Arc<[Vec<u8>]>);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+impl Token {
+    /// The lines of a file, without white space around them.
+    ///
+    /// # Errors
+    /// It cannot be read, or is empty.
+    pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
+        let lines = lines(path)?;
+        Ok(Self(lines.into_iter().map(String::into_bytes).collect()))
+    }
+
+    /// As [`Self::read`], for the path that the API server asks: Kubernetes takes the characters of DNS names there alone.
+    ///
+    /// # Errors
+    /// It cannot be read, is empty, short, or has other characters.
+    pub(crate) fn read_for_path(path: &Path) -> anyhow::Result<Self> {
+        let token = Self::read(path)?;
+        let fits = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-';
+        let is_one = |line: &Vec<u8>| (PATH_BYTES..=64).contains(&line.len()) && line.iter().all(fits);
+        ensure!(
+            token.0.iter().all(is_one),
+            "{} must hold {PATH_BYTES} to 64 lower-case letters, digits and -: openssl rand -hex 16",
+            path.display()
+        );
+        Ok(token)
+    }
+
+    /// Whether `said` is one of the tokens. The time it takes says nothing of them but their lengths.
+    pub(crate) fn is(&self, said: &[u8]) -> bool {
+        self.0.iter().fold(false, |found, token| found | same(token, said))
+    }
+}
+
+fn same(token: &[u8], said: &[u8]) -> bool {
+    let differing = token.iter().zip(said).fold(0, |bits, (a, b)| bits | black_box(a ^ b));
+    token.len() == said.len() && black_box(differing) == 0
+}
+
+/// Keys with one of which a hook must be signed.
+#[derive(Clone)]
+pub(crate) struct Signing(Arc<[hmac::Key]>);
+
+impl fmt::Debug for Signing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Signing")
+    }
+}
+
+impl Signing {
+    /// The signing tokens in a file.
+    ///
+    /// # Errors
+    /// It cannot be read, is empty, or holds something else.
+    pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
+        let mut keys = Vec::new();
+        for (at, line) in lines(path)?.iter().enumerate() {
+            let key = line.strip_prefix(SIGNING).and_then(|text| BASE64_STANDARD.decode(text).ok());
+            match key.filter(|key| key.len() >= KEY_BYTES) {
+                Some(key) => keys.push(hmac::Key::new(hmac::HMAC_SHA256, &key)),
+                None => bail!(
+                    "{}:{}: is no signing token; copy it from GitLab, it begins with {SIGNING}",
+                    path.display(),
+                    at + 1
+                ),
+            }
+        }
+        Ok(Self(keys.into()))
+    }
+
+    /// Checks that the body was signed with one of the keys, and lately.
+    ///
+    /// # Errors
+    /// Names the header.
+    pub(crate) fn check(
+        &self,
+        headers: &HeaderMap,
+        body: &[u8],
+        now_unix_ms: u64,
+    ) -> Result<(), FieldViolation> {
+        let header = |name: &'static str| {
+            let said = headers.get(name).and_then(|said| said.to_str().ok());
+            said.ok_or_else(|| {
+                FieldViolation::new(name, "is missing; hooks must be signed here (collect_signing_file)")
+            })
+        };
+        let (id, time) = (header("webhook-id")?, header("webhook-timestamp")?);
+        let said = header("webhook-signature")?;
+        let seconds = time.parse::<u64>().ok();
+        let is_near = seconds.is_some_and(|time| time.saturating_mul(1000).abs_diff(now_unix_ms) <= FAR_MS);
+        if !is_near {
+            let rule = "is not a time of the last five minutes, in seconds since 1970; compare the clocks";
+            return Err(FieldViolation::new("webhook-timestamp", rule));
+        }
+        // a dot in it would move the border between it and the time: what was signed would say something else
+        if id.is_empty() || id.contains('.') {
+            return Err(FieldViolation::new("webhook-id", "must be an id without dots, as GitLab sends it"));
+        }
+        let signed = [id.as_bytes(), b".", time.as_bytes(), b".", body].concat();
+        let signatures = said.split_whitespace().take(SIGNATURES);
+        let of_ours = signatures.filter_map(|said| BASE64_STANDARD.decode(said.strip_prefix("v1,")?).ok());
+        // each comparison takes the same time, whatever it finds
+        let found = of_ours.fold(false, |found, signature| {
+            self.0.iter().fold(found, |found, key| found | hmac::verify(key, &signed, &signature).is_ok())
+        });
+        found.then_some(()).ok_or_else(|| {
+            FieldViolation::new("webhook-signature", "was not made with a token in collect_signing_file")
+        })
+    }
+}
+
+fn lines(path: &Path) -> anyhow::Result<Vec<String>> {
+    let text = reload::secret_text(path)?;
+    let lines: Vec<String> =
+        text.lines().map(str::trim).filter(|line| !line.is_empty()).map(ToOwned::to_owned).collect();
+    ensure!(!lines.is_empty(), "{} is empty; write the hook's token into it", path.display());
+    ensure!(lines.len() <= TOKENS, "{} holds more than {TOKENS} tokens", path.display());
+    Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn file(text: &str) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        file
+    }
+
+    #[test]
+    fn a_token_is_equal_to_itself_alone_and_is_not_shown() {
+        let token = Token::read(file("secret\n\n older \n").path()).unwrap();
+        assert!(token.is(b"secret") && token.is(b"older"));
+        for other in [b"secreT".as_slice(), b"secret ", b"secre", b"", b"xsecret", b"secret\nolder"] {
+            assert!(!token.is(other), "{other:?}");
+        }
+        assert!(!format!("{token:?}").contains("secret"));
+        assert!(Token::read(file(" \n").path()).is_err() && Token::read(Path::new("/")).is_err());
+        let itself = [Token::read(Path::new("s3cret")).err(), Signing::read(Path::new("s3cret")).err()];
+        for error in itself.map(|error| format!("{:#}", error.unwrap())) {
+            assert!(error.contains("names no file") && !error.contains("s3cret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_secret_for_a_path_is_long_and_of_the_characters_that_kubernetes_takes_there() {
+        let read = |text: &str| Token::read_for_path(file(text).path()).map_err(|error| error.to_string());
+        assert!(read("0123456789abcdef\n").unwrap().is(b"0123456789abcdef"));
+        for wrong in ["s3cret-s3cret-s", "S3CRET-S3CRET-S3CRET", "s3cret/s3cret/s3cret", &"s3cret".repeat(11)]
+        {
+            let error = read(wrong).unwrap_err();
+            assert!(error.contains("must hold 16 to 64") && !error.contains("s3cret"), "{error}");
+        }
+    }
+
+    const NOW: u64 = 1_700_000_000;
+    const KEYS: [&[u8]; 2] = [b"test-test-test-test-test-test-te", b"best-best-best-best-best-best-be"];
+
+    fn signing(key: &[u8]) -> String {
+        format!("{SIGNING}{}", BASE64_STANDARD.encode(key))
+    }
+
+    /// As GitLab signs.
+    fn signed(key: &[u8], time: &str, body: &str) -> HeaderMap {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, key);
+        let tag = hmac::sign(&key, format!("id-1.{time}.{body}").as_bytes());
+        let signature = format!("v1a,xx v1,!! v1,{}", BASE64_STANDARD.encode(tag));
+        let all = [("webhook-id", "id-1"), ("webhook-timestamp", time), ("webhook-signature", &signature)];
+        all.map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_str(value).unwrap()))
+            .into_iter()
+            .collect()
+    }
+
+    #[test]
+    fn a_signature_holds_for_its_body_its_time_and_its_key() {
+        let both = file(&format!("{}\n{}\n", signing(KEYS[0]), signing(KEYS[1])));
+        let signing = Signing::read(both.path()).unwrap();
+        let check = |headers: &HeaderMap, body: &str| {
+            signing.check(headers, body.as_bytes(), NOW * 1000).map_err(|fault| fault.field)
+        };
+        let now = NOW.to_string();
+        for key in KEYS {
+            assert_eq!(check(&signed(key, &now, "{}"), "{}"), Ok(()));
+        }
+        let signature = || Err("webhook-signature".into());
+        assert_eq!(check(&signed(KEYS[0], &now, "{}"), "{ }"), signature());
+        assert_eq!(check(&signed(b"another-another-another", &now, "{}"), "{}"), signature());
+        for time in [NOW - 301, NOW + 301, 0, u64::MAX] {
+            let headers = signed(KEYS[0], &time.to_string(), "{}");
+            assert_eq!(check(&headers, "{}"), Err("webhook-timestamp".into()), "{time}");
+        }
+        assert_eq!(check(&signed(KEYS[0], "soon", "{}"), "{}"), Err("webhook-timestamp".into()));
+        let mut moved = signed(KEYS[0], &now, "{}");
+        moved.insert("webhook-id", HeaderValue::from_static("id-2"));
+        assert_eq!(check(&moved, "{}"), signature());
+        // signed as id-1 at the time 5 with a body that begins with a time
+        let mut shifted = signed(KEYS[0], "5", &format!("{now}.{{}}"));
+        shifted.insert("webhook-id", HeaderValue::from_static("id-1.5"));
+        shifted.insert("webhook-timestamp", HeaderValue::from_str(&now).unwrap());
+        assert_eq!(check(&shifted, "{}"), Err("webhook-id".into()));
+        for name in ["webhook-id", "webhook-timestamp", "webhook-signature"] {
+            let mut headers = signed(KEYS[0], &now, "{}");
+            headers.remove(name);
+            assert_eq!(check(&headers, "{}"), Err(name.into()));
+        }
+    }
+
+    #[test]
+    fn only_signing_tokens_are_taken_for_one() {
+        for wrong in ["", "secret", "whsec_", "whsec_!!", "whsec_c2hvcnQ="] {
+            let error = Signing::read(file(wrong).path()).unwrap_err().to_string();
+            assert!(wrong.len() < 7 || !error.contains("c2hvcnQ"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The life of the server: build (bind, open, read), run (serve until told to stop), drain. The only place that starts long
+//! tasks.
+
+mod drain;
+mod listeners;
+mod running;
+mod services;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+use std::{future::Future, net::SocketAddr, path::Path, sync::Arc};
+
+use anyhow::Context as _;
+use drain::Drain;
+use listeners::Listeners;
+use plimsoll_core::{domain::History, shared_history::SharedHistory, stats::Stats};
+use plimsoll_store::{Store, StoreSettings};
+use running::Running;
+use tokio::runtime::Handle;
+
+use crate::{
+    access::{
+        guard::Guard,
+        shared_secret::{Signing, Token},
+    },
+    integrations::{
+        gitlab::{self, Follower, Found, Hooks, Spool},
+        kubernetes,
+    },
+    runtime::{clock::Clock, metrics::Metrics, settings::Config},
+    service::Demands,
+    sessions::{self, Ingest, JobPods, Worker},
+    state::{
+        pools::PoolRegistry,
+        tickets::{Keeper, TicketRegistry},
+        verdict_engine::{Sources, VerdictEngine},
+    },
+};
+
+/// A server that has its addresses and its history, and does not serve yet.
+#[derive(Debug)]
+pub struct App {
+    config: Config,
+    listeners: Listeners,
+    store: Store,
+    learned: SharedHistory,
+    metrics: Arc<Metrics>,
+    ingest: Ingest,
+    worker: Worker,
+    verdict_engine: VerdictEngine,
+    pools: PoolRegistry,
+    tickets: TicketRegistry,
+    keeper: Keeper,
+    demands: Demands,
+    secrets: Secrets,
+    hooks: Hooks,
+    follower: Option<Follower>,
+    guard: Guard,
+}
+
+/// What callers prove themselves by of whom the file of access says nothing. Read once, at the start.
+#[derive(Debug)]
+struct Secrets {
+    /// Of GitLab's hook.
+    hook: Option<Token>,
+    /// With which GitLab's hook must be signed.
+    signing: Option<Signing>,
+    /// In the path that the API server of Kubernetes asks.
+    admission: Option<Token>,
+}
+
+impl Secrets {
+    fn read(config: &Config) -> anyhow::Result<Self> {
+        let (hook, signing) = (config.gantry.token_file.as_deref(), config.gantry.signing_file.as_deref());
+        let admission = config.admission.secret_file.as_deref();
+        Ok(Self {
+            hook: hook.map(Token::read).transpose().context("collect_token_file")?,
+            signing: signing.map(Signing::read).transpose().context("collect_signing_file")?,
+            admission: admission.map(Token::read_for_path).transpose().context("admit_secret_file")?,
+        })
+    }
+}
+
+/// Where a server listens.
+#[derive(Debug, Clone, Copy)]
+pub struct Addresses {
+    /// gRPC.
+    pub grpc: SocketAddr,
+    /// HTTP.
+    pub http: SocketAddr,
+    /// The webhook, if there is one.
+    pub admission: Option<SocketAddr>,
+}
+
+impl App {
+    /// Binds all listeners, opens the store and reads the history.
+    ///
+    /// # Errors
+    /// An address is taken, or the data directory cannot be used; the text says which and what helps.
+    pub async fn build(config: Config) -> anyhow::Result<Self> {
+        // before any heavy work: an address that is taken is known at once
+        let listeners = Listeners::bind(&config).await?;
+        let secrets = Secrets::read(&config)?;
+        let metrics = Arc::new(Metrics::new());
+        kubernetes::begin_counts(&metrics);
+        let gitlab = gitlab::Client::open(&config.gitlab, gitlab::Terms::default(), Arc::clone(&metrics))?;
+        let settings = StoreSettings { dir: config.data_dir.clone(), cache_bytes: config.store_cache.0 };
+        let opened = tokio::task::spawn_blocking(move || Store::open(&settings)).await;
+        let store = opened.context("data_dir: opening the store failed unexpectedly")?.context("data_dir")?;
+        let stats = Stats::new(config.stats.clone());
+        let learned = SharedHistory::with_stats(History::with_room(config.history_room()), stats);
+        let sources = Sources {
+            rules_dir: config.rules_dir.clone(),
+            policy_file: config.retry_policy.clone(),
+            policy: config.retry.clone(),
+        };
+        let verdict_engine = VerdictEngine::open(sources, Arc::clone(&metrics))?;
+        let guard = Guard::open(config.access_file.clone(), Arc::clone(&metrics))?;
+        let pools = PoolRegistry::open(config.pools_file.clone(), Arc::clone(&metrics))?;
+        let (tickets, keeper) =
+            TicketRegistry::new(store.clone(), pools.clone(), Arc::clone(&metrics), Clock);
+        let (ingest, mut worker) = Ingest::new(sessions::Parts {
+            store: store.clone(),
+            learned: learned.clone(),
+            metrics: Arc::clone(&metrics),
+            clock: Clock,
+            predict: Arc::new(config.predict.clone()),
+            verdict_engine: verdict_engine.clone(),
+            pools: pools.clone(),
+            tickets: tickets.clone(),
+            pods: JobPods::default(),
+            open_attempts: config.open_attempts,
+            retain: config.retain,
+            abandon_after: config.abandon_after,
+        });
+        worker.resume().await.context("data_dir: cannot read the history")?;
+        tickets.resume(worker.open()).await.context("data_dir: cannot read the tickets")?;
+        let kept = hooks_on_disk(&config.data_dir, &metrics).await;
+        let (hooks, follower) = Hooks::new(ingest.clone(), gitlab, kept, Arc::clone(&metrics));
+        Ok(Self {
+            config,
+            listeners,
+            store,
+            learned,
+            metrics,
+            ingest,
+            worker,
+            verdict_engine,
+            demands: Demands::new(pools.clone()),
+            pools,
+            tickets,
+            keeper,
+            secrets,
+            hooks,
+            follower: Some(follower),
+            guard,
+        })
+    }
+
+    /// The addresses that are really bound: port 0 becomes a number.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn addresses(&self) -> std::io::Result<Addresses> {
+        self.listeners.addresses()
+    }
+
+    /// Serves until `stop`, the streams of agents on `agents` ([`crate::agent_threads`]), then drains: streams are asked to reconnect,
+    /// running calls and queued requests are answered, the store is closed. All of it takes `drain_timeout` at most, and the two seconds that the store has in any case.
+    ///
+    /// # Errors
+    /// The name of the task that failed or ended by itself, or of the first thing that was not done in time. Nothing
+    /// acknowledged is lost in any case.
+    pub async fn run(self, agents: Handle, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+        let limit = self.config.drain_timeout;
+        let mut running = Running::start(self, agents);
+        let trouble = tokio::select! {
+            biased;
+            error = running.ended_early() => Some(error),
+            () = stop => None,
+        };
+        let why = trouble.as_ref().map_or_else(|| "asked to".to_owned(), |error| format!("{error:#}"));
+        tracing::info!(why, "stopping");
+        running.drain(Drain::begin(limit, trouble)).await
+    }
+}
+
+/// Job hooks that wait on disk. Without them the server still takes hooks, and a kill loses those that wait.
+async fn hooks_on_disk(data_dir: &Path, metrics: &Arc<Metrics>) -> Option<(Spool, Vec<Found>)> {
+    let (dir, metrics) = (data_dir.to_owned(), Arc::clone(metrics));
+    let opened = tokio::task::spawn_blocking(move || Spool::open(&dir, &metrics)).await;
+    let opened = opened.context("it ended badly").and_then(|opened| Ok(opened?));
+    opened
+        .inspect_err(|error| {
+            tracing::error!(
+                error = format!("{error:#}"),
+                "job hooks cannot be kept on disk: they wait in memory"
+            );
+        })
+        .ok()
+}

@@ -1,0 +1,131 @@
+//! How a server stops: long tasks that are watched while they run, and steps that share one time.
+
+use std::{fmt, future::Future, time::Duration};
+
+use anyhow::anyhow;
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, timeout_at},
+};
+use tokio_util::task::AbortOnDropHandle;
+
+/// A task that lives as long as the server. It is ended when this is dropped.
+pub(super) struct Long {
+    name: &'static str,
+    /// `None` once its end was reported.
+    handle: Option<AbortOnDropHandle<anyhow::Result<()>>>,
+}
+
+impl fmt::Debug for Long {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Long({})", self.name)
+    }
+}
+
+impl Long {
+    /// Watches over a task.
+    pub(super) fn new(name: &'static str, task: JoinHandle<anyhow::Result<()>>) -> Self {
+        Self { name, handle: Some(AbortOnDropHandle::new(task)) }
+    }
+
+    /// Waits for its end; at once if that was reported before. May be dropped and called again.
+    ///
+    /// # Errors
+    /// It failed or panicked; the text names it.
+    pub(super) async fn ended(&mut self) -> anyhow::Result<()> {
+        let Some(handle) = &mut self.handle else { return Ok(()) };
+        let ended = handle.await;
+        self.handle = None;
+        match ended {
+            Ok(result) => result.map_err(|error| error.context(format!("the {}", self.name))),
+            Err(error) => Err(anyhow!("the {} ended badly: {error}", self.name)),
+        }
+    }
+
+    /// Waits for an end that should not come.
+    pub(super) async fn ended_early(&mut self) -> anyhow::Error {
+        match self.ended().await {
+            Ok(()) => anyhow!("the {} ended by itself", self.name),
+            Err(error) => error,
+        }
+    }
+}
+
+/// Steps that share one time. A step that takes too long is left where it is, the next ones are still tried, and the first
+/// trouble is kept.
+#[derive(Debug)]
+pub(super) struct Drain {
+    until: Instant,
+    trouble: Option<anyhow::Error>,
+}
+
+impl Drain {
+    /// Begins now, with what went wrong before, if anything did.
+    pub(super) fn begin(limit: Duration, trouble: Option<anyhow::Error>) -> Self {
+        Self { until: Instant::now() + limit, trouble }
+    }
+
+    /// Waits for a step for as long as there is time; one that is ready is never cut off. `late` says what was still going on.
+    pub(super) async fn step(
+        &mut self,
+        work: impl Future<Output = anyhow::Result<()>>,
+        late: impl FnOnce() -> String,
+    ) {
+        let ended = timeout_at(self.until, work).await;
+        let ended = ended.unwrap_or_else(|_late| Err(anyhow!("{} at the end of drain_timeout", late())));
+        if let Err(error) = ended {
+            tracing::warn!(error = format!("{error:#}"), "stopping goes on");
+            self.trouble.get_or_insert(error);
+        }
+    }
+
+    /// From now on there is at least this much time.
+    pub(super) fn at_least(&mut self, time: Duration) {
+        self.until = self.until.max(Instant::now() + time);
+    }
+
+    /// The first trouble.
+    pub(super) fn end(self) -> anyhow::Result<()> {
+        self.trouble.map_or(Ok(()), Err)
+    }
+}
+
+/// A step that cannot fail.
+pub(super) async fn done(work: impl Future<Output = ()>) -> anyhow::Result<()> {
+    work.await;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use tokio_util::task::TaskTracker;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn all_steps_share_one_time_and_the_first_overrun_is_reported() {
+        let begin = Instant::now();
+        let mut drain = Drain::begin(Duration::from_secs(20), None);
+        drain.step(async { Ok(()) }, || "nothing".to_owned()).await;
+        drain.step(pending(), || "calls were running".to_owned()).await;
+        drain.step(pending(), || "streams were open".to_owned()).await;
+        let mut reached = false;
+        drain.step(done(async { reached = true }), || "nothing".to_owned()).await;
+        assert_eq!(begin.elapsed(), Duration::from_secs(20), "once, and not once for each step");
+        assert!(reached, "what is ready is done even then");
+        assert_eq!(drain.end().unwrap_err().to_string(), "calls were running at the end of drain_timeout");
+    }
+
+    #[tokio::test]
+    async fn a_task_that_panics_is_reported_by_its_name() {
+        let tasks = TaskTracker::new();
+        let mut long = Long::new("ingest", tasks.spawn(async { panic!("on purpose") }));
+        let told = long.ended_early().await.to_string();
+        assert!(told.starts_with("the ingest ended badly") && told.contains("on purpose"), "{told}");
+        long.ended().await.expect("its end was reported");
+        let mut long = Long::new("ingest", tasks.spawn(async { Ok(()) }));
+        assert_eq!(long.ended_early().await.to_string(), "the ingest ended by itself");
+    }
+}

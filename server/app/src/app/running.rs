@@ -1,0 +1,187 @@
+//! A server that serves: its parts and their end, from the outside in.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use plimsoll_core::stats::Stats;
+use plimsoll_store::Store;
+use tokio::runtime::Handle;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tonic_health::server::HealthReporter;
+
+use super::{
+    App,
+    drain::{Drain, Long, done},
+    listeners::Listeners,
+    services, watch,
+};
+use crate::{
+    runtime::net::{accept::Listener, files, serve::Bounds, unsent::Unsent},
+    sessions::{Ingest, Rejudging, Worker},
+    state::tickets::Keeper,
+    transport::{calls::Calls, grpc, http, state::HttpState},
+};
+
+/// How long connections without a call may take to end when the server stops: time to send what they hold.
+const FLUSH: Duration = Duration::from_secs(1);
+
+/// What closing the store may take at least, however much of the time the calls before it used up.
+const CLOSE: Duration = Duration::from_secs(2);
+
+/// A server that serves.
+#[derive(Debug)]
+pub(super) struct Running {
+    store: Store,
+    health: HealthReporter,
+    calls: Calls,
+    streams: TaskTracker,
+    /// Ends the watch over the store, which tells the health.
+    telling: CancellationToken,
+    stopping: CancellationToken,
+    ingesting: CancellationToken,
+    grpc: Long,
+    http: Long,
+    watch: Long,
+    pub(super) worker: Long,
+}
+
+/// Runs in the background: a request meanwhile waits for what is left.
+fn warm(tasks: &TaskTracker, stats: Stats) {
+    drop(tasks.spawn_blocking(move || stats.warm()));
+}
+
+impl Running {
+    /// Starts every part.
+    pub(super) fn start(mut app: App, agents: Handle) -> Self {
+        let (tasks, streams, health) = <(TaskTracker, TaskTracker, HealthReporter)>::default();
+        let calls =
+            Calls::new(Unsent::new(app.metrics.answers_unsent.clone(), app.metrics.answers_dropped.clone()));
+        let [telling, stopping, ingesting] = std::array::from_fn(|_| CancellationToken::new());
+        warm(&tasks, app.learned.stats().clone());
+        let watch = watch::all(&mut app, health.clone(), &telling);
+        let services = services::services(&app);
+        let pods = services::pod_reviewer(&app, &services);
+        let App { config, listeners, store, worker, keeper, secrets, hooks, .. } = app;
+        let Listeners { grpc, http, admission: webhook, agent_files } = listeners;
+        let (connections, shown) = (files::connections(), Arc::new(config.in_force()));
+        let grpc_parts = grpc::Parts {
+            services: services.clone(),
+            ingest: app.ingest.clone(),
+            pools: app.pools,
+            metrics: Arc::clone(&app.metrics),
+            calls: calls.clone(),
+            guard: app.guard.clone(),
+            connections: connections.grpc,
+            agents,
+            tasks: streams.clone(),
+            stopping: stopping.clone(),
+        };
+        let http_parts = HttpState {
+            services,
+            agent_files: Arc::new(agent_files),
+            shown,
+            store: store.clone(),
+            gantry: Arc::new(config.gantry),
+            pods,
+            token: secrets.hook,
+            signing: secrets.signing,
+            admission_secret: secrets.admission,
+            hooks,
+            metrics: app.metrics,
+            calls: calls.clone(),
+            guard: app.guard,
+            grpc_port: grpc.tcp.local_addr().ok().map(|address| address.port()),
+            stopping: stopping.clone(),
+        };
+        let serving_http = serve_http(http, webhook, http_parts, http::bounds(connections.http));
+        Self {
+            worker: Long::new("ingest", tasks.spawn(work(worker, app.ingest, keeper, ingesting.clone()))),
+            grpc: Long::new("gRPC listener", tasks.spawn(grpc::serve(grpc, grpc_parts, health.clone()))),
+            http: Long::new("HTTP listener", tasks.spawn(serving_http)),
+            watch: Long::new("watch over the store", tasks.spawn(watch)),
+            store,
+            health,
+            calls,
+            streams,
+            telling,
+            stopping,
+            ingesting,
+        }
+    }
+
+    /// Waits until a part ends unasked.
+    pub(super) async fn ended_early(&mut self) -> anyhow::Error {
+        tokio::select! {
+            error = self.worker.ended_early() => error,
+            error = self.grpc.ended_early() => error,
+            error = self.http.ended_early() => error,
+            error = self.watch.ended_early() => error,
+        }
+    }
+
+    /// From the outside in: callers get their answers first, and the store goes last.
+    pub(super) async fn drain(mut self, mut drain: Drain) -> anyhow::Result<()> {
+        self.telling.cancel();
+        drain.step(self.watch.ended(), || "the state of the store was still told".to_owned()).await;
+        grpc::set_health(&self.health, false, false).await;
+        self.stopping.cancel();
+        self.streams.close();
+        let open = || format!("streams were still open ({})", self.streams.len());
+        drain.step(done(self.streams.wait()), open).await;
+        self.calls.cut();
+        let unanswered = || format!("calls were still running ({})", self.calls.running());
+        drain.step(done(self.calls.ended()), unanswered).await;
+        drain.step(flush(&mut self.grpc, &mut self.http), || "connections were still open".to_owned()).await;
+        self.ingesting.cancel();
+        drain.step(self.worker.ended(), || "the ingest was still writing".to_owned()).await;
+        drain.at_least(CLOSE);
+        let closed = async { self.store.close().await.context("closing the store") };
+        drain.step(closed, || "the store was still closing".to_owned()).await;
+        drain.end()
+    }
+}
+
+/// The ingest, and behind it the keeper of tickets: the last ends of attempts are ends of tickets.
+async fn work(
+    mut worker: Worker,
+    ingest: Ingest,
+    keeper: Keeper,
+    end: CancellationToken,
+) -> anyhow::Result<()> {
+    let rejudging = Rejudging::new(ingest, &mut worker);
+    let ended = CancellationToken::new();
+    let ingesting = async {
+        worker.run(end.clone()).await;
+        ended.cancel();
+    };
+    tokio::join!(ingesting, rejudging.run(end.clone()), keeper.run(ended.clone()));
+    Ok(())
+}
+
+/// Both HTTP listeners, until the server stops.
+async fn serve_http(
+    listener: Listener,
+    admission: Option<Listener>,
+    parts: HttpState,
+    bounds: Bounds,
+) -> anyhow::Result<()> {
+    let webhook = async {
+        if let Some(listener) = admission {
+            http::serve_admission(listener, parts.clone(), bounds).await;
+        }
+    };
+    tokio::join!(http::serve(listener, parts.clone(), bounds), webhook);
+    Ok(())
+}
+
+/// Lets connections end. Those that only stay open without a call are cut off; no caller loses anything.
+async fn flush(grpc: &mut Long, http: &mut Long) -> anyhow::Result<()> {
+    let ended = async { tokio::try_join!(grpc.ended(), http.ended()) };
+    match tokio::time::timeout(FLUSH, ended).await {
+        Ok(ended) => ended.map(|_both| ()),
+        Err(_open) => {
+            tracing::debug!("cut off connections without a call");
+            Ok(())
+        }
+    }
+}

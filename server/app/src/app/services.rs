@@ -1,0 +1,55 @@
+//! The services, over the parts of the server.
+
+use std::sync::Arc;
+
+use super::App;
+use crate::{
+    integrations::{kubernetes, kubernetes::PodReviewer},
+    service::{
+        AdmissionService, AttemptService, Services, SizingService, StatisticsService, TicketService,
+        VerdictService, statistics::Counting,
+    },
+};
+
+/// What all ways in share.
+pub(super) fn services(app: &App) -> Services {
+    let (ingest, private) = (app.ingest.clone(), Arc::new(app.config.private.clone()));
+    let sizing = SizingService {
+        learned: app.learned.clone(),
+        private: Arc::clone(&private),
+        cache: Arc::default(),
+        settings: Arc::new(app.config.predict.clone()),
+        shadow: Arc::new(app.config.shadow.clone()),
+        ingest: ingest.clone(),
+        pools: app.pools.clone(),
+        metrics: Arc::clone(&app.metrics),
+    };
+    Services {
+        verdicts: VerdictService { ingest: ingest.clone(), private: Arc::clone(&private) },
+        attempts: AttemptService { ingest: ingest.clone(), private: Arc::clone(&private) },
+        statistics: StatisticsService {
+            learned: app.learned.clone(),
+            ingest,
+            pools: app.pools.clone(),
+            counting: Counting::default(),
+            private,
+        },
+        tickets: TicketService { sizing: sizing.clone(), registry: app.tickets.clone() },
+        demands: app.demands.clone(),
+        sizing,
+    }
+}
+
+/// What the webhook asks.
+pub(super) fn pod_reviewer(app: &App, services: &Services) -> PodReviewer {
+    let settings = kubernetes::Settings {
+        // what no prediction may ask for, no pod is given
+        max_memory: app.config.admission.max_memory.or(app.config.predict.memory_cap),
+        ..app.config.admission.clone()
+    };
+    PodReviewer {
+        admission: AdmissionService { sizing: services.sizing.clone(), ingest: app.ingest.clone() },
+        settings: Arc::new(settings),
+        metrics: Arc::clone(&app.metrics),
+    }
+}

@@ -1,0 +1,121 @@
+//! What is looked at again and again while the server runs, and what it says of itself.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use plimsoll_core::{domain::History, shared_history::SharedHistory};
+use plimsoll_store::{Store, StoreMode, disk::disk};
+use tokio_util::sync::CancellationToken;
+use tonic_health::server::HealthReporter;
+
+use super::App;
+use crate::{
+    integrations::gitlab::Follower,
+    runtime::{metrics::Metrics, net::tls, settings::Config},
+    sessions,
+    transport::grpc,
+};
+
+/// How often the state of the store goes into health and metrics.
+const WATCH_STORE: Duration = Duration::from_secs(1);
+
+/// How often the room on the disk goes into metrics.
+const WATCH_DISK: Duration = Duration::from_secs(10);
+
+/// All of it until `end`: the state of the store, its disk, rules and terms, pools and what they need, who may call, certificates, jobs that GitLab is asked about.
+pub(super) fn all(
+    app: &mut App,
+    health: HealthReporter,
+    end: &CancellationToken,
+) -> impl Future<Output = anyhow::Result<()>> + use<> {
+    tell_bounds(&app.metrics, &app.config);
+    let store = watch_store(app.store.clone(), Arc::clone(&app.metrics), health, end.clone());
+    let history = watch_history(app.learned.clone(), Arc::clone(&app.metrics), end.clone());
+    let disk = watch_disk(app.config.data_dir.clone(), Arc::clone(&app.metrics), end.clone());
+    let rules = app.verdict_engine.clone().watch(end.clone());
+    let pools = app.pools.clone().watch(end.clone());
+    let demand = app.demands.clone().tell(Arc::clone(&app.metrics), end.clone());
+    let access = app.guard.clone().watch(end.clone());
+    let certificates = tls::watch(app.listeners.certificates(), Arc::clone(&app.metrics), end.clone());
+    let jobs = follow(app.follower.take(), end.clone());
+    async {
+        tokio::try_join!(store, history, disk, rules, pools, demand, access, certificates, jobs)
+            .map(|_all| ())
+    }
+}
+
+/// Works on job hooks, and asks GitLab about ended jobs where it may be asked.
+async fn follow(follower: Option<Follower>, end: CancellationToken) -> anyhow::Result<()> {
+    match follower {
+        Some(follower) => follower.run(end).await,
+        None => Ok(()),
+    }
+}
+
+/// Says which bounds are in force, beside the numbers that they bound.
+fn tell_bounds(metrics: &Metrics, config: &Config) {
+    let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+    metrics.open_attempts_max.set(number(config.open_attempts));
+    metrics.history_attempts_max.set(number(config.history_attempts));
+    metrics.history_bytes_max.set(config.history_room().bytes as u64);
+    metrics.shadow.set(i64::from(config.shadow.on));
+    metrics.queue_max.set(number(sessions::QUEUE));
+    metrics.series_max_bytes.set(config.retain.max_bytes.map_or(0, |most| most.0));
+}
+
+/// Carries the memory of the history into the metrics until `end`.
+async fn watch_history(
+    learned: SharedHistory,
+    metrics: Arc<Metrics>,
+    end: CancellationToken,
+) -> anyhow::Result<()> {
+    let mut tick = tokio::time::interval(WATCH_STORE);
+    while end.run_until_cancelled(tick.tick()).await.is_some() {
+        metrics.history_bytes.set(learned.read(History::bytes) as u64);
+    }
+    Ok(())
+}
+
+/// Carries the room on the disk of the store into the metrics until `end`.
+async fn watch_disk(data_dir: PathBuf, metrics: Arc<Metrics>, end: CancellationToken) -> anyhow::Result<()> {
+    let mut tick = tokio::time::interval(WATCH_DISK);
+    while end.run_until_cancelled(tick.tick()).await.is_some() {
+        let dir = data_dir.clone();
+        // a disk on a network that hangs must not hold up the server
+        let looking = tokio::task::spawn_blocking(move || disk(&dir));
+        match end.run_until_cancelled(looking).await {
+            Some(Ok(Ok(disk))) => {
+                metrics.disk_free_bytes.set(disk.free);
+                metrics.disk_bytes.set(disk.size);
+            }
+            Some(Ok(Err(error))) => tracing::debug!(%error, "the room on the disk is not known"),
+            Some(Err(error)) => tracing::error!(%error, "the check of the disk stopped unexpectedly"),
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+/// Carries the state of the store into health and metrics until `end`.
+async fn watch_store(
+    store: Store,
+    metrics: Arc<Metrics>,
+    health: HealthReporter,
+    end: CancellationToken,
+) -> anyhow::Result<()> {
+    let mut was_writable = None;
+    let mut tick = tokio::time::interval(WATCH_STORE);
+    while end.run_until_cancelled(tick.tick()).await.is_some() {
+        let status = store.status();
+        let writable = status.mode == StoreMode::Writable;
+        metrics.store_bytes.set(status.bytes_on_disk);
+        metrics.store_writable.set(i64::from(writable));
+        if was_writable.replace(writable) == Some(writable) {
+            continue;
+        }
+        grpc::set_health(&health, true, writable).await;
+        if let StoreMode::ReadOnly { reason } = status.mode {
+            tracing::error!(reason, "the store takes no writes");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! Attempts that the counters of the fleet have counted since the start, the newest of them. A counter takes nothing back, so what is known
+//! of a counted attempt later may only add to it:
+//!
+//! | what is known later | what it adds |
+//! |---|---|
+//! | the attempt that it retries, which was delivered late | one retry |
+//! | another cause, by a verdict | one change of cause |
+//!
+//! Attempts that ended before this start were counted by the process before it, or by none: nothing is added for them.
+
+use std::collections::{HashMap, VecDeque};
+
+use plimsoll_core::domain::{AttemptId, Summary};
+
+use crate::runtime::metrics::Metrics;
+
+/// Attempts that are remembered: those of some hours in a fleet of thousands of runners. About 8 MB.
+const REMEMBERED: usize = 50_000;
+
+/// The counted attempts, each with whether it was counted as a retry.
+#[derive(Debug, Default)]
+pub(super) struct CountedAttempts {
+    counted: HashMap<AttemptId, bool>,
+    /// Oldest first.
+    order: VecDeque<AttemptId>,
+}
+
+impl CountedAttempts {
+    /// Counts an attempt that has ended. `is_retry` says whether others of its job came before.
+    pub(super) fn count(&mut self, summary: &Summary, is_retry: bool, metrics: &Metrics) {
+        metrics.ended(summary, is_retry);
+        if self.counted.insert(summary.attempt.clone(), is_retry).is_none() {
+            self.order.push_back(summary.attempt.clone());
+        }
+        while self.order.len() > REMEMBERED {
+            let Some(oldest) = self.order.pop_front() else { break };
+            self.counted.remove(&oldest);
+        }
+    }
+
+    /// Whether an attempt was counted since the start.
+    pub(super) fn has(&self, attempt: &AttemptId) -> bool {
+        self.counted.contains_key(attempt)
+    }
+
+    /// These attempts are retries, as is known by now: those that were counted as none are counted as retries.
+    pub(super) fn are_retries(&mut self, attempts: &[AttemptId], metrics: &Metrics) {
+        for attempt in attempts {
+            if let Some(is_retry) = self.counted.get_mut(attempt).filter(|is_retry| !**is_retry) {
+                *is_retry = true;
+                metrics.fleet_retries.inc();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::domain::test_summary;
+
+    use super::*;
+
+    #[test]
+    fn a_retry_is_counted_once_also_if_that_is_known_late_and_the_oldest_make_room() {
+        let (mut counted, metrics) = (CountedAttempts::default(), Metrics::new());
+        let summary = |n: usize| test_summary(&n.to_string(), "zlib", "1", 10);
+        let retries = |n: usize| [summary(n).attempt];
+        counted.are_retries(&retries(0), &metrics);
+        assert_eq!(metrics.fleet_retries.get(), 0, "it ended before the start");
+        counted.count(&summary(0), false, &metrics);
+        counted.count(&summary(1), true, &metrics);
+        for n in [0, 1, 0] {
+            counted.are_retries(&retries(n), &metrics);
+        }
+        assert_eq!(metrics.fleet_retries.get(), 2);
+        (2..=REMEMBERED).for_each(|n| counted.count(&summary(n), false, &metrics));
+        assert!(!counted.has(&summary(0).attempt) && counted.has(&summary(1).attempt));
+        assert_eq!((counted.counted.len(), counted.order.len()), (REMEMBERED, REMEMBERED));
+    }
+}

@@ -1,0 +1,153 @@
+//! Reports of the CI system that came before their attempt: kept in memory until it opens, within bounds.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
+
+use plimsoll_core::domain::{AttemptId, ReportedOutcome};
+
+/// Ends that are remembered until their attempt opens: the jobs of a few hours, most of which no agent ever measures. About 3 MB.
+const REMEMBERED: usize = 10_000;
+/// Of one attempt, each of another speaker: of those who may speak of some projects alone there are few who know of one job.
+const OF_ONE: usize = 8;
+
+/// Ends that came before their attempt. Whose that will be is not known: each speaker's word is kept, and those count who may speak of it.
+#[derive(Debug, Default)]
+pub(super) struct EarlyReports {
+    ends: HashMap<AttemptId, Vec<Arc<ReportedOutcome>>>,
+    /// Of each speaker, oldest first.
+    order: HashMap<String, VecDeque<(AttemptId, Arc<ReportedOutcome>)>>,
+    count: usize,
+}
+
+impl EarlyReports {
+    /// Keeps the first word of each speaker on each attempt. If there are too many, the oldest is forgotten of the speaker who has most: so
+    /// none makes room for himself by what others said. False if it is not kept: as many others spoke of the same attempt as may.
+    pub(super) fn keep(&mut self, id: AttemptId, told: &Arc<ReportedOutcome>) -> bool {
+        let words = self.ends.entry(id.clone()).or_default();
+        if words.iter().any(|known| known.by == told.by) {
+            return true;
+        }
+        if words.len() >= OF_ONE {
+            // one who may speak of every attempt finds room
+            let limited = words.iter().position(|known| !known.by.speaks_of_all());
+            let Some(limited) = limited.filter(|_| told.by.speaks_of_all()) else { return false };
+            let gone = words.remove(limited);
+            if let Some(order) = self.order.get_mut(gone.by.name()) {
+                order.retain(|(of, word)| *of != id || !Arc::ptr_eq(word, &gone));
+            }
+            self.count = self.count.saturating_sub(1);
+        }
+        words.push(Arc::clone(told));
+        self.order.entry(told.by.name().to_owned()).or_default().push_back((id, Arc::clone(told)));
+        self.count += 1;
+        while self.count > REMEMBERED {
+            self.forget_one();
+        }
+        true
+    }
+
+    /// What the first told of this attempt who may speak of its project.
+    pub(super) fn of(&self, id: &AttemptId, project: &str) -> Option<&Arc<ReportedOutcome>> {
+        self.ends.get(id)?.iter().find(|told| told.by.may_speak_of(project))
+    }
+
+    fn forget_one(&mut self) {
+        self.count = self.count.saturating_sub(1);
+        let Some((name, order)) = self.order.iter_mut().max_by_key(|(_, order)| order.len()) else { return };
+        let (name, oldest) = (name.clone(), order.pop_front());
+        if order.is_empty() {
+            self.order.remove(&name);
+        }
+        let Some((id, word)) = oldest else { return };
+        if let Some(words) = self.ends.get_mut(&id) {
+            words.retain(|known| !Arc::ptr_eq(known, &word));
+            if words.is_empty() {
+                self.ends.remove(&id);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::domain::{JobStatus, Reporter};
+
+    use super::*;
+
+    fn told(end: JobStatus, reason: &str) -> ReportedOutcome {
+        ReportedOutcome {
+            attempts: vec![AttemptId::parse("a").unwrap()],
+            end,
+            reason: reason.to_owned(),
+            cause: None,
+            unneeded: false,
+            by: Reporter::server(),
+        }
+    }
+
+    fn said_by(by: Reporter, end: JobStatus) -> Arc<ReportedOutcome> {
+        ReportedOutcome { by, ..told(end, "") }.into()
+    }
+
+    fn id(n: usize) -> AttemptId {
+        AttemptId::parse(&n.to_string()).unwrap()
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded_and_the_first_word_of_a_speaker_stands() {
+        let mut early_reports = EarlyReports::default();
+        for n in 0..REMEMBERED + 5 {
+            early_reports.keep(id(n), &told(JobStatus::Failed, "").into());
+            early_reports.keep(id(n), &told(JobStatus::Succeeded, "").into());
+        }
+        let order: usize = early_reports.order.values().map(VecDeque::len).sum();
+        assert_eq!(
+            (early_reports.ends.len(), order, early_reports.count),
+            (REMEMBERED, REMEMBERED, REMEMBERED)
+        );
+        assert!(early_reports.of(&id(4), "").is_none());
+        assert_eq!(early_reports.of(&id(5), "").map(|told| told.end), Some(JobStatus::Failed));
+    }
+
+    #[test]
+    fn of_the_reports_on_an_attempt_the_first_one_of_a_permitted_reporter_counts() {
+        let limited = |name: &str| Reporter::of(name, vec![format!("{name}/*")]);
+        let mut early_reports = EarlyReports::default();
+        early_reports.keep(id(7), &said_by(limited("a"), JobStatus::Succeeded));
+        assert_eq!(early_reports.of(&id(7), "b/x"), None);
+        early_reports.keep(id(7), &said_by(limited("b"), JobStatus::Failed));
+        early_reports.keep(id(7), &said_by(limited("a"), JobStatus::Canceled));
+        let end = |project: &str| early_reports.of(&id(7), project).map(|told| told.end);
+        assert_eq!(
+            (end("b/x"), end("a/x"), end("")),
+            (Some(JobStatus::Failed), Some(JobStatus::Succeeded), None)
+        );
+    }
+
+    #[test]
+    fn however_much_others_say_what_one_said_of_his_jobs_is_remembered() {
+        let limited = |name: &str| Reporter::of(name, vec![format!("{name}/*")]);
+        let mut early_reports = EarlyReports::default();
+        for n in 0..100 {
+            early_reports.keep(id(n), &said_by(limited("b"), JobStatus::Failed));
+        }
+        for n in 0..3 * REMEMBERED {
+            early_reports.keep(id(n), &said_by(limited("a"), JobStatus::Succeeded));
+        }
+        let by = |other: u32| said_by(limited(&other.to_string()), JobStatus::Succeeded);
+        let kept = (0..100).filter(|other| early_reports.keep(id(7), &by(*other))).count();
+        assert!((1..OF_ONE).contains(&kept), "one too many is reported, and not dropped in silence: {kept}");
+        assert!(early_reports.keep(id(7), &said_by(Reporter::server(), JobStatus::Canceled)));
+        assert!((0..100).all(|n| early_reports.of(&id(n), "b/x").is_some()));
+        assert_eq!(
+            early_reports.of(&id(7), "").map(|told| told.end),
+            Some(JobStatus::Canceled),
+            "who speaks of all"
+        );
+        let words: usize = early_reports.ends.values().map(Vec::len).sum();
+        assert_eq!((words, early_reports.count), (REMEMBERED, REMEMBERED));
+        assert!(early_reports.ends[&id(7)].len() <= OF_ONE);
+    }
+}

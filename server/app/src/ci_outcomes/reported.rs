@@ -1,0 +1,137 @@
+//! What a CI system reports of the end of a job decides how its attempt ended, if that was not seen: an agent beside a build has no
+//! exit status, and an agent that died with its pod says nothing at all.
+//!
+//! | what is known of the attempt | then |
+//! |---|---|
+//! | it ended, and the end was not seen | its summary is put again with outcome and cause, and the history has the new one |
+//! | it ended, and the end was seen | nothing: what was seen counts more, and what was reported first |
+//! | it found its work done already, seen or not | its summary is put again with this mark, and does not count for predictions |
+//! | it is open | kept with it until its end |
+//! | it is not known yet | remembered until it opens, in memory and bounded |
+//! | it is of a project that the speaker may not speak of | nothing; remembered all the same while the job's own agent may yet take the id |
+
+use std::sync::Arc;
+
+use plimsoll_core::{
+    domain::{Cause, Evidence, EvidenceSource, JobStatus, Outcome, ReportedOutcome, Summary},
+    mask, retry,
+};
+
+/// The summary with the reported outcome; `None` if another one was seen. The exit stays unknown: it was not reported.
+pub(crate) fn with_report(summary: &Summary, told: &ReportedOutcome) -> Option<Summary> {
+    if summary.outcome != Outcome::Lost || summary.exit.is_some() {
+        let is_news = told.unneeded && !summary.unneeded;
+        return is_news.then(|| Summary { unneeded: true, ..summary.clone() });
+    }
+    let outcome = if told.end == JobStatus::Succeeded { Outcome::Succeeded } else { Outcome::Failed };
+    let unneeded = told.unneeded;
+    let none = Summary { cause: None, cause_source: None, censored: false, ..summary.clone() };
+    let mut changed = Summary { outcome, unneeded, ..none };
+    if outcome == Outcome::Succeeded {
+        return Some(changed);
+    }
+    let reason = if told.end == JobStatus::Canceled { "canceled" } else { told.reason.as_str() };
+    let evidence = Evidence {
+        key: changed.key.clone(),
+        number: changed.number,
+        measured: Some(Arc::new(changed.clone())),
+        failure_reason: reason.to_owned(),
+        ..Evidence::about(changed.attempt.clone())
+    };
+    // without a log no rule is asked
+    let found = retry::classify(&evidence, &retry::LogRules::built_in());
+    (changed.cause, changed.cause_source) = match told.cause {
+        Some(cause) => (Some(cause), summary.cause_source.filter(|_| summary.cause == Some(cause))),
+        None => stronger((found.cause, found.decided_by), (summary.cause, summary.cause_source)),
+    };
+    changed.ci_reason = mask::text(reason).into_owned();
+    changed.censored = retry::is_censored(&changed, changed.cause);
+    Some(changed)
+}
+
+/// A cause, and where the evidence comes from that decided it.
+type Found = (Option<Cause>, Option<EvidenceSource>);
+
+/// What the CI system's words say, unless a verdict found a cause by stronger evidence, or they say nothing.
+fn stronger(told: Found, before: Found) -> Found {
+    let is_stronger = |before: EvidenceSource| told.1.is_none_or(|told| before < told);
+    if before.1.is_some_and(is_stronger) { before } else { told }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::domain::{AttemptId, Exit, Reporter, test_summary};
+
+    use super::*;
+
+    fn told(end: JobStatus, reason: &str) -> ReportedOutcome {
+        ReportedOutcome {
+            attempts: vec![AttemptId::parse("a").unwrap()],
+            end,
+            reason: reason.to_owned(),
+            cause: None,
+            unneeded: false,
+            by: Reporter::server(),
+        }
+    }
+
+    fn lost() -> Summary {
+        let lost = test_summary("a", "zlib", "1", 100);
+        Summary { outcome: Outcome::Lost, exit: None, cause: Some(Cause::Unknown), ..lost }
+    }
+
+    #[test]
+    fn a_report_settles_outcome_and_cause_and_makes_up_no_exit() {
+        let outcome = |end, reason| {
+            let changed = with_report(&lost(), &told(end, reason)).unwrap();
+            (changed.outcome, changed.cause, changed.exit)
+        };
+        assert_eq!(outcome(JobStatus::Succeeded, ""), (Outcome::Succeeded, None, None));
+        let failed = |cause| (Outcome::Failed, Some(cause), None);
+        assert_eq!(outcome(JobStatus::Canceled, ""), failed(Cause::Canceled));
+        assert_eq!(outcome(JobStatus::Failed, "job_execution_timeout"), failed(Cause::Timeout));
+        assert_eq!(outcome(JobStatus::Failed, "scheduler_failure"), failed(Cause::Infra));
+        assert_eq!(outcome(JobStatus::Failed, "of_2030"), failed(Cause::Unknown));
+    }
+
+    #[test]
+    fn counters_of_the_kernel_say_more_than_gitlab() {
+        let limit = Some(plimsoll_core::domain::Bytes(100 << 20));
+        let mut killed = Summary { oom_kill: Some(1), censored: true, ..lost() };
+        killed.resources.memory_limit = limit;
+        let changed = with_report(&killed, &told(JobStatus::Failed, "script_failure")).unwrap();
+        assert_eq!((changed.cause, changed.censored), (Some(Cause::Oom), true));
+    }
+
+    #[test]
+    fn what_was_seen_stands() {
+        let seen = test_summary("a", "zlib", "1", 100);
+        assert_eq!(with_report(&seen, &told(JobStatus::Failed, "")), None);
+        let failed = Summary { outcome: Outcome::Failed, exit: Some(Exit::Code(1)), ..seen };
+        assert_eq!(with_report(&failed, &told(JobStatus::Succeeded, "")), None);
+    }
+
+    #[test]
+    fn a_build_that_found_its_work_done_changes_no_predictions_seen_or_not() {
+        let told = ReportedOutcome { unneeded: true, ..told(JobStatus::Succeeded, "") };
+        let seen = test_summary("a", "zlib", "1", 100);
+        assert_eq!((seen.outcome, seen.teaches_memory()), (Outcome::Succeeded, true));
+        for summary in [seen, lost()] {
+            let changed = with_report(&summary, &told).unwrap();
+            assert_eq!((changed.outcome, changed.unneeded), (Outcome::Succeeded, true));
+            assert!(
+                !changed.teaches_memory()
+                    && plimsoll_core::domain::RungObservation::from(&changed).need.is_nan()
+            );
+            assert_eq!(with_report(&changed, &told), None, "told once");
+        }
+    }
+
+    #[test]
+    fn a_cause_that_a_verdict_found_counts_before_the_reason() {
+        let told =
+            ReportedOutcome { cause: Some(Cause::Oom), ..told(JobStatus::Failed, "runner_system_failure") };
+        let changed = with_report(&lost(), &told).unwrap();
+        assert_eq!((changed.cause, changed.censored), (Some(Cause::Oom), true));
+    }
+}

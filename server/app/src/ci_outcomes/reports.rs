@@ -1,0 +1,232 @@
+//! Applies many reports of the CI system at once: the ends of a canceled pipeline's thousand jobs cost one sync, and not a thousand
+//! during which no samples are acknowledged.
+
+use std::{collections::HashMap, sync::Arc};
+
+use plimsoll_core::{
+    domain::{AttemptId, ReportedOutcome, Summary},
+    shared_history::SharedHistory,
+};
+use plimsoll_store::{self as store, BATCH_BYTES, BATCH_OPERATIONS, Batch, Store, StoreError};
+use tokio::sync::oneshot;
+
+use super::{
+    early_reports::EarlyReports, fleet::FleetCounters, reported::with_report, status::OutcomeStatus,
+};
+use crate::runtime::{
+    audit::AUDIT,
+    metrics::{Kind, Metrics},
+};
+
+/// Room that one more summary may need.
+const RESERVE_OPERATIONS: usize = 64;
+const RESERVE_BYTES: usize = 192 * 1024;
+
+/// What a CI system reports of one job.
+#[derive(Debug)]
+pub(crate) struct CiReport {
+    pub(crate) told: ReportedOutcome,
+    /// The caller who waits for what becomes of it.
+    pub(crate) answer: Option<oneshot::Sender<OutcomeStatus>>,
+}
+
+/// The open attempts, as far as reports on them go.
+pub(crate) trait OpenAttempts {
+    /// Whether the attempt is open.
+    fn is_open(&self, id: &AttemptId) -> bool;
+    /// The open attempt.
+    fn open_attempt(&mut self, id: &AttemptId) -> Option<OpenAttempt<'_>>;
+}
+
+/// An open attempt, as far as reports on it go.
+#[derive(Debug)]
+pub(crate) struct OpenAttempt<'a> {
+    pub(crate) project: &'a str,
+    /// Its agent is proven to be the job's own.
+    pub(crate) is_proven: bool,
+    /// What a CI system reported of its end.
+    pub(crate) reported: &'a mut Option<Arc<ReportedOutcome>>,
+}
+
+/// An ended attempt of a project that the reporter may not speak of.
+struct ForeignAttempt {
+    id: AttemptId,
+    is_proven: bool,
+}
+
+/// Why a report cannot be applied.
+#[derive(Debug, thiserror::Error)]
+enum ReportError {
+    #[error("the store cannot be read: {0}")]
+    Unreadable(StoreError),
+    #[error("the store cannot write: {0}; nothing that was acknowledged is lost, come back later")]
+    Unwritable(String),
+}
+
+/// Reports that are answered when the batch is on disk.
+#[derive(Debug, Default)]
+struct OutcomeBatch {
+    batch: Batch,
+    changed: HashMap<AttemptId, Summary>,
+    waiting: Vec<Option<oneshot::Sender<OutcomeStatus>>>,
+}
+
+impl OutcomeBatch {
+    /// Another summary might not fit.
+    fn is_full(&self) -> bool {
+        self.batch.operations() + RESERVE_OPERATIONS > BATCH_OPERATIONS
+            || self.batch.bytes() + RESERVE_BYTES > BATCH_BYTES
+    }
+}
+
+/// Writes what the CI system reports into summaries, and keeps what comes before its attempt.
+#[derive(Debug)]
+pub(crate) struct CiReports {
+    store: Store,
+    learned: SharedHistory,
+    metrics: Arc<Metrics>,
+    early: EarlyReports,
+}
+
+impl CiReports {
+    /// No report has come yet.
+    pub(crate) fn new(store: Store, learned: SharedHistory, metrics: Arc<Metrics>) -> Self {
+        Self { store, learned, metrics, early: EarlyReports::default() }
+    }
+
+    /// The report that waits for an attempt of this project.
+    pub(crate) fn waiting_for(&self, id: &AttemptId, project: &str) -> Option<Arc<ReportedOutcome>> {
+        self.early.of(id, project).cloned()
+    }
+
+    /// Applies reports, now or when their attempts end.
+    pub(crate) async fn apply(
+        &mut self,
+        reports: Vec<CiReport>,
+        open: &mut impl OpenAttempts,
+        fleet: &mut FleetCounters,
+    ) {
+        let mut ends = OutcomeBatch::default();
+        for CiReport { told, answer } in reports {
+            // of two reports on one attempt the first stands: the second is held against what it left on the disk
+            if ends.is_full() || told.attempts.iter().any(|id| ends.changed.contains_key(id)) {
+                self.put(std::mem::take(&mut ends), fleet).await;
+            }
+            match self.apply_one(&told, open, &mut ends).await {
+                Ok(OutcomeStatus::Now) => ends.waiting.push(answer),
+                Ok(status) => self.answer(answer, status),
+                Err(error) => {
+                    tracing::warn!(attempt = ?told.attempts.first(), %error, "could not apply the reported outcome of an attempt");
+                    self.answer(answer, OutcomeStatus::Unwritable);
+                }
+            }
+        }
+        self.put(ends, fleet).await;
+    }
+
+    /// What becomes of one report: [`OutcomeStatus::Now`] when the batch is on disk.
+    async fn apply_one(
+        &mut self,
+        told: &ReportedOutcome,
+        open: &mut impl OpenAttempts,
+        ends: &mut OutcomeBatch,
+    ) -> Result<OutcomeStatus, ReportError> {
+        let mut of_others = Vec::new();
+        for id in told.attempts.iter().filter(|id| !open.is_open(id)) {
+            let summary = match store::read_summary(&self.store, id).await {
+                Ok(Some(summary)) => summary,
+                Ok(None) => continue,
+                // no later try would find it whole
+                Err(error @ StoreError::Damaged { .. }) => {
+                    tracing::error!(attempt = %id, %error, "cannot apply a reported outcome: the summary of the attempt is damaged");
+                    return Ok(OutcomeStatus::Known);
+                }
+                Err(error) => return Err(ReportError::Unreadable(error)),
+            };
+            if !told.by.may_speak_of(&summary.key.project) {
+                of_others.push(ForeignAttempt { id: id.clone(), is_proven: summary.opening.proven });
+                continue;
+            }
+            let Some(changed) = with_report(&summary, told) else { return Ok(OutcomeStatus::Known) };
+            store::put_summary(&mut ends.batch, &changed)
+                .map_err(|error| ReportError::Unwritable(error.to_string()))?;
+            ends.changed.insert(id.clone(), changed);
+            return Ok(OutcomeStatus::Now);
+        }
+        Ok(self.remember(told, open, &of_others))
+    }
+
+    /// Keeps a report until its attempt ends: with the attempt if it is open, however many jobs end meanwhile. One on an attempt of a
+    /// project that the reporter may not speak of waits for the job's own agent, which may take the id yet.
+    fn remember(
+        &mut self,
+        told: &ReportedOutcome,
+        open: &mut impl OpenAttempts,
+        ended: &[ForeignAttempt],
+    ) -> OutcomeStatus {
+        let told = Arc::new(told.clone());
+        let (mut kept, mut of_others) = (false, !ended.is_empty());
+        for id in &told.attempts {
+            let is_taken = match open.open_attempt(id) {
+                Some(open) if told.by.may_speak_of(open.project) => {
+                    open.reported.get_or_insert_with(|| Arc::clone(&told));
+                    kept = true;
+                    open.is_proven
+                }
+                Some(open) => {
+                    of_others = true;
+                    open.is_proven
+                }
+                None => ended.iter().any(|other| other.id == *id && other.is_proven),
+            };
+            if !is_taken {
+                let is_kept = self.early.keep(id.clone(), &told);
+                self.metrics.ends_left_out.inc_by(u64::from(!is_kept));
+                kept = true;
+            }
+        }
+        if of_others {
+            let attempt = told.attempts.first();
+            tracing::warn!(target: AUDIT, ?attempt, by = told.by.name(), "ignored the end of a job: the caller has no grant for the project of its attempt");
+        }
+        if kept { OutcomeStatus::Remembered } else { OutcomeStatus::Foreign }
+    }
+
+    /// Puts ends on the disk, and says so.
+    async fn put(&mut self, ends: OutcomeBatch, fleet: &mut FleetCounters) {
+        let OutcomeBatch { batch, changed, waiting } = ends;
+        if waiting.is_empty() {
+            return;
+        }
+        let became = match self.store.commit(batch).await {
+            Ok(_committed) => {
+                for summary in changed.into_values() {
+                    self.note_applied(&summary, fleet);
+                }
+                OutcomeStatus::Now
+            }
+            Err(error) => {
+                tracing::warn!(attempts = waiting.len(), %error, "could not apply the reported outcomes of attempts");
+                OutcomeStatus::Unwritable
+            }
+        };
+        for answer in waiting {
+            self.answer(answer, became);
+        }
+    }
+
+    fn note_applied(&self, changed: &Summary, fleet: &mut FleetCounters) {
+        let cause = changed.cause.map_or("none", |cause| cause.as_str());
+        let (attempt, outcome) = (&changed.attempt, changed.outcome);
+        tracing::info!(%attempt, ?outcome, cause, "settled how an attempt ended");
+        fleet.outcome_reported(changed);
+        self.learned.settle(changed);
+    }
+
+    /// Counts what became of a report, and says so.
+    fn answer(&self, answer: Option<oneshot::Sender<OutcomeStatus>>, status: OutcomeStatus) {
+        self.metrics.hooks.get_or_create(&Kind::of(status.as_str())).inc();
+        // the caller may be gone
+        let _told = answer.map(|answer| answer.send(status));
+    }
+}

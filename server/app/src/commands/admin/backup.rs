@@ -1,0 +1,88 @@
+//! The backup that a running server gives: asked for, and checked while it is copied.
+
+use std::io::{self, BufReader, Read, Write};
+
+use anyhow::{Context as _, bail};
+use plimsoll_store::archive::Unpacker;
+use ulid::Ulid;
+
+use super::link::{self, Running};
+
+/// Where a running server gives its backup.
+pub(crate) const ENDPOINT: &str = "/admin/backup";
+
+/// Most bytes of an HTTP head.
+const HEAD_BYTES: usize = 16 << 10;
+
+/// Copies the archive that a running server gives.
+///
+/// # Errors
+/// There is no answer, or what answers is not a server of this kind, or has another store than the one `wanted`, or the archive is cut short.
+pub(crate) fn fetch(
+    server: &Running<'_>,
+    wanted: Option<Ulid>,
+    out: &mut impl Write,
+    tell: impl FnMut(u64),
+) -> anyhow::Result<()> {
+    let authorization = link::authorization(server.token.as_deref())?;
+    let mut stream = link::connect(server)?;
+    // HTTP/1.0: the body ends with the connection; whether it is complete says the archive
+    let request = format!("GET {ENDPOINT} HTTP/1.0\r\nHost: localhost\r\n{authorization}\r\n");
+    stream.write_all(request.as_bytes()).with_context(|| format!("{} takes no request", server.address))?;
+    stream.flush()?;
+    let mut answer = BufReader::new(stream);
+    let head = read_head(&mut answer)?;
+    let status = head.split(' ').nth(1).unwrap_or_default();
+    if status != "200" {
+        let mut reason = String::new();
+        answer.take(HEAD_BYTES as u64).read_to_string(&mut reason)?;
+        let way_out = match status {
+            "401" | "403" => "; name the token of an operator with --token-file",
+            _ => "",
+        };
+        bail!(
+            "the server at {} gives no backup: status {status}, {}{way_out}",
+            server.address,
+            reason.trim()
+        );
+    }
+    let mut passing = Passing { source: answer, out, done: 0, tell };
+    let mut unpacker = Unpacker::begin(&mut passing)?;
+    let given = unpacker.identity.id;
+    if let Some(wanted) = wanted.filter(|wanted| *wanted != given) {
+        bail!("the server at {} has another store open: {given}, and not {wanted}", server.address);
+    }
+    while unpacker.next_entries()?.is_some() {}
+    Ok(())
+}
+
+fn read_head(answer: &mut impl Read) -> anyhow::Result<String> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        answer.read_exact(&mut byte).context(
+            "the connection was closed before an answer; a server with TLS needs its settings, --config FILE",
+        )?;
+        head.extend(byte);
+        anyhow::ensure!(head.len() <= HEAD_BYTES, "the program that answers is not a plimsoll-server");
+    }
+    Ok(String::from_utf8_lossy(&head).into_owned())
+}
+
+/// Hands on what is read: the archive is checked while it is copied.
+struct Passing<'a, R, W, T> {
+    source: R,
+    out: &'a mut W,
+    done: u64,
+    tell: T,
+}
+
+impl<R: Read, W: Write, T: FnMut(u64)> Read for Passing<'_, R, W, T> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.source.read(buffer)?;
+        self.out.write_all(buffer.get(..count).unwrap_or_default())?;
+        self.done += count as u64;
+        (self.tell)(self.done);
+        Ok(count)
+    }
+}

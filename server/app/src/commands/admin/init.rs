@@ -1,0 +1,309 @@
+//! A configuration for a first try: a CA of its own, a server's certificate, two tokens, the file of access, the settings.
+//!
+//! | file | what |
+//! |---|---|
+//! | `plimsoll.toml` | the settings, which name the others |
+//! | `access.toml` | who may do what: an agent and an operator, by the hashes of their tokens |
+//! | `ca.crt`, `ca.key` | the CA; agents need the first; the second is only for signing other certificates |
+//! | `server.crt`, `server.key` | what the server shows |
+//! | `data` | made by the server when it starts |
+//!
+//! The directory comes into being whole or not at all. Only its owner may read what is in it.
+
+use std::{
+    fs::{self, DirBuilder, OpenOptions, Permissions},
+    io::Write as _,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+    time::{Duration, UNIX_EPOCH},
+};
+
+use anyhow::{Context as _, anyhow, bail, ensure};
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose,
+};
+use ring::rand::{SecureRandom as _, SystemRandom};
+
+use crate::access::identity::hash;
+
+/// How long the CA is good for.
+const CA_FOR: Duration = Duration::from_hours(24 * 3650);
+/// How long the certificate is good for: what clients take at most (CA/Browser Forum, until 2020; Apple still).
+const CERTIFICATE_FOR: Duration = Duration::from_hours(24 * 825);
+/// By so much the clocks of two machines may differ.
+const BACKDATED: Duration = Duration::from_hours(1);
+/// Bytes of a token: too many to guess.
+const TOKEN_BYTES: usize = 32;
+/// Names that every certificate has.
+const LOCAL: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+/// Only its owner may read it.
+const OWNERS_FILE: u32 = 0o600;
+const OWNERS_DIRECTORY: u32 = 0o700;
+
+/// What was made.
+pub(crate) struct Made {
+    /// Where it is.
+    pub(crate) dir: PathBuf,
+    /// Tokens; only their hashes are in a file.
+    pub(crate) agent: String,
+    pub(crate) operator: String,
+}
+
+/// Writes a configuration into `dir`, for a server that is reached under `names` too. `now` is the time since 1970.
+///
+/// # Errors
+/// There is something in the directory already, a name is none, or something cannot be written: then nothing is there.
+pub(crate) fn init(dir: &Path, names: &[String], now: Duration) -> anyhow::Result<Made> {
+    let dir = free(dir)?;
+    let random = SystemRandom::new();
+    let made = Made { dir, agent: token(&random)?, operator: token(&random)? };
+    let files = files(&made, names, now)?;
+    let mut part = made.dir.as_os_str().to_owned();
+    part.push(".part");
+    let part = PathBuf::from(part);
+    let shown = part.display();
+    // from here on what is there is ours, and nothing before is removed
+    DirBuilder::new()
+        .mode(OWNERS_DIRECTORY)
+        .create(&part)
+        .with_context(|| format!("cannot make {shown}; if it is left over, remove it"))?;
+    let written = write(&part, &files).and_then(|()| {
+        // takes the place of an empty directory, and of nothing else
+        fs::rename(&part, &made.dir).with_context(|| format!("cannot make {}", made.dir.display()))
+    });
+    if let Err(error) = written {
+        // the error counts, not whether anything had come into being
+        let _gone = fs::remove_dir_all(&part);
+        return Err(error);
+    }
+    Ok(made)
+}
+
+/// The whole path of a directory that is not there, or empty.
+fn free(dir: &Path) -> anyhow::Result<PathBuf> {
+    let shown = dir.display();
+    let name = dir.file_name().with_context(|| format!("{shown} is no name for a new directory"))?;
+    let parent =
+        dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+    let dir = parent.canonicalize().with_context(|| format!("cannot read {}", parent.display()))?.join(name);
+    ensure!(dir.to_str().is_some(), "{shown} is no UTF-8; the settings could not name it");
+    match fs::read_dir(&dir) {
+        Ok(mut entries) => match entries.next() {
+            Some(_entry) => bail!("{shown} is not empty; nothing is overwritten: name a new directory"),
+            None => Ok(dir),
+        },
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(dir),
+        Err(error) => Err(anyhow!(error).context(format!("cannot use {shown}"))),
+    }
+}
+
+/// Names and contents.
+fn files(made: &Made, names: &[String], now: Duration) -> anyhow::Result<Vec<(&'static str, String)>> {
+    let ca_key = KeyPair::generate()?;
+    let ca_key_text = ca_key.serialize_pem();
+    let ca = CertifiedIssuer::self_signed(authority(now), ca_key)?;
+    let key = KeyPair::generate()?;
+    let certificate = certificate(names, now)?.signed_by(&key, &ca)?;
+    Ok(vec![
+        ("ca.crt", ca.pem()),
+        ("ca.key", ca_key_text),
+        ("server.crt", certificate.pem()),
+        ("server.key", key.serialize_pem()),
+        ("access.toml", access(made)),
+        ("plimsoll.toml", settings(&made.dir, host_for(names))),
+    ])
+}
+
+fn authority(now: Duration) -> CertificateParams {
+    let mut ca = CertificateParams::default();
+    ca.distinguished_name.push(DnType::CommonName, "plimsoll-server init");
+    ca.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    ca.not_before = (UNIX_EPOCH + now.saturating_sub(BACKDATED)).into();
+    ca.not_after = (UNIX_EPOCH + now.saturating_add(CA_FOR)).into();
+    ca
+}
+
+fn certificate(names: &[String], now: Duration) -> anyhow::Result<CertificateParams> {
+    for name in names {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "-.:*_".contains(c);
+        ensure!(
+            !name.is_empty() && name.len() < 254 && name.chars().all(allowed),
+            "--name {name:?} is neither the name of a host nor an address"
+        );
+    }
+    let all: Vec<String> = LOCAL.into_iter().map(str::to_owned).chain(names.iter().cloned()).collect();
+    let mut server = CertificateParams::new(all)?;
+    server.distinguished_name.push(DnType::CommonName, "plimsoll-server");
+    server.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    server.use_authority_key_identifier_extension = true;
+    server.not_before = (UNIX_EPOCH + now.saturating_sub(BACKDATED)).into();
+    server.not_after = (UNIX_EPOCH + now.saturating_add(CERTIFICATE_FOR)).into();
+    Ok(server)
+}
+
+fn token(random: &SystemRandom) -> anyhow::Result<String> {
+    let mut bytes = [0; TOKEN_BYTES];
+    random.fill(&mut bytes).map_err(|_unspecified| anyhow!("the system gives no random numbers"))?;
+    Ok(BASE64_URL_SAFE_NO_PAD.encode(bytes))
+}
+
+fn access(made: &Made) -> String {
+    format!(
+        "# Who may do what. Taken over when it changes. Another token: printf %s TOKEN | sha256sum\n\
+         \n\
+         [[token]]\n\
+         name = \"agent\"\n\
+         sha256 = \"{}\"\n\
+         roles = [\"agent\", \"caller\"]\n\
+         # its builds may lower predictions for others: for builds of trusted authors only\n\
+         trusted = true\n\
+         \n\
+         [[token]]\n\
+         name = \"operator\"\n\
+         sha256 = \"{}\"\n\
+         roles = [\"operator\", \"reader\", \"caller\"]\n",
+        hash(&made.agent),
+        hash(&made.operator)
+    )
+}
+
+/// Where the server listens that is reached under these names. A socket of IPv6 serves IPv4 too, but not every machine has one.
+fn host_for(names: &[String]) -> &'static str {
+    match names {
+        [] => "127.0.0.1",
+        _ if names.iter().any(|name| name.contains(':')) => "[::]",
+        _ => "0.0.0.0",
+    }
+}
+
+fn settings(dir: &Path, host: &str) -> String {
+    let path = |name: &str| toml::Value::String(dir.join(name).display().to_string()).to_string();
+    format!(
+        "# Settings of the server; `plimsoll-server --print-config` lists all of them.\n\
+         data_dir = {}\n\
+         grpc_listen = \"{host}:7410\"\n\
+         http_listen = \"{host}:7411\"\n\
+         tls_cert_file = {}\n\
+         tls_key_file = {}\n\
+         access_file = {}\n",
+        path("data"),
+        path("server.crt"),
+        path("server.key"),
+        path("access.toml")
+    )
+}
+
+fn write(part: &Path, files: &[(&str, String)]) -> anyhow::Result<()> {
+    for (name, text) in files {
+        let path = part.join(name);
+        let write = || {
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(OWNERS_FILE).open(&path)?;
+            // whatever the umask says
+            file.set_permissions(Permissions::from_mode(OWNERS_FILE))?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()
+        };
+        write().with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::{
+        access::{guard::Guard, identity::Role},
+        runtime::{
+            metrics::Metrics,
+            settings::{Args, Config},
+        },
+    };
+
+    const NOW: Duration = Duration::from_hours(24 * 365 * 50);
+
+    #[test]
+    fn what_it_writes_is_read_by_its_owner_alone_and_holds_no_token() {
+        let dir = tempfile::tempdir().unwrap();
+        let made = init(&dir.path().join("new/one"), &["plimsoll.example".into()], NOW).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&made.dir), OWNERS_DIRECTORY);
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&made.dir).unwrap() {
+            let path = entry.unwrap().path();
+            assert_eq!(mode(&path), OWNERS_FILE, "{}", path.display());
+            let text = fs::read_to_string(&path).unwrap();
+            assert!(!text.contains(&made.agent) && !text.contains(&made.operator));
+            names.push(path.file_name().unwrap().to_owned());
+        }
+        names.sort();
+        assert_eq!(names, ["access.toml", "ca.crt", "ca.key", "plimsoll.toml", "server.crt", "server.key"]);
+        assert_ne!(made.agent, made.operator);
+        assert_eq!(made.agent.len(), 43);
+    }
+
+    #[test]
+    fn its_settings_and_its_file_of_access_are_good_ones() {
+        let dir = tempfile::tempdir().unwrap();
+        let made = init(&dir.path().join("a \"quoted\" name"), &[], NOW).unwrap();
+        let args = Args::parse_from([
+            "plimsoll-server",
+            "--config",
+            made.dir.join("plimsoll.toml").to_str().unwrap(),
+        ]);
+        let config = Config::load(&args, |_name| None).unwrap().config;
+        assert_eq!(config.data_dir, made.dir.join("data"));
+        assert!(config.grpc_listen.ip().is_loopback());
+        let guard = Guard::open(config.access_file, std::sync::Arc::new(Metrics::new())).unwrap();
+        let may =
+            |token: &str, role| guard.check(Some(&format!("Bearer {token}")), &[], role, "test").is_ok();
+        assert!(may(&made.agent, Role::Agent) && !may(&made.agent, Role::Reader));
+        assert!(may(&made.operator, Role::Operator) && may(&made.operator, Role::Reader));
+        assert!(!may(&made.operator, Role::Agent) && !may("", Role::Caller));
+    }
+
+    #[test]
+    fn it_listens_where_its_names_lead() {
+        let host =
+            |names: &[&str]| host_for(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        assert_eq!(host(&[]), "127.0.0.1");
+        assert_eq!(host(&["plimsoll.example", "192.0.2.1"]), "0.0.0.0");
+        assert_eq!(host(&["plimsoll.example", "2001:db8::1"]), "[::]");
+    }
+
+    #[test]
+    fn a_directory_that_it_did_not_make_stays_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let other = dir.path().join("one.part");
+        fs::create_dir(&other).unwrap();
+        fs::write(other.join("precious"), "kept").unwrap();
+        let error = init(&dir.path().join("one"), &[], NOW).map(|_made| ()).unwrap_err();
+        assert!(error.to_string().contains("left over"), "{error}");
+        assert_eq!(fs::read_to_string(other.join("precious")).unwrap(), "kept");
+        assert!(!dir.path().join("one").try_exists().unwrap());
+    }
+
+    #[test]
+    fn nothing_is_overwritten_and_nothing_is_left_half_done() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("one");
+        init(&place, &[], NOW).unwrap();
+        let before = fs::read(place.join("server.key")).unwrap();
+        let error = init(&place, &[], NOW).map(|_made| ()).unwrap_err();
+        assert!(error.to_string().contains("is not empty"), "{error}");
+        assert_eq!(fs::read(place.join("server.key")).unwrap(), before);
+        let error = init(&dir.path().join("two"), &["no name".into()], NOW).map(|_made| ()).unwrap_err();
+        assert!(error.to_string().contains("--name"), "{error}");
+        let there: Vec<_> =
+            fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(there, ["one"]);
+        fs::create_dir(dir.path().join("empty")).unwrap();
+        init(&dir.path().join("empty"), &[], NOW).unwrap();
+    }
+}

@@ -1,0 +1,211 @@
+//! The connection over which a running server is asked for its backup: by this machine's own rules, so it trusts the very
+//! certificate that the server is configured to show, and no other.
+
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::{Context as _, ensure};
+use tokio_rustls::rustls::{
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme,
+    StreamOwned,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, ServerName, UnixTime},
+};
+
+use crate::runtime::net::tls::{certificates, private_key};
+
+/// How long a server may be silent before it is given up.
+const SILENCE: Duration = Duration::from_mins(1);
+
+/// A running server, as its own settings describe it.
+#[derive(Debug)]
+pub(crate) struct Running<'a> {
+    /// Its HTTP listener.
+    pub(crate) address: SocketAddr,
+    /// The certificate that it shows; without one it speaks plain text.
+    pub(crate) certificate: Option<&'a Path>,
+    /// Says that an operator asks.
+    pub(crate) token: Option<String>,
+    /// PEM files of a certificate and its key, for a server that wants to see one or knows an operator by it.
+    pub(crate) client: Option<(&'a Path, &'a Path)>,
+}
+
+/// What can be read and written.
+pub(super) trait Stream: Read + Write {}
+impl<T: Read + Write> Stream for T {}
+
+/// Connects to a running server.
+///
+/// # Errors
+/// No server listens there, or the certificate cannot be read.
+pub(super) fn connect(server: &Running<'_>) -> anyhow::Result<Box<dyn Stream>> {
+    let address = server.address;
+    let stream = TcpStream::connect(address)
+        .with_context(|| format!("the server's HTTP listener {address} (http_listen) cannot be reached"))?;
+    stream.set_read_timeout(Some(SILENCE))?;
+    let Some(file) = server.certificate else { return Ok(Box::new(stream)) };
+    let config = trusting(file, server.client)?;
+    let connection = ClientConnection::new(Arc::new(config), ServerName::from(address.ip()))?;
+    Ok(Box::new(StreamOwned::new(connection, stream)))
+}
+
+/// The line of a request that shows the token; nothing without one.
+///
+/// # Errors
+/// It is no token.
+pub(super) fn authorization(token: Option<&str>) -> anyhow::Result<String> {
+    let Some(token) = token else { return Ok(String::new()) };
+    let is_one = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+    ensure!(is_one, "the file of --token-file must hold one token, of printable characters alone");
+    Ok(format!("Authorization: Bearer {token}\r\n"))
+}
+
+fn trusting(file: &Path, client: Option<(&Path, &Path)>) -> anyhow::Result<ClientConfig> {
+    let shown = file.display();
+    // the server's own comes first
+    let own = certificates(file).context("tls_cert_file")?.into_iter().next();
+    let certificate = own.with_context(|| format!("{shown} (tls_cert_file) holds no certificate"))?;
+    let provider = Arc::new(ring::default_provider());
+    let algorithms = provider.signature_verification_algorithms;
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let only = Arc::new(Only { certificate, algorithms });
+    let config = config.dangerous().with_custom_certificate_verifier(only);
+    let Some((chain, key)) = client else { return Ok(config.with_no_client_auth()) };
+    config
+        .with_client_auth_cert(certificates(chain)?, private_key(key)?)
+        .with_context(|| format!("{} and {} do not go together", chain.display(), key.display()))
+}
+
+/// Takes one certificate, whatever names and times it has: only who holds its key can show it.
+#[derive(Debug)]
+struct Only {
+    certificate: CertificateDer<'static>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ServerCertVerifier for Only {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        if end_entity.as_ref() == self.certificate.as_ref() {
+            Ok(ServerCertVerified::assertion())
+        } else {
+            Err(Error::InvalidCertificate(CertificateError::UnknownIssuer))
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signed, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signed, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{BufRead as _, BufReader},
+        net::TcpListener,
+        thread,
+    };
+
+    use plimsoll_store::{FORMAT_VERSION, StoreIdentity, archive::Packer};
+    use tokio_rustls::rustls::ServerConnection;
+
+    use super::*;
+    use crate::{commands::admin::backup, runtime::net::tls::Certificate};
+
+    fn archive() -> Vec<u8> {
+        let identity =
+            StoreIdentity { format: FORMAT_VERSION, id: ulid::Ulid::from_parts(1, 2), sequence: 9 };
+        let (packer, head) = Packer::begin(identity);
+        [head, packer.end().unwrap()].concat()
+    }
+
+    /// A certificate for another name, as one behind a proxy may have.
+    fn certificate(dir: &Path, name: &str) -> Certificate {
+        let (chain, key) = (dir.join(format!("{name}.crt")), dir.join(format!("{name}.key")));
+        let pair = rcgen::KeyPair::generate().unwrap();
+        let made =
+            rcgen::CertificateParams::new(["elsewhere".to_owned()]).unwrap().self_signed(&pair).unwrap();
+        std::fs::write(&chain, made.pem()).unwrap();
+        std::fs::write(&key, pair.serialize_pem()).unwrap();
+        Certificate { chain, key, clients: None, protocols: &[b"h2", b"http/1.1"] }
+    }
+
+    /// Answers one request: with an archive whom shows the token, else with a refusal.
+    fn serve(certificate: &Certificate) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, config) = (listener.local_addr().unwrap(), certificate.read().unwrap());
+        thread::spawn(move || {
+            let connection = ServerConnection::new(config).unwrap();
+            let mut stream = BufReader::new(StreamOwned::new(connection, listener.accept().unwrap().0));
+            let (mut request, mut line) = (String::new(), String::new());
+            while stream.read_line(&mut line).is_ok_and(|count| count > 2) {
+                request.push_str(&std::mem::take(&mut line));
+            }
+            let answer = if request.contains("\r\nAuthorization: Bearer secret\r\n") {
+                [b"HTTP/1.0 200 OK\r\n\r\n".as_slice(), &archive()].concat()
+            } else {
+                b"HTTP/1.0 401 Unauthorized\r\n\r\nsend a token".to_vec()
+            };
+            let stream = stream.get_mut();
+            // one that does not trust us has left
+            drop(stream.write_all(&answer));
+            stream.conn.send_close_notify();
+            drop(stream.flush());
+        });
+        address
+    }
+
+    fn fetch(address: SocketAddr, trusted: &Path, token: Option<&str>) -> anyhow::Result<Vec<u8>> {
+        let mut out = Vec::new();
+        let server = Running {
+            address,
+            certificate: Some(trusted),
+            token: token.map(ToOwned::to_owned),
+            client: None,
+        };
+        backup::fetch(&server, None, &mut out, |_| {})?;
+        Ok(out)
+    }
+
+    #[test]
+    fn a_server_behind_tls_gives_its_backup_to_who_shows_a_token_and_knows_its_certificate() {
+        let dir = tempfile::tempdir().unwrap();
+        let (own, other) = (certificate(dir.path(), "own"), certificate(dir.path(), "other"));
+        assert_eq!(fetch(serve(&own), &own.chain, Some("secret")).unwrap(), archive());
+        let refused = fetch(serve(&own), &own.chain, None).unwrap_err().to_string();
+        assert!(refused.contains("status 401, send a token"), "{refused}");
+        let strange = format!("{:#}", fetch(serve(&other), &own.chain, Some("secret")).unwrap_err());
+        assert!(strange.contains("certificate"), "{strange}");
+        assert!(fetch(serve(&own), &own.chain, Some("two words")).is_err());
+    }
+}

@@ -1,0 +1,236 @@
+//! Archives: complete, cut short, damaged, of others.
+
+use ulid::Ulid;
+
+mod reading;
+
+use plimsoll_core::domain::{
+    Attempt, AttemptId, Bytes, Cause, Exit, FinalTotals, Hints, Key, MeasurementSource, Millis,
+    OpeningRecord, Outcome, PredictionSnapshot, Resources, Sample, SampleAccumulator, SessionId, Summary,
+    test_summary,
+};
+use plimsoll_lab::import;
+use plimsoll_store::{
+    Batch, FORMAT_VERSION, KeyValue, OfflineStore, Store, StoreIdentity, StoreSettings, VersionedValue,
+    append_fragment,
+    archive::{ArchiveError, Packer, Unpacker},
+    backup, load_summaries, put_attempt, put_summary, seal,
+};
+
+use super::export;
+
+fn identity() -> StoreIdentity {
+    StoreIdentity { format: FORMAT_VERSION, id: Ulid::from_parts(1, 2), sequence: 99 }
+}
+
+fn entries(count: u64) -> Vec<KeyValue> {
+    let value = |n: u64| VersionedValue {
+        version: n,
+        value: n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().repeat(400),
+    };
+    (0..count).map(|n| KeyValue { key: format!("b{n:06}").into_bytes(), value: value(n) }).collect()
+}
+
+fn archive(entries: Vec<KeyValue>) -> Vec<u8> {
+    let (mut packer, mut bytes) = Packer::begin(identity());
+    bytes.extend(packer.take(entries).unwrap());
+    bytes.extend(packer.end().unwrap());
+    bytes
+}
+
+fn unpack(bytes: &[u8]) -> Result<Vec<KeyValue>, ArchiveError> {
+    let mut unpacker = Unpacker::begin(bytes)?;
+    let mut all = Vec::new();
+    while let Some(entries) = unpacker.next_entries()? {
+        all.extend(entries);
+    }
+    Ok(all)
+}
+
+#[test]
+fn an_archive_gives_back_what_was_put_in() {
+    let bytes = archive(entries(1000));
+    assert_eq!(unpack(&bytes).unwrap(), entries(1000));
+    assert_eq!(Unpacker::begin(bytes.as_slice()).unwrap().identity, identity());
+    assert!(unpack(&archive(Vec::new())).unwrap().is_empty());
+}
+
+#[test]
+fn an_archive_that_is_cut_short_anywhere_is_distinguished_from_a_whole_one() {
+    let bytes = archive(entries(500));
+    for length in (0..bytes.len()).step_by(997).chain([bytes.len() - 1]) {
+        assert!(unpack(&bytes[..length]).is_err(), "cut at {length}");
+    }
+}
+
+#[test]
+fn what_follows_the_end_of_an_archive_is_not_overlooked() {
+    let bytes = [archive(entries(20)), b"xxxx".to_vec()].concat();
+    assert!(unpack(&bytes).unwrap_err().to_string().contains("something follows its end"));
+}
+
+#[test]
+fn one_wrong_byte_is_found_wherever_it_is() {
+    let bytes = archive(entries(20));
+    for spot in (0..bytes.len()).step_by(31) {
+        let mut damaged = bytes.clone();
+        damaged[spot] ^= 0x20;
+        assert!(unpack(&damaged).is_err(), "byte {spot}");
+    }
+}
+
+#[test]
+fn archives_of_others_and_of_the_future_say_so() {
+    assert!(matches!(unpack(b"something else entirely"), Err(ArchiveError::Foreign)));
+    let (_, head) = Packer::begin(StoreIdentity { format: FORMAT_VERSION + 1, ..identity() });
+    assert!(matches!(unpack(&head), Err(ArchiveError::Newer { what: "format", .. })));
+}
+
+fn settings(dir: &std::path::Path, name: &str) -> StoreSettings {
+    StoreSettings { dir: dir.join(name), cache_bytes: 4 << 20 }
+}
+
+fn attempt(name: &str) -> Attempt {
+    Attempt {
+        id: AttemptId::parse(name).unwrap(),
+        session: SessionId::parse("s").unwrap(),
+        key: Key { package: "zlib".into(), version: "1.3".into(), ..Key::default() },
+        number: 1,
+        retries: None,
+        source: MeasurementSource::CgroupV2,
+        resources: Resources::default(),
+        started_unix_ms: 1_700_000_000_000,
+        opening: OpeningRecord::default(),
+    }
+}
+
+/// A store with one ended attempt of a hundred samples, the third of which is lost.
+async fn filled(settings: &StoreSettings) -> Store {
+    let (store, attempt) = (Store::open(settings).unwrap(), attempt("a"));
+    let sample = |n: u64| Sample { elapsed: Millis(n * 1000), ..Sample::default() };
+    let mut batch = Batch::default();
+    put_attempt(&mut batch, &attempt).unwrap();
+    append_fragment(&mut batch, &attempt.id, 1, 0, [sample(1), sample(2)]).unwrap();
+    let rest: Vec<Sample> = (4..=100).map(sample).collect();
+    append_fragment(&mut batch, &attempt.id, 4, 1, rest).unwrap();
+    store.commit(batch).await.unwrap();
+    let (progress, totals) = (SampleAccumulator::default(), FinalTotals::default());
+    let summary = Summary::of(&attempt, &progress, &totals, Millis(100_000), Some(Exit::Code(0)));
+    seal(&store, &attempt, &summary).await.unwrap();
+    store
+}
+
+#[tokio::test]
+async fn a_backup_of_a_store_at_work_and_of_one_at_rest_restore_to_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = filled(&settings(dir.path(), "data")).await;
+    let mut live = Vec::new();
+    let mut archive = backup::BackupStream::new(store.snapshot().await.unwrap());
+    while let Some(bytes) = archive.next().await.unwrap() {
+        live.extend(bytes);
+    }
+    drop(archive);
+    store.close().await.unwrap();
+    let offline = OfflineStore::open(&settings(dir.path(), "data")).unwrap();
+    let mut rest = Vec::new();
+    backup::write(&offline, &mut rest, |_| {}).unwrap();
+    assert_eq!(unpack(&live).unwrap(), unpack(&rest).unwrap());
+    assert!(backup::restore(None::<&[u8]>, &live[..live.len() - 3], &settings(dir.path(), "half")).is_err());
+    assert!(Store::open(&settings(dir.path(), "half")).unwrap_err().to_string().contains("half restored"));
+    backup::restore(Some(live.as_slice()), live.as_slice(), &settings(dir.path(), "again")).unwrap();
+    let again = OfflineStore::open(&settings(dir.path(), "again")).unwrap();
+    let mut second = Vec::new();
+    backup::write(&again, &mut second, |_| {}).unwrap();
+    assert_eq!(unpack(&second).unwrap(), unpack(&rest).unwrap());
+    assert_eq!(again.identity(), offline.identity());
+}
+
+#[tokio::test]
+async fn an_export_has_the_columns_of_recorded_history_and_every_sample() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = filled(&settings(dir.path(), "data")).await;
+    let (mut history, mut series, mut ids) = (Vec::new(), Vec::new(), Vec::new());
+    let gap = |gap| panic!("{gap}");
+    export::history(&store, &mut history, |id| ids.push(id), gap).await.unwrap();
+    assert_eq!(export::series(&store, &ids[0], &mut series).await.unwrap(), Ok(99));
+    let lines = |bytes: &[u8]| -> Vec<serde_json::Value> {
+        let text = std::str::from_utf8(bytes).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let [row] = &lines(&history)[..] else { panic!("one attempt, one line") };
+    assert_eq!(
+        (&row["attempt"], &row["package"], &row["outcome"]),
+        (&"a".into(), &"zlib".into(), &"success".into())
+    );
+    assert_eq!((&row["wall_ms"], &row["submitted_ms"]), (&100_000.into(), &1_700_000_000_000_u64.into()));
+    let summary: Summary = serde_json::from_value(row["summary"].clone()).unwrap();
+    assert_eq!(summary.key.version, "1.3");
+    let [first, second] = &lines(&series)[..] else { panic!("a gap, two lines") };
+    assert_eq!(
+        (&first["first_sequence"], &second["first_sequence"], &second["lost"]),
+        (&1.into(), &4.into(), &1.into())
+    );
+    assert_eq!(second["samples"][96]["elapsed_ms"], 100_000);
+}
+
+#[tokio::test]
+async fn a_history_that_is_exported_and_imported_is_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, again) = (Store::memory(), Store::memory());
+    let id = |text: &str| AttemptId::parse(text).unwrap();
+    let mut labelled = test_summary("gitlab.example.org:2", "hdf5", "1.14", 100);
+    labelled.key.labels =
+        [("pipeline", "7"), ("job", "build")].map(|(n, v)| (n.to_owned(), v.to_owned())).into();
+    labelled.key.hints = Hints { build_jobs: Some(8), input_bytes: Some(1 << 30) };
+    let killed = Summary {
+        outcome: Outcome::Failed,
+        cause: Some(Cause::Oom),
+        censored: true,
+        oom_kill: Some(3),
+        exit: Some(Exit::Code(137)),
+        retries: Some(id("gitlab.example.org:2")),
+        number: 2,
+        ..labelled.clone()
+    };
+    let predicted = PredictionSnapshot {
+        memory_limit: Bytes(1 << 30),
+        wall_p95: Millis(9),
+        ..PredictionSnapshot::default()
+    };
+    let opening = OpeningRecord {
+        pool: "big".to_owned(),
+        untrusted: true,
+        predicted: Some(predicted),
+        ..OpeningRecord::default()
+    };
+    // in the order of their ids, as they are read
+    let all = [
+        test_summary("1", "zlib", "1", 10),
+        Summary { opening, unneeded: true, ..test_summary("4", "zlib", "2", 10) },
+        Summary {
+            outcome: Outcome::Lost,
+            exit: None,
+            need_peak: Bytes(0),
+            ..test_summary("5", "zlib", "3", 10)
+        },
+        labelled,
+        Summary { attempt: id("gitlab.example.org:3"), ..killed },
+    ];
+    let mut batch = Batch::default();
+    for summary in &all {
+        put_summary(&mut batch, summary).unwrap();
+    }
+    store.commit(batch).await.unwrap();
+    let file = dir.path().join("history.jsonl");
+    let mut exported = Vec::new();
+    export::history(&store, &mut exported, |_| {}, |gap| panic!("{gap}")).await.unwrap();
+    std::fs::write(&file, &exported).unwrap();
+    for added in [5, 0] {
+        let imported =
+            import::commit(&file, &again, &import::RecordDefaults::default(), |_| {}).await.unwrap();
+        assert_eq!((imported.added, imported.known, imported.refusals.count), (added, 5 - added, 0));
+    }
+    let mut found = Vec::new();
+    load_summaries(&again, |summary| found.push(summary)).await.unwrap();
+    assert_eq!(found, all);
+}

@@ -1,0 +1,101 @@
+//! `plimsoll-server backup`.
+
+use std::{fs, path::PathBuf};
+
+use anyhow::Context as _;
+use clap::Args;
+use plimsoll_store::{self as store, OfflineStore, OpenError, backup};
+
+use super::{line::examples, note, progress::Progress, progress::share, store_settings, target::Target};
+use crate::{
+    commands::admin::{backup::fetch, link::Running},
+    runtime::settings::Config,
+};
+
+/// Writes a backup.
+#[derive(Debug, Args)]
+#[command(after_help = examples(&["backup --data-dir data plimsoll.backup"]))]
+pub struct Backup {
+    /// A file that does not exist yet, or - for standard output.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// File with the token of an operator, for a running server that has an `access_file`.
+    #[arg(long, value_name = "FILE", env = "PLIMSOLL_TOKEN_FILE")]
+    token_file: Option<PathBuf>,
+    /// Directory in which a copy of the data directory of a stopped server is made and read, so that nothing in the files themselves
+    /// changes; else the data directory, or the one for temporary files where that cannot be written or has no room.
+    #[arg(long, value_name = "DIR", conflicts_with = "in_place")]
+    scratch: Option<PathBuf>,
+    /// Reads the files of a stopped server themselves: needs no room, but what is damaged in them may be changed.
+    #[arg(long)]
+    in_place: bool,
+    /// PEM file with a certificate to show to a running server, for one with a `tls_client_ca_file`.
+    #[arg(long, value_name = "FILE", env = "PLIMSOLL_CLIENT_CERT", requires = "client_key")]
+    client_cert: Option<PathBuf>,
+    /// PEM file with the private key of that certificate.
+    #[arg(long, value_name = "FILE", env = "PLIMSOLL_CLIENT_KEY", requires = "client_cert")]
+    client_key: Option<PathBuf>,
+}
+
+impl Backup {
+    pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
+        // asked first: a server that runs is no mistake
+        let settings = store_settings(config);
+        let opened = if self.in_place {
+            OfflineStore::open(&settings)
+        } else {
+            OfflineStore::look(&settings, self.scratch.as_deref())
+        };
+        let store = match opened {
+            Ok(store) => Some(store),
+            Err(OpenError::Locked { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let mut target = Target::open(&self.file)?;
+        let mut progress = Progress::new();
+        let whole = store.as_ref().map_or(0, OfflineStore::bytes_on_disk);
+        let tell = |bytes| progress.tell("backup", share(bytes, whole));
+        let written = match &store {
+            Some(store) => backup::write(store, &mut target, tell).map(|_entries| ()).map_err(Into::into),
+            None => self.fetch(config, &mut target, tell),
+        };
+        progress.end();
+        if let Err(error) = written {
+            target.give_up();
+            return Err(error);
+        }
+        target.finish()?;
+        note(format_args!(
+            "backup written, {}",
+            if store.is_some() { "no server ran" } else { "the server goes on" }
+        ));
+        Ok(())
+    }
+
+    /// The backup that the server gives which has the store open.
+    fn fetch(&self, config: &Config, target: &mut Target, tell: impl FnMut(u64)) -> anyhow::Result<()> {
+        let wanted = store::id_of(&config.data_dir)?;
+        let fetched = fetch(&self.server(config)?, wanted, target, tell);
+        fetched.with_context(|| {
+            format!(
+                "a server has {} open, and {} gave no backup of it; if it listens elsewhere, name its address with \
+                 --http-listen, or its settings with --config",
+                config.data_dir.display(),
+                config.http_listen
+            )
+        })
+    }
+
+    /// The server that has the store open. It is this machine's, so its own settings say how to reach it.
+    fn server<'a>(&'a self, config: &'a Config) -> anyhow::Result<Running<'a>> {
+        let read = |file: &PathBuf| {
+            let text = fs::read_to_string(file)
+                .with_context(|| format!("the token file {} cannot be read", file.display()))?;
+            anyhow::Ok(text.trim().to_owned())
+        };
+        let token = self.token_file.as_ref().map(read).transpose()?;
+        let client = self.client_cert.as_deref().zip(self.client_key.as_deref());
+        let certificate = config.tls.certificate.as_deref();
+        Ok(Running { address: config.http_listen, certificate, token, client })
+    }
+}

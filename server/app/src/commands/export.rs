@@ -1,0 +1,147 @@
+//! `plimsoll-server export`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, ensure};
+use clap::Args;
+use plimsoll_core::domain::AttemptId;
+use plimsoll_proto::figures::counted;
+use plimsoll_store::{Store, StoreCopy};
+
+use super::{line::examples, note, progress::Progress, store_settings, target::Target};
+use crate::{commands::admin::export, runtime::settings::Config};
+
+/// Attempts with unreadable samples that are named one by one.
+const NAMED: u64 = 10;
+
+/// Writes the history as JSON lines, which `import` takes back as they are. Samples are for other programs: `backup` keeps them.
+#[derive(Debug, Args)]
+#[command(after_help = examples(&["export --data-dir data history.jsonl"]))]
+pub struct Export {
+    /// A file that does not exist yet, or - for standard output. What cannot be read is named, the rest is written, and the exit status is 1.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Writes the samples of the ended attempts into this file, a run in a line; `import` does not read it.
+    #[arg(long, value_name = "FILE")]
+    series: Option<PathBuf>,
+    /// Directory in which the copy of the data directory is made that is read, so that nothing in the files themselves changes; else the
+    /// data directory, or the one for temporary files where that cannot be written or has no room.
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+}
+
+/// What was written, and what could not be read.
+#[derive(Debug, Default)]
+struct Exported {
+    attempts: u64,
+    samples: u64,
+    damaged: u64,
+    gaps: u64,
+    cut_series: u64,
+}
+
+impl Export {
+    pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        runtime.block_on(self.export(config))
+    }
+
+    async fn export(self, config: &Config) -> anyhow::Result<()> {
+        ensure!(self.series.as_ref() != Some(&self.file), "FILE and the file of --series must be two");
+        let settings = store_settings(config);
+        let copied = StoreCopy::of(&settings, self.scratch.as_deref())?;
+        let (dir, place) = (settings.dir.display(), copied.path().display());
+        note(format_args!("reading a copy of {dir} in {place}, and changing nothing in {dir}"));
+        let store = tokio::task::block_in_place(|| copied.open()).context("data_dir")?;
+        let mut target = Target::open(&self.file)?;
+        let series = self.series.as_deref().map(Target::open).transpose();
+        let mut series = match series {
+            Ok(series) => series,
+            Err(error) => {
+                target.give_up();
+                return Err(error);
+            }
+        };
+        let exported = write(&store, &mut target, series.as_mut()).await;
+        store.close().await.context("closing the store")?;
+        let exported = match exported {
+            Ok(exported) => exported,
+            Err(error) => {
+                target.give_up();
+                series.map(Target::give_up).unwrap_or_default();
+                return Err(error);
+            }
+        };
+        target.finish()?;
+        series.map(Target::finish).transpose()?;
+        note(format_args!(
+            "{} and {} exported",
+            counted(exported.attempts, "attempt"),
+            counted(exported.samples, "sample")
+        ));
+        drop(copied);
+        exported.judge(&config.data_dir)
+    }
+}
+
+impl Exported {
+    /// Whether all was read.
+    fn judge(&self, dir: &Path) -> anyhow::Result<()> {
+        let Self { damaged, gaps, cut_series, .. } = self;
+        ensure!(
+            gaps + cut_series == 0,
+            "{dir} cannot be read in whole: {} of attempts and the samples of {} missing; restore a backup for them, or save what is left \
+             into a new directory (plimsoll-server repair {dir})",
+            counted(*gaps, "range"),
+            counted(*cut_series, "attempt"),
+            dir = dir.display()
+        );
+        ensure!(*damaged == 0, "{} damaged: see verify", counted(*damaged, "record"));
+        Ok(())
+    }
+}
+
+async fn write(store: &Store, target: &mut Target, series: Option<&mut Target>) -> anyhow::Result<Exported> {
+    let (mut ids, mut gaps) = (Vec::new(), 0);
+    let mut progress = Progress::new();
+    let tell = |id| {
+        ids.push(id);
+        progress.count("attempts", ids.len() as u64);
+    };
+    let gap = |gap| {
+        gaps += 1;
+        note(format_args!("{gap}"));
+    };
+    let loaded = export::history(store, target, tell, gap).await;
+    progress.end();
+    let loaded = loaded?;
+    let mut exported =
+        Exported { attempts: loaded.records, damaged: loaded.damaged, gaps, ..Exported::default() };
+    if let Some(series) = series {
+        write_series(store, &ids, series, &mut exported).await?;
+    }
+    Ok(exported)
+}
+
+async fn write_series(
+    store: &Store,
+    ids: &[AttemptId],
+    target: &mut Target,
+    exported: &mut Exported,
+) -> anyhow::Result<()> {
+    let mut progress = Progress::new();
+    for (done, id) in ids.iter().enumerate() {
+        match export::series(store, id, target).await? {
+            Ok(samples) => exported.samples += samples,
+            Err(error) => {
+                exported.cut_series += 1;
+                if exported.cut_series <= NAMED {
+                    note(format_args!("not all samples of {id} can be read: {error}"));
+                }
+            }
+        }
+        progress.tell("series", super::progress::share(done as u64, ids.len() as u64));
+    }
+    progress.end();
+    Ok(())
+}

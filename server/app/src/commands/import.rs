@@ -1,0 +1,103 @@
+//! `plimsoll-server import`.
+
+use std::{
+    io::{self, Write as _},
+    path::PathBuf,
+};
+
+use anyhow::Context as _;
+use clap::Args;
+use plimsoll_core::domain::AttemptId;
+use plimsoll_lab::import;
+use plimsoll_proto::figures::{count, counted};
+use plimsoll_store::{Store, StoreSettings};
+
+use super::{line::examples, note, progress::Progress};
+use crate::runtime::{clock::Clock, settings::Config};
+
+/// Some rows were refused, and are named; the others are in the store.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "rows were refused and are named above; correct them, and import the file again: what is there already is left alone"
+)]
+pub(super) struct RowsRefused;
+
+/// Adds recorded history to a data directory. The exit status is 3 if rows were refused; the others are added.
+#[derive(Debug, Args)]
+#[command(after_help = examples(&["import --data-dir data builds.csv"]))]
+pub struct Import {
+    /// CSV or JSON lines, plain or gzip (needed columns: package, `wall_ms`, `peak_bytes`), the history that `export` wrote (not its
+    /// series), or the SQLite database of Gantry.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Project of the rows that name none, as its builds name it (in GitLab: group/name).
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true, value_parser = project)]
+    project: String,
+    /// Host of the GitLab whose jobs are in Gantry's database (`CI_SERVER_HOST`): its rows are named as agents name them.
+    #[arg(long, value_name = "HOST", default_value = "", hide_default_value = true, value_parser = host)]
+    host: String,
+}
+
+fn host(text: &str) -> Result<String, String> {
+    // with the longest number of a job
+    AttemptId::parse(&format!("{text}:{}", u64::MAX))?;
+    if text.contains([':', '/']) {
+        return Err("must be the name of a host alone, without protocol, port and path".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+fn project(text: &str) -> Result<String, String> {
+    if text.len() > plimsoll_proto::limits::KEY_FIELD_BYTES || text.chars().any(char::is_control) {
+        return Err(format!(
+            "must be a name of at most {} printable bytes",
+            plimsoll_proto::limits::KEY_FIELD_BYTES
+        ));
+    }
+    Ok(text.to_owned())
+}
+
+impl Import {
+    pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        runtime.block_on(self.import(config))
+    }
+
+    async fn import(self, config: &Config) -> anyhow::Result<()> {
+        // a file that is not one must not make a data directory
+        if let Some(refusals) = import::refused_whole(&self.file)? {
+            writeln!(io::stdout(), "{}", told(0, 0))?;
+            return judge(&refusals);
+        }
+        let settings = StoreSettings { dir: config.data_dir.clone(), cache_bytes: config.store_cache.0 };
+        let opened = tokio::task::spawn_blocking(move || Store::open(&settings)).await;
+        let store = opened.context("data_dir: opening the store failed unexpectedly")?.context("data_dir")?;
+        let mut progress = Progress::new();
+        let unsaid = import::RecordDefaults {
+            project: self.project,
+            host: self.host,
+            now_unix_ms: Clock.now_unix_ms(),
+        };
+        let tell = |share| progress.tell("importing", share);
+        let imported = import::commit(&self.file, &store, &unsaid, tell).await;
+        progress.end();
+        store.close().await.context("closing the store")?;
+        let imported = imported?;
+        let (added, known) = (imported.added, imported.known);
+        writeln!(io::stdout(), "{}", told(added, known))?;
+        judge(&imported.refusals)
+    }
+}
+
+fn told(added: u64, known: u64) -> String {
+    format!("{} added, {} already there", counted(added, "attempt"), count(known))
+}
+
+/// Names the rows that were refused.
+fn judge(refusals: &import::Refusals) -> anyhow::Result<()> {
+    if refusals.count == 0 {
+        return Ok(());
+    }
+    note(refusals);
+    Err(RowsRefused.into())
+}

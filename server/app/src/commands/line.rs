@@ -1,0 +1,156 @@
+//! How the command line is read: settings are the same before a command and behind it.
+//!
+//! Each command knows all of them, but those whose name it uses for an option of its own, and its `--help` does not repeat them.
+
+use std::{env, ffi::OsString};
+
+use clap::{Arg, CommandFactory as _, FromArgMatches as _, error::ErrorKind};
+
+use super::Cli;
+use crate::runtime::settings::options;
+
+/// Columns of help at most, also on a wider terminal.
+pub(super) const COLUMNS: usize = 80;
+
+/// Above the examples of each command's help.
+const SETTINGS: &str =
+    "Settings (--data-dir, --config and all others of plimsoll-server --help) may stand here too.";
+
+/// The end of a command's help: lines to type, each beginning with the name of the command.
+pub(super) fn examples(examples: &[&str]) -> String {
+    let head = if examples.len() == 1 { "Example:" } else { "Examples:" };
+    let lines: Vec<String> = examples.iter().map(|example| format!("  plimsoll-server {example}")).collect();
+    format!("{head}\n{}", lines.join("\n"))
+}
+
+impl Cli {
+    /// Reads the command line of this process. Ends the process on wrong usage.
+    pub fn from_process() -> Self {
+        Self::read(env::args_os()).unwrap_or_else(|error| error.exit())
+    }
+
+    fn read(line: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let mut command = command();
+        let matches = command.try_get_matches_from_mut(line)?;
+        let mut cli = Self::from_arg_matches(&matches)?;
+        if let Some((_name, behind)) = matches.subcommand() {
+            let twice = |name: &str| {
+                let option = name.replace('_', "-");
+                let text = format!("--{option} stands before the command and behind it: give it once");
+                command.error(ErrorKind::ArgumentConflict, text)
+            };
+            cli.args.add(behind).map_err(twice)?;
+        }
+        Ok(cli)
+    }
+}
+
+/// The whole line, with the settings behind each command as well.
+pub(super) fn command() -> clap::Command {
+    let options = options();
+    let mut command = Cli::command();
+    for option in options.get_arguments() {
+        let help = option.get_help().cloned().unwrap_or_default();
+        command = command.mut_arg(option.get_id().as_str(), |option| option.help(help));
+    }
+    command.mut_subcommands(|command| {
+        let is_free = |option: &&Arg| {
+            let own = |own: &Arg| own.get_id() == option.get_id() || own.get_long() == option.get_long();
+            !command.get_arguments().any(own)
+        };
+        let settings: Vec<Arg> =
+            options.get_arguments().filter(is_free).map(|option| option.clone().hide(true)).collect();
+        let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        command.args(settings).after_help(format!("{SETTINGS}\n\n{examples}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::settings::Config;
+
+    fn read(line: &str) -> Result<Config, String> {
+        let words = ["plimsoll-server"].into_iter().chain(line.split(' ')).map(OsString::from);
+        let cli = Cli::read(words).map_err(|error| error.to_string())?;
+        Config::load(&cli.args, |_name| None)
+            .map(|loaded| loaded.config)
+            .map_err(|mistakes| format!("{mistakes:?}"))
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
+    }
+
+    /// Each command that a person types, and the program itself.
+    fn walk(command: &clap::Command, visit: &mut impl FnMut(&clap::Command)) {
+        visit(command);
+        for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
+            walk(inner, visit);
+        }
+    }
+
+    #[test]
+    fn help_fits_eighty_columns_and_begins_with_what_the_command_does() {
+        let mut line = command();
+        line.build();
+        walk(&line, &mut |command| {
+            let (short, long) = (command.clone().render_help(), command.clone().render_long_help());
+            let about = command.get_about().unwrap().to_string();
+            for help in [short.to_string(), long.to_string()] {
+                assert_eq!(help.split_whitespace().next(), about.split_whitespace().next(), "{help}");
+                // a default that is one word stays whole
+                let is_word = |line: &str| line.split_whitespace().any(|word| word.chars().count() > 50);
+                let too_wide = help.lines().find(|line| line.chars().count() > COLUMNS && !is_word(line));
+                assert_eq!(too_wide, None, "{}", command.get_name());
+            }
+        });
+    }
+
+    #[test]
+    fn every_help_ends_with_examples_that_the_program_understands() {
+        let mut line = command();
+        line.build();
+        walk(&line, &mut |of| {
+            let name = of.get_name();
+            let help = of.clone().render_long_help().to_string();
+            let (_, examples) = help.rsplit_once("Example").unwrap_or_else(|| unreachable!("{name}: {help}"));
+            let examples: Vec<&str> = examples.lines().skip(1).collect();
+            assert!((1..=2).contains(&examples.len()), "{name}: {examples:?}");
+            for example in examples {
+                let read = command().try_get_matches_from(example.split_whitespace());
+                assert!(read.is_ok(), "{example}: {read:?}");
+                assert!(example.split(' ').any(|word| word == name), "{name}: {example}");
+            }
+        });
+    }
+
+    #[test]
+    fn settings_are_the_same_before_a_command_and_behind_it() {
+        let commands =
+            ["import F", "export F", "verify", "compact", "replay F", "classify F", "backup F", "init D"];
+        for command in commands {
+            for line in [
+                format!("--data-dir /d --memory-cap 9GiB {command}"),
+                format!("{command} --data-dir /d --memory-cap=9GiB"),
+            ] {
+                let config = read(&line).unwrap();
+                assert_eq!(config.data_dir.to_str(), Some("/d"), "{line}");
+                assert_eq!(config.places["data_dir"], "--data-dir", "{line}");
+                assert_eq!(config.predict.memory_cap.map(|cap| cap.0), Some(9 << 30), "{line}");
+            }
+        }
+        let both = read("--data-dir /a import F --data-dir /b").unwrap_err();
+        assert!(both.contains("--data-dir stands before the command and behind it"), "{both}");
+        let unknown = read("import F --date-dir /b").unwrap_err();
+        assert!(unknown.contains("--data-dir"), "{unknown}");
+    }
+
+    #[test]
+    fn an_option_of_a_command_is_not_the_setting_of_the_same_name() {
+        let own = read("replay F --failure-price 3").unwrap();
+        assert_eq!(own.predict.failure_price, None);
+        assert_eq!(read("--failure-price 3 replay F").unwrap().predict.failure_price, Some(3.0));
+    }
+}

@@ -1,0 +1,155 @@
+//! The command line of the server program: without a command it serves; with one it does that and ends.
+
+pub(crate) mod admin;
+mod backup;
+mod classify;
+mod compact;
+mod export;
+mod import;
+mod init;
+mod line;
+mod progress;
+mod repair;
+mod replay;
+mod restore;
+mod rules;
+mod shell;
+mod simulate;
+mod target;
+mod terminal;
+mod verify;
+
+use std::{
+    fmt::Display,
+    io::{self, Write as _},
+    process::ExitCode,
+};
+
+use clap::{Parser, Subcommand, ValueEnum};
+use plimsoll_store::StoreSettings;
+
+use crate::runtime::settings::{Args, Config};
+
+/// Exit status of a command that did its work on all but a part, which it named.
+const INCOMPLETE: u8 = 3;
+
+/// Why a command did its work on all but a part.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Incomplete(String);
+
+/// Keeps what CI builds used, predicts what the next one needs, and judges failed ones.
+///
+/// Without a command it serves. Every setting can be given as an option (--grpc-listen), as a variable
+/// (PLIMSOLL_GRPC_LISTEN) or in the file (`grpc_listen`): the option wins over the variable, the variable over the file.
+/// --print-config lists them all. With a command, options may stand before it or behind it.
+#[derive(Debug, Parser)]
+#[command(
+    name = "plimsoll-server",
+    version,
+    max_term_width = line::COLUMNS,
+    after_help = line::examples(&["init first", "--config first/plimsoll.toml"])
+)]
+pub struct Cli {
+    /// Settings, for all commands.
+    #[command(flatten)]
+    pub args: Args,
+    /// What to do instead of serving.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// What the program does instead of serving.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Writes a configuration for a first try into a new directory: TLS with a CA of its own, and two tokens.
+    Init(init::Init),
+    /// Runs the predictor and the rules of others over recorded history, and tells what each would have wasted.
+    Replay(replay::Replay),
+    /// Packs a day of recorded history on nodes, with the sizes of several policies, and tells nodes, waits and money.
+    Simulate(simulate::Simulate),
+    /// Adds recorded history to the data directory of a stopped server.
+    Import(import::Import),
+    /// Judges recorded failures, and needs no server for it.
+    Classify(classify::Classify),
+    /// Checks the file of pools and rules, and tells which rule takes a key.
+    Rules(rules::Rules),
+    /// Reads everything in a data directory that no server uses, and tells whether a server would start with it and what it would miss.
+    Verify(verify::Verify),
+    /// Saves what is left of a damaged data directory into a new one.
+    Repair(repair::Repair),
+    /// Writes all of the store as it is at this moment into a file, whether a server runs or not.
+    Backup(backup::Backup),
+    /// Makes a data directory from a backup.
+    Restore(restore::Restore),
+    /// Copies what is alive into fresh files and puts them in the place of the old ones; no server may run.
+    Compact(compact::Compact),
+    /// Writes the history of a stopped server as JSON lines, and the series if asked to.
+    Export(export::Export),
+    /// Prints a completion script for a shell.
+    Completions(shell::Completions),
+    /// Writes a manual page for each command into a directory.
+    Man(shell::Man),
+}
+
+// no comments at the two: `--help` would tell them
+/// Form of a result: for people, or for programs.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Output {
+    Text,
+    Json,
+}
+
+impl Command {
+    /// Does it, and says how it went.
+    pub fn run(self, config: &Config) -> ExitCode {
+        let done = match self {
+            Self::Init(init) => init.run(),
+            Self::Replay(replay) => replay.run(config),
+            Self::Simulate(simulate) => simulate.run(config),
+            Self::Import(import) => import.run(config),
+            Self::Classify(classify) => classify.run(config),
+            Self::Rules(rules) => rules.run(config),
+            Self::Verify(verify) => verify.run(config),
+            Self::Repair(repair) => repair.run(config),
+            Self::Backup(backup) => backup.run(config),
+            Self::Restore(restore) => restore.run(config),
+            Self::Compact(compact) => compact.run(config),
+            Self::Export(export) => export.run(config),
+            Self::Completions(completions) => completions.run(),
+            Self::Man(man) => man.run(),
+        };
+        match done {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) if is_closed_output(&error) => ExitCode::SUCCESS,
+            Err(error) => {
+                note(format_args!("plimsoll-server: {error:#}"));
+                if error.is::<import::RowsRefused>() || error.is::<Incomplete>() {
+                    ExitCode::from(INCOMPLETE)
+                } else {
+                    ExitCode::FAILURE
+                }
+            }
+        }
+    }
+}
+
+/// The reader of standard output has seen enough, as `head` does. Other pipes are not written by what comes here: a connection
+/// that breaks has an error text of its own.
+fn is_closed_output(error: &anyhow::Error) -> bool {
+    let broken = |cause: &(dyn std::error::Error + 'static)| {
+        cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    };
+    error.chain().any(broken)
+}
+
+/// The store that the settings name.
+fn store_settings(config: &Config) -> StoreSettings {
+    StoreSettings { dir: config.data_dir.clone(), cache_bytes: config.store_cache.0 }
+}
+
+/// A line for people, beside the result.
+fn note(line: impl Display) {
+    // if stderr is closed, there is no other way to report it
+    let _unheard = writeln!(io::stderr(), "{}", terminal::fitted(&line.to_string(), io::stderr()));
+}

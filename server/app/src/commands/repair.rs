@@ -1,0 +1,82 @@
+//! `plimsoll-server repair`.
+
+use std::{
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use plimsoll_proto::figures::counted;
+use plimsoll_store::{self as store, RepairReport, StoreSettings};
+
+use super::{
+    Incomplete, line::examples, note, progress::Progress, progress::share, store_settings, verify::records,
+};
+use crate::runtime::settings::Config;
+
+/// Losses that are named one by one.
+const NAMED: usize = 100;
+
+/// Saves what is left of a damaged data directory into a new one. The damaged one is never changed.
+///
+/// Reads whatever can be read, writes a fresh store of all whole records, and names what is lost. The exit status is 0 if nothing was,
+/// 3 if the new store lacks something, and 1 if there is no new store.
+#[derive(Debug, Args)]
+#[command(after_help = examples(&["repair data --into mended"]))]
+pub struct Repair {
+    /// The damaged data directory.
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// A directory that does not exist yet, or is empty; else DIR with `.repaired` behind its name.
+    #[arg(long, value_name = "NEW")]
+    into: Option<PathBuf>,
+}
+
+impl Repair {
+    pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
+        let into = self.into.map_or_else(|| beside(&self.dir), Ok)?;
+        let settings = StoreSettings { dir: into, ..store_settings(config) };
+        let mut progress = Progress::new();
+        let whole = store::bytes_below(&self.dir).unwrap_or(0);
+        let repaired =
+            store::repair(&self.dir, &settings, |bytes| progress.tell("repairing", share(bytes, whole)));
+        progress.end();
+        report(&self.dir, &settings.dir, &repaired?)
+    }
+}
+
+/// The directory of the new store where none is named.
+fn beside(dir: &Path) -> anyhow::Result<PathBuf> {
+    let name = dir
+        .file_name()
+        .context("DIR has no name to put .repaired behind: name the new directory with --into")?;
+    let mut name = name.to_owned();
+    name.push(".repaired");
+    Ok(dir.with_file_name(name))
+}
+
+fn report(dir: &Path, into: &Path, repaired: &RepairReport) -> anyhow::Result<()> {
+    let RepairReport { by_engine, checked, losses } = repaired;
+    for loss in losses.iter().take(NAMED) {
+        note(loss);
+    }
+    if let Some(more) = losses.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        note(format_args!("and {more} more"));
+    }
+    let mut out = io::stdout();
+    let how = if *by_engine { "by the storage engine" } else { "from the log itself" };
+    writeln!(out, "{} was read {how}; it is as it was", dir.display())?;
+    writeln!(out, "{} has {}", into.display(), records(checked))?;
+    if !losses.is_empty() {
+        bail!(Incomplete(format!(
+            "{} of {} cannot be read and {} named above; all else is in {}: start the server with that directory",
+            counted(losses.len() as u64, "part"),
+            dir.display(),
+            if losses.len() == 1 { "is" } else { "are" },
+            into.display()
+        )));
+    }
+    writeln!(out, "nothing is lost: start the server with {}", into.display())?;
+    Ok(())
+}

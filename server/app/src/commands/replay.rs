@@ -1,0 +1,141 @@
+//! `plimsoll-server replay`.
+
+use std::{
+    io::{self, Write as _},
+    path::PathBuf,
+};
+
+use anyhow::Context as _;
+use clap::Args;
+use plimsoll_core::predict::Settings;
+use plimsoll_lab::{
+    import::Reader,
+    replay::{self, FailureTarget, PolicyKind, ReplayTape, TuneGoal},
+};
+use plimsoll_proto::figures::counted;
+
+use super::{Output, line::examples, note, progress::Progress, terminal::fitted_beside_tables};
+use crate::runtime::settings::{Config, parse_share};
+
+/// Runs policies over recorded history.
+#[derive(Debug, Args)]
+#[command(after_help = examples(&["replay builds.csv", "replay --by-package builds.csv"]))]
+pub struct Replay {
+    /// CSV or JSON lines, plain or gzip; needed columns: package, `wall_ms`, `peak_bytes`.
+    #[arg(value_name = "FILE", required_unless_present = "stdio")]
+    file: Option<PathBuf>,
+    /// Policies to run, or all. `preset` is what the builds asked for, `requested_bytes` in the file.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "all")]
+    policy: Vec<String>,
+    /// What one lost build costs, in GiB·h [default: what an average build of the history holds].
+    #[arg(long, value_name = "NUMBER", value_parser = price)]
+    failure_price: Option<f64>,
+    /// Turns each policy's knob until at most this share of the builds is too small at first.
+    #[arg(long, value_name = "SHARE", value_parser = parse_share, conflicts_with = "match_failures")]
+    max_failures: Option<f64>,
+    /// Turns each policy's knob until this share of the builds is too small at first, so that waste compares.
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    match_failures: Option<f64>,
+    /// Learns the first share of the rows without counting them.
+    #[arg(long, value_name = "SHARE", value_parser = warmup, default_value = "0%")]
+    warmup: f64,
+    /// Waste for each package too.
+    #[arg(long)]
+    by_package: bool,
+    /// Answers evaluation programs in JSON lines on standard input and output.
+    #[arg(long, conflicts_with_all = ["file", "max_failures", "match_failures", "by_package"])]
+    stdio: bool,
+    /// Form of the result.
+    #[arg(short, long, value_enum, default_value = "text")]
+    output: Output,
+}
+
+fn price(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(price) if (0.0..=1e6).contains(&price) => Ok(price),
+        _ => Err("must be a number from 0 to 1000000".to_owned()),
+    }
+}
+
+pub(super) fn warmup(text: &str) -> Result<f64, String> {
+    let (digits, unit) = text.strip_suffix('%').map_or((text, 1.0), |digits| (digits, 0.01));
+    match digits.parse::<f64>() {
+        Ok(number) if (0.0..1.0).contains(&(number * unit)) => Ok(number * unit),
+        _ => Err("must be a share below 100%, for example 60%".to_owned()),
+    }
+}
+
+impl Replay {
+    pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
+        let settings = Settings {
+            failure_price: self.failure_price.or(config.predict.failure_price),
+            ..config.predict.clone()
+        };
+        if self.stdio {
+            return replay::serve_stdio(&settings, io::stdin().lock(), io::stdout().lock())
+                .context("standard input or output");
+        }
+        let Some(file) = &self.file else { anyhow::bail!("name a file") };
+        let kinds = kinds(&self.policy)?;
+        let mut progress = Progress::new();
+        let tape = ReplayTape::read(Reader::open(file)?, |share| progress.tell("reading", share))?;
+        let target = match (self.max_failures, self.match_failures) {
+            (Some(most), _) => FailureTarget::AtMost(most),
+            (_, Some(rate)) => FailureTarget::Match(rate),
+            _ => FailureTarget::AsItIs,
+        };
+        let without_presets = kinds.contains(&PolicyKind::Preset) && !tape.has_presets;
+        if without_presets && kinds.len() == 1 {
+            anyhow::bail!(
+                "--policy preset needs the column requested_bytes, what each build asked for; {} has none",
+                file.display()
+            );
+        }
+        let mut results = Vec::new();
+        for kind in kinds {
+            let tell = |share| progress.tell(kind.name(), share);
+            let goal = TuneGoal { target, warmup: self.warmup };
+            if let Some(tally) = replay::run(&tape, kind, &settings, goal, tell) {
+                results.push((kind, tally));
+            }
+        }
+        progress.end();
+        let text = match self.output {
+            Output::Json => replay::json(&tape, &results, self.by_package) + "\n",
+            Output::Text if self.by_package => replay::text(&results) + "\n" + &replay::packages(&results),
+            Output::Text => replay::text(&results),
+        };
+        let text = match self.output {
+            Output::Json => text,
+            Output::Text => fitted_beside_tables(&text, io::stdout()),
+        };
+        io::stdout().write_all(text.as_bytes()).context("standard output")?;
+        if without_presets {
+            note("no row for preset: the file has no requested_bytes, what each build asked for");
+        }
+        if tape.skipped > 0 {
+            note(format_args!(
+                "{} left out: failed for another reason than memory",
+                counted(tape.skipped, "row")
+            ));
+        }
+        if tape.refusals.count > 0 {
+            note(&tape.refusals);
+        }
+        Ok(())
+    }
+}
+
+/// The policies with these names.
+pub(super) fn kinds(names: &[String]) -> anyhow::Result<Vec<PolicyKind>> {
+    if names.iter().any(|name| name == "all") {
+        return Ok(PolicyKind::ALL.to_vec());
+    }
+    let named = |name: &String| {
+        PolicyKind::ALL.into_iter().find(|kind| kind.name() == name).with_context(|| {
+            let all: Vec<&str> = PolicyKind::ALL.iter().map(|kind| kind.name()).collect();
+            format!("--policy: {name:?} is not a policy; choose all, {}", all.join(", "))
+        })
+    };
+    names.iter().map(named).collect()
+}

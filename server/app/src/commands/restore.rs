@@ -1,0 +1,69 @@
+//! `plimsoll-server restore`.
+
+use std::{
+    fs::File,
+    io::{self, BufReader, Read, Write as _},
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context as _;
+use clap::Args;
+use plimsoll_proto::figures::counted_as;
+use plimsoll_store::backup;
+
+use super::{line::examples, progress::Progress, progress::share, store_settings};
+use crate::runtime::settings::Config;
+
+/// Makes a data directory from a backup.
+#[derive(Debug, Args)]
+#[command(after_help = examples(&["restore --data-dir restored plimsoll.backup"]))]
+pub struct Restore {
+    /// A file that `backup` wrote, or - for standard input. From a file, which is read twice, the store takes half as much disk.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+impl Restore {
+    pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
+        let settings = store_settings(config);
+        let mut progress = Progress::new();
+        let restored = if self.file == Path::new("-") {
+            let tell = |bytes| progress.tell("restoring", share(bytes, 0));
+            let counted = Counted { source: io::stdin().lock(), done: 0, tell };
+            backup::restore(None::<io::Empty>, counted, &settings)
+        } else {
+            let source = self.open()?;
+            let found = source.get_ref().metadata()?;
+            // a pipe is read once
+            let before = found.is_file().then(|| self.open()).transpose()?;
+            let tell = |bytes| progress.tell("restoring", share(bytes, found.len()));
+            backup::restore(before, Counted { source, done: 0, tell }, &settings)
+        };
+        progress.end();
+        let restored = restored.with_context(|| format!("{} cannot be restored", self.file.display()))?;
+        let restored = counted_as(restored, "entry", "entries");
+        writeln!(io::stdout(), "{restored} restored into {}", settings.dir.display())?;
+        Ok(())
+    }
+
+    fn open(&self) -> anyhow::Result<BufReader<File>> {
+        let file = File::open(&self.file).with_context(|| format!("cannot open {}", self.file.display()))?;
+        Ok(BufReader::new(file))
+    }
+}
+
+/// Tells how much was read.
+struct Counted<R, T> {
+    source: R,
+    done: u64,
+    tell: T,
+}
+
+impl<R: Read, T: FnMut(u64)> Read for Counted<R, T> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.source.read(buffer)?;
+        self.done += count as u64;
+        (self.tell)(self.done);
+        Ok(count)
+    }
+}

@@ -1,0 +1,225 @@
+//! `plimsoll-server simulate`.
+
+use std::{
+    io::{self, Write as _},
+    path::PathBuf,
+    time::UNIX_EPOCH,
+};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use plimsoll_core::{
+    domain::{Bytes, Millis},
+    placement::{Placement, PoolPrice},
+};
+use plimsoll_lab::{
+    import::Reader,
+    replay::{PolicyKind, ReplayTape},
+    simulate::{self, Fleet, FleetReport, RowWindow, SimulatedRows, SimulatedSizes, SimulationTerms},
+};
+use plimsoll_proto::figures::counted;
+use plimsoll_proto::quantity;
+
+use super::{Output, line::examples, note, progress::Progress, replay, terminal::fitted_beside_tables};
+use crate::{runtime::settings::Config, state::pools};
+
+/// A day, milliseconds.
+const DAY: u64 = 24 * 3600 * 1000;
+/// Fleets of one call.
+const FLEETS: usize = 16;
+
+/// Packs a day of recorded history on nodes.
+#[derive(Debug, Args)]
+#[command(after_help = examples(&["simulate --nodes 16x64GiB:8,64x256GiB --memory 4GiB builds.csv"]))]
+pub struct Simulate {
+    /// CSV or JSON lines, plain or gzip; needed columns: package, `wall_ms`, `peak_bytes`.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Kinds of nodes, filled in this order: `CORESxMEMORY` or a pool of --pools-file, then :COUNT where there are only so many,
+    /// then @PRICE of a node for an hour; for example 16x64GiB:8,64x256GiB. Given several times: several fleets.
+    #[arg(long, value_name = "KINDS", required = true)]
+    nodes: Vec<String>,
+    /// Whose sizes: policies of `replay`; `preset` is what was asked for by hand.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "preset,plimsoll")]
+    policy: Vec<String>,
+    /// Only what arrived on this day, as 2026-11-21 (UTC); what came before is history to predict from.
+    #[arg(long, value_name = "DATE", value_parser = day, conflicts_with = "warmup")]
+    day: Option<u64>,
+    /// The first share of the rows is history to predict from, and is not simulated.
+    #[arg(long, value_name = "SHARE", value_parser = replay::warmup, default_value = "0%")]
+    warmup: f64,
+    /// Builds that arrive in an hour, one after the other, in a file that tells no times.
+    #[arg(long, value_name = "NUMBER", value_parser = rate)]
+    per_hour: Option<f64>,
+    /// What a build asks for by hand where the file does not name it.
+    #[arg(long, value_name = "SIZE", value_parser = quantity::memory)]
+    memory: Option<u64>,
+    /// The same of cores; also for a policy that knows nothing of CPU.
+    #[arg(long, value_name = "CORES", value_parser = quantity::cores, default_value = "1")]
+    cores: f64,
+    /// Time until a new node takes builds.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "0s")]
+    boot: std::time::Duration,
+    /// Time after which an empty node is closed; `never` keeps it to the end.
+    #[arg(long, value_name = "TIME", value_parser = idle, default_value = "10min")]
+    idle: Idle,
+    /// Also with the spread hint: builds predicted to need longer than this (p95) are kept together.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    spread: Option<std::time::Duration>,
+    /// Form of the result.
+    #[arg(short, long, value_enum, default_value = "text")]
+    output: Output,
+}
+
+/// When an empty node is closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Idle {
+    After(std::time::Duration),
+    Never,
+}
+
+fn idle(text: &str) -> Result<Idle, humantime::DurationError> {
+    if text == "never" { Ok(Idle::Never) } else { humantime::parse_duration(text).map(Idle::After) }
+}
+
+fn day(text: &str) -> Result<u64, String> {
+    let wrong = || format!("{text:?} is not a day such as 2026-11-21");
+    let midnight = humantime::parse_rfc3339(&format!("{text}T00:00:00Z")).map_err(|_unhelpful| wrong())?;
+    let since = midnight.duration_since(UNIX_EPOCH).map_err(|_before| wrong())?;
+    u64::try_from(since.as_millis()).map_err(|_far| wrong())
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if (0.001..=1e9).contains(&rate) => Ok(rate),
+        _ => Err("must be a number from 0.001 to 1000000000".to_owned()),
+    }
+}
+
+fn millis(time: std::time::Duration) -> Millis {
+    Millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+}
+
+impl Simulate {
+    pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
+        let pools = config.pools_file.as_deref().map(pools::read).transpose()?.unwrap_or_default();
+        let kinds = replay::kinds(&self.policy)?;
+        let fleets = self.fleets(&pools, config)?;
+        let mut progress = Progress::new();
+        let tape = ReplayTape::read(Reader::open(&self.file)?, |share| progress.tell("reading", share))?;
+        let (tape, window) = self.window(tape)?;
+        if kinds.contains(&PolicyKind::Preset) && !tape.has_presets && self.memory.is_none() {
+            bail!(
+                "the file has no requested_bytes: say with --memory what was asked for, or leave preset out of --policy"
+            );
+        }
+        let terms = SimulationTerms {
+            memory: self.memory.map(Bytes),
+            milli: quantity::millicores(self.cores).max(1),
+            boot: millis(self.boot),
+            idle: match self.idle {
+                Idle::After(time) => Some(millis(time)),
+                Idle::Never => None,
+            },
+            settings: config.predict.clone(),
+        };
+        let spread = self.spread.map(millis);
+        let rows = SimulatedRows { tape: &tape, window };
+        let mut all = Vec::new();
+        for fleet in &fleets {
+            let mut outcomes = Vec::new();
+            for (kind, spread) in ways(&kinds, spread) {
+                let tell = |share| progress.tell(kind.name(), share);
+                let outcome = simulate::run(rows, fleet, SimulatedSizes { kind, spread }, &terms, tell);
+                outcomes.push((named(kind, spread), outcome));
+            }
+            all.push(FleetReport { fleet, outcomes });
+        }
+        progress.end();
+        let currency =
+            if pools.currency().is_empty() { config.stats.currency.as_str() } else { pools.currency() };
+        let text = match self.output {
+            Output::Json => simulate::json(&all, currency) + "\n",
+            Output::Text => simulate::text(&all, currency),
+        };
+        let text = match self.output {
+            Output::Json => text,
+            Output::Text => fitted_beside_tables(&text, io::stdout()),
+        };
+        io::stdout().write_all(text.as_bytes()).context("standard output")?;
+        say_what_is_left_out(&tape);
+        Ok(())
+    }
+
+    fn fleets(&self, pools: &Placement, config: &Config) -> anyhow::Result<Vec<Fleet>> {
+        if self.nodes.len() > FLEETS {
+            bail!("--nodes is given {} times, at most {FLEETS} are allowed", self.nodes.len());
+        }
+        let price = config.stats.prices.of("");
+        let price = PoolPrice { gib_hour: price.gib_hour, core_hour: price.core_hour };
+        let read = |text: &String| Fleet::parse(text, pools, price).map_err(anyhow::Error::msg);
+        self.nodes.iter().map(read).collect::<Result<Vec<_>, _>>().context("--nodes")
+    }
+
+    /// The file with times, and which of its rows are simulated.
+    fn window(&self, mut tape: ReplayTape) -> anyhow::Result<(ReplayTape, RowWindow)> {
+        match (tape.timed, self.per_hour) {
+            (true, Some(_)) => bail!("--per-hour: the file tells when each build came; leave it out"),
+            (false, None) => bail!("the file has no submitted_ms: say with --per-hour how many builds come"),
+            (false, Some(_)) if self.day.is_some() => bail!("--day: the file has no submitted_ms"),
+            (false, Some(per_hour)) => tape.spread_out(per_hour),
+            (true, None) => {}
+        }
+        let time = |at: usize| tape.rows.get(at).map(|row| row.start_ms);
+        let (Some(first), Some(last)) = (time(0), time(tape.rows.len().saturating_sub(1))) else {
+            let refusals = &tape.refusals;
+            let why = if refusals.count > 0 { format!(":\n{refusals}") } else { String::new() };
+            bail!("{}: has no row that can be simulated{why}", self.file.display());
+        };
+        let rows = Bytes(u64::try_from(tape.rows.len()).unwrap_or(u64::MAX)).as_f64();
+        let warm = usize::try_from(Bytes::from_f64(rows * self.warmup).0).unwrap_or(usize::MAX);
+        let window = match self.day {
+            Some(day) => RowWindow { from_ms: day, until_ms: day.saturating_add(DAY) },
+            None => RowWindow { from_ms: time(warm).unwrap_or(first), until_ms: u64::MAX },
+        };
+        let falls_in = |start: u64| (window.from_ms..window.until_ms).contains(&start);
+        if !tape.rows.iter().any(|row| falls_in(row.start_ms) && !row.stopped) {
+            let said = |ms: u64| {
+                humantime::format_rfc3339_seconds(UNIX_EPOCH + std::time::Duration::from_millis(ms))
+            };
+            let (from, to) = (said(first), said(last));
+            match self.day {
+                Some(_) => bail!("--day: no build came on it; the file goes from {from} to {to}"),
+                None => bail!(
+                    "--warmup: no build is left that can be simulated; the file goes from {from} to {to}"
+                ),
+            }
+        }
+        Ok((tape, window))
+    }
+}
+
+/// Each policy, and those that predict times also with the spread hint.
+fn ways(kinds: &[PolicyKind], spread: Option<Millis>) -> Vec<(PolicyKind, Option<Millis>)> {
+    let ways = kinds.iter().flat_map(|kind| {
+        let spread = spread.filter(|_| kind.predicts_time());
+        [Some((*kind, None)), spread.map(|spread| (*kind, Some(spread)))]
+    });
+    ways.flatten().collect()
+}
+
+fn named(kind: PolicyKind, spread: Option<Millis>) -> String {
+    spread.map_or_else(|| kind.name().to_owned(), |_| format!("{}, spread", kind.name()))
+}
+
+fn say_what_is_left_out(tape: &ReplayTape) {
+    if tape.skipped > 0 {
+        note(format_args!(
+            "{} left out: failed for another reason than memory",
+            counted(tape.skipped, "row")
+        ));
+    }
+    if tape.refusals.count > 0 {
+        note(&tape.refusals);
+    }
+}

@@ -1,0 +1,154 @@
+//! Where a command writes: a new file that has its name only when it is whole, or standard output.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, BufWriter, Write},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, ensure};
+
+/// Something to write to. A file keeps another name until [`Self::finish`].
+#[derive(Debug)]
+pub(super) enum Target {
+    Stdout(BufWriter<io::Stdout>),
+    File { file: BufWriter<File>, part: PathBuf, path: PathBuf },
+}
+
+impl Target {
+    /// Opens `path`; `-` is standard output. Other users cannot read what it writes: a copy of a store is as private as the store.
+    ///
+    /// # Errors
+    /// There is a file already, or it cannot be made.
+    pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
+        if path == Path::new("-") {
+            return Ok(Self::Stdout(BufWriter::new(io::stdout())));
+        }
+        refuse_taken(path)?;
+        // a name of its own: two commands with the same target do not write into one file, and a link is not followed
+        let mut part = path.as_os_str().to_owned();
+        part.push(format!(".{}.part", std::process::id()));
+        let part = PathBuf::from(part);
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part);
+        let file = file.with_context(|| {
+            format!("cannot create {}; if it is left over from a crash, remove it", part.display())
+        })?;
+        Ok(Self::File { file: BufWriter::new(file), part, path: path.to_owned() })
+    }
+
+    /// Everything is written: brings it to the disk and gives the file its name.
+    pub(super) fn finish(self) -> anyhow::Result<()> {
+        match self {
+            Self::Stdout(mut out) => Ok(out.flush()?),
+            Self::File { file, part, path } => {
+                let written = file.into_inner().map_err(io::IntoInnerError::into_error);
+                let synced = written.and_then(|file| file.sync_all());
+                let synced = synced.with_context(|| format!("cannot write {}", path.display()));
+                // a link fails where the name was taken meanwhile; a rename would replace what is there
+                let named = synced.and_then(|()| name(&part, &path));
+                if named.is_err() {
+                    remove(&part);
+                }
+                named.and_then(|()| sync_names_beside(&path))
+            }
+        }
+    }
+
+    /// It was not to be: removes what was written.
+    pub(super) fn give_up(self) {
+        if let Self::File { part, .. } = self {
+            remove(&part);
+        }
+    }
+}
+
+fn refuse_taken(path: &Path) -> anyhow::Result<()> {
+    // also a link that leads nowhere
+    ensure!(fs::symlink_metadata(path).is_err(), "{} exists already; give a new name", path.display());
+    Ok(())
+}
+
+fn name(part: &Path, path: &Path) -> anyhow::Result<()> {
+    match fs::hard_link(part, path) {
+        Ok(()) => {
+            remove(part);
+            Ok(())
+        }
+        Err(_taken_or_no_links_here) => {
+            refuse_taken(path)?;
+            fs::rename(part, path).with_context(|| format!("cannot write {}", path.display()))
+        }
+    }
+}
+
+/// The name of a whole file is on the disk, too.
+fn sync_names_beside(path: &Path) -> anyhow::Result<()> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    let synced = File::open(dir).and_then(|dir| dir.sync_all());
+    synced.with_context(|| {
+        format!(
+            "{} is whole, but its name may not outlast a power cut: cannot sync {}",
+            path.display(),
+            dir.display()
+        )
+    })
+}
+
+fn remove(part: &Path) {
+    // what cannot be removed keeps the name that says what it is
+    let _left = fs::remove_file(part);
+}
+
+impl Write for Target {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Stdout(out) => out.write(bytes),
+            Self::File { file, .. } => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Stdout(out) => out.flush(),
+            Self::File { file, .. } => file.flush(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    #[test]
+    fn two_commands_with_one_target_leave_the_file_of_the_one_that_was_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("backup");
+        let mut first = Target::open(&path).unwrap();
+        first.write_all(b"whole").unwrap();
+        // the other one came while the first one wrote, and ends first or last
+        fs::write(dir.path().join("backup.part"), "the other one's").unwrap();
+        first.finish().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"whole");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let refused = Target::open(&path).unwrap_err().to_string();
+        assert!(refused.contains("exists already"), "{refused}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "the other one's file stays");
+    }
+
+    #[test]
+    fn a_name_that_is_taken_meanwhile_stays_what_it_is_and_nothing_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("backup");
+        let late = Target::open(&path).unwrap();
+        fs::write(&path, "the first one's").unwrap();
+        assert!(late.finish().unwrap_err().to_string().contains("exists already"));
+        assert_eq!(fs::read(&path).unwrap(), b"the first one's");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        let link = dir.path().join("link");
+        symlink(dir.path().join("nowhere"), &link).unwrap();
+        assert!(Target::open(&link).unwrap_err().to_string().contains("exists already"));
+    }
+}

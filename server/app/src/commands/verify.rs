@@ -1,0 +1,106 @@
+//! `plimsoll-server verify`.
+
+use std::{
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+use anyhow::bail;
+use clap::Args;
+use plimsoll_proto::figures::{count, counted, counted_as};
+use plimsoll_store::{CheckReport, OfflineStore};
+
+use super::{Incomplete, line::examples, note, progress::Progress, progress::share, store_settings};
+use crate::runtime::settings::Config;
+
+/// Reads a whole data directory.
+///
+/// The exit status is 0 if a server starts with it and misses nothing, 3 if one starts and misses what is named, and 1 if none starts.
+#[derive(Debug, Args)]
+#[command(after_help = examples(&["verify data"]))]
+pub struct Verify {
+    /// The data directory; else the one of the settings.
+    #[arg(value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Reads the files themselves, not a copy beside them: needs no room, but what is damaged in them may be changed.
+    #[arg(long)]
+    in_place: bool,
+    /// Directory in which the copy is made; else the data directory, or the one for temporary files where that cannot be written or has
+    /// no room.
+    #[arg(long, value_name = "DIR", conflicts_with = "in_place")]
+    scratch: Option<PathBuf>,
+    /// Goes on in the directory itself with what is left of a store that has lost its last commits: from now on it opens again. What stands
+    /// behind the damage is then gone for good; `repair` saves it.
+    #[arg(long)]
+    accept_loss: bool,
+}
+
+impl Verify {
+    pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
+        let mut settings = store_settings(config);
+        settings.dir = self.dir.unwrap_or(settings.dir);
+        let scratch = self.scratch.as_deref();
+        if self.accept_loss {
+            OfflineStore::accept_loss(&settings, scratch)?;
+        }
+        let store = if self.in_place {
+            OfflineStore::open(&settings)?
+        } else {
+            OfflineStore::look(&settings, scratch)?
+        };
+        if let Some(refused) = store.behind() {
+            bail!("{refused}");
+        }
+        let (mut progress, whole) = (Progress::new(), store.bytes_on_disk());
+        let checked = store.check(
+            |flaw| note(format_args!("{}: {}", flaw.key, flaw.reason)),
+            |bytes| progress.tell("verifying", share(bytes, whole)),
+        );
+        progress.end();
+        let mut out = io::stdout();
+        writeln!(
+            out,
+            "store {}, format {}, commit {}",
+            store.identity().id,
+            store.identity().format,
+            store.identity().sequence
+        )?;
+        let entries = counted_as(checked.entries, "entry", "entries");
+        writeln!(out, "{entries}, {}, {} on disk", counted(checked.bytes, "byte"), counted(whole, "byte"))?;
+        writeln!(out, "{}", records(&checked))?;
+        judge(&checked, &settings.dir)?;
+        writeln!(out, "no damage found")?;
+        Ok(())
+    }
+}
+
+/// How many records of each kind a store has.
+pub(super) fn records(checked: &CheckReport) -> String {
+    format!(
+        "{} that ended and {} open, {}, {}, {}",
+        counted(checked.summaries, "attempt"),
+        count(checked.open),
+        counted(checked.verdicts, "verdict"),
+        counted(checked.tickets, "ticket"),
+        counted(checked.samples, "sample")
+    )
+}
+
+/// A server starts: whether it misses something.
+fn judge(checked: &CheckReport, dir: &Path) -> anyhow::Result<()> {
+    if checked.unreadable > 0 {
+        bail!(Incomplete(format!(
+            "{} cannot be read, named above: a server starts without those records. Restore a backup into another \
+             directory, or save what is left into a new one (plimsoll-server repair {})",
+            counted_as(checked.unreadable, "range of keys", "ranges of keys"),
+            dir.display()
+        )));
+    }
+    if checked.damaged > 0 {
+        bail!(Incomplete(format!(
+            "{} damaged, named above: a server starts without them. Go on without them, or restore a backup into another directory",
+            counted(checked.damaged, "record"),
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,212 @@
+//! One question to GitLab, with its bounds: the time it may take, the bytes that are read of the answer, how often it is asked.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use anyhow::{Context as _, anyhow};
+use axum::{
+    body::Bytes,
+    http::{HeaderValue, Request, StatusCode, header},
+};
+use http_body_util::Empty;
+use tokio::time::{sleep, timeout};
+
+use super::{
+    BaseUrl, Settings,
+    pace::{Pace, Terms, asked_for},
+};
+use crate::runtime::{
+    clock::Clock,
+    metrics::{Kind, Metrics},
+    net::{
+        outgoing,
+        outgoing::{Http, Keep, Unread},
+    },
+    reload,
+};
+
+/// Times that one question is asked.
+const TRIES: u32 = 4;
+
+/// An answer.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) body: Vec<u8>,
+    /// There are more pages.
+    pub(super) has_more: bool,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// It is not there, or not any more.
+    Gone,
+    /// GitLab does not let us.
+    Refused,
+    /// It has no time for us, or does not answer.
+    Away,
+    /// What it says is not what it should be.
+    Malformed,
+}
+
+/// Asks GitLab. The token is never written anywhere.
+pub(crate) struct Client {
+    http: Http,
+    place: BaseUrl,
+    token_file: PathBuf,
+    token: Mutex<HeaderValue>,
+    pace: Pace,
+    metrics: Arc<Metrics>,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// With what the operator set; `None` if nothing shall be asked.
+    ///
+    /// # Errors
+    /// A file cannot be read, or is not what it should be.
+    pub(crate) fn open(
+        settings: &Settings,
+        terms: Terms,
+        metrics: Arc<Metrics>,
+    ) -> anyhow::Result<Option<Self>> {
+        let (Some(place), Some(file)) = (settings.url.clone(), settings.token_file.clone()) else {
+            return Ok(None);
+        };
+        let token = Mutex::new(token(&file).context("gitlab_token_file")?);
+        let http = outgoing::client(settings.ca_file.as_deref()).context("gitlab_ca_file")?;
+        Ok(Some(Self { http, place, token_file: file, token, pace: Pace::new(terms), metrics }))
+    }
+
+    /// The host, as the ids of its attempts begin.
+    pub(super) fn host(&self) -> &str {
+        self.place.host()
+    }
+
+    /// Asks, again if that can help.
+    pub(super) async fn get(&self, path: &str, keep: Keep) -> Result<Answer, Trouble> {
+        let (mut read_again, mut tries) = (false, 0);
+        loop {
+            if !self.pace.turn().await {
+                self.count("no_turn");
+                return Err(Trouble::Away);
+            }
+            let (kind, result) = self.once(path, keep).await;
+            self.count(kind);
+            let trouble = match result {
+                Ok(answer) => return Ok(answer),
+                Err(trouble) => trouble,
+            };
+            // a token is renewed by writing another one into the file
+            if kind == "unauthorized" && !read_again && self.read_token().await {
+                read_again = true;
+                continue;
+            }
+            if trouble != Trouble::Away {
+                tracing::info!(path, kind, ?trouble, "GitLab does not say what it was asked");
+                return Err(trouble);
+            }
+            tries += 1;
+            if tries >= TRIES {
+                tracing::warn!(
+                    path,
+                    kind,
+                    "GitLab does not answer; job hooks are used without its logs for a while"
+                );
+                self.pace.rest();
+                return Err(trouble);
+            }
+            sleep(self.pace.backoff(tries - 1, path)).await;
+        }
+    }
+
+    /// One request: the word for what became of it, and its answer.
+    async fn once(&self, path: &str, keep: Keep) -> (&'static str, Result<Answer, Trouble>) {
+        let Some(request) = self.request(path) else { return ("malformed", Err(Trouble::Malformed)) };
+        let asking = async {
+            let answer = match self.http.request(request).await {
+                Ok(answer) => answer,
+                Err(error) => {
+                    tracing::debug!(path, ?error, "cannot ask GitLab");
+                    return ("unreachable", Err(Trouble::Away));
+                }
+            };
+            let (head, body) = answer.into_parts();
+            let wait = asked_for(&head.headers, Clock.now_unix_ms());
+            if let Some(time) = wait {
+                self.pace.wait(time);
+            }
+            if let Some(refused) = refused(head.status) {
+                return (refused.0, Err(refused.1));
+            }
+            let has_more = head.headers.get("x-next-page").is_some_and(|page| !page.is_empty());
+            match outgoing::read(body, keep).await {
+                Ok(body) => ("ok", Ok(Answer { body, has_more })),
+                Err(Unread::Cut) => ("cut", Err(Trouble::Away)),
+                Err(Unread::TooLarge) => ("too_large", Err(Trouble::Malformed)),
+            }
+        };
+        let answered = timeout(self.pace.terms().answer_within, asking).await;
+        answered.unwrap_or(("slow", Err(Trouble::Away)))
+    }
+
+    fn request(&self, path: &str) -> Option<Request<Empty<Bytes>>> {
+        let token = self.token.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let request = Request::get(self.place.api(path))
+            .header("PRIVATE-TOKEN", token)
+            .header(header::USER_AGENT, "plimsoll-server");
+        request.body(Empty::new()).ok()
+    }
+
+    /// Reads the token again; whether it is another one.
+    async fn read_token(&self) -> bool {
+        let file = self.token_file.clone();
+        // a file on a network that hangs must not hold up other work
+        let reading = tokio::task::spawn_blocking(move || token(&file));
+        let read = match timeout(self.pace.terms().answer_within, reading).await {
+            Ok(Ok(read)) => read,
+            Ok(Err(error)) => Err(anyhow!("reading gitlab_token_file ended badly: {error}")),
+            Err(_slow) => Err(anyhow!("reading gitlab_token_file took too long")),
+        };
+        let read = read.inspect_err(|error| {
+            tracing::error!(error = format!("{error:#}"), "GitLab refuses the token, and there is no other");
+        });
+        let Ok(read) = read else { return false };
+        let mut token = self.token.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = *token != read;
+        if !is_new {
+            tracing::error!("GitLab refuses the token in gitlab_token_file; write a valid one into it");
+        }
+        *token = read;
+        is_new
+    }
+
+    fn count(&self, kind: &'static str) {
+        self.metrics.gitlab_requests.get_or_create(&Kind::of(kind)).inc();
+    }
+}
+
+/// What a status says, unless it is well.
+fn refused(status: StatusCode) -> Option<(&'static str, Trouble)> {
+    Some(match status {
+        StatusCode::OK => return None,
+        StatusCode::TOO_MANY_REQUESTS => ("limited", Trouble::Away),
+        StatusCode::NOT_FOUND | StatusCode::GONE => ("gone", Trouble::Gone),
+        StatusCode::UNAUTHORIZED => ("unauthorized", Trouble::Refused),
+        status if status.is_server_error() => ("failed", Trouble::Away),
+        // a redirection among them: the token is for the place that was named, and no other
+        _ => ("refused", Trouble::Refused),
+    })
+}
+
+/// The token in a file.
+fn token(file: &Path) -> anyhow::Result<HeaderValue> {
+    reload::secret(file, "", "a token with the scope read_api")
+}

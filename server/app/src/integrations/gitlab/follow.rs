@@ -1,0 +1,324 @@
+//! What GitLab is asked about an ended job, and what follows from it.
+//!
+//! | job | asked for | then |
+//! |---|---|---|
+//! | failed | end of its log, the other failed runs of the pipeline's job; the job itself where the hook lacks something | a verdict, on disk, as if the job had asked for it; its cause settles the attempt if more than the log proves it |
+//! | succeeded, of Spack | end of its log | if it found its work done already, its attempt is not learned from |
+//! | any other, or of another GitLab | nothing | the hook counts alone |
+//!
+//! The server's token reads more than the sender of a hook may. So GitLab is asked by the path of the project that the sender was let in
+//! for, and finds no job and no pipeline of another project there.
+
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use plimsoll_core::{
+    domain::{AttemptId, Evidence, JobStatus, Key, ReportedOutcome},
+    validated,
+};
+use plimsoll_proto::limits;
+use tokio::{sync::mpsc, task::JoinSet, time::sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Client,
+    client::Trouble,
+    job_hook::{Ended, Job},
+    read,
+    spool::Kept,
+    told::{self, Waits},
+    trace,
+    waiting::Waiting,
+};
+use crate::{
+    runtime::{
+        clock::Clock,
+        metrics::{Kind, Metrics},
+        net::outgoing::Keep,
+    },
+    sessions::{Asker, Ingest, OutcomeStatus},
+};
+
+/// Jobs that are asked about at once.
+const AT_ONCE: usize = 4;
+/// How often those are looked for that have waited for long enough.
+const FORGET: Duration = Duration::from_mins(1);
+/// After which a hook is worked on again that the store did not take.
+const AGAIN: Duration = Duration::from_secs(10);
+/// Largest answer about one job.
+const JOB_BYTES: usize = 1 << 20;
+/// Largest page of a list: a hundred jobs, each with its commit, user and runner.
+const PAGE_BYTES: usize = 4 << 20;
+/// Most pages that are read of a list.
+const PAGES: u32 = 3;
+
+/// What the follower works with.
+#[derive(Debug)]
+pub(super) struct Parts {
+    /// `None` if GitLab shall not be asked.
+    pub(super) client: Option<Client>,
+    pub(super) ingest: Ingest,
+    pub(super) metrics: Arc<Metrics>,
+}
+
+/// Who works on what was taken: asks GitLab about ended jobs, one after another, and tells what is known of them.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    parts: Arc<Parts>,
+    waiting: mpsc::Receiver<Waiting>,
+    /// Those of before the start, oldest first.
+    found: VecDeque<Waiting>,
+    /// Hooks on disk that were applied before their attempt's end.
+    told: Waits,
+}
+
+impl Follower {
+    pub(super) fn new(parts: Parts, waiting: mpsc::Receiver<Waiting>, found: VecDeque<Waiting>) -> Self {
+        Self { parts: Arc::new(parts), waiting, found, told: Waits::default() }
+    }
+
+    /// Works until `stop`. What waits then stays on disk for the next start; what has no file is applied without having asked.
+    ///
+    /// # Errors
+    /// None: it works until it is stopped.
+    pub(crate) async fn run(mut self, stop: CancellationToken) -> anyhow::Result<()> {
+        let mut running = JoinSet::new();
+        let mut tick = tokio::time::interval(FORGET);
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                Some(done) = running.join_next() => {
+                    done.ok().flatten().into_iter().for_each(|told| self.told.add(told));
+                }
+                // what is given up and not removed when the server stops is found at the next start
+                _ = tick.tick() => drop(stop.run_until_cancelled(self.forget_old()).await),
+                Some(waiting) = next(&mut self.found, &mut self.waiting), if running.len() < AT_ONCE => {
+                    self.count();
+                    running.spawn(follow(Arc::clone(&self.parts), waiting, stop.clone()));
+                }
+            }
+        }
+        while running.join_next().await.is_some() {}
+        self.waiting.close();
+        while let Ok(Waiting { ended, name, kept, answer, .. }) = self.waiting.try_recv() {
+            if kept.is_none() && answer.is_none() {
+                match self.parts.ingest.tell_in_turn(ended.told).await {
+                    Some(_told) => name.keep(),
+                    None => self.parts.count_dropped(),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&self) {
+        let waiting = self.waiting.len() + self.found.len();
+        self.parts.metrics.gitlab_queue.set(i64::try_from(waiting).unwrap_or(i64::MAX));
+    }
+
+    /// Gives up attempts that never came, and those that have ended.
+    async fn forget_old(&mut self) {
+        let old = self.told.give_up(now(), &self.parts.ingest).await;
+        if !old.is_empty() {
+            drop(tokio::task::spawn_blocking(move || old.into_iter().for_each(Kept::forget)));
+        }
+    }
+}
+
+fn now() -> SystemTime {
+    let since = Duration::from_millis(Clock.now_unix_ms());
+    SystemTime::UNIX_EPOCH.checked_add(since).unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+/// The next hook: one of before the start first.
+async fn next(found: &mut VecDeque<Waiting>, queue: &mut mpsc::Receiver<Waiting>) -> Option<Waiting> {
+    match found.pop_front() {
+        Some(first) => Some(first),
+        None => queue.recv().await,
+    }
+}
+
+/// Works on one hook to its end; gives its file if it waits for its attempt.
+async fn follow(parts: Arc<Parts>, waiting: Waiting, stop: CancellationToken) -> Option<told::WaitingHook> {
+    let Waiting { ended, name, kept, told_since, mut answer } = waiting;
+    loop {
+        let (told, settled) = if let Some(answer) = answer.take() {
+            (ended.told.clone(), answer.await.ok())
+        } else {
+            let asked = if told_since.is_some() {
+                Some(ended.told.clone())
+            } else {
+                stop.run_until_cancelled(parts.ask_or_not(&ended)).await
+            };
+            // what stands in a file is asked about after the next start
+            let told = asked.or_else(|| kept.is_none().then(|| ended.told.clone()))?;
+            let settled = parts.ingest.tell_in_turn(told.clone()).await;
+            (told, settled)
+        };
+        match settled {
+            None => {
+                if kept.is_none() {
+                    parts.count_dropped();
+                }
+                return None;
+            }
+            // a full disk may have room again
+            Some(OutcomeStatus::Unwritable) => stop.run_until_cancelled(sleep(AGAIN)).await?,
+            Some(OutcomeStatus::Remembered) => {
+                name.keep();
+                let attempts = told.attempts.clone();
+                let kept = tokio::task::spawn_blocking(move || kept.map(|kept| kept.tell(&told))).await;
+                let since = told_since.unwrap_or_else(now);
+                return Some(told::WaitingHook { since, attempts, kept: kept.ok().flatten()? });
+            }
+            Some(OutcomeStatus::Now | OutcomeStatus::Known | OutcomeStatus::Foreign) => {
+                name.keep();
+                // that it is removed late, or not at all, is harmless
+                drop(tokio::task::spawn_blocking(move || kept.map(Kept::forget)));
+                return None;
+            }
+        }
+    }
+}
+
+impl Parts {
+    fn count_dropped(&self) {
+        self.metrics.hooks.get_or_create(&Kind::of("dropped")).inc();
+        tracing::warn!("dropped a job hook: the writer has stopped");
+    }
+
+    /// What there is to tell, with GitLab's answers or without: what a hook says of itself is not lost with them.
+    async fn ask_or_not(&self, Ended { told, job, .. }: &Ended) -> ReportedOutcome {
+        let Some(client) = &self.client else { return told.clone() };
+        self.ask(client, told, job).await.unwrap_or_else(|trouble| {
+            self.metrics.hooks.get_or_create(&Kind::of("not_asked")).inc();
+            tracing::debug!(job = job.id, ?trouble, "a hook counts alone");
+            told.clone()
+        })
+    }
+
+    /// What there is to tell when GitLab was asked.
+    async fn ask(
+        &self,
+        client: &Client,
+        told: &ReportedOutcome,
+        job: &Job,
+    ) -> Result<ReportedOutcome, Trouble> {
+        let is_here = job.host.as_deref().is_none_or(|host| host == client.host());
+        let may_be_asked = is_here && told.by.may_speak_of(&job.key.project);
+        let Some(project) = job.project_in_api().filter(|_| may_be_asked) else { return Ok(told.clone()) };
+        match told.end {
+            JobStatus::Failed => self.judge(client, told.clone(), job, &project).await,
+            JobStatus::Succeeded if job.is_spacks() => {
+                let unneeded = trace::is_unneeded(&log(client, &project, job.id).await?);
+                Ok(ReportedOutcome { unneeded, ..told.clone() })
+            }
+            JobStatus::Succeeded | JobStatus::Canceled => Ok(told.clone()),
+        }
+    }
+
+    /// Has a failed job judged.
+    async fn judge(
+        &self,
+        client: &Client,
+        told: ReportedOutcome,
+        job: &Job,
+        project: &str,
+    ) -> Result<ReportedOutcome, Trouble> {
+        let log = log(client, project, job.id).await?;
+        let trace::End { exit, container_reason } = trace::end(&log);
+        let (mut reason, mut name, mut pipeline) = (told.reason.clone(), job.name.clone(), job.pipeline);
+        if reason.is_empty() || name.is_empty() || pipeline.is_none() {
+            let path = format!("projects/{project}/jobs/{}", job.id);
+            let said = read::job(&client.get(&path, Keep::All(JOB_BYTES)).await?.body)?;
+            reason = if reason.is_empty() { said.failure_reason } else { reason };
+            name = if name.is_empty() { said.name } else { name };
+            pipeline = pipeline.or(said.pipeline);
+        }
+        let listed = match pipeline {
+            Some(pipeline) => runs(client, project, pipeline, &name).await?,
+            None => Vec::new(),
+        };
+        let Some(attempt) = self.attempt(&told).await else { return Ok(told) };
+        let key = validated::key(Some(job.key.clone())).unwrap_or_else(|fault| {
+            tracing::info!(%fault, "the job of a hook is not understood: judged without its key");
+            Key::default()
+        });
+        let by = told.by.clone();
+        if key.project.is_empty() && !by.speaks_of_all() {
+            return Ok(ReportedOutcome { reason, ..told });
+        }
+        let asker = Asker { sees_all: by.speaks_of_all(), by, ..Asker::TRUSTED };
+        let evidence = Evidence {
+            key,
+            exit,
+            container_reason,
+            failure_reason: reason.clone(),
+            log_tail: log,
+            listed,
+            ..Evidence::about(attempt)
+        };
+        match Box::pin(self.ingest.judge(evidence, asker)).await {
+            Ok(verdict) => {
+                let (action, cause) = (verdict.action.as_str(), verdict.cause.as_str());
+                tracing::info!(attempt = %verdict.attempt, action, cause, "judged a failed job");
+                self.metrics.hooks.get_or_create(&Kind::of("judged")).inc();
+                // what settles an attempt is learned from: a line of a log alone is no proof
+                let cause = Some(verdict.cause).filter(|_| verdict.outlook.proven);
+                Ok(ReportedOutcome { reason, cause, ..told })
+            }
+            Err(refusal) => {
+                tracing::warn!(job = job.id, error = %refusal, "could not judge a failed job");
+                Ok(ReportedOutcome { reason, ..told })
+            }
+        }
+    }
+
+    /// Under which of its names an attempt is known that the speaker may speak of, else the likeliest that no other caller holds.
+    async fn attempt(&self, told: &ReportedOutcome) -> Option<AttemptId> {
+        let mut free = None;
+        for id in &told.attempts {
+            match self.ingest.find(id).await {
+                Ok(Some((summary, _))) if told.by.may_speak_of(&summary.key.project) => {
+                    return Some(id.clone());
+                }
+                Ok(Some(_of_another)) => {}
+                Ok(None) | Err(_) => free = free.or(Some(id)),
+            }
+        }
+        free.cloned()
+    }
+}
+
+/// The end of a job's log.
+async fn log(client: &Client, project: &str, job: u64) -> Result<String, Trouble> {
+    let path = format!("projects/{project}/jobs/{job}/trace");
+    let answer = client.get(&path, Keep::Last(limits::LOG_TAIL_BYTES)).await?;
+    Ok(trace::text(&answer.body, limits::LOG_TAIL_BYTES))
+}
+
+/// The failed and canceled runs of one job of a pipeline: a run that succeeded is not tried again.
+async fn runs(
+    client: &Client,
+    project: &str,
+    pipeline: u64,
+    name: &str,
+) -> Result<Vec<plimsoll_core::domain::ListedRun>, Trouble> {
+    let mut runs = Vec::new();
+    for page in 1..=PAGES {
+        let path = format!(
+            "projects/{project}/pipelines/{pipeline}/jobs?include_retried=true&scope[]=failed&scope[]=canceled\
+             &per_page=100&page={page}"
+        );
+        let answer = client.get(&path, Keep::All(PAGE_BYTES)).await?;
+        read::runs(&answer.body, name, &mut runs)?;
+        if !answer.has_more {
+            break;
+        }
+    }
+    Ok(runs)
+}

@@ -1,0 +1,157 @@
+//! Takes job hooks: each once, at once, and on disk. A hook that waits is one that GitLab turns off.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use tokio::{
+    sync::mpsc::{self, error::TrySendError},
+    time::timeout,
+};
+
+use super::{
+    Client, Ended, Follower, QUEUE, Spool,
+    follow::Parts,
+    record::Record,
+    spool::Found,
+    waiting::{Known, Name, Waiting, names},
+};
+use crate::{
+    runtime::metrics::{Kind, Metrics},
+    sessions::Ingest,
+};
+
+/// How long GitLab waits for the disk: it gives up after ten seconds.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// What became of a hook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// It is worked on later, and counted then.
+    Later,
+    /// It came before.
+    Repeated,
+    /// There was no room for it.
+    Dropped,
+}
+
+/// Where hooks go.
+#[derive(Debug, Clone)]
+pub(crate) struct Hooks {
+    known: Arc<Mutex<Known>>,
+    ingest: Ingest,
+    queue: mpsc::Sender<Waiting>,
+    /// Whether GitLab is asked.
+    asks: bool,
+    /// `None` keeps them in memory alone.
+    spool: Option<Spool>,
+    metrics: Arc<Metrics>,
+}
+
+impl Hooks {
+    /// The handle, and the worker on what was taken, which the caller must run. `kept` is where hooks wait, with those of before the start.
+    pub(crate) fn new(
+        ingest: Ingest,
+        client: Option<Client>,
+        kept: Option<(Spool, Vec<Found>)>,
+        metrics: Arc<Metrics>,
+    ) -> (Self, Follower) {
+        let (queue, waiting) = mpsc::channel(QUEUE);
+        let (known, asks) = (Arc::<Mutex<Known>>::default(), client.is_some());
+        let (spool, found) = kept.map_or((None, Vec::new()), |(spool, found)| (Some(spool), found));
+        let found = found.into_iter().filter_map(|Found { ended, kept, told_since }| {
+            let name = Name::claim(&known, names(&ended, kept.record.delivery.as_deref()))?;
+            Some(Waiting { ended, name, kept: Some(kept), told_since, answer: None })
+        });
+        let parts = Parts { client, ingest: ingest.clone(), metrics: Arc::clone(&metrics) };
+        let follower = Follower::new(parts, waiting, found.collect());
+        (Self { known, ingest, queue, asks, spool, metrics }, follower)
+    }
+
+    /// Takes the end of a job, on disk where there is a place for it. `delivery` is GitLab's `Idempotency-Key`, the same when it sends a
+    /// hook again; a job ends once, so that the same end of the same job is the same hook, too. What is not worked on later is counted here.
+    pub(crate) async fn take(&self, ended: Box<Ended>, delivery: Option<&str>) -> Taken {
+        let taken = self.take_uncounted(ended, delivery).await;
+        let kind = match taken {
+            Taken::Later => return taken,
+            Taken::Repeated => "repeated",
+            Taken::Dropped => {
+                tracing::warn!("dropped a job hook: too many requests wait for the writer");
+                "dropped"
+            }
+        };
+        self.metrics.hooks.get_or_create(&Kind::of(kind)).inc();
+        taken
+    }
+
+    async fn take_uncounted(&self, ended: Box<Ended>, delivery: Option<&str>) -> Taken {
+        let names = names(&ended, delivery);
+        let number = names.first().copied().unwrap_or_default();
+        let Some(name) = Name::claim(&self.known, names) else { return Taken::Repeated };
+        let place = match self.queue.clone().try_reserve_owned() {
+            Ok(place) => Some(place),
+            // the server stops: what is on the disk is found at the next start
+            Err(TrySendError::Closed(_)) if self.spool.is_some() => None,
+            Err(_full) => return self.tell(*ended, name),
+        };
+        let record = Record::of(&ended, delivery);
+        let mut waiting = Waiting { ended, name, kept: None, told_since: None, answer: None };
+        let turn = match &self.spool {
+            Some(spool) => timeout(PATIENCE, spool.turn()).await.ok().flatten().zip(Some(spool.clone())),
+            None => None,
+        };
+        let Some((turn, spool)) = turn else {
+            self.count_unkept();
+            return self.hand_on(waiting, place);
+        };
+        let hooks = self.clone();
+        let writing = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            waiting.kept = spool.keep(number, record);
+            if waiting.kept.is_none() {
+                hooks.count_unkept();
+            }
+            hooks.hand_on(waiting, place)
+        });
+        // GitLab waits for no disk: what is slow is written all the same
+        timeout(PATIENCE, writing).await.ok().and_then(Result::ok).unwrap_or(Taken::Later)
+    }
+
+    /// Puts a hook into its place in the queue. One that needs no question to GitLab is applied at once. Without a place the next start works
+    /// on it, if it is on the disk.
+    fn hand_on(&self, mut waiting: Waiting, place: Option<mpsc::OwnedPermit<Waiting>>) -> Taken {
+        let Some(place) = place else {
+            if waiting.kept.is_none() {
+                return self.tell(*waiting.ended, waiting.name);
+            }
+            waiting.name.keep();
+            return Taken::Later;
+        };
+        if !self.asks {
+            waiting.answer = self.ingest.tell_and_hear(waiting.ended.told.clone());
+        }
+        place.send(waiting);
+        let waiting = self.queue.max_capacity().saturating_sub(self.queue.capacity());
+        self.metrics.gitlab_queue.set(i64::try_from(waiting).unwrap_or(i64::MAX));
+        Taken::Later
+    }
+
+    /// Tells what a hook says itself, for which there is no place: without what GitLab would have said.
+    fn tell(&self, ended: Ended, name: Name) -> Taken {
+        if self.asks {
+            self.metrics.hooks.get_or_create(&Kind::of("not_asked")).inc();
+        }
+        if !self.ingest.tell(ended.told) {
+            return Taken::Dropped;
+        }
+        name.keep();
+        Taken::Later
+    }
+
+    fn count_unkept(&self) {
+        if self.spool.is_some() {
+            self.metrics.hooks.get_or_create(&Kind::of("not_kept")).inc();
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! GitLab's job hook: what it tells of the end of an attempt.
+//!
+//! A hook has no sizes and no exit code, so nothing is learnt from it alone: it tells how an attempt ended that was
+//! measured. What is not needed is not looked at, and a status or a reason of a later GitLab is no error. Nor are times in
+//! the wrong order: nothing depends on them.
+
+use plimsoll_core::domain::{AttemptId, FieldViolation, JobStatus, ReportedOutcome, Reporter};
+use plimsoll_proto::{job, limits, v1 as pb};
+use serde_json::{Map, Value};
+
+/// Where what is read stands in a hook: in itself, or in one of its objects.
+const READ: [(Option<&str>, &str); 14] = [
+    (None, "object_kind"),
+    (None, "build_id"),
+    (None, "build_status"),
+    (None, "build_failure_reason"),
+    (None, "build_name"),
+    (None, "build_stage"),
+    (None, "pipeline_id"),
+    (None, "project_id"),
+    (None, "ref"),
+    (None, "sha"),
+    (Some("commit"), "id"),
+    (Some("project"), "web_url"),
+    (Some("project"), "path_with_namespace"),
+    (Some("repository"), "homepage"),
+];
+
+/// Bytes that are kept of a text: more than any field of a key may have, so that one that is too long stays so.
+const KEPT_BYTES: usize = 2 * limits::KEY_FIELD_BYTES;
+
+/// What a hook is.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Hook {
+    /// A job has ended.
+    Ended(Box<Ended>),
+    /// Another event, or a job that has not ended, or that never ran.
+    Other,
+}
+
+/// The end of a job.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Ended {
+    /// How.
+    pub(crate) told: ReportedOutcome,
+    /// Which job.
+    pub(crate) job: Job,
+    /// The hook as GitLab wrote it, cut to what is read of it: [`read`] makes the same end of it.
+    pub(crate) said: Value,
+}
+
+/// A job as GitLab numbers it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Job {
+    /// Host of its GitLab, if that is known.
+    pub(crate) host: Option<String>,
+    /// Its number.
+    pub(crate) id: u64,
+    /// Number of its project.
+    pub(crate) project: Option<u64>,
+    /// Number of its pipeline.
+    pub(crate) pipeline: Option<u64>,
+    /// Its name.
+    pub(crate) name: String,
+    /// What it builds, as far as a hook says: without variants, compiler and architecture.
+    pub(crate) key: pb::Key,
+}
+
+impl Job {
+    /// Whether Spack named it, after what it builds.
+    pub(crate) fn is_spacks(&self) -> bool {
+        spec_of(&self.name).is_some()
+    }
+
+    /// Its project as GitLab's API takes it: the path, by which callers are let in as well. A number may be that of another project, so
+    /// it counts only where the hook names no path, which only a caller of all projects may send. `None` if the path can be none of
+    /// GitLab's.
+    pub(crate) fn project_in_api(&self) -> Option<String> {
+        match self.key.project.as_str() {
+            "" => self.project.map(|number| number.to_string()),
+            path => is_path(path).then(|| path.replace('/', "%2F")),
+        }
+    }
+}
+
+/// Whether GitLab can have a project at this path: a group and a name at least, of letters, digits, `_`, `-` and `.`.
+fn is_path(path: &str) -> bool {
+    let is_name = |name: &str| {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+        !name.is_empty() && name.bytes().all(fits) && name.bytes().any(|byte| byte != b'.')
+    };
+    path.contains('/') && path.split('/').all(is_name)
+}
+
+/// Package and version in the name of a job that Spack generated: `NAME@VERSION /HASH`, perhaps with more behind it.
+fn spec_of(name: &str) -> Option<(&str, &str)> {
+    let (spec, hash) = name.split_once(" /")?;
+    let (package, version) = spec.split_once('@')?;
+    let is_hash = hash.bytes().take(7).filter(u8::is_ascii_alphanumeric).count() == 7;
+    (is_hash && !package.is_empty() && !version.is_empty() && !spec.contains(' '))
+        .then_some((package, version))
+}
+
+/// Reads a body. `instance` is the header `X-Gitlab-Instance`: the same job id may exist on another GitLab.
+///
+/// # Errors
+/// Names the field of the body.
+pub(crate) fn read(body: &[u8], instance: Option<&str>) -> Result<Hook, FieldViolation> {
+    let body: Value = serde_json::from_slice(body)
+        .map_err(|error| FieldViolation::new("body", format!("is not JSON: {error}")))?;
+    let kind = text(&body, "object_kind")?.ok_or_else(|| FieldViolation::new("object_kind", "is missing"))?;
+    if kind != "build" {
+        return Ok(Hook::Other);
+    }
+    let id = body.get("build_id").and_then(Value::as_u64).filter(|id| *id > 0);
+    let id = id.ok_or_else(|| FieldViolation::new("build_id", "must be the number of the job"))?;
+    let status =
+        text(&body, "build_status")?.ok_or_else(|| FieldViolation::new("build_status", "is missing"))?;
+    let end = match status {
+        "success" => JobStatus::Succeeded,
+        "failed" => JobStatus::Failed,
+        "canceled" => JobStatus::Canceled,
+        _ => return Ok(Hook::Other),
+    };
+    // a job that did not fail has one, too
+    let reason =
+        if end == JobStatus::Failed { text(&body, "build_failure_reason")?.unwrap_or_default() } else { "" };
+    if reason.len() > limits::REASON_BYTES {
+        let description = format!("has {} bytes, at most {} are allowed", reason.len(), limits::REASON_BYTES);
+        return Err(FieldViolation::new("build_failure_reason", description));
+    }
+    let page = body.pointer("/project/web_url").or_else(|| body.pointer("/repository/homepage"));
+    let host = instance.and_then(host_of).or_else(|| host_of(page?.as_str()?));
+    // as the agent names attempts: HOST:JOB where it knows the host
+    let ids = [host.map(|host| format!("{host}:{id}")), Some(id.to_string())];
+    let attempts = ids.into_iter().flatten().filter_map(|id| AttemptId::parse(&id).ok()).collect();
+    let job = read_job(&body, id, host);
+    // until it is known who sent it, it speaks of the project that it names alone
+    let by = Reporter::of("", vec![job.key.project.clone()]);
+    let told = ReportedOutcome { attempts, end, reason: reason.to_owned(), cause: None, unneeded: false, by };
+    Ok(Hook::Ended(Box::new(Ended { told, job, said: cut(&body) })))
+}
+
+/// A hook without what is not read of it.
+fn cut(body: &Value) -> Value {
+    let mut cut = Map::new();
+    for (object, field) in READ {
+        let outer = object.map_or(Some(body), |object| body.get(object));
+        let Some(said) = outer.and_then(|outer| outer.get(field)) else { continue };
+        let kept = match said {
+            Value::String(text) => {
+                Value::from(text.get(..text.floor_char_boundary(KEPT_BYTES)).unwrap_or_default())
+            }
+            Value::Number(_) | Value::Bool(_) => said.clone(),
+            // those are not read, but they are not missing either
+            Value::Null | Value::Array(_) | Value::Object(_) => Value::Null,
+        };
+        let Some(object) = object else {
+            cut.insert(field.to_owned(), kept);
+            continue;
+        };
+        if let Value::Object(place) = cut.entry(object).or_insert_with(|| Value::Object(Map::new())) {
+            place.insert(field.to_owned(), kept);
+        }
+    }
+    Value::Object(cut)
+}
+
+/// What a hook says of its job; what it does not say is not known.
+fn read_job(body: &Value, id: u64, host: Option<&str>) -> Job {
+    let said = |place: &str| body.pointer(place).and_then(Value::as_str).map(ToOwned::to_owned);
+    let number = |place: &str| body.pointer(place).and_then(Value::as_u64);
+    let pipeline = number("/pipeline_id").or_else(|| number("/commit/id"));
+    let name = job::fitting(&said("/build_name").unwrap_or_default(), limits::LABEL_BYTES);
+    let spec = spec_of(&name).map(|(package, version)| (package.to_owned(), version.to_owned()));
+    let key = job::key(|variable| match variable {
+        "CI_PROJECT_PATH" => said("/project/path_with_namespace"),
+        "CI_COMMIT_REF_NAME" => said("/ref"),
+        "CI_COMMIT_SHA" => said("/sha"),
+        "CI_PIPELINE_ID" => pipeline.map(|pipeline| pipeline.to_string()),
+        "CI_JOB_NAME" => Some(name.clone()),
+        "CI_JOB_STAGE" => said("/build_stage"),
+        "SPACK_JOB_SPEC_PKG_NAME" => spec.as_ref().map(|spec| spec.0.clone()),
+        "SPACK_JOB_SPEC_PKG_VERSION" => spec.as_ref().map(|spec| spec.1.clone()),
+        _ => None,
+    });
+    Job { host: host.map(ToOwned::to_owned), id, project: number("/project_id"), pipeline, name, key }
+}
+
+fn text<'b>(body: &'b Value, field: &str) -> Result<Option<&'b str>, FieldViolation> {
+    match body.get(field) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(FieldViolation::new(field, "must be a text")),
+    }
+}
+
+/// The host of a URL, without its port.
+fn host_of(url: &str) -> Option<&str> {
+    let rest = url.split_once("://")?.1;
+    let host = rest.split(['/', ':', '?', '#']).next()?;
+    (!host.is_empty()).then_some(host)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn ended(change: &[(&str, Value)]) -> Result<Hook, FieldViolation> {
+        let mut body = json!({
+            "object_kind": "build", "build_id": 1977, "build_name": "zlib@1.3 /abcdefg", "build_status": "failed",
+            "build_started_at": "2021-02-23 02:41:37 UTC", "build_finished_at": "2021-02-23 02:42:37 UTC",
+            "build_duration": 60.0, "build_failure_reason": "script_failure", "pipeline_id": 2366, "ref": "develop",
+            "project": {"web_url": "https://gitlab.example:8443/spack/spack"}, "runner": null,
+        });
+        for (field, value) in change {
+            body[*field] = value.clone();
+        }
+        read(body.to_string().as_bytes(), None)
+    }
+
+    fn told(hook: Result<Hook, FieldViolation>) -> ReportedOutcome {
+        job(hook).told
+    }
+
+    fn job(hook: Result<Hook, FieldViolation>) -> Ended {
+        match hook {
+            Ok(Hook::Ended(ended)) => *ended,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_attempt_is_named_as_its_agent_names_it() {
+        let plain = told(ended(&[]));
+        let ids: Vec<_> = plain.attempts.iter().map(AttemptId::as_str).collect();
+        assert_eq!(ids, ["gitlab.example:1977", "1977"]);
+        assert_eq!((plain.end, plain.reason.as_str()), (JobStatus::Failed, "script_failure"));
+        let body = r#"{"object_kind":"build","build_id":7,"build_status":"success"}"#.as_bytes();
+        let named = told(read(body, Some("https://gitlab.spack.io")));
+        assert_eq!(named.attempts[0].as_str(), "gitlab.spack.io:7");
+        assert_eq!(told(read(body, None)).attempts.len(), 1);
+    }
+
+    #[test]
+    fn the_job_and_what_it_builds_are_known_as_far_as_the_hook_says() {
+        let project = json!({"web_url": "https://gitlab.example/a/b", "path_with_namespace": "a/b"});
+        let Ended { job, .. } =
+            job(ended(&[("project", project), ("project_id", json!(2)), ("sha", json!("c0"))]));
+        assert_eq!((job.id, job.project, job.pipeline), (1977, Some(2), Some(2366)));
+        let pb::Key { project, package, version, labels, .. } = job.key.clone();
+        assert_eq!([project, package, version], ["a/b", "zlib", "1.3"]);
+        assert_eq!((labels["pipeline"].as_str(), labels["job"].as_str()), ("2366", "zlib@1.3 /abcdefg"));
+        assert!(job.is_spacks());
+        for name in
+            ["build", "a@1", "a /abcdefg", "@1 /abcdefg", "a b@1 /abcdefg", "a@1 /abc", "a@1 /abc-def"]
+        {
+            assert_eq!(spec_of(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_project_is_asked_for_by_the_path_that_callers_are_held_against() {
+        let asked = |project: Value| {
+            job(ended(&[("project", project), ("project_id", json!(2))])).job.project_in_api()
+        };
+        let of = |path: &str| asked(json!({ "path_with_namespace": path }));
+        assert_eq!(of("a/b.c/d_e-f").as_deref(), Some("a%2Fb.c%2Fd_e-f"));
+        assert_eq!(asked(json!({})).as_deref(), Some("2"), "a hook of before GitLab named the path");
+        for path in ["a", "/", "a/", "/a", "a//b", "a/../b", "a/./b", "a/b?x=1", "a/b#", "a/b%2Fc", "a b/c"] {
+            assert_eq!(of(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn times_in_any_order_and_form_and_later_words_are_no_error() {
+        let (from, to) = (json!("2021-02-23T02:41:37.886Z"), json!("2020-02-23 02:41:37 UTC"));
+        told(ended(&[("build_started_at", from), ("build_finished_at", to)]));
+        told(ended(&[("build_started_at", Value::Null), ("build_finished_at", json!(5))]));
+        assert_eq!(told(ended(&[("build_failure_reason", json!("of_2030"))])).reason, "of_2030");
+        let reason = ("build_failure_reason", json!("unknown_failure"));
+        let success = told(ended(&[("build_status", json!("success")), reason]));
+        assert_eq!((success.end, success.reason.as_str()), (JobStatus::Succeeded, ""));
+    }
+
+    #[test]
+    fn what_is_kept_of_a_hook_says_the_same_as_the_whole_of_it() {
+        let long = "x".repeat(100_000);
+        for change in [
+            vec![],
+            vec![("commit", json!({"id": 7, "message": long})), ("pipeline_id", Value::Null)],
+            vec![("project", json!({"web_url": 5})), ("repository", json!({"homepage": "https://a/b"}))],
+            vec![("ref", json!(long)), ("build_name", json!(long)), ("project_id", json!(["2"]))],
+            vec![("project", Value::Null), ("user", json!({"email": "secret"}))],
+        ] {
+            let whole = job(ended(&change));
+            let host = whole.job.host.as_ref().map(|host| format!("https://{host}"));
+            let text = whole.said.to_string();
+            assert!(text.len() < 8 * KEPT_BYTES && !text.contains("secret"), "{}", text.len());
+            let again = job(read(text.as_bytes(), host.as_deref()));
+            assert_eq!((&again.told, &again.said), (&whole.told, &whole.said));
+            let checked = |job: &Job| plimsoll_core::validated::key(Some(job.key.clone())).ok();
+            assert_eq!(checked(&again.job), checked(&whole.job));
+            let key = pb::Key::default();
+            let rest = [again, whole].map(|ended| Job { key: key.clone(), ..ended.job });
+            assert_eq!(rest[0], rest[1]);
+        }
+    }
+
+    #[test]
+    fn what_is_no_end_of_a_job_is_nothing_to_tell() {
+        for status in ["created", "pending", "running", "skipped", "manual", "of_2030"] {
+            assert_eq!(ended(&[("build_status", json!(status))]), Ok(Hook::Other), "{status}");
+        }
+        assert_eq!(ended(&[("object_kind", json!("pipeline"))]), Ok(Hook::Other));
+    }
+
+    #[test]
+    fn wrong_fields_are_named() {
+        for (field, value) in [
+            ("object_kind", Value::Null),
+            ("object_kind", json!(1)),
+            ("build_id", Value::Null),
+            ("build_id", json!("1977")),
+            ("build_id", json!(-1)),
+            ("build_id", json!(0)),
+            ("build_status", Value::Null),
+            ("build_status", json!(["failed"])),
+            ("build_failure_reason", json!({})),
+            ("build_failure_reason", json!("x".repeat(300))),
+        ] {
+            assert_eq!(ended(&[(field, value)]).unwrap_err().field, field);
+        }
+        for body in ["", "{", "null", "[]", "\"x\"", "{}"] {
+            assert!(read(body.as_bytes(), None).is_err(), "{body}");
+        }
+    }
+}

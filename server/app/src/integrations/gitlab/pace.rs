@@ -1,0 +1,173 @@
+//! When the next request to GitLab may go out: so many a second, later when GitLab says so, and not at all for a while when it
+//! does not answer.
+
+use std::{
+    hash::{Hash as _, Hasher as _},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use axum::http::HeaderMap;
+use tokio::time::{Instant, sleep_until};
+
+/// How GitLab is treated.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    /// Between two requests.
+    pub(crate) spacing: Duration,
+    /// Before the first repetition; twice as much before each further one.
+    pub(crate) backoff: Duration,
+    /// From a request to the end of its answer.
+    pub(crate) answer_within: Duration,
+    /// Longest wait of a request for its turn: one that would wait longer is left out.
+    pub(crate) patience: Duration,
+    /// How long nothing is asked after an answer that did not come at all.
+    pub(crate) rest: Duration,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self {
+            // gitlab.com allows some 2,000 a minute for one token; half of the usual limit of 600 a minute elsewhere
+            spacing: Duration::from_millis(200),
+            backoff: Duration::from_secs(1),
+            // a log of 64 MB over 20 Mbit/s
+            answer_within: Duration::from_secs(30),
+            patience: Duration::from_secs(90),
+            rest: Duration::from_secs(30),
+        }
+    }
+}
+
+/// The longest time that GitLab may ask for; more is a mistake, or a date read as a time.
+const LONGEST: Duration = Duration::from_mins(10);
+
+/// Whose turn it is.
+#[derive(Debug)]
+pub(super) struct Pace {
+    terms: Terms,
+    times: Mutex<Times>,
+}
+
+#[derive(Debug)]
+struct Times {
+    /// The next turn.
+    next: Instant,
+    /// No request gets a turn before.
+    rest_until: Instant,
+}
+
+impl Pace {
+    pub(super) fn new(terms: Terms) -> Self {
+        let now = Instant::now();
+        Self { terms, times: Mutex::new(Times { next: now, rest_until: now }) }
+    }
+
+    pub(super) fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    /// Waits for a turn; false if that would take too long.
+    pub(super) async fn turn(&self) -> bool {
+        let turn = {
+            let mut times = self.times();
+            let now = Instant::now();
+            let turn = times.next.max(now);
+            if now < times.rest_until || turn > now + self.terms.patience {
+                return false;
+            }
+            times.next = turn + self.terms.spacing;
+            turn
+        };
+        sleep_until(turn).await;
+        true
+    }
+
+    /// Lets nothing out for a while.
+    pub(super) fn wait(&self, time: Duration) {
+        let mut times = self.times();
+        times.next = times.next.max(Instant::now() + time.min(LONGEST));
+    }
+
+    /// Gives no turns for a while: GitLab is away.
+    pub(super) fn rest(&self) {
+        self.times().rest_until = Instant::now() + self.terms.rest;
+    }
+
+    fn times(&self) -> MutexGuard<'_, Times> {
+        self.times.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Before the `n`th repetition, from 0: twice as long each time, spread by half so that those who failed together do not come
+    /// back together.
+    pub(super) fn backoff(&self, n: u32, path: &str) -> Duration {
+        let mut hasher = std::hash::DefaultHasher::new();
+        (n, path).hash(&mut hasher);
+        let spread = u32::try_from(hasher.finish() % 1000).unwrap_or(0);
+        let time = self.terms.backoff.saturating_mul(2_u32.saturating_pow(n)).min(LONGEST);
+        time / 2 + time * spread / 1000
+    }
+}
+
+/// How long GitLab wants to be left alone: `Retry-After` in seconds, or the time at which its limit begins anew when nothing is
+/// left of it.
+pub(super) fn asked_for(headers: &HeaderMap, now_unix_ms: u64) -> Option<Duration> {
+    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<u64>().ok();
+    if let Some(seconds) = number("retry-after") {
+        return Some(Duration::from_secs(seconds));
+    }
+    if number("ratelimit-remaining")? > 0 {
+        return None;
+    }
+    let reset = number("ratelimit-reset")?.saturating_mul(1000);
+    Some(Duration::from_millis(reset.saturating_sub(now_unix_ms)))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn headers(all: &[(&'static str, &'static str)]) -> HeaderMap {
+        all.iter().map(|(name, value)| ((*name).parse().unwrap(), HeaderValue::from_static(value))).collect()
+    }
+
+    #[test]
+    fn gitlab_says_how_long_it_wants_to_be_left_alone() {
+        let seconds = |all: &[(&'static str, &'static str)]| {
+            asked_for(&headers(all), 1_000_000_000).map(|time| time.as_secs())
+        };
+        assert_eq!(seconds(&[("retry-after", "7")]), Some(7));
+        assert_eq!(seconds(&[("ratelimit-remaining", "0"), ("ratelimit-reset", "1000060")]), Some(60));
+        assert_eq!(seconds(&[("ratelimit-remaining", "0"), ("ratelimit-reset", "5")]), Some(0));
+        assert_eq!(seconds(&[("ratelimit-remaining", "9"), ("ratelimit-reset", "1000060")]), None);
+        assert_eq!(seconds(&[("retry-after", "Wed, 21 Oct 2026 07:28:00 GMT")]), None);
+        assert_eq!(seconds(&[]), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_keep_their_distance_and_one_that_would_wait_too_long_is_left_out() {
+        let pace = Pace::new(Terms { patience: Duration::from_secs(1), ..Terms::default() });
+        let began = Instant::now();
+        for _ in 0..5 {
+            assert!(pace.turn().await);
+        }
+        assert_eq!(began.elapsed().as_millis(), 800);
+        pace.wait(Duration::from_hours(1));
+        assert!(!pace.turn().await);
+        tokio::time::advance(LONGEST).await;
+        assert!(pace.turn().await, "no request waits longer than {LONGEST:?}");
+    }
+
+    #[test]
+    fn repetitions_come_later_and_later_and_not_together() {
+        let pace = Pace::new(Terms::default());
+        for n in 0..4 {
+            let time = pace.backoff(n, "a").as_secs_f64() / f64::from(1 << n);
+            assert!((0.5..1.5).contains(&time), "{n}: {time}");
+        }
+        assert_ne!(pace.backoff(0, "a"), pace.backoff(0, "b"));
+        assert!(pace.backoff(99, "a") <= LONGEST * 2);
+    }
+}

@@ -1,0 +1,95 @@
+//! GitLab's answers as what they say. What is missing or of a later kind is no error; what is no JSON is one.
+
+use plimsoll_core::domain::ListedRun;
+use serde_json::Value;
+
+use super::client::Trouble;
+
+/// Most runs of one job that are held.
+const RUNS: usize = 64;
+/// Most bytes of one word of GitLab.
+const WORD_BYTES: usize = 256;
+
+/// What `GET jobs/:id` says of a job.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Job {
+    pub(super) failure_reason: String,
+    pub(super) name: String,
+    pub(super) pipeline: Option<u64>,
+}
+
+/// Reads a job.
+///
+/// # Errors
+/// It is no JSON object.
+pub(super) fn job(body: &[u8]) -> Result<Job, Trouble> {
+    let body: Value = serde_json::from_slice(body).map_err(|_no_json| Trouble::Malformed)?;
+    if !body.is_object() {
+        return Err(Trouble::Malformed);
+    }
+    Ok(Job {
+        failure_reason: word(&body, "failure_reason"),
+        name: word(&body, "name"),
+        pipeline: body.pointer("/pipeline/id").and_then(Value::as_u64),
+    })
+}
+
+/// Adds the runs of one job on one page of a list; others are left out.
+///
+/// # Errors
+/// It is no JSON list.
+pub(super) fn runs(body: &[u8], name: &str, runs: &mut Vec<ListedRun>) -> Result<(), Trouble> {
+    let body: Vec<Value> = serde_json::from_slice(body).map_err(|_no_json| Trouble::Malformed)?;
+    for run in body.iter().filter(|run| run.get("name").and_then(Value::as_str) == Some(name)) {
+        let Some(id) = run.get("id").and_then(Value::as_u64) else { continue };
+        if runs.len() >= RUNS {
+            return Ok(());
+        }
+        runs.push(ListedRun {
+            id: id.to_string(),
+            name: name.to_owned(),
+            status: word(run, "status"),
+            failure_reason: word(run, "failure_reason"),
+            created_unix_ms: time(run, "created_at"),
+            finished_unix_ms: time(run, "finished_at"),
+        });
+    }
+    Ok(())
+}
+
+fn word(object: &Value, field: &str) -> String {
+    let text = object.get(field).and_then(Value::as_str).unwrap_or_default();
+    plimsoll_proto::job::fitting(text, WORD_BYTES)
+}
+
+fn time(object: &Value, field: &str) -> Option<u64> {
+    let time = humantime::parse_rfc3339_weak(object.get(field)?.as_str()?).ok()?;
+    let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;
+    u64::try_from(since.as_millis()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_and_its_runs_are_read_and_what_is_odd_is_left_out() {
+        let one = br#"{"id":7,"name":"a","failure_reason":"script_failure","pipeline":{"id":3},"user":null}"#;
+        let read = job(one).unwrap();
+        assert_eq!(
+            (read.name.as_str(), read.failure_reason.as_str(), read.pipeline),
+            ("a", "script_failure", Some(3))
+        );
+        assert_eq!(job(b"{}"), Ok(Job::default()));
+        let list = br#"[{"id":7,"name":"a","status":"failed","created_at":"2026-02-23T02:41:37.886Z"},
+            {"id":8,"name":"b"},{"name":"a"},{"id":"9","name":"a"},5,{"id":10,"name":"a","status":null}]"#;
+        let mut found = Vec::new();
+        runs(list, "a", &mut found).unwrap();
+        let ids: Vec<_> = found.iter().map(|run| run.id.as_str()).collect();
+        assert_eq!((ids, found[0].created_unix_ms), (vec!["7", "10"], Some(1_771_814_497_886)));
+        for bad in [&b""[..], b"<html>", b"{}", b"null", b"[{]"] {
+            assert_eq!(runs(bad, "a", &mut found), Err(Trouble::Malformed));
+        }
+        assert_eq!((job(b"[]"), job(b"<html>")), (Err(Trouble::Malformed), Err(Trouble::Malformed)));
+    }
+}

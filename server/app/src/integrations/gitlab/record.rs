@@ -1,0 +1,72 @@
+//! A job hook as it stands in its file; the fields are those in the table of `spool`.
+
+use plimsoll_core::{
+    domain::{Cause, ReportedOutcome, Reporter},
+    mask,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::job_hook::{self, Ended, Hook};
+
+/// The form of a file.
+const FORMAT: u8 = 1;
+
+/// A hook as it stands in its file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Record {
+    format: u8,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    host: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) delivery: Option<String>,
+    hook: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    by: Option<Reporter>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    told: Option<JobReport>,
+}
+
+/// What asking GitLab brought to light.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct JobReport {
+    cause: Option<Cause>,
+    unneeded: bool,
+}
+
+impl Record {
+    pub(super) fn of(ended: &Ended, delivery: Option<&str>) -> Self {
+        let mut hook = ended.said.clone();
+        mask::json(&mut hook);
+        Self {
+            format: FORMAT,
+            host: ended.job.host.clone(),
+            delivery: delivery.map(ToOwned::to_owned),
+            hook,
+            by: Some(ended.told.by.clone()),
+            told: None,
+        }
+    }
+
+    /// Adds what asking brought to light.
+    pub(super) fn tell(&mut self, told: &ReportedOutcome) {
+        self.told = Some(JobReport { cause: told.cause, unneeded: told.unneeded });
+    }
+
+    /// The end of a job that it tells of, with what asking brought to light; `None` if it is of another form, or tells of none.
+    pub(super) fn ended(&self) -> Option<Box<Ended>> {
+        let instance = self.host.as_ref().map(|host| format!("https://{host}"));
+        let read = job_hook::read(self.hook.to_string().as_bytes(), instance.as_deref());
+        let Ok(Hook::Ended(mut ended)) = read else { return None };
+        match &self.by {
+            Some(by) => ended.told.by.clone_from(by),
+            // of an earlier release, which took a hook without a project from those alone who may speak of all
+            None if ended.job.key.project.is_empty() => ended.told.by = Reporter::of_all(""),
+            None => {}
+        }
+        if let Some(JobReport { cause, unneeded }) = self.told {
+            ended.told = ReportedOutcome { cause, unneeded, ..ended.told };
+        }
+        Some(ended).filter(|_| self.format == FORMAT)
+    }
+}

@@ -1,0 +1,221 @@
+//! Hooks that were accepted, on disk until they are worked on: a kill or a power cut loses none of them.
+//!
+//! The directory `hooks` beside the store has one file for each. NAME is a number in 16 hexadecimal digits, the same for the same end
+//! of the same job.
+//!
+//! | file | what | a crash leaves |
+//! |---|---|---|
+//! | `NAME.new` | being written | it is removed at a start: GitLab got no answer |
+//! | `NAME.hook` | to be worked on | it is worked on again, which changes nothing that was done |
+//! | `NAME.told` | worked on, and its attempt is still open, until it ends, or never comes: waits for an hour | it is applied again, without asking GitLab |
+//!
+//! A file is written, synced and renamed, and its directory synced, before GitLab hears that the hook is taken. It holds JSON:
+//!
+//! | field | what |
+//! |---|---|
+//! | `format` | 1 |
+//! | `host` | of the GitLab that sent it, if that is known |
+//! | `delivery` | its `Idempotency-Key`, if it had one |
+//! | `hook` | the job hook as GitLab writes it, cut to the fields that are read, secrets masked |
+//! | `by` | who sent it: `name`, and `all` or the `projects` that the sender may speak of. In files of earlier releases it is missing |
+//! | `told` | in `NAME.told`: `cause` and `unneeded`, what asking GitLab brought to light |
+//!
+//! Without `by` a hook counts for the project that it names alone; one that names none came from a caller who may speak of all.
+//!
+//! A file that is none of these, or damaged, is removed with a line in the log: it is one hook. Bounded in files and bytes; what has no
+//! place is taken without a file, and counted.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::SystemTime,
+};
+
+use plimsoll_core::domain::ReportedOutcome;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::{Ended, QUEUE, record::Record};
+use crate::runtime::metrics::Metrics;
+
+/// Files at once: what may wait, and what waits for its attempt, known or not.
+const FILES: usize = 3 * QUEUE;
+/// Bytes of all files. One has about 1 KiB, with texts as long as they may be 10.
+const BYTES: usize = 64 << 20;
+/// Files that are written at once: others share their syncs.
+const AT_ONCE: usize = 8;
+/// The directory.
+#[derive(Debug, Clone)]
+pub(crate) struct Spool {
+    dir: Arc<Path>,
+    room: Arc<Room>,
+    turns: Arc<Semaphore>,
+}
+
+/// A hook that was found at a start.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(super) ended: Box<Ended>,
+    pub(super) kept: Kept,
+    /// GitLab was asked, since when it waits for its attempt.
+    pub(super) told_since: Option<SystemTime>,
+}
+
+/// A hook that has a file.
+#[derive(Debug)]
+pub(super) struct Kept {
+    path: PathBuf,
+    pub(super) record: Record,
+    bytes: usize,
+    room: Arc<Room>,
+}
+
+#[derive(Debug)]
+struct Room {
+    used: Mutex<(usize, usize)>,
+    metrics: Arc<Metrics>,
+}
+
+impl Room {
+    /// Takes a place; false if there is none.
+    fn take(&self, bytes: usize) -> bool {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        if used.0 >= FILES || used.1.saturating_add(bytes) > BYTES {
+            return false;
+        }
+        *used = (used.0 + 1, used.1 + bytes);
+        self.metrics.hooks_on_disk.set(i64::try_from(used.0).unwrap_or(i64::MAX));
+        true
+    }
+
+    fn give_back(&self, bytes: usize) {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        *used = (used.0.saturating_sub(1), used.1.saturating_sub(bytes));
+        self.metrics.hooks_on_disk.set(i64::try_from(used.0).unwrap_or(i64::MAX));
+    }
+}
+
+impl Spool {
+    /// Opens the directory beside the store, and reads what a stop left in it, oldest first.
+    ///
+    /// # Errors
+    /// It can be neither made nor read.
+    pub(crate) fn open(data_dir: &Path, metrics: &Arc<Metrics>) -> io::Result<(Self, Vec<Found>)> {
+        let dir = data_dir.join("hooks");
+        DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
+        File::open(data_dir)?.sync_all()?;
+        let room = Arc::new(Room { used: Mutex::default(), metrics: Arc::clone(metrics) });
+        metrics.hooks_on_disk_max.set(i64::try_from(FILES).unwrap_or(i64::MAX));
+        let turns = Arc::new(Semaphore::new(AT_ONCE));
+        let spool = Self { dir: dir.into(), room, turns };
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&spool.dir)? {
+            let path = entry?.path();
+            let written = fs::symlink_metadata(&path)?.modified()?;
+            files.push((written, path));
+        }
+        files.sort();
+        let found: Vec<Found> = files.into_iter().filter_map(|(at, path)| spool.find(at, path)).collect();
+        if !found.is_empty() {
+            tracing::info!(hooks = found.len(), "job hooks of before the start are worked on");
+        }
+        Ok((spool, found))
+    }
+
+    fn find(&self, written: SystemTime, path: PathBuf) -> Option<Found> {
+        let kind = path.extension().and_then(|kind| kind.to_str()).unwrap_or_default();
+        let is_applied = kind == TOLD;
+        let was_applied = !is_applied && path.with_extension(TOLD).try_exists().unwrap_or(false);
+        if kind == NEW || (kind == HOOK && was_applied) {
+            forget(&path);
+            return None;
+        }
+        let bytes = fs::read(&path).ok()?;
+        let record = serde_json::from_slice::<Record>(&bytes).ok();
+        let ended = record.as_ref().and_then(Record::ended).filter(|_| is_applied || kind == HOOK);
+        let Some((record, ended)) = record.zip(ended) else {
+            tracing::error!(path = %path.display(), "removed a file that is no job hook");
+            forget(&path);
+            return None;
+        };
+        // more than there is room for is of no release: it stays for the next start
+        let (bytes, room) = (bytes.len(), Arc::clone(&self.room));
+        let told_since = is_applied.then_some(written);
+        room.take(bytes).then_some(Found { ended, kept: Kept { path, record, bytes, room }, told_since })
+    }
+
+    /// A place among those who write. The semaphore is never closed.
+    pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.turns).acquire_owned().await.ok()
+    }
+
+    /// Puts a hook on the disk; `None` if there is no room, or the disk does not take it. Waits for the disk.
+    pub(super) fn keep(&self, name: u64, record: Record) -> Option<Kept> {
+        let path = self.dir.join(format!("{name:016x}.{HOOK}"));
+        let bytes = serde_json::to_vec(&record).ok()?;
+        if !self.room.take(bytes.len()) {
+            tracing::warn!("job hooks are not kept on disk: too many wait already");
+            return None;
+        }
+        let kept = Kept { path, record, bytes: bytes.len(), room: Arc::clone(&self.room) };
+        match write(&kept.path, &bytes) {
+            Ok(()) => Some(kept),
+            Err(error) => {
+                tracing::warn!(%error, "a job hook cannot be kept on disk");
+                kept.forget();
+                None
+            }
+        }
+    }
+}
+
+const NEW: &str = "new";
+const HOOK: &str = "hook";
+const TOLD: &str = "told";
+
+impl Kept {
+    /// It was worked on, or is not worth its place any more.
+    pub(super) fn forget(self) {
+        forget(&self.path);
+        self.room.give_back(self.bytes);
+    }
+
+    /// It was worked on, and waits for its attempt. That the disk does not take this is harmless: the hook is then worked on again.
+    pub(super) fn tell(mut self, told: &ReportedOutcome) -> Self {
+        self.record.tell(told);
+        let path = self.path.with_extension(TOLD);
+        if self.path == path {
+            return self;
+        }
+        let written = serde_json::to_vec(&self.record).map_err(io::Error::from);
+        match written.and_then(|bytes| write(&path, &bytes)) {
+            Ok(()) => {
+                forget(&self.path);
+                self.path = path;
+            }
+            Err(error) => tracing::warn!(%error, "cannot mark a job hook on disk as applied"),
+        }
+        self
+    }
+}
+
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let new = path.with_extension(NEW);
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    let dir = path.parent().ok_or(io::ErrorKind::NotFound)?;
+    File::open(dir)?.sync_all()
+}
+
+/// A file that stays is worked on again at the next start.
+fn forget(path: &Path) {
+    if let Err(error) = fs::remove_file(path)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(path = %path.display(), %error, "a job hook's file cannot be removed");
+    }
+}

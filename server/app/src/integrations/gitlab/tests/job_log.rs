@@ -1,0 +1,58 @@
+//! What the log of a job settles, and what it does not.
+
+use super::*;
+
+#[tokio::test]
+async fn a_build_that_found_its_work_done_is_known_by_its_log() {
+    let log = "==> No need to rebuild zlib, found hash match at: \n==>     s3://mirror/zlib\n";
+    let fake = Fake::start([("projects/a%2Fb/jobs/5/trace", vec![ok(log)])]).await;
+    let house = House::of(&fake);
+    let summary = plimsoll_core::domain::test_summary("5", "zlib", "1.3", 10);
+    assert_eq!(summary.outcome, Outcome::Succeeded);
+    let mut batch = store::Batch::default();
+    store::put_summary(&mut batch, &summary).unwrap();
+    house.store.commit(batch).await.unwrap();
+    house.hooks.take(ended(5, "success", "zlib@1.3 /abcdefg"), None).await;
+    let marked =
+        async || store::read_summary(&house.store, &summary.attempt).await.unwrap().unwrap().unneeded;
+    eventually("the summary says so", marked, |marked| *marked).await;
+    house.end().await;
+}
+
+#[tokio::test]
+async fn a_line_of_a_log_alone_does_not_settle_that_memory_ended_a_build() {
+    let line = "g++: fatal error: Killed signal terminated program cc1plus\n";
+    let fake = Fake::start([
+        ("projects/a%2Fb/jobs/5/trace", vec![ok(line)]),
+        ("projects/a%2Fb/jobs/6/trace", vec![ok(KILLED)]),
+        ("projects/a%2Fb/pipelines/3/jobs", vec![ok("[]")]),
+    ])
+    .await;
+    let house = House::of(&fake);
+    let mut batch = store::Batch::default();
+    for id in ["5", "6"] {
+        let mut summary = plimsoll_core::domain::test_summary(id, "zlib", "1.3", 10);
+        summary.key.project = "a/b".into();
+        let lost = plimsoll_core::domain::Summary { outcome: Outcome::Lost, exit: None, ..summary };
+        store::put_summary(&mut batch, &lost).unwrap();
+    }
+    house.store.commit(batch).await.unwrap();
+    for job in [5, 6] {
+        let mut hook = ended(job, "failed", "zlib@1.3 /abcdefg");
+        "script_failure".clone_into(&mut hook.told.reason);
+        house.hooks.take(hook, None).await;
+    }
+    house.until("settled", 2).await;
+    let settled = async |id: &str| {
+        let id = AttemptId::parse(id).unwrap();
+        let summary = store::read_summary(&house.store, &id).await.unwrap().unwrap();
+        (summary.outcome, summary.cause.is_some_and(Cause::is_memory), summary.censored)
+    };
+    assert_eq!(
+        settled("5").await,
+        (Outcome::Failed, true, false),
+        "shown as the cause, and no proof of a need"
+    );
+    assert_eq!(settled("6").await, (Outcome::Failed, true, true));
+    house.end().await;
+}

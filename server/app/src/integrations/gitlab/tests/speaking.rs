@@ -1,0 +1,53 @@
+//! Hooks of those who may speak of some projects alone.
+
+use super::*;
+
+/// A failed job of `a/b`, as this one tells of it.
+fn told_by(job: u64, name: &str, projects: &str) -> Box<Ended> {
+    let mut hook = ended(job, "failed", "zlib@1.3 /abcdefg");
+    hook.told.by = Reporter::of(name, vec![projects.to_owned()]);
+    hook
+}
+
+#[tokio::test]
+async fn a_hook_of_one_project_has_gitlab_asked_for_that_project_and_no_other() {
+    let fake = Fake::start([
+        ("projects/a%2Fb/jobs/9/trace", vec![ok(KILLED)]),
+        ("projects/a%2Fb/pipelines/3/jobs", vec![ok("[]")]),
+        // the number that a hook says may be that of any project
+        ("projects/2/jobs/9/trace", vec![ok("another project's log")]),
+    ])
+    .await;
+    let house = House::of(&fake);
+    assert_eq!(house.hooks.take(told_by(9, "a", "a/*"), None).await, Taken::Later);
+    house.until("judged", 1).await;
+    assert!(fake.asked().iter().all(|asked| asked.starts_with("projects/a%2Fb/")), "{:?}", fake.asked());
+    assert_eq!(house.hooks.take(told_by(10, "c", "c/*"), None).await, Taken::Later);
+    house.until("remembered", 2).await;
+    assert_eq!(fake.asked().len(), 2, "of what the speaker may not speak of, nothing is asked");
+    house.end().await;
+}
+
+#[tokio::test]
+async fn the_same_end_of_the_same_job_is_another_hook_from_another_speaker() {
+    let fake = Fake::start([]).await;
+    let house = House::of(&fake);
+    for (name, expected) in [("a", Taken::Later), ("b", Taken::Later), ("a", Taken::Repeated)] {
+        assert_eq!(house.hooks.take(told_by(9, name, "a/*"), Some("key")).await, expected, "{name}");
+    }
+    house.end().await;
+}
+
+#[test]
+fn a_hook_of_an_earlier_release_counts_for_the_project_that_it_names_alone() {
+    let read = |hook: &Ended| {
+        let mut file = serde_json::to_value(record::Record::of(hook, None)).unwrap();
+        assert!(file.as_object_mut().unwrap().remove("by").is_some());
+        serde_json::from_value::<record::Record>(file).unwrap().ended().unwrap().told.by
+    };
+    let mut hook = ended(9, "failed", "x");
+    let by = read(&hook);
+    assert!(by.may_speak_of("a/b") && !by.may_speak_of("a/c") && !by.may_speak_of(""));
+    hook.said["project"]["path_with_namespace"] = serde_json::Value::Null;
+    assert!(read(&hook).speaks_of_all(), "only who may speak of all could send it");
+}

@@ -1,0 +1,134 @@
+//! What the end of a job's log says. The runner writes the last lines itself, after the build's: only those are believed where
+//! they say how it ended.
+
+use plimsoll_core::domain::Exit;
+
+/// Lines at the end among which the runner's own are.
+const RUNNERS: usize = 8;
+/// How the line begins that Spack prints, before it exits with 0, where the build cache has the package already
+/// (`spack ci rebuild`). The name of the package follows.
+const UNNEEDED: &str = "No need to rebuild ";
+/// How that line ends.
+const FOUND: [&str; 2] = [", found hash match at:", ", found full hash match at:"];
+
+/// How a job ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct End {
+    pub(super) exit: Option<Exit>,
+    /// Kubernetes' reason for the end of the container.
+    pub(super) container_reason: String,
+}
+
+/// The end of a log as text of at most `most` bytes.
+pub(super) fn text(bytes: &[u8], most: usize) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let from = text.len().saturating_sub(most);
+    let from = (from..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+    text.get(from..).unwrap_or_default().to_owned()
+}
+
+/// How the runner says that the job ended: `ERROR: Job failed: exit code 1`, `.. command terminated with exit code 137`,
+/// `ERROR: Job failed (system failure): Error in container build: exit code: 137, reason: 'OOMKilled'`.
+pub(super) fn end(log: &str) -> End {
+    let last = log.lines().rev().filter(|line| !line.trim().is_empty()).take(RUNNERS);
+    let Some(line) = last.into_iter().find(|line| line.contains("Job failed")) else { return End::default() };
+    let code = line.rsplit_once("exit code").and_then(|(_, rest)| {
+        let digits: String =
+            rest.chars().skip_while(|c| ": ".contains(*c)).take_while(char::is_ascii_digit).collect();
+        digits.parse().ok()
+    });
+    let reason = line.split_once("reason: '").and_then(|(_, rest)| rest.split_once('\''));
+    let reason = reason.map(|(reason, _)| plimsoll_proto::job::fitting(reason, 64)).unwrap_or_default();
+    End { exit: code.map(Exit::Code), container_reason: reason }
+}
+
+/// Whether the job found its work done already. The same words anywhere else, in a log that is shown or a test's output, say
+/// nothing.
+pub(super) fn is_unneeded(log: &str) -> bool {
+    log.lines().any(is_spacks_word)
+}
+
+/// Spack's own line, whole: `==> No need to rebuild zlib, found hash match at:`, behind what the runner and Spack put before
+/// every line if they are asked to: colors, a section's mark, the time.
+fn is_spacks_word(line: &str) -> bool {
+    if !line.contains(UNNEEDED) {
+        return false;
+    }
+    let plain = without_escapes(line);
+    let line = plain.trim_end();
+    let line = line.rsplit('\r').next().unwrap_or(line);
+    let line = line.strip_prefix("==>").or_else(|| behind_time(line)?.strip_prefix("==>"));
+    let Some(line) = line.map(str::trim_start) else { return false };
+    let line = match line.strip_prefix('[').and_then(|time| time.split_once(']')) {
+        Some((_time, rest)) => rest.trim_start(),
+        None => line,
+    };
+    let Some(rest) = line.strip_prefix(UNNEEDED) else { return false };
+    let name = FOUND.iter().find_map(|found| rest.strip_suffix(found));
+    name.is_some_and(|name| !name.is_empty() && !name.contains(char::is_whitespace))
+}
+
+/// The line behind the runner's time and stream, `2026-01-31T10:00:00.000000Z 01O `.
+fn behind_time(line: &str) -> Option<&str> {
+    let (time, rest) = line.split_once(' ')?;
+    let (stream, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+    let is_time = time.ends_with('Z') && time.starts_with(|c: char| c.is_ascii_digit()) && time.contains('T');
+    (is_time && stream.len() <= 4).then_some(rest)
+}
+
+/// The line without control sequences of a terminal (ECMA-48 5.4: `ESC [`, parameters, one final byte).
+fn without_escapes(line: &str) -> String {
+    let mut parts = line.split("\u{1b}[");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| ('@'..='~').contains(&c)).map_or(part.len(), |end| end + 1);
+        plain.push_str(part.get(end..).unwrap_or_default());
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_runners_last_word_says_how_a_job_ended() {
+        let ended = |log: &str| {
+            let End { exit, container_reason } = end(log);
+            (exit, container_reason)
+        };
+        let section = "\u{1b}[0Ksection_end:1700000000:cleanup_file_variables\r\u{1b}[0K";
+        let line = "\u{1b}[31;1mERROR: Job failed: command terminated with exit code 137\u{1b}[0;m";
+        assert_eq!(ended(&format!("a\n{section}{line}\n\n")), (Some(Exit::Code(137)), String::new()));
+        let killed = "ERROR: Job failed (system failure): Error in container build: exit code: 137, reason: 'OOMKilled'";
+        assert_eq!(ended(killed), (Some(Exit::Code(137)), "OOMKilled".to_owned()));
+        assert_eq!(ended("ERROR: Job failed: exit status 1"), (None, String::new()));
+        let faked = format!("{killed}\n{}", "make: nothing\n".repeat(20));
+        assert_eq!(ended(&faked), (None, String::new()), "the build wrote it");
+    }
+
+    #[test]
+    fn a_log_is_cut_at_a_character_and_a_build_that_was_not_needed_is_known() {
+        assert_eq!(text("aäb".as_bytes(), 2), "b");
+        assert_eq!(text(b"a\xff", 100), "a\u{fffd}");
+        for line in [
+            "==> No need to rebuild zlib, found hash match at: ",
+            "==> No need to rebuild zlib, found full hash match at:",
+            "\u{1b}[1;34m==>\u{1b}[0m No need to rebuild zlib, found hash match at: ",
+            "==> [2026-01-31-10:00:00.123456] No need to rebuild zlib, found hash match at: ",
+            "2026-01-31T10:00:00.000000Z 01O ==> No need to rebuild zlib, found hash match at: ",
+            "section_start:1700000000:step_script\r\u{1b}[0K==> No need to rebuild zlib, found hash match at:",
+        ] {
+            assert!(is_unneeded(&format!("==> x\n{line}\n    s3://mirror/zlib\n")), "{line}");
+        }
+        for line in [
+            "==> Installing zlib",
+            "the log said ==> No need to rebuild zlib, found hash match at:",
+            "No need to rebuild zlib, found hash match at:",
+            "==> No need to rebuild the whole of it, found hash match at:",
+            "==> No need to rebuild zlib",
+        ] {
+            assert!(!is_unneeded(line), "{line}");
+        }
+    }
+}

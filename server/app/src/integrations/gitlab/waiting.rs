@@ -1,0 +1,105 @@
+//! Hooks that are taken and wait to be worked on, and the names under which each is known when it comes again.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::{Arc, Mutex, PoisonError},
+    time::SystemTime,
+};
+
+use plimsoll_core::domain::Fnv;
+use tokio::sync::oneshot;
+
+use super::{Ended, spool::Kept};
+use crate::sessions::OutcomeStatus;
+
+/// Hooks that are known again when they are sent again: those of some hours.
+const KNOWN: usize = 20_000;
+
+/// A hook that waits to be worked on.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) ended: Box<Ended>,
+    pub(super) name: Name,
+    /// Its file.
+    pub(super) kept: Option<Kept>,
+    /// It was worked on before the start, since when it waits for its attempt.
+    pub(super) told_since: Option<SystemTime>,
+    /// It is applied already: what will become of it.
+    pub(super) answer: Option<oneshot::Receiver<OutcomeStatus>>,
+}
+
+/// Under which a hook that is worked on is known again. Dropped before it is kept, it is forgotten: what was lost may come again.
+#[derive(Debug)]
+pub(super) struct Name {
+    names: Vec<u64>,
+    known: Arc<Mutex<Known>>,
+}
+
+impl Name {
+    /// `None` if one of the names is known.
+    pub(super) fn claim(all: &Arc<Mutex<Known>>, names: Vec<u64>) -> Option<Self> {
+        let mut known = all.lock().unwrap_or_else(PoisonError::into_inner);
+        if names.iter().any(|name| known.set.contains(name)) {
+            return None;
+        }
+        for name in &names {
+            known.keep(*name);
+        }
+        drop(known);
+        Some(Self { names, known: Arc::clone(all) })
+    }
+
+    /// The hook was handed on.
+    pub(super) fn keep(mut self) {
+        self.names.clear();
+    }
+}
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        if !self.names.is_empty() {
+            self.known.lock().unwrap_or_else(PoisonError::into_inner).forget(&self.names);
+        }
+    }
+}
+
+/// Under which a hook is known again, by this and every later release: the first names its file.
+pub(super) fn names(ended: &Ended, delivery: Option<&str>) -> Vec<u64> {
+    let job = &ended.job;
+    let named = |what: &str| Fnv::default().with_part(what).with(job.id.to_be_bytes());
+    // what one says of the job of another must not hide what its own project says
+    let by = &ended.told.by;
+    let of_speaker = |name: Fnv| if by.speaks_of_all() { name } else { name.with_part(by.name()) };
+    let end = named("end").with([ended.told.end as u8]).with_part(job.host.as_deref().unwrap_or_default());
+    let delivery = delivery.filter(|key| !key.is_empty());
+    // the number of the job as well: a sender with one key for everything must not lose hooks
+    let delivery = delivery.map(|key| of_speaker(named("delivery").with_part(key)).value());
+    let end = of_speaker(end).value();
+    [Some(end), delivery].into_iter().flatten().collect()
+}
+
+/// Names of hooks, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    set: HashSet<u64>,
+    order: VecDeque<u64>,
+}
+
+impl Known {
+    fn forget(&mut self, names: &[u64]) {
+        for name in names {
+            self.set.remove(name);
+        }
+        self.order.retain(|name| !names.contains(name));
+    }
+
+    fn keep(&mut self, name: u64) {
+        if self.set.insert(name) {
+            self.order.push_back(name);
+        }
+        while self.order.len() > KNOWN {
+            let Some(oldest) = self.order.pop_front() else { break };
+            self.set.remove(&oldest);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! KEDA: how many builders a pool needs. The metadata of a trigger says which pool, what is measured, and how much of it one replica takes.
+
+use std::collections::HashMap;
+
+use plimsoll_core::domain::{Bytes, FieldViolation};
+
+use crate::service::demand::{Demands, PoolDemand, cores};
+
+/// Highest target: more than any builder has.
+const MOST: f64 = 1e9;
+
+/// What a trigger's metadata may say to us, and what it says to KEDA itself (keda.sh, "External" trigger), which hands all of it on.
+const NAMES: [&str; 3] = ["pool", "measure", "target"];
+const OF_KEDA: [&str; 8] = [
+    "scalerAddress",
+    "metricType",
+    "tlsCertFile",
+    "caCert",
+    "tlsClientCert",
+    "tlsClientKey",
+    "unsafeSsl",
+    "enableTLS",
+];
+
+/// Behind the name of what KEDA read in the environment of the workload: it hands the value on under the longer name.
+const FROM_ENV: &str = "FromEnv";
+
+const POOL: &str = "scaledObjectRef.scalerMetadata.pool";
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Measure {
+    Places,
+    Cores,
+    Memory,
+}
+
+impl Measure {
+    const ALL: [Self; 3] = [Self::Places, Self::Cores, Self::Memory];
+
+    /// Its name in the metadata, and that of the metric.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Places => "places",
+            Self::Cores => "cores",
+            Self::Memory => "memory",
+        }
+    }
+
+    fn parse(field: &str, word: &str) -> Result<Self, FieldViolation> {
+        let known = Self::ALL.into_iter().find(|measure| measure.as_str() == word);
+        known.ok_or_else(|| {
+            let shown: String = word.chars().take(64).collect();
+            FieldViolation::new(
+                field,
+                format!("{shown:?} is none of {}", Self::ALL.map(Self::as_str).join(", ")),
+            )
+        })
+    }
+
+    /// How much of it is wanted and held: builders that are busy are needed, too.
+    pub(crate) fn of(self, demand: &PoolDemand) -> f64 {
+        let all = demand.taken.all();
+        match self {
+            Self::Places => all.places.into(),
+            Self::Cores => cores(all),
+            Self::Memory => Bytes(all.memory_bytes).as_f64() / Bytes::GIB.as_f64(),
+        }
+    }
+}
+
+/// What a trigger's metadata says.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Trigger {
+    pool: String,
+    measure: Measure,
+    /// How much of it one replica takes.
+    pub(crate) target: f64,
+}
+
+impl Trigger {
+    /// Reads the metadata.
+    ///
+    /// # Errors
+    /// A name is not known, or a value cannot be meant; names the field.
+    pub(crate) fn read(metadata: &HashMap<String, String>) -> Result<Self, FieldViolation> {
+        let said = |name: &str| metadata.get(name).map(String::as_str).filter(|text| !text.is_empty());
+        let of = |name: &str| said(name).or_else(|| said(&format!("{name}{FROM_ENV}")));
+        let field = |name: &str| format!("scaledObjectRef.scalerMetadata.{name}");
+        let is_known = |name: &str| NAMES.contains(&name) || OF_KEDA.contains(&name);
+        let is_known = |name: &str| is_known(name) || name.strip_suffix(FROM_ENV).is_some_and(is_known);
+        let unknown = metadata.keys().map(String::as_str).find(|name| !is_known(name));
+        if let Some(unknown) = unknown {
+            let shown: String = unknown.chars().take(64).collect();
+            return Err(FieldViolation::new(
+                field(&shown),
+                format!("is not known; known are {}", NAMES.join(", ")),
+            ));
+        }
+        let measure = of("measure").map(|word| Measure::parse(&field("measure"), word)).transpose()?;
+        let target = match of("target") {
+            None => 1.0,
+            Some(text) => {
+                let number = text.parse::<f64>().ok().filter(|target| *target > 0.0 && *target <= MOST);
+                number.ok_or_else(|| {
+                    let shown: String = text.chars().take(64).collect();
+                    FieldViolation::new(
+                        field("target"),
+                        format!("{shown:?} is not a number above 0, up to {MOST}"),
+                    )
+                })?
+            }
+        };
+        let pool = of("pool").unwrap_or_default().to_owned();
+        Ok(Self { pool, measure: measure.unwrap_or(Measure::Places), target })
+    }
+
+    /// What its pool needs.
+    ///
+    /// # Errors
+    /// There is no such pool.
+    pub(crate) fn demand(&self, demands: &Demands) -> Result<PoolDemand, FieldViolation> {
+        demands.of(POOL, &self.pool)
+    }
+
+    /// What is measured for a metric of this name; without a name what the metadata says.
+    ///
+    /// # Errors
+    /// There is no such metric.
+    pub(crate) fn measured(&self, metric: &str) -> Result<Measure, FieldViolation> {
+        if metric.is_empty() { Ok(self.measure) } else { Measure::parse("metricName", metric) }
+    }
+
+    /// The name of its metric.
+    pub(crate) fn metric(&self) -> &'static str {
+        self.measure.as_str()
+    }
+}
+
+/// Reads what a trigger's metadata says; what is understood is within its bounds.
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) fn understood(metadata: &HashMap<String, String>) {
+    match Trigger::read(metadata) {
+        Ok(Trigger { target, .. }) => assert!(target > 0.0 && target <= MOST, "{target}"),
+        Err(fault) => assert!(fault.to_string().len() < 1000, "a fault repeats no more than a word"),
+    }
+}
+
+/// Whether there must be a builder.
+pub(crate) fn is_active(demand: &PoolDemand) -> bool {
+    demand.taken.all().places > 0
+}
+
+/// A whole number that is no less.
+pub(crate) fn whole(value: f64) -> i64 {
+    i64::try_from(Bytes::from_f64(value.ceil()).0).unwrap_or(i64::MAX)
+}

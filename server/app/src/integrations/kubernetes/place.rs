@@ -1,0 +1,147 @@
+//! Where a pod shall run: labels of nodes, taints it does not mind, priority. What the pod says itself stays.
+
+use k8s_openapi::api::core::v1::{Pod, PodSpec, Toleration};
+use plimsoll_core::{
+    domain::{Bytes, Cores, Millis, Prediction},
+    placement::{self, NodePlacement, PlacementTarget, ResourceNeeds},
+};
+use plimsoll_proto::quantity;
+
+use super::{
+    Job,
+    pod::{OFF, annotation},
+};
+
+/// What was done and why, for people; a pod that has it is placed.
+const PLACED: &str = "plimsoll/placed";
+/// `off` leaves the pod where it is; each dimension has a word of its own too.
+const POOL: &str = "plimsoll/pool";
+const NODE_SELECTOR: &str = "plimsoll/node-selector";
+const TOLERATIONS: &str = "plimsoll/tolerations";
+const PRIORITY_CLASS: &str = "plimsoll/priority-class";
+
+/// What became of a pod.
+#[derive(Debug, Default)]
+pub(super) struct Placed {
+    /// What was changed, a line each.
+    pub(super) lines: Vec<String>,
+    /// The pool whose nodes it will run on; empty if that is not known.
+    pub(super) pool: String,
+}
+
+/// What the build asks for, and how long it is predicted to run. Its limits fit everywhere: whether there is a node is a matter
+/// of requests.
+pub(super) fn needs(pod: &Pod, job: &Job, prediction: Option<&Prediction>) -> ResourceNeeds {
+    let build = || pod.spec.as_ref()?.containers.get(job.container)?.resources.as_ref()?.requests.as_ref();
+    let of = |name: &str| build().and_then(|requests| requests.get(name)).map(|size| size.0.as_str());
+    let bytes = |name: &str| Bytes(of(name).and_then(|text| quantity::bytes(text).ok()).unwrap_or_default());
+    let wall = |value: fn(&Prediction) -> u64| Millis(prediction.map(value).unwrap_or_default());
+    ResourceNeeds {
+        memory_request: bytes("memory"),
+        memory_limit: bytes("memory"),
+        cpu_request: Cores(of("cpu").and_then(|text| quantity::cores(text).ok()).unwrap_or_default()),
+        disk: bytes("ephemeral-storage"),
+        wall_p50: wall(|prediction| prediction.wall_p50.value),
+        wall_p95: wall(|prediction| prediction.wall_p95.value),
+    }
+}
+
+/// Sends the pod where it shall run, as far as it does not say otherwise, and writes that into it.
+pub(super) fn apply(pod: &mut Pod, aim: &PlacementTarget) -> Placed {
+    let is_off = |name| annotation(pod, name) == Some(OFF);
+    if is_off(POOL) || annotation(pod, PLACED).is_some() {
+        return Placed::default();
+    }
+    let [selects, tolerates, ranks] = [NODE_SELECTOR, TOLERATIONS, PRIORITY_CLASS].map(|name| !is_off(name));
+    let Some(spec) = pod.spec.as_mut().filter(|spec| spec.node_name.is_none()) else {
+        return Placed::default();
+    };
+    let mut lines = Vec::new();
+    let elsewhere = is_elsewhere(spec, &aim.place);
+    if selects && !elsewhere {
+        lines.extend(select(spec, &aim.place));
+    }
+    if tolerates && !elsewhere {
+        lines.extend(tolerate(spec, &aim.place));
+    }
+    if ranks {
+        lines.extend(rank(spec, &aim.place.priority_class));
+    }
+    let is_there = selects && !elsewhere && !aim.place.node_selector.is_empty();
+    if !lines.is_empty() {
+        let done = format!("{}; {}", lines.join(", "), aim.reason);
+        pod.metadata.annotations.get_or_insert_default().insert(PLACED.to_owned(), done);
+    }
+    Placed { lines, pool: if is_there { aim.pool.clone() } else { String::new() } }
+}
+
+/// The pod wants a label to be different, or requires nodes in words of its own: with more labels beside those, no node might be left
+/// for it.
+fn is_elsewhere(spec: &PodSpec, place: &NodePlacement) -> bool {
+    let by_node = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    if by_node.is_some_and(|nodes| nodes.required_during_scheduling_ignored_during_execution.is_some()) {
+        return true;
+    }
+    let there = spec.node_selector.as_ref();
+    let other = |(label, value): (&String, &String)| {
+        there.and_then(|own| own.get(label)).is_some_and(|own| own != value)
+    };
+    place.node_selector.iter().any(other)
+}
+
+fn select(spec: &mut PodSpec, place: &NodePlacement) -> Option<String> {
+    let own = spec.node_selector.get_or_insert_default();
+    let mut new = Vec::new();
+    for (label, value) in &place.node_selector {
+        if own.insert(label.clone(), value.clone()).is_none() {
+            new.push(format!("{label}={value}"));
+        }
+    }
+    if own.is_empty() {
+        spec.node_selector = None;
+    }
+    (!new.is_empty()).then(|| format!("node_selector {}", new.join(" ")))
+}
+
+fn tolerate(spec: &mut PodSpec, place: &NodePlacement) -> Option<String> {
+    let said = |text: &Option<String>| text.clone().unwrap_or_default();
+    let mut own = spec.tolerations.take().unwrap_or_default();
+    let before = own.len();
+    for new in &place.tolerations {
+        let is_same = |own: &Toleration| {
+            let operator = own.operator.as_deref().unwrap_or("Equal");
+            let same = operator == new.operator && said(&own.key) == new.key;
+            same && said(&own.value) == new.value && said(&own.effect) == new.effect
+        };
+        if !own.iter().any(is_same) {
+            own.push(written(new));
+        }
+    }
+    let added = own.len() - before;
+    spec.tolerations = Some(own).filter(|own| !own.is_empty());
+    (added > 0).then(|| format!("{added} tolerations"))
+}
+
+fn written(toleration: &placement::Toleration) -> Toleration {
+    let some = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+    Toleration {
+        key: some(&toleration.key),
+        operator: some(&toleration.operator),
+        value: some(&toleration.value),
+        effect: some(&toleration.effect),
+        toleration_seconds: None,
+    }
+}
+
+/// Gives a priority class to a pod that has none. Before it asks, the API server writes the number and the preemption of the class that
+/// counts without a name into the pod, and refuses a pod in which they do not go with its class: they are taken out, and
+/// it works them out again.
+fn rank(spec: &mut PodSpec, class: &str) -> Option<String> {
+    let has_one = spec.priority_class_name.as_ref().is_some_and(|own| !own.is_empty());
+    if class.is_empty() || has_one {
+        return None;
+    }
+    spec.priority_class_name = Some(class.to_owned());
+    (spec.priority, spec.preemption_policy) = (None, None);
+    Some(format!("priority_class {class}"))
+}

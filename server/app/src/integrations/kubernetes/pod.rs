@@ -1,0 +1,232 @@
+//! Which job a pod is of.
+//!
+//! GitLab's runner writes the job's number, name, ref and commit into annotations, from what GitLab told it. The job's variables
+//! stand in the environment of the container `build`, and Spack's runners copy some into annotations and labels; those
+//! its author may choose.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::core::v1::{Container, Pod, PodSpec, ResourceRequirements},
+    apimachinery::pkg::api::resource::Quantity,
+};
+use plimsoll_core::{
+    domain::{Bytes, Cores, JobPod, Key, Resources},
+    placement::{OperatingSystem, RAISING},
+};
+use plimsoll_proto::{job, quantity};
+
+use super::{Left, Settings, system};
+
+/// The container that GitLab's runner builds in.
+pub(super) const BUILD: &str = "build";
+/// `off` leaves the pod alone.
+const ADMIT: &str = "plimsoll/admit";
+/// What was done to the pod, for people; a pod that has it is done.
+pub(super) const DONE: &str = "plimsoll/sized";
+/// The word that opts out.
+pub(super) const OFF: &str = "off";
+/// The runner's architecture, as Go names it.
+const RUNNER_ARCH: &str = "CI_RUNNER_EXECUTABLE_ARCH";
+
+/// What the runner knows from GitLab itself; it counts before the environment.
+const OF_RUNNER: [(&str, &str); 4] = [
+    ("CI_JOB_ID", "job.runner.gitlab.com/id"),
+    ("CI_JOB_NAME", "job.runner.gitlab.com/name"),
+    ("CI_COMMIT_REF_NAME", "job.runner.gitlab.com/ref"),
+    ("CI_COMMIT_SHA", "job.runner.gitlab.com/sha"),
+];
+
+/// The job's page: the project's address as GitLab told it to the runner, `/-/jobs/` and the job's number. The runner takes the names
+/// in its labels from variables.
+const JOB_URL: &str = "job.runner.gitlab.com/url";
+
+/// Annotations and labels into which a variable of the job may have been copied.
+const COPIES: [(&str, &str); 13] = [
+    ("CI_JOB_ID", "gitlab/ci_job_id"),
+    ("CI_JOB_STAGE", "metrics/gitlab_ci_job_stage"),
+    ("CI_COMMIT_REF_NAME", "metrics/gitlab_ci_commit_ref_name"),
+    ("CI_PIPELINE_ID", "metrics/gitlab_ci_pipeline_id"),
+    ("SPACK_CI_STACK_NAME", "metrics/spack_ci_stack_name"),
+    ("SPACK_BUILD_JOBS", "metrics/spack_job_build_jobs"),
+    ("SPACK_JOB_SPEC_PKG_NAME", "metrics/spack_job_spec_pkg_name"),
+    ("SPACK_JOB_SPEC_PKG_VERSION", "metrics/spack_job_spec_pkg_version"),
+    ("SPACK_JOB_SPEC_COMPILER_NAME", "metrics/spack_job_spec_compiler_name"),
+    ("SPACK_JOB_SPEC_COMPILER_VERSION", "metrics/spack_job_spec_compiler_version"),
+    ("SPACK_JOB_SPEC_ARCH", "metrics/spack_job_spec_arch"),
+    (job::VARIANTS, "metrics/spack_job_spec_variants"),
+    ("CI_SERVER_HOST", "gitlab/ci_server_host"),
+];
+
+/// Namespace and name of the project, where the path is not said.
+const PROJECT: [[&str; 2]; 2] = [
+    ["project.runner.gitlab.com/namespace", "project.runner.gitlab.com/name"],
+    ["metrics/gitlab_ci_project_namespace", "metrics/gitlab_ci_project_name"],
+];
+
+/// A CI job, as its pod tells of it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Job {
+    /// The variables that say what is built.
+    pub(super) variables: Vec<(&'static str, String)>,
+    /// The project as the runner knows it from GitLab, with the path in front at which GitLab is served, if there is one.
+    pub(super) project: Option<String>,
+    /// Where the pod will run, as `uname -m` says it, if the pod tells.
+    pub(crate) arch: Option<String>,
+    /// The operating system that the pod asks for, if it says so.
+    pub(crate) os: Option<OperatingSystem>,
+    /// Index of the container that builds.
+    pub(super) container: usize,
+}
+
+impl Job {
+    /// A variable of the job.
+    pub(crate) fn variable(&self, name: &str) -> Option<String> {
+        self.variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone())
+    }
+}
+
+impl Job {
+    /// The key, without what the job's author may say to get a better place or more priority.
+    pub(crate) fn vouched(&self, key: &Key, settings: &Settings) -> Key {
+        let mut key = key.clone();
+        if !settings.trust_variables {
+            key.project = self.project.clone().unwrap_or_default();
+            key.owner.clear();
+            key.labels.retain(|name, _| !RAISING.contains(&name.as_str()));
+        }
+        key
+    }
+}
+
+/// The job of a pod.
+///
+/// # Errors
+/// Why the pod is left alone.
+pub(crate) fn job(pod: &Pod, namespace: &str, settings: &Settings) -> Result<Job, Left> {
+    if !settings.covers(namespace) {
+        return Err(Left::Namespace);
+    }
+    let spec = pod.spec.as_ref().ok_or(Left::NotAJob)?;
+    let container =
+        spec.containers.iter().position(|container| container.name == BUILD).ok_or(Left::NotAJob)?;
+    let build = spec.containers.get(container).ok_or(Left::NotAJob)?;
+    if variable(pod, build, "CI_JOB_ID").is_none() {
+        return Err(Left::NotAJob);
+    }
+    match (annotation(pod, ADMIT), annotation(pod, DONE)) {
+        (Some(OFF), _) => return Err(Left::OptedOut),
+        (_, Some(_)) => return Err(Left::Done),
+        _ => {}
+    }
+    if spec.resources.as_ref().is_some_and(says_something) {
+        return Err(Left::PodSizes);
+    }
+    let names = job::VARIABLES.into_iter().chain([job::VARIANTS]);
+    let variables = names.filter_map(|name| Some((name, variable(pod, build, name)?))).collect();
+    Ok(Job {
+        variables,
+        project: project(pod).map(ToOwned::to_owned),
+        arch: arch(spec, build),
+        os: system::of(spec),
+        container,
+    })
+}
+
+/// Whether sizes are there: from 18.10 on GitLab's runner sends an empty object where it means none.
+fn says_something(sizes: &ResourceRequirements) -> bool {
+    let ResourceRequirements { claims, limits, requests } = sizes;
+    let has_claims = claims.as_ref().is_some_and(|claims| !claims.is_empty());
+    has_claims || [limits, requests].into_iter().flatten().any(|sizes| !sizes.is_empty())
+}
+
+/// The number of the job that a pod is of, whatever else it lacks.
+pub(crate) fn job_id(pod: &Pod) -> Option<String> {
+    let build = pod.spec.as_ref()?.containers.iter().find(|container| container.name == BUILD)?;
+    variable(pod, build, "CI_JOB_ID")
+}
+
+/// The pod of a job with the sizes that its build has now; `None` if it is no job's, or in a namespace that is left alone.
+pub(crate) fn of_job(pod: &Pod, namespace: &str, settings: &Settings) -> Option<JobPod> {
+    if !settings.covers(namespace) {
+        return None;
+    }
+    let build = pod.spec.as_ref()?.containers.iter().find(|container| container.name == BUILD)?;
+    let known = |name| variable(pod, build, name);
+    let of = |list: Option<&BTreeMap<String, Quantity>>, name: &str| Some(list?.get(name)?.0.clone());
+    let sizes = build.resources.as_ref();
+    let (requests, limits) =
+        (sizes.and_then(|sizes| sizes.requests.as_ref()), sizes.and_then(|sizes| sizes.limits.as_ref()));
+    let bytes = |text: Option<String>| quantity::bytes(&text?).ok().map(Bytes);
+    let cores = |text: Option<String>| quantity::cores(&text?).ok().map(Cores);
+    let sizes = Resources {
+        memory_request: bytes(of(requests, "memory")),
+        memory_limit: bytes(of(limits, "memory")),
+        cpu_request: cores(of(requests, "cpu")),
+        cpu_limit: cores(of(limits, "cpu")),
+    };
+    let (host, project) = (known("CI_SERVER_HOST"), known("CI_PROJECT_PATH"));
+    let (host, project) = (host.unwrap_or_default(), project.unwrap_or_default());
+    let namespace = namespace.to_owned();
+    Some(JobPod { job: known("CI_JOB_ID")?, host, project, namespace, sizes, seen_unix_ms: 0 })
+}
+
+/// An annotation of the pod.
+pub(super) fn annotation<'p>(pod: &'p Pod, name: &str) -> Option<&'p str> {
+    text(pod.metadata.annotations.as_ref(), name)
+}
+
+fn text<'m>(map: Option<&'m BTreeMap<String, String>>, name: &str) -> Option<&'m str> {
+    map?.get(name).map(String::as_str).filter(|text| !text.is_empty())
+}
+
+/// A variable of the job. What holds `$(`, which the kubelet expands, is not known here.
+fn variable(pod: &Pod, build: &Container, name: &str) -> Option<String> {
+    let copy = |place: &str| annotation(pod, place).or_else(|| text(pod.metadata.labels.as_ref(), place));
+    let place = |places: &[(&str, &'static str)]| {
+        places.iter().find(|(variable, _)| *variable == name).and_then(|(_, place)| copy(place))
+    };
+    let by_copies = || {
+        let both = |[namespace, name]: [&str; 2]| Some(format!("{}/{}", copy(namespace)?, copy(name)?));
+        PROJECT.into_iter().find_map(both).filter(|_| name == "CI_PROJECT_PATH")
+    };
+    let said = place(&OF_RUNNER).map(ToOwned::to_owned);
+    let said = said.or_else(|| {
+        let known = project(pod).filter(|_| name == "CI_PROJECT_PATH");
+        let said = environment(build, name);
+        said.filter(|said| known.is_none_or(|known| is_of(known, said)))
+            .or_else(|| known.map(ToOwned::to_owned))
+    });
+    let said = said.or_else(by_copies);
+    let said = said.or_else(|| place(&COPIES).map(ToOwned::to_owned));
+    said.filter(|value| !value.contains("$("))
+}
+
+/// The project in the address of the job's page.
+fn project(pod: &Pod) -> Option<&str> {
+    let (_, rest) = annotation(pod, JOB_URL)?.split_once("://")?;
+    let (_host, path) = rest.split_once('/')?;
+    path.split_once("/-/jobs/").map(|(project, _)| project).filter(|project| !project.is_empty())
+}
+
+/// Whether a path on GitLab's host is that of this project, with or without a path in front.
+fn is_of(path: &str, project: &str) -> bool {
+    path.strip_suffix(project).is_some_and(|front| front.is_empty() || front.ends_with('/'))
+}
+
+/// A variable whose value stands in the pod.
+fn environment(container: &Container, name: &str) -> Option<String> {
+    let mut all = container.env.iter().flatten();
+    all.rfind(|variable| variable.name == name)?.value.clone().filter(|value| !value.is_empty())
+}
+
+/// Where the pod may run, else where its runner does.
+fn arch(spec: &PodSpec, build: &Container) -> Option<String> {
+    let chosen = text(spec.node_selector.as_ref(), "kubernetes.io/arch").map(ToOwned::to_owned);
+    let said = chosen.or_else(|| environment(build, RUNNER_ARCH))?;
+    Some(match said.rsplit('/').next().unwrap_or_default() {
+        "amd64" => "x86_64".to_owned(),
+        "arm64" => "aarch64".to_owned(),
+        other => other.to_owned(),
+    })
+}

@@ -1,0 +1,180 @@
+//! A review of the API server: what becomes of a pod. The prediction for its job, or the verdict on the job's last attempt, and the pool.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube_core::{
+    DynamicObject,
+    admission::{AdmissionRequest, AdmissionResponse, Operation},
+};
+use plimsoll_core::{
+    domain::{FieldViolation, Key},
+    placement::{OperatingSystem, ResourceNeeds},
+    validated,
+};
+use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
+
+use super::{
+    Job, Left, Mode, Plan, Settings, job as job_of, of_job,
+    reviewed::{PodName, left, planned, withheld},
+};
+use crate::{
+    runtime::metrics::Metrics,
+    service::{AdmissionService, admission::AnswerTerms},
+};
+
+/// Looks at pods that are about to be. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct PodReviewer {
+    pub(crate) admission: AdmissionService,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+impl PodReviewer {
+    /// The answer: the pod is admitted, with a patch or without.
+    pub(crate) async fn review(&self, asked: AdmissionRequest<DynamicObject>) -> AdmissionResponse {
+        decide(self, asked).await
+    }
+
+    /// Counts a question that was not looked at.
+    pub(crate) fn not_reviewed(&self, why: Left) {
+        left(&self.metrics, &PodName::default(), why);
+    }
+}
+
+/// The answer: the pod is admitted, with a patch or without.
+async fn decide(reviewer: &PodReviewer, asked: AdmissionRequest<DynamicObject>) -> AdmissionResponse {
+    let response = AdmissionResponse::from(&asked);
+    let until = Instant::now() + reviewer.settings.answer_within;
+    let namespace = asked.namespace.clone().unwrap_or_default();
+    let (mut name, is_trial) = (PodName::of(&asked), asked.dry_run);
+    let pod = match pod(asked) {
+        Ok(pod) => pod,
+        Err(why) => {
+            left(&reviewer.metrics, &name, why);
+            return response;
+        }
+    };
+    name = name.with_job(&pod);
+    let planned = timeout_at(until, plan(reviewer, (&pod, &namespace, &name), until)).await;
+    let (response, pod) = match planned.unwrap_or(Err(Left::Late)) {
+        Ok(plan) => carry_out(reviewer, response, (plan, pod), &name),
+        Err(why) => {
+            left(&reviewer.metrics, &name, why);
+            (response, pod)
+        }
+    };
+    // a question for trial makes no pod, and what no pod of ours may have is no size to grow from
+    let most = reviewer.settings.max_memory;
+    if let Some(pod) =
+        of_job(&pod, &namespace, &reviewer.settings).filter(|pod| !is_trial && pod.is_within(most))
+    {
+        reviewer.admission.note_pod(pod);
+    }
+    response
+}
+
+/// The new pod that is asked about, without writing it down and reading it once more. Its status says nothing before there is one.
+fn pod(asked: AdmissionRequest<DynamicObject>) -> Result<Pod, Left> {
+    if asked.operation != Operation::Create || asked.kind.kind != "Pod" || !asked.kind.group.is_empty() {
+        return Err(Left::NoPod);
+    }
+    let DynamicObject { metadata, mut data, .. } = asked.object.ok_or(Left::Unreadable)?;
+    let spec = data.get_mut("spec").map(Value::take).map(serde_json::from_value).transpose();
+    let spec = spec.map_err(|error| {
+        tracing::info!(%error, "a pod is not understood");
+        Left::Unreadable
+    })?;
+    Ok(Pod { metadata, spec, status: None })
+}
+
+/// What to do to the pod; as an error, why it is left alone.
+async fn plan(
+    reviewer: &PodReviewer,
+    (pod, namespace, name): (&Pod, &str, &PodName),
+    until: Instant,
+) -> Result<Plan, Left> {
+    let job = job_of(pod, namespace, &reviewer.settings)?;
+    let key = key_of(&job).map_err(|fault| {
+        tracing::info!(%fault, "the job of a pod is not understood");
+        Left::Unreadable
+    })?;
+    let withholds = reviewer.admission.is_shadowed(&key);
+    let os = job.os.unwrap_or_else(|| OperatingSystem::of_arch(&key.arch));
+    let key = Arc::new(key);
+    let settings = &reviewer.settings;
+    let terms = AnswerTerms { until, within: settings.answer_within, confidence: settings.confidence };
+    let sizes = match os {
+        OperatingSystem::Linux => {
+            Some(reviewer.admission.size(Arc::clone(&key), terms).await.ok_or(Left::Failed)?)
+        }
+        // what is known was measured on Linux
+        _ => None,
+    };
+    let known = sizes.as_ref().map(|(prediction, from)| (prediction, *from));
+    let vouched = job.vouched(&key, &reviewer.settings);
+    // a pool that was found by what the job says of itself does not count
+    let predicted = known.filter(|_| vouched == *key).map(|(known, _)| known.placed.pool.as_str());
+    let aim =
+        |needs: &ResourceNeeds| reviewer.admission.target(&vouched, os, needs, predicted.unwrap_or_default());
+    let plan = |settings: &Settings, placed: bool| {
+        let aim = |needs: &ResourceNeeds| placed.then(|| aim(needs)).flatten();
+        super::plan(pod, &job, known, settings, aim).map_err(|fault| {
+            tracing::warn!(%fault, "a patch cannot be written");
+            Left::Failed
+        })
+    };
+    if withholds { in_shadow(reviewer, name, plan) } else { plan(&reviewer.settings, true) }
+}
+
+/// In shadow mode no place and no size is set but those that the pod's own annotations name; the agent is put beside the build as ever.
+fn in_shadow(
+    reviewer: &PodReviewer,
+    name: &PodName,
+    plan: impl Fn(&Settings, bool) -> Result<Plan, Left>,
+) -> Result<Plan, Left> {
+    let would = plan(&reviewer.settings, true)?;
+    if would.sized || would.placed {
+        withheld(&reviewer.admission, name, &would);
+    }
+    let settings =
+        Settings { sizes: Vec::new(), max_time: None, long_from: None, ..(*reviewer.settings).clone() };
+    let plan = plan(&settings, false)?;
+    let left = plan.left.map(|_stays| Left::Shadow);
+    if plan.patch.is_none() { Err(Left::Shadow) } else { Ok(Plan { left, ..plan }) }
+}
+
+fn key_of(job: &Job) -> Result<Key, FieldViolation> {
+    let mut key = plimsoll_proto::job::key(|name| job.variable(name));
+    if key.arch.is_empty() {
+        key.arch = job.arch.clone().unwrap_or_default();
+    }
+    validated::key(Some(key))
+}
+
+/// The answer, and the pod as it will be.
+fn carry_out(
+    reviewer: &PodReviewer,
+    response: AdmissionResponse,
+    (mut plan, pod): (Plan, Pod),
+    name: &PodName,
+) -> (AdmissionResponse, Pod) {
+    let Some(patch) = plan.patch.take() else {
+        left(&reviewer.metrics, name, plan.left.unwrap_or(Left::Fits));
+        return (response, pod);
+    };
+    planned(&reviewer.metrics, reviewer.settings.mode, name, &plan);
+    if reviewer.settings.mode == Mode::DryRun {
+        return (response, pod);
+    }
+    let unchanged = response.clone();
+    match response.with_patch(patch) {
+        Ok(changed) => (changed, plan.pod),
+        Err(error) => {
+            tracing::warn!(%error, "a patch cannot be written: admitted the pod as it is");
+            (unchanged, pod)
+        }
+    }
+}

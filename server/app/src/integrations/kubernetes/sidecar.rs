@@ -1,0 +1,180 @@
+//! The agent beside the build: an init container that goes on running, which Kubernetes calls a native sidecar.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::core::v1::{
+        Capabilities, Container, EmptyDirVolumeSource, EnvVar, Pod, PodSpec, ProjectedVolumeSource,
+        ResourceRequirements, SecurityContext, ServiceAccountTokenProjection, Volume, VolumeMount,
+        VolumeProjection,
+    },
+    apimachinery::pkg::api::resource::Quantity,
+};
+
+use plimsoll_core::placement::OperatingSystem;
+use plimsoll_proto::quantity;
+
+use super::{
+    Job, Settings,
+    pod::{BUILD, OFF, annotation},
+    system,
+};
+
+/// Name of the container, and of its volume.
+const NAME: &str = "plimsoll";
+/// `off` keeps the agent away.
+const AGENT: &str = "plimsoll/agent";
+/// Where the agent keeps what the server does not have yet.
+const SPOOL: &str = "/tmp/plimsoll";
+/// A day of samples at the default interval.
+const SPOOL_BYTES: &str = "64Mi";
+/// `off` keeps the token away from the agent.
+const AGENT_TOKEN: &str = "plimsoll/agent-token";
+/// Name of the volume with the agent's token.
+const TOKEN: &str = "plimsoll-token";
+/// Where that is, and the file in it.
+const TOKEN_DIR: &str = "/var/run/secrets/plimsoll";
+const TOKEN_FILE: &str = "token";
+/// How long a token is good for. The kubelet writes a new one when a fifth of it is left, and the agent reads it for each
+/// connection.
+const TOKEN_SECONDS: i64 = 3600;
+
+/// Puts the agent beside the build, if there is an image for it and nothing against it. The containers then share their process
+/// namespace: that is how one finds the other.
+pub(super) fn apply(pod: &mut Pod, job: &Job, settings: &Settings, pool: &str) -> bool {
+    let Some(image) = &settings.agent_image else { return false };
+    if annotation(pod, AGENT) == Some(OFF) {
+        return false;
+    }
+    let no_token = annotation(pod, AGENT_TOKEN) == Some(OFF);
+    let Some(spec) = pod.spec.as_mut() else { return false };
+    let Some(rights) = rights(spec, job).filter(|_| !is_against(spec)) else { return false };
+    let mut said = asked(spec, job);
+    said.extend(Some(("PLIMSOLL_POOL", pool.to_owned())).filter(|_| !pool.is_empty()));
+    let audience = settings.agent_audience.as_ref().filter(|_| !no_token);
+    said.extend(audience.map(|_| ("PLIMSOLL_TOKEN_FILE", format!("{TOKEN_DIR}/{TOKEN_FILE}"))));
+    let mut container = agent(image, job, settings, rights, said);
+    if let Some(audience) = audience {
+        container.volume_mounts.get_or_insert_default().push(VolumeMount {
+            name: TOKEN.to_owned(),
+            mount_path: TOKEN_DIR.to_owned(),
+            read_only: Some(true),
+            ..VolumeMount::default()
+        });
+        spec.volumes.get_or_insert_default().push(token(audience));
+    }
+    spec.share_process_namespace = Some(true);
+    spec.init_containers.get_or_insert_default().push(container);
+    spec.volumes.get_or_insert_default().push(Volume {
+        name: NAME.to_owned(),
+        empty_dir: Some(EmptyDirVolumeSource {
+            size_limit: Some(Quantity(SPOOL_BYTES.to_owned())),
+            ..EmptyDirVolumeSource::default()
+        }),
+        ..Volume::default()
+    });
+    true
+}
+
+/// A token that says which service account the pod has, to this server only. Only the agent mounts it; no
+/// secret from the build, which is the same user in the same process namespace, and finds the agent's files in `/proc`.
+fn token(audience: &str) -> Volume {
+    let token = ServiceAccountTokenProjection {
+        audience: Some(audience.to_owned()),
+        expiration_seconds: Some(TOKEN_SECONDS),
+        path: TOKEN_FILE.to_owned(),
+    };
+    let source = VolumeProjection { service_account_token: Some(token), ..VolumeProjection::default() };
+    let projected = ProjectedVolumeSource { sources: Some(vec![source]), ..ProjectedVolumeSource::default() };
+    Volume { name: TOKEN.to_owned(), projected: Some(projected), ..Volume::default() }
+}
+
+/// The name is taken, or the pod says itself how far its processes see each other, or it is of another world.
+fn is_against(spec: &PodSpec) -> bool {
+    let mut containers = spec.init_containers.iter().flatten().chain(&spec.containers);
+    let mut volumes = spec.volumes.iter().flatten();
+    containers.any(|container| container.name == NAME)
+        || volumes.any(|volume| [NAME, TOKEN].contains(&volume.name.as_str()))
+        || spec.share_process_namespace == Some(false)
+        || spec.host_pid == Some(true)
+        || system::of(spec).is_some_and(|os| os != OperatingSystem::Linux)
+}
+
+/// What the agent may do: no more than the build, so that whatever admits the build admits it. The kernel lets a process look
+/// into one of the same user that can do nothing more than itself. `None` if the build's user is hidden in its image, and
+/// must not be root.
+fn rights(spec: &PodSpec, job: &Job) -> Option<SecurityContext> {
+    let build = spec.containers.get(job.container)?.security_context.clone().unwrap_or_default();
+    let of_pod = spec.security_context.as_ref();
+    let user = build.run_as_user.or_else(|| of_pod?.run_as_user);
+    let not_root = build.run_as_non_root.or_else(|| of_pod?.run_as_non_root);
+    if user.is_none() && not_root == Some(true) {
+        return None;
+    }
+    // images build as root unless a user is set
+    let user = user.unwrap_or(0);
+    let dropped = build.capabilities.and_then(|capabilities| capabilities.drop);
+    let dropped = if user == 0 { dropped } else { Some(vec!["ALL".to_owned()]) };
+    Some(SecurityContext {
+        run_as_user: Some(user),
+        capabilities: dropped.map(|drop| Capabilities { drop: Some(drop), add: None }),
+        privileged: None,
+        allow_privilege_escalation: Some(false),
+        read_only_root_filesystem: Some(true),
+        ..build
+    })
+}
+
+/// What the build asks for, as the variables in which the agent looks for it.
+fn asked(spec: &PodSpec, job: &Job) -> Vec<(&'static str, String)> {
+    let sizes = spec.containers.get(job.container).and_then(|build| build.resources.as_ref());
+    let of = |list: Option<&BTreeMap<String, Quantity>>, name: &str| Some(list?.get(name)?.0.clone());
+    let (requests, limits) =
+        (sizes.and_then(|sizes| sizes.requests.as_ref()), sizes.and_then(|sizes| sizes.limits.as_ref()));
+    let all = [
+        ("KUBERNETES_MEMORY_REQUEST", of(requests, "memory")),
+        ("KUBERNETES_MEMORY_LIMIT", of(limits, "memory")),
+        ("KUBERNETES_CPU_REQUEST", of(requests, "cpu")),
+        ("KUBERNETES_CPU_LIMIT", of(limits, "cpu")),
+    ];
+    all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+fn agent(
+    image: &str,
+    job: &Job,
+    settings: &Settings,
+    rights: SecurityContext,
+    asked: Vec<(&'static str, String)>,
+) -> Container {
+    let own = [("PLIMSOLL_SERVER", settings.agent_server.clone()), ("PLIMSOLL_SPOOL_DIR", SPOOL.to_owned())];
+    let all = own.into_iter().chain(job.variables.iter().cloned()).chain(asked);
+    let env =
+        all.map(|(name, value)| EnvVar { name: name.to_owned(), value: Some(value), ..EnvVar::default() });
+    // requests and limits are the same, so that a pod of the class Guaranteed stays one
+    let (cpu, memory) = (
+        format!("{}m", quantity::millicores(settings.agent_cpu.0)),
+        quantity::written_bytes(settings.agent_memory.0),
+    );
+    let sizes: BTreeMap<String, Quantity> =
+        [("cpu", cpu), ("memory", memory)].map(|(name, size)| (name.to_owned(), Quantity(size))).into();
+    Container {
+        name: NAME.to_owned(),
+        image: Some(image.to_owned()),
+        args: Some(["attach", "--container-name", BUILD].map(ToOwned::to_owned).into()),
+        restart_policy: Some("Always".to_owned()),
+        env: Some(env.collect()),
+        resources: Some(ResourceRequirements {
+            requests: Some(sizes.clone()),
+            limits: Some(sizes),
+            ..ResourceRequirements::default()
+        }),
+        security_context: Some(rights),
+        volume_mounts: Some(vec![VolumeMount {
+            name: NAME.to_owned(),
+            mount_path: SPOOL.to_owned(),
+            ..VolumeMount::default()
+        }]),
+        ..Container::default()
+    }
+}

@@ -1,0 +1,48 @@
+//! The operating system of the nodes that a pod asks for.
+
+use k8s_openapi::api::core::v1::{NodeSelector, NodeSelectorRequirement, PodSpec};
+use plimsoll_core::placement::OperatingSystem;
+
+/// Labels of nodes that name it: today's, and that of clusters before 1.14.
+const LABELS: [&str; 2] = ["kubernetes.io/os", "beta.kubernetes.io/os"];
+/// A label that only nodes with Windows have.
+const WINDOWS_BUILD: &str = "node.kubernetes.io/windows-build";
+
+/// What the pod says of it: by its own word, by the labels that it selects or requires of its node, or by options that only Windows has.
+/// `None` if it says nothing.
+pub(super) fn of(spec: &PodSpec) -> Option<OperatingSystem> {
+    let own = spec.os.as_ref().and_then(|os| OperatingSystem::parse(&os.name));
+    own.or_else(|| selected(spec)).or_else(|| required(spec)).or_else(|| {
+        let of_windows =
+            spec.security_context.as_ref().is_some_and(|context| context.windows_options.is_some());
+        of_windows.then_some(OperatingSystem::Windows)
+    })
+}
+
+fn selected(spec: &PodSpec) -> Option<OperatingSystem> {
+    let labels = spec.node_selector.as_ref()?;
+    let named = LABELS.into_iter().find_map(|label| OperatingSystem::parse(labels.get(label)?));
+    named.or_else(|| labels.contains_key(WINDOWS_BUILD).then_some(OperatingSystem::Windows))
+}
+
+/// By required affinity to nodes: one of several terms is enough for a node, so each must name the same system.
+fn required(spec: &PodSpec) -> Option<OperatingSystem> {
+    let nodes = spec.affinity.as_ref()?.node_affinity.as_ref()?;
+    let NodeSelector { node_selector_terms } =
+        nodes.required_during_scheduling_ignored_during_execution.as_ref()?;
+    let mut systems = node_selector_terms
+        .iter()
+        .map(|term| term.match_expressions.iter().flatten().find_map(by_expression));
+    let first = systems.next()??;
+    systems.all(|other| other == Some(first)).then_some(first)
+}
+
+fn by_expression(expression: &NodeSelectorRequirement) -> Option<OperatingSystem> {
+    if expression.key == WINDOWS_BUILD && ["In", "Exists"].contains(&expression.operator.as_str()) {
+        return Some(OperatingSystem::Windows);
+    }
+    let names_it = LABELS.contains(&expression.key.as_str()) && expression.operator == "In";
+    let values = expression.values.as_deref().filter(|_| names_it)?;
+    let [only] = values else { return None };
+    OperatingSystem::parse(only)
+}

@@ -1,0 +1,149 @@
+//! Each size is set by what is known of it, not by what is known of another.
+
+use std::sync::Arc;
+
+use plimsoll_core::domain::{Outcome, Summary, test_summary};
+
+use super::*;
+
+/// A job of llvm that asks for twelve cores, of which only the memory is known.
+fn llvm() -> (Value, Prediction) {
+    let mut value = pod();
+    value["spec"]["containers"][0]["resources"] =
+        json!({ "requests": { "cpu": "12", "memory": "16Gi" }, "limits": { "memory": "64Gi" } });
+    let mut prediction = sizes((9216, 12288), (1003, 2000), 0.78);
+    for quantity in [&mut prediction.cpu_request, &mut prediction.cpu_limit, &mut prediction.wall_p95] {
+        quantity.basis.rung = Rung::Default;
+    }
+    (value, prediction)
+}
+
+#[test]
+fn cpu_of_which_nothing_is_known_stays_when_the_memory_is_set() {
+    let (value, prediction) = llvm();
+    for (from, confidence) in [
+        (SizeSource::ByHistory, 0.3),
+        (SizeSource::ByVerdict { had: None }, 0.3),
+        (SizeSource::ByHistory, 0.0),
+        (SizeSource::ByVerdict { had: None }, 0.0),
+    ] {
+        let settings = Settings { confidence, max_time: Some(2.0), ..on() };
+        let typed = parse(value.clone());
+        let job = job(&typed, "ci-builds", &settings).unwrap();
+        let plan = plan(&typed, &job, Some((&prediction, from)), &settings, |_needs| None).unwrap();
+        let mut after = value.clone();
+        json_patch::patch(&mut after, plan.patch.as_ref().unwrap()).unwrap();
+        let expected =
+            json!({ "requests": { "cpu": "12", "memory": "9216Mi" }, "limits": { "memory": "12288Mi" } });
+        assert_eq!(resources(&after), &expected, "{from:?} from {confidence}");
+        let why = after["metadata"]["annotations"]["plimsoll/sized"].as_str().unwrap();
+        assert!(why.ends_with("; too little is known to set cpu_request, cpu_limit"), "{why}");
+        // a queue would end the build after twice the default
+        assert!(after["metadata"]["labels"]["kueue.x-k8s.io/max-exec-time-seconds"].is_null());
+        assert!(plan.sized && plan.left.is_none());
+    }
+}
+
+#[test]
+fn cpu_that_is_known_less_than_memory_is_set_only_from_the_confidence_that_is_asked_for() {
+    let (value, mut prediction) = llvm();
+    for (sure, expected) in [(0.2, json!("12")), (0.4, json!("1003m"))] {
+        prediction.cpu_request.basis.rung = Rung::Fleet;
+        prediction.cpu_request.basis.confidence = Some(sure);
+        let (after, _) = patched(&value, &prediction, &on());
+        assert_eq!(resources(&after)["requests"]["cpu"], expected, "{sure}");
+        assert!(resources(&after)["limits"]["cpu"].is_null());
+    }
+}
+
+#[test]
+fn memory_of_which_nothing_is_known_stays_when_cpu_is_set() {
+    let (value, mut prediction) = llvm();
+    for quantity in [&mut prediction.memory_request, &mut prediction.memory_limit] {
+        quantity.basis.rung = Rung::Default;
+    }
+    prediction.cpu_request.basis.rung = Rung::Exact;
+    let (after, plan) = patched(&value, &prediction, &on());
+    assert_eq!(resources(&after)["requests"], json!({ "cpu": "1003m", "memory": "16Gi" }));
+    assert!(plan.sized);
+}
+
+#[test]
+fn a_pod_of_which_nothing_is_known_says_so_and_still_gets_what_its_annotations_name() {
+    let (mut value, mut prediction) = llvm();
+    for quantity in all_of(&mut prediction) {
+        quantity.basis.rung = Rung::Default;
+    }
+    let (_, plan) = patched(&value, &prediction, &on());
+    assert!(plan.patch.is_none() && plan.left == Some(Left::Unsure));
+    value["metadata"]["annotations"]["plimsoll/memory-limit"] = json!("32Gi");
+    let (after, plan) = patched(&value, &prediction, &on());
+    assert_eq!(resources(&after)["limits"]["memory"], "32768Mi");
+    assert!(plan.sized);
+}
+
+#[test]
+fn a_pod_whose_sizes_are_right_is_not_one_of_which_too_little_is_known() {
+    let mut value = pod();
+    value["spec"]["containers"][0]["resources"] = json!({ "requests": { "cpu": "1500m", "memory": "2048Mi" }, "limits": { "cpu": "3000m", "memory": "4096Mi" } });
+    let (_, plan) = patched(&value, &sizes((2048, 4096), (1500, 3000), 0.9), &on());
+    assert!(plan.patch.is_none() && plan.left == Some(Left::Fits));
+    assert!(!Left::Fits.is_unsized() && Left::Unsure.is_unsized() && Left::PodSizes.is_unsized());
+    let words: std::collections::HashSet<_> = Left::ALL.map(Left::as_str).into();
+    assert_eq!(words.len(), Left::ALL.len());
+}
+
+/// What is predicted for a package that memory stopped ten times at a size of so many MiB, beside builds of other packages.
+fn after_kills(limit_mib: u64, others: usize, settings: &predict::Settings) -> Prediction {
+    let mut history = History::new(100);
+    for n in 0..others {
+        history.learn(Arc::new(test_summary(&format!("o{n}"), &format!("other-{n}"), "1", 300)));
+    }
+    for n in 0..10 {
+        let killed = test_summary(&format!("k{n}"), "zlib", "1", limit_mib);
+        history.learn(Arc::new(Summary { outcome: Outcome::Failed, censored: true, ..killed }));
+    }
+    predict::predict(&history, &test_summary("q", "zlib", "1", 1).key, settings)
+}
+
+#[test]
+fn a_pod_does_not_get_again_the_memory_at_which_its_package_was_always_killed() {
+    let usual = predict::Settings::default();
+    let with = |memory: &str| {
+        let mut value = pod();
+        value["spec"]["containers"][0]["resources"] =
+            json!({ "requests": { "cpu": "2", "memory": memory }, "limits": { "memory": memory } });
+        value
+    };
+    let sizes = |own: &str, prediction: &Prediction, settings: &Settings| {
+        let (after, plan) = patched(&with(own), prediction, settings);
+        let memory = |kind: &str| resources(&after)[kind]["memory"].as_str().unwrap().to_owned();
+        assert_eq!(resources(&after)["requests"]["cpu"], "2");
+        ((memory("requests"), memory("limits")), after, plan)
+    };
+    let both = |request: &str, limit: &str| (request.to_owned(), limit.to_owned());
+    // a step above the kill is more than the default request and less than the default limit
+    let known = after_kills(2048, 0, &usual);
+    assert_eq!(known.confidence.to_bits(), 0, "a failure makes nothing surer");
+    let (got, after, plan) = sizes("2Gi", &known, &on());
+    assert_eq!(got, both("3072Mi", "4096Mi"));
+    assert!(plan.sized);
+    let why = after["metadata"]["annotations"]["plimsoll/sized"].as_str().unwrap();
+    let said = "; its own memory was not above 2.00 GiB, where memory stopped builds of this package; too little is known to set cpu_request, cpu_limit";
+    assert!(why.ends_with(said), "{why}");
+    // what is above the kills may be enough, and nothing better is known
+    assert_eq!(sizes("2200Mi", &known, &on()).0, both("2200Mi", "2200Mi"));
+    // a kill under the default leaves the default
+    assert_eq!(sizes("100Mi", &after_kills(100, 0, &usual), &on()).0, both("2048Mi", "4096Mi"));
+    // however little other packages need
+    let (request, limit) = sizes("2Gi", &after_kills(2048, 40, &usual), &on()).0;
+    let bytes = |text: &str| plimsoll_proto::quantity::bytes(text).unwrap();
+    assert!(bytes(&request) >= 3 << 30 && bytes(&limit) >= bytes(&request), "{request} {limit}");
+    // what no pod may have is not given, and what a cap cut is not raised
+    let small = Settings { max_memory: Some(Bytes(5 << 29)), ..on() };
+    assert_eq!(sizes("2Gi", &known, &small).0, both("2560Mi", "2560Mi"));
+    let none = Settings { max_memory: Some(Bytes(1 << 30)), ..on() };
+    assert_eq!(sizes("2Gi", &known, &none).0, both("2Gi", "2Gi"));
+    let capped = predict::Settings { memory_cap: Some(Bytes(5 << 29)), ..usual };
+    assert_eq!(sizes("2Gi", &after_kills(2048, 0, &capped), &on()).0, both("2560Mi", "2560Mi"));
+}

@@ -1,0 +1,88 @@
+//! How long a pod's build is predicted to run, for those who queue pods and those who put them on nodes.
+//!
+//! Kueue ends a workload that runs for longer than the label says, so the label is the p95 times a factor of the operator's, and there is
+//! none without it. With the spread hint a pod says whether its build is long, and prefers nodes with builds of its own sort: no long one
+//! keeps a node open from which the short ones have gone.
+
+use k8s_openapi::{
+    api::core::v1::{Affinity, Pod, PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm},
+    apimachinery::pkg::apis::meta::v1::LabelSelector,
+};
+use plimsoll_core::domain::{Millis, Prediction};
+
+use super::{
+    Settings,
+    pod::{OFF, annotation},
+};
+
+/// Kueue's label for a job's longest time, seconds (kueue.sigs.k8s.io, concepts, Workload: "Maximum execution time").
+const KUEUE: &str = "kueue.x-k8s.io/max-exec-time-seconds";
+/// `off`: the pod gets no such label.
+const MAX_TIME: &str = "plimsoll/max-time";
+/// Label: whether the build is `long` or `short`. As an annotation, `off`: none.
+const LENGTH: &str = "plimsoll/length";
+/// Kueue keeps the seconds in an int32.
+const MOST_SECONDS: u64 = i32::MAX as u64;
+/// The strongest preference there is.
+const WEIGHT: i32 = 100;
+const NODE: &str = "kubernetes.io/hostname";
+
+/// Writes what the operator wants to be said of the pod's time, as far as the pod does not say it itself; what was done, a line each.
+pub(super) fn apply(pod: &mut Pod, prediction: &Prediction, settings: &Settings) -> Vec<String> {
+    let wall = &prediction.wall_p95;
+    // a queue ends a build after this time: a default is no reason for that
+    if !prediction.is_known(wall, settings.confidence) {
+        return Vec::new();
+    }
+    let p95 = Millis(prediction.wall_p95.value);
+    let mut lines = Vec::new();
+    if let Some(factor) = settings.max_time.filter(|_| annotation(pod, MAX_TIME) != Some(OFF)) {
+        let seconds = Millis::from_f64((p95.as_f64() * factor / 1000.0).ceil()).0.clamp(1, MOST_SECONDS);
+        lines.extend(label(pod, KUEUE, seconds.to_string()));
+    }
+    if let Some(from) = settings.long_from.filter(|_| annotation(pod, LENGTH) != Some(OFF)) {
+        let length = if u128::from(p95.0) > from.as_millis() { "long" } else { "short" };
+        let said = label(pod, LENGTH, length.to_owned());
+        if said.is_some() {
+            prefer(pod, length);
+        }
+        lines.extend(said);
+    }
+    lines
+}
+
+/// Gives the pod a label that it has not.
+fn label(pod: &mut Pod, name: &str, value: String) -> Option<String> {
+    let labels = pod.metadata.labels.get_or_insert_default();
+    if labels.contains_key(name) {
+        return None;
+    }
+    let said = format!("label {name}={value}");
+    labels.insert(name.to_owned(), value);
+    Some(said)
+}
+
+/// Prefers nodes with pods of the same length, unless the pod has a word of its own about other pods.
+fn prefer(pod: &mut Pod, length: &str) {
+    let Some(spec) = pod.spec.as_mut() else { return };
+    let affinity = spec.affinity.get_or_insert_with(Affinity::default);
+    if affinity.pod_affinity.is_some() {
+        return;
+    }
+    let same = LabelSelector {
+        match_labels: Some([(LENGTH.to_owned(), length.to_owned())].into()),
+        ..LabelSelector::default()
+    };
+    let term = PodAffinityTerm {
+        label_selector: Some(same),
+        topology_key: NODE.to_owned(),
+        ..PodAffinityTerm::default()
+    };
+    affinity.pod_affinity = Some(PodAffinity {
+        preferred_during_scheduling_ignored_during_execution: Some(vec![WeightedPodAffinityTerm {
+            pod_affinity_term: term,
+            weight: WEIGHT,
+        }]),
+        ..PodAffinity::default()
+    });
+}

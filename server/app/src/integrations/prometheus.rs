@@ -1,0 +1,90 @@
+//! Prometheus: which of its text formats a scrape wants.
+
+/// The media type of OpenMetrics.
+pub(crate) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// The media type of the text format that came before it.
+pub(crate) const CLASSIC: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Whether the `Accept` headers name OpenMetrics, with a quality above 0 that no text format exceeds (RFC 9110, 12.5.1).
+pub(crate) fn prefers_openmetrics<'h>(accept: impl Iterator<Item = &'h str>) -> bool {
+    let (mut openmetrics, mut plain) = (0.0_f64, None::<(u8, f64)>);
+    for range in accept.flat_map(|header| header.split(',')) {
+        let mut parts = range.split(';').map(str::trim);
+        let kind = parts.next().unwrap_or_default().to_ascii_lowercase();
+        let parameter = |name: &str| {
+            let mut named = range.split(';').skip(1).filter_map(|part| part.trim().split_once('='));
+            named
+                .find(|(known, _)| known.trim().eq_ignore_ascii_case(name))
+                .map(|(_, value)| value.trim().trim_matches('"'))
+        };
+        let quality = parameter("q").map_or(1.0, |q| q.parse().unwrap_or(0.0));
+        // the range that says most of plain text counts
+        let says = match kind.as_str() {
+            "application/openmetrics-text"
+                if matches!(parameter("version"), None | Some("1.0.0" | "0.0.1")) =>
+            {
+                openmetrics = openmetrics.max(quality);
+                continue;
+            }
+            "text/plain" => 3,
+            "text/*" => 2,
+            "*/*" => 1,
+            _ => continue,
+        };
+        plain = match plain {
+            Some((known, quality_of_it)) if known > says || known == says && quality_of_it >= quality => {
+                plain
+            }
+            _ => Some((says, quality)),
+        };
+    }
+    openmetrics > 0.0 && plain.is_none_or(|(_, plain)| openmetrics >= plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn openmetrics_is_for_clients_that_name_it_and_like_nothing_better() {
+        for (accept, expected) in [
+            ("", false),
+            ("*/*", false),
+            ("text/plain", false),
+            ("application/json", false),
+            ("application/*", false),
+            ("application/openmetrics-text", true),
+            ("application/openmetrics-text;q=0", false),
+            ("application/openmetrics-text; q=0.0, text/plain", false),
+            ("application/openmetrics-text;q=bogus", false),
+            ("application/openmetrics-text;version=2.0.0", false),
+            ("application/openmetrics-text; version=\"1.0.0\"", true),
+            ("Application/OpenMetrics-Text;Q=0.4 , TEXT/PLAIN;q=0.3", true),
+            ("application/openmetrics-text;q=0.3,text/plain;q=0.4", false),
+            ("application/openmetrics-text;q=0.5,*/*;q=0.9", false),
+            ("application/openmetrics-text;q=0.5,text/plain;q=0.4,*/*;q=0.9", true),
+            ("application/openmetrics-text,text/plain", true),
+            (
+                "text/plain;version=0.0.4;q=0.5,application/openmetrics-text;version=1.0.0;q=0.6,*/*;q=0.1",
+                true,
+            ),
+            // what releases of Prometheus send
+            ("application/openmetrics-text; version=0.0.1,text/plain;version=0.0.4;q=0.5,*/*;q=0.1", true),
+            (
+                "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+                true,
+            ),
+            (
+                "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
+                true,
+            ),
+            (
+                "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.6,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+                false,
+            ),
+        ] {
+            assert_eq!(prefers_openmetrics([accept].into_iter()), expected, "{accept}");
+        }
+        assert!(prefers_openmetrics(["text/plain;q=0.5", "application/openmetrics-text"].into_iter()));
+    }
+}

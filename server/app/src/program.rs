@@ -1,0 +1,179 @@
+//! The server's life: settings, log, build, run, exit code. The program is one call of [`main`], so that another program can be
+//! the server too.
+
+use std::{
+    io::{ErrorKind, Write as _},
+    path::Path,
+    process::ExitCode,
+    time::Duration,
+};
+
+use tokio::{
+    runtime::Handle,
+    signal::unix::{Signal, SignalKind, signal},
+    time::Instant,
+};
+
+use crate::{
+    Addresses, App, Cli, Config, Log, agent_threads,
+    runtime::settings::{MachineMemory, MemoryPlan, log_bytes},
+};
+
+/// Exit status for wrong settings, as `EX_USAGE` of sysexits(3).
+const WRONG_SETTINGS: u8 = 64;
+
+/// How long the threads of agents may take to end, at most: they are waited for when all that was acknowledged is on disk.
+const LEAVE: Duration = Duration::from_secs(1);
+
+/// Signals within this time are one.
+const SAME_WISH: Duration = Duration::from_millis(300);
+
+/// Reads the command line of this process, and does what it says. Nothing of the process may have been started before.
+pub fn main() -> ExitCode {
+    let Cli { args, command } = Cli::from_process();
+    #[expect(clippy::disallowed_methods, reason = "the one place that hands the environment to the settings")]
+    let mut loaded = match Config::load(&args, |name| std::env::var(name).ok()) {
+        Ok(loaded) => loaded,
+        Err(mistakes) => {
+            for mistake in mistakes {
+                say(&format!("plimsoll-server: {mistake}"));
+            }
+            return ExitCode::from(WRONG_SETTINGS);
+        }
+    };
+    loaded.config.machine = MachineMemory::read(Path::new("/"));
+    loaded.config.log_bytes = log_bytes(&loaded.config.data_dir);
+    if args.print_config {
+        return match write!(std::io::stdout(), "{loaded}") {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => ExitCode::FAILURE,
+            _ => ExitCode::SUCCESS,
+        };
+    }
+    if let Some(command) = command {
+        return command.run(&loaded.config);
+    }
+    match run(loaded.config) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&format!("plimsoll-server: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn say(line: &str) {
+    // if stderr is closed, there is no other way to report it
+    let _unheard = writeln!(std::io::stderr(), "{line}");
+}
+
+fn run(config: Config) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let agents = agent_threads()?;
+    let ended = runtime.block_on(serve(config, agents.handle().clone()));
+    // what is left of their connections uses timers of the others, which must still be there
+    agents.shutdown_timeout(LEAVE);
+    // what still runs on a thread of its own, for example a store that is being opened, must not keep the process
+    runtime.shutdown_background();
+    ended
+}
+
+async fn serve(config: Config, agents: Handle) -> anyhow::Result<()> {
+    let log = Log::begin(&config)?;
+    let ended = Box::pin(live(config, agents)).await;
+    log.end().await;
+    ended
+}
+
+/// From the opening of the store to its end.
+async fn live(config: Config, agents: Handle) -> anyhow::Result<()> {
+    let (mut stop, mut again) = (signals()?, signals()?);
+    // rules are read again at SIGHUP; one that comes before the handler is set must not end the server
+    let _heard = signal(SignalKind::hangup())?;
+    let data_dir = config.data_dir.display().to_string();
+    let memory = MemoryPlan::of(&config);
+    tracing::info!(history_memory = %memory.history, from = memory.reason, "memory for the history");
+    memory.check()?;
+    tracing::info!(data_dir, "opening the store");
+    let app = tokio::select! {
+        built = App::build(config) => built?,
+        () = stop.recv() => {
+            tracing::info!("stopped before the store was open; it is as it was");
+            return Ok(());
+        }
+    };
+    let Addresses { grpc, http, admission } = app.addresses()?;
+    let admission = admission.map(tracing::field::display);
+    tracing::info!(%grpc, %http, admission, data_dir, "serving");
+    let second = second(async || again.recv().await);
+    tokio::select! {
+        ended = app.run(agents, stop.once()) => ended,
+        () = second => anyhow::bail!("ended by a second signal before it was drained; what was acknowledged is on disk"),
+    }
+}
+
+/// Ends with the second wish to stop. One that comes right behind the first is the same wish: a terminal and a supervisor, or two
+/// supervisors, signal the same process.
+async fn second(mut recv: impl AsyncFnMut()) {
+    recv().await;
+    let first = Instant::now();
+    loop {
+        recv().await;
+        if first.elapsed() >= SAME_WISH {
+            return;
+        }
+    }
+}
+
+/// The signals that ask a server to stop.
+struct StopSignals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+fn signals() -> std::io::Result<StopSignals> {
+    Ok(StopSignals {
+        interrupt: signal(SignalKind::interrupt())?,
+        terminate: signal(SignalKind::terminate())?,
+    })
+}
+
+impl StopSignals {
+    async fn recv(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+
+    async fn once(mut self) {
+        self.recv().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::sleep;
+
+    use super::*;
+
+    /// When the second wish is seen, if signals come at these milliseconds; `None` if it is not.
+    async fn seen(signals: &[u64]) -> Option<u64> {
+        let (begin, mut next) = (Instant::now(), signals.iter());
+        let recv = async || match next.next() {
+            Some(at) => sleep(Duration::from_millis(*at).saturating_sub(begin.elapsed())).await,
+            None => std::future::pending().await,
+        };
+        tokio::select! {
+            () = second(recv) => u64::try_from(begin.elapsed().as_millis()).ok(),
+            () = sleep(Duration::from_hours(1)) => None,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stop_that_signals_twice_at_once_is_one_stop() {
+        assert_eq!(seen(&[100]).await, None);
+        assert_eq!(seen(&[100, 101, 399]).await, None);
+        assert_eq!(seen(&[100, 400]).await, Some(400));
+        assert_eq!(seen(&[100, 110, 5000, 6000]).await, Some(5000));
+    }
+}

@@ -1,0 +1,211 @@
+//! How old samples are, and what that makes of them. Pure rules; [`super::samples`] walks over the blocks.
+//!
+//! The samples of an ended attempt get old from its end on. An attempt that never ends would grow without bound: what is old of it
+//! becomes fewer as well, first a row for 15 seconds, then one row for each block, and that stays until it ends, because its peaks
+//! are its summary's, and the newest of it says where its agent goes on.
+//!
+//! What does not fit goes in the order of its time, not of its age: a clock that was set back makes nothing older, and still the
+//! bound holds.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use plimsoll_core::domain::{AttemptId, Millis, RetentionPolicy};
+
+use super::trusted_clock::{TrustedClock, ms};
+
+/// Time of one row of samples that became fewer.
+const ROW: Millis = Millis(15_000);
+/// All of a block in one row.
+const WHOLE: Millis = Millis(u64::MAX);
+/// Between two passes.
+pub(super) const REST_MS: u64 = 3_600_000;
+const HOUR_MS: u64 = 3_600_000;
+/// Bytes of a sealed sample, rather too many (measured: 4 to 14, and each block has a key).
+const SAMPLE_BYTES: u64 = 16;
+
+/// Whose block it is. Times in milliseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// An attempt that ended then.
+    Ended(u64),
+    /// One that started then, and runs.
+    Running(u64),
+    /// Nothing is known of it: the samples are all there is.
+    Unknown,
+}
+
+/// What becomes of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    Stays,
+    /// It gets a row for each so much of time.
+    Thins(Millis),
+    Goes,
+}
+
+/// The moments before which samples are old, milliseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Horizon {
+    /// Too old to be kept as they were measured.
+    full_unix_ms: u64,
+    /// Too old to be kept.
+    kept_unix_ms: u64,
+}
+
+impl Horizon {
+    /// What becomes of a block whose samples are of this time.
+    pub(super) fn fate(self, owner: Owner, unix_ms: u64) -> Fate {
+        match owner {
+            Owner::Unknown => Fate::Stays,
+            Owner::Ended(_) if unix_ms < self.kept_unix_ms => Fate::Goes,
+            Owner::Running(_) if unix_ms < self.kept_unix_ms => Fate::Thins(WHOLE),
+            _ if unix_ms < self.full_unix_ms => Fate::Thins(ROW),
+            _ => Fate::Stays,
+        }
+    }
+}
+
+/// How far a pass is.
+#[derive(Debug, Default)]
+pub(super) struct SampleWalk {
+    pub(super) after: Option<Vec<u8>>,
+    pub(super) rest_until_unix_ms: u64,
+    /// The rest is that after an error, which nothing ends early.
+    failed: bool,
+    /// Bytes that were sealed since the last pass ended, about.
+    added: u64,
+    /// The attempt met last.
+    pub(super) last: Option<(AttemptId, Owner)>,
+    /// Bytes by the time of their samples, hours since 1970.
+    kept: BTreeMap<u64, u64>,
+    /// How late it is.
+    pub(super) clock: TrustedClock,
+    /// What is older goes, because all of it does not fit.
+    fits_from_unix_ms: u64,
+    /// It is its turn again: the step before was one of the walk over summaries.
+    pub(super) last_step_forgot: bool,
+}
+
+impl SampleWalk {
+    /// What is old at this time.
+    pub(super) fn horizon(&self, retain: &RetentionPolicy, now_unix_ms: u64) -> Horizon {
+        let before = |time: Duration| now_unix_ms.saturating_sub(ms(time));
+        let kept_unix_ms = before(retain.keep_for).max(self.fits_from_unix_ms);
+        Horizon { full_unix_ms: before(retain.full_for), kept_unix_ms }
+    }
+
+    /// Notes bytes that are kept.
+    pub(super) fn count(&mut self, unix_ms: u64, bytes: usize) {
+        *self.kept.entry(unix_ms / HOUR_MS).or_default() += bytes as u64;
+    }
+
+    /// Notes samples that were sealed. So many that they may not fit end the rest.
+    pub(super) fn add(&mut self, retain: &RetentionPolicy, samples: u64) {
+        self.added = self.added.saturating_add(samples.saturating_mul(SAMPLE_BYTES));
+        if !self.failed && retain.max_bytes.is_some_and(|most| self.added > most.0 / 8) {
+            self.rest_until_unix_ms = 0;
+        }
+    }
+
+    /// Begins a step, if it is not resting.
+    pub(super) fn begins(&mut self, now_unix_ms: u64) -> bool {
+        let begins = now_unix_ms >= self.rest_until_unix_ms;
+        self.failed &= !begins;
+        begins
+    }
+
+    /// Ends a pass; gives the bytes that were kept.
+    pub(super) fn end(&mut self, retain: &RetentionPolicy, now_unix_ms: u64) -> u64 {
+        let all = self.kept.values().sum();
+        let most = retain.max_bytes.map_or(u64::MAX, |bytes| bytes.0);
+        self.fits_from_unix_ms = time_that_fits(&self.kept, most);
+        // what is too much goes at once
+        self.rest_until_unix_ms = if all > most { 0 } else { now_unix_ms.saturating_add(REST_MS) };
+        self.kept.clear();
+        self.added = 0;
+        self.last = None;
+        all
+    }
+
+    /// Ends a pass that could not go on.
+    pub(super) fn fail(&mut self, now_unix_ms: u64) {
+        let Self { clock, added, .. } = *self;
+        let rest_until_unix_ms = now_unix_ms.saturating_add(REST_MS);
+        *self = Self { rest_until_unix_ms, failed: true, clock, added, ..Self::default() };
+    }
+}
+
+/// The earliest time from which on all takes at most `most` bytes, milliseconds since 1970; 0 if all of it fits.
+fn time_that_fits(kept: &BTreeMap<u64, u64>, most: u64) -> u64 {
+    let mut sum = 0_u64;
+    for (hour, bytes) in kept.iter().rev() {
+        sum = sum.saturating_add(*bytes);
+        if sum > most {
+            return hour.saturating_add(1).saturating_mul(HOUR_MS);
+        }
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::domain::Bytes;
+
+    use super::*;
+
+    const RETAIN: RetentionPolicy = RetentionPolicy {
+        full_for: Duration::from_hours(2),
+        keep_for: Duration::from_hours(10),
+        max_bytes: Some(Bytes(100)),
+        summaries_for: None,
+        log_lines_for: None,
+    };
+    const YEAR_MS: u64 = 365 * 24 * HOUR_MS;
+
+    #[test]
+    fn samples_become_fewer_and_then_go_and_a_row_of_those_without_an_end_stays() {
+        let horizon = SampleWalk::default().horizon(&RETAIN, 100 * HOUR_MS);
+        let fate = |owner| [99, 97, 89].map(|hour| horizon.fate(owner, hour * HOUR_MS));
+        assert_eq!(fate(Owner::Ended(0)), [Fate::Stays, Fate::Thins(ROW), Fate::Goes]);
+        assert_eq!(fate(Owner::Running(0)), [Fate::Stays, Fate::Thins(ROW), Fate::Thins(WHOLE)]);
+        assert_eq!(fate(Owner::Unknown), [Fate::Stays; 3]);
+    }
+
+    #[test]
+    fn what_does_not_fit_goes_from_the_oldest_on_and_at_once() {
+        let mut sample_walk = SampleWalk::default();
+        for (hour, bytes) in [(100, 40), (99, 50), (95, 30), (94, 10)] {
+            sample_walk.count(hour * HOUR_MS, bytes);
+        }
+        assert_eq!(sample_walk.end(&RETAIN, 7), 130);
+        assert_eq!((sample_walk.fits_from_unix_ms, sample_walk.rest_until_unix_ms), (96 * HOUR_MS, 0));
+        let fate = |hour| sample_walk.horizon(&RETAIN, 100 * HOUR_MS).fate(Owner::Ended(0), hour * HOUR_MS);
+        assert_eq!((fate(95), fate(96)), (Fate::Goes, Fate::Thins(ROW)));
+        sample_walk.count(100 * HOUR_MS, 90);
+        sample_walk.end(&RETAIN, 7);
+        assert_eq!((sample_walk.fits_from_unix_ms, sample_walk.rest_until_unix_ms), (0, 7 + REST_MS));
+    }
+
+    #[test]
+    fn what_does_not_fit_goes_even_if_the_clock_was_set_back_by_a_year() {
+        let (mut sample_walk, now) = (SampleWalk::default(), 100 * HOUR_MS);
+        for hour in [0, 1, 2] {
+            sample_walk.count(now + YEAR_MS + hour * HOUR_MS, 60);
+        }
+        assert_eq!(sample_walk.end(&RETAIN, now), 180);
+        let fate =
+            |hour| sample_walk.horizon(&RETAIN, now).fate(Owner::Ended(0), now + YEAR_MS + hour * HOUR_MS);
+        assert_eq!([fate(0), fate(1), fate(2)], [Fate::Goes, Fate::Goes, Fate::Stays]);
+    }
+
+    #[test]
+    fn a_rest_ends_when_much_was_added() {
+        let mut sample_walk = SampleWalk { rest_until_unix_ms: 7, ..SampleWalk::default() };
+        let bound = |max_bytes| RetentionPolicy { max_bytes, ..RETAIN };
+        sample_walk.add(&bound(None), 1000);
+        sample_walk.add(&bound(Some(Bytes(1 << 20))), 1000);
+        assert_eq!(sample_walk.rest_until_unix_ms, 7);
+        sample_walk.add(&bound(Some(Bytes(1 << 18))), 1000);
+        assert_eq!(sample_walk.rest_until_unix_ms, 0);
+    }
+}

@@ -1,0 +1,120 @@
+//! What happens to samples as they get old: first they become fewer, then they go, by the rules of [`super::aging`]. Summaries stay
+//! ([`super::summaries`]).
+//!
+//! A pass walks over all sealed blocks in small steps between the requests, at most one step a tick, and rests for an hour
+//! when it is through, or until about an eighth of what may be kept was added. If the samples take more than their bound, the
+//! pass finds the time from which on they would fit, and the next one removes what is older.
+
+use std::time::Instant;
+
+use plimsoll_core::domain::AttemptId;
+use plimsoll_store::{self as store, Batch, KeyValue, SealError, StoreError};
+
+use super::{
+    Retention,
+    aging::{Fate, Horizon, Owner},
+};
+use crate::runtime::metrics::Kind;
+
+/// A block, the time of its samples, its fate, and its smaller form if there is one.
+type Packed = (KeyValue, u64, Fate, Option<Vec<u8>>);
+
+impl Retention {
+    /// How late it is, milliseconds since 1970, where what is old goes.
+    pub(super) fn trusted_now(&mut self) -> u64 {
+        let learned = &self.parts.learned;
+        let newest =
+            || learned.read(|history| history.newest_first().next().map(|brief| brief.ended_unix_ms()));
+        self.samples.clock.now(self.parts.clock.now_unix_ms(), Instant::now(), newest)
+    }
+
+    pub(super) async fn thin_page(
+        &mut self,
+        now: u64,
+        running_since: &(impl Fn(&AttemptId) -> Option<u64> + Sync),
+    ) -> Result<(), SealError> {
+        let page = store::blocks_after(&self.parts.store, self.samples.after.as_deref()).await?;
+        let (mut batch, mut thinned, mut removed) = (Batch::default(), 0, 0);
+        let mut owned = Vec::with_capacity(page.blocks.len());
+        for (id, block) in page.blocks {
+            owned.push((self.owner(&id, running_since).await?, block));
+        }
+        let horizon = self.samples.horizon(&self.parts.policy, now);
+        for (block, time, fate, value) in packed(owned, horizon).await? {
+            match (fate, value) {
+                (Fate::Goes, _) => {
+                    removed += 1;
+                    store::replace_block(&mut batch, block, None);
+                }
+                (Fate::Thins(_), Some(value)) => {
+                    thinned += 1;
+                    self.samples.count(time, value.len());
+                    store::replace_block(&mut batch, block, Some(value));
+                }
+                _ => self.samples.count(time, block.value.value.len()),
+            }
+        }
+        if !batch.is_empty() {
+            self.parts.store.commit(batch).await?;
+        }
+        let blocks = &self.parts.metrics.series_blocks;
+        blocks.get_or_create(&Kind::of("thinned")).inc_by(thinned);
+        blocks.get_or_create(&Kind::of("removed")).inc_by(removed);
+        self.samples.after = page.next;
+        if self.samples.after.is_none() {
+            let kept = self.samples.end(&self.parts.policy, now);
+            self.parts.metrics.series_bytes.set(kept);
+        }
+        Ok(())
+    }
+
+    /// Whose blocks those of an attempt are.
+    async fn owner(
+        &mut self,
+        id: &AttemptId,
+        running_since: &(impl Fn(&AttemptId) -> Option<u64> + Sync),
+    ) -> Result<Owner, SealError> {
+        if let Some((_, owner)) = self.samples.last.as_ref().filter(|(last, _)| last == id) {
+            return Ok(*owner);
+        }
+        let owner = match (store::read_summary(&self.parts.store, id).await, running_since(id)) {
+            (Ok(Some(summary)), _) => Owner::Ended(summary.ended_unix_ms()),
+            (Ok(None), Some(started)) => Owner::Running(started),
+            (Ok(None), None) => Owner::Unknown,
+            // its samples stay, and all others get old as if it were whole
+            (Err(error @ StoreError::Damaged { .. }), _) => {
+                tracing::error!(attempt = %id, %error, "kept the samples of an attempt whose summary is damaged");
+                Owner::Unknown
+            }
+            (Err(error), _) => return Err(error.into()),
+        };
+        self.samples.last = Some((id.clone(), owner));
+        Ok(owner)
+    }
+}
+
+/// With each block what becomes of it. Packing takes long: not on a thread that serves others, nor on one that yields to all
+/// others, for the one writer waits for it.
+async fn packed(owned: Vec<(Owner, KeyValue)>, horizon: Horizon) -> Result<Vec<Packed>, StoreError> {
+    let pack = move |(owner, block): (Owner, KeyValue)| {
+        let time = match owner {
+            Owner::Ended(time) => time,
+            Owner::Running(started) => {
+                started.saturating_add(store::last_elapsed(&block).unwrap_or_default().0)
+            }
+            // stays: to the bound it is as what came last
+            Owner::Unknown => u64::MAX,
+        };
+        let fate = horizon.fate(owner, time);
+        let value = match fate {
+            Fate::Thins(width) => store::thinned(&block, width),
+            Fate::Stays | Fate::Goes => None,
+        };
+        (block, time, fate, value)
+    };
+    let packed = tokio::task::spawn_blocking(move || owned.into_iter().map(pack).collect()).await;
+    packed.map_err(|error| StoreError::Unavailable(format!("packing samples failed: {error}")))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+//! What happens to the summaries of attempts that ended long ago, and to lines of logs in verdicts: nothing, unless the operator says
+//! after which time they go.
+//!
+//! A walk over all of them goes on in small steps, in turn with those over the samples, and rests when it is through: an hour, or a
+//! tenth of the shorter time if that is less. What goes, goes with its samples and verdicts; its summary last, so that a walk that
+//! was cut short finds it again. Statistics no longer count it then; the history in memory holds it until the next start. Behind the summaries the walk goes over the verdicts: those on
+//! unmeasured attempts go after the same time, and all lose their lines of logs after the time of those, from the disk
+//! and from what failures are known by in memory.
+
+use std::time::Duration;
+
+use plimsoll_core::domain::{AttemptId, RetentionPolicy, Verdict};
+use plimsoll_store::{self as store, CommitError, SealError, Store, StoreError};
+use tokio::task::JoinSet;
+
+use super::{Retention, aging::REST_MS, trusted_clock::ms};
+use crate::verdict_records::known::STORED;
+
+/// Attempts that are removed at once: what they wait for is the disk, and their commits share a sync.
+const AT_ONCE: usize = 16;
+
+/// How far the walk is.
+#[derive(Debug, Default)]
+pub(super) struct SummaryWalk {
+    /// Over attempts with verdicts; before that over summaries.
+    over_verdicts: bool,
+    after: Option<Vec<u8>>,
+    rest_until_unix_ms: u64,
+}
+
+impl Retention {
+    /// The walk has something to do.
+    pub(super) fn is_forgetting(&self, now: u64) -> bool {
+        shorter(&self.parts.policy).is_some() && now >= self.summaries.rest_until_unix_ms
+    }
+
+    /// One step of the walk, if it is not resting.
+    pub(super) async fn forget_step(
+        &mut self,
+        now: u64,
+        running_since: &(impl Fn(&AttemptId) -> Option<u64> + Sync),
+    ) {
+        if !self.is_forgetting(now) {
+            return;
+        }
+        // no summary goes: the verdicts are all there is to walk over
+        self.summaries.over_verdicts |= self.parts.policy.summaries_for.is_none();
+        if let Err(error) = self.forget_page(now, running_since).await {
+            tracing::warn!(%error, "could not remove old summaries; trying again in an hour");
+            self.summaries =
+                SummaryWalk { rest_until_unix_ms: now.saturating_add(REST_MS), ..SummaryWalk::default() };
+        }
+    }
+
+    async fn forget_page(
+        &mut self,
+        now: u64,
+        running_since: &(impl Fn(&AttemptId) -> Option<u64> + Sync),
+    ) -> Result<(), SealError> {
+        let (store, over_verdicts) = (&self.parts.store, self.summaries.over_verdicts);
+        let RetentionPolicy { summaries_for, log_lines_for, .. } = self.parts.policy;
+        // nothing is older than the beginning of 1970
+        let before = |kept: Option<Duration>| kept.map_or(0, |kept| now.saturating_sub(ms(kept)));
+        let (since, lines_since) = (before(summaries_for), before(log_lines_for));
+        let after = self.summaries.after.as_deref();
+        let (ids, next) = if over_verdicts {
+            store::judged_after(store, after).await?
+        } else {
+            store::ended_after(store, after).await?
+        };
+        if over_verdicts && lines_since > 0 {
+            self.drop_lines(&ids, lines_since).await?;
+        }
+        let mut old = Vec::new();
+        for id in ids.into_iter().filter(|_id| since > 0) {
+            let summary = match store::read_summary(store, &id).await {
+                // it and its verdicts stay; all others go as if it were whole
+                Err(error @ StoreError::Damaged { .. }) => {
+                    tracing::error!(attempt = %id, %error, "kept an attempt whose summary is damaged");
+                    continue;
+                }
+                read => read?,
+            };
+            if over_verdicts && summary.is_none() && running_since(&id).is_none() {
+                self.forget_unmeasured(&id, since).await?;
+            } else if summary.is_some_and(|summary| summary.ended_unix_ms() < since) {
+                old.push(id);
+            }
+        }
+        self.forget_all(old).await?;
+        let through = over_verdicts && next.is_none();
+        let rest = if through { now.saturating_add(rest_ms(&self.parts.policy)) } else { 0 };
+        let over_verdicts = over_verdicts != next.is_none();
+        self.summaries = SummaryWalk { over_verdicts, after: next, rest_until_unix_ms: rest };
+        Ok(())
+    }
+
+    /// Removes ended attempts as a whole. An error leaves some of them for the next walk.
+    async fn forget_all(&self, ids: Vec<AttemptId>) -> Result<(), SealError> {
+        let mut forgetting = JoinSet::new();
+        let mut ids = ids.into_iter();
+        loop {
+            for id in ids.by_ref().take(AT_ONCE - forgetting.len()) {
+                forgetting.spawn(forget(self.parts.store.clone(), id));
+            }
+            let Some(ended) = forgetting.join_next().await else { return Ok(()) };
+            let id =
+                ended.map_err(|error| StoreError::Unavailable(format!("forgetting failed: {error}")))??;
+            self.parts.learned.removed(&id);
+            self.parts.metrics.summaries_removed.inc();
+        }
+    }
+
+    /// Takes the lines of logs out of verdicts on these attempts that were given before this time.
+    async fn drop_lines(&self, ids: &[AttemptId], since_unix_ms: u64) -> Result<(), SealError> {
+        let mut changed = Vec::new();
+        for id in ids {
+            // those of earlier releases have no time and are the oldest
+            let drop = |verdict: &mut Verdict| {
+                verdict.given_unix_ms.unwrap_or(0) < since_unix_ms && verdict.drop_log_lines()
+            };
+            changed.extend(store::change_verdicts(&self.parts.store, id, drop).await?);
+        }
+        if !changed.is_empty() {
+            self.parts.verdict_engine.drop_lines(&changed);
+            self.parts.metrics.log_lines_removed.inc_by(changed.len() as u64);
+        }
+        Ok(())
+    }
+
+    /// Removes the verdicts on an unmeasured attempt, if the last was given before this time.
+    async fn forget_unmeasured(&self, id: &AttemptId, since_unix_ms: u64) -> Result<(), SealError> {
+        let given = store::read_verdicts(&self.parts.store, id, STORED).await?;
+        // those of earlier releases have no time and are the oldest
+        let last = given.iter().map(|verdict| verdict.given_unix_ms.unwrap_or(0)).max();
+        if last.is_some_and(|last| last < since_unix_ms) {
+            store::forget_verdicts_on(&self.parts.store, id).await?;
+        }
+        Ok(())
+    }
+}
+
+async fn forget(store: Store, id: AttemptId) -> Result<AttemptId, CommitError> {
+    store::forget(&store, &id).await.map(|()| id)
+}
+
+/// The shorter of the times after which something goes; `None` if nothing does.
+fn shorter(retain: &RetentionPolicy) -> Option<Duration> {
+    retain.summaries_for.into_iter().chain(retain.log_lines_for).min()
+}
+
+/// How long the walk rests: less than what is kept takes to get old.
+fn rest_ms(retain: &RetentionPolicy) -> u64 {
+    shorter(retain).map_or(REST_MS, |time| REST_MS.min(ms(time) / 10))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! How late it is, as far as the clock can be believed: years must not pass in a moment, for what is old goes.
+//!
+//! What ended last proves a time. A start may be a day after it; from then on time passes at most twice as fast as it does, so that a
+//! server that stood still for long comes to the true time, and there is time to mend a clock that was set wrong. A clock that goes back
+//! is believed: all is younger then.
+
+use std::time::{Duration, Instant};
+
+const HOUR_MS: u64 = 3_600_000;
+const DAY_MS: u64 = 24 * HOUR_MS;
+/// Hours of a year: a clock that was never set is off by many, and history that is imported ended within one, as a rule.
+const SUSPECT_HOURS: u64 = 365 * 24;
+
+/// When this process first looked at the clock, and what it believed then.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct TrustedClock(Option<(Instant, u64)>);
+
+impl TrustedClock {
+    /// The time, milliseconds since 1970. `newest_unix_ms` is asked once: when that ended of which the store knows last.
+    pub(super) fn now(
+        &mut self,
+        said_unix_ms: u64,
+        moment: Instant,
+        newest_unix_ms: impl FnOnce() -> Option<u64>,
+    ) -> u64 {
+        let first = || {
+            let proven = newest_unix_ms().map_or(u64::MAX, |newest| newest.saturating_add(DAY_MS));
+            if said_unix_ms > proven {
+                tell((said_unix_ms - proven) / HOUR_MS);
+            }
+            (moment, said_unix_ms.min(proven))
+        };
+        let (began, believed) = *self.0.get_or_insert_with(first);
+        let passed = ms(moment.saturating_duration_since(began)).saturating_mul(2);
+        said_unix_ms.min(believed.saturating_add(passed).saturating_add(HOUR_MS))
+    }
+}
+
+/// Whether so many hours look like a clock that is wrong, and not like builds that were imported or a server that stood still.
+fn is_suspect(hours: u64) -> bool {
+    hours >= SUSPECT_HOURS
+}
+
+fn tell(hours: u64) {
+    let said = "nothing stored ended within a day before now: samples get old slowly until the clock has proved right";
+    if is_suspect(hours) {
+        tracing::warn!(hours, "the clock may be wrong: {said}");
+    } else {
+        tracing::info!(hours, "{said}");
+    }
+}
+
+/// Whole milliseconds.
+pub(super) fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const YEAR_MS: u64 = 365 * DAY_MS;
+
+    #[test]
+    fn a_clock_that_jumps_a_year_ahead_makes_nothing_older() {
+        let (mut clock, begin) = (TrustedClock::default(), Instant::now());
+        let unasked = || panic!("what ended last is asked for once");
+        assert_eq!(clock.now(YEAR_MS, begin, || None), YEAR_MS);
+        let later = begin + Duration::from_hours(1);
+        assert_eq!(clock.now(2 * YEAR_MS, later, unasked), YEAR_MS + 3 * HOUR_MS);
+        assert_eq!(clock.now(YEAR_MS / 2, later, unasked), YEAR_MS / 2, "back is harmless: all is younger");
+    }
+
+    #[test]
+    fn an_import_of_the_last_months_is_no_clock_that_is_wrong() {
+        assert_eq!([1, 24, 90 * 24, 365 * 24].map(is_suspect), [false, false, false, true]);
+    }
+
+    #[test]
+    fn a_clock_that_is_a_year_ahead_when_the_server_starts_is_believed_slowly() {
+        let (mut clock, begin) = (TrustedClock::default(), Instant::now());
+        let newest = || Some(YEAR_MS);
+        assert_eq!(clock.now(2 * YEAR_MS, begin, newest), YEAR_MS + DAY_MS + HOUR_MS);
+        let later = begin + Duration::from_hours(365 * 24);
+        assert_eq!(clock.now(2 * YEAR_MS, later, newest), 2 * YEAR_MS, "it proved to be right");
+        assert_eq!(TrustedClock::default().now(YEAR_MS, begin, newest), YEAR_MS);
+    }
+}

@@ -1,0 +1,91 @@
+//! Where log lines go, and spans.
+
+use std::{
+    io::{self, IsTerminal as _, Write},
+    str,
+};
+
+use plimsoll_proto::shown;
+
+use tracing_subscriber::{
+    EnvFilter, Layer, Registry, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+};
+
+use crate::runtime::{
+    log_filter,
+    settings::{Config, LogFormat},
+    traces::Traces,
+};
+
+/// Writes whole lines with hidden characters made visible: lines hold names of builds, and any caller can choose those.
+struct ShownLines<W> {
+    to: W,
+    is_json: bool,
+}
+
+impl<W: Write> Write for ShownLines<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // a line comes whole, and is UTF-8
+        let Ok(text) = str::from_utf8(bytes) else { return self.to.write(bytes) };
+        let text = if self.is_json { shown::in_json(text) } else { shown::in_coloured_log(text) };
+        self.to.write_all(text.as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+/// What takes log lines and spans until the program ends.
+#[derive(Debug)]
+pub struct Log {
+    traces: Option<Traces>,
+}
+
+impl Log {
+    /// Writes and sends from now on what the settings say. Once in a program, and in a runtime.
+    ///
+    /// # Errors
+    /// Traces are wanted and cannot be sent.
+    pub fn begin(config: &Config) -> anyhow::Result<Self> {
+        // lines have a filter of their own: spans are more detailed than what people read
+        let filter = EnvFilter::new(log_filter::for_all_crates(&config.log));
+        let is_json = matches!(config.log_format, LogFormat::Json);
+        let writer = move || ShownLines { to: io::stderr(), is_json };
+        let lines = tracing_subscriber::fmt::layer().with_writer(writer);
+        // a stderr that is gone must not end the server
+        let lines = lines.log_internal_errors(false);
+        // a file or a pipe gets no colours; a terminal does, unless NO_COLOR is set
+        let lines = if io::stderr().is_terminal() { lines } else { lines.with_ansi(false) };
+        let lines: Box<dyn Layer<Registry> + Send + Sync> = match config.log_format {
+            LogFormat::Text => lines.with_filter(filter).boxed(),
+            LogFormat::Json => lines.json().with_filter(filter).boxed(),
+        };
+        let traces = config.otlp_endpoint.as_deref().map(Traces::start).transpose()?;
+        let spans = traces.as_ref().map(Traces::layer);
+        tracing_subscriber::registry().with(lines).with(spans).init();
+        Ok(Self { traces })
+    }
+
+    /// Sends the spans that wait.
+    pub async fn end(self) {
+        if let Some(traces) = self.traces {
+            traces.end().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_turns_the_direction_of_writing_is_written_as_its_number() {
+        for (is_json, expected) in [(false, "name=a\\u{202e}b\n"), (true, "name=a\\u202eb\n")] {
+            let mut lines = ShownLines { to: Vec::new(), is_json };
+            lines.write_all("name=a\u{202e}b\n".as_bytes()).unwrap();
+            assert_eq!(String::from_utf8(lines.to).unwrap(), expected);
+        }
+    }
+}

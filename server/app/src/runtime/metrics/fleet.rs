@@ -1,0 +1,247 @@
+//! What builds used, asked for and lost, as counters since the server's start. Nothing here names a package: those are in
+//! `packages`.
+
+use plimsoll_core::{
+    domain::{Bytes, Cause, Millis, Outcome, RequestUsage, Summary},
+    shadow::{self, ShadowComparison},
+};
+use prometheus_client::encoding::EncodeLabelSet;
+
+use super::Metrics;
+
+/// How an attempt ended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct Ended {
+    /// `succeeded`, `failed`, `lost`, or `canceled`, which is no failure.
+    pub(crate) outcome: &'static str,
+    /// Why it failed; `none` unless it did.
+    pub(crate) cause: &'static str,
+}
+
+/// A cause that changed after its attempt was counted.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct CauseChanged {
+    /// As it was counted.
+    pub(crate) from: &'static str,
+    /// As it is now.
+    pub(crate) cause: &'static str,
+}
+
+/// Whether one number of a prediction held.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct Held {
+    /// `memory_limit`, `memory_request` or `wall_p95`.
+    pub(crate) of: &'static str,
+    /// `true` or `false`.
+    pub(crate) held: &'static str,
+}
+
+/// The numbers of a prediction that are held against what came.
+const JUDGED: [&str; 3] = ["memory_limit", "memory_request", "wall_p95"];
+
+/// Memory over the time of an attempt, bytes x s.
+fn held(memory: Bytes, time: Millis) -> f64 {
+    memory.as_f64() * time.as_f64() / 1000.0
+}
+
+/// What became of the memory that an attempt asked for, bytes x s; `None` if it asked for none, or its need was not measured.
+pub(super) fn memory_use(summary: &Summary) -> Option<RequestUsage> {
+    let over_time = |memory| held(memory, summary.wall);
+    let (asked, used) = (summary.resources.memory_size_asked(), summary.measured_need_mean());
+    RequestUsage::of(asked.map(over_time), used.map(over_time), summary.outcome == Outcome::Succeeded)
+}
+
+/// The same of CPU, core x s.
+fn cpu_use(summary: &Summary) -> Option<RequestUsage> {
+    let asked = summary.resources.cpu_asked().map(|cores| cores.0.max(0.0) * summary.wall.as_f64() / 1000.0);
+    let used = summary.measured_cpu().map(|cpu| cpu.as_f64() / 1e6);
+    RequestUsage::of(asked, used, summary.outcome == Outcome::Succeeded)
+}
+
+impl Metrics {
+    /// All series of a closed set at zero, so that a rate sees the first event of each.
+    pub(super) fn begin(&self) {
+        let begin = |outcome, cause| drop(self.fleet_attempts.get_or_create(&Ended { outcome, cause }));
+        begin("succeeded", "none");
+        for cause in Cause::ALL {
+            begin(if cause == Cause::Canceled { "canceled" } else { "failed" }, cause.as_str());
+        }
+        begin("lost", "unknown");
+        for of in JUDGED {
+            for held in ["true", "false"] {
+                drop(self.fleet_predictions.get_or_create(&Held { of, held }));
+            }
+        }
+    }
+
+    /// Counts an attempt that has ended, once: when its end is on disk, and it is known how it ended. `is_retry` says whether others of
+    /// its job came before.
+    pub(crate) fn ended(&self, summary: &Summary, is_retry: bool) {
+        let cause = summary.cause.map_or("none", Cause::as_str);
+        let outcome = match summary.outcome {
+            Outcome::Succeeded => "succeeded",
+            Outcome::Failed if summary.cause == Some(Cause::Canceled) => "canceled",
+            Outcome::Failed => "failed",
+            Outcome::Lost => "lost",
+        };
+        self.fleet_attempts.get_or_create(&Ended { outcome, cause }).inc();
+        if is_retry {
+            self.fleet_retries.inc();
+        }
+        self.fleet_wall.inc_by(summary.wall.as_f64() / 1000.0);
+        if let Some(memory) = memory_use(summary) {
+            self.fleet_memory_asked.inc_by(memory.asked);
+            self.fleet_memory_used.inc_by(memory.used);
+            self.fleet_memory_wasted.inc_by(memory.wasted);
+        }
+        if let Some(cpu) = cpu_use(summary) {
+            self.fleet_cpu_asked.inc_by(cpu.asked);
+            self.fleet_cpu_used.inc_by(cpu.used);
+            self.fleet_cpu_wasted.inc_by(cpu.wasted);
+        }
+        let not_measured = [
+            (&self.fleet_memory_not_measured, summary.measured_need_mean().is_none()),
+            (&self.fleet_cpu_not_measured, summary.measured_cpu().is_none()),
+        ];
+        for (counter, _) in not_measured.into_iter().filter(|(_, missing)| *missing) {
+            counter.inc();
+        }
+        let asked = summary.resources.memory_size_asked();
+        if let Some((asked, need)) = asked.zip(summary.measured_need_peak()) {
+            self.fleet_need_over_ask.observe(need.as_f64() / asked.as_f64());
+        }
+        self.compare(summary);
+        self.packages.add(summary);
+    }
+
+    /// A verdict changed what is known of an attempt from `before`. A counter takes nothing back, so one tells which causes moved among the
+    /// attempts that `is_counted` in [`Self::ended`]. The gauges of packages move.
+    pub(crate) fn cause_changed(&self, before: &Summary, now: &Summary, is_counted: bool) {
+        let word = |summary: &Summary| summary.cause.map_or("none", Cause::as_str);
+        let (from, cause) = (word(before), word(now));
+        if is_counted && from != cause {
+            self.fleet_cause_changes.get_or_create(&CauseChanged { from, cause }).inc();
+        }
+        self.packages.replace(before, now);
+    }
+
+    /// Holds what was predicted against what came.
+    fn compare(&self, summary: &Summary) {
+        let Some(predicted) = summary.foretold() else { return };
+        let in_time = summary.outcome == Outcome::Succeeded && !summary.unneeded;
+        let held = [
+            shadow::holds(summary, predicted.memory_limit.0),
+            shadow::holds(summary, predicted.memory_request.0),
+            in_time.then_some(summary.wall <= predicted.wall_p95),
+        ];
+        for (of, held) in JUDGED.into_iter().zip(held).filter_map(|(of, held)| Some((of, held?))) {
+            let held = if held { "true" } else { "false" };
+            self.fleet_predictions.get_or_create(&Held { of, held }).inc();
+        }
+        if summary.teaches_memory() && !summary.censored {
+            let over = predicted.memory_limit.as_f64() / summary.need_peak.as_f64();
+            self.fleet_limit_over_need.observe(over);
+        }
+        if let Some(would) = ShadowComparison::of(summary) {
+            self.would_be_attempts.inc();
+            self.would_be_asked.inc_by(would.asked);
+            self.would_be_predicted.inc_by(would.predicted);
+            self.would_be_failed.inc_by(u64::from(would.failed));
+            self.would_be_failing.inc_by(u64::from(would.would_fail));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::domain::{Cores, CpuMicros, PredictionSnapshot, test_summary};
+
+    use super::*;
+
+    /// An hour that asks for 4 GiB and 2 cores, and uses 1 GiB and 1 core.
+    fn hour(id: &str) -> Summary {
+        let mut summary = test_summary(id, "zlib", "1", 1024);
+        summary.wall = Millis(3_600_000);
+        (summary.need_mean, summary.cpu) = (Bytes(1 << 30), CpuMicros(3_600_000_000));
+        summary.resources.memory_request = Some(Bytes(4 << 30));
+        summary.resources.cpu_request = Some(Cores(2.0));
+        summary
+    }
+
+    fn near(value: f64, expected: f64) -> bool {
+        (value - expected).abs() < expected.abs() * 1e-9 + 1e-9
+    }
+
+    #[test]
+    fn waste_is_what_was_not_used_and_all_that_a_failed_attempt_held() {
+        let metrics = Metrics::new();
+        metrics.ended(&hour("a"), false);
+        let gib_hours = |counter: &super::super::Amount| counter.get() / 3600.0 / Bytes::GIB.as_f64();
+        assert!(near(gib_hours(&metrics.fleet_memory_asked), 4.0));
+        assert!(near(gib_hours(&metrics.fleet_memory_wasted), 3.0));
+        assert!(near(metrics.fleet_cpu_wasted.get(), 3600.0));
+        let failed = Summary { outcome: Outcome::Failed, cause: Some(Cause::Deterministic), ..hour("b") };
+        metrics.ended(&failed, true);
+        assert!(near(gib_hours(&metrics.fleet_memory_wasted), 3.0 + 4.0));
+        assert!(near(metrics.fleet_cpu_wasted.get(), 3600.0 + 7200.0));
+        let ended = |outcome, cause| metrics.fleet_attempts.get_or_create(&Ended { outcome, cause }).get();
+        assert_eq!((ended("succeeded", "none"), ended("failed", "deterministic")), (1, 1));
+        assert_eq!(metrics.fleet_retries.get(), 1);
+    }
+
+    #[test]
+    fn a_cause_that_a_verdict_changed_moves_the_gauges_of_its_package_back_to_what_they_were_without_it() {
+        let (metrics, without) = (Metrics::new(), Metrics::new());
+        let mut before = hour("a");
+        before.opening.predicted = Some(PredictionSnapshot {
+            memory_request: Bytes(512 << 20),
+            memory_limit: Bytes(2 << 30),
+            cpu_request: Cores(1.0),
+            wall_p95: Millis(60_000),
+            is_default: false,
+        });
+        // stopped by memory below the predicted limit: by that alone it says nothing of the limit
+        (before.outcome, before.cause, before.censored) = (Outcome::Failed, Some(Cause::Oom), true);
+        let now = Summary { cause: Some(Cause::Deterministic), censored: false, ..before.clone() };
+        metrics.ended(&before, false);
+        without.ended(&now, false);
+        metrics.cause_changed(&before, &now, true);
+        let gauges = |metrics: &Metrics| {
+            let text = metrics.encode().unwrap();
+            let of = |line: &&str| line.starts_with("plimsoll_package_");
+            text.lines().filter(of).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(gauges(&metrics), gauges(&without));
+        let changes = || {
+            let moved = CauseChanged { from: "oom", cause: "deterministic" };
+            metrics.fleet_cause_changes.get_or_create(&moved).get()
+        };
+        assert_eq!(changes(), 1);
+        metrics.cause_changed(&before, &now, false);
+        assert_eq!(changes(), 1, "it was counted before this start");
+    }
+
+    #[test]
+    fn a_prediction_is_held_against_what_came_and_only_where_that_is_known() {
+        let metrics = Metrics::new();
+        let predicted = PredictionSnapshot {
+            memory_request: Bytes(512 << 20),
+            memory_limit: Bytes(2 << 30),
+            cpu_request: Cores(1.0),
+            wall_p95: Millis(60_000),
+            is_default: false,
+        };
+        let mut summary = hour("a");
+        metrics.ended(&summary, false);
+        summary.opening.predicted = Some(predicted);
+        metrics.ended(&summary, false);
+        let lost = Summary { outcome: Outcome::Lost, ..summary };
+        metrics.ended(&lost, false);
+        let count = |of, held| metrics.fleet_predictions.get_or_create(&Held { of, held }).get();
+        assert_eq!((count("memory_limit", "true"), count("memory_limit", "false")), (1, 0));
+        assert_eq!((count("memory_request", "true"), count("memory_request", "false")), (0, 1));
+        assert_eq!((count("wall_p95", "true"), count("wall_p95", "false")), (0, 1));
+        assert_eq!((metrics.would_be_attempts.get(), metrics.would_be_failing.get()), (1, 0));
+        assert!(near(metrics.would_be_asked.get() / metrics.would_be_predicted.get(), 8.0));
+    }
+}

@@ -1,0 +1,236 @@
+//! The packages that wasted most memory over the last day, as gauges: the top of the list changes, so nothing of it can be a
+//! counter. Bounded twice: in the names that are known of an hour, and in those that are shown.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use plimsoll_core::{
+    domain::{Cause, Summary},
+    shadow::ShadowComparison,
+};
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric as _},
+    metrics::{MetricType, gauge::ConstGauge},
+};
+
+use super::fleet::memory_use;
+use crate::runtime::clock::Clock;
+
+/// Packages that have series of their own.
+const TOLD: usize = 20;
+/// Names that are known of one hour; what comes after them is one of the others.
+const KNOWN: usize = 4096;
+/// The sum of all that have no series of their own.
+const OTHERS: &str = "(others)";
+/// Hours that count.
+const HOURS: u64 = 24;
+const HOUR_MS: u64 = 3_600_000;
+
+/// Sums over the attempts of one package.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Sums {
+    attempts: f64,
+    by_memory: f64,
+    asked: f64,
+    wasted: f64,
+    /// What the predicted requests would have asked less than was asked.
+    would_save: f64,
+    would_fail: f64,
+}
+
+impl Sums {
+    fn of(summary: &Summary) -> Self {
+        let memory = memory_use(summary);
+        let would = ShadowComparison::of(summary);
+        let one_if = |yes: bool| if yes { 1.0 } else { 0.0 };
+        Self {
+            attempts: 1.0,
+            by_memory: one_if(summary.cause.is_some_and(Cause::is_memory)),
+            asked: memory.map_or(0.0, |memory| memory.asked),
+            wasted: memory.map_or(0.0, |memory| memory.wasted),
+            would_save: would.map_or(0.0, |would| would.asked - would.predicted),
+            would_fail: one_if(would.is_some_and(|would| would.would_fail)),
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.attempts += other.attempts;
+        self.by_memory += other.by_memory;
+        self.asked += other.asked;
+        self.wasted += other.wasted;
+        self.would_save += other.would_save;
+        self.would_fail += other.would_fail;
+    }
+}
+
+/// A gauge for each package.
+type PackageGauge = (&'static str, &'static str, fn(&Sums) -> f64);
+
+/// What is shown of a package.
+const GAUGES: [PackageGauge; 6] = [
+    ("package_attempts", "Attempts that ended", |sums| sums.attempts),
+    ("package_memory_failures", "Attempts that memory ended", |sums| sums.by_memory),
+    ("package_memory_asked_byte_seconds", "Memory asked for over time", |sums| sums.asked),
+    ("package_memory_wasted_byte_seconds", "Memory asked for and not used over time", |sums| sums.wasted),
+    (
+        "package_would_save_byte_seconds",
+        "Memory that the predicted requests would have asked less than was asked, over time",
+        |sums| sums.would_save,
+    ),
+    ("package_would_fail", "Attempts whose need is above the predicted limit", |sums| sums.would_fail),
+];
+
+/// The attempts of the last day by package.
+#[derive(Debug, Default)]
+pub(crate) struct Packages {
+    clock: Clock,
+    /// By the hour since 1970 in which they ended.
+    hours: Mutex<BTreeMap<u64, HashMap<Arc<str>, Sums>>>,
+}
+
+impl Packages {
+    /// Adds an ended attempt, if it ended within the last day.
+    pub(crate) fn add(&self, summary: &Summary) {
+        self.add_at(summary, self.clock.now_unix_ms());
+    }
+
+    /// Counts an attempt as it is now and no longer as it was `before`: both ended at the same time.
+    pub(crate) fn replace(&self, before: &Summary, now: &Summary) {
+        let Sums { attempts, by_memory, asked, wasted, would_save, would_fail } = Sums::of(before);
+        let without = Sums {
+            attempts: -attempts,
+            by_memory: -by_memory,
+            asked: -asked,
+            wasted: -wasted,
+            would_save: -would_save,
+            would_fail: -would_fail,
+        };
+        let mut change = Sums::of(now);
+        change.merge(&without);
+        let (hour, now_hour) = (now.ended_unix_ms() / HOUR_MS, self.clock.now_unix_ms() / HOUR_MS);
+        let mut hours = self.hours.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(known) = hours.get_mut(&hour.min(now_hour)) else { return };
+        let name = &*now.key.package;
+        let name = if known.contains_key(name) { name } else { OTHERS };
+        if let Some(sums) = known.get_mut(name) {
+            sums.merge(&change);
+        }
+    }
+
+    fn add_at(&self, summary: &Summary, now_unix_ms: u64) {
+        let (hour, now) = (summary.ended_unix_ms() / HOUR_MS, now_unix_ms / HOUR_MS);
+        // a clock that is ahead must not make an hour that stays for long
+        let hour = hour.min(now);
+        let mut hours = self.hours.lock().unwrap_or_else(PoisonError::into_inner);
+        hours.retain(|hour, _| hour + HOURS > now);
+        if hour + HOURS <= now {
+            return;
+        }
+        let known = hours.entry(hour).or_default();
+        let name = &*summary.key.package;
+        let name = if known.len() < KNOWN || known.contains_key(name) { name } else { OTHERS };
+        match known.get_mut(name) {
+            Some(sums) => sums.merge(&Sums::of(summary)),
+            None => drop(known.insert(name.into(), Sums::of(summary))),
+        }
+    }
+
+    /// Those with most waste, and the sum of all others last.
+    fn top(&self, now_unix_ms: u64) -> Vec<(Arc<str>, Sums)> {
+        let now = now_unix_ms / HOUR_MS;
+        let mut all: HashMap<Arc<str>, Sums> = HashMap::new();
+        let hours = self.hours.lock().unwrap_or_else(PoisonError::into_inner);
+        for (name, sums) in hours.iter().filter(|(hour, _)| **hour + HOURS > now).flat_map(|(_, known)| known)
+        {
+            all.entry(Arc::clone(name)).or_default().merge(sums);
+        }
+        drop(hours);
+        let mut others = all.remove(OTHERS).unwrap_or_default();
+        let mut top: Vec<(Arc<str>, Sums)> = all.into_iter().collect();
+        top.sort_by(|a, b| b.1.wasted.total_cmp(&a.1.wasted).then_with(|| a.0.cmp(&b.0)));
+        top.iter().skip(TOLD).for_each(|(_, sums)| others.merge(sums));
+        top.truncate(TOLD);
+        top.push((OTHERS.into(), others));
+        top
+    }
+}
+
+impl Collector for Packages {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let top = self.top(self.clock.now_unix_ms());
+        for (name, help, value) in GAUGES {
+            let help = format!("{help}, by package, over the last 24 hours; most wasteful packages only");
+            let mut gauge = encoder.encode_descriptor(name, &help, None, MetricType::Gauge)?;
+            for (package, sums) in &top {
+                let labels = [("package", &**package)];
+                ConstGauge::new(value(sums)).encode(gauge.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::domain::{Bytes, Millis, test_summary};
+
+    use super::*;
+
+    const NOW: u64 = 1_800_000_000_000;
+
+    /// A minute that held `mib` for nothing.
+    fn ended(package: &str, mib: u64, ago_ms: u64) -> Summary {
+        let mut summary = test_summary("a", package, "1", 1);
+        (summary.wall, summary.need_mean) = (Millis(60_000), Bytes(1));
+        summary.resources.memory_request = Some(Bytes(mib << 20));
+        summary.started_unix_ms = NOW - ago_ms - 60_000;
+        summary
+    }
+
+    #[test]
+    fn the_most_wasteful_are_named_and_all_others_are_one_sum() {
+        let packages = Packages::default();
+        for n in 1..=25 {
+            packages.add_at(&ended(&format!("p{n}"), n, 0), NOW);
+        }
+        let top = packages.top(NOW);
+        assert_eq!((top.len(), &*top[0].0, &*top[19].0, &*top[20].0), (21, "p25", "p6", OTHERS));
+        assert!((top[20].1.attempts - 5.0).abs() < 1e-9);
+        let wasted: f64 = top.iter().map(|(_, sums)| sums.wasted).sum();
+        assert!(
+            (wasted - Bytes((325 << 20) - 25).as_f64() * 60.0).abs() < 1.0,
+            "nothing is lost or counted twice"
+        );
+    }
+
+    #[test]
+    fn a_day_later_it_is_forgotten_and_what_is_older_was_never_known() {
+        let packages = Packages::default();
+        packages.add_at(&ended("old", 1, HOURS * HOUR_MS), NOW);
+        assert_eq!(packages.top(NOW).len(), 1);
+        packages.add_at(&ended("new", 1, 0), NOW);
+        // an agent's clock that is ahead
+        let mut ahead = ended("ahead", 1, 0);
+        ahead.started_unix_ms = NOW + 1000 * HOUR_MS;
+        packages.add_at(&ahead, NOW);
+        assert_eq!(packages.top(NOW).len(), 3);
+        assert_eq!(packages.top(NOW + HOURS * HOUR_MS).len(), 1);
+        packages.add_at(&ended("new", 1, 0), NOW + HOURS * HOUR_MS);
+        assert_eq!(packages.hours.lock().unwrap().len(), 0, "nothing is held for longer");
+    }
+
+    #[test]
+    fn names_beyond_the_bound_are_one_of_the_others() {
+        let packages = Packages::default();
+        for n in 0..KNOWN + 10 {
+            packages.add_at(&ended(&format!("p{n}"), 1, 0), NOW);
+        }
+        let hours = packages.hours.lock().unwrap();
+        let known = hours.values().next().unwrap();
+        assert_eq!((known.len(), known[OTHERS].attempts), (KNOWN + 1, 10.0));
+    }
+}

@@ -1,0 +1,226 @@
+//! What stands in `deploy/` names metrics that there are, and the list of all metrics is whole.
+
+use std::{
+    collections::BTreeSet,
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use plimsoll_core::domain::test_summary;
+
+use super::*;
+
+/// A metric that can be used once.
+pub(super) trait Use {
+    fn once(&self);
+}
+
+impl Use for Counter {
+    fn once(&self) {
+        self.inc();
+    }
+}
+
+impl Use for Amount {
+    fn once(&self) {
+        self.inc_by(0.5);
+    }
+}
+
+impl Use for Gauge {
+    fn once(&self) {
+        self.set(1);
+    }
+}
+
+impl Use for Bytes {
+    fn once(&self) {
+        self.set(1);
+    }
+}
+
+impl Use for Histogram {
+    fn once(&self) {
+        self.observe(1.0);
+    }
+}
+
+impl Use for Kinds {
+    fn once(&self) {
+        self.get_or_create(&Kind::of("some")).inc();
+    }
+}
+
+impl Use for Family<Kind, Gauge> {
+    fn once(&self) {
+        self.get_or_create(&Kind::of("some")).set(1);
+    }
+}
+
+impl Use for Times {
+    fn once(&self) {
+        self.get_or_create(&Kind::of("some")).observe(1.0);
+    }
+}
+
+impl Use for Family<CauseChanged, Counter> {
+    fn once(&self) {
+        self.get_or_create(&CauseChanged { from: "unknown", cause: "oom" }).inc();
+    }
+}
+
+impl Use for Family<Judged, Counter> {
+    fn once(&self) {
+        self.get_or_create(&Judged { kind: "oom", action: "bigger" }).inc();
+    }
+}
+
+impl Use for Family<OfIssuer, Gauge> {
+    fn once(&self) {
+        self.get_or_create(&OfIssuer { issuer: "some".to_owned() }).set(1);
+    }
+}
+
+impl Use for Family<InPool, Gauge> {
+    fn once(&self) {
+        self.get_or_create(&InPool { pool: "some".to_owned(), state: "wanted" }).set(1);
+    }
+}
+
+impl Use for Family<InPool, Gauge<f64, AtomicU64>> {
+    fn once(&self) {
+        self.get_or_create(&InPool { pool: "some".to_owned(), state: "wanted" }).set(1.5);
+    }
+}
+
+impl Use for Family<InPool, Bytes> {
+    fn once(&self) {
+        self.get_or_create(&InPool { pool: "some".to_owned(), state: "wanted" }).set(1);
+    }
+}
+
+// a closed set, which begins at zero
+impl Use for Family<Ended, Counter> {
+    fn once(&self) {}
+}
+
+impl Use for Family<Held, Counter> {
+    fn once(&self) {}
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
+}
+
+fn all() -> String {
+    let metrics = Metrics::new();
+    metrics.use_all();
+    metrics.ended(&test_summary("a", "zlib", "1", 100), false);
+    metrics.encode().unwrap()
+}
+
+/// The names under which Prometheus knows them.
+fn names(text: &str) -> BTreeSet<&str> {
+    text.lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split([' ', '{']).next())
+        .collect()
+}
+
+/// Names of metrics in an expression or a text of them.
+fn named(text: &str) -> BTreeSet<&str> {
+    let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == ':'));
+    words.filter(|word| word.starts_with("plimsoll_") || word.starts_with("process_")).collect()
+}
+
+#[test]
+fn counters_are_named_by_convention_and_the_text_ends() {
+    let metrics = Metrics::new();
+    metrics.samples.inc_by(3);
+    metrics.judged(Cause::Oom, Action::Bigger);
+    let text = metrics.encode().unwrap();
+    assert!(text.contains("plimsoll_ingest_samples_total 3\n"), "{text}");
+    assert!(text.contains("plimsoll_verdicts_total{kind=\"oom\",action=\"bigger\"} 1\n"), "{text}");
+    assert!(text.contains("plimsoll_build_info{version="), "{text}");
+    assert!(text.contains("\nprocess_resident_memory_bytes "), "{text}");
+    assert!(text.ends_with("# EOF\n"), "{text}");
+}
+
+#[test]
+fn a_label_that_a_caller_chose_cannot_break_the_text() {
+    let metrics = Metrics::new();
+    let evil = "a\"} 1\nplimsoll_fleet_retries_total 7\n\\<script>";
+    let mut summary = test_summary("a", evil, "1", 100);
+    summary.started_unix_ms = crate::runtime::clock::Clock.now_unix_ms() - summary.wall.0;
+    metrics.ended(&summary, false);
+    let text = metrics.encode().unwrap();
+    let escaped =
+        r#"plimsoll_package_attempts{package="a\"} 1\nplimsoll_fleet_retries_total 7\n\\<script>"} 1"#;
+    assert!(text.lines().any(|line| line.starts_with(escaped)), "{text}");
+    assert!(!text.lines().any(|line| line.starts_with("plimsoll_fleet_retries_total 7")), "{text}");
+}
+
+#[test]
+fn dashboard_rules_and_runbook_name_only_metrics_that_there_are() {
+    let text = all();
+    let known = names(&text);
+    for file in ["grafana/plimsoll.json", "prometheus/plimsoll.rules.yml", "prometheus/RUNBOOK.md"] {
+        let text = fs::read_to_string(repository().join("deploy").join(file)).unwrap();
+        let named = named(&text);
+        assert!(!named.is_empty(), "{file} names no metric");
+        let unknown: Vec<_> = named.difference(&known).collect();
+        assert!(unknown.is_empty(), "{file}: {unknown:?}");
+    }
+}
+
+/// The list of all metrics as `METRICS.md` has it.
+fn list() -> String {
+    let text = all();
+    let mut list = "# The metrics of plimsoll-server\n\nMade from the program by `cargo test -p plimsoll-server --lib -- --ignored \
+        write_the_list_of_metrics`. Amounts are in base units: bytes, seconds, cores.\n\n\
+        | name | type | labels | what |\n|---|---|---|---|\n"
+        .to_owned();
+    let mut help = "";
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            help = rest.split_once(' ').map_or("", |(_, help)| help);
+        }
+        let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' ')) else {
+            continue;
+        };
+        let name = match kind {
+            "counter" => format!("{name}_total"),
+            "info" => format!("{name}_info"),
+            _ => name.to_owned(),
+        };
+        let sample = text.lines().find_map(|line| {
+            let rest = line.strip_prefix(&name)?;
+            rest.strip_prefix("_bucket").unwrap_or(rest).strip_prefix('{')
+        });
+        let labels: Vec<&str> = sample.map_or(Vec::new(), |labels| {
+            let names = labels.split("\",").filter_map(|pair| pair.split_once("=\"")).map(|(name, _)| name);
+            names.filter(|name| *name != "le").collect()
+        });
+        let _written =
+            writeln!(list, "| `{name}` | {kind} | {} | {} |", labels.join(", "), help.trim_end_matches('.'));
+    }
+    list
+}
+
+fn list_file() -> PathBuf {
+    repository().join("deploy/prometheus/METRICS.md")
+}
+
+#[test]
+fn the_list_of_metrics_is_that_of_the_program() {
+    let written = fs::read_to_string(list_file()).unwrap();
+    let help = "run `cargo test -p plimsoll-server --lib -- --ignored write_the_list_of_metrics`";
+    assert!(written == list(), "deploy/prometheus/METRICS.md is not what the program has; {help}");
+}
+
+#[test]
+#[ignore = "writes deploy/prometheus/METRICS.md"]
+fn write_the_list_of_metrics() {
+    fs::write(list_file(), list()).unwrap();
+}

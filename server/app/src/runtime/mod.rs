@@ -1,0 +1,16 @@
+//! What the program runs on: settings, the clock, logs, metrics, files that are read again, and connections.
+
+pub(crate) mod agent_files;
+pub(crate) mod audit;
+pub(crate) mod clock;
+pub(crate) mod log;
+pub(crate) mod log_filter;
+pub(crate) mod metrics;
+pub(crate) mod net;
+pub(crate) mod reload;
+pub(crate) mod settings;
+#[cfg(not(feature = "otlp"))]
+#[path = "no_traces.rs"]
+pub(crate) mod traces;
+#[cfg(feature = "otlp")]
+pub(crate) mod traces;

@@ -1,0 +1,125 @@
+//! The places of a listener. No client may take them all by connecting alone: once half of them are taken, one address may hold at most
+//! a quarter of them with connections that have no accepted request yet.
+//!
+//! Connections that were used are not bounded by address: thousands of agents may sit behind one. Each of them is new for a moment
+//! only, and one that is refused comes back.
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    net::{IpAddr, Ipv6Addr},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// Bits of an IPv6 address that tell customers apart: each has a network of so many bits, and may use any address in it.
+const NETWORK: u128 = !0 << 64;
+
+#[derive(Debug)]
+pub(super) struct Places {
+    bound: usize,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    all: usize,
+    /// Of connections that are new, by address. Never zero.
+    new: HashMap<IpAddr, usize>,
+}
+
+/// A place until it is dropped.
+#[derive(Debug)]
+pub(super) struct ConnectionSlot {
+    places: Arc<Places>,
+    address: IpAddr,
+    new: bool,
+}
+
+impl Places {
+    pub(super) fn of(bound: usize) -> Arc<Self> {
+        Arc::new(Self { bound, taken: Mutex::default() })
+    }
+
+    pub(super) fn bound(&self) -> usize {
+        self.bound
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place for a new connection from `peer`; `None` if there is none for it.
+    pub(super) fn take(self: &Arc<Self>, peer: IpAddr) -> Option<ConnectionSlot> {
+        let address = network(peer);
+        let mut taken = self.taken();
+        let own = taken.new.get(&address).copied().unwrap_or_default();
+        let greedy = taken.all >= self.bound.div_ceil(2) && own >= self.bound.div_ceil(4);
+        if taken.all >= self.bound || greedy {
+            return None;
+        }
+        taken.all += 1;
+        taken.new.insert(address, own + 1);
+        Some(ConnectionSlot { places: Arc::clone(self), address, new: true })
+    }
+}
+
+impl ConnectionSlot {
+    /// The connection is used.
+    pub(super) fn keep(&mut self) {
+        if std::mem::take(&mut self.new) {
+            self.places.taken().known(self.address);
+        }
+    }
+}
+
+impl Taken {
+    fn known(&mut self, address: IpAddr) {
+        let Entry::Occupied(mut own) = self.new.entry(address) else { return };
+        *own.get_mut() -= 1;
+        if *own.get() == 0 {
+            own.remove();
+        }
+    }
+}
+
+impl Drop for ConnectionSlot {
+    fn drop(&mut self) {
+        self.keep();
+        self.places.taken().all -= 1;
+    }
+}
+
+/// What of an address tells customers apart.
+pub(crate) fn network(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & NETWORK)),
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_address_never_takes_all_places_by_connecting_alone_and_used_ones_are_not_bounded() {
+        let places = Places::of(100);
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        let silent: Vec<_> = (0..200).filter_map(|_| places.take(ip("10.0.0.1"))).collect();
+        assert_eq!(silent.len(), 50);
+        assert!(places.take(ip("::ffff:10.0.0.1")).is_none(), "the same address");
+        let mut agents: Vec<_> = (0..200)
+            .filter_map(|_| {
+                let mut place = places.take(ip("10.0.0.2"))?;
+                place.keep();
+                Some(place)
+            })
+            .collect();
+        assert_eq!(agents.len(), 50, "all that are left");
+        agents.truncate(10);
+        let many = (0..200).filter_map(|host| places.take(ip(&format!("2001:db8::{host:x}"))));
+        assert_eq!(many.collect::<Vec<_>>().len(), 25, "one network");
+        drop((silent, agents));
+        let taken = places.taken();
+        assert_eq!((taken.all, taken.new.len()), (0, 0));
+    }
+}

@@ -1,0 +1,62 @@
+//! How many files this process may have open. Every connection is one, and the usual soft limit of 1,024 is one of programs
+//! that use `select`: a program that does not may raise it to the hard limit.
+
+use std::{io, time::Duration};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Files for the store and the log, however few there are.
+const RESERVED: u64 = 128;
+/// After a failure that is not of one connection alone.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Most connections that are worth a file; each holds some 20 KiB.
+const MOST: u64 = 65_536;
+/// Most connections of one HTTP listener: its clients come, ask and go, and each may make it hold 64 KiB of a request's head.
+const MOST_HTTP: u64 = 1024;
+
+/// Connections that there may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Connections {
+    /// To the gRPC listener.
+    pub(crate) grpc: usize,
+    /// To each of the HTTP listeners.
+    pub(crate) http: usize,
+}
+
+/// Raises the bound as far as the hard limit and gives the numbers of connections that it leaves room for: seven eighths for
+/// gRPC, the rest for the two HTTP listeners.
+pub(crate) fn connections() -> Connections {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    let files = if raised.is_ok() { maximum } else { current };
+    let [grpc, http] =
+        room(files.unwrap_or(u64::MAX)).map(|room| usize::try_from(room).unwrap_or(usize::MAX));
+    Connections { grpc, http }
+}
+
+/// Returns when the next connection may be taken: at once if only one connection failed, else after a moment, because there is
+/// no file for a connection, and trying again at once would take a whole core.
+pub(crate) async fn after_failed_accept(error: &io::Error) {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    if matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted) {
+        return;
+    }
+    tracing::warn!(%error, "cannot take connections; trying again");
+    tokio::time::sleep(PAUSE).await;
+}
+
+fn room(files: u64) -> [u64; 2] {
+    let room = files.saturating_sub(RESERVED);
+    [(room / 8 * 7).clamp(8, MOST), (room / 16).clamp(8, MOST_HTTP)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_never_take_the_last_files() {
+        let rooms = [room(0), room(1024), room(20_000), room(u64::MAX)];
+        assert_eq!(rooms, [[8, 8], [784, 56], [17_388, MOST_HTTP], [MOST, MOST_HTTP]]);
+    }
+}

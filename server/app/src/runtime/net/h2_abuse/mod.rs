@@ -1,0 +1,310 @@
+//! How many frames of HTTP/2 a client sends that carry nothing. Each costs a little and is answered or taken at once, so that a client which
+//! sends them without end keeps a core busy for ever, and no bound of the library stops it. [`Metered`] puts it around a connection; here
+//! nothing is read or written, and the clock is looked at only where a client has no credit left.
+//!
+//! Only the nine bytes before each frame are looked at (RFC 9113, section 4.1); what is behind them is skipped by its length.
+//!
+//! | frame | is |
+//! |---|---|
+//! | HEADERS, DATA with bytes | a message: it brings credit |
+//! | DATA that ends a stream, CONTINUATION with bytes | part of one |
+//! | SETTINGS, PING, PRIORITY, `RST_STREAM`, `WINDOW_UPDATE`, GOAWAY, DATA and CONTINUATION without bytes, DATA with padding, others | paid for with credit |
+//!
+//! What the server writes brings credit, too: a client that reads gives windows back and measures its way with pings, however little it
+//! says itself.
+//!
+//! Nothing of this brings credit before a request of the connection was let in. Until then HEADERS are paid for, as each is answered with a
+//! refusal.
+
+mod metered;
+
+use std::time::Duration;
+
+pub(crate) use metered::Metered;
+use tokio::time::Instant;
+
+/// The kind, in metrics, of those that are cut off.
+pub(crate) const CONTROL_FRAMES: &str = "control_frames";
+
+/// What a frame costs that carries nothing. A ping is answered with 17 bytes and a setting with 9, so that no such frame pays for another.
+const COST: i64 = 64;
+/// What a message brings: a call may be taken back, give two windows back and ping, and there are more of these than any client sends.
+const MESSAGE: i64 = 4 * COST;
+/// What a byte brings that the server writes: a window is given back for thousands of them, and a ping follows a frame.
+const BYTE: i64 = 1;
+/// What a second brings: clients ping every few seconds, and proxies that put many on one connection not much more often.
+const SECOND: i64 = 100 * COST;
+/// What a new connection has: clients begin with a handful, and a client that comes again for more has to shake hands each time.
+const START: i64 = 1000 * COST;
+/// Most that is kept: a client that asked a thousand times may take all of it back at once.
+const MOST: i64 = 20_000 * COST;
+
+/// How a connection of HTTP/2 begins (RFC 9113, section 3.4).
+pub(super) const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Bytes before the payload of a frame.
+const HEAD: usize = 9;
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const CONTINUATION: u8 = 9;
+const END_STREAM: u8 = 1;
+const PADDED: u8 = 8;
+
+/// A client sends too many frames that carry nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("too many frames of HTTP/2 without a message")]
+pub(crate) struct Flood;
+
+/// Where the next byte of a client stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum At {
+    /// In the preface, behind so many bytes of it.
+    Preface(usize),
+    /// Before a frame, behind so many bytes of its head.
+    Head(usize),
+    /// In a frame, before so many bytes of its payload.
+    Payload(usize),
+    /// Not in HTTP/2.
+    Elsewhere,
+}
+
+/// What one client has sent.
+#[derive(Debug)]
+pub(crate) struct Frames {
+    at: At,
+    head: [u8; HEAD],
+    credit: i64,
+    /// Until when seconds have brought credit.
+    since: Instant,
+    /// A request of it was let in: messages and what it reads bring credit.
+    is_let_in: bool,
+}
+
+impl Frames {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { at: At::Preface(0), head: [0; HEAD], credit: START, since: now, is_let_in: false }
+    }
+
+    /// A request of the connection was let in.
+    pub(crate) fn let_in(&mut self) {
+        self.is_let_in = true;
+    }
+
+    /// Whether the client has yet to say that it speaks HTTP/2.
+    fn is_in_preface(&self) -> bool {
+        matches!(self.at, At::Preface(_))
+    }
+
+    /// Takes note of bytes that the server has written.
+    pub(crate) fn wrote(&mut self, bytes: usize) {
+        self.earn(i64::try_from(bytes).unwrap_or(MOST).saturating_mul(BYTE));
+    }
+
+    /// Takes note of bytes that the client has sent.
+    ///
+    /// # Errors
+    /// It has no credit left.
+    pub(crate) fn came(&mut self, mut bytes: &[u8]) -> Result<(), Flood> {
+        while !bytes.is_empty() {
+            let used = match self.at {
+                At::Elsewhere => return Ok(()),
+                At::Preface(behind) => self.preface(behind, bytes),
+                At::Head(behind) => self.head(behind, bytes)?,
+                At::Payload(left) => self.payload(left, bytes.len()),
+            };
+            bytes = bytes.get(used..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    fn preface(&mut self, behind: usize, bytes: &[u8]) -> usize {
+        let expected = PREFACE.get(behind..).unwrap_or_default();
+        let used = expected.len().min(bytes.len());
+        self.at = match behind + used {
+            _ if bytes.get(..used) != expected.get(..used) => At::Elsewhere,
+            all if all == PREFACE.len() => At::Head(0),
+            some => At::Preface(some),
+        };
+        used
+    }
+
+    fn payload(&mut self, left: usize, bytes: usize) -> usize {
+        let used = left.min(bytes);
+        self.at = if used == left { At::Head(0) } else { At::Payload(left - used) };
+        used
+    }
+
+    fn head(&mut self, behind: usize, bytes: &[u8]) -> Result<usize, Flood> {
+        let used = (HEAD - behind).min(bytes.len());
+        if let Some((to, from)) = self.head.get_mut(behind..behind + used).zip(bytes.get(..used)) {
+            to.copy_from_slice(from);
+        }
+        self.at = At::Head(behind + used);
+        if behind + used == HEAD {
+            let [high, middle, low, kind, flags, ..] = self.head;
+            let length = u32::from_be_bytes([0, high, middle, low]) as usize;
+            self.at = if length == 0 { At::Head(0) } else { At::Payload(length) };
+            self.count(kind, flags, length)?;
+        }
+        Ok(used)
+    }
+
+    fn count(&mut self, kind: u8, flags: u8, length: usize) -> Result<(), Flood> {
+        match kind {
+            HEADERS if self.is_let_in => self.earn(MESSAGE),
+            DATA if length > 0 && flags & PADDED == 0 => self.earn(MESSAGE),
+            DATA if flags & END_STREAM != 0 => {}
+            CONTINUATION if length > 0 => {}
+            _ => return self.pay(),
+        }
+        Ok(())
+    }
+
+    /// Takes note of what a client brings that was let in.
+    fn earn(&mut self, credit: i64) {
+        if self.is_let_in {
+            self.gain(credit);
+        }
+    }
+
+    fn gain(&mut self, credit: i64) {
+        self.credit = self.credit.saturating_add(credit).min(MOST);
+    }
+
+    /// Looks at the clock only where nothing else is left.
+    fn pay(&mut self) -> Result<(), Flood> {
+        self.credit -= COST;
+        if self.credit >= 0 {
+            return Ok(());
+        }
+        let now = Instant::now();
+        let passed = now.saturating_duration_since(self.since).min(Duration::from_mins(10));
+        self.since = now;
+        self.gain(i64::try_from(passed.as_millis()).unwrap_or(MOST).saturating_mul(SECOND) / 1000);
+        if self.credit >= 0 { Ok(()) } else { Err(Flood) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SETTINGS: u8 = 4;
+    const PING: u8 = 6;
+    const WINDOW_UPDATE: u8 = 8;
+
+    fn frame(kind: u8, flags: u8, length: u8) -> Vec<u8> {
+        let head = [0, 0, length, kind, flags, 0, 0, 0, 1];
+        // a payload that looks like heads of frames is none
+        [&head[..], &vec![SETTINGS; length.into()]].concat()
+    }
+
+    fn begun() -> Frames {
+        let mut frames = Frames::new(Instant::now());
+        frames.came(&PREFACE).unwrap();
+        frames.let_in();
+        frames
+    }
+
+    /// How many of these are taken.
+    fn taken(frames: &mut Frames, bytes: &[u8]) -> usize {
+        (0..100_000).take_while(|_| frames.came(bytes).is_ok()).count()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn frames_that_carry_nothing_are_bounded_whatever_they_are() {
+        for bytes in [
+            frame(SETTINGS, 0, 6),
+            frame(PING, 0, 8),
+            frame(2, 0, 5),
+            frame(3, 0, 4),
+            frame(7, 0, 8),
+            frame(WINDOW_UPDATE, 0, 4),
+            frame(DATA, 0, 0),
+            frame(DATA, PADDED, 1),
+            frame(CONTINUATION, 0, 0),
+            frame(99, 0, 3),
+        ] {
+            assert_eq!(taken(&mut begun(), &bytes), 1000, "{bytes:?}");
+        }
+        let mut frames = begun();
+        (0..1000).for_each(|_| frames.came(&frame(PING, 0, 8)).unwrap());
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert_eq!(taken(&mut frames, &frame(PING, 0, 8)), 200, "a second brings a hundred");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_of_a_client_that_was_let_in_nowhere_are_bounded_as_such_frames_are() {
+        let knocking = || {
+            let mut frames = Frames::new(Instant::now());
+            frames.came(&PREFACE).unwrap();
+            frames
+        };
+        let mut frames = knocking();
+        let asked = (0..100_000).take_while(|_| {
+            // what it is refused with
+            frames.wrote(150);
+            frames.came(&[frame(HEADERS, 5, 30), frame(DATA, 0, 20)].concat()).is_ok()
+        });
+        assert_eq!(asked.count(), 1000);
+        let mut frames = knocking();
+        (0..1000).for_each(|_| frames.came(&frame(HEADERS, 5, 30)).unwrap());
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(taken(&mut frames, &frame(HEADERS, 5, 30)), 100, "a probe every few seconds goes on");
+        let mut frames = knocking();
+        frames.let_in();
+        assert_eq!(taken(&mut frames, &frame(HEADERS, 5, 30)), 100_000);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_answers_to_such_frames_pay_for_no_others() {
+        let mut frames = begun();
+        let pings = (0..100_000).take_while(|_| {
+            frames.wrote(17);
+            frames.came(&frame(PING, 0, 8)).is_ok()
+        });
+        assert!(pings.count() < 1500);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_asks_or_reads_may_ping_and_give_windows_back_as_often_as_it_needs_to() {
+        let mut asks = begun();
+        let question = [frame(HEADERS, 4, 30), frame(DATA, 0, 20), frame(DATA, END_STREAM, 0)].concat();
+        let aside =
+            [frame(PING, 0, 8), frame(WINDOW_UPDATE, 0, 4), frame(WINDOW_UPDATE, 0, 4), frame(3, 0, 4)];
+        for _ in 0..100_000 {
+            asks.came(&question).unwrap();
+            asks.came(&aside.concat()).unwrap();
+        }
+        let mut reads = begun();
+        for _ in 0..100_000 {
+            // one answer of a stream, with the measured way behind it
+            reads.wrote(150);
+            reads.came(&[frame(PING, 0, 8), frame(WINDOW_UPDATE, 0, 4)].concat()).unwrap();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn frames_are_found_however_the_bytes_of_a_client_come() {
+        let all =
+            [&PREFACE[..], &frame(SETTINGS, 0, 6).repeat(600), &frame(HEADERS, 4, 200), &frame(PING, 0, 8)]
+                .concat();
+        let mut credit = Vec::new();
+        for piece in [1, 2, 3, 7, 9, 24, 64, 4096, all.len()] {
+            let mut frames = Frames::new(Instant::now());
+            frames.let_in();
+            all.chunks(piece).for_each(|bytes| frames.came(bytes).unwrap());
+            assert_eq!(frames.at, At::Head(0));
+            credit.push(frames.credit);
+        }
+        assert_eq!(credit, vec![START - 600 * COST + MESSAGE - COST; credit.len()]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_no_http_2_is_not_looked_at() {
+        let mut frames = Frames::new(Instant::now());
+        frames.came(b"POST /v1/collect HTTP/1.1\r\n\r\n").unwrap();
+        frames.came(&frame(SETTINGS, 0, 0).repeat(10_000)).unwrap();
+        assert_eq!((frames.at, frames.credit), (At::Elsewhere, START));
+    }
+}

@@ -1,0 +1,116 @@
+//! What the server asks of others over HTTP: whose certificates it believes, and how much it reads of an answer.
+
+use std::{path::Path, sync::Arc};
+
+use anyhow::Context as _;
+use axum::body::Bytes;
+use http_body_util::{BodyExt as _, Empty};
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
+
+use crate::runtime::net::tls::certificates;
+
+/// Most bytes that are read of an answer, whatever is kept of them: GitLab's own bound for a log is 100 MB, and what
+/// prints so much says why it failed at the end, which is then not seen.
+const READ_BYTES: usize = 64 * 1024 * 1024;
+
+/// Asks with requests that have no body. Redirections are answers like others: they are not followed.
+pub(crate) type Http = Client<HttpsConnector<HttpConnector>, Empty<Bytes>>;
+
+/// A client that believes those whom the system trusts, and the CA in this PEM file.
+///
+/// # Errors
+/// The file cannot be read, or holds no CA's certificate.
+pub(crate) fn client(ca_file: Option<&Path>) -> anyhow::Result<Http> {
+    let connector = HttpsConnectorBuilder::new()
+        .with_tls_config(trusting(ca_file)?)
+        .https_or_http()
+        .enable_http1()
+        .build();
+    Ok(Client::builder(TokioExecutor::new()).build(connector))
+}
+
+fn trusting(ca_file: Option<&Path>) -> anyhow::Result<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if let Some(file) = ca_file {
+        for certificate in certificates(file)? {
+            roots
+                .add(certificate)
+                .with_context(|| format!("{} holds no CA's certificate", file.display()))?;
+        }
+    }
+    Ok(ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth())
+}
+
+/// What is kept of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// All of it, if it has at most so many bytes.
+    All(usize),
+    /// Its last bytes.
+    Last(usize),
+}
+
+/// Why the body of an answer was not read to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unread {
+    /// It broke off.
+    Cut,
+    /// It is larger than what is kept, or read, of one.
+    TooLarge,
+}
+
+/// The body of an answer.
+///
+/// # Errors
+/// It breaks off, or is too large.
+pub(crate) async fn read(mut body: Incoming, keep: Keep) -> Result<Vec<u8>, Unread> {
+    let (mut kept, mut read) = (Vec::new(), 0_usize);
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_broken| Unread::Cut)?.into_data() else { continue };
+        read = read.saturating_add(data.len());
+        kept.extend_from_slice(&data);
+        match keep {
+            Keep::All(most) if kept.len() > most => return Err(Unread::TooLarge),
+            // not at each piece: moving the kept bytes takes time
+            Keep::Last(most) if kept.len() > most.saturating_mul(4) => cut_front(&mut kept, most),
+            _ => {}
+        }
+        if read > READ_BYTES {
+            return Err(Unread::TooLarge);
+        }
+    }
+    if let Keep::Last(most) = keep {
+        cut_front(&mut kept, most);
+    }
+    Ok(kept)
+}
+
+fn cut_front(bytes: &mut Vec<u8>, most: usize) {
+    bytes.drain(..bytes.len().saturating_sub(most));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ca_file_without_a_certificate_is_named_and_does_not_count_as_an_empty_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("ca.pem");
+        for wrong in ["", "no certificate at all\n"] {
+            std::fs::write(&file, wrong).unwrap();
+            let error = format!("{:#}", client(Some(&file)).unwrap_err());
+            assert!(error.ends_with("ca.pem holds no certificate"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Clients of HTTP/1 on the port for gRPC: a browser, `curl`, or a proxy that passes calls of gRPC on as HTTP/1. They get one answer in
+//! their own language, which says where to go, before anything of HTTP/2 is written. Only plain connections are looked at: with
+//! TLS, both sides agree on HTTP/2 before.
+
+use std::{io, net::SocketAddr, time::Duration};
+
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _},
+    time::timeout,
+};
+
+use crate::runtime::net::{h2_abuse::PREFACE, idle::IdleTimeoutStream};
+
+/// Bytes of a request that are looked at: enough for its first line and the headers that a proxy sets.
+const HEAD_BYTES: usize = 2048;
+/// How long the headers of one request may take.
+const HEAD_WITHIN: Duration = Duration::from_secs(1);
+/// For a call of gRPC that a proxy has passed on: the proxy hands the status to its caller.
+const TO_A_CALL: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/grpc\r\ngrpc-status: 12\r\n\
+    grpc-message: gRPC needs HTTP/2 on all of its way, and a proxy passed this call on as HTTP/1: make it speak HTTP/2 to \
+    plimsoll-server (nginx: grpc_pass)\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+
+/// For all others.
+const TO_OTHERS: &str = "HTTP/1.1 426 Upgrade Required\r\nupgrade: h2c\r\nconnection: upgrade, close\r\n\
+    content-type: text/plain\r\n\r\n\
+    This port serves gRPC, over HTTP/2 alone. HTTP is served at http_listen: port 7411 where it was not set.\n";
+
+/// The answer to a client that begins with a request of HTTP/1; `None` for any other one, and for one that says nothing for so long.
+pub(super) async fn answer(
+    io: &mut IdleTimeoutStream,
+    peer: SocketAddr,
+    within: Duration,
+) -> io::Result<Option<&'static str>> {
+    let mut first = [0; PREFACE.len()];
+    let bytes = timeout(within, io.peek(&mut first)).await.unwrap_or(0);
+    if !first.get(..bytes).is_some_and(is_a_method) {
+        return Ok(None);
+    }
+    let answer = match read_head(io).await? {
+        head if !is_http1(&head) => return Ok(Some("")),
+        head if is_call(&head) => TO_A_CALL,
+        _ => TO_OTHERS,
+    };
+    tracing::info!(%peer, "HTTP/1 came to the port for gRPC");
+    Ok(Some(answer))
+}
+
+/// Reads until the headers end, or to [`HEAD_BYTES`]: they may come in several packets. A client that sends them slower than within
+/// [`HEAD_WITHIN`] is judged by what came.
+async fn read_head(io: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
+    let mut head = Vec::with_capacity(HEAD_BYTES);
+    let mut io = io.take(HEAD_BYTES as u64);
+    let reading = async {
+        while !head.windows(4).any(|end| end == b"\r\n\r\n") && io.read_buf(&mut head).await? > 0 {}
+        Ok::<(), io::Error>(())
+    };
+    timeout(HEAD_WITHIN, reading).await.unwrap_or(Ok(()))?;
+    Ok(head)
+}
+
+/// The beginning of a request's first line, and not of HTTP/2's preface.
+fn is_a_method(first: &[u8]) -> bool {
+    first.first().is_some_and(u8::is_ascii_uppercase) && !PREFACE.starts_with(first)
+}
+
+fn is_http1(head: &[u8]) -> bool {
+    let line = head.split(|byte| *byte == b'\r' || *byte == b'\n').next().unwrap_or_default();
+    line.ends_with(b" HTTP/1.1") || line.ends_with(b" HTTP/1.0")
+}
+
+fn is_call(head: &[u8]) -> bool {
+    String::from_utf8_lossy(head).to_ascii_lowercase().contains("content-type: application/grpc")
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::*;
+
+    #[test]
+    fn http_1_is_known_by_its_first_line() {
+        assert!(is_http1(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"));
+        assert!(is_http1(b"POST /a HTTP/1.0\r\n"));
+        assert!(!is_http1(b"GET / HTT"));
+        for other in [&PREFACE[..], b"PRI", b"P", b"", b"\x16\x03\x01"] {
+            assert!(!is_a_method(other), "{other:?}");
+        }
+        assert!(is_a_method(b"GET") && is_a_method(b"POST /"));
+        assert!(is_call(b"POST /x HTTP/1.1\r\nContent-Type: application/grpc+proto\r\n\r\n"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_that_comes_in_pieces_is_read_to_its_end_and_a_slow_one_as_far_as_it_came() {
+        let (mut client, mut server) = tokio::io::duplex(16);
+        let sending = async {
+            client.write_all(b"POST /x HTTP/1.1\r\nContent-Type: application/grpc\r\n\r\n").await.unwrap();
+        };
+        let (head, ()) = tokio::join!(read_head(&mut server), sending);
+        assert!(is_call(&head.unwrap()));
+        let (mut client, mut server) = tokio::io::duplex(64);
+        client.write_all(b"GET / HTTP/1.1\r\nHost").await.unwrap();
+        assert!(is_http1(&read_head(&mut server).await.unwrap()));
+    }
+}

@@ -1,0 +1,85 @@
+//! When a connection ends by itself.
+
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    runtime::Handle,
+};
+
+use super::*;
+use crate::runtime::net::tls::Expiry;
+
+/// So long that no machine is that slow.
+const NEVER: Duration = Duration::from_hours(1);
+/// So short that a test need not wait.
+const SOON: Duration = Duration::from_millis(50);
+
+/// How a client of HTTP/2 begins: the preface, and empty settings.
+const BEGIN: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+fn grpc(preface: Duration) -> Policy {
+    let own = OwnThreads { path: "/none", threads: Handle::current() };
+    Policy {
+        bounds: Bounds { connections: 8, head: NEVER, idle: NEVER },
+        protocol: Protocol::Grpc { preface, own },
+        streams: 8,
+        counts: Counts { open: Gauge::default(), refused: Counter::default() },
+        cut: Family::default(),
+    }
+}
+
+fn server(policy: Policy) -> Server<impl Fn(Request<ClientBody>) -> std::future::Ready<Response<String>>> {
+    let answer = |_request| std::future::ready(Response::new(String::new()));
+    Server { policy, answer, stopping: CancellationToken::new() }
+}
+
+/// A client and its connection.
+async fn connected(policy: &Policy) -> (TcpStream, Connection) {
+    let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = tcp.local_addr().unwrap();
+    let mut acceptor = Acceptor::new(tcp, 2, policy.counts.clone(), SpareFile::none());
+    (TcpStream::connect(address).await.unwrap(), acceptor.next().await)
+}
+
+#[tokio::test]
+async fn a_connection_ends_with_the_certificate_of_its_client() {
+    let server = server(grpc(NEVER));
+    let is_ended = async |last| {
+        let (mut client, connection) = connected(&server.policy).await;
+        client.write_all(BEGIN).await.unwrap();
+        let (requests, address) = (connection.requests.clone(), connection.peer);
+        let peer = Peer { address, local: None, names: Arc::default(), requests };
+        let (lent, _returned) = IdleTimeoutStream::new(connection, NEVER, NEVER);
+        let link = Link::open(lent, peer, None, None).await.unwrap().until(Expiry::new(last));
+        let (leftovers, drain) = Leftovers::new();
+        let speaking = link.speak(&server, Threads::of(None), (leftovers, drain));
+        let settled = async {
+            // the settings, and that those of the client were taken
+            client.read_exact(&mut [0; 9 * 2]).await.unwrap();
+        };
+        tokio::select! {
+            biased;
+            ended = speaking => ended.is_ok(),
+            () = settled => false,
+        }
+    };
+    assert!(is_ended(1).await, "even where there is something to read");
+    assert!(!is_ended(4_000_000_000).await);
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_begin_to_speak_is_cut_off_and_one_that_has_may_take_its_time() {
+    let server = Arc::new(server(grpc(SOON)));
+    for begun in [&b""[..], b"P", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r"] {
+        let (mut client, connection) = connected(&server.policy).await;
+        client.write_all(begun).await.unwrap();
+        converse(Arc::clone(&server), connection, None, Threads::of(None)).await;
+    }
+    let (mut client, connection) = connected(&server.policy).await;
+    client.write_all(BEGIN).await.unwrap();
+    tokio::select! {
+        () = converse(server, connection, None, Threads::of(None)) => panic!("it has begun"),
+        () = tokio::time::sleep(SOON * 4) => {}
+    }
+}

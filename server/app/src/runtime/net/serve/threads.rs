@@ -1,0 +1,121 @@
+//! The threads that serve a connection and its calls. Every connection begins on those of its listener. With the first call to a path that has
+//! threads of its own, let in or not, it moves to those, and that call begins there: where thousands of streams are woken at once, a
+//! question on the same threads would wait for its turn behind them. Other calls stay on the threads of the listener, whatever connection
+//! they come on.
+
+use std::{
+    future::poll_fn,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    task::Poll,
+};
+
+use hyper::rt::Executor;
+use tokio::runtime::Handle;
+use tokio_util::task::TaskTracker;
+
+/// The path that has threads of its own.
+#[derive(Debug, Clone)]
+pub(crate) struct OwnThreads {
+    pub(crate) path: &'static str,
+    pub(crate) threads: Handle,
+}
+
+/// The threads on which one connection and its calls are run.
+#[derive(Debug, Clone)]
+pub(super) struct Threads {
+    here: Handle,
+    own: Option<OwnThreads>,
+    found: Arc<Found>,
+}
+
+/// What the calls of a connection were found to be. Written and read while the connection is polled, by one thread at a time.
+#[derive(Debug, Default)]
+struct Found {
+    /// There was one to that path.
+    any: AtomicBool,
+    /// The call that begins now is one.
+    now: AtomicBool,
+}
+
+impl Threads {
+    /// Those of a connection that begins here.
+    pub(super) fn of(own: Option<&OwnThreads>) -> Self {
+        Self { here: Handle::current(), own: own.cloned(), found: Arc::default() }
+    }
+
+    /// A call to this path begins.
+    pub(super) fn begin(&self, path: &str) {
+        if self.own.as_ref().is_some_and(|own| own.path == path) {
+            self.found.any.store(true, Relaxed);
+            self.found.now.store(true, Relaxed);
+        }
+    }
+
+    /// Serves a connection here until one of its calls has threads of its own, and from then on there.
+    pub(super) async fn run(
+        self,
+        serving: impl Future<Output = ()> + Send + 'static,
+        connections: TaskTracker,
+    ) {
+        let mut serving = Box::pin(serving);
+        let moved = poll_fn(|cx| match serving.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(None),
+            // seen while it was polled, nowhere else
+            Poll::Pending if self.found.any.load(Relaxed) => Poll::Ready(self.own.as_ref()),
+            Poll::Pending => Poll::Pending,
+        });
+        if let Some(own) = moved.await {
+            connections.spawn_on(serving, &own.threads);
+        }
+    }
+}
+
+/// Each call is begun and then spawned before the next one begins.
+impl<F: Future<Output: Send> + Send + 'static> Executor<F> for Threads {
+    fn execute(&self, call: F) {
+        let own = self.own.as_ref().filter(|_own| self.found.now.swap(false, Relaxed));
+        // it is not awaited here: calls are counted where they are let in
+        drop(own.map_or(&self.here, |own| &own.threads).spawn(call));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_store::threads::agent_threads;
+
+    use super::*;
+
+    const OWN: &str = "/plimsoll.v1.Collector/Stream";
+    const OTHER: &str = "/plimsoll.v1.Predictor/Predict";
+
+    fn thread() -> String {
+        std::thread::current().name().unwrap_or_default().to_owned()
+    }
+
+    /// Tells at each poll on which thread it is, and has a call with threads of its own at the third.
+    async fn polls(threads: Threads, seen: tokio::sync::mpsc::Sender<String>) {
+        for path in [OTHER, OTHER, OWN, OTHER] {
+            seen.send(thread()).await.unwrap();
+            threads.begin(path);
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_moves_with_the_first_call_that_has_threads_of_its_own_and_goes_on_there() {
+        let (agents, connections) = (agent_threads().unwrap(), TaskTracker::new());
+        let threads = Threads::of(Some(&OwnThreads { path: OWN, threads: agents.handle().clone() }));
+        let (seen, mut see) = tokio::sync::mpsc::channel(8);
+        threads.clone().run(polls(threads, seen), connections.clone()).await;
+        connections.close();
+        connections.wait().await;
+        let mut names = Vec::new();
+        see.recv_many(&mut names, 8).await;
+        let here = thread();
+        assert_eq!(names, [&here, &here, &here, "agents"]);
+        agents.shutdown_background();
+    }
+}

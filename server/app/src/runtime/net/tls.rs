@@ -1,0 +1,225 @@
+//! What a listener needs to speak TLS. Certificates are read again when they change, so that they can be renewed while it
+//! serves.
+
+mod expiry;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use anyhow::{Context as _, ensure};
+pub(crate) use expiry::Expiry;
+use tokio_rustls::{
+    TlsAcceptor,
+    rustls::{
+        RootCertStore, ServerConfig, ServerConnection,
+        crypto::ring,
+        pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+        server::{WebPkiClientVerifier, danger::ClientCertVerifier},
+    },
+};
+use tokio_util::sync::CancellationToken;
+use webpki::EndEntityCert;
+
+use crate::runtime::{
+    metrics::Metrics,
+    reload,
+    reload::{Kept, Stamp},
+};
+
+/// What the files are, for people.
+const WHAT: &str = "certificates";
+
+/// The files of a certificate, those that sign it, and its private key; and of the CA that signs the certificates of clients.
+#[derive(Debug, Clone)]
+pub(crate) struct Certificate {
+    pub(crate) chain: PathBuf,
+    pub(crate) key: PathBuf,
+    /// Whether clients show certificates too.
+    pub(crate) clients: Option<Clients>,
+    /// What may be spoken over it; what a client offers first is taken.
+    pub(crate) protocols: &'static [&'static [u8]],
+}
+
+/// Certificates of clients.
+#[derive(Debug, Clone)]
+pub(crate) struct Clients {
+    /// Who signs them.
+    pub(crate) ca: PathBuf,
+    /// A client without one is refused; else it may connect, without an identity from a certificate.
+    pub(crate) required: bool,
+}
+
+impl Certificate {
+    /// Reads all of them.
+    ///
+    /// # Errors
+    /// Which file cannot be read, or is not what it should be, or that they do not belong together.
+    pub(crate) fn read(&self) -> anyhow::Result<Arc<ServerConfig>> {
+        let (certificate, key) = (self.chain.display(), self.key.display());
+        let chain = certificates(&self.chain)?;
+        let private = private_key(&self.key)?;
+        let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()?;
+        let builder = match &self.clients {
+            Some(clients) => builder.with_client_cert_verifier(verifier(clients)?),
+            None => builder.with_no_client_auth(),
+        };
+        let mut config = builder
+            .with_single_cert(chain, private)
+            .with_context(|| format!("{certificate} and {key} do not go together"))?;
+        config.alpn_protocols = self.protocols.iter().map(|name| name.to_vec()).collect();
+        Ok(Arc::new(config))
+    }
+
+    /// How the files look; `None` for one that cannot be looked at.
+    fn stamps(&self) -> [Option<Stamp>; 3] {
+        let stamp = |path: &Path| reload::stamp(path).ok();
+        [stamp(&self.chain), stamp(&self.key), self.clients.as_ref().and_then(|clients| stamp(&clients.ca))]
+    }
+}
+
+/// The certificates in a PEM file, at least one.
+///
+/// # Errors
+/// It cannot be read, is no PEM file, or holds none.
+pub(crate) fn certificates(file: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let shown = file.display();
+    let found: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(file)
+        .and_then(Iterator::collect)
+        .with_context(|| format!("{shown} is no PEM file of certificates"))?;
+    ensure!(!found.is_empty(), "{shown} holds no certificate");
+    Ok(found)
+}
+
+/// The private key in a PEM file.
+///
+/// # Errors
+/// It cannot be read, is no PEM file, or holds none.
+pub(crate) fn private_key(file: &Path) -> anyhow::Result<PrivateKeyDer<'static>> {
+    PrivateKeyDer::from_pem_file(file)
+        .with_context(|| format!("{} is no PEM file of a private key", file.display()))
+}
+
+/// Who takes clients with a certificate that one of those in the file signed, and others only where none is required.
+fn verifier(clients: &Clients) -> anyhow::Result<Arc<dyn ClientCertVerifier>> {
+    let file = clients.ca.as_path();
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(file)? {
+        roots.add(certificate).with_context(|| format!("{} holds no CA's certificate", file.display()))?;
+    }
+    let provider = Arc::new(ring::default_provider());
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+    let builder = if clients.required { builder } else { builder.allow_unauthenticated() };
+    builder.build().with_context(|| format!("{} cannot be used to check clients", file.display()))
+}
+
+/// A handle on the certificate in force.
+#[derive(Debug, Clone)]
+pub(crate) struct Tls(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    files: Certificate,
+    kept: Kept<ServerConfig, [Option<Stamp>; 3]>,
+}
+
+impl Tls {
+    /// With the files as they are now.
+    ///
+    /// # Errors
+    /// The files are not what they should be.
+    pub(crate) fn new(files: Certificate) -> anyhow::Result<Self> {
+        let stamps = files.stamps();
+        let kept = Kept::new(WHAT, files.read()?, stamps);
+        Ok(Self(Arc::new(Shared { files, kept })))
+    }
+
+    /// What shakes hands with the next client. Reads no file: accepting connections never waits for a disk.
+    pub(crate) fn acceptor(&self) -> TlsAcceptor {
+        TlsAcceptor::from(self.0.kept.now())
+    }
+
+    /// Takes changed files over. Those that are wrong are named in the log and counted, and the certificate in force stays.
+    fn look(&self, asked: bool, metrics: &Metrics) {
+        let Shared { files, kept } = &*self.0;
+        let stamps = |_before: &_| files.stamps();
+        if kept.look(asked, stamps, |_now| files.read(), &metrics.certificates_reloads).is_some() {
+            tracing::info!(certificate = %files.chain.display(), "took a renewed certificate over");
+        }
+    }
+}
+
+/// Takes changed certificates of all listeners over until `end`.
+///
+/// # Errors
+/// The signal cannot be heard.
+pub(crate) async fn watch(
+    all: Arc<[Tls]>,
+    metrics: Arc<Metrics>,
+    end: CancellationToken,
+) -> anyhow::Result<()> {
+    reload::watch(WHAT, end, move |asked| look(&all, asked, &metrics)).await
+}
+
+/// Looks at the files of all listeners, and says how many of them have wrong ones.
+fn look(all: &[Tls], asked: bool, metrics: &Metrics) {
+    for tls in all {
+        tls.look(asked, metrics);
+    }
+    let refused = all.iter().filter(|tls| tls.0.kept.is_refused()).count();
+    metrics.certificates_refused.set(i64::try_from(refused).unwrap_or(i64::MAX));
+}
+
+/// The end of the certificate that a client has shown; `None` if it showed none.
+pub(crate) fn expiry(connection: &ServerConnection) -> Option<Expiry> {
+    Expiry::of(connection.peer_certificates()?.first()?)
+}
+
+/// The DNS names in the certificate that a client has shown and that was checked; none if it showed none.
+pub(crate) fn names(connection: &ServerConnection) -> Arc<[String]> {
+    let shown = connection.peer_certificates().and_then(<[_]>::first);
+    let certificate = shown.and_then(|certificate| EndEntityCert::try_from(certificate).ok());
+    let names =
+        certificate.as_ref().map(|certificate| certificate.valid_dns_names().map(str::to_owned).collect());
+    names.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::runtime::metrics::Kind;
+
+    #[test]
+    fn a_renewed_certificate_is_taken_over_and_a_wrong_one_leaves_the_old_in_force() {
+        let dir = tempfile::tempdir().unwrap();
+        let [chain, key] = ["tls.crt", "tls.key"].map(|name| dir.path().join(name));
+        let renew = || {
+            let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+            fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+            fs::write(&chain, made.cert.pem()).unwrap();
+        };
+        renew();
+        let files =
+            Certificate { chain: chain.clone(), key: key.clone(), clients: None, protocols: &[b"h2"] };
+        let tls = Tls::new(files).unwrap();
+        let in_force = || tls.0.kept.now();
+        let (first, metrics) = (in_force(), Metrics::new());
+        let look = |asked| look(std::slice::from_ref(&tls), asked, &metrics);
+        look(false);
+        assert!(Arc::ptr_eq(&first, &in_force()), "nothing has changed");
+        fs::write(&chain, "nonsense").unwrap();
+        look(false);
+        look(false);
+        assert!(Arc::ptr_eq(&first, &in_force()), "what is wrong is not taken over");
+        assert_eq!(metrics.certificates_refused.get(), 1, "for as long as it is wrong");
+        renew();
+        look(true);
+        assert!(!Arc::ptr_eq(&first, &in_force()));
+        let count = |kind| metrics.certificates_reloads.get_or_create(&Kind::of(kind)).get();
+        assert_eq!((metrics.certificates_refused.get(), count("refused"), count("taken")), (0, 1, 1));
+    }
+}

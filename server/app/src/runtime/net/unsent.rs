@@ -1,0 +1,191 @@
+//! Answers that are written faster than their clients read them. A client of HTTP/2 may ask a hundred questions on one connection, give the
+//! answers no window, and answer pings for ever: each answer then waits in memory, whole.
+//!
+//! | what waits | is bounded by |
+//! |---|---|
+//! | an answer of more than one piece | [`ROOM`] bytes over all answers of all listeners; one more drops the answer that stood still the longest |
+//! | the piece that was handed to the connection | [`PIECE`] bytes for each request of a connection |
+//! | what an answer holds (the place of its caller, of its connection) | its last piece |
+//!
+//! An answer goes out piece by piece, and the next piece is asked for when the client has taken the last one: that is the progress which keeps a
+//! connection ([`Running::given`](crate::runtime::net::accept::Running::given)). Pings are none.
+
+mod body;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU64},
+};
+
+use axum::body::Bytes;
+pub(crate) use body::Paced;
+use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
+
+/// Bytes that are handed to a connection at once.
+const PIECE: usize = 16 * 1024;
+/// Bytes of answers that may wait, of all listeners: twenty of the largest pages. Clients that read leave nothing waiting for long, so that
+/// only those that do not are dropped.
+const ROOM: usize = 24 * 1024 * 1024;
+
+/// The answer was dropped: others needed its room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the answer was not read, and others needed its room")]
+pub(crate) struct Dropped;
+
+/// The answers of all listeners. Clones count together.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Unsent(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    waiting: Mutex<Waiting>,
+    /// Bytes of `waiting`.
+    bytes: Gauge<u64, AtomicU64>,
+    dropped: Counter,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    /// In the order in which something was last taken of them: the first stood still the longest.
+    answers: BTreeMap<u64, Answer>,
+    /// Of all of them.
+    bytes: usize,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Answer {
+    rest: Bytes,
+    /// Of the whole: it stays in memory until its last piece is taken.
+    bytes: usize,
+}
+
+/// What is left of one answer.
+#[derive(Debug)]
+pub(crate) struct Rest {
+    unsent: Unsent,
+    key: u64,
+    /// Bytes that are left.
+    left: usize,
+}
+
+impl Unsent {
+    /// None yet; `bytes` tells how many wait, `dropped` counts answers.
+    pub(crate) fn new(bytes: Gauge<u64, AtomicU64>, dropped: Counter) -> Self {
+        Self(Arc::new(Shared { waiting: Mutex::default(), bytes, dropped }))
+    }
+
+    /// Keeps an answer that is to be sent.
+    fn keep(&self, rest: Bytes) -> Rest {
+        let (bytes, left) = (rest.len(), rest.len());
+        let key = self.waiting().insert(Answer { rest, bytes });
+        self.make_room();
+        self.tell();
+        Rest { unsent: self.clone(), key, left }
+    }
+
+    /// Drops those that stood still the longest, but for one: an answer that is larger than the room is still an answer.
+    fn make_room(&self) {
+        let mut waiting = self.waiting();
+        while waiting.bytes > ROOM && waiting.answers.len() > 1 {
+            let Some(oldest) = waiting.answers.keys().next().copied() else { return };
+            waiting.remove(oldest);
+            self.0.dropped.inc();
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self) {
+        let bytes = self.waiting().bytes;
+        self.0.bytes.set(bytes as u64);
+    }
+}
+
+impl Waiting {
+    fn insert(&mut self, answer: Answer) -> u64 {
+        self.next += 1;
+        self.bytes = self.bytes.saturating_add(answer.bytes);
+        self.answers.insert(self.next, answer);
+        self.next
+    }
+
+    fn remove(&mut self, key: u64) -> Option<Answer> {
+        let answer = self.answers.remove(&key)?;
+        self.bytes = self.bytes.saturating_sub(answer.bytes);
+        Some(answer)
+    }
+}
+
+impl Rest {
+    /// The next piece, which is a copy: one that waits in the connection must not hold the whole. `None` behind the last one.
+    ///
+    /// # Errors
+    /// The answer was dropped.
+    fn next(&mut self) -> Result<Option<Bytes>, Dropped> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        let mut waiting = self.unsent.waiting();
+        let mut answer = waiting.remove(self.key).ok_or(Dropped)?;
+        let piece = Bytes::copy_from_slice(&answer.rest.split_to(answer.rest.len().min(PIECE)));
+        self.left = answer.rest.len();
+        if self.left > 0 {
+            self.key = waiting.insert(answer);
+        }
+        drop(waiting);
+        self.unsent.tell();
+        Ok(Some(piece))
+    }
+
+    fn left(&self) -> usize {
+        self.left
+    }
+}
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        if self.unsent.waiting().remove(self.key).is_some() {
+            self.unsent.tell();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(bytes: usize) -> Bytes {
+        vec![b'x'; bytes].into()
+    }
+
+    #[test]
+    fn an_answer_comes_whole_in_pieces_and_leaves_nothing_behind() {
+        let unsent = Unsent::default();
+        let mut rest = unsent.keep(page(3 * PIECE + 1));
+        let mut pieces = Vec::new();
+        while let Some(piece) = rest.next().unwrap() {
+            pieces.push(piece.len());
+        }
+        assert_eq!(pieces, [PIECE, PIECE, PIECE, 1]);
+        drop((rest, unsent.keep(page(10))));
+        let waiting = unsent.waiting();
+        assert_eq!((waiting.bytes, waiting.answers.len(), unsent.0.bytes.get()), (0, 0, 0));
+    }
+
+    #[test]
+    fn when_there_is_no_room_the_answer_that_stood_still_the_longest_is_dropped() {
+        let unsent = Unsent::default();
+        let mut answers: Vec<Rest> = (0..3).map(|_| unsent.keep(page(ROOM / 3))).collect();
+        assert!(answers[0].next().unwrap().is_some(), "the first is read");
+        let late = unsent.keep(page(ROOM / 3));
+        assert_eq!(answers[1].next(), Err(Dropped));
+        assert!(answers[0].next().is_ok() && answers[2].next().is_ok());
+        assert_eq!(unsent.0.dropped.get(), 1);
+        drop((answers, late));
+        let mut large = unsent.keep(page(ROOM + 1));
+        assert!(large.next().is_ok(), "alone it may be larger than the room");
+    }
+}

@@ -1,0 +1,136 @@
+//! Files of the operator that are read again while the server runs: when one of them has changed, and at SIGHUP.
+
+mod kept;
+
+use std::{fs, io::Read as _, path::Path, time::Duration};
+
+use anyhow::{Context as _, anyhow, bail, ensure};
+use axum::http::HeaderValue;
+pub(crate) use kept::Kept;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::runtime::audit::AUDIT;
+
+/// How often files are looked at.
+const LOOK: Duration = Duration::from_secs(2);
+/// Largest file that is read, bytes.
+const FILE_BYTES: u64 = 1 << 20;
+
+/// What tells that a file has changed: name, bytes, time of the last change.
+pub(crate) type Stamp = (String, u64, Option<std::time::SystemTime>);
+
+/// Calls `look` every two seconds until `end`, and with true at each SIGHUP. What `what` names is read by it.
+///
+/// # Errors
+/// The signal cannot be heard.
+pub(crate) async fn watch(
+    what: &'static str,
+    end: CancellationToken,
+    look: impl Fn(bool) + Clone + Send + 'static,
+) -> anyhow::Result<()> {
+    let mut hangup = signal(SignalKind::hangup())?;
+    let mut tick = tokio::time::interval(LOOK);
+    loop {
+        let asked = tokio::select! {
+            () = end.cancelled() => return Ok(()),
+            _ = hangup.recv() => {
+                tracing::info!(target: AUDIT, what, "asked by a signal to read files again");
+                true
+            }
+            _ = tick.tick() => false,
+        };
+        let look = look.clone();
+        // a directory on a network that hangs must not hold up the server
+        let looking = tokio::task::spawn_blocking(move || look(asked));
+        let looked = tokio::select! {
+            () = end.cancelled() => return Ok(()),
+            looked = looking => looked,
+        };
+        if let Err(error) = looked {
+            tracing::error!(%error, what, "the check for changed files stopped unexpectedly");
+        }
+    }
+}
+
+/// The stamp of a regular file.
+///
+/// # Errors
+/// It cannot be looked at, or is no regular file.
+pub(crate) fn stamp(path: &Path) -> anyhow::Result<Stamp> {
+    let about = fs::metadata(path).with_context(|| path.display().to_string())?;
+    if !about.is_file() {
+        // opening a pipe would wait for a writer
+        bail!("{} is not a regular file", path.display());
+    }
+    Ok((path.display().to_string(), about.len(), about.modified().ok()))
+}
+
+/// What a file says that had so many bytes when it was looked at.
+///
+/// # Errors
+/// It cannot be read, or is too large.
+pub(crate) fn text(path: &Path, bytes: u64) -> anyhow::Result<String> {
+    let name = path.display();
+    if bytes > FILE_BYTES {
+        bail!("{name} has {bytes} bytes, at most {FILE_BYTES} are read");
+    }
+    let mut text = String::new();
+    let read = fs::File::open(path).and_then(|file| file.take(FILE_BYTES + 1).read_to_string(&mut text));
+    read.with_context(|| name.to_string())?;
+    // it may have grown since it was looked at
+    if text.len() as u64 > FILE_BYTES {
+        bail!("{name} has more than {FILE_BYTES} bytes, which is what is read at most");
+    }
+    Ok(text)
+}
+
+/// What a file says that should hold secrets. A name of no file is in no error: the secret itself may stand where the name should.
+///
+/// # Errors
+/// It is not there, cannot be read, or is too large.
+pub(crate) fn secret_text(file: &Path) -> anyhow::Result<String> {
+    fs::metadata(file).map_err(|error| {
+        anyhow!("names no file ({}); write the secret into a file, and its name here", error.kind())
+    })?;
+    text(file, stamp(file)?.1)
+}
+
+/// The secret that a file holds, behind `prefix`, for a header; it is never written anywhere. `what` it should be is for people.
+///
+/// # Errors
+/// The file cannot be read, is empty, or holds what no header can say. Nothing of what it holds is in the text.
+pub(crate) fn secret(file: &Path, prefix: &str, what: &str) -> anyhow::Result<HeaderValue> {
+    let (name, text) = (file.display(), secret_text(file)?);
+    let secret = text.trim();
+    ensure!(!secret.is_empty(), "{name} is empty; write {what} into it");
+    let mut header = HeaderValue::from_str(&format!("{prefix}{secret}"))
+        .map_err(|_hidden| anyhow!("{name} holds what no token holds"))?;
+    header.set_sensitive(true);
+    Ok(header)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_never_empty_and_never_shown() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("token");
+        let read = |text: &str| {
+            fs::write(&file, text).unwrap();
+            secret(&file, "Bearer ", "a token").map_err(|error| format!("{error:#}"))
+        };
+        let right = read(" s3cret\n").unwrap();
+        assert!(right == "Bearer s3cret" && right.is_sensitive());
+        assert!(read(" \n").unwrap_err().ends_with("token is empty; write a token into it"));
+        let wrong = read("s3cret\nof two lines").unwrap_err();
+        assert!(wrong.ends_with("token holds what no token holds"), "{wrong}");
+        let itself = secret(Path::new("s3cret"), "Bearer ", "a token").unwrap_err();
+        assert_eq!(
+            format!("{itself:#}"),
+            "names no file (entity not found); write the secret into a file, and its name here"
+        );
+    }
+}

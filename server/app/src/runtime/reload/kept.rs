@@ -1,0 +1,114 @@
+//! What files of the operator say, as it is in force.
+
+use std::sync::{
+    Arc, Mutex, PoisonError, RwLock,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
+
+use prometheus_client::metrics::{counter::Counter, family::Family};
+
+use crate::runtime::metrics::Kind;
+
+/// What files say, kept in force until they say something else. `L` is how they look: what has changed is read again. Files that are
+/// wrong are named once, and counted, and what was in force stays in force.
+#[derive(Debug)]
+pub(crate) struct Kept<T, L> {
+    /// What the files are, for people.
+    what: &'static str,
+    in_force: RwLock<Arc<T>>,
+    /// As they were read last, right or wrong.
+    looks: Mutex<L>,
+    /// They were wrong then.
+    refused: AtomicBool,
+}
+
+impl<T, L: PartialEq> Kept<T, L> {
+    /// With what files say that looked like this before they were read: what changes meanwhile is read again.
+    pub(crate) fn new(what: &'static str, said: Arc<T>, looks: L) -> Self {
+        let (in_force, looks) = (RwLock::new(said), Mutex::new(looks));
+        Self { what, in_force, looks, refused: AtomicBool::new(false) }
+    }
+
+    /// What is in force.
+    pub(crate) fn now(&self) -> Arc<T> {
+        Arc::clone(&self.in_force.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether the files were wrong when they were read last.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.refused.load(Relaxed)
+    }
+
+    /// Reads the files again if they look otherwise than before, or if a reload was `asked` for; `read` may say better how they looked. Gives
+    /// what was taken over, and counts among `reloads` what became of it.
+    pub(crate) fn look(
+        &self,
+        asked: bool,
+        look: impl FnOnce(&L) -> L,
+        read: impl FnOnce(&mut L) -> anyhow::Result<Arc<T>>,
+        reloads: &Family<Kind, Counter>,
+    ) -> Option<Arc<T>> {
+        let mut known = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = look(&known);
+        if now == *known && !asked {
+            return None;
+        }
+        // before they are read: files that stay wrong are named once
+        *known = now;
+        let read = read(&mut known);
+        self.refused.store(read.is_err(), Relaxed);
+        let kind = if read.is_ok() { "taken" } else { "refused" };
+        reloads.get_or_create(&Kind::of(kind)).inc();
+        match read {
+            Ok(said) => {
+                *self.in_force.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&said);
+                Some(said)
+            }
+            Err(error) => {
+                let (what, error) = (self.what, format!("{error:#}"));
+                tracing::error!(what, error, "changed files are refused; the previous ones stay in force");
+                None
+            }
+        }
+    }
+
+    /// Stands for a look at a disk that hangs, as long as the result lives.
+    #[cfg(test)]
+    pub(crate) fn hang(&self) -> std::sync::MutexGuard<'_, L> {
+        self.looks.lock().unwrap()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_stay_wrong_are_read_once_and_change_nothing() {
+        let (kept, reloads) = (Kept::new("numbers", Arc::new(1), 1), Family::default());
+        let look = |asked: bool, looks: u8, read: anyhow::Result<i32>| {
+            let mut is_read = false;
+            let taken = kept.look(
+                asked,
+                |_before| looks,
+                |_now| {
+                    is_read = true;
+                    read.map(Arc::new)
+                },
+                &reloads,
+            );
+            (is_read, taken.as_deref().copied(), *kept.now(), kept.is_refused())
+        };
+        assert_eq!(look(false, 1, Ok(9)), (false, None, 1, false), "nothing has changed");
+        assert_eq!(look(false, 2, Err(anyhow::anyhow!("wrong"))), (true, None, 1, true));
+        assert_eq!(look(false, 2, Ok(9)), (false, None, 1, true), "they stay as they are");
+        assert_eq!(
+            look(true, 2, Err(anyhow::anyhow!("wrong"))),
+            (true, None, 1, true),
+            "a reload was asked for"
+        );
+        assert_eq!(look(false, 3, Ok(3)), (true, Some(3), 3, false));
+        let count = |kind| reloads.get_or_create(&Kind::of(kind)).get();
+        assert_eq!((count("taken"), count("refused")), (1, 2));
+    }
+}

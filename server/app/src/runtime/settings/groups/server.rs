@@ -1,0 +1,48 @@
+//! Where the server listens, whom it serves, and what it logs.
+
+use super::super::{
+    checks,
+    setting::{Setting, settings},
+};
+
+pub(super) const LISTENERS: &[Setting] = settings! {
+    /// Address for gRPC.
+    "grpc_listen" => grpc_listen, "IP:PORT";
+    /// Address for HTTP: the web page, /v1/allocation, /v1/collect, /metrics, /livez, /readyz.
+    "http_listen" => http_listen, "IP:PORT";
+    /// PEM file of the certificate for gRPC and HTTP, with its chain. It is read again when it changes.
+    "tls_cert_file" => tls.certificate, "FILE";
+    /// PEM file of the certificate's private key.
+    "tls_key_file" => tls.key, "FILE";
+    /// PEM file of the CA certificates for client certificates. A client is who its certificate says.
+    "tls_client_ca_file" => tls.client_ca, "FILE";
+    /// on: clients without a certificate are refused.
+    "tls_client_required" => tls.client_required, "on|off";
+    /// Folder with static builds of the agent, `plimsoll-linux-amd64` and `plimsoll-linux-arm64`. Jobs fetch them at GET
+    /// /agent/linux-amd64, without a token. Read at the start.
+    "agent_dir" => agent_dir, "DIR";
+    /// on: allows listeners on other than loopback addresses without TLS. Only for networks that keep strangers out.
+    "plain_text" => plain_text, "on|off";
+    /// Time for running requests to end when the server stops.
+    "drain_timeout" => drain_timeout, "TIME";
+};
+
+pub(super) const ACCESS: &[Setting] = settings! {
+    /// File that says who may call what: tokens, token issuers, certificates. Changes take effect while the server runs. Without it
+    /// every caller may do everything.
+    "access_file" => access_file, "FILE";
+    /// Labels whose values are shown only to operators and to readers of the attempt's project. Separated by commas; `customer*`
+    /// stands for all names that begin so.
+    "private_labels" => private.labels, "NAMES", read checks::labels;
+    /// on: the same for log lines in verdicts.
+    "private_logs" => private.logs, "on|off";
+};
+
+pub(super) const LOGS: &[Setting] = settings! {
+    /// Log filter, for example info or `plimsoll_server=debug`, which covers all crates of the server.
+    "log" => log, "FILTER", read checks::log_filter;
+    /// Format of log lines.
+    "log_format" => log_format, "text|json";
+    /// OTLP collector that receives spans over gRPC, for example http://127.0.0.1:4317. Needs a build with `--features otlp`.
+    "otlp_endpoint" => otlp_endpoint, "URL", read checks::collector;
+};

@@ -1,0 +1,256 @@
+//! How much memory this process may use: the smallest limit of its cgroup and of those around it, or the RAM of the machine.
+//!
+//! | file | what it says |
+//! |---|---|
+//! | `/proc/meminfo` | RAM |
+//! | `/proc/self/cgroup` | in which cgroup the process is |
+//! | `memory.max`, in `/sys/fs/cgroup` or `/sys/fs/cgroup/unified` | limit of cgroup v2 |
+//! | `memory.limit_in_bytes`, in `/sys/fs/cgroup/memory` | limit of cgroup v1 |
+//!
+//! A container sees its own cgroup as the topmost one, under a path that is not there: so each folder above counts, and one that is
+//! missing is skipped.
+
+use std::{fmt, fs, path::Path};
+
+use anyhow::bail;
+use plimsoll_core::domain::Bytes;
+
+use super::Config;
+
+/// Memory that the process may use, and the file that says so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MachineMemory {
+    /// Bytes.
+    pub bytes: Bytes,
+    /// The file that says so.
+    pub source: String,
+}
+
+impl fmt::Display for MachineMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.bytes, self.source)
+    }
+}
+
+impl MachineMemory {
+    /// What the kernel's files below `root` say; `None` if they say nothing.
+    pub fn read(root: &Path) -> Option<Self> {
+        let text = |path: &str| fs::read_to_string(root.join(path.trim_start_matches('/'))).ok();
+        let limit = |(folder, file): &(String, &str)| {
+            let source = format!("{folder}/{file}");
+            let bytes = text(&source)?.trim().parse().ok().map(Bytes)?;
+            Some(Self { bytes, source })
+        };
+        let source = "/proc/meminfo".to_owned();
+        let ram = text(&source).as_deref().and_then(parse_ram).map(|bytes| Self { bytes, source });
+        let folders = text("/proc/self/cgroup").map(|groups| folders(&groups)).unwrap_or_default();
+        // of equals the innermost: an operator finds it first
+        folders.iter().filter_map(limit).chain(ram).min_by_key(|memory| memory.bytes)
+    }
+}
+
+/// Folders with a limit of this process, and the name of its file; the innermost first.
+fn folders(groups: &str) -> Vec<(String, &'static str)> {
+    let of_line = |line: &str| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (parts.next()?.to_owned(), parts.next()?.to_owned());
+        let mounts: &[(&str, &str)] = if controllers.is_empty() {
+            &[("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/unified", "memory.max")]
+        } else if controllers.split(',').any(|controller| controller == "memory") {
+            &[("/sys/fs/cgroup/memory", "memory.limit_in_bytes")]
+        } else {
+            &[]
+        };
+        let above = Path::new(&path).ancestors().map(|path| path.display().to_string());
+        let below = |path: String| {
+            mounts.iter().map(move |(mount, file)| (format!("{mount}{}", path.trim_end_matches('/')), *file))
+        };
+        Some(above.flat_map(below).collect::<Vec<_>>())
+    };
+    groups.lines().filter_map(of_line).flatten().collect()
+}
+
+fn parse_ram(meminfo: &str) -> Option<Bytes> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(Bytes(kib.saturating_mul(1024)))
+}
+
+/// Memory of the program itself, beside its history and the store's cache: code, threads, connections and answers. With the two below it is
+/// what a server had beside its history when it began to serve, on x86-64 with glibc: 103 MiB for a log of 61 MB, 147 MiB for 176 MB and
+/// 203 MiB for 588 MB (a million attempts), of which sled alone took 58, 115 and 152 MiB (`cargo bench --bench open`).
+const PROGRAM: u64 = 64 << 20;
+/// The engine takes more than the cache that it is given.
+const CACHES: u64 = 2;
+/// And one byte for so many of its log: where each page stands.
+const LOG_PER_BYTE: u64 = 32;
+/// One part in so many of the machine is left to the kernel: buffers of connections, page tables, the files that were read last.
+const SPARE: u64 = 16;
+
+/// What the server takes beside its history, bytes.
+pub(super) fn beside(config: &Config) -> u64 {
+    let engine = config.store_cache.0.saturating_mul(CACHES).saturating_add(config.log_bytes / LOG_PER_BYTE);
+    engine.saturating_add(PROGRAM)
+}
+
+/// What is left of a machine for the history, bytes.
+pub(super) fn left(machine: u64, config: &Config) -> u64 {
+    machine.saturating_sub(machine / SPARE).saturating_sub(beside(config))
+}
+
+/// Bytes of the engine's log in a data directory; 0 if there is none yet.
+pub(crate) fn log_bytes(data_dir: &Path) -> u64 {
+    fs::metadata(data_dir.join("sled/db")).map_or(0, |log| log.len())
+}
+
+/// What the settings let the server take, and what there is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MemoryPlan {
+    /// Of the history when it is full.
+    pub(crate) history: Bytes,
+    /// Of all, when the history is full.
+    pub(crate) all: Bytes,
+    /// Where the size of the history comes from.
+    pub(crate) reason: String,
+    machine: Option<MachineMemory>,
+    /// Bytes of history that would fit; `None` if there is no room for any.
+    most_history: Option<u64>,
+}
+
+impl MemoryPlan {
+    pub(crate) fn of(config: &Config) -> Self {
+        let history = u64::try_from(config.history_room().bytes).unwrap_or(u64::MAX);
+        let follows = |machine: &&MachineMemory| {
+            config.history_memory.is_none() && config.share_of(machine.bytes) == Bytes(history)
+        };
+        let machine = config.machine.as_ref();
+        let reason = match machine.filter(follows) {
+            _ if config.history_memory.is_some() => "history_memory".to_owned(),
+            Some(machine) => format!("the default for {machine}"),
+            None => "the default, 480 MiB for each million of history_attempts".to_owned(),
+        };
+        let all = Bytes(history.saturating_add(beside(config)));
+        let most_history = machine.map(|machine| left(machine.bytes.0, config));
+        let most_history = most_history.filter(|bytes| *bytes >= Config::LEAST_HISTORY);
+        Self { history: Bytes(history), all, reason, machine: machine.cloned(), most_history }
+    }
+
+    /// Whether the server may start.
+    ///
+    /// # Errors
+    /// With a full history it needs more memory than there is: the kernel would kill it, today or when the history has grown. Says how much
+    /// it needs, how much there is, and which setting to change.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        let Some(machine) = self.machine.as_ref().filter(|machine| machine.bytes < self.all) else {
+            return Ok(());
+        };
+        let advice = match self.most_history {
+            Some(most) => format!("set history_memory to at most {}MiB", most >> 20),
+            None => "set store_cache lower".to_owned(),
+        };
+        bail!(
+            "not enough memory: with a full history the server needs {}: {} for the history, {} for the store and the program; but it may use \
+             only {machine}, and the kernel would kill it: {advice}, or give it more memory",
+            self.all,
+            self.history,
+            Bytes(self.all.0.saturating_sub(self.history.0)),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// A kernel with 4 GiB of RAM and these files.
+    fn kernel(files: &[(&str, &str)]) -> Option<MachineMemory> {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in
+            files.iter().chain(&[("proc/meminfo", "MemTotal:        4194304 kB\nMemFree: 1 kB\n")])
+        {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        MachineMemory::read(root.path())
+    }
+
+    fn with(machine: Option<MachineMemory>) -> Config {
+        Config { machine, ..Config::default() }
+    }
+
+    #[test]
+    fn the_smallest_limit_around_the_process_counts() {
+        let ram = MachineMemory { bytes: Bytes(4096 * MIB), source: "/proc/meminfo".to_owned() };
+        assert_eq!(kernel(&[]), Some(ram.clone()));
+        let v2 = kernel(&[
+            ("proc/self/cgroup", "0::/ci.slice/server.service\n"),
+            ("sys/fs/cgroup/ci.slice/server.service/memory.max", "max\n"),
+            ("sys/fs/cgroup/ci.slice/memory.max", "314572800\n"),
+        ]);
+        assert_eq!(v2.unwrap().to_string(), "300 MiB (/sys/fs/cgroup/ci.slice/memory.max)");
+        let v1 = kernel(&[
+            ("proc/self/cgroup", "5:cpu,cpuacct:/x\n4:memory:/kubepods/pod/server\n0::/\n"),
+            ("sys/fs/cgroup/memory/kubepods/pod/server/memory.limit_in_bytes", "9223372036854771712\n"),
+            ("sys/fs/cgroup/memory/kubepods/memory.limit_in_bytes", "314572800\n"),
+        ]);
+        assert_eq!(v1.unwrap().source, "/sys/fs/cgroup/memory/kubepods/memory.limit_in_bytes");
+        // a container whose path is that of the host
+        let inside = kernel(&[
+            ("proc/self/cgroup", "0::/kubepods.slice/pod/server\n"),
+            ("sys/fs/cgroup/memory.max", "314572800\n"),
+        ]);
+        assert_eq!(inside.unwrap().source, "/sys/fs/cgroup/memory.max");
+        let none =
+            kernel(&[("proc/self/cgroup", "0::/a\nnonsense\n"), ("sys/fs/cgroup/a/memory.max", "-1\n")]);
+        assert_eq!(none, Some(ram));
+    }
+
+    #[test]
+    fn the_default_history_follows_the_machine() {
+        let machine = |mib| Some(MachineMemory { bytes: Bytes(mib * MIB), source: "memory.max".to_owned() });
+        let plan = |mib| MemoryPlan::of(&with(machine(mib)));
+        assert_eq!(MemoryPlan::of(&with(None)).history, Bytes(480 * MIB));
+        assert_eq!(plan(64_000).history, Bytes(480 * MIB));
+        assert!(plan(64_000).reason.contains("each million"), "{}", plan(64_000).reason);
+        assert_eq!(plan(400).history, Bytes(160 * MIB));
+        assert_eq!(plan(400).reason, "the default for 400 MiB (memory.max)");
+        // a sixteenth of 300 is spare, 192 MiB are for the store's cache and the program
+        assert_eq!(plan(300).history, Bytes((300 * MIB - 300 * MIB / 16) - 192 * MIB));
+        assert!(plan(300).check().is_ok());
+        assert_eq!(plan(20).history, Bytes(16 * MIB));
+        assert!(plan(20).check().is_err());
+        // a store of a million attempts
+        let large = Config { log_bytes: 588 * MIB, ..with(machine(300)) };
+        let plan = MemoryPlan::of(&large);
+        assert!(plan.check().is_ok() && plan.history < Bytes(72 * MIB), "{plan:?}");
+    }
+
+    #[test]
+    fn a_start_that_cannot_fit_says_what_it_needs_and_which_setting_to_change() {
+        let machine = kernel(&[
+            ("proc/self/cgroup", "4:memory:/server\n"),
+            ("sys/fs/cgroup/memory/server/memory.limit_in_bytes", "314572800\n"),
+        ]);
+        let mut config = with(machine);
+        config.history_memory = Some(Bytes(480 * MIB));
+        let plan = MemoryPlan::of(&config);
+        let refused = plan.check().unwrap_err().to_string();
+        for part in [
+            "needs 672 MiB: 480 MiB for the history, 192 MiB for",
+            "only 300 MiB (/sys/fs/cgroup/memory/server/memory.limit_in_bytes)",
+            "set history_memory to at most 89MiB",
+        ] {
+            assert!(refused.contains(part), "{refused}");
+        }
+        assert!(!refused.contains('\n'), "one line: {refused}");
+        assert_eq!(plan.reason, "history_memory");
+        config.history_memory = Some(Bytes(89 * MIB));
+        assert!(MemoryPlan::of(&config).check().is_ok(), "what it says helps");
+        config.store_cache = Bytes(1 << 30);
+        let refused = MemoryPlan::of(&config).check().unwrap_err().to_string();
+        assert!(refused.contains("set store_cache lower"), "{refused}");
+    }
+}

@@ -1,0 +1,306 @@
+//! Settings: from the command line, the environment (`PLIMSOLL_*`), a TOML file and defaults, in this order of strength.
+//!
+//! Every source is read whole, every value is checked, also one that a stronger source overrides, and all mistakes are
+//! reported at once, each with its place. The only module that reads the environment.
+
+mod args;
+mod checks;
+mod contradictions;
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) mod foreign;
+mod groups;
+mod machine;
+mod parse;
+#[cfg(test)]
+mod reference;
+pub(crate) mod rooms;
+mod setting;
+mod source;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
+
+use plimsoll_core::{
+    domain::{Bytes, HistoryLimits, RetentionPolicy},
+    gantry, predict, retry, shadow, stats,
+};
+
+pub use args::Args;
+pub(crate) use args::options;
+pub use machine::MachineMemory;
+pub(crate) use machine::{MemoryPlan, log_bytes};
+pub(crate) use parse::share as parse_share;
+use rooms::{admission, gitlab, privacy};
+use setting::Setting;
+
+/// Why no spans are sent.
+pub(crate) const NO_TRACES: &str = "this program is built without traces; build it with `--features otlp`";
+
+/// Memory for the history of a million attempts: with the engine's cache and what the program takes beside it stays below 600 MB. Measured on
+/// x86-64: 369 bytes an attempt in a history of a million of 20,000 keys, as it counts and as the kernel does (446 of 300,000, 600 of
+/// 100,000: the keys weigh more then). Longer names take more, so there is a third more room (`cargo bench --bench open`).
+const HISTORY_MEMORY: usize = 480 << 20;
+const MILLION: usize = 1_000_000;
+
+/// Everything that is in force.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Directory of the store.
+    pub data_dir: PathBuf,
+    /// Address of the gRPC listener.
+    pub grpc_listen: SocketAddr,
+    /// Address of the HTTP listener.
+    pub http_listen: SocketAddr,
+    /// Certificates of both listeners.
+    pub tls: TlsFiles,
+    /// Strangers may be served in plain text: something else keeps them out.
+    pub plain_text: bool,
+    /// Folder with the agent's binaries, which jobs fetch.
+    pub agent_dir: Option<PathBuf>,
+    /// File that says who may call; without one every caller may.
+    pub access_file: Option<PathBuf>,
+    /// What is not shown to every reader.
+    pub private: privacy::Private,
+    /// What is logged, in the syntax of `tracing_subscriber::EnvFilter`.
+    pub log: String,
+    /// How it is logged.
+    pub log_format: LogFormat,
+    /// Collector that spans are sent to, by OTLP over gRPC.
+    pub otlp_endpoint: Option<String>,
+    /// Memory that the storage engine may use as cache.
+    pub store_cache: Bytes,
+    /// Finished attempts kept in memory to learn from.
+    pub history_attempts: usize,
+    /// Memory that they may take; without it what a million attempts take, and more for more of them.
+    pub history_memory: Option<Bytes>,
+    /// Memory that the process may use; not a setting.
+    pub machine: Option<MachineMemory>,
+    /// Bytes of the store's log as the process starts; not a setting.
+    pub log_bytes: u64,
+    /// Attempts that may be open at once.
+    pub open_attempts: usize,
+    /// After this time without its agent, an attempt is closed as lost.
+    pub abandon_after: Duration,
+    /// How old the samples of an ended attempt may get before they become fewer and then go.
+    pub retain: RetentionPolicy,
+    /// Time for running requests to end when the server stops.
+    pub drain_timeout: Duration,
+    /// How sizes are chosen.
+    pub predict: predict::Settings,
+    /// For which builds predictions are not put into force.
+    pub shadow: shadow::Settings,
+    /// What a failure is worth.
+    pub retry: retry::RetryPolicy,
+    /// File that the terms of retries came from; it is read again while the server runs.
+    pub retry_policy: Option<PathBuf>,
+    /// Directory with rules of the operator, beside those of the program.
+    pub rules_dir: Option<PathBuf>,
+    /// File with pools and the rules over them; it is read again while the server runs.
+    pub pools_file: Option<PathBuf>,
+    /// What stock Spack clients get.
+    pub gantry: gantry::Settings,
+    /// Where GitLab is asked about jobs.
+    pub gitlab: gitlab::Settings,
+    /// What becomes of pods.
+    pub admission: admission::Settings,
+    /// How statistics count.
+    pub stats: stats::Settings,
+    /// Where each setting comes from, by its name; those that are not here are defaults.
+    pub places: BTreeMap<&'static str, String>,
+}
+
+/// One setting as people are shown it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InForce {
+    /// Its name in the file.
+    pub name: &'static str,
+    /// Its value as it would be written; empty if it is not set.
+    pub value: String,
+    /// Where it comes from: an option, a variable, file and line, or "default".
+    pub place: String,
+    /// What it does, as `--help` says it.
+    pub meaning: String,
+}
+
+/// Where the certificates of the listeners for gRPC and HTTP lie; read again when they change.
+#[derive(Debug, Clone, Default)]
+pub struct TlsFiles {
+    /// The certificate and those that sign it.
+    pub certificate: Option<PathBuf>,
+    /// Its private key.
+    pub key: Option<PathBuf>,
+    /// CA certificates of clients.
+    pub client_ca: Option<PathBuf>,
+    /// A client without a certificate is sent away.
+    pub client_required: bool,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            data_dir: PathBuf::from("plimsoll-data"),
+            // loopback: plain text leaves the machine only when the operator says so
+            grpc_listen: (Ipv4Addr::LOCALHOST, 7410).into(),
+            http_listen: (Ipv4Addr::LOCALHOST, 7411).into(),
+            log: "info".to_owned(),
+            tls: TlsFiles::default(),
+            plain_text: false,
+            agent_dir: None,
+            access_file: None,
+            private: privacy::Private::default(),
+            log_format: LogFormat::Text,
+            otlp_endpoint: None,
+            // a quarter of a small server's memory budget; sled takes more than it is given
+            store_cache: Bytes(64 << 20),
+            // about 500 MB when it is full
+            history_attempts: 1_000_000,
+            history_memory: None,
+            machine: None,
+            log_bytes: 0,
+            open_attempts: 100_000,
+            // longer than any job time-out that is common
+            abandon_after: Duration::from_hours(24),
+            retain: RetentionPolicy::default(),
+            // below the 30 s that Kubernetes gives a pod
+            drain_timeout: Duration::from_secs(20),
+            predict: predict::Settings::default(),
+            shadow: shadow::Settings::default(),
+            retry: retry::RetryPolicy::default(),
+            retry_policy: None,
+            rules_dir: None,
+            pools_file: None,
+            gantry: gantry::Settings::default(),
+            gitlab: gitlab::Settings::default(),
+            admission: admission::Settings::default(),
+            stats: stats::Settings::default(),
+            places: BTreeMap::new(),
+        }
+    }
+}
+
+/// One thing that is wrong with the settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mistake {
+    /// Where it stands: an option, a variable, or file and line.
+    pub place: String,
+    /// What is wrong, and what would be right.
+    pub text: String,
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.text)
+    }
+}
+
+/// Settings, and where each of them comes from.
+#[derive(Debug)]
+pub struct Loaded {
+    /// What is in force.
+    pub config: Config,
+    /// Name, value as it would be written, place.
+    rows: Vec<(&'static str, String, String)>,
+}
+
+impl Config {
+    /// Reads all sources. `env` looks a variable up.
+    ///
+    /// # Errors
+    /// All mistakes of all sources.
+    pub fn load(args: &Args, env: impl Fn(&str) -> Option<String>) -> Result<Loaded, Vec<Mistake>> {
+        let mut mistakes = Vec::new();
+        let entries = source::gather(args, env, &mut mistakes);
+        Self::of_entries(&entries, mistakes)
+    }
+
+    /// What these entries say, weakest first, if there are no `mistakes` yet and none in them.
+    fn of_entries(
+        entries: &[source::SettingValue],
+        mut mistakes: Vec<Mistake>,
+    ) -> Result<Loaded, Vec<Mistake>> {
+        let mut config = Self::default();
+        let mut rows = Vec::new();
+        for setting in groups::all() {
+            let mut place = "default".to_owned();
+            // weakest first, so that the strongest is applied last
+            for entry in entries.iter().filter(|entry| entry.name == setting.name) {
+                match (setting.set)(&mut config, &entry.text) {
+                    Ok(()) => place.clone_from(&entry.place),
+                    Err(text) => mistakes.push(Mistake { place: entry.place.clone(), text }),
+                }
+            }
+            rows.push((setting.name, (setting.get)(&config), place.clone()));
+            config.places.insert(setting.name, place);
+        }
+        mistakes.extend(config.contradictions());
+        mistakes.extend(config.unsafe_listeners());
+        if mistakes.is_empty() { Ok(Loaded { config, rows }) } else { Err(mistakes) }
+    }
+
+    /// Below it hardly anything could be learnt from, bytes.
+    pub(crate) const LEAST_HISTORY: u64 = 16 << 20;
+
+    /// What the history takes of the memory of a machine, unless the settings say otherwise: 40 %, or what the rest leaves of a small one.
+    fn share_of(&self, Bytes(machine): Bytes) -> Bytes {
+        let left = machine::left(machine, self);
+        Bytes((machine / 5 * 2).min(left).max(Self::LEAST_HISTORY))
+    }
+
+    /// How many ended attempts may be in memory.
+    pub(crate) fn history_room(&self) -> HistoryLimits {
+        let attempts = self.history_attempts;
+        let usual = Bytes(HISTORY_MEMORY.max(HISTORY_MEMORY / MILLION * attempts) as u64);
+        let share = self.machine.as_ref().map(|machine| self.share_of(machine.bytes));
+        let Bytes(bytes) =
+            self.history_memory.unwrap_or_else(|| share.map_or(usual, |share| share.min(usual)));
+        HistoryLimits { attempts, bytes: usize::try_from(bytes).unwrap_or(usize::MAX) }
+    }
+
+    /// Every setting with its value, its place and its meaning. Secrets are not among them: settings name the files that hold
+    /// them.
+    pub fn in_force(&self) -> Vec<InForce> {
+        let place = |name| self.places.get(name).map_or("default", String::as_str).to_owned();
+        let defaults = Self::default();
+        let row = |setting: &Setting| InForce {
+            name: setting.name,
+            value: (setting.get)(self),
+            place: place(setting.name),
+            meaning: setting.meaning(&defaults),
+        };
+        groups::all().map(row).collect()
+    }
+}
+
+impl fmt::Display for Loaded {
+    /// A TOML file that gives exactly what is in force, with the place of each value.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, value, place) in &self.rows {
+            if *name == "history_memory" && value.is_empty() {
+                let plan = MemoryPlan::of(&self.config);
+                writeln!(f, "# {name} is not set: {}, {}", plan.history, plan.reason)?;
+            } else if value.is_empty() {
+                writeln!(f, "# {name} is not set")?;
+            } else {
+                writeln!(f, "{name} = {}  # {place}", toml::Value::String(value.clone()))?;
+            }
+        }
+        Ok(())
+    }
+}

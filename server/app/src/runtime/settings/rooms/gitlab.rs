@@ -1,0 +1,83 @@
+//! Where GitLab is, and what opens it.
+
+use std::{fmt, path::PathBuf};
+
+use axum::http::Uri;
+use plimsoll_core::mask;
+
+/// Where GitLab is asked about jobs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Its address; without it nothing is asked.
+    pub url: Option<BaseUrl>,
+    /// File that holds a token with the scope `read_api`. Read again when GitLab refuses it.
+    pub token_file: Option<PathBuf>,
+    /// PEM file of the CA that signs its certificate, beside those that the system trusts.
+    pub ca_file: Option<PathBuf>,
+}
+
+/// The address of a GitLab: `https://gitlab.example`, perhaps with a port and a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BaseUrl {
+    base: String,
+    host: String,
+}
+
+impl BaseUrl {
+    /// Reads an address.
+    ///
+    /// # Errors
+    /// What it should look like.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text.contains('@') {
+            // what stands before it may be a password
+            return Err(
+                "must be an address without a user or a password; write it as https://gitlab.example".into(),
+            );
+        }
+        let shown = mask::text(text);
+        let wrong = || format!("{shown:?} is not an address of GitLab; write it as https://gitlab.example");
+        let base = text.trim_end_matches('/');
+        let uri: Uri = base.parse().map_err(|_unhelpful| wrong())?;
+        let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
+        let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(wrong)?;
+        if !is_http || uri.query().is_some() {
+            return Err(wrong());
+        }
+        Ok(Self { base: base.to_owned(), host: host.to_owned() })
+    }
+
+    /// Its host, without the port: the first part of its attempts' ids.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The address of something of its API.
+    pub(crate) fn api(&self, path: &str) -> String {
+        format!("{}/api/v4/{path}", self.base)
+    }
+}
+
+impl fmt::Display for BaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.base)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_a_scheme_and_a_host_and_holds_no_secret() {
+        let place = BaseUrl::parse("https://gitlab.example:8443/sub/").unwrap();
+        assert_eq!(
+            (place.host(), place.to_string().as_str()),
+            ("gitlab.example", "https://gitlab.example:8443/sub")
+        );
+        assert_eq!(place.api("jobs"), "https://gitlab.example:8443/sub/api/v4/jobs");
+        for wrong in ["", "gitlab.example", "ftp://x", "https://", "https://a:b@x", "https://x/?a=b"] {
+            assert!(BaseUrl::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

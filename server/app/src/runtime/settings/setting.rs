@@ -1,0 +1,111 @@
+//! What a setting is: declared once, with its name, its value, its bounds and its meaning. The command line, the variables, the file,
+//! `--print-config`, the page of settings and the reference of settings all come from it.
+
+use clap::Arg;
+
+use super::Config;
+
+/// One setting.
+#[derive(Debug)]
+pub(crate) struct Setting {
+    /// Its name in the file: `grpc_listen` is the option `--grpc-listen` and the variable `PLIMSOLL_GRPC_LISTEN`.
+    pub(crate) name: &'static str,
+    /// What stands for its value in `--help`.
+    pub(crate) value: &'static str,
+    /// What it does, in one or two sentences, with a space before it.
+    pub(super) help: &'static str,
+    /// What happens without a value, if that is not "none".
+    pub(crate) unset: Option<&'static str>,
+    /// Smallest and largest number, where it is one.
+    pub(crate) bounds: Option<fn() -> [String; 2]>,
+    /// Takes over a text.
+    pub(super) set: fn(&mut Config, &str) -> Result<(), String>,
+    /// Its value as a text that `set` takes; empty if it is not set.
+    pub(super) get: fn(&Config) -> String,
+}
+
+/// Settings of one subject.
+#[derive(Debug)]
+pub(crate) struct Group {
+    /// Above them, in `--help` and in the reference.
+    pub(crate) title: &'static str,
+    /// In the order in which they are shown.
+    pub(crate) settings: &'static [Setting],
+}
+
+/// Declares settings: `/// help`, then `"name" => field, "PLACEHOLDER";`. Without more, the type of the field of [`Config`] says how a text is
+/// read; `read f` reads it by a function, `number A..=B` a number within bounds, `set f, get g` more than one field. `unset "text"` says what happens without a value.
+macro_rules! settings {
+    ($(
+        $(#[doc = $help:literal])+
+        $name:literal => $($field:ident).+, $value:literal
+        $(, read $parse:expr)? $(, number $bounds:expr)? $(, set $set:expr, get $get:expr)? $(, unset $unset:literal)?;
+    )+) => {
+        &[$(crate::runtime::settings::setting::Setting {
+            name: $name,
+            value: $value,
+            help: concat!($($help),+),
+            unset: settings!(@option $($unset)?),
+            bounds: settings!(@option $(|| [$bounds.start().to_string(), $bounds.end().to_string()])?),
+            set: settings!(@set $($field).+ $(, read $parse)? $(, number $bounds)? $(, set $set)?),
+            get: settings!(@get $($field).+ $(, get $get)?),
+        }),+]
+    };
+    (@option) => { None };
+    (@option $some:expr) => { Some($some) };
+    (@set $($field:ident).+) => {
+        |config, text| {
+            config.$($field).+ = crate::runtime::settings::value::Value::parse(text)?;
+            Ok(())
+        }
+    };
+    (@set $($field:ident).+, read $parse:expr) => {
+        |config, text| {
+            config.$($field).+ = $parse(text)?.into();
+            Ok(())
+        }
+    };
+    (@set $($field:ident).+, set $set:expr) => { $set };
+    (@get $($field:ident).+) => { |config| crate::runtime::settings::value::Written::written(&config.$($field).+) };
+    (@get $($field:ident).+, get $get:expr) => { $get };
+    (@set $($field:ident).+, number $bounds:expr) => {
+        |config, text| {
+            config.$($field).+ = crate::runtime::settings::parse::number(text, &$bounds)?.into();
+            Ok(())
+        }
+    };
+}
+pub(super) use settings;
+
+impl Setting {
+    /// What it does, in one or two sentences.
+    pub(crate) fn help(&self) -> &'static str {
+        self.help.trim_start()
+    }
+
+    /// Its default as it would be written, or what happens without a value.
+    pub(crate) fn default(&self, defaults: &Config) -> String {
+        match (self.unset, (self.get)(defaults)) {
+            (Some(unset), _) => unset.to_owned(),
+            (None, none) if none.is_empty() => "none".to_owned(),
+            (None, value) => value,
+        }
+    }
+
+    /// What `--help` says: its meaning, its bounds and its default.
+    pub(crate) fn meaning(&self, defaults: &Config) -> String {
+        let bounds = self.bounds.map(|bounds| format!(" [{}]", bounds().join(" to "))).unwrap_or_default();
+        format!("{}{bounds} [default: {}]", self.help(), self.default(defaults))
+    }
+
+    /// The option of the command line.
+    pub(super) fn option(&self, defaults: &Config) -> Arg {
+        let arg = Arg::new(self.name).long(self.name.replace('_', "-")).value_name(self.value);
+        arg.help(self.meaning(defaults))
+    }
+
+    /// The variable of the environment.
+    pub(crate) fn variable(&self) -> String {
+        format!("PLIMSOLL_{}", self.name.to_ascii_uppercase())
+    }
+}

@@ -1,0 +1,87 @@
+//! Where settings come from: each source becomes a list of entries with their places.
+
+use std::path::{Path, PathBuf};
+
+use toml::de::{DeTable, DeValue};
+
+use super::{Args, Mistake, groups};
+
+/// One value with its place.
+#[derive(Debug)]
+pub(super) struct SettingValue {
+    pub(super) name: String,
+    pub(super) text: String,
+    pub(super) place: String,
+}
+
+/// All entries, weakest source first.
+pub(super) fn gather(
+    args: &Args,
+    env: impl Fn(&str) -> Option<String>,
+    mistakes: &mut Vec<Mistake>,
+) -> Vec<SettingValue> {
+    let mut entries = Vec::new();
+    let file = args.config.clone().or_else(|| env("PLIMSOLL_CONFIG").map(PathBuf::from));
+    if let Some(path) = file {
+        read_file(&path, &mut entries, mistakes);
+    }
+    for setting in groups::all() {
+        let variable = setting.variable();
+        if let Some(text) = env(&variable) {
+            entries.push(SettingValue { name: setting.name.to_owned(), text, place: variable });
+        }
+    }
+    for (name, text) in args.values() {
+        let place = format!("--{}", name.replace('_', "-"));
+        entries.push(SettingValue { name: name.to_owned(), text: text.to_owned(), place });
+    }
+    entries
+}
+
+fn read_file(path: &Path, entries: &mut Vec<SettingValue>, mistakes: &mut Vec<Mistake>) {
+    let file = path.display().to_string();
+    match std::fs::read_to_string(path) {
+        Ok(text) => parse_file(&file, &text, entries, mistakes),
+        Err(error) => mistakes.push(Mistake { place: file, text: format!("cannot be read: {error}") }),
+    }
+}
+
+/// The entries of a file of this name.
+pub(super) fn parse_file(
+    file: &str,
+    text: &str,
+    entries: &mut Vec<SettingValue>,
+    mistakes: &mut Vec<Mistake>,
+) {
+    let line = |offset: usize| 1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count();
+    let (table, errors) = DeTable::parse_recoverable(text);
+    for error in errors {
+        let place = format!("{file}:{}", line(error.span().map_or(0, |span| span.start)));
+        mistakes.push(Mistake { place, text: error.message().to_owned() });
+    }
+    for (name, value) in table.get_ref() {
+        let place = format!("{file}:{}", line(name.span().start));
+        let name = name.get_ref().to_string();
+        let known = groups::named(&name).is_some();
+        match (known, plain(value.get_ref())) {
+            (true, Some(text)) => entries.push(SettingValue { name, text, place }),
+            (true, None) => {
+                mistakes.push(Mistake { place, text: format!("{name} must be a text or a number") });
+            }
+            (false, _) => {
+                let text = format!("{name} is not a setting; --print-config lists them");
+                mistakes.push(Mistake { place, text });
+            }
+        }
+    }
+}
+
+fn plain(value: &DeValue<'_>) -> Option<String> {
+    match value {
+        DeValue::String(text) => Some(text.to_string()),
+        DeValue::Integer(number) => Some(number.to_string()),
+        DeValue::Float(number) => Some(number.to_string()),
+        DeValue::Boolean(value) => Some(value.to_string()),
+        DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => None,
+    }
+}

@@ -1,0 +1,120 @@
+//! Sources, mistakes and what is in force.
+
+use super::*;
+
+fn load(file: Option<&str>, env: &[(&str, &str)], args: &[&str]) -> Result<Loaded, Vec<Mistake>> {
+    use clap::Parser as _;
+    let dir = tempfile::tempdir().unwrap();
+    let mut line = vec!["plimsoll-server".to_owned()];
+    if let Some(text) = file {
+        let path = dir.path().join("p.toml");
+        std::fs::write(&path, text).unwrap();
+        line.extend(["--config".to_owned(), path.display().to_string()]);
+    }
+    line.extend(args.iter().map(ToString::to_string));
+    let env = |name: &str| env.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
+    Config::load(&Args::parse_from(line), env)
+}
+
+#[test]
+fn the_stronger_source_wins() {
+    let file = "grpc_listen = \"127.0.0.1:1\"\nhttp_listen = \"127.0.0.1:2\"\nlog = \"warn\"\n";
+    let env = [("PLIMSOLL_HTTP_LISTEN", "127.0.0.1:3"), ("PLIMSOLL_LOG", "debug")];
+    let config = load(Some(file), &env, &["--log", "error"]).unwrap().config;
+    assert_eq!((config.grpc_listen.port(), config.http_listen.port(), config.log.as_str()), (1, 3, "error"));
+}
+
+#[test]
+fn all_mistakes_are_reported_at_once_each_with_its_place() {
+    let file = "grpc_listen = \"nowhere\"\n\nunknown_thing = 1\nstore_cache = \"-5\"\n";
+    let mistakes =
+        load(Some(file), &[("PLIMSOLL_ABANDON_AFTER", "soon")], &["--http-listen", "7411"]).unwrap_err();
+    let places: Vec<&str> = mistakes.iter().map(|m| m.place.rsplit('/').next().unwrap()).collect();
+    for place in ["p.toml:1", "p.toml:3", "p.toml:4", "PLIMSOLL_ABANDON_AFTER", "--http-listen"] {
+        assert!(places.contains(&place), "{place} is missing in {mistakes:?}");
+    }
+    assert_eq!(mistakes.len(), 5, "{mistakes:?}");
+}
+
+#[test]
+fn a_cache_that_the_engine_cannot_work_with_is_refused_by_its_name() {
+    for size in ["1B", "1023KiB", "2TiB", "18446744073709551615"] {
+        let mistakes = load(None, &[], &["--store-cache", size]).unwrap_err();
+        let text = format!("{mistakes:?}");
+        assert!(text.contains("--store-cache") && text.contains("from 1MiB to 1TiB"), "{text}");
+    }
+}
+
+#[test]
+fn what_is_printed_can_be_read_back() {
+    let loaded = load(None, &[], &["--store-cache", "128MiB", "--memory-cap", "64GiB"]).unwrap();
+    let again = load(Some(&loaded.to_string()), &[], &[]).unwrap();
+    let values = |l: &Loaded| l.rows.iter().map(|(n, v, _)| (*n, v.clone())).collect::<Vec<_>>();
+    assert_eq!(values(&loaded), values(&again));
+    assert_eq!(again.config.store_cache, Bytes(128 << 20));
+}
+
+#[test]
+fn every_setting_in_force_is_shown_with_its_place_and_meaning() {
+    let config = load(Some("log = \"warn\"\n"), &[], &["--memory-cap", "64GiB"]).unwrap().config;
+    let rows = config.in_force();
+    let row = |name| rows.iter().find(|row| row.name == name).unwrap();
+    assert_eq!([&*row("log").value, &*row("memory_cap").place], ["warn", "--memory-cap"]);
+    assert!(row("log").place.ends_with("p.toml:1") && row("store_cache").place == "default");
+    let mute: Vec<_> = rows.iter().filter(|row| row.meaning.is_empty()).map(|row| row.name).collect();
+    assert_eq!((rows.len(), mute), (groups::all().count(), Vec::<&str>::new()));
+}
+
+#[test]
+fn a_file_that_is_not_toml_is_named_with_its_line() {
+    let mistakes = load(Some("log = \"info\"\nwhat is this\n"), &[], &[]).unwrap_err();
+    assert!(mistakes[0].place.ends_with("p.toml:2"), "{mistakes:?}");
+}
+
+#[test]
+fn settings_that_contradict_each_other_are_mistakes() {
+    let args = ["--grpc-listen", "127.0.0.1:9", "--http-listen", "127.0.0.1:9", "--memory-cap", "1GiB"];
+    assert_eq!(load(None, &[], &args).unwrap_err().len(), 2);
+}
+
+#[test]
+fn a_webhook_beside_a_file_of_access_needs_a_proof_of_who_asks() {
+    let files = ["--admit-listen", "127.0.0.1:0", "--admit-cert-file", "c", "--admit-key-file", "k"];
+    let mistakes = |more: &[&str]| load(None, &[], &[&files[..], more].concat()).err().unwrap_or_default();
+    assert!(mistakes(&[]).is_empty());
+    let wrong = mistakes(&["--access-file", "a"]);
+    assert!(
+        wrong.len() == 1 && wrong[0].to_string().contains("needs admit_secret_file or admit_client_ca_file")
+    );
+    for proof in ["--admit-secret-file", "--admit-client-ca-file"] {
+        assert!(mistakes(&["--access-file", "a", proof, "f"]).is_empty(), "{proof}");
+    }
+}
+
+#[test]
+fn a_setting_above_its_bound_is_reported_with_both_values() {
+    let told = |args: &[&str]| {
+        load(None, &[], args).unwrap_err().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let limit = Config::default().predict.memory_limit;
+    let told_of_cap = told(&["--memory-cap", "1MiB"]);
+    assert!(limit > Bytes(1 << 20));
+    let expected = "memory_cap: 1MiB (--memory-cap) is below default_memory_limit, which is";
+    assert!(
+        told_of_cap[0].starts_with(expected) && told_of_cap[0].ends_with("(the default)"),
+        "{told_of_cap:?}"
+    );
+    let request = told(&["--default-memory-request", "9GiB", "--default-memory-limit", "8GiB"]);
+    assert_eq!(
+        request,
+        [
+            "default_memory_request: 9GiB (--default-memory-request) is above default_memory_limit, which is 8GiB \
+          (--default-memory-limit)"
+        ]
+    );
+    let kept = told(&["--series-keep-for", "2days"]);
+    assert!(
+        kept[0].contains("30days (the default)") && kept[0].contains("2days (--series-keep-for)"),
+        "{kept:?}"
+    );
+}

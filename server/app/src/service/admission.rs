@@ -1,0 +1,95 @@
+//! Pods of CI jobs: the sizes of one that is about to be, and where it shall run. Which pod, and what is done to it, is a matter of
+//! `integrations`.
+
+use std::{sync::Arc, time::Duration};
+
+use plimsoll_core::{
+    domain::{JobPod, Key, Prediction, Resources},
+    placement::{OperatingSystem, PlacementTarget, ResourceNeeds},
+};
+use tokio::time::{Instant, timeout_at};
+
+use super::{SizingService, sizing::WithheldAnswer};
+use crate::sessions::{AfterMemoryEnd, Ingest};
+
+/// Of the time for an answer, what is kept to write it.
+const MARGIN: Duration = Duration::from_millis(20);
+
+/// Where the sizes of a pod come from.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum SizeSource {
+    /// What is known of the key.
+    ByHistory,
+    /// The verdict on the job's last attempt, which ran out of memory.
+    ByVerdict {
+        /// What that attempt had, if its pod was seen.
+        had: Option<Resources>,
+    },
+}
+
+/// How long an answer may take, and how sure a prediction must be to go against a verdict.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AnswerTerms {
+    pub(crate) until: Instant,
+    pub(crate) within: Duration,
+    pub(crate) confidence: f64,
+}
+
+/// Sizes and places pods. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct AdmissionService {
+    pub(crate) sizing: SizingService,
+    pub(crate) ingest: Ingest,
+}
+
+impl AdmissionService {
+    /// What the job needs: after a last attempt that memory ended, at least what the verdict on it says. The verdict may have to be
+    /// read from disk; the prediction is there in any case. `None` if working it out ended badly.
+    pub(crate) async fn size(&self, key: Arc<Key>, terms: AnswerTerms) -> Option<(Prediction, SizeSource)> {
+        let known = self.sizing.size_in_background(Arc::clone(&key)).await?;
+        // time to answer with the prediction alone
+        let again = timeout_at(terms.until - MARGIN.min(terms.within / 4), self.ingest.again(&key));
+        let next = match again.await {
+            Ok(Ok(next)) => next,
+            Ok(Err(refusal)) => {
+                tracing::warn!(%refusal, "no verdict on the last attempt of a pod's job");
+                None
+            }
+            Err(_late) => {
+                tracing::warn!("the verdict on the last attempt of a pod's job took too long");
+                None
+            }
+        };
+        let Some(AfterMemoryEnd { next, had }) = next else { return Some((known, SizeSource::ByHistory)) };
+        // what is only the default says nothing against the verdict
+        let is_sure = known.is_known(&known.memory_limit, terms.confidence);
+        let is_more = is_sure && known.memory_limit.value > next.memory_limit.value;
+        Some((if is_more { known } else { next }, SizeSource::ByVerdict { had }))
+    }
+
+    /// Where a pod of this key shall run: in the pool `predicted`, if it fits there.
+    pub(crate) fn target(
+        &self,
+        key: &Key,
+        os: OperatingSystem,
+        needs: &ResourceNeeds,
+        predicted: &str,
+    ) -> Option<PlacementTarget> {
+        self.sizing.pools.aim(key, os, needs, predicted)
+    }
+
+    /// Whether shadow mode is on for the pods of this key.
+    pub(crate) fn is_shadowed(&self, key: &Key) -> bool {
+        self.sizing.is_shadowed(key)
+    }
+
+    /// Counts a pod that would have been changed without shadow mode.
+    pub(crate) fn withheld(&self) {
+        self.sizing.withheld(WithheldAnswer::Pod);
+    }
+
+    /// Remembers what the pod of a job has.
+    pub(crate) fn note_pod(&self, pod: JobPod) {
+        self.ingest.note_pod(pod);
+    }
+}

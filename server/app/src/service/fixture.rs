@@ -1,0 +1,59 @@
+//! Services over a store, for tests.
+
+use std::sync::Arc;
+
+use plimsoll_core::{domain::History, shared_history::SharedHistory};
+use plimsoll_store::Store;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{AttemptService, SizingService, StatisticsService, VerdictService, statistics::Counting};
+use crate::{
+    runtime::metrics::Metrics, sessions::fixture, state::pools::PoolRegistry, transport::read_api::ReadApi,
+};
+
+/// The service over these pools, with an empty history and without a writer.
+pub(crate) fn sizing_alone(pools: PoolRegistry) -> SizingService {
+    let (ingest, _worker) = fixture::ingest(&Store::memory(), 10);
+    let metrics = Arc::new(Metrics::new());
+    SizingService {
+        learned: SharedHistory::new(History::new(1)),
+        private: Arc::default(),
+        cache: Arc::default(),
+        settings: Arc::default(),
+        shadow: Arc::default(),
+        ingest,
+        pools,
+        metrics,
+    }
+}
+
+/// The service over what is on disk, with an empty history.
+pub(crate) async fn sizing(store: &Store) -> SizingService {
+    let (ingest, mut worker) = fixture::ingest(store, 10);
+    worker.resume().await.unwrap();
+    TaskTracker::new().spawn(worker.run(CancellationToken::new()));
+    let pools = PoolRegistry::open(None, Arc::new(Metrics::new())).unwrap();
+    SizingService { ingest, ..sizing_alone(pools) }
+}
+
+/// The service for verdicts over what is on disk.
+pub(crate) async fn verdicts(store: &Store) -> VerdictService {
+    VerdictService { ingest: sizing(store).await.ingest, private: Arc::default() }
+}
+
+/// What may be read over what is on disk.
+pub(crate) async fn read_api(store: &Store) -> ReadApi {
+    let sizing = sizing(store).await;
+    let (ingest, private) = (sizing.ingest.clone(), Arc::clone(&sizing.private));
+    ReadApi {
+        statistics: StatisticsService {
+            learned: sizing.learned.clone(),
+            ingest: ingest.clone(),
+            pools: sizing.pools.clone(),
+            counting: Counting::default(),
+            private: Arc::clone(&private),
+        },
+        attempts: AttemptService { ingest, private },
+        sizing,
+    }
+}

@@ -1,0 +1,108 @@
+//! Answers as a caller may see them: what is private to others is not in them.
+
+use std::sync::Arc;
+
+use plimsoll_core::{
+    domain::{EvidenceSource, Key, Signature, Summary, Verdict},
+    retry::FlakyFailure,
+    stats::{Filter, GroupBy},
+};
+
+use super::Refusal;
+use crate::{
+    access::{
+        identity::Identity,
+        privacy::{HIDDEN, Private},
+    },
+    sessions::Running,
+};
+
+/// Hides from one caller what is private to others.
+#[derive(Debug, Clone)]
+pub(crate) struct Redactor {
+    pub(crate) private: Arc<Private>,
+    pub(crate) caller: Arc<Identity>,
+}
+
+impl Redactor {
+    /// Whether the caller may count or choose by these labels.
+    ///
+    /// # Errors
+    /// One is private to others.
+    pub(super) fn may_ask(&self, filter: &Filter, group_by: &GroupBy) -> Result<(), Refusal> {
+        let group_label = if let GroupBy::Label(label) = group_by { label.as_str() } else { "" };
+        let may = |field, label: &str| {
+            let allowed = self.private.may_ask(&self.caller, &filter.project, field, label);
+            allowed.map_err(Refusal::Forbidden)
+        };
+        may("group_label", group_label)?;
+        filter.labels.keys().try_for_each(|name| may("filter.labels", name))
+    }
+
+    /// A summary without what is private.
+    pub(super) fn summary(&self, mut summary: Summary) -> Summary {
+        self.key(&mut summary.key);
+        summary
+    }
+
+    /// A running attempt without what is private.
+    pub(crate) fn running(&self, mut running: Running) -> Running {
+        if self.hides_a_label_of(&running.attempt.key) {
+            self.key(&mut Arc::make_mut(&mut running.attempt).key);
+        }
+        running
+    }
+
+    /// A verdict on an attempt of `project` without lines of the log, if these are private.
+    pub(super) fn verdict(&self, mut verdict: Verdict, project: &str) -> Verdict {
+        if !self.private.logs || !self.private.hides_from(&self.caller, project) {
+            return verdict;
+        }
+        for line in verdict.evidence.iter_mut().filter(|line| line.source == EvidenceSource::Log) {
+            HIDDEN.clone_into(&mut line.text);
+            // the sentence repeats what decided
+            HIDDEN.clone_into(&mut verdict.reason);
+        }
+        if let Some(signature) = &mut verdict.outlook.signature {
+            hide_lines(signature);
+        }
+        verdict
+    }
+
+    /// Failures over all projects without lines of the log, if these are private.
+    pub(super) fn flaky(&self, flaky: &mut [FlakyFailure]) {
+        if self.private.logs && self.private.hides_from(&self.caller, "") {
+            for failure in flaky {
+                hide_lines(&mut failure.signature);
+            }
+        }
+    }
+
+    fn hides_a_label_of(&self, key: &Key) -> bool {
+        self.private.hides_from(&self.caller, &key.project)
+            && key.labels.keys().any(|name| self.private.has_label(name))
+    }
+
+    fn key(&self, key: &mut Key) {
+        if !self.private.hides_from(&self.caller, &key.project) {
+            return;
+        }
+        for (name, value) in &mut key.labels {
+            if self.private.has_label(name) {
+                HIDDEN.clone_into(value);
+            }
+        }
+    }
+}
+
+/// Puts a mark in the place of the lines that are there.
+fn hide_lines(signature: &mut Signature) {
+    for line in [&mut signature.line, &mut signature.first] {
+        if !line.is_empty() {
+            HIDDEN.clone_into(line);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

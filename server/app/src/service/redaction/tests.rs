@@ -1,0 +1,80 @@
+//! What is private, in what is shown to others.
+
+use plimsoll_core::{
+    domain::{AttemptId, EvidenceLine, RetryOutlook, test_summary},
+    retry::RetrySuccess,
+};
+
+use super::*;
+use crate::{access::identity::Role, sessions::fixture};
+
+fn redactor(projects: &[&str]) -> Redactor {
+    let caller = Identity {
+        roles: [Role::Reader].into_iter().collect(),
+        projects: projects.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>().into(),
+        ..(*Identity::unknown()).clone()
+    };
+    let private = Private { labels: vec!["customer".into()], logs: true };
+    Redactor { private: Arc::new(private), caller: Arc::new(caller) }
+}
+
+fn key() -> Key {
+    let labels = [("customer", "acme"), ("stage", "build")].map(|(n, v)| (n.to_owned(), v.to_owned()));
+    Key { project: "spack/packages".into(), labels: labels.into(), ..Key::default() }
+}
+
+fn signature() -> Signature {
+    Signature { id: "1".into(), line: "error: acme".into(), first: "error: acme".into() }
+}
+
+fn verdict() -> Verdict {
+    let line = |source, text: &str| EvidenceLine { source, text: text.to_owned(), supports: true };
+    Verdict {
+        evidence: vec![line(EvidenceSource::Log, "error: acme"), line(EvidenceSource::Kernel, "oom_kill 1")],
+        reason: "The build itself is broken (error: acme)".into(),
+        outlook: RetryOutlook { signature: Some(signature()), ..RetryOutlook::default() },
+        ..fixture::verdict(&AttemptId::parse("1").unwrap())
+    }
+}
+
+/// All that is shown, in one text.
+fn shown(redactor: &Redactor) -> String {
+    let summary = redactor.summary(Summary { key: key(), ..test_summary("1", "zlib", "1", 10) });
+    let attempt = plimsoll_core::domain::Attempt { key: key(), ..fixture::attempt("1") };
+    let running =
+        Running { attempt: Arc::new(attempt), progress: plimsoll_core::domain::SampleAccumulator::default() };
+    let running = redactor.running(running);
+    let mut flaky =
+        [FlakyFailure { key: String::new(), signature: signature(), helped: RetrySuccess::default() }];
+    redactor.flaky(&mut flaky);
+    format!("{summary:?} {running:?} {:?} {flaky:?}", redactor.verdict(verdict(), "spack/packages"))
+}
+
+#[test]
+fn what_is_private_is_in_no_answer_to_a_reader_who_is_not_named_for_the_project() {
+    for projects in [&[][..], &["*"], &["other/*"]] {
+        let shown = shown(&redactor(projects));
+        assert!(
+            !shown.contains("acme") && shown.contains("build") && shown.contains("oom_kill 1"),
+            "{shown}"
+        );
+        assert_eq!(shown.matches(HIDDEN).count(), 8, "{shown}");
+    }
+    let named = shown(&redactor(&["spack/*"]));
+    assert_eq!(named.matches("acme").count(), 8 - 2, "flaky failures are over all projects: {named}");
+}
+
+#[test]
+fn the_values_of_a_private_label_cannot_be_found_out_by_asking_for_them() {
+    let filter = |project: &str| Filter {
+        project: project.into(),
+        labels: [("customer".to_owned(), "acme".to_owned())].into(),
+        ..Filter::default()
+    };
+    let by = |label: &str| GroupBy::Label(label.to_owned());
+    assert!(redactor(&[]).may_ask(&Filter::default(), &by("customer")).is_err());
+    assert!(redactor(&[]).may_ask(&filter(""), &GroupBy::Nothing).is_err());
+    assert!(redactor(&[]).may_ask(&filter("spack/packages"), &GroupBy::Nothing).is_err());
+    assert!(redactor(&["spack/*"]).may_ask(&filter("spack/packages"), &by("customer")).is_ok());
+    assert!(redactor(&[]).may_ask(&Filter::default(), &by("stage")).is_ok());
+}

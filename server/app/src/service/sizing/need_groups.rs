@@ -1,0 +1,67 @@
+//! What tells groups of need apart, from all that is on disk of their attempts: labels, refs, owners, pools and phases too.
+//!
+//! Only Explain asks for it. It reads one summary for each attempt, at most those of a few lists of the history.
+
+use std::{borrow::Cow, sync::Arc};
+
+use plimsoll_core::{
+    domain::{AttemptId, Key, NeedGroups, Summary},
+    predict::groups::{
+        FieldValue, GroupedAttempt, fields_of_key, fields_of_summary, find_distinction, keep_long_times,
+    },
+};
+
+use super::SizingService;
+use crate::{access::identity::Identity, service::Refusal};
+
+impl SizingService {
+    /// The groups with the field that tells them apart, of all that `caller` may see of their attempts. `members`: those, with the
+    /// place of the group of each.
+    pub(super) async fn tell_apart(
+        &self,
+        groups: NeedGroups,
+        key: &Key,
+        members: &[(usize, AttemptId)],
+        caller: &Identity,
+    ) -> Result<NeedGroups, Refusal> {
+        let mut read: Vec<(usize, Arc<Summary>)> = Vec::with_capacity(members.len());
+        for (group, id) in members {
+            let found = self.ingest.find(id).await?;
+            let may_see = |summary: &Summary| caller.may_learn_of(&summary.key.project);
+            if let Some((summary, false)) = found.filter(|(summary, _running)| may_see(summary)) {
+                read.push((*group, summary));
+            }
+        }
+        if read.is_empty() {
+            return Ok(groups);
+        }
+        let mut grouped: Vec<GroupedAttempt<'_>> =
+            read.iter().map(|(group, summary)| (*group, self.all_fields(summary, caller))).collect();
+        keep_long_times(&mut grouped, read.iter().map(|(_, summary)| summary.started_unix_ms));
+        let told_apart_by = find_distinction(groups.groups.len(), &grouped, &self.asked_fields(key));
+        Ok(NeedGroups { told_apart_by, looked_at_all: true, ..groups })
+    }
+
+    /// What is on disk of an attempt, as fields; without labels that are private to others.
+    fn all_fields<'s>(&'s self, summary: &'s Summary, caller: &Identity) -> Vec<FieldValue<'s>> {
+        let key = &summary.key;
+        let mut fields = fields_of_summary(summary);
+        fields.push(("ref_class".into(), self.learned.stats().ref_class(&key.git_ref).into()));
+        let hides = self.private.hides_from(caller, &key.project);
+        let shown = key.labels.iter().filter(|(name, _)| !(hides && self.private.has_label(name)));
+        fields.extend(shown.map(|(name, value)| (label(name), value.as_str().into())));
+        fields
+    }
+
+    /// The same of the key that is asked about.
+    fn asked_fields<'k>(&'k self, key: &'k Key) -> Vec<FieldValue<'k>> {
+        let mut fields = fields_of_key(key);
+        fields.push(("ref_class".into(), self.learned.stats().ref_class(&key.git_ref).into()));
+        fields.extend(key.labels.iter().map(|(name, value)| (label(name), value.as_str().into())));
+        fields
+    }
+}
+
+fn label(name: &str) -> Cow<'_, str> {
+    format!("label {name}").into()
+}

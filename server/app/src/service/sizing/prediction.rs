@@ -1,0 +1,207 @@
+//! One prediction, for every way in: looked up in the cache, else worked out; counted, and put into a pool.
+//!
+//! The cache holds what was worked out since the history last changed: a burst of pipelines asks for the same specs again and again.
+//! A prediction depends on what is built, the history and the settings alone, so what was worked out for the same history is the
+//! answer. One change of the history drops all of them. Bounded; a full table begins anew.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    hash::BuildHasher as _,
+    mem,
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
+
+use foldhash::fast::RandomState;
+use plimsoll_core::{
+    domain::{Hints, History, Key, Prediction},
+    predict,
+    shared_history::SharedHistory,
+};
+
+use super::SizingService;
+
+/// Predictions that are kept: those of a large stack. About 4 MB.
+const MOST: usize = 4096;
+
+impl SizingService {
+    /// The sizes of a key with the pool for them, counted.
+    pub(super) fn size(&self, key: &Key) -> Prediction {
+        let began = Instant::now();
+        let prediction = self.unplaced(key);
+        self.metrics.predicted(prediction.memory_limit.basis.rung, began.elapsed());
+        self.pools.put(key, prediction)
+    }
+
+    /// The same, worked out where it holds up no other request. `None` if that ended badly.
+    pub(in crate::service) async fn size_in_background(&self, key: Arc<Key>) -> Option<Prediction> {
+        let service = self.clone();
+        tokio::task::spawn_blocking(move || service.size(&key)).await.ok()
+    }
+
+    /// The sizes of a key before a pool is chosen, for those who choose it themselves. Not counted.
+    pub(in crate::service) fn unplaced(&self, key: &Key) -> Prediction {
+        self.cache.predict(&self.learned, key, &self.settings)
+    }
+}
+
+/// Predictions by key, for one state of the history and one set of settings.
+#[derive(Debug, Default)]
+pub(crate) struct PredictionCache {
+    table: Mutex<Table>,
+    hasher: RandomState,
+}
+
+/// Predictions by the hash of what is built, each with its key: a question that finds its answer copies no text. Shared, so that
+/// none is copied, and many are not dropped, while others wait.
+type Known = HashMap<u64, (Key, Arc<Prediction>), RandomState>;
+
+#[derive(Debug, Default)]
+struct Table {
+    /// The state of the history that they come from.
+    changes: u64,
+    known: Known,
+}
+
+impl PredictionCache {
+    /// What the next attempt of `key` should ask for. `settings` must be the same in every call.
+    pub(crate) fn predict(
+        &self,
+        learned: &SharedHistory,
+        key: &Key,
+        settings: &predict::Settings,
+    ) -> Prediction {
+        let built = Built::of(key);
+        let hash = self.hasher.hash_one(&built);
+        let now = learned.read(History::changes);
+        let (known, old) = self.table(|table| {
+            let old = table.renew(now);
+            let known = table.at(now).and_then(|known| known.get(&hash));
+            // two keys may have one hash
+            let known = known.filter(|(key, _)| Built::of(key) == built);
+            (known.map(|(_, answer)| Arc::clone(answer)), old)
+        });
+        drop(old);
+        if let Some(known) = known {
+            return Arc::unwrap_or_clone(known);
+        }
+        let key = built.key();
+        // both under one lock: the answer belongs to exactly this state
+        let (changes, prediction) =
+            learned.read(|history| (history.changes(), predict::predict_grouped(history, &key, settings)));
+        let answer = Arc::new(prediction.clone());
+        let old = self.table(|table| {
+            let old = table.renew(changes);
+            let Some(known) = table.at(changes) else { return old };
+            let full = if known.len() >= MOST { mem::take(known) } else { old };
+            known.insert(hash, (key, answer));
+            full
+        });
+        drop(old);
+        prediction
+    }
+
+    fn table<T>(&self, with: impl FnOnce(&mut Table) -> T) -> T {
+        with(&mut self.table.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Table {
+    /// Begins anew if `changes` is a newer state of the history; gives what was known of the old one.
+    fn renew(&mut self, changes: u64) -> Known {
+        if changes <= self.changes {
+            return Known::default();
+        }
+        self.changes = changes;
+        mem::take(&mut self.known)
+    }
+
+    /// The answers for a state of the history; `None` if they are for another one.
+    fn at(&mut self, changes: u64) -> Option<&mut Known> {
+        (changes == self.changes).then_some(&mut self.known)
+    }
+}
+
+/// The key without what changes from pipeline to pipeline, which no prediction looks at: it is asked for [`Self::key`], so it cannot.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Built<'k> {
+    texts: [&'k str; 9],
+    hints: Hints,
+}
+
+impl<'k> Built<'k> {
+    fn of(key: &'k Key) -> Self {
+        let Key { project, stack, package, version, variants, hints, .. } = key;
+        let Key { compiler, compiler_version, arch, build_system, .. } = key;
+        let texts =
+            [project, stack, package, version, variants, compiler, compiler_version, arch, build_system];
+        Self { texts: texts.map(String::as_str), hints: *hints }
+    }
+
+    /// A key that has nothing else.
+    fn key(&self) -> Key {
+        let [project, stack, package, version, variants, compiler, compiler_version, arch, build_system] =
+            self.texts.map(str::to_owned);
+        Key {
+            project,
+            stack,
+            package,
+            version,
+            variants,
+            compiler,
+            compiler_version,
+            arch,
+            build_system,
+            git_ref: String::new(),
+            owner: String::new(),
+            labels: BTreeMap::new(),
+            hints: self.hints,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::domain::test_summary;
+
+    use super::*;
+
+    fn key(package: &str) -> Key {
+        Key { package: package.into(), ..Key::default() }
+    }
+
+    #[test]
+    fn an_answer_is_that_of_the_history_as_it_is_now() {
+        let (learned, cache) = (SharedHistory::new(History::new(100)), PredictionCache::default());
+        let settings = predict::Settings::default();
+        let asked = |package| cache.predict(&learned, &key(package), &settings);
+        let worked_out = |package| learned.read(|h| predict::predict(h, &key(package), &settings));
+        for n in 0..5 {
+            for package in ["zlib", "hdf5", "zlib"] {
+                assert_eq!(asked(package), worked_out(package), "after {n} attempts");
+            }
+            learned.learn(&test_summary(&n.to_string(), "zlib", "1", 100 << n));
+        }
+        let before = asked("zlib");
+        let mut settled = test_summary("4", "zlib", "1", 100);
+        settled.need_peak.0 *= 50;
+        learned.settle(&settled);
+        assert_ne!(asked("zlib"), before, "an attempt that was settled counts at once");
+    }
+
+    #[test]
+    fn answers_are_bounded() {
+        let (learned, cache) = (SharedHistory::new(History::new(100)), PredictionCache::default());
+        let settings = predict::Settings::default();
+        for n in 0..MOST + 5 {
+            let of_a_pipeline = Key { git_ref: n.to_string(), ..key(&n.to_string()) };
+            for asked in [key(&n.to_string()), of_a_pipeline] {
+                cache.predict(&learned, &asked, &settings);
+            }
+        }
+        assert_eq!(cache.table(|table| table.known.len()), 5);
+        learned.learn(&test_summary("1", "zlib", "1", 100));
+        cache.predict(&learned, &key("zlib"), &settings);
+        assert_eq!(cache.table(|table| (table.changes, table.known.len())), (1, 1));
+    }
+}

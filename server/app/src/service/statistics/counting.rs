@@ -1,0 +1,82 @@
+//! Where questions about all attempts are worked on: some at once, some that wait, and no more. They share their threads with
+//! allocations, verdicts and the store, which must always find one.
+
+use std::sync::Arc;
+
+use tokio::{sync::Semaphore, task};
+
+use crate::service::Refusal;
+
+/// Questions that are worked on at once: each keeps a core busy.
+const AT_ONCE: usize = 4;
+/// Questions that are worked on or wait.
+const HELD: usize = 64;
+
+/// A handle on the places.
+#[derive(Debug, Clone)]
+pub(crate) struct Counting {
+    held: Arc<Semaphore>,
+    working: Arc<Semaphore>,
+}
+
+impl Default for Counting {
+    fn default() -> Self {
+        Self { held: Arc::new(Semaphore::new(HELD)), working: Arc::new(Semaphore::new(AT_ONCE)) }
+    }
+}
+
+impl Counting {
+    /// Does `work` on a thread of its own.
+    ///
+    /// # Errors
+    /// Too many wait already, or the work panicked.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let held = Arc::clone(&self.held).try_acquire_owned();
+        let held =
+            held.map_err(|_full| Refusal::Crowded { what: "questions about all attempts", most: HELD })?;
+        let working = Arc::clone(&self.working).acquire_owned().await;
+        let working = working.map_err(|_closed| Refusal::Stopping)?;
+        // the places go with the work: it goes on after its caller has gone
+        let counted = task::spawn_blocking(move || {
+            let _places = (held, working);
+            work()
+        });
+        counted.await.map_err(Refusal::Panicked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use tokio_util::task::TaskTracker;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn work_whose_caller_has_gone_keeps_its_place_and_one_question_too_many_is_refused() {
+        let counting = Counting::default();
+        let (go, wait) = mpsc::channel::<()>();
+        let (counts, tasks) = (counting.clone(), TaskTracker::new());
+        let asked = tasks.spawn(async move { counts.run(move || wait.recv()).await });
+        while counting.working.available_permits() == AT_ONCE {
+            task::yield_now().await;
+        }
+        asked.abort();
+        assert!(asked.await.unwrap_err().is_cancelled());
+        assert_eq!((counting.working.available_permits(), counting.held.available_permits()), (3, 63));
+        let others = Arc::clone(&counting.held).try_acquire_many_owned(63).unwrap();
+        assert!(matches!(counting.run(|| ()).await, Err(Refusal::Crowded { most: HELD, .. })));
+        drop((others, go));
+        counting.run(|| ()).await.unwrap();
+        while counting.working.available_permits() < AT_ONCE {
+            task::yield_now().await;
+        }
+        let panicked = counting.run(|| panic!("on purpose")).await.map(|()| 0);
+        assert!(matches!(panicked, Err(Refusal::Panicked(_))));
+        assert_eq!(counting.held.available_permits(), HELD);
+    }
+}

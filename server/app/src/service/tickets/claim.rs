@@ -1,0 +1,173 @@
+//! Opens tickets, and what a question becomes for that: the pool, the limits that count it, its size and time.
+
+use plimsoll_core::{
+    domain::{FieldViolation, Fnv, Key, Millis, Prediction, TicketClaim, TicketId},
+    mask,
+    placement::{BuildKind, LABEL, Placement, Pool, ResourceNeeds, RuleSubject, tickets::LimitKey},
+};
+
+use super::TicketService;
+use crate::{
+    access::identity::Identity,
+    state::tickets::{Refusal, View},
+};
+
+/// A question, with every field within its bounds.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TicketQuestion {
+    pub(crate) key: Key,
+    /// What the key's label says, unless it is said.
+    pub(crate) kind: Option<BuildKind>,
+    /// Who the key says, unless it is said.
+    pub(crate) owner: String,
+    /// Where a prediction puts it, unless it is said.
+    pub(crate) pool: String,
+    pub(crate) tags: Vec<String>,
+}
+
+impl TicketService {
+    /// Opens a ticket, or says where the one with this id stands. What is answered is on the disk.
+    ///
+    /// # Errors
+    /// The caller may not ask this, or the rules of tickets refuse it.
+    pub(crate) async fn open(
+        &self,
+        caller: &Identity,
+        id: &TicketId,
+        asked: TicketQuestion,
+    ) -> Result<View, Refusal> {
+        let claim = self.claim(caller, id, asked)?;
+        self.registry.open(id, claim).await
+    }
+
+    /// What `caller` claims with this question under this id.
+    ///
+    /// # Errors
+    /// A field names what is not there, or what the caller may not use.
+    pub(crate) fn claim(
+        &self,
+        caller: &Identity,
+        id: &TicketId,
+        asked: TicketQuestion,
+    ) -> Result<TicketClaim, Refusal> {
+        let mut asked = asked;
+        caller.claims("key.project", &mut asked.key).map_err(Refusal::Forbidden)?;
+        // of what is proven: the same words of two callers are two questions
+        let question = fingerprint(&asked);
+        let TicketQuestion { mut key, kind, mut owner, pool, tags } = asked;
+        // both are kept and shown
+        mask::key(&mut key);
+        mask::mask(&mut owner);
+        let owner = owner_of(caller, owner, &key)?;
+        if let Some(kind) = kind {
+            key.labels.insert(LABEL.to_owned(), kind.as_str().to_owned());
+        }
+        let placement = self.sizing.pools.now();
+        if let Some(unknown) = tags.iter().find(|tag| !placement.knows_tag(tag)) {
+            let description = format!("{unknown:?} is no tag of a pool, and not limited by the operator");
+            return Err(FieldViolation::new("tags", description).into());
+        }
+        let subject = RuleSubject::of(&key);
+        let prediction = self.sizing.unplaced(&key);
+        let (pool, prediction) = self.pool(&placement, &subject, &pool, prediction)?;
+        let needs = ResourceNeeds::of(&prediction);
+        let mut tags = [tags, pool.map(|pool| pool.tags.clone()).unwrap_or_default()].concat();
+        // the others count nothing, and would make the ticket's record as long as the file says
+        tags.retain(|tag| placement.terms().limits.most.contains_key(&LimitKey::Tag(tag.clone())));
+        tags.sort_unstable();
+        tags.dedup();
+        Ok(TicketClaim {
+            owner,
+            pool: pool.map(|pool| pool.name.clone()).unwrap_or_default(),
+            arch: subject.family.to_owned(),
+            kind: subject.kind.as_str().to_owned(),
+            tags,
+            raised: subject.security,
+            memory: needs.memory_request,
+            milli_cores: Millis::from_f64(needs.cpu_request.0 * 1000.0).0,
+            wall: needs.wall_p50,
+            project: key.project.clone(),
+            by: caller.kept_name(),
+            proven: caller.is_own_job(id.as_str()),
+            asked: question,
+        })
+    }
+
+    /// The pool that is asked for, or the one for this prediction, and the prediction lowered to it. None where the operator names no
+    /// pools.
+    fn pool<'p>(
+        &self,
+        placement: &'p Placement,
+        subject: &RuleSubject<'_>,
+        asked: &str,
+        prediction: Prediction,
+    ) -> Result<(Option<&'p Pool>, Prediction), Refusal> {
+        if !asked.is_empty() {
+            let names =
+                || placement.pools().iter().map(|pool| pool.name.as_str()).collect::<Vec<_>>().join(", ");
+            let unknown =
+                || FieldViolation::new("pool", format!("{asked:?} is not there; there are: {}", names()));
+            let pool = placement.pool(asked).ok_or_else(unknown)?;
+            if let Some(why) = placement.bars(subject, pool) {
+                return Err(FieldViolation::new("pool", why).into());
+            }
+            if pool.by_rule && !placement.sends(subject, &ResourceNeeds::of(&prediction), pool) {
+                let description =
+                    format!("only a rule puts builds into {asked:?}, and none puts this one there");
+                return Err(FieldViolation::new("pool", description).into());
+            }
+            return Ok((Some(pool), prediction));
+        }
+        if placement.pools().is_empty() {
+            return Ok((None, prediction));
+        }
+        let put = placement.put(subject, prediction, &|pool| self.sizing.pools.busy(pool));
+        match placement.pool(&put.placed.pool) {
+            Some(pool) => Ok((Some(pool), put)),
+            None => {
+                Err(FieldViolation::new("key", format!("no pool takes it: {}", put.placed.reason)).into())
+            }
+        }
+    }
+}
+
+/// Among whom places are shared: what is proven, else what is said, else the project. Who may see only some projects cannot make
+/// owners up.
+fn owner_of(caller: &Identity, said: String, key: &Key) -> Result<String, Refusal> {
+    let proven = if caller.projects.is_all() { &caller.proven.owner } else { &key.project };
+    let proven = if caller.proven.owner.is_empty() { proven } else { &caller.proven.owner };
+    if !proven.is_empty() {
+        if !said.is_empty() && said != *proven {
+            let description = format!("is not {}, for whom {} may open tickets", proven, caller.name);
+            return Err(Refusal::Forbidden(FieldViolation::new("owner", description)));
+        }
+        return Ok(proven.clone());
+    }
+    let owner = [said, key.owner.clone(), key.project.clone()].into_iter().find(|owner| !owner.is_empty());
+    Ok(owner.unwrap_or_default())
+}
+
+/// The same number for the same question, in this and every later release: it is kept. FNV-1a, 64 bits (draft-eastlake-fnv), over the
+/// fields with their lengths. The hints of a key only say how large it is.
+fn fingerprint(asked: &TicketQuestion) -> u64 {
+    let TicketQuestion { key, kind, owner, pool, tags } = asked;
+    let kind = kind.map_or("", BuildKind::as_str);
+    let fields = [
+        &key.project,
+        &key.stack,
+        &key.package,
+        &key.version,
+        &key.variants,
+        &key.compiler,
+        &key.compiler_version,
+        &key.arch,
+        &key.build_system,
+        &key.git_ref,
+        &key.owner,
+        owner,
+        pool,
+    ];
+    let labels = key.labels.iter().flat_map(|(name, value)| [name, value]);
+    let parts = fields.into_iter().chain(labels).chain(tags).map(String::as_str).chain([kind]);
+    parts.fold(Fnv::default(), Fnv::with_part).value()
+}

@@ -1,0 +1,98 @@
+//! Verdicts: whether the word of a caller counts, then what the writer of verdicts finds and keeps.
+
+use std::sync::Arc;
+
+use plimsoll_core::domain::{Evidence, Verdict};
+
+use super::Refusal;
+use crate::{
+    access::{
+        guard::AdmittedCaller,
+        identity::{Bound, Identity, Role},
+        privacy::Private,
+    },
+    sessions::{Asker, Ingest},
+};
+
+/// Says whether a failed attempt should be tried again. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct VerdictService {
+    pub(crate) ingest: Ingest,
+    pub(crate) private: Arc<Private>,
+}
+
+/// What a question about an attempt may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum VerdictScope {
+    /// The verdict is kept.
+    Kept,
+    /// It is not.
+    NotKept,
+    /// As if the attempt were not there: whose it is, and that it is there, is not for this caller.
+    WithoutAttempt,
+}
+
+impl VerdictService {
+    /// The verdict on an ended attempt; if it is kept, it is on disk before it is returned.
+    ///
+    /// # Errors
+    /// The caller may not ask about it, asks too much at once, or the writer refuses it.
+    pub(crate) async fn should_retry(
+        &self,
+        caller: &AdmittedCaller,
+        mut question: Evidence,
+    ) -> Result<Verdict, Refusal> {
+        let _own = caller.within(|caller| caller.place(Bound::Verdicts)).map_err(Refusal::Exceeded)?;
+        let caller = caller.identity();
+        let _place = self.ingest.line_up(caller.trusted)?;
+        let verdict = match self.scope(caller, &mut question).await? {
+            (VerdictScope::Kept, asker) => self.ingest.judge(question, asker).await,
+            (VerdictScope::NotKept, asker) => self.ingest.judge_aside(question, asker).await,
+            (VerdictScope::WithoutAttempt, _) => self.ingest.judge_unseen(question).await,
+        };
+        Ok(verdict?)
+    }
+
+    /// How a question of `caller` is judged: an attempt belongs to the project that was measured, else to the one that is said. Kept is
+    /// the verdict if the caller is trusted, or is the job itself and asks about what is not learned from: what is kept is shown, counts among
+    /// those that an attempt may have, and is learned from if the attempt is.
+    async fn scope(
+        &self,
+        caller: &Identity,
+        question: &mut Evidence,
+    ) -> Result<(VerdictScope, Asker), Refusal> {
+        let (is_trusted, sees_all) = (caller.trusted, caller.projects.is_all());
+        let by = caller.speaker(&question.key.project);
+        let asker = Asker { is_trusted, sees_all, reads_logs: false, by };
+        if is_trusted && sees_all && caller.roles.has(Role::Reader) && !self.private.logs {
+            return Ok((VerdictScope::Kept, Asker { reads_logs: true, ..asker }));
+        }
+        if caller.is_anonymous && !caller.roles.has(Role::Reader) && !(is_trusted && sees_all) {
+            return Ok((VerdictScope::WithoutAttempt, asker));
+        }
+        let found = self.ingest.find(&question.attempt).await?;
+        let seen = found.as_ref().map(|(summary, _running)| caller.sees(&summary.key.project));
+        if seen != Some(true) {
+            caller.asks_about(&question.attempt, &mut question.key).map_err(Refusal::Forbidden)?;
+        }
+        let measured = found.as_ref().map(|(summary, _running)| summary);
+        let project = measured.map_or(&question.key.project, |summary| &summary.key.project);
+        let is_own_job = caller.is_own_job(question.attempt.as_str());
+        let may_see = caller.may_learn_of(project);
+        let hides = self.private.logs && self.private.hides_from(caller, project);
+        // the project in whose name the caller asks is known by now
+        let by = caller.speaker(project);
+        let asker = Asker { reads_logs: is_own_job || (may_see && !hides), by, ..asker };
+        let teaches = measured.is_some_and(|summary| !summary.opening.untrusted);
+        let is_own = seen.is_some() && !teaches && is_own_job;
+        let scope = match seen {
+            Some(false) => VerdictScope::WithoutAttempt,
+            _ if caller.trusted || is_own => VerdictScope::Kept,
+            _ => VerdictScope::NotKept,
+        };
+        Ok((scope, asker))
+    }
+}
+
+#[cfg(test)]
+mod tests;

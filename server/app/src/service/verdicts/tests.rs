@@ -1,0 +1,64 @@
+//! Whose word is kept.
+
+use plimsoll_core::domain::{AttemptId, test_summary};
+use plimsoll_store::{self as store, Batch, Store};
+
+use super::*;
+use crate::{
+    access::identity::{Job, Proven},
+    service::fixture::verdicts,
+};
+
+/// A caller with the token of job 7 of the project `a`.
+fn job(trusted: bool) -> Identity {
+    let job = Some(Job { host: "ci".into(), id: "7".into() });
+    let proven = Proven { project: "a".into(), job, ..Proven::default() };
+    let projects = vec!["a".to_owned()].into();
+    Identity { projects, proven, trusted, ..Identity::clone(&Identity::anyone()) }
+}
+
+#[tokio::test]
+async fn a_job_that_is_not_trusted_leaves_verdicts_on_what_was_measured_of_itself_alone() {
+    let (store, mut batch) = (Store::memory(), Batch::default());
+    let measured = [("ci:7", "a", true), ("ci:7.2", "a", false), ("ci:8", "a", true), ("ci:9", "b", true)];
+    for (id, project, untrusted) in measured {
+        let mut summary = test_summary(id, "zlib", "1", 10);
+        summary.key.project = project.into();
+        summary.opening.untrusted = untrusted;
+        store::put_summary(&mut batch, &summary).unwrap();
+    }
+    store.commit(batch).await.unwrap();
+    let service = verdicts(&store).await;
+    let kept = async |caller: Identity, id: &str| {
+        let mut question = Evidence::about(AttemptId::parse(id).unwrap());
+        let how = service.scope(&caller, &mut question).await;
+        how.map(|(scope, _asker)| scope).map_err(|refusal| refusal.to_string())
+    };
+    for (id, if_not_trusted) in [
+        ("ci:7", VerdictScope::Kept),
+        // it is learned from, also if it was delivered without a token
+        ("ci:7.2", VerdictScope::NotKept),
+        ("ci:7.3", VerdictScope::NotKept),
+        ("ci:8", VerdictScope::NotKept),
+        ("ci:10", VerdictScope::NotKept),
+    ] {
+        assert_eq!(kept(job(false), id).await, Ok(if_not_trusted), "{id}");
+        assert_eq!(kept(job(true), id).await, Ok(VerdictScope::Kept), "{id}");
+    }
+    let stranger = Identity { trusted: false, ..Identity::clone(&Identity::anyone()) };
+    for (id, is_anonymous) in [("ci:7", false), ("ci:8", false), ("ci:10", false), ("ci:8", true)] {
+        let caller = Identity { is_anonymous, ..stranger.clone() };
+        assert_eq!(
+            kept(caller, id).await,
+            Ok(VerdictScope::NotKept),
+            "for all jobs, and proven for none: {id}"
+        );
+    }
+    for id in ["ci:8", "ci:10"] {
+        let unknown = Identity { is_anonymous: true, roles: Role::Caller.into(), ..stranger.clone() };
+        assert_eq!(kept(unknown, id).await, Ok(VerdictScope::WithoutAttempt), "{id}");
+    }
+    for trusted in [false, true] {
+        assert_eq!(kept(job(trusted), "ci:9").await, Ok(VerdictScope::WithoutAttempt));
+    }
+}

@@ -1,0 +1,52 @@
+//! Reports of the CI system on their way to the part that applies them.
+
+use plimsoll_core::domain::{AttemptId, ReportedOutcome};
+use tokio::sync::{mpsc::error::TrySendError, oneshot};
+
+use super::{Ingest, request::Request, table::SessionTable};
+use crate::ci_outcomes::{CiReport, OpenAttempt, OpenAttempts, OutcomeStatus};
+
+impl Ingest {
+    /// Takes what a CI system tells, to be worked on later; false if the queue is full or the server stops.
+    pub(crate) fn tell(&self, told: ReportedOutcome) -> bool {
+        self.begin_to_tell(told, None)
+    }
+
+    /// The same; what comes back gives what became of it.
+    pub(crate) fn tell_and_hear(&self, told: ReportedOutcome) -> Option<oneshot::Receiver<OutcomeStatus>> {
+        let (answer, answered) = oneshot::channel();
+        self.begin_to_tell(told, Some(answer)).then_some(answered)
+    }
+
+    /// The same, but waits for a place in the queue, and for what becomes of it; `None` if the worker has stopped.
+    pub(crate) async fn tell_in_turn(&self, told: ReportedOutcome) -> Option<OutcomeStatus> {
+        let (answer, answered) = oneshot::channel();
+        self.requests.send(Request::Report(CiReport { told, answer: Some(answer) })).await.ok()?;
+        answered.await.ok()
+    }
+
+    fn begin_to_tell(&self, told: ReportedOutcome, answer: Option<oneshot::Sender<OutcomeStatus>>) -> bool {
+        match self.requests.try_send(Request::Report(CiReport { told, answer })) {
+            Ok(()) => true,
+            Err(TrySendError::Full(_) | TrySendError::Closed(_)) => false,
+        }
+    }
+}
+
+impl OpenAttempts for SessionTable {
+    fn is_open(&self, id: &AttemptId) -> bool {
+        self.contains(id)
+    }
+
+    fn open_attempt(&mut self, id: &AttemptId) -> Option<OpenAttempt<'_>> {
+        let session = self.get_mut(id)?;
+        Some(OpenAttempt {
+            project: &session.attempt.key.project,
+            is_proven: session.attempt.opening.proven,
+            reported: &mut session.told,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

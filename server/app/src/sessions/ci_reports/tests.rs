@@ -1,0 +1,122 @@
+//! Reports on attempts that are open, that ended, and that are not known yet.
+
+use plimsoll_core::domain::{AttemptId, Cause, JobStatus, Outcome, Reporter, Summary, test_summary};
+use plimsoll_store::{self as store, Batch, MemoryStore, Store};
+
+use super::*;
+use crate::sessions::{
+    ending::tests::held, fixture, request::EndRequest, silence::abandoned, stream_handle::StreamHandle,
+};
+
+fn word(id: &str, end: JobStatus) -> (CiReport, oneshot::Receiver<OutcomeStatus>) {
+    let (answer, answered) = oneshot::channel();
+    let (attempts, reason) = (vec![AttemptId::parse(id).unwrap()], String::new());
+    let by = Reporter::server();
+    let told = ReportedOutcome { attempts, end, reason, cause: None, unneeded: false, by };
+    (CiReport { told, answer: Some(answer) }, answered)
+}
+
+/// A store with ended attempts whose end was not seen.
+async fn with_lost(ids: impl Iterator<Item = String>) -> (MemoryStore, Store) {
+    let memory = MemoryStore::default();
+    let store = Store::Memory(memory.clone());
+    for id in ids {
+        let mut batch = Batch::default();
+        let lost = Summary { outcome: Outcome::Lost, exit: None, ..test_summary(&id, "zlib", "1", 10) };
+        store::put_summary(&mut batch, &lost).unwrap();
+        store.commit(batch).await.unwrap();
+    }
+    (memory, store)
+}
+
+#[tokio::test]
+async fn a_canceled_pipeline_costs_one_commit_and_each_word_is_answered_when_it_is_on_disk() {
+    let (memory, store) = with_lost((0..100).map(|n| n.to_string())).await;
+    let (_ingest, mut worker) = fixture::ingest(&store, 10);
+    let before = store.status().commits;
+    let (words, answers): (Vec<_>, Vec<_>) =
+        (0..101).map(|n| word(&n.to_string(), JobStatus::Canceled)).unzip();
+    memory.refuse_commits("the disk is full");
+    let (refused, told) = word("0", JobStatus::Canceled);
+    worker.apply_reports(vec![refused]).await;
+    assert_eq!(told.await, Ok(OutcomeStatus::Unwritable));
+    memory.accept_commits();
+    worker.apply_reports(words).await;
+    assert_eq!(store.status().commits, before + 1);
+    for (n, answer) in answers.into_iter().enumerate() {
+        let changed = answer.await.unwrap();
+        assert_eq!(
+            (changed == OutcomeStatus::Now, changed == OutcomeStatus::Remembered),
+            (n < 100, n == 100),
+            "{n}"
+        );
+    }
+    let summary = store::read_summary(&store, &AttemptId::parse("99").unwrap()).await.unwrap().unwrap();
+    assert_eq!(summary.cause, Some(Cause::Canceled));
+}
+
+#[tokio::test]
+async fn a_report_on_an_attempt_whose_summary_is_damaged_is_not_repeated_for_ever() {
+    let (_memory, store) = with_lost(["a".to_owned()].into_iter()).await;
+    fixture::damage_summary(&store, &fixture::attempt("a").id).await;
+    let (_ingest, mut worker) = fixture::ingest(&store, 10);
+    let (word, became) = word("a", JobStatus::Failed);
+    worker.apply_reports(vec![word]).await;
+    assert_eq!(became.await, Ok(OutcomeStatus::Known));
+}
+
+#[tokio::test]
+async fn of_two_words_on_one_attempt_the_first_stands() {
+    let (_memory, store) = with_lost(["a".to_owned()].into_iter()).await;
+    let (_ingest, mut worker) = fixture::ingest(&store, 10);
+    let [(first, of_first), (second, of_second)] =
+        [JobStatus::Succeeded, JobStatus::Failed].map(|end| word("a", end));
+    worker.apply_reports(vec![first, second]).await;
+    assert_eq!((of_first.await, of_second.await), (Ok(OutcomeStatus::Now), Ok(OutcomeStatus::Known)));
+    let summary = store::read_summary(&store, &AttemptId::parse("a").unwrap()).await.unwrap().unwrap();
+    assert_eq!(summary.outcome, Outcome::Succeeded);
+}
+
+#[tokio::test]
+async fn the_report_on_an_open_attempt_outlasts_those_on_any_number_of_unmeasured_jobs() {
+    let (store, stream) = (Store::memory(), StreamHandle::new());
+    let (mut worker, _new) = held(&store, &stream);
+    let mut preempted = word("a", JobStatus::Failed).0;
+    "runner_system_failure".clone_into(&mut preempted.told.reason);
+    worker.apply_reports(vec![preempted, word("later", JobStatus::Canceled).0]).await;
+    let others = (0..30_000).map(|n| word(&n.to_string(), JobStatus::Succeeded).0);
+    worker.apply_reports(others.collect()).await;
+    let finish = abandoned(&worker.sessions.values().next().unwrap().clone());
+    let (id, ending) = (finish.attempt.clone(), EndRequest { finish, stream: None, answer: None });
+    worker.seal_all(vec![ending]).await;
+    let summary = store::read_summary(&store, &id).await.unwrap().unwrap();
+    assert_eq!((summary.outcome, summary.cause), (Outcome::Failed, Some(Cause::Infra)));
+    assert!(worker.ci_reports.waiting_for(&AttemptId::parse("later").unwrap(), "").is_none());
+}
+
+#[tokio::test]
+async fn a_word_of_another_project_settles_nothing_and_waits_only_while_the_id_may_change_hands() {
+    let (_memory, store) = with_lost(["a".to_owned()].into_iter()).await;
+    let mut batch = Batch::default();
+    let lost = Summary { outcome: Outcome::Lost, exit: None, ..test_summary("own", "zlib", "1", 10) };
+    let opening = plimsoll_core::domain::OpeningRecord { proven: true, ..Default::default() };
+    store::put_summary(&mut batch, &Summary { opening, ..lost }).unwrap();
+    store.commit(batch).await.unwrap();
+    let (_ingest, mut worker) = fixture::ingest(&store, 10);
+    for (id, expected) in [
+        ("a", OutcomeStatus::Remembered),
+        ("own", OutcomeStatus::Foreign),
+        ("new", OutcomeStatus::Remembered),
+    ] {
+        let (CiReport { told, answer }, became) = word(id, JobStatus::Succeeded);
+        worker
+            .apply_reports(vec![CiReport {
+                told: ReportedOutcome { by: Reporter::of("x", vec!["x".into()]), ..told },
+                answer,
+            }])
+            .await;
+        assert_eq!(became.await, Ok(expected), "{id}");
+        let summary = store::read_summary(&store, &AttemptId::parse(id).unwrap()).await.unwrap();
+        assert!(summary.is_none_or(|summary| summary.outcome == Outcome::Lost), "{id}");
+    }
+}

@@ -1,0 +1,132 @@
+//! What is checked goes to the disk: one commit that is filled, and one on its way.
+//!
+//! The second goes to the store only when the first is on the disk, because its writes stand on those of the first. If that failed
+//! and this one did not, the numbers of an attempt would have a hole that no agent fills. So they fail together, and all who wait
+//! for either get the error.
+
+use std::{sync::Arc, time::Duration};
+
+use plimsoll_core::domain::AttemptId;
+use plimsoll_store::{CommitError, Store};
+use tokio::time::Instant;
+
+use super::{
+    in_flight::{CommitInFlight, CommitOutcome, SentCommit},
+    staged::{StagedCommit, StagedSession},
+};
+use crate::{runtime::metrics::Metrics, sessions::refusal::Refusal};
+
+/// The commits of the worker.
+#[derive(Debug)]
+pub(crate) struct CommitPipeline {
+    store: Store,
+    metrics: Arc<Metrics>,
+    /// What goes to the disk next.
+    filling: StagedCommit,
+    /// What is on its way there.
+    in_flight: CommitInFlight,
+    /// When the store was last seen to take nothing: what agents said until then may be lost.
+    refused: Option<Instant>,
+}
+
+impl CommitPipeline {
+    /// Nothing is staged.
+    pub(crate) fn new(store: Store, metrics: Arc<Metrics>) -> Self {
+        let (filling, in_flight) = (StagedCommit::default(), CommitInFlight::default());
+        Self { store, metrics, filling, in_flight, refused: None }
+    }
+
+    /// The commit that is filled.
+    pub(crate) fn filling(&mut self) -> &mut StagedCommit {
+        &mut self.filling
+    }
+
+    /// The commit that is filled has no room for another request.
+    pub(crate) fn is_full(&self) -> bool {
+        self.filling.is_full()
+    }
+
+    /// The store has no commit.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.in_flight.is_empty()
+    }
+
+    /// An attempt as it will be when all that is staged is on disk.
+    pub(crate) fn staged(&self, id: &AttemptId) -> Option<&StagedSession> {
+        self.filling.staged.get(id).or_else(|| self.in_flight.staged(id))
+    }
+
+    /// All that is staged of an attempt.
+    pub(crate) fn staged_mut(&mut self, id: &AttemptId) -> impl Iterator<Item = &mut StagedSession> {
+        self.filling.staged.get_mut(id).into_iter().chain(self.in_flight.staged_mut(id))
+    }
+
+    /// How many attempts are new.
+    pub(crate) fn begun(&self) -> usize {
+        self.filling.begun.len() + self.in_flight.begun()
+    }
+
+    /// A verdict on this attempt waits to be on disk.
+    pub(crate) fn holds_verdict_on(&self, id: &AttemptId) -> bool {
+        self.filling.judged.contains(id) || self.in_flight.holds_verdict_on(id)
+    }
+
+    /// How the commit ended that is on its way; never comes if there is none. May be dropped and called again, until it has come.
+    pub(crate) async fn outcome(&mut self) -> CommitOutcome {
+        self.in_flight.outcome().await
+    }
+
+    /// Hands what is filled to the store, which has no commit.
+    pub(crate) async fn send(&mut self) {
+        let mut staged = std::mem::take(&mut self.filling);
+        if staged.is_empty() {
+            return;
+        }
+        let (batch, began) = (std::mem::take(&mut staged.batch), Instant::now());
+        let committing = if batch.is_empty() { Ok(None) } else { self.store.begin(batch).await.map(Some) };
+        match committing {
+            Ok(committing) => self.in_flight.put(SentCommit { staged, began, committing }),
+            Err(error) => {
+                let refusal = self.failed(&error, staged.promises.len());
+                staged.refuse(&refusal);
+            }
+        }
+    }
+
+    /// The commit that was on its way has ended: gives what is on disk now. If it failed, what was filled meanwhile fails with it.
+    pub(crate) fn land(&mut self, outcome: CommitOutcome) -> Option<StagedCommit> {
+        let SentCommit { staged, began, committing } = self.in_flight.take()?;
+        if committing.is_some() {
+            self.metrics.commit_seconds.observe(began.elapsed().as_secs_f64());
+        }
+        if let Err(error) = outcome {
+            let next = std::mem::take(&mut self.filling);
+            let refusal = self.failed(&error, staged.promises.len() + next.promises.len());
+            staged.refuse(&refusal);
+            next.refuse(&refusal);
+            return None;
+        }
+        self.metrics.samples.inc_by(staged.samples);
+        self.metrics.samples_lost.inc_by(staged.lost);
+        Some(staged)
+    }
+
+    /// The store takes nothing now.
+    pub(crate) fn note_refused(&mut self, now: Instant) {
+        self.refused = Some(now);
+    }
+
+    /// The store took nothing at some moment within this time.
+    pub(crate) fn was_refused_within(&self, time: Duration, now: Instant) -> bool {
+        self.refused.is_some_and(|refused| now.saturating_duration_since(refused) <= time)
+    }
+
+    /// Takes note of a commit that failed; gives the answer for those that waited for it.
+    fn failed(&mut self, error: &CommitError, promises: usize) -> Refusal {
+        if matches!(error, CommitError::Unavailable(_)) {
+            self.refused = Some(Instant::now());
+        }
+        tracing::error!(%error, promises, "commit failed, nothing is acknowledged");
+        Refusal::Unwritable(error.to_string())
+    }
+}

@@ -1,0 +1,130 @@
+//! What the worker has checked and not yet committed: one batch for the store, the attempts as they will be, and the answers
+//! that go out when it is on disk. If the commit fails, all of it is dropped, and nothing has changed.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use plimsoll_core::domain::{Attempt, AttemptId, JobPod, Verdict};
+use plimsoll_store::{self as store, BATCH_BYTES, BATCH_OPERATIONS, Batch};
+
+use crate::{
+    sessions::{
+        refusal::{Refusal, unwritable},
+        request::{Answer, Opened},
+        session::Session,
+    },
+    verdict_records::causes::CauseChange,
+};
+
+/// Room that one more request may need: a batch of the wire as fragments, or the parts of one record.
+pub(crate) const RESERVE_OPERATIONS: usize = 64;
+const RESERVE_BYTES: usize = 192 * 1024;
+
+/// What waits for one commit.
+#[derive(Debug, Default)]
+pub(crate) struct StagedCommit {
+    pub(crate) batch: Batch,
+    pub(crate) staged: HashMap<AttemptId, StagedSession>,
+    pub(crate) promises: Vec<PromisedAnswer>,
+    /// Attempts that are new.
+    pub(crate) begun: Vec<Arc<Attempt>>,
+    /// Attempts with a verdict that is new.
+    pub(crate) judged: HashSet<AttemptId>,
+    /// Summaries with another cause than they had.
+    pub(crate) causes: Vec<CauseChange>,
+    pub(crate) samples: u64,
+    pub(crate) lost: u64,
+}
+
+/// An attempt as it will be.
+#[derive(Debug)]
+pub(crate) struct StagedSession {
+    pub(crate) session: Session,
+    /// Samples of this round; they will be loose.
+    pub(crate) fresh: u64,
+}
+
+/// An answer that may be given when the commit is on disk.
+#[derive(Debug)]
+pub(crate) enum PromisedAnswer {
+    Opened(AttemptId, Answer<Opened>, Opened),
+    Acknowledged(AttemptId, Answer<u64>, u64),
+    Recorded(Answer<Verdict>, Box<Verdict>),
+    Caused(Answer<()>),
+}
+
+impl StagedCommit {
+    /// Nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.batch.is_empty() && self.promises.is_empty() && self.staged.is_empty()
+    }
+
+    /// Puts an attempt into the place of what was staged of it.
+    pub(crate) fn stage(&mut self, session: Session, fresh: u64) {
+        let earlier = self.staged.get(&session.attempt.id).map_or(0, |staged| staged.fresh);
+        let staged = StagedSession { session, fresh: earlier.saturating_add(fresh) };
+        self.staged.insert(staged.session.attempt.id.clone(), staged);
+    }
+
+    /// Puts a summary with another cause, if there is one.
+    pub(crate) fn change_cause(&mut self, change: Option<CauseChange>) -> Result<(), Refusal> {
+        if let Some(change) = &change {
+            store::put_summary(&mut self.batch, &change.summary).map_err(unwritable)?;
+        }
+        self.causes.extend(change);
+        Ok(())
+    }
+
+    /// Puts a pod, and takes others away. No call waits for it.
+    pub(crate) fn stage_pod(&mut self, pod: &JobPod, forgotten: &[AttemptId]) {
+        for id in forgotten {
+            store::delete_pod(&mut self.batch, id);
+        }
+        if let Err(error) = store::put_pod(&mut self.batch, pod) {
+            tracing::warn!(%error, "cannot store the sizes of a pod");
+        }
+    }
+
+    /// Says of everything that it did not happen.
+    pub(crate) fn refuse(self, refusal: &Refusal) {
+        self.promises.into_iter().for_each(|promise| promise.refuse_with(refusal.clone()));
+    }
+
+    /// Another request might not fit.
+    pub(crate) fn is_full(&self) -> bool {
+        self.batch.operations() + RESERVE_OPERATIONS > BATCH_OPERATIONS
+            || self.batch.bytes() + RESERVE_BYTES > BATCH_BYTES
+    }
+}
+
+impl PromisedAnswer {
+    /// The attempt whose samples follow this answer.
+    pub(crate) fn attempt(&self) -> Option<&AttemptId> {
+        match self {
+            Self::Opened(attempt, ..) | Self::Acknowledged(attempt, ..) => Some(attempt),
+            Self::Recorded(..) | Self::Caused(..) => None,
+        }
+    }
+
+    /// Gives the answer. The caller may be gone: then it is dropped.
+    pub(crate) fn keep(self) {
+        match self {
+            Self::Opened(_, answer, opened) => drop(answer.send(Ok(opened))),
+            Self::Acknowledged(_, answer, number) => drop(answer.send(Ok(number))),
+            Self::Recorded(answer, verdict) => drop(answer.send(Ok(*verdict))),
+            Self::Caused(answer) => drop(answer.send(Ok(()))),
+        }
+    }
+
+    /// Says why the answer cannot be given.
+    pub(crate) fn refuse_with(self, refusal: Refusal) {
+        match self {
+            Self::Opened(_, answer, _) => drop(answer.send(Err(refusal))),
+            Self::Acknowledged(_, answer, _) => drop(answer.send(Err(refusal))),
+            Self::Recorded(answer, _) => drop(answer.send(Err(refusal))),
+            Self::Caused(answer) => drop(answer.send(Err(refusal))),
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! How an attempt ends: its loose samples become sealed blocks, and in the same commit its summary takes the place of the open
+//! attempt. Only then the history learns it.
+
+use std::{collections::HashSet, sync::Arc};
+
+use plimsoll_core::{
+    domain::{Attempt, AttemptId, Summary},
+    retry,
+    shared_history::HistoryUpdate,
+};
+
+use super::{
+    refusal::{Refusal, unwritable},
+    request::{Answer, Change, EndRequest, Finish},
+    session::Session,
+    stream_handle::StreamHandle,
+    worker::Worker,
+};
+use crate::{
+    ci_outcomes::with_report,
+    runtime::metrics::Kind,
+    sealing::{
+        at_end::{AttemptToSeal, SealQueue, SealedAttempt},
+        start_time::start,
+    },
+};
+
+/// An attempt as it will be when it is sealed.
+#[derive(Debug)]
+struct ClosedAttempt {
+    session: Session,
+    /// The start is the one that the agent said.
+    believed: bool,
+    keeps_ticket: bool,
+    answer: Option<Answer<u64>>,
+}
+
+impl Worker {
+    /// Ends attempts, when all that was staged is on disk. Nothing is appended to any of them meanwhile: the worker does nothing
+    /// else.
+    pub(crate) async fn seal_all(&mut self, endings: Vec<EndRequest>) {
+        self.stop_rolling(endings.iter().map(|ending| &ending.finish.attempt)).await;
+        let mut begun = HashSet::new();
+        let mut waiting = Vec::new();
+        for ending in endings {
+            let open = !begun.contains(&ending.finish.attempt);
+            if let Some(closed) = self.closed(ending, open) {
+                // the first end that is allowed is the one that counts: one of a stream that was replaced takes nothing away
+                begun.insert(closed.attempt.id.clone());
+                waiting.push(closed);
+            }
+        }
+        let mut sealing =
+            SealQueue::new(self.parts.store.clone(), self.parts.verdict_engine.clone(), waiting);
+        while let Some(sealed) = sealing.next().await {
+            self.sealed_now(sealed);
+        }
+    }
+
+    /// What an end makes of an attempt that is `open`; `None` if it cannot be ended so; the caller then has the reason.
+    fn closed(&self, ending: EndRequest, open: bool) -> Option<AttemptToSeal<ClosedAttempt>> {
+        let EndRequest { finish, stream, answer } = ending;
+        match self.close(&finish, stream.as_ref(), open) {
+            Ok((session, summary, believed)) => {
+                let keeps_ticket = finish.keeps_ticket;
+                let attempt = Arc::clone(&session.attempt);
+                let owned = ClosedAttempt { session, believed, keeps_ticket, answer };
+                Some(AttemptToSeal { attempt, summary, owned })
+            }
+            Err(refusal) => {
+                tell(answer, &finish.attempt, Err(refusal));
+                None
+            }
+        }
+    }
+
+    fn close(
+        &self,
+        finish: &Finish,
+        stream: Option<&StreamHandle>,
+        open: bool,
+    ) -> Result<(Session, Summary, bool), Refusal> {
+        let id = &finish.attempt;
+        let session = self.sessions.get(id).filter(|_| open).cloned();
+        let mut session = session.ok_or_else(|| Refusal::NotOpen(id.clone()))?;
+        if let Some(stream) = stream {
+            session.check_holder(stream)?;
+        }
+        session.close(finish)?;
+        // an attempt that is closed for its silence was received when it was last heard of
+        let received = if stream.is_some() { self.parts.clock.now_unix_ms() } else { session.heard.unix_ms };
+        let Session { attempt, progress, lost, .. } = &session;
+        let mut summary = Summary::of(attempt, progress, &finish.totals, finish.wall, finish.exit);
+        let (started, believed) = start(attempt.started_unix_ms, finish.wall, received);
+        summary = summary.with_phases(finish.phases.clone());
+        summary.started_unix_ms = started;
+        summary.samples_lost = *lost;
+        (summary.cause, summary.cause_source) =
+            retry::cause_of(&summary).map_or((None, None), |(cause, source)| (Some(cause), source));
+        summary.censored = retry::is_censored(&summary, summary.cause);
+        // a CI system may have told the end before the agent did
+        let told = session.told.as_ref().and_then(|told| with_report(&summary, told));
+        Ok((session, told.unwrap_or(summary), believed))
+    }
+
+    /// The end is on disk, or could not be put there.
+    fn sealed_now(&mut self, sealed: SealedAttempt<ClosedAttempt>) {
+        let SealedAttempt { summary, was_judged, result, owned } = sealed;
+        let ClosedAttempt { session, believed, keeps_ticket, answer } = owned;
+        let Session { attempt, acknowledged, loose, .. } = session;
+        let result = result.map(|()| acknowledged).map_err(unwritable);
+        if result.is_ok() {
+            if !believed {
+                self.note_wrong_clock(&attempt, summary.started_unix_ms);
+            }
+            self.learn(&summary);
+            self.retention.samples_sealed(loose);
+            self.sessions.remove(&attempt.id);
+            self.parts.tickets.end(&attempt, keeps_ticket);
+            if was_judged {
+                self.judge_after_end(&attempt.id);
+            }
+        }
+        tell(answer, &attempt.id, result);
+    }
+
+    /// Has an attempt judged anew that was judged before its end. Without room the next question about it does that.
+    pub(crate) fn judge_after_end(&self, attempt: &AttemptId) {
+        let Some(judged_early) = &self.judged_early else { return };
+        if judged_early.try_send(attempt.clone()).is_err() {
+            self.parts.metrics.verdicts_left_old.inc();
+        }
+    }
+
+    fn note_wrong_clock(&self, attempt: &Attempt, started_unix_ms: u64) {
+        self.parts.metrics.starts_estimated.inc();
+        tracing::warn!(
+            attempt = %attempt.id,
+            said_unix_ms = attempt.started_unix_ms,
+            started_unix_ms,
+            "the agent's clock is wrong: kept the server's estimate of the start"
+        );
+    }
+
+    fn learn(&mut self, summary: &Summary) {
+        let kind = summary.cause.map_or("none", |cause| cause.as_str());
+        let (attempt, wall, need) = (summary.attempt.clone(), summary.wall, summary.need_peak);
+        tracing::info!(%attempt, package = summary.key.package, %wall, %need, cause = kind, "attempt ended");
+        self.fleet.attempt_ended(summary);
+        let HistoryUpdate { known, retries } = self.parts.learned.learn(summary);
+        self.fleet.are_retries(&retries);
+        self.parts.metrics.sealed.get_or_create(&Kind::of(kind)).inc();
+        self.parts.metrics.history_attempts.set(i64::try_from(known).unwrap_or(i64::MAX));
+        drop(self.changes.send(Change::Ended(attempt)));
+    }
+}
+
+/// Says how the end of an attempt went.
+fn tell(answer: Option<Answer<u64>>, attempt: &AttemptId, result: Result<u64, Refusal>) {
+    match (answer, result) {
+        // the caller may be gone
+        (Some(answer), result) => drop(answer.send(result)),
+        (None, Err(error)) => tracing::warn!(%attempt, %error, "could not close an abandoned attempt"),
+        (None, Ok(_)) => {}
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::time::Duration;
+
+    use plimsoll_core::domain::{JobStatus, ReportedOutcome, Reporter};
+    use plimsoll_store::Store;
+    use tokio::sync::oneshot::{self, Receiver};
+
+    use super::*;
+    use crate::{
+        ci_outcomes::CiReport,
+        sessions::{fixture, silence::abandoned},
+    };
+
+    /// A worker with an open attempt, and the stream that holds it after it took it from `old`.
+    pub(crate) fn held(store: &Store, old: &StreamHandle) -> (Worker, StreamHandle) {
+        let (_ingest, mut worker) = fixture::ingest(store, 10);
+        let (attempt, new) = (fixture::attempt("a"), StreamHandle::new());
+        let mut session = Session::new(attempt.clone().into(), worker.now());
+        for stream in [old, &new] {
+            session.take(&attempt, stream).unwrap();
+        }
+        worker.sessions.insert(session);
+        (worker, new)
+    }
+
+    fn ending(worker: &Worker, stream: &StreamHandle) -> (EndRequest, Receiver<Result<u64, Refusal>>) {
+        let (answer, answered) = oneshot::channel();
+        let finish = abandoned(worker.sessions.values().next().unwrap());
+        (EndRequest { finish, stream: Some(stream.clone()), answer: Some(answer) }, answered)
+    }
+
+    #[tokio::test]
+    async fn an_end_told_by_a_stream_that_was_replaced_leaves_the_attempt_to_its_holder() {
+        let old = StreamHandle::new();
+        let (mut worker, new) = held(&Store::memory(), &old);
+        let (of_old, told_old) = ending(&worker, &old);
+        let (of_new, told_new) = ending(&worker, &new);
+        let (again, told_again) = ending(&worker, &new);
+        worker.seal_all(vec![of_old, of_new, again]).await;
+        assert!(matches!(told_old.await.unwrap(), Err(Refusal::Replaced(_))));
+        assert_eq!(told_new.await.unwrap(), Ok(0));
+        assert!(matches!(told_again.await.unwrap(), Err(Refusal::NotOpen(_))), "it ends once");
+    }
+
+    /// Attempts that the fleet's metrics count as succeeded and as lost.
+    fn counted(worker: &Worker) -> [String; 2] {
+        let text = worker.parts.metrics.encode().unwrap();
+        ["succeeded", "lost"].map(|outcome| {
+            let of = format!("plimsoll_fleet_attempts_total{{outcome=\"{outcome}\",");
+            let line = text.lines().find(|line| line.starts_with(&of)).unwrap();
+            line.rsplit(' ').next().unwrap().to_owned()
+        })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_build_whose_agent_goes_with_it_is_counted_when_its_end_is_reported_and_else_as_lost_after_an_hour()
+     {
+        for (told, expected) in [(&["a"][..], ["1", "0"]), (&[], ["0", "1"])] {
+            let (mut worker, stream) = held(&Store::memory(), &StreamHandle::new());
+            let (end, _told) = ending(&worker, &stream);
+            worker.seal_all(vec![end]).await;
+            assert_eq!(counted(&worker), ["0", "0"], "its end was not seen");
+            let attempts = told.iter().map(|id| AttemptId::parse(id).unwrap()).collect();
+            let (end, reason) = (JobStatus::Succeeded, String::new());
+            let by = Reporter::server();
+            let told = ReportedOutcome { attempts, end, reason, cause: None, unneeded: false, by };
+            worker.apply_reports(vec![CiReport { told, answer: None }]).await;
+            tokio::time::advance(Duration::from_hours(2)).await;
+            worker.fleet.count_overdue();
+            assert_eq!(counted(&worker), expected, "it is counted once");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! An ingest over a store in memory, for tests.
+
+use std::{sync::Arc, time::Duration};
+
+use plimsoll_core::{
+    domain::{
+        Action, Attempt, AttemptId, Cause, History, Key, MeasurementSource, OpeningRecord, Resources,
+        RetentionPolicy, RetryOutlook, SessionId, Signature, Verdict, VerdictBasis,
+    },
+    predict, retry,
+    shared_history::SharedHistory,
+};
+use plimsoll_store::{Batch, KeyKind, Store};
+
+use crate::{
+    runtime::{clock::Clock, metrics::Metrics},
+    sessions::{Ingest, Parts, Worker},
+    state::{
+        pools::PoolRegistry,
+        tickets::TicketRegistry,
+        verdict_engine::{Sources, VerdictEngine},
+    },
+};
+
+/// Silence after which an attempt is closed as lost.
+pub(crate) const PATIENCE: Duration = Duration::from_hours(1);
+
+/// The handle and the worker, with room for `capacity` attempts in the history.
+pub(crate) fn ingest(store: &Store, capacity: usize) -> (Ingest, Worker) {
+    let metrics = Arc::new(Metrics::new());
+    let sources = Sources { rules_dir: None, policy_file: None, policy: retry::RetryPolicy::default() };
+    let pools = PoolRegistry::open(None, Arc::clone(&metrics)).unwrap();
+    let (tickets, _not_run) = TicketRegistry::new(store.clone(), pools.clone(), Arc::clone(&metrics), Clock);
+    Ingest::new(Parts {
+        store: store.clone(),
+        pools,
+        tickets,
+        learned: SharedHistory::new(History::new(capacity)),
+        verdict_engine: VerdictEngine::open(sources, Arc::clone(&metrics)).unwrap(),
+        metrics,
+        clock: Clock,
+        predict: Arc::new(predict::Settings::default()),
+        pods: crate::sessions::JobPods::default(),
+        open_attempts: 10,
+        retain: RetentionPolicy::default(),
+        abandon_after: PATIENCE,
+    })
+}
+
+/// What it counts.
+pub(crate) fn metrics(ingest: &Ingest) -> Arc<Metrics> {
+    Arc::clone(&ingest.parts.metrics)
+}
+
+/// An attempt of one and the same agent.
+pub(crate) fn attempt(id: &str) -> Attempt {
+    Attempt {
+        id: AttemptId::parse(id).unwrap(),
+        session: SessionId::parse("session").unwrap(),
+        key: Key { package: "zlib".into(), ..Key::default() },
+        number: 1,
+        retries: None,
+        source: MeasurementSource::CgroupV2,
+        resources: Resources::default(),
+        started_unix_ms: 1_700_000_000_000,
+        opening: OpeningRecord::default(),
+    }
+}
+
+/// A verdict on an attempt whose failure has a name.
+pub(crate) fn verdict(attempt: &AttemptId) -> Verdict {
+    let line = || "make: *** Error 2".to_owned();
+    let signature = Some(Signature { id: "0123456789abcdef".into(), line: line(), first: line() });
+    Verdict {
+        attempt: attempt.clone(),
+        action: Action::AsIs,
+        cause: Cause::Unknown,
+        confidence: 0.5,
+        evidence: Vec::new(),
+        next: None,
+        attempts_left: 1,
+        reason: String::new(),
+        outlook: RetryOutlook { signature, ..RetryOutlook::default() },
+        given_unix_ms: None,
+        job: None,
+        basis: VerdictBasis::default(),
+    }
+}
+
+/// Flips a bit in the summary of an ended attempt.
+pub(crate) async fn damage_summary(store: &Store, id: &AttemptId) {
+    let key = [&KeyKind::Summary.prefix_of(id)[..], &[0]].concat();
+    let mut value = store.get(&key).await.unwrap().unwrap().value;
+    value[20] ^= 1;
+    let mut batch = Batch::default();
+    batch.put(key, value);
+    store.commit(batch).await.unwrap();
+}

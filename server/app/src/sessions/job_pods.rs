@@ -1,0 +1,168 @@
+//! What the pods of jobs ask for, as the admission webhook saw them when they came to be.
+//!
+//! A job that no agent measures says nothing of its memory when that ends it, and GitLab tries it again with the variables that it had. Without
+//! this, the verdict on a second try would again grow the size of the first. The newest pods are remembered for some days, in memory and on
+//! disk: a start reads them. A pod is admitted before it is on disk, so a kill of the server within that moment loses it; the verdict on its
+//! job then rests on what is predicted.
+
+use std::{
+    borrow::Cow,
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use plimsoll_core::domain::{AttemptId, Evidence, JobPod, Resources};
+use plimsoll_proto::job::JobExecution;
+use plimsoll_store::{self as store, Batch, Store, StoreError};
+
+use super::{Ingest, request::Request};
+
+/// Pods that are remembered: those of some days. About 4 MB, and as much on disk.
+const REMEMBERED: usize = 10_000;
+/// For how long they are: no job runs for longer, and is tried again after that.
+const KEPT_MS: u64 = 7 * 24 * 3_600_000;
+/// Pods that are removed from the disk at once.
+const AT_ONCE: usize = 64;
+
+/// The newest pods, by the attempts that their jobs are.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct JobPods(Arc<Mutex<NewestPods>>);
+
+#[derive(Debug, Default)]
+struct NewestPods {
+    pods: HashMap<AttemptId, JobPod>,
+    /// Oldest first.
+    order: VecDeque<AttemptId>,
+    /// Hosts that have a job of a number, where an attempt or a pod does not name its host.
+    hosts: HashMap<String, Vec<String>>,
+}
+
+impl NewestPods {
+    /// Puts a pod in the place of an earlier one of its job.
+    fn put(&mut self, id: AttemptId, pod: JobPod) {
+        let (host, job) = (pod.host.clone(), pod.job.clone());
+        if self.pods.insert(id.clone(), pod).is_none() {
+            self.hosts.entry(job).or_default().push(host);
+            self.order.push_back(id);
+        }
+    }
+
+    /// Forgets the oldest ones: those for which there is no room, and those of long ago.
+    fn forget(&mut self, now_unix_ms: u64) -> Vec<AttemptId> {
+        let mut forgotten = Vec::new();
+        while let Some(oldest) = self.order.front() {
+            let is_old = |pod: &JobPod| pod.seen_unix_ms.saturating_add(KEPT_MS) < now_unix_ms;
+            if self.order.len() <= REMEMBERED && !self.pods.get(oldest).is_some_and(is_old) {
+                break;
+            }
+            let Some(oldest) = self.order.pop_front() else { break };
+            self.remove(&oldest);
+            forgotten.push(oldest);
+        }
+        forgotten
+    }
+
+    fn remove(&mut self, id: &AttemptId) {
+        let Some(JobPod { host, job, .. }) = self.pods.remove(id) else { return };
+        if let Some(hosts) = self.hosts.get_mut(&job) {
+            hosts.retain(|other| *other != host);
+            if hosts.is_empty() {
+                self.hosts.remove(&job);
+            }
+        }
+    }
+
+    /// The pod of a job: of that host, else the only one that may be meant.
+    fn find(&self, host: &str, job: &str, project: &str) -> Option<&JobPod> {
+        let is_of = |pod: &&JobPod| project.is_empty() || pod.project.is_empty() || pod.project == project;
+        let of = |host: &str| self.pods.get(&JobPod::id_of(host, job)?).filter(is_of);
+        if let Some(pod) = Some(host).filter(|host| !host.is_empty()).and_then(of) {
+            return Some(pod);
+        }
+        let hosts = self.hosts.get(job).into_iter().flatten();
+        let mut others =
+            hosts.filter(|other| host.is_empty() || other.is_empty()).filter_map(|host| of(host));
+        let only = others.next();
+        // one of two is as likely the wrong one
+        only.filter(|_| others.next().is_none())
+    }
+}
+
+impl JobPods {
+    /// Remembers a pod. The first of a job counts: its build has it, and what is said of the job later changes nothing. Gives those that
+    /// are forgotten for it; `None` if it is not remembered.
+    fn note(&self, id: AttemptId, pod: JobPod) -> Option<Vec<AttemptId>> {
+        let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if newest.pods.contains_key(&id) {
+            return None;
+        }
+        let now = pod.seen_unix_ms;
+        newest.put(id, pod);
+        Some(newest.forget(now))
+    }
+
+    /// What the pod of an attempt's job had. `None` if it was not seen, or if it is of a job of another GitLab or project with the same
+    /// number.
+    pub(crate) fn of(&self, attempt: &AttemptId, project: &str) -> Option<Resources> {
+        let JobExecution { host, job, .. } = JobExecution::read(attempt.as_str());
+        let newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        newest.find(host, job, project).map(|pod| pod.sizes)
+    }
+
+    /// The evidence with what the attempt's pod had, where nothing was measured and the pod was seen.
+    pub(crate) fn join<'e>(&self, evidence: &'e Evidence) -> Cow<'e, Evidence> {
+        let seen = || self.of(&evidence.attempt, &evidence.key.project);
+        match evidence.measured {
+            Some(_) => Cow::Borrowed(evidence),
+            None => seen().map_or(Cow::Borrowed(evidence), |sizes| {
+                Cow::Owned(Evidence { pod_sizes: Some(sizes), ..evidence.clone() })
+            }),
+        }
+    }
+}
+
+impl Ingest {
+    /// Remembers what the pod of a job has. Waits for nothing: with a full queue it is remembered until the next start.
+    pub(crate) fn note_pod(&self, pod: JobPod) {
+        let pod = JobPod { seen_unix_ms: self.parts.clock.now_unix_ms(), ..pod };
+        let Some(id) = pod.id() else { return };
+        let Some(forgotten) = self.parts.pods.note(id, pod.clone()) else { return };
+        let request = Request::NotePod { pod: Box::new(pod), forgotten };
+        if self.requests.try_send(request).is_err() {
+            self.parts.metrics.pods_not_on_disk.inc();
+            tracing::warn!("the sizes of a pod are not stored: too many requests wait for the writer");
+        }
+    }
+}
+
+impl JobPods {
+    /// Reads the pods that are remembered; those of long ago leave the disk.
+    pub(super) async fn load(&self, store: &Store, now: u64) -> Result<(), StoreError> {
+        let mut pods: Vec<JobPod> = Vec::new();
+        store::load_pods(store, |pod| pods.push(pod)).await?;
+        pods.sort_by_key(|pod| pod.seen_unix_ms);
+        let mut gone = Vec::new();
+        {
+            let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            for pod in pods {
+                // one of the future was seen while the clock was wrong: it is as new as can be
+                let pod = JobPod { seen_unix_ms: pod.seen_unix_ms.min(now), ..pod };
+                pod.id().into_iter().for_each(|id| newest.put(id, pod.clone()));
+            }
+            gone.extend(newest.forget(now));
+        }
+        for ids in gone.chunks(AT_ONCE) {
+            let mut batch = Batch::default();
+            for id in ids {
+                store::delete_pod(&mut batch, id);
+            }
+            if let Err(error) = store.commit(batch).await {
+                tracing::warn!(%error, "could not remove old pods; tried again at the next start");
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+//! What follows a commit: attempts become what was staged of them, the next commit begins, and those who wait are answered.
+
+use plimsoll_core::domain::AttemptId;
+
+use super::{
+    commit::{CommitOutcome, staged::StagedCommit},
+    request::Change,
+    session::Session,
+    worker::{TURN, Worker},
+};
+
+impl Worker {
+    /// Puts everything that is staged on the disk.
+    pub(crate) async fn commit_all(&mut self) {
+        self.launch().await;
+        if !self.commits.is_idle() {
+            let outcome = self.commits.outcome().await;
+            self.landed(outcome).await;
+        }
+    }
+
+    /// Hands what is staged to the store, as soon as the commit before it is on the disk.
+    pub(crate) async fn launch(&mut self) {
+        if self.commits.is_idle() {
+            return self.commits.send().await;
+        }
+        let outcome = self.commits.outcome().await;
+        self.landed(outcome).await;
+    }
+
+    /// The commit that was on its way has ended: what is staged follows it, and all who wait for it are answered.
+    pub(crate) async fn landed(&mut self, outcome: CommitOutcome) {
+        let Some(mut landed) = self.commits.land(outcome) else { return };
+        let changed: Vec<AttemptId> = landed.staged.keys().cloned().collect();
+        landed.staged.drain().for_each(|(_id, staged)| self.sessions.replace(staged.session, staged.fresh));
+        self.count_open();
+        landed.begun.iter().for_each(|attempt| self.parts.tickets.begin(attempt));
+        for change in &landed.causes {
+            self.fleet.cause_changed(&change.before, &change.summary);
+            self.parts.learned.settle(&change.summary);
+        }
+        // the disk has something to do again before this is answered
+        self.commits.send().await;
+        self.answer(landed, &changed).await;
+    }
+
+    /// Answers all who waited for a commit that is on disk, but for those whose rolls are far behind.
+    async fn answer(&mut self, landed: StagedCommit, changed: &[AttemptId]) {
+        self.rolls.roll_long(&mut self.sessions, changed);
+        for (n, promise) in landed.promises.into_iter().enumerate() {
+            self.rolls.answer_or_hold(&self.sessions, promise);
+            if n % TURN == TURN - 1 {
+                tokio::task::yield_now().await;
+            }
+        }
+        for session in changed.iter().filter_map(|id| self.sessions.get(id)) {
+            if self.changes.receiver_count() > 0 {
+                drop(self.changes.send(Change::Running(Box::new(Session::running(session)))));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,284 @@
+//! The only writer but of tickets, which their registry writes: takes attempts, samples, ends and verdicts in, and has them on disk before it says so.
+//!
+//! One task, the worker, owns the open attempts. All others send it requests over one bounded queue and wait for the answer. The worker
+//! takes what has gathered, checks it, commits it with one sync, and then answers all of it. While the disk syncs, it checks what
+//! gathers next.
+//!
+//! | part of the worker | what it owns |
+//! |---|---|
+//! | `SessionTable` (`table.rs`) | the open attempts, as they are on disk |
+//! | `OpenQuota` (`open_quota.rs`) | how many each caller may have open |
+//! | `CommitPipeline` (`commit/`) | the commit that is filled, and the one on its way |
+//! | `Rolls` (`rolls.rs`), over `sealing` | long attempts that are sealed while they run, and the answers that wait for it |
+//! | `CiReports`, `FleetCounters` (`ci_outcomes`) | ends that the CI system reports, and what is counted of ends |
+//! | `Retention` (`retention`) | the walks over what gets old |
+
+pub(crate) mod ci_reports;
+pub(crate) mod commit;
+pub(crate) mod ending;
+#[cfg(test)]
+pub(crate) mod fixture;
+pub(crate) mod job_pods;
+pub(crate) mod landing;
+pub(crate) mod open_quota;
+pub(crate) mod opening;
+pub(crate) mod refusal;
+pub(crate) mod request;
+pub(crate) mod resume;
+pub(crate) mod rolls;
+pub(crate) mod session;
+pub(crate) mod silence;
+pub(crate) mod staging;
+pub(crate) mod stream_handle;
+pub(crate) mod table;
+pub(crate) mod takeover;
+pub(crate) mod verdicts;
+pub(crate) mod worker;
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+pub(crate) use job_pods::JobPods;
+use plimsoll_core::{
+    domain::{Attempt, AttemptId, FinalTotals, RetentionPolicy, Sample, Summary, TicketId, Verdict},
+    mask, predict,
+    shared_history::SharedHistory,
+};
+use plimsoll_store::{self as store, Store, StoreError};
+pub(crate) use refusal::Refusal;
+use request::{Answer, Request};
+pub(crate) use request::{Append, Change, Finish, Opened, Running};
+pub(crate) use stream_handle::StreamHandle;
+use tokio::sync::{Semaphore, broadcast, mpsc, oneshot};
+use verdicts::queue::VerdictQueue;
+pub(crate) use verdicts::{after_memory_end::AfterMemoryEnd, rejudging::Rejudging};
+pub(crate) use worker::Worker;
+
+pub(crate) use crate::{ci_outcomes::OutcomeStatus, verdict_records::known::Asker};
+
+use crate::{
+    access::identity::Identity,
+    runtime::{
+        clock::Clock,
+        metrics::{Kind, Metrics},
+    },
+    sealing::start_time::start,
+    state::{pools::PoolRegistry, tickets::TicketRegistry, verdict_engine::VerdictEngine},
+    verdict_records::jobs_short_of_memory::JobsShortOfMemory,
+};
+
+/// Requests that may wait for the worker. Beyond it, streams are not read any further.
+pub(crate) const QUEUE: usize = 1024;
+
+/// Changes that a slow watcher may fall behind.
+const CHANGES: usize = 1024;
+
+/// Verdicts that are worked on at once; others wait in line. Reading a log keeps a core busy, and more of them would take the
+/// cores from predictions.
+const WEIGHED_AT_ONCE: usize = 2;
+
+/// What the ingest works with.
+#[derive(Debug, Clone)]
+pub(crate) struct Parts {
+    pub(crate) store: Store,
+    pub(crate) learned: SharedHistory,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) clock: Clock,
+    pub(crate) predict: Arc<predict::Settings>,
+    pub(crate) verdict_engine: VerdictEngine,
+    pub(crate) pools: PoolRegistry,
+    pub(crate) tickets: TicketRegistry,
+    /// What the pods of jobs had.
+    pub(crate) pods: JobPods,
+    /// Attempts that may be open at once.
+    pub(crate) open_attempts: usize,
+    /// How old samples may get.
+    pub(crate) retain: RetentionPolicy,
+    /// Silence after which an attempt is closed as lost.
+    pub(crate) abandon_after: Duration,
+}
+
+/// A handle on the ingest.
+#[derive(Debug, Clone)]
+pub(crate) struct Ingest {
+    pub(crate) requests: mpsc::Sender<Request>,
+    weighing: Arc<Semaphore>,
+    line: VerdictQueue,
+    short_of_memory: Arc<Mutex<JobsShortOfMemory>>,
+    pub(crate) parts: Parts,
+}
+
+impl Ingest {
+    /// The handle, and the worker, which the caller must run.
+    pub(crate) fn new(parts: Parts) -> (Self, Worker) {
+        let (requests, queue) = mpsc::channel(QUEUE);
+        let short_of_memory = Arc::default();
+        let mut worker = Worker::new(parts.clone(), queue, broadcast::Sender::new(CHANGES));
+        worker.short_of_memory = Arc::clone(&short_of_memory);
+        let weighing = Arc::new(Semaphore::new(WEIGHED_AT_ONCE));
+        let line = VerdictQueue::new(Arc::clone(&parts.metrics));
+        (Self { requests, weighing, line, short_of_memory, parts }, worker)
+    }
+
+    /// Opens an attempt for a stream, or hands it over to it.
+    pub(crate) async fn open(&self, mut attempt: Attempt, stream: &StreamHandle) -> Result<Opened, Refusal> {
+        mask::attempt(&mut attempt);
+        let attempt = self.with_prediction(attempt);
+        self.ask(|answer| Request::Open { attempt: Box::new(attempt), stream: stream.clone(), answer }).await
+    }
+
+    /// Why the ticket that an open attempt names holds no place for it; `None` if it does, or if it names none.
+    pub(crate) fn no_place(
+        &self,
+        attempt: &AttemptId,
+        (ticket, project): (Option<&TicketId>, &str),
+    ) -> Option<String> {
+        self.parts.tickets.no_place(ticket?, attempt, project)
+    }
+
+    /// Takes samples, in the order of the calls; what comes back gives the number up to which everything is on disk. Waits only
+    /// for a place in the queue.
+    pub(crate) async fn append(
+        &self,
+        append: Append,
+        stream: &StreamHandle,
+    ) -> Result<Pending<u64>, Refusal> {
+        self.begin(|answer| Request::Append { append, stream: stream.clone(), answer }).await
+    }
+
+    /// Seals an attempt; gives its last number.
+    pub(crate) async fn finish(&self, mut finish: Finish, stream: &StreamHandle) -> Result<u64, Refusal> {
+        mask::phases(&mut finish.phases);
+        self.ask(|answer| Request::Finish { finish, stream: stream.clone(), answer }).await
+    }
+
+    /// Says that a stream has ended and holds nothing any more.
+    pub(crate) async fn leave(&self, stream: StreamHandle, attempts: impl IntoIterator<Item = AttemptId>) {
+        let attempts = attempts.into_iter().collect();
+        // a worker that is gone holds nothing
+        let _stopped = self.requests.send(Request::Leave { stream, attempts }).await;
+    }
+
+    /// All open attempts, and the changes from then on.
+    pub(crate) async fn watch(&self) -> Result<(Vec<Running>, broadcast::Receiver<Change>), Refusal> {
+        self.ask(|answer| Request::Watch { answer }).await
+    }
+
+    /// The `most` open attempts with the highest need among those that `caller` may see, highest first; and how many those are.
+    pub(crate) async fn highest(
+        &self,
+        most: usize,
+        caller: Arc<Identity>,
+    ) -> Result<(Vec<Running>, usize), Refusal> {
+        self.ask(|answer| Request::Highest { most, caller, answer }).await
+    }
+
+    /// An attempt, and whether it is still open; `None` if it is not known.
+    pub(crate) async fn find(&self, id: &AttemptId) -> Result<Option<(Arc<Summary>, bool)>, Refusal> {
+        if self.parts.learned.knows(id) {
+            return Ok(self.read(id).await?.map(|summary| (summary, false)));
+        }
+        let asked = id.clone();
+        if let Some(running) = self.ask(|answer| Request::Find { id: asked, answer }).await? {
+            let now = self.parts.clock.now_unix_ms();
+            return Ok(Some((Arc::new(running.so_far(now)), true)));
+        }
+        Ok(self.read(id).await?.map(|summary| (summary, false)))
+    }
+
+    /// The summary of an ended attempt as lists show it: without its phases. `None` if it is not there, or damaged: that must
+    /// not hide all others.
+    pub(crate) async fn listed(&self, id: &AttemptId) -> Result<Option<Summary>, Refusal> {
+        match store::read_summary(&self.parts.store, id).await {
+            Ok(summary) => Ok(summary.map(|summary| Summary { phases: Vec::new(), ..summary })),
+            Err(error @ StoreError::Damaged { .. }) => {
+                tracing::error!(attempt = %id, %error, "left a damaged summary out of a list");
+                Ok(None)
+            }
+            Err(error) => Err(Refusal::Unreadable(error.to_string())),
+        }
+    }
+
+    /// A summary with what it retries and its number among the attempts of its job ([`SharedHistory::related`]).
+    pub(crate) fn related<'s>(&self, summary: &'s Summary) -> std::borrow::Cow<'s, Summary> {
+        self.parts.learned.related(summary)
+    }
+
+    /// The summary of an ended attempt, from disk.
+    async fn read(&self, id: &AttemptId) -> Result<Option<Arc<Summary>>, Refusal> {
+        let summary = store::read_summary(&self.parts.store, id).await;
+        Ok(summary.map_err(|error| Refusal::Unreadable(error.to_string()))?.map(Arc::new))
+    }
+
+    /// Hands the samples of an attempt that are on disk to `take`, in order; gives how many there are.
+    pub(crate) async fn series(
+        &self,
+        id: &AttemptId,
+        mut take: impl FnMut(&Sample) + Send,
+    ) -> Result<u64, StoreError> {
+        let read = store::each_run(&self.parts.store, id, |run| run.samples.iter().for_each(&mut take));
+        Ok(read.await?.samples)
+    }
+
+    /// Puts a verdict on disk; gives the one that stands, if the same question was answered meanwhile.
+    async fn record(&self, fingerprint: u64, verdict: Verdict) -> Result<Verdict, Refusal> {
+        self.ask(|answer| Request::Record { fingerprint, verdict: Box::new(verdict), answer }).await
+    }
+
+    async fn ask<T>(&self, request: impl FnOnce(Answer<T>) -> Request) -> Result<T, Refusal> {
+        self.begin(request).await?.answer().await
+    }
+
+    /// Puts a request into the queue.
+    async fn begin<T>(&self, request: impl FnOnce(Answer<T>) -> Request) -> Result<Pending<T>, Refusal> {
+        let (answer, answered) = oneshot::channel();
+        let pending = Pending { answered, metrics: Arc::clone(&self.parts.metrics) };
+        match self.requests.send(request(answer)).await {
+            Ok(()) => Ok(pending),
+            Err(_stopped) => pending.counted(Err(Refusal::Stopping)),
+        }
+    }
+}
+
+/// A request that is with the worker.
+#[derive(Debug)]
+pub(crate) struct Pending<T> {
+    answered: oneshot::Receiver<Result<T, Refusal>>,
+    metrics: Arc<Metrics>,
+}
+
+impl<T> Pending<T> {
+    /// The answer. May be dropped and called again, until it has come.
+    pub(crate) async fn answer(&mut self) -> Result<T, Refusal> {
+        let result = (&mut self.answered).await.unwrap_or(Err(Refusal::Stopping));
+        self.counted(result)
+    }
+
+    /// The answer, if it has come.
+    pub(crate) fn answer_now(&mut self) -> Option<Result<T, Refusal>> {
+        match self.answered.try_recv() {
+            Ok(result) => Some(self.counted(result)),
+            Err(oneshot::error::TryRecvError::Empty) => None,
+            Err(oneshot::error::TryRecvError::Closed) => Some(self.counted(Err(Refusal::Stopping))),
+        }
+    }
+
+    fn counted<U>(&self, result: Result<U, Refusal>) -> Result<U, Refusal> {
+        if let Err(refusal) = &result {
+            self.metrics.refusals.get_or_create(&Kind::of(refusal.kind())).inc();
+        }
+        result
+    }
+}
+
+impl Running {
+    /// The summary as it would be if the attempt ended now, unseen.
+    pub(crate) fn so_far(&self, now_unix_ms: u64) -> Summary {
+        let wall = self.progress.last.map(|last| last.elapsed).unwrap_or_default();
+        let mut summary = Summary::of(&self.attempt, &self.progress, &FinalTotals::default(), wall, None);
+        (summary.started_unix_ms, _) = start(self.attempt.started_unix_ms, wall, now_unix_ms);
+        summary
+    }
+}

@@ -1,0 +1,145 @@
+//! Who has how many attempts open. All of them share one bound; callers with bounds of their own have those beside it, and untrusted ones,
+//! however many, leave some room to those who are trusted.
+
+use std::sync::Arc;
+
+use plimsoll_core::domain::Attempt;
+
+use crate::{
+    access::identity::{Bound, UsageSlot},
+    sessions::{refusal::Refusal, stream_handle::StreamHandle},
+};
+
+/// Of what may be open, the part that untrusted attempts leave to others: one of so many.
+const TO_TRUSTED: usize = 5;
+
+/// Counts what is open of untrusted callers.
+#[derive(Debug, Default)]
+pub(crate) struct OpenQuota {
+    /// Each of them holds a clone.
+    untrusted: Arc<()>,
+}
+
+/// What an open attempt takes, until it is none any more.
+#[derive(Debug)]
+pub(crate) struct QuotaShare {
+    /// Of what its caller may have; `None` while it has not come since the start of the server.
+    own: Option<UsageSlot>,
+    untrusted: Option<Arc<()>>,
+}
+
+impl OpenQuota {
+    /// That of a new attempt, which `stream` opens. `most` may be open at once, of all callers.
+    pub(crate) fn of_new(
+        &self,
+        attempt: &Attempt,
+        stream: &StreamHandle,
+        most: usize,
+    ) -> Result<Arc<QuotaShare>, Refusal> {
+        let of_untrusted = most - most / TO_TRUSTED;
+        if attempt.opening.untrusted && self.untrusted() >= of_untrusted {
+            return Err(Refusal::FullOfUntrusted(of_untrusted));
+        }
+        let own = stream.caller.place(Bound::OpenAttempts).map_err(Refusal::Exceeded)?;
+        Ok(Arc::new(QuotaShare { own: Some(own), untrusted: self.one_of(attempt) }))
+    }
+
+    /// That of an attempt that a start found.
+    pub(crate) fn of_resumed(&self, attempt: &Attempt) -> Option<Arc<QuotaShare>> {
+        self.one_of(attempt).map(|one| Arc::new(QuotaShare { own: None, untrusted: Some(one) }))
+    }
+
+    /// That of an attempt whose agent has come again: it counts among those of its caller, if it may have one more. It goes on in any case.
+    #[expect(clippy::unused_self, reason = "beside its siblings")]
+    pub(crate) fn known(
+        &self,
+        share: Option<Arc<QuotaShare>>,
+        stream: &StreamHandle,
+    ) -> Option<Arc<QuotaShare>> {
+        if share.as_ref().is_some_and(|share| share.own.is_some()) {
+            return share;
+        }
+        let Ok(own) = stream.caller.place(Bound::OpenAttempts) else { return share };
+        let untrusted = share.and_then(|share| share.untrusted.clone());
+        Some(Arc::new(QuotaShare { own: Some(own), untrusted }))
+    }
+
+    fn one_of(&self, attempt: &Attempt) -> Option<Arc<()>> {
+        attempt.opening.untrusted.then(|| Arc::clone(&self.untrusted))
+    }
+
+    /// How many there are.
+    fn untrusted(&self) -> usize {
+        Arc::strong_count(&self.untrusted) - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use plimsoll_store::Store;
+    use tokio::{sync::oneshot, time::Instant};
+
+    use super::*;
+    use crate::{
+        access::identity::{Access, AccessFile, Identity, Sources, Usages},
+        sessions::{Worker, fixture, request::Request},
+    };
+
+    /// A caller that is not trusted, and may have `most` attempts open.
+    fn stranger(name: &str, most: usize) -> Arc<Identity> {
+        let file = format!(
+            "[[certificate]]\ndns_name = \"{name}\"\nroles = [\"agent\"]\nbounds.open_attempts = {most}\n"
+        );
+        let read = |_: &std::path::PathBuf| Err("no file".to_owned());
+        let fetched = |_| Arc::default();
+        let sources =
+            Sources { read: &read, usages: &Usages::default(), moment: Instant::now(), fetched: &fetched };
+        let access = Access::new(AccessFile::parse(&file).unwrap(), sources).unwrap();
+        access.identify(None, &[name.to_owned()], 0, Instant::now()).unwrap()
+    }
+
+    async fn open(worker: &mut Worker, id: &str, caller: &Arc<Identity>) -> Result<(), Refusal> {
+        let mut attempt = fixture::attempt(id);
+        attempt.opening.untrusted = !caller.trusted;
+        let (answer, answered) = oneshot::channel();
+        let stream = StreamHandle::of(Arc::clone(caller));
+        worker.work([Request::Open { attempt: Box::new(attempt), stream, answer }].into_iter()).await;
+        worker.commit_all().await;
+        answered.await.unwrap().map(drop)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_has_so_many_attempts_open_and_one_that_has_ended_makes_room() {
+        let (_ingest, mut worker) = fixture::ingest(&Store::memory(), 10);
+        let stranger = stranger("stranger", 2);
+        for id in ["a", "b", "a"] {
+            open(&mut worker, id, &stranger).await.unwrap();
+        }
+        let refused = open(&mut worker, "c", &stranger).await.unwrap_err();
+        assert!(refused.to_string().contains("bounds.open_attempts") && refused.retry_after().is_some());
+        assert_eq!(open(&mut worker, "c", &Identity::anyone()).await, Ok(()));
+        tokio::time::advance(fixture::PATIENCE + Duration::from_secs(1)).await;
+        worker.close_abandoned().await;
+        assert_eq!(open(&mut worker, "d", &stranger).await, Ok(()));
+    }
+
+    #[tokio::test]
+    async fn untrusted_callers_however_many_leave_room_to_those_who_are_trusted() {
+        let store = Store::memory();
+        let (_ingest, mut worker) = fixture::ingest(&store, 10);
+        for n in 0..8 {
+            open(&mut worker, &format!("a{n}"), &stranger(&format!("s{n}"), 8)).await.unwrap();
+        }
+        let late = stranger("late", 8);
+        assert_eq!(open(&mut worker, "late", &late).await, Err(Refusal::FullOfUntrusted(8)));
+        assert_eq!(open(&mut worker, "ours", &Identity::anyone()).await, Ok(()));
+
+        let (_ingest, mut worker) = fixture::ingest(&store, 10);
+        worker.resume().await.unwrap();
+        assert_eq!(open(&mut worker, "a0", &late).await, Ok(()), "it is open already");
+        assert_eq!(open(&mut worker, "late", &late).await, Err(Refusal::FullOfUntrusted(8)), "after a start");
+        assert_eq!(open(&mut worker, "ours2", &Identity::anyone()).await, Ok(()));
+    }
+}

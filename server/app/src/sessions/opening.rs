@@ -1,0 +1,137 @@
+//! What is noted of an attempt when it opens: the prediction for its key, before the history knows anything of it.
+
+use plimsoll_core::{
+    domain::{Attempt, Bytes, Cores, Millis, OpeningRecord, Prediction, PredictionSnapshot, Rung},
+    predict,
+};
+
+use crate::sessions::Ingest;
+
+impl Ingest {
+    /// The attempt with what is predicted for it now. From memory, and on the thread of its stream: the writer has no time to
+    /// spare. An attempt that is open already keeps what was noted at its first opening, and one that is sealed its summary.
+    pub(crate) fn with_prediction(&self, attempt: Attempt) -> Attempt {
+        let parts = &self.parts;
+        // what is known under the id of a proven job may be of another caller, and go
+        if parts.learned.knows(&attempt.id) && !attempt.opening.proven {
+            return attempt;
+        }
+        let prediction =
+            parts.learned.read(|history| predict::predict(history, &attempt.key, &parts.predict));
+        // what callers get, not what no pool has
+        let prediction = parts.pools.lowered(&attempt.key, prediction);
+        let opening = OpeningRecord { predicted: Some(noted(&prediction)), ..attempt.opening };
+        Attempt { opening, ..attempt }
+    }
+}
+
+/// The numbers against which an ended attempt is held.
+fn noted(prediction: &Prediction) -> PredictionSnapshot {
+    PredictionSnapshot {
+        memory_request: Bytes(prediction.memory_request.value),
+        memory_limit: Bytes(prediction.memory_limit.value),
+        cpu_request: Cores(Millis(prediction.cpu_request.value).as_f64() / 1000.0),
+        wall_p95: Millis(prediction.wall_p95.value),
+        is_default: prediction.memory_limit.basis.rung == Rung::Default,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::domain::{AttemptId, FinalTotals, Sample, test_summary};
+    use plimsoll_store::{self as store, Store};
+
+    use super::*;
+    use crate::sessions::{Append, Finish, StreamHandle, fixture};
+
+    fn id() -> AttemptId {
+        AttemptId::parse("a").unwrap()
+    }
+
+    /// Opens the attempt of one and the same agent once more.
+    async fn open(ingest: &Ingest, stream: &StreamHandle) {
+        ingest.open(fixture::attempt("a"), stream).await.unwrap();
+    }
+
+    /// Builds of the same package that need far more.
+    fn teach(ingest: &Ingest) {
+        for n in 0..20 {
+            ingest.parts.learned.learn(&test_summary(&format!("later-{n}"), "zlib", "1", 30_000));
+        }
+    }
+
+    /// What is noted of an attempt that is open.
+    async fn of_open(store: &Store) -> Option<PredictionSnapshot> {
+        let open = store::open_attempts(store).await.unwrap();
+        open.into_iter().find(|attempt| attempt.id == id()).unwrap().opening.predicted
+    }
+
+    fn finish() -> Finish {
+        let (wall, totals) = (Millis(2000), FinalTotals::default());
+        Finish {
+            attempt: id(),
+            last_sequence: 1,
+            lost: 0,
+            wall,
+            exit: None,
+            totals,
+            phases: Vec::new(),
+            keeps_ticket: false,
+        }
+    }
+
+    /// Works with a server until `story` is over.
+    async fn with_server(store: &Store, story: impl AsyncFnOnce(&Ingest)) {
+        let (ingest, mut worker) = fixture::ingest(store, 10);
+        worker.resume().await.unwrap();
+        tokio::select! {
+            () = worker.run(tokio_util::sync::CancellationToken::new()) => panic!("it works until it is stopped"),
+            () = story(&ingest) => {}
+        }
+    }
+
+    #[test]
+    fn what_is_noted_is_what_callers_get_and_not_what_no_pool_has() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pools.toml");
+        std::fs::write(&path, "[[pool]]\nname = \"small\"\nmemory = \"64MiB\"\n").unwrap();
+        let (mut ingest, _worker) = fixture::ingest(&Store::memory(), 10);
+        let noted =
+            |ingest: &Ingest| ingest.with_prediction(fixture::attempt("a")).opening.predicted.unwrap();
+        assert!(noted(&ingest).memory_limit > Bytes(64 << 20));
+        let metrics = std::sync::Arc::clone(&ingest.parts.metrics);
+        ingest.parts.pools = crate::state::pools::PoolRegistry::open(Some(path), metrics).unwrap();
+        assert_eq!(noted(&ingest).memory_limit, Bytes(64 << 20));
+    }
+
+    #[tokio::test]
+    async fn what_was_predicted_when_an_attempt_opened_outlives_restarts_second_openings_and_the_end() {
+        let store = Store::memory();
+        let stream = StreamHandle::new();
+        let asked = async |ingest: &Ingest| {
+            open(ingest, &stream).await;
+            // the history moves on: a second opening must not see it
+            teach(ingest);
+            open(ingest, &stream).await;
+            let samples = vec![Sample { elapsed: Millis(1000), ..Sample::default() }];
+            let append = Append { attempt: id(), first_sequence: 1, lost: 0, samples };
+            ingest.append(append, &stream).await.unwrap().answer().await.unwrap();
+        };
+        with_server(&store, asked).await;
+        let first = of_open(&store).await.unwrap();
+        let unknown = predict::Settings::default();
+        assert!(first.is_default);
+        assert_eq!((first.memory_limit, first.wall_p95), (unknown.memory_limit, unknown.wall_p95));
+        assert_eq!((first.memory_request, first.cpu_request), (unknown.memory_request, unknown.cpu_request));
+        with_server(&store, async |ingest: &Ingest| {
+            teach(ingest);
+            open(ingest, &stream).await;
+            ingest.finish(finish(), &stream).await.unwrap();
+            // its agent did not hear the answer
+            open(ingest, &stream).await;
+        })
+        .await;
+        let summary = store::read_summary(&store, &id()).await.unwrap().unwrap();
+        assert_eq!(summary.opening.predicted, Some(first));
+    }
+}

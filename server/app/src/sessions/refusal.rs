@@ -1,0 +1,129 @@
+//! Why the ingest refuses something. Whatever is refused has changed nothing.
+
+use std::{fmt::Display, time::Duration};
+
+use plimsoll_core::domain::{AttemptId, FieldViolation};
+use plimsoll_store::StoreError;
+
+use crate::access::identity::Exceeded;
+
+/// Why a request to the ingest was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refusal {
+    /// A field breaks a rule.
+    #[error(transparent)]
+    Fault(#[from] FieldViolation),
+    /// The caller may not do this.
+    #[error("{0}")]
+    Forbidden(FieldViolation),
+    /// The stream has not opened the attempt.
+    #[error("attempt {0} is not open on this stream; send hello for it first")]
+    NotOpen(AttemptId),
+    /// A sequence number is missing and was not declared lost.
+    #[error(
+        "attempt {attempt}: number {expected} was expected and {got} came; send from {expected}, or declare the missing numbers as lost"
+    )]
+    Gap {
+        /// The attempt concerned.
+        attempt: AttemptId,
+        /// The number after the last acknowledged one.
+        expected: u64,
+        /// The number that came.
+        got: u64,
+    },
+    /// Another agent writes the attempt, or wrote and closed it.
+    #[error("attempt {0} belongs to another agent; give this run an id of its own")]
+    Held(AttemptId),
+    /// The agent of the job that the attempt's id names has proven that it is: what came before it is dropped.
+    #[error(
+        "attempt {0} is that of a CI job, whose own agent has come and proven it; what was sent before under this id is dropped: give \
+         this run an id of its own"
+    )]
+    Ousted(AttemptId),
+    /// The same agent has opened the attempt on a newer stream.
+    #[error("attempt {0} was taken over by a newer stream of the same agent")]
+    Replaced(AttemptId),
+    /// The attempt has not ended, as far as is known.
+    #[error("attempt {0} is still running; ask again when it has ended, or say how it ended")]
+    Running(AttemptId),
+    /// So many different questions about the attempt were answered that no other one is.
+    #[error(
+        "{most} different questions about {attempt} were answered, which is the bound for one attempt; ask one of them again, it gets the same verdict"
+    )]
+    Judged {
+        /// The attempt concerned.
+        attempt: AttemptId,
+        /// The bound.
+        most: usize,
+    },
+    /// So many questions for a verdict wait that no other one may.
+    #[error(
+        "{0} questions for a verdict are being judged or wait, which is the bound; ask again in some seconds"
+    )]
+    Crowded(usize),
+    /// Too many attempts are open.
+    #[error("{0} attempts are open, which is the bound; come back later")]
+    Full(usize),
+    /// Untrusted callers have as many open as they may have together.
+    #[error(
+        "{0} attempts of callers who are not trusted are open, which is the bound for all of them together; come back later"
+    )]
+    FullOfUntrusted(usize),
+    /// The caller has as many open as it may have.
+    #[error("{0}")]
+    Exceeded(Exceeded),
+    /// The store refuses to write.
+    #[error("the store cannot write: {0}; nothing that was acknowledged is lost, come back later")]
+    Unwritable(String),
+    /// The store cannot be read.
+    #[error("the store cannot be read: {0}")]
+    Unreadable(String),
+    /// The server is about to stop.
+    #[error("the server is stopping; come back in a moment")]
+    Stopping,
+}
+
+impl Refusal {
+    /// When it is worth trying again; `None` if the same request will be refused again.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Full(_) | Self::FullOfUntrusted(_) => Some(Duration::from_secs(30)),
+            Self::Exceeded(exceeded) => Some(exceeded.after),
+            Self::Crowded(_) => Some(Duration::from_secs(10)),
+            Self::Unwritable(_) | Self::Unreadable(_) => Some(Duration::from_secs(5)),
+            Self::Stopping => Some(Duration::from_secs(2)),
+            _ => None,
+        }
+    }
+
+    /// The word for metrics.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Fault(_) | Self::Forbidden(_) => "invalid",
+            Self::NotOpen(_) => "not_open",
+            Self::Gap { .. } => "gap",
+            Self::Held(_) => "held",
+            Self::Ousted(_) => "ousted",
+            Self::Replaced(_) => "replaced",
+            Self::Running(_) => "running",
+            Self::Judged { .. } => "judged",
+            Self::Crowded(_) => "crowded",
+            Self::Full(_) => "full",
+            Self::FullOfUntrusted(_) => "full_of_untrusted",
+            Self::Exceeded(_) => "exceeded",
+            Self::Unwritable(_) => "unwritable",
+            Self::Unreadable(_) => "unreadable",
+            Self::Stopping => "stopping",
+        }
+    }
+}
+
+/// The store did not take what was to be written.
+pub(crate) fn unwritable(error: impl Display) -> Refusal {
+    Refusal::Unwritable(error.to_string())
+}
+
+/// The store did not give what was to be read.
+pub(crate) fn unreadable(error: &StoreError) -> Refusal {
+    Refusal::Unreadable(error.to_string())
+}

@@ -1,0 +1,133 @@
+//! What the worker is asked, and what it answers.
+
+use std::sync::Arc;
+
+use plimsoll_core::domain::{
+    Attempt, AttemptId, Cause, EvidenceSource, Exit, FinalTotals, JobPod, Millis, Phase, Sample,
+    SampleAccumulator, Verdict,
+};
+use tokio::sync::{broadcast, oneshot};
+
+use crate::{
+    access::identity::Identity,
+    ci_outcomes::CiReport,
+    sessions::{refusal::Refusal, stream_handle::StreamHandle},
+};
+
+/// Where an answer goes. Its receiver may be gone; then it is dropped.
+pub(crate) type Answer<T> = oneshot::Sender<Result<T, Refusal>>;
+
+/// One request to the worker.
+#[derive(Debug)]
+pub(crate) enum Request {
+    Open {
+        attempt: Box<Attempt>,
+        stream: StreamHandle,
+        answer: Answer<Opened>,
+    },
+    Append {
+        append: Append,
+        stream: StreamHandle,
+        answer: Answer<u64>,
+    },
+    Finish {
+        finish: Finish,
+        stream: StreamHandle,
+        answer: Answer<u64>,
+    },
+    Leave {
+        stream: StreamHandle,
+        attempts: Vec<AttemptId>,
+    },
+    Record {
+        fingerprint: u64,
+        verdict: Box<Verdict>,
+        answer: Answer<Verdict>,
+    },
+    /// The cause that the verdict in force on an attempt found.
+    Recause {
+        attempt: AttemptId,
+        found: (Cause, Option<EvidenceSource>),
+        answer: Answer<()>,
+    },
+    /// What the pod of a job has; others are forgotten for it.
+    NotePod {
+        pod: Box<JobPod>,
+        forgotten: Vec<AttemptId>,
+    },
+    Report(CiReport),
+    Watch {
+        answer: Answer<(Vec<Running>, broadcast::Receiver<Change>)>,
+    },
+    /// As [`Self::Watch`], of few of them, and without the changes.
+    Highest {
+        most: usize,
+        caller: Arc<Identity>,
+        answer: Answer<(Vec<Running>, usize)>,
+    },
+    Find {
+        id: AttemptId,
+        answer: Answer<Option<Running>>,
+    },
+}
+
+/// Samples to append. `lost` numbers before `first_sequence` were dropped by the agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Append {
+    pub(crate) attempt: AttemptId,
+    pub(crate) first_sequence: u64,
+    pub(crate) lost: u64,
+    pub(crate) samples: Vec<Sample>,
+}
+
+/// The end of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Finish {
+    pub(crate) attempt: AttemptId,
+    pub(crate) last_sequence: u64,
+    pub(crate) lost: u64,
+    pub(crate) wall: Millis,
+    pub(crate) exit: Option<Exit>,
+    pub(crate) totals: FinalTotals,
+    /// In order, not overlapping, within `wall`.
+    pub(crate) phases: Vec<Phase>,
+    /// Another try may follow in the place of its ticket, which holds it.
+    pub(crate) keeps_ticket: bool,
+}
+
+/// The end of an attempt, as its agent says, or the server after a long silence.
+#[derive(Debug)]
+pub(crate) struct EndRequest {
+    pub(crate) finish: Finish,
+    /// Without a stream, the server itself ends it.
+    pub(crate) stream: Option<StreamHandle>,
+    /// Who waits for it.
+    pub(crate) answer: Option<Answer<u64>>,
+}
+
+/// Answer to an opening.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Opened {
+    /// Everything up to this number is on disk.
+    pub(crate) acknowledged: u64,
+    /// The attempt is closed already.
+    pub(crate) sealed: bool,
+}
+
+/// An open attempt as it is now.
+#[derive(Debug, Clone)]
+pub(crate) struct Running {
+    /// What its agent announced.
+    pub(crate) attempt: Arc<Attempt>,
+    /// What is known so far.
+    pub(crate) progress: SampleAccumulator,
+}
+
+/// What watchers get.
+#[derive(Debug, Clone)]
+pub(crate) enum Change {
+    /// An attempt was opened, or has new samples.
+    Running(Box<Running>),
+    /// An attempt has ended.
+    Ended(AttemptId),
+}

@@ -1,0 +1,106 @@
+//! What the ingest knows when it starts: finished attempts to learn from, and open ones to go on with.
+
+use std::sync::Arc;
+
+use plimsoll_core::domain::Attempt;
+use plimsoll_store::{self as store, StoreError};
+
+use super::{Parts, session::Session, worker::Worker};
+use crate::startup::{
+    history::{HistoryLoader, LoadedHistory},
+    open_attempts::{StoredProgress, read_open},
+    unmeasured::{KEPT, UnmeasuredBound},
+};
+
+impl Worker {
+    /// The attempts that are open.
+    pub(crate) fn open(&self) -> impl Iterator<Item = &Attempt> {
+        self.sessions.values().map(|session| &*session.attempt)
+    }
+
+    /// Reads the finished attempts into the history and takes the open ones up where the disk says they are.
+    ///
+    /// # Errors
+    /// The store cannot be read. A single damaged record is logged and skipped.
+    pub(crate) async fn resume(&mut self) -> Result<(), StoreError> {
+        let LoadedHistory { report, unmeasured } = self.history_loader().load().await?;
+        self.parts.pods.load(&self.parts.store, self.parts.clock.now_unix_ms()).await?;
+        let swept = store::sweep(&self.parts.store).await;
+        if let Err(error) = swept {
+            tracing::warn!(%error, "could not remove what a crash left behind; it is harmless and tried again");
+        }
+        let open = store::open_attempts(&self.parts.store).await?;
+        let since_unix_ms = self.retention.summaries_since();
+        let bound = UnmeasuredBound { attempts: KEPT, since_unix_ms };
+        unmeasured.drop_oldest(&self.parts.store, &open, bound).await;
+        tracing::info!(
+            finished = report.records,
+            damaged = report.damaged,
+            unreadable = report.unreadable,
+            open = open.len(),
+            "history read"
+        );
+        self.resume_open(&open).await?;
+        self.count_open();
+        Ok(())
+    }
+
+    /// What reads the finished attempts.
+    pub(crate) fn history_loader(&self) -> HistoryLoader {
+        let Parts { store, learned, metrics, verdict_engine, clock, .. } = &self.parts;
+        HistoryLoader {
+            store: store.clone(),
+            learned: learned.clone(),
+            metrics: Arc::clone(metrics),
+            verdict_engine: verdict_engine.clone(),
+            short_of_memory: Arc::clone(&self.short_of_memory),
+            now_unix_ms: clock.now_unix_ms(),
+        }
+    }
+
+    /// Takes the open attempts up, each where it was.
+    async fn resume_open(&mut self, open: &[Attempt]) -> Result<(), StoreError> {
+        for attempt in open {
+            let place = self.parts.pools.hold(attempt);
+            let share = self.quota.of_resumed(attempt);
+            let session = Session { place, share, ..Session::new(Arc::new(attempt.clone()), self.now()) };
+            self.sessions.insert(session);
+        }
+        let sessions = &mut self.sessions;
+        let take = |read: StoredProgress| {
+            let Some(session) = sessions.get_mut(&read.attempt) else { return };
+            session.progress = read.progress;
+            session.loose = read.extent.loose;
+            session.acknowledged = read.extent.last_sequence;
+            session.lost = read.extent.lost;
+        };
+        read_open(&self.parts.store, open, take).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::domain::{Millis, Sample};
+    use plimsoll_store::{Batch, Store};
+
+    use super::*;
+    use crate::sessions::fixture;
+
+    #[tokio::test]
+    async fn a_start_counts_samples_as_loose_that_are_in_no_sealed_block() {
+        let (store, attempt) = (Store::memory(), fixture::attempt("a"));
+        let sample = |n: u64| Sample { elapsed: Millis(n * 1000), ..Sample::default() };
+        let samples: Vec<Sample> = (1..=15).map(sample).collect();
+        let mut batch = Batch::default();
+        store::put_attempt(&mut batch, &attempt).unwrap();
+        store::append_fragment(&mut batch, &attempt.id, 1, 0, &samples[..10]).unwrap();
+        store.commit(batch).await.unwrap();
+        let mut batch = store::roll(&store, &attempt.id).await.unwrap().batch;
+        store::append_fragment(&mut batch, &attempt.id, 11, 0, &samples[10..]).unwrap();
+        store.commit(batch).await.unwrap();
+        let (_ingest, mut worker) = fixture::ingest(&store, 10);
+        worker.resume().await.unwrap();
+        let session = &worker.sessions[&attempt.id];
+        assert_eq!((session.acknowledged, session.progress.samples, session.loose), (15, 15, 5));
+    }
+}

@@ -1,0 +1,157 @@
+//! One open attempt: which numbers are acknowledged, who holds it, and which part of a batch is new. Pure rules; the
+//! worker commits what they accept.
+
+use std::{sync::Arc, time::Duration};
+
+use plimsoll_core::domain::{Attempt, FieldViolation, ReportedOutcome, SampleAccumulator};
+use tokio::time::Instant;
+
+use crate::{
+    sessions::{
+        open_quota::QuotaShare,
+        refusal::Refusal,
+        request::{Append, Finish, Running},
+        stream_handle::StreamHandle,
+    },
+    state::pools::Held,
+};
+
+/// One open attempt.
+#[derive(Debug, Clone)]
+pub(crate) struct Session {
+    /// What the agent announced.
+    pub(crate) attempt: Arc<Attempt>,
+    /// Everything up to this number is on disk or declared lost.
+    pub(crate) acknowledged: u64,
+    /// Numbers declared lost.
+    pub(crate) lost: u64,
+    /// Samples that are on disk and not yet in a sealed block.
+    pub(crate) loose: u64,
+    /// Sums over the samples.
+    pub(crate) progress: SampleAccumulator,
+    /// The stream that may write; `None` while no agent is connected.
+    pub(crate) holder: Option<StreamHandle>,
+    /// When the agent was last heard of.
+    pub(crate) heard: LastHeard,
+    /// Its place in the pool it runs in, where that is known.
+    pub(crate) place: Option<Held>,
+    /// Its part of what may be open at once; `None` for one that was taken up at a start and counts among none but all.
+    pub(crate) share: Option<Arc<QuotaShare>>,
+    /// What a CI system reported of its end, which its agent has not reported yet.
+    pub(crate) told: Option<Arc<ReportedOutcome>>,
+}
+
+/// A moment, by two clocks: that of the wall says when an attempt ended, the other one how long its agent is silent, whatever
+/// is done to the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LastHeard {
+    pub(crate) unix_ms: u64,
+    pub(crate) moment: Instant,
+}
+
+impl Session {
+    /// An attempt without samples.
+    pub(crate) fn new(attempt: Arc<Attempt>, heard: LastHeard) -> Self {
+        Self {
+            attempt,
+            acknowledged: 0,
+            lost: 0,
+            loose: 0,
+            progress: SampleAccumulator::default(),
+            holder: None,
+            heard,
+            place: None,
+            share: None,
+            told: None,
+        }
+    }
+
+    /// As watchers get it.
+    pub(crate) fn running(&self) -> Running {
+        Running { attempt: Arc::clone(&self.attempt), progress: self.progress.clone() }
+    }
+
+    /// Hands the attempt to `stream`. A stream of the same agent that held it is ended.
+    pub(crate) fn take(&mut self, attempt: &Attempt, stream: &StreamHandle) -> Result<(), Refusal> {
+        if !self.attempt.is_same_agent(attempt) {
+            return Err(Refusal::Held(attempt.id.clone()));
+        }
+        if let Some(holder) = self.holder.as_ref().filter(|holder| *holder != stream) {
+            holder.replaced.cancel();
+        }
+        self.holder = Some(stream.clone());
+        Ok(())
+    }
+
+    /// No message came for longer than `patience`: the agent is gone, or connected and stuck.
+    pub(crate) fn is_silent(&self, now: Instant, patience: Duration) -> bool {
+        now.saturating_duration_since(self.heard.moment) > patience
+    }
+
+    /// It was opened, is not learned from, and nothing was ever measured of it.
+    pub(crate) fn is_unfed(&self) -> bool {
+        self.attempt.opening.untrusted && self.acknowledged == 0
+    }
+
+    /// Checks that `stream` may write.
+    pub(crate) fn check_holder(&self, stream: &StreamHandle) -> Result<(), Refusal> {
+        match &self.holder {
+            Some(holder) if holder == stream => Ok(()),
+            _ if stream.ousted() == Some(&self.attempt.id) => Err(Refusal::Ousted(self.attempt.id.clone())),
+            Some(_) => Err(Refusal::Replaced(self.attempt.id.clone())),
+            None => Err(Refusal::NotOpen(self.attempt.id.clone())),
+        }
+    }
+
+    /// Takes in what is new of a batch and returns it; `None` if all of it was acknowledged before. After a refusal this
+    /// session must be dropped: some samples may have been counted.
+    pub(crate) fn accept(&mut self, mut batch: Append) -> Result<Option<Append>, Refusal> {
+        let expected = self.acknowledged + 1;
+        if batch.first_sequence - batch.lost > expected {
+            let attempt = batch.attempt;
+            return Err(Refusal::Gap { attempt, expected, got: batch.first_sequence - batch.lost });
+        }
+        let known = usize::try_from(expected.saturating_sub(batch.first_sequence)).unwrap_or(usize::MAX);
+        if known >= batch.samples.len() {
+            return Ok(None);
+        }
+        batch.samples.drain(..known);
+        batch.lost = batch.first_sequence.saturating_sub(expected);
+        batch.first_sequence = batch.first_sequence.max(expected);
+        for (index, sample) in batch.samples.iter().enumerate() {
+            let place = |fault: FieldViolation| fault.within(&format!("batch.samples[{}]", index + known));
+            self.progress.add(sample).map_err(place)?;
+        }
+        let added = batch.samples.len() as u64;
+        self.acknowledged = batch.first_sequence + added - 1;
+        self.lost += batch.lost;
+        Ok(Some(batch))
+    }
+
+    /// Checks that all numbers of a finished attempt are here or declared lost, and counts the lost ones.
+    pub(crate) fn close(&mut self, finish: &Finish) -> Result<(), Refusal> {
+        if finish.last_sequence < self.acknowledged {
+            let description =
+                format!("is {}, but {} numbers are acknowledged", finish.last_sequence, self.acknowledged);
+            return Err(FieldViolation::new("finish.last_sequence", description).into());
+        }
+        let missing = finish.last_sequence - self.acknowledged;
+        if missing > finish.lost {
+            let (attempt, expected) = (finish.attempt.clone(), self.acknowledged + 1);
+            return Err(Refusal::Gap { attempt, expected, got: finish.last_sequence - finish.lost + 1 });
+        }
+        if let Some(last) = &self.progress.last
+            && finish.wall < last.elapsed
+        {
+            let description =
+                format!("is {}, but the last sample was taken at {}", finish.wall.0, last.elapsed.0);
+            return Err(FieldViolation::new("finish.wall_ms", description).into());
+        }
+        self.lost += missing;
+        self.acknowledged = finish.last_sequence;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

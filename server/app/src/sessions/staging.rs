@@ -1,0 +1,210 @@
+//! What the worker does with a request before the commit: check it against the attempt as it will be, add its writes to the
+//! round, and promise the answer.
+
+use std::sync::Arc;
+
+use plimsoll_core::domain::{Attempt, AttemptId, Cause, EvidenceSource, Summary, Verdict};
+use plimsoll_store as store;
+
+use super::{
+    commit::staged::PromisedAnswer,
+    refusal::{Refusal, unreadable, unwritable},
+    request::{Answer, Append, Opened},
+    session::Session,
+    stream_handle::StreamHandle,
+    worker::Worker,
+};
+use crate::verdict_records::causes::{self, CauseChange};
+
+impl Worker {
+    /// The attempt as it will be when the round, and the one before it, are on disk.
+    fn latest(&self, id: &AttemptId) -> Option<Session> {
+        let staged = self.commits.staged(id);
+        staged.map(|staged| &staged.session).or_else(|| self.sessions.get(id)).cloned()
+    }
+
+    /// Opens an attempt, or hands it to a newer stream of its agent.
+    pub(super) async fn stage_open(
+        &mut self,
+        attempt: Attempt,
+        stream: &StreamHandle,
+        answer: Answer<Opened>,
+    ) {
+        let result = match self.latest(&attempt.id) {
+            Some(open) if open.attempt.yields_to(&attempt) => match self.take_over_open(&attempt).await {
+                Ok(()) => self.first_opening(&attempt, stream).await,
+                Err(refusal) => Err(refusal),
+            },
+            Some(session) => Ok(Some(session)),
+            None => self.first_opening(&attempt, stream).await,
+        };
+        let result = match result {
+            Ok(Some(mut session)) => session.take(&attempt, stream).map(|()| Some(session)),
+            other => other,
+        };
+        match result {
+            Ok(Some(mut session)) => {
+                session.heard = self.now();
+                session.share = self.quota.known(session.share.take(), stream);
+                if let Some(open) = self.sessions.get_mut(&attempt.id) {
+                    // also if this round cannot be put on disk
+                    open.heard = session.heard;
+                }
+                let opened = Opened { acknowledged: session.acknowledged, sealed: false };
+                self.commits.filling().stage(session, 0);
+                self.commits.filling().promises.push(PromisedAnswer::Opened(attempt.id, answer, opened));
+            }
+            Ok(None) => drop(answer.send(Ok(Opened { acknowledged: 0, sealed: true }))),
+            Err(refusal) => drop(answer.send(Err(refusal))),
+        }
+    }
+
+    /// A session for an attempt that is not open; `None` if it is sealed already.
+    async fn first_opening(
+        &mut self,
+        attempt: &Attempt,
+        stream: &StreamHandle,
+    ) -> Result<Option<Session>, Refusal> {
+        match self.sealed(&attempt.id).await? {
+            // its agent has not seen the end of the delivery
+            Some(sealed) if sealed.is_of(attempt) => return Ok(None),
+            Some(sealed) if sealed.yields_to(attempt) => {
+                self.take_over_ended(attempt, &sealed.key.project).await?;
+            }
+            Some(_) => return Err(Refusal::Held(attempt.id.clone())),
+            None => {}
+        }
+        // what has begun in either round is a session when that is on the disk
+        let open = self.sessions.len() + self.commits.begun();
+        if open >= self.parts.open_attempts {
+            return Err(Refusal::Full(self.parts.open_attempts));
+        }
+        let share = self.quota.of_new(attempt, stream, self.parts.open_attempts)?;
+        store::put_attempt(&mut self.commits.filling().batch, attempt).map_err(unwritable)?;
+        let mut session = Session::new(Arc::new(attempt.clone()), self.now());
+        session.share = Some(share);
+        self.commits.filling().begun.push(Arc::clone(&session.attempt));
+        session.told = self.ci_reports.waiting_for(&attempt.id, &attempt.key.project);
+        session.place = self.parts.pools.hold(attempt);
+        Ok(Some(session))
+    }
+
+    async fn sealed(&self, id: &AttemptId) -> Result<Option<Arc<Summary>>, Refusal> {
+        let summary = store::read_summary(&self.parts.store, id).await.map_err(|error| unreadable(&error))?;
+        Ok(summary.map(Arc::new))
+    }
+
+    /// Takes samples in.
+    pub(super) fn stage_append(&mut self, append: Append, stream: &StreamHandle, answer: Answer<u64>) {
+        let id = append.attempt.clone();
+        match self.accept(append, stream) {
+            Ok((session, fresh)) => {
+                let filling = self.commits.filling();
+                filling.promises.push(PromisedAnswer::Acknowledged(id, answer, session.acknowledged));
+                filling.stage(session, fresh);
+            }
+            Err(refusal) => drop(answer.send(Err(refusal))),
+        }
+    }
+
+    /// The attempt with the samples that are new, and how many these are.
+    fn accept(&mut self, append: Append, stream: &StreamHandle) -> Result<(Session, u64), Refusal> {
+        let id = append.attempt.clone();
+        let mut session = self.latest(&id).ok_or_else(|| Refusal::NotOpen(id.clone()))?;
+        session.check_holder(stream)?;
+        let (repeated, mut fresh) = (append.samples.len() as u64, 0);
+        match session.accept(append)? {
+            Some(new) => {
+                fresh = new.samples.len() as u64;
+                let filling = self.commits.filling();
+                filling.samples += fresh;
+                filling.lost += new.lost;
+                let (first, batch) = (new.first_sequence, &mut filling.batch);
+                store::append_fragment(batch, &id, first, new.lost, new.samples).map_err(unwritable)?;
+            }
+            None => drop(self.parts.metrics.samples_repeated.inc_by(repeated)),
+        }
+        session.heard = self.now();
+        Ok((session, fresh))
+    }
+
+    /// Keeps a verdict, unless there is one on the same evidence, and writes its cause into the summary of its attempt.
+    pub(super) async fn stage_verdict(&mut self, evidence: u64, verdict: &Verdict, answer: Answer<Verdict>) {
+        self.commit_earlier_verdict(&verdict.attempt).await;
+        let stored = store::read_verdict(&self.parts.store, &verdict.attempt, evidence).await;
+        let staged = match stored.map_err(|error| unreadable(&error)) {
+            Ok(Some(first)) => return drop(answer.send(Ok(first))),
+            Ok(None) => self.change_by_verdict(verdict).await,
+            Err(refusal) => Err(refusal),
+        };
+        let put = staged.and_then(|change| {
+            store::put_verdict(&mut self.commits.filling().batch, evidence, verdict).map_err(unwritable)?;
+            self.commits.filling().judged.insert(verdict.attempt.clone());
+            self.commits.filling().change_cause(change)
+        });
+        match put {
+            Ok(()) => self
+                .commits
+                .filling()
+                .promises
+                .push(PromisedAnswer::Recorded(answer, Box::new(verdict.clone()))),
+            Err(refusal) => drop(answer.send(Err(refusal))),
+        }
+    }
+
+    /// Writes a cause into the summary of an attempt.
+    pub(super) async fn stage_cause(
+        &mut self,
+        attempt: &AttemptId,
+        found: (Cause, Option<EvidenceSource>),
+        answer: Answer<()>,
+    ) {
+        self.commit_earlier_verdict(attempt).await;
+        let change = self.change_by_cause(attempt, found).await;
+        self.commits.filling().judged.insert(attempt.clone());
+        match change.and_then(|change| self.commits.filling().change_cause(change)) {
+            Ok(()) => self.commits.filling().promises.push(PromisedAnswer::Caused(answer)),
+            Err(refusal) => drop(answer.send(Err(refusal))),
+        }
+    }
+
+    /// What an earlier verdict on the attempt wrote is on disk before the next one is looked at.
+    async fn commit_earlier_verdict(&mut self, attempt: &AttemptId) {
+        if self.commits.holds_verdict_on(attempt) {
+            self.commit_all().await;
+        }
+    }
+
+    /// What a new verdict changes of the summary of its attempt; nothing while that is open.
+    async fn change_by_verdict(&self, verdict: &Verdict) -> Result<Option<CauseChange>, Refusal> {
+        if self.sessions.contains(&verdict.attempt) {
+            return Ok(None);
+        }
+        let change = causes::change_by_verdict(&self.parts.store, verdict).await;
+        change.map_err(|error| unreadable(&error))
+    }
+
+    /// The same for a cause that a trusted caller's verdict found.
+    async fn change_by_cause(
+        &self,
+        attempt: &AttemptId,
+        found: (Cause, Option<EvidenceSource>),
+    ) -> Result<Option<CauseChange>, Refusal> {
+        if self.sessions.contains(attempt) {
+            return Ok(None);
+        }
+        let change = causes::change_by_cause(&self.parts.store, attempt, found, true).await;
+        change.map_err(|error| unreadable(&error))
+    }
+
+    /// Takes attempts from a stream that has ended.
+    pub(super) fn release(&mut self, stream: &StreamHandle, attempts: &[AttemptId]) {
+        for id in attempts {
+            // staged: the commit will bring it over
+            let staged = self.commits.staged_mut(id).map(|staged| &mut staged.session);
+            for session in staged.chain(self.sessions.get_mut(id)) {
+                session.holder.take_if(|holder| holder == stream);
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! One stream of an agent, as the worker and its requests know it.
+
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicU64, Ordering},
+};
+
+use plimsoll_core::domain::AttemptId;
+use tokio_util::sync::CancellationToken;
+
+use crate::access::identity::Identity;
+
+/// One stream of one agent. Cheap to clone; clones are the same stream.
+#[derive(Debug, Clone)]
+pub(crate) struct StreamHandle {
+    id: u64,
+    /// Ends the stream because the same agent has opened a newer one, or the agent of a job its own attempt.
+    pub(crate) replaced: CancellationToken,
+    ousted: Arc<OnceLock<AttemptId>>,
+    /// Whose it is.
+    pub(crate) caller: Arc<Identity>,
+}
+
+impl StreamHandle {
+    /// A new stream of a caller without bounds.
+    #[cfg(test)]
+    pub(crate) fn new() -> Self {
+        Self::of(Identity::anyone())
+    }
+
+    /// A new stream of this caller.
+    pub(crate) fn of(caller: Arc<Identity>) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self { id, replaced: CancellationToken::new(), ousted: Arc::default(), caller }
+    }
+
+    /// Ends the stream, because an attempt that it wrote is that of a job whose own agent has come.
+    pub(crate) fn oust(&self, attempt: &AttemptId) {
+        // the first one is the reason
+        let _earlier = self.ousted.set(attempt.clone());
+        self.replaced.cancel();
+    }
+
+    /// The attempt for which the stream was ended; `None` if it was not, or by a newer stream of its own agent.
+    pub(crate) fn ousted(&self) -> Option<&AttemptId> {
+        self.ousted.get()
+    }
+}
+
+impl PartialEq for StreamHandle {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}

@@ -1,0 +1,141 @@
+//! The open attempts, as they are on disk.
+
+use std::{collections::HashMap, time::Duration};
+
+use plimsoll_core::domain::AttemptId;
+use tokio::time::Instant;
+
+use super::{
+    request::Running,
+    session::{LastHeard, Session},
+    stream_handle::StreamHandle,
+};
+use crate::{
+    access::identity::Identity,
+    sealing::{rolling::LooseSamples, start_time::start},
+    state::pools::{Held, PoolRegistry},
+};
+
+/// The open attempts by their ids.
+#[derive(Debug, Default)]
+pub(crate) struct SessionTable(HashMap<AttemptId, Session>);
+
+impl SessionTable {
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn contains(&self, id: &AttemptId) -> bool {
+        self.0.contains_key(id)
+    }
+
+    pub(crate) fn get(&self, id: &AttemptId) -> Option<&Session> {
+        self.0.get(id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: &AttemptId) -> Option<&mut Session> {
+        self.0.get_mut(id)
+    }
+
+    pub(crate) fn remove(&mut self, id: &AttemptId) -> Option<Session> {
+        self.0.remove(id)
+    }
+
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Session> {
+        self.0.values()
+    }
+
+    /// Puts an attempt into the place of an earlier one of its id.
+    pub(crate) fn insert(&mut self, session: Session) {
+        self.0.insert(session.attempt.id.clone(), session);
+    }
+
+    /// An attempt with `fresh` new samples is on disk as it was staged. What came over it meanwhile stays: a roll, and a word of its agent.
+    pub(crate) fn replace(&mut self, mut session: Session, fresh: u64) {
+        if let Some(before) = self.0.get(&session.attempt.id) {
+            session.loose = before.loose;
+            if before.heard.moment > session.heard.moment {
+                session.heard = before.heard;
+            }
+        }
+        session.loose = session.loose.saturating_add(fresh);
+        self.insert(session);
+    }
+
+    /// The agent of an attempt spoke, whatever becomes of what it said.
+    pub(crate) fn hear(&mut self, id: &AttemptId, stream: &StreamHandle, now: LastHeard) {
+        if let Some(session) = self.0.get_mut(id).filter(|session| session.check_holder(stream).is_ok()) {
+            session.heard = now;
+        }
+    }
+
+    /// All of them, as watchers get them.
+    pub(crate) fn running(&self) -> Vec<Running> {
+        self.0.values().map(Session::running).collect()
+    }
+
+    /// The `most` open attempts with the highest need that `caller` may see, and how many it may see. Only what is shown is copied: pages ask
+    /// for it every few seconds.
+    pub(crate) fn highest(&self, most: usize, caller: &Identity) -> (Vec<Running>, usize) {
+        let seen = self.0.values().filter(|session| caller.sees(&session.attempt.key.project));
+        if most == 0 {
+            return (Vec::new(), seen.count());
+        }
+        let mut seen: Vec<&Session> = seen.collect();
+        let count = seen.len();
+        seen.sort_unstable_by_key(|session| std::cmp::Reverse(session.progress.need_peak));
+        (seen.into_iter().take(most).map(Session::running).collect(), count)
+    }
+
+    /// How many agents said nothing for longer than `patience`.
+    pub(crate) fn silent(&self, now: Instant, patience: Duration) -> usize {
+        self.0.values().filter(|session| session.is_silent(now, patience)).count()
+    }
+
+    /// Gives places in pools back whose agents are silent for longer than `patience`. Those that are heard of again, or for which there was
+    /// no room beside others of their job, take theirs.
+    pub(crate) fn free_silent(&mut self, pools: &PoolRegistry, now: Instant, patience: Duration) {
+        for session in self.0.values_mut() {
+            if session.is_silent(now, patience) {
+                session.place = None;
+            } else if !session.place.as_ref().is_some_and(Held::takes_place) {
+                session.place = pools.hold(&session.attempt);
+            }
+        }
+    }
+
+    /// Samples of an attempt that are in no sealed block.
+    pub(crate) fn loose(&self, id: &AttemptId) -> u64 {
+        self.0.get(id).map_or(0, |session| session.loose)
+    }
+
+    /// The loose samples of an attempt, which a roll takes: they count no more.
+    pub(crate) fn take_loose(&mut self, id: &AttemptId) -> Option<LooseSamples> {
+        let session = self.0.get_mut(id)?;
+        let count = std::mem::take(&mut session.loose);
+        Some(LooseSamples { acknowledged: session.acknowledged, count })
+    }
+
+    /// Samples of an attempt stayed loose after all.
+    pub(crate) fn add_loose(&mut self, id: &AttemptId, samples: u64) {
+        if let Some(session) = self.0.get_mut(id) {
+            session.loose = session.loose.saturating_add(samples);
+        }
+    }
+
+    /// When an open attempt started, milliseconds since 1970.
+    pub(crate) fn running_since(&self, id: &AttemptId) -> Option<u64> {
+        let session = self.0.get(id)?;
+        let so_far = session.progress.last.map(|last| last.elapsed).unwrap_or_default();
+        Some(start(session.attempt.started_unix_ms, so_far, session.heard.unix_ms).0)
+    }
+}
+
+#[cfg(test)]
+impl std::ops::Index<&AttemptId> for SessionTable {
+    type Output = Session;
+
+    fn index(&self, id: &AttemptId) -> &Session {
+        &self.0[id]
+    }
+}

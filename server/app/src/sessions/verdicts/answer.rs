@@ -1,0 +1,66 @@
+//! The verdict as one caller gets it: without lines of logs that others sent, if it may not read them.
+
+use plimsoll_core::domain::{Evidence, EvidenceSource, MatchedLine, ReportedEvidence, Verdict};
+
+use crate::access::privacy::HIDDEN;
+
+/// What becomes of a question.
+#[derive(Debug)]
+pub(super) struct WeighedVerdict {
+    pub(super) verdict: Verdict,
+    /// What a new verdict stands on, and its number; `None` if nothing more is known than the verdict in force stands on.
+    pub(super) new: Option<(Evidence, u64)>,
+    /// What the asker itself said of the log; `None` if it may read all.
+    pub(super) readable: Option<OwnLog>,
+}
+
+/// What an asker said of the log.
+#[derive(Debug, Default)]
+pub(super) struct OwnLog {
+    /// Lines that a rule knows.
+    pub(super) lines: Vec<MatchedLine>,
+    /// The first and the last line that speak of an error, where no rule knows one.
+    pub(super) words: [Option<String>; 2],
+}
+
+impl OwnLog {
+    pub(super) fn of(said: &ReportedEvidence) -> Self {
+        Self { lines: said.log.clone(), words: [said.first_words.clone(), said.last_words.clone()] }
+    }
+
+    /// A line of evidence is one of these.
+    pub(super) fn has(&self, text: &str) -> bool {
+        self.lines.iter().any(|line| !line.line.is_empty() && text == format!("{}: {}", line.rule, line.line))
+    }
+
+    /// The line that says first what went wrong is one of these.
+    pub(super) fn begins(&self, first: &str) -> bool {
+        let lines = self.lines.iter().flat_map(|own| [&own.line, &own.first]);
+        lines.chain(self.words.iter().flatten()).any(|own| !own.is_empty() && own == first)
+    }
+}
+
+impl WeighedVerdict {
+    /// The verdict as the asker gets it: without lines of logs that others sent, if it may not read them.
+    pub(super) fn answer(self) -> Verdict {
+        let Self { mut verdict, readable, .. } = self;
+        let Some(own) = readable else { return verdict };
+        let mut hidden = false;
+        for line in verdict.evidence.iter_mut().filter(|line| line.source == EvidenceSource::Log) {
+            if !own.has(&line.text) {
+                HIDDEN.clone_into(&mut line.text);
+                hidden = true;
+            }
+        }
+        if hidden {
+            // it repeats what decided
+            HIDDEN.clone_into(&mut verdict.reason);
+        }
+        let named = verdict.outlook.signature.as_mut().filter(|named| !named.line.is_empty());
+        if let Some(named) = named.filter(|named| hidden || !own.begins(&named.first)) {
+            HIDDEN.clone_into(&mut named.line);
+            named.first.clear();
+        }
+        verdict
+    }
+}

@@ -1,0 +1,107 @@
+//! One question with all that is known of its attempt, and the verdict on it.
+
+use std::sync::Arc;
+
+use plimsoll_core::{
+    domain::{Bytes, Evidence, MemoryGrowth, NamedSizes, ReportedEvidence, Summary, Verdict, VerdictBasis},
+    predict, retry,
+};
+
+use super::{
+    answer::{OwnLog, WeighedVerdict},
+    numbers::evidence_number,
+};
+use crate::{
+    sessions::{Asker, Parts},
+    verdict_records::known::KnownVerdicts,
+};
+
+/// A question with all that is known of its attempt.
+#[derive(Debug)]
+pub(super) struct VerdictCase {
+    pub(super) asked: Evidence,
+    /// The number of the question.
+    pub(super) question: u64,
+    pub(super) asker: Asker,
+    pub(super) known: KnownVerdicts,
+    /// What was measured, and whether the attempt is running.
+    pub(super) measured: Option<(Arc<Summary>, bool)>,
+    pub(super) growth: Option<MemoryGrowth>,
+    /// What the verdict on the attempt before named for this one.
+    pub(super) named_before: Option<NamedSizes>,
+}
+
+impl VerdictCase {
+    /// The verdict on what was said now and before together with what was measured, which knows better what was built; callers know better
+    /// how it ended. Reads the log: not for a thread that serves others.
+    pub(super) fn weigh(self, parts: &Parts) -> WeighedVerdict {
+        let before = self.known.reported();
+        let was_asked = self.known.was_asked(self.question);
+        let said = if was_asked && self.asker.reads_logs { None } else { Some(self.reported(parts)) };
+        let readable = (!self.asker.reads_logs).then(|| said.as_ref().map(OwnLog::of).unwrap_or_default());
+        let own = said.filter(|_| !was_asked).unwrap_or_default();
+        let mut reported = before.clone();
+        retry::join(&mut reported, &own);
+        let number =
+            evidence_number(&reported, self.measured.as_ref().map(|(one, running)| (&**one, *running)));
+        let adds = ReportedEvidence { project: before.project.clone(), ..reported.clone() } != before;
+        if let Some(verdict) = self.known.standing(number).filter(|_| !adds) {
+            return WeighedVerdict { verdict: verdict.clone(), new: None, readable };
+        }
+        let evidence = self.evidence(reported);
+        let mut verdict = placed(&evidence, parts);
+        verdict.basis = VerdictBasis {
+            question: Some(self.question),
+            evidence: Some(number),
+            by_untrusted: !self.asker.is_trusted,
+            reported: own,
+            said_by: Some(self.asker.by),
+            ..verdict.basis
+        };
+        WeighedVerdict { verdict, new: Some((evidence, number)), readable }
+    }
+
+    fn reported(&self, parts: &Parts) -> ReportedEvidence {
+        let measured = self.measured.as_ref().map(|(summary, _running)| Arc::clone(summary));
+        let mut said =
+            parts.verdict_engine.reported(&Evidence { measured: measured.clone(), ..self.asked.clone() });
+        if let Some(summary) = measured.filter(|_| said.project.is_empty()) {
+            said.project.clone_from(&summary.key.project);
+        }
+        said
+    }
+
+    /// All that is known.
+    fn evidence(&self, reported: ReportedEvidence) -> Evidence {
+        let measured = self.measured.as_ref().map(|(summary, _running)| Arc::clone(summary));
+        let about = Evidence::about(self.asked.attempt.clone());
+        let (key, number, ended) = match measured.as_deref() {
+            Some(summary) => (summary.key.clone(), summary.number, summary.exit),
+            None => (reported.key.as_deref().cloned().unwrap_or_default(), reported.number.max(1), None),
+        };
+        let exit = reported.exit.or(ended);
+        let failure_reason = measured.as_deref().map(|summary| summary.ci_reason.clone()).unwrap_or_default();
+        let (time_limit, growth, named_before) = (reported.time_limit, self.growth, self.named_before);
+        let said = Evidence { time_limit, growth, reported, named_before, ..about };
+        Evidence { key, number, measured, exit, failure_reason, ..said }
+    }
+}
+
+/// The verdict, with the place of its next size. If no pool takes that size, it is judged once more with what the pool takes as the
+/// most memory there is: lowered afterwards, the size that it had would be called a bigger one.
+pub(super) fn placed(evidence: &Evidence, parts: &Parts) -> Verdict {
+    let Parts { verdict_engine, learned, predict, pools, pods, .. } = parts;
+    let evidence = &*pods.join(evidence);
+    let memory = |verdict: &Verdict| verdict.next.as_ref().map(|next| next.memory_limit.value);
+    let judge = |settings: &predict::Settings| {
+        let mut verdict = verdict_engine.judge(evidence, learned, settings);
+        let wanted = memory(&verdict);
+        verdict.next = verdict.next.map(|next| pools.put(&evidence.key, next));
+        (verdict, wanted)
+    };
+    let (verdict, wanted) = judge(predict);
+    match memory(&verdict).filter(|taken| wanted.is_some_and(|wanted| *taken < wanted)) {
+        Some(most) => judge(&predict::Settings { memory_cap: Some(Bytes(most)), ..(**predict).clone() }).0,
+        None => verdict,
+    }
+}

@@ -1,0 +1,226 @@
+//! ShouldRetry: join what the caller saw with what was measured and what was said before, judge, put the verdict on disk, answer. A
+//! question that adds nothing to what is known gets the verdict in force.
+
+#[cfg(test)]
+mod tests;
+
+use std::{collections::VecDeque, sync::Arc};
+
+use plimsoll_core::{
+    domain::{
+        AttemptId, Bytes, Cause, Evidence, FieldViolation, Fnv, JobName, Key, MemoryGrowth, Millis, Summary,
+        Verdict,
+    },
+    mask,
+    retry::FlakyFailure,
+};
+
+use super::{answer::WeighedVerdict, case::VerdictCase, numbers::fingerprint};
+use crate::{
+    sessions::{Asker, Ingest, Refusal, refusal::unreadable},
+    verdict_records::known::{KnownVerdicts, VERDICTS},
+};
+
+/// Whether what is known here of an attempt counts.
+#[derive(Debug, Clone, Copy)]
+enum Known {
+    Here,
+    /// As if the attempt were not there.
+    Nowhere,
+}
+
+/// The end of an attempt over which its growth is measured: a few samples at the default interval.
+const GROWING: Millis = Millis(10_000);
+/// Most samples of it that are held.
+const SAMPLES: usize = 1024;
+
+/// Whether anything that a caller says shows that the attempt has ended.
+fn says_how_it_ended(asked: &Evidence) -> bool {
+    let said = [&asked.failure_reason, &asked.container_reason, &asked.pod_reason, &asked.log_tail];
+    asked.exit.is_some() || said.iter().any(|text| !text.is_empty())
+}
+
+fn not_measured(asked: &Evidence) -> FieldViolation {
+    let description =
+        format!("{} was not measured here; say how it ended: exit, log_tail or a reason", asked.attempt);
+    FieldViolation::new("attempt", description)
+}
+
+/// Both are known, and differ.
+fn is_of_another(asked: &str, measured: &str) -> bool {
+    !asked.is_empty() && !measured.is_empty() && asked != measured
+}
+
+impl Ingest {
+    /// The verdict on an ended attempt, on disk before it is returned. Secrets are masked before anything looks at it.
+    ///
+    /// It stands on all that is known: what was measured, what this caller says, and what others said before. If that is no more than the
+    /// verdict in force stands on, the answer is that verdict.
+    pub(crate) async fn judge(&self, asked: Evidence, asker: Asker) -> Result<Verdict, Refusal> {
+        let asked = self.masked(asked).await?;
+        // two questions about one attempt would not know of each other
+        let _turn = self.line.turn_on(&asked.attempt).await;
+        let case = self.case(asked, asker, Known::Here).await?;
+        let (is_full, gives_way) = (case.known.is_full, case.known.gives_way);
+        let time = case.known.next_time(self.parts.clock.now_unix_ms());
+        let earlier = case.known.in_force().cloned();
+        let attempt = case.asked.attempt.clone();
+        let mut weighed = self.weighed(case).await?;
+        let Some((evidence, number)) = weighed.new.take() else { return Ok(weighed.answer()) };
+        if is_full {
+            return Err(self.line.counted(Refusal::Judged { attempt, most: VERDICTS }));
+        }
+        if let Some(given) = gives_way {
+            self.make_room(&attempt, given).await?;
+        }
+        weighed.verdict.given_unix_ms = Some(time);
+        let names_job = weighed.verdict.cause.is_memory() && !evidence.is_untrusted();
+        weighed.verdict.job = names_job.then(|| JobName::of(&evidence.key)).flatten();
+        // of its own: the same may be known again after other words, and is another verdict then
+        let record = Fnv::default().with_part(&number.to_string()).with_part(&time.to_string()).value();
+        let verdict = self.record(record, weighed.verdict).await?;
+        if !evidence.is_untrusted() {
+            self.learn_verdict(&evidence.key, &verdict, earlier.as_ref());
+        }
+        self.parts.learned.judged(&verdict, earlier.as_ref());
+        self.parts.metrics.judged(verdict.cause, verdict.action);
+        Ok(WeighedVerdict { verdict, new: None, readable: weighed.readable }.answer())
+    }
+
+    /// The verdict for a caller whose word is not to be kept: the one in force if it says nothing new, else the one of now. Nothing
+    /// learns from it, and it is none of those that an attempt may have.
+    pub(crate) async fn judge_aside(&self, asked: Evidence, asker: Asker) -> Result<Verdict, Refusal> {
+        self.judge_and_forget(asked, asker, Known::Here).await
+    }
+
+    /// The verdict for a caller who may not see this attempt: what it would be if nothing were known of it here. Nothing is kept.
+    pub(crate) async fn judge_unseen(&self, asked: Evidence) -> Result<Verdict, Refusal> {
+        self.judge_and_forget(asked, Asker::stranger(), Known::Nowhere).await
+    }
+
+    async fn judge_and_forget(
+        &self,
+        asked: Evidence,
+        asker: Asker,
+        known: Known,
+    ) -> Result<Verdict, Refusal> {
+        let asked = self.masked(asked).await?;
+        let case = self.case(asked, asker, known).await?;
+        let weighed = self.weighed(case).await?;
+        if weighed.new.is_none() {
+            return Ok(weighed.answer());
+        }
+        self.parts.metrics.judged(weighed.verdict.cause, weighed.verdict.action);
+        Ok(Verdict { given_unix_ms: Some(self.parts.clock.now_unix_ms()), ..weighed.answer() })
+    }
+
+    /// The verdict on what is known of an attempt of this project; nothing is kept of it.
+    pub(crate) async fn weigh(&self, attempt: AttemptId, project: &str) -> Result<Verdict, Refusal> {
+        let key = Key { project: project.to_owned(), ..Key::default() };
+        let asked = Evidence { key, ..Evidence::about(attempt) };
+        let case = self.case(asked, Asker { sees_all: false, ..Asker::TRUSTED }, Known::Here).await?;
+        Ok(self.weighed(case).await?.verdict)
+    }
+
+    /// Learns a verdict that is on disk in the place of the one that was in force before.
+    fn learn_verdict(&self, key: &Key, verdict: &Verdict, earlier: Option<&Verdict>) {
+        let name = |verdict: &Verdict| verdict.outlook.signature.as_ref().map(|named| named.id.clone());
+        let differs = |earlier: &Verdict| name(earlier) != name(verdict) || earlier.action != verdict.action;
+        if earlier.is_some_and(differs) {
+            self.parts.verdict_engine.unlearn_of(&verdict.attempt, &key.project);
+        }
+        self.parts.verdict_engine.learn(key, verdict);
+        self.note_verdict(verdict);
+    }
+
+    /// The question without secrets. A long log takes its time, so it takes its turn as judging does.
+    async fn masked(&self, asked: Evidence) -> Result<Evidence, Refusal> {
+        // the semaphore is never closed
+        let turn = Arc::clone(&self.weighing).acquire_owned().await;
+        let masked = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            mask::evidence(asked)
+        });
+        masked.await.map_err(|error| Refusal::Unreadable(format!("masking ended badly: {error}")))
+    }
+
+    /// A question with all that is known of its attempt.
+    async fn case(&self, asked: Evidence, asker: Asker, known: Known) -> Result<VerdictCase, Refusal> {
+        let question = fingerprint(&asked);
+        let (known, measured) = match known {
+            Known::Here => self.known(&asked, &asker, question).await?,
+            Known::Nowhere if !says_how_it_ended(&asked) => return Err(not_measured(&asked).into()),
+            Known::Nowhere => (KnownVerdicts::default(), None),
+        };
+        let growth = self.growth(measured.as_ref().map(|(summary, _running)| &**summary)).await?;
+        let ended = measured.as_ref().map(|(summary, _running)| Arc::clone(summary));
+        let named_before = self.named_before(&asked, ended).await?;
+        Ok(VerdictCase { asked, question, asker, known, measured, growth, named_before })
+    }
+
+    async fn weighed(&self, case: VerdictCase) -> Result<WeighedVerdict, Refusal> {
+        let parts = self.parts.clone();
+        // the semaphore is never closed
+        let turn = Arc::clone(&self.weighing).acquire_owned().await;
+        let weighed = tokio::task::spawn_blocking(move || {
+            // the work goes on after its caller has gone, and so must its turn
+            let _turn = turn;
+            case.weigh(&parts)
+        });
+        weighed.await.map_err(|error| Refusal::Unreadable(format!("judging ended badly: {error}")))
+    }
+
+    /// Failures with retries whose end is known, most retries first.
+    pub(crate) fn flaky(&self, most: usize) -> Vec<FlakyFailure> {
+        self.parts.learned.read(|history| self.parts.verdict_engine.flaky(history, most))
+    }
+
+    /// How the need grew before memory ended it; other causes do not need it.
+    async fn growth(&self, measured: Option<&Summary>) -> Result<Option<MemoryGrowth>, Refusal> {
+        let Some(summary) = measured.filter(|summary| summary.cause.is_some_and(Cause::is_memory)) else {
+            return Ok(None);
+        };
+        let mut end: VecDeque<(Millis, Bytes)> = VecDeque::new();
+        let read = self.series(&summary.attempt, |sample| {
+            end.push_back((sample.elapsed, sample.need_peak()));
+            let since = sample.elapsed.saturating_sub(GROWING);
+            while end.len() > SAMPLES || end.front().is_some_and(|first| first.0 < since) {
+                end.pop_front();
+            }
+        });
+        read.await.map_err(|error| Refusal::Unreadable(error.to_string()))?;
+        Ok(end.front().zip(end.back()).map(|(first, last)| MemoryGrowth::between(*first, *last)))
+    }
+
+    /// What is known of the attempt that a question is about.
+    async fn known(
+        &self,
+        asked: &Evidence,
+        asker: &Asker,
+        question: u64,
+    ) -> Result<(KnownVerdicts, Option<(Arc<Summary>, bool)>), Refusal> {
+        let found = self.find(&asked.attempt).await?;
+        let project = found.as_ref().map(|(summary, _running)| summary.key.project.as_str());
+        if project.is_some_and(|measured| is_of_another(&asked.key.project, measured)) {
+            let description = format!(
+                "is {:?}, but {} belongs to another project; ask for an attempt of your own",
+                asked.key.project, asked.attempt
+            );
+            return Err(FieldViolation::new("key.project", description).into());
+        }
+        let whose = (project.unwrap_or(&asked.key.project), project.is_some());
+        let known = KnownVerdicts::read(&self.parts.store, &asked.attempt, asker, whose)
+            .await
+            .map_err(|error| unreadable(&error))?;
+        let known = known
+            .with_answer(&self.parts.store, &asked.attempt, question)
+            .await
+            .map_err(|error| unreadable(&error))?;
+        let is_over = says_how_it_ended(asked) || known.in_force().is_some();
+        match found {
+            Some((_, true)) if !is_over => Err(Refusal::Running(asked.attempt.clone())),
+            None if !is_over => Err(not_measured(asked).into()),
+            found => Ok((known, found)),
+        }
+    }
+}

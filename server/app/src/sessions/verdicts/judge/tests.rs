@@ -1,0 +1,258 @@
+//! Verdicts that are asked for, kept and shown again.
+
+use plimsoll_core::domain::{
+    Action, AttemptId, Exit, Hints, ListedRun, LogOrder, MatchedLine, Outcome, Resources, test_summary,
+};
+use plimsoll_store::{self as store, Store};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    super::{answer::OwnLog, case::placed},
+    *,
+};
+use crate::{
+    runtime::metrics::Kind,
+    sessions::{Parts, fixture},
+    state::pools::PoolRegistry,
+    verdict_records::causes::judged_early,
+};
+
+fn question() -> Evidence {
+    let about = Evidence::about(AttemptId::parse("a").unwrap());
+    Evidence { exit: Some(Exit::Code(2)), log_tail: "error".into(), ..about }
+}
+
+#[test]
+fn fingerprints_stay_the_same_over_releases() {
+    assert_eq!(fingerprint(&question()), FINGERPRINT_OF_RELEASE_0_1);
+}
+
+#[test]
+fn fingerprints_of_questions_with_a_key_stay_the_same_over_releases() {
+    let key = Key { package: "zlib".into(), ..Key::default() };
+    assert_eq!(fingerprint(&Evidence { key, ..question() }), FINGERPRINT_WITH_A_KEY);
+}
+
+#[test]
+fn a_retry_in_the_largest_pool_is_not_called_bigger() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pools.toml");
+    std::fs::write(&path, "[[pool]]\nname = \"one\"\nmemory = \"280MiB\"\n").unwrap();
+    let (ingest, _worker) = fixture::ingest(&Store::memory(), 10);
+    let with = |file: Option<&std::path::Path>, jobs: u32| {
+        let pools =
+            PoolRegistry::open(file.map(ToOwned::to_owned), Arc::clone(&ingest.parts.metrics)).unwrap();
+        let parts = Parts { pools, ..ingest.parts.clone() };
+        let hints = Hints { build_jobs: Some(jobs), input_bytes: None };
+        let killed = test_summary("7", "zlib", "1", 270);
+        let resources = Resources { memory_limit: Some(Bytes(280 << 20)), ..Resources::default() };
+        let (key, exit) = (Key { hints, ..killed.key.clone() }, Some(Exit::Code(2)));
+        let failed = Outcome::Failed;
+        let killed =
+            Summary { key: key.clone(), oom_kill: Some(1), outcome: failed, exit, resources, ..killed };
+        placed(&Evidence { key, measured: Some(Arc::new(killed)), ..question() }, &parts)
+    };
+    assert_eq!(with(None, 8).action, Action::Bigger);
+    let fewer = with(Some(&path), 8);
+    assert_eq!(fewer.action, Action::FewerJobs, "{fewer:?}");
+    let next = fewer.next.unwrap();
+    assert_eq!((next.build_jobs.value, next.placed.pool.as_str()), (4, "one"));
+    assert!(next.memory_limit.value <= 280 << 20);
+    let last = with(Some(&path), 1);
+    assert_eq!((last.action, last.next), (Action::No, None));
+}
+
+const FINGERPRINT_WITH_A_KEY: u64 = 6_341_605_501_733_212_899;
+const FINGERPRINT_OF_RELEASE_0_1: u64 = 17_028_770_182_063_689_586;
+
+#[test]
+fn every_word_of_the_question_counts() {
+    let labels = |name: &str, value: &str| [(name.to_owned(), value.to_owned())].into_iter().collect();
+    let hints = Hints { build_jobs: Some(4), input_bytes: None };
+    let key = |key| Evidence { key, ..question() };
+    let changed = [
+        key(Key { package: "zlib".into(), ..Key::default() }),
+        key(Key { version: "zlib".into(), ..Key::default() }),
+        key(Key { owner: "zlib".into(), ..Key::default() }),
+        key(Key { labels: labels("a", "bc"), ..Key::default() }),
+        key(Key { labels: labels("ab", "c"), ..Key::default() }),
+        key(Key { hints, ..Key::default() }),
+        Evidence { exit: Some(Exit::Signal(2)), ..question() },
+        Evidence { number: 2, ..question() },
+        Evidence { log_tail: "errors".into(), ..question() },
+        Evidence { container_reason: "error".into(), log_tail: String::new(), ..question() },
+        Evidence { pod_reason: "Evicted".into(), ..question() },
+        Evidence { listed: vec![ListedRun::default()], ..question() },
+        Evidence { listed: vec![ListedRun { id: "7".into(), ..ListedRun::default() }], ..question() },
+        Evidence {
+            listed: vec![ListedRun { finished_unix_ms: Some(7), ..ListedRun::default() }],
+            ..question()
+        },
+    ];
+    let mut seen = std::collections::HashSet::from([fingerprint(&question())]);
+    for other in changed {
+        assert!(seen.insert(fingerprint(&other)), "{other:?}");
+    }
+}
+
+async fn ask(ingest: &Ingest, code: i32) -> Result<Verdict, Refusal> {
+    ingest.judge(Evidence { exit: Some(Exit::Code(code)), ..question() }, Asker::TRUSTED).await
+}
+
+async fn ask_all_and_one_more(ingest: &Ingest) {
+    let mut last = ask(ingest, 1).await.unwrap();
+    for code in 2..=64 {
+        last = ask(ingest, code).await.unwrap();
+    }
+    assert_eq!(ask(ingest, 65).await, Err(Refusal::Judged { attempt: question().attempt, most: 64 }));
+    assert_eq!(ask(ingest, 1).await, Ok(last), "nothing new: the verdict in force");
+    let other = Evidence { attempt: AttemptId::parse("b").unwrap(), ..question() };
+    let judged = ingest.judge(other.clone(), Asker::TRUSTED).await.unwrap();
+    assert_eq!(judged.attempt, other.attempt);
+    assert_eq!(ingest.parts.metrics.refusals.get_or_create(&Kind::of("judged")).get(), 1);
+}
+
+#[tokio::test]
+async fn the_verdicts_on_one_attempt_are_bounded_and_those_that_were_given_stand() {
+    let (ingest, worker) = fixture::ingest(&Store::memory(), 10);
+    tokio::select! {
+        () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
+        () = ask_all_and_one_more(&ingest) => {}
+    }
+}
+
+async fn ask_aside(ingest: &Ingest, store: &Store) {
+    let asked = |code| Evidence { exit: Some(Exit::Code(code)), ..question() };
+    for code in 1..=65 {
+        assert!(ingest.judge_aside(asked(code), Asker::TRUSTED).await.unwrap().given_unix_ms.is_some());
+    }
+    assert_eq!(store::count_verdicts(store, &question().attempt, 100).await, Ok(0));
+    let kept = ingest.judge(asked(1), Asker::TRUSTED).await.unwrap();
+    let aside = ingest.judge_aside(asked(1), Asker::TRUSTED).await;
+    assert_eq!(aside, Ok(kept), "the same question, the same verdict");
+}
+
+#[tokio::test]
+async fn what_is_asked_aside_leaves_nothing_behind_and_takes_no_place() {
+    let store = Store::memory();
+    let (ingest, worker) = fixture::ingest(&store, 10);
+    tokio::select! {
+        () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
+        () = ask_aside(&ingest, &store) => {}
+    }
+}
+
+async fn last_of_three(ingest: &Ingest, store: &Store) {
+    let weighed = ingest.judge_aside(question(), Asker::TRUSTED).await.unwrap();
+    let mut batch = store::Batch::default();
+    for (fingerprint, given_unix_ms) in [(1, Some(20)), (2, Some(30)), (3, None)] {
+        let verdict = Verdict { given_unix_ms, ..weighed.clone() };
+        store::put_verdict(&mut batch, fingerprint, &verdict).unwrap();
+    }
+    store.commit(batch).await.unwrap();
+    let shown = ingest.verdicts(&question().attempt, "").await.unwrap();
+    let given: Vec<Option<u64>> = shown.iter().map(|verdict| verdict.given_unix_ms).collect();
+    assert_eq!(given, [Some(30), Some(20), None]);
+    assert_eq!(ingest.verdicts(&AttemptId::parse("other").unwrap(), "").await, Ok(Vec::new()));
+}
+
+#[tokio::test]
+async fn the_verdict_that_is_shown_is_the_one_given_last() {
+    let store = Store::memory();
+    let (ingest, worker) = fixture::ingest(&store, 10);
+    tokio::select! {
+        () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
+        () = last_of_three(&ingest, &store) => {}
+    }
+}
+
+/// What is kept and answered of a log with a token in the line that says what went wrong.
+async fn ask_with_a_secret(ingest: &Ingest, store: &Store) {
+    let token = "glpat-aB3dE6gH9jK2mN5pQ8sT";
+    let log_tail = format!("x.c:1:1: error: 'foo' undeclared in https://robot:{token}@gitlab.example/x\n");
+    let labels = [("mirror".to_owned(), token.to_owned())].into_iter().collect();
+    let key = Key { package: "zlib".into(), labels, ..Key::default() };
+    let asked = Evidence { key, log_tail, failure_reason: token.into(), ..question() };
+    let verdict = ingest.judge(asked.clone(), Asker::TRUSTED).await.unwrap();
+    assert_eq!(verdict.cause, Cause::Deterministic, "{verdict:?}");
+    let aside = ingest.judge_aside(Evidence { number: 2, ..asked }, Asker::TRUSTED).await.unwrap();
+    let kept = store::read_verdicts(store, &question().attempt, 10).await.unwrap();
+    let shown = format!("{verdict:?} {aside:?} {kept:?}");
+    assert!(shown.contains("[MASKED]") && !shown.contains("aB3dE6gH"), "{shown}");
+}
+
+#[tokio::test]
+async fn no_secret_of_a_log_is_kept_or_answered() {
+    let store = Store::memory();
+    let (ingest, worker) = fixture::ingest(&store, 10);
+    tokio::select! {
+        () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
+        () = ask_with_a_secret(&ingest, &store) => {}
+    }
+}
+
+async fn ask_with_other_words(ingest: &Ingest, store: &Store) {
+    let with = |words: &str| Evidence { log_tail: words.into(), ..question() };
+    let words = ["error: frobnicate", "error: the moon is full", "error: frobnicate"];
+    for (number, words) in words.into_iter().enumerate() {
+        let answer = ingest.judge(with(words), Asker::TRUSTED).await.unwrap();
+        let kept = store::read_verdicts(store, &question().attempt, 10).await.unwrap();
+        assert!(kept.contains(&answer) && kept.len() <= number + 1, "what was answered is kept: {kept:?}");
+        assert_eq!(ingest.verdicts(&question().attempt, "").await.unwrap().first(), Some(&answer));
+    }
+}
+
+#[tokio::test]
+async fn a_verdict_on_words_that_no_rule_knows_is_the_one_that_is_kept() {
+    let store = Store::memory();
+    let (ingest, worker) = fixture::ingest(&store, 10);
+    tokio::select! {
+        () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
+        () = ask_with_other_words(&ingest, &store) => {}
+    }
+}
+
+async fn ask_for_another_project(ingest: &Ingest) {
+    let key = Key { project: "a/one".into(), package: "zlib".into(), ..Key::default() };
+    let killed = Evidence { key, container_reason: "OOMKilled".into(), ..question() };
+    let verdict = ingest.judge(killed, Asker::TRUSTED).await.unwrap();
+    assert_eq!(verdict.cause, Cause::Oom);
+    let id = &question().attempt;
+    assert_eq!(ingest.verdicts(id, "a/one").await.unwrap().len(), 1);
+    assert_eq!(ingest.verdicts(id, "b/two").await, Ok(Vec::new()));
+    let (store, verdict_engine) = (&ingest.parts.store, &ingest.parts.verdict_engine);
+    let of = |project: &str| {
+        let failed = test_summary(id.as_str(), "zlib", "1", 100);
+        let key = Key { project: project.into(), ..failed.key.clone() };
+        let (outcome, exit) = (Outcome::Failed, Some(Exit::Code(1)));
+        Summary { key, outcome, exit, cause: Some(Cause::Unknown), ..failed }
+    };
+    let (mut own, mut foreign) = (of("a/one"), of("b/two"));
+    assert!(judged_early(store, verdict_engine, &mut own).await);
+    assert!(!judged_early(store, verdict_engine, &mut foreign).await);
+    assert_eq!((own.cause, foreign.cause), (Some(Cause::Oom), Some(Cause::Unknown)));
+}
+
+#[tokio::test]
+async fn what_was_said_in_the_name_of_one_project_is_nothing_to_an_attempt_of_another() {
+    let (ingest, worker) = fixture::ingest(&Store::memory(), 10);
+    tokio::select! {
+        () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
+        () = ask_for_another_project(&ingest) => {}
+    }
+}
+
+#[test]
+fn a_line_of_a_log_that_others_sent_is_not_shown_for_its_end() {
+    let line = |text: &str| MatchedLine { rule: "disk".into(), line: text.into(), ..own_line() };
+    let own =
+        OwnLog { lines: vec![line("No space left on device")], words: [Some("error: mine".into()), None] };
+    assert!(own.has("disk: No space left on device"));
+    assert!(!own.has("disk: /home/x/secret: No space left on device"));
+    assert!(own.begins("error: mine") && !own.begins("error: another's") && !own.begins(""));
+}
+
+fn own_line() -> MatchedLine {
+    let (rule, line, first) = Default::default();
+    MatchedLine { rule, cause: Cause::DiskFull, line, first, order: LogOrder::Alone }
+}

@@ -1,0 +1,63 @@
+//! The numbers of a question and of what is known of its attempt. Both are stored: they stay the same in every release.
+
+use std::borrow::Cow;
+
+use plimsoll_core::domain::{Evidence, Fnv, Key, ListedRun, ReportedEvidence, Summary};
+
+/// The same number for the same question, in this and every later release: it is part of a key on disk. [`Fnv`] over
+/// the fields with their lengths. A question without a key of the build, or without listed runs,
+/// adds nothing for them.
+pub(super) fn fingerprint(asked: &Evidence) -> u64 {
+    let exit = asked.exit.map(|exit| exit.to_string()).unwrap_or_default();
+    let number = asked.number.to_string();
+    let reasons = [&asked.failure_reason, &asked.container_reason, &asked.pod_reason];
+    let key = if asked.key == Key::default() { Vec::new() } else { words_of(&asked.key) };
+    let said = [&exit, &number, &asked.log_tail].into_iter().chain(reasons).map(String::as_str);
+    let listed: Vec<Cow<'_, str>> = asked.listed.iter().flat_map(words_of_run).collect();
+    said.chain(key.iter().chain(&listed).map(AsRef::as_ref)).fold(Fnv::default(), Fnv::with_part).value()
+}
+
+/// The number of all that is known of an attempt, the same in every release: what was said, and what was measured as far as it can
+/// say why it failed. Of an attempt that is running it does not change with each sample.
+pub(super) fn evidence_number(reported: &ReportedEvidence, measured: Option<(&Summary, bool)>) -> u64 {
+    let said = ReportedEvidence { project: String::new(), ..reported.without_log_lines() };
+    // a record of our own types is always written
+    let said = serde_json::to_string(&said).unwrap_or_default();
+    let mut number = Fnv::default().with_part(&said);
+    match measured {
+        None => {}
+        Some((_, true)) => number = number.with_part("running"),
+        Some((summary, false)) => {
+            let Summary { outcome, exit, oom_kill, oom_origin, reclaim_failures, .. } = summary;
+            let Summary { starved, starved_at_end, throttled, wall, need_peak, memory_peak, .. } = summary;
+            let known = format!(
+                "{outcome:?} {exit:?} {oom_kill:?} {oom_origin:?} {reclaim_failures:?} {starved:?} {starved_at_end:?} \
+                 {throttled:?} {wall:?} {need_peak:?} {memory_peak:?} {:?} {}",
+                summary.resources.memory_limit, summary.ci_reason,
+            );
+            number = number.with_part(&known);
+        }
+    }
+    number.value()
+}
+
+/// All that a key says, in an order that stays: what is new goes to the end, and only where it is set.
+fn words_of(key: &Key) -> Vec<Cow<'_, str>> {
+    let number = |n: Option<u64>| n.map(|n| n.to_string()).unwrap_or_default();
+    let numbers = [number(key.hints.build_jobs.map(u64::from)), number(key.hints.input_bytes)];
+    let labels = key.labels.iter().flat_map(|(name, value)| [name, value]);
+    let mut words: Vec<Cow<'_, str>> = Vec::new();
+    words.extend(key.texts().map(|(_, text)| Cow::Borrowed(text)));
+    words.extend(numbers.map(Cow::Owned));
+    words.extend(labels.map(|text| Cow::Borrowed(text.as_str())));
+    words
+}
+
+/// All that a listed run says.
+fn words_of_run(run: &ListedRun) -> [Cow<'_, str>; 6] {
+    let ListedRun { id, name, status, failure_reason, created_unix_ms, finished_unix_ms } = run;
+    let time = |time: &Option<u64>| Cow::Owned(time.map(|ms| ms.to_string()).unwrap_or_default());
+    let [id, name, status, reason] =
+        [id, name, status, failure_reason].map(|text| Cow::Borrowed(text.as_str()));
+    [id, name, status, reason, time(created_unix_ms), time(finished_unix_ms)]
+}

@@ -1,0 +1,91 @@
+//! What the verdict on the attempt before named for the one that is judged: a next size never goes below it, whatever the key of the retry
+//! leaves open.
+
+use std::sync::Arc;
+
+use plimsoll_core::domain::{AttemptId, Bytes, Evidence, NamedSizes, Summary};
+use plimsoll_store::{Store, StoreError};
+
+use crate::{
+    sessions::{Ingest, Refusal, refusal::unreadable},
+    verdict_records::known::in_order,
+};
+
+impl Ingest {
+    /// Memory that the verdict in force on the attempt before this one named, if that attempt was short of it.
+    pub(crate) async fn named_before(
+        &self,
+        asked: &Evidence,
+        measured: Option<Arc<Summary>>,
+    ) -> Result<Option<NamedSizes>, Refusal> {
+        let key = measured.as_deref().map_or(&asked.key, |summary| &summary.key).clone();
+        let project = key.project.clone();
+        let about =
+            Evidence { key, measured, number: asked.number, ..Evidence::about(asked.attempt.clone()) };
+        let before = self
+            .parts
+            .learned
+            .read(|history| history.before(&(&about).into()).first().map(|brief| brief.attempt.clone()));
+        match before {
+            Some(before) => {
+                let named = named_for_next(&self.parts.store, &before, &project).await;
+                named.map_err(|error| unreadable(&error))
+            }
+            None => Ok(None),
+        }
+    }
+}
+
+/// Memory that the verdict in force on an attempt of this project named for the next one, if it was short of memory.
+async fn named_for_next(
+    store: &Store,
+    attempt: &AttemptId,
+    project: &str,
+) -> Result<Option<NamedSizes>, StoreError> {
+    let mut given = in_order(store, attempt).await?;
+    given.retain(|verdict| verdict.counts_for(project) && !verdict.basis.by_untrusted);
+    let last = given.pop().filter(|verdict| verdict.cause.is_memory());
+    Ok(last.and_then(|verdict| verdict.next).map(|next| NamedSizes {
+        request: Bytes(next.memory_request.value),
+        limit: Bytes(next.memory_limit.value),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::domain::{Exit, test_summary};
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::sessions::{Asker, fixture};
+
+    async fn find(ingest: &Ingest) {
+        let first = test_summary("first", "zlib", "1", 100);
+        ingest.parts.learned.learn(&first);
+        let asked = Evidence {
+            key: first.key.clone(),
+            exit: Some(Exit::Code(137)),
+            container_reason: "OOMKilled".into(),
+            ..Evidence::about(first.attempt.clone())
+        };
+        let next = ingest.judge(asked, Asker::TRUSTED).await.unwrap().next.unwrap();
+        let retry = Summary {
+            retries: Some(first.attempt.clone()),
+            number: 2,
+            ..test_summary("second", "zlib", "1", 100)
+        };
+        let about = Evidence::about(retry.attempt.clone());
+        let named = ingest.named_before(&about, Some(Arc::new(retry))).await.unwrap().unwrap();
+        assert_eq!((named.request.0, named.limit.0), (next.memory_request.value, next.memory_limit.value));
+        assert_eq!(ingest.named_before(&about, None).await, Ok(None));
+    }
+
+    #[tokio::test]
+    async fn the_verdict_on_the_attempt_that_was_retried_is_found() {
+        let (ingest, worker) = fixture::ingest(&Store::memory(), 10);
+        tokio::select! {
+            () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
+            () = find(&ingest) => {}
+        }
+    }
+}

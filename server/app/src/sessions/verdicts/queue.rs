@@ -1,0 +1,161 @@
+//! The line of those who ask for verdicts. Weighing a log keeps a core busy, and all questions share few turns: so none waits behind
+//! more than a bounded number of others, and questions about one attempt are judged one after the other.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use plimsoll_core::domain::AttemptId;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::{
+    runtime::metrics::{Kind, Metrics},
+    sessions::{Ingest, refusal::Refusal},
+};
+
+/// Questions that are judged or wait, at most: the longest logs take 0.15 s each on one of two cores, so the last one waits for 20 s.
+const QUESTIONS: usize = 256;
+/// Places that only trusted callers get: others, however many, do not keep them out.
+const FOR_TRUSTED: usize = 64;
+
+/// The line. Clones are the same.
+#[derive(Debug, Clone)]
+pub(crate) struct VerdictQueue {
+    places: Arc<Semaphore>,
+    turns: AttemptTurns,
+    metrics: Arc<Metrics>,
+}
+
+/// A place in the line, until it is dropped: a caller that stops waiting leaves it.
+#[derive(Debug)]
+pub(crate) struct QueuedQuestion {
+    metrics: Arc<Metrics>,
+    #[expect(dead_code, reason = "held for its end")]
+    place: OwnedSemaphorePermit,
+}
+
+/// Attempts with open questions, each with the turn on it and how many hold or want it.
+type AttemptTurns = Arc<Mutex<HashMap<AttemptId, (Arc<Semaphore>, usize)>>>;
+
+/// The only question about an attempt that is being judged, if its verdict is kept: what it finds is known to the next one.
+#[derive(Debug)]
+pub(crate) struct AttemptTurn {
+    attempt: AttemptId,
+    turns: AttemptTurns,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Ingest {
+    /// A place in the line of those who ask for verdicts, for a caller that is `trusted` or is not.
+    ///
+    /// # Errors
+    /// As many are there as may be.
+    pub(crate) fn line_up(&self, trusted: bool) -> Result<QueuedQuestion, Refusal> {
+        self.line.join(trusted)
+    }
+}
+
+impl VerdictQueue {
+    pub(crate) fn new(metrics: Arc<Metrics>) -> Self {
+        metrics.verdicts_asked_max.set(i64::try_from(QUESTIONS).unwrap_or(i64::MAX));
+        Self { places: Arc::new(Semaphore::new(QUESTIONS)), turns: Arc::default(), metrics }
+    }
+
+    fn join(&self, trusted: bool) -> Result<QueuedQuestion, Refusal> {
+        let kept_free = if trusted { 0 } else { FOR_TRUSTED };
+        let is_room = self.places.available_permits() > kept_free;
+        let place = Arc::clone(&self.places).try_acquire_owned().ok().filter(|_place| is_room);
+        let Some(place) = place else { return Err(self.counted(Refusal::Crowded(QUESTIONS - kept_free))) };
+        self.metrics.verdicts_asked.inc();
+        Ok(QueuedQuestion { metrics: Arc::clone(&self.metrics), place })
+    }
+
+    /// Waits until no other question about the attempt is judged.
+    pub(crate) async fn turn_on(&self, attempt: &AttemptId) -> AttemptTurn {
+        let (mut turn, semaphore) = AttemptTurn::wanted(attempt, &self.turns);
+        // the semaphore is never closed
+        turn.permit = semaphore.acquire_owned().await.ok();
+        turn
+    }
+
+    pub(crate) fn counted(&self, refusal: Refusal) -> Refusal {
+        self.metrics.refusals.get_or_create(&Kind::of(refusal.kind())).inc();
+        refusal
+    }
+}
+
+impl AttemptTurn {
+    fn wanted(attempt: &AttemptId, turns: &AttemptTurns) -> (Self, Arc<Semaphore>) {
+        let mut all = turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || (Arc::new(Semaphore::new(1)), 0);
+        let (semaphore, wanted) = all.entry(attempt.clone()).or_insert_with(new);
+        *wanted += 1;
+        let turn = Self { attempt: attempt.clone(), turns: Arc::clone(turns), permit: None };
+        (turn, Arc::clone(semaphore))
+    }
+}
+
+impl Drop for QueuedQuestion {
+    fn drop(&mut self) {
+        self.metrics.verdicts_asked.dec();
+    }
+}
+
+impl Drop for AttemptTurn {
+    fn drop(&mut self) {
+        drop(self.permit.take());
+        let mut all = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_semaphore, wanted)) = all.get_mut(&self.attempt) {
+            *wanted = wanted.saturating_sub(1);
+            if *wanted == 0 {
+                all.remove(&self.attempt);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_is_bounded_and_untrusted_callers_keep_no_trusted_one_out_of_it() {
+        let metrics = Arc::new(Metrics::new());
+        let line = VerdictQueue::new(Arc::clone(&metrics));
+        let mut waiting: Vec<QueuedQuestion> =
+            std::iter::from_fn(|| line.join(false).ok()).take(QUESTIONS).collect();
+        assert_eq!(waiting.len(), QUESTIONS - FOR_TRUSTED);
+        waiting.extend(std::iter::from_fn(|| line.join(true).ok()).take(QUESTIONS));
+        assert_eq!((waiting.len(), metrics.verdicts_asked.get()), (QUESTIONS, 256));
+        let refused = line.join(true).unwrap_err();
+        assert!(
+            refused.retry_after().is_some() && refused.to_string().contains("256 questions"),
+            "{refused}"
+        );
+        assert_eq!(metrics.refusals.get_or_create(&Kind::of("crowded")).get(), 2 + 1);
+        waiting.clear();
+        assert_eq!(metrics.verdicts_asked.get(), 0);
+        assert!(line.join(false).is_ok());
+    }
+
+    #[tokio::test]
+    async fn one_question_about_an_attempt_is_judged_at_a_time_and_nothing_is_kept_of_what_is_over() {
+        let line = VerdictQueue::new(Arc::new(Metrics::new()));
+        let about = |id: &str| AttemptId::parse(id).unwrap();
+        let a = about("a");
+        let first = line.turn_on(&a).await;
+        let other = line.turn_on(&about("b")).await;
+        let mut second = Box::pin(line.turn_on(&a));
+        tokio::select! {
+            biased;
+            _turn = &mut second => panic!("the first one has the turn"),
+            () = std::future::ready(()) => {}
+        }
+        drop(first);
+        let second = second.await;
+        let given_up = line.turn_on(&a);
+        drop((given_up, second, other));
+        assert!(line.turns.lock().unwrap().is_empty());
+    }
+}

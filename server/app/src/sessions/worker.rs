@@ -1,0 +1,305 @@
+//! The task that owns the open attempts and is the only one that writes what attempts are made of.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use plimsoll_core::domain::AttemptId;
+use plimsoll_store::BATCH_OPERATIONS;
+use tokio::{
+    sync::{broadcast, mpsc},
+    task::JoinError,
+    time::{Instant, MissedTickBehavior},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Parts,
+    commit::{pipeline::CommitPipeline, staged::RESERVE_OPERATIONS},
+    open_quota::OpenQuota,
+    request::{Change, EndRequest, Request},
+    rolls::Rolls,
+    session::{LastHeard, Session},
+    table::SessionTable,
+};
+use crate::{
+    ci_outcomes::{CiReport, CiReports, FleetCounters},
+    retention::{self, Retention},
+    sealing::rolling::{EndedRoll, RollQueue},
+    verdict_records::jobs_short_of_memory::JobsShortOfMemory,
+};
+
+/// Requests taken at once: as many appends of one fragment as one commit holds. A disk that is slow to sync is then asked
+/// ten times a second, and not forty times, for ten thousand samples.
+const GATHER: usize = BATCH_OPERATIONS - RESERVE_OPERATIONS;
+
+/// Requests that are worked on, and answers that are given, before others get their turn: each answer wakes a stream, and a
+/// prediction must not wait behind a thousand of them. A batch of a hundred samples takes some tens of microseconds.
+pub(crate) const TURN: usize = 16;
+
+/// How often silent attempts are looked for, at least; more often if silence is short.
+const SWEEP: Duration = Duration::from_mins(1);
+
+/// When the next step of such a search follows, if there are more than one step takes: requests come first.
+const SWEEP_ON: Duration = Duration::from_millis(100);
+
+/// An agent that is there says something every few seconds.
+const SILENT: Duration = Duration::from_mins(2);
+
+/// The owner of the open attempts: an event loop over parts that own their state.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) parts: Parts,
+    queue: mpsc::Receiver<Request>,
+    /// As they are on disk.
+    pub(crate) sessions: SessionTable,
+    /// How many of them each caller has.
+    pub(super) quota: OpenQuota,
+    /// What goes to the disk.
+    pub(super) commits: CommitPipeline,
+    pub(super) changes: broadcast::Sender<Change>,
+    /// What the CI system says of ends.
+    pub(super) ci_reports: CiReports,
+    /// The counters of the fleet.
+    pub(super) fleet: FleetCounters,
+    /// Long attempts whose samples are being sealed.
+    pub(super) rolls: Rolls,
+    /// The walks over what gets old.
+    pub(crate) retention: Retention,
+    /// Jobs that memory ended, which a start reads; shared with the handle.
+    pub(super) short_of_memory: Arc<Mutex<JobsShortOfMemory>>,
+    /// The task that gets attempts that ended after a verdict on them.
+    pub(super) judged_early: Option<mpsc::Sender<AttemptId>>,
+}
+
+impl Worker {
+    pub(super) fn new(
+        parts: Parts,
+        queue: mpsc::Receiver<Request>,
+        changes: broadcast::Sender<Change>,
+    ) -> Self {
+        let (store, learned) = (&parts.store, &parts.learned);
+        let metrics = || Arc::clone(&parts.metrics);
+        Self {
+            sessions: SessionTable::default(),
+            quota: OpenQuota::default(),
+            commits: CommitPipeline::new(store.clone(), metrics()),
+            ci_reports: CiReports::new(store.clone(), learned.clone(), metrics()),
+            fleet: FleetCounters::new(learned.clone(), metrics()),
+            rolls: Rolls::new(RollQueue::new(store.clone())),
+            retention: Retention::new(retention::Parts {
+                store: store.clone(),
+                learned: learned.clone(),
+                metrics: metrics(),
+                verdict_engine: parts.verdict_engine.clone(),
+                clock: parts.clock,
+                policy: parts.retain,
+            }),
+            short_of_memory: Arc::default(),
+            judged_early: None,
+            parts,
+            queue,
+            changes,
+        }
+    }
+
+    /// Works until `stop`, then answers what is queued, and ends.
+    pub(crate) async fn run(mut self, stop: CancellationToken) {
+        let mut sweep = tokio::time::interval(self.between_sweeps());
+        sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut retain = tokio::time::interval(retention::STEP);
+        retain.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut requests = Vec::with_capacity(GATHER);
+        loop {
+            tokio::select! {
+                outcome = self.commits.outcome() => self.landed(outcome).await,
+                taken = self.queue.recv_many(&mut requests, GATHER) => {
+                    if taken == 0 {
+                        self.commit_all().await;
+                        return self.rolls.release_all();
+                    }
+                    self.parts.metrics.queue.set(i64::try_from(self.queue.len()).unwrap_or(i64::MAX));
+                    self.work(requests.drain(..)).await;
+                }
+                ended = self.rolls.next() => self.rolled(ended),
+                _ = sweep.tick() => {
+                    self.count_silent();
+                    self.free_silent();
+                    self.fleet.count_overdue();
+                    let more = self.close_abandoned().await;
+                    // the file of pools may say another time by now
+                    sweep.reset_after(if more { SWEEP_ON } else { self.between_sweeps() });
+                }
+                _ = retain.tick() => self.retain_step().await,
+                () = stop.cancelled(), if !self.queue.is_closed() => self.queue.close(),
+            }
+        }
+    }
+
+    /// Whatever silence ends is ended after at most twice that silence.
+    fn between_sweeps(&self) -> Duration {
+        let of_tickets = self.parts.pools.now().terms().patience.silent_within_ms;
+        self.parts.abandon_after.min(Duration::from_millis(of_tickets)).clamp(SWEEP_ON, SWEEP)
+    }
+
+    pub(crate) async fn work(&mut self, requests: impl Iterator<Item = Request>) {
+        let (mut finishing, mut reported) = (Vec::new(), Vec::new());
+        for (n, request) in requests.enumerate() {
+            if n % TURN == TURN - 1 {
+                tokio::task::yield_now().await;
+            }
+            match request {
+                // needs the samples of this round on disk
+                Request::Finish { finish, stream, answer } => {
+                    self.sessions.hear(&finish.attempt, &stream, self.now());
+                    finishing.push(EndRequest { finish, stream: Some(stream), answer: Some(answer) });
+                }
+                // needs to know which attempts are open, and is known when one of them ends
+                Request::Report(report) => reported.push(report),
+                Request::Open { attempt, stream, answer } => {
+                    self.stage_open(*attempt, &stream, answer).await;
+                }
+                Request::Append { append, stream, answer } => {
+                    self.sessions.hear(&append.attempt, &stream, self.now());
+                    self.stage_append(append, &stream, answer);
+                }
+                Request::Record { fingerprint, verdict, answer } => {
+                    self.stage_verdict(fingerprint, &verdict, answer).await;
+                }
+                Request::Recause { attempt, found, answer } => {
+                    self.stage_cause(&attempt, found, answer).await;
+                }
+                Request::NotePod { pod, forgotten } => self.commits.filling().stage_pod(&pod, &forgotten),
+                Request::Leave { stream, attempts } => self.release(&stream, &attempts),
+                Request::Watch { answer } => {
+                    drop(answer.send(Ok((self.sessions.running(), self.changes.subscribe()))));
+                }
+                Request::Highest { most, caller, answer } => {
+                    drop(answer.send(Ok(self.sessions.highest(most, &caller))));
+                }
+                Request::Find { id, answer } => {
+                    drop(answer.send(Ok(self.sessions.get(&id).map(Session::running))));
+                }
+            }
+            if self.commits.is_full() {
+                self.launch().await;
+            }
+        }
+        if self.commits.is_idle() {
+            self.launch().await;
+        }
+        // what is full was handed to the store
+        debug_assert!(!self.commits.is_full(), "the next requests find room");
+        if finishing.is_empty() && reported.is_empty() {
+            return self.count_open();
+        }
+        self.commit_all().await;
+        self.apply_reports(reported).await;
+        self.seal_all(finishing).await;
+        self.count_open();
+    }
+
+    /// A request that waits.
+    #[cfg(test)]
+    pub(crate) fn queued(&mut self) -> Option<Request> {
+        self.queue.try_recv().ok()
+    }
+
+    pub(crate) fn count_open(&self) {
+        self.parts.metrics.open_attempts.set(i64::try_from(self.sessions.len()).unwrap_or(i64::MAX));
+    }
+
+    /// Counts the open attempts whose agent may be gone or stuck, long before they are closed for it.
+    fn count_silent(&self) {
+        let silent = self.sessions.silent(Instant::now(), SILENT);
+        self.parts.metrics.silent_attempts.set(i64::try_from(silent).unwrap_or(i64::MAX));
+    }
+
+    /// Takes in what became of a roll.
+    pub(super) fn rolled(&mut self, ended: Result<EndedRoll, JoinError>) {
+        let sealed = self.rolls.ended(&mut self.sessions, ended);
+        self.note_rolled(sealed);
+    }
+
+    /// Waits until these attempts are not rolled any more.
+    pub(super) async fn stop_rolling<'a>(&mut self, ids: impl Iterator<Item = &'a AttemptId>) {
+        let sealed = self.rolls.stop(&mut self.sessions, ids).await;
+        self.note_rolled(sealed);
+    }
+
+    fn note_rolled(&mut self, sealed: u64) {
+        if sealed > 0 {
+            self.retention.samples_sealed(sealed);
+        }
+    }
+
+    /// Applies reports of the CI system, now or when their attempts end.
+    pub(super) async fn apply_reports(&mut self, reports: Vec<CiReport>) {
+        self.ci_reports.apply(reports, &mut self.sessions, &mut self.fleet).await;
+    }
+
+    /// One step of what gets old.
+    pub(crate) async fn retain_step(&mut self) {
+        let sessions = &self.sessions;
+        self.retention.step(&|id| sessions.running_since(id)).await;
+    }
+
+    pub(crate) fn now(&self) -> LastHeard {
+        LastHeard { unix_ms: self.parts.clock.now_unix_ms(), moment: Instant::now() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::domain::Sample;
+    use plimsoll_store::Store;
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::{
+        access::identity::Identity,
+        sessions::{Append, Refusal, StreamHandle, fixture},
+    };
+
+    #[tokio::test]
+    async fn a_page_gets_the_highest_needs_that_its_reader_may_see_and_their_number() {
+        let (_ingest, mut worker) = fixture::ingest(&Store::memory(), 10);
+        for (id, project, need) in [("a", "x", 1), ("b", "x", 3), ("c", "y", 9), ("d", "x", 2)] {
+            let mut attempt = fixture::attempt(id);
+            attempt.key.project = project.into();
+            let mut session = Session::new(attempt.clone().into(), worker.now());
+            session.progress.need_peak = plimsoll_core::domain::Bytes(need);
+            worker.sessions.insert(session);
+        }
+        let reader =
+            Identity { projects: vec!["x".to_owned()].into(), ..Identity::clone(&Identity::anyone()) };
+        let (shown, count) = worker.sessions.highest(2, &reader);
+        let shown: Vec<&str> = shown.iter().map(|one| one.attempt.id.as_str()).collect();
+        assert_eq!((shown, count), (vec!["b", "d"], 3));
+        assert_eq!(worker.sessions.highest(0, &Identity::anyone()).1, 4);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_agent_whose_samples_the_store_refuses_is_not_silent() {
+        let Store::Memory(memory) = Store::memory() else { panic!("in memory") };
+        let (_ingest, mut worker) = fixture::ingest(&Store::Memory(memory.clone()), 10);
+        let (attempt, stream) = (fixture::attempt("a"), StreamHandle::new());
+        let mut session = Session::new(attempt.clone().into(), worker.now());
+        session.take(&attempt, &stream).unwrap();
+        worker.sessions.insert(session);
+        memory.refuse_commits("the disk is full");
+        tokio::time::advance(fixture::PATIENCE * 2).await;
+        let (answer, answered) = oneshot::channel();
+        let samples = vec![Sample::default()];
+        let append = Append { attempt: attempt.id.clone(), first_sequence: 1, lost: 0, samples };
+        worker.work([Request::Append { append, stream, answer }].into_iter()).await;
+        worker.commit_all().await;
+        assert!(matches!(answered.await.unwrap(), Err(Refusal::Unwritable(_))));
+        let session = &worker.sessions[&attempt.id];
+        assert_eq!(
+            (session.acknowledged, session.is_silent(worker.now().moment, fixture::PATIENCE)),
+            (0, false)
+        );
+    }
+}

@@ -1,0 +1,164 @@
+//! What is known of finished attempts at a start: the newest of them to learn from, and the verdicts on them.
+
+use std::{
+    borrow::Cow,
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use plimsoll_core::{
+    domain::{AttemptId, Key, Summary, Verdict},
+    shared_history::SharedHistory,
+};
+use plimsoll_store::{self as store, LoadReport, Store, StoreError};
+
+use super::{
+    newest::NewestAttempts,
+    unmeasured::UnmeasuredVerdicts,
+    verdicts::{InForce, LearnableVerdicts, teaches},
+};
+use crate::{
+    runtime::metrics::Metrics,
+    state::verdict_engine::VerdictEngine,
+    verdict_records::jobs_short_of_memory::{JobsShortOfMemory, NewestMemoryEnds},
+};
+
+/// How far behind now an attempt may have ended: a clock is set right by less, or was wrong.
+const AHEAD_MS: u64 = 24 * 3_600_000;
+
+/// When attempts ended, as far as that can be. One of the future was received while the clock of this machine was wrong. When it ended is not
+/// known any more: it counts as the oldest, so that it weighs less than all that came after the clock was set right, and leaves first.
+#[derive(Debug)]
+struct PossibleEnds {
+    now_unix_ms: u64,
+    /// Attempts of the future.
+    ahead: u64,
+}
+
+impl PossibleEnds {
+    fn of<'s>(&mut self, summary: &'s Summary) -> Cow<'s, Summary> {
+        if summary.ended_unix_ms() <= self.now_unix_ms.saturating_add(AHEAD_MS) {
+            return Cow::Borrowed(summary);
+        }
+        self.ahead += 1;
+        Cow::Owned(Summary { started_unix_ms: 0, ..summary.clone() })
+    }
+}
+
+/// What is kept of all summaries while they are read.
+struct HistoryReading {
+    ends: PossibleEnds,
+    judged: LearnableVerdicts,
+    /// Trusted and untrusted ones: however many there are of these, they push none of those out.
+    newest: [NewestAttempts; 2],
+    metrics: Arc<Metrics>,
+}
+
+impl HistoryReading {
+    fn take(&mut self, summary: &Summary) {
+        let summary = &*self.ends.of(summary);
+        self.judged.meet(summary);
+        self.metrics.remember(summary);
+        let [trusted, untrusted] = &mut self.newest;
+        (if summary.opening.untrusted { untrusted } else { trusted }).take(summary);
+    }
+}
+
+/// Learns what is on disk.
+#[derive(Debug)]
+pub(crate) struct HistoryLoader {
+    pub(crate) store: Store,
+    pub(crate) learned: SharedHistory,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) verdict_engine: VerdictEngine,
+    pub(crate) short_of_memory: Arc<Mutex<JobsShortOfMemory>>,
+    pub(crate) now_unix_ms: u64,
+}
+
+/// What a start has read.
+#[derive(Debug)]
+pub(crate) struct LoadedHistory {
+    pub(crate) report: LoadReport,
+    /// Verdicts on attempts that are not among it.
+    pub(crate) unmeasured: UnmeasuredVerdicts,
+}
+
+impl HistoryLoader {
+    /// Learns the newest of the finished attempts, and the verdicts on them.
+    pub(crate) async fn load(&self) -> Result<LoadedHistory, StoreError> {
+        let room = self.learned.room();
+        let mut judged = LearnableVerdicts::of(room[0].attempts);
+        let mut short = NewestMemoryEnds::default();
+        let stats = self.learned.stats();
+        let take = |verdict: Verdict, is_only: bool| {
+            short.take(&verdict);
+            let refuses = verdict.avoids_retry();
+            if refuses || !is_only {
+                stats.expect_refused(&verdict.attempt, &verdict.basis.reported.project, refuses);
+            }
+            judged.note(&verdict);
+        };
+        let mut in_force = InForce::of_projects(take);
+        store::load_verdicts(&self.store, |verdict| in_force.push(verdict)).await?;
+        in_force.end();
+        short.note_all(&self.short_of_memory);
+        let newest = room.map(|room| NewestAttempts::of(room, stats.clone()));
+        let metrics = Arc::clone(&self.metrics);
+        let ends = PossibleEnds { now_unix_ms: self.now_unix_ms, ahead: 0 };
+        let recalled = Arc::new(Mutex::new(HistoryReading { ends, judged, newest, metrics }));
+        let taking = Arc::clone(&recalled);
+        // nothing else reads it before the end
+        let take =
+            move |summary: &Summary| taking.lock().unwrap_or_else(PoisonError::into_inner).take(summary);
+        let report = store::each_summary(&self.store, take).await?;
+        let recalled = Arc::into_inner(recalled)
+            .ok_or_else(|| StoreError::Unavailable("it is still read".to_owned()))?;
+        let HistoryReading { ends, judged, newest, .. } =
+            recalled.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if ends.ahead > 0 {
+            let attempts = ends.ahead;
+            tracing::warn!(
+                attempts,
+                "attempts ended in the future, because the clock was wrong; they count as the oldest"
+            );
+        }
+        let [_, known] = newest.map(|newest| self.learned.learn_all(newest.oldest_first()));
+        self.metrics.history_attempts.set(i64::try_from(known).unwrap_or(i64::MAX));
+        let LearnableVerdicts { met, unmeasured, .. } = judged;
+        self.load_verdicts_of(met).await?;
+        Ok(LoadedHistory { report, unmeasured })
+    }
+
+    /// Learns the verdicts on these attempts, in the order of their ids, as far as they are remembered: one on another has nothing to
+    /// say about the next one.
+    async fn load_verdicts_of(&self, met: Vec<(u64, AttemptId, Key)>) -> Result<(), StoreError> {
+        let known: HashMap<AttemptId, Key> = met
+            .into_iter()
+            .filter(|(_, attempt, _)| self.learned.knows(attempt))
+            .map(|(_, attempt, key)| (attempt, key))
+            .collect();
+        if known.is_empty() {
+            return Ok(());
+        }
+        let counts = |verdict: &Verdict| {
+            known.get(&verdict.attempt).is_some_and(|key| verdict.counts_for(&key.project))
+        };
+        let take = |verdict: Verdict, _is_only: bool| {
+            if let Some(key) = known.get(&verdict.attempt).filter(|_| teaches(&verdict)) {
+                self.verdict_engine.learn(key, &verdict);
+            }
+        };
+        let mut in_force = InForce::new(take);
+        let take = |verdict: Verdict| {
+            if counts(&verdict) {
+                in_force.push(verdict);
+            }
+        };
+        store::load_verdicts(&self.store, take).await?;
+        in_force.end();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

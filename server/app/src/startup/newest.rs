@@ -1,0 +1,86 @@
+//! The newest attempts of the store, which a start learns, in memory that is bounded as the history's is.
+
+use std::{collections::HashMap, sync::Arc};
+
+use foldhash::fast::RandomState;
+use plimsoll_core::{
+    domain::{HistoryLimits, Key, RungObservation, Summary, bytes_of},
+    stats::Stats,
+};
+
+/// The newest attempts out of many that come in any order, in bounded memory.
+pub(super) struct NewestAttempts {
+    pub(super) room: HistoryLimits,
+    /// Bytes of the attempts and of their keys, which is most of what the history will count.
+    pub(super) bytes: usize,
+    /// Each with its end, milliseconds since 1970: looking for it in the attempt would take longer than all the sorting.
+    pub(super) kept: Vec<(u64, RungObservation)>,
+    /// Each key once, by its texts in one piece: a million attempts have some thousand.
+    pub(super) keys: HashMap<Box<[u8]>, Arc<Key>, RandomState>,
+    /// The texts of the last key.
+    texts: Vec<u8>,
+    stats: Stats,
+}
+
+impl NewestAttempts {
+    pub(super) fn of(room: HistoryLimits, stats: Stats) -> Self {
+        Self { room, bytes: 0, kept: Vec::new(), keys: HashMap::default(), texts: Vec::new(), stats }
+    }
+
+    pub(super) fn take(&mut self, summary: &Summary) {
+        let key = self.key_of(&summary.key);
+        let fact = RungObservation::of(summary, key);
+        self.bytes += bytes_of(&fact.brief);
+        self.stats.add_one_of_many(&summary.into(), &fact.brief);
+        self.kept.push((summary.ended_unix_ms(), fact));
+        // cutting now and then costs less than keeping order all the time
+        let capacity = self.room.attempts;
+        if self.kept.len() >= capacity.saturating_add(capacity / 8).saturating_add(1024) {
+            self.cut(capacity);
+        }
+        while self.bytes > self.room.bytes && self.kept.len() > 1 {
+            self.cut(self.kept.len() / 8 * 7);
+        }
+    }
+
+    /// What was built, shared by all attempts that built the same; a new one is counted.
+    pub(super) fn key_of(&mut self, key: &Key) -> Arc<Key> {
+        self.texts.clear();
+        for text in key.built_texts() {
+            self.texts.extend_from_slice(&text.len().to_le_bytes());
+            self.texts.extend_from_slice(text.as_bytes());
+        }
+        if let Some(known) = self.keys.get(self.texts.as_slice()) {
+            return Arc::clone(known);
+        }
+        let new = Arc::new(key.built());
+        self.bytes += new.allocated() + self.texts.len();
+        self.keys.insert(self.texts.as_slice().into(), Arc::clone(&new));
+        new
+    }
+
+    /// Leaves the newest, as many as these, in no order; and the keys of those that are left.
+    pub(super) fn cut(&mut self, most: usize) {
+        let most = most.max(1);
+        if self.kept.len() > most {
+            self.kept.select_nth_unstable_by_key(most, |(ended, _)| std::cmp::Reverse(*ended));
+            self.kept.truncate(most);
+            self.stats.sweep();
+            self.keys.retain(|_, key| Arc::strong_count(key) > 1);
+            let attempts = self.kept.iter().map(|(_, fact)| bytes_of(&fact.brief)).sum::<usize>();
+            self.bytes =
+                attempts + self.keys.iter().map(|(texts, key)| texts.len() + key.allocated()).sum::<usize>();
+        }
+    }
+
+    /// The newest is learnt last, so that it weighs most.
+    pub(super) fn oldest_first(mut self) -> Vec<RungObservation> {
+        self.cut(self.room.attempts);
+        // equal ends keep one order, whatever was cut
+        let in_order = |a: &(u64, RungObservation), b: &(u64, RungObservation)| {
+            a.0.cmp(&b.0).then_with(|| a.1.brief.attempt.cmp(&b.1.brief.attempt))
+        };
+        self.kept.sort_unstable_by(in_order);
+        self.kept.into_iter().map(|(_, fact)| fact).collect()
+    }
+}

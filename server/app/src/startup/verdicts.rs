@@ -1,0 +1,94 @@
+//! The verdicts of the store that a start learns: those in force, on attempts that are remembered.
+
+use std::collections::HashSet;
+
+use plimsoll_core::domain::{AttemptId, Key, Summary, Verdict};
+
+use super::unmeasured::UnmeasuredVerdicts;
+
+/// Which verdicts of the store can be learnt: their attempts with their keys, in memory that is bounded as the history's is, and no
+/// verdict. Those are read again when it is known which attempts are remembered.
+pub(super) struct LearnableVerdicts {
+    most: usize,
+    /// Attempts with a verdict to learn from that were not met yet.
+    waiting: HashSet<AttemptId>,
+    /// The newest of them, each with its end, milliseconds since 1970.
+    pub(super) met: Vec<(u64, AttemptId, Key)>,
+    pub(super) unmeasured: UnmeasuredVerdicts,
+}
+
+impl LearnableVerdicts {
+    pub(super) fn of(most: usize) -> Self {
+        Self { most, waiting: HashSet::new(), met: Vec::new(), unmeasured: UnmeasuredVerdicts::default() }
+    }
+
+    pub(super) fn note(&mut self, verdict: &Verdict) {
+        self.unmeasured.note(verdict);
+        if teaches(verdict) && !self.waiting.contains(&verdict.attempt) {
+            self.waiting.insert(verdict.attempt.clone());
+        }
+    }
+
+    pub(super) fn meet(&mut self, summary: &Summary) {
+        self.unmeasured.meet(&summary.attempt);
+        let waited = !self.waiting.is_empty() && self.waiting.remove(&summary.attempt);
+        if waited && !summary.opening.untrusted {
+            self.met.push((summary.ended_unix_ms(), summary.attempt.clone(), summary.key.clone()));
+        }
+        // the history remembers none that is older
+        if self.met.len() >= self.most.saturating_mul(2).saturating_add(1024) {
+            self.met.select_nth_unstable_by_key(self.most, |(ended, ..)| std::cmp::Reverse(*ended));
+            self.met.truncate(self.most);
+        }
+    }
+}
+
+/// The others have no failure with a name.
+pub(super) const fn teaches(verdict: &Verdict) -> bool {
+    verdict.outlook.signature.is_some()
+}
+
+/// Hands on the verdicts in force of each attempt, out of all verdicts in the order of their attempts, each with whether it is the only
+/// one. Of an attempt whose project is not known, one is in force in the name of each project.
+pub(super) struct InForce<F: FnMut(Verdict, bool)> {
+    by_project: bool,
+    /// Of one attempt.
+    last: Vec<Verdict>,
+    take: F,
+}
+
+impl<F: FnMut(Verdict, bool)> InForce<F> {
+    /// One of each attempt and project.
+    pub(super) fn of_projects(take: F) -> Self {
+        Self { by_project: true, last: Vec::new(), take }
+    }
+
+    /// One of each attempt.
+    pub(super) fn new(take: F) -> Self {
+        Self { by_project: false, last: Vec::new(), take }
+    }
+
+    pub(super) fn push(&mut self, verdict: Verdict) {
+        if self.last.first().is_some_and(|last| last.attempt != verdict.attempt) {
+            self.hand_on();
+        }
+        let project = |verdict: &Verdict| self.by_project.then(|| verdict.basis.reported.project.clone());
+        let of = project(&verdict);
+        match self.last.iter().position(|last| project(last) == of).and_then(|at| self.last.get_mut(at)) {
+            Some(last) if verdict.given_unix_ms >= last.given_unix_ms => *last = verdict,
+            Some(_later) => {}
+            None => self.last.push(verdict),
+        }
+    }
+
+    pub(super) fn hand_on(&mut self) {
+        let is_only = self.last.len() == 1;
+        for last in std::mem::take(&mut self.last) {
+            (self.take)(last, is_only);
+        }
+    }
+
+    pub(super) fn end(mut self) {
+        self.hand_on();
+    }
+}

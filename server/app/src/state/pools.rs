@@ -1,0 +1,316 @@
+//! Where attempts should run, shared: the operator's file of pools, which may change while the server runs, and how busy each pool
+//! is.
+//!
+//! The file is read again when it has changed, and at SIGHUP. One that is wrong is named, and what was in force stays in force.
+
+mod open;
+mod taken;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use anyhow::{Context as _, anyhow, bail};
+use plimsoll_core::{
+    domain::{Attempt, Key, Prediction},
+    placement::{
+        NodePlacement, OperatingSystem, Placement, PlacementTarget, ResourceNeeds, RuleSubject,
+        tickets::PoolDemand,
+    },
+};
+use taken::OfTickets;
+use tokio_util::sync::CancellationToken;
+
+use crate::runtime::{
+    metrics::{Kind, Metrics},
+    reload::{self, Kept, Stamp},
+};
+pub(crate) use open::{Held, OpenPlaces};
+pub(crate) use taken::Taken;
+
+/// The setting that names the file.
+const WHAT: &str = "pools_file";
+
+/// A handle on what attempts are put by.
+#[derive(Debug, Clone)]
+pub(crate) struct PoolRegistry(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    file: Option<PathBuf>,
+    /// The file looks like `None` if it could not be looked at.
+    kept: Kept<Placement, Option<Stamp>>,
+    open: OpenPlaces,
+    tickets: OfTickets,
+    metrics: Arc<Metrics>,
+}
+
+impl PoolRegistry {
+    /// With what the file says; without one there are no pools.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is wrong: all mistakes.
+    pub(crate) fn open(file: Option<PathBuf>, metrics: Arc<Metrics>) -> anyhow::Result<Self> {
+        let stamp = file.as_deref().map(reload::stamp).transpose().context(WHAT)?;
+        let placement = file.as_deref().map(read).transpose()?.unwrap_or_default();
+        tell_warnings(&placement);
+        let kept = Kept::new(WHAT, Arc::new(placement), stamp);
+        let (open, tickets) = (OpenPlaces::default(), OfTickets::default());
+        Ok(Self(Arc::new(Shared { file, kept, open, tickets, metrics })))
+    }
+
+    /// What is in force.
+    pub(crate) fn now(&self) -> Arc<Placement> {
+        self.0.kept.now()
+    }
+
+    /// The attempts that are open, by pool.
+    pub(crate) fn places(&self) -> &OpenPlaces {
+        &self.0.open
+    }
+
+    /// Holds the place of an open attempt in the pool that it names, and what it asks for as far as a builder of the pool can give it; `None`
+    /// if it names none.
+    pub(crate) fn hold(&self, attempt: &Attempt) -> Option<Held> {
+        let (opening, now) = (&attempt.opening, self.now());
+        let sizes =
+            now.pool(&opening.pool).map_or(attempt.resources, |pool| pool.lowered(&attempt.resources));
+        self.0.open.hold(&opening.pool, &sizes, opening.ticket.is_some(), attempt.seat())
+    }
+
+    /// Says where tickets are asked for, from now on: what is wanted and held in one pool, `None` if nothing is.
+    pub(crate) fn ask_tickets(&self, tickets: impl Fn(&str) -> Option<PoolDemand> + Send + Sync + 'static) {
+        self.0.tickets.set(Arc::new(tickets));
+    }
+
+    /// What is wanted and held in a pool.
+    pub(crate) fn taken(&self, pool: &str) -> Taken {
+        Taken::of(self.0.tickets.of(pool), self.0.open.of(pool))
+    }
+
+    /// How many builds are in a pool: one that waits for a place there counts as much as one that runs there.
+    pub(crate) fn busy(&self, pool: &str) -> u32 {
+        self.taken(pool).all().places
+    }
+
+    /// A prediction with the pool for it, lowered to that pool where it must be.
+    pub(crate) fn put(&self, key: &Key, prediction: Prediction) -> Prediction {
+        if self.now().pools().is_empty() {
+            return prediction;
+        }
+        let put = self.lowered(key, prediction);
+        let kind = match (put.placed.pool.is_empty(), put.placed.clamped) {
+            (true, _) => "none",
+            (false, true) => "clamped",
+            (false, false) => "fits",
+        };
+        self.0.metrics.placements.get_or_create(&Kind::of(kind)).inc();
+        put
+    }
+
+    /// The same for the record: it is no answer, so it is not counted.
+    pub(crate) fn lowered(&self, key: &Key, prediction: Prediction) -> Prediction {
+        self.now().put(&RuleSubject::of(key), prediction, &|pool| self.busy(pool))
+    }
+
+    /// Where a pod of this key shall run that asks for so much: in `predicted` if it fits there, else where it would be put. A pod
+    /// whose own sizes fit nowhere keeps its place, and gets what its kind gets. `None` without a word from the operator, and for a
+    /// pod of another system than Linux that no pool takes: nodes and kinds are those of Linux unless a pool says otherwise.
+    pub(crate) fn aim(
+        &self,
+        key: &Key,
+        os: OperatingSystem,
+        needs: &ResourceNeeds,
+        predicted: &str,
+    ) -> Option<PlacementTarget> {
+        let now = self.now();
+        let subject = RuleSubject { os, ..RuleSubject::of(key) };
+        // on nodes with other processors its image would not run, and with labels of both it would wait for ever
+        let is_unsure = subject.family.is_empty() && now.is_mixed(os);
+        let pool = now.pool(predicted).filter(|pool| !is_unsure && pool.os == os && pool.takes(needs));
+        let choice = || now.choose(&subject, needs, &|pool| self.busy(pool));
+        let (pool, reason) = match pool {
+            Some(pool) => (Some(pool), format!("pool {}", pool.name)),
+            None if now.pools().is_empty() => (None, String::new()),
+            None if is_unsure => (None, "no pool, because its processors are not known".to_owned()),
+            None => {
+                let choice = choice();
+                (choice.pool.filter(|_| !choice.clamped), choice.reason)
+            }
+        };
+        if pool.is_none() && os != OperatingSystem::Linux {
+            return None;
+        }
+        let place = now.place(&subject, pool);
+        let name = pool.map(|pool| pool.name.clone()).unwrap_or_default();
+        let says_something = pool.is_some() || place != NodePlacement::default();
+        let kind = format!("{} build", subject.kind.as_str());
+        let reason = if reason.is_empty() { kind } else { format!("{kind}, {reason}") };
+        says_something.then_some(PlacementTarget { pool: name, place, reason })
+    }
+
+    /// The name of the pool that a runner's tags mean; empty if they mean none.
+    pub(crate) fn named_by(&self, tags: &[String]) -> String {
+        self.now().named_by(tags).map(|pool| pool.name.clone()).unwrap_or_default()
+    }
+
+    /// Takes a changed file over until `end`, and reads it again at each SIGHUP.
+    ///
+    /// # Errors
+    /// The signal cannot be heard.
+    pub(crate) async fn watch(self, end: CancellationToken) -> anyhow::Result<()> {
+        reload::watch(WHAT, end, move |asked| self.look(asked)).await
+    }
+
+    /// Reads the file again if it has changed, or if a reload was `asked` for.
+    pub(crate) fn look(&self, asked: bool) {
+        let Shared { file: Some(file), kept, metrics, .. } = &*self.0 else { return };
+        let (stamp, read) = (|_before: &_| reload::stamp(file).ok(), |_now: &mut _| self.read_again(file));
+        let taken = kept.look(asked, stamp, read, &metrics.pools_reloads);
+        metrics.pools_refused.set(i64::from(kept.is_refused()));
+        if let Some(taken) = taken {
+            tell_warnings(&taken);
+            tracing::info!(pools = taken.pools().len(), rules = taken.rules(), "took pools over");
+        }
+    }
+
+    /// A file from which all pools are gone at once is being written, or was emptied by mistake.
+    fn read_again(&self, file: &Path) -> anyhow::Result<Arc<Placement>> {
+        let (read, before) = (read(file)?, self.now().pools().len());
+        if read.pools().is_empty() && before > 0 {
+            bail!(
+                "pools_file: {} names no pool any more, and {before} are in force; to have none, restart the server",
+                file.display()
+            );
+        }
+        Ok(Arc::new(read))
+    }
+}
+
+/// What a file of pools says.
+///
+/// # Errors
+/// It cannot be read, or is wrong: all mistakes.
+pub(crate) fn read(file: &Path) -> anyhow::Result<Placement> {
+    let read = || {
+        let bytes = reload::stamp(file)?.1;
+        let text = reload::text(file, bytes)?;
+        Placement::parse(&text).map_err(|wrong| anyhow!("{}:\n{wrong}", file.display()))
+    };
+    read().context(WHAT)
+}
+
+fn tell_warnings(placement: &Placement) {
+    for warning in placement.warnings() {
+        tracing::warn!(%warning, "the file of pools has a probable mistake");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use plimsoll_core::domain::{Bytes, Cores};
+
+    use super::*;
+
+    const ONE: &str = "[[pool]]\nname = \"one\"\nmemory = \"4GiB\"\n";
+
+    #[test]
+    fn a_changed_file_is_taken_over_and_a_wrong_one_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pools.toml");
+        fs::write(&path, ONE).unwrap();
+        let pools = PoolRegistry::open(Some(path.clone()), Arc::new(Metrics::new())).unwrap();
+        let names = || pools.now().pools().iter().map(|pool| pool.name.clone()).collect::<Vec<_>>();
+        pools.look(false);
+        assert_eq!(names(), ["one"]);
+        let refused = || pools.0.metrics.pools_refused.get();
+        for wrong in ["", "[[pool]]\n", "[[pool]]\nname = \"x\"\nat_once = 0\n", "what is this"] {
+            fs::write(&path, wrong).unwrap();
+            pools.look(false);
+            assert_eq!((names(), refused()), (vec!["one".to_owned()], 1), "{wrong}");
+        }
+        fs::write(&path, format!("{ONE}[[pool]]\nname = \"two\"\n")).unwrap();
+        pools.look(false);
+        assert_eq!((names(), refused()), (vec!["one".to_owned(), "two".to_owned()], 0));
+        fs::remove_file(&path).unwrap();
+        pools.look(false);
+        assert_eq!((names().len(), refused()), (2, 1));
+    }
+
+    #[test]
+    fn a_pod_whose_processors_are_not_known_is_sent_to_no_pool_if_pools_differ_in_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pools.toml");
+        let two = "[[pool]]\nname = \"x\"\narch = \"x86_64\"\n[[pool]]\nname = \"a\"\narch = \"aarch64\"\n\
+                   [kind.explicit]\npriority_class = \"ci\"\n";
+        fs::write(&path, two).unwrap();
+        let pools = PoolRegistry::open(Some(path), Arc::new(Metrics::new())).unwrap();
+        let aim = |arch: &str| {
+            let key = Key { arch: arch.into(), ..Key::default() };
+            let aim = pools.aim(&key, OperatingSystem::Linux, &ResourceNeeds::default(), "x").unwrap();
+            (aim.pool, aim.place.priority_class)
+        };
+        assert_eq!(aim(""), (String::new(), "ci".to_owned()));
+        assert_eq!(aim("linux-x86_64_v3").0, "x");
+    }
+
+    #[test]
+    fn a_pod_of_windows_goes_to_pools_of_windows_and_gets_nothing_of_linux() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pools.toml");
+        let linux = "[[pool]]\nname = \"x\"\n[kind.explicit]\npriority_class = \"ci\"\n";
+        let windows = "[[pool]]\nname = \"w\"\nos = \"windows\"\nprice_gib_hour = 9\n";
+        let aim = |pools: &str, os| {
+            fs::write(&path, pools).unwrap();
+            let pools = PoolRegistry::open(Some(path.clone()), Arc::new(Metrics::new())).unwrap();
+            let aim = pools.aim(&Key::default(), os, &ResourceNeeds::default(), "x");
+            aim.map(|aim| (aim.pool, aim.place.priority_class))
+        };
+        let both = format!("{linux}{windows}");
+        let place = |pool: &str| Some((pool.to_owned(), "ci".to_owned()));
+        assert_eq!(aim(linux, OperatingSystem::Windows), None);
+        assert_eq!(aim(&both, OperatingSystem::Windows), place("w"));
+        assert_eq!(aim(&both, OperatingSystem::Linux), place("x"));
+        // a pool of Windows, whose processors it does not name, leaves those of Linux as sure as they were
+        let mut dearer = format!("{both}[[pool]]\nname = \"w2\"\nos = \"windows\"\narch = \"arm64\"\n");
+        assert_eq!(aim(&dearer, OperatingSystem::Linux), place("x"));
+        dearer = dearer.replace("windows", "amiga");
+        fs::write(&path, dearer).unwrap();
+        let error =
+            format!("{:#}", PoolRegistry::open(Some(path.clone()), Arc::new(Metrics::new())).unwrap_err());
+        assert!(error.contains("os \"amiga\" is none of linux, windows, darwin, freebsd"), "{error}");
+    }
+
+    #[test]
+    fn a_wrong_file_keeps_the_server_from_starting_and_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pools.toml");
+        fs::write(&path, "[[rule]]\npool = \"moon\"\n").unwrap();
+        let error = format!("{:#}", PoolRegistry::open(Some(path), Arc::new(Metrics::new())).unwrap_err());
+        for part in ["pools_file", "pools.toml", "line 1", "moon"] {
+            assert!(error.contains(part), "{part} is missing in {error}");
+        }
+    }
+
+    #[test]
+    fn no_attempt_takes_more_of_a_pool_than_the_pool_can_give() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pools.toml");
+        fs::write(&path, format!("{ONE}cores = 8\n")).unwrap();
+        let pools = PoolRegistry::open(Some(path), Arc::new(Metrics::new())).unwrap();
+        let held = |bytes, cores| {
+            let mut attempt = crate::sessions::fixture::attempt("a");
+            attempt.opening.pool = "one".to_owned();
+            attempt.resources.memory_limit = Some(Bytes(bytes));
+            attempt.resources.cpu_request = Some(Cores(cores));
+            let _held = pools.hold(&attempt).unwrap();
+            let held = pools.taken("one").held;
+            (held.places, held.memory_bytes, held.milli_cores)
+        };
+        assert_eq!(held(1 << 30, 2.0), (1, 1 << 30, 2000));
+        assert_eq!(held(1 << 60, 1e6), (1, 4 << 30, 8000));
+    }
+}

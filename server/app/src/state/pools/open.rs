@@ -1,0 +1,189 @@
+//! How many attempts are open in each pool, and what they ask for. The owner of an attempt holds its place; it is given back when the
+//! last copy goes.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use plimsoll_core::{
+    domain::{PoolSlot, Resources},
+    placement::tickets::Amount,
+};
+
+/// The attempts that are open in a pool.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Open {
+    /// All of them, also those that take no place.
+    pub(crate) attempts: u32,
+    /// Those that take a place and name a ticket.
+    pub(crate) with_ticket: u32,
+    /// Those that take a place and name no ticket, and what they ask for as far as it is known.
+    pub(crate) without_ticket: Amount,
+}
+
+/// The counts. As many pools and jobs as attempts are open at most: agents name them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OpenPlaces(Arc<Mutex<Counts>>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    pools: HashMap<String, Open>,
+    /// Jobs of which an attempt takes a place that no other of the job has.
+    seated: HashSet<String>,
+}
+
+/// A place that is held. Copies hold the same one.
+#[derive(Debug, Clone)]
+pub(crate) struct Held(Arc<Holding>);
+
+impl Held {
+    /// Whether it makes its pool busier: an attempt that is one too many of its job, or that nothing vouches for, is open and no more.
+    pub(crate) fn takes_place(&self) -> bool {
+        self.0.seat.is_some()
+    }
+}
+
+#[derive(Debug)]
+struct Holding {
+    pool: String,
+    seat: Option<PoolSlot>,
+    with_ticket: u32,
+    without_ticket: Amount,
+    counts: Arc<Mutex<Counts>>,
+}
+
+impl OpenPlaces {
+    /// Holds a place in a pool for an attempt with these sizes, which may have a ticket; `None` where no pool is known. Without a free
+    /// seat it is counted as open alone.
+    pub(crate) fn hold(
+        &self,
+        pool: &str,
+        sizes: &Resources,
+        has_ticket: bool,
+        seat: Option<PoolSlot>,
+    ) -> Option<Held> {
+        if pool.is_empty() {
+            return None;
+        }
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let seat = seat.filter(|seat| match seat {
+            PoolSlot::Own => true,
+            PoolSlot::OfJob(job) => counts.seated.insert(job.clone()),
+        });
+        let (with_ticket, without_ticket) = match (&seat, has_ticket) {
+            (None, _) => Default::default(),
+            (Some(_), true) => (1, Amount::default()),
+            (Some(_), false) => (0, amount(sizes)),
+        };
+        let open = counts.pools.entry(pool.to_owned()).or_default();
+        open.attempts = open.attempts.saturating_add(1);
+        open.with_ticket = open.with_ticket.saturating_add(with_ticket);
+        open.without_ticket = sum(open.without_ticket, without_ticket);
+        let (pool, counts) = (pool.to_owned(), Arc::clone(&self.0));
+        Some(Held(Arc::new(Holding { pool, seat, with_ticket, without_ticket, counts })))
+    }
+
+    /// Attempts that are open in a pool.
+    pub(crate) fn count(&self, pool: &str) -> u32 {
+        self.of(pool).attempts
+    }
+
+    /// What is open in a pool.
+    pub(crate) fn of(&self, pool: &str) -> Open {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pools.get(pool).copied().unwrap_or_default()
+    }
+}
+
+/// One place, with what is asked for in it.
+fn amount(sizes: &Resources) -> Amount {
+    Amount {
+        places: 1,
+        memory_bytes: sizes.memory_asked().unwrap_or_default().0,
+        milli_cores: sizes.cpu_asked().map_or(0, |cores| plimsoll_proto::quantity::millicores(cores.0)),
+    }
+}
+
+/// Both together.
+pub(super) fn sum(one: Amount, other: Amount) -> Amount {
+    Amount {
+        places: one.places.saturating_add(other.places),
+        memory_bytes: one.memory_bytes.saturating_add(other.memory_bytes),
+        milli_cores: one.milli_cores.saturating_add(other.milli_cores),
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(PoolSlot::OfJob(job)) = &self.seat {
+            counts.seated.remove(job);
+        }
+        let Some(open) = counts.pools.get_mut(&self.pool) else { return };
+        open.attempts = open.attempts.saturating_sub(1);
+        open.with_ticket = open.with_ticket.saturating_sub(self.with_ticket);
+        let (sum, gone) = (open.without_ticket, self.without_ticket);
+        open.without_ticket = Amount {
+            places: sum.places.saturating_sub(gone.places),
+            memory_bytes: sum.memory_bytes.saturating_sub(gone.memory_bytes),
+            milli_cores: sum.milli_cores.saturating_sub(gone.milli_cores),
+        };
+        if open.attempts == 0 {
+            counts.pools.remove(&self.pool);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::domain::{Bytes, Cores};
+
+    use super::*;
+
+    fn hold(open: &OpenPlaces, pool: &str, sizes: &Resources, has_ticket: bool) -> Option<Held> {
+        open.hold(pool, sizes, has_ticket, Some(PoolSlot::Own))
+    }
+
+    #[test]
+    fn a_place_is_given_back_once_when_its_last_copy_goes() {
+        let open = OpenPlaces::default();
+        let sizes = Resources {
+            memory_request: Some(Bytes(5)),
+            cpu_request: Some(Cores(1.5)),
+            ..Resources::default()
+        };
+        let (one, other) =
+            (hold(&open, "big", &sizes, false).unwrap(), hold(&open, "big", &sizes, true).unwrap());
+        let copy = one.clone();
+        drop(one);
+        assert_eq!((open.count("big"), open.count("small")), (2, 0));
+        // what a ticket counts is not counted here
+        let amount = Amount { places: 1, memory_bytes: 5, milli_cores: 1500 };
+        assert_eq!(open.of("big").without_ticket, amount);
+        drop(copy);
+        assert_eq!(open.of("big"), Open { attempts: 1, with_ticket: 1, without_ticket: Amount::default() });
+        drop(other);
+        assert_eq!(open.count("big"), 0);
+        assert!(hold(&open, "", &sizes, false).is_none() && open.0.lock().unwrap().pools.is_empty());
+    }
+
+    #[test]
+    fn attempts_of_one_job_take_one_place_and_those_that_nothing_vouches_for_none() {
+        let open = OpenPlaces::default();
+        let sizes = Resources { memory_request: Some(Bytes(5)), ..Resources::default() };
+        let job = |id: &str| Some(PoolSlot::OfJob(id.into()));
+        let hold = |seat| open.hold("big", &sizes, false, seat).unwrap();
+        let held = [job("x:7"), job("x:7"), job("x:7"), job("x:8"), None, None].map(hold);
+        assert_eq!(held.each_ref().map(Held::takes_place), [true, false, false, true, false, false]);
+        let with_ticket = [job("x:7"), None].map(|seat| open.hold("big", &sizes, true, seat).unwrap());
+        let amount = Amount { places: 2, memory_bytes: 10, milli_cores: 0 };
+        assert_eq!(open.of("big"), Open { attempts: 8, with_ticket: 0, without_ticket: amount });
+        let [first, others @ ..] = held;
+        drop((others, with_ticket));
+        assert!(!hold(job("x:7")).takes_place(), "another has it still");
+        drop(first);
+        assert!(hold(job("x:7")).takes_place());
+        let counts = open.0.lock().unwrap();
+        assert!(counts.pools.is_empty() && counts.seated.is_empty());
+    }
+}

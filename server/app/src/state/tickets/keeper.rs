@@ -1,0 +1,125 @@
+//! The task that puts tickets on the disk, ends those without a sign of life, and takes a changed file of pools over.
+
+use std::{sync::Arc, time::Duration};
+
+use plimsoll_core::domain::{Ticket, TicketId};
+use plimsoll_store::{self as store, BATCH_OPERATIONS, Batch};
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+
+use super::Shared;
+
+/// How often silence is looked for, and what could not be written is tried again.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Tickets that end for silence under one hold of the lock.
+const STEP: usize = 256;
+
+/// Tickets of one commit: each is one part of at most 4 KiB, so that they fit into its bytes.
+const GATHER: usize = BATCH_OPERATIONS / 4;
+
+/// How far the disk has come.
+#[derive(Debug, Default)]
+pub(super) struct Durable {
+    /// All changes up to this one are on it.
+    upto: u64,
+    /// A later change up to which a commit failed, and why.
+    failed: Option<(u64, Arc<str>)>,
+}
+
+impl Durable {
+    /// Whether a change is on the disk, or why not; `None` if that is not known yet.
+    pub(super) fn has(&self, change: u64) -> Option<Result<(), Arc<str>>> {
+        if self.upto >= change {
+            return Some(Ok(()));
+        }
+        let failed = self.failed.as_ref().filter(|(upto, _)| *upto >= change);
+        failed.map(|(_, reason)| Err(Arc::clone(reason)))
+    }
+}
+
+/// The task. Without it nothing is ever answered.
+#[derive(Debug)]
+pub(crate) struct Keeper(pub(super) Arc<Shared>);
+
+impl Keeper {
+    /// Works until `stop`, then writes what is left.
+    pub(crate) async fn run(self, stop: CancellationToken) {
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let stopping = tokio::select! {
+                () = self.0.wake.notified() => false,
+                _ = tick.tick() => {
+                    self.look();
+                    false
+                }
+                () = stop.cancelled() => true,
+            };
+            self.commit().await;
+            if stopping {
+                return;
+            }
+        }
+    }
+
+    /// Takes over what the file of pools says, and ends silent tickets. Others get the lock in between.
+    pub(super) fn look(&self) {
+        let now = self.0.now();
+        let placement = self.0.pools.now();
+        let mut state = self.0.state();
+        if state.placement.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &placement)) {
+            let changes = state.tickets.limit(placement.terms().clone(), now);
+            state.note(changes, now);
+            state.placement = Some(placement);
+        }
+        drop(state);
+        loop {
+            let mut state = self.0.state();
+            let changes = state.tickets.expire(STEP, now);
+            if changes.is_empty() {
+                return;
+            }
+            state.note(changes, now);
+        }
+    }
+
+    /// Writes what has changed.
+    pub(super) async fn commit(&self) {
+        let (dirty, upto) = {
+            let mut state = self.0.state();
+            (state.take_dirty(), state.changes())
+        };
+        for (n, some) in dirty.chunks(GATHER).enumerate() {
+            if let Err(reason) = self.write(some).await {
+                tracing::error!(
+                    reason,
+                    tickets = dirty.len(),
+                    "could not put tickets on the disk; they are tried again"
+                );
+                let left = dirty.iter().skip(n * GATHER).map(|(id, _)| id.clone());
+                self.0.state().put_back(left);
+                self.0.durable.send_modify(|durable| durable.failed = Some((upto, reason.into())));
+                return;
+            }
+        }
+        self.0.durable.send_if_modified(|durable| {
+            let is_news = upto > durable.upto;
+            if is_news {
+                *durable = Durable { upto, failed: None };
+            }
+            is_news
+        });
+    }
+
+    async fn write(&self, some: &[(TicketId, Option<Ticket>)]) -> Result<(), String> {
+        let mut batch = Batch::default();
+        for (id, ticket) in some {
+            match ticket {
+                Some(ticket) => store::put_ticket(&mut batch, ticket).map_err(|error| error.to_string())?,
+                None => store::delete_ticket(&mut batch, id),
+            }
+        }
+        self.0.store.commit(batch).await.map(drop).map_err(|error| error.to_string())
+    }
+}

@@ -1,0 +1,39 @@
+//! Why something about a ticket is refused. Whatever is refused has changed nothing, but for [`Refusal::Unwritable`].
+
+use std::time::Duration;
+
+use plimsoll_core::{domain::FieldViolation, placement::tickets::TicketRefusal};
+
+/// Why a question about a ticket was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refusal {
+    /// A field breaks a rule.
+    #[error(transparent)]
+    Fault(#[from] FieldViolation),
+    /// The caller may not do this.
+    #[error("{0}")]
+    Forbidden(FieldViolation),
+    /// The rules of tickets do not allow it.
+    #[error(transparent)]
+    Refused(#[from] TicketRefusal),
+    /// The store refuses to write: what was asked may come true later, and asking again with the same id tells.
+    #[error("the store cannot write: {0}; come back later, with the same id")]
+    Unwritable(String),
+    /// The server is about to stop.
+    #[error("the server is stopping; come back in a moment")]
+    Stopping,
+}
+
+impl Refusal {
+    /// When it is worth trying again; `None` if the same question will be refused again.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Refused(
+                TicketRefusal::Full(_) | TicketRefusal::Crowded { .. } | TicketRefusal::Mixed(_),
+            ) => Some(Duration::from_secs(30)),
+            Self::Unwritable(_) => Some(Duration::from_secs(5)),
+            Self::Stopping => Some(Duration::from_secs(2)),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! What verdicts stand on beside the history, shared: rules and terms, which may change while the server runs, and the
+//! failures that verdicts were given on.
+//!
+//! Rules and terms are read again when a file has changed, and when the operator says so (SIGHUP). All files are read and
+//! checked before any of them counts: one that is wrong is named, and everything that was in force stays in force.
+
+mod read;
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use plimsoll_core::{
+    domain::{AttemptId, Evidence, History, Key, ReportedEvidence, Verdict},
+    predict,
+    retry::{self, Finding, FlakyFailure, KnownFailures, LogRules, RetryPolicy, VerdictInputs},
+    shared_history::SharedHistory,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::runtime::{
+    metrics::Metrics,
+    reload,
+    reload::{Kept, Stamp},
+};
+pub(crate) use read::rules;
+use read::stamps;
+
+/// What the files are, for people.
+const WHAT: &str = "rules and retry policy";
+
+/// Failures kept, each a key with a signature: about 40 MB.
+const FAILURES: usize = 50_000;
+
+/// Where rules and terms are read from.
+#[derive(Debug, Clone)]
+pub(crate) struct Sources {
+    /// Directory with rules of the operator.
+    pub(crate) rules_dir: Option<PathBuf>,
+    /// File with the terms of retries; without one the terms of `policy` stay.
+    pub(crate) policy_file: Option<PathBuf>,
+    /// What the operator decides beside the terms.
+    pub(crate) policy: RetryPolicy,
+}
+
+/// What is in force; rules and terms change together.
+#[derive(Debug)]
+struct InForce {
+    rules: Arc<LogRules>,
+    policy: RetryPolicy,
+}
+
+/// A handle on what verdicts stand on.
+#[derive(Debug, Clone)]
+pub(crate) struct VerdictEngine(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    sources: Sources,
+    /// The files look like `None` if one of them could not be looked at.
+    kept: Kept<InForce, Option<Vec<Stamp>>>,
+    seen: Mutex<KnownFailures>,
+    metrics: Arc<Metrics>,
+}
+
+impl VerdictEngine {
+    /// With the rules of the program and what the files say.
+    ///
+    /// # Errors
+    /// A directory or a file cannot be read, or is wrong: all mistakes of all files.
+    pub(crate) fn open(sources: Sources, metrics: Arc<Metrics>) -> anyhow::Result<Self> {
+        let stamps = stamps(&sources)?;
+        let kept = Kept::new(WHAT, InForce::read(&sources)?, Some(stamps));
+        let seen = Mutex::new(KnownFailures::new(FAILURES));
+        Ok(Self(Arc::new(Shared { sources, kept, seen, metrics })))
+    }
+
+    /// The verdict on what is known of an ended attempt. Reads a log line by line: not for a thread that serves others.
+    pub(crate) fn judge(
+        &self,
+        evidence: &Evidence,
+        learned: &SharedHistory,
+        settings: &predict::Settings,
+    ) -> Verdict {
+        let in_force = self.0.kept.now();
+        let InForce { rules, policy } = &*in_force;
+        // what takes long is done before anything is locked: who learns and who predicts would wait for it
+        let finding = retry::classify(evidence, rules);
+        learned.read(|history| {
+            let seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            retry::judge(evidence, finding, &VerdictInputs { history, seen: &seen, settings, policy })
+        })
+    }
+
+    /// What a caller says, with its log read by the rules in force. Takes as long as judging does.
+    pub(crate) fn reported(&self, asked: &Evidence) -> ReportedEvidence {
+        retry::reported(asked, &self.0.kept.now().rules)
+    }
+
+    /// Why an attempt failed by what is known of it. Fast, if no log is to be read.
+    pub(crate) fn classify(&self, evidence: &Evidence) -> Finding {
+        retry::classify(evidence, &self.0.kept.now().rules)
+    }
+
+    /// Failures with retries whose end is known, most retries first.
+    pub(crate) fn flaky(&self, history: &History, most: usize) -> Vec<FlakyFailure> {
+        self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).flaky(history, most)
+    }
+
+    /// Learns a verdict that is on disk.
+    pub(crate) fn learn(&self, key: &Key, verdict: &Verdict) {
+        self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).learn(key, verdict);
+    }
+
+    /// Forgets the lines of these verdicts, which have lost them.
+    pub(crate) fn drop_lines(&self, verdicts: &[Verdict]) {
+        self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).drop_lines(verdicts);
+    }
+
+    /// Unlearns the verdicts on an attempt that were given in the name of this project.
+    pub(crate) fn unlearn_of(&self, attempt: &AttemptId, project: &str) {
+        self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).unlearn(attempt, Some(project));
+    }
+
+    /// Unlearns the verdicts on an attempt.
+    pub(crate) fn unlearn(&self, attempt: &AttemptId) {
+        self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).unlearn(attempt, None);
+    }
+
+    /// Takes changed rules and terms over until `end`, and reads all of them again at each SIGHUP.
+    ///
+    /// # Errors
+    /// The signal cannot be heard.
+    pub(crate) async fn watch(self, end: CancellationToken) -> anyhow::Result<()> {
+        reload::watch(WHAT, end, move |asked| self.look(asked)).await
+    }
+
+    /// Reads everything again if a file has changed, or if a reload was `asked` for.
+    fn look(&self, asked: bool) {
+        let Shared { sources, kept, metrics, .. } = &*self.0;
+        let stamps = |_before: &_| stamps(sources).ok();
+        let taken = kept.look(asked, stamps, |_now| InForce::read(sources), &metrics.rules_reloads);
+        metrics.rules_refused.set(i64::from(kept.is_refused()));
+        if let Some(taken) = taken {
+            let (rules, terms) = (taken.rules.len(), taken.policy.terms.len());
+            tracing::info!(rules, terms, "took rules and retry policy over");
+        }
+    }
+}
+
+impl InForce {
+    fn read(sources: &Sources) -> anyhow::Result<Arc<Self>> {
+        let rules = sources.rules_dir.as_deref().map(rules);
+        let terms = sources.policy_file.as_deref().map(read::terms);
+        let both = read::both(rules.transpose(), terms.transpose())?;
+        let mut policy = sources.policy.clone();
+        if let Some(terms) = both.1 {
+            policy.terms = terms;
+        }
+        Ok(Arc::new(Self { rules: both.0.unwrap_or_else(LogRules::built_in), policy }))
+    }
+}
+
+#[cfg(test)]
+mod tests;

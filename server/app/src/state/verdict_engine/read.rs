@@ -1,0 +1,92 @@
+//! The files of the operator: which there are, whether they have changed, and what they say. Every file is bounded.
+
+use std::{fs, io, path::Path, sync::Arc};
+
+use anyhow::{Context as _, anyhow, bail};
+use plimsoll_core::retry::{Exception, LogRules, RetryPolicy};
+
+use super::Sources;
+use crate::runtime::reload::{Stamp, stamp, text};
+
+/// Most files of rules.
+const FILES: usize = 64;
+/// The rules of the program and of the files in a directory.
+///
+/// # Errors
+/// The directory or a file cannot be read, or a file is wrong: all mistakes of all files.
+pub(crate) fn rules(dir: &Path) -> anyhow::Result<Arc<LogRules>> {
+    let read = || {
+        let stamps = stamps_in(dir)?;
+        if stamps.len() > FILES {
+            bail!("{} holds {} files of rules, at most {FILES} are read", dir.display(), stamps.len());
+        }
+        let mut files = Vec::new();
+        for (name, bytes, _) in stamps {
+            let path = dir.join(&name);
+            files.push((name, text(&path, bytes)?));
+        }
+        LogRules::extended(&files).map(Arc::new).map_err(|wrong| anyhow!(wrong.join("\n")))
+    };
+    read().context("rules_dir")
+}
+
+/// The terms of a policy file.
+///
+/// # Errors
+/// The file cannot be read, or is wrong.
+pub(super) fn terms(path: &Path) -> anyhow::Result<Vec<Exception>> {
+    let read = || {
+        let bytes = stamp(path)?.1;
+        let text = text(path, bytes)?;
+        RetryPolicy::parse_terms(&text).map_err(|error| anyhow!("{}: {error}", path.display()))
+    };
+    read().context("retry_policy")
+}
+
+/// Both of two, or what is wrong with either of them.
+pub(super) fn both<A, B>(one: anyhow::Result<A>, other: anyhow::Result<B>) -> anyhow::Result<(A, B)> {
+    match (one, other) {
+        (Ok(one), Ok(other)) => Ok((one, other)),
+        (Err(one), Err(other)) => Err(anyhow!("{one:#}\n{other:#}")),
+        (Err(error), Ok(_)) | (Ok(_), Err(error)) => Err(error),
+    }
+}
+
+/// The stamps of all files that would be read.
+///
+/// # Errors
+/// Names what cannot be looked at.
+pub(super) fn stamps(sources: &Sources) -> anyhow::Result<Vec<Stamp>> {
+    let mut stamps = Vec::new();
+    if let Some(dir) = &sources.rules_dir {
+        stamps.extend(stamps_in(dir).context("rules_dir")?);
+    }
+    if let Some(path) = &sources.policy_file {
+        stamps.push(stamp(path).context("retry_policy")?);
+    }
+    Ok(stamps)
+}
+
+/// The files of rules in a directory, by name.
+fn stamps_in(dir: &Path) -> anyhow::Result<Vec<Stamp>> {
+    let list = || -> io::Result<Vec<Stamp>> {
+        let mut stamps = Vec::new();
+        for entry in fs::read_dir(dir)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let rules = [".toml", ".yaml", ".yml"].iter().any(|end| name.ends_with(end));
+            if !rules || name.starts_with('.') {
+                continue;
+            }
+            // through links: Kubernetes mounts a ConfigMap as links
+            let about = fs::metadata(entry.path())?;
+            if !about.is_file() {
+                return Err(io::Error::other(format!("{name} is not a regular file")));
+            }
+            stamps.push((name, about.len(), about.modified().ok()));
+        }
+        stamps.sort();
+        Ok(stamps)
+    };
+    list().with_context(|| dir.display().to_string())
+}

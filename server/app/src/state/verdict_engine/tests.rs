@@ -1,0 +1,148 @@
+//! What is in force after files have changed.
+
+use std::{fs, path::Path, time::Duration};
+
+use plimsoll_core::domain::{Action, AttemptId, Exit};
+
+use super::*;
+use crate::{patience::eventually, runtime::metrics::Kind};
+
+const RULE: &str = "[[rule]]\nid = \"moon\"\ncause = \"contention\"\npattern = 'the moon is full'\n";
+const NEVER: &str = "[[terms]]\ncause = \"contention\"\nretries = 0\n";
+
+/// Rules in `rules/own.toml`, terms in `terms.toml`.
+fn open(dir: &Path) -> anyhow::Result<VerdictEngine> {
+    let sources = Sources {
+        rules_dir: Some(dir.join("rules")),
+        policy_file: Some(dir.join("terms.toml")),
+        policy: RetryPolicy::default(),
+    };
+    VerdictEngine::open(sources, Arc::new(Metrics::new()))
+}
+
+fn write(dir: &Path, rules: &str, terms: &str) {
+    fs::create_dir_all(dir.join("rules")).unwrap();
+    fs::write(dir.join("rules/own.toml"), rules).unwrap();
+    fs::write(dir.join("terms.toml"), terms).unwrap();
+}
+
+/// Cause and action for a log that only the operator's rule knows.
+fn judged(verdict_engine: &VerdictEngine) -> (&'static str, Action) {
+    let about = Evidence::about(AttemptId::parse("a").unwrap());
+    let evidence = Evidence { exit: Some(Exit::Code(1)), log_tail: "the moon is full".into(), ..about };
+    let verdict =
+        verdict_engine.judge(&evidence, &SharedHistory::new(History::new(1)), &predict::Settings::default());
+    (verdict.cause.as_str(), verdict.action)
+}
+
+fn reloads(verdict_engine: &VerdictEngine, kind: &'static str) -> u64 {
+    verdict_engine.0.metrics.rules_reloads.get_or_create(&Kind::of(kind)).get()
+}
+
+#[test]
+fn rules_and_terms_change_together_or_not_at_all() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "", "");
+    let verdict_engine = open(dir.path()).unwrap();
+    assert_eq!(judged(&verdict_engine), ("unknown", Action::AsIs));
+    write(dir.path(), RULE, NEVER);
+    verdict_engine.look(false);
+    assert_eq!(judged(&verdict_engine), ("contention", Action::No));
+    for (rules, terms) in
+        [("", "[[terms]]\njitter = 7\n"), ("[[rule]]\nid = 1\n", ""), ("[[rule]]\n", "terms = 1\n")]
+    {
+        write(dir.path(), rules, terms);
+        verdict_engine.look(false);
+        assert_eq!(judged(&verdict_engine), ("contention", Action::No), "{rules:?} {terms:?}");
+        assert_eq!(verdict_engine.0.metrics.rules_refused.get(), 1);
+    }
+    assert_eq!((reloads(&verdict_engine, "taken"), reloads(&verdict_engine, "refused")), (1, 3));
+    write(dir.path(), RULE, "");
+    verdict_engine.look(false);
+    assert_eq!(judged(&verdict_engine), ("contention", Action::AsIs));
+    assert_eq!(verdict_engine.0.metrics.rules_refused.get(), 0);
+}
+
+#[test]
+fn what_is_wrong_is_said_of_all_files_with_line_or_field() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "[[rule]]\nid = \"x\"\ncause = \"moon\"\npattern = 'x'\n", "[[terms]]\n\nretrys = 1\n");
+    let error = format!("{:#}", open(dir.path()).unwrap_err());
+    for part in ["rules_dir", "own.toml", "line 3", "retry_policy", "terms.toml", "retrys"] {
+        assert!(error.contains(part), "{part} is missing in {error}");
+    }
+}
+
+#[test]
+fn files_are_read_again_on_request_although_nothing_changed() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), RULE, "");
+    let verdict_engine = open(dir.path()).unwrap();
+    verdict_engine.look(false);
+    assert_eq!(reloads(&verdict_engine, "taken"), 0);
+    verdict_engine.look(true);
+    assert_eq!(reloads(&verdict_engine, "taken"), 1);
+}
+
+#[test]
+fn files_that_go_away_are_named_once_and_change_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), RULE, NEVER);
+    let verdict_engine = open(dir.path()).unwrap();
+    fs::remove_file(dir.path().join("terms.toml")).unwrap();
+    for _ in 0..3 {
+        verdict_engine.look(false);
+    }
+    assert_eq!(judged(&verdict_engine), ("contention", Action::No));
+    assert_eq!(reloads(&verdict_engine, "refused"), 1);
+    write(dir.path(), RULE, "");
+    verdict_engine.look(false);
+    assert_eq!(judged(&verdict_engine), ("contention", Action::AsIs));
+}
+
+#[test]
+fn what_is_not_a_regular_file_is_refused_before_it_is_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let of = |rules_dir, policy_file: Option<&str>| {
+        let sources =
+            Sources { rules_dir, policy_file: policy_file.map(Into::into), policy: RetryPolicy::default() };
+        VerdictEngine::open(sources, Arc::new(Metrics::new()))
+    };
+    let error = format!("{:#}", of(None, Some("/dev/null")).unwrap_err());
+    assert!(error.contains("retry_policy: /dev/null is not a regular file"), "{error}");
+    std::os::unix::fs::symlink("/dev/null", dir.path().join("own.toml")).unwrap();
+    let error = format!("{:#}", of(Some(dir.path().to_owned()), None).unwrap_err());
+    assert!(error.contains("own.toml is not a regular file"), "{error}");
+}
+
+#[test]
+fn a_file_that_has_grown_since_it_was_looked_at_is_read_up_to_the_bound() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("own.toml");
+    fs::write(&path, "#".repeat((1 << 20) + 1)).unwrap();
+    let error = reload::text(&path, 1).unwrap_err().to_string();
+    assert!(error.contains("has more than 1048576 bytes"), "{error}");
+    fs::write(&path, "#".repeat(1 << 20)).unwrap();
+    assert_eq!(reload::text(&path, 1).unwrap().len(), 1 << 20);
+}
+
+#[tokio::test]
+#[expect(clippy::await_holding_lock, reason = "it stands for a look at a disk that hangs")]
+async fn a_look_that_hangs_does_not_hold_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "", "");
+    let verdict_engine = open(dir.path()).unwrap();
+    let end = CancellationToken::new();
+    let hanging = verdict_engine.0.kept.hang();
+    let stop = async {
+        // the test, the watch and its look hold one each
+        eventually("the look begins", async || Arc::strong_count(&verdict_engine.0), |count| *count >= 3)
+            .await;
+        end.cancel();
+    };
+    let watch = verdict_engine.clone().watch(end.clone());
+    let both = async { tokio::join!(watch, stop).0 };
+    let ended = tokio::time::timeout(Duration::from_secs(30), both).await;
+    drop(hanging);
+    ended.expect("the watch ends").unwrap();
+}

@@ -1,0 +1,61 @@
+//! Every call that runs, counted; and the end of those that would wait for ever when the server stops.
+//!
+//! A call begins when its request is routed and ends when the last byte of its answer is handed to the connection.
+
+use std::sync::Arc;
+
+use tokio_util::{
+    sync::{CancellationToken, WaitForCancellationFutureOwned},
+    task::{TaskTracker, task_tracker::TaskTrackerToken},
+};
+
+use crate::runtime::net::unsent::Unsent;
+
+/// The calls of both listeners. Clones count together.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Calls(Arc<Running>);
+
+#[derive(Debug, Default)]
+struct Running {
+    calls: TaskTracker,
+    cut: CancellationToken,
+    unsent: Unsent,
+}
+
+impl Calls {
+    /// None yet. Their answers are `unsent`.
+    pub(crate) fn new(unsent: Unsent) -> Self {
+        Self(Arc::new(Running { unsent, ..Running::default() }))
+    }
+
+    /// The answers that their clients have not taken.
+    pub(crate) fn unsent(&self) -> Unsent {
+        self.0.unsent.clone()
+    }
+
+    /// Counts a call for as long as the result lives.
+    pub(crate) fn begin(&self) -> TaskTrackerToken {
+        self.0.calls.token()
+    }
+
+    /// Ends the answers that wait for something to say, now and from now on.
+    pub(crate) fn cut(&self) {
+        self.0.cut.cancel();
+        self.0.calls.close();
+    }
+
+    /// Waits until no call runs. To be called after [`Self::cut`].
+    pub(crate) async fn ended(&self) {
+        self.0.calls.wait().await;
+    }
+
+    /// Ready from [`Self::cut`] on.
+    pub(super) fn is_cut(&self) -> WaitForCancellationFutureOwned {
+        self.0.cut.clone().cancelled_owned()
+    }
+
+    /// How many calls run.
+    pub(crate) fn running(&self) -> usize {
+        self.0.calls.len()
+    }
+}

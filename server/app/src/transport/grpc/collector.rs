@@ -1,0 +1,290 @@
+//! The agents' stream: convert, hand to the ingest, answer. A few batches at a time wait for the disk; Hello and Finish wait for
+//! those before them. Beyond that nothing is read, so a slow disk slows the sender down through the HTTP/2 window and nothing
+//! piles up here.
+
+use std::{collections::HashSet, pin::pin, sync::Arc, time::Duration};
+
+use plimsoll_core::domain::{Attempt, AttemptId, FieldViolation};
+use plimsoll_proto::{
+    limits,
+    v1::{
+        self as pb, agent_message::Message as Sent, collector_server::Collector,
+        server_message::Message as Answer,
+    },
+};
+use prost::Message as _;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::{
+    guarded::{Admitted, admitted, caller},
+    outbound::{Answers, Outbound},
+    status,
+    streams::{AtOnce, Streams},
+    underway::Underway,
+};
+use crate::{
+    access::identity::{Bound, Identity},
+    runtime::metrics::Metrics,
+    sessions::{Ingest, Refusal, StreamHandle},
+    state::pools::PoolRegistry,
+    transport::wire::delivery,
+};
+
+/// When agents should come back after a stop: long enough for a restart, short against their spools.
+const RECONNECT_AFTER: Duration = Duration::from_secs(2);
+
+/// Each may hold a message or two, 256 KiB each at worst.
+pub(super) const STREAMS: AtOnce = AtOnce { what: "streams of agents", most: 20_000 };
+
+/// The service `plimsoll.v1.Collector`.
+#[derive(Debug)]
+pub(super) struct CollectorService {
+    ingest: Ingest,
+    pools: PoolRegistry,
+    metrics: Arc<Metrics>,
+    streams: Streams,
+}
+
+impl CollectorService {
+    pub(super) fn new(ingest: Ingest, pools: PoolRegistry, metrics: Arc<Metrics>, streams: Streams) -> Self {
+        Self { ingest, pools, metrics, streams }
+    }
+}
+
+#[tonic::async_trait]
+impl Collector for CollectorService {
+    type StreamStream = Answers<pb::ServerMessage>;
+
+    async fn stream(
+        &self,
+        request: Request<Streaming<pb::AgentMessage>>,
+    ) -> Result<Response<Self::StreamStream>, Status> {
+        let stream = self.streams.take(admitted(&request))?;
+        let (caller, metrics) = (caller(&request), Arc::clone(&self.metrics));
+        let (ingest, pools) = (self.ingest.clone(), self.pools.clone());
+        let answers = stream.serve(|outbound, admitted, stopping| async move {
+            let stream = AgentStream {
+                admitted,
+                ingest,
+                pools,
+                handle: StreamHandle::of(Arc::clone(&caller)),
+                caller,
+                attempts: HashSet::new(),
+                underway: Underway::default(),
+                outbound,
+            };
+            metrics.streams.inc();
+            stream.serve(request.into_inner(), stopping).await;
+            metrics.streams.dec();
+        });
+        Ok(Response::new(answers))
+    }
+}
+
+/// One stream while it lives.
+struct AgentStream {
+    caller: Arc<Identity>,
+    admitted: Admitted,
+    ingest: Ingest,
+    pools: PoolRegistry,
+    handle: StreamHandle,
+    attempts: HashSet<AttemptId>,
+    underway: Underway,
+    outbound: Outbound<pb::ServerMessage>,
+}
+
+/// What ends a stream, other than an error.
+enum End {
+    /// The client has said everything.
+    Client,
+    /// The server is about to stop.
+    Stopping,
+    /// What let the client in does not any more.
+    Over(Status),
+}
+
+impl AgentStream {
+    async fn serve(mut self, mut inbound: Streaming<pb::AgentMessage>, stopping: CancellationToken) {
+        let end = self.exchange(&mut inbound, &stopping).await;
+        // whatever ended the stream, the attempts are free for the next one
+        self.ingest.leave(self.handle.clone(), self.attempts).await;
+        match end {
+            Ok(End::Client) => {}
+            Ok(End::Stopping) => self.outbound.end(Some(goodbye()), status::of_refusal(&Refusal::Stopping)),
+            Ok(End::Over(status)) | Err(status) => self.outbound.end(None, status),
+        }
+    }
+
+    async fn exchange(
+        &mut self,
+        inbound: &mut Streaming<pb::AgentMessage>,
+        stopping: &CancellationToken,
+    ) -> Result<End, Status> {
+        let admitted = self.admitted.clone();
+        let mut over = pin!(admitted.over());
+        loop {
+            let message = tokio::select! {
+                biased;
+                () = self.handle.replaced.cancelled() => return Err(self.replaced()),
+                () = stopping.cancelled() => return self.settle(stopping).await.map(|()| End::Stopping),
+                status = &mut over => return self.settle(stopping).await.map(|()| End::Over(status)),
+                answer = self.underway.next(), if !self.underway.is_empty() => {
+                    self.say(answer, stopping).await?;
+                    continue;
+                }
+                message = inbound.message(), if !self.underway.is_full() => message?,
+            };
+            let Some(message) = message else { return self.settle(stopping).await.map(|()| End::Client) };
+            self.take(message, stopping).await?;
+        }
+    }
+
+    async fn take(&mut self, message: pb::AgentMessage, stopping: &CancellationToken) -> Result<(), Status> {
+        if let Err(status) = self.bounded(&message) {
+            // those before it are acknowledged first
+            self.settle(stopping).await?;
+            return Err(status);
+        }
+        let answer = match message.message {
+            Some(Sent::Batch(batch)) => match self.batch(&batch).await {
+                Ok(()) => return Ok(()),
+                Err(refusal) => {
+                    // those before it are acknowledged first
+                    self.settle(stopping).await?;
+                    Err(refusal)
+                }
+            },
+            Some(Sent::Hello(hello)) => {
+                self.settle(stopping).await?;
+                match self.announced(hello) {
+                    Ok(attempt) => {
+                        self.admitted.within(|caller| caller.note(&attempt, Instant::now()))?;
+                        self.open(attempt).await
+                    }
+                    Err(refusal) => Err(refusal),
+                }
+            }
+            Some(Sent::Finish(finish)) => {
+                self.settle(stopping).await?;
+                self.finish(&finish).await
+            }
+            None => Err(FieldViolation::new("message", "is empty; send hello, batch or finish").into()),
+        };
+        self.say(answer, stopping).await
+    }
+
+    /// Takes a message from what its sender may send.
+    fn bounded(&self, message: &pb::AgentMessage) -> Result<(), Status> {
+        let samples = match &message.message {
+            Some(Sent::Batch(batch)) => batch.samples.len(),
+            _ => 0,
+        };
+        self.admitted.within(|caller| {
+            let now = Instant::now();
+            // nothing is counted for callers without bounds, and the length of a message takes time
+            if caller.bounds.is_some() {
+                caller.take(Bound::Bytes, message.encoded_len(), now)?;
+            }
+            caller.take(Bound::Samples, samples, now)
+        })
+    }
+
+    /// Waits for the batches that are under way.
+    async fn settle(&mut self, stopping: &CancellationToken) -> Result<(), Status> {
+        while !self.underway.is_empty() {
+            let answer = self.underway.next().await;
+            self.say(answer, stopping).await?;
+        }
+        Ok(())
+    }
+
+    async fn say(
+        &mut self,
+        answer: Result<Answer, Refusal>,
+        stopping: &CancellationToken,
+    ) -> Result<(), Status> {
+        let answer = answer.map_err(|refusal| status::of_refusal(&refusal))?;
+        tokio::select! {
+            biased;
+            sent = self.outbound.send(pb::ServerMessage { message: Some(answer) }) => sent,
+            // the answer is lost and its numbers are on disk: the next Welcome names them
+            () = stopping.cancelled() => Ok(()),
+            () = self.handle.replaced.cancelled() => Err(self.replaced()),
+        }
+    }
+
+    async fn batch(&mut self, batch: &pb::Batch) -> Result<(), Refusal> {
+        let append = delivery::batch(batch)?;
+        let attempt = append.attempt.clone();
+        let pending = self.ingest.append(append, &self.handle).await?;
+        self.underway.push(attempt, pending);
+        Ok(())
+    }
+
+    async fn finish(&mut self, finish: &pb::Finish) -> Result<Answer, Refusal> {
+        let finish = delivery::finish(finish)?;
+        let attempt = finish.attempt.clone();
+        let acknowledged = self.ingest.finish(finish, &self.handle).await?;
+        self.attempts.remove(&attempt);
+        Ok(Answer::Ack(pb::Ack { attempt: attempt.to_string(), acknowledged, sealed: true }))
+    }
+
+    /// The attempt that a Hello is about, with what is proven of it.
+    fn announced(&self, hello: pb::Hello) -> Result<Attempt, Refusal> {
+        let tags = delivery::runner_tags(&hello)?;
+        let mut attempt = delivery::hello(hello)?;
+        self.caller.opens(&mut attempt).map_err(|fault| Refusal::Forbidden(fault.within("hello")))?;
+        if attempt.opening.pool.is_empty() {
+            attempt.opening.pool = self.pools.named_by(&tags);
+        }
+        Ok(attempt)
+    }
+
+    async fn open(&mut self, attempt: Attempt) -> Result<Answer, Refusal> {
+        let id = attempt.id.clone();
+        if !self.attempts.contains(&id) && self.attempts.len() >= limits::STREAM_ATTEMPTS {
+            let description =
+                format!("{} attempts are open on this stream; finish some first", self.attempts.len());
+            return Err(FieldViolation::new("hello.attempt", description).into());
+        }
+        let (ticket, project) = (attempt.opening.ticket.clone(), attempt.key.project.clone());
+        let opened = self.ingest.open(attempt, &self.handle).await;
+        if let Err(Refusal::Exceeded(exceeded)) = &opened {
+            // found where the attempts are, and counted where all is that goes beyond a bound
+            let _refused = self.admitted.within(|_caller| Err::<(), _>(exceeded.clone()));
+        }
+        let opened = opened?;
+        let mut welcome = pb::Welcome {
+            attempt: id.to_string(),
+            acknowledged: opened.acknowledged,
+            sealed: opened.sealed,
+            no_place: String::new(),
+        };
+        if !opened.sealed {
+            welcome.no_place = self.ingest.no_place(&id, (ticket.as_ref(), &project)).unwrap_or_default();
+            self.attempts.insert(id);
+        }
+        Ok(Answer::Welcome(welcome))
+    }
+
+    fn replaced(&self) -> Status {
+        if let Some(id) = self.handle.ousted() {
+            return status::of_refusal(&Refusal::Ousted(id.clone()));
+        }
+        let name = self.attempts.iter().next().cloned();
+        name.map_or_else(
+            || Status::aborted("a newer stream of the same agent took over"),
+            |id| status::of_refusal(&Refusal::Replaced(id)),
+        )
+    }
+}
+
+fn goodbye() -> pb::ServerMessage {
+    let advice = pb::Advice {
+        reconnect_after_ms: u64::try_from(RECONNECT_AFTER.as_millis()).ok(),
+        text: "the server is stopping; everything acknowledged is on disk".to_owned(),
+    };
+    pb::ServerMessage { message: Some(Answer::Advice(advice)) }
+}

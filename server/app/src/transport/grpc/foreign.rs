@@ -1,0 +1,67 @@
+//! The wire as unchecked bytes, for fuzzing: decoded and converted, as handlers do.
+
+use plimsoll_core::domain::{Evidence, Key};
+use plimsoll_proto::{
+    externalscaler as keda,
+    v1::{self as pb, agent_message::Message},
+};
+use prost::Message as _;
+
+use crate::{integrations::keda as triggers, transport::wire};
+
+/// A message of an agent.
+pub(crate) fn delivered(bytes: &[u8]) {
+    let message = pb::AgentMessage::decode(bytes).ok().and_then(|message| message.message);
+    let fault = match message {
+        Some(Message::Hello(hello)) => {
+            wire::delivery::runner_tags(&hello).err().or_else(|| wire::delivery::hello(hello).err())
+        }
+        Some(Message::Batch(batch)) => wire::delivery::batch(&batch).err(),
+        Some(Message::Finish(finish)) => wire::delivery::finish(&finish).err(),
+        None => None,
+    };
+    assert!(fault.is_none_or(|fault| !fault.field.is_empty()), "a fault names its field");
+}
+
+/// A key that a prediction is asked for.
+pub(crate) fn asked(bytes: &[u8]) -> Option<Key> {
+    wire::sizing::ask(pb::PredictRequest::decode(bytes).ok()?).ok().map(|(key, _limit)| key)
+}
+
+/// What a caller says of an ended attempt.
+pub(crate) fn question(bytes: &[u8]) -> Option<Evidence> {
+    wire::verdicts::question(pb::ShouldRetryRequest::decode(bytes).ok()?).ok()
+}
+
+/// What is asked about tickets.
+pub(crate) fn ticket(bytes: &[u8]) {
+    if let Ok(request) = pb::OpenTicketRequest::decode(bytes) {
+        let fault = wire::tickets::opening(request).err();
+        assert!(fault.is_none_or(|fault| !fault.field.is_empty()), "a fault names its field");
+    }
+    let watched = pb::WatchTicketRequest::decode(bytes).map(|request| request.ticket);
+    let closed = pb::CloseTicketRequest::decode(bytes).map(|request| request.ticket);
+    for ticket in [watched, closed].into_iter().flatten() {
+        let _id = wire::ticket_id("ticket", &ticket).is_ok();
+    }
+}
+
+/// What KEDA asks, with the metadata of a trigger, which any user of a namespace may write.
+pub(crate) fn scaled(bytes: &[u8]) {
+    if let Ok(request) = keda::ScaledObjectRef::decode(bytes) {
+        triggers::understood(&request.scaler_metadata);
+    }
+    if let Ok(request) = keda::GetMetricsRequest::decode(bytes) {
+        triggers::understood(&request.scaled_object_ref.unwrap_or_default().scaler_metadata);
+    }
+}
+
+/// A question about statistics, and one for a page of attempts.
+pub(crate) fn counted(bytes: &[u8]) {
+    if let Ok(request) = pb::GetStatsRequest::decode(bytes) {
+        let _checked = wire::filter::question(request).is_ok();
+    }
+    if let Ok(request) = pb::ListAttemptsRequest::decode(bytes) {
+        let _checked = wire::paging::understood(&request).is_ok();
+    }
+}

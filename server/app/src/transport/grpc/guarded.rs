@@ -1,0 +1,273 @@
+//! Who may call which rpc. A call that may not go on is answered here; the others carry who calls.
+
+use std::{sync::Arc, time::Duration};
+
+use tonic::{Code, Request, Status, codegen::http};
+use tonic_types::{ErrorDetails, StatusExt as _};
+
+use super::status::of_exceeded;
+use crate::{
+    access::{
+        guard::{AdmittedCaller, Guard, Pass},
+        identity::{Denied, Exceeded, Identity, Role, Roles, UsageSlot},
+    },
+    runtime::net::{accept::Running, serve::Peer},
+};
+
+/// When a caller may come back whose call was ended because of what let it in.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// What an rpc needs, one of them; `None` for those that every caller may use: health and the wire's own description.
+fn roles(path: &str) -> Option<Roles> {
+    let role = role(path)?;
+    // an operator watches and closes all tickets: what a caller may touch is decided where the ticket is known
+    let is_for_both =
+        matches!(path, "/plimsoll.v1.Placement/WatchTicket" | "/plimsoll.v1.Placement/CloseTicket");
+    Some([Some(role), is_for_both.then_some(Role::Operator)].into_iter().flatten().collect())
+}
+
+fn role(path: &str) -> Option<Role> {
+    let (service, rpc) = path.trim_start_matches('/').split_once('/')?;
+    match service {
+        "plimsoll.v1.Collector" => Some(Role::Agent),
+        // the scaler tells sums of pools, as GetDemand does
+        "plimsoll.v1.Stats" | "externalscaler.ExternalScaler" => Some(Role::Reader),
+        "plimsoll.v1.Placement" if matches!(rpc, "GetPools" | "GetDemand") => Some(Role::Reader),
+        "plimsoll.v1.Predictor" | "plimsoll.v1.Placement" => Some(Role::Caller),
+        service if service.starts_with("grpc.health.") || service.starts_with("grpc.reflection.") => None,
+        // a new service is for operators only until its role is set here
+        _ => Some(Role::Operator),
+    }
+}
+
+/// Whether it is about a ticket: those are kept under the name of who opened them.
+fn is_of_tickets(path: &str) -> bool {
+    path.starts_with("/plimsoll.v1.Placement/") && role(path) == Some(Role::Caller)
+}
+
+/// Whether an answer has no end of its own: such calls have places as streams.
+pub(super) fn lasts(path: &str) -> bool {
+    matches!(
+        path,
+        "/plimsoll.v1.Collector/Stream"
+            | "/plimsoll.v1.Predictor/PredictBatch"
+            | "/plimsoll.v1.Stats/Watch"
+            | "/plimsoll.v1.Placement/WatchTicket"
+            | "/externalscaler.ExternalScaler/StreamIsActive"
+    )
+}
+
+/// Places of a call that was let in.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    /// Among the requests of its connection; what needs no role keeps none.
+    pub(super) request: Option<Running>,
+    /// Among the calls of its caller.
+    pub(super) call: UsageSlot,
+}
+
+/// Who calls, as the guard found. Unknown, if a call came in without a guard.
+pub(super) fn caller<T>(request: &Request<T>) -> Arc<Identity> {
+    request.extensions().get().cloned().unwrap_or_else(Identity::unknown)
+}
+
+/// Notes in the request who calls, and by what proof. Gives the places of the call.
+///
+/// # Errors
+/// The answer to a call that may not go on.
+pub(super) fn admit<R>(guard: &Guard, request: &mut http::Request<R>) -> Result<Places, Status> {
+    let roles = roles(request.uri().path());
+    let mut call = UsageSlot::default();
+    if guard.is_open() {
+        request.extensions_mut().insert(Identity::anyone());
+    } else if let Some(roles) = roles {
+        let pass = pass(guard, request, roles)?;
+        let from = request.extensions().get::<Peer>().map(|peer| peer.address.ip());
+        let place = pass.within(|caller| caller.call_place(from));
+        call = place.map_err(|exceeded| of_exceeded(&exceeded))?;
+        request.extensions_mut().insert(Arc::clone(pass.caller()));
+        request.extensions_mut().insert(Arc::new(pass));
+    }
+    let request = roles.and_then(|_roles| request.extensions().get::<Peer>()).map(begun);
+    Ok(Places { request, call })
+}
+
+/// Counts a call that was let in among the requests of its connection.
+fn begun(peer: &Peer) -> Running {
+    let running = peer.requests.begin();
+    peer.requests.let_in();
+    running
+}
+
+fn pass<R>(guard: &Guard, request: &http::Request<R>, roles: Roles) -> Result<Pass, Status> {
+    let authorization = request.headers().get(http::header::AUTHORIZATION);
+    let names = request.extensions().get::<Peer>().map(|peer| Arc::clone(&peer.names)).unwrap_or_default();
+    let path = request.uri().path();
+    let pass = Pass::new(guard, authorization, names, roles, path).map_err(|denied| status(&denied))?;
+    if is_of_tickets(path) {
+        guard.known(pass.caller(), path).map_err(|denied| status(&denied))?;
+    }
+    // what agents send is counted as it comes
+    if !roles.has(Role::Agent) {
+        guard.question(pass.caller()).map_err(|exceeded| of_exceeded(&exceeded))?;
+    }
+    Ok(pass)
+}
+
+/// What a call that lasts was let in by.
+#[derive(Debug, Clone)]
+pub(super) struct Admitted(Option<Arc<Pass>>);
+
+/// Who calls, with the proof.
+pub(super) fn admitted_caller<T>(request: &Request<T>) -> AdmittedCaller {
+    AdmittedCaller::new(caller(request), request.extensions().get().cloned())
+}
+
+/// By what a call was let in.
+pub(super) fn admitted<T>(request: &Request<T>) -> Admitted {
+    Admitted(request.extensions().get().cloned())
+}
+
+impl Admitted {
+    /// Waits until the caller may not go on: gives the status with which the call ends. The caller may come back at once, with another token.
+    pub(super) async fn over(&self) -> Status {
+        match &self.0 {
+            Some(pass) => ended(&pass.over().await),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Asks for something that is bounded for each caller.
+    ///
+    /// # Errors
+    /// The status with which the call ends: the caller has gone beyond it.
+    pub(super) fn within<T: Default>(
+        &self,
+        asked: impl FnOnce(&Identity) -> Result<T, Exceeded>,
+    ) -> Result<T, Status> {
+        let asked = self.0.as_ref().map_or_else(|| Ok(T::default()), |pass| pass.within(asked));
+        asked.map_err(|exceeded| of_exceeded(&exceeded))
+    }
+
+    /// Whether the caller may go on.
+    ///
+    /// # Errors
+    /// The status with which the call ends.
+    pub(super) fn check(&self) -> Result<(), Status> {
+        self.0.as_ref().map_or(Ok(()), |pass| pass.check().map_err(|denied| ended(&denied)))
+    }
+}
+
+/// UNAVAILABLE, so that a client comes back soon: a token that was renewed meanwhile is good, and one that was not is refused then.
+fn ended(denied: &Denied) -> Status {
+    let details = ErrorDetails::with_retry_info(Some(AGAIN_AFTER));
+    Status::with_error_details(Code::Unavailable, format!("this call ends here: {denied}"), details)
+}
+
+fn status(denied: &Denied) -> Status {
+    let code = match denied {
+        Denied::Unidentified | Denied::NotAccepted(_) => Code::Unauthenticated,
+        Denied::NotNow | Denied::Changed => Code::Unavailable,
+        Denied::NoGrant | Denied::NotAllowed { .. } => Code::PermissionDenied,
+    };
+    Status::new(code, denied.to_string())
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::runtime::metrics::Metrics;
+
+    /// SHA-256 of `secret`.
+    const SECRET: &str = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
+
+    /// A caller with the token `secret`, which may have one stream, one call and one question for a verdict.
+    pub(in crate::transport::grpc) struct OneStream {
+        dir: tempfile::TempDir,
+        guard: Guard,
+        role: Role,
+    }
+
+    impl OneStream {
+        pub(in crate::transport::grpc) fn new(role: Role) -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("access.toml");
+            std::fs::write(&path, Self::file(role, false)).unwrap();
+            let guard = Guard::open(Some(path), Arc::new(Metrics::new())).unwrap();
+            Self { dir, guard, role }
+        }
+
+        fn file(role: Role, trusted: bool) -> String {
+            let role = role.as_str();
+            format!(
+                "[[token]]\nname = \"one\"\nsha256 = \"{SECRET}\"\nroles = [\"{role}\"]\n\
+                 trusted = {trusted}\nbounds = {{ streams = 1, calls = 1, verdicts = 1 }}\n"
+            )
+        }
+
+        /// The question, let in.
+        pub(in crate::transport::grpc) fn ask<T>(&self, message: T) -> Request<T> {
+            let secret = http::HeaderValue::from_static("Bearer secret");
+            let pass = Pass::new(&self.guard, Some(&secret), Arc::default(), self.role, "test").unwrap();
+            let mut request = Request::new(message);
+            request.extensions_mut().insert(Arc::clone(pass.caller()));
+            request.extensions_mut().insert(Arc::new(pass));
+            request
+        }
+
+        pub(in crate::transport::grpc) fn guard(&self) -> Guard {
+            self.guard.clone()
+        }
+
+        /// From now on the caller may do something else.
+        pub(in crate::transport::grpc) fn change(&self) {
+            std::fs::write(self.dir.path().join("access.toml"), Self::file(self.role, true)).unwrap();
+            self.guard.look(true);
+        }
+    }
+
+    #[test]
+    fn a_call_that_no_guard_has_looked_at_comes_from_an_unknown_caller() {
+        assert_eq!(caller(&Request::new(())), Identity::unknown());
+    }
+
+    #[test]
+    fn who_does_not_say_who_he_is_opens_watches_and_closes_no_tickets() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("access.toml");
+        std::fs::write(&path, "[anonymous]\nroles = [\"caller\", \"reader\"]\n").unwrap();
+        let guard = Guard::open(Some(path), Arc::new(Metrics::new())).unwrap();
+        let answer = |path: &str| {
+            let mut request = http::Request::builder().uri(path).body(()).unwrap();
+            admit(&guard, &mut request).map(drop).map_err(|status| status.code())
+        };
+        for rpc in ["OpenTicket", "WatchTicket", "CloseTicket"] {
+            assert_eq!(answer(&format!("/plimsoll.v1.Placement/{rpc}")), Err(Code::Unauthenticated), "{rpc}");
+        }
+        for path in ["/plimsoll.v1.Predictor/Predict", "/plimsoll.v1.Placement/GetPools"] {
+            assert_eq!(answer(path), Ok(()), "{path}");
+        }
+    }
+
+    #[test]
+    fn every_rpc_of_ours_needs_a_role_and_what_is_not_known_needs_the_strongest() {
+        for (path, expected) in [
+            ("/plimsoll.v1.Collector/Stream", Some(Role::Agent)),
+            ("/plimsoll.v1.Predictor/ShouldRetry", Some(Role::Caller)),
+            ("/plimsoll.v1.Stats/Watch", Some(Role::Reader)),
+            ("/plimsoll.v1.Placement/OpenTicket", Some(Role::Caller)),
+            ("/plimsoll.v1.Placement/GetDemand", Some(Role::Reader)),
+            ("/externalscaler.ExternalScaler/IsActive", Some(Role::Reader)),
+            ("/externalscaler.ExternalScalerX/IsActive", Some(Role::Operator)),
+            ("/grpc.health.v1.Health/Check", None),
+            ("/plimsoll.v1.StatsX/Watch", Some(Role::Operator)),
+            ("/plimsoll.v2.Stats/Watch", Some(Role::Operator)),
+        ] {
+            assert_eq!(roles(path), expected.map(Roles::from), "{path}");
+        }
+        for path in ["/plimsoll.v1.Placement/WatchTicket", "/plimsoll.v1.Placement/CloseTicket"] {
+            let both: Roles = [Role::Caller, Role::Operator].into_iter().collect();
+            assert_eq!(roles(path), Some(both), "an operator ends what others have left open: {path}");
+        }
+    }
+}

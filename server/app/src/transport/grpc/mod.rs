@@ -1,0 +1,150 @@
+//! The gRPC listener: the services of `plimsoll.v1`, `grpc.health.v1` and reflection. Handlers convert, call, convert.
+
+mod call_answer;
+mod call_layer;
+mod call_shape;
+mod collector;
+mod deadline;
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) mod foreign;
+mod guarded;
+mod outbound;
+mod placement;
+mod predictor;
+mod punctual;
+mod reflection;
+mod scaler;
+mod serving;
+mod stats;
+mod status;
+mod streams;
+mod tickets;
+mod underway;
+
+use std::sync::Arc;
+
+use call_layer::CallLayer;
+use collector::CollectorService;
+use placement::PlacementService;
+use plimsoll_proto::{
+    externalscaler::external_scaler_server::ExternalScalerServer,
+    limits,
+    v1::{
+        collector_server::CollectorServer, placement_server::PlacementServer,
+        predictor_server::PredictorServer, stats_server::StatsServer,
+    },
+};
+use predictor::PredictorService;
+use reflection::ReflectionService;
+use scaler::ScalerService;
+use stats::StatsService;
+use streams::{AtOnce, Streams};
+use tokio::runtime::Handle;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tonic::service::Routes;
+use tonic_health::{
+    ServingStatus,
+    pb::health_server::HealthServer,
+    server::{HealthReporter, HealthService},
+};
+use tonic_reflection::{
+    pb::v1::server_reflection_server::ServerReflectionServer as ReflectionV1,
+    pb::v1alpha::server_reflection_server::ServerReflectionServer as ReflectionV1Alpha,
+};
+use tower::Layer as _;
+
+use crate::{
+    access::guard::Guard,
+    runtime::{metrics::Metrics, net::accept::Listener},
+    service::Services,
+    sessions::Ingest,
+    state::pools::PoolRegistry,
+    transport::{calls::Calls, read_api::ReadApi},
+};
+
+/// Bytes of a message to a service without roles: the name of a service.
+const OPEN_MESSAGE_BYTES: usize = 4 * 1024;
+
+/// What the handlers call.
+#[derive(Debug, Clone)]
+pub(crate) struct Parts {
+    pub(crate) services: Services,
+    pub(crate) ingest: Ingest,
+    pub(crate) pools: PoolRegistry,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) calls: Calls,
+    pub(crate) guard: Guard,
+    /// Connections that may be there at once.
+    pub(crate) connections: usize,
+    /// The threads that serve the streams of agents.
+    pub(crate) agents: Handle,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) stopping: CancellationToken,
+}
+
+impl Parts {
+    fn stats(&self) -> StatsService {
+        StatsService { api: ReadApi::over(&self.services), watchers: self.streams(stats::WATCHERS) }
+    }
+
+    fn placement(&self) -> PlacementService {
+        PlacementService {
+            pools: self.pools.clone(),
+            demands: self.services.demands.clone(),
+            tickets: self.services.tickets.clone(),
+            watchers: self.streams(tickets::WATCHERS),
+        }
+    }
+
+    fn predictor(&self) -> PredictorService {
+        PredictorService {
+            sizing: self.services.sizing.clone(),
+            verdicts: self.services.verdicts.clone(),
+            batches: self.streams(predictor::BATCHES),
+        }
+    }
+
+    fn streams(&self, at_once: AtOnce) -> Streams {
+        Streams::new(at_once, self.tasks.clone(), self.stopping.clone())
+    }
+}
+
+/// Says that the services answer, or that they are about to stop. The collector has a state of its own: it serves only
+/// while the store takes writes.
+pub(crate) async fn set_health(health: &HealthReporter, serving: bool, writable: bool) {
+    let status = |yes| if yes { ServingStatus::Serving } else { ServingStatus::NotServing };
+    health.set_service_status("", status(serving)).await;
+    health.set_service_status("plimsoll.v1.Predictor", status(serving)).await;
+    health.set_service_status("plimsoll.v1.Stats", status(serving)).await;
+    health.set_service_status("plimsoll.v1.Placement", status(serving)).await;
+    health.set_service_status("externalscaler.ExternalScaler", status(serving)).await;
+    health.set_service_status("plimsoll.v1.Collector", status(serving && writable)).await;
+}
+
+/// Serves until `parts.stopping`, then lets running calls end.
+///
+/// # Errors
+/// A descriptor is broken.
+pub(crate) async fn serve(listener: Listener, parts: Parts, health: HealthReporter) -> anyhow::Result<()> {
+    let health = HealthService::from_health_reporter(health);
+    let reflection = ReflectionService::new()?;
+    let (stats, predictor) = (parts.stats(), parts.predictor());
+    let placement = parts.placement();
+    let scaler = ScalerService::new(parts.services.demands.clone(), parts.streams(scaler::STREAMS));
+    let streams = parts.streams(collector::STREAMS);
+    let Parts { ingest, pools, metrics, calls, guard, connections, agents, stopping, .. } = parts;
+    let layer = CallLayer { calls, guard, metrics: Arc::clone(&metrics) };
+    let policy = serving::policy(connections, agents, &metrics);
+    let collector = CollectorService::new(ingest, pools, Arc::clone(&metrics), streams);
+    let routes = Routes::default()
+        .add_service(HealthServer::new(health).max_decoding_message_size(OPEN_MESSAGE_BYTES))
+        .add_service(ReflectionV1::new(reflection.clone()).max_decoding_message_size(OPEN_MESSAGE_BYTES))
+        .add_service(ReflectionV1Alpha::new(reflection).max_decoding_message_size(OPEN_MESSAGE_BYTES))
+        .add_service(CollectorServer::new(collector).max_decoding_message_size(limits::MESSAGE_BYTES))
+        .add_service(PredictorServer::new(predictor).max_decoding_message_size(limits::MESSAGE_BYTES))
+        .add_service(PlacementServer::new(placement).max_decoding_message_size(limits::MESSAGE_BYTES))
+        .add_service(ExternalScalerServer::new(scaler).max_decoding_message_size(limits::MESSAGE_BYTES))
+        .add_service(StatsServer::new(stats).max_decoding_message_size(limits::MESSAGE_BYTES));
+    serving::serve(listener, policy, layer.layer(routes.prepare()), &metrics, stopping).await;
+    Ok(())
+}

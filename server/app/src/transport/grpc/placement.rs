@@ -1,0 +1,102 @@
+//! `GetPools`, `GetDemand`, and the calls about tickets: convert, call, convert.
+
+use plimsoll_core::placement::BuildKind;
+use plimsoll_proto::v1::{self as pb, placement_server::Placement};
+use tonic::{Request, Response, Status};
+
+use super::{
+    guarded::{admitted, caller},
+    outbound::Answers,
+    status,
+    streams::Streams,
+    tickets::{follow, of_refusal},
+};
+use crate::{
+    service::{Demands, TicketService, tickets::CloseBy},
+    state::pools::PoolRegistry,
+    transport::wire::{
+        self,
+        pools::{demand, kind, pool},
+    },
+};
+
+/// The service `plimsoll.v1.Placement`.
+#[derive(Debug)]
+pub(super) struct PlacementService {
+    pub(super) pools: PoolRegistry,
+    pub(super) demands: Demands,
+    pub(super) tickets: TicketService,
+    pub(super) watchers: Streams,
+}
+
+#[tonic::async_trait]
+impl Placement for PlacementService {
+    async fn get_pools(
+        &self,
+        _request: Request<pb::GetPoolsRequest>,
+    ) -> Result<Response<pb::GetPoolsResponse>, Status> {
+        let now = self.pools.now();
+        let kinds = BuildKind::ALL.into_iter().filter_map(|known| Some(kind(known, now.kind(known)?)));
+        Ok(Response::new(pb::GetPoolsResponse {
+            pools: now
+                .pools()
+                .iter()
+                .map(|known| pool(known, self.pools.places().count(&known.name)))
+                .collect(),
+            currency: now.currency().to_owned(),
+            kinds: kinds.collect(),
+        }))
+    }
+
+    async fn get_demand(
+        &self,
+        request: Request<pb::GetDemandRequest>,
+    ) -> Result<Response<pb::GetDemandResponse>, Status> {
+        let demands = match request.get_ref().pool.as_str() {
+            "" => self.demands.all(),
+            name => vec![self.demands.of("pool", name).map_err(|fault| status::of_fault(&fault))?],
+        };
+        Ok(Response::new(pb::GetDemandResponse { pools: demands.into_iter().map(demand).collect() }))
+    }
+
+    async fn open_ticket(
+        &self,
+        request: Request<pb::OpenTicketRequest>,
+    ) -> Result<Response<pb::OpenTicketResponse>, Status> {
+        let caller = caller(&request);
+        let (id, asked) =
+            wire::tickets::opening(request.into_inner()).map_err(|fault| status::of_fault(&fault))?;
+        let view = self.tickets.open(&caller, &id, asked).await.map_err(|refusal| of_refusal(&refusal))?;
+        let ticket = Some(wire::tickets::ticket(&view));
+        Ok(Response::new(pb::OpenTicketResponse { ticket }))
+    }
+
+    type WatchTicketStream = Answers<pb::WatchTicketResponse>;
+
+    async fn watch_ticket(
+        &self,
+        request: Request<pb::WatchTicketRequest>,
+    ) -> Result<Response<Self::WatchTicketStream>, Status> {
+        let (asked, caller) = (request.get_ref(), caller(&request));
+        let id = wire::ticket_id("ticket", &asked.ticket).map_err(|fault| status::of_fault(&fault))?;
+        let stream = self.watchers.take(admitted(&request))?;
+        let watching =
+            self.tickets.watch(&caller, &id, asked.hold).map_err(|refusal| of_refusal(&refusal))?;
+        Ok(Response::new(stream.answer(|outbound| Box::pin(follow(watching, outbound)))))
+    }
+
+    async fn close_ticket(
+        &self,
+        request: Request<pb::CloseTicketRequest>,
+    ) -> Result<Response<pb::CloseTicketResponse>, Status> {
+        let (asked, caller) = (request.get_ref(), caller(&request));
+        let id = wire::ticket_id("ticket", &asked.ticket).map_err(|fault| status::of_fault(&fault))?;
+        let by = match asked.session.as_str() {
+            "" => CloseBy::Owner(&asked.owner),
+            session => CloseBy::Session(session),
+        };
+        let view = self.tickets.close(&caller, &id, by).await.map_err(|refusal| of_refusal(&refusal))?;
+        let ticket = Some(wire::tickets::ticket(&view));
+        Ok(Response::new(pb::CloseTicketResponse { ticket }))
+    }
+}

@@ -1,0 +1,120 @@
+//! Predict, PredictBatch, ShouldRetry and Explain: convert, call, convert.
+
+use std::{sync::Arc, time::Instant};
+
+use plimsoll_proto::v1::{self as pb, predict_batch_response::Result as Answer, predictor_server::Predictor};
+use tokio_stream::{Stream, StreamExt as _};
+use tonic::{Request, Response, Status, Streaming};
+
+use super::{
+    guarded::{Admitted, admitted, admitted_caller, caller},
+    outbound::{self, Outbound},
+    status,
+    streams::{AtOnce, Streams},
+};
+use crate::{
+    access::identity::{Bound, Identity},
+    service::{SizingService, VerdictService},
+    transport::wire,
+};
+
+/// One whose answers are not read holds 400 KiB of them at worst, as HTTP/2 keeps them.
+pub(super) const BATCHES: AtOnce = AtOnce { what: "batches of questions", most: 256 };
+
+/// The service `plimsoll.v1.Predictor`.
+#[derive(Debug, Clone)]
+pub(super) struct PredictorService {
+    pub(super) sizing: SizingService,
+    pub(super) verdicts: VerdictService,
+    pub(super) batches: Streams,
+}
+
+impl PredictorService {
+    fn answer_one(&self, request: pb::PredictRequest, caller: &Identity) -> pb::PredictBatchResponse {
+        let asked = wire::sizing::ask(request);
+        let result = match asked.and_then(|(key, _limit)| self.sizing.predict(caller, key)) {
+            Ok(answer) => Answer::Prediction(wire::sizing::answer(answer)),
+            Err(fault) => Answer::Error(pb::AskError { field: fault.field, description: fault.description }),
+        };
+        pb::PredictBatchResponse { result: Some(result) }
+    }
+
+    /// Answers questions in their order, until they end, the caller may not go on or does not read, or the server stops.
+    fn batch(
+        &self,
+        questions: impl Stream<Item = Result<pb::PredictRequest, Status>> + Send + Unpin + 'static,
+        caller: Arc<Identity>,
+        admitted: Admitted,
+    ) -> Result<outbound::Answers<pb::PredictBatchResponse>, Status> {
+        let (stream, service) = (self.batches.take(admitted.clone())?, self.clone());
+        Ok(stream.answer(move |outbound| {
+            Box::pin(async move { service.answer_all(questions, &caller, &admitted, outbound).await })
+        }))
+    }
+
+    async fn answer_all(
+        &self,
+        mut questions: impl Stream<Item = Result<pb::PredictRequest, Status>> + Unpin,
+        caller: &Identity,
+        admitted: &Admitted,
+        outbound: &Outbound<pb::PredictBatchResponse>,
+    ) -> Result<(), Status> {
+        while let Some(request) = questions.next().await {
+            admitted.check()?;
+            admitted.within(|caller| caller.take(Bound::Queries, 1, Instant::now().into()))?;
+            outbound.send(self.answer_one(request?, caller)).await?;
+        }
+        Ok(())
+    }
+}
+
+#[tonic::async_trait]
+impl Predictor for PredictorService {
+    type PredictBatchStream = outbound::Answers<pb::PredictBatchResponse>;
+
+    async fn predict(
+        &self,
+        request: Request<pb::PredictRequest>,
+    ) -> Result<Response<pb::PredictResponse>, Status> {
+        let caller = caller(&request);
+        let (key, _limit) =
+            wire::sizing::ask(request.into_inner()).map_err(|fault| status::of_fault(&fault))?;
+        let answer = self.sizing.predict(&caller, key).map_err(|fault| status::forbidden(&fault))?;
+        Ok(Response::new(pb::PredictResponse { prediction: Some(wire::sizing::answer(answer)) }))
+    }
+
+    async fn predict_batch(
+        &self,
+        request: Request<Streaming<pb::PredictRequest>>,
+    ) -> Result<Response<Self::PredictBatchStream>, Status> {
+        let (caller, admitted) = (caller(&request), admitted(&request));
+        self.batch(request.into_inner(), caller, admitted).map(Response::new)
+    }
+
+    async fn should_retry(
+        &self,
+        request: Request<pb::ShouldRetryRequest>,
+    ) -> Result<Response<pb::ShouldRetryResponse>, Status> {
+        let caller = admitted_caller(&request);
+        let question =
+            wire::verdicts::question(request.into_inner()).map_err(|fault| status::of_fault(&fault))?;
+        let verdict = Box::pin(self.verdicts.should_retry(&caller, question)).await;
+        let verdict = verdict.map_err(|refusal| status::of_service(&refusal))?;
+        Ok(Response::new(pb::ShouldRetryResponse { verdict: Some(wire::verdicts::verdict(verdict)) }))
+    }
+
+    async fn explain(
+        &self,
+        request: Request<pb::PredictRequest>,
+    ) -> Result<Response<pb::ExplainResponse>, Status> {
+        let caller = caller(&request);
+        let (key, limit) =
+            wire::sizing::ask(request.into_inner()).map_err(|fault| status::of_fault(&fault))?;
+        let explained = self.sizing.explain(&caller, key, limit).await;
+        let explained = explained.map_err(|refusal| status::of_service(&refusal))?;
+        Ok(Response::new(wire::sizing::explanation(explained)))
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,122 @@
+//! KEDA's external scaler: convert, call, convert; and the stream that says whether a pool is active. What the metadata of a trigger means is
+//! a matter of [`keda`].
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use plimsoll_proto::externalscaler::{
+    GetMetricSpecResponse, GetMetricsRequest, GetMetricsResponse, IsActiveResponse, MetricSpec, MetricValue,
+    ScaledObjectRef, external_scaler_server::ExternalScaler,
+};
+use tonic::{Request, Response, Status};
+
+use super::{
+    guarded::admitted,
+    outbound::{Answers, Outbound},
+    status,
+    streams::{AtOnce, Streams},
+};
+use crate::{
+    integrations::keda::{self, Trigger},
+    service::demand::{Demands, PoolDemand},
+};
+
+/// As many as there may be pools, and as much again for triggers that are being changed.
+pub(crate) const STREAMS: AtOnce = AtOnce { what: "streams of scalers", most: 128 };
+/// How often a stream looks whether its pool has become active: KEDA's own interval is 30 s.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The service `externalscaler.ExternalScaler`.
+#[derive(Debug)]
+pub(crate) struct ScalerService {
+    demands: Demands,
+    streams: Streams,
+}
+
+impl ScalerService {
+    pub(crate) fn new(demands: Demands, streams: Streams) -> Self {
+        Self { demands, streams }
+    }
+
+    /// What the trigger asks, and what its pool needs.
+    fn asked(&self, scaled: &ScaledObjectRef) -> Result<(Trigger, PoolDemand), Status> {
+        let trigger = Trigger::read(&scaled.scaler_metadata).map_err(|fault| status::of_fault(&fault))?;
+        let demand = trigger.demand(&self.demands).map_err(|fault| status::of_fault(&fault))?;
+        Ok((trigger, demand))
+    }
+}
+
+#[tonic::async_trait]
+impl ExternalScaler for ScalerService {
+    async fn is_active(
+        &self,
+        request: Request<ScaledObjectRef>,
+    ) -> Result<Response<IsActiveResponse>, Status> {
+        let (_, demand) = self.asked(request.get_ref())?;
+        Ok(Response::new(IsActiveResponse { result: keda::is_active(&demand) }))
+    }
+
+    type StreamIsActiveStream = Answers<IsActiveResponse>;
+
+    async fn stream_is_active(
+        &self,
+        request: Request<ScaledObjectRef>,
+    ) -> Result<Response<Self::StreamIsActiveStream>, Status> {
+        let (trigger, _) = self.asked(request.get_ref())?;
+        let (stream, demands) = (self.streams.take(admitted(&request))?, self.demands.clone());
+        let answers = stream
+            .answer(move |outbound| Box::pin(async move { follow(&demands, &trigger, outbound).await }));
+        Ok(Response::new(answers))
+    }
+
+    async fn get_metric_spec(
+        &self,
+        request: Request<ScaledObjectRef>,
+    ) -> Result<Response<GetMetricSpecResponse>, Status> {
+        let (trigger, _) = self.asked(request.get_ref())?;
+        let spec = MetricSpec {
+            metric_name: trigger.metric().to_owned(),
+            target_size: keda::whole(trigger.target),
+            target_size_float: trigger.target,
+        };
+        Ok(Response::new(GetMetricSpecResponse { metric_specs: vec![spec] }))
+    }
+
+    async fn get_metrics(
+        &self,
+        request: Request<GetMetricsRequest>,
+    ) -> Result<Response<GetMetricsResponse>, Status> {
+        let request = request.into_inner();
+        let scaled = request.scaled_object_ref.unwrap_or_default();
+        let (trigger, demand) = self.asked(&scaled)?;
+        let measure = trigger.measured(&request.metric_name).map_err(|fault| status::of_fault(&fault))?;
+        let value = measure.of(&demand);
+        let value = MetricValue {
+            metric_name: measure.as_str().to_owned(),
+            metric_value: keda::whole(value),
+            metric_value_float: value,
+        };
+        Ok(Response::new(GetMetricsResponse { metric_values: vec![value] }))
+    }
+}
+
+/// Says whether the pool is active, and each change, until something ends that.
+async fn follow(
+    demands: &Demands,
+    trigger: &Trigger,
+    outbound: &Outbound<IsActiveResponse>,
+) -> Result<(), Status> {
+    let mut told = None;
+    let mut tick = tokio::time::interval(LOOK);
+    loop {
+        tick.tick().await;
+        // the operator may have taken it out of the file
+        let demand = trigger.demand(demands).map_err(|fault| status::of_fault(&fault))?;
+        let active = keda::is_active(&demand);
+        if told.replace(active) != Some(active) {
+            outbound.send(IsActiveResponse { result: active }).await?;
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! How calls are served: each on the threads that are its own, and not for ever before its answer begins.
+//!
+//! The streams of agents, and connections with them, have threads of their own.
+
+use std::{convert::Infallible, time::Duration};
+
+use prometheus_client::metrics::counter::Counter;
+use tokio::{runtime::Handle, time::timeout};
+use tokio_util::sync::CancellationToken;
+use tonic::{
+    Code, Status,
+    body::Body,
+    codegen::{Service, http},
+};
+use tower::ServiceExt as _;
+
+use super::{call_shape, deadline, punctual::Punctual, status};
+use crate::runtime::{
+    metrics::{Kind, Metrics},
+    net::{
+        accept::{Counts, Listener},
+        serve::{self, Bounds, ClientBody, OwnThreads, Policy, Protocol},
+    },
+};
+
+/// A client that has not sent the preface of HTTP/2 after so long is cut off: every client of gRPC sends it at once.
+const PREFACE_WITHIN: Duration = Duration::from_secs(10);
+/// A client without an accepted call after so long is cut off: an agent sends its first call at once.
+const ADMITTED_WITHIN: Duration = Duration::from_mins(1);
+/// A client without a call for so long is cut off; it connects again when it has one. Agents have one as long as they run.
+const UNUSED: Duration = Duration::from_mins(5);
+
+/// Streams of one connection: a proxy may put many agents on one.
+const STREAMS_PER_CONNECTION: u32 = 1024;
+
+/// Time for a call until its answer begins. What answers from memory needs far less; a verdict waits for the disk, and a
+/// client may send its question slowly. Streams answer at once and are bounded otherwise.
+const ANSWER_WITHIN: Duration = Duration::from_mins(1);
+
+/// The rpc that agents stay in.
+const AGENTS_STREAM: &str = "/plimsoll.v1.Collector/Stream";
+
+/// How so many connections are served, with the streams of agents on these threads.
+pub(super) fn policy(connections: usize, agents: Handle, metrics: &Metrics) -> Policy {
+    Policy {
+        bounds: Bounds { connections, head: ADMITTED_WITHIN, idle: UNUSED },
+        protocol: Protocol::Grpc {
+            preface: PREFACE_WITHIN,
+            own: OwnThreads { path: AGENTS_STREAM, threads: agents },
+        },
+        streams: STREAMS_PER_CONNECTION,
+        counts: Counts { open: metrics.connections.clone(), refused: metrics.connections_refused.clone() },
+        cut: metrics.connections_cut.clone(),
+    }
+}
+
+/// Serves until it is stopped, then lets running calls end.
+pub(super) async fn serve<S>(
+    listener: Listener,
+    policy: Policy,
+    service: S,
+    metrics: &Metrics,
+    stopping: CancellationToken,
+) where
+    S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>,
+    S: Clone + Send + Sync + 'static,
+    S::Future: Send,
+{
+    // calls whose answers did not begin in time
+    let late = metrics.calls_failed.get_or_create(&Kind::of(status::name(Code::DeadlineExceeded))).clone();
+    let answer = move |request| answer(service.clone(), request, late.clone());
+    serve::serve(listener, policy, answer, stopping).await;
+}
+
+/// Answers a call, on the threads on which it runs: nothing is done of it before.
+async fn answer<S>(service: S, request: http::Request<ClientBody>, late: Counter) -> http::Response<Body>
+where
+    S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>,
+{
+    if let Some(refused) = call_shape::refusal(&request) {
+        return refused;
+    }
+    let within = deadline::of(request.headers()).map_or(ANSWER_WITHIN, |asked| asked.min(ANSWER_WITHIN));
+    let (head, body) = request.into_parts();
+    let body = Body::new(Punctual::new(body, head.uri.path()));
+    let answering = service.oneshot(http::Request::from_parts(head, body));
+    match timeout(within, answering).await {
+        Ok(Ok(answer)) => answer,
+        Err(_late) => {
+            late.inc();
+            Status::deadline_exceeded("the answer did not begin in time").into_http()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::client::conn::http2::{SendRequest, handshake};
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+    use plimsoll_store::threads::agent_threads;
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio_util::task::TaskTracker;
+    use tower::service_fn;
+
+    use super::*;
+
+    const QUESTION: &str = "/plimsoll.v1.Predictor/Predict";
+    const NEVER: &str = "/plimsoll.v1.Predictor/ShouldRetry";
+
+    /// Tells the name of the thread on which it runs, or never answers.
+    async fn whereabouts(request: http::Request<Body>) -> Result<http::Response<Body>, Infallible> {
+        if request.uri().path() == NEVER {
+            std::future::pending::<()>().await;
+        }
+        let mut answer = http::Response::new(Body::empty());
+        let thread = std::thread::current().name().unwrap_or_default().parse().unwrap();
+        answer.headers_mut().insert("thread", thread);
+        Ok(answer)
+    }
+
+    async fn connect(address: std::net::SocketAddr, tasks: &TaskTracker) -> SendRequest<Body> {
+        let stream = TcpStream::connect(address).await.unwrap();
+        let (client, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+        drop(tasks.spawn(connection));
+        client
+    }
+
+    async fn call(client: &mut SendRequest<Body>, path: &str) -> http::HeaderMap {
+        let request = http::Request::post(format!("http://host{path}"))
+            .header("grpc-timeout", "50m")
+            .header("content-type", "application/grpc");
+        client.send_request(request.body(Body::empty()).unwrap()).await.unwrap().into_parts().0.headers
+    }
+
+    fn is_on_agents(answer: &http::HeaderMap) -> bool {
+        answer["thread"] == "agents"
+    }
+
+    #[tokio::test]
+    async fn streams_of_agents_run_on_their_own_threads_and_questions_beside_them_do_not() {
+        let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = tcp.local_addr().unwrap();
+        let (stopping, metrics, threads) =
+            (CancellationToken::new(), Metrics::new(), agent_threads().unwrap());
+        let listener = Listener { tcp, tls: None };
+        let policy = policy(8, threads.handle().clone(), &metrics);
+        let serving = serve(listener, policy, service_fn(whereabouts), &metrics, stopping.clone());
+        let clients = async {
+            let tasks = TaskTracker::new();
+            let (mut agent, mut other) = (connect(address, &tasks).await, connect(address, &tasks).await);
+            assert!(!is_on_agents(&call(&mut agent, QUESTION).await));
+            assert!(is_on_agents(&call(&mut agent, AGENTS_STREAM).await));
+            assert!(!is_on_agents(&call(&mut agent, QUESTION).await));
+            assert!(is_on_agents(&call(&mut agent, AGENTS_STREAM).await));
+            assert!(!is_on_agents(&call(&mut other, QUESTION).await));
+            let in_vain = call(&mut other, NEVER).await;
+            assert_eq!(in_vain["grpc-status"], "4", "the caller waits no longer: {in_vain:?}");
+            let late = Kind::of(status::name(Code::DeadlineExceeded));
+            assert_eq!(metrics.calls_failed.get_or_create(&late).get(), 1);
+            // either kind ends with the server, although their clients would stay
+            stopping.cancel();
+            tasks.close();
+            tasks.wait().await;
+            drop((agent, other));
+        };
+        tokio::join!(serving, clients);
+        threads.shutdown_background();
+    }
+}

@@ -1,0 +1,58 @@
+//! GetStats, ListAttempts, GetAttempt and Watch: convert, call, convert.
+
+mod watch;
+
+use plimsoll_proto::v1::{self as pb, stats_server::Stats};
+use tonic::{Request, Response, Status};
+pub(super) use watch::WATCHERS;
+
+use super::{
+    guarded::{admitted, caller},
+    outbound::Answers,
+    status,
+    streams::Streams,
+};
+use crate::transport::read_api::ReadApi;
+
+/// The service `plimsoll.v1.Stats`.
+#[derive(Debug, Clone)]
+pub(super) struct StatsService {
+    pub(super) api: ReadApi,
+    pub(super) watchers: Streams,
+}
+
+#[tonic::async_trait]
+impl Stats for StatsService {
+    type WatchStream = Answers<pb::WatchResponse>;
+
+    async fn get_stats(
+        &self,
+        request: Request<pb::GetStatsRequest>,
+    ) -> Result<Response<pb::GetStatsResponse>, Status> {
+        let caller = caller(&request);
+        status::answered(self.api.get_stats(&caller, request.into_inner()).await)
+    }
+
+    async fn list_attempts(
+        &self,
+        request: Request<pb::ListAttemptsRequest>,
+    ) -> Result<Response<pb::ListAttemptsResponse>, Status> {
+        let caller = caller(&request);
+        status::answered(self.api.list_attempts(&caller, request.into_inner()).await)
+    }
+
+    async fn get_attempt(
+        &self,
+        request: Request<pb::GetAttemptRequest>,
+    ) -> Result<Response<pb::GetAttemptResponse>, Status> {
+        let caller = caller(&request);
+        status::answered(self.api.get_attempt(&caller, request.into_inner()).await)
+    }
+
+    async fn watch(&self, request: Request<pb::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
+        let watch = self.api.attempts.watch(&caller(&request));
+        let watch = watch.map_err(|refusal| status::of_service(&refusal))?;
+        let stream = self.watchers.take(admitted(&request))?;
+        Ok(Response::new(stream.answer(|outbound| Box::pin(watch::follow(watch, outbound)))))
+    }
+}

@@ -1,0 +1,150 @@
+//! Watch: all running attempts, then each change. A watcher that falls behind gets everything anew instead of a queue without
+//! bound, and the end of each attempt that it was shown and that ended meanwhile.
+
+use std::collections::HashSet;
+
+use plimsoll_core::domain::AttemptId;
+use plimsoll_proto::v1 as pb;
+use tonic::Status;
+
+use super::{
+    super::{outbound::Outbound, streams::AtOnce},
+    status,
+};
+use crate::{service::attempts::AttemptWatch, sessions::Change, transport::wire::attempts::changed};
+
+/// Each change is written once for each of them.
+pub(in crate::transport::grpc) const WATCHERS: AtOnce = AtOnce { what: "watchers", most: 256 };
+
+/// Attempts of one message; with the longest keys it stays below [`plimsoll_proto::limits::ANSWER_BYTES`].
+const RUNNING: usize = 200;
+
+/// Ids of one message; with the longest ids it stays far below the same bound.
+const ENDED: usize = 2000;
+
+/// Says to one watcher what changes, until something ends that.
+pub(super) async fn follow(
+    watch: AttemptWatch,
+    outbound: &Outbound<pb::WatchResponse>,
+) -> Result<(), Status> {
+    let mut watcher = Watcher { outbound, shown: Shown::default(), watch: &watch };
+    loop {
+        let (running, changes) = watch.begin().await.map_err(|refusal| status::of_service(&refusal))?;
+        watcher.tell(&running, changes).await?;
+    }
+}
+
+/// One watcher.
+struct Watcher<'a> {
+    outbound: &'a Outbound<pb::WatchResponse>,
+    shown: Shown,
+    watch: &'a AttemptWatch,
+}
+
+impl Watcher<'_> {
+    /// Says what runs, then what changes, until it has fallen behind.
+    async fn tell(
+        &mut self,
+        running: &[crate::sessions::Running],
+        mut changes: tokio::sync::broadcast::Receiver<Change>,
+    ) -> Result<(), Status> {
+        let gone = self.shown.anew(running.iter().map(|running| &running.attempt.id));
+        for ended in gone.chunks(ENDED) {
+            self.outbound.send(changed(&[], ended)).await?;
+        }
+        for some in running.chunks(RUNNING) {
+            self.outbound.send(changed(some, &[])).await?;
+        }
+        if running.is_empty() {
+            self.outbound.send(pb::WatchResponse::default()).await?;
+        }
+        while let Ok(change) = changes.recv().await {
+            self.shown.note(&change);
+            let message = match change {
+                Change::Running(running) => changed(&[self.watch.shown(*running)], &[]),
+                Change::Ended(id) => changed(&[], &[id.to_string()]),
+            };
+            self.outbound.send(message).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The attempts that a watcher believes to run. As many as may be open.
+#[derive(Debug, Default)]
+struct Shown(HashSet<AttemptId>);
+
+impl Shown {
+    fn note(&mut self, change: &Change) {
+        match change {
+            Change::Running(running) => self.0.insert(running.attempt.id.clone()),
+            Change::Ended(id) => self.0.remove(id),
+        };
+    }
+
+    /// Begins anew with what runs now; gives those that were shown and run no longer.
+    fn anew<'a>(&mut self, running: impl Iterator<Item = &'a AttemptId>) -> Vec<String> {
+        let before = std::mem::replace(&mut self.0, running.cloned().collect());
+        before.difference(&self.0).map(ToString::to_string).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_store::Store;
+    use tokio::sync::broadcast;
+    use tokio_stream::StreamExt as _;
+    use tokio_util::{sync::CancellationToken, task::TaskTracker};
+    use tonic::{Code, Response};
+
+    use super::{
+        super::{
+            super::{outbound::outbound, streams::Streams},
+            StatsService,
+        },
+        *,
+    };
+    use crate::{
+        access::identity::{Identity, Role},
+        service::fixture,
+        transport::grpc::guarded::tests::OneStream,
+    };
+    use plimsoll_proto::v1::stats_server::Stats as _;
+
+    #[tokio::test]
+    async fn a_watcher_has_one_of_its_callers_places_and_ends_when_access_changes_for_him() {
+        let watchers = Streams::new(WATCHERS, TaskTracker::new(), CancellationToken::new());
+        let service = StatsService { api: fixture::read_api(&Store::memory()).await, watchers };
+        let one = OneStream::new(Role::Reader);
+        let watch = async || service.watch(one.ask(pb::WatchRequest {})).await.map(Response::into_inner);
+        let mut answers = watch().await.unwrap();
+        assert_eq!(answers.next().await.unwrap().unwrap(), pb::WatchResponse::default());
+        assert_eq!(watch().await.map(drop).unwrap_err().code(), Code::ResourceExhausted);
+        one.change();
+        assert_eq!(answers.next().await.unwrap().unwrap_err().code(), Code::Unavailable);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watcher_that_does_not_read_is_let_go() {
+        let ((outbound, _unread), (sender, changes)) = (outbound(), broadcast::channel(64));
+        for n in 0..40 {
+            assert!(sender.send(Change::Ended(AttemptId::parse(&n.to_string()).unwrap())).is_ok());
+        }
+        let api = fixture::read_api(&Store::memory()).await;
+        let watch = api.attempts.watch(&Identity::anyone()).unwrap();
+        let mut watcher = Watcher { outbound: &outbound, shown: Shown::default(), watch: &watch };
+        let status = watcher.tell(&[], changes).await.unwrap_err();
+        assert_eq!(status.code(), Code::ResourceExhausted);
+    }
+
+    #[test]
+    fn an_attempt_that_ended_while_its_watcher_was_behind_is_sent_as_ended() {
+        let ids = ["a", "b", "c", "d"].map(|id| AttemptId::parse(id).unwrap());
+        let [a, b, c, d] = &ids;
+        let mut shown = Shown::default();
+        assert_eq!(shown.anew([a, b, c].into_iter()), Vec::<String>::new());
+        shown.note(&Change::Ended(c.clone()));
+        assert_eq!(shown.anew([b, d].into_iter()), ["a"], "c was sent before");
+        assert_eq!(shown.anew([].into_iter()).len(), 2);
+    }
+}

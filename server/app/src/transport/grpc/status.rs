@@ -1,0 +1,181 @@
+//! The one mapping from what went wrong to a gRPC status, with the details of `google.rpc`.
+
+use std::time::Duration;
+
+use plimsoll_core::domain::FieldViolation;
+use tonic::{
+    Code, Response, Status,
+    codegen::http::{HeaderMap, HeaderValue},
+};
+use tonic_types::{ErrorDetails, StatusExt as _};
+
+use crate::{access::identity::Exceeded, service, sessions::Refusal};
+
+/// When to come back to a place where too many are.
+const CROWD_RETRY: Duration = Duration::from_secs(30);
+
+/// The name of a code, as metrics have it: gRPC's, in small letters.
+pub(super) fn name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "ok",
+        Code::Cancelled => "cancelled",
+        Code::Unknown => "unknown",
+        Code::InvalidArgument => "invalid_argument",
+        Code::DeadlineExceeded => "deadline_exceeded",
+        Code::NotFound => "not_found",
+        Code::AlreadyExists => "already_exists",
+        Code::PermissionDenied => "permission_denied",
+        Code::ResourceExhausted => "resource_exhausted",
+        Code::FailedPrecondition => "failed_precondition",
+        Code::Aborted => "aborted",
+        Code::OutOfRange => "out_of_range",
+        Code::Unimplemented => "unimplemented",
+        Code::Internal => "internal",
+        Code::Unavailable => "unavailable",
+        Code::DataLoss => "data_loss",
+        Code::Unauthenticated => "unauthenticated",
+    }
+}
+
+/// INVALID_ARGUMENT with the field.
+pub(super) fn of_fault(fault: &FieldViolation) -> Status {
+    let details = ErrorDetails::with_bad_request_violation(fault.field.clone(), fault.description.clone());
+    Status::with_error_details(Code::InvalidArgument, fault.to_string(), details)
+}
+
+/// `PERMISSION_DENIED` with the field that names what is not for this caller.
+pub(super) fn forbidden(fault: &FieldViolation) -> Status {
+    Status::permission_denied(fault.to_string())
+}
+
+/// The fitting code, with `RetryInfo` where coming back helps.
+pub(super) fn of_refusal(refusal: &Refusal) -> Status {
+    let code = match refusal {
+        Refusal::Fault(fault) => return of_fault(fault),
+        Refusal::Forbidden(_) => Code::PermissionDenied,
+        Refusal::NotOpen(_) | Refusal::Gap { .. } | Refusal::Running(_) => Code::FailedPrecondition,
+        Refusal::Held(_) | Refusal::Ousted(_) => Code::AlreadyExists,
+        Refusal::Replaced(_) => Code::Aborted,
+        Refusal::Full(_) | Refusal::FullOfUntrusted(_) | Refusal::Crowded(_) | Refusal::Judged { .. } => {
+            Code::ResourceExhausted
+        }
+        Refusal::Exceeded(exceeded) => return of_exceeded(exceeded),
+        Refusal::Unwritable(_) | Refusal::Unreadable(_) | Refusal::Stopping => Code::Unavailable,
+    };
+    match refusal.retry_after() {
+        Some(after) => {
+            Status::with_error_details(code, refusal.to_string(), ErrorDetails::with_retry_info(Some(after)))
+        }
+        None => Status::new(code, refusal.to_string()),
+    }
+}
+
+/// The same for what a service refuses.
+pub(super) fn of_service(refusal: &service::Refusal) -> Status {
+    match refusal {
+        service::Refusal::Fault(fault) => of_fault(fault),
+        service::Refusal::Forbidden(fault) => forbidden(fault),
+        service::Refusal::NotAllowed(text) => Status::permission_denied(text),
+        service::Refusal::NotFound(text) => Status::not_found(text),
+        service::Refusal::Crowded { what, most } => of_crowd(what, *most),
+        service::Refusal::Exceeded(exceeded) => of_exceeded(exceeded),
+        service::Refusal::Writer(refusal) => of_refusal(refusal),
+        service::Refusal::Store(_) | service::Refusal::Stopping => Status::unavailable(refusal.to_string()),
+        service::Refusal::Panicked(_) => Status::internal(refusal.to_string()),
+    }
+}
+
+/// The answer of a service, or the status for its refusal.
+pub(super) fn answered<T>(answer: Result<T, service::Refusal>) -> Result<Response<T>, Status> {
+    answer.map(Response::new).map_err(|refusal| of_service(&refusal))
+}
+
+/// RESOURCE_EXHAUSTED: as many as may be there at once are there.
+pub(super) fn of_crowd(what: &str, bound: usize) -> Status {
+    let details = ErrorDetails::with_retry_info(Some(CROWD_RETRY));
+    let text = format!("{bound} {what} are there, which is the bound; come back later");
+    Status::with_error_details(Code::ResourceExhausted, text, details)
+}
+
+/// RESOURCE_EXHAUSTED: the caller has gone beyond a bound of its own.
+pub(super) fn of_exceeded(exceeded: &Exceeded) -> Status {
+    let details = ErrorDetails::with_retry_info(Some(exceeded.after));
+    Status::with_error_details(Code::ResourceExhausted, exceeded.to_string(), details)
+}
+
+/// A message that cannot be read is the fault of its sender: INVALID_ARGUMENT with the field, where the library says INTERNAL. Looks at the
+/// headers of an answer that is nothing but an error, or at what stands behind an answer.
+pub(super) fn blame_sender(headers: &mut HeaderMap) {
+    let is_internal = |code: &HeaderValue| Code::from_bytes(code.as_bytes()) == Code::Internal;
+    if !headers.get(Status::GRPC_STATUS).is_some_and(is_internal) {
+        return;
+    }
+    let Some(fault) = Status::from_header_map(headers).and_then(|status| unread(status.message())) else {
+        return;
+    };
+    let mut blamed = HeaderMap::new();
+    if of_fault(&fault).add_header(&mut blamed).is_ok() {
+        headers.extend(blamed);
+    }
+}
+
+/// What prost says of bytes that are no message: `Key.package: PredictRequest.key: invalid string value`, the innermost field first.
+fn unread(said: &str) -> Option<FieldViolation> {
+    let mut rest = said.strip_prefix("failed to decode Protobuf message: ")?;
+    let mut fields = Vec::new();
+    while let Some((place, behind)) = rest.split_once(": ")
+        && let Some((message, field)) = place.split_once('.')
+        && message.starts_with(|c: char| c.is_ascii_uppercase())
+        && !field.contains(' ')
+    {
+        fields.push(field);
+        rest = behind;
+    }
+    fields.reverse();
+    let field = if fields.is_empty() { "message".to_owned() } else { fields.join(".") };
+    Some(FieldViolation::new(field, format!("cannot be read: {rest}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_names_its_field_in_the_details() {
+        let status = of_refusal(&Refusal::Fault(FieldViolation::new("key.package", "is empty")));
+        assert_eq!(status.code(), Code::InvalidArgument);
+        let details = status.get_error_details();
+        assert_eq!(details.bad_request().unwrap().field_violations[0].field, "key.package");
+    }
+
+    #[test]
+    fn a_message_that_cannot_be_read_is_the_fault_of_its_sender_and_the_field_is_named() {
+        let blamed = |status: &Status| {
+            let mut headers = HeaderMap::new();
+            status.add_header(&mut headers).unwrap();
+            blame_sender(&mut headers);
+            Status::from_header_map(&headers).unwrap()
+        };
+        let text = "failed to decode Protobuf message: Key.package: PredictRequest.key: invalid string value: data is not UTF-8 encoded";
+        let status = blamed(&Status::internal(text));
+        assert_eq!(status.code(), Code::InvalidArgument);
+        let field = |status: &Status| {
+            status.get_error_details().bad_request().unwrap().field_violations[0].field.clone()
+        };
+        assert_eq!(field(&status), "key.package");
+        assert!(status.message().contains("data is not UTF-8"), "{status}");
+        let status = blamed(&Status::internal("failed to decode Protobuf message: buffer underflow"));
+        assert_eq!((status.code(), field(&status).as_str()), (Code::InvalidArgument, "message"));
+        for other in [Status::internal("the disk is gone"), Status::unavailable("later")] {
+            assert_eq!(blamed(&other).code(), other.code());
+        }
+    }
+
+    #[test]
+    fn an_overloaded_server_says_when_to_come_back() {
+        let status = of_refusal(&Refusal::Full(5));
+        assert_eq!(status.code(), Code::ResourceExhausted);
+        let after = status.get_error_details().retry_info().unwrap().retry_delay;
+        assert_eq!(after, Some(Duration::from_secs(30)));
+    }
+}

@@ -1,0 +1,109 @@
+//! The streams of one kind that clients may have at once. Each holds one of their places and one of its caller's own, runs as a task,
+//! and ends when its client leaves, when its caller may not go on, and when the server stops.
+
+use std::{pin::Pin, sync::Arc};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tonic::Status;
+
+use super::{
+    guarded::Admitted,
+    outbound::{Answers, Outbound, outbound},
+    status,
+};
+use crate::{
+    access::identity::{Bound, UsageSlot},
+    sessions::Refusal,
+};
+
+/// How many streams of one kind there may be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AtOnce {
+    /// What they are, for people.
+    pub(super) what: &'static str,
+    pub(super) most: usize,
+}
+
+/// The streams of one kind. Clones share the places.
+#[derive(Debug, Clone)]
+pub(super) struct Streams {
+    at_once: AtOnce,
+    places: Arc<Semaphore>,
+    tasks: TaskTracker,
+    stopping: CancellationToken,
+}
+
+/// A stream that has its places and has not begun.
+pub(super) struct Stream<'s> {
+    of: &'s Streams,
+    admitted: Admitted,
+    places: (OwnedSemaphorePermit, UsageSlot),
+}
+
+/// What answers on a stream until it is done.
+type Answering<'a> = Pin<Box<dyn Future<Output = Result<(), Status>> + Send + 'a>>;
+
+impl Streams {
+    /// Streams that run as `tasks` until `stopping`.
+    pub(super) fn new(at_once: AtOnce, tasks: TaskTracker, stopping: CancellationToken) -> Self {
+        Self { at_once, places: Arc::new(Semaphore::new(at_once.most)), tasks, stopping }
+    }
+
+    /// Takes the places of a stream for a call that was let in.
+    ///
+    /// # Errors
+    /// The status with which the call ends: all places are taken, or the caller has as many as it may have.
+    pub(super) fn take(&self, admitted: Admitted) -> Result<Stream<'_>, Status> {
+        let AtOnce { what, most } = self.at_once;
+        let place = Arc::clone(&self.places).try_acquire_owned();
+        let place = place.map_err(|_full| status::of_crowd(what, most))?;
+        let own = admitted.within(|caller| caller.place(Bound::Streams))?;
+        Ok(Stream { of: self, admitted, places: (place, own) })
+    }
+
+    /// How many more there may be.
+    #[cfg(test)]
+    pub(super) fn left(&self) -> usize {
+        self.places.available_permits()
+    }
+}
+
+impl Stream<'_> {
+    /// Begins it. `serve` ends when the client leaves, when the caller may not go on, and when the server stops.
+    pub(super) fn serve<T, F>(
+        self,
+        serve: impl FnOnce(Outbound<T>, Admitted, CancellationToken) -> F,
+    ) -> Answers<T>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let Self { of, admitted, places } = self;
+        let (outbound, answers) = outbound();
+        let serving = serve(outbound, admitted, of.stopping.clone());
+        of.tasks.spawn(async move {
+            serving.await;
+            drop(places);
+        });
+        answers
+    }
+
+    /// The same for one that only answers: `answer` is dropped when something else ends the stream. Its own error is the last message
+    /// to the client.
+    pub(super) fn answer<T: Send + 'static>(
+        self,
+        answer: impl for<'a> FnOnce(&'a Outbound<T>) -> Answering<'a> + Send + 'static,
+    ) -> Answers<T> {
+        self.serve(|outbound, admitted, stopping| async move {
+            let ended = tokio::select! {
+                () = stopping.cancelled() => Err(status::of_refusal(&Refusal::Stopping)),
+                () = outbound.gone() => Ok(()),
+                status = admitted.over() => Err(status),
+                ended = answer(&outbound) => ended,
+            };
+            if let Err(status) = ended {
+                outbound.end(None, status);
+            }
+        })
+    }
+}

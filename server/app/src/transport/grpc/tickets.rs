@@ -1,0 +1,111 @@
+//! Tickets: the stream of one who watches, and refusals as codes.
+
+use std::time::Duration;
+
+use plimsoll_core::placement::tickets::TicketRefusal;
+use plimsoll_proto::v1 as pb;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt as _};
+
+use super::{outbound::Outbound, status, streams::AtOnce};
+use crate::{
+    state::tickets::{Refusal, View, Watching},
+    transport::wire,
+};
+
+/// Each keeps a connection's stream and some KiB; a client without a place asks again with `OpenTicket`.
+pub(super) const WATCHERS: AtOnce = AtOnce { what: "watchers of tickets", most: 16_384 };
+
+/// How often a watcher gets its position in the queue.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// Tells one watcher what becomes of the ticket, until it has ended.
+pub(super) async fn follow(
+    mut watching: Watching,
+    outbound: &Outbound<pb::WatchTicketResponse>,
+) -> Result<(), Status> {
+    let mut last = None;
+    loop {
+        let view = watching.view().await;
+        match view {
+            Ok(view) => {
+                let now = wire::tickets::ticket(&view);
+                if last.as_ref() != Some(&now) {
+                    outbound.send(pb::WatchTicketResponse { ticket: Some(now.clone()) }).await?;
+                    last = Some(now);
+                }
+                if matches!(view, View::Ended(..)) {
+                    return Ok(());
+                }
+            }
+            // what is not on the disk is not sent: it may be by the next time
+            Err(Refusal::Unwritable(_)) => {}
+            Err(refusal) => return Err(of_refusal(&refusal)),
+        }
+        let _elapsed = tokio::time::timeout(LOOK, watching.changed()).await;
+    }
+}
+
+/// The fitting code, with the field or with `RetryInfo`.
+pub(super) fn of_refusal(refusal: &Refusal) -> Status {
+    let code = match refusal {
+        Refusal::Fault(fault) => return status::of_fault(fault),
+        Refusal::Forbidden(fault) => return status::forbidden(fault),
+        Refusal::Refused(
+            TicketRefusal::Full(_) | TicketRefusal::Crowded { .. } | TicketRefusal::Mixed(_),
+        ) => Code::ResourceExhausted,
+        Refusal::Refused(TicketRefusal::Taken(_)) => Code::AlreadyExists,
+        Refusal::Refused(TicketRefusal::Unknown(_)) => Code::NotFound,
+        Refusal::Refused(TicketRefusal::Never(_)) => Code::FailedPrecondition,
+        Refusal::Unwritable(_) | Refusal::Stopping => Code::Unavailable,
+    };
+    match refusal.retry_after() {
+        Some(after) => {
+            Status::with_error_details(code, refusal.to_string(), ErrorDetails::with_retry_info(Some(after)))
+        }
+        None => Status::new(code, refusal.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use plimsoll_proto::v1::placement_server::Placement as _;
+    use plimsoll_store::Store;
+    use tokio_stream::StreamExt as _;
+    use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+    use super::*;
+    use crate::{
+        access::identity::Role,
+        runtime::{clock::Clock, metrics::Metrics},
+        service::{Demands, TicketService, fixture},
+        state::{pools::PoolRegistry, tickets::TicketRegistry},
+        transport::grpc::{guarded::tests::OneStream, placement::PlacementService, streams::Streams},
+    };
+
+    #[tokio::test]
+    async fn a_watcher_has_one_of_its_callers_places_and_ends_when_access_changes_for_him() {
+        let metrics = Arc::new(Metrics::new());
+        let pools = PoolRegistry::open(None, Arc::clone(&metrics)).unwrap();
+        let (registry, keeper) = TicketRegistry::new(Store::memory(), pools.clone(), metrics, Clock);
+        let demands = Demands::new(pools.clone());
+        let tickets = TicketService { sizing: fixture::sizing_alone(pools.clone()), registry };
+        let (tasks, stopping) = (TaskTracker::new(), CancellationToken::new());
+        tasks.spawn(keeper.run(stopping.clone()));
+        let watchers = Streams::new(WATCHERS, tasks, stopping);
+        let service = PlacementService { pools, demands, tickets, watchers };
+        let one = OneStream::new(Role::Caller);
+        let key = Some(pb::Key { package: "zlib".into(), ..pb::Key::default() });
+        let question = pb::OpenTicketRequest { ticket: "t".into(), key, ..pb::OpenTicketRequest::default() };
+        service.open_ticket(one.ask(question)).await.unwrap();
+        let watch =
+            || service.watch_ticket(one.ask(pb::WatchTicketRequest { ticket: "t".into(), hold: false }));
+        let mut answers = watch().await.unwrap().into_inner();
+        assert_eq!(answers.next().await.unwrap().unwrap().ticket.unwrap().ticket, "t");
+        assert_eq!(watch().await.map(drop).unwrap_err().code(), Code::ResourceExhausted);
+        one.change();
+        assert_eq!(answers.next().await.unwrap().unwrap_err().code(), Code::Unavailable);
+    }
+}

@@ -1,0 +1,68 @@
+//! Batches of one stream that are with the ingest and not on disk yet: bounded, and acknowledged in the order in which they came.
+//!
+//! While the disk syncs one batch the next ones are read and checked, and share the sync after it. The first refusal ends the
+//! stream. Batches behind it are refused as well, because a number is missing before them; those refusals are not sent.
+
+use std::collections::VecDeque;
+
+use plimsoll_core::domain::AttemptId;
+use plimsoll_proto::v1::{self as pb, server_message::Message as Answer};
+
+use crate::sessions::{Pending, Refusal};
+
+/// Batches of one stream that may wait for the disk. An agent has four on the way; more only fill the queue of the ingest.
+const MOST: usize = 8;
+
+/// The batches, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Underway {
+    batches: VecDeque<(AttemptId, Pending<u64>)>,
+    /// What became of a batch whose answer was taken already.
+    refused: Option<Refusal>,
+}
+
+impl Underway {
+    /// Nothing waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.batches.is_empty() && self.refused.is_none()
+    }
+
+    /// The next batch must wait until an older one is acknowledged.
+    pub(super) fn is_full(&self) -> bool {
+        self.batches.len() >= MOST || self.refused.is_some()
+    }
+
+    /// Adds a batch of an attempt.
+    pub(super) fn push(&mut self, attempt: AttemptId, batch: Pending<u64>) {
+        self.batches.push_back((attempt, batch));
+    }
+
+    /// The next acknowledgement, for all batches of one attempt that are on disk by now; never comes if nothing waits. May be
+    /// dropped and called again.
+    ///
+    /// # Errors
+    /// The first batch that was refused.
+    pub(super) async fn next(&mut self) -> Result<Answer, Refusal> {
+        if let Some(refusal) = self.refused.take() {
+            return Err(refusal);
+        }
+        let Some((_, oldest)) = self.batches.front_mut() else { return std::future::pending().await };
+        let mut acknowledged = oldest.answer().await?;
+        let Some((attempt, _answered)) = self.batches.pop_front() else {
+            return std::future::pending().await;
+        };
+        while let Some((_, next)) = self.batches.front_mut().filter(|(id, _)| *id == attempt) {
+            match next.answer_now() {
+                None => break,
+                Some(Ok(number)) => acknowledged = number,
+                Some(Err(refusal)) => {
+                    // told after this acknowledgement, and nothing behind it
+                    self.refused = Some(refusal);
+                    break;
+                }
+            }
+            self.batches.pop_front();
+        }
+        Ok(Answer::Ack(pb::Ack { attempt: attempt.to_string(), acknowledged, sealed: false }))
+    }
+}

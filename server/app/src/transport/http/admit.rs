@@ -1,0 +1,110 @@
+//! `POST /admit`: the API server asks about a pod that is about to be. Whatever goes wrong, the pod is admitted as it is.
+
+use std::time::Duration;
+
+use axum::{
+    body::to_bytes,
+    extract::{Request, State},
+    http::StatusCode,
+    response::Response,
+};
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use kube_core::{
+    DynamicObject,
+    admission::{AdmissionRequest, AdmissionResponse, AdmissionReview},
+};
+use plimsoll_core::domain::FieldViolation;
+use tokio::{sync::Semaphore, time::timeout};
+
+use super::refusal::{json, refuse};
+use crate::integrations::kubernetes::Left;
+use crate::transport::state::HttpState;
+
+/// Where it is served; behind it stands the secret of `admit_secret_file`, if there is one.
+pub(super) const PATH: &str = "/admit";
+/// The API server's own bound for a request is 3 MiB; the review has some words around it.
+const BODY_BYTES: usize = 4 * 1024 * 1024;
+/// Reviews that are held at once, each some times its bytes; others are refused, and their pods stay as they are.
+const AT_ONCE: usize = 16;
+/// The API server is near, and its time-out short.
+const BODY_WITHIN: Duration = Duration::from_secs(2);
+
+/// One for each review that is held.
+static PLACES: Semaphore = Semaphore::const_new(AT_ONCE);
+
+pub(super) async fn admit(State(parts): State<HttpState>, request: Request) -> Response {
+    if !is_proven(&parts, request.uri().path()) {
+        parts.pods.not_reviewed(Left::NotProven);
+        let fault =
+            FieldViolation::new("path", "does not end in the secret of admit_secret_file, as /admit/SECRET");
+        return refuse(PATH, StatusCode::UNAUTHORIZED, &fault);
+    }
+    let Ok(_place) = PLACES.try_acquire() else {
+        parts.pods.not_reviewed(Left::TooMany);
+        let fault =
+            FieldViolation::new("request", format!("{AT_ONCE} reviews are looked at already; ask again"));
+        return refuse(PATH, StatusCode::TOO_MANY_REQUESTS, &fault);
+    };
+    match review(request).await {
+        Ok(asked) => answer(Box::pin(parts.pods.review(asked)).await),
+        Err((status, fault)) => {
+            parts.pods.not_reviewed(Left::Malformed);
+            refuse(PATH, status, &fault)
+        }
+    }
+}
+
+/// Whether the path ends in the secret, where there is one. A certificate was asked for when the connection began.
+fn is_proven(parts: &HttpState, path: &str) -> bool {
+    let said = path.strip_prefix(PATH).and_then(|rest| rest.strip_prefix('/')).unwrap_or_default();
+    parts.admission_secret.as_ref().is_none_or(|secret| secret.is(said.as_bytes()))
+}
+
+fn answer(response: AdmissionResponse) -> Response {
+    let patch = response.patch.clone();
+    match serde_json::to_value(response.into_review()) {
+        Ok(mut review) => {
+            // the type writes bytes as a list of numbers; the API's form for bytes is base64
+            if let (Some(patch), Some(place)) = (patch, review.pointer_mut("/response/patch")) {
+                *place = BASE64_STANDARD.encode(patch).into();
+            }
+            json(StatusCode::OK, review.to_string())
+        }
+        Err(error) => refuse(
+            PATH,
+            StatusCode::INTERNAL_SERVER_ERROR,
+            &FieldViolation::new("response", error.to_string()),
+        ),
+    }
+}
+
+/// What is asked. The object stays as it came until it is known to be a pod.
+async fn review(request: Request) -> Result<AdmissionRequest<DynamicObject>, (StatusCode, FieldViolation)> {
+    let body = timeout(BODY_WITHIN, to_bytes(request.into_body(), BODY_BYTES)).await;
+    let body = match body {
+        Ok(Ok(body)) => body,
+        Ok(Err(error)) => {
+            let fault = FieldViolation::new("body", format!("{error}; at most {BODY_BYTES} bytes are read"));
+            return Err((StatusCode::PAYLOAD_TOO_LARGE, fault));
+        }
+        Err(_slow) => {
+            let fault =
+                FieldViolation::new("body", format!("did not come within {} s", BODY_WITHIN.as_secs()));
+            return Err((StatusCode::REQUEST_TIMEOUT, fault));
+        }
+    };
+    let review: AdmissionReview<DynamicObject> = serde_json::from_slice(&body).map_err(|error| {
+        (StatusCode::BAD_REQUEST, FieldViolation::new("body", format!("is not an AdmissionReview: {error}")))
+    })?;
+    let version = review.types.api_version.clone();
+    if version != kube_core::admission::META_API_VERSION_V1 {
+        let fault = FieldViolation::new(
+            "apiVersion",
+            format!("is {version:?}; this webhook speaks admission.k8s.io/v1"),
+        );
+        return Err((StatusCode::BAD_REQUEST, fault));
+    }
+    review
+        .try_into()
+        .map_err(|_missing| (StatusCode::BAD_REQUEST, FieldViolation::new("request", "is missing")))
+}

@@ -1,0 +1,61 @@
+//! `GET /v1/allocation?spec=`: convert, call, convert.
+
+use axum::{
+    extract::{Request, State},
+    http::{HeaderMap, StatusCode},
+    response::Response,
+};
+use plimsoll_core::{
+    domain::{FieldViolation, Key},
+    gantry,
+};
+use plimsoll_proto::limits;
+
+use super::refusal::{json, refuse};
+use crate::{service::sizing::Allocation, transport::state::HttpState};
+
+/// Header that names the project of a spec.
+const PROJECT: &str = "Plimsoll-Project";
+
+/// Header that names the stack of a spec: shadow mode and the size of disks ask for it.
+const STACK: &str = "Plimsoll-Stack";
+
+pub(super) async fn allocation(State(parts): State<HttpState>, request: Request) -> Response {
+    let (sizing, path) = (&parts.services.sizing, request.uri().path());
+    let key = match key_of(&parts, request.uri().query().unwrap_or_default(), request.headers()) {
+        Ok(key) => key,
+        Err(fault) => {
+            sizing.count_allocation("refused");
+            return refuse(path, StatusCode::BAD_REQUEST, &fault);
+        }
+    };
+    let stack = key.stack.clone();
+    let prediction = match sizing.allocate(key, &parts.gantry).await {
+        Allocation::Withheld => return json(StatusCode::OK, gantry::NOTHING.to_owned()),
+        Allocation::Sizes(prediction) => prediction,
+    };
+    match serde_json::to_string(&gantry::answer(&prediction, &stack, &parts.gantry)) {
+        Ok(body) => json(StatusCode::OK, body),
+        Err(error) => {
+            let fault = FieldViolation::new("answer", error.to_string());
+            refuse(path, StatusCode::INTERNAL_SERVER_ERROR, &fault)
+        }
+    }
+}
+
+fn key_of(parts: &HttpState, query: &str, headers: &HeaderMap) -> Result<Key, FieldViolation> {
+    let key = gantry::parse_spec(&gantry::parameter(query, "spec")?)?;
+    let project = match said(headers, PROJECT)? {
+        Some(project) => project,
+        None => parts.gantry.project.clone().unwrap_or_else(|| parts.services.sizing.usual_project()),
+    };
+    Ok(Key { project, stack: said(headers, STACK)?.unwrap_or_default(), ..key })
+}
+
+/// What a header says of the key.
+fn said(headers: &HeaderMap, name: &'static str) -> Result<Option<String>, FieldViolation> {
+    let Some(said) = headers.get(name) else { return Ok(None) };
+    let said = said.to_str().ok().filter(|said| said.len() <= limits::KEY_FIELD_BYTES);
+    let rule = format!("must be at most {} printable characters", limits::KEY_FIELD_BYTES);
+    said.ok_or_else(|| FieldViolation::new(name, rule)).map(|said| Some(said.to_owned()))
+}

@@ -1,0 +1,272 @@
+//! The store as a stream of bytes.
+
+use std::{
+    net::IpAddr,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use axum::{
+    body::{Body, Bytes},
+    extract::{Extension, Request, State},
+    http::{HeaderMap, HeaderName, StatusCode, header, uri::Authority},
+    response::{IntoResponse, Response},
+};
+use http_body::Frame;
+use plimsoll_store::backup::BackupStream;
+use tokio::sync::mpsc::{self, error::SendTimeoutError};
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+
+use crate::transport::state::HttpState;
+use crate::{
+    access::identity::Identity,
+    runtime::{
+        audit::AUDIT,
+        metrics::{Kind, Metrics},
+        net::serve::Peer,
+    },
+};
+
+/// A client that takes no piece of an archive (half a MiB) for so long is given no more: other backups wait for the end of this one,
+/// and the writer keeps aside for it what changes. As long as a connection may stand still, and for a client that moves a byte now and
+/// then as well.
+const TAKEN_WITHIN: Duration = Duration::from_mins(2);
+
+/// What a proxy says of whom it asks for; so does whatever begins with [`FORWARDED`].
+const OF_PROXIES: [&str; 3] = ["forwarded", "via", "x-real-ip"];
+const FORWARDED: &str = "x-forwarded-";
+/// The answer to a caller on another machine.
+const ELSEWHERE: &str = "a backup is given to callers on the server's own machine only, who ask it as localhost and through no proxy: \
+     plimsoll-server backup FILE\n";
+
+/// An archive of the store as it is now. It holds everything that builds said, so only this machine gets it: neither a page in one of
+/// its browsers, which asks a name of its own that means this machine, nor who comes through a proxy on it that says so.
+pub(super) async fn backup(
+    State(parts): State<HttpState>,
+    Extension(Peer { address: peer, local, .. }): Extension<Peer>,
+    request: Request,
+) -> Response {
+    let said = request.extensions();
+    let caller =
+        said.get::<Arc<Identity>>().map_or_else(|| "anyone".into(), |caller| Arc::clone(&caller.name));
+    if !is_here(peer.ip(), local) || is_for_others(request.headers()) || !names_us(&request, local) {
+        tracing::warn!(target: AUDIT, %peer, %caller, "refused a backup to another machine");
+        return (StatusCode::FORBIDDEN, ELSEWHERE).into_response();
+    }
+    match parts.store.snapshot().await {
+        Ok(snapshot) => {
+            tracing::info!(target: AUDIT, %peer, %caller, "gave a backup");
+            let archive = Archive::new(BackupStream::new(snapshot), TAKEN_WITHIN, Arc::clone(&parts.metrics));
+            let content_type = [(header::CONTENT_TYPE, "application/octet-stream")];
+            (content_type, Body::new(archive)).into_response()
+        }
+        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response(),
+    }
+}
+
+/// Whether who calls from `peer` is on this machine, whose end of the connection is `local`: a listener on one address of the machine
+/// is called from that address, not from the loopback one.
+fn is_here(peer: IpAddr, local: Option<IpAddr>) -> bool {
+    let peer = peer.to_canonical();
+    peer.is_loopback() || local.is_some_and(|local| local.to_canonical() == peer)
+}
+
+/// Whether a proxy asks, and says so.
+fn is_for_others(headers: &HeaderMap) -> bool {
+    headers
+        .keys()
+        .map(HeaderName::as_str)
+        .any(|name| OF_PROXIES.contains(&name) || name.starts_with(FORWARDED))
+}
+
+/// Whether the request names this machine by its own address or as localhost, wherever it names whom it asks.
+fn names_us(request: &Request, local: Option<IpAddr>) -> bool {
+    let hosts = request.headers().get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or_default());
+    let mut asked = request.uri().authority().map(Authority::as_str).into_iter().chain(hosts).peekable();
+    asked.peek().is_some() && asked.all(|asked| is_ours(asked, local))
+}
+
+/// Whether a name, which may have a port behind it, always means this machine.
+fn is_ours(asked: &str, local: Option<IpAddr>) -> bool {
+    let Ok(asked) = asked.parse::<Authority>() else { return false };
+    let host = asked.host().trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(|host| is_here(host, local))
+}
+
+/// An archive whose next piece is read when the last one is on its way. A task of its own reads it: a client that stands still asks for
+/// nothing, and no other backup may begin as long as this one reads.
+struct Archive {
+    pieces: mpsc::Receiver<Result<Bytes, Short>>,
+    metrics: Arc<Metrics>,
+    ended: bool,
+    /// Stops reading when the receiver is gone.
+    _reading: AbortOnDropHandle<()>,
+}
+
+/// Why an archive is not whole.
+#[derive(Debug, Clone, thiserror::Error)]
+enum Short {
+    #[error("{0}")]
+    Unreadable(String),
+    #[error("the backup was cut short: its client took nothing for {}", humantime::format_duration(*.0))]
+    Stalled(Duration),
+}
+
+impl Archive {
+    fn new(live: BackupStream, taken_within: Duration, metrics: Arc<Metrics>) -> Self {
+        let (sender, pieces) = mpsc::channel(1);
+        let reading = TaskTracker::new().spawn(read(live, taken_within, sender));
+        Self { pieces, metrics, ended: false, _reading: AbortOnDropHandle::new(reading) }
+    }
+
+    fn end(&mut self, how: &'static str) {
+        if !std::mem::replace(&mut self.ended, true) {
+            self.metrics.backups.get_or_create(&Kind::of(how)).inc();
+        }
+    }
+}
+
+impl Drop for Archive {
+    fn drop(&mut self) {
+        self.end("left");
+    }
+}
+
+/// Reads an archive as fast as it is taken. Lets go of the store before it says why it ends early.
+async fn read(mut live: BackupStream, taken_within: Duration, pieces: mpsc::Sender<Result<Bytes, Short>>) {
+    let short = loop {
+        let piece = match live.next().await {
+            Ok(Some(bytes)) => bytes.into(),
+            Ok(None) => return,
+            Err(error) => break Short::Unreadable(error.to_string()),
+        };
+        match pieces.send_timeout(Ok(piece), taken_within).await {
+            Ok(()) => {}
+            Err(SendTimeoutError::Closed(_)) => return,
+            Err(SendTimeoutError::Timeout(_)) => break Short::Stalled(taken_within),
+        }
+    };
+    drop(live);
+    tracing::error!(error = %short, "a backup was cut short");
+    // a client that is gone needs no reason
+    let _gone = pieces.send(Err(short)).await;
+}
+
+impl http_body::Body for Archive {
+    type Data = Bytes;
+    type Error = axum::BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        Poll::Ready(match ready!(self.pieces.poll_recv(context)) {
+            Some(Ok(bytes)) => Some(Ok(Frame::data(bytes))),
+            Some(Err(short)) => {
+                self.end(if matches!(short, Short::Stalled(_)) { "stalled" } else { "unreadable" });
+                Some(Err(short.into()))
+            }
+            None => {
+                self.end("whole");
+                None
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use http_body::Body as _;
+    use plimsoll_store::{Batch, Store, StoreSettings};
+
+    use super::*;
+
+    async fn next(archive: &mut Archive) -> Option<Result<Bytes, axum::BoxError>> {
+        let frame = poll_fn(|cx| Pin::new(&mut *archive).poll_frame(cx)).await;
+        frame.map(|frame| frame.map(|frame| frame.into_data().unwrap()))
+    }
+
+    #[tokio::test]
+    async fn a_client_that_takes_nothing_keeps_no_other_from_a_backup_for_long() {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = StoreSettings { dir: dir.path().join("data"), cache_bytes: 1 << 20 };
+        let (store, metrics) = (Store::open(&settings).unwrap(), Arc::new(Metrics::new()));
+        let mut batch = Batch::default();
+        batch.put(b"mkey".to_vec(), b"value".to_vec());
+        store.commit(batch).await.unwrap();
+        let give = async |taken_within| {
+            let live = BackupStream::new(store.snapshot().await.ok()?);
+            Some(Archive::new(live, taken_within, Arc::clone(&metrics)))
+        };
+        let count = |kind| metrics.backups.get_or_create(&Kind::of(kind)).get();
+        let soon = Duration::from_millis(20);
+        let mut stalled = give(soon).await.unwrap();
+        let (mut tries, mut other) = (0, None);
+        while other.is_none() && tries < 1000 {
+            tokio::time::sleep(soon).await;
+            other = give(Duration::from_hours(1)).await;
+            tries += 1;
+        }
+        let mut other = other.expect("another backup, although the first one was not taken");
+        assert!(give(soon).await.is_none(), "one at a time");
+        while let Some(piece) = next(&mut other).await {
+            piece.unwrap();
+        }
+        assert!(next(&mut stalled).await.unwrap().unwrap().starts_with(b"PLIMSOLL BACKUP"));
+        let told = next(&mut stalled).await.unwrap().unwrap_err().to_string();
+        assert!(told.contains("took nothing for 20ms"), "{told}");
+        drop((stalled, other));
+        drop(give(soon).await.unwrap());
+        assert_eq!(["whole", "stalled", "left", "unreadable"].map(count), [1, 1, 1, 0]);
+        store.close().await.unwrap();
+    }
+
+    #[test]
+    fn only_who_calls_from_this_machine_is_here_whatever_address_the_listener_has() {
+        let here = |peer: &str, local: Option<&str>| {
+            is_here(peer.parse().unwrap(), local.map(|local| local.parse().unwrap()))
+        };
+        assert!(here("127.0.0.1", Some("127.0.0.1")) && here("::1", None) && here("::ffff:127.0.0.1", None));
+        assert!(here("10.0.0.5", Some("10.0.0.5")) && here("::ffff:10.0.0.5", Some("10.0.0.5")));
+        assert!(!here("10.0.0.6", Some("10.0.0.5")) && !here("10.0.0.5", None));
+    }
+
+    #[test]
+    fn a_request_that_names_another_machine_or_comes_for_one_is_not_of_this_one() {
+        let local = Some("10.0.0.5".parse().unwrap());
+        let is_own = |uri: &str, headers: &[(&str, &str)]| {
+            let empty = axum::http::Request::builder().uri(uri);
+            let filled = headers.iter().fold(empty, |request, (name, value)| request.header(*name, *value));
+            let request = filled.body(Body::empty()).unwrap();
+            !is_for_others(request.headers()) && names_us(&request, local)
+        };
+        let hosts =
+            ["localhost", "LocalHost:7411", "127.0.0.1:7411", "127.8.9.1", "[::1]:7411", "10.0.0.5:1"];
+        for host in hosts {
+            assert!(is_own("/", &[("host", host)]), "{host}");
+            assert!(!is_own("/", &[("host", host), ("host", "evil.example")]), "{host}");
+            for proxy in ["Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Via"] {
+                assert!(!is_own("/", &[("host", host), (proxy, "10.9.9.9")]), "{proxy}");
+            }
+        }
+        for host in [
+            "evil.example",
+            "localhost.evil.example",
+            "10.0.0.6",
+            "127.0.0.1.evil.example",
+            "",
+            "a b",
+            "[::2]",
+        ] {
+            assert!(!is_own("/", &[("host", host)]), "{host}");
+        }
+        // as HTTP/2 names it
+        assert!(is_own("http://localhost:7411/", &[]) && !is_own("http://evil.example/", &[]));
+        assert!(!is_own("http://evil.example/", &[("host", "localhost")]));
+        assert!(!is_own("/", &[]), "it names no caller");
+    }
+}

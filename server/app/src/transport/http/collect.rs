@@ -1,0 +1,199 @@
+//! `POST /v1/collect`: GitLab's job hook. Answered at once, worked on later: a hook that waits is a hook that GitLab turns off.
+//! So is one that fails four times in a row. What comes from GitLab is therefore answered with 200 whatever it is; an error is only
+//! for those who are not GitLab, or have not its secret.
+//!
+//! | the hook | answer | counted |
+//! |---|---|---|
+//! | a job has ended | `{}` | when it is worked on |
+//! | another event, or a job that goes on, of up to 32 MiB | `{}` | other, and by its event |
+//! | a job hook that is not understood, or has more than 1 MiB | what is wrong, with 200 | odd |
+//! | a job of a project that the caller may not tell of: a group's hook with the token of some of its projects | `{"ignored": ..}`, with 200 | foreign |
+//! | without GitLab's header, and no JSON, no hook or too large | 400, 413 | refused |
+//! | another `Content-Type` than `application/json`, or none | 415 | refused |
+//! | of a page of another origin ([`super::origin`]) | 403 | |
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    body::{Body, Bytes},
+    extract::{Request, State},
+    http::{HeaderMap, StatusCode, header::CONTENT_TYPE, request::Parts as Head},
+    response::Response,
+};
+use http_body_util::BodyExt as _;
+use plimsoll_core::domain::FieldViolation;
+
+use super::{
+    guarded::let_in,
+    refusal::{json, refuse},
+};
+use crate::transport::state::HttpState;
+use crate::{
+    access::identity::Identity,
+    integrations::gitlab::{DELIVERY, EVENT, Ended, Hook, HookEvent, HookFault, INSTANCE, SECRET},
+    runtime::{clock::Clock, metrics::Kind},
+    service::reports,
+};
+
+/// A job hook has some kilobytes; its commit message may be long.
+const BODY_BYTES: usize = 1024 * 1024;
+/// Of larger ones so much is read and thrown away. GitLab's largest have 25 MB: pipelines of thousands of jobs.
+const READ_BYTES: usize = 32 * 1024 * 1024;
+/// GitLab gives up after as long.
+const BODY_WITHIN: Duration = Duration::from_secs(10);
+
+/// What became of a hook that was taken.
+enum Counted {
+    /// Counted where it is taken and worked on.
+    Later,
+    /// Ignored, because its job is of a project that the caller may not tell of; what is answered.
+    Foreign(String),
+    /// It tells of no ended job; its event.
+    Other(&'static str),
+}
+
+pub(super) async fn collect(State(parts): State<HttpState>, request: Request) -> Response {
+    let (head, body) = request.into_parts();
+    let count = |kind| {
+        parts.metrics.hooks.get_or_create(&Kind::of(kind)).inc();
+    };
+    match take(&parts, &head, body).await {
+        Ok(counted) => {
+            match counted {
+                Counted::Later => {}
+                Counted::Foreign(text) => {
+                    count("foreign");
+                    return json(StatusCode::OK, serde_json::json!({ "ignored": text }).to_string());
+                }
+                Counted::Other(event) => {
+                    count("other");
+                    parts.metrics.hooks_ignored.get_or_create(&Kind::of(event)).inc();
+                }
+            }
+            json(StatusCode::OK, "{}".to_owned())
+        }
+        Err((status, fault)) => {
+            count(if status == StatusCode::OK { "odd" } else { "refused" });
+            refuse(head.uri.path(), status, &fault)
+        }
+    }
+}
+
+/// What became of a hook.
+async fn take(parts: &HttpState, head: &Head, body: Body) -> Result<Counted, (StatusCode, FieldViolation)> {
+    let headers = &head.headers;
+    is_json(headers).map_err(|fault| (StatusCode::UNSUPPORTED_MEDIA_TYPE, fault))?;
+    let said = headers.get(SECRET).map_or(&[][..], |said| said.as_bytes());
+    if parts.token.as_ref().is_some_and(|token| !token.is(said)) {
+        let fault = FieldViolation::new(SECRET, "is not the token in collect_token_file");
+        return Err((StatusCode::UNAUTHORIZED, fault));
+    }
+    let event = HookEvent::of(headers.get(EVENT).map(|said| said.to_str().unwrap_or_default()));
+    let body = match (read(body, event).await?, event) {
+        (Some(body), _) => body,
+        // too large to look whether it is signed: that it came is all that is made of it
+        (None, HookEvent::Other(event)) => return Ok(Counted::Other(event)),
+        (None, _) => {
+            let fault =
+                FieldViolation::new("body", format!("has more than the {BODY_BYTES} bytes of a job hook"));
+            return Err((StatusCode::OK, fault));
+        }
+    };
+    if let Some(signing) = &parts.signing {
+        let checked = signing.check(headers, &body, Clock.now_unix_ms());
+        checked.map_err(|fault| (StatusCode::UNAUTHORIZED, fault))?;
+    }
+    // either secret proves that it comes from GitLab; without one the guard has looked
+    let_in(&head.extensions);
+    match understood(event, headers, &body)? {
+        Hook::Other => Ok(Counted::Other(event.counted_as(&body))),
+        Hook::Ended(ended) => Ok(take_end(parts, head, ended).await),
+    }
+}
+
+/// What the body says. What GitLab sends is answered with 200, also if it is not understood.
+fn understood(
+    event: HookEvent,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<Hook, (StatusCode, FieldViolation)> {
+    event.read(body, text(headers, INSTANCE)).map_err(|HookFault { fault, is_gitlabs }| {
+        (if is_gitlabs { StatusCode::OK } else { StatusCode::BAD_REQUEST }, fault)
+    })
+}
+
+/// What a header says, if it is text.
+fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name).and_then(|said| said.to_str().ok())
+}
+
+/// Takes the end of a job, if the caller may report on the project that it names.
+async fn take_end(
+    parts: &HttpState,
+    Head { headers, extensions, .. }: &Head,
+    mut ended: Box<Ended>,
+) -> Counted {
+    let caller = extensions.get::<Arc<Identity>>().map(|caller| &**caller);
+    match reports::reporter(&parts.guard, caller, &ended.job.key.project, "/v1/collect") {
+        Ok(by) => ended.told.by = by,
+        // no error: after four of them GitLab would switch off a group's hook, and with it the hooks of the projects that the caller may
+        // report on
+        Err(foreign) => return Counted::Foreign(foreign.to_string()),
+    }
+    parts.hooks.take(ended, text(headers, DELIVERY)).await;
+    Counted::Later
+}
+
+/// Whether the body says to be what GitLab sends. A page of another origin can have a browser post other types, or none, without
+/// asking first.
+fn is_json(headers: &HeaderMap) -> Result<(), FieldViolation> {
+    let said = text(headers, CONTENT_TYPE.as_str()).unwrap_or_default();
+    let kind = said.split(';').next().unwrap_or_default().trim();
+    if kind.eq_ignore_ascii_case("application/json") {
+        return Ok(());
+    }
+    Err(FieldViolation::new("Content-Type", "must be application/json"))
+}
+
+/// The body; `None` if it has more than a job hook may have.
+async fn read(body: Body, event: HookEvent) -> Result<Option<Bytes>, (StatusCode, FieldViolation)> {
+    let most = if event.is_gitlabs() { READ_BYTES } else { BODY_BYTES };
+    let read = tokio::time::timeout(BODY_WITHIN, read_to_its_end(body, most)).await;
+    read.unwrap_or_else(|_late| {
+        let description = format!("did not come whole within {} s", BODY_WITHIN.as_secs());
+        Err((StatusCode::REQUEST_TIMEOUT, FieldViolation::new("body", description)))
+    })
+}
+
+async fn read_to_its_end(mut body: Body, most: usize) -> Result<Option<Bytes>, (StatusCode, FieldViolation)> {
+    let (mut kept, mut bytes) = (Vec::new(), 0_usize);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| {
+            (StatusCode::BAD_REQUEST, FieldViolation::new("body", format!("did not come whole: {error}")))
+        })?;
+        let Some(data) = frame.data_ref() else { continue };
+        bytes = bytes.saturating_add(data.len());
+        if bytes > most {
+            let fault = FieldViolation::new("body", format!("is too large; at most {most} bytes are read"));
+            return Err((StatusCode::PAYLOAD_TOO_LARGE, fault));
+        }
+        if bytes > BODY_BYTES {
+            kept = Vec::new();
+        } else {
+            kept.extend_from_slice(data);
+        }
+    }
+    Ok((bytes <= BODY_BYTES).then(|| kept.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_does_not_come_to_its_end_is_given_up() {
+        let endless = Body::from_stream(tokio_stream::pending::<Result<Vec<u8>, std::io::Error>>());
+        let (status, fault) = read(endless, HookEvent::Job).await.unwrap_err();
+        assert_eq!((status, fault.field.as_str()), (StatusCode::REQUEST_TIMEOUT, "body"));
+    }
+}

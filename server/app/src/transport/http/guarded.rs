@@ -1,0 +1,137 @@
+//! Who may ask for which page. A connection keeps its place for good once one of its requests was let in here, or proved to be a hook
+//! of GitLab: probes and refusals keep none, as any client may cause them.
+
+use std::{borrow::Cow, net::IpAddr, sync::Arc};
+
+use axum::{
+    extract::{Request, State},
+    http::{Extensions, HeaderMap, StatusCode, header},
+    middleware::Next,
+    response::Response,
+};
+use plimsoll_core::domain::FieldViolation;
+
+use super::{refusal::refuse, shown_path};
+use crate::{
+    access::{
+        guard::Guard,
+        identity::{Denied, Exceeded, Identity, Role, UsageSlot},
+    },
+    commands::admin::backup::ENDPOINT,
+    integrations::gitlab::SECRET,
+    runtime::net::serve::Peer,
+};
+
+/// What a path needs; `None` for those that every caller may ask for.
+fn role(path: &str, has_hook_secret: bool) -> Option<Role> {
+    match path {
+        "/livez" | "/readyz" => None,
+        // the program holds no secret, and a job without a token is to be measured too
+        path if path.starts_with("/agent/") => None,
+        "/v1/allocation" => Some(Role::Caller),
+        // GitLab proves with the hook's own secret who it is
+        "/v1/collect" if has_hook_secret => None,
+        "/v1/collect" => Some(Role::Hook),
+        ENDPOINT => Some(Role::Operator),
+        _ => Some(Role::Reader),
+    }
+}
+
+/// Answers those who may not go on, and tells the others' handlers who calls.
+pub(super) async fn guarded(
+    State((guard, has_hook_secret)): State<(Guard, bool)>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    // a secret may stand in a path, also in one that is asked for at the wrong door
+    let path = shown_path(request.uri());
+    let Some(role) = role(path, has_hook_secret) else { return next.run(request).await };
+    if guard.is_open() {
+        let_in(request.extensions());
+        return next.run(request).await;
+    }
+    let authorization = authorization(request.headers(), role);
+    let peer = request.extensions().get::<Peer>();
+    let (names, from) = peer.map(|peer| (Arc::clone(&peer.names), peer.address.ip())).unzip();
+    match guard.check(authorization.as_deref(), &names.unwrap_or_default(), role, path) {
+        // these are over all projects, and cannot name one; a page names it
+        Ok(identity) if !identity.projects.is_all() && matches!(path, "/metrics" | "/v1/allocation") => {
+            let text = format!(
+                "{} may see only some projects: ask over gRPC, with plimsoll stats --project",
+                identity.name
+            );
+            refuse(path, StatusCode::FORBIDDEN, &FieldViolation::new("authorization", text))
+        }
+        Ok(identity) => {
+            let place = match taken(&guard, &identity, from) {
+                Ok(place) => place,
+                Err(exceeded) => return beyond(path, &exceeded),
+            };
+            let_in(request.extensions());
+            request.extensions_mut().insert(identity);
+            let mut answer = next.run(request).await;
+            answer.extensions_mut().insert(place);
+            answer
+        }
+        Err(denied) => denial(path, &denied),
+    }
+}
+
+/// The place of a request among the calls of its caller, beside its answer until that is sent.
+#[derive(Debug, Clone)]
+pub(super) struct CallPlace(#[expect(dead_code, reason = "held for its end")] Arc<UsageSlot>);
+
+/// Takes a question of the caller's rate, and a place among its calls.
+fn taken(guard: &Guard, caller: &Identity, from: Option<IpAddr>) -> Result<CallPlace, Exceeded> {
+    guard.question(caller)?;
+    let place = caller.call_place(from).inspect_err(|exceeded| guard.exceeded(caller, exceeded))?;
+    Ok(CallPlace(Arc::new(place)))
+}
+
+fn beyond(path: &str, exceeded: &Exceeded) -> Response {
+    let fault = FieldViolation::new("authorization", exceeded.to_string());
+    let mut answer = refuse(path, StatusCode::TOO_MANY_REQUESTS, &fault);
+    let after = exceeded.after.as_secs().max(1);
+    answer.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from(after));
+    answer
+}
+
+/// Lets who has shown a certificate in, for want of other proof: the TLS settings say whose are good.
+pub(super) async fn certified(request: Request, next: Next) -> Response {
+    if request.extensions().get::<Peer>().is_some_and(|peer| !peer.names.is_empty()) {
+        let_in(request.extensions());
+    }
+    next.run(request).await
+}
+
+/// The connection of this request keeps its place.
+pub(super) fn let_in(of_request: &Extensions) {
+    if let Some(peer) = of_request.get::<Peer>() {
+        peer.requests.let_in();
+    }
+}
+
+/// The header that says who calls. A hook of GitLab has its secret in a header of its own: then that is a token of the file of access, and
+/// so each project's hook can have one.
+fn authorization(headers: &HeaderMap, role: Role) -> Option<Cow<'_, str>> {
+    let text = |name: &str| headers.get(name).map(|said| said.to_str().unwrap_or_default());
+    let secret = || text(SECRET).filter(|_secret| role == Role::Hook);
+    text(header::AUTHORIZATION.as_str())
+        .map(Cow::Borrowed)
+        .or_else(|| Some(format!("Bearer {}", secret()?).into()))
+}
+
+fn denial(path: &str, denied: &Denied) -> Response {
+    let status = match denied {
+        Denied::Unidentified | Denied::NotAccepted(_) => StatusCode::UNAUTHORIZED,
+        Denied::NotNow | Denied::Changed => StatusCode::SERVICE_UNAVAILABLE,
+        Denied::NoGrant | Denied::NotAllowed { .. } => StatusCode::FORBIDDEN,
+    };
+    let mut answer = refuse(path, status, &FieldViolation::new("authorization", denied.to_string()));
+    if status == StatusCode::UNAUTHORIZED {
+        // a browser asks for a name and a password: any name, and the token
+        let schemes = header::HeaderValue::from_static("Basic realm=\"plimsoll\", Bearer realm=\"plimsoll\"");
+        answer.headers_mut().insert(header::WWW_AUTHENTICATE, schemes);
+    }
+    answer
+}

@@ -1,0 +1,65 @@
+//! Pages of other origins change nothing here. A browser on the server's own machine, or inside its network, reaches the server for
+//! whatever page it has open; it says so in `Sec-Fetch-Site`, and older ones in `Origin`. Programs send neither.
+
+use axum::{
+    extract::Request,
+    http::{HeaderMap, Method, StatusCode, Uri, header, uri::Authority},
+    middleware::Next,
+    response::Response,
+};
+use plimsoll_core::domain::FieldViolation;
+
+use super::{refusal::refuse, shown_path};
+
+/// What a browser says of who made it ask (Fetch Metadata, section 2.3).
+const SITE: &str = "Sec-Fetch-Site";
+
+/// Refuses what could change something and comes from a page of another origin.
+pub(super) async fn of_ours(request: Request, next: Next) -> Response {
+    let only_reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    match foreign(request.headers(), request.uri()).filter(|_said| !only_reads) {
+        Some(name) => {
+            let fault =
+                FieldViolation::new(name, "says that a page of another origin sends this; only programs may");
+            refuse(shown_path(request.uri()), StatusCode::FORBIDDEN, &fault)
+        }
+        None => next.run(request).await,
+    }
+}
+
+/// The header that names another origin, if one does.
+fn foreign(headers: &HeaderMap, uri: &Uri) -> Option<&'static str> {
+    let said = |name: &str| headers.get(name).map(|said| said.to_str().unwrap_or_default());
+    if said(SITE).is_some_and(|site| !matches!(site, "same-origin" | "none")) {
+        return Some(SITE);
+    }
+    let origin = said(header::ORIGIN.as_str())?;
+    let asked = uri.authority().map(Authority::as_str).or_else(|| said(header::HOST.as_str()));
+    let is_ours = origin.split_once("://").is_some_and(|(_scheme, host)| Some(host) == asked);
+    (!is_ours).then_some("Origin")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_page_of_another_origin_is_foreign() {
+        let foreign = |headers: &[(&'static str, &'static str)]| {
+            let all = headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
+            let mut headers: HeaderMap = all.collect();
+            headers.insert(header::HOST, "plimsoll:7411".parse().unwrap());
+            foreign(&headers, &Uri::from_static("/v1/collect"))
+        };
+        assert_eq!(foreign(&[]), None, "a program");
+        assert_eq!(foreign(&[("sec-fetch-site", "same-origin"), ("origin", "http://plimsoll:7411")]), None);
+        assert_eq!(foreign(&[("sec-fetch-site", "none")]), None, "a person");
+        for site in ["cross-site", "same-site", "of-2030", ""] {
+            assert_eq!(foreign(&[("sec-fetch-site", site)]), Some(SITE), "{site}");
+        }
+        for origin in ["null", "https://evil.example", "http://plimsoll", "http://plimsoll:7411.evil.example"]
+        {
+            assert_eq!(foreign(&[("origin", origin)]), Some("Origin"), "{origin}");
+        }
+    }
+}

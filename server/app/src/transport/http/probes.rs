@@ -1,0 +1,44 @@
+//! What orchestrators and Prometheus ask.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::State,
+    http::{HeaderMap, StatusCode, header},
+    response::IntoResponse,
+};
+use plimsoll_store::StoreMode;
+
+use crate::{integrations::prometheus, transport::state::HttpState};
+
+pub(super) async fn readyz(State(parts): State<HttpState>) -> impl IntoResponse {
+    if parts.stopping.is_cancelled() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned());
+    }
+    match parts.store.status().mode {
+        StoreMode::Writable => (StatusCode::OK, "ok\n".to_owned()),
+        StoreMode::ReadOnly { reason } => {
+            (StatusCode::SERVICE_UNAVAILABLE, format!("the store cannot write: {reason}\n"))
+        }
+    }
+}
+
+/// Prometheus' text format, which every tool reads; OpenMetrics for who likes it at least as much.
+pub(super) async fn metrics(State(parts): State<HttpState>, headers: HeaderMap) -> impl IntoResponse {
+    let accept = headers.get_all(header::ACCEPT).iter().filter_map(|said| said.to_str().ok());
+    let classic = !prometheus::prefers_openmetrics(accept);
+    let metrics = Arc::clone(&parts.metrics);
+    // a day of packages is summed: not on a thread that serves others
+    let encoding = move || if classic { metrics.encode_classic() } else { metrics.encode() };
+    let encoded = tokio::task::spawn_blocking(encoding).await;
+    let content_type = [
+        (header::CONTENT_TYPE, if classic { prometheus::CLASSIC } else { prometheus::OPENMETRICS }),
+        (header::VARY, "Accept"),
+    ];
+    match encoded {
+        Ok(Ok(text)) => (StatusCode::OK, content_type, text),
+        Ok(Err(_)) | Err(_) => {
+            (StatusCode::INTERNAL_SERVER_ERROR, content_type, "# cannot be written\n# EOF\n".to_owned())
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! How a request is refused: a status, a body that names the field, one line in the log.
+
+use axum::{
+    http::{StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use plimsoll_core::domain::FieldViolation;
+
+/// Bytes of a path that go into the log.
+const LOGGED: usize = 100;
+
+/// The answer to a request that breaks a rule.
+pub(super) fn refuse(path: &str, status: StatusCode, fault: &FieldViolation) -> Response {
+    let path: String = path.chars().take(LOGGED).collect();
+    tracing::info!(path, status = status.as_u16(), %fault, "refused a request");
+    json(status, serde_json::json!({ "error": fault.to_string() }).to_string())
+}
+
+/// A complete JSON body.
+pub(super) fn json(status: StatusCode, body: String) -> Response {
+    (status, [(header::CONTENT_TYPE, "application/json; charset=utf-8")], body).into_response()
+}

@@ -1,0 +1,59 @@
+//! How requests of HTTP are served: on bounded connections ([`serve`](crate::runtime::net::serve) says what becomes of a client that goes
+//! beyond a bound), with answers that go out as they are read.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{Router, body::Body, extract::Request, http::Response};
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
+
+use super::guarded::CallPlace;
+use crate::runtime::{
+    metrics::Metrics,
+    net::{
+        accept::{Counts, Listener, Running},
+        serve::{self, Bounds, Peer, Policy, Protocol},
+        unsent::{Paced, Unsent},
+    },
+};
+
+/// Requests at once on one HTTP/2 connection: browsers and API servers ask for less, or open another one. Each may hold a piece of its
+/// answer that the client does not take.
+const STREAMS: u32 = 32;
+
+/// What clients of so many connections may hold, and for how long.
+pub(crate) fn bounds(connections: usize) -> Bounds {
+    Bounds { connections, head: Duration::from_secs(30), idle: Duration::from_mins(2) }
+}
+
+/// Serves until `stopping`, then lets running requests end.
+pub(super) async fn serve(
+    listener: Listener,
+    (router, unsent): (Router, Unsent),
+    bounds: Bounds,
+    metrics: Arc<Metrics>,
+    stopping: CancellationToken,
+) {
+    let counts =
+        Counts { open: metrics.http_connections.clone(), refused: metrics.http_connections_refused.clone() };
+    let cut = metrics.http_connections_cut.clone();
+    let policy = Policy { bounds, protocol: Protocol::Http, streams: STREAMS, counts, cut };
+    let answer = move |request: hyper::Request<_>| {
+        let running = request.extensions().get().map(|peer: &Peer| peer.requests.begin());
+        answer(request.map(Body::new), running, (router.clone(), unsent.clone()))
+    };
+    serve::serve(listener, policy, answer, stopping).await;
+}
+
+async fn answer(
+    request: Request,
+    running: Option<Running>,
+    (router, unsent): (Router, Unsent),
+) -> Response<Paced<Body, Option<CallPlace>>> {
+    let Ok(mut answer) = router.oneshot(request).await;
+    let place = answer.extensions_mut().remove::<CallPlace>();
+    answer.map(|body| Paced::new(body, (running, place), unsent))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! Questions of the wire that have one answer each, for gRPC and for the web page: convert, call, convert.
+
+use std::sync::Arc;
+
+use plimsoll_proto::v1 as pb;
+
+use super::wire;
+use crate::{
+    access::identity::Identity,
+    service::{AttemptService, Refusal, Services, SizingService, StatisticsService},
+};
+
+/// What may be read of attempts, sums and predictions. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct ReadApi {
+    pub(crate) statistics: StatisticsService,
+    pub(crate) attempts: AttemptService,
+    pub(crate) sizing: SizingService,
+}
+
+impl ReadApi {
+    /// The part of the services that is only read.
+    pub(crate) fn over(services: &Services) -> Self {
+        let Services { sizing, attempts, statistics, .. } = services.clone();
+        Self { statistics, attempts, sizing }
+    }
+
+    /// The rpc `GetStats`.
+    pub(crate) async fn get_stats(
+        &self,
+        caller: &Arc<Identity>,
+        asked: pb::GetStatsRequest,
+    ) -> Result<pb::GetStatsResponse, Refusal> {
+        let question = wire::filter::question(asked)?;
+        Ok(wire::statistics::answer(self.statistics.report(caller, question).await?))
+    }
+
+    /// The rpc `ListAttempts`.
+    pub(crate) async fn list_attempts(
+        &self,
+        caller: &Arc<Identity>,
+        asked: pb::ListAttemptsRequest,
+    ) -> Result<pb::ListAttemptsResponse, Refusal> {
+        let request = wire::paging::PageRequest::read(&asked)?;
+        let filter = wire::filter::filter(asked.filter)?;
+        let mut page = request.page();
+        let take = |place: &_, summary| page.takes(place, wire::attempts::summary(&summary));
+        let listed = self.statistics.list(caller, filter, request.builder(), take).await?;
+        Ok(page.end(&listed))
+    }
+
+    /// The rpc `GetAttempt`.
+    pub(crate) async fn get_attempt(
+        &self,
+        caller: &Arc<Identity>,
+        asked: pb::GetAttemptRequest,
+    ) -> Result<pb::GetAttemptResponse, Refusal> {
+        let id = wire::attempt_id("attempt", &asked.attempt)?;
+        let mut rows = wire::attempts::rows(asked.max_samples)?;
+        let shown = self.attempts.show(caller, &id).await?;
+        if !asked.with_series {
+            return Ok(wire::attempts::shown(shown));
+        }
+        let total = self.attempts.series(&shown, |sample| rows.add(wire::attempts::sample(sample))).await?;
+        Ok(pb::GetAttemptResponse {
+            samples_total: total,
+            downsampled: rows.downsampled(),
+            series: rows.into_samples(),
+            ..wire::attempts::shown(shown)
+        })
+    }
+
+    /// The rpc `Explain`.
+    pub(crate) async fn explain(
+        &self,
+        caller: &Identity,
+        asked: pb::PredictRequest,
+    ) -> Result<pb::ExplainResponse, Refusal> {
+        let (key, limit) = wire::sizing::ask(asked)?;
+        Ok(wire::sizing::explanation(self.sizing.explain(caller, key, limit).await?))
+    }
+
+    /// What the first messages of the rpc `Watch` say, of at most `most` attempts with the highest need; and how many run. Of those that
+    /// the caller may see.
+    pub(crate) async fn running(
+        &self,
+        caller: &Arc<Identity>,
+        most: usize,
+    ) -> Result<(pb::WatchResponse, usize), Refusal> {
+        let (running, count) = self.attempts.highest(caller, most).await?;
+        Ok((wire::attempts::changed(&running, &[]), count))
+    }
+}

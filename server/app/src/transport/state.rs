@@ -1,0 +1,44 @@
+//! The state that handlers of HTTP share.
+
+use std::sync::Arc;
+
+use plimsoll_core::gantry;
+use plimsoll_store::Store;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    access::{
+        guard::Guard,
+        shared_secret::{Signing, Token},
+    },
+    integrations::{gitlab::Hooks, kubernetes::PodReviewer},
+    runtime::{agent_files::AgentFiles, metrics::Metrics, settings::InForce},
+    service::Services,
+    transport::calls::Calls,
+};
+
+/// What each handler of HTTP may use; cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct HttpState {
+    pub(crate) services: Services,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) store: Store,
+    pub(crate) gantry: Arc<gantry::Settings>,
+    pub(crate) pods: PodReviewer,
+    /// Of the job hook; `None` takes every hook.
+    pub(crate) token: Option<Token>,
+    /// Of the webhook; `None` answers whatever reaches it.
+    pub(crate) admission_secret: Option<Token>,
+    /// What `GET /agent/...` hands out.
+    pub(crate) agent_files: Arc<AgentFiles>,
+    /// All settings, for people.
+    pub(crate) shown: Arc<Vec<InForce>>,
+    /// With it, every hook must be signed.
+    pub(crate) signing: Option<Signing>,
+    pub(crate) hooks: Hooks,
+    pub(crate) calls: Calls,
+    pub(crate) guard: Guard,
+    /// Port of the listener for gRPC.
+    pub(crate) grpc_port: Option<u16>,
+    pub(crate) stopping: CancellationToken,
+}

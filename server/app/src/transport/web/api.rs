@@ -1,0 +1,202 @@
+//! What the pages show, as JSON. Each endpoint takes the query of its page; that of packages gives all of them, in no order
+//! and without a search.
+
+use axum::{
+    extract::Path,
+    http::{StatusCode, Uri, header},
+    response::{IntoResponse as _, Response},
+};
+use plimsoll_core::domain::FieldViolation;
+use plimsoll_pages::{running::SHOWN, words};
+use plimsoll_proto::{
+    limits, shown,
+    v1::{GetAttemptRequest, GetStatsRequest, GroupBy, ListAttemptsRequest},
+};
+use serde::Serialize;
+use serde_json::json;
+
+use super::{
+    asking::Asking,
+    attempts::question,
+    package,
+    query::{self, Query},
+    trouble::Trouble,
+};
+
+/// Attempts of one answer.
+const PAGE: u32 = 100;
+
+/// A message, or other JSON, as an answer: its fields in the order of the alphabet.
+fn answer(message: &impl Serialize) -> Response {
+    match serde_json::to_value(message) {
+        Ok(json) => {
+            let text = shown::in_json(&format!("{json:#}\n")).into_owned();
+            ([(header::CONTENT_TYPE, "application/json; charset=utf-8")], text).into_response()
+        }
+        Err(error) => Trouble::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).json(),
+    }
+}
+
+/// An answer, or why there is none, both as JSON.
+fn told(answer: Result<Response, Trouble>) -> Response {
+    answer.unwrap_or_else(|trouble| trouble.json())
+}
+
+/// `GetStats`, by `group_by` and in steps of `step_ms`; without them a total alone.
+pub(super) async fn stats(Asking(parts): Asking, uri: Uri) -> Response {
+    let answer = async {
+        let query = Query::of(&uri)?;
+        let mut asked = GetStatsRequest { filter: Some(filter(&query, &uri)?), ..GetStatsRequest::default() };
+        asked.step_ms = query.number("step_ms")?.unwrap_or(0);
+        asked.group_label = query.get("group_label").to_owned();
+        asked.group_by = group_by(query.get("group_by"))?.into();
+        Ok(answer(&parts.get_stats(asked).await?))
+    };
+    told(answer.await)
+}
+
+/// `GetStats` by package.
+pub(super) async fn packages(Asking(parts): Asking, uri: Uri) -> Response {
+    let answer = async {
+        let query = Query::of(&uri)?;
+        let group_by = GroupBy::Package.into();
+        let asked =
+            GetStatsRequest { filter: Some(filter(&query, &uri)?), group_by, ..GetStatsRequest::default() };
+        Ok(answer(&parts.get_stats(asked).await?))
+    };
+    told(answer.await)
+}
+
+/// `Explain` for the newest build of a package.
+pub(super) async fn package(Asking(parts): Asking, Path(name): Path<String>, uri: Uri) -> Response {
+    let answer = async {
+        let (_query, view) = query::asked(&uri)?;
+        let filter = plimsoll_proto::v1::Filter { package: name.clone(), ..view.filter() };
+        let asked =
+            ListAttemptsRequest { filter: Some(filter), page_size: 1, ..ListAttemptsRequest::default() };
+        let newest = parts.list_attempts(asked).await?.attempts;
+        Ok(answer(&package::explained(&parts, &name, &newest).await?))
+    };
+    told(answer.await)
+}
+
+/// `ListAttempts`.
+pub(super) async fn attempts(Asking(parts): Asking, uri: Uri) -> Response {
+    let answer = async {
+        let (query, view) = query::asked(&uri)?;
+        let size = match query.number("page_size")? {
+            None => PAGE,
+            Some(size) => u32::try_from(size).unwrap_or(u32::MAX),
+        };
+        let asked =
+            ListAttemptsRequest { filter: Some(filter(&query, &uri)?), ..question(&query, &view, size)? };
+        Ok(answer(&parts.list_attempts(asked).await?))
+    };
+    told(answer.await)
+}
+
+/// `GetAttempt` with its series.
+pub(super) async fn attempt(Asking(parts): Asking, Path(id): Path<String>, uri: Uri) -> Response {
+    let answer = async {
+        let max_samples = match Query::of(&uri)?.number("max_samples")? {
+            None => limits::SHOWN_SAMPLES_DEFAULT,
+            Some(most) => u32::try_from(most).unwrap_or(u32::MAX),
+        };
+        let asked = GetAttemptRequest { attempt: id, with_series: true, max_samples };
+        Ok(answer(&parts.get_attempt(asked).await?))
+    };
+    told(answer.await)
+}
+
+/// What runs now.
+pub(super) async fn running(Asking(parts): Asking) -> Response {
+    let answer = async {
+        let (watched, _count) = parts.running(SHOWN).await?;
+        Ok(answer(&watched))
+    };
+    told(answer.await)
+}
+
+/// Settings in force.
+pub(super) async fn settings(Asking(parts): Asking) -> Response {
+    if let Err(trouble) = super::settings::allowed(&parts) {
+        return trouble.json();
+    }
+    let row = |row: &crate::runtime::settings::InForce| json!({ "name": row.name, "value": row.value, "place": row.place, "meaning": row.meaning });
+    answer(&json!({ "settings": parts.shown.iter().map(row).collect::<Vec<_>>() }))
+}
+
+/// The filter of a page; `from_unix_ms` and `to_unix_ms` win over its range.
+fn filter(query: &Query, uri: &Uri) -> Result<plimsoll_proto::v1::Filter, FieldViolation> {
+    let (_, view) = query::asked(uri)?;
+    let mut filter = super::attempts::filter(query, &view)?;
+    let (from, to) = (query.number("from_unix_ms")?, query.number("to_unix_ms")?);
+    if from.is_some() || to.is_some() {
+        (filter.from_unix_ms, filter.to_unix_ms) = (from, to);
+    }
+    Ok(filter)
+}
+
+fn group_by(text: &str) -> Result<GroupBy, FieldViolation> {
+    if text.is_empty() || text == "none" {
+        return Ok(GroupBy::Unspecified);
+    }
+    GroupBy::from_str_name(&words::wire_name("GROUP_BY_", text)).ok_or_else(|| {
+        FieldViolation::new(
+            "group_by",
+            format!(
+                "is {text:?}; it may be none, package, stack, project, cause, version, \
+            compiler, arch, pool, ref_class, owner, label or outcome"
+            ),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_proto::{
+        fixtures::{Fill, assert_pinned, message},
+        v1::{ExplainResponse, GetAttemptResponse, GetStatsResponse, ListAttemptsResponse, WatchResponse},
+    };
+
+    use super::*;
+
+    #[test]
+    fn groups_have_the_names_of_the_wire() {
+        assert_eq!(group_by("ref_class").unwrap(), GroupBy::RefClass);
+        assert_eq!(group_by("<b>").unwrap_err().field, "group_by");
+    }
+
+    #[test]
+    fn exact_times_win_over_the_range() {
+        let uri: Uri = "/api/stats?range=7d&from_unix_ms=99999999999999".parse().unwrap();
+        let filter = filter(&Query::of(&uri).unwrap(), &uri).unwrap();
+        assert_eq!((filter.from_unix_ms, filter.to_unix_ms), (Some(99_999_999_999_999), None));
+    }
+
+    /// Messages with every field set, with zeros and words of a newer version, and with nothing. A field that is added to the wire adds
+    /// lines; no line that is there may change.
+    #[tokio::test]
+    async fn programs_read_the_same_bytes_as_ever() {
+        let mut answers = Vec::new();
+        for fill in [Fill::Rich, Fill::Zero, Fill::Empty] {
+            let of_fill = [
+                ("GetStatsResponse", answer(&message::<GetStatsResponse>("GetStatsResponse", fill))),
+                ("ExplainResponse", answer(&message::<ExplainResponse>("ExplainResponse", fill))),
+                (
+                    "ListAttemptsResponse",
+                    answer(&message::<ListAttemptsResponse>("ListAttemptsResponse", fill)),
+                ),
+                ("GetAttemptResponse", answer(&message::<GetAttemptResponse>("GetAttemptResponse", fill))),
+                ("WatchResponse", answer(&message::<WatchResponse>("WatchResponse", fill))),
+            ];
+            answers.extend(of_fill.map(|(name, answer)| (format!("## {name} {fill:?}\n"), answer)));
+        }
+        let mut all = String::new();
+        for (head, answer) in answers {
+            let body = axum::body::to_bytes(answer.into_body(), 1 << 20).await.unwrap();
+            all.extend([head.as_str(), std::str::from_utf8(&body).unwrap()]);
+        }
+        assert_pinned(&all, include_str!("golden/api.txt"), "server_api");
+    }
+}

@@ -1,0 +1,195 @@
+//! On whose behalf a page asks, and what it may show.
+
+use std::{convert::Infallible, sync::Arc};
+
+use axum::{extract::FromRequestParts, http::request};
+use plimsoll_core::domain::FieldViolation;
+use plimsoll_pages::view::{Range, View};
+use plimsoll_proto::v1 as pb;
+
+use crate::{
+    access::identity::{Identity, Role},
+    runtime::settings::InForce,
+    service::Refusal,
+    sessions,
+    transport::{read_api::ReadApi, state::HttpState},
+};
+
+/// What the handlers look at, asked by the one who is before the browser: a page shows no more than its reader may see. Without
+/// a guard in front that is anyone.
+#[derive(Debug)]
+pub(super) struct Asking(pub(super) Reader);
+
+impl FromRequestParts<HttpState> for Asking {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(request: &mut request::Parts, parts: &HttpState) -> Result<Self, Infallible> {
+        let caller = request.extensions.get::<Arc<Identity>>().map_or_else(Identity::anyone, Arc::clone);
+        let (api, shown) = (ReadApi::over(&parts.services), Arc::clone(&parts.shown));
+        Ok(Self(Reader { api, caller, shown }))
+    }
+}
+
+/// A reader of pages: the questions that a page may put, as its reader.
+#[derive(Debug)]
+pub(super) struct Reader {
+    api: ReadApi,
+    caller: Arc<Identity>,
+    /// All settings.
+    pub(super) shown: Arc<Vec<InForce>>,
+}
+
+/// Why a page does not get an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum PageRefusal {
+    /// The question breaks a rule; the text names the field.
+    Wrong(String),
+    /// The reader may not see it. `projects` are those that the reader may name instead.
+    Forbidden { text: String, projects: Vec<String> },
+    /// What was asked for is not known.
+    Unknown(String),
+    /// Not now.
+    Busy(String),
+    /// It should have worked.
+    Broken(String),
+}
+
+impl From<FieldViolation> for PageRefusal {
+    fn from(fault: FieldViolation) -> Self {
+        Self::Wrong(fault.to_string())
+    }
+}
+
+impl From<Refusal> for PageRefusal {
+    fn from(refusal: Refusal) -> Self {
+        let text = refusal.to_string();
+        match refusal {
+            Refusal::Fault(_) => Self::Wrong(text),
+            Refusal::Forbidden(_) | Refusal::NotAllowed(_) => Self::Forbidden { text, projects: Vec::new() },
+            Refusal::NotFound(_) => Self::Unknown(text),
+            Refusal::Crowded { .. } | Refusal::Exceeded(_) | Refusal::Store(_) | Refusal::Stopping => {
+                Self::Busy(text)
+            }
+            Refusal::Panicked(_) => Self::Broken(text),
+            Refusal::Writer(refusal) => Self::of_writer(&refusal),
+        }
+    }
+}
+
+impl PageRefusal {
+    fn of_writer(refusal: &sessions::Refusal) -> Self {
+        use sessions::Refusal as Writer;
+        let text = refusal.to_string();
+        match refusal {
+            Writer::Fault(_) | Writer::NotOpen(_) | Writer::Gap { .. } | Writer::Running(_) => {
+                Self::Wrong(text)
+            }
+            Writer::Forbidden(_) => Self::Forbidden { text, projects: Vec::new() },
+            Writer::Held(_) | Writer::Ousted(_) | Writer::Replaced(_) => Self::Broken(text),
+            _ => Self::Busy(text),
+        }
+    }
+}
+
+impl Reader {
+    /// Whether the reader may see every project.
+    pub(super) fn is_for_all(&self) -> bool {
+        self.caller.projects.is_all()
+    }
+
+    /// An answer; a refusal names the projects that the reader may ask for.
+    fn told<T>(&self, answer: Result<T, Refusal>) -> Result<T, PageRefusal> {
+        answer.map_err(|refusal| match refusal.into() {
+            PageRefusal::Forbidden { text, .. } => PageRefusal::Forbidden {
+                text,
+                projects: self.caller.projects.whole().map(str::to_owned).collect(),
+            },
+            refused => refused,
+        })
+    }
+
+    /// As the rpc `GetStats`.
+    pub(super) async fn get_stats(
+        &self,
+        asked: pb::GetStatsRequest,
+    ) -> Result<pb::GetStatsResponse, PageRefusal> {
+        self.told(self.api.get_stats(&self.caller, asked).await)
+    }
+
+    /// Statistics with steps in time, and the width of a step. A time with more steps than are allowed gets longer ones.
+    ///
+    /// # Errors
+    /// As the rpc.
+    pub(super) async fn over_time(
+        &self,
+        view: &View,
+        filter: pb::Filter,
+        group_by: pb::GroupBy,
+    ) -> Result<(pb::GetStatsResponse, u64), PageRefusal> {
+        let group_by = group_by.into();
+        let ask = |step_ms| pb::GetStatsRequest {
+            filter: Some(filter.clone()),
+            group_by,
+            step_ms,
+            ..Default::default()
+        };
+        let step = view.range.step_ms();
+        match self.get_stats(ask(step)).await {
+            Err(PageRefusal::Wrong(_)) if view.range == Range::All => {
+                Ok((self.get_stats(ask(Range::WIDER_MS)).await?, Range::WIDER_MS))
+            }
+            answer => Ok((answer?, step)),
+        }
+    }
+
+    /// As the rpc `ListAttempts`.
+    pub(super) async fn list_attempts(
+        &self,
+        asked: pb::ListAttemptsRequest,
+    ) -> Result<pb::ListAttemptsResponse, PageRefusal> {
+        self.told(self.api.list_attempts(&self.caller, asked).await)
+    }
+
+    /// As the rpc `GetAttempt`.
+    pub(super) async fn get_attempt(
+        &self,
+        asked: pb::GetAttemptRequest,
+    ) -> Result<pb::GetAttemptResponse, PageRefusal> {
+        self.told(self.api.get_attempt(&self.caller, asked).await)
+    }
+
+    /// As the rpc `Explain`, for which reading is not enough there either.
+    pub(super) async fn explain(
+        &self,
+        asked: pb::PredictRequest,
+    ) -> Result<pb::ExplainResponse, PageRefusal> {
+        if !self.caller.roles.has(Role::Caller) {
+            let text =
+                format!("{} may not ask for predictions: that takes the role caller", self.caller.name);
+            return Err(PageRefusal::Forbidden { text, projects: Vec::new() });
+        }
+        self.told(self.api.explain(&self.caller, asked).await)
+    }
+
+    /// As the first messages of the rpc `Watch`, of at most `most` attempts with the highest need; and how many run.
+    pub(super) async fn running(&self, most: usize) -> Result<(pb::WatchResponse, usize), PageRefusal> {
+        Ok(self.api.running(&self.caller, most).await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mistakes_in_a_question_are_distinguished_from_failures_of_the_server() {
+        let of = |refusal: Refusal| PageRefusal::from(refusal);
+        let fault = Refusal::Fault(FieldViolation::new("page_size", "is 7000"));
+        assert_eq!(of(fault), PageRefusal::Wrong("page_size: is 7000".into()));
+        assert_eq!(of(Refusal::NotFound("no".into())), PageRefusal::Unknown("no".into()));
+        let forbidden = PageRefusal::Forbidden { text: "not yours".into(), projects: Vec::new() };
+        assert_eq!(of(Refusal::NotAllowed("not yours".into())), forbidden);
+        assert!(matches!(of(Refusal::Crowded { what: "watchers", most: 5 }), PageRefusal::Busy(_)));
+        assert!(matches!(of(Refusal::Writer(sessions::Refusal::Stopping)), PageRefusal::Busy(_)));
+    }
+}

@@ -1,0 +1,24 @@
+//! The stylesheet, the script and the sign: part of the program, so that a page needs nothing else.
+
+use axum::{
+    extract::Path,
+    http::{StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use plimsoll_pages::assets;
+
+use super::trouble::Trouble;
+
+/// One of them. Its address changes with its text: browsers keep it as long as they like.
+pub(super) async fn asset(Path(name): Path<String>) -> Response {
+    match assets::find(&name) {
+        Some((kind, text)) => {
+            let headers = [
+                (header::CONTENT_TYPE, kind),
+                (header::CACHE_CONTROL, "public, max-age=31536000, immutable"),
+            ];
+            (headers, text).into_response()
+        }
+        None => Trouble::new(StatusCode::NOT_FOUND, "There is no file of this name.").into_response(),
+    }
+}

@@ -1,0 +1,19 @@
+//! One attempt, running or finished.
+
+use axum::{extract::Path, http::Uri, response::Html};
+use plimsoll_pages::attempt::{AttemptPage, POINTS};
+use plimsoll_proto::v1::GetAttemptRequest;
+
+use super::{asking::Asking, query, trouble::Trouble};
+
+pub(super) async fn show(
+    Asking(parts): Asking,
+    Path(id): Path<String>,
+    uri: Uri,
+) -> Result<Html<String>, Trouble> {
+    let (_query, view) = query::asked(&uri)?;
+    let max_samples = u32::try_from(POINTS).unwrap_or(u32::MAX);
+    let asked = GetAttemptRequest { attempt: id, with_series: true, max_samples };
+    let shown = parts.get_attempt(asked).await?;
+    Ok(Html(AttemptPage { view: &view, shown: &shown }.draw().into_string()))
+}

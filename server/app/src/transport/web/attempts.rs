@@ -1,0 +1,145 @@
+//! Finished attempts, page by page, with filters.
+
+use axum::{http::Uri, response::Html};
+use plimsoll_core::domain::FieldViolation;
+use plimsoll_pages::{
+    attempts::{AttemptsPage, CANCELED, ORDERS, OUTCOMES, order_value, outcome_value},
+    view::View,
+    words,
+};
+use plimsoll_proto::v1::{AttemptOrder, Cause, Filter, ListAttemptsRequest, Outcome};
+
+use super::{
+    asking::Asking,
+    query::{self, Query},
+    trouble::Trouble,
+};
+
+/// Attempts of one page.
+const ROWS: u32 = 50;
+
+pub(super) async fn show(Asking(parts): Asking, uri: Uri) -> Result<Html<String>, Trouble> {
+    let (query, view) = query::asked(&uri)?;
+    let answer = parts.list_attempts(question(&query, &view, ROWS)?).await?;
+    let page = AttemptsPage { view: &view, fields: query.fields(), answer: &answer };
+    Ok(Html(page.draw().into_string()))
+}
+
+/// What a query asks for.
+///
+/// # Errors
+/// A word that is not known.
+pub(super) fn question(
+    query: &Query,
+    view: &View,
+    page_size: u32,
+) -> Result<ListAttemptsRequest, FieldViolation> {
+    let order = match query.get("order") {
+        "" => AttemptOrder::Unspecified,
+        text => AttemptOrder::from_str_name(&words::wire_name("ATTEMPT_ORDER_", text))
+            .ok_or_else(|| unknown("order", text, ORDERS.map(|(order, _)| order_value(order))))?,
+    };
+    Ok(ListAttemptsRequest {
+        filter: Some(filter(query, view)?),
+        page_size,
+        page_token: query.get("page_token").to_owned(),
+        order: order.into(),
+    })
+}
+
+/// The filter of a query.
+///
+/// # Errors
+/// A word that is not known.
+pub(super) fn filter(query: &Query, view: &View) -> Result<Filter, FieldViolation> {
+    let outcome = query.get("outcome");
+    let canceled = words::wire_name("", outcome) == CANCELED;
+    let outcome = match outcome {
+        "" => Outcome::Unspecified,
+        // the wire has no outcome of its own for it
+        _ if canceled => Outcome::Failed,
+        text => Outcome::from_str_name(&words::wire_name("OUTCOME_", text)).ok_or_else(|| {
+            unknown("outcome", text, OUTCOMES.map(outcome_value).into_iter().chain([CANCELED]))
+        })?,
+    };
+    let cause = match query.get("cause") {
+        "" => Cause::Unspecified,
+        text => Cause::from_str_name(&words::wire_name("CAUSE_", text))
+            .ok_or_else(|| unknown("cause", text, words::causes().map(|(value, _)| value)))?,
+    };
+    let cause = match cause {
+        Cause::Unspecified | Cause::Canceled if canceled => Cause::Canceled,
+        _ if canceled => {
+            return Err(FieldViolation::new("outcome", "is canceled, which goes with no other cause"));
+        }
+        cause => cause,
+    };
+    let text = |name| query.get(name).to_owned();
+    Ok(Filter {
+        package: text("package"),
+        version: text("version"),
+        compiler: text("compiler"),
+        arch: text("arch"),
+        pool: text("pool"),
+        owner: text("owner"),
+        ref_class: text("ref_class"),
+        outcome: outcome.into(),
+        cause: cause.into(),
+        ..view.filter()
+    })
+}
+
+fn unknown(field: &str, said: &str, known: impl IntoIterator<Item = &'static str>) -> FieldViolation {
+    let known: Vec<&str> = known.into_iter().filter(|value| !value.is_empty()).collect();
+    FieldViolation::new(field, format!("is {said:?}; it may be {}", known.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(text: &str) -> Query {
+        Query::of(&format!("/attempts?{text}").parse().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn words_of_a_form_become_a_question_and_unknown_ones_are_named() {
+        let asked = query("outcome=FAILED&cause=OOM&order=WASTE&package=a%2Fb");
+        let asked = question(&asked, &View::default(), 50).unwrap();
+        let filter = asked.filter.clone().unwrap();
+        assert_eq!(
+            (filter.outcome(), filter.cause(), &*filter.package),
+            (Outcome::Failed, Cause::Oom, "a/b")
+        );
+        assert_eq!(asked.order(), AttemptOrder::Waste);
+        let small = query("outcome=failed&cause=tool-oom&order=waste");
+        let asked = question(&small, &View::default(), 50).unwrap();
+        let filter = asked.filter.clone().unwrap();
+        assert_eq!(
+            (filter.outcome(), filter.cause(), asked.order()),
+            (Outcome::Failed, Cause::ToolOom, AttemptOrder::Waste)
+        );
+        for (field, text) in [("outcome", "outcome=%3Cb%3E"), ("cause", "cause=X"), ("order", "order=UP")] {
+            assert_eq!(question(&query(text), &View::default(), 50).unwrap_err().field, field);
+        }
+    }
+
+    #[test]
+    fn what_was_canceled_is_an_outcome_of_its_own() {
+        let canceled = filter(&query("outcome=canceled"), &View::default()).unwrap();
+        assert_eq!((canceled.outcome(), canceled.cause()), (Outcome::Failed, Cause::Canceled));
+        assert!(filter(&query("outcome=canceled&cause=OOM"), &View::default()).is_err());
+    }
+
+    #[test]
+    fn every_choice_of_the_form_is_understood() {
+        for (order, _) in ORDERS {
+            let asked = query(&format!("order={}", order_value(order)));
+            assert_eq!(question(&asked, &View::default(), 1).unwrap().order(), order);
+        }
+        for (value, cause) in words::causes() {
+            let asked = filter(&query(&format!("cause={value}")), &View::default()).unwrap();
+            assert_eq!(asked.cause(), cause);
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! The first page: what is wasted, what fails, what was saved, what is worst, what runs.
+
+use axum::{http::Uri, response::Html};
+use plimsoll_pages::{overview::OverviewPage, view::View};
+use plimsoll_proto::v1::{self as pb, GroupBy};
+
+use super::{
+    asking::{PageRefusal, Reader},
+    query,
+    trouble::Trouble,
+};
+
+pub(super) async fn show(parts: &Reader, uri: &Uri) -> Result<Html<String>, Trouble> {
+    let (_query, view) = query::asked(uri)?;
+    let (stats, step_ms) = parts.over_time(&view, view.filter(), GroupBy::Package).await?;
+    let (_running, running) = parts.running(0).await?;
+    let projects = by(parts, &view, &view.project, GroupBy::Project).await?;
+    let stacks = by(parts, &view, &view.stack, GroupBy::Stack).await?;
+    let page =
+        OverviewPage { view: &view, stats: &stats, step_ms, running, projects: &projects, stacks: &stacks };
+    Ok(Html(page.draw().into_string()))
+}
+
+/// The projects or the stacks among which a reader may choose; nothing where one is chosen.
+async fn by(
+    parts: &Reader,
+    view: &View,
+    chosen: &str,
+    group_by: GroupBy,
+) -> Result<Vec<pb::Group>, PageRefusal> {
+    if !chosen.is_empty() {
+        return Ok(Vec::new());
+    }
+    let asked = pb::GetStatsRequest {
+        filter: Some(view.filter()),
+        group_by: group_by.into(),
+        ..pb::GetStatsRequest::default()
+    };
+    Ok(parts.get_stats(asked).await?.groups)
+}

@@ -1,0 +1,57 @@
+//! One package: need against ask over time, other `-j`, versions, and why the next size is what it is.
+
+use axum::{extract::Path, http::Uri, response::Html};
+use plimsoll_pages::package::{DRAWN, PackagePage};
+use plimsoll_proto::v1::{
+    self as pb, ExplainResponse, Filter, GroupBy, ListAttemptsRequest, PredictRequest, Summary,
+};
+
+use super::{
+    asking::{Asking, PageRefusal, Reader},
+    query,
+    trouble::Trouble,
+};
+
+pub(super) async fn show(
+    Asking(parts): Asking,
+    Path(name): Path<String>,
+    uri: Uri,
+) -> Result<Html<String>, Trouble> {
+    let (_query, view) = query::asked(&uri)?;
+    let filter = Filter { package: name.clone(), ..view.filter() };
+    let (stats, step_ms) = parts.over_time(&view, filter.clone(), GroupBy::Unspecified).await?;
+    let versions = parts.over_time(&view, filter.clone(), GroupBy::Version).await;
+    let newest = newest(&parts, filter).await?;
+    let explained = match explained(&parts, &name, &newest).await {
+        // a reader sees what was, but not the next prediction
+        Err(PageRefusal::Forbidden { .. }) => None,
+        answer => Some(answer?),
+    };
+    let page = PackagePage {
+        name: &name,
+        view: &view,
+        stats: &stats,
+        step_ms,
+        versions: versions.as_ref().ok().map(|(versions, _)| versions),
+        newest: &newest,
+        explained: explained.as_ref(),
+    };
+    Ok(Html(page.draw().into_string()))
+}
+
+async fn newest(parts: &Reader, filter: Filter) -> Result<Vec<Summary>, PageRefusal> {
+    let asked =
+        ListAttemptsRequest { filter: Some(filter), page_size: DRAWN, ..ListAttemptsRequest::default() };
+    Ok(parts.list_attempts(asked).await?.attempts)
+}
+
+/// The prediction for the key of the newest attempt; without one, for the name alone.
+pub(super) async fn explained(
+    parts: &Reader,
+    name: &str,
+    newest: &[Summary],
+) -> Result<ExplainResponse, PageRefusal> {
+    let key = newest.first().and_then(|summary| summary.key.clone());
+    let key = key.unwrap_or_else(|| pb::Key { package: name.to_owned(), ..pb::Key::default() });
+    parts.explain(PredictRequest { key: Some(key), memory_limit_bytes: None }).await
+}

@@ -1,0 +1,61 @@
+//! All packages: to sort, to search, page by page.
+
+use axum::{http::Uri, response::Html};
+use plimsoll_core::domain::FieldViolation;
+use plimsoll_pages::{
+    OTHERS,
+    packages::{PackagesPage, columns},
+    view::View,
+};
+use plimsoll_proto::v1::{self as pb, Group, GroupBy};
+
+use super::{
+    asking::{Asking, PageRefusal, Reader},
+    query,
+    trouble::Trouble,
+};
+
+pub(super) async fn show(Asking(parts): Asking, uri: Uri) -> Result<Html<String>, Trouble> {
+    let (query, view) = query::asked(&uri)?;
+    let number = query.number("page")?.unwrap_or(1);
+    let groups = groups(&parts, &view, query.get("q")).await?;
+    is_column(query.get("sort"))?;
+    let page = PackagesPage { view: &view, fields: query.fields(), number, groups };
+    Ok(Html(page.draw().into_string()))
+}
+
+/// The packages that waste most; if what is sought is exactly the name of another one, that one.
+async fn groups(parts: &Reader, view: &View, sought: &str) -> Result<Vec<Group>, PageRefusal> {
+    let ask = |filter| {
+        let group_by = GroupBy::Package.into();
+        pb::GetStatsRequest { filter: Some(filter), group_by, ..pb::GetStatsRequest::default() }
+    };
+    let mut groups = parts.get_stats(ask(view.filter())).await?.groups;
+    let known = groups.iter().any(|group| group.name == sought);
+    if !known && !sought.is_empty() && groups.iter().any(|group| group.name == OTHERS) {
+        let exact = pb::Filter { package: sought.to_owned(), ..view.filter() };
+        groups.extend(parts.get_stats(ask(exact)).await?.groups);
+    }
+    Ok(groups)
+}
+
+/// Refuses to sort by what is no column; without a name the usual column is taken.
+fn is_column(by: &str) -> Result<(), FieldViolation> {
+    if by.is_empty() || columns().any(|name| name == by) {
+        return Ok(());
+    }
+    let names: Vec<&str> = columns().collect();
+    Err(FieldViolation::new("sort", format!("is {by:?}; it may be {}", names.join(", "))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_order_is_named() {
+        assert!(is_column("").is_ok() && is_column("name").is_ok() && is_column("waste").is_ok());
+        let fault = is_column("<b>").unwrap_err().to_string();
+        assert!(fault.starts_with("sort: is \"<b>\"; it may be name, waste, asked"), "{fault}");
+    }
+}

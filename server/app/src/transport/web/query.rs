@@ -1,0 +1,119 @@
+//! What an address asks for: its query, and the time, the project and the stack that a reader has chosen.
+
+use axum::http::Uri;
+use plimsoll_core::domain::FieldViolation;
+use plimsoll_pages::view::{Fields, Range, View};
+use plimsoll_proto::limits;
+
+use crate::runtime::clock::Clock;
+
+/// Bytes of a query that are read at all.
+const QUERY_BYTES: usize = 16 * 1024;
+
+/// What an address asks for.
+///
+/// # Errors
+/// What it says makes no sense.
+pub(super) fn asked(uri: &Uri) -> Result<(Query, View), FieldViolation> {
+    let query = Query::of(uri)?;
+    let view = view_of(&query, Clock.now_unix_ms())?;
+    Ok((query, view))
+}
+
+/// Pairs of a query, within their bounds.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Query(Fields);
+
+impl Query {
+    /// Reads the query of an address.
+    ///
+    /// # Errors
+    /// It is too long, or one of its values is.
+    pub(super) fn of(uri: &Uri) -> Result<Self, FieldViolation> {
+        let text = uri.query().unwrap_or_default();
+        if text.len() > QUERY_BYTES {
+            let rule = format!("has {} bytes, at most {QUERY_BYTES} are read", text.len());
+            return Err(FieldViolation::new("query", rule));
+        }
+        let pairs: Vec<(String, String)> = form_urlencoded::parse(text.as_bytes()).into_owned().collect();
+        let too_long =
+            pairs.iter().find(|(name, value)| value.len() > limits::KEY_FIELD_BYTES && name != "page_token");
+        match too_long {
+            Some((name, value)) => {
+                let name: String = name.chars().take(40).collect();
+                let rule =
+                    format!("has {} bytes, at most {} are allowed", value.len(), limits::KEY_FIELD_BYTES);
+                Err(FieldViolation::new(name, rule))
+            }
+            None => Ok(Self(Fields::new(pairs))),
+        }
+    }
+
+    /// The pairs, for a page.
+    pub(super) fn fields(&self) -> &Fields {
+        &self.0
+    }
+
+    /// The first value of this name without white space around it; empty if there is none.
+    pub(super) fn get(&self, name: &str) -> &str {
+        self.0.get(name)
+    }
+
+    /// A whole number; `None` if it is not there.
+    ///
+    /// # Errors
+    /// It is no number.
+    pub(super) fn number(&self, name: &str) -> Result<Option<u64>, FieldViolation> {
+        match self.get(name) {
+            "" => Ok(None),
+            text => text.parse().map(Some).map_err(|_no_number| {
+                let said: String = text.chars().take(40).collect();
+                FieldViolation::new(name, format!("is {said:?}, which is no whole number"))
+            }),
+        }
+    }
+}
+
+/// The choice that an address holds.
+///
+/// # Errors
+/// A range that is not one of those that are offered.
+fn view_of(query: &Query, now_unix_ms: u64) -> Result<View, FieldViolation> {
+    let range = match query.get("range") {
+        "" => Range::default(),
+        text => Range::parse(text).ok_or_else(|| {
+            FieldViolation::new("range", format!("is {text:?}; it may be 24h, 7d, 30d or all"))
+        })?,
+    };
+    let (project, stack) = (query.get("project").to_owned(), query.get("stack").to_owned());
+    Ok(View { range, project, stack, now_unix_ms })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(text: &str) -> Result<Query, FieldViolation> {
+        Query::of(&format!("/x?{text}").parse().unwrap())
+    }
+
+    #[test]
+    fn a_choice_is_carried_on_in_every_link() {
+        let view = view_of(&query("range=7d&project=a/b&stack=%3Cs%3E+t").unwrap(), 0).unwrap();
+        let link = view.link("/packages", &[("sort", "waste"), ("q", "")]);
+        assert_eq!(link, "/packages?sort=waste&range=7d&project=a%2Fb&stack=%3Cs%3E+t");
+        let again = view_of(&Query::of(&link.parse().unwrap()).unwrap(), 0).unwrap();
+        assert_eq!((again.range, again.stack.as_str()), (Range::Week, "<s> t"));
+        assert_eq!(View::default().link("/", &[]), "/", "what is usual is not said");
+    }
+
+    #[test]
+    fn what_cannot_be_chosen_is_named() {
+        let view = |text| view_of(&query(text)?, 0).map(|_| ());
+        assert_eq!(view("range=never").unwrap_err().field, "range");
+        let long = format!("project={}", "x".repeat(300));
+        assert_eq!(view(&long).unwrap_err().field, "project");
+        assert_eq!(view(&"y".repeat(20_000)).unwrap_err().field, "query");
+        assert_eq!(query("page=-1").unwrap().number("page").unwrap_err().field, "page");
+    }
+}

@@ -1,0 +1,182 @@
+//! Filters and groups of the wire, checked.
+
+use std::collections::HashMap;
+
+use plimsoll_core::{
+    domain::{Cause, FieldViolation, Outcome},
+    stats::{Filter, GroupBy, Question},
+};
+use plimsoll_proto::{limits, v1 as pb};
+
+use super::known;
+
+/// A question, checked.
+pub(crate) fn question(wire: pb::GetStatsRequest) -> Result<Question, FieldViolation> {
+    let pb::GetStatsRequest { filter, group_by, step_ms, group_label } = wire;
+    let group_by = read_group_by(group_by, group_label)?;
+    Ok(Question { filter: self::filter(filter)?, group_by, step_ms, confined: false })
+}
+
+fn read_group_by(wire: i32, label: String) -> Result<GroupBy, FieldViolation> {
+    let by = known("group_by", wire)?;
+    if by != pb::GroupBy::Label && !label.is_empty() {
+        return Err(FieldViolation::new("group_label", "needs group_by GROUP_BY_LABEL"));
+    }
+    Ok(match by {
+        pb::GroupBy::Unspecified => GroupBy::Nothing,
+        pb::GroupBy::Package => GroupBy::Package,
+        pb::GroupBy::Stack => GroupBy::Stack,
+        pb::GroupBy::Project => GroupBy::Project,
+        pb::GroupBy::Cause => GroupBy::Cause,
+        pb::GroupBy::Version => GroupBy::Version,
+        pb::GroupBy::Compiler => GroupBy::Compiler,
+        pb::GroupBy::Arch => GroupBy::Arch,
+        pb::GroupBy::Pool => GroupBy::Pool,
+        pb::GroupBy::RefClass => GroupBy::RefClass,
+        pb::GroupBy::Owner => GroupBy::Owner,
+        pb::GroupBy::Outcome => GroupBy::Outcome,
+        pb::GroupBy::Label if label.is_empty() => {
+            return Err(FieldViolation::new("group_label", "is empty; name the label to group by"));
+        }
+        pb::GroupBy::Label => GroupBy::Label(text("group_label", label, limits::LABEL_BYTES)?),
+    })
+}
+
+/// A filter, checked.
+pub(crate) fn filter(wire: Option<pb::Filter>) -> Result<Filter, FieldViolation> {
+    let pb::Filter {
+        project,
+        stack,
+        package,
+        from_unix_ms,
+        to_unix_ms,
+        outcome,
+        version,
+        compiler,
+        arch,
+        pool,
+        ref_class,
+        owner,
+        cause,
+        labels,
+    } = wire.unwrap_or_default();
+    let outcome = read_outcome(outcome)?;
+    let cause = read_cause(cause)?;
+    if let (Some(from), Some(to)) = (from_unix_ms, to_unix_ms)
+        && from > to
+    {
+        return Err(FieldViolation::new("filter.from_unix_ms", "is after filter.to_unix_ms"));
+    }
+    let part = |name: &str, value| text(&format!("filter.{name}"), value, limits::KEY_FIELD_BYTES);
+    Ok(Filter {
+        project: part("project", project)?,
+        stack: part("stack", stack)?,
+        package: part("package", package)?,
+        version: part("version", version)?,
+        compiler: part("compiler", compiler)?,
+        arch: part("arch", arch)?,
+        pool: part("pool", pool)?,
+        ref_class: part("ref_class", ref_class)?,
+        owner: part("owner", owner)?,
+        from_unix_ms,
+        to_unix_ms,
+        outcome,
+        cause,
+        labels: read_labels(labels)?.into_iter().collect(),
+    })
+}
+
+fn read_outcome(wire: i32) -> Result<Option<Outcome>, FieldViolation> {
+    Ok(match known("filter.outcome", wire)? {
+        pb::Outcome::Unspecified => None,
+        pb::Outcome::Succeeded => Some(Outcome::Succeeded),
+        pb::Outcome::Failed => Some(Outcome::Failed),
+        pb::Outcome::Lost => Some(Outcome::Lost),
+        pb::Outcome::Running => {
+            return Err(FieldViolation::new(
+                "filter.outcome",
+                "running attempts are shown by Watch; the rest here has ended",
+            ));
+        }
+    })
+}
+
+fn read_cause(wire: i32) -> Result<Option<Cause>, FieldViolation> {
+    let asked: pb::Cause = known("filter.cause", wire)?;
+    Ok(Cause::ALL.into_iter().find(|cause| super::cause(*cause) == asked))
+}
+
+fn read_labels(wire: HashMap<String, String>) -> Result<HashMap<String, String>, FieldViolation> {
+    if wire.len() > limits::FILTER_LABELS {
+        let description = format!("has {} labels, at most {} are allowed", wire.len(), limits::FILTER_LABELS);
+        return Err(FieldViolation::new("filter.labels", description));
+    }
+    for (name, value) in &wire {
+        if name.is_empty() || value.is_empty() {
+            let description = format!("has {name:?} with {value:?}; a label needs a name and a value");
+            return Err(FieldViolation::new("filter.labels", description));
+        }
+        for part in [name, value] {
+            text("filter.labels", part.clone(), limits::LABEL_BYTES)?;
+        }
+    }
+    Ok(wire)
+}
+
+fn text(field: &str, value: String, limit: usize) -> Result<String, FieldViolation> {
+    if value.len() > limit {
+        return Err(FieldViolation::new(
+            field,
+            format!("has {} bytes, at most {limit} are allowed", value.len()),
+        ));
+    }
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field(filter: pb::Filter) -> String {
+        super::filter(Some(filter)).unwrap_err().field
+    }
+
+    #[test]
+    fn words_that_this_server_does_not_know_are_named() {
+        assert_eq!(field(pb::Filter { outcome: 99, ..pb::Filter::default() }), "filter.outcome");
+        assert_eq!(field(pb::Filter { cause: 99, ..pb::Filter::default() }), "filter.cause");
+        assert_eq!(read_group_by(99, String::new()).unwrap_err().field, "group_by");
+    }
+
+    #[test]
+    fn a_filter_that_makes_no_sense_is_named() {
+        let label = |name: &str, value: &str| pb::Filter {
+            labels: [(name.to_owned(), value.to_owned())].into(),
+            ..pb::Filter::default()
+        };
+        assert_eq!(field(label("", "x")), "filter.labels");
+        assert_eq!(field(label("x", "")), "filter.labels");
+        assert_eq!(field(label("x", &"y".repeat(129))), "filter.labels");
+        let many = (0..9).map(|n| (n.to_string(), "x".to_owned())).collect();
+        assert_eq!(field(pb::Filter { labels: many, ..pb::Filter::default() }), "filter.labels");
+        assert_eq!(field(pb::Filter { owner: "x".repeat(1 << 20), ..pb::Filter::default() }), "filter.owner");
+        let turned = pb::Filter { from_unix_ms: Some(2), to_unix_ms: Some(1), ..pb::Filter::default() };
+        assert_eq!(field(turned), "filter.from_unix_ms");
+    }
+
+    #[test]
+    fn a_group_by_label_names_the_label_and_no_other_does() {
+        let by = |by: pb::GroupBy, label: &str| read_group_by(by.into(), label.to_owned());
+        assert_eq!(by(pb::GroupBy::Label, "").unwrap_err().field, "group_label");
+        assert_eq!(by(pb::GroupBy::Owner, "stage").unwrap_err().field, "group_label");
+        assert_eq!(by(pb::GroupBy::Label, "stage"), Ok(GroupBy::Label("stage".into())));
+    }
+
+    #[test]
+    fn every_cause_of_the_wire_can_be_asked_for() {
+        for number in 1..=16 {
+            let asked = filter(Some(pb::Filter { cause: number, ..pb::Filter::default() })).unwrap();
+            assert!(asked.cause.is_some(), "{number}");
+        }
+    }
+}

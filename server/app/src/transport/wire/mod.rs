@@ -1,0 +1,151 @@
+//! Messages of the wire to what the services take, and what they give to messages: for gRPC and for the JSON of the web page. Nothing is
+//! decided here, and nothing of tonic or axum is known.
+//!
+//! | module | messages of |
+//! |---|---|
+//! | [`delivery`] | agents: an attempt, its samples, its end |
+//! | [`sizing`] | `Predict`, `Explain` |
+//! | [`verdicts`], [`next_size`] | `ShouldRetry` |
+//! | [`attempts`], [`rows`] | attempts, ended and running; their series |
+//! | [`filter`], [`statistics`] | `GetStats`: the question, the answer |
+//! | [`paging`] | `ListAttempts`: the page and its token |
+//! | [`tickets`], [`pools`] | `Placement` |
+
+pub(crate) mod attempts;
+pub(crate) mod delivery;
+pub(crate) mod filter;
+mod next_size;
+pub(crate) mod paging;
+pub(crate) mod pools;
+pub(crate) mod rows;
+pub(crate) mod sizing;
+pub(crate) mod statistics;
+pub(crate) mod tickets;
+pub(crate) mod verdicts;
+
+use plimsoll_core::{
+    domain::{AttemptId, Bytes, Cause, Cores, Exit, FieldViolation, Key, Rung, TicketId},
+    validated::Validated,
+};
+use plimsoll_proto::{limits, v1 as pb};
+
+pub(crate) fn attempt_id(field: &str, text: &str) -> Validated<AttemptId> {
+    AttemptId::parse(text).map_err(|why| FieldViolation::new(field, why))
+}
+
+pub(crate) fn ticket_id(field: &str, text: &str) -> Validated<TicketId> {
+    TicketId::parse(text).map_err(|why| FieldViolation::new(field, why))
+}
+
+fn at_most(field: &str, value: u64, limit: u64) -> Validated<u64> {
+    if value > limit {
+        Err(FieldViolation::new(field, format!("is {value}, at most {limit} is allowed")))
+    } else {
+        Ok(value)
+    }
+}
+
+/// An enum of the wire. A number without a meaning here is a fault, and not the same as not said.
+pub(crate) fn known<E: TryFrom<i32>>(field: &str, number: i32) -> Validated<E> {
+    E::try_from(number).map_err(|_unknown| {
+        FieldViolation::new(
+            field,
+            format!("is {number}, which this server does not know; leave it out, or update the server"),
+        )
+    })
+}
+
+fn memory(field: &str, value: u64) -> Validated<Bytes> {
+    at_most(field, value, limits::MEMORY_BYTES).map(Bytes)
+}
+
+fn cores(field: &str, value: f64) -> Validated<Cores> {
+    if value.is_finite() && value > 0.0 && value <= limits::CORES {
+        Ok(Cores(value))
+    } else {
+        Err(FieldViolation::new(
+            field,
+            format!("is {value}; it must be above 0 and at most {}", limits::CORES),
+        ))
+    }
+}
+
+fn read_exit(wire: Option<pb::Exit>) -> Validated<Option<Exit>> {
+    match wire {
+        None | Some(pb::Exit { code: None, signal: None }) => Ok(None),
+        Some(pb::Exit { code: Some(code), signal: None }) => Ok(Some(Exit::Code(code))),
+        Some(pb::Exit { code: None, signal: Some(signal @ 1..=64) }) => Ok(Some(Exit::Signal(signal))),
+        Some(pb::Exit { signal: Some(signal), code: None }) => {
+            Err(FieldViolation::new("exit.signal", format!("is {signal}; it must be 1 to 64")))
+        }
+        Some(pb::Exit { code: Some(_), signal: Some(_) }) => {
+            Err(FieldViolation::new("exit", "has both a code and a signal; an end has one of them"))
+        }
+    }
+}
+
+pub(crate) fn key(key: &Key) -> pb::Key {
+    pb::Key {
+        project: key.project.clone(),
+        stack: key.stack.clone(),
+        package: key.package.clone(),
+        version: key.version.clone(),
+        variants: key.variants.clone(),
+        compiler: key.compiler.clone(),
+        compiler_version: key.compiler_version.clone(),
+        arch: key.arch.clone(),
+        build_system: key.build_system.clone(),
+        r#ref: key.git_ref.clone(),
+        owner: key.owner.clone(),
+        labels: key.labels.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+        hints: Some(pb::Hints { build_jobs: key.hints.build_jobs, input_bytes: key.hints.input_bytes }),
+    }
+}
+
+pub(crate) fn cause(cause: Cause) -> pb::Cause {
+    match cause {
+        Cause::Oom => pb::Cause::Oom,
+        Cause::Starved => pb::Cause::Starved,
+        Cause::Timeout => pb::Cause::Timeout,
+        Cause::Deterministic => pb::Cause::Deterministic,
+        Cause::Infra => pb::Cause::Infra,
+        Cause::Preempted => pb::Cause::Preempted,
+        Cause::DiskFull => pb::Cause::DiskFull,
+        Cause::Canceled => pb::Cause::Canceled,
+        Cause::ToolOom => pb::Cause::ToolOom,
+        Cause::EphemeralStorage => pb::Cause::EphemeralStorage,
+        Cause::NodeLost => pb::Cause::NodeLost,
+        Cause::EvictedByNode => pb::Cause::EvictedByNode,
+        Cause::Contention => pb::Cause::Contention,
+        Cause::Flaky => pb::Cause::Flaky,
+        Cause::Configuration => pb::Cause::Configuration,
+        Cause::Unknown => pb::Cause::Unknown,
+    }
+}
+
+fn rung(rung: Rung) -> pb::Rung {
+    match rung {
+        Rung::Default => pb::Rung::Default,
+        Rung::Fleet => pb::Rung::Fleet,
+        Rung::BuildSystem => pb::Rung::BuildSystem,
+        Rung::Package => pb::Rung::Package,
+        Rung::NoCompiler => pb::Rung::NoCompiler,
+        Rung::NoVersion => pb::Rung::NoVersion,
+        Rung::Exact => pb::Rung::Exact,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_a_code_or_a_signal() {
+        let wire = |code, signal| Some(pb::Exit { code, signal });
+        assert_eq!(read_exit(None), Ok(None));
+        assert_eq!(read_exit(wire(Some(2), None)), Ok(Some(Exit::Code(2))));
+        assert_eq!(read_exit(wire(None, Some(9))), Ok(Some(Exit::Signal(9))));
+        assert!(read_exit(wire(None, Some(65))).is_err());
+        assert!(read_exit(wire(Some(1), Some(9))).is_err());
+    }
+}

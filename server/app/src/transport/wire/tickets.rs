@@ -1,0 +1,106 @@
+//! Tickets: what one is opened for, and where it stands.
+
+use plimsoll_core::{
+    domain::{FieldViolation, Ticket, TicketId},
+    placement::{BuildKind, tickets::TicketEnd},
+    validated::{self, Validated, text},
+};
+use plimsoll_proto::{limits, v1 as pb};
+use ulid::Ulid;
+
+use super::ticket_id;
+use crate::{service::tickets::TicketQuestion, state::tickets::View};
+
+/// The id, given or made, and the question.
+pub(crate) fn opening(wire: pb::OpenTicketRequest) -> Validated<(TicketId, TicketQuestion)> {
+    let pb::OpenTicketRequest { ticket, key, kind, owner, pool, tags } = wire;
+    let id = match ticket.as_str() {
+        "" => ticket_id("ticket", &Ulid::new().to_string())?,
+        id => ticket_id("ticket", id)?,
+    };
+    if tags.len() > limits::TICKET_TAGS {
+        let description = format!("has {} tags, at most {} are allowed", tags.len(), limits::TICKET_TAGS);
+        return Err(FieldViolation::new("tags", description));
+    }
+    let tags = tags.into_iter().map(|tag| text("tags", tag, limits::LABEL_BYTES));
+    Ok((
+        id,
+        TicketQuestion {
+            key: validated::key(key)?,
+            kind: read_kind(&text("kind", kind, limits::LABEL_BYTES)?)?,
+            owner: text("owner", owner, limits::OWNER_BYTES)?,
+            pool: text("pool", pool, limits::LABEL_BYTES)?,
+            tags: tags.collect::<Validated<_>>()?,
+        },
+    ))
+}
+
+fn read_kind(word: &str) -> Validated<Option<BuildKind>> {
+    if word.is_empty() {
+        return Ok(None);
+    }
+    let unknown = || {
+        let known = BuildKind::ALL.map(BuildKind::as_str).join(", ");
+        FieldViolation::new("kind", format!("is {word:?}; known are {known}"))
+    };
+    BuildKind::parse(word).map(Some).ok_or_else(unknown)
+}
+
+/// Where a ticket stands.
+pub(crate) fn ticket(view: &View) -> pb::Ticket {
+    let Ticket { id, claim, opened_unix_ms, granted_unix_ms, attempt, .. } = view.ticket();
+    let state = match view {
+        View::Open(_) if granted_unix_ms.is_some() => pb::TicketState::Granted,
+        View::Open(_) => pb::TicketState::Queued,
+        View::Ended(TicketEnd::Closed, _) => pb::TicketState::Closed,
+        View::Ended(TicketEnd::Expired, _) => pb::TicketState::Expired,
+    };
+    let (position, wait, waits_for) = match view {
+        View::Open(told) => (told.position, told.wait.0, told.waits_for.clone()),
+        View::Ended(..) => (0, 0, Vec::new()),
+    };
+    pb::Ticket {
+        ticket: id.to_string(),
+        state: state.into(),
+        owner: claim.owner.clone(),
+        pool: claim.pool.clone(),
+        kind: claim.kind.clone(),
+        position: u32::try_from(position).unwrap_or(u32::MAX),
+        estimated_wait_ms: wait,
+        waits_for,
+        opened_unix_ms: *opened_unix_ms,
+        granted_unix_ms: *granted_unix_ms,
+        attempt: attempt.as_ref().map(ToString::to_string).unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_a_ticket_names_the_field() {
+        let right = || pb::OpenTicketRequest {
+            ticket: "job-1".into(),
+            key: Some(pb::Key { package: "zlib".into(), ..Default::default() }),
+            ..Default::default()
+        };
+        assert_eq!(opening(right()).unwrap().0.as_str(), "job-1");
+        assert_eq!(
+            opening(pb::OpenTicketRequest { ticket: String::new(), ..right() }).unwrap().0.as_str().len(),
+            26
+        );
+        let cases = [
+            ("ticket", pb::OpenTicketRequest { ticket: "a b".into(), ..right() }),
+            ("key", pb::OpenTicketRequest { key: None, ..right() }),
+            ("kind", pb::OpenTicketRequest { kind: "lazy".into(), ..right() }),
+            ("owner", pb::OpenTicketRequest { owner: "x".repeat(1 << 20), ..right() }),
+            ("tags", pb::OpenTicketRequest { tags: vec!["x".into(); 9], ..right() }),
+            ("tags", pb::OpenTicketRequest { tags: vec!["x".repeat(129)], ..right() }),
+            ("pool", pb::OpenTicketRequest { pool: "x\n".into(), ..right() }),
+        ];
+        for (field, wire) in cases {
+            assert_eq!(opening(wire).unwrap_err().field, field);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! `ShouldRetry`: what the caller says of an ended attempt, and the verdict.
+
+use plimsoll_core::{
+    domain::{Action, Evidence, EvidenceLine, FieldViolation, ListedRun, RetryOutlook, Signature, Verdict},
+    validated::{Validated, key_or_empty, text},
+};
+use plimsoll_proto::{limits, v1 as pb};
+
+use super::{attempt_id, cause, next_size, read_exit};
+
+/// What a caller of `ShouldRetry` says.
+pub(crate) fn question(wire: pb::ShouldRetryRequest) -> Validated<Evidence> {
+    let pb::ShouldRetryRequest {
+        attempt,
+        key,
+        exit,
+        log_tail,
+        failure_reason,
+        container_reason,
+        pod_reason,
+        number,
+        include_retried,
+    } = wire;
+    if log_tail.len() > limits::LOG_TAIL_BYTES {
+        let description =
+            format!("has {} bytes; send the last {} of the log", log_tail.len(), limits::LOG_TAIL_BYTES);
+        return Err(FieldViolation::new("log_tail", description));
+    }
+    let reason = |name: &str, value: String| text(name, value, limits::REASON_BYTES);
+    Ok(Evidence {
+        key: key_or_empty(key)?,
+        number: number.max(1),
+        exit: read_exit(exit)?,
+        log_tail: String::from_utf8_lossy(&log_tail).into_owned(),
+        failure_reason: reason("failure_reason", failure_reason)?,
+        container_reason: reason("container_reason", container_reason)?,
+        pod_reason: reason("pod_reason", pod_reason)?,
+        listed: listed(include_retried)?,
+        ..Evidence::about(attempt_id("attempt", &attempt)?)
+    })
+}
+
+/// What the CI system lists of a job.
+fn listed(wire: Vec<pb::RetriedJob>) -> Validated<Vec<ListedRun>> {
+    if wire.len() > limits::RETRIED_JOBS {
+        let description =
+            format!("lists {} runs; send the last {} of the job", wire.len(), limits::RETRIED_JOBS);
+        return Err(FieldViolation::new("include_retried", description));
+    }
+    wire.into_iter().enumerate().map(|(at, run)| listed_run(at, run)).collect()
+}
+
+fn listed_run(at: usize, wire: pb::RetriedJob) -> Validated<ListedRun> {
+    let pb::RetriedJob { id, name, status, failure_reason, created_unix_ms, finished_unix_ms } = wire;
+    let field = |name: &str| format!("include_retried[{at}].{name}");
+    if id.is_empty() {
+        return Err(FieldViolation::new(field("id"), "is empty; send the CI system's id of the run"));
+    }
+    if finished_unix_ms.zip(created_unix_ms).is_some_and(|(ended, made)| ended < made) {
+        return Err(FieldViolation::new(field("finished_unix_ms"), "is before created_unix_ms"));
+    }
+    let short = |name: &str, value: String| text(&field(name), value, limits::REASON_BYTES);
+    Ok(ListedRun {
+        id: text(&field("id"), id, limits::ATTEMPT_BYTES)?,
+        name: short("name", name)?,
+        status: short("status", status)?,
+        failure_reason: short("failure_reason", failure_reason)?,
+        created_unix_ms,
+        finished_unix_ms,
+    })
+}
+
+pub(crate) fn verdict(verdict: Verdict) -> pb::Verdict {
+    let action = match verdict.action {
+        Action::No => pb::Action::No,
+        Action::AsIs => pb::Action::AsIs,
+        Action::Bigger => pb::Action::Bigger,
+        Action::FewerJobs => pb::Action::FewerJobs,
+        Action::Longer => pb::Action::Longer,
+        Action::Elsewhere => pb::Action::Elsewhere,
+    };
+    let line = |line: EvidenceLine| pb::EvidenceLine {
+        source: line.source.as_str().to_owned(),
+        text: line.text,
+        supports: line.supports,
+    };
+    pb::Verdict {
+        attempt: verdict.attempt.to_string(),
+        action: action.into(),
+        cause: cause(verdict.cause).into(),
+        confidence: verdict.confidence,
+        evidence: verdict.evidence.into_iter().map(line).collect(),
+        next: verdict.next.and_then(next_size::next_size),
+        attempts_left: verdict.attempts_left,
+        reason: verdict.reason,
+        given_unix_ms: verdict.given_unix_ms.unwrap_or_default(),
+        outlook: Some(outlook(verdict.outlook)),
+        cause_source: verdict
+            .basis
+            .cause_source
+            .map_or_else(String::new, |source| source.as_str().to_owned()),
+    }
+}
+
+fn outlook(outlook: RetryOutlook) -> pb::Outlook {
+    let signature = outlook.signature.unwrap_or(Signature {
+        id: String::new(),
+        line: String::new(),
+        first: String::new(),
+    });
+    let cost = outlook.cost.unwrap_or_default();
+    pb::Outlook {
+        signature: signature.id,
+        signature_line: signature.line,
+        failure_line: signature.first,
+        seen: outlook.seen,
+        retried: outlook.retried,
+        passed: outlook.passed,
+        cost_memory_gib_hours: cost.memory_gib_h,
+        cost_cpu_core_hours: cost.cpu_core_h,
+        wait_ms: outlook.wait.0,
+        waiting_saves_gib_hours: outlook.waiting_saves_gib_h,
+        clamped: outlook.clamped,
+        mend: outlook.mend.unwrap_or_default(),
+        stopped_at_bytes: outlook.stopped_at.map(|size| size.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_runs_is_checked_run_by_run() {
+        let run = |id: &str| pb::RetriedJob { id: id.into(), name: "build".into(), ..Default::default() };
+        let asked = |list: Vec<pb::RetriedJob>| {
+            question(pb::ShouldRetryRequest {
+                attempt: "a".into(),
+                include_retried: list,
+                ..Default::default()
+            })
+        };
+        let backwards = pb::RetriedJob { created_unix_ms: Some(2), finished_unix_ms: Some(1), ..run("3") };
+        let cases = [
+            (vec![run("1"), run("")], "include_retried[1].id"),
+            (vec![run(&"1".repeat(129))], "include_retried[0].id"),
+            (vec![pb::RetriedJob { name: "a\n".into(), ..run("1") }], "include_retried[0].name"),
+            (vec![pb::RetriedJob { status: "s".repeat(257), ..run("1") }], "include_retried[0].status"),
+            (vec![run("1"), run("2"), backwards], "include_retried[2].finished_unix_ms"),
+            (vec![run("1"); 101], "include_retried"),
+        ];
+        for (list, field) in cases {
+            assert_eq!(asked(list).unwrap_err().field, field);
+        }
+        assert_eq!(asked(vec![run("1"); 100]).unwrap().listed.len(), 100);
+    }
+
+    #[test]
+    fn a_log_may_hold_any_bytes_but_not_too_many() {
+        let wire = |log_tail| pb::ShouldRetryRequest { attempt: "a".into(), log_tail, ..Default::default() };
+        assert_eq!(question(wire(vec![0xff, b'x'])).unwrap().log_tail, "\u{fffd}x");
+        assert_eq!(question(wire(vec![0; limits::LOG_TAIL_BYTES + 1])).unwrap_err().field, "log_tail");
+    }
+}

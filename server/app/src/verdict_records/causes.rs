@@ -1,0 +1,177 @@
+//! The cause that a verdict found is the cause of its attempt everywhere: it is written into the summary, in the commit of the verdict.
+//!
+//! | what names the cause | what it changes |
+//! |---|---|
+//! | a counter, a reason of cluster or CI system, an exit, said by a trusted caller | cause, and whether the need is a lower bound |
+//! | a line of a log, or a job that is not trusted and speaks of itself | the cause as it is shown, chosen by and counted |
+//! | nothing (`unknown`) | nothing: a cause that is known stays |
+//!
+//! An attempt that is judged before its end gets the cause when it is sealed, by all that is known then.
+
+use std::sync::Arc;
+
+use plimsoll_core::{
+    domain::{AttemptId, Cause, Evidence, EvidenceSource, Outcome, Summary, Verdict},
+    retry,
+};
+use plimsoll_store::{self as store, Store, StoreError};
+
+use super::known::{KnownVerdicts, STORED};
+use crate::{runtime::audit::AUDIT, state::verdict_engine::VerdictEngine};
+
+/// A summary with another cause than it had.
+#[derive(Debug)]
+pub(crate) struct CauseChange {
+    pub(crate) before: Summary,
+    pub(crate) summary: Summary,
+}
+
+/// The summary with a cause that was found; `None` if it has it, or did not fail.
+pub(crate) fn with_cause(
+    summary: &Summary,
+    (cause, source): (Cause, Option<EvidenceSource>),
+    is_trusted: bool,
+) -> Option<Summary> {
+    let is_news = (summary.cause, summary.cause_source) != (Some(cause), source);
+    if summary.outcome == Outcome::Succeeded || cause == Cause::Unknown || !is_news {
+        return None;
+    }
+    let mut changed = Summary { cause: Some(cause), cause_source: source, ..summary.clone() };
+    if is_trusted && !changed.is_cause_by_log() {
+        changed.censored = retry::is_censored(&changed, changed.cause);
+    }
+    Some(changed)
+}
+
+/// The cause that a verdict found, and where the evidence for it comes from.
+pub(crate) fn found(verdict: &Verdict) -> (Cause, Option<EvidenceSource>) {
+    let is_new = verdict.basis.evidence.is_some();
+    // an earlier release did not note it: what decided stands first among what supports the cause
+    let mut supporting = verdict.evidence.iter().filter(|line| line.supports).map(|line| line.source);
+    let mut first = || supporting.find(|source| *source != EvidenceSource::Policy);
+    let source = if is_new { verdict.basis.cause_source } else { first() };
+    (verdict.cause, source)
+}
+
+/// The summary of an attempt that was judged before its end, with the cause by all that is known now, and whether there were verdicts.
+pub(crate) async fn judged_early(
+    store: &Store,
+    verdict_engine: &VerdictEngine,
+    summary: &mut Summary,
+) -> bool {
+    let project = summary.key.project.clone();
+    let known = match store::read_verdicts(store, &summary.attempt, STORED).await {
+        Ok(given) => {
+            // an attempt that no token proved to be its job's may yet give way to the one that it is
+            let is_settled = summary.opening.proven;
+            if is_settled && given.iter().any(|verdict| !verdict.counts_for(&project)) {
+                drop_of_others(store, &summary.attempt, &project).await;
+            }
+            KnownVerdicts::of(given, &project)
+        }
+        Err(error) => {
+            tracing::warn!(attempt = %summary.attempt, %error, "sealed an attempt without the cause from its verdicts");
+            return false;
+        }
+    };
+    if known.in_force().is_none() {
+        return false;
+    }
+    let evidence = Evidence {
+        key: summary.key.clone(),
+        number: summary.number,
+        measured: Some(Arc::new(summary.clone())),
+        failure_reason: summary.ci_reason.clone(),
+        reported: known.reported(),
+        ..Evidence::about(summary.attempt.clone())
+    };
+    let finding = verdict_engine.classify(&evidence);
+    let found = finding.cause.map(|cause| (cause, finding.decided_by));
+    if let Some(changed) = found.and_then(|found| with_cause(summary, found, true)) {
+        *summary = changed;
+    }
+    true
+}
+
+/// Removes the verdicts on an attempt that were given before it was known that it is of this project, to those who may not speak of it.
+/// That it cannot is harmless: they count for nothing.
+async fn drop_of_others(store: &Store, attempt: &AttemptId, project: &str) {
+    match store::forget_verdicts_if(store, attempt, |verdict| !verdict.counts_for(project)).await {
+        Ok(verdicts) => {
+            tracing::warn!(target: AUDIT, %attempt, verdicts, "dropped verdicts of other projects on an attempt that was not known yet");
+        }
+        Err(error) => {
+            tracing::warn!(%attempt, %error, "could not drop verdicts of other projects on an attempt");
+        }
+    }
+}
+
+/// What a new verdict changes of the summary of its attempt; `None` if that has not ended, or has this cause.
+pub(crate) async fn change_by_verdict(
+    store: &Store,
+    verdict: &Verdict,
+) -> Result<Option<CauseChange>, StoreError> {
+    let is_trusted = !verdict.basis.by_untrusted;
+    let change = change_by_cause(store, &verdict.attempt, found(verdict), is_trusted).await?;
+    // it may have ended since the question was looked at
+    Ok(change.filter(|change| verdict.counts_for(&change.summary.key.project)))
+}
+
+/// The same for a cause alone.
+pub(crate) async fn change_by_cause(
+    store: &Store,
+    attempt: &AttemptId,
+    found: (Cause, Option<EvidenceSource>),
+    is_trusted: bool,
+) -> Result<Option<CauseChange>, StoreError> {
+    if found.0 == Cause::Unknown {
+        return Ok(None);
+    }
+    let summary = match store::read_summary(store, attempt).await {
+        Err(error @ StoreError::Damaged { .. }) => {
+            tracing::error!(%attempt, %error, "cannot write the cause into a summary that is damaged");
+            None
+        }
+        read => read?,
+    };
+    let change = |summary: Summary| {
+        let changed = with_cause(&summary, found, is_trusted)?;
+        let before = Summary { phases: Vec::new(), ..summary };
+        Some(CauseChange { before, summary: changed })
+    };
+    Ok(summary.and_then(change))
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::domain::{Exit, test_summary};
+
+    use super::*;
+
+    fn failed() -> Summary {
+        let failed = test_summary("a", "zlib", "1", 100);
+        Summary { outcome: Outcome::Failed, exit: Some(Exit::Code(1)), cause: Some(Cause::Unknown), ..failed }
+    }
+
+    #[test]
+    fn a_line_of_a_log_names_a_cause_and_proves_no_need() {
+        let oom = |source| with_cause(&failed(), (Cause::Oom, Some(source)), true).unwrap();
+        let by_log = oom(EvidenceSource::Log);
+        assert_eq!((by_log.cause, by_log.censored), (Some(Cause::Oom), false));
+        assert!(by_log.is_cause_by_log());
+        assert!(oom(EvidenceSource::Container).censored);
+        let untrusted = with_cause(&failed(), (Cause::Oom, Some(EvidenceSource::Container)), false).unwrap();
+        assert!(!untrusted.censored, "what a job says of itself does not count for others");
+        let again = with_cause(&by_log, (Cause::Oom, Some(EvidenceSource::Log)), true);
+        assert_eq!(again, None, "it has this cause");
+    }
+
+    #[test]
+    fn what_succeeded_has_no_cause_and_a_cause_that_is_known_is_not_undone() {
+        let log = Some(EvidenceSource::Log);
+        let fine = Summary { outcome: Outcome::Succeeded, cause: None, ..failed() };
+        assert_eq!(with_cause(&fine, (Cause::Infra, log), true), None);
+        let known = Summary { cause: Some(Cause::Infra), ..failed() };
+        assert_eq!(with_cause(&known, (Cause::Unknown, None), true), None);
+    }
+}

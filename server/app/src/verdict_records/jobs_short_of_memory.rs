@@ -1,0 +1,81 @@
+//! Jobs that memory ended, as the verdicts on their attempts say.
+
+use std::{
+    cmp::Reverse,
+    collections::{HashMap, VecDeque},
+    sync::{Mutex, PoisonError},
+};
+
+use plimsoll_core::domain::{AttemptId, JobName, Key, Verdict};
+
+/// Jobs whose last verdict is remembered: those that memory ended in some days. About 3 MB.
+const REMEMBERED: usize = 10_000;
+
+/// Jobs that memory ended by the verdict on one of their attempts, oldest first: no agent need have measured any of them. A start
+/// reads them from the verdicts on disk.
+#[derive(Debug, Default)]
+pub(crate) struct JobsShortOfMemory {
+    attempts: HashMap<JobName, AttemptId>,
+    order: VecDeque<JobName>,
+}
+
+impl JobsShortOfMemory {
+    /// Notes the job of a verdict that names one.
+    pub(crate) fn note(&mut self, verdict: &Verdict) {
+        let Some(job) = verdict.job.clone().filter(|_| verdict.cause.is_memory()) else { return };
+        if self.attempts.insert(job.clone(), verdict.attempt.clone()).is_none() {
+            self.order.push_back(job);
+        }
+        while self.order.len() > REMEMBERED {
+            let Some(oldest) = self.order.pop_front() else { break };
+            self.attempts.remove(&oldest);
+        }
+    }
+
+    /// Forgets an attempt, as a verdict in the name of this project says: memory did not end it. Jobs of other projects stay.
+    pub(crate) fn forget(&mut self, attempt: &AttemptId, project: &str) {
+        let is_meant = |job: &JobName, noted: &AttemptId| {
+            noted == attempt && (project.is_empty() || job.project == project)
+        };
+        if !self.attempts.iter().any(|(job, noted)| is_meant(job, noted)) {
+            return;
+        }
+        self.attempts.retain(|job, noted| !is_meant(job, noted));
+        let Self { attempts, order } = self;
+        order.retain(|job| attempts.contains_key(job));
+    }
+
+    pub(crate) fn find(&self, key: &Key) -> Option<AttemptId> {
+        self.attempts.get(&JobName::of(key)?).cloned()
+    }
+}
+
+/// The newest verdicts that name a job, out of many that come in any order, in bounded memory.
+#[derive(Debug, Default)]
+pub(crate) struct NewestMemoryEnds(Vec<Verdict>);
+
+impl NewestMemoryEnds {
+    /// Keeps a verdict that names a job, without what is large.
+    pub(crate) fn take(&mut self, verdict: &Verdict) {
+        if verdict.job.is_none() {
+            return;
+        }
+        let none = Verdict { evidence: Vec::new(), next: None, reason: String::new(), ..verdict.clone() };
+        self.0.push(none);
+        if self.0.len() >= 2 * REMEMBERED {
+            self.cut();
+        }
+    }
+
+    fn cut(&mut self) {
+        self.0.sort_by_key(|verdict| Reverse(verdict.given_unix_ms));
+        self.0.truncate(REMEMBERED);
+    }
+
+    /// Notes them, the oldest first.
+    pub(crate) fn note_all(mut self, short: &Mutex<JobsShortOfMemory>) {
+        self.cut();
+        let mut short = short.lock().unwrap_or_else(PoisonError::into_inner);
+        self.0.iter().rev().for_each(|verdict| short.note(verdict));
+    }
+}

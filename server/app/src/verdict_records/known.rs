@@ -1,0 +1,291 @@
+//! The verdicts that were given on one attempt, as the next question about it sees them: what was said in earlier questions, which
+//! verdict is in force, and whether anything new is known.
+//!
+//! | who asks | what counts of what was said before |
+//! |---|---|
+//! | a trusted caller | what trusted callers said; of a job that spoke of itself, how it ended and its log |
+//! | a job about itself | all of it |
+//! | any caller about an attempt that was not measured, who does not see all projects | what was said in the name of its project |
+//!
+//! The verdict that was given last is in force: it stands on all that was known then.
+
+use std::collections::HashMap;
+
+use plimsoll_core::{
+    domain::{AttemptId, ReportedEvidence, Reporter, Verdict},
+    retry,
+};
+use plimsoll_store::{self as store, Store, StoreError};
+
+/// Verdicts that are kept of one attempt in the name of one project: each stands on more evidence than the one before it. All of them
+/// take 256 KiB to 1 MiB.
+pub(crate) const VERDICTS: usize = 64;
+/// Verdicts that are kept of one attempt, while it is not known of which project it is. Beyond them the speaker with most of them loses its oldest.
+pub(crate) const STORED: usize = 16 * VERDICTS;
+
+/// Who asks for a verdict, as far as it matters to what is joined with the question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Asker {
+    /// What the caller says counts.
+    pub(crate) is_trusted: bool,
+    /// The caller sees the attempts of all projects.
+    pub(crate) sees_all: bool,
+    /// The caller may read lines of the log that others sent.
+    pub(crate) reads_logs: bool,
+    /// As whose the question is kept.
+    pub(crate) by: Reporter,
+}
+
+impl Asker {
+    /// The CI system, or the server itself.
+    pub(crate) const TRUSTED: Self =
+        Self { is_trusted: true, sees_all: true, reads_logs: true, by: Reporter::server() };
+    /// Nothing that others said counts for the caller.
+    pub(crate) fn stranger() -> Self {
+        Self { is_trusted: false, sees_all: false, reads_logs: false, by: Reporter::of("", Vec::new()) }
+    }
+}
+
+/// Verdicts on one attempt, the one that was given last at the end.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct KnownVerdicts {
+    given: Vec<Verdict>,
+    /// As many are kept in the name of the asker's project as may be.
+    pub(crate) is_full: bool,
+    /// As many are stored as may be: when the one was given that gives its place to the next.
+    pub(crate) gives_way: Option<u64>,
+    /// When the last of them was given, milliseconds since 1970.
+    last_unix_ms: u64,
+    is_trusted: bool,
+    /// The stored answer of an earlier release to the very question.
+    answered_before: Option<Verdict>,
+}
+
+impl KnownVerdicts {
+    /// What a caller that asks about an attempt may know. `project` is that of the attempt, or of the question if nothing was
+    /// measured.
+    pub(crate) async fn read(
+        store: &Store,
+        attempt: &AttemptId,
+        asker: &Asker,
+        (project, is_measured): (&str, bool),
+    ) -> Result<Self, StoreError> {
+        let mut given = in_order(store, attempt).await?;
+        let last_unix_ms = given.last().and_then(|last| last.given_unix_ms).unwrap_or(0);
+        let gives_way = oldest_of_the_loudest(&given);
+        let is_his = |verdict: &Verdict| {
+            let is_for_all = is_measured || asker.sees_all;
+            verdict.is_in_the_name_of(project) || (is_for_all && verdict.counts_for(project))
+        };
+        given.retain(is_his);
+        let is_full = given.len() >= VERDICTS;
+        Ok(Self {
+            given,
+            is_full,
+            gives_way,
+            last_unix_ms,
+            is_trusted: asker.is_trusted,
+            answered_before: None,
+        })
+    }
+
+    /// All of these on an attempt of this project that was measured, for a trusted caller.
+    pub(crate) fn of(mut given: Vec<Verdict>, project: &str) -> Self {
+        given.retain(|verdict| verdict.counts_for(project));
+        given.sort_by_key(|verdict| verdict.given_unix_ms);
+        Self { given, is_trusted: true, ..Self::default() }
+    }
+
+    /// With the answer of an earlier release to the question of this number.
+    pub(crate) async fn with_answer(
+        mut self,
+        store: &Store,
+        attempt: &AttemptId,
+        question: u64,
+    ) -> Result<Self, StoreError> {
+        let is_new = |verdict: &Verdict| verdict.basis.evidence.is_some();
+        if self.given.last().is_some_and(|last| !is_new(last)) {
+            let stored = store::read_verdict(store, attempt, question).await?;
+            self.answered_before = stored.filter(|stored| !is_new(stored));
+        }
+        Ok(self)
+    }
+
+    /// The one that is in force.
+    pub(crate) fn in_force(&self) -> Option<&Verdict> {
+        self.given.last()
+    }
+
+    /// Whether this very question was asked before: then it says nothing new.
+    pub(crate) fn was_asked(&self, question: u64) -> bool {
+        let before =
+            |verdict: &Verdict| verdict.basis.question == Some(question) && self.counts_whole(verdict);
+        self.answered_before.is_some() || self.given.iter().any(before)
+    }
+
+    /// All that was said.
+    pub(crate) fn reported(&self) -> ReportedEvidence {
+        let mut all = ReportedEvidence::default();
+        for verdict in &self.given {
+            let said = retry::recollected(verdict);
+            let counts = if self.counts_whole(verdict) { said } else { said.of_the_job_alone() };
+            retry::join(&mut all, &counts);
+        }
+        all
+    }
+
+    fn counts_whole(&self, verdict: &Verdict) -> bool {
+        !(self.is_trusted && verdict.basis.by_untrusted)
+    }
+
+    /// The verdict that stands if nothing more is known than `evidence`.
+    pub(crate) fn standing(&self, evidence: u64) -> Option<&Verdict> {
+        let last = self.in_force()?;
+        // an earlier release did not note what it knew: its answer stands for the question that it answered
+        let stands = || self.answered_before.as_ref() == Some(last) && self.last_knows_all();
+        (last.basis.evidence == Some(evidence) || stands()).then_some(last)
+    }
+
+    /// The verdict that is in force was given on all that was said, also before it. In an earlier release that need not be so.
+    pub(crate) fn last_knows_all(&self) -> bool {
+        let Some(verdict) = self.in_force() else { return true };
+        let mut last = ReportedEvidence::default();
+        retry::join(&mut last, &retry::recollected(verdict));
+        let mut all = last.clone();
+        retry::join(&mut all, &self.reported());
+        all == last
+    }
+
+    /// Milliseconds since 1970 for a verdict that is given `now`: later than all before it.
+    pub(crate) fn next_time(&self, now: u64) -> u64 {
+        now.max(self.last_unix_ms.saturating_add(1))
+    }
+}
+
+/// When the verdict was given that has to go before another is stored: the oldest of the speaker who has most, so that none makes room
+/// for himself by what others asked. `None` while there is room.
+fn oldest_of_the_loudest(given: &[Verdict]) -> Option<u64> {
+    let speaker = |verdict: &Verdict| verdict.basis.said_by.as_ref().map_or("", Reporter::name).to_owned();
+    let mut counts: HashMap<String, usize> = HashMap::new();
+    for verdict in given.iter().filter(|_verdict| given.len() >= STORED) {
+        *counts.entry(speaker(verdict)).or_default() += 1;
+    }
+    let most = counts.values().copied().max()?;
+    let oldest = given.iter().find(|verdict| counts.get(&speaker(verdict)) == Some(&most));
+    Some(oldest?.given_unix_ms.unwrap_or(0))
+}
+
+/// Verdicts on an attempt, the one that was given last at the end. Those of the first releases have no time and come first.
+pub(crate) async fn in_order(store: &Store, attempt: &AttemptId) -> Result<Vec<Verdict>, StoreError> {
+    let mut given = store::read_verdicts(store, attempt, STORED).await?;
+    given.sort_by_key(|verdict| verdict.given_unix_ms);
+    Ok(given)
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::domain::{Exit, VerdictBasis};
+    use plimsoll_store::Batch;
+
+    use super::*;
+    use crate::sessions::fixture;
+
+    fn id() -> AttemptId {
+        AttemptId::parse("a").unwrap()
+    }
+
+    /// A verdict on what was said in the name of a project, at this time.
+    fn said(project: &str, reason: &str, at: u64, by_untrusted: bool) -> Verdict {
+        let reported = ReportedEvidence {
+            project: project.into(),
+            exit: Some(Exit::Code(1)),
+            container_reasons: vec![reason.into()],
+            last_words: Some("error: no".into()),
+            number: 2,
+            ..ReportedEvidence::default()
+        };
+        let basis = VerdictBasis {
+            evidence: Some(at),
+            question: Some(at),
+            by_untrusted,
+            reported,
+            said_by: Some(Reporter::server()),
+            ..VerdictBasis::default()
+        };
+        Verdict { given_unix_ms: Some(at), basis, ..fixture::verdict(&id()) }
+    }
+
+    async fn stored(verdicts: &[Verdict]) -> Store {
+        let (store, mut batch) = (Store::memory(), Batch::default());
+        for (question, verdict) in (1..).zip(verdicts) {
+            store::put_verdict(&mut batch, question, verdict).unwrap();
+        }
+        store.commit(batch).await.unwrap();
+        store
+    }
+
+    const TRUSTED_OF_ONE: Asker =
+        Asker { is_trusted: true, sees_all: false, reads_logs: true, by: Reporter::server() };
+    const JOB_ITSELF: Asker =
+        Asker { is_trusted: false, sees_all: false, reads_logs: true, by: Reporter::server() };
+
+    #[tokio::test]
+    async fn of_a_job_that_spoke_of_itself_trusted_callers_count_its_end_and_its_log_and_no_reason() {
+        let store = stored(&[said("x", "OOMKilled", 1, true), said("x", "Error", 2, false)]).await;
+        let known = KnownVerdicts::read(&store, &id(), &Asker::TRUSTED, ("x", true)).await.unwrap();
+        let all = known.reported();
+        assert_eq!((&all.container_reasons[..], all.exit), (&["Error".to_owned()][..], Some(Exit::Code(1))));
+        assert_eq!(all.last_words.as_deref(), Some("error: no"));
+        assert!(!known.was_asked(1) && known.was_asked(2), "what did not count whole was not asked");
+        let known = KnownVerdicts::read(&store, &id(), &JOB_ITSELF, ("x", true)).await.unwrap();
+        assert_eq!(known.reported().container_reasons, ["OOMKilled", "Error"]);
+        assert!(known.was_asked(1) && known.was_asked(2));
+    }
+
+    #[tokio::test]
+    async fn however_many_speak_of_an_unknown_attempt_who_has_most_makes_room_for_the_next() {
+        let by = |speaker: usize, at: u64| {
+            let mut verdict = said(&format!("p{speaker}"), "Error", at, false);
+            verdict.basis.said_by =
+                Some(Reporter::of(&format!("token {speaker}"), vec![format!("p{speaker}")]));
+            verdict
+        };
+        // the job's own project spoke first, all others as much as they may
+        let mut given = vec![by(99, 1)];
+        given.extend((0..STORED - 1).map(|n| by(n / VERDICTS, n as u64 + 2)));
+        let store = stored(&given).await;
+        let known = KnownVerdicts::read(&store, &id(), &TRUSTED_OF_ONE, ("p99", false)).await.unwrap();
+        assert_eq!((known.is_full, known.gives_way), (false, Some(2)), "the oldest of the first of them");
+        let id = id();
+        let gone = store::forget_verdicts_if(&store, &id, |verdict| verdict.given_unix_ms == Some(2)).await;
+        assert_eq!(gone.unwrap(), 1);
+        let known = KnownVerdicts::read(&store, &id, &TRUSTED_OF_ONE, ("p1", false)).await.unwrap();
+        assert_eq!((known.is_full, known.gives_way), (true, None), "the caller has as many as it may");
+    }
+
+    #[tokio::test]
+    async fn before_an_attempt_is_measured_only_words_in_the_name_of_the_askers_project_count() {
+        let store = stored(&[
+            said("x", "OOMKilled", 1, false),
+            said("", "StartError", 2, false),
+            said("y", "Error", 3, false),
+        ])
+        .await;
+        let reasons = async |asker: &Asker, project, is_measured| {
+            let known = KnownVerdicts::read(&store, &id(), asker, (project, is_measured)).await.unwrap();
+            assert_eq!((known.is_full, known.next_time(0)), (false, 4), "a new one comes behind all");
+            known.reported().container_reasons
+        };
+        for asker in &[TRUSTED_OF_ONE, JOB_ITSELF] {
+            assert_eq!(reasons(asker, "x", false).await, ["OOMKilled"]);
+            assert_eq!(reasons(asker, "z", false).await, [""; 0]);
+            assert_eq!(
+                reasons(asker, "x", true).await,
+                ["OOMKilled", "StartError"],
+                "measured in that project"
+            );
+        }
+        assert_eq!(reasons(&Asker::TRUSTED, "x", false).await, ["OOMKilled", "StartError"]);
+        assert_eq!(reasons(&Asker::TRUSTED, "", false).await, ["OOMKilled", "StartError", "Error"]);
+    }
+}

@@ -1,0 +1,162 @@
+//! The plan of the house holds: modules of the server use only those that the table names, and the code maps name what is there.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot read the tree must fail")]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use plimsoll_support::house::{
+    Modules, bare_names, code, files, in_source_folder, is_of_tests, named_in_code_map,
+};
+
+/// What each module of the server uses beside itself, tests apart. The crates below are guarded by the compiler. A new arrow wants a
+/// reason; one that is gone leaves the table.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("access", &["runtime"]),
+    ("app", &["access", "integrations", "runtime", "service", "sessions", "state", "transport"]),
+    ("ci_outcomes", &["runtime"]),
+    ("commands", &["access", "runtime", "state"]),
+    ("fuzz", &["access", "integrations", "runtime", "transport"]),
+    ("integrations", &["runtime", "service", "sessions"]),
+    ("program", &["app", "commands", "runtime"]),
+    ("retention", &["runtime", "state", "verdict_records"]),
+    ("sealing", &["state", "verdict_records"]),
+    (
+        "sessions",
+        &["access", "ci_outcomes", "retention", "runtime", "sealing", "startup", "state", "verdict_records"],
+    ),
+    ("service", &["access", "runtime", "sessions", "state"]),
+    ("startup", &["runtime", "state", "verdict_records"]),
+    ("state", &["access", "runtime"]),
+    ("transport", &["access", "commands", "integrations", "runtime", "service", "sessions", "state"]),
+    ("verdict_records", &["runtime", "state"]),
+];
+
+type Arrows = BTreeMap<String, BTreeSet<String>>;
+
+fn repository() -> PathBuf {
+    server().parent().unwrap().to_owned()
+}
+
+fn server() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+#[test]
+fn modules_of_the_server_use_only_those_that_the_table_names() {
+    let table: Arrows = ARROWS
+        .iter()
+        .map(|(from, to)| ((*from).to_owned(), to.iter().map(|name| (*name).to_owned()).collect()))
+        .collect();
+    let found = Modules::read(&server().join("app/src")).arrows();
+    let pairs = |arrows: &Arrows| -> BTreeSet<(String, String)> {
+        arrows.iter().flat_map(|(from, to)| to.iter().map(|to| (from.clone(), to.clone()))).collect()
+    };
+    let (table, found) = (pairs(&table), pairs(&found));
+    let new: Vec<_> = found.difference(&table).collect();
+    let gone: Vec<_> = table.difference(&found).collect();
+    assert!(new.is_empty(), "new arrows between modules: {new:?}");
+    assert!(gone.is_empty(), "arrows that are no longer there; remove them from the table: {gone:?}");
+}
+
+/// The ways in stand side by side, and what two of them share stands beside them. Only HTTP mounts the routes of the page.
+#[test]
+fn grpc_http_and_the_page_do_not_use_each_other() {
+    let source = server().join("app/src/transport");
+    for (way, others) in
+        [("grpc", ["http", "web"].as_slice()), ("web", &["grpc", "http"]), ("http", &["grpc"])]
+    {
+        for file in files(&source.join(way)).iter().filter(|file| !is_of_tests(file)) {
+            let code = code(&fs::read_to_string(file).unwrap());
+            let used = code.split("transport::").skip(1).filter_map(|rest| rest.split(';').next());
+            let mut words = used.flat_map(|used| used.split(|c: char| !c.is_alphanumeric() && c != '_'));
+            let wrong = words.find(|word| others.contains(word));
+            assert_eq!(wrong, None, "{}", file.display());
+        }
+    }
+}
+
+#[test]
+fn no_modules_below_the_server_use_each_other_in_a_circle() {
+    for name in ["proto", "server/core", "server/store", "server/lab", "server/pages", "server/app"] {
+        let modules = Modules::read(&repository().join(name).join("src"));
+        assert!(!modules.arrows().is_empty(), "{name} was read");
+        assert_eq!(modules.circles(), Vec::<String>::new(), "{name}");
+    }
+}
+
+/// Types whose names say nothing without their module, and the files that still have them. It only shrinks.
+const BARE: &[&str] = &[];
+
+#[test]
+fn no_type_has_a_name_that_says_nothing_without_its_module() {
+    let sources = ["proto", "server", "agent", "tests"].map(|name| repository().join(name));
+    let found = sources.iter().flat_map(|dir| bare_names(dir));
+    let root = format!("{}/", repository().display());
+    let found: BTreeSet<String> = found.map(|name| name.replace(&root, "")).collect();
+    let left: BTreeSet<String> = BARE.iter().map(|name| (*name).to_owned()).collect();
+    assert_eq!(found, left, "say which: `PoolSlot`, `EvidenceLine`, `QueueEntry`");
+}
+
+#[test]
+fn the_code_map_of_each_crate_names_all_that_is_there_and_nothing_else() {
+    for name in ["core", "store", "lab", "pages", "app"] {
+        let dir = server().join(name);
+        let said = named_in_code_map(&fs::read_to_string(dir.join("README.md")).unwrap(), "src/");
+        let mut there = in_source_folder(&dir);
+        if name == "store" {
+            // its files are one row
+            there.retain(|path| path.ends_with('/'));
+            there.insert("src/".to_owned());
+        }
+        assert_eq!(said, there, "server/{name}/README.md");
+    }
+}
+
+fn is_source(text: &str) -> bool {
+    Path::new(text).extension().is_some_and(|extension| extension == "rs")
+}
+
+/// The files of the numbered lists of a README.md, and of the text below them.
+fn walked(readme: &str) -> Vec<String> {
+    let walks = readme.split("\n## ").skip(1).filter(|part| part.contains("\n1. `"));
+    let quoted = walks.flat_map(|walk| walk.split('`').skip(1).step_by(2));
+    let files = quoted.filter(|text| is_source(text));
+    files.map(str::to_owned).collect()
+}
+
+#[test]
+fn each_file_that_a_walk_through_the_server_names_is_there() {
+    let dir = server().join("app");
+    let files = walked(&fs::read_to_string(dir.join("README.md")).unwrap());
+    assert!(files.len() > 20, "{files:?}");
+    let gone: Vec<_> = files.iter().filter(|file| !dir.join(file).is_file()).collect();
+    assert!(gone.is_empty(), "{gone:?}");
+}
+
+#[test]
+fn a_predict_passes_at_most_six_files_by_every_way_in() {
+    let readme = fs::read_to_string(server().join("app/README.md")).unwrap();
+    let walk = readme.split("\n## ").find(|part| part.starts_with("A Predict\n")).unwrap();
+    let files_of = |line: &str| line.split('`').filter(|text| is_source(text)).count();
+    let stations = walk.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_digit()));
+    assert_eq!(stations.map(files_of).sum::<usize>(), 6, "gRPC");
+    let others: Vec<&str> = walk.lines().filter(|line| line.starts_with('|') && files_of(line) > 0).collect();
+    assert_eq!(others.len(), 3, "{others:?}");
+    for way in others {
+        assert!(files_of(way) + 3 <= 6, "{way}");
+    }
+}
+
+#[test]
+fn the_code_map_of_the_repository_names_all_crates_of_the_server() {
+    let readme = fs::read_to_string(repository().join("README.md")).unwrap();
+    let crates = fs::read_dir(server()).unwrap().map(|entry| entry.unwrap().path());
+    let crates = crates.filter(|path| path.join("Cargo.toml").is_file());
+    let there: BTreeSet<String> =
+        crates.map(|path| format!("server/{}/", path.file_name().unwrap().display())).collect();
+    assert_eq!(named_in_code_map(&readme, "server/"), there, "README.md");
+}

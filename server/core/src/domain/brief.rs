@@ -1,0 +1,336 @@
+//! What stays in memory of a finished attempt. The whole summary is on disk; a million of these fit into some hundred MB.
+
+use std::{num::NonZeroU64, sync::Arc};
+
+use super::{
+    AttemptId, Bytes, Cause, CpuMicros, Fnv, Key, Millis, Outcome, RequestUsage, Summary,
+    progress::CPU_WINDOW, summary::measured::measured, weight,
+};
+
+/// Pipeline and name of a job as a number: the two texts would take as much as all the rest of an attempt. An author of labels
+/// such that two jobs have one number can write the labels of the other job as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobMark(NonZeroU64);
+
+impl JobMark {
+    /// The job of a key, if its labels tell pipeline and job.
+    pub fn of(key: &Key) -> Option<Self> {
+        let (pipeline, job) = key.job()?;
+        let number = Fnv::default().with_part(pipeline).with_part(job).value();
+        NonZeroU64::new(number).or(Some(NonZeroU64::MAX)).map(Self)
+    }
+}
+
+/// It occupied something for others that is known.
+const ASKED: u8 = 1;
+/// A line of its log alone names the cause.
+const BY_LOG: u8 = 2;
+/// It is an attempt of its own job, by that job's token.
+const OWN_JOB: u8 = 4;
+
+/// A finished attempt as far as sums, lists and verdicts on others need it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AttemptBrief {
+    /// Its id.
+    pub attempt: AttemptId,
+    /// What was built: the key without what changes from attempt to attempt ([`Key::built`]). Attempts of one key share it.
+    pub key: Arc<Key>,
+    /// The attempt that this one retried.
+    pub retries: Option<Box<AttemptId>>,
+    /// Its job, if its key tells that.
+    pub job: Option<JobMark>,
+    /// Start, milliseconds since 1970.
+    pub started_unix_ms: u64,
+    /// Time from start to end.
+    pub wall: Millis,
+    /// CPU time used; 0 if it was not measured.
+    pub cpu: CpuMicros,
+    /// Highest need; 0 if it was not measured.
+    pub need_peak: Bytes,
+    /// Mean of the need over time; 0 if it was not measured.
+    pub need_mean: Bytes,
+    /// What it occupied for others; 0 without `asked`, which as an option would take eight bytes more.
+    memory: Bytes,
+    /// Samples kept.
+    pub samples: u32,
+    /// Build jobs, 0 if not known.
+    pub jobs: u16,
+    /// 1 for the first execution.
+    pub number: u32,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Why it failed; `None` unless it did.
+    pub cause: Option<Cause>,
+    /// See [`Summary::is_nodes_fault`].
+    pub is_nodes_fault: bool,
+    /// [`ASKED`], [`BY_LOG`] and [`OWN_JOB`] in one byte: one field more would take eight.
+    flags: u8,
+    /// See [`super::OpeningRecord::untrusted`].
+    pub untrusted: bool,
+    /// See [`Summary::unneeded`].
+    pub unneeded: bool,
+}
+
+impl AttemptBrief {
+    /// End by the same clock as the start, milliseconds since 1970.
+    pub fn ended_unix_ms(&self) -> u64 {
+        self.started_unix_ms.saturating_add(self.wall.0)
+    }
+
+    /// What it proves of the need: all of it if it succeeded, more than that if memory stopped it, `None` otherwise, also if it
+    /// found its work done already.
+    pub fn proven(&self) -> Option<Bytes> {
+        let ended = self.outcome == Outcome::Succeeded || self.proven_cause().is_some_and(Cause::is_memory);
+        Some(self.need_peak).filter(|need| need.0 > 0 && ended && !self.unneeded)
+    }
+
+    /// See [`Summary::is_cause_by_log`].
+    pub fn is_cause_by_log(&self) -> bool {
+        self.flags & BY_LOG != 0
+    }
+
+    /// Whether its job's own token opened it, so that the labels which say which job it is are those of the token.
+    pub(crate) fn is_of_own_job(&self) -> bool {
+        self.flags & OWN_JOB != 0
+    }
+
+    /// Why it failed, if something better than a line of its log says so: nothing is learnt from what any caller can write.
+    pub fn proven_cause(&self) -> Option<Cause> {
+        self.cause.filter(|_| !self.is_cause_by_log())
+    }
+
+    /// What it occupied for others ([`super::Resources::memory_size_asked`]).
+    pub fn memory_asked(&self) -> Option<Bytes> {
+        (self.flags & ASKED != 0).then_some(self.memory)
+    }
+
+    /// What became of the memory that it asked for, GiB x h; `None` if it asked for none, or its need was not measured.
+    pub fn memory_use(&self) -> Option<RequestUsage> {
+        let over_time = |memory: Bytes| memory.gib_hours(self.wall);
+        let (asked, used) = (self.memory_asked().map(over_time), measured(self.need_mean).map(over_time));
+        RequestUsage::of(asked, used, self.outcome == Outcome::Succeeded)
+    }
+
+    /// Bytes that a shared one takes in memory, without its key.
+    pub fn allocated(&self) -> usize {
+        let id = |id: &AttemptId| weight::shared(id.as_str().len());
+        let retries = |of: &AttemptId| weight::piece(size_of::<AttemptId>()) + id(of);
+        weight::shared(size_of::<Self>()) + id(&self.attempt) + self.retries.as_deref().map_or(0, retries)
+    }
+}
+
+impl AttemptBrief {
+    /// The attempt of a summary; `key` is what it built.
+    fn of(summary: &Summary, key: Arc<Key>) -> Self {
+        Self {
+            job: JobMark::of(&summary.key),
+            jobs: u16::try_from(summary.key.hints.build_jobs.unwrap_or(0)).unwrap_or(u16::MAX),
+            memory: summary.resources.memory_size_asked().unwrap_or_default(),
+            flags: if summary.resources.memory_size_asked().is_some() { ASKED } else { 0 }
+                | if summary.is_cause_by_log() { BY_LOG } else { 0 }
+                | if summary.opening.proven { OWN_JOB } else { 0 },
+            is_nodes_fault: summary.is_nodes_fault(),
+            untrusted: summary.opening.untrusted,
+            unneeded: summary.unneeded,
+            attempt: summary.attempt.clone(),
+            key,
+            retries: summary.retries.clone().map(Box::new),
+            started_unix_ms: summary.started_unix_ms,
+            wall: summary.wall,
+            cpu: summary.cpu,
+            need_peak: summary.need_peak,
+            need_mean: summary.need_mean,
+            samples: u32::try_from(summary.samples).unwrap_or(u32::MAX),
+            number: summary.number,
+            outcome: summary.outcome,
+            cause: summary.cause,
+        }
+    }
+}
+
+impl From<&Summary> for AttemptBrief {
+    fn from(summary: &Summary) -> Self {
+        Self::of(summary, Arc::new(summary.key.built()))
+    }
+}
+
+/// One attempt on one rung, with what a prediction reads of it at once: looking into a hundred briefs all over the memory
+/// takes longer than all the arithmetic.
+#[derive(Debug, Clone)]
+pub struct RungObservation {
+    /// What else is known of it in memory.
+    pub brief: Arc<AttemptBrief>,
+    /// Logarithm to base 2 of the need in bytes, of what proved too little if it is censored; NaN if it says nothing of memory.
+    pub need: f32,
+    /// Wall time in hours.
+    pub hours: f32,
+    /// Logarithm to base 2 of the wall time in milliseconds, of the mean and of the highest CPU use in thousandths of a core;
+    /// NaN unless it succeeded.
+    pub rates: [f32; 3],
+    /// Logarithm to base 2 of the bytes of input; NaN if not known.
+    pub input: f32,
+    /// See [`AttemptBrief::jobs`].
+    pub jobs: u16,
+    /// Memory request and limit that were predicted when it opened, see [`step_of`]; 0 if there was no prediction.
+    given: [u16; 2],
+    /// It proves "more than this".
+    pub censored: bool,
+}
+
+impl From<&Summary> for RungObservation {
+    fn from(summary: &Summary) -> Self {
+        Self::of(summary, Arc::new(summary.key.built()))
+    }
+}
+
+impl From<Summary> for RungObservation {
+    fn from(summary: Summary) -> Self {
+        Self::from(&summary)
+    }
+}
+
+impl From<Arc<Summary>> for RungObservation {
+    fn from(summary: Arc<Summary>) -> Self {
+        Self::from(&*summary)
+    }
+}
+
+impl RungObservation {
+    /// The attempt of a summary; `key` is what it built.
+    pub fn of(summary: &Summary, key: Arc<Key>) -> Self {
+        let succeeded = summary.outcome == Outcome::Succeeded && !summary.censored && !summary.unneeded;
+        let log = |value: f64| if succeeded && value > 0.0 { narrow(value.log2()) } else { f32::NAN };
+        let need =
+            if summary.teaches_memory() { narrow(summary.proven_need().as_f64().log2()) } else { f32::NAN };
+        let hints = summary.key.hints;
+        // a command of some milliseconds may look like many cores, and had no time for a peak
+        let cpu_mean = summary.cpu.cores_over(summary.wall.max(CPU_WINDOW)).0;
+        // a mean alone, as an import has it, is no highest use
+        let cpu_peak = match summary.measured_cpu_peak() {
+            Some(_) if summary.wall < CPU_WINDOW => cpu_mean,
+            peak => peak.map_or(0.0, |peak| peak.0),
+        };
+        Self {
+            need,
+            hours: narrow(summary.wall.hours()),
+            rates: [log(summary.wall.as_f64()), log(cpu_mean * 1000.0), log(cpu_peak * 1000.0)],
+            input: hints
+                .input_bytes
+                .filter(|bytes| *bytes > 0)
+                .map_or(f32::NAN, |bytes| narrow(Bytes(bytes).as_f64().log2())),
+            jobs: u16::try_from(hints.build_jobs.unwrap_or(0)).unwrap_or(u16::MAX),
+            given: summary
+                .opening
+                .predicted
+                .map_or([0; 2], |predicted| [predicted.memory_request, predicted.memory_limit].map(step_of)),
+            censored: summary.censored,
+            brief: Arc::new(AttemptBrief::of(summary, key)),
+        }
+    }
+
+    /// Memory request and limit that were predicted when it opened: to the MiB below 1.4 GiB, to 0.07 % above.
+    pub fn given(&self) -> Option<[Bytes; 2]> {
+        self.given.iter().all(|step| *step > 0).then(|| self.given.map(size_of_step))
+    }
+
+    /// Lets the attempt share `key`, which must be equal to its own, if no other copy of the attempt is held yet.
+    pub fn share(&mut self, key: &Arc<Key>) {
+        if Arc::ptr_eq(&self.brief.key, key) {
+            return;
+        }
+        if let Some(brief) = Arc::get_mut(&mut self.brief) {
+            brief.key = Arc::clone(key);
+        }
+    }
+}
+
+/// Steps for each doubling of a size that was predicted.
+const STEPS: f64 = 1024.0;
+
+/// A size in whole steps. A size of whole MiB that is read back is the same, or has the same step again: what is kept as it was
+/// does not creep.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "64 doublings, and `as` saturates"
+)]
+fn step_of(size: Bytes) -> u16 {
+    (size.as_f64().max(2.0).log2() * STEPS).round() as u16
+}
+
+fn size_of_step(step: u16) -> Bytes {
+    let size = Bytes::from_f64((f64::from(step) / STEPS).exp2());
+    Bytes((size.0 + Bytes::MIB.0 / 2) / Bytes::MIB.0 * Bytes::MIB.0)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "24 bits of a logarithm are a millionth of the value")]
+fn narrow(value: f64) -> f32 {
+    value as f32
+}
+
+/// Whether an attempt is a retry, as statistics count it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RetryStatus {
+    /// It is none.
+    Nothing,
+    /// It is one, and why the attempt failed that it retries is not known.
+    Unknown,
+    /// It is one, of an attempt with this cause.
+    Cause(Cause),
+}
+
+impl RetryStatus {
+    /// As an attempt alone shows it, before others are known.
+    pub fn alone(brief: &AttemptBrief) -> Self {
+        let says_so = brief.number > 1 || brief.retries.as_deref().is_some_and(|id| *id != brief.attempt);
+        if says_so { Self::Unknown } else { Self::Nothing }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{OpeningRecord, PredictionSnapshot, Resources, test_summary};
+
+    #[test]
+    fn a_million_attempts_take_no_more_than_was_promised() {
+        // two counters of the pointer, and what the allocator adds: 128 bytes. One field more makes it 144.
+        assert!(size_of::<AttemptBrief>() <= 104, "{}", size_of::<AttemptBrief>());
+        assert!(size_of::<RungObservation>() <= 40, "{}", size_of::<RungObservation>());
+    }
+
+    #[test]
+    fn a_size_that_was_given_comes_back_or_creeps_no_further() {
+        let given = |size: Bytes| {
+            let predicted = PredictionSnapshot {
+                memory_request: size,
+                memory_limit: size,
+                ..PredictionSnapshot::default()
+            };
+            let opening = OpeningRecord { predicted: Some(predicted), ..OpeningRecord::default() };
+            let [request, limit] =
+                RungObservation::from(Summary { opening, ..test_summary("a", "zlib", "1", 10) }).given()?;
+            (request == limit).then_some(limit)
+        };
+        for mib in (1..3000).chain((3000..4_000_000).step_by(997)) {
+            let size = Bytes(mib << 20);
+            let back = given(size).unwrap();
+            assert!(mib > 1400 || back == size, "{size} came back as {back}");
+            assert!(back.0.abs_diff(size.0) <= size.0 / 1000, "{size} came back as {back}");
+            assert_eq!(given(back), Some(back));
+        }
+        assert_eq!(RungObservation::from(test_summary("a", "zlib", "1", 10)).given(), None);
+    }
+
+    #[test]
+    fn what_was_asked_for_comes_back_and_what_is_no_size_is_no_ask() {
+        let asked = |memory_limit| {
+            let resources = Resources { memory_limit, ..Resources::default() };
+            let summary = Summary { resources, ..test_summary("a", "zlib", "1", 10) };
+            AttemptBrief::from(&summary).memory_asked()
+        };
+        assert_eq!(asked(Some(Bytes(1 << 20))), Some(Bytes(1 << 20)));
+        let no_size = [None, Some(Bytes(0)), Some(Bytes(1)), Some(Bytes(1 << 63))];
+        assert_eq!(no_size.map(asked), [None; 4]);
+    }
+}

@@ -1,0 +1,52 @@
+//! What was seen of an ended attempt, one observation at a time.
+
+use serde::{Deserialize, Serialize};
+
+/// One observation, for or against the cause.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EvidenceLine {
+    /// Where it comes from.
+    pub source: EvidenceSource,
+    /// What was seen.
+    pub text: String,
+    /// False for an observation that argued against the cause.
+    pub supports: bool,
+}
+
+/// Where an observation comes from, strongest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EvidenceSource {
+    /// A counter of the kernel.
+    Kernel,
+    /// The container's reason.
+    Container,
+    /// The pod's reason.
+    Pod,
+    /// Sizes and times that the agent measured.
+    Measured,
+    /// Exit code or signal.
+    Exit,
+    /// The CI system's failure reason.
+    Ci,
+    /// The log.
+    Log,
+    /// A rule of the operator, for example the budget.
+    Policy,
+}
+
+impl EvidenceSource {
+    /// The word for the wire and for people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Container => "container",
+            Self::Pod => "pod",
+            Self::Measured => "measured",
+            Self::Exit => "exit",
+            Self::Ci => "ci",
+            Self::Log => "log",
+            Self::Policy => "policy",
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! The attempts that a prediction may learn from, in memory and bounded.
+//!
+//! An attempt stands in the order of arrival, under its id, and on each rung of the ladder. Lists of a rung keep the newest
+//! [`History::PER_RUNG`]; the whole keeps the newest, as many as it has [`HistoryLimits`] for. The oldest leaves everywhere at once, so that
+//! nothing leaks.
+//!
+//! Untrusted attempts stand on a shelf of their own, with lists of their own: however many there are, they push no trusted one
+//! out, take no id from one, and change no sum.
+
+mod jobs;
+#[cfg(test)]
+mod tests;
+mod tier;
+
+use std::sync::Arc;
+
+pub(super) use jobs::LINEAGE_STEPS;
+pub use tier::HistoryLimits;
+use tier::TrustTier;
+pub use tier::bytes_of;
+
+use super::{
+    AttemptBrief, AttemptId, Bytes, JobMark, Key, Outcome, RetryStatus, Rung, RungObservation,
+    ladder::PER_RUNG,
+};
+
+/// Attempts after which a list that is used up gives its memory back: some MB.
+const GIVEN_BACK: usize = 1 << 16;
+
+/// Untrusted attempts kept beside the trusted ones: one for so many of the capacity.
+const UNTRUSTED_PART: usize = 16;
+
+/// Finished attempts by id and by similarity.
+#[derive(Debug)]
+pub struct History {
+    /// How often it has changed.
+    changes: u64,
+    trusted: TrustTier,
+    untrusted: TrustTier,
+    /// Sum of what the trusted attempts held, and how many of them there are that succeeded.
+    held: (f64, u32),
+    /// Highest need of a trusted attempt that succeeded, also of one that is no longer here; 0 without.
+    highest: Bytes,
+}
+
+impl History {
+    /// Newest attempts kept on one rung. More would only average over times long gone.
+    pub const PER_RUNG: usize = PER_RUNG;
+
+    /// An empty history of at most `capacity` trusted attempts (at least 1), and a sixteenth as many untrusted ones beside them.
+    pub fn new(capacity: usize) -> Self {
+        Self::with_room(HistoryLimits { attempts: capacity.max(1), bytes: usize::MAX })
+    }
+
+    /// An empty history of trusted attempts within `room`, and of untrusted ones within a sixteenth of it, whose bytes are a part of
+    /// the bytes of all.
+    pub fn with_room(room: HistoryLimits) -> Self {
+        let untrusted = room.part(UNTRUSTED_PART);
+        let trusted = HistoryLimits { bytes: room.bytes - untrusted.bytes, ..room };
+        Self {
+            changes: 0,
+            trusted: TrustTier::new(trusted, false),
+            untrusted: TrustTier::new(untrusted, true),
+            held: (0.0, 0),
+            highest: Bytes::default(),
+        }
+    }
+
+    /// Learns many attempts, oldest first: where none like them is known yet, in less time and memory than one by one. Those for which
+    /// there is no room are the oldest.
+    pub fn learn_all(&mut self, mut attempts: Vec<RungObservation>) {
+        if attempts.iter().any(|fact| !self.shelf(&fact.brief).newest.is_empty()) {
+            return attempts.into_iter().for_each(|fact| self.learn(fact));
+        }
+        let [mut trusted, mut untrusted] =
+            [&mut self.trusted, &mut self.untrusted].map(|shelf| shelf.fill(&attempts));
+        // the list goes as the history grows: both of a million attempts at once would be the most memory that is ever used
+        while let Some(fact) = attempts.pop() {
+            let bulk = if fact.brief.untrusted { &mut untrusted } else { &mut trusted };
+            if let Some(brief) = self.shelf(&fact.brief).learn_older(bulk, fact) {
+                self.hold(&brief, 1.0);
+                self.changes += 1;
+            }
+            if attempts.len().is_multiple_of(GIVEN_BACK) {
+                attempts.shrink_to_fit();
+            }
+        }
+        self.trusted.ladder.filled(trusted);
+        self.untrusted.ladder.filled(untrusted);
+    }
+
+    /// Learns an attempt. One that is already known is not learnt twice.
+    pub fn learn(&mut self, attempt: impl Into<RungObservation>) {
+        let fact = attempt.into();
+        if self.shelf(&fact.brief).get(fact.brief.attempt.as_str()).is_some() {
+            return;
+        }
+        while let Some(oldest) = self.shelf(&fact.brief).make_room(&fact.brief) {
+            self.hold(&oldest, -1.0);
+        }
+        let brief = self.shelf(&fact.brief).learn(fact);
+        self.hold(&brief, 1.0);
+        self.changes += 1;
+    }
+
+    /// Puts a summary in the place of an earlier one of the same attempt and key; nothing happens if there is none.
+    pub fn settle(&mut self, attempt: impl Into<RungObservation>) {
+        let mut fact = attempt.into();
+        let shelf = self.shelf(&fact.brief);
+        let known = shelf.get(fact.brief.attempt.as_str()).filter(|known| known.key == fact.brief.key);
+        let Some(earlier) = known.map(Arc::clone) else { return };
+        fact.share(&earlier.key);
+        let settled = Arc::clone(&fact.brief);
+        shelf.replace(&earlier, fact);
+        self.hold(&earlier, -1.0);
+        self.hold(&settled, 1.0);
+        self.changes += 1;
+    }
+
+    /// Unlearns an attempt, as if it had never been; nothing happens if it is not known.
+    pub fn unlearn(&mut self, id: &AttemptId) {
+        let Some(known) = self.get(id).map(Arc::clone) else { return };
+        self.shelf(&known).remove(&known);
+        self.hold(&known, -1.0);
+        if !known.untrusted && known.need_peak == self.highest {
+            let counts =
+                |brief: &&Arc<AttemptBrief>| brief.outcome == Outcome::Succeeded && brief.proven().is_some();
+            let left = self.newest_trusted().filter(counts).map(|brief| brief.need_peak).max();
+            self.highest = left.unwrap_or_default();
+        }
+        self.changes += 1;
+    }
+
+    fn shelf(&mut self, attempt: &AttemptBrief) -> &mut TrustTier {
+        if attempt.untrusted { &mut self.untrusted } else { &mut self.trusted }
+    }
+
+    fn hold(&mut self, attempt: &AttemptBrief, sign: f64) {
+        if attempt.untrusted || attempt.outcome != Outcome::Succeeded || attempt.proven().is_none() {
+            return;
+        }
+        if sign > 0.0 {
+            self.highest = self.highest.max(attempt.need_peak);
+        }
+        let (sum, count) = self.held;
+        let count = if sign > 0.0 { count.saturating_add(1) } else { count.saturating_sub(1) };
+        // what rounding leaves behind must not outlive the last attempt
+        let sum =
+            if count == 0 { 0.0 } else { (sum + sign * attempt.need_peak.gib_hours(attempt.wall)).max(0.0) };
+        self.held = (sum, count);
+    }
+
+    /// What an average trusted attempt holds: its highest need for its whole time, in GiB x h; 0 if none is known.
+    pub fn mean_held(&self) -> f64 {
+        let (sum, count) = self.held;
+        if count == 0 { 0.0 } else { sum / f64::from(count) }
+    }
+
+    /// The highest need that a trusted attempt has shown, of whatever package and project; `None` if none is known.
+    pub fn highest_need(&self) -> Option<Bytes> {
+        Some(self.highest).filter(|need| need.0 > 0)
+    }
+
+    /// The attempt with this id, if it is among those kept in memory; the trusted one of two that claim the id.
+    pub fn get(&self, id: &AttemptId) -> Option<&Arc<AttemptBrief>> {
+        self.trusted.get(id.as_str()).or_else(|| self.untrusted.get(id.as_str()))
+    }
+
+    /// Trusted attempts that share the rung's part of `key`, newest first.
+    pub fn on_rung(&self, rung: Rung, key: &Key) -> impl DoubleEndedIterator<Item = &RungObservation> {
+        self.trusted.ladder.on_rung(rung, key)
+    }
+
+    /// Untrusted attempts that share the rung's part of `key`, newest first.
+    pub fn untrusted_on_rung(
+        &self,
+        rung: Rung,
+        key: &Key,
+    ) -> impl DoubleEndedIterator<Item = &RungObservation> {
+        self.untrusted.ladder.on_rung(rung, key)
+    }
+
+    /// Whether an untrusted attempt of the package and project of `key` is known.
+    pub(crate) fn has_untrusted(&self, key: &Key) -> bool {
+        !self.untrusted.newest.is_empty() && self.untrusted_on_rung(Rung::Package, key).next().is_some()
+    }
+
+    /// Attempts of a job, trusted and not, in no order.
+    pub(super) fn of_job(&self, job: JobMark) -> impl Iterator<Item = &Arc<AttemptBrief>> {
+        [&self.trusted, &self.untrusted].into_iter().flat_map(move |shelf| shelf.jobs.of(job))
+    }
+
+    /// All attempts of jobs that were executed more than once, each with what it is a retry after.
+    pub(crate) fn of_repeated_jobs(&self) -> impl Iterator<Item = (&Arc<AttemptBrief>, RetryStatus)> {
+        let one_of_each = self
+            .untrusted
+            .jobs
+            .of_all()
+            .filter(|brief| brief.job.is_some_and(|job| self.trusted.jobs.of(job).next().is_some()));
+        let repeated = [&self.trusted, &self.untrusted].into_iter().flat_map(|shelf| shelf.jobs.repeated());
+        let repeated = repeated.chain(one_of_each.filter_map(|brief| brief.job));
+        let mut jobs: Vec<JobMark> = repeated.collect();
+        jobs.sort_unstable();
+        jobs.dedup();
+        jobs.into_iter().flat_map(|job| self.of_job(job)).map(|brief| (brief, self.retry_after(brief)))
+    }
+
+    /// All attempts, newest first; untrusted ones stand where their end puts them.
+    pub fn newest_first(&self) -> impl Iterator<Item = &Arc<AttemptBrief>> {
+        let (mut trusted, mut untrusted) =
+            (self.newest_trusted().peekable(), self.untrusted.newest.iter().rev().peekable());
+        std::iter::from_fn(move || {
+            let Some(doubtful) = untrusted.peek() else { return trusted.next() };
+            let later = |brief: &&Arc<AttemptBrief>| brief.ended_unix_ms() >= doubtful.ended_unix_ms();
+            if trusted.peek().is_some_and(later) { trusted.next() } else { untrusted.next() }
+        })
+    }
+
+    /// Trusted attempts, newest first.
+    pub fn newest_trusted(&self) -> impl Iterator<Item = &Arc<AttemptBrief>> {
+        self.trusted.newest.iter().rev()
+    }
+
+    /// How often it has changed: what was worked out from it holds as long as this number stays.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// For how many trusted, and for how many untrusted attempts there is room.
+    pub fn room(&self) -> [HistoryLimits; 2] {
+        [self.trusted.room, self.untrusted.room]
+    }
+
+    /// Bytes of memory that the attempts take, as they are counted by their parts; with their rows in the statistics.
+    pub fn bytes(&self) -> usize {
+        self.trusted.bytes() + self.untrusted.bytes()
+    }
+
+    /// How many attempts are kept.
+    pub fn len(&self) -> usize {
+        self.trusted.newest.len() + self.untrusted.newest.len()
+    }
+
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

@@ -1,0 +1,169 @@
+//! The attempts of each job, found by its mark: most jobs have one.
+
+use std::{
+    borrow::Borrow,
+    collections::{HashMap, HashSet},
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
+
+use foldhash::fast::RandomState;
+
+use super::super::{AttemptBrief, JobMark, weight};
+
+/// Steps back through the attempts that an attempt retries, and most attempts that are found before one.
+pub(in crate::domain) const LINEAGE_STEPS: usize = 32;
+
+/// What an attempt takes here if it tells its job.
+const BYTES: usize = weight::in_table(size_of::<ByJob>());
+
+/// Attempts by their jobs. Those that tell no job are left out.
+#[derive(Debug, Default)]
+pub(super) struct Jobs {
+    /// One of each job.
+    one: HashSet<ByJob, RandomState>,
+    /// All others, newest last: at most so many of a job as verdicts count.
+    others: HashMap<JobMark, Vec<Arc<AttemptBrief>>, RandomState>,
+}
+
+/// An attempt that is found by its job.
+#[derive(Debug)]
+struct ByJob(Arc<AttemptBrief>);
+
+impl Borrow<Option<JobMark>> for ByJob {
+    fn borrow(&self) -> &Option<JobMark> {
+        &self.0.job
+    }
+}
+
+impl Hash for ByJob {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.job.hash(state);
+    }
+}
+
+impl PartialEq for ByJob {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.job == other.0.job
+    }
+}
+
+impl Eq for ByJob {}
+
+impl Jobs {
+    /// Room for so many more.
+    pub(super) fn reserve(&mut self, more: usize) {
+        self.one.reserve(more);
+    }
+
+    pub(super) fn add(&mut self, brief: &Arc<AttemptBrief>) {
+        let Some(job) = brief.job else { return };
+        if !self.one.contains(&brief.job) {
+            self.one.insert(ByJob(Arc::clone(brief)));
+            return;
+        }
+        let others = self.others.entry(job).or_default();
+        if others.len() + 1 >= LINEAGE_STEPS {
+            let oldest = others.iter().enumerate().min_by_key(|(_, other)| other.started_unix_ms);
+            if let Some((at, _)) = oldest.filter(|(_, other)| other.started_unix_ms <= brief.started_unix_ms)
+            {
+                others.remove(at);
+            } else {
+                return;
+            }
+        }
+        others.push(Arc::clone(brief));
+    }
+
+    pub(super) fn replace(&mut self, earlier: &Arc<AttemptBrief>, now: &Arc<AttemptBrief>) {
+        if earlier.job == now.job
+            && self.one.get(&earlier.job).is_some_and(|one| Arc::ptr_eq(&one.0, earlier))
+        {
+            self.one.replace(ByJob(Arc::clone(now)));
+            return;
+        }
+        self.remove(earlier);
+        self.add(now);
+    }
+
+    pub(super) fn remove(&mut self, brief: &Arc<AttemptBrief>) {
+        let Some(job) = brief.job else { return };
+        let others = self.others.get_mut(&job);
+        if self.one.get(&brief.job).is_some_and(|one| Arc::ptr_eq(&one.0, brief)) {
+            self.one.remove(&brief.job);
+            if let Some(next) = others.and_then(Vec::pop) {
+                self.one.insert(ByJob(next));
+            }
+        } else if let Some(others) = others {
+            others.retain(|other| !Arc::ptr_eq(other, brief));
+        }
+        if self.others.get(&job).is_some_and(Vec::is_empty) {
+            self.others.remove(&job);
+        }
+    }
+
+    /// All of a job, in no order.
+    pub(super) fn of(&self, job: JobMark) -> impl Iterator<Item = &Arc<AttemptBrief>> {
+        let others = self.others.get(&job).into_iter().flatten();
+        self.one.get(&Some(job)).map(|one| &one.0).into_iter().chain(others)
+    }
+
+    /// One of each job.
+    pub(super) fn of_all(&self) -> impl Iterator<Item = &Arc<AttemptBrief>> {
+        self.one.iter().map(|one| &one.0)
+    }
+
+    /// The jobs with several attempts.
+    pub(super) fn repeated(&self) -> impl Iterator<Item = JobMark> {
+        self.others.keys().copied()
+    }
+}
+
+/// What an attempt takes here.
+pub(super) fn bytes_of(brief: &AttemptBrief) -> usize {
+    if brief.job.is_some() { BYTES } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{Summary, test_summary};
+
+    fn of_job(id: &str, minute: u64) -> Arc<AttemptBrief> {
+        let mut summary = test_summary(id, "zlib", "1", 10);
+        summary.key.labels = [("pipeline".into(), "9".into()), ("job".into(), "build".into())].into();
+        summary.started_unix_ms += minute * 60_000;
+        Arc::new((&summary as &Summary).into())
+    }
+
+    #[test]
+    fn what_is_removed_in_any_order_leaves_nothing_behind() {
+        let all = ["a", "b", "c"].map(|id| of_job(id, 0));
+        for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
+            let mut jobs = Jobs::default();
+            for brief in &all {
+                jobs.add(brief);
+            }
+            assert_eq!((jobs.of(all[0].job.unwrap()).count(), jobs.repeated().count()), (3, 1));
+            for at in order {
+                jobs.remove(&all[at]);
+            }
+            assert!(jobs.one.is_empty() && jobs.others.is_empty(), "{order:?}");
+        }
+    }
+
+    #[test]
+    fn a_job_with_more_attempts_than_count_keeps_the_newest() {
+        let mut jobs = Jobs::default();
+        let all: Vec<_> = (0..100).map(|n| of_job(&n.to_string(), n)).collect();
+        for brief in &all {
+            jobs.add(brief);
+        }
+        let mut kept: Vec<u64> = jobs.of(all[0].job.unwrap()).map(|brief| brief.started_unix_ms).collect();
+        kept.sort_unstable();
+        assert_eq!((kept.len(), kept.last()), (LINEAGE_STEPS, Some(&all[99].started_unix_ms)));
+        // one that came late and is older than all of them takes no place
+        jobs.add(&of_job("old", 0));
+        assert_eq!(jobs.of(all[0].job.unwrap()).filter(|brief| brief.attempt.as_str() == "old").count(), 0);
+    }
+}

@@ -1,0 +1,183 @@
+//! Attempts that are trusted alike, within bounds of their number and of the memory that they take.
+
+use std::{
+    borrow::Borrow,
+    collections::{HashSet, VecDeque},
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
+
+use foldhash::fast::RandomState;
+
+use super::{
+    super::{
+        AttemptBrief, RungObservation,
+        ladder::{Ladder, LadderLoader},
+        weight,
+    },
+    jobs::{self, Jobs},
+};
+
+/// What an attempt takes beside itself and what the ladder holds of it: its places in the order and by its id, and its row in the
+/// statistics with half of the labels that those count.
+const BESIDE: usize = size_of::<ById>() * 3 / 2 + weight::in_table(size_of::<ById>()) + 56 + 4 + 16;
+
+/// How many attempts may be kept. The first bound that is reached counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HistoryLimits {
+    /// Attempts, at least 1.
+    pub attempts: usize,
+    /// Bytes of memory, as they are counted by the parts of an attempt. One attempt is always kept.
+    pub bytes: usize,
+}
+
+impl HistoryLimits {
+    /// What is left of it for one part of it in so many.
+    pub(super) const fn part(self, of: usize) -> Self {
+        let attempts = self.attempts / of;
+        Self { attempts: if attempts == 0 { 1 } else { attempts }, bytes: self.bytes / of }
+    }
+}
+
+/// Attempts that are trusted alike.
+#[derive(Debug)]
+pub(super) struct TrustTier {
+    pub(super) untrusted: bool,
+    pub(super) room: HistoryLimits,
+    /// Bytes of the attempts, without what the ladder counts.
+    bytes: usize,
+    pub(super) newest: VecDeque<Arc<AttemptBrief>>,
+    pub(super) by_id: HashSet<ById, RandomState>,
+    pub(super) jobs: Jobs,
+    pub(super) ladder: Ladder,
+}
+
+/// An attempt that is found by its id.
+#[derive(Debug)]
+pub(super) struct ById(Arc<AttemptBrief>);
+
+impl Borrow<str> for ById {
+    fn borrow(&self) -> &str {
+        self.0.attempt.as_str()
+    }
+}
+
+impl Hash for ById {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Borrow::<str>::borrow(self).hash(state);
+    }
+}
+
+impl PartialEq for ById {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.attempt == other.0.attempt
+    }
+}
+
+impl Eq for ById {}
+
+impl TrustTier {
+    pub(super) fn new(room: HistoryLimits, untrusted: bool) -> Self {
+        Self {
+            untrusted,
+            room,
+            bytes: 0,
+            newest: VecDeque::new(),
+            by_id: HashSet::default(),
+            jobs: Jobs::default(),
+            ladder: Ladder::default(),
+        }
+    }
+
+    /// Begins to learn those of `attempts` that belong here, of which none is known yet.
+    pub(super) fn fill(&mut self, attempts: &[RungObservation]) -> LadderLoader {
+        let here = || attempts.iter().filter(|fact| fact.brief.untrusted == self.untrusted);
+        let count = here().count();
+        self.by_id.reserve(count);
+        self.newest.reserve_exact(count);
+        self.jobs.reserve(here().filter(|fact| fact.brief.job.is_some()).count());
+        self.ladder.fill(here())
+    }
+
+    /// Learns an attempt that is older than all others, unless it is known or there is no room for it.
+    pub(super) fn learn_older(
+        &mut self,
+        bulk: &mut LadderLoader,
+        fact: RungObservation,
+    ) -> Option<Arc<AttemptBrief>> {
+        bulk.full |= !self.has_room(&fact.brief);
+        if bulk.full || self.by_id.contains(fact.brief.attempt.as_str()) {
+            return None;
+        }
+        let brief = self.ladder.push_older(bulk, fact);
+        self.newest.push_front(Arc::clone(&brief));
+        self.note(&brief);
+        Some(brief)
+    }
+
+    pub(super) fn learn(&mut self, fact: RungObservation) -> Arc<AttemptBrief> {
+        let brief = self.ladder.push(fact);
+        self.newest.push_back(Arc::clone(&brief));
+        self.note(&brief);
+        brief
+    }
+
+    fn note(&mut self, brief: &Arc<AttemptBrief>) {
+        self.bytes += bytes_of(brief);
+        self.by_id.insert(ById(Arc::clone(brief)));
+        self.jobs.add(brief);
+    }
+
+    fn has_room(&self, more: &AttemptBrief) -> bool {
+        let bytes = self.bytes() + bytes_of(more);
+        self.newest.is_empty() || self.newest.len() < self.room.attempts && bytes <= self.room.bytes
+    }
+
+    /// The oldest, gone, if there is no room for `more`.
+    pub(super) fn make_room(&mut self, more: &AttemptBrief) -> Option<Arc<AttemptBrief>> {
+        if self.has_room(more) {
+            return None;
+        }
+        let oldest = self.newest.pop_front()?;
+        self.bytes = self.bytes.saturating_sub(bytes_of(&oldest));
+        self.by_id.remove(oldest.attempt.as_str());
+        self.jobs.remove(&oldest);
+        self.ladder.remove_oldest(&oldest);
+        Some(oldest)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes + self.ladder.bytes()
+    }
+
+    pub(super) fn replace(&mut self, earlier: &Arc<AttemptBrief>, fact: RungObservation) {
+        self.bytes = (self.bytes + bytes_of(&fact.brief)).saturating_sub(bytes_of(earlier));
+        // the same everywhere: readers tell attempts apart by the pointer. It is mostly among the newest.
+        if let Some(known) = self.newest.iter_mut().rev().find(|known| Arc::ptr_eq(known, earlier)) {
+            *known = Arc::clone(&fact.brief);
+        }
+        self.jobs.replace(earlier, &fact.brief);
+        self.ladder.replace(earlier, &fact);
+        self.by_id.replace(ById(fact.brief));
+    }
+
+    pub(super) fn remove(&mut self, known: &Arc<AttemptBrief>) {
+        // mostly among the newest
+        if let Some(back) = self.newest.iter().rev().position(|brief| Arc::ptr_eq(brief, known)) {
+            self.newest.remove(self.newest.len() - 1 - back);
+            self.bytes = self.bytes.saturating_sub(bytes_of(known));
+        }
+        self.by_id.remove(known.attempt.as_str());
+        self.jobs.remove(known);
+        self.ladder.remove(known);
+    }
+
+    pub(super) fn get(&self, id: &str) -> Option<&Arc<AttemptBrief>> {
+        self.by_id.get(id).map(|known| &known.0)
+    }
+}
+
+/// What an attempt takes beside what the ladder counts.
+pub fn bytes_of(brief: &AttemptBrief) -> usize {
+    brief.allocated() + jobs::bytes_of(brief) + BESIDE
+}

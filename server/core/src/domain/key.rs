@@ -1,0 +1,160 @@
+//! What is built.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use serde::{Deserialize, Serialize};
+
+use super::weight;
+
+/// The label that names the pipeline of an attempt's job.
+pub const PIPELINE_LABEL: &str = "pipeline";
+/// The labels that may name the commit that is built; the first that is there counts.
+pub const COMMIT_LABELS: [&str; 3] = ["commit", "commit_sha", "sha"];
+
+/// What is built. Attempts with equal keys are expected to need the same. An empty text means not known.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Key {
+    /// Project or tenant.
+    pub project: String,
+    /// Group of builds made together.
+    pub stack: String,
+    /// Package, crate, target or job; never empty in a checked key.
+    pub package: String,
+    /// Version of the package.
+    pub version: String,
+    /// Build options in canonical order.
+    pub variants: String,
+    /// Compiler name.
+    pub compiler: String,
+    /// Compiler version.
+    pub compiler_version: String,
+    /// Architecture.
+    pub arch: String,
+    /// Build system.
+    pub build_system: String,
+    /// Branch or tag.
+    #[serde(rename = "ref")]
+    pub git_ref: String,
+    /// Who pays.
+    pub owner: String,
+    /// Free labels, for statistics only.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Numbers known before the start.
+    pub hints: Hints,
+}
+
+/// Numbers that are known before a build starts and may explain its size.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Hints {
+    /// Parallel jobs, at least 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub build_jobs: Option<u32>,
+    /// Bytes of input.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_bytes: Option<u64>,
+}
+
+impl Key {
+    /// What is built, without what changes from attempt to attempt: branch, owner, labels, hints.
+    #[must_use]
+    pub fn built(&self) -> Self {
+        Self {
+            project: self.project.clone(),
+            stack: self.stack.clone(),
+            package: self.package.clone(),
+            version: self.version.clone(),
+            variants: self.variants.clone(),
+            compiler: self.compiler.clone(),
+            compiler_version: self.compiler_version.clone(),
+            arch: self.arch.clone(),
+            build_system: self.build_system.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// All texts of what is built.
+    pub fn built_texts(&self) -> [&str; 9] {
+        [
+            &self.project,
+            &self.stack,
+            &self.package,
+            &self.version,
+            &self.variants,
+            &self.compiler,
+            &self.compiler_version,
+            &self.arch,
+            &self.build_system,
+        ]
+    }
+
+    /// All texts with their names; neither labels nor hints.
+    pub fn texts(&self) -> [(&'static str, &str); 11] {
+        [
+            ("project", &self.project),
+            ("stack", &self.stack),
+            ("package", &self.package),
+            ("version", &self.version),
+            ("variants", &self.variants),
+            ("compiler", &self.compiler),
+            ("compiler_version", &self.compiler_version),
+            ("arch", &self.arch),
+            ("build_system", &self.build_system),
+            ("ref", &self.git_ref),
+            ("owner", &self.owner),
+        ]
+    }
+
+    /// Bytes that a shared one takes in memory, without labels.
+    pub fn allocated(&self) -> usize {
+        let texts = self.texts().iter().map(|(_, text)| weight::piece(text.len())).sum::<usize>();
+        weight::shared(size_of::<Self>()) + texts
+    }
+
+    /// Pipeline and name of the job, if the labels tell both.
+    pub fn job(&self) -> Option<(&str, &str)> {
+        let label = |name: &str| self.labels.get(name).map(String::as_str).filter(|value| !value.is_empty());
+        Some((label(PIPELINE_LABEL)?, label("job")?))
+    }
+
+    /// The key as people write it: `zlib@1.3 +pic %gcc@12.2 x86_64 -j8`.
+    pub fn describe(&self) -> String {
+        let mut text = if self.package.is_empty() { "(no package)".to_owned() } else { self.package.clone() };
+        for (mark, value) in [("@", &self.version), (" ", &self.variants), (" %", &self.compiler)] {
+            if !value.is_empty() {
+                text.push_str(mark);
+                text.push_str(value);
+            }
+        }
+        if !self.compiler.is_empty() && !self.compiler_version.is_empty() {
+            text.push('@');
+            text.push_str(&self.compiler_version);
+        }
+        if !self.arch.is_empty() {
+            text.push(' ');
+            text.push_str(&self.arch);
+        }
+        if let Some(jobs) = self.hints.build_jobs {
+            let _written = write!(text, " -j{jobs}");
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn describes_only_what_is_known() {
+        let mut key = Key { package: "zlib".into(), ..Key::default() };
+        assert_eq!(key.describe(), "zlib");
+        key.version = "1.3".into();
+        key.compiler = "gcc".into();
+        key.compiler_version = "12".into();
+        key.hints.build_jobs = Some(4);
+        assert_eq!(key.describe(), "zlib@1.3 %gcc@12 -j4");
+    }
+}

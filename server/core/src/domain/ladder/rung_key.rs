@@ -1,0 +1,75 @@
+//! The rungs of a key as numbers: their texts would take as much memory as the keys, several times over.
+
+use std::hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState};
+
+use super::super::{Key, Rung};
+
+/// A rung with the part of a key that its attempts share.
+pub(super) type RungKey = u64;
+
+/// Makes marks. The hash has a secret of its own (`SipHash`, as the standard library has it against floods), so that no caller can choose
+/// a key that stands among the attempts of another; by chance two rungs of a million have the same once in 40 million starts.
+#[derive(Debug, Default)]
+pub(super) struct RungHasher(RandomState);
+
+impl RungHasher {
+    /// All rungs of a key, from the narrowest to the widest.
+    pub(super) fn of<'m>(&'m self, key: &'m Key) -> impl Iterator<Item = RungKey> + 'm {
+        // a key without a build system has no part in the rung of its build system
+        let rungs = Rung::LADDER.into_iter();
+        rungs
+            .filter(|rung| *rung != Rung::BuildSystem || !key.build_system.is_empty())
+            .map(|rung| self.mark(rung, key))
+    }
+
+    /// One rung of a key.
+    pub(super) fn mark(&self, rung: Rung, key: &Key) -> RungKey {
+        let mut hasher = self.0.build_hasher();
+        (rung as u8).hash(&mut hasher);
+        if rung == Rung::BuildSystem {
+            key.build_system.hash(&mut hasher);
+            return hasher.finish();
+        }
+        // each rung has all that the wider ones have
+        let parts = [
+            &key.project,
+            &key.package,
+            &key.variants,
+            &key.arch,
+            &key.build_system,
+            &key.compiler,
+            &key.compiler_version,
+            &key.version,
+        ];
+        let shared = match rung {
+            Rung::Default | Rung::Fleet | Rung::BuildSystem => 0,
+            Rung::Package => 2,
+            Rung::NoCompiler => 5,
+            Rung::NoVersion => 7,
+            Rung::Exact => 8,
+        };
+        parts.into_iter().take(shared).for_each(|part| part.hash(&mut hasher));
+        hasher.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_that_read_alike_side_by_side_are_of_other_rungs() {
+        let key = |project: &str, package: &str| Key {
+            project: project.into(),
+            package: package.into(),
+            ..Key::default()
+        };
+        let (marks, one, other) = (RungHasher::default(), key("a", "bc"), key("ab", "c"));
+        for rung in [Rung::Exact, Rung::NoVersion, Rung::NoCompiler, Rung::Package] {
+            assert_ne!(marks.mark(rung, &one), marks.mark(rung, &other));
+        }
+        assert_eq!(marks.mark(Rung::Fleet, &one), marks.mark(Rung::Fleet, &other));
+        let all: std::collections::HashSet<RungKey> = marks.of(&one).collect();
+        assert_eq!(all.len(), Rung::LADDER.len() - 1, "each rung has a number of its own");
+    }
+}

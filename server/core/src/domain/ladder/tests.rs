@@ -1,0 +1,172 @@
+//! Who stands where, what is shared, and what is left.
+
+use std::collections::VecDeque;
+
+use super::*;
+use crate::domain::test_summary;
+
+fn oldest_first(ladder: &Ladder, rung: Rung, key: &Key) -> Vec<Arc<AttemptBrief>> {
+    ladder.on_rung(rung, key).rev().map(|fact| Arc::clone(&fact.brief)).collect()
+}
+
+fn all(ladder: &Ladder) -> Vec<Arc<AttemptBrief>> {
+    oldest_first(ladder, Rung::Fleet, &Key { package: "none".into(), ..Key::default() })
+}
+
+fn fact(n: usize, key: &Key) -> RungObservation {
+    let mut summary = test_summary(&n.to_string(), "", "", 10);
+    summary.key = key.clone();
+    summary.into()
+}
+
+/// Attempts that are kept of those that come.
+const NEWEST: usize = 40;
+
+/// Keys that share some rungs and not others.
+fn key(n: usize) -> Key {
+    let text = |what: &str, of: usize| format!("{what}{}", n / of % 2);
+    Key {
+        project: "a".into(),
+        version: text("v", 1),
+        compiler: text("c", 2),
+        variants: text("x", 4),
+        package: text("p", 8),
+        build_system: text("b", 16),
+        ..Key::default()
+    }
+}
+
+/// The newest of them on the ladder, oldest first.
+fn one_by_one(ladder: &mut Ladder, come: Vec<RungObservation>) -> VecDeque<Arc<AttemptBrief>> {
+    let mut here = VecDeque::new();
+    for fact in come {
+        here.push_back(ladder.push(fact));
+        if here.len() > NEWEST {
+            ladder.remove_oldest(&here.pop_front().unwrap());
+        }
+    }
+    here
+}
+
+/// The same, filled with them.
+fn at_once(ladder: &mut Ladder, mut come: Vec<RungObservation>) -> VecDeque<Arc<AttemptBrief>> {
+    let newest = come.split_off(come.len() - NEWEST);
+    let (mut bulk, mut here) = (ladder.fill(newest.iter()), VecDeque::new());
+    for fact in newest.into_iter().rev() {
+        here.push_front(ladder.push_older(&mut bulk, fact));
+    }
+    ladder.filled(bulk);
+    here
+}
+
+#[test]
+fn rungs_that_share_a_list_tell_what_each_would_tell_by_itself() {
+    // all orders in which keys may come are too many: some, whose steps have no common divisor with the number of keys
+    for (step, filling) in [(1, false), (7, false), (19, true), (31, false), (5, true)] {
+        let mut ladder = Ladder::default();
+        let come: Vec<RungObservation> = (0..200).map(|n| fact(n, &key(n * step % 32))).collect();
+        let here = if filling { at_once(&mut ladder, come) } else { one_by_one(&mut ladder, come) };
+        for (key, rung) in (0..32).flat_map(|n| Rung::LADDER.map(|rung| (key(n), rung))) {
+            let mark = |key: &Key| ladder.rungs.marks.mark(rung, key);
+            let expected: Vec<_> =
+                here.iter().filter(|brief| mark(&brief.key) == mark(&key)).map(Arc::clone).collect();
+            assert_eq!(oldest_first(&ladder, rung, &key), expected, "{rung:?} of {key:?}, step {step}");
+        }
+    }
+}
+
+#[test]
+fn rungs_with_the_same_attempts_have_one_list_until_a_key_parts_them() {
+    let mut ladder = Ladder::default();
+    let one = Key { package: "zlib".into(), version: "1".into(), ..Key::default() };
+    for n in 0..10 {
+        ladder.push(fact(n, &one));
+    }
+    assert_eq!(ladder.rungs.lists.used().count(), 1, "one key, one list");
+    let other = Key { version: "2".into(), ..one.clone() };
+    let brief = ladder.push(fact(10, &other));
+    let lists: Vec<usize> = ladder.rungs.lists.used().map(VecDeque::len).collect();
+    assert_eq!(lists, [10, 11, 1], "the exact keys, and what they have in common");
+    let settled = fact(10, &other);
+    ladder.replace(&brief, &settled);
+    let count = |rung, key| ladder.on_rung(rung, key).count();
+    assert_eq!((count(Rung::Exact, &one), count(Rung::Package, &one)), (10, 11));
+    let last = ladder.on_rung(Rung::NoVersion, &one).next().unwrap();
+    assert!(Arc::ptr_eq(&last.brief, &settled.brief));
+}
+
+#[test]
+fn nothing_is_left_of_a_ladder_whose_attempts_are_gone_and_lists_are_used_again() {
+    let mut ladder = Ladder::default();
+    let mut most = None;
+    for round in 0..5 {
+        for n in 0..100 {
+            ladder.push(test_summary(&n.to_string(), &format!("p{}", (n + round) % 7), "1", 10).into());
+        }
+        assert_eq!((ladder.keys.len(), ladder.rungs.on.len()), (7, 7 * 4 + 1));
+        assert_eq!(ladder.rungs.lists.used().count(), 7 + 1);
+        let bytes = ladder.bytes();
+        assert_eq!(*most.get_or_insert(bytes), bytes, "round {round}");
+        for brief in all(&ladder) {
+            ladder.remove_oldest(&brief);
+        }
+        assert_eq!((ladder.keys.len(), ladder.rungs.on.len()), (0, 0));
+        assert_eq!((ladder.rungs.lists.used().count(), ladder.key_bytes), (0, 0));
+    }
+}
+
+#[test]
+fn a_list_that_was_emptied_from_the_middle_stays_that_of_its_keys() {
+    let mut ladder = Ladder::default();
+    let push =
+        |ladder: &mut Ladder, id: &str, package: &str| ladder.push(test_summary(id, package, "1", 10).into());
+    let (old, other) = (push(&mut ladder, "old", "a"), push(&mut ladder, "other", "b"));
+    let newer: Vec<Arc<AttemptBrief>> =
+        (0..PER_RUNG).map(|n| push(&mut ladder, &n.to_string(), "c")).collect();
+    // the list of all has only these, and is empty without them
+    for brief in &newer {
+        ladder.remove(brief);
+    }
+    assert!(all(&ladder).is_empty());
+    ladder.remove_oldest(&old);
+    let last = push(&mut ladder, "last", "b");
+    push(&mut ladder, "x", "d");
+    assert_eq!(all(&ladder).len(), 2);
+    let of_b = |ladder: &Ladder| ladder.on_rung(Rung::Package, &last.key).count();
+    assert_eq!(of_b(&ladder), 2);
+    ladder.remove(&last);
+    assert_eq!(of_b(&ladder), 1);
+    ladder.remove_oldest(&other);
+    let left = all(&ladder);
+    ladder.remove(&left[0]);
+    assert_eq!((ladder.keys.len(), ladder.rungs.on.len(), ladder.rungs.lists.used().count()), (0, 0, 0));
+    assert_eq!(ladder.key_bytes, 0);
+}
+
+#[test]
+fn a_list_that_was_expected_has_its_length_from_the_start() {
+    let mut ladder = Ladder::default();
+    let fact =
+        |n: usize| RungObservation::from(test_summary(&n.to_string(), &format!("p{}", n % 10), "1", 10));
+    let facts: Vec<RungObservation> = (0..500).map(fact).collect();
+    let mut bulk = ladder.fill(facts.iter());
+    ladder.push_older(&mut bulk, fact(0));
+    let room: Vec<usize> = ladder.rungs.lists.used().map(VecDeque::capacity).collect();
+    assert_eq!(room, [50, PER_RUNG]);
+    for fact in facts {
+        ladder.push_older(&mut bulk, fact);
+    }
+    ladder.filled(bulk);
+    assert!(ladder.rungs.expected.is_empty(), "{:?}", ladder.rungs.expected);
+}
+
+#[test]
+fn a_list_holds_the_newest_and_takes_no_more_memory_than_it_may_need() {
+    let mut ladder = Ladder::default();
+    for n in 0..1000 {
+        ladder.push(test_summary(&n.to_string(), "zlib", "1", 10).into());
+    }
+    let newest: Vec<String> = all(&ladder).iter().map(|brief| brief.attempt.to_string()).collect();
+    assert_eq!(newest, (1000 - PER_RUNG..1000).map(|n| n.to_string()).collect::<Vec<_>>());
+    assert!(ladder.rungs.lists.used().all(|list| list.capacity() == PER_RUNG));
+}

@@ -1,0 +1,191 @@
+//! Which attempt retries which, in every order in which they can become known.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::domain::{Cause, Outcome, test_summary};
+
+/// An attempt of the job `build` of pipeline 9, started in this minute.
+fn of_job(id: &str, minute: u64, retries: Option<&str>) -> Summary {
+    let mut summary = test_summary(id, "zlib", "1", 10);
+    summary.key.labels = [("pipeline".into(), "9".into()), ("job".into(), "build".into())].into();
+    summary.started_unix_ms = 1_700_000_000_000 + minute * 60_000;
+    summary.retries = retries.map(|id| AttemptId::parse(id).unwrap());
+    summary
+}
+
+fn failed(cause: Cause, summary: Summary) -> Summary {
+    Summary { outcome: Outcome::Failed, cause: Some(cause), ..summary }
+}
+
+fn history(attempts: &[Summary]) -> History {
+    let mut history = History::new(1000);
+    for attempt in attempts {
+        history.learn(attempt.clone());
+    }
+    history
+}
+
+/// What each attempt is a retry after.
+fn after(history: &History, attempts: &[Summary]) -> Vec<RetryStatus> {
+    let of = |summary: &Summary| history.retry_after(history.get(&summary.attempt).unwrap());
+    attempts.iter().map(of).collect()
+}
+
+fn assert_after(attempts: &[Summary], expected: &[RetryStatus]) {
+    assert_eq!(after(&history(attempts), attempts), expected);
+}
+
+const NOTHING: RetryStatus = RetryStatus::Nothing;
+const OOM: RetryStatus = RetryStatus::Cause(Cause::Oom);
+
+#[test]
+fn a_job_that_gitlab_retried_is_a_retry_although_it_says_nothing() {
+    let first = failed(Cause::Oom, of_job("gitlab.example:7001", 0, None));
+    let second = of_job("gitlab.example:7002", 10, None);
+    assert_after(&[first.clone(), second.clone()], &[NOTHING, OOM]);
+    // the number counts, whatever the clocks say and whichever came first
+    assert_after(&[Summary { started_unix_ms: 1, ..second.clone() }, first.clone()], &[OOM, NOTHING]);
+    let history = history(&[second.clone(), first.clone()]);
+    let retry = history.retried_by(&first.attempt, &first.key).unwrap();
+    assert_eq!(retry.attempt, second.attempt);
+    assert_eq!(history.retried_by(&second.attempt, &second.key), None);
+}
+
+#[test]
+fn a_job_that_runs_again_after_a_success_is_no_retry() {
+    let first = of_job("gitlab.example:7001", 0, None);
+    let second = failed(Cause::Oom, of_job("gitlab.example:7002", 10, None));
+    let third = of_job("gitlab.example:7003", 20, None);
+    let said = of_job("gitlab.example:7004", 30, Some("gitlab.example:7003"));
+    assert_after(&[first, second, third, said], &[NOTHING, NOTHING, OOM, NOTHING]);
+}
+
+#[test]
+fn other_jobs_commands_hosts_and_keys_are_no_retries() {
+    let first = failed(Cause::Oom, of_job("gitlab.example:7001", 0, None));
+    let mut pipeline = of_job("gitlab.example:7002", 10, None);
+    pipeline.key.labels.insert("pipeline".into(), "10".into());
+    let mut key = of_job("gitlab.example:7003", 10, None);
+    key.key.version = "2".into();
+    let command = of_job("gitlab.example:7001.2", 10, None);
+    let host = of_job("other.example:7004", 10, None);
+    let mut no_labels = of_job("gitlab.example:7005", 10, None);
+    no_labels.key.labels.clear();
+    for other in [pipeline, key, command, host, no_labels] {
+        assert_after(&[first.clone(), other], &[NOTHING, NOTHING]);
+    }
+}
+
+#[test]
+fn a_missing_middle_leaves_a_retry_of_something_unknown_or_of_the_one_before_it() {
+    let first = failed(Cause::Oom, of_job("1", 0, None));
+    // it says what it retries, and that is not known
+    let third = of_job("3", 20, Some("2"));
+    assert_after(&[first.clone(), third.clone()], &[NOTHING, RetryStatus::Unknown]);
+    let known = history(&[first.clone(), third.clone()]);
+    assert_eq!(known.before(&(&third).into()).len(), 1, "the first is of the same job");
+    // it says nothing
+    let silent = of_job("3", 20, None);
+    assert_after(&[first.clone(), silent], &[NOTHING, OOM]);
+    // the middle comes late
+    let second = failed(Cause::Infra, of_job("2", 10, None));
+    assert_after(&[first, third, second], &[NOTHING, RetryStatus::Cause(Cause::Infra), OOM]);
+}
+
+#[test]
+fn attempts_that_retry_each_other_or_themselves_have_a_first() {
+    let named = |id: &str, minute, retries: &str| {
+        let mut summary = failed(Cause::Oom, of_job(id, minute, Some(retries)));
+        summary.key.labels.clear();
+        summary
+    };
+    assert_after(&[named("a", 0, "a")], &[NOTHING]);
+    assert_after(&[named("a", 0, "b"), named("b", 1, "a")], &[NOTHING, OOM]);
+    let circle = [named("a", 0, "c"), named("b", 1, "a"), named("c", 2, "b")];
+    assert_after(&circle, &[NOTHING, OOM, OOM]);
+    let known = history(&circle);
+    for summary in &circle {
+        assert_eq!(known.before(&summary.into()).len(), 2, "{}", summary.attempt);
+    }
+    // one that leads into a circle is no part of it
+    let [a, b, c] = circle;
+    assert_after(&[a, b, c, named("d", 3, "b")], &[NOTHING, OOM, OOM, OOM]);
+}
+
+#[test]
+fn an_untrusted_attempt_that_proves_no_job_uses_up_no_retry_of_a_job_that_does() {
+    let untrusted = |id: &str, minute: u64, retries: Option<&str>, proven: bool| {
+        let mut summary = failed(Cause::Infra, of_job(id, minute, retries));
+        (summary.opening.untrusted, summary.opening.proven) = (true, proven);
+        summary
+    };
+    let before = |first: &Summary, second: &Summary| {
+        history(&[first.clone(), second.clone()]).before(&second.into()).len()
+    };
+    let (forged, own) = (untrusted("host:1", 0, None, false), untrusted("host:1", 0, None, true));
+    let victim = untrusted("host:2", 10, None, true);
+    assert_eq!([before(&forged, &victim), before(&own, &victim)], [0, 1]);
+    // of two that prove nothing one is as good as the other
+    assert_eq!(before(&forged, &untrusted("host:2", 10, None, false)), 1);
+    // another job that says it retries what this one retries
+    let mut other = untrusted("host:1", 0, Some("host:2"), true);
+    other.key.labels.clear();
+    let again = untrusted("host:2/3", 10, Some("host:2"), true);
+    assert_eq!(before(&other, &again), 0);
+    assert_eq!(before(&untrusted("host:2/2", 5, Some("host:2"), true), &again), 1, "of the same job");
+}
+
+#[test]
+fn who_is_not_trusted_stands_before_no_one_who_is() {
+    let mut stranger = failed(Cause::Oom, of_job("1", 0, None));
+    stranger.opening.untrusted = true;
+    let ours = of_job("2", 10, None);
+    assert_after(&[stranger.clone(), ours.clone()], &[NOTHING, NOTHING]);
+    let named = Summary { retries: AttemptId::parse("1").ok(), ..ours };
+    assert_after(&[stranger, named], &[NOTHING, RetryStatus::Unknown]);
+    let mut other = of_job("3", 10, None);
+    other.opening.untrusted = true;
+    assert_after(&[failed(Cause::Oom, of_job("1", 0, None)), other], &[NOTHING, OOM]);
+}
+
+#[test]
+fn attempts_without_a_number_stand_where_their_start_puts_them_and_break_no_order() {
+    let all = ["h:1", "h:2", "mine", "h:3"];
+    // the second began after the third, by a clock that is an hour ahead
+    let minutes = [0, 75, 60, 20];
+    let attempts: Vec<Summary> =
+        all.iter().zip(minutes).map(|(id, minute)| of_job(id, minute, None)).collect();
+    assert_eq!(in_order(attempts.iter().map(JobRun::from)), [0, 2, 1, 3]);
+}
+
+#[test]
+fn what_an_agent_says_counts_before_the_clocks() {
+    let first = failed(Cause::Oom, of_job("a", 60, None));
+    let second = of_job("b", 0, Some("a"));
+    assert_after(&[first.clone(), second.clone()], &[NOTHING, OOM]);
+    let known = history(&[second.clone(), first.clone()]);
+    assert_eq!((known.before(&(&first).into()).len(), known.before(&(&second).into()).len()), (0, 1));
+}
+
+proptest! {
+    /// Whatever agents say, and in whatever order attempts become known: one is a retry or not by what is known alone, and nothing takes
+    /// for ever.
+    #[test]
+    fn the_order_of_arrival_does_not_matter(
+        said in prop::collection::vec((0_u64..5, prop::option::of(0_usize..8), any::<bool>()), 1..8),
+        order in Just((0_usize..8).collect::<Vec<_>>()).prop_shuffle(),
+    ) {
+        let attempts: Vec<Summary> = said.iter().enumerate().map(|(n, (minute, retries, labels))| {
+            let retries = retries.map(|n| n.to_string());
+            let mut summary = failed(Cause::Oom, of_job(&n.to_string(), *minute, retries.as_deref()));
+            if !labels {
+                summary.key.labels.clear();
+            }
+            summary
+        }).collect();
+        let one = after(&history(&attempts), &attempts);
+        let shuffled: Vec<Summary> = order.iter().filter_map(|at| attempts.get(*at)).cloned().collect();
+        prop_assert_eq!(&after(&history(&shuffled), &attempts), &one);
+    }
+}

@@ -1,0 +1,75 @@
+//! The words of the product as types: what is built ([`Key`]), one execution of it ([`Attempt`]), what was measured
+//! ([`Sample`], [`SampleAccumulator`], [`Summary`]), what may be learnt from ([`History`]), and the two answers ([`Prediction`],
+//! [`Verdict`]). No I/O, no clock, no async: everything here can be replayed.
+
+mod attempt;
+mod brief;
+mod evidence_line;
+mod field_violation;
+#[cfg(any(test, feature = "fixtures"))]
+mod fixtures;
+mod fnv;
+mod history;
+mod job_pod;
+mod jobs_curve;
+mod key;
+mod ladder;
+mod lineage;
+mod need_groups;
+mod outcome;
+mod phase;
+mod prediction;
+mod progress;
+mod reported;
+mod reported_outcome;
+mod reporter;
+mod request_usage;
+mod retention;
+mod sample;
+mod starvation;
+mod stats_fields;
+mod summary;
+mod ticket;
+mod units;
+mod verdict;
+mod weight;
+
+pub use attempt::PoolSlot;
+pub use attempt::{
+    Attempt, AttemptId, MeasurementSource, OpeningRecord, PredictionSnapshot, Resources, SessionId, TicketId,
+};
+pub use brief::{AttemptBrief, JobMark, RetryStatus, RungObservation};
+pub use evidence_line::{EvidenceLine, EvidenceSource};
+pub use field_violation::FieldViolation;
+#[cfg(any(test, feature = "fixtures"))]
+pub use fixtures::test_summary;
+pub use fnv::Fnv;
+pub use history::bytes_of;
+pub use history::{History, HistoryLimits};
+pub use job_pod::JobPod;
+pub use jobs_curve::{CurveKnown, JobsCurve, JobsPoint};
+pub use key::{COMMIT_LABELS, PIPELINE_LABEL};
+pub use key::{Hints, Key};
+pub(crate) use lineage::RetryOf;
+pub use need_groups::{Distinction, NeedGroup, NeedGroups};
+pub use outcome::{Cause, Exit, OomOrigin, Outcome};
+pub use phase::Phase;
+pub use prediction::{Basis, KNOWN_ENOUGH, PoolAssignment, Prediction, Quantity, Rung, UsedAttempt};
+pub use progress::SampleAccumulator;
+pub use reported::{LogOrder, MatchedLine, ReportedEvidence};
+pub use reported_outcome::{JobStatus, ReportedOutcome};
+pub use reporter::Reporter;
+pub use reporter::is_like;
+pub use request_usage::RequestUsage;
+pub use retention::RetentionPolicy;
+pub use sample::Sample;
+pub use starvation::Starvation;
+pub use stats_fields::StatsFields;
+pub use summary::{DeliveryOrigin, FinalTotals, Summary};
+pub use ticket::{Ticket, TicketClaim};
+pub use units::{Bytes, Cores, CpuMicros, Micros, Millis};
+pub(crate) use verdict::LINE_GONE;
+pub use verdict::{
+    Action, Evidence, JobName, ListedRun, MemoryGrowth, NamedSizes, ReservationCost, RetryOutlook, Signature,
+    Verdict, VerdictBasis,
+};

@@ -1,0 +1,101 @@
+//! Who said something of an attempt. It is kept with what was said, because much is said before the attempt is known: only then is it
+//! clear whose the attempt is, and whether the speaker may speak of it.
+//!
+//! What the server remembers of an attempt that it does not know yet, or that comes from another caller than the attempt's agent:
+//!
+//! | what | where | who may say it | checked against the project of the attempt | goes | bound |
+//! |---|---|---|---|---|---|
+//! | how a job ended (hook) | `ingest::settle`, memory; `hooks/*.told`, disk | role `hook`, or the hook's own secret; the project that it names must be the speaker's | when it settles an attempt, and when one opens | the oldest of the speaker who has most; on disk after an hour | 10,000 |
+//! | that a hook came before (`gitlab::hooks`) | memory | the same; two speakers are two hooks | not needed: only the same speaker's hook is known again | the oldest | 20,000 |
+//! | verdicts, with what was said for them | store | a trusted caller of the project, or the job itself | when the next one is given, at the end of the attempt, when shown, at a start | those of others when the attempt ends; all with the attempt, or as one of 100,000 strays | 64 of a project, 1,024 of an attempt |
+//! | failures of a key (`judging`) | memory | as verdicts | by the project in the key | the oldest | 50,000 |
+//! | jobs that memory ended (`ingest::again`) | memory, from verdicts | as verdicts | by the project in the name of the job | the oldest | 10,000 |
+//! | refused retries (`stats`) | memory | as verdicts | when the attempt gets its row | the oldest | see `stats` |
+//! | sizes of pods (`ingest::pods`) | memory, store | the API server, of pods in the webhook's namespaces | when a verdict or the next pod asks | the oldest; all after a week | 10,000 |
+//! | what an attempt retries | its own record | its agent | when it is followed: only to attempts of the same project | with the attempt | one |
+//! | the place of a ticket | store | who opened it | when an attempt names it: of the same project | with the ticket | `each_owner`, `most_open` |
+//! | the id of an attempt | store | its first agent; of a job the one that shows the job's ID token (`ingest::ousting`) | at each opening | with the attempt | `open_attempts` |
+//! | attempts that wait for their end to be counted (`ingest::unsettled`) | memory | none: their own summaries | not needed | after an hour | 10,000 |
+//!
+//! The owner in a key is what its agent said, unless a token proves it: statistics by owner over all projects trust the agents. An
+//! import is the operator's word. `/v1/allocation` remembers nothing.
+
+use serde::{Deserialize, Serialize};
+
+/// Longest name of a speaker that is kept, in characters: a longer one is cut.
+const NAME: usize = 64;
+
+/// Who said something, and of which projects it may speak.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Reporter {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    name: String,
+    /// It may speak of every project, and of attempts without one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    all: bool,
+    /// Names of projects, or of groups (`group/*`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    projects: Vec<String>,
+}
+
+impl Reporter {
+    /// One who may speak of everything.
+    pub fn of_all(name: &str) -> Self {
+        Self { all: true, ..Self::of(name, Vec::new()) }
+    }
+
+    /// One who may speak of these projects alone; of none if there are none.
+    pub fn of(name: &str, projects: Vec<String>) -> Self {
+        Self { name: name.chars().take(NAME).collect(), all: false, projects }
+    }
+
+    /// The server itself, or the operator: without a name.
+    pub const fn server() -> Self {
+        Self { name: String::new(), all: true, projects: Vec::new() }
+    }
+
+    /// Its name, for logs.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it may speak of every project.
+    pub fn speaks_of_all(&self) -> bool {
+        self.all
+    }
+
+    /// Whether what it says counts for an attempt of this project; empty is an attempt without one.
+    pub fn may_speak_of(&self, project: &str) -> bool {
+        self.all || (!project.is_empty() && self.projects.iter().any(|pattern| is_like(pattern, project)))
+    }
+}
+
+/// Whether `text` is what `pattern` says: the same, or, where the pattern ends in `*`, anything that begins as it does.
+pub fn is_like(pattern: &str, text: &str) -> bool {
+    pattern.strip_suffix('*').map_or(pattern == text, |start| text.starts_with(start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_speaks_of_some_projects_speaks_of_no_other_and_of_none_without_a_project() {
+        let one = Reporter::of("a", vec!["a/*".into(), "b".into()]);
+        let spoken = ["a/x", "b", "b/x", "", "c"].map(|project| one.may_speak_of(project));
+        assert_eq!(spoken, [true, true, false, false, false]);
+        assert!(Reporter::server().may_speak_of("") && Reporter::server().may_speak_of("c"));
+        assert!(!Reporter::of("a", Vec::new()).may_speak_of("a"));
+        assert!(!Reporter::of("a", vec!["*".into()]).may_speak_of(""));
+    }
+
+    #[test]
+    fn a_record_without_projects_is_of_one_who_speaks_of_nothing() {
+        let read: Reporter = serde_json::from_str(r#"{"name":"a"}"#).unwrap();
+        assert!(!read.may_speak_of("a") && !read.may_speak_of(""));
+        for speaker in [Reporter::server(), Reporter::of(&"x".repeat(100), vec!["a/*".into()])] {
+            let text = serde_json::to_string(&speaker).unwrap();
+            assert_eq!(serde_json::from_str::<Reporter>(&text).unwrap(), speaker, "{text}");
+        }
+    }
+}

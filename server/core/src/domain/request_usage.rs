@@ -1,0 +1,46 @@
+//! What became of what an attempt asked for, told in one way to statistics, lists and metrics.
+
+/// What became of what an attempt asked for, of memory or CPU over its time. `used + wasted` is `asked`, always.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RequestUsage {
+    /// Asked for over the time of the attempt.
+    pub asked: f64,
+    /// Put to use: never more than was asked for, and nothing if the attempt did not succeed.
+    pub used: f64,
+    /// Asked for and not put to use.
+    pub wasted: f64,
+}
+
+impl RequestUsage {
+    /// `None` if the attempt asked for nothing, which 0 is too, or its use was not measured: then it belongs in no sum.
+    pub fn of(asked: Option<f64>, used: Option<f64>, succeeded: bool) -> Option<Self> {
+        let (asked, measured) = (asked.filter(|asked| *asked > 0.0)?, used?);
+        let used = if succeeded { measured.clamp(0.0, asked) } else { 0.0 };
+        Some(Self { asked, used, wasted: asked - used })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_asked_for_was_used_or_wasted() {
+        let of = |asked, used, succeeded| {
+            RequestUsage::of(Some(asked), Some(used), succeeded).map(|ask| (ask.asked, ask.used, ask.wasted))
+        };
+        assert_eq!(of(4.0, 1.0, true), Some((4.0, 1.0, 3.0)));
+        assert_eq!(of(4.0, 5.0, true), Some((4.0, 4.0, 0.0)), "more than the request was used");
+        assert_eq!(of(4.0, 1.0, false), Some((4.0, 0.0, 4.0)), "a failure has no use");
+        assert_eq!(of(1e-9, 1.0, true), Some((1e-9, 1e-9, 0.0)), "one byte is asked for");
+    }
+
+    #[test]
+    fn what_was_not_measured_is_neither_used_nor_wasted() {
+        assert_eq!(
+            [RequestUsage::of(None, Some(1.0), true), RequestUsage::of(Some(1.0), None, false)],
+            [None, None]
+        );
+        assert_eq!(RequestUsage::of(Some(0.0), Some(1.0), true), None, "an ask of 0 is none");
+    }
+}

@@ -1,0 +1,151 @@
+//! What was read of one attempt since the sample before.
+
+use plimsoll_proto::counters::{PageCounter, PageCounters};
+
+use super::{Bytes, CpuMicros, FieldViolation, Micros, Millis};
+
+/// One reading of one attempt, or a row of several. Time and counters never go back within an attempt; counters are as they
+/// were at `elapsed`. A counter that is `None` was not read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// Since the attempt started, on a clock that never goes back.
+    pub elapsed: Millis,
+    /// Charged, page cache included; the mean of the row.
+    pub memory: Bytes,
+    /// Not reclaimable: anonymous + shared + kernel; the mean of the row.
+    pub need: Bytes,
+    /// High-water mark of `memory`.
+    pub memory_peak: Option<Bytes>,
+    /// CPU time used since the start.
+    pub cpu: CpuMicros,
+    /// Processes killed for memory since the start.
+    pub oom_kill: Option<u64>,
+    /// Charges that failed without reclaim since the start.
+    pub reclaim_failures: Option<u64>,
+    /// Highest need of the row, at least `need`; `None` if the row is one reading.
+    pub need_max: Option<Bytes>,
+    /// Time in which every task stood still for memory since the start (PSI memory `full`).
+    pub memory_stall: Option<Micros>,
+    /// Counters of pages since the start.
+    pub pages: PageCounters,
+    /// Time for which a CPU limit held the build back since the start.
+    pub throttled: Option<Micros>,
+    /// Time in which the build was starved since the start: at its memory limit, and busy with reclaiming.
+    pub starved: Option<Millis>,
+}
+
+impl Sample {
+    /// Highest need of the row.
+    pub fn need_peak(&self) -> Bytes {
+        self.need_max.unwrap_or_default().max(self.need)
+    }
+
+    /// Checks that its numbers agree with each other.
+    ///
+    /// # Errors
+    /// Names the field that does not.
+    pub fn check(&self) -> Result<(), FieldViolation> {
+        match self.need_max {
+            Some(max) if max < self.need => {
+                let description = format!(
+                    "is {}, below need_bytes, which is {}; send the highest need of the row, or nothing for a single reading",
+                    max.0, self.need.0
+                );
+                Err(FieldViolation::new("need_max_bytes", description))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that this sample may follow `previous`.
+    ///
+    /// # Errors
+    /// Names the field that went back.
+    pub fn check_follows(&self, previous: &Self) -> Result<(), FieldViolation> {
+        let back = |field: &str, now: u64, before: u64| {
+            FieldViolation::new(
+                field,
+                format!("is {now} after {before}; it must never go back within an attempt"),
+            )
+        };
+        if self.elapsed <= previous.elapsed {
+            let description = format!(
+                "is {} after {}; time must grow from sample to sample",
+                self.elapsed.0, previous.elapsed.0
+            );
+            return Err(FieldViolation::new("elapsed_ms", description));
+        }
+        if self.cpu < previous.cpu {
+            return Err(back("cpu_usec", self.cpu.0, previous.cpu.0));
+        }
+        let counters = [
+            ("memory_peak_bytes", self.memory_peak.map(|b| b.0), previous.memory_peak.map(|b| b.0)),
+            ("oom_kill", self.oom_kill, previous.oom_kill),
+            ("reclaim_failures", self.reclaim_failures, previous.reclaim_failures),
+            ("memory_stall_usec", self.memory_stall.map(|t| t.0), previous.memory_stall.map(|t| t.0)),
+            ("throttled_usec", self.throttled.map(|t| t.0), previous.throttled.map(|t| t.0)),
+            ("starved_ms", self.starved.map(|t| t.0), previous.starved.map(|t| t.0)),
+        ];
+        let page = |of: &PageCounter| (of.name, (of.get)(&self.pages), (of.get)(&previous.pages));
+        for (field, now, before) in counters.into_iter().chain(PageCounters::ALL.iter().map(page)) {
+            if let (Some(now), Some(before)) = (now, before)
+                && now < before
+            {
+                return Err(back(field, now, before));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_and_counters_never_go_back() {
+        let first = Sample {
+            elapsed: Millis(10),
+            cpu: CpuMicros(5),
+            oom_kill: Some(1),
+            memory_stall: Some(Micros(1)),
+            pages: PageCounters::all(Some(1)),
+            throttled: Some(Micros(1)),
+            starved: Some(Millis(1)),
+            ..Sample::default()
+        };
+        let next = Sample { elapsed: Millis(11), ..first };
+        assert_eq!(next.check_follows(&first), Ok(()));
+        let faults = [
+            (Sample { elapsed: Millis(10), ..next }, "elapsed_ms"),
+            (Sample { cpu: CpuMicros(4), ..next }, "cpu_usec"),
+            (Sample { oom_kill: Some(0), ..next }, "oom_kill"),
+            (Sample { memory_stall: Some(Micros(0)), ..next }, "memory_stall_usec"),
+            (Sample { throttled: Some(Micros(0)), ..next }, "throttled_usec"),
+            (Sample { starved: Some(Millis(0)), ..next }, "starved_ms"),
+        ];
+        let page = |of: &PageCounter| {
+            let mut sample = next;
+            (of.set)(&mut sample.pages, Some(0));
+            (sample, of.name)
+        };
+        for (sample, field) in faults.into_iter().chain(PageCounters::ALL.iter().map(page)) {
+            assert_eq!(sample.check_follows(&first).unwrap_err().field, field);
+        }
+        let unknown = Sample { oom_kill: None, ..next };
+        assert_eq!(
+            unknown.check_follows(&first),
+            Ok(()),
+            "a counter that is absent is not one that went back"
+        );
+    }
+
+    #[test]
+    fn the_highest_need_of_a_row_is_not_below_its_mean() {
+        let row = |max| Sample { need: Bytes(5), need_max: max, ..Sample::default() };
+        assert_eq!(row(Some(Bytes(4))).check().unwrap_err().field, "need_max_bytes");
+        for (max, peak) in [(None, 5), (Some(Bytes(5)), 5), (Some(Bytes(9)), 9)] {
+            assert_eq!((row(max).check(), row(max).need_peak()), (Ok(()), Bytes(peak)));
+        }
+    }
+}

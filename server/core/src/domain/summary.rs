@@ -1,0 +1,326 @@
+//! What is kept of an ended attempt for ever.
+
+pub(super) mod measured;
+#[cfg(test)]
+mod tests;
+
+use plimsoll_proto::{counters::PageCounters, measured::stopped_at};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Attempt, AttemptId, Bytes, Cause, Cores, CpuMicros, EvidenceSource, Exit, Key, MeasurementSource, Micros,
+    Millis, OomOrigin, OpeningRecord, Outcome, Phase, PredictionSnapshot, Resources, SampleAccumulator,
+    SessionId,
+};
+
+/// What is kept of an ended attempt for ever.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Its id.
+    pub attempt: AttemptId,
+    /// What was built.
+    pub key: Key,
+    /// 1 for the first execution.
+    pub number: u32,
+    /// The attempt that this one retried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retries: Option<AttemptId>,
+    /// Where the numbers were read.
+    pub source: MeasurementSource,
+    /// What was asked for and was in force.
+    pub resources: Resources,
+    /// Start, milliseconds since 1970: by the agent's clock, or the server's estimate if that clock is wrong.
+    pub started_unix_ms: u64,
+    /// Who delivered it; `None` in records that do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<DeliveryOrigin>,
+    /// What the server noted when it opened.
+    #[serde(default, skip_serializing_if = "OpeningRecord::is_empty")]
+    pub opening: OpeningRecord,
+    /// Time from start to end.
+    pub wall: Millis,
+    /// CPU time used.
+    pub cpu: CpuMicros,
+    /// Highest CPU use over half a second or more, and never below the mean.
+    pub cpu_peak: Cores,
+    /// Samples kept.
+    pub samples: u64,
+    /// Samples that the agent had to drop.
+    #[serde(default)]
+    pub samples_lost: u64,
+    /// Highest need.
+    pub need_peak: Bytes,
+    /// Mean of the need over time.
+    pub need_mean: Bytes,
+    /// High-water mark, page cache included.
+    pub memory_peak: Bytes,
+    /// Processes killed for memory; `None` if the source cannot tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oom_kill: Option<u64>,
+    /// Charges that failed without reclaim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reclaim_failures: Option<u64>,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Exit code or signal, if it was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<Exit>,
+    /// Why it failed; `None` unless it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Cause>,
+    /// Where the evidence comes from that decided the cause; `None` if nothing did, and in records of earlier releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause_source: Option<EvidenceSource>,
+    /// Why it failed in the words of the CI system; empty if it did not say.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub ci_reason: String,
+    /// The need is a lower bound: killed or starved at a limit.
+    #[serde(default)]
+    pub censored: bool,
+    /// Whose limit killed; `None` if nothing was killed, or the counters do not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oom_origin: Option<OomOrigin>,
+    /// Groups killed as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oom_group_kill: Option<u64>,
+    /// Time in which every task stood still for memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_stall: Option<Micros>,
+    /// Counters of pages.
+    #[serde(flatten)]
+    pub pages: PageCounters,
+    /// Time for which a CPU limit held the build back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled: Option<Micros>,
+    /// Time in which it was starved; `None` if the agent does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starved: Option<Millis>,
+    /// Part of `starved` that lies just before the end, nearly without a break.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starved_at_end: Option<Millis>,
+    /// It found its work done already and built nothing: what it used is not learned from.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unneeded: bool,
+    /// The parts of the build that its output names, in order, not overlapping.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<Phase>,
+}
+
+/// Which run of which agent delivered an attempt, in the words of its opening: the same for a second delivery of the same
+/// run, and different for another run under the same id.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeliveryOrigin {
+    /// The agent.
+    pub session: SessionId,
+    /// Start as the agent said it, milliseconds since 1970.
+    pub started_unix_ms: u64,
+}
+
+impl DeliveryOrigin {
+    /// Where `attempt` comes from.
+    pub fn of(attempt: &Attempt) -> Self {
+        Self { session: attempt.session.clone(), started_unix_ms: attempt.started_unix_ms }
+    }
+}
+
+/// Counters that the agent read after the end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FinalTotals {
+    /// CPU time used.
+    pub cpu: CpuMicros,
+    /// High-water mark, page cache included.
+    pub memory_peak: Option<Bytes>,
+    /// Processes killed for memory.
+    pub oom_kill: Option<u64>,
+    /// Charges that failed without reclaim.
+    pub reclaim_failures: Option<u64>,
+    /// Highest need ever read.
+    pub need_peak: Option<Bytes>,
+    /// Whose limit killed, if anything was killed.
+    pub oom_origin: Option<OomOrigin>,
+    /// Groups killed as a whole.
+    pub oom_group_kill: Option<u64>,
+    /// Time in which every task stood still for memory.
+    pub memory_stall: Option<Micros>,
+    /// Counters of pages.
+    pub pages: PageCounters,
+    /// Time for which a CPU limit held the build back.
+    pub throttled: Option<Micros>,
+    /// Time in which it was starved.
+    pub starved: Option<Millis>,
+}
+
+impl Summary {
+    /// An attempt that succeeded and of which nothing was measured: what recorded history fills in.
+    pub fn recorded(attempt: AttemptId, key: Key) -> Self {
+        Self {
+            attempt,
+            key,
+            number: 1,
+            retries: None,
+            source: MeasurementSource::Unspecified,
+            resources: Resources::default(),
+            started_unix_ms: 0,
+            origin: None,
+            opening: OpeningRecord::default(),
+            wall: Millis(0),
+            cpu: CpuMicros(0),
+            cpu_peak: Cores(0.0),
+            samples: 0,
+            samples_lost: 0,
+            need_peak: Bytes(0),
+            need_mean: Bytes(0),
+            memory_peak: Bytes(0),
+            oom_kill: None,
+            reclaim_failures: None,
+            outcome: Outcome::Succeeded,
+            exit: None,
+            cause: None,
+            cause_source: None,
+            ci_reason: String::new(),
+            censored: false,
+            oom_origin: None,
+            oom_group_kill: None,
+            memory_stall: None,
+            pages: PageCounters::default(),
+            throttled: None,
+            starved: None,
+            starved_at_end: None,
+            unneeded: false,
+            phases: Vec::new(),
+        }
+    }
+
+    /// The summary of an attempt that ended after `wall`, without its cause: judging is not measuring.
+    ///
+    /// Counters read after the end win over the last sample where they are ahead of it.
+    pub fn of(
+        attempt: &Attempt,
+        progress: &SampleAccumulator,
+        totals: &FinalTotals,
+        wall: Millis,
+        exit: Option<Exit>,
+    ) -> Self {
+        let last = progress.last.unwrap_or_default();
+        let need_peak = progress.need_peak.max(totals.need_peak.unwrap_or_default());
+        // a mark that was not read stays unknown, whatever the need is
+        let memory_peak = last.memory_peak.max(totals.memory_peak).map(|mark| mark.max(need_peak));
+        let oom_kill = last.oom_kill.max(totals.oom_kill);
+        let starved = last.starved.max(totals.starved);
+        let cpu = last.cpu.max(totals.cpu);
+        Self {
+            attempt: attempt.id.clone(),
+            key: attempt.key.clone(),
+            number: attempt.number,
+            retries: attempt.retries.clone(),
+            source: attempt.source,
+            resources: attempt.resources,
+            started_unix_ms: attempt.started_unix_ms,
+            origin: Some(DeliveryOrigin::of(attempt)),
+            opening: attempt.opening.clone(),
+            wall,
+            cpu,
+            cpu_peak: measured::cpu_peak(progress.cpu_peak, cpu, wall),
+            samples: progress.samples,
+            samples_lost: 0,
+            need_peak,
+            need_mean: progress.need_mean(),
+            memory_peak: memory_peak.unwrap_or_default(),
+            oom_kill,
+            reclaim_failures: last.reclaim_failures.max(totals.reclaim_failures),
+            outcome: match exit {
+                Some(Exit::Code(0)) => Outcome::Succeeded,
+                Some(_) => Outcome::Failed,
+                None => Outcome::Lost,
+            },
+            exit,
+            cause: None,
+            cause_source: None,
+            ci_reason: String::new(),
+            censored: false,
+            oom_origin: totals.oom_origin.filter(|_| oom_kill.is_some_and(|kills| kills > 0)),
+            oom_group_kill: totals.oom_group_kill,
+            memory_stall: last.memory_stall.max(totals.memory_stall),
+            pages: last.pages.max(totals.pages),
+            throttled: last.throttled.max(totals.throttled),
+            starved,
+            starved_at_end: starved.map(|counter| progress.starvation.at_end(counter, wall)),
+            unneeded: false,
+            phases: Vec::new(),
+        }
+    }
+
+    /// The same summary with its phases. A need read in one of them was read in the attempt.
+    #[must_use]
+    pub fn with_phases(mut self, phases: Vec<Phase>) -> Self {
+        let highest = phases.iter().map(|phase| phase.need_peak).max().unwrap_or_default();
+        self.need_peak = self.need_peak.max(highest);
+        if self.memory_peak > Bytes(0) {
+            self.memory_peak = self.memory_peak.max(self.need_peak);
+        }
+        self.phases = phases;
+        self
+    }
+
+    /// What attempts before it told of it when it opened. A default is not knowledge: it is no prediction that could hold.
+    pub fn foretold(&self) -> Option<PredictionSnapshot> {
+        self.opening.predicted.filter(|predicted| !predicted.is_default)
+    }
+
+    /// The phase in which the need was highest; the first of several.
+    pub fn peak_phase(&self) -> Option<&Phase> {
+        // of equal ones `max_by_key` takes the last
+        self.phases.iter().rev().max_by_key(|phase| phase.need_peak)
+    }
+
+    /// The kernel killed because the whole machine had no memory left, not because of a limit.
+    pub fn was_killed_by_host(&self) -> bool {
+        self.oom_origin == Some(OomOrigin::Host)
+    }
+
+    /// The machine ran out of memory under a build that stayed below its limit: it was given away more than once. A build
+    /// without a limit may have taken all of it alone, so that counts.
+    pub fn is_nodes_fault(&self) -> bool {
+        self.was_killed_by_host() && self.resources.memory_limit.is_some()
+    }
+
+    /// Whether `attempt` is the run that this is the summary of, announced once more.
+    pub fn is_of(&self, attempt: &Attempt) -> bool {
+        match &self.origin {
+            Some(origin) => *origin == DeliveryOrigin::of(attempt),
+            None => self.started_unix_ms == attempt.started_unix_ms,
+        }
+    }
+
+    /// Whether it gives its id up to `attempt`: one that is proven to be of the job that the id names, while this one is not. An
+    /// attempt that predictions learn from gives it up only to one that they may learn from: others must not lower sizes.
+    pub fn yields_to(&self, attempt: &Attempt) -> bool {
+        let is_proven = !self.opening.proven && attempt.opening.proven;
+        is_proven && (self.opening.untrusted || !attempt.opening.untrusted)
+    }
+
+    /// End by the same clock as the start, milliseconds since 1970.
+    pub fn ended_unix_ms(&self) -> u64 {
+        self.started_unix_ms.saturating_add(self.wall.0)
+    }
+
+    /// What an attempt that memory stopped proves to be too little ([`stopped_at`]).
+    pub fn stopped_at(&self) -> Bytes {
+        Bytes(stopped_at(self.need_peak.0, self.resources.memory_limit.map(|limit| limit.0)))
+    }
+
+    /// The need, or what it is proven to exceed.
+    pub fn proven_need(&self) -> Bytes {
+        if self.censored { self.stopped_at() } else { self.need_peak }
+    }
+
+    /// A line of a log alone names the cause. Any build can write one: it is shown and counted, and predictions do not use it.
+    pub fn is_cause_by_log(&self) -> bool {
+        self.cause_source == Some(EvidenceSource::Log)
+    }
+
+    /// What it says about memory: all of it if it succeeded, a lower bound if memory stopped it, nothing otherwise.
+    pub fn teaches_memory(&self) -> bool {
+        self.need_peak.0 > 0 && !self.unneeded && (self.outcome == Outcome::Succeeded || self.censored)
+    }
+}

@@ -1,0 +1,87 @@
+//! Summaries of measured attempts, and what they prove.
+
+use super::*;
+use crate::domain::Sample;
+
+fn attempt() -> Attempt {
+    Attempt {
+        id: AttemptId::parse("a").unwrap(),
+        session: SessionId::parse("s").unwrap(),
+        key: Key { package: "zlib".into(), ..Key::default() },
+        number: 1,
+        retries: None,
+        source: MeasurementSource::CgroupV1,
+        resources: Resources::default(),
+        started_unix_ms: 1000,
+        opening: OpeningRecord::default(),
+    }
+}
+
+#[test]
+fn counters_read_after_the_end_win() {
+    let mut progress = SampleAccumulator::default();
+    let sample = Sample { elapsed: Millis(500), need: Bytes(10), oom_kill: Some(0), ..Sample::default() };
+    progress.add(&sample).unwrap();
+    let totals = FinalTotals { oom_kill: Some(1), need_peak: Some(Bytes(30)), ..FinalTotals::default() };
+    let summary = Summary::of(&attempt(), &progress, &totals, Millis(900), Some(Exit::Code(2)));
+    assert_eq!((summary.oom_kill, summary.need_peak), (Some(1), Bytes(30)));
+    assert_eq!(summary.measured_memory_peak(), None, "no mark was read");
+    let totals = FinalTotals { memory_peak: Some(Bytes(20)), ..totals };
+    let summary = Summary::of(&attempt(), &progress, &totals, Millis(900), Some(Exit::Code(2)));
+    assert_eq!(summary.measured_memory_peak(), Some(Bytes(30)), "a mark is at least the need");
+    assert_eq!((summary.outcome, summary.ended_unix_ms()), (Outcome::Failed, 1900));
+}
+
+#[test]
+fn what_killed_is_shown_only_beside_a_kill() {
+    let of = |oom_kill| {
+        let totals = FinalTotals { oom_kill, oom_origin: Some(OomOrigin::Host), ..FinalTotals::default() };
+        Summary::of(&attempt(), &SampleAccumulator::default(), &totals, Millis(1), None).oom_origin
+    };
+    assert_eq!((of(Some(1)), of(Some(0)), of(None)), (Some(OomOrigin::Host), None, None));
+}
+
+#[test]
+fn phases_name_the_peak_and_lift_it() {
+    let phase = |name: &str, need| Phase { name: name.into(), need_peak: Bytes(need), ..Phase::default() };
+    let read = Some(Bytes(30));
+    let totals = FinalTotals { need_peak: read, memory_peak: read, ..FinalTotals::default() };
+    let plain = Summary::of(&attempt(), &SampleAccumulator::default(), &totals, Millis(900), None);
+    assert_eq!(plain.peak_phase(), None);
+    let summary = plain.with_phases(vec![phase("a", 20), phase("b", 40), phase("c", 40)]);
+    assert_eq!((summary.need_peak, summary.memory_peak), (Bytes(40), Bytes(40)));
+    assert_eq!(summary.peak_phase().map(|phase| phase.name.as_str()), Some("b"));
+}
+
+#[test]
+fn a_summary_of_the_first_release_still_reads() {
+    let old = r#"{"attempt":"a","key":{"package":"zlib"},"number":1,"source":"cgroup_v1","resources":{},
+            "started_unix_ms":1000,"wall":900,"cpu":5,"cpu_peak":1.5,"samples":2,"need_peak":30,"need_mean":20,
+            "memory_peak":40,"oom_kill":1,"outcome":"failed","exit":{"code":2},"cause":"oom","censored":true}"#;
+    let summary: Summary = serde_json::from_str(old).unwrap();
+    assert_eq!((summary.oom_origin, summary.starved, summary.phases.len()), (None, None, 0));
+    let again = serde_json::to_string(&summary).unwrap();
+    assert!(
+        !again.contains("phases") && !again.contains("starved"),
+        "what is not known takes no room: {again}"
+    );
+}
+
+#[test]
+fn an_attempt_without_samples_still_has_a_summary() {
+    let summary =
+        Summary::of(&attempt(), &SampleAccumulator::default(), &FinalTotals::default(), Millis(0), None);
+    assert_eq!((summary.outcome, summary.samples), (Outcome::Lost, 0));
+    assert!(!summary.teaches_memory());
+}
+
+#[test]
+fn an_attempt_stopped_near_its_limit_proves_the_limit_too_little_and_one_far_below_does_not() {
+    let at = |need, limit| {
+        let resources = Resources { memory_limit: Some(Bytes(limit)), ..Resources::default() };
+        Summary { need_peak: Bytes(need), resources, ..crate::domain::test_summary("1", "zlib", "1", 1) }
+            .stopped_at()
+    };
+    assert_eq!(at(193, 200), Bytes(200), "the last burst is between two readings");
+    assert_eq!(at(100, 64_000), Bytes(100), "the node was out of memory, not the build's limit");
+}

@@ -1,0 +1,101 @@
+//! The parsers of foreign bytes that need no clock, file or network, for fuzzers: the others are in the crates above.
+
+use std::{
+    fmt,
+    sync::{Arc, LazyLock},
+};
+
+use plimsoll_proto::quantity;
+
+use crate::{
+    domain::{AttemptId, Evidence, Exit, Key},
+    gantry, mask,
+    placement::Placement,
+    retry::{self, LogRules},
+};
+
+/// One parser.
+#[derive(Clone, Copy)]
+pub struct Target {
+    /// Its name, and that of the folder with its corpus.
+    pub name: &'static str,
+    /// Takes any bytes.
+    pub run: fn(&[u8]),
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// Those of them that are here.
+pub const TARGETS: [Target; 8] = [
+    target("spec", |bytes| drop(gantry::parse_spec(&text(bytes)))),
+    target("query", |bytes| drop(gantry::parameter(&text(bytes), "spec"))),
+    target("pools", |bytes| drop(Placement::parse(&text(bytes)))),
+    target("rules", rules),
+    target("quantity", quantity),
+    target("retry_policy", |bytes| drop(retry::RetryPolicy::parse_terms(&text(bytes)))),
+    target("log", log),
+    target("mask", masks),
+];
+
+/// A parser with its name.
+pub const fn target(name: &'static str, run: fn(&[u8])) -> Target {
+    Target { name, run }
+}
+
+/// The bytes as text, whatever they are.
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A size, as people and Kubernetes write them. What is written of it is the same size.
+fn quantity(bytes: &[u8]) {
+    let text = text(bytes);
+    if let Ok(size) = quantity::bytes(&text) {
+        assert_eq!(quantity::bytes(&quantity::written_bytes(size)), Ok(size), "{text:?}");
+    }
+    if let Ok(cores) = quantity::cores(&text) {
+        let written = quantity::cores(&format!("{}m", quantity::millicores(cores)));
+        assert!(written.is_ok_and(|written| written <= cores + 1e-6), "{text:?}: {cores}");
+    }
+}
+
+/// A file of rules, or Spack's.
+fn rules(bytes: &[u8]) {
+    for name in ["rules.toml", "error_taxonomy.yaml"] {
+        let _rules = LogRules::extended(&[(name.to_owned(), text(bytes))]).is_ok();
+    }
+}
+
+/// The end of a log: masked, read by all rules, judged. Masking it again changes nothing that matters to them.
+fn log(bytes: &[u8]) {
+    static RULES: LazyLock<Arc<LogRules>> = LazyLock::new(LogRules::built_in);
+    let log = text(bytes);
+    let masked = mask::log_tail(&log);
+    assert!(masked.len() <= log.len().saturating_mul(4).saturating_add(64), "masking makes a log long");
+    let mut evidence = Evidence::about(AttemptId::unnamed());
+    evidence.exit = Some(Exit::Code(1));
+    evidence.log_tail = masked;
+    let finding = retry::classify(&evidence, &RULES);
+    assert!((0.0..=1.0).contains(&finding.confidence), "{}", finding.confidence);
+    evidence.log_tail = mask::text(&evidence.log_tail).into_owned();
+    assert_eq!(
+        retry::classify(&evidence, &RULES),
+        finding,
+        "masking a log again changes what is found in it"
+    );
+}
+
+/// What is masked beside logs: a key, with secrets behind names in its fields and labels, and a hook.
+fn masks(bytes: &[u8]) {
+    let said = text(bytes);
+    let labels = [("token".to_owned(), said.clone()), ("job".to_owned(), said.clone())].into();
+    let mut key = Key { package: said.clone(), variants: said, labels, ..Key::default() };
+    mask::key(&mut key);
+    if let Ok(mut hook) = serde_json::from_slice(bytes) {
+        mask::json(&mut hook);
+    }
+}

@@ -1,0 +1,101 @@
+//! What the operator decides about the two endpoints.
+
+use std::{path::PathBuf, time::Duration};
+
+use crate::{
+    domain::{Bytes, Cores},
+    shadow::ANY_STACK,
+};
+
+/// A variable that is sent beside the two requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExtraVariable {
+    /// `KUBERNETES_MEMORY_LIMIT`.
+    MemoryLimit,
+    /// `KUBERNETES_CPU_LIMIT`.
+    CpuLimit,
+    /// `SPACK_BUILD_JOBS`.
+    BuildJobs,
+    /// `KUBERNETES_EPHEMERAL_STORAGE_REQUEST`, for stacks whose size the operator says.
+    EphemeralStorage,
+}
+
+impl ExtraVariable {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::MemoryLimit, Self::CpuLimit, Self::BuildJobs, Self::EphemeralStorage];
+
+    /// The word in the settings.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::MemoryLimit => "memory_limit",
+            Self::CpuLimit => "cpu_limit",
+            Self::BuildJobs => "build_jobs",
+            Self::EphemeralStorage => "ephemeral_storage",
+        }
+    }
+}
+
+/// What the operator decides about the two endpoints.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Project of the specs that are asked for, as GitLab writes it in `CI_PROJECT_PATH`; a request may name another one.
+    /// Without it, that of the newest attempt.
+    pub project: Option<String>,
+    /// What is sent beside the two requests.
+    pub extras: Vec<ExtraVariable>,
+    /// The runner's `memory_request_overwrite_max_allowed`: one byte more fails the job.
+    pub max_memory_request: Option<Bytes>,
+    /// The runner's `memory_limit_overwrite_max_allowed`.
+    pub max_memory_limit: Option<Bytes>,
+    /// The runner's `cpu_request_overwrite_max_allowed`.
+    pub max_cpu_request: Option<Cores>,
+    /// The runner's `cpu_limit_overwrite_max_allowed`.
+    pub max_cpu_limit: Option<Cores>,
+    /// Disk that the jobs of a stack ask for; `*` stands for every stack that is not named. Builds are not measured for it, so that
+    /// only the operator can say.
+    pub ephemeral_storage: Vec<(String, Bytes)>,
+    /// The runner's `ephemeral_storage_request_overwrite_max_allowed`.
+    pub max_ephemeral_storage: Option<Bytes>,
+    /// Exit codes at which GitLab shall try a job again; none: nothing is said of retries.
+    pub retry_exit_codes: Vec<u8>,
+    /// Where a prediction has less confidence, the defaults are sent, 0 to 1.
+    pub confidence: f64,
+    /// After this time the defaults are sent.
+    pub answer_within: Duration,
+    /// File that holds the token of the job hook; without it every hook is taken.
+    pub token_file: Option<PathBuf>,
+    /// File that holds the signing token of the job hook; with it every hook must be signed.
+    pub signing_file: Option<PathBuf>,
+}
+
+impl Settings {
+    /// Disk that a job of this stack asks for; `None` if none is set.
+    pub(super) fn disk(&self, stack: &str) -> Option<Bytes> {
+        let named = |name: &str| self.ephemeral_storage.iter().find(|(known, _)| known == name);
+        let (_, bytes) = named(stack).or_else(|| named(ANY_STACK))?;
+        Some(self.max_ephemeral_storage.map_or(*bytes, |most| most.min(*bytes)))
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            project: None,
+            // what the service that the clients know sends, and nothing that a runner may not expect
+            extras: Vec::new(),
+            max_memory_request: None,
+            max_memory_limit: None,
+            max_cpu_request: None,
+            max_cpu_limit: None,
+            ephemeral_storage: Vec::new(),
+            max_ephemeral_storage: None,
+            retry_exit_codes: Vec::new(),
+            // below it are guesses from builds of other packages; one build of the package itself is above it
+            confidence: 0.1,
+            // a client asks for one spec after another: 1000 of them are under a minute even then
+            answer_within: Duration::from_millis(50),
+            token_file: None,
+            signing_file: None,
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! A spec as stock Spack asks for it, as the key under which the agent measures the same job.
+//!
+//! ```text
+//! {name}@{version} {variants} arch={platform-os-target}%{compiler}@{compiler version}
+//! ```
+//!
+//! Every release of Spack writes all six parts, in this order. What people write on a command line may leave parts out, put them
+//! elsewhere, or mean several builds: read as one build it would be another than was meant, so it is refused, with the way out.
+//!
+//! The agent gets the same pieces one by one, as variables of the job. Both must come to the same key, and neither may depend on
+//! the release of Spack: 1.x writes `name:=a,b` for what 0.23 writes as `name=a,b`, and names a compiler `none` where there is
+//! none. The build system is a variant to Spack and a part of the key here.
+
+use plimsoll_proto::{limits, spack};
+
+use super::variants;
+use crate::domain::{FieldViolation, Key};
+
+const ARCH: &str = " arch=";
+const FORM: &str = "write NAME@VERSION VARIANTS arch=PLATFORM-OS-TARGET%COMPILER@VERSION";
+/// What a version may begin with that names a commit, a branch or a tag: only such a one holds a slash.
+const GIT: &str = "git.";
+
+/// The key of a spec; its project is empty.
+///
+/// # Errors
+/// Says which part is missing, too long or not understood, and what to write.
+pub fn parse(spec: &str) -> Result<Key, FieldViolation> {
+    read(spec.trim_matches(' ')).map_err(|text| FieldViolation::new("spec", text))
+}
+
+fn read(spec: &str) -> Result<Key, String> {
+    if let Some(space) = spec.chars().find(|c| c.is_whitespace() && *c != ' ') {
+        return Err(format!("holds {space:?}; write plain spaces"));
+    }
+    // a value in quotes may hold anything, so the last one counts
+    let Some((build, target)) = spec.rsplit_once(ARCH) else {
+        let what = match spec.find("arch=") {
+            Some(0) => "has no name",
+            Some(_) => "has no space before arch=",
+            None => "has no arch",
+        };
+        return Err(format!("{what}; {FORM}"));
+    };
+    let (head, variant_text) = build.split_once(' ').unwrap_or((build, ""));
+    let (package, version) = head.split_once('@').unwrap_or((head, ""));
+    if package.is_empty() {
+        return Err(format!("has no name; {FORM}"));
+    }
+    is_package(package)?;
+    if version.is_empty() {
+        return Err(format!("has no version; write {package}@VERSION"));
+    }
+    is_version("version", version)?;
+    let (arch, compiler) = target.split_once('%').unwrap_or((target, ""));
+    is_arch(arch)?;
+    let (compiler, compiler_version) = compiler.split_once('@').unwrap_or((compiler, ""));
+    plain("compiler", compiler, "._-")?;
+    if compiler.is_empty() || compiler_version.is_empty() {
+        let name = if compiler.is_empty() { "COMPILER" } else { compiler };
+        let what = if compiler.is_empty() { "has no compiler" } else { "has no version of its compiler" };
+        return Err(format!("{what}; write arch={arch}%{name}@VERSION, or %none@none without a compiler"));
+    }
+    is_version("compiler version", compiler_version)?;
+    variants::check(variant_text)?;
+    let (variants, build_system) = spack::variants(variant_text);
+    within("variants", &variants, limits::VARIANTS_BYTES)?;
+    within("build_system", &build_system, limits::KEY_FIELD_BYTES)?;
+    Ok(Key {
+        package: package.to_owned(),
+        version: version.to_owned(),
+        variants,
+        compiler: spack::compiler(compiler).to_owned(),
+        compiler_version: spack::compiler(compiler_version).to_owned(),
+        arch: arch.to_owned(),
+        build_system,
+        ..Key::default()
+    })
+}
+
+fn is_package(name: &str) -> Result<(), String> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if let Some((_, package)) = name.rsplit_once('.').filter(|(namespace, _)| namespace.starts_with(is_word))
+    {
+        return Err(format!("its package {name:?} has a namespace; write {package}"));
+    }
+    plain("package", name, "_-")
+}
+
+/// One version, as Spack allows it: `1.2`, `git.BRANCH`, `git.BRANCH=1.2`, `COMMIT=1.2`.
+fn is_version(what: &str, version: &str) -> Result<(), String> {
+    within(what, version, limits::KEY_FIELD_BYTES)?;
+    if let Some(at) = version.find(['+', '~']) {
+        let (version, variants) = version.split_at(at);
+        return Err(if what == "version" {
+            format!("has no space between version and variants; write @{version} {variants}")
+        } else {
+            format!("has variants behind the compiler; write {variants} before arch=")
+        });
+    }
+    if version.contains(' ') {
+        return Err(format!("has more behind the compiler; {FORM}"));
+    }
+    if version.contains([':', ',']) {
+        return Err(format!("its {what} {version:?} is a range or a list; write one version"));
+    }
+    if let Some(exact) = version.strip_prefix('=') {
+        return Err(format!("its {what} {version:?} begins with =; write @{exact}"));
+    }
+    if version.ends_with('=') || version.contains("==") {
+        return Err(format!("its {what} {version:?} ends nowhere; write @REFERENCE=VERSION"));
+    }
+    plain(what, version, if version.starts_with(GIT) { "._-=/" } else { "._-=" })
+}
+
+/// Platform, system and target. Several parts may belong to the system's name.
+fn is_arch(arch: &str) -> Result<(), String> {
+    plain("arch", arch, "._-")?;
+    if arch.split('-').filter(|part| !part.is_empty()).count() < 3 || arch.split('-').any(str::is_empty) {
+        return Err(format!(
+            "its arch {arch:?} is not whole; write PLATFORM-OS-TARGET, as linux-debian12-x86_64_v3"
+        ));
+    }
+    Ok(())
+}
+
+fn within(name: &str, text: &str, most: usize) -> Result<(), String> {
+    if text.len() > most {
+        return Err(format!("its {name} has {} bytes, at most {most} are allowed", text.len()));
+    }
+    Ok(())
+}
+
+fn plain(name: &str, word: &str, marks: &str) -> Result<(), String> {
+    within(name, word, limits::KEY_FIELD_BYTES)?;
+    match word.chars().find(|c| !c.is_ascii_alphanumeric() && !marks.contains(*c)) {
+        Some(c) => Err(format!("its {name} {word:?} holds {c:?}; allowed are A-Z a-z 0-9 {marks}")),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! A prediction as variables of a GitLab job, in the only form that every Spack takes: an object of texts.
+//!
+//! A value above what the runner allows fails the job, and a request above its limit makes a pod that Kubernetes refuses: so
+//! every value is bounded, last the request by the limit that goes with it.
+
+use plimsoll_proto::quantity;
+use serde::Serialize;
+
+use super::settings::{ExtraVariable, Settings};
+use crate::domain::{Bytes, Cores, Prediction, Quantity};
+
+/// The body of an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AllocationAnswer {
+    variables: Variables,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry: Option<Retry>,
+}
+
+/// GitLab's `retry`, which Spack joins with its own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Retry {
+    max: u8,
+    exit_codes: Vec<u8>,
+}
+
+/// The most retries that GitLab takes.
+const RETRIES: u8 = 2;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Variables {
+    #[serde(rename = "KUBERNETES_CPU_REQUEST")]
+    cpu_request: String,
+    #[serde(rename = "KUBERNETES_MEMORY_REQUEST")]
+    memory_request: String,
+    #[serde(rename = "KUBERNETES_CPU_LIMIT", skip_serializing_if = "Option::is_none")]
+    cpu_limit: Option<String>,
+    #[serde(rename = "KUBERNETES_MEMORY_LIMIT", skip_serializing_if = "Option::is_none")]
+    memory_limit: Option<String>,
+    #[serde(rename = "SPACK_BUILD_JOBS", skip_serializing_if = "Option::is_none")]
+    build_jobs: Option<String>,
+    #[serde(rename = "KUBERNETES_EPHEMERAL_STORAGE_REQUEST", skip_serializing_if = "Option::is_none")]
+    disk: Option<String>,
+}
+
+/// A job keeps what it has. Spack takes it without a complaint, also with `require: [variables]`.
+pub const NOTHING: &str = r#"{"variables":{}}"#;
+
+/// What a job of `stack` shall ask for.
+pub fn answer(prediction: &Prediction, stack: &str, settings: &Settings) -> AllocationAnswer {
+    // a default is no knowledge: as an extra it would replace what the job or its runner says
+    let sent = |extra, quantity: &Quantity| {
+        prediction.is_known(quantity, settings.confidence) && settings.extras.contains(&extra)
+    };
+    // a request that attempts raised above the default may be above the limit of the runner, and Kubernetes would refuse the pod
+    let is_raised = !prediction.memory_request.basis.is_default()
+        && settings.extras.contains(&ExtraVariable::MemoryLimit);
+    let (sends_memory_limit, sends_cpu_limit, sends_jobs) = (
+        is_raised || sent(ExtraVariable::MemoryLimit, &prediction.memory_limit),
+        sent(ExtraVariable::CpuLimit, &prediction.cpu_limit),
+        sent(ExtraVariable::BuildJobs, &prediction.build_jobs),
+    );
+    let memory = |max: Option<Bytes>| max.map_or(u64::MAX, |max| max.0);
+    let cpu = |max: Option<Cores>| max.map_or(u64::MAX, |max| quantity::millicores(max.0));
+    let memory_limit = prediction.memory_limit.value.min(memory(settings.max_memory_limit));
+    let cpu_limit = prediction.cpu_limit.value.min(cpu(settings.max_cpu_limit));
+    let memory_request = prediction.memory_request.value.min(memory(settings.max_memory_request));
+    let cpu_request = prediction.cpu_request.value.min(cpu(settings.max_cpu_request));
+    let codes = &settings.retry_exit_codes;
+    let retry = (!codes.is_empty()).then(|| Retry { max: RETRIES, exit_codes: codes.clone() });
+    AllocationAnswer {
+        retry,
+        variables: Variables {
+            cpu_request: format!("{}m", cpu_request.min(cpu_limit)),
+            memory_request: mebibytes(memory_request.min(memory_limit)),
+            cpu_limit: sends_cpu_limit.then(|| format!("{cpu_limit}m")),
+            memory_limit: sends_memory_limit.then(|| mebibytes(memory_limit)),
+            build_jobs: sends_jobs.then(|| prediction.build_jobs.value.to_string()),
+            disk: settings
+                .disk(stack)
+                .filter(|_| settings.extras.contains(&ExtraVariable::EphemeralStorage))
+                .map(|disk| mebibytes(disk.0)),
+        },
+    }
+}
+
+/// Predictions are whole mebibytes; only a bound is not, and it is never rounded up.
+fn mebibytes(bytes: u64) -> String {
+    if bytes < Bytes::MIB.0 { bytes.to_string() } else { format!("{}Mi", bytes / Bytes::MIB.0) }
+}
+
+#[cfg(test)]
+mod tests;

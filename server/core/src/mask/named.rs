@@ -1,0 +1,250 @@
+//! Values behind a name that says that they are secret: `DB_PASSWORD=...`, `--token ...`, `"client_secret": "..."`.
+//!
+//! Such words stand in compilers' messages too (`unexpected token: identifier`), so the value decides with: behind `=` and an option
+//! nearly everything is one, behind a colon only what no word of a sentence looks like. In brackets, behind `==` and behind `$` stand
+//! types, conditions and variables as well: there a value has letters and digits, as no type and few variables have.
+
+use std::{borrow::Cow, sync::LazyLock};
+
+use regex::{Captures, Regex};
+
+use super::{
+    MASK,
+    cut::is_opaque,
+    data::{DATA, Named},
+};
+
+/// What a type, a call, a list or a template begins with.
+const BRACKETS: [char; 5] = ['<', '{', '(', '[', '='];
+
+/// Fewer bytes are no secret.
+const LEAST: usize = 4;
+/// Fewer bytes are none behind a colon.
+const LEAST_IN_A_SENTENCE: usize = 6;
+
+/// Bytes around a pair that decide.
+const LOOKED_AT: usize = 64;
+
+static NAMES: LazyLock<Option<Names>> = LazyLock::new(|| Names::new(&DATA.as_ref()?.named).ok());
+
+struct Names {
+    /// Name, what stands between, and the beginning of the value.
+    pairs: Regex,
+    /// A name alone.
+    secret: Regex,
+    /// A name whose value is a secret whatever it is.
+    password: Regex,
+    /// A pair whose name counts at the border of a word only.
+    at_a_border: Regex,
+    said: &'static Named,
+}
+
+impl Names {
+    fn new(said: &'static Named) -> Result<Self, regex::Error> {
+        let (names, words) = (said.names.join("|"), said.words.join("|"));
+        Ok(Self {
+            pairs: Regex::new(&format!(
+                r#"(?ix)(?<name> (?:{names}) s? (?:(?:[_.\-]|(?-i:[A-Z]))[a-z0-9_.\-]{{0,40}})? | (?:(?-u:\b)|_)(?:{words}) )
+                (?<between> ["']? \s{{0,4}} (?:=>|:=|={{1,3}}|:) \s{{0,4}} | \s{{1,4}}) (?<first> \S)"#
+            ))?,
+            secret: Regex::new(&format!(r"(?i){names}|(?:^|[_.\-])(?:{words}|pwd)$"))?,
+            password: Regex::new(r"(?i)pass(?:word|wd|phrase|code)$")?,
+            at_a_border: Regex::new(&format!(r#"(?i)\A(?:{words})["']?\s{{0,4}}[:=]"#))?,
+            said,
+        })
+    }
+}
+
+/// Whether the patterns are ones.
+#[cfg(test)]
+pub(super) fn are_read() -> bool {
+    NAMES.is_some()
+}
+
+/// Whether a text begins with a name that counts at the border of a word only.
+pub(super) fn begins(text: &str) -> bool {
+    NAMES.as_ref().is_some_and(|names| names.at_a_border.is_match(text))
+}
+
+/// Which values behind a name are secrets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Values {
+    /// Behind `=` nearly all.
+    All,
+    /// Those that no word looks like: words are settings of a package (`auth=munge`).
+    NoWords,
+}
+
+/// The text without such values.
+pub(super) fn mask(text: &str) -> Cow<'_, str> {
+    mask_and_count(text, Values::All).0
+}
+
+/// The same without those alone that are no words.
+pub(super) fn mask_no_words(text: &str) -> Cow<'_, str> {
+    mask_and_count(text, Values::NoWords).0
+}
+
+/// The same, with how many bytes were looked at beside the search itself, which is linear.
+pub(super) fn mask_and_count(text: &str, values: Values) -> (Cow<'_, str>, usize) {
+    let Some(names) = NAMES.as_ref() else { return (Cow::Borrowed(text), 0) };
+    let (mut at, mut kept, mut looked_at) = (0, 0, 0_usize);
+    let mut masked = String::new();
+    // a value that is none can be the name of the next: `token: password=...`
+    while let Some(found) = names.pairs.captures_at(text, at) {
+        let Some(first) = found.name("first") else { break };
+        at = first.start();
+        let rest = text.get(at..).unwrap_or_default();
+        looked_at = looked_at.saturating_add(2 * LOOKED_AT);
+        if names.tell(&found, text, rest, values) {
+            masked.push_str(text.get(kept..at).unwrap_or_default());
+            masked.push_str(MASK);
+            let length = length(rest);
+            looked_at = looked_at.saturating_add(length);
+            at = at.saturating_add(length);
+            kept = at;
+        }
+    }
+    if kept == 0 {
+        return (Cow::Borrowed(text), looked_at);
+    }
+    masked.push_str(text.get(kept..).unwrap_or_default());
+    (Cow::Owned(masked), looked_at)
+}
+
+/// Bytes of the value that the text begins with: up to its quote, or to a space.
+fn length(text: &str) -> usize {
+    let quote = text.chars().next().filter(|first| matches!(first, '"' | '\''));
+    let mut escaped = false;
+    let end = text.char_indices().skip(1).find_map(|(at, letter)| match quote {
+        Some(_) if escaped => {
+            escaped = false;
+            None
+        }
+        Some(_) if letter == '\\' => {
+            escaped = true;
+            None
+        }
+        Some(quote) if letter == quote => Some(at.saturating_add(1)),
+        Some(_) => matches!(letter, '\r' | '\n').then_some(at),
+        None => letter.is_whitespace().then_some(at),
+    });
+    end.unwrap_or(text.len())
+}
+
+/// What stands before a name is the beginning of an option: `--my-`.
+fn is_option(before: &str) -> bool {
+    let mut near = before.len().saturating_sub(LOOKED_AT)..=before.len();
+    let from = near.find(|at| before.is_char_boundary(*at)).unwrap_or(0);
+    let near = before.get(from..).unwrap_or_default();
+    let word = near.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || "-_".contains(c));
+    near.get(word.len()..).is_some_and(|word| word.starts_with("--"))
+}
+
+impl Names {
+    /// Whether the value of a pair, with which `rest` begins, is a secret. Looks at its beginning only: the next pair can stand in it,
+    /// and the time must not grow with the square of the text.
+    fn tell(&self, found: &Captures<'_>, text: &str, rest: &str, values: Values) -> bool {
+        let part = |name| found.name(name).map_or("", |part| part.as_str());
+        let (name, between) = (part("name"), part("between"));
+        let near = (0..=LOOKED_AT.min(rest.len())).rev().find(|at| rest.is_char_boundary(*at));
+        let near = rest.get(..near.unwrap_or(0)).unwrap_or_default();
+        let value = near.get(..length(near)).unwrap_or_default();
+        let bare = value.trim_matches(|c| c == '"' || c == '\'');
+        let mark = between.trim();
+        let word_is_setting = values == Values::NoWords
+            || self.said.settings.iter().any(|setting| name.to_ascii_lowercase().ends_with(setting.as_str()));
+        if self.say_nothing(name, bare) || mark.ends_with("==") && !is_secret_inside(bare) {
+            return false;
+        }
+        if mark.is_empty() {
+            let before = found.get(0).and_then(|whole| text.get(..whole.start()));
+            return before.is_some_and(is_option) && !bare.starts_with('-');
+        }
+        let in_json = mark.starts_with(['"', '\'']);
+        let is_sentence = mark.ends_with(':') && between.ends_with(char::is_whitespace) && !in_json;
+        !is_sentence && !word_is_setting
+            || bare.len() >= LEAST_IN_A_SENTENCE && is_no_word(bare) && !bare.starts_with(BRACKETS)
+    }
+
+    fn say_nothing(&self, name: &str, value: &str) -> bool {
+        let name = name.trim_end_matches(['-', '.', '_']).to_ascii_lowercase();
+        let harmless = |end: &String| {
+            name.strip_suffix(end.as_str()).is_some_and(|rest| rest.ends_with(['_', '-', '.']))
+        };
+        let is_short_number =
+            value.len() < LEAST_IN_A_SENTENCE && value.bytes().all(|byte| byte.is_ascii_digit());
+        let word = value.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
+        value.len() < LEAST
+            || is_short_number
+            || is_version(value)
+            || is_file(&name) && value.bytes().all(|byte| byte.is_ascii_digit() || b":,.()".contains(&byte))
+            || value.starts_with(BRACKETS) && !is_secret_inside(value)
+            || is_placeholder(value)
+            || self.said.nothing.iter().any(|nothing| word.eq_ignore_ascii_case(nothing))
+            || self.said.harmless.iter().any(harmless)
+    }
+}
+
+/// Whether a name is that of a file, behind which a line and a column stand: `token.c:88:12`.
+fn is_file(name: &str) -> bool {
+    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
+    (1..=4).contains(&ending.len()) && ending.bytes().all(|byte| byte.is_ascii_alphabetic())
+}
+
+/// Whether a value begins as versions do: with two numbers.
+fn is_version(value: &str) -> bool {
+    value.split('.').take(2).filter(|part| part.parse::<u32>().is_ok()).count() == 2
+}
+
+/// Whether a value in brackets, or one that something is compared with, is a secret: `{abc123}`, `<abc123>`, `(hunter2)`. Types, calls,
+/// lists and templates stand there as well: it has letters and digits, no bracket or quote of its own, and is no version.
+fn is_secret_inside(value: &str) -> bool {
+    let inside = value.trim_start_matches(BRACKETS).trim_matches(['"', '\'']);
+    let inside = inside.trim_end_matches(['>', '}', ')', ']', ',', ';', '.', '"', '\'']);
+    let has = |is: fn(&u8) -> bool| inside.bytes().any(|byte| is(&byte));
+    inside.len() >= LEAST_IN_A_SENTENCE
+        && !is_version(inside)
+        && !inside.contains(['<', '{', '(', '[', '>', '}', ')', ']', '"', '\''])
+        && (has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic) || is_opaque(inside))
+}
+
+/// Whether a variable may be called so. In capitals it may be called anything; else no digit stands before a letter: that is how words
+/// are made into passwords.
+fn is_variable(name: &str) -> bool {
+    let is_capital = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+    let mut pairs = name.as_bytes().windows(2);
+    name.bytes().all(is_capital)
+        || !pairs.any(
+            |pair| matches!(pair, [digit, letter] if digit.is_ascii_digit() && letter.is_ascii_alphabetic()),
+        )
+}
+
+/// Whether a value stands for another one as a whole: `$NAME`, `${NAME}`, `$(command)`, `%NAME%`, `%s`, `***`.
+fn is_placeholder(value: &str) -> bool {
+    let end = value.trim_end_matches(['.', ',', ';', ':', ')', ']', '}', '\\']);
+    let is_name = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if let Some(name) = end.strip_prefix('$') {
+        return name.starts_with(['{', '(', '$']) || is_name(name) && is_variable(name);
+    }
+    if let Some(name) = end.strip_prefix('%') {
+        return name.len() <= 3 || name.strip_suffix('%').is_some_and(is_name);
+    }
+    end.starts_with('*') && end.chars().all(|c| c == '*')
+}
+
+/// What no word of a sentence, and no name in a program, looks like.
+fn is_no_word(value: &str) -> bool {
+    let end = value.trim_end_matches(['.', ',', ';', ':', ')', ']', '}']);
+    let odd = |c: char| c.is_ascii_digit() || !c.is_ascii_alphanumeric() && !"_:()[]<>'`".contains(c);
+    end.chars().any(odd) || is_opaque(end)
+}
+
+/// Whether a label of this name holds a secret: whatever a password is called, of the others what is no word.
+pub(super) fn is_secret(name: &str, value: &str) -> bool {
+    NAMES.as_ref().is_some_and(|names| {
+        names.secret.is_match(name)
+            && !names.say_nothing(name, value)
+            && (names.password.is_match(name) || value.len() >= LEAST_IN_A_SENTENCE && is_no_word(value))
+    })
+}

@@ -1,0 +1,186 @@
+//! Secrets that are known by how they begin, or by where they stand: the patterns of `patterns.toml`.
+
+use std::{
+    borrow::Cow,
+    sync::{LazyLock, OnceLock},
+};
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
+use regex::{Captures, Regex};
+
+use super::{
+    MASK,
+    data::{DATA, Pattern},
+};
+
+/// How random the letters of a secret must look: of the neighbours among letters and digits, so many in a thousand are of different
+/// kinds. Of random letters of both cases and digits 620 are, of one case and digits 300 to 470; of words that begin with capital
+/// letters 200 to 380, of small letters with a version 50 to 100.
+#[derive(Debug, Clone, Copy)]
+struct Randomness {
+    both_cases: usize,
+    one_case: usize,
+}
+
+/// Behind a beginning that says much.
+const LIKELY: Randomness = Randomness { both_cases: 300, one_case: 120 };
+/// Behind any; hashes of one case are no secrets.
+const SURE: Randomness = Randomness { both_cases: 420, one_case: usize::MAX };
+
+static SHAPES: LazyLock<Option<Shapes>> = LazyLock::new(|| Shapes::new(&DATA.as_ref()?.pattern));
+
+/// Words that are in their matches are looked for in one pass; most texts have few of them, and only of these the pattern is made and
+/// tried.
+struct Shapes {
+    words: AhoCorasick,
+    /// Of each word, the number of its pattern.
+    of_words: Vec<usize>,
+    each: Vec<Shape>,
+    /// How those begin that count at the border of a word only, in small letters.
+    at_a_border: Vec<String>,
+}
+
+struct Shape {
+    pattern: &'static Pattern,
+    /// No word is in each of its matches.
+    always: bool,
+    compiled: OnceLock<Option<Compiled>>,
+}
+
+struct Compiled {
+    find: Regex,
+    unless: Option<Regex>,
+    random: Option<Randomness>,
+}
+
+impl Shapes {
+    fn new(patterns: &'static [Pattern]) -> Option<Self> {
+        let numbered = patterns.iter().enumerate();
+        let of_each =
+            numbered.flat_map(|(at, pattern)| pattern.words().into_iter().map(move |word| (word, at)));
+        let (words, of_words): (Vec<String>, Vec<usize>) =
+            of_each.filter(|(word, _)| !word.is_empty()).unzip();
+        let border = patterns.iter().filter(|pattern| pattern.border).flat_map(Pattern::beginnings);
+        let table =
+            AhoCorasick::builder().kind(Some(AhoCorasickKind::DFA)).ascii_case_insensitive(true).build(words);
+        Some(Self {
+            words: table.ok()?,
+            of_words,
+            each: patterns.iter().map(Shape::new).collect(),
+            at_a_border: border.filter(|begin| says_much(begin)).collect(),
+        })
+    }
+
+    /// Numbers of the patterns that a text may have a match of, in their order.
+    fn possible(&self, text: &str) -> impl Iterator<Item = &Shape> {
+        let mut seen: Vec<bool> = self.each.iter().map(|shape| shape.always).collect();
+        for word in self.words.find_overlapping_iter(text) {
+            let of = self.of_words.get(word.pattern().as_usize());
+            if let Some(seen) = of.and_then(|at| seen.get_mut(*at)) {
+                *seen = true;
+            }
+        }
+        self.each.iter().zip(seen).filter_map(|(shape, seen)| seen.then_some(shape))
+    }
+}
+
+/// Whether no random letters begin so by chance.
+fn says_much(begin: &str) -> bool {
+    begin.len() > 5 || begin.len() > 2 && !begin.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+impl Shape {
+    fn new(pattern: &'static Pattern) -> Self {
+        let always = pattern.holds.iter().any(String::is_empty);
+        Self { pattern, always, compiled: OnceLock::new() }
+    }
+
+    fn compiled(&self) -> Option<&Compiled> {
+        self.compiled.get_or_init(|| Compiled::new(self.pattern).ok()).as_ref()
+    }
+}
+
+impl Compiled {
+    fn new(pattern: &Pattern) -> Result<Self, regex::Error> {
+        Ok(Self {
+            find: Regex::new(&pattern.expression())?,
+            unless: pattern.unless.as_deref().map(Regex::new).transpose()?,
+            random: pattern.both_cases.then_some(SURE).or_else(|| pattern.random.then_some(LIKELY)),
+        })
+    }
+
+    fn mask<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let mut masks = false;
+        let masked = self.find.replace_all(text, |found: &Captures<'_>| {
+            let whole = found.get(0).map_or("", |whole| whole.as_str());
+            if !self.is_secret(found, whole) {
+                return whole.to_owned();
+            }
+            masks = true;
+            without_secret(found)
+        });
+        if masks { masked } else { Cow::Borrowed(text) }
+    }
+
+    fn is_secret(&self, found: &Captures<'_>, whole: &str) -> bool {
+        !self.unless.as_ref().is_some_and(|unless| unless.is_match(whole))
+            && self
+                .random
+                .is_none_or(|random| found.name("secret").is_some_and(|secret| random.has(secret.as_str())))
+    }
+}
+
+impl Randomness {
+    /// Whether letters and digits change so often.
+    fn has(self, secret: &str) -> bool {
+        let kind = |byte: &u8| match byte {
+            b'a'..=b'z' => 1_u8,
+            b'A'..=b'Z' => 2,
+            b'0'..=b'9' => 4,
+            _ => 0,
+        };
+        let kinds: Vec<u8> = secret.as_bytes().iter().map(kind).collect();
+        let there = kinds.iter().fold(0, |there, kind| there | kind);
+        let pairs = || kinds.windows(2).filter(|pair| !pair.contains(&0));
+        let changes = pairs().filter(|pair| pair.first() != pair.last()).count();
+        let least = if there & 3 == 3 { self.both_cases } else { self.one_case };
+        there & 4 != 0
+            && there & 3 != 0
+            && changes.saturating_mul(1000) >= pairs().count().saturating_mul(least)
+    }
+}
+
+/// Whether the patterns are ones, each with words that are looked for: a mistake in them must not pass unseen.
+#[cfg(test)]
+pub(super) fn are_read() -> bool {
+    let is_one = |shape: &Shape| shape.compiled().is_some() && !shape.pattern.words().is_empty();
+    SHAPES.as_ref().is_some_and(|shapes| shapes.each.iter().all(is_one))
+}
+
+/// Whether a text begins as a secret does that counts at the border of a word only.
+pub(super) fn begins(text: &str) -> bool {
+    let begins =
+        |begin: &String| text.get(..begin.len()).is_some_and(|there| there.eq_ignore_ascii_case(begin));
+    SHAPES.as_ref().is_some_and(|shapes| shapes.at_a_border.iter().any(begins))
+}
+
+/// The text without them.
+pub(super) fn mask(text: &str) -> Cow<'_, str> {
+    let Some(shapes) = SHAPES.as_ref() else { return Cow::Borrowed(text) };
+    let mut masked = Cow::Borrowed(text);
+    for shape in shapes.possible(text).filter_map(Shape::compiled) {
+        if let Cow::Owned(changed) = shape.mask(&masked) {
+            masked = Cow::Owned(changed);
+        }
+    }
+    masked
+}
+
+/// The match with a mask in the place of its group `secret`.
+fn without_secret(found: &Captures<'_>) -> String {
+    let Some((whole, secret)) = found.get(0).zip(found.name("secret")) else { return MASK.to_owned() };
+    let text = whole.as_str();
+    let before = text.get(..secret.start().saturating_sub(whole.start())).unwrap_or_default();
+    let behind = text.get(secret.end().saturating_sub(whole.start())..).unwrap_or_default();
+    format!("{before}{MASK}{behind}")
+}

@@ -1,0 +1,250 @@
+//! The pool for an attempt, and why.
+
+use std::fmt::Write as _;
+
+use plimsoll_proto::{figures, reasons::SizeBound};
+
+use super::{
+    OperatingSystem, Placement,
+    node::NodePlacement,
+    pool::{Pool, PoolMaximums},
+    rule::{PlacementRule, RuleMismatch, RuleTarget, WhenBusy},
+    subject::{ResourceNeeds, RuleSubject},
+};
+use crate::domain::{Bytes, Cores, PoolAssignment, Prediction, Quantity};
+
+/// Where a build shall run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PlacementTarget {
+    /// Name of the pool; empty if it is in none.
+    pub pool: String,
+    /// How it finds its nodes.
+    pub place: NodePlacement,
+    /// Why, one sentence.
+    pub reason: String,
+}
+
+/// Where an attempt should run.
+#[derive(Debug, Clone)]
+pub struct PoolChoice<'p> {
+    /// The pool; `None` if the attempt can run in none of them.
+    pub pool: Option<&'p Pool>,
+    /// It needs more than the pool has.
+    pub clamped: bool,
+    /// One sentence.
+    pub reason: String,
+}
+
+/// What a rule is asked: the attempt, and how many builds run or wait in a pool.
+#[derive(Clone, Copy)]
+struct RuleQuestion<'q> {
+    subject: &'q RuleSubject<'q>,
+    needs: &'q ResourceNeeds,
+    busy: &'q dyn Fn(&str) -> u32,
+}
+
+/// One rule, looked at for one key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleTrace {
+    /// Its name.
+    pub rule: String,
+    /// Its line in the file.
+    pub line: usize,
+    /// It decides.
+    pub takes: bool,
+    /// Why, or why not.
+    pub why: String,
+}
+
+impl Placement {
+    /// The pool for an attempt. `busy` says how many builds run or wait in a pool.
+    pub fn choose(
+        &self,
+        subject: &RuleSubject<'_>,
+        needs: &ResourceNeeds,
+        busy: &dyn Fn(&str) -> u32,
+    ) -> PoolChoice<'_> {
+        for rule in &self.rules {
+            if let Ok(choice) = self.by_rule(rule, RuleQuestion { subject, needs, busy }) {
+                return choice;
+            }
+        }
+        let may: Vec<&Pool> = self.pools.iter().filter(|pool| !pool.by_rule && may(pool, subject)).collect();
+        if may.is_empty() {
+            let system = match subject.os {
+                OperatingSystem::Linux => String::new(),
+                other => format!("runs {}, ", other.as_str()),
+            };
+            let reason = format!(
+                "no pool {system}has {} and lets {:?} in",
+                subject.processors(),
+                subject.owner_project
+            );
+            return PoolChoice { pool: None, clamped: false, reason };
+        }
+        pick(&may, needs, "")
+    }
+
+    /// Whether an attempt can be put into this pool, however busy the pools are.
+    pub fn sends(&self, subject: &RuleSubject<'_>, needs: &ResourceNeeds, pool: &Pool) -> bool {
+        // which rule decides does not hang on that, and it has one pool for idle hours and one for busy ones
+        [0, u32::MAX].iter().any(|there| {
+            let chosen = self.choose(subject, needs, &|_| *there).pool;
+            chosen.is_some_and(|chosen| chosen.name == pool.name)
+        })
+    }
+
+    /// The prediction with its pool. Sizes above what the pool takes are lowered to that.
+    #[must_use]
+    pub fn put(
+        &self,
+        subject: &RuleSubject<'_>,
+        mut prediction: Prediction,
+        busy: &dyn Fn(&str) -> u32,
+    ) -> Prediction {
+        if self.pools.is_empty() {
+            return prediction;
+        }
+        let choice = self.choose(subject, &ResourceNeeds::of(&prediction), busy);
+        if let Some(pool) = choice.pool {
+            lower(&mut prediction, pool);
+        }
+        let pool = choice.pool.map(|pool| pool.name.clone()).unwrap_or_default();
+        prediction.placed = PoolAssignment { pool, clamped: choice.clamped, reason: choice.reason };
+        prediction
+    }
+
+    /// What each rule says to a key, first to last: for people who write rules.
+    pub fn look(
+        &self,
+        subject: &RuleSubject<'_>,
+        needs: &ResourceNeeds,
+        busy: &dyn Fn(&str) -> u32,
+    ) -> Vec<RuleTrace> {
+        let mut decided = false;
+        let look = |rule: &PlacementRule| {
+            let (takes, why) = match self.by_rule(rule, RuleQuestion { subject, needs, busy }) {
+                Ok(_) if decided => (false, "would take it, but one before it does".to_owned()),
+                Ok(choice) => (true, choice.reason),
+                Err(why_not) => (false, why_not.words(subject, needs)),
+            };
+            decided |= takes;
+            RuleTrace { rule: rule.name.clone(), line: rule.line, takes, why }
+        };
+        self.rules.iter().map(look).collect()
+    }
+
+    /// What a rule decides, or why it does not take the attempt.
+    fn by_rule<'p>(
+        &'p self,
+        rule: &'p PlacementRule,
+        question: RuleQuestion<'_>,
+    ) -> Result<PoolChoice<'p>, RuleMismatch<'p>> {
+        let RuleQuestion { subject, needs, .. } = question;
+        let more = rule.take(subject, needs)?;
+        let wanted = self.wanted(rule, &more);
+        let may: Vec<&Pool> = wanted.iter().copied().filter(|pool| may(pool, subject)).collect();
+        if may.is_empty() {
+            let first = wanted.first().copied();
+            return Err(first.map_or_else(|| RuleMismatch::NoPool(rule.tags(more)), RuleMismatch::Pool));
+        }
+        let choice = pick(&may, needs, &rule.describe());
+        Ok(match &rule.when_busy {
+            Some(instead) => self.unless_busy(instead, choice, question),
+            None => choice,
+        })
+    }
+
+    /// The pools that a rule names.
+    fn wanted(&self, rule: &PlacementRule, more: &[String]) -> Vec<&Pool> {
+        match &rule.wanted {
+            RuleTarget::Pool(name) => self.pool(name).into_iter().collect(),
+            RuleTarget::Tags(tags) => {
+                let has = |pool: &&Pool| tags.iter().chain(more).all(|tag| pool.tags.contains(tag));
+                self.pools.iter().filter(has).collect()
+            }
+        }
+    }
+
+    /// The choice, or the other pool if the chosen one is busy, and the attempt may run in the other and fits there.
+    fn unless_busy<'p>(
+        &'p self,
+        instead: &WhenBusy,
+        choice: PoolChoice<'p>,
+        question: RuleQuestion<'_>,
+    ) -> PoolChoice<'p> {
+        let RuleQuestion { subject, needs, busy } = question;
+        let Some(chosen) = choice.pool else { return choice };
+        let there = busy(&chosen.name);
+        let is_busy = instead.from.or(chosen.at_once).is_some_and(|from| there >= from);
+        // into one that is too small it would go with less memory than it needs: rather it waits
+        let helps = |other: &&Pool| is_busy && may(other, subject) && other.takes(needs);
+        let Some(other) = self.pool(&instead.pool).filter(helps) else { return choice };
+        let why = format!("{}, but {there} builds run or wait there", choice.reason);
+        let other = pick(&[other], needs, "instead");
+        PoolChoice { reason: format!("{why}: {}", other.reason), ..other }
+    }
+}
+
+/// Whether an attempt can run in a pool and is let in, whatever its size.
+fn may(pool: &Pool, subject: &RuleSubject<'_>) -> bool {
+    pool.suits(subject) && pool.allows(&subject.owner_project)
+}
+
+/// The cheapest of the pools that fits, else the largest. There is at least one.
+fn pick<'p>(may: &[&'p Pool], needs: &ResourceNeeds, because: &str) -> PoolChoice<'p> {
+    let because = if because.is_empty() { String::new() } else { format!(", {because}") };
+    let fitting: Vec<&'p Pool> =
+        may.iter().copied().filter(|pool| pool.too_large(needs).is_empty()).collect();
+    let price = |pool: &Pool| pool.price.of(needs);
+    // of two that cost the same: the one that is there already, then the smaller one, then the first
+    let cheapest = fitting.iter().copied().min_by(|one, other| {
+        price(one).total_cmp(&price(other)).then(one.on_demand.cmp(&other.on_demand)).then(one.by_size(other))
+    });
+    if let Some(pool) = cheapest {
+        let mut reason = format!("pool {}{because}", pool.name);
+        if fitting.len() > 1 {
+            let _written = write!(reason, ", the cheapest of {} that fit", fitting.len());
+        }
+        return PoolChoice { pool: Some(pool), clamped: false, reason };
+    }
+    let largest = may.iter().copied().max_by(|one, other| one.by_size(other));
+    let Some(pool) = largest else {
+        return PoolChoice { pool: None, clamped: false, reason: String::new() };
+    };
+    let words = pool.too_large(needs).join(", ");
+    let which = if may.len() > 1 { ", the largest" } else { "" };
+    PoolChoice {
+        pool: Some(pool),
+        clamped: true,
+        reason: format!("pool {}{because}{which}: {words}", pool.name),
+    }
+}
+
+/// Lowers sizes to what the pool takes, each with the word for it.
+fn lower(prediction: &mut Prediction, pool: &Pool) {
+    let PoolMaximums { memory_request, memory_limit, cpu_request, cpu_limit } = pool.largest;
+    // whole MiB: written sizes are rounded up to that, and the runner refuses a job above its maximum
+    let whole = |bytes: u64| bytes - bytes % Bytes::MIB.0;
+    let memory = |most: Option<Bytes>| most.map(|most| (whole(most.0), most.to_string()));
+    let milli = |most: Option<Cores>| {
+        most.map(|most| (plimsoll_proto::quantity::millicores(most.0), figures::cores_named(most.0)))
+    };
+    let lower_to = |quantity: &mut Quantity, most: Option<(u64, String)>| {
+        if let Some((most, words)) = most.filter(|(most, _)| *most < quantity.value) {
+            quantity.value = most;
+            quantity.basis.bound = SizeBound::Pool { name: pool.name.clone(), most: words };
+            // which share of builds that covers is not known here
+            quantity.basis.quantile = 0.0;
+        }
+    };
+    lower_to(&mut prediction.memory_request, memory(memory_request));
+    lower_to(&mut prediction.memory_limit, memory(memory_limit));
+    lower_to(&mut prediction.cpu_request, milli(cpu_request));
+    lower_to(&mut prediction.cpu_limit, milli(cpu_limit));
+    // the runner refuses a request above its limit
+    let most = prediction.memory_limit.value;
+    lower_to(&mut prediction.memory_request, Some((most, Bytes(most).to_string())));
+    let most = prediction.cpu_limit.value;
+    lower_to(&mut prediction.cpu_request, Some((most, figures::cores_named(figures::float(most) / 1000.0))));
+}

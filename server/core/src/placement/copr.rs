@@ -1,0 +1,263 @@
+//! Copr's table of patterns and tags (`EXTRA_BUILDCHROOT_TAGS` of its `copr.conf`), as it is written there: a Python list of
+//! dictionaries, each with one `pattern` over `owner/project/chroot/package` and its `tags`.
+//!
+//! As in Copr a pattern matches from the beginning of the text, and the tags of all patterns that match come together. Only
+//! literals are read: strings, lists, dictionaries, comments. Nothing is executed.
+
+use super::pattern::Pattern;
+
+/// Entries of one table.
+const ENTRIES: usize = 500;
+
+/// The table.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Copr {
+    pub(super) entries: Vec<CoprRow>,
+    /// Line of the file before its first one.
+    pub(super) before: usize,
+}
+
+/// One pattern and its tags.
+#[derive(Debug, Clone)]
+pub(super) struct CoprRow {
+    pub(super) pattern: Pattern,
+    pub(super) tags: Vec<String>,
+    /// Line within the table, from 1.
+    pub(super) line: usize,
+}
+
+/// What is wrong, and in which line of the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CoprError {
+    pub(super) line: usize,
+    pub(super) text: String,
+}
+
+impl Copr {
+    /// Reads a table.
+    pub(super) fn parse(text: &str) -> Result<Self, CoprError> {
+        PythonLiteralReader { text, at: 0 }.table()
+    }
+
+    /// The tags of all entries that match, each once and in their order; `None` if none does.
+    pub(super) fn tags(&self, whole: &str) -> Option<Vec<String>> {
+        let mut matched = self.entries.iter().filter(|entry| entry.pattern.is_match(whole)).peekable();
+        matched.peek()?;
+        let mut tags: Vec<String> = Vec::new();
+        for tag in matched.flat_map(|entry| &entry.tags) {
+            if !tags.contains(tag) {
+                tags.push(tag.clone());
+            }
+        }
+        Some(tags)
+    }
+}
+
+/// Reads literals of Python.
+struct PythonLiteralReader<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+impl PythonLiteralReader<'_> {
+    fn table(mut self) -> Result<Copr, CoprError> {
+        // `EXTRA_BUILDCHROOT_TAGS =` may stand before it
+        let named = self.word();
+        if !named.is_empty() {
+            self.need("=")?;
+        }
+        self.need("[")?;
+        let mut entries = Vec::new();
+        while !self.take("]") {
+            if entries.len() >= ENTRIES {
+                return Err(self.wrong(format!("has more than {ENTRIES} entries")));
+            }
+            entries.push(self.entry()?);
+            if !self.take(",") {
+                self.need("]")?;
+                break;
+            }
+        }
+        if !self.rest().is_empty() {
+            return Err(self.wrong("holds something behind its closing bracket".to_owned()));
+        }
+        Ok(Copr { entries, before: 0 })
+    }
+
+    fn entry(&mut self) -> Result<CoprRow, CoprError> {
+        self.need("{")?;
+        let line = self.line();
+        let (mut pattern, mut tags) = (None, None);
+        while !self.take("}") {
+            let name = self.string()?;
+            self.need(":")?;
+            match name.as_str() {
+                "pattern" => {
+                    let text = self.string()?;
+                    let compiled = Pattern::start(&text);
+                    let told = |why| self.wrong(format!("pattern '{text}' {why}"));
+                    pattern = Some(compiled.map_err(told)?);
+                }
+                "tags" => tags = Some(self.strings()?),
+                other => return Err(self.wrong(format!("{other:?} is neither pattern nor tags"))),
+            }
+            if !self.take(",") {
+                self.need("}")?;
+                break;
+            }
+        }
+        match (pattern, tags) {
+            (Some(pattern), Some(tags)) if !tags.is_empty() => Ok(CoprRow { pattern, tags, line }),
+            _ => Err(self.wrong("an entry needs a pattern and at least one tag".to_owned())),
+        }
+    }
+
+    fn strings(&mut self) -> Result<Vec<String>, CoprError> {
+        self.need("[")?;
+        let mut strings = Vec::new();
+        while !self.take("]") {
+            strings.push(self.string()?);
+            if !self.take(",") {
+                self.need("]")?;
+                break;
+            }
+        }
+        Ok(strings)
+    }
+
+    /// A string, or some beside each other, which are one.
+    fn string(&mut self) -> Result<String, CoprError> {
+        let mut text = self.one_string()?;
+        while self.rest().starts_with(['"', '\'', 'r']) {
+            text.push_str(&self.one_string()?);
+        }
+        Ok(text)
+    }
+
+    fn one_string(&mut self) -> Result<String, CoprError> {
+        let raw = self.take("r") || self.take("R");
+        let quote = if self.take("\"") { '"' } else { '\'' };
+        if quote == '\'' {
+            self.need("'")?;
+        }
+        let mut text = String::new();
+        let mut chars = self.text.get(self.at..).unwrap_or_default().char_indices();
+        while let Some((at, c)) = chars.next() {
+            match c {
+                _ if c == quote => {
+                    self.at += at + 1;
+                    return Ok(text);
+                }
+                '\n' => break,
+                '\\' => match (raw, chars.next().map(|(_, next)| next)) {
+                    (false, Some('n')) => text.push('\n'),
+                    (false, Some('t')) => text.push('\t'),
+                    (false, Some(next @ ('\\' | '\'' | '"'))) => text.push(next),
+                    // as Python: what is no escape stays with its backslash
+                    (_, Some(next)) => text.extend(['\\', next]),
+                    (_, None) => break,
+                },
+                _ => text.push(c),
+            }
+        }
+        Err(self.wrong("a string has no end in its line".to_owned()))
+    }
+
+    fn word(&mut self) -> String {
+        let rest = self.rest();
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+        let word = rest.get(..end).unwrap_or_default().to_owned();
+        self.at += word.len();
+        word
+    }
+
+    /// What follows, behind spaces and comments.
+    fn rest(&mut self) -> &str {
+        loop {
+            let rest = self.text.get(self.at..).unwrap_or_default();
+            let trimmed = rest.trim_start();
+            self.at += rest.len() - trimmed.len();
+            if !trimmed.starts_with('#') {
+                return self.text.get(self.at..).unwrap_or_default();
+            }
+            self.at += trimmed.find('\n').unwrap_or(trimmed.len());
+        }
+    }
+
+    fn take(&mut self, mark: &str) -> bool {
+        let there = self.rest().starts_with(mark);
+        if there {
+            self.at += mark.len();
+        }
+        there
+    }
+
+    fn need(&mut self, mark: &str) -> Result<(), CoprError> {
+        if self.take(mark) {
+            return Ok(());
+        }
+        let seen: String = self.rest().chars().take(12).collect();
+        Err(self.wrong(format!("expected {mark:?} before {seen:?}")))
+    }
+
+    fn line(&self) -> usize {
+        self.text.get(..self.at).unwrap_or_default().matches('\n').count() + 1
+    }
+
+    fn wrong(&self, text: String) -> CoprError {
+        CoprError { line: self.line(), text }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = r#"
+EXTRA_BUILDCHROOT_TAGS = [{
+    "pattern": "@asahi/kernel/.*(x86_64|aarch64)/kernel.*",  # since 2023
+    "tags": ["on_demand_powerful"],
+}, {
+    'pattern': r'.*/.*/.*/chromium',
+    'tags': ['beefy', "on_demand_powerful"]
+},
+# everything
+{"pattern": ".*/", "tags": ["every"]},
+]
+"#;
+
+    #[test]
+    fn a_table_of_copr_is_read_as_it_stands_in_its_configuration() {
+        let copr = Copr::parse(TABLE).unwrap();
+        assert_eq!(copr.entries.iter().map(|entry| entry.line).collect::<Vec<_>>(), [2, 5, 10]);
+        let tags = |whole: &str| copr.tags(whole).unwrap_or_default();
+        assert_eq!(tags("@asahi/kernel/fedora-40-x86_64/kernel-16k"), ["on_demand_powerful", "every"]);
+        assert_eq!(tags("u/p/fedora-40-x86_64/chromium"), ["beefy", "on_demand_powerful", "every"]);
+        assert_eq!(copr.tags("nothing"), None);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_table_is_named_with_its_line() {
+        for (text, line, words) in [
+            ("", 1, "expected \"[\""),
+            ("[{\n'pattern': '*x', 'tags': ['a']}]", 2, "'*x'"),
+            ("[{\n'pattern': 'x'\n}]", 3, "needs a pattern and at least one tag"),
+            ("[{'pattern': 'x', 'tags': []}]", 1, "at least one tag"),
+            ("[{'pattern': 'x,\n", 1, "no end in its line"),
+            ("[{'color': 'x'}]", 1, "neither pattern nor tags"),
+            ("[] + OTHER", 1, "behind its closing bracket"),
+            ("import os", 1, "expected \"=\""),
+        ] {
+            let wrong = Copr::parse(text).unwrap_err();
+            assert!(wrong.line == line && wrong.text.contains(words), "{text:?}: {wrong:?}");
+        }
+    }
+
+    #[test]
+    fn no_text_makes_the_reader_panic_or_hang() {
+        use proptest::prelude::*;
+        proptest!(|(text in "[\\[\\]{}'\"r:,#=\\\\ \na]{0,60}")| {
+            let _read = Copr::parse(&text);
+        });
+    }
+}

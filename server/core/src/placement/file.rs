@@ -1,0 +1,164 @@
+//! The operator's file: TOML with `[[pool]]`, `[[rule]]` and `[kind.NAME]` tables. All mistakes are named at once, each with its
+//! line, and a file with one of them is not taken.
+
+mod pools;
+mod rules;
+mod tables;
+mod tickets;
+
+use std::fmt;
+
+use plimsoll_proto::quantity;
+use toml::Spanned;
+
+use self::tables::{Cpu, File};
+use super::{Placement, kind::BuildKind, pattern::Pattern};
+use crate::domain::{Bytes, Cores};
+
+/// Pools of one file.
+const POOLS: usize = 64;
+/// Rules of one file.
+const RULES: usize = 500;
+/// Expressions of one file, those of Copr's tables among them.
+const PATTERNS: usize = 1000;
+
+/// Something in the file that cannot be meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Mistake {
+    line: usize,
+    text: String,
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.text)
+    }
+}
+
+impl Placement {
+    /// What a file says.
+    ///
+    /// # Errors
+    /// All mistakes, a line each, with their lines in the file.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let file: File = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
+        let mut reading = Reading { text, mistakes: Vec::new(), patterns: 0 };
+        let placement = reading.placement(file);
+        if reading.mistakes.is_empty() {
+            return Ok(placement);
+        }
+        reading.mistakes.sort_by_key(|mistake| mistake.line);
+        let lines: Vec<String> = reading.mistakes.iter().map(ToString::to_string).collect();
+        Err(lines.join("\n"))
+    }
+}
+
+/// A file while it is read.
+struct Reading<'t> {
+    text: &'t str,
+    mistakes: Vec<Mistake>,
+    patterns: usize,
+}
+
+impl Reading<'_> {
+    fn placement(&mut self, file: File) -> Placement {
+        let mut placement = Placement { currency: file.currency, ..Placement::default() };
+        for (most, count, what) in [(POOLS, file.pool.len(), "pools"), (RULES, file.rule.len(), "rules")] {
+            if count > most {
+                self.wrong(1, format!("{count} {what}, at most {most} are read"));
+                return placement;
+            }
+        }
+        for (name, table) in file.kind {
+            let line = self.line(&table);
+            match BuildKind::parse(&name) {
+                Some(kind) if placement.kind(kind).is_some() => {
+                    self.wrong(line, format!("kind {} is there twice", kind.as_str()));
+                }
+                Some(kind) => {
+                    let policy = self.policy(kind, table);
+                    placement.kinds.push((kind, policy));
+                }
+                None => self.wrong(
+                    line,
+                    format!("kind {name:?} is none of {}", BuildKind::ALL.map(BuildKind::as_str).join(", ")),
+                ),
+            }
+        }
+        for table in file.pool {
+            let line = self.line(&table.name);
+            let pool = self.pool(line, table);
+            self.contradictions(line, &pool, &placement);
+            placement.pools.push(pool);
+        }
+        for (at, table) in file.rule.into_iter().enumerate() {
+            if let Some(rule) = self.rule(at, table, &placement) {
+                placement.rules.push(rule);
+            }
+        }
+        placement.terms = self.terms(file.tickets, &placement);
+        placement
+    }
+
+    fn pattern(&mut self, at: &str, field: &str, text: &Spanned<String>) -> Option<Pattern> {
+        let line = self.line(text);
+        if !self.count_patterns(line, 1) {
+            return None;
+        }
+        let told = |why| format!("{at}: {field}: '{}': {why}", shown(text.get_ref()));
+        match Pattern::whole(text.get_ref()) {
+            Ok(pattern) => Some(pattern),
+            Err(why) => {
+                self.wrong(line, told(why));
+                None
+            }
+        }
+    }
+
+    /// Whether there may be so many more expressions; the first one too many is a mistake.
+    fn count_patterns(&mut self, line: usize, more: usize) -> bool {
+        let before = self.patterns;
+        self.patterns += more;
+        if before <= PATTERNS && self.patterns > PATTERNS {
+            self.wrong(line, format!("more than {PATTERNS} expressions in one file"));
+        }
+        self.patterns <= PATTERNS
+    }
+
+    fn size(&mut self, at: &str, field: &str, text: Option<Spanned<String>>) -> Option<Bytes> {
+        let text = text?;
+        match quantity::memory(text.get_ref()) {
+            Ok(bytes) => return Some(Bytes(bytes)),
+            Err(why) => self.wrong(self.line(&text), format!("{at}: {field}: {why}")),
+        }
+        None
+    }
+
+    fn cores(&mut self, at: &str, field: &str, text: Option<Spanned<Cpu>>) -> Option<Cores> {
+        let text = text?;
+        match text.get_ref().cores() {
+            Ok(cores) if cores > 0.0 => return Some(Cores(cores)),
+            Ok(_) => self.wrong(self.line(&text), format!("{at}: {field} is 0, so nothing would fit")),
+            Err(why) => self.wrong(self.line(&text), format!("{at}: {field}: {why}")),
+        }
+        None
+    }
+
+    fn wrong(&mut self, line: usize, text: String) {
+        self.mistakes.push(Mistake { line, text });
+    }
+
+    /// The line in which a value stands, from 1.
+    fn line<T>(&self, value: &Spanned<T>) -> usize {
+        self.text.get(..value.span().start).unwrap_or_default().matches('\n').count() + 1
+    }
+}
+
+/// The beginning of a text that may be long.
+fn shown(text: &str) -> String {
+    let mut shown: String = text.chars().take(60).collect();
+    if shown.len() < text.len() {
+        shown.push_str("...");
+    }
+    shown
+}

@@ -1,0 +1,150 @@
+//! Rules that can never match or lead nowhere, rules behind others that take everything first, and pools that nothing goes to. What
+//! is said is certain; what is not said may still be so.
+
+mod pools;
+
+use std::fmt;
+
+use plimsoll_proto::limits;
+
+use super::{
+    Placement,
+    kind::BuildKind,
+    pattern::Pattern,
+    pool::Pool,
+    rule::{PlacementRule, RuleField, RuleTarget},
+    subject::{self, REF_CLASSES},
+};
+
+/// Something that is allowed and surely not meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolFileWarning {
+    /// Line of the file, from 1.
+    pub line: usize,
+    /// What is wrong.
+    pub text: String,
+}
+
+impl fmt::Display for PoolFileWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.text)
+    }
+}
+
+impl Placement {
+    /// What is surely not meant, in the order of the file.
+    pub fn warnings(&self) -> Vec<PoolFileWarning> {
+        let mut found = Vec::new();
+        // those that may take something: no other one hides a rule
+        let mut alive: Vec<&PlacementRule> = Vec::new();
+        for rule in &self.rules {
+            let dead = rule.fields.iter().find(|(field, pattern)| is_dead(field, pattern));
+            let dead = dead.map(|(field, pattern)| no_match(field, pattern));
+            if let Some(why) = dead.or_else(|| self.leads_nowhere(rule)).or_else(|| self.is_barred(rule)) {
+                found.push(PoolFileWarning { line: rule.line, text: format!("rule {}: {why}", rule.name) });
+                continue;
+            }
+            found.extend(dead_entries(rule));
+            found.extend(self.entries_without_pool(rule));
+            let Some(first) = alive.iter().find(|first| self.takes_all_of(first, rule)) else {
+                alive.push(rule);
+                continue;
+            };
+            let text =
+                format!("rule {}: never reached, {} takes all that it would", rule.name, first.describe());
+            found.push(PoolFileWarning { line: rule.line, text });
+        }
+        found.extend(self.odd_pools(&alive));
+        found.sort_by_key(|warning| warning.line);
+        found
+    }
+
+    /// Whether `first` takes whatever `rule` would.
+    fn takes_all_of(&self, first: &PlacementRule, rule: &PlacementRule) -> bool {
+        let fields = first.fields.iter().all(|(field, pattern)| {
+            let narrower =
+                || rule.fields.iter().any(|(other, narrow)| other == field && pattern.covers(narrow));
+            takes_any(field, pattern) || narrower()
+        });
+        let over = first.over.iter().all(|over| rule.over.iter().any(|other| over.covers(*other)));
+        fields && over && first.copr.is_none() && self.lets_in_all_of(first, rule)
+    }
+
+    /// Why a rule puts nothing anywhere, whatever it matches.
+    fn leads_nowhere(&self, rule: &PlacementRule) -> Option<String> {
+        if let (RuleTarget::Tags(tags), true) = (&rule.wanted, self.pools_of(rule).is_empty()) {
+            return Some(format!("no pool has all of the tags {}", tags.join(", ")));
+        }
+        let (_, pattern) = rule.fields.iter().find(|(field, _)| *field == RuleField::Arch)?;
+        let named = |archs: Vec<String>| archs.iter().map(|arch| subject::named(arch)).collect();
+        let texts = pattern.texts().filter(|archs| !archs.is_empty());
+        let families: Vec<&str> = texts.map(named).or_else(|| pattern.families())?;
+        let runs = |pool: &Pool| families.iter().any(|family| pool.runs(family));
+        let pools = self.pools_of(rule);
+        let names = || pools.iter().map(|pool| format!("{} ({})", pool.name, pool.arch)).collect::<Vec<_>>();
+        (!pools.iter().any(|pool| runs(pool))).then(|| {
+            format!("nothing that matches arch '{}' runs in {}", pattern.as_str(), names().join(", "))
+        })
+    }
+
+    /// The pools into which a rule may put what it takes; with a table of Copr's, some of them.
+    fn pools_of(&self, rule: &PlacementRule) -> Vec<&Pool> {
+        match &rule.wanted {
+            RuleTarget::Pool(name) => self.pool(name).into_iter().collect(),
+            RuleTarget::Tags(tags) => {
+                self.pools.iter().filter(|pool| tags.iter().all(|tag| pool.tags.contains(tag))).collect()
+            }
+        }
+    }
+
+    /// Whether one of the pools of `first` takes every attempt for which `rule` has a pool: it has no condition on owners, and
+    /// has the same processors.
+    fn lets_in_all_of(&self, first: &PlacementRule, rule: &PlacementRule) -> bool {
+        let narrow = self.pools_of(rule);
+        self.pools_of(first).into_iter().filter(|pool| pool.allowed.is_empty()).any(|pool| {
+            let same =
+                |other: &&Pool| other.os == pool.os && (pool.arch.is_empty() || other.arch == pool.arch);
+            narrow.iter().all(same)
+        })
+    }
+}
+
+fn no_match(field: &RuleField, pattern: &Pattern) -> String {
+    format!("no {} can match '{}'", field.name(), pattern.as_str())
+}
+
+/// Entries of a table of Copr's that no key can match, each with its own line.
+fn dead_entries(rule: &PlacementRule) -> impl Iterator<Item = PoolFileWarning> {
+    rule.copr.iter().flat_map(|copr| {
+        let dead = copr.entries.iter().filter(|entry| is_dead(&RuleField::Key, &entry.pattern));
+        dead.map(|entry| PoolFileWarning {
+            line: copr.before + entry.line,
+            text: format!("rule {}: copr: {}", rule.name, no_match(&RuleField::Key, &entry.pattern)),
+        })
+    })
+}
+
+/// Whether every value of a field matches, as far as that is known.
+fn takes_any(field: &RuleField, pattern: &Pattern) -> bool {
+    match field {
+        RuleField::RefClass => REF_CLASSES.into_iter().all(|class| pattern.is_match(class)),
+        RuleField::Kind => BuildKind::ALL.into_iter().all(|kind| pattern.is_match(kind.as_str())),
+        _ => pattern.is_any(),
+    }
+}
+
+/// Whether no value of a field can match.
+fn is_dead(field: &RuleField, pattern: &Pattern) -> bool {
+    let most = limits::KEY_FIELD_BYTES;
+    match field {
+        RuleField::RefClass => REF_CLASSES.into_iter().all(|class| !pattern.is_match(class)),
+        RuleField::Kind => BuildKind::ALL.into_iter().all(|kind| !pattern.is_match(kind.as_str())),
+        // what has no name has no value
+        RuleField::Label(name) if name.is_empty() => !pattern.is_match(""),
+        RuleField::Label(_) => pattern.never_within(limits::LABEL_BYTES),
+        // owner, project, arch and package with their slashes
+        RuleField::Key => pattern.never_within(4 * most + 3),
+        RuleField::Project => pattern.never_within(2 * most + 1),
+        _ => pattern.never_within(most),
+    }
+}

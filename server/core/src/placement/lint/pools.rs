@@ -1,0 +1,80 @@
+//! What rules and pools say of each other: rules for which there is no pool, and pools that nothing goes to.
+
+use super::{Placement, PoolFileWarning};
+use crate::placement::{
+    copr::Copr,
+    pattern::Pattern,
+    pool::{Pool, PoolPrice},
+    rule::{PlacementRule, RuleField},
+};
+
+impl Placement {
+    /// Why a rule puts nothing anywhere, because its pools refuse all projects that it takes.
+    pub(super) fn is_barred(&self, rule: &PlacementRule) -> Option<String> {
+        let pools = self.pools_of(rule);
+        let bars = |pattern: &Pattern| pools.iter().all(|pool| bars_all(pool, pattern));
+        let (field, pattern) =
+            rule.fields.iter().find(|(field, pattern)| *field == RuleField::Project && bars(pattern))?;
+        let names: Vec<&str> = pools.iter().map(|pool| pool.name.as_str()).collect();
+        let text = pattern.as_str();
+        Some(format!(
+            "{} '{text}' matches no project that its pools allow ({})",
+            field.name(),
+            names.join(", ")
+        ))
+    }
+
+    /// Entries of Copr's table whose tags no pool has together, each with its own line: whom they match the rule does not take.
+    pub(super) fn entries_without_pool(&self, rule: &PlacementRule) -> Vec<PoolFileWarning> {
+        let pools = self.pools_of(rule);
+        let of_copr = |copr: &Copr| -> Vec<PoolFileWarning> {
+            let without =
+                copr.entries.iter().filter(|entry| !pools.iter().any(|pool| has(pool, &entry.tags)));
+            let told = without.map(|entry| PoolFileWarning {
+                line: copr.before + entry.line,
+                text: format!(
+                    "rule {}: copr: no pool has all of the tags {}",
+                    rule.name,
+                    entry.tags.join(", ")
+                ),
+            });
+            told.collect()
+        };
+        rule.copr.as_ref().map(of_copr).unwrap_or_default()
+    }
+
+    /// Pools that nothing goes to, and those that look cheaper than they are. `rules` are those that may take something.
+    pub(super) fn odd_pools(&self, rules: &[&PlacementRule]) -> Vec<PoolFileWarning> {
+        let free = |pool: &Pool| pool.price == PoolPrice::default();
+        let is_mixed = self.pools.iter().any(free) && !self.pools.iter().all(free);
+        let mut found = Vec::new();
+        for pool in &self.pools {
+            let mut tell = |why: &str| {
+                found.push(PoolFileWarning { line: pool.line, text: format!("pool {}: {why}", pool.name) });
+            };
+            if is_mixed && free(pool) {
+                tell("has no price, and others have: it counts as the cheapest");
+            }
+            if pool.by_rule && !rules.iter().any(|rule| self.may_put(rule, pool)) {
+                tell("only a rule puts builds there (by_rule), and none does");
+            }
+        }
+        found
+    }
+
+    fn may_put(&self, rule: &PlacementRule, pool: &Pool) -> bool {
+        let instead = rule.when_busy.as_ref().is_some_and(|busy| busy.pool == pool.name);
+        let of_copr =
+            rule.copr.as_ref().is_none_or(|copr| copr.entries.iter().any(|entry| has(pool, &entry.tags)));
+        instead || (of_copr && self.pools_of(rule).iter().any(|one| one.name == pool.name))
+    }
+}
+
+/// Whether a pool refuses each project that matches.
+fn bars_all(pool: &Pool, pattern: &Pattern) -> bool {
+    !pool.allowed.is_empty() && pool.allowed.iter().all(|allowed| allowed.is_apart(pattern))
+}
+
+fn has(pool: &Pool, tags: &[String]) -> bool {
+    tags.iter().all(|tag| pool.tags.contains(tag))
+}

@@ -1,0 +1,139 @@
+//! A pool of builders: what fits it, what it costs, how a pod finds it.
+
+use super::{
+    node::NodePlacement,
+    os::OperatingSystem,
+    pattern::Pattern,
+    subject::{ResourceNeeds, RuleSubject},
+};
+use crate::domain::{Bytes, Cores, Resources};
+
+/// A named kind of builder.
+#[derive(Debug, Clone)]
+pub struct Pool {
+    /// Its name; 1 to 63 bytes.
+    pub name: String,
+    /// Line of the file, from 1.
+    pub(super) line: usize,
+    /// What its builders run.
+    pub os: OperatingSystem,
+    /// Family of its processors, as `uname -m` says it; empty takes every build.
+    pub arch: String,
+    /// What one of its builders has: cores and memory, where the file says so.
+    pub builder: (Option<Cores>, Option<Bytes>),
+    /// The largest build that it takes.
+    pub largest: PoolMaximums,
+    /// Disk of the largest build.
+    pub disk: Option<Bytes>,
+    /// What it costs.
+    pub price: PoolPrice,
+    /// Attempts that may run in it at once.
+    pub at_once: Option<u32>,
+    /// Its builders are made on demand. Of two pools that cost the same, the standing one is taken.
+    pub on_demand: bool,
+    /// Only a rule puts an attempt here.
+    pub by_rule: bool,
+    /// What rules and runners know it by.
+    pub tags: Vec<String>,
+    /// Who may use it, as `owner/project`; empty for all.
+    pub(super) allowed: Vec<Pattern>,
+    /// How a pod finds it.
+    pub place: NodePlacement,
+}
+
+/// The most that a build may ask for. `None` is no bound.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct PoolMaximums {
+    /// Memory request.
+    pub memory_request: Option<Bytes>,
+    /// Memory limit.
+    pub memory_limit: Option<Bytes>,
+    /// CPU request.
+    pub cpu_request: Option<Cores>,
+    /// CPU limit.
+    pub cpu_limit: Option<Cores>,
+}
+
+/// What holding a place costs.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct PoolPrice {
+    /// One GiB for one hour.
+    pub gib_hour: f64,
+    /// One core for one hour.
+    pub core_hour: f64,
+}
+
+impl PoolPrice {
+    /// What a build of this size costs in an hour.
+    pub fn of(self, needs: &ResourceNeeds) -> f64 {
+        let gib = needs.memory_request.as_f64() / Bytes::GIB.as_f64();
+        self.gib_hour * gib + self.core_hour * needs.cpu_request.0
+    }
+}
+
+impl Pool {
+    /// Whether a build with these processors can run here. One that says nothing of its processors may.
+    pub(super) fn runs(&self, family: &str) -> bool {
+        self.arch.is_empty() || family.is_empty() || self.arch == family
+    }
+
+    /// Whether such a build can run here: its operating system and its processors.
+    pub(super) fn suits(&self, subject: &RuleSubject<'_>) -> bool {
+        self.os == subject.os && self.runs(subject.family)
+    }
+
+    /// Why a build that does not suit it cannot run here, for people.
+    pub(super) fn runs_instead(&self, subject: &RuleSubject<'_>) -> String {
+        if self.os == subject.os {
+            return format!("pool {} runs {}, and not {}", self.name, self.arch, subject.processors());
+        }
+        format!("pool {} runs {}, and not {}", self.name, self.os.as_str(), subject.os.as_str())
+    }
+
+    /// Whether this `owner/project` may use it.
+    pub(super) fn allows(&self, owner_project: &str) -> bool {
+        self.allowed.is_empty() || self.allowed.iter().any(|allowed| allowed.is_match(owner_project))
+    }
+
+    /// Whether a build of this size fits.
+    pub fn takes(&self, needs: &ResourceNeeds) -> bool {
+        self.too_large(needs).is_empty()
+    }
+
+    /// What an attempt can take here that asks for this: no more than the largest that the pool takes.
+    pub fn lowered(&self, asked: &Resources) -> Resources {
+        let PoolMaximums { memory_request, memory_limit, cpu_request, cpu_limit } = self.largest;
+        let memory = |asked: Bytes| memory_request.or(memory_limit).map_or(asked, |most| asked.min(most));
+        let cpu = |asked: Cores| cpu_request.or(cpu_limit).map_or(asked, |most| Cores(asked.0.min(most.0)));
+        Resources {
+            memory_request: asked.memory_asked().map(memory),
+            cpu_request: asked.cpu_asked().map(cpu),
+            ..*asked
+        }
+    }
+
+    /// What of a build's needs is too large, in words; empty if it fits. A CPU limit above the largest only slows a build down.
+    pub(super) fn too_large(&self, needs: &ResourceNeeds) -> Vec<String> {
+        let PoolMaximums { memory_request, memory_limit, cpu_request, .. } = self.largest;
+        let mut words = Vec::new();
+        let mut memory = |name: &str, need: Bytes, most: Option<Bytes>| {
+            if let Some(most) = most.filter(|most| *most < need) {
+                words.push(format!("{name} of {need} is above its {most}"));
+            }
+        };
+        memory("memory request", needs.memory_request, memory_request);
+        memory("memory limit", needs.memory_limit, memory_limit);
+        memory("disk", needs.disk, self.disk);
+        if let Some(most) = cpu_request.filter(|most| most.0 < needs.cpu_request.0) {
+            words.push(format!("CPU request of {} is above its {most}", needs.cpu_request));
+        }
+        words
+    }
+
+    /// Larger pools compare as greater: by memory, then by cores. No bound is the largest.
+    pub(super) fn by_size(&self, other: &Self) -> std::cmp::Ordering {
+        let memory = |pool: &Self| pool.largest.memory_limit.map_or(u64::MAX, |most| most.0);
+        let cores = |pool: &Self| pool.largest.cpu_request.map_or(f64::INFINITY, |most| most.0);
+        memory(self).cmp(&memory(other)).then(cores(self).total_cmp(&cores(other)))
+    }
+}

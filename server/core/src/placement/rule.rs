@@ -1,0 +1,207 @@
+//! One rule: whom it takes, and where to.
+
+use super::{
+    copr::Copr,
+    pattern::Pattern,
+    pool::Pool,
+    subject::{ResourceNeeds, RuleSubject},
+};
+use crate::domain::{Bytes, Cores, Millis};
+
+/// A rule of the operator.
+#[derive(Debug, Clone)]
+pub(super) struct PlacementRule {
+    pub(super) name: String,
+    /// Line of the file, from 1.
+    pub(super) line: usize,
+    pub(super) fields: Vec<(RuleField, Pattern)>,
+    pub(super) over: Vec<NeedThreshold>,
+    /// Copr's table: it takes whom one of its patterns takes, and adds the tags of all that do.
+    pub(super) copr: Option<Copr>,
+    pub(super) wanted: RuleTarget,
+    pub(super) when_busy: Option<WhenBusy>,
+}
+
+/// Where a rule puts what it takes.
+#[derive(Debug, Clone)]
+pub(super) enum RuleTarget {
+    /// This pool.
+    Pool(String),
+    /// The cheapest pool that fits and has all of these tags, and those of Copr's table.
+    Tags(Vec<String>),
+}
+
+/// Where to when the pool is busy.
+#[derive(Debug, Clone)]
+pub(super) struct WhenBusy {
+    /// The pool to take instead.
+    pub(super) pool: String,
+    /// Builds that run or wait in the wanted pool from which on it is busy; `None` for what that pool takes at once.
+    pub(super) from: Option<u32>,
+}
+
+/// What a pattern looks at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum RuleField {
+    Project,
+    Owner,
+    Stack,
+    Package,
+    Version,
+    Arch,
+    Ref,
+    RefClass,
+    Kind,
+    /// `owner/project/arch/package`.
+    Key,
+    Label(String),
+}
+
+/// A predicted need that must be above something.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum NeedThreshold {
+    Memory(Bytes),
+    Cores(Cores),
+    WallP50(Millis),
+    WallP95(Millis),
+}
+
+/// Why a rule does not take an attempt. Each prediction asks each rule, and only people read the words: they are made for them.
+#[derive(Debug)]
+pub(super) enum RuleMismatch<'r> {
+    /// This field does not match.
+    Field(&'r RuleField, &'r Pattern),
+    /// This need is not above it.
+    Need(NeedThreshold),
+    /// No pattern of Copr's table matches.
+    Copr,
+    /// It takes it, but no pool has all of these tags.
+    NoPool(Vec<String>),
+    /// It takes it, but the attempt cannot run in the pool, or is not let in.
+    Pool(&'r Pool),
+}
+
+impl RuleMismatch<'_> {
+    /// For people.
+    pub(super) fn words(&self, subject: &RuleSubject<'_>, needs: &ResourceNeeds) -> String {
+        match self {
+            Self::Field(field, pattern) => {
+                format!("{} {:?} does not match '{}'", field.name(), field.value(subject), pattern.as_str())
+            }
+            Self::Need(over) => over.why_not(needs),
+            Self::Copr => format!("no pattern of copr matches {:?}", subject.whole),
+            Self::NoPool(tags) => format!("takes it, but no pool has all of the tags {}", tags.join(", ")),
+            Self::Pool(pool) if pool.suits(subject) => {
+                format!("takes it, but pool {} does not let {:?} in", pool.name, subject.owner_project)
+            }
+            Self::Pool(pool) => {
+                format!("takes it, but {}", pool.runs_instead(subject))
+            }
+        }
+    }
+}
+
+impl RuleField {
+    /// As the file writes it.
+    pub(super) fn name(&self) -> String {
+        let word = match self {
+            Self::Project => "project",
+            Self::Owner => "owner",
+            Self::Stack => "stack",
+            Self::Package => "package",
+            Self::Version => "version",
+            Self::Arch => "arch",
+            Self::Ref => "ref",
+            Self::RefClass => "ref_class",
+            Self::Kind => "kind",
+            Self::Key => "key",
+            Self::Label(name) => return format!("labels.{name}"),
+        };
+        word.to_owned()
+    }
+
+    fn value<'s>(&self, subject: &'s RuleSubject<'_>) -> &'s str {
+        let key = subject.key;
+        match self {
+            Self::Project => &subject.owner_project,
+            Self::Owner => &key.owner,
+            Self::Stack => &key.stack,
+            Self::Package => &key.package,
+            Self::Version => &key.version,
+            Self::Arch => &key.arch,
+            Self::Ref => &key.git_ref,
+            Self::RefClass => subject.ref_class,
+            Self::Kind => subject.kind.as_str(),
+            Self::Key => &subject.whole,
+            Self::Label(name) => key.labels.get(name).map_or("", String::as_str),
+        }
+    }
+}
+
+impl NeedThreshold {
+    fn is_over(self, needs: &ResourceNeeds) -> bool {
+        match self {
+            Self::Memory(most) => needs.memory_limit > most,
+            Self::Cores(most) => needs.cpu_request.0 > most.0,
+            Self::WallP50(most) => needs.wall_p50 > most,
+            Self::WallP95(most) => needs.wall_p95 > most,
+        }
+    }
+
+    /// The need, and what it is not above, in words.
+    fn why_not(self, needs: &ResourceNeeds) -> String {
+        match self {
+            Self::Memory(most) => format!("memory of {} is not over {most}", needs.memory_limit),
+            Self::Cores(most) => format!("{} cores are not over {most}", needs.cpu_request),
+            Self::WallP50(most) => format!("wall time p50 of {} is not over {most}", needs.wall_p50),
+            Self::WallP95(most) => format!("wall time p95 of {} is not over {most}", needs.wall_p95),
+        }
+    }
+
+    /// Whether whatever is over `other` is over this one. What half of the attempts need, 95 % of them need as well.
+    pub(super) fn covers(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Memory(one), Self::Memory(other)) => one <= other,
+            (Self::Cores(one), Self::Cores(other)) => one.0 <= other.0,
+            (Self::WallP50(one), Self::WallP50(other))
+            | (Self::WallP95(one), Self::WallP95(other) | Self::WallP50(other)) => one <= other,
+            _ => false,
+        }
+    }
+}
+
+impl PlacementRule {
+    /// The tags of Copr's table for a key that the rule takes.
+    ///
+    /// # Errors
+    /// The first thing for which it does not take the key.
+    pub(super) fn take(
+        &self,
+        subject: &RuleSubject<'_>,
+        needs: &ResourceNeeds,
+    ) -> Result<Vec<String>, RuleMismatch<'_>> {
+        for (field, pattern) in &self.fields {
+            if !pattern.is_match(field.value(subject)) {
+                return Err(RuleMismatch::Field(field, pattern));
+            }
+        }
+        if let Some(over) = self.over.iter().find(|over| !over.is_over(needs)) {
+            return Err(RuleMismatch::Need(*over));
+        }
+        let Some(copr) = &self.copr else { return Ok(Vec::new()) };
+        copr.tags(&subject.whole).ok_or(RuleMismatch::Copr)
+    }
+
+    /// The tags that a pool must have, with those of Copr's table.
+    pub(super) fn tags(&self, mut more: Vec<String>) -> Vec<String> {
+        if let RuleTarget::Tags(tags) = &self.wanted {
+            more.splice(0..0, tags.iter().cloned());
+        }
+        more
+    }
+
+    /// As people call it.
+    pub(super) fn describe(&self) -> String {
+        format!("rule {} (line {})", self.name, self.line)
+    }
+}

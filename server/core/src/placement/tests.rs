@@ -1,0 +1,282 @@
+//! What an operator may expect of a file of pools.
+
+mod kinds;
+mod reading;
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::{
+    domain::{Bytes, Cores, History, Key, Millis, Prediction},
+    predict,
+};
+
+const GIB: u64 = 1 << 30;
+
+/// A small and a big pool of the same processors, one of others, and a powerful one for a few.
+const POOLS: &str = r#"
+currency = "EUR"
+
+[[pool]]
+name = "big"
+arch = "x86_64"
+cores = 64
+memory = "256GiB"
+price_gib_hour = 0.01
+price_core_hour = 0.05
+at_once = 2
+tags = ["x86", "large"]
+
+[[pool]]
+name = "small"
+arch = "x86_64"
+cores = "16"
+memory = "64GiB"
+price_gib_hour = 0.004
+price_core_hour = 0.03
+tags = ["x86"]
+overwrite_max = { memory_limit = "48GiB", cpu_limit = 24 }
+
+[[pool]]
+name = "arm"
+arch = "aarch64"
+memory = "32GiB"
+
+[[pool]]
+name = "powerful"
+by_rule = true
+on_demand = true
+at_once = 2
+tags = ["powerful"]
+allowed = ['@asahi/.*', 'team/heavy']
+"#;
+
+fn parse(more: &str) -> Placement {
+    Placement::parse(&format!("{POOLS}{more}")).unwrap()
+}
+
+fn mistakes(more: &str) -> String {
+    Placement::parse(&format!("{POOLS}{more}")).unwrap_err()
+}
+
+fn key(project: &str, arch: &str, package: &str) -> Key {
+    Key { project: project.into(), arch: arch.into(), package: package.into(), ..Key::default() }
+}
+
+fn needs(gib: u64, cores: f64, hours: u64) -> ResourceNeeds {
+    ResourceNeeds {
+        memory_request: Bytes(gib * GIB),
+        memory_limit: Bytes(gib * GIB),
+        cpu_request: Cores(cores),
+        disk: Bytes(0),
+        wall_p50: Millis(hours * 3_600_000),
+        wall_p95: Millis(hours * 7_200_000),
+    }
+}
+
+/// Name of the pool and whether it is too small.
+fn chosen(placement: &Placement, key: &Key, needs: &ResourceNeeds) -> (String, bool) {
+    let choice = placement.choose(&RuleSubject::of(key), needs, &|_| 0);
+    (choice.pool.map_or_else(String::new, |pool| pool.name.clone()), choice.clamped)
+}
+
+#[test]
+fn the_cheapest_pool_that_fits_is_taken_and_the_largest_if_none_does() {
+    let pools = parse("");
+    let x86 = key("a/b", "linux-x86_64_v3", "gcc");
+    assert_eq!(chosen(&pools, &x86, &needs(4, 2.0, 1)), ("small".into(), false));
+    // above the runner's maximum, though not above the builder's memory
+    assert_eq!(chosen(&pools, &x86, &needs(50, 2.0, 1)), ("big".into(), false));
+    assert_eq!(chosen(&pools, &x86, &needs(4, 32.0, 1)), ("big".into(), false));
+    assert_eq!(chosen(&pools, &x86, &needs(300, 2.0, 1)), ("big".into(), true));
+    let arm = key("a/b", "linux-neoverse_v1", "gcc");
+    assert_eq!(chosen(&pools, &arm, &needs(64, 2.0, 1)), ("arm".into(), true));
+    let other = pools.choose(&RuleSubject::of(&key("a/b", "fedora-s390x", "x")), &needs(1, 1.0, 1), &|_| 0);
+    assert!(other.pool.is_none() && other.reason.contains("no pool has s390x"), "{other:?}");
+    // what is named and not known runs nowhere, and not anywhere
+    let strange = pools.choose(&RuleSubject::of(&key("a/b", "linux-mars", "x")), &needs(1, 1.0, 1), &|_| 0);
+    assert!(strange.pool.is_none() && strange.reason.contains("no pool has linux-mars"), "{strange:?}");
+}
+
+#[test]
+fn sizes_are_lowered_to_the_pool_and_the_answer_says_so() {
+    let mut asked: Prediction =
+        predict::predict(&History::new(1), &Key::default(), &predict::Settings::default());
+    (asked.memory_request.value, asked.memory_limit.value) = (100 * GIB, 300 * GIB);
+    (asked.cpu_request.value, asked.cpu_limit.value) = (4000, 128_000);
+    let put = parse("").put(&RuleSubject::of(&key("a/b", "x86_64", "gcc")), asked.clone(), &|_| 0);
+    assert_eq!((put.placed.pool.as_str(), put.placed.clamped), ("big", true));
+    assert!(put.placed.reason.contains("memory limit of 300.00 GiB is above its 256.00 GiB"), "{put:?}");
+    assert_eq!((put.memory_request.value, put.memory_limit.value), (100 * GIB, 256 * GIB));
+    assert_eq!(put.memory_limit.basis.bound.to_string(), "pool big takes 256.00 GiB at most");
+    assert!(put.memory_limit.basis.quantile <= 0.0, "it covers another share than the size that was wanted");
+    assert_eq!((put.cpu_request.value, put.cpu_limit.value), (4000, 64_000));
+    // the runner's maximum in its own spelling: rounded up to whole MiB it would be above that
+    let pools = Placement::parse("[[pool]]\nname = \"a\"\nmemory = \"64G\"\n").unwrap();
+    let put = pools.put(&RuleSubject::of(&Key::default()), asked.clone(), &|_| 0);
+    assert_eq!(put.memory_limit.value, 64_000_000_000 / (1 << 20) * (1 << 20));
+    // without pools nothing is said and nothing changes
+    assert_eq!(Placement::default().put(&RuleSubject::of(&Key::default()), asked.clone(), &|_| 0), asked);
+}
+
+const RULES: &str = r#"
+[[rule]]
+name = "kernels"
+project = '@asahi/.*'
+package = 'kernel.*'
+pool = "powerful"
+
+[[rule]]
+name = "long"
+wall_p50_over = "2h"
+memory_over = "32GiB"
+tags = ["large"]
+
+[[rule]]
+name = "powerful for all who may"
+labels = { stage = "stage-[0-9]" }
+pool = "powerful"
+"#;
+
+#[test]
+fn the_first_rule_that_takes_a_key_decides() {
+    let pools = parse(RULES);
+    let asahi = key("@asahi/kernel", "fedora-40-x86_64", "kernel-16k");
+    assert_eq!(chosen(&pools, &asahi, &needs(1, 1.0, 0)).0, "powerful");
+    let other = key("a/b", "x86_64", "kernel-16k");
+    assert_eq!(chosen(&pools, &other, &needs(40, 1.0, 3)).0, "big");
+    assert_eq!(chosen(&pools, &other, &needs(40, 1.0, 2)).0, "small");
+    assert_eq!(chosen(&pools, &other, &needs(32, 1.0, 3)).0, "small");
+    // who may not use a pool is not taken by a rule for it
+    let staged = |project: &str| {
+        let labels = BTreeMap::from([("stage".to_owned(), "stage-3".to_owned())]);
+        Key { labels, ..key(project, "x86_64", "x") }
+    };
+    assert_eq!(chosen(&pools, &staged("team/heavy"), &needs(1, 1.0, 0)).0, "powerful");
+    assert_eq!(chosen(&pools, &staged("team/heavy-2"), &needs(1, 1.0, 0)).0, "small");
+}
+
+#[test]
+fn people_see_which_rule_takes_a_key_and_why_the_others_do_not() {
+    let pools = parse(RULES);
+    let labels = BTreeMap::from([("stage".to_owned(), "stage-3".to_owned())]);
+    let key = Key { labels, ..key("team/heavy", "x86_64", "gcc") };
+    let looked = pools.look(&RuleSubject::of(&key), &needs(40, 1.0, 3), &|_| 0);
+    let said: Vec<(bool, &str)> = looked.iter().map(|rule| (rule.takes, rule.why.as_str())).collect();
+    assert_eq!(said[0], (false, "project \"team/heavy\" does not match '@asahi/.*'"));
+    assert_eq!(said[1], (true, "pool big, rule long (line 43)"));
+    assert_eq!(said[2], (false, "would take it, but one before it does"));
+}
+
+#[test]
+fn coprs_table_is_taken_as_it_is_pasted_in() {
+    let pools = parse(
+        r#"
+[[rule]]
+name = "as in Copr"
+copr = '''
+EXTRA_BUILDCHROOT_TAGS = [{
+    "pattern": "@asahi/kernel/.*(x86_64|aarch64)/kernel.*",
+    "tags": ["powerful"],
+}, {
+    "pattern": ".*/.*/.*/chromium",
+    "tags": ["large", "x86"],
+}]
+'''
+"#,
+    );
+    let of = |key: &Key| chosen(&pools, key, &needs(1, 1.0, 0)).0;
+    assert_eq!(of(&key("@asahi/kernel", "fedora-40-aarch64", "kernel-16k")), "powerful");
+    assert_eq!(of(&key("u/p", "fedora-40-x86_64", "chromium")), "big");
+    assert_eq!(of(&key("u/p", "fedora-40-aarch64", "chromium")), "arm");
+    assert_eq!(of(&key("u/p", "fedora-40-x86_64", "gcc")), "small");
+}
+
+#[test]
+fn a_busy_pool_falls_back_where_the_rule_allows() {
+    let rule = "[[rule]]\nname = \"k\"\npackage = 'kernel'\npool = \"powerful\"\n";
+    let falls = parse(&format!("{rule}when_busy = \"small\"\n"));
+    let sooner = parse(&format!("{rule}when_busy = \"small\"\nbusy_from = 1\n"));
+    let waits = parse(rule);
+    let key = key("team/heavy", "x86_64", "kernel");
+    let pool = |pools: &Placement, open: u32| {
+        let open = |name: &str| if name == "powerful" { open } else { 0 };
+        let choice = pools.choose(&RuleSubject::of(&key), &needs(1, 1.0, 0), &open);
+        (choice.pool.unwrap().name.clone(), choice.reason)
+    };
+    assert_eq!((pool(&falls, 1).0, pool(&falls, 2).0), ("powerful".to_owned(), "small".to_owned()));
+    assert!(
+        pool(&falls, 2).1.contains("but 2 builds run or wait there: pool small"),
+        "{:?}",
+        pool(&falls, 2)
+    );
+    assert_eq!((pool(&sooner, 1).0, pool(&waits, 99).0), ("small".to_owned(), "powerful".to_owned()));
+    // rather it waits than runs with less memory than it needs
+    let large = falls.choose(&RuleSubject::of(&key), &needs(100, 1.0, 0), &|_| 99);
+    assert_eq!((large.pool.unwrap().name.as_str(), large.clamped), ("powerful", false), "{large:?}");
+}
+
+/// The nodes of OSBS's document (osbs-docs, "Priority of Container Image Builds"), and whether each of them takes scratch, explicit
+/// and auto builds.
+const NODES: [[bool; 3]; 5] = [
+    [true, true, true],
+    [false, true, false],
+    [false, false, true],
+    [false, true, true],
+    [false, true, true],
+];
+
+#[test]
+fn kinds_of_builds_have_the_nodes_that_the_document_of_osbs_gives_them() {
+    let kinds = parse(
+        "[kind.scratch]\nnode_selector = { builds_scratch = \"true\" }\n\
+         [kind.explicit]\nnode_selector = { builds_explicit = \"true\" }\npriority_class = \"normal\"\n\
+         [kind.auto]\nnode_selector = { builds_auto = \"true\" }\npriority_class = \"low\"\n\
+         raised_priority_class = \"high\"\nat_once = 20\n",
+    );
+    let labels = |node: &[bool; 3]| -> BTreeMap<String, String> {
+        let names = ["builds_scratch", "builds_explicit", "builds_auto"];
+        names.into_iter().zip(node).map(|(name, yes)| (name.to_owned(), yes.to_string())).collect()
+    };
+    let of = |labels: &[(&str, &str)]| {
+        let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let key = Key { labels, ..Key::default() };
+        kinds.place(&RuleSubject::of(&key), None)
+    };
+    let nodes = |place: &NodePlacement| -> Vec<usize> {
+        let fits = |node: &[bool; 3]| {
+            let there = labels(node);
+            place.node_selector.iter().all(|(name, value)| there.get(name) == Some(value))
+        };
+        (1..).zip(&NODES).filter(|(_, node)| fits(node)).map(|(number, _)| number).collect()
+    };
+    assert_eq!(nodes(&of(&[("kind", "scratch")])), [1]);
+    assert_eq!(nodes(&of(&[("kind", "explicit")])), [1, 2, 4, 5]);
+    assert_eq!(nodes(&of(&[("kind", "auto")])), [1, 3, 4, 5]);
+    // no kind is given: then it counts as asked for by a person
+    assert_eq!(nodes(&of(&[])), [1, 2, 4, 5]);
+    assert_eq!(of(&[("kind", "auto")]).priority_class, "low");
+    assert_eq!(of(&[("kind", "auto"), ("security", "true")]).priority_class, "high");
+    assert_eq!(of(&[("kind", "explicit"), ("security", "true")]).priority_class, "normal");
+    assert_eq!(kinds.kind(BuildKind::Auto).unwrap().at_once, Some(20));
+}
+
+#[test]
+fn a_runners_tags_name_a_pool_only_where_they_mean_one() {
+    let pools = parse("");
+    let named = |tags: &[&str]| {
+        let tags: Vec<String> = tags.iter().map(|tag| (*tag).to_owned()).collect();
+        pools.named_by(&tags).map(|pool| pool.name.clone())
+    };
+    assert_eq!(named(&["spack", "small", "large"]).as_deref(), Some("small"));
+    assert_eq!(named(&["large", "docker"]).as_deref(), Some("big"));
+    assert_eq!((named(&["x86"]), named(&[])), (None, None));
+}
+
+#[test]
+fn the_price_of_a_pool_is_that_of_the_file() {
+    let pools = parse("");
+    let price = |name: &str| pools.pool(name).map(|pool| pool.price);
+    assert_eq!(price("small"), Some(PoolPrice { gib_hour: 0.004, core_hour: 0.03 }));
+    assert_eq!((price("moon"), pools.currency()), (None, "EUR"));
+}

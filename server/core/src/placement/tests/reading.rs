@@ -1,0 +1,304 @@
+//! Mistakes in a file of pools are reported with their lines, and nothing makes the reader panic.
+
+use super::*;
+
+/// The warnings about a file that is taken over.
+fn said(pools: &Placement) -> Vec<String> {
+    pools.warnings().iter().map(ToString::to_string).collect()
+}
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "a line for each mistake")]
+fn everything_that_is_wrong_is_named_with_its_line() {
+    let text = mistakes(
+        r#"
+[[pool]]
+name = "big"
+memory = "0"
+at_once = 0
+arch = "mars"
+[[pool]]
+name = "two words"
+price_gib_hour = -1.0
+tolerations = [{ operator = "Equal" }]
+[kind.lazy]
+[kind.auto]
+node_selector = { zone = "a" }
+at_once = 0
+raised_priority_class = "no name"
+[[pool]]
+name = "elsewhere"
+node_selector = { zone = "b" }
+[[rule]]
+package = 'x('
+pool = "moon"
+[[rule]]
+name = "explodes"
+package = '((a{100}){100}){100}'
+tags = ["unused"]
+when_busy = "sun"
+wall_p50_over = "long"
+[[rule]]
+name = "no aim"
+busy_from = 0
+"#,
+    );
+    for part in [
+        "line 38: pool big is there twice",
+        "line 39: pool big: memory: \"0\" is less than 1 MiB",
+        "line 38: pool big: at_once is 0",
+        "line 38: pool big: arch \"mars\" is not known",
+        "line 43: pool \"two words\"",
+        "line 43: pool two words: price_gib_hour is -1",
+        "line 43: pool two words: toleration: operator Equal needs a key",
+        "kind \"lazy\" is none of scratch, explicit, auto, isolated",
+        "kind auto: at_once is 0",
+        "kind auto: raised_priority_class \"no name\" is not 1 to 253",
+        "line 52: pool elsewhere: label \"zone\" is another than \"a\", which kind auto wants",
+        "line 55: rule number 1: package: 'x('",
+        "line 54: rule number 1: pool \"moon\" is not there; there are big, small, arm",
+        "line 59: rule explodes: package: '((a{100}){100}){100}': takes more than",
+        "line 57: rule explodes: no pool has the tag \"unused\"",
+        "line 57: rule explodes: when_busy: pool \"sun\" is not there",
+        "line 57: rule explodes: wall_p50_over: \"long\" is not a time",
+        "line 63: rule no aim: needs a pool, or tags",
+        "line 63: rule no aim: busy_from is 0",
+    ] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+    assert!(mistakes("[[rule]]\npol = 'x'\n").contains("pol"));
+    let entries = "{'pattern': 'x', 'tags': ['large']}, ".repeat(400);
+    let many = format!("[[rule]]\ncopr = \"\"\"\n[{entries}]\n\"\"\"\n").repeat(3);
+    assert!(mistakes(&many).ends_with("more than 1000 expressions in one file"), "{}", mistakes(&many));
+    let copr = "[[rule]]\nname = \"c\"\ncopr = '''\n[{'pattern': 'x',\n  'tags': ['unused']}]\n'''\n";
+    assert!(
+        mistakes(copr).contains("line 39: rule c: copr: no pool has the tag \"unused\""),
+        "{}",
+        mistakes(copr)
+    );
+}
+
+#[test]
+fn names_that_kubernetes_refuses_are_refused_with_their_line() {
+    let text = mistakes(
+        "[[pool]]\nname = \"k\"\nnode_selector = { \"bad key\" = \"x\", zone = \"a/b\" }\n\
+         priority_class = \"Low\"\ntolerations = [{ key = \"a b\" }, { key = \"a\", value = \"b c\" }]\n",
+    );
+    for part in [
+        "line 37: pool k: node_selector: label \"bad key\" is not 1 to 63",
+        "line 37: pool k: node_selector: zone: \"a/b\" is not 1 to 63",
+        "line 37: pool k: priority_class \"Low\" is not 1 to 253",
+        "line 37: pool k: toleration: key: \"a b\" is not 1 to 63",
+        "line 37: pool k: toleration: value: \"b c\" is not 1 to 63",
+    ] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+}
+
+#[test]
+fn rules_that_can_never_match_or_are_never_reached_are_reported() {
+    let pools = parse(
+        r#"
+[[rule]]
+name = "all of gcc"
+package = 'gcc.*'
+pool = "big"
+[[rule]]
+name = "some of gcc"
+package = 'gcc-runtime|gcc'
+memory_over = "8GiB"
+pool = "small"
+[[rule]]
+name = "nothing"
+package = '[^\s\S]'
+pool = "big"
+[[rule]]
+name = "no such class"
+ref_class = 'nightly'
+pool = "big"
+[[rule]]
+name = "more than p95"
+wall_p95_over = "1h"
+pool = "big"
+[[rule]]
+name = "more than p50"
+wall_p50_over = "2h"
+pool = "small"
+[[rule]]
+name = "for a few"
+pool = "powerful"
+[[rule]]
+name = "arm"
+pool = "arm"
+"#,
+    );
+    assert_eq!(
+        said(&pools),
+        [
+            "line 25: pool arm: has no price, and others have: it counts as the cheapest",
+            "line 30: pool powerful: has no price, and others have: it counts as the cheapest",
+            "line 41: rule some of gcc: never reached, rule all of gcc (line 37) takes all that it would",
+            "line 46: rule nothing: no package can match '[^\\s\\S]'",
+            "line 50: rule no such class: no ref_class can match 'nightly'",
+            "line 58: rule more than p50: never reached, rule more than p95 (line 54) takes all that it would",
+        ]
+    );
+}
+
+#[test]
+fn rules_that_lead_nowhere_and_pools_that_nothing_goes_to_are_reported() {
+    let pools = parse(
+        r#"
+[[rule]]
+name = "together"
+tags = ["powerful", "large"]
+[[rule]]
+name = "copr"
+copr = '''
+[{'pattern': 'a', 'tags': ['large', 'x86']},
+ {'pattern': 'b', 'tags': ['large', 'powerful']}]
+'''
+[[rule]]
+name = "other processors"
+arch = '.*-(aarch64|neoverse_v1)'
+pool = "small"
+[[rule]]
+name = "not let in"
+project = 'spack/.*'
+pool = "powerful"
+[[rule]]
+name = "no name"
+labels = { "" = 'b' }
+pool = "big"
+[[rule]]
+name = "good"
+labels = { x = 'b' }
+arch = '.*-x86_64'
+pool = "big"
+"#,
+    );
+    assert_eq!(
+        said(&pools)[1..],
+        [
+            "line 30: pool powerful: has no price, and others have: it counts as the cheapest",
+            "line 30: pool powerful: only a rule puts builds there (by_rule), and none does",
+            "line 37: rule together: no pool has all of the tags powerful, large",
+            "line 44: rule copr: copr: no pool has all of the tags large, powerful",
+            "line 46: rule other processors: nothing that matches arch '.*-(aarch64|neoverse_v1)' runs in small (x86_64)",
+            "line 50: rule not let in: project 'spack/.*' matches no project that its pools allow (powerful)",
+            "line 54: rule no name: no labels. can match 'b'",
+        ]
+    );
+    let looked = pools.look(&RuleSubject::of(&key("a/b", "x86_64", "c")), &needs(1, 1.0, 1), &|_| 0);
+    assert_eq!(looked[0].why, "takes it, but no pool has all of the tags powerful, large");
+}
+
+#[test]
+fn rules_that_lead_nowhere_and_entries_that_match_nothing_are_reported() {
+    let pools = parse(
+        r#"
+[[rule]]
+name = "both"
+tags = ["large", "powerful"]
+[[rule]]
+name = "wrong side"
+arch = 'linux-aarch64|arm64'
+tags = ["x86"]
+[[rule]]
+name = "unknown side"
+arch = 'mars'
+pool = "arm"
+[[rule]]
+name = "table"
+tags = []
+copr = '''
+[
+  {"pattern": "a", "tags": ["x86"]},
+  {"pattern": "b{2000}", "tags": ["x86"]},
+]
+'''
+[[rule]]
+name = "every kind"
+kind = 'scratch|explicit|auto|isolated'
+package = '.*'
+pool = "big"
+[[rule]]
+name = "behind it"
+stack = 'x'
+pool = "small"
+"#,
+    );
+    assert_eq!(
+        said(&pools),
+        [
+            "line 25: pool arm: has no price, and others have: it counts as the cheapest",
+            "line 30: pool powerful: has no price, and others have: it counts as the cheapest",
+            "line 30: pool powerful: only a rule puts builds there (by_rule), and none does",
+            "line 37: rule both: no pool has all of the tags large, powerful",
+            "line 40: rule wrong side: nothing that matches arch 'linux-aarch64|arm64' runs in big (x86_64), small (x86_64)",
+            "line 44: rule unknown side: nothing that matches arch 'mars' runs in arm (aarch64)",
+            "line 54: rule table: copr: no key can match 'b{2000}'",
+            "line 62: rule behind it: never reached, rule every kind (line 57) takes all that it would",
+        ]
+    );
+}
+
+#[test]
+fn what_is_said_to_be_never_reached_is_never_reached() {
+    use proptest::prelude::*;
+    let word = prop::sample::select(vec![".*", "a", "a|b", "b.*", "[ab]", "c?"]);
+    let rule = (
+        proptest::option::of(word.clone()),
+        proptest::option::of(word),
+        proptest::option::of(1_u64..4),
+        prop::sample::select(vec!["big", "small", "arm", "powerful"]),
+    );
+    let value = prop::sample::select(vec!["a", "b", "ba", "c", ""]);
+    let asked = (value.clone(), value, 1_u64..6, prop::sample::select(vec!["x86_64", "aarch64", ""]));
+    proptest!(|(rules in prop::collection::vec(rule, 1..5), asked in prop::collection::vec(asked, 1..20))| {
+        let mut text = String::new();
+        for (package, stack, gib, pool) in rules {
+            text.push_str("[[rule]]\n");
+            for (name, pattern) in [("package", package), ("stack", stack)] {
+                text.extend(pattern.map(|pattern| format!("{name} = '{pattern}'\n")));
+            }
+            text.extend(gib.map(|gib| format!("memory_over = \"{gib}GiB\"\n")));
+            text.extend(["pool = \"", pool, "\"\n"]);
+        }
+        let pools = parse(&text);
+        let dead: Vec<usize> = pools.warnings().iter().map(|warning| warning.line).collect();
+        for (package, stack, gib, arch) in asked {
+            let key = Key { stack: stack.into(), ..key("team/heavy", arch, package) };
+            let looked = pools.look(&RuleSubject::of(&key), &needs(gib, 1.0, 0), &|_| 0);
+            prop_assert!(looked.iter().all(|rule| !rule.takes || !dead.contains(&rule.line)), "{text}\n{looked:?}");
+        }
+    });
+}
+
+#[test]
+fn no_file_makes_the_reader_panic() {
+    use proptest::prelude::*;
+    let line = prop::sample::select(vec![
+        "[[pool]]",
+        "[[rule]]",
+        "[kind.auto]",
+        "name = \"a\"",
+        "pool = \"a\"",
+        "package = '('",
+        "cores = -1",
+        "memory = \"\"",
+        "copr = '''\n[{'''",
+        "tags = []",
+        "at_once = 0",
+        "when_busy = \"a\"",
+        "x = 1",
+        "allowed = ['a']",
+        "node_selector = { \"\" = \"\" }",
+        "[[rule",
+        "price_gib_hour = nan",
+        "busy_from = 3",
+    ]);
+    proptest!(|(lines in prop::collection::vec(line, 0..12))| {
+        let _read = Placement::parse(&lines.join("\n"));
+    });
+}

@@ -1,0 +1,103 @@
+//! Tickets that need the same places: a line for each owner, and the owners that are next.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::ranks::Rank;
+use crate::domain::TicketId;
+
+/// The turn of a ticket: round and number. The lowest is next.
+pub(super) type QueueOrder = Rank;
+
+/// An owner: where it is counted.
+pub(super) type OwnerIndex = usize;
+
+/// What makes a class: where its tickets are counted, for all owners, and whether they go first.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct ClassKey {
+    pub(super) places: Vec<usize>,
+    pub(super) raised: bool,
+}
+
+/// Waiting tickets that need the same places.
+#[derive(Debug)]
+pub(super) struct TicketClass {
+    pub(super) sort: ClassKey,
+    lines: HashMap<OwnerIndex, OwnerQueue>,
+    /// First ticket of each owner that is below its limit.
+    next: BTreeSet<(QueueOrder, OwnerIndex)>,
+    /// Grants to later tickets that took what this class needs, since it had one itself.
+    pub(super) passed: u32,
+}
+
+#[derive(Debug, Default)]
+struct OwnerQueue {
+    tickets: BTreeMap<QueueOrder, TicketId>,
+    is_open: bool,
+}
+
+impl TicketClass {
+    pub(super) fn new(sort: ClassKey) -> Self {
+        Self { sort, lines: HashMap::new(), next: BTreeSet::new(), passed: 0 }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// Whether an owner waits here.
+    pub(super) fn has(&self, owner: OwnerIndex) -> bool {
+        self.lines.contains_key(&owner)
+    }
+
+    /// The turn of the ticket that is next, of owners below their limit.
+    pub(super) fn first(&self) -> Option<QueueOrder> {
+        self.next.first().map(|(order, _)| *order)
+    }
+
+    /// The turn of the ticket of an owner that is last.
+    pub(super) fn last_of(&self, owner: OwnerIndex) -> Option<QueueOrder> {
+        self.lines.get(&owner)?.tickets.keys().next_back().copied()
+    }
+
+    pub(super) fn push(&mut self, owner: OwnerIndex, order: QueueOrder, id: TicketId, is_open: bool) {
+        self.change(owner, |line| {
+            line.is_open = is_open;
+            line.tickets.insert(order, id);
+        });
+    }
+
+    pub(super) fn remove(&mut self, owner: OwnerIndex, order: QueueOrder) {
+        self.change(owner, |line| drop(line.tickets.remove(&order)));
+    }
+
+    /// Takes the next ticket out.
+    pub(super) fn pop(&mut self) -> Option<TicketId> {
+        let (order, owner) = *self.next.first()?;
+        let mut id = None;
+        self.change(owner, |line| id = line.tickets.remove(&order));
+        id
+    }
+
+    /// Whether an owner is below its limit.
+    pub(super) fn set_open(&mut self, owner: OwnerIndex, is_open: bool) {
+        if self.lines.get(&owner).is_some_and(|line| line.is_open != is_open) {
+            self.change(owner, |line| line.is_open = is_open);
+        }
+    }
+
+    /// Changes an owner's line, and keeps `next` true.
+    fn change(&mut self, owner: OwnerIndex, change: impl FnOnce(&mut OwnerQueue)) {
+        let line = self.lines.entry(owner).or_default();
+        let first = |line: &OwnerQueue| line.tickets.keys().next().copied().filter(|_| line.is_open);
+        let before = first(line);
+        change(line);
+        let (after, is_empty) = (first(line), line.tickets.is_empty());
+        if is_empty {
+            self.lines.remove(&owner);
+        }
+        if before != after {
+            before.map(|order| self.next.remove(&(order, owner)));
+            after.map(|order| self.next.insert((order, owner)));
+        }
+    }
+}

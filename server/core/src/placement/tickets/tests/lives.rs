@@ -1,0 +1,104 @@
+//! How long a place is held: by those who are heard of, by attempts with a ticket, and by those without one.
+
+use super::*;
+
+#[test]
+fn a_ticket_lives_as_long_as_there_is_a_sign_of_life() {
+    let mut tickets = tickets(limits(Some(1), &[]), 10);
+    let ended =
+        |changes: &[TicketChange]| changes.iter().filter(|c| matches!(c, TicketChange::Ended(..))).count();
+    for name in ["a", "b", "c", "d"] {
+        tickets.opened(name, claim("o", &[]));
+    }
+    tickets.watch(&id("b"), false, at(50));
+    // c and d wait, and no call asks for them again
+    tickets.ask(&id("d"), at(50));
+    assert_eq!(ended(&tickets.expire(10, at(101))), 1);
+    assert!(tickets.get(&id("c")).is_none());
+    assert_eq!(ended(&tickets.expire(10, at(151))), 1);
+    // a has its place, and no attempt begins
+    let changes = tickets.expire(10, at(1001));
+    assert_eq!(granted(&changes), ["b"]);
+    // a watcher of b does not hold its place; asking does not help either
+    tickets.ask(&id("b"), at(1900));
+    assert_eq!(ended(&tickets.expire(10, at(2000))), 0);
+    tickets.watch(&id("b"), true, at(2000));
+    assert_eq!(ended(&tickets.expire(10, at(999_999))), 0);
+    let number = tickets.get(&id("b")).unwrap().number;
+    tickets.unwatch(&id("b"), number + 1, true, at(900_000));
+    assert_eq!(ended(&tickets.expire(10, at(999_999))), 0, "another ticket had this id");
+    tickets.unwatch(&id("b"), number, true, at(1_000_000));
+    assert_eq!(ended(&tickets.expire(10, at(1_000_100))), 0);
+    assert_eq!(ended(&tickets.expire(10, at(1_000_101))), 1);
+    assert!(tickets.leaves_nothing());
+}
+
+#[test]
+fn an_attempt_is_the_life_of_its_ticket_and_the_end_of_another_one_is_not() {
+    let mut tickets = tickets(limits(Some(1), &[]), 10);
+    let [one, other] = ["1", "2"].map(|name| AttemptId::parse(name).unwrap());
+    tickets.opened("a", claim("o", &[]));
+    tickets.opened("b", claim("o", &[]));
+    assert!(tickets.begin(&id("a"), &one));
+    assert!(!tickets.begin(&id("a"), &other), "one place, one attempt");
+    assert!(!tickets.begin(&id("b"), &other), "it has no place yet");
+    tickets.watch(&id("b"), false, at(0));
+    assert_eq!(tickets.expire(10, at(999_999)), []);
+    assert_eq!(tickets.demand()[0].attended, 1);
+    assert_eq!(tickets.end(&id("a"), &other, at(0)), []);
+    assert_eq!(granted(&tickets.end(&id("a"), &one, at(0))), ["b"]);
+    assert_eq!(tickets.demand()[0].attended, 0);
+}
+
+#[test]
+fn who_runs_without_a_ticket_takes_a_place_of_its_pool_and_is_not_held_back() {
+    let mut tickets = tickets(limits(None, &[(LimitKey::Pool("p".into()), 2), (LimitKey::All, 5)]), 10);
+    tickets.occupy("p");
+    assert_eq!(tickets.opened("a", claim("o", &[])), ["a"]);
+    assert!(tickets.opened("b", claim("o", &[])).is_empty(), "one place is taken without a ticket");
+    let told = tickets.told(&id("b"), at(0)).unwrap();
+    assert_eq!(told.waits_for, ["pool p: 2 of 2, 1 without a ticket"]);
+    // over the limit: none is stopped, and a place must come free twice
+    tickets.occupy("p");
+    assert!(tickets.closed("a").is_empty());
+    assert_eq!(tickets.wanted("p"), 3);
+    assert_eq!(granted(&tickets.vacate("p", at(0))), ["b"]);
+    assert!(tickets.vacate("p", at(0)).is_empty());
+    assert_eq!(tickets.closed("b"), [""; 0]);
+    assert!(tickets.leaves_nothing() && tickets.wanted("p") == 0);
+}
+
+#[test]
+fn a_pool_that_is_full_without_tickets_keeps_nothing_from_the_others() {
+    let mut both = limits(None, &[(LimitKey::Pool("p".into()), 1), (tag("x"), 1)]);
+    both.pools.insert("other".into());
+    let mut tickets = tickets(both, 10_000);
+    tickets.occupy("p");
+    tickets.opened("stuck", claim("s", &["x"]));
+    for n in 0..2 * PATIENCE {
+        let name = format!("o{n}");
+        let granted = tickets.opened(&name, TicketClaim { pool: "other".into(), ..claim("o", &["x"]) });
+        assert_eq!(granted, [name.as_str()], "the only x is free for any that fits");
+        tickets.closed(&name);
+    }
+    assert_eq!(granted(&tickets.vacate("p", at(0))), ["stuck"]);
+}
+
+#[test]
+fn a_place_whose_attempt_may_be_tried_again_is_kept_for_a_time() {
+    let mut tickets = tickets(limits(Some(1), &[]), 10);
+    let [one, other] = ["1", "2"].map(|name| AttemptId::parse(name).unwrap());
+    tickets.opened("a", claim("o", &[]));
+    tickets.opened("b", claim("o", &[]));
+    tickets.begin(&id("a"), &one);
+    assert!(!tickets.leave(&id("a"), &other, at(0)), "not its attempt");
+    assert!(tickets.leave(&id("a"), &one, at(5000)));
+    assert_eq!(tickets.demand()[0].attended, 0);
+    tickets.watch(&id("b"), false, at(5000));
+    assert_eq!(tickets.expire(10, at(6000)), []);
+    // the next try is the life of it again
+    assert!(tickets.begin(&id("a"), &other));
+    assert_eq!(tickets.expire(10, at(99_000)), []);
+    tickets.leave(&id("a"), &other, at(99_000));
+    assert_eq!(granted(&tickets.expire(10, at(100_001))), ["b"], "none tried again");
+}

@@ -1,0 +1,281 @@
+//! The attempts that a curve rests on, and the lines through them.
+
+use super::JobCounts;
+use crate::{
+    domain::{CurveKnown, Key, Rung},
+    predict::{
+        distribution::BEYOND,
+        jobs::{self, alike},
+        similar::{SimilarAttempts, WeightedAttempt},
+    },
+};
+
+/// Attempts that are compared in pairs, newest of the most similar rung first: 24 give at most 276 pairs.
+const COMPARED: usize = 24;
+/// Numbers of jobs that are kept apart.
+const DISTINCT: usize = 16;
+/// Attempts at one number of jobs that need no help from others.
+const ENOUGH: u32 = 5;
+/// A need that changes by less than this share over all the jobs that were tried does not depend on them: the spread of
+/// one build that is repeated reaches 15 % where page cache is counted.
+const FLAT: f64 = 0.1;
+/// Needs that lie further from their middle than this, as a share of it, are not one need with noise.
+const NOISY: f64 = 0.2;
+/// Share of the pairs in which more jobs need more, below which there is no line.
+const AGREE: f64 = 0.75;
+
+/// One attempt with its number of jobs.
+#[derive(Debug, Clone, Copy)]
+struct JobsObservation<'h> {
+    jobs: u32,
+    /// Bytes; of one that memory stopped, what proved too little.
+    need: f64,
+    /// Milliseconds; NaN unless it succeeded.
+    wall: f64,
+    weight: f64,
+    stopped: bool,
+    key: &'h Key,
+}
+
+impl<'h> JobsObservation<'h> {
+    fn of(used: &WeightedAttempt<'h>) -> Self {
+        let fact = used.fact;
+        Self {
+            jobs: u32::from(fact.jobs),
+            need: used.need.exp2(),
+            wall: if fact.rates[0].is_nan() { f64::NAN } else { fact.brief.wall.as_f64() },
+            weight: used.weight,
+            stopped: fact.censored,
+            key: &fact.brief.key,
+        }
+    }
+}
+
+/// What builds need at a number of jobs, and how much that weighs.
+#[derive(Debug, Clone, Copy)]
+struct NeedAtJobs {
+    bytes: f64,
+    weight: f64,
+    jobs: u32,
+}
+
+impl NeedAtJobs {
+    /// One that was stopped is no need.
+    fn of(point: &JobsObservation<'_>) -> Self {
+        let weight = if point.stopped { 0.0 } else { point.weight };
+        Self { bytes: point.need, weight, jobs: point.jobs }
+    }
+}
+
+/// Attempts of which the jobs are known, and what they say.
+#[derive(Debug)]
+pub(super) struct TriedJobs<'h> {
+    points: Vec<JobsObservation<'h>>,
+    /// What all of them say the builds need, in no order.
+    needs: Vec<NeedAtJobs>,
+    /// The least similar rung among them.
+    pub(super) rung: Option<Rung>,
+    pub(super) known: CurveKnown,
+    /// Bytes for each job more.
+    pub(super) memory: f64,
+    /// Milliseconds that the jobs share.
+    pub(super) shared: f64,
+    /// The pairs differ in more than the jobs.
+    pub(super) mixed: bool,
+}
+
+impl<'h> TriedJobs<'h> {
+    /// With what they say that the builds need.
+    pub(super) fn of(pool: &SimilarAttempts<'h>) -> Self {
+        let mut tried = Self::judged(pool);
+        tried.needs = tried.needs_of(&tried.points.iter().collect::<Vec<_>>());
+        tried
+    }
+
+    /// The most similar attempts that are enough to compare: rung by rung until two numbers of jobs are there.
+    pub(super) fn judged(pool: &SimilarAttempts<'h>) -> Self {
+        let told = || pool.used.iter().filter(|used| used.rung >= Rung::Package && used.fact.jobs > 0);
+        let mut tried = Self {
+            points: Vec::new(),
+            needs: Vec::new(),
+            rung: None,
+            known: CurveKnown::Nothing,
+            memory: 0.0,
+            shared: 0.0,
+            mixed: false,
+        };
+        for rung in Rung::LADDER.into_iter().filter(|rung| *rung >= Rung::Package) {
+            let here = told().filter(|used| used.rung == rung).map(JobsObservation::of);
+            let before = tried.points.len();
+            tried.points.extend(here);
+            if tried.points.len() > before {
+                tried.rung = Some(rung);
+            }
+            if tried.plain().any(|point| tried.plain().next().is_some_and(|first| first.jobs != point.jobs)) {
+                break;
+            }
+        }
+        tried.judge();
+        tried
+    }
+
+    /// Those that were not stopped.
+    fn plain(&self) -> impl Iterator<Item = &JobsObservation<'h>> {
+        self.points.iter().filter(|point| !point.stopped)
+    }
+
+    fn judge(&mut self) {
+        let Some(first) = self.plain().next().map(|point| point.jobs) else { return };
+        let (least, most) = self.plain().fold((first, first), |(l, m), p| (l.min(p.jobs), m.max(p.jobs)));
+        if least == most {
+            self.known = CurveKnown::OneCount;
+            return;
+        }
+        let range = f64::from(most) - f64::from(least);
+        let compared: Vec<JobsObservation<'h>> = self.plain().copied().take(COMPARED).collect();
+        let rise = |a: &JobsObservation<'_>, b: &JobsObservation<'_>| {
+            let run = f64::from(a.jobs) - f64::from(b.jobs);
+            (run.abs() >= 1.0).then(|| (a.need - b.need) / run)
+        };
+        let mut slopes = pairs(&compared, rise, |a, b| alike(a.key, b.key));
+        self.mixed = slopes.is_empty();
+        if self.mixed {
+            slopes = pairs(&compared, rise, |_, _| true);
+        }
+        let growing = slopes.iter().filter(|slope| **slope > 0.0).count();
+        let agree = share(growing, slopes.len());
+        // the estimate of Theil (1950) and Sen (1968): a few attempts that are far off do not turn it
+        let slope = jobs::median(slopes);
+        let middle = jobs::median(compared.iter().map(|point| point.need).collect()).max(1.0);
+        let apart = jobs::median(compared.iter().map(|point| (point.need - middle).abs()).collect()) / middle;
+        self.known = if slope.abs() * range <= FLAT * middle {
+            if apart <= NOISY { CurveKnown::Flat } else { CurveKnown::Contradictory }
+        } else if slope > 0.0 && agree >= AGREE {
+            CurveKnown::Line
+        } else {
+            CurveKnown::Contradictory
+        };
+        if self.known == CurveKnown::Line {
+            self.memory = slope;
+        }
+        self.shared = self.shared_time(&compared);
+    }
+
+    fn shared_time(&self, compared: &[JobsObservation<'_>]) -> f64 {
+        let fall = |a: &JobsObservation<'_>, b: &JobsObservation<'_>| {
+            let run = 1.0 / f64::from(a.jobs) - 1.0 / f64::from(b.jobs);
+            let slope = (a.wall - b.wall) / run;
+            (a.jobs != b.jobs && slope.is_finite()).then_some(slope)
+        };
+        let slopes = pairs(compared, fall, |a, b| self.mixed || alike(a.key, b.key));
+        jobs::median(slopes).max(0.0)
+    }
+
+    /// The numbers of jobs that were tried.
+    pub(super) fn counts(&self) -> JobCounts {
+        let mut counts = JobCounts::new();
+        for point in &self.points {
+            if counts.len() < DISTINCT || counts.contains(&point.jobs) {
+                counts.insert(point.jobs);
+            }
+        }
+        counts
+    }
+
+    /// Attempts at exactly `jobs`, and those of them that memory stopped.
+    pub(super) fn count_at(&self, jobs: u32) -> (u32, u32) {
+        let here = self.points.iter().filter(|point| point.jobs == jobs);
+        here.fold((0, 0), |(all, stopped), point| (all + 1, stopped + u32::from(point.stopped)))
+    }
+
+    /// Attempts, all numbers of jobs together.
+    pub(super) fn attempts(&self) -> usize {
+        self.points.len()
+    }
+
+    /// What attempts say that builds need. One that was stopped says "more than": its weight goes to those that needed more at its
+    /// jobs, wherever they are moved later, so that along the line more jobs never need less.
+    fn needs_of(&self, points: &[&JobsObservation<'h>]) -> Vec<NeedAtJobs> {
+        let mut needs: Vec<NeedAtJobs> = points.iter().map(|point| NeedAtJobs::of(point)).collect();
+        for stopped in points.iter().filter(|point| point.stopped) {
+            let needs_more = |point: &JobsObservation<'_>| {
+                !point.stopped
+                    && jobs::shift(point.need, self.memory, point.jobs, stopped.jobs) > stopped.need
+            };
+            let more: f64 = points.iter().filter(|p| needs_more(p)).map(|point| point.weight).sum();
+            if more <= 0.0 {
+                needs.push(NeedAtJobs {
+                    bytes: stopped.need * BEYOND,
+                    weight: stopped.weight,
+                    jobs: stopped.jobs,
+                });
+                continue;
+            }
+            for (need, point) in needs.iter_mut().zip(points).filter(|(_, point)| needs_more(point)) {
+                need.weight += stopped.weight * point.weight / more;
+            }
+        }
+        needs
+    }
+
+    /// Bytes that half and 95 % of the builds need at `jobs`.
+    pub(super) fn need_at(&self, jobs: u32) -> [f64; 2] {
+        let here: Vec<&JobsObservation<'_>> = self.points.iter().filter(|point| point.jobs == jobs).collect();
+        let alone = self.speaks_alone(jobs).then(|| self.needs_of(&here));
+        let needs = alone.as_ref().unwrap_or(&self.needs).iter();
+        let mut needs: Vec<(f64, f64)> =
+            needs.map(|need| (jobs::shift(need.bytes, self.memory, need.jobs, jobs), need.weight)).collect();
+        needs.sort_by(|a, b| a.0.total_cmp(&b.0));
+        [0.5, 0.95].map(|share| quantile(&needs, share))
+    }
+
+    /// Milliseconds that half of the builds take at `jobs`, 0 if none succeeded.
+    pub(super) fn wall_at(&self, jobs: u32) -> f64 {
+        let alone = self.speaks_alone(jobs);
+        let here =
+            self.points.iter().filter(|point| (!alone || point.jobs == jobs) && point.wall.is_finite());
+        let mut walls: Vec<(f64, f64)> = here
+            .map(|point| (jobs::wall_shift(point.wall, self.shared, point.jobs, jobs), point.weight))
+            .collect();
+        walls.sort_by(|a, b| a.0.total_cmp(&b.0));
+        quantile(&walls, 0.5)
+    }
+
+    /// Where nothing is worked out for others, and where enough ran, only attempts at just these jobs count.
+    pub(super) fn speaks_alone(&self, jobs: u32) -> bool {
+        let (attempts, stopped) = self.count_at(jobs);
+        let drawn = matches!(self.known, CurveKnown::Flat | CurveKnown::Line);
+        attempts > 0 && (!drawn || attempts - stopped >= ENOUGH)
+    }
+}
+
+fn pairs<'p, 'h>(
+    points: &'p [JobsObservation<'h>],
+    slope: impl Fn(&JobsObservation<'h>, &JobsObservation<'h>) -> Option<f64>,
+    comparable: impl Fn(&'p JobsObservation<'h>, &'p JobsObservation<'h>) -> bool,
+) -> Vec<f64> {
+    let mut slopes = Vec::new();
+    for (n, a) in points.iter().enumerate() {
+        // keys are compared last: they are texts
+        let others = points.iter().skip(n + 1).filter_map(|b| Some((b, slope(a, b)?)));
+        slopes.extend(others.filter(|(b, _)| comparable(a, b)).map(|(_, slope)| slope));
+    }
+    slopes
+}
+
+/// The least value that covers `share` of the weight; 0 of nothing. `values` are in order.
+fn quantile(values: &[(f64, f64)], share: f64) -> f64 {
+    let all: f64 = values.iter().map(|(_, weight)| weight).sum();
+    let mut covered = 0.0;
+    let enough = values.iter().find(|(_, weight)| {
+        covered += weight;
+        // rounding must not make the last one too little
+        covered >= all * share - all * 1e-9
+    });
+    enough.or_else(|| values.last()).map_or(0.0, |(value, _)| *value)
+}
+
+fn share(part: usize, whole: usize) -> f64 {
+    let float = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
+    if whole == 0 { 0.0 } else { float(part) / float(whole) }
+}

@@ -1,0 +1,134 @@
+//! How far apart builds of one key lie, as a logarithm to base 2.
+//!
+//! What was seen is mixed with what is usual, until enough was seen (a prior worth some attempts, as of a conjugate prior of a variance): a single attempt says nothing about it, and five that are
+//! equal are no proof that the sixth will be.
+
+use super::{groups::NeedSplit, similar::SimilarAttempts};
+use crate::domain::Rung;
+
+/// One value on the logarithmic axis.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WeightedValue {
+    pub(super) rung: Rung,
+    pub(super) log: f64,
+    pub(super) weight: f64,
+    pub(super) hours: f64,
+    pub(super) censored: bool,
+}
+
+/// What is usual before anything was seen, and how many attempts it counts as.
+#[derive(Debug, Clone, Copy)]
+struct PriorDeviation {
+    deviation: f64,
+    attempts: f64,
+}
+
+/// Builds of one key (Spack's CI: 0.25 of the peak in the median). Little, so that a key that repeats is soon believed to repeat.
+const ALIKE: PriorDeviation = PriorDeviation { deviation: 0.32, attempts: 0.1 };
+/// Jumps above all that was seen: after one attempt the next one needs more than 1.8 times as much in one case of ten, after five
+/// more than 1.1 times (replayed on Spack's CI).
+const JUMPS: PriorDeviation = PriorDeviation { deviation: 0.45, attempts: 0.5 };
+
+/// Values on the logarithmic axis that lie closer are equal: far more than sums of a thousand values lose, and far less than a byte.
+const ROUNDING: f64 = 1e-11;
+
+/// Two readings of the same attempts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Deviation {
+    /// Of the next attempt, if it is like those that were seen.
+    pub(super) alike: f64,
+    /// Mean length of the jump, if it is not.
+    pub(super) jump: f64,
+}
+
+impl Deviation {
+    /// Before anything is known.
+    pub(super) const UNKNOWN: Self = Self { alike: ALIKE.deviation, jump: JUMPS.deviation };
+
+    /// From the points of the pool. Attempts that were stopped have no say.
+    pub(super) fn of(pool: &SimilarAttempts<'_>, points: &[WeightedValue]) -> Self {
+        variance(points).map_or(Self::UNKNOWN, |variance| Self::mixed(pool, variance))
+    }
+
+    /// The same within groups of need ([`NeedSplit`]): how far those lie apart says nothing about what lies above the highest, because the next
+    /// build is of one of them. `None` if the attempts are of one group.
+    pub(super) fn within_groups(pool: &SimilarAttempts<'_>, points: &[WeightedValue]) -> Option<Self> {
+        variance_within_groups(points).map(|variance| Self::mixed(pool, variance))
+    }
+
+    fn mixed(pool: &SimilarAttempts<'_>, variance: f64) -> Self {
+        let attempts: f64 = pool.used.iter().filter(|used| !used.fact.censored).map(|used| used.fresh).sum();
+        let mixed = |usual: PriorDeviation| {
+            let sum = variance * attempts + usual.deviation.powi(2) * usual.attempts;
+            (sum / (attempts + usual.attempts)).sqrt()
+        };
+        Self { alike: mixed(ALIKE), jump: mixed(JUMPS) }
+    }
+}
+
+/// Sums over values with their weights: all, and those above the mean.
+#[derive(Debug, Default)]
+struct SquareSums {
+    weight: f64,
+    all: f64,
+    heavy: f64,
+    above: f64,
+}
+
+/// Values of a rung that fitted, each with its weight, newest first as they come.
+fn fitted(rung: &[WeightedValue]) -> Vec<(f64, f64)> {
+    rung.iter().filter(|point| !point.censored).map(|point| (point.log, point.weight)).collect()
+}
+
+/// The variance within rungs, or the upper semivariance (Markowitz 1959) if that is less: mean square distance from the mean of the same
+/// rung, since how far rungs lie apart is no news, of all or of those above their mean alone. A few that are far below say nothing about how far the next one may be above.
+fn variance(points: &[WeightedValue]) -> Option<f64> {
+    let mut squares = SquareSums::default();
+    points.chunk_by(|a, b| a.rung == b.rung).for_each(|rung| squares.add(&fitted(rung)));
+    squares.variance()
+}
+
+fn variance_within_groups(points: &[WeightedValue]) -> Option<f64> {
+    let (mut squares, mut grouped) = (SquareSums::default(), false);
+    for rung in points.chunk_by(|a, b| a.rung == b.rung) {
+        let mut fitted = fitted(rung);
+        let oldest_first: Vec<f64> = fitted.iter().rev().map(|(log, _)| *log).collect();
+        match NeedSplit::of(&oldest_first) {
+            None => squares.add(&fitted),
+            Some(split) => {
+                grouped = true;
+                fitted.sort_by(|a, b| a.0.total_cmp(&b.0));
+                let groups = fitted.chunk_by(|a, b| split.group_of(a.0) == split.group_of(b.0));
+                groups.for_each(|group| squares.add(group));
+            }
+        }
+    }
+    squares.variance().filter(|_| grouped)
+}
+
+impl SquareSums {
+    /// Adds values, each with its weight, that lie around one mean.
+    fn add(&mut self, values: &[(f64, f64)]) {
+        let (weight, sum) =
+            values.iter().fold((0.0, 0.0), |(w, s), (log, weight)| (w + weight, s + log * weight));
+        let mean = sum / weight;
+        self.weight += weight;
+        for (log, weight) in values {
+            let square = (log - mean).powi(2) * weight;
+            self.all += square;
+            // a mean is rounded: one value alone, or equal ones, are not above it
+            if *log > mean + ROUNDING {
+                self.heavy += weight;
+                self.above += square;
+            }
+        }
+    }
+
+    fn variance(&self) -> Option<f64> {
+        if self.weight <= 0.0 {
+            return None;
+        }
+        let all = self.all / self.weight;
+        Some(if self.heavy > 0.0 { all.min(self.above / self.heavy) } else { all })
+    }
+}

@@ -1,0 +1,291 @@
+//! The expected values of one quantity, as shares over a logarithmic grid.
+//!
+//! A censored value `s` proves "more than s" (Kaplan-Meier: its share moves to what lies above). If little lies above, a part
+//! goes to a point of its own, so that the next size is always a real step.
+
+use super::{
+    deviation::{Deviation, WeightedValue},
+    similar::{SimilarAttempts, WeightedAttempt},
+};
+use crate::domain::Rung;
+
+/// Steps of the grid for each doubling: one step is 2.2 %.
+pub(super) const STEPS: f64 = 32.0;
+/// No grid is longer: 48 doublings reach from a byte to 256 TiB.
+const LONGEST: usize = 48 * 32;
+/// Where "more than s" goes if nothing is known above s.
+pub(super) const BEYOND: f64 = 1.5;
+/// Spread of one configuration built again: 3 % (lab, 87 configurations run 2 to 7 times).
+const NOISE: f64 = 0.03;
+/// The noise is no more than this part of the deviation: some keys repeat to a thousandth.
+const NOISE_SHARE: f64 = 0.1;
+/// Reach of the noise, in steps: four deviations.
+const REACH: i32 = 6;
+/// The middle of the noise.
+const MIDDLE: usize = 6;
+/// Share of each value that lies in a thin tail above it: builds grow more often than they shrink.
+const TAIL: f64 = 0.1;
+/// Mean length of that tail, in deviations of what was seen.
+const TAIL_LENGTH: f64 = 0.8;
+/// No tail has a longer mean: attempts that differ so much say nothing about what lies above them, and the room holds the tail.
+const LONGEST_TAIL: f64 = 0.6;
+/// Room above the largest value for noise and tail, in steps: five of the longest means.
+const ROOM: usize = 96;
+
+/// The operator's defaults, as two values that stand for what no attempt tells.
+#[derive(Debug, Clone, Copy)]
+struct DefaultValues {
+    values: [f64; 2],
+    /// Their share of all weight.
+    share: f64,
+}
+
+/// What lies in one step of the grid: its share of the attempts, and of the attempts times their hours.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Bin {
+    pub(super) share: f64,
+    pub(super) hours: f64,
+}
+
+impl Bin {
+    fn add(&mut self, other: Self, factor: f64) {
+        self.share += other.share * factor;
+        self.hours += other.hours * factor;
+    }
+
+    fn times(self, factor: f64) -> Self {
+        Self { share: self.share * factor, hours: self.hours * factor }
+    }
+}
+
+/// Shares of the expected values on a logarithmic grid.
+#[derive(Debug)]
+pub(super) struct Distribution {
+    start: f64,
+    bins: Vec<Bin>,
+    deviation: Deviation,
+    /// Within groups of need, if there are several.
+    within_groups: Option<Deviation>,
+    /// Share of what was not seen yet: it lies above what was seen.
+    unseen: f64,
+    /// Attempts that gave a value.
+    pub(super) attempts: u32,
+}
+
+/// A size, and the share of expected values that it covers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CoveredSize {
+    pub(super) value: f64,
+    pub(super) share: f64,
+}
+
+impl Distribution {
+    /// The blend of what `log` says of each attempt (a logarithm to base 2; what is not finite says nothing) and, for the share
+    /// that no rung takes, of `defaults`.
+    pub(super) fn blend(
+        pool: &SimilarAttempts<'_>,
+        log: impl Fn(&WeightedAttempt<'_>) -> f64,
+        defaults: [f64; 2],
+    ) -> Self {
+        Self::mix(pool, log, DefaultValues { values: defaults, share: pool.left }, 0.0)
+    }
+
+    /// The same without a default: what is unknown is expected above what was seen.
+    pub(super) fn of_package(pool: &SimilarAttempts<'_>, log: impl Fn(&WeightedAttempt<'_>) -> f64) -> Self {
+        Self::mix(pool, log, DefaultValues { values: [1.0; 2], share: 0.0 }, pool.unknown)
+    }
+
+    fn mix(
+        pool: &SimilarAttempts<'_>,
+        log: impl Fn(&WeightedAttempt<'_>) -> f64,
+        defaults: DefaultValues,
+        unseen: f64,
+    ) -> Self {
+        let mut points = Vec::with_capacity(pool.used.len() + 2);
+        for used in &pool.used {
+            let log = log(used);
+            if log.is_finite() {
+                let (weight, censored) = (used.weight, used.fact.censored);
+                points.push(WeightedValue {
+                    rung: used.rung,
+                    log,
+                    weight,
+                    hours: f64::from(used.fact.hours),
+                    censored,
+                });
+            }
+        }
+        let attempts = u32::try_from(points.len()).unwrap_or(u32::MAX);
+        let (weight, hours) = points.iter().fold((0.0, 0.0), |(weight, hours), point| {
+            (weight + point.weight, hours + point.weight * point.hours)
+        });
+        let hours = if weight > 0.0 { hours / weight } else { 1.0 };
+        let deviation = Deviation::of(pool, &points);
+        let within_groups = Deviation::within_groups(pool, &points);
+        let weight = defaults.share.max(f64::MIN_POSITIVE) / 2.0;
+        for default in defaults.values.into_iter().filter(|_| defaults.share > 0.0 || attempts == 0) {
+            points.push(WeightedValue {
+                rung: Rung::Default,
+                log: default.max(1.0).log2(),
+                weight,
+                hours,
+                censored: false,
+            });
+        }
+        Self { deviation, within_groups, unseen, attempts, ..Self::of(&points) }
+    }
+
+    fn of(points: &[WeightedValue]) -> Self {
+        let least = points.iter().map(|p| p.log).fold(f64::INFINITY, f64::min);
+        // whole steps, so that one more point moves no other into another bin
+        let start = (least * STEPS).floor() / STEPS;
+        let end = points.iter().map(|p| p.log).fold(start, f64::max) + BEYOND.log2();
+        let length = (step_of(end, start) + 2).min(LONGEST);
+        let (mut seen, mut above) = (vec![Bin::default(); length], Vec::new());
+        for point in points {
+            if point.censored && above.is_empty() {
+                above.resize(length, Bin::default());
+            }
+            let row = if point.censored { &mut above } else { &mut seen };
+            if let Some(bin) = row.get_mut(step_of(point.log, start).min(length - 1)) {
+                bin.add(Bin { share: 1.0, hours: point.hours }, point.weight);
+            }
+        }
+        if !above.is_empty() {
+            move_up(&mut seen, &above);
+        }
+        let total: f64 = seen.iter().map(|bin| bin.share).sum();
+        if total > 0.0 {
+            for bin in &mut seen {
+                *bin = bin.times(1.0 / total);
+            }
+        }
+        Self {
+            start,
+            bins: seen,
+            deviation: Deviation::UNKNOWN,
+            within_groups: None,
+            unseen: 0.0,
+            attempts: 0,
+        }
+    }
+
+    /// The same with noise and tails around every value: what was seen is not all that can happen.
+    pub(super) fn smoothed(&self) -> Self {
+        self.smoothed_by(self.deviation)
+    }
+
+    /// The same for what is seldom, where there are several groups of need: the tails are as long as the groups are wide, and not as
+    /// those lie apart. `None` if there is one.
+    pub(super) fn smoothed_within_groups(&self) -> Option<Self> {
+        self.within_groups.map(|deviation| self.smoothed_by(deviation))
+    }
+
+    fn smoothed_by(&self, deviation: Deviation) -> Self {
+        let sigma = (1.0 + NOISE).log2().min(NOISE_SHARE * deviation.alike) * STEPS;
+        let kernel: Vec<f64> =
+            (-REACH..=REACH).map(|n| (-0.5 * (f64::from(n) / sigma).powi(2)).exp()).collect();
+        let unit: f64 = kernel.iter().sum();
+        let tail = TAIL * (1.0 - self.unseen);
+        let near = 1.0 - tail - self.unseen;
+        let mut bins = vec![Bin::default(); self.bins.len() + kernel.len() + ROOM];
+        for (at, from) in self.bins.iter().enumerate().filter(|(_, bin)| bin.share > 0.0) {
+            for (bin, weight) in bins.iter_mut().skip(at).zip(&kernel) {
+                bin.add(*from, near * weight / unit);
+            }
+        }
+        self.add_tail(&mut bins, tail, TAIL_LENGTH * deviation.alike);
+        self.add_tail(&mut bins, self.unseen, deviation.jump);
+        Self { start: self.start - f64::from(REACH) / STEPS, bins, ..*self }
+    }
+
+    /// Adds an exponential tail above every value: what is in it decays by a constant factor from step to step.
+    fn add_tail(&self, bins: &mut [Bin], share: f64, length: f64) {
+        if share <= 0.0 {
+            return;
+        }
+        let fade = (-1.0 / (length.min(LONGEST_TAIL) * STEPS)).exp();
+        let mut tail = Bin::default();
+        let values = self.bins.iter().copied().chain(std::iter::repeat(Bin::default()));
+        for (bin, value) in bins.iter_mut().skip(MIDDLE).zip(values) {
+            tail.add(value, share);
+            bin.add(tail, 1.0 - fade);
+            tail = tail.times(fade);
+        }
+        if let Some(last) = bins.last_mut() {
+            last.add(tail, 1.0);
+        }
+    }
+
+    /// The share of the expected values that `size` covers.
+    pub(super) fn covered(&self, size: f64) -> f64 {
+        self.covers()
+            .take_while(|(cover, _)| cover.value <= size)
+            .last()
+            .map_or(0.0, |(cover, _)| cover.share)
+    }
+
+    /// The smallest size that covers `share` of the expected values.
+    pub(super) fn quantile(&self, share: f64) -> CoveredSize {
+        let mut last = CoveredSize { value: 1.0, share: 0.0 };
+        for (cover, _) in self.covers() {
+            last = cover;
+            // sums of shares miss 1 by rounding
+            if cover.share >= share - 1e-9 {
+                break;
+            }
+        }
+        last
+    }
+
+    /// Every size of the grid from small to large, with what lies in its step.
+    pub(super) fn covers(&self) -> impl Iterator<Item = (CoveredSize, Bin)> {
+        let step = (1.0 / STEPS).exp2();
+        let mut value = self.start.exp2();
+        let mut covered = 0.0;
+        self.bins.iter().map(move |bin| {
+            covered += bin.share;
+            value *= step;
+            (CoveredSize { value, share: covered }, *bin)
+        })
+    }
+}
+
+/// Moves the share of censored values to what lies above them.
+fn move_up(seen: &mut [Bin], above: &[Bin]) {
+    let beyond = step_of(BEYOND.log2(), 0.0) + 1;
+    let total: f64 = seen.iter().chain(above).map(|bin| bin.share).sum();
+    let (mut right, mut rest) = (total, total);
+    // every share to the right of here counts `factor` times
+    let mut factor = 1.0;
+    let mut added = vec![Bin::default(); seen.len()];
+    for (at, (bin, moved)) in seen.iter_mut().zip(above).enumerate() {
+        right = (right - bin.share - moved.share).max(0.0);
+        *bin = bin.times(factor);
+        if moved.share <= 0.0 {
+            continue;
+        }
+        // of the others, so much lies above; twice that of these moves there, so that what was above is never less than before
+        rest -= moved.share;
+        let above = (right / rest.max(f64::MIN_POSITIVE)).min(1.0);
+        let (moving, there) = (moved.share * factor, right * factor);
+        let taken = moving * (2.0 * above).min(1.0);
+        if right > 0.0 {
+            factor *= 1.0 + taken / there.max(f64::MIN_POSITIVE);
+        }
+        let last = added.len().saturating_sub(1);
+        if let Some(bin) = added.get_mut((at + beyond).min(last)) {
+            bin.add(*moved, (moving - taken) / moved.share);
+        }
+    }
+    seen.iter_mut().zip(added).for_each(|(bin, more)| bin.add(more, 1.0));
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "`as` saturates; callers bound the result"
+)]
+fn step_of(log: f64, start: f64) -> usize {
+    ((log - start) * STEPS) as usize
+}

@@ -1,0 +1,106 @@
+//! Quantiles of what attempts say of CPU and time: always a value that one of them had, or the default as the operator wrote it, and
+//! never a step of a grid between them. So ten builds of ten minutes take ten minutes.
+//!
+//! Memory is another matter (`spread`): it must be enough for what was not seen yet.
+
+use super::{
+    known::{self, NumberConfidence},
+    similar::{SimilarAttempts, WeightedAttempt},
+};
+use crate::domain::Rung;
+
+/// What one attempt says, or the default.
+#[derive(Debug, Clone, Copy)]
+struct RateValue<'p, 'h> {
+    /// Logarithm to base 2.
+    log: f64,
+    weight: f64,
+    /// `None` for the default.
+    used: Option<&'p WeightedAttempt<'h>>,
+}
+
+/// The values of one quantity, smallest first, and how well it is known.
+#[derive(Debug)]
+pub(super) struct RateValues<'p, 'h> {
+    values: Vec<RateValue<'p, 'h>>,
+    /// Attempts that tell it.
+    pub(super) attempts: u32,
+    pub(super) known: NumberConfidence,
+    /// Share of what was not seen yet.
+    unseen: f64,
+}
+
+/// A quantile.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RateQuantile<'p, 'h> {
+    pub(super) value: f64,
+    /// The attempt that had it; `None` if the default decides.
+    pub(super) used: Option<&'p WeightedAttempt<'h>>,
+    /// Share of builds that need no more, as far as one can know by so many attempts.
+    pub(super) share: f64,
+}
+
+/// Whether the default counts beside attempts of the package.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DefaultCounts {
+    /// Until enough attempts are known.
+    AmongFew,
+    /// Only while no attempt of the package tells.
+    Alone,
+}
+
+impl<'p, 'h> RateValues<'p, 'h> {
+    /// By what `log` says of each attempt: a logarithm to base 2; what is not finite says nothing.
+    pub(super) fn of(
+        pool: &'p SimilarAttempts<'h>,
+        log: impl Fn(&WeightedAttempt<'_>) -> f64,
+        default: f64,
+        counts: DefaultCounts,
+    ) -> Self {
+        let told = pool.used.iter().map(|used| (used, log(used))).filter(|(_, log)| log.is_finite());
+        let mut values: Vec<RateValue<'_, '_>> =
+            told.map(|(used, log)| RateValue { log, weight: used.weight, used: Some(used) }).collect();
+        let of_package =
+            |value: &RateValue<'_, '_>| value.used.is_some_and(|used| used.rung >= Rung::Package);
+        let alone = counts == DefaultCounts::Alone && values.iter().any(of_package);
+        let (known, unseen) =
+            known::of_telling(values.iter().filter_map(|value| Some((value.used?, value.log))));
+        let attempts = u32::try_from(values.len()).unwrap_or(u32::MAX);
+        let weight: f64 = values.iter().map(|value| value.weight).sum();
+        let left = if alone { 0.0 } else { unseen };
+        for value in &mut values {
+            value.weight *= (1.0 - left) / weight.max(f64::MIN_POSITIVE);
+        }
+        if left > 0.0 {
+            values.push(RateValue { log: default.max(1.0).log2(), weight: left, used: None });
+        }
+        values.sort_by(|a, b| a.log.total_cmp(&b.log));
+        Self { values, attempts, known, unseen }
+    }
+
+    /// The smallest value that `share` of the weight is not above; the default if nothing is known.
+    pub(super) fn quantile(&self, share: f64, default: f64) -> RateQuantile<'p, 'h> {
+        let mut covered = 0.0;
+        let mut found = None;
+        for value in &self.values {
+            covered += value.weight;
+            found = Some(value);
+            // sums of shares miss 1 by rounding
+            if covered >= share - 1e-9 {
+                break;
+            }
+        }
+        match found {
+            Some(RateValue { log, used: Some(used), .. }) => {
+                let same = self.values.iter().filter(|other| other.used.is_some() && other.log <= *log);
+                let seen: f64 =
+                    self.values.iter().filter(|other| other.used.is_some()).map(|other| other.weight).sum();
+                let below: f64 = same.map(|other| other.weight).sum();
+                let share = below / seen.max(f64::MIN_POSITIVE) * (1.0 - self.unseen);
+                RateQuantile { value: log.exp2(), used: Some(used), share: share.clamp(0.0, 1.0) }
+            }
+            // as it was written: a logarithm is rounded
+            _ => RateQuantile { value: default, used: None, share: 0.0 },
+        }
+    }
+}

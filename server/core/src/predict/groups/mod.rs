@@ -1,0 +1,192 @@
+//! Several groups of need among the attempts that a prediction learns from.
+//!
+//! ```text
+//! pool   -> [`split`]       needs of the most similar attempts, one group or several
+//!        -> [`distinctions`]  which field goes with the groups
+//!        -> [`words`]       in one sentence, with what the sizes cover
+//! ```
+//!
+//! The prediction stays as it is: it is the cheapest size over all of them. What this adds is that it says so.
+//!
+//! It costs a sort of at most a few hundred needs, and, where there are groups, one of the values of each field.
+
+mod distinctions;
+mod split;
+#[cfg(test)]
+mod tests;
+mod words;
+
+pub use distinctions::{FieldValue, GroupedAttempt, find_distinction};
+pub(super) use split::NeedSplit;
+pub use words::describe;
+
+use std::collections::BTreeSet;
+
+use super::similar::{SimilarAttempts, WeightedAttempt};
+use crate::domain::{AttemptBrief, Bytes, Key, NeedGroup, NeedGroups, Phase, Rung, Summary};
+
+/// Attempts of which a narrower rung is not taken alone.
+const ENOUGH: usize = 10;
+
+/// Days on which attempts must have started before a time of day tells them apart: on fewer, as in a file that is imported without
+/// times, it is no more than their order.
+const DAYS: usize = 3;
+/// The same before a day of the week does: each came twice.
+const WEEKDAYS: usize = 14;
+/// The name of each field of a time ends so.
+const TIME: &str = " (UTC)";
+const WEEKDAY: &str = "day of week (UTC)";
+
+/// Hours of one part of a day.
+const PART_OF_DAY: u64 = 6;
+
+/// Attempts in groups of need.
+#[derive(Debug)]
+pub(super) struct FoundGroups<'p, 'h> {
+    /// Each attempt with the place of its group.
+    pub(super) members: Vec<(usize, &'p WeightedAttempt<'h>)>,
+    /// The same without the attempts.
+    pub(super) groups: NeedGroups,
+}
+
+/// The groups among the most similar attempts of the package that fitted; `None` if they are one, or too few.
+pub(super) fn find<'p, 'h>(pool: &'p SimilarAttempts<'h>, key: &Key) -> Option<FoundGroups<'p, 'h>> {
+    let used = oldest_first(pool);
+    let needs: Vec<LogNeed<'_>> = used.iter().map(|used| (used.need, &*used.fact.brief)).collect();
+    let (groups, places) = among(&needs, &fields_of_key(key))?;
+    Some(FoundGroups { members: places.into_iter().zip(used).collect(), groups })
+}
+
+/// A need as a finite logarithm to base 2 of bytes, and the attempt that had it.
+pub type LogNeed<'b> = (f64, &'b AttemptBrief);
+
+/// The groups among attempts, and the place of the group of each; `None` if they are one. `asked`: the fields of the key in question.
+pub fn among(oldest_first: &[LogNeed<'_>], asked: &[FieldValue<'_>]) -> Option<(NeedGroups, Vec<usize>)> {
+    let needs: Vec<f64> = oldest_first.iter().map(|(need, _)| *need).collect();
+    let split = NeedSplit::of(&needs)?;
+    let places: Vec<usize> = needs.iter().map(|need| split.group_of(*need)).collect();
+    let of_group = |group| needs.iter().copied().filter(|need| split.group_of(*need) == group).collect();
+    let mut grouped: Vec<GroupedAttempt<'_>> =
+        places.iter().zip(oldest_first).map(|(place, (_, brief))| (*place, fields_of(brief))).collect();
+    keep_long_times(&mut grouped, oldest_first.iter().map(|(_, brief)| brief.started_unix_ms));
+    let groups = NeedGroups {
+        groups: (0..split.count()).map(|group| summed(of_group(group), needs.len())).collect(),
+        told_apart_by: find_distinction(split.count(), &grouped, asked),
+        unrecorded: unrecorded(&grouped),
+        looked_at_all: false,
+    };
+    Some((groups, places))
+}
+
+/// Attempts of the package that fitted, rung by rung until they are enough, in the order of time.
+fn oldest_first<'p, 'h>(pool: &'p SimilarAttempts<'h>) -> Vec<&'p WeightedAttempt<'h>> {
+    let mut taken: Vec<&WeightedAttempt<'_>> = Vec::with_capacity(pool.used.len());
+    let mut rungs = 0;
+    for rung in pool.used.chunk_by(|a, b| a.rung == b.rung) {
+        if taken.len() >= ENOUGH {
+            break;
+        }
+        let fitted = |used: &&WeightedAttempt<'_>| {
+            let counts = !used.fact.censored && !used.fact.brief.untrusted;
+            counts && used.rung >= Rung::Package && used.need.is_finite()
+        };
+        taken.extend(rung.iter().filter(fitted));
+        rungs += 1;
+    }
+    taken.reverse();
+    if rungs > 1 {
+        taken.sort_by_key(|used| used.fact.brief.ended_unix_ms());
+    }
+    taken
+}
+
+fn summed(mut needs: Vec<f64>, all: usize) -> NeedGroup {
+    needs.sort_unstable_by(f64::total_cmp);
+    let bytes = |need: Option<&f64>| need.map_or(Bytes(0), |need| Bytes::from_f64(need.exp2()));
+    let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    NeedGroup {
+        attempts: count(needs.len()),
+        share: f64::from(count(needs.len())) / f64::from(count(all.max(1))),
+        need: [bytes(needs.first()), bytes(needs.get(needs.len() / 2)), bytes(needs.last())],
+    }
+}
+
+/// Takes times out of the fields of attempts that started on too few days.
+pub fn keep_long_times(grouped: &mut [GroupedAttempt<'_>], started_unix_ms: impl Iterator<Item = u64>) {
+    let days: BTreeSet<u64> = started_unix_ms.map(|started| started / 86_400_000).collect();
+    let is_kept = |name: &str| match days.len() {
+        ..DAYS => !name.ends_with(TIME),
+        DAYS..WEEKDAYS => name != WEEKDAY,
+        _ => true,
+    };
+    for (_, fields) in grouped {
+        fields.retain(|(name, _)| is_kept(name));
+    }
+}
+
+/// What is in memory of an attempt, as fields: its key without labels, and its time.
+pub(crate) fn fields_of(brief: &AttemptBrief) -> Vec<FieldValue<'_>> {
+    let mut fields = built_fields(&brief.key);
+    fields.push(("build_jobs".into(), jobs(brief.jobs.into())));
+    fields.extend(run_fields(brief.number, brief.started_unix_ms));
+    fields
+}
+
+/// What is on disk of an attempt, as fields, without its labels.
+pub fn fields_of_summary(summary: &Summary) -> Vec<FieldValue<'_>> {
+    let mut fields = fields_of_key(&summary.key);
+    fields.push(("ref".into(), summary.key.git_ref.as_str().into()));
+    fields.push(("owner".into(), summary.key.owner.as_str().into()));
+    fields.push(("pool".into(), summary.opening.pool.as_str().into()));
+    fields.extend(run_fields(summary.number, summary.started_unix_ms));
+    let ran = |phase: &'_ Phase| (format!("phase {}", phase.name).into(), "ran".into());
+    fields.extend(summary.phases.iter().map(ran));
+    let highest = summary.peak_phase().map_or("", |phase| &phase.name);
+    fields.push(("phase of the highest need".into(), highest.into()));
+    fields
+}
+
+/// Whether an attempt is a retry, and at what time it ran.
+fn run_fields<'a>(number: u32, started_unix_ms: u64) -> Vec<FieldValue<'a>> {
+    let mut fields: Vec<FieldValue<'_>> =
+        vec![("attempt".into(), if number > 1 { "a retry".into() } else { "the first".into() })];
+    if started_unix_ms > 0 {
+        let hours = started_unix_ms / 3_600_000;
+        let hour = hours % 24;
+        let from = hour / PART_OF_DAY * PART_OF_DAY;
+        // 1970 began on a Thursday
+        let days = ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];
+        let day = usize::try_from(hours / 24 % 7).ok().and_then(|day| days.get(day));
+        fields.push(("part of day (UTC)".into(), format!("{from:02} to {:02} h", from + PART_OF_DAY).into()));
+        fields.push(("hour of day (UTC)".into(), format!("{hour:02} h").into()));
+        fields.push((WEEKDAY.into(), day.copied().unwrap_or_default().into()));
+    }
+    fields
+}
+
+/// The same of the key that is asked about, as far as it tells.
+pub fn fields_of_key(key: &Key) -> Vec<FieldValue<'_>> {
+    let mut fields = built_fields(key);
+    fields.push(("build_jobs".into(), jobs(key.hints.build_jobs.unwrap_or(0))));
+    fields
+}
+
+fn built_fields(key: &Key) -> Vec<FieldValue<'_>> {
+    let said = ["version", "variants", "compiler", "compiler_version", "arch", "build_system", "stack"];
+    let texts = key.texts();
+    let of = |name: &&'static str| texts.iter().find(|(text, _)| text == name).map(|(_, value)| *value);
+    said.iter().map(|name| ((*name).into(), of(name).unwrap_or_default().into())).collect()
+}
+
+fn jobs<'a>(jobs: u32) -> std::borrow::Cow<'a, str> {
+    if jobs == 0 { "".into() } else { format!("-j{jobs}").into() }
+}
+
+/// Fields that people know of a build, and that no attempt names.
+fn unrecorded(attempts: &[GroupedAttempt<'_>]) -> Vec<&'static str> {
+    let is_known = |name: &&'static str| {
+        let mut fields = attempts.iter().flat_map(|(_, fields)| fields);
+        fields.any(|(field, value)| field == name && !value.is_empty())
+    };
+    ["version", "variants", "build_jobs"].into_iter().filter(|name| !is_known(name)).collect()
+}

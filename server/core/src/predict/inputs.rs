@@ -1,0 +1,59 @@
+//! Input size: what it explains of the need.
+//!
+//! Where a line through the logarithms (need against input bytes) of attempts with a similar input explains a part of what
+//! they differ in, the needs are shifted along it to the input that is asked about. Everything else stays: the attempts' own spread, and
+//! how loudly the near ones speak (`pool`).
+
+use super::similar::{SimilarAttempts, WeightedAttempt};
+use crate::domain::{Bytes, Key, Rung};
+
+/// Attempts below which a line says nothing.
+const FEWEST: usize = 5;
+/// Share of the variance that the line must explain before it is believed.
+const EXPLAINED: f64 = 0.2;
+/// Distance in input size at which an attempt has a quarter of a say about the line, as a logarithm to base 2: 19 %.
+const NEAR: f64 = 0.25;
+/// A shift is at most this, as a logarithm to base 2: beyond a factor of 4 a line is a guess.
+const FARTHEST: f64 = 2.0;
+
+/// Shifts needs along the line, if there is one.
+pub(super) fn adjust(pool: &mut SimilarAttempts<'_>, key: &Key) {
+    let Some(asked) = key.hints.input_bytes.filter(|bytes| *bytes > 0) else { return };
+    let asked = Bytes(asked).as_f64().log2();
+    let slope = slope(pool, asked);
+    if slope.abs() <= 0.0 {
+        return;
+    }
+    for used in &mut pool.used {
+        if let Some(had) = input(used) {
+            used.need += (slope * (asked - had)).clamp(-FARTHEST, FARTHEST);
+        }
+    }
+}
+
+fn input(used: &WeightedAttempt<'_>) -> Option<f64> {
+    (used.rung >= Rung::Package && !used.fact.input.is_nan()).then(|| f64::from(used.fact.input))
+}
+
+/// Least squares over the attempts that fitted, the near ones first: a line through all of them follows the few that lie far
+/// off, and misses the many that are alike.
+fn slope(pool: &SimilarAttempts<'_>, asked: f64) -> f64 {
+    let points = || {
+        let fitted = pool.used.iter().filter(|used| !used.fact.censored);
+        fitted.filter_map(|used| {
+            let had = input(used)?;
+            let far = (had - asked) / NEAR;
+            Some(((1.0 + far * far).powi(-2), had, used.need))
+        })
+    };
+    let (count, x, y) = points().fold((0.0, 0.0, 0.0), |(n, x, y), (w, a, b)| (n + w, x + w * a, y + w * b));
+    if points().nth(FEWEST - 1).is_none() {
+        return 0.0;
+    }
+    let (x, y) = (x / count, y / count);
+    let (xx, xy, yy) = points().fold((0.0, 0.0, 0.0), |(xx, xy, yy), (w, a, b)| {
+        (xx + w * (a - x).powi(2), xy + w * (a - x) * (b - y), yy + w * (b - y).powi(2))
+    });
+    let explained = xy * xy > EXPLAINED * xx * yy && xx > 0.0;
+    if explained { xy / xx } else { 0.0 }
+}

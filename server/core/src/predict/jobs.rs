@@ -1,0 +1,102 @@
+//! Build jobs: which `-j` the sizes are for, and what other numbers of jobs say about it.
+//!
+//! Memory grows with the jobs that run side by side (measured: two compiles need 323 MB at `-j1` and 603 MB at `-j2`).
+//! By how much is what the curve says.
+
+use plimsoll_proto::reasons::SizeBound;
+
+use super::{Settings, similar::SimilarAttempts};
+use crate::domain::{Basis, Key, Quantity, Rung};
+
+/// Numbers of jobs that are kept apart when they are counted.
+const DISTINCT: usize = 16;
+
+/// The build jobs to plan for: asked for, else seen most, else the default.
+pub(super) fn choose(pool: &SimilarAttempts<'_>, key: &Key, settings: &Settings) -> Quantity {
+    let basis = |rung, attempts, bound| Basis {
+        rung,
+        attempts,
+        quantile: 0.0,
+        margin: 1.0,
+        bound,
+        confidence: None,
+        all_of_rung: false,
+    };
+    if let Some(asked) = key.hints.build_jobs.filter(|jobs| *jobs > 0) {
+        return Quantity { value: u64::from(asked), basis: basis(pool.main_rung(), 0, SizeBound::AskedFor) };
+    }
+    let mut seen: Vec<(u32, f64, u32, Rung)> = Vec::new();
+    for used in pool.used.iter().filter(|used| !used.fact.censored && used.fact.jobs > 0) {
+        let jobs = u32::from(used.fact.jobs);
+        let room = seen.len() < DISTINCT;
+        match seen.iter_mut().find(|entry| entry.0 == jobs) {
+            Some(entry) => {
+                entry.1 += used.weight;
+                entry.2 += 1;
+            }
+            None if room => seen.push((jobs, used.weight, 1, used.rung)),
+            None => {}
+        }
+    }
+    // the smaller number wins a tie: it needs less
+    let most = seen.iter().max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)));
+    match most {
+        Some((jobs, _, attempts, rung)) => {
+            let is_usual = seen.iter().all(|other| other.0 == *jobs || other.2 < *attempts);
+            let bound = if is_usual { SizeBound::None } else { SizeBound::MostWeight };
+            Quantity { value: u64::from(*jobs), basis: basis(*rung, *attempts, bound) }
+        }
+        None => Quantity {
+            value: u64::from(settings.build_jobs.max(1)),
+            basis: basis(Rung::Default, 0, SizeBound::Default),
+        },
+    }
+}
+
+/// Shifts the need of attempts at other numbers of jobs to `jobs`, by `slope` bytes for each job.
+pub(super) fn adjust(pool: &mut SimilarAttempts<'_>, slope: f64, jobs: u64) {
+    if slope <= 0.0 {
+        return;
+    }
+    let asked = u32::try_from(jobs).unwrap_or(u32::MAX);
+    for used in &mut pool.used {
+        let had = u32::from(used.fact.jobs);
+        if had > 0 && had != asked {
+            used.need = shift(used.need.exp2(), slope, had, asked).log2();
+        }
+    }
+}
+
+/// What `need` at `had` jobs is at `asked`. A part of the need belongs to no job, so it never changes by more than the jobs do.
+pub(super) fn shift(need: f64, slope: f64, had: u32, asked: u32) -> f64 {
+    let (had, asked) = (f64::from(had.max(1)), f64::from(asked.max(1)));
+    let most = need * (asked / had);
+    let shifted = need + slope * (asked - had);
+    if asked > had { shifted.min(most) } else { shifted.max(most) }
+}
+
+/// What `wall` at `had` jobs is at `asked`, by the law of Amdahl (1967): a part that no job shortens, and one that they share. Jobs share no more than all of the time, so it changes by no more than they do.
+pub(super) fn wall_shift(wall: f64, shared: f64, had: u32, asked: u32) -> f64 {
+    let (had, asked) = (f64::from(had.max(1)), f64::from(asked.max(1)));
+    let most = wall * (had / asked);
+    let shifted = wall + shared * (1.0 / asked - 1.0 / had);
+    if asked > had { shifted.max(most) } else { shifted.min(most) }
+}
+
+/// Whether two keys differ in nothing that tells builds of a package apart, but the hints.
+pub(super) fn alike(a: &Key, b: &Key) -> bool {
+    a.version == b.version
+        && a.variants == b.variants
+        && a.compiler == b.compiler
+        && a.compiler_version == b.compiler_version
+        && a.arch == b.arch
+}
+
+/// The middle one, 0 of nothing.
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
+    let middle = values.len() / 2;
+    if values.is_empty() {
+        return 0.0;
+    }
+    *values.select_nth_unstable_by(middle, f64::total_cmp).1
+}

@@ -1,0 +1,70 @@
+//! How well one number is known, by the attempts that tell it: those that memory stopped say what was too little of it, and nothing of
+//! CPU and time. So the memory of a build can be known well while the rest is only the default.
+
+use super::{
+    similar::{WeightedAttempt, credible, half_known},
+    words,
+};
+use crate::domain::Rung;
+
+/// Deviations of the middle 80 % of a normal distribution, to either side.
+const MIDDLE: f64 = 1.28;
+
+/// What is known of one number.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct NumberConfidence {
+    /// The rung whose attempts know most of it.
+    pub(super) rung: Rung,
+    /// 0 to 1; `None` if no attempt tells the number.
+    pub(super) confidence: Option<f64>,
+}
+
+/// By attempts with what each says: a finite logarithm to base 2. And the share of what they leave unknown: 1 if there are none.
+pub(super) fn of_telling<'p, 'h: 'p>(
+    telling: impl Iterator<Item = (&'p WeightedAttempt<'h>, f64)>,
+) -> (NumberConfidence, f64) {
+    let mut fresh = Rung::LADDER.map(|rung| (rung, 0.0));
+    let (mut weight, mut sum, mut squares, mut told) = (0.0, 0.0, 0.0, 0_usize);
+    for (used, log) in telling {
+        if let Some((_, fresh)) = fresh.iter_mut().find(|(rung, _)| *rung == used.rung) {
+            *fresh += used.fresh;
+        }
+        weight += used.weight;
+        sum += used.weight * log;
+        squares += used.weight * log * log;
+        told += usize::from(!used.fact.censored);
+    }
+    if weight <= 0.0 {
+        return (NumberConfidence { rung: Rung::Default, confidence: None }, 1.0);
+    }
+    let deviation = (squares / weight - (sum / weight).powi(2)).max(0.0).sqrt();
+    let width = (MIDDLE * deviation).exp2() - (-MIDDLE * deviation).exp2();
+    let shares = shares(fresh);
+    let heaviest = shares.iter().rev().max_by(|a, b| a.1.total_cmp(&b.1));
+    let rung = heaviest.map_or(Rung::Default, |(rung, _)| *rung);
+    let unknown = 1.0 - shares.iter().map(|(_, share)| share).sum::<f64>();
+    (NumberConfidence { rung, confidence: Some(words::confidence(&shares, told, width)) }, unknown.max(0.0))
+}
+
+/// The share of all weight that each rung has, if it holds attempts with so much freshness; most similar first.
+fn shares(fresh: [(Rung, f64); 6]) -> Vec<(Rung, f64)> {
+    let mut shares = Vec::with_capacity(fresh.len());
+    let (mut left, mut of_package) = (1.0, 1.0);
+    for (rung, fresh) in fresh.into_iter().filter(|(_, fresh)| *fresh > 0.0) {
+        let share = credible(left, fresh, half_known(rung));
+        left -= share;
+        if rung >= Rung::Package {
+            of_package = left;
+        }
+        shares.push((rung, share));
+    }
+    // attempts of the package hush the default, as they do for memory
+    let taken = 1.0 - of_package + of_package * of_package;
+    for (_, share) in &mut shares {
+        *share /= taken;
+    }
+    shares
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,258 @@
+//! Memory: two questions with two prices.
+//!
+//! The **request** is for packing. It is the size of least expected cost: what is held for nothing while it is enough,
+//! against one price for each build that goes over it. The price is the same for every build, in GiB x h: so small
+//! builds buy safety cheaply, and only large and long ones gamble.
+//!
+//! The **limit** is for killing. It is the smallest size that all but a stated share of the expected attempts stay below,
+//! and a margin for hot file pages: a build that gets only its need starves, because the compiler's own text has
+//! no room (measured: need 281 MB, healthy at a limit of 320 MB, starved at 280 MB).
+
+use plimsoll_proto::reasons::SizeBound;
+
+use super::{
+    Settings,
+    distribution::Distribution,
+    plan::{BLIND_STEP, REAL_STEP, SizePlan},
+    similar::{SimilarAttempts, WeightedAttempt},
+};
+use crate::domain::{Basis, Bytes, Quantity, Rung};
+
+/// Factor above the need that leaves room for hot file pages: 320 MB against 281 MB was healthy.
+const PAGES_FACTOR: f64 = 1.15;
+/// Least room for hot file pages: a compiler and its headers, whatever the need.
+pub(super) const PAGES_LEAST: Bytes = Bytes(64 << 20);
+
+/// Share of what lies above a size that failed which the next one shall cover at most.
+const RETRY_COVERS: f64 = 0.92;
+/// A size this much above what would be tried first was a retry already.
+const SECOND_TIME: f64 = 1.2;
+
+/// A limit that leaves room for hot file pages above `need`.
+pub(super) fn with_pages(need: Bytes) -> Bytes {
+    let least = Bytes(need.0.saturating_add(PAGES_LEAST.0));
+    Bytes::from_f64(need.as_f64() * PAGES_FACTOR).max(least)
+}
+
+/// Request and limit.
+#[derive(Debug)]
+pub(super) struct MemorySizes {
+    pub(super) request: Quantity,
+    pub(super) limit: Quantity,
+    /// How far the middle 80 % of the expected needs lie apart, in medians.
+    pub(super) width: f64,
+}
+
+/// What the needs of the next attempt are expected to be.
+pub(super) fn expected(pool: &SimilarAttempts<'_>, settings: &Settings) -> Distribution {
+    expected_by(pool, settings, |used| used.need)
+}
+
+/// The same by what `log` says of each attempt: a logarithm to base 2; what is not finite says nothing.
+fn expected_by(
+    pool: &SimilarAttempts<'_>,
+    settings: &Settings,
+    log: impl Fn(&WeightedAttempt<'_>) -> f64,
+) -> Distribution {
+    if pool.knows_package() && !settings.preset {
+        // what builds of other packages need, and what an unknown one gets, says nothing about this one any more
+        return Distribution::of_package(pool, log);
+    }
+    // the limit holds the margin already
+    let defaults = [settings.memory_request.as_f64(), settings.memory_limit.as_f64() / PAGES_FACTOR];
+    Distribution::blend(pool, log, defaults)
+}
+
+/// How far the middle 80 % of the needs lie apart, in medians. By those that fitted: an attempt that did not makes nothing surer.
+fn width(pool: &SimilarAttempts<'_>, settings: &Settings, all: &Distribution) -> f64 {
+    let width = |of: &Distribution| {
+        (of.quantile(0.9).value - of.quantile(0.1).value) / of.quantile(0.5).value.max(1.0)
+    };
+    if pool.used.iter().any(|used| used.fact.censored) {
+        let fitted = |used: &WeightedAttempt<'_>| if used.fact.censored { f64::NAN } else { used.need };
+        return width(&expected_by(pool, settings, fitted));
+    }
+    width(all)
+}
+
+/// Request and limit. `price`: what one failure costs, in GiB x h.
+pub(super) fn size(pool: &SimilarAttempts<'_>, settings: &Settings, price: f64) -> MemorySizes {
+    let rung = pool.main_rung();
+    let plain = expected(pool, settings);
+    let spread = plain.smoothed();
+    let ceiling = settings.failure_ceiling.clamp(0.0, 0.5);
+    // a kill costs a whole build, and a limit above the need costs nothing: it is about what is seldom
+    let apart = plain.smoothed_within_groups();
+    let seldom = apart.as_ref().unwrap_or(&spread);
+    let enough = seldom.quantile(1.0 - ceiling);
+    let need = Bytes::from_f64(enough.value);
+    let roomy = with_pages(need);
+    let margin = roomy.as_f64() / need.as_f64().max(1.0);
+    let covered = |of: &Distribution, size: u64| of.covered(Bytes(size).as_f64()).clamp(0.0, 1.0);
+    let mut limit =
+        quantity(settings, rung, spread.attempts, WantedSize { size: roomy, quantile: enough.share, margin });
+    if limit.basis.bound.is_cut() {
+        // the share is of the size that is left, not of the one that was wanted, and no room for pages is promised
+        (limit.basis.quantile, limit.basis.margin) = (covered(seldom, limit.value), 1.0);
+    }
+    let cheap = SizePlan::new(&spread, price).first();
+    let cheap =
+        WantedSize { size: Bytes::from_f64(cheap.bytes), quantile: cheap.share.clamp(0.0, 1.0), margin: 1.0 };
+    let mut request = quantity(settings, rung, spread.attempts, cheap);
+    if request.basis.bound != SizeBound::None {
+        request.basis.quantile = covered(&spread, request.value);
+    }
+    // decreases are bounded: while more is unknown than may fail, a preset holds
+    if settings.preset && pool.unknown > ceiling && limit.value < settings.memory_limit.0 {
+        limit = quantity(settings, rung, spread.attempts, WantedSize::of(settings.memory_limit));
+        limit.basis.bound = SizeBound::Preset;
+    }
+    if limit.value < request.value {
+        // safety was cheaper than the ceiling asks for; memory above the need costs nothing as a limit
+        limit.value = request.value;
+        limit.basis.bound = SizeBound::Request;
+    }
+    cover_at_least(&mut limit, &request, seldom);
+    MemorySizes { request, limit, width: width(pool, settings, &plain) }
+}
+
+/// A limit never covers less than a request that is not above it: the room that it has is above what the request covers.
+fn cover_at_least(limit: &mut Quantity, request: &Quantity, spread: &Distribution) {
+    if limit.basis.quantile >= request.basis.quantile || limit.basis.bound == SizeBound::Preset {
+        return;
+    }
+    let need = spread.quantile(request.basis.quantile).value.min(Bytes(request.value).as_f64());
+    limit.basis.quantile = request.basis.quantile;
+    if limit.basis.margin > 1.0 {
+        limit.basis.margin = (Bytes(limit.value).as_f64() / need.max(1.0)).max(1.0);
+    }
+}
+
+/// What a retry is weighed against, GiB x h.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FailureCost {
+    /// What one failure costs.
+    pub(super) price: f64,
+    /// What an average build holds.
+    pub(super) held: f64,
+}
+
+/// The next size after `failed` was too little. A surer retry than [`RETRY_COVERS`] is not worth what it holds.
+pub(super) fn above(
+    pool: &SimilarAttempts<'_>,
+    settings: &Settings,
+    cost: FailureCost,
+    failed: Bytes,
+) -> Bytes {
+    let failed = failed.as_f64();
+    let spread = expected(pool, settings).smoothed();
+    let plan = SizePlan::new(&spread, cost.price);
+    let below = spread.covered(failed);
+    let sure = spread.quantile(below + (1.0 - below) * RETRY_COVERS).value;
+    let mut next = plan.above(failed, cost.held.min(cost.price)).min(sure).max(failed * REAL_STEP);
+    let preset = settings.memory_request.as_f64();
+    if settings.preset && preset > failed && failed > plan.first().bytes * SECOND_TIME {
+        // attempts are few: the author of the preset knows more than one more step
+        next = preset;
+    }
+    Bytes::from_f64(next).ceil_mib()
+}
+
+/// The least size after one that was too little, in whole MiB: what is smaller is no real step.
+pub(super) fn smallest_step(failed: Bytes) -> Bytes {
+    Bytes::from_f64(failed.as_f64() * REAL_STEP).ceil_mib()
+}
+
+/// The size after one that was too little, where nothing is known of what lies above it.
+pub(super) fn blind_step(failed: Bytes) -> Bytes {
+    Bytes::from_f64(failed.as_f64() * BLIND_STEP)
+}
+
+/// Where memory stopped attempts of the package, the highest size, while none of the package fitted.
+pub(super) fn known_too_little(pool: &SimilarAttempts<'_>) -> Option<Bytes> {
+    if pool.knows_package() { None } else { highest(pool, true) }
+}
+
+/// Sizes for a key of which no attempt fitted: the defaults, or a step above what proved too little if that is more.
+pub(super) fn default_sizes(pool: &SimilarAttempts<'_>, settings: &Settings) -> MemorySizes {
+    let limit = quantity(settings, Rung::Default, 0, WantedSize::of(settings.memory_limit));
+    let asked = settings.memory_request.min(Bytes(limit.value));
+    let mut request = quantity(settings, Rung::Default, 0, WantedSize::of(asked));
+    request.value = request.value.min(limit.value);
+    let mut sizes = MemorySizes { request, limit, width: 0.0 };
+    if let Some(stopped) = highest(pool, true) {
+        raise_to(&mut sizes, [blind_step(stopped); 2], pool, settings);
+        for size in [&mut sizes.request, &mut sizes.limit] {
+            if size.basis.bound == SizeBound::None {
+                size.basis.bound = SizeBound::Stopped(stopped.to_string());
+                size.basis.margin = Bytes(size.value).as_f64() / stopped.as_f64().max(1.0);
+            }
+        }
+    }
+    sizes
+}
+
+/// The defaults, raised to what attempts of the package have shown to be needed: for those who do not trust the prediction.
+pub(super) fn least_sizes(pool: &SimilarAttempts<'_>, settings: &Settings) -> MemorySizes {
+    let mut sizes = default_sizes(pool, settings);
+    if let Some(need) = highest(pool, false) {
+        raise_to(&mut sizes, [need, with_pages(need)], pool, settings);
+    }
+    sizes
+}
+
+/// The highest need of attempts of the package that memory stopped, or of those that fitted.
+fn highest(pool: &SimilarAttempts<'_>, censored: bool) -> Option<Bytes> {
+    let logs = pool.of_package().filter(|used| used.fact.censored == censored).map(|used| used.need);
+    logs.max_by(f64::total_cmp).map(|log| Bytes::from_f64(log.exp2()))
+}
+
+/// Raises request and limit to these sizes, where they are less.
+fn raise_to(sizes: &mut MemorySizes, least: [Bytes; 2], pool: &SimilarAttempts<'_>, settings: &Settings) {
+    for (size, least) in [&mut sizes.request, &mut sizes.limit].into_iter().zip(least) {
+        let raised = quantity(settings, pool.main_rung(), pool.attempts(), WantedSize::of(least));
+        if raised.value > size.value {
+            *size = raised;
+        }
+    }
+}
+
+/// A size before floor and cap.
+#[derive(Debug, Clone, Copy)]
+struct WantedSize {
+    size: Bytes,
+    /// Share of the builds that it covers; 0 if that is not known.
+    quantile: f64,
+    /// Factor above what those builds need.
+    margin: f64,
+}
+
+impl WantedSize {
+    /// A size that was not made of a share of builds.
+    const fn of(size: Bytes) -> Self {
+        Self { size, quantile: 0.0, margin: 1.0 }
+    }
+}
+
+fn quantity(settings: &Settings, rung: Rung, attempts: u32, wanted: WantedSize) -> Quantity {
+    let WantedSize { size, quantile, margin } = wanted;
+    let (size, mut bound) = settings.bound_memory(size.ceil_mib());
+    if bound == SizeBound::None && rung == Rung::Default {
+        bound = SizeBound::Default;
+    }
+    Quantity {
+        value: size.0.max(1),
+        basis: Basis { rung, attempts, quantile, margin, bound, confidence: None, all_of_rung: false },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_leaves_room_for_hot_file_pages() {
+        assert!(with_pages(Bytes(281_000_000)) > Bytes(320_000_000), "healthy at 320 MB, starved at 280 MB");
+        assert_eq!(with_pages(Bytes(0)), PAGES_LEAST);
+    }
+}

@@ -1,0 +1,376 @@
+//! Which attempts speak for a key, and how loudly.
+//!
+//! Every attempt counts on the most similar rung that it shares with the key, and nowhere else. A rung that holds `n`
+//! attempts takes `n / (n + k)` of the weight that the more similar rungs left over; what no rung takes is the default's.
+//! Old attempts count less. Attempts that were stopped by memory do not age the others: a failure more must never make
+//! a size smaller, and so it may only take weight from all others evenly.
+
+use std::sync::Arc;
+
+use super::Settings;
+use crate::domain::{AttemptBrief, Bytes, History, Key, Rung, RungObservation};
+
+/// Whose attempts speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TrustScope {
+    /// Those of trusted attempts.
+    Trusted,
+    /// Beside them untrusted ones, of the same package of the same project alone.
+    All,
+}
+
+/// `k` of [`credible`] for builds of one package: one attempt of the same key knows more than half of what there is
+/// to know (replayed: 0.3 to 1.5 are within 2 % of each other on Spack's CI, 3 wastes 5 % more).
+const HALF_KNOWN: f64 = 0.7;
+/// The same for other packages: they tell what builds are like, not what this one is.
+const HALF_KNOWN_WIDE: f64 = 3.0;
+
+/// What attempts that know so much take of what is `left` over: the credibility of Buehlmann (1967), `n / (n + k)`, where `k` is the number
+/// of attempts that know as much as they leave open.
+pub(super) fn credible(left: f64, known: f64, k: f64) -> f64 {
+    left * known / (known + k)
+}
+
+/// The `k` of a rung.
+pub(super) fn half_known(rung: Rung) -> f64 {
+    if rung >= Rung::Package { HALF_KNOWN } else { HALF_KNOWN_WIDE }
+}
+
+/// Weight of an attempt against the next newer one of its rung: half after 69 (replayed: 0.97 to 0.99 are alike, 0.9 and 0.95 forget
+/// the rare large variant of a package).
+const DECAY: f64 = 0.99;
+/// Wider rungs are left out when the rungs inside know all but this share: they would not be scope.
+const UNHEARD: f64 = 0.02;
+/// Packages that must have been measured before their builds say what a build of an unknown one needs. With fewer, one package that
+/// was built a hundred times would speak for all that are not known.
+pub(super) const FEWEST_PACKAGES: usize = 10;
+/// Distance in input size at which an attempt counts half of one with the same input, as a logarithm to base 2: 2 %.
+const HALF_NEAR: f64 = 0.03;
+
+/// An attempt that speaks for the key.
+#[derive(Debug)]
+pub(super) struct WeightedAttempt<'h> {
+    pub(super) fact: &'h RungObservation,
+    pub(super) rung: Rung,
+    /// 1 for the newest of its rung, less with age and with distance in input.
+    pub(super) fresh: f64,
+    /// Share of all weight.
+    pub(super) weight: f64,
+    /// Logarithm to base 2 of the need in bytes, at the build jobs asked for.
+    pub(super) need: f64,
+}
+
+/// What the attempts of one rung weigh together.
+#[derive(Debug, Default)]
+struct RungWeight {
+    known: f64,
+    /// The same, with distance in input.
+    loud: f64,
+    /// Those of them that were not stopped.
+    plain: f64,
+}
+
+/// The history as far as it counts.
+#[derive(Debug, Clone, Copy)]
+struct HistoryView<'h> {
+    history: &'h History,
+    scope: TrustScope,
+}
+
+/// The attempts that speak for a key, most similar rung first, newest first within it, trusted ones before untrusted ones.
+#[derive(Debug, Default)]
+pub(super) struct SimilarAttempts<'h> {
+    pub(super) used: Vec<WeightedAttempt<'h>>,
+    /// Rungs that hold attempts, with their share of all weight.
+    pub(super) shares: Vec<(Rung, f64)>,
+    /// The same by the attempts that fitted alone: what is known, and not only known to be too little.
+    pub(super) fitted_shares: Vec<(Rung, f64)>,
+    /// What of all weight those leave over.
+    fitted_left: f64,
+    /// Share of the default.
+    pub(super) left: f64,
+    /// What the attempts leave unknown: 1 if there are none. Those that were stopped do not count here, so that a failure more
+    /// never silences a rung.
+    pub(super) unknown: f64,
+}
+
+impl<'h> SimilarAttempts<'h> {
+    /// For a first attempt: an unknown package gets the default until [`FEWEST_PACKAGES`] others are known.
+    pub(super) fn gather(history: &'h History, key: &Key, settings: &Settings, scope: TrustScope) -> Self {
+        Self::gather_from(history, key, settings, scope, FEWEST_PACKAGES)
+    }
+
+    /// For an attempt after one that had too little: then any package that needs more says more than the default does.
+    pub(super) fn gather_for_retry(
+        history: &'h History,
+        key: &Key,
+        settings: &Settings,
+        scope: TrustScope,
+    ) -> Self {
+        Self::gather_from(history, key, settings, scope, 1)
+    }
+
+    /// `fewest`: packages that must be known before builds of others speak.
+    fn gather_from(
+        history: &'h History,
+        key: &Key,
+        settings: &Settings,
+        scope: TrustScope,
+        fewest: usize,
+    ) -> Self {
+        let mut pool = Self { left: 1.0, fitted_left: 1.0, unknown: 1.0, ..Self::default() };
+        pool.used.reserve(2 * History::PER_RUNG);
+        for rung in Rung::LADDER.into_iter().filter(|rung| *rung >= Rung::Package) {
+            if pool.unknown >= UNHEARD {
+                let known = pool.climb_down(HistoryView { history, scope }, key, rung, HALF_KNOWN);
+                pool.unknown *= HALF_KNOWN / (known + HALF_KNOWN);
+            }
+        }
+        let [taken, fitted] = pool.hush_default();
+        if !pool.knows_package() && !settings.preset {
+            let trusted = HistoryView { history, scope: TrustScope::Trusted };
+            let tells = |rung: &Rung| has_packages(fewest, history.on_rung(*rung, key));
+            for rung in [Rung::BuildSystem, Rung::Fleet].into_iter().filter(tells) {
+                pool.climb_down(trusted, key, rung, HALF_KNOWN_WIDE);
+            }
+        }
+        pool.used.iter_mut().for_each(|used| used.weight /= taken);
+        pool.shares.iter_mut().for_each(|(_, share)| *share /= taken);
+        pool.fitted_shares.iter_mut().for_each(|(_, share)| *share /= fitted);
+        pool.left /= taken;
+        pool
+    }
+
+    /// Whether an attempt of the same package fitted. Then there is no need to guess from other packages.
+    pub(super) fn knows_package(&self) -> bool {
+        self.unknown < 1.0
+    }
+
+    /// Makes the default worth less, and says how much weight there is then: of all attempts, and of those that fitted.
+    ///
+    /// It is a guess. It speaks for what is unknown twice over: for two fifths of it after one attempt, for a fifteenth
+    /// after ten.
+    fn hush_default(&mut self) -> [f64; 2] {
+        let unknown = self.unknown;
+        [&mut self.left, &mut self.fitted_left].map(|left| {
+            let before = *left;
+            *left *= unknown;
+            1.0 - before + *left
+        })
+    }
+
+    /// Adds a rung. Returns how much its attempts know that were not stopped.
+    fn climb_down(&mut self, view: HistoryView<'h>, key: &Key, rung: Rung, half: f64) -> f64 {
+        let HistoryView { history, scope } = view;
+        let first = self.used.len();
+        let mut said = RungWeight::default();
+        self.listen(key, rung, |rung| history.on_rung(rung, key), &mut said);
+        if scope == TrustScope::All {
+            self.listen(key, rung, |rung| history.untrusted_on_rung(rung, key), &mut said);
+        }
+        if said.known <= 0.0 {
+            return 0.0;
+        }
+        let share = credible(self.left, said.known, half);
+        for used in self.used.iter_mut().skip(first) {
+            used.weight = share * used.fresh / said.loud;
+        }
+        self.shares.push((rung, share));
+        self.left -= share;
+        if said.plain > 0.0 {
+            let fitted = credible(self.fitted_left, said.plain, half);
+            self.fitted_shares.push((rung, fitted));
+            self.fitted_left -= fitted;
+        }
+        said.plain
+    }
+
+    /// Adds the attempts of one list. `list` gives those of a rung, newest first.
+    fn listen<I: Iterator<Item = &'h RungObservation>>(
+        &mut self,
+        key: &Key,
+        rung: Rung,
+        list: impl Fn(Rung) -> I,
+        said: &mut RungWeight,
+    ) {
+        let input = key.hints.input_bytes.filter(|bytes| *bytes > 0 && rung >= Rung::Package);
+        let input = input.map(|bytes| Bytes(bytes).as_f64().log2());
+        let mut fresh = 1.0;
+        // lists are in order of arrival, and a list holds all that the lists inside it hold of its time: so what is counted
+        // already is found by walking them side by side, without reading the attempts
+        let mut inside: Vec<_> = self.counted_inside(rung).map(|inner| list(inner).peekable()).collect();
+        let here = list(rung).filter(|fact| {
+            let same = |other: &&RungObservation| Arc::ptr_eq(&other.brief, &fact.brief);
+            let counted = inside.iter_mut().filter_map(|list| list.next_if(same)).count() > 0;
+            let same_package = || rung == Rung::BuildSystem && is_same_package(key, &fact.brief);
+            !counted && !fact.need.is_nan() && !same_package()
+        });
+        for fact in here {
+            let near = fresh * input.map_or(1.0, |asked| nearness(asked, fact));
+            said.known += fresh;
+            said.loud += near;
+            let need = f64::from(fact.need);
+            self.used.push(WeightedAttempt { fact, rung, fresh: near, weight: 0.0, need });
+            if !fact.censored {
+                said.plain += fresh;
+                fresh *= DECAY;
+            }
+        }
+    }
+
+    /// The lists inside that of `rung` whose attempts are counted already.
+    fn counted_inside(&self, rung: Rung) -> impl Iterator<Item = Rung> {
+        // builds of one build system that are of too few packages are not counted by themselves
+        let by_build_system = self.shares.iter().any(|(counted, _)| *counted == Rung::BuildSystem);
+        let counted = move |inner: &Rung| *inner != Rung::BuildSystem || by_build_system;
+        lists_inside(rung).iter().copied().filter(counted)
+    }
+
+    /// Number of attempts that were not stopped by memory, on all rungs.
+    pub(super) fn fitted(&self) -> usize {
+        self.used.iter().filter(|used| !used.fact.censored).count()
+    }
+
+    /// Number of attempts, on all rungs.
+    pub(super) fn attempts(&self) -> u32 {
+        u32::try_from(self.used.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The rung with the largest share among those that hold attempts that fitted; if none fitted, among all.
+    pub(super) fn main_rung(&self) -> Rung {
+        let shares = if self.fitted_shares.is_empty() { &self.shares } else { &self.fitted_shares };
+        let heaviest = shares.iter().rev().max_by(|a, b| a.1.total_cmp(&b.1));
+        heaviest.map_or(Rung::Default, |(rung, _)| *rung)
+    }
+
+    /// Whether all attempts are of a rung; those of a package are of it on the rungs inside as well.
+    pub(super) fn are_all_of(&self, rung: Rung) -> bool {
+        !self.used.is_empty()
+            && self.used.iter().all(|used| used.rung == rung || (rung == Rung::Package && used.rung > rung))
+    }
+
+    /// Attempts of the package itself, whatever became of them.
+    pub(super) fn of_package(&self) -> impl Iterator<Item = &WeightedAttempt<'h>> {
+        self.used.iter().filter(|used| used.rung >= Rung::Package)
+    }
+}
+
+/// The widest lists of more similar attempts that lie inside the list of `rung` as a whole.
+fn lists_inside(rung: Rung) -> &'static [Rung] {
+    match rung {
+        // a package may have attempts of other build systems, so its list is not inside that of one: keys are compared
+        Rung::Default | Rung::Exact | Rung::BuildSystem => &[],
+        Rung::NoVersion => &[Rung::Exact],
+        Rung::NoCompiler => &[Rung::NoVersion],
+        Rung::Package => &[Rung::NoCompiler],
+        Rung::Fleet => &[Rung::Package, Rung::BuildSystem],
+    }
+}
+
+/// Whether the attempts that are learned from are of at least so many packages. Reads few of them, unless most are of the same.
+fn has_packages<'h>(fewest: usize, facts: impl Iterator<Item = &'h RungObservation>) -> bool {
+    let mut packages: Vec<(&str, &str)> = Vec::with_capacity(fewest);
+    for fact in facts.filter(|fact| !fact.need.is_nan()) {
+        let package = (fact.brief.key.project.as_str(), fact.brief.key.package.as_str());
+        if !packages.contains(&package) {
+            packages.push(package);
+        }
+        if packages.len() >= fewest {
+            return true;
+        }
+    }
+    false
+}
+
+/// Whether the attempt had the same input, or neither is known.
+pub(super) fn is_near(input: Option<u64>, fact: &RungObservation) -> bool {
+    match input {
+        None => fact.input.is_nan(),
+        Some(bytes) => !fact.input.is_nan() && nearness(Bytes(bytes).as_f64().log2(), fact) >= 0.5,
+    }
+}
+
+/// How much an attempt says about a build with this input, 1 if the inputs are alike or not known: a rational quadratic kernel over the
+/// logarithms, which falls slowly, so that an attempt far off still says something.
+fn nearness(asked: f64, fact: &RungObservation) -> f64 {
+    if fact.input.is_nan() {
+        return 1.0;
+    }
+    let far = (asked - f64::from(fact.input)) / HALF_NEAR;
+    1.0 / (1.0 + far * far)
+}
+
+fn is_same_package(a: &Key, b: &AttemptBrief) -> bool {
+    a.package == b.key.package && a.project == b.key.project
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::domain::{Summary, test_summary as summary};
+
+    fn keys() -> Vec<Key> {
+        let mut keys = Vec::new();
+        for bits in 0..32_u32 {
+            let pick =
+                |bit: u32, yes: &str| if bits >> bit & 1 == 1 { yes.to_owned() } else { String::new() };
+            keys.push(Key {
+                package: format!("p{}", bits & 1),
+                version: pick(1, "2"),
+                variants: pick(2, "+x"),
+                compiler: pick(3, "gcc"),
+                build_system: pick(4, "cmake"),
+                ..Key::default()
+            });
+        }
+        keys
+    }
+
+    #[test]
+    fn each_attempt_stands_on_the_first_list_that_holds_it() {
+        let mut history = History::new(10_000);
+        // an uneven walk over all kinds of keys, long enough for lists to drop their oldest
+        for n in 0..2000 {
+            let key = keys().swap_remove(n * n / 7 % 32);
+            history.learn(Arc::new(Summary { key, ..summary(&n.to_string(), "p", "1", 1) }));
+        }
+        for asked in keys() {
+            let pool = SimilarAttempts::gather(&history, &asked, &Settings::default(), TrustScope::Trusted);
+            let mut seen = HashSet::new();
+            for rung in Rung::LADDER {
+                // of the same package, but pushed off its list by others: too old to say anything
+                let too_old =
+                    |s: &RungObservation| rung == Rung::BuildSystem && is_same_package(&asked, &s.brief);
+                let listed =
+                    history.on_rung(rung, &asked).filter(|s| seen.insert(&s.brief.attempt) && !too_old(s));
+                let expected: Vec<_> = listed.map(|s| &s.brief.attempt).collect();
+                let used = pool.used.iter().filter(|used| used.rung == rung);
+                let scope = pool.shares.iter().any(|(there, _)| *there == rung);
+                let used: Vec<_> = used.map(|used| &used.fact.brief.attempt).collect();
+                // rungs that would not be scope are left out as a whole
+                assert!(used == expected || (!scope && used.is_empty()), "{rung:?} of {asked:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_attempt_of_the_package_counts_once_and_all_weights_and_the_default_make_one() {
+        let mut history = History::new(1000);
+        for (n, version) in ["1", "2", "1", "3", "1"].iter().enumerate() {
+            history.learn(Arc::new(summary(&n.to_string(), "zlib", version, 10)));
+            history.learn(Arc::new(summary(&format!("x{n}"), "hdf5", version, 10)));
+        }
+        let pool = SimilarAttempts::gather(
+            &history,
+            &summary("q", "zlib", "1", 0).key,
+            &Settings::default(),
+            TrustScope::Trusted,
+        );
+        assert_eq!((pool.used.len(), pool.main_rung()), (5, Rung::Exact));
+        let total: f64 = pool.used.iter().map(|used| used.weight).sum();
+        assert!((total + pool.left - 1.0).abs() < 1e-9, "{total} + {}", pool.left);
+        assert!(pool.used[0].weight > pool.used[1].weight, "newer weighs more");
+    }
+}

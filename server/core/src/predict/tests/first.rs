@@ -1,0 +1,221 @@
+//! The first answers: what is said after one build, or one kill, and while a number was never measured.
+
+use std::sync::Arc;
+
+use plimsoll_proto::reasons::SizeBound;
+use proptest::prelude::*;
+
+use super::super::*;
+use crate::domain::{Cores, CpuMicros, Millis, Outcome, Summary, test_summary};
+
+const MIB: u64 = Bytes::MIB.0;
+
+fn built(id: usize, need_mib: u64) -> Summary {
+    test_summary(&id.to_string(), "zlib", "1", need_mib)
+}
+
+fn killed(id: usize, limit_mib: u64) -> Summary {
+    Summary { outcome: Outcome::Failed, censored: true, ..built(id, limit_mib) }
+}
+
+fn history(all: impl IntoIterator<Item = Summary>) -> History {
+    let mut history = History::new(1000);
+    all.into_iter().for_each(|summary| history.learn(Arc::new(summary)));
+    history
+}
+
+fn ask(all: impl IntoIterator<Item = Summary>) -> Prediction {
+    predict(&history(all), &built(0, 1).key, &Settings::default())
+}
+
+#[test]
+fn a_kill_below_the_default_leaves_the_default_and_one_above_it_is_a_step() {
+    let default = ask([]);
+    let below = ask([killed(1, 100)]);
+    assert_eq!(below.memory_limit, default.memory_limit);
+    assert_eq!(below.memory_request, default.memory_request);
+    assert_eq!(
+        below.reason,
+        "memory stopped the only known attempt of this key at 100 MiB, so this is the configured default"
+    );
+    let above = ask([killed(1, 3000), killed(2, 5000)]);
+    for size in [&above.memory_limit, &above.memory_request] {
+        assert_eq!((size.value, size.basis.quantile.to_bits()), (7500 * MIB, 0), "{size:?}");
+        assert_eq!(size.basis.bound, SizeBound::Stopped("4.88 GiB".to_owned()));
+    }
+    assert!(above.reason.ends_with("so the sizes are a step of 2.44 GiB above that"), "{}", above.reason);
+    assert_eq!((above.confidence.to_bits(), above.attempts), (0, 2));
+}
+
+#[test]
+fn what_other_packages_need_is_said_to_be_theirs_also_after_a_kill() {
+    let others = (0..40).map(|n| test_summary(&format!("o{n}"), &format!("other-{n}"), "1", 900 + n));
+    let prediction = ask(others.chain([killed(1, 100)]));
+    assert_eq!(prediction.memory_limit.basis.rung, Rung::Fleet);
+    assert!(prediction.reason.starts_with("40 attempts of other packages needed"), "{}", prediction.reason);
+    assert!(prediction.confidence < 0.1, "{}", prediction.confidence);
+}
+
+#[test]
+fn a_failure_makes_nothing_surer_and_agreeing_evidence_does() {
+    let others = || {
+        (0..40).map(|n| {
+            let mut summary = built(n, 300);
+            "+shared".clone_into(&mut summary.key.variants);
+            summary
+        })
+    };
+    let sure = |failures: usize, successes: usize| {
+        let failed = (0..failures).map(|n| killed(100 + n, 250));
+        ask(others().chain(failed).chain((0..successes).map(|n| built(200 + n, 300)))).confidence
+    };
+    let alone = sure(0, 0);
+    assert!(alone > 0.4, "{alone}");
+    for count in 1..6 {
+        assert!(sure(count, 0) <= alone + 1e-9, "{count} failures: {} above {alone}", sure(count, 0));
+        assert!(sure(0, count) > sure(count, 0) && sure(0, count) >= sure(0, count - 1), "{count}");
+    }
+    let agreeing = [1, 2, 5, 10, 40].map(|count| ask((0..count).map(|n| built(n, 300))).confidence);
+    assert!(agreeing.is_sorted() && agreeing[4] > 0.9, "{agreeing:?}");
+}
+
+#[test]
+fn cpu_that_was_never_measured_is_the_default_and_says_so() {
+    // as a file that tells CPU time and no highest use is imported
+    let mean_only = |n: usize| {
+        let wall = Millis(60_000);
+        let cpu = CpuMicros(wall.0 * 1513);
+        Summary { wall, cpu, cpu_peak: Cores(0.0), samples: 0, ..built(n, 300) }
+    };
+    // and as an earlier release kept it
+    let kept = |n: usize| Summary { cpu_peak: mean_only(n).cpu.cores_over(Millis(60_000)), ..mean_only(n) };
+    for count in [1, 2, 10, 40] {
+        for all in [(0..count).map(mean_only).collect::<Vec<_>>(), (0..count).map(kept).collect()] {
+            let prediction = ask(all);
+            let limit = &prediction.cpu_limit;
+            assert_eq!((limit.value, &limit.basis.bound), (2000, &SizeBound::Default), "{limit:?}");
+            assert!(limit.basis.is_default() && limit.basis.quantile.to_bits() == 0, "{limit:?}");
+            assert_eq!(prediction.cpu_request.value, 1513, "a mean is what a request is for");
+        }
+    }
+}
+
+#[test]
+fn a_default_that_decides_is_exactly_the_default() {
+    let sleep = |n: usize| {
+        let (wall, cpu, cpu_peak) = (Millis(700), CpuMicros(4000), Cores(0.01));
+        Summary { wall, cpu, cpu_peak, samples: 5, ..built(n, 3) }
+    };
+    let limit = |count: usize| ask((0..count).map(sleep)).cpu_limit;
+    let one = limit(1);
+    assert_eq!((one.value, &one.basis.bound), (2000, &SizeBound::Default), "{one:?}");
+    assert!(one.basis.is_default() && one.basis.attempts == 1, "{one:?}");
+    let many = limit(20);
+    assert_eq!((many.value, many.basis.bound), (100, SizeBound::Floor("0.1 cores".to_owned())));
+}
+
+#[test]
+fn equal_times_are_that_time_and_the_default_does_not_stretch_them() {
+    for (wall, count) in [(700, 1), (700, 3), (600_000, 10), (3, 2), (86_400_000, 40)] {
+        let prediction = ask((0..count).map(|n| Summary { wall: Millis(wall), ..built(n, 300) }));
+        let times = [&prediction.wall_p50, &prediction.wall_p95].map(|time| time.value);
+        assert_eq!(times, [wall; 2], "{count} builds");
+    }
+}
+
+#[test]
+fn a_limit_far_above_all_that_was_needed_says_why() {
+    let one = ask([Summary { wall: Millis(3_600_000), ..built(1, 5000) }]);
+    assert!(one.memory_limit.value > 10_000 * MIB, "{:?}", one.memory_limit);
+    let said = "times the highest need (4.88 GiB), because only 1 attempt is known";
+    assert!(one.reason.contains(said), "{}", one.reason);
+    let many = ask((0..40).map(|n| built(n, 5000)));
+    assert!(!many.reason.contains("times the highest need"), "{}", many.reason);
+    let small = ask((0..40).map(|n| built(n, 20)));
+    assert!(!small.reason.contains("times the highest need"), "{}", small.reason);
+}
+
+/// The needs of two kinds of builds under one key, in MiB.
+fn two_kinds() -> impl Iterator<Item = u64> {
+    (0..100_u64).map(|n| if n % 3 == 1 { 34_000 + 80 * (n * 37 % 90) } else { 13_500 + 60 * (n * 53 % 100) })
+}
+
+#[test]
+fn two_kinds_of_builds_under_one_key_do_not_stretch_the_limit_far_above_the_larger() {
+    let highest = two_kinds().max().unwrap();
+    let all = two_kinds().enumerate().map(|(n, need)| Summary { wall: Millis(3_600_000), ..built(n, need) });
+    let limit = ask(all).memory_limit.value / MIB;
+    assert!(limit > highest && limit < 2 * highest, "{limit} MiB for at most {highest} MiB");
+}
+
+#[test]
+fn defaults_for_a_build_of_which_too_little_is_known_are_not_below_what_it_needed() {
+    let least = |all: Vec<Summary>| {
+        let mut prediction = defaults_above_need(&history(all), &built(0, 1).key, &Settings::default());
+        prediction.reason.clear();
+        [prediction.memory_request.value / MIB, prediction.memory_limit.value / MIB]
+    };
+    assert_eq!(least(vec![]), [2048, 4096]);
+    assert_eq!(least(vec![built(1, 300)]), [2048, 4096]);
+    assert_eq!(least(vec![built(1, 3000), built(2, 9000), built(3, 500)]), [9000, 10_350]);
+    // a need is kept as a logarithm, which is rounded
+    assert!(least(vec![killed(1, 6000)]).iter().all(|mib| (9000..=9001).contains(mib)));
+    let others = (0..40).map(|n| test_summary(&format!("o{n}"), "other", "1", 50_000)).collect();
+    assert_eq!(least(others), [2048, 4096], "another package");
+}
+
+proptest! {
+    #[test]
+    fn the_larger_size_never_covers_less(needs in prop::collection::vec((1..20_000_u64, prop::bool::weighted(0.2)), 1..30), cap in prop::option::of(20..20_000_u64), price in 0.0..1e4_f64) {
+        let all = needs.iter().enumerate().map(|(n, (need, stopped))| if *stopped { killed(n, *need) } else { built(n, *need) });
+        let memory_cap = cap.map(|mib| Bytes(mib * MIB));
+        let settings = Settings { memory_cap, failure_price: Some(price), ..Settings::default() };
+        let prediction = predict(&history(all), &built(0, 1).key, &settings);
+        let [request, limit] = [&prediction.memory_request, &prediction.memory_limit];
+        prop_assert!(limit.basis.quantile >= request.basis.quantile, "{request:?} {limit:?}");
+        prop_assert!(limit.basis.margin >= 1.0);
+    }
+}
+
+#[test]
+fn a_limit_far_above_a_tiny_need_is_that_of_the_floor_and_of_the_room_for_file_pages() {
+    let tiny = |id: usize| Summary { need_peak: Bytes(MIB / 4), ..built(id, 1) };
+    for count in [1, 3, 8] {
+        let told = ask((1..=count).map(tiny));
+        assert!(told.memory_limit.value < 70 * MIB, "{told:?}");
+        assert!(!told.reason.contains("known"), "{}", told.reason);
+        assert!(!told.reason.contains("times") || told.reason.contains("floor"), "{}", told.reason);
+    }
+}
+
+#[test]
+fn an_attempt_that_memory_stopped_is_none_that_needed_a_size() {
+    let stopped = Summary { cause: Some(crate::domain::Cause::Oom), ..killed(2, 550) };
+    let told = ask([built(1, 500), stopped]);
+    assert!(told.reason.starts_with("1 attempt of this key needed 500 MiB;"), "{}", told.reason);
+    assert!(!told.reason.contains("only 1 attempt is known"), "{}", told.reason);
+    assert!(!told.reason.contains("need (550 MiB)"), "{}", told.reason);
+    assert!(
+        told.reason.contains("1 attempt that memory stopped counts as more than it had"),
+        "{}",
+        told.reason
+    );
+}
+
+#[test]
+fn build_jobs_are_called_the_most_used_only_where_they_are() {
+    let with = |id: usize, jobs: u32| {
+        let mut summary = built(id, 300);
+        summary.key.hints.build_jobs = Some(jobs);
+        summary
+    };
+    let mut key = built(0, 1).key;
+    key.hints.build_jobs = None;
+    let bound = |jobs: &[u32]| {
+        let all = jobs.iter().enumerate().map(|(id, jobs)| with(id + 1, *jobs));
+        predict(&history(all), &key, &Settings::default()).build_jobs.basis.bound
+    };
+    assert_eq!(bound(&[2, 4, 8]), SizeBound::MostWeight);
+    assert_eq!(bound(&[4, 2, 2]), SizeBound::None);
+    assert_eq!(bound(&[2]), SizeBound::None);
+}

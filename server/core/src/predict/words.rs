@@ -1,0 +1,205 @@
+//! The reasons, in words, and how far a prediction can be trusted.
+
+use std::fmt::Write as _;
+
+use plimsoll_proto::{
+    reasons::{self, SizeBound, SizeKind},
+    v1,
+};
+
+use super::{
+    memory::{self, MemorySizes},
+    similar::SimilarAttempts,
+};
+use crate::domain::{Bytes, Key, Quantity, Rung};
+
+/// What a share on a rung is worth: exactly this key is worth all of it, the fleet little.
+fn worth(rung: Rung) -> f64 {
+    match rung {
+        Rung::Exact => 1.0,
+        Rung::NoVersion => 0.85,
+        Rung::NoCompiler => 0.7,
+        Rung::Package => 0.5,
+        Rung::BuildSystem => 0.2,
+        Rung::Fleet => 0.1,
+        Rung::Default => 0.0,
+    }
+}
+
+/// How far the needs of one build lie apart, in medians, as long as they do not tell themselves. One attempt has no spread of its own, and
+/// must not look surer than two that differ.
+const USUAL_WIDTH: f64 = 0.5;
+
+/// Sum of share times worth over the rungs, less the more the expected needs differ: at a spread of one median, half. `width` counts by
+/// the attempts that tell it, all of `told` but the first, and [`USUAL_WIDTH`] as one.
+pub(super) fn confidence(shares: &[(Rung, f64)], told: usize, width: f64) -> f64 {
+    // not `sum`, which of nothing is -0
+    let known = shares.iter().fold(0.0, |known, (rung, share)| known + share * worth(*rung));
+    let tell = f64::from(u32::try_from(told.saturating_sub(1)).unwrap_or(u32::MAX));
+    let width = (USUAL_WIDTH + tell * width.max(0.0)) / (1.0 + tell);
+    (known / (1.0 + width)).clamp(0.0, 1.0)
+}
+
+/// A limit above so many times the highest need that is known says why.
+const FAR_ABOVE: f64 = 2.0;
+/// Unless it is the least room for file pages that makes it so, above so many times that need.
+const SMALL_ROOM: f64 = 1.5;
+/// Attempts that are few: what they did not show may be far above what they did.
+const FEW: usize = 5;
+
+/// One sentence for a CI engineer. A number of build jobs that is only the default is not said: no attempt and no question named it.
+pub(super) fn reason(
+    pool: &SimilarAttempts<'_>,
+    key: &Key,
+    sizes: &MemorySizes,
+    jobs: &Quantity,
+    memory_of_a_job: f64,
+) -> String {
+    if pool.fitted() == 0 {
+        return without_fitted(pool, key, sizes);
+    }
+    let mut text = who(pool);
+    if !jobs.basis.is_default() {
+        let _written = write!(text, " at -j{}", jobs.value);
+        if memory_of_a_job > 0.0 {
+            let _written = write!(text, " (each job counts {})", Bytes::from_f64(memory_of_a_job));
+        }
+    }
+    let basis = &sizes.limit.basis;
+    let limit = reasons::because(
+        SizeKind::MemoryLimit,
+        sizes.limit.value,
+        basis.quantile,
+        basis.margin,
+        &basis.bound,
+    );
+    if !limit.is_empty() {
+        let _written = write!(text, "; memory limit: {limit}");
+    }
+    if matches!(basis.bound, SizeBound::None | SizeBound::Request) {
+        text.push_str(&far_above(pool, sizes));
+    }
+    let stopped = pool.used.iter().filter(|used| used.fact.censored).count();
+    if stopped > 0 {
+        let counts = if stopped == 1 {
+            "1 attempt that memory stopped counts as more than it had".to_owned()
+        } else {
+            format!("{stopped} attempts that memory stopped count as more than they had")
+        };
+        let _written = write!(text, "; {counts}");
+    }
+    text
+}
+
+/// The highest need that attempts show, as people say it: of one that memory stopped only a lower bound is known.
+fn highest(pool: &SimilarAttempts<'_>) -> Option<(Bytes, String)> {
+    let used = pool.used.iter().max_by(|a, b| a.need.total_cmp(&b.need))?;
+    let need = Bytes::from_f64(used.need.exp2());
+    let said = if used.fact.censored { format!("more than {need}") } else { need.to_string() };
+    Some((need, said))
+}
+
+/// Why a limit is far above all that was needed so far; empty if it is not.
+fn far_above(pool: &SimilarAttempts<'_>, sizes: &MemorySizes) -> String {
+    let (limit, Some((highest, said))) = (Bytes(sizes.limit.value), highest(pool)) else {
+        return String::new();
+    };
+    let times = limit.as_f64() / highest.as_f64().max(1.0);
+    // room for file pages of a small build is not a guess, and it is said with the limit; sizes are whole MiB
+    let roomy = memory::with_pages(Bytes::from_f64(highest.as_f64() * SMALL_ROOM)).ceil_mib();
+    if times <= FAR_ABOVE || (limit <= roomy && sizes.limit.basis.bound == SizeBound::None) {
+        return String::new();
+    }
+    let why = match (&sizes.limit.basis.bound, &sizes.request.basis.bound) {
+        (SizeBound::Request, SizeBound::Floor(floor)) => format!("no size is below the floor of {floor}"),
+        _ if limit <= roomy => format!("at least {} are for file pages", memory::PAGES_LEAST),
+        _ if !pool.knows_package() => {
+            "no attempt of this package fitted, so the configured default counts with them".to_owned()
+        }
+        _ => few_known(pool),
+    };
+    format!("; the limit is {times:.1} times the highest need ({said}), because {why}")
+}
+
+/// Why little is known, by the attempts that fitted: one that did not says only what was too little.
+fn few_known(pool: &SimilarAttempts<'_>) -> String {
+    let (fitted, all) = (pool.fitted(), pool.used.len());
+    let which = if fitted == all { "" } else { " that memory did not stop" };
+    match fitted {
+        1 => format!("only 1 attempt{which} is known"),
+        few @ 2..FEW => format!("only {few} attempts{which} are known"),
+        _ => "the attempts differ so much".to_owned(),
+    }
+}
+
+/// No attempt fitted, or there is none.
+fn without_fitted(pool: &SimilarAttempts<'_>, key: &Key, sizes: &MemorySizes) -> String {
+    let stopped = pool.of_package().count();
+    let highest = pool.of_package().map(|used| used.need).max_by(f64::total_cmp);
+    let Some(highest) = highest.map(|log| Bytes::from_f64(log.exp2())) else {
+        return format!("nothing is known about {} yet, so this is the configured default", key.describe());
+    };
+    let scope = scope(pool.main_rung());
+    let known = if stopped == 1 {
+        format!("memory stopped the only known attempt of {scope} at {highest}")
+    } else {
+        format!("memory stopped all {stopped} known attempts of {scope}, at up to {highest}")
+    };
+    let limit = &sizes.limit.basis;
+    let because = reasons::because(SizeKind::MemoryLimit, sizes.limit.value, 0.0, 1.0, &limit.bound);
+    match &limit.bound {
+        SizeBound::Default => format!("{known}, so this is the configured default"),
+        SizeBound::Stopped(_) => format!("{known}, so the sizes are a step of {} above that", step(sizes)),
+        _ => format!("{known}; memory limit: {because}"),
+    }
+}
+
+/// What else was measured of a package of which only the untrusted have said something. They may raise a size, and not be one.
+pub(super) fn not_used(untrusted: usize) -> String {
+    let attempts = match untrusted {
+        1 => "1 measured attempt is".to_owned(),
+        many => format!("{many} measured attempts are"),
+    };
+    format!("; {attempts} not used: who delivered them is not `trusted` in the access file")
+}
+
+/// How far the limit is above what proved too little.
+fn step(sizes: &MemorySizes) -> Bytes {
+    let limit = Bytes(sizes.limit.value);
+    limit.saturating_sub(Bytes::from_f64(limit.as_f64() / sizes.limit.basis.margin.max(1.0)))
+}
+
+/// Who said what: the attempts of the rung that weighs most.
+fn who(pool: &SimilarAttempts<'_>) -> String {
+    let rung = pool.main_rung();
+    let here = || pool.used.iter().filter(|used| used.rung == rung);
+    let mut needs: Vec<u64> =
+        here().filter(|used| !used.fact.censored).map(|used| Bytes::from_f64(used.need.exp2()).0).collect();
+    needs.sort_unstable();
+    // of those that memory stopped the need is not known: they are named apart
+    let count = if needs.is_empty() { here().count() } else { needs.len() };
+    let attempts = if count == 1 { "attempt" } else { "attempts" };
+    let first = format!("{count} {attempts} of {}", scope(rung));
+    let (Some(least), Some(most), Some(median)) = (needs.first(), needs.last(), needs.get(needs.len() / 2))
+    else {
+        return format!("{first} did not fit");
+    };
+    let (least, most, median) = (Bytes(*least).to_string(), Bytes(*most).to_string(), Bytes(*median));
+    if least == most {
+        return format!("{first} needed {least}");
+    }
+    format!("{first} needed {least} to {most} (median {median})")
+}
+
+/// What attempts on a rung are attempts of, as every other view says it.
+pub(super) fn scope(rung: Rung) -> &'static str {
+    reasons::scope(match rung {
+        Rung::Exact => v1::Rung::Exact,
+        Rung::NoVersion => v1::Rung::NoVersion,
+        Rung::NoCompiler => v1::Rung::NoCompiler,
+        Rung::Package => v1::Rung::Package,
+        Rung::BuildSystem => v1::Rung::BuildSystem,
+        Rung::Fleet => v1::Rung::Fleet,
+        Rung::Default => v1::Rung::Default,
+    })
+}

@@ -1,0 +1,111 @@
+//! Whether the budget, what was seen before and the price allow what the cause asks for; and what is said if they do not.
+
+use std::fmt::Write as _;
+
+use plimsoll_proto::{figures, reasons::SizeBound};
+
+use super::{
+    finding::Finding,
+    known_failures::RetrySuccess,
+    policy::{RetryPolicy, Terms, chance},
+    remedy::{Remedy, sentence},
+};
+use crate::domain::{Action, Bytes, Cause, Evidence, Millis, Prediction, Signature};
+
+/// One failure, weighed.
+#[derive(Debug)]
+pub(super) struct WeighedFailure {
+    pub(super) finding: Finding,
+    pub(super) cause: Cause,
+    pub(super) signature: Option<Signature>,
+    /// Other attempts that failed so, at the same commit or in the same job.
+    pub(super) again: u32,
+    pub(super) helped: RetrySuccess,
+    pub(super) terms: Terms,
+    /// Attempts that count, this one included.
+    pub(super) spent: u32,
+    /// Attempts that the budget still allows.
+    pub(super) left: u32,
+}
+
+/// The remedy, or "no" with the rule that forbids it.
+pub(super) fn allow(
+    remedy: Remedy,
+    case: &WeighedFailure,
+    evidence: &Evidence,
+    policy: &RetryPolicy,
+) -> (Remedy, Option<String>) {
+    if remedy.action == Action::No {
+        return (remedy, None);
+    }
+    let no = |rule: String| (Remedy::no(refusal(case, &rule)), Some(rule));
+    if case.left == 0 {
+        let rule = format!("all {} are used up", figures::counted(policy.max_attempts.into(), "attempt"));
+        return used_up(remedy, case, rule);
+    }
+    let unproven = !case.finding.is_proven() && case.cause != Cause::Flaky;
+    if unproven && case.spent > policy.unproven_retries {
+        return no(allowed(policy.unproven_retries, "without kernel or container evidence"));
+    }
+    if case.spent > case.terms.retries && case.terms.counts {
+        let cause = case.cause.as_str().replace('_', " ");
+        let rule = allowed(case.terms.retries, &format!("after {cause}"));
+        return used_up(remedy, case, rule);
+    }
+    if unproven && case.again > 0 {
+        let times = if case.again == 1 { "once".to_owned() } else { format!("{} times", case.again) };
+        return no(format!("the same failure was seen {times} before at this commit or in this job"));
+    }
+    let measured = remedy.action == Action::AsIs && case.helped.tried > 0 && case.terms.counts;
+    let pays = case.helped.rate() * policy.success_value > 1.0;
+    if measured && !pays && chance(&evidence.attempt) >= policy.explore {
+        let RetrySuccess { tried, passed } = case.helped;
+        return no(format!("only {passed} of {tried} retries of this failure passed"));
+    }
+    (remedy, None)
+}
+
+/// The policy's bound on retries of one sort.
+fn allowed(count: u32, of: &str) -> String {
+    let retries = if count == 0 {
+        "no retry".to_owned()
+    } else {
+        figures::counted_as(count.into(), "retry", "retries")
+    };
+    format!("the policy allows {retries} {of}")
+}
+
+/// "No", with the size that the next attempt would have to have: a person may start it all the same.
+fn used_up(remedy: Remedy, case: &WeighedFailure, rule: String) -> (Remedy, Option<String>) {
+    let next = remedy.next;
+    let wanted = next.as_ref().and_then(|next| by_hand(remedy.action, case.cause, next));
+    let mut reason = refusal(case, &rule);
+    if let Some(wanted) = &wanted {
+        let _written = write!(reason, "; if you start it by hand, {wanted}");
+    }
+    (Remedy { next: next.filter(|_| wanted.is_some()), ..Remedy::no(reason) }, Some(rule))
+}
+
+fn refusal(case: &WeighedFailure, rule: &str) -> String {
+    format!("{}: no retry, because {rule}", sentence(&case.finding, case.cause))
+}
+
+/// What a next attempt would have to have, if it has to have something else than this one.
+fn by_hand(action: Action, cause: Cause, next: &Prediction) -> Option<String> {
+    let jobs = next.build_jobs.value;
+    match action {
+        Action::Bigger | Action::FewerJobs if cause.is_memory() => {
+            let limit = Bytes(next.memory_limit.value);
+            let fewer =
+                matches!(next.build_jobs.basis.bound, SizeBound::RoomIn(_) | SizeBound::HalfOf { .. });
+            let jobs = if fewer { format!(" and run it with -j{jobs}") } else { String::new() };
+            Some(format!("give it a memory limit of {limit}{jobs}"))
+        }
+        Action::Bigger | Action::FewerJobs => {
+            let cores = figures::float(next.cpu_limit.value) / 1000.0;
+            Some(format!("give it a CPU limit of {}", figures::cores_named(cores)))
+        }
+        Action::Longer => Some(format!("allow it {}", Millis(next.wall_p95.value))),
+        Action::No | Action::AsIs | Action::Elsewhere => None,
+    }
+}

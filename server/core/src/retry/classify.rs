@@ -1,0 +1,201 @@
+//! Why an attempt failed: clues in the order of what they are worth, and the first that names a cause decides.
+//!
+//! Kernel counters > reasons of container and pod > starvation > exit code and signal > reason of the CI system > log. A
+//! deadline of container or pod comes after starvation: it says when the time was over, not why it was not enough.
+//! A clue that is `weak` (a signal that many things send, a line that only says "failed") decides if no other does. Among clues of
+//! one kind none is the newest: which of them decides does not hang on the order in which they were said ([`join`](mod@super::join)).
+//! What agrees with the decision and what argues against it is listed with it.
+
+use super::{
+    clues, cpu,
+    finding::{Clue, Finding},
+    join::join,
+    reasons,
+    reported::{hits, reported},
+    rules::{LogRules, RuleMatch},
+    signature,
+};
+use crate::domain::{
+    Cause, Evidence, EvidenceLine, EvidenceSource, Exit, Outcome, ReportedEvidence, Summary,
+};
+
+/// What one more clue that agrees adds, and one that does not takes away.
+const EACH_CLUE: f64 = 0.05;
+/// Confidence when nothing names a cause.
+const NOTHING: f64 = 0.2;
+
+/// Why the attempt failed, with `rules` for its log: by all that was said now and in earlier questions.
+pub fn classify(evidence: &Evidence, rules: &LogRules) -> Finding {
+    let measured = evidence.measured.as_deref();
+    let mut said = evidence.reported.clone();
+    join(&mut said, &reported(evidence, rules));
+    let exit = said.exit.or_else(|| measured.and_then(|summary| summary.exit));
+    let (hits, unknown): (Vec<RuleMatch<'_>>, Vec<Clue>) = hits(&said, rules);
+    let told = ReportedReasons::of(&said, says_oom_killed(&said, measured));
+    if succeeded(exit, measured) {
+        return after_success(measured, told.all().collect());
+    }
+    let ReportedReasons { container, pod, ci } = told;
+    let (deadlines, places): (Vec<Clue>, Vec<Clue>) =
+        container.into_iter().chain(pod).partition(|clue| clue.cause == Some(Cause::Timeout));
+    let mut found = Vec::new();
+    found.extend(measured.and_then(clues::kernel));
+    found.extend(places);
+    found.extend(measured.and_then(clues::starved));
+    let time_was_over = clues::time_was_over(said.time_limit, measured, exit);
+    let ended = exit.and_then(|exit| clues::exit(exit, measured.and_then(|summary| summary.oom_kill)));
+    let says_late = |clue: &&Clue| clue.cause == Some(Cause::Timeout);
+    if time_was_over.iter().chain(&deadlines).chain(&ended).chain(&ci).any(|clue| says_late(&clue)) {
+        found.extend(measured.and_then(cpu::throttled));
+    }
+    found.extend(time_was_over);
+    found.extend(measured.and_then(|summary| clues::killed_at_limit(summary, exit)));
+    found.extend(deadlines);
+    found.extend(ended);
+    found.extend(ci);
+    found.extend(measured.and_then(clues::recorded));
+    found.extend(clues::log(&hits, measured));
+    found.extend(unknown);
+    let finding = decide(&found);
+    if said.log.is_empty() {
+        return Finding { last_words: said.last_words, failure_line: said.first_words, ..finding };
+    }
+    let failure_line = signature::line_of(&finding).and_then(|line| clues::hit_of(&hits, line));
+    Finding { failure_line: failure_line.map(|hit| hit.first.clone()), ..finding }
+}
+
+/// What cluster and CI system said: each reason is one observation.
+struct ReportedReasons {
+    container: Vec<Clue>,
+    pod: Vec<Clue>,
+    ci: Vec<Clue>,
+}
+
+impl ReportedReasons {
+    fn of(said: &ReportedEvidence, oom_killed: bool) -> Self {
+        Self {
+            container: said
+                .container_reasons
+                .iter()
+                .filter_map(|reason| reasons::container(reason))
+                .collect(),
+            pod: said.pod_reasons.iter().filter_map(|reason| reasons::pod(reason)).collect(),
+            ci: said.ci_reasons.iter().filter_map(|reason| reasons::ci(reason, oom_killed)).collect(),
+        }
+    }
+
+    fn all(self) -> impl Iterator<Item = Clue> {
+        self.container.into_iter().chain(self.pod).chain(self.ci)
+    }
+}
+
+/// The command succeeded. The job around it can have failed all the same, if the cluster or the CI system names a cause.
+fn after_success(measured: Option<&Summary>, told: Vec<Clue>) -> Finding {
+    let mut finding = not_failed(measured);
+    // OOMKilled with exit code 0 happens when another process of the container was killed
+    let failed = told.iter().any(|clue| clue.cause.is_some() && clue.cause != Some(Cause::Oom));
+    if !failed {
+        let line = |clue: Clue| EvidenceLine { source: clue.source, text: clue.text, supports: false };
+        finding.lines.extend(told.into_iter().map(line));
+        return finding;
+    }
+    let mut found = told;
+    found.push(Clue {
+        cause: None,
+        weak: true,
+        ..clues::clue(EvidenceSource::Exit, Cause::Unknown, 0.0, "exit code 0: the command succeeded")
+    });
+    decide(&found)
+}
+
+/// Why an attempt failed, by its counters and its exit alone, and which of them says so: what can be said when it is sealed.
+pub fn cause_of(summary: &Summary) -> Option<(Cause, Option<EvidenceSource>)> {
+    if succeeded(summary.exit, Some(summary)) {
+        return None;
+    }
+    let mut found: Vec<Clue> = clues::kernel(summary).into_iter().collect();
+    found.extend(clues::starved(summary));
+    let ended = summary.exit.and_then(|exit| clues::exit(exit, summary.oom_kill));
+    if ended.as_ref().is_some_and(|clue| clue.cause == Some(Cause::Timeout)) {
+        found.extend(cpu::throttled(summary));
+    }
+    found.extend(ended);
+    let finding = decide(&found);
+    Some((finding.cause?, finding.decided_by))
+}
+
+/// The runner's last word is that the container was killed for memory, and no counter was read after that end that says
+/// otherwise. A build can print the runner's line, but not after the runner.
+fn says_oom_killed(said: &ReportedEvidence, measured: Option<&Summary>) -> bool {
+    let spared = measured.is_some_and(|m| m.oom_kill == Some(0) && m.exit.is_some());
+    said.runner_says_oom && !spared
+}
+
+/// Whether the need of an attempt that failed for `cause` is only a lower bound: a limit, its own or one above, stopped it.
+/// A machine without memory kills any process, at any need, and a line of a log proves nothing.
+pub fn is_censored(summary: &Summary, cause: Option<Cause>) -> bool {
+    summary.outcome != Outcome::Succeeded
+        && !summary.is_cause_by_log()
+        && cause.is_some_and(Cause::is_memory)
+        && !summary.was_killed_by_host()
+}
+
+fn succeeded(exit: Option<Exit>, measured: Option<&Summary>) -> bool {
+    match exit {
+        Some(exit) => exit == Exit::Code(0),
+        None => measured.is_some_and(|summary| summary.outcome == Outcome::Succeeded),
+    }
+}
+
+fn not_failed(measured: Option<&Summary>) -> Finding {
+    let kills = measured.and_then(|summary| summary.oom_kill).filter(|kills| *kills > 0);
+    let lines = kills.map(|kills| EvidenceLine {
+        source: EvidenceSource::Kernel,
+        text: format!("oom_kill {kills}, but the build succeeded"),
+        supports: false,
+    });
+    Finding {
+        cause: None,
+        confidence: 1.0,
+        decided_by: Some(EvidenceSource::Exit),
+        lines: lines.into_iter().collect(),
+        mend: None,
+        last_words: None,
+        failure_line: None,
+    }
+}
+
+fn decide(found: &[Clue]) -> Finding {
+    let named = || found.iter().filter(|clue| clue.cause.is_some());
+    let winner = named().find(|clue| !clue.weak).or_else(|| named().next()).cloned();
+    let cause = winner.as_ref().and_then(|clue| clue.cause).unwrap_or(Cause::Unknown);
+    let supports = |clue: &Clue| match clue.against {
+        Some(against) => against != cause,
+        None => clue.cause == Some(cause),
+    };
+    let mut confidence = winner.as_ref().map_or(NOTHING, |clue| clue.confidence);
+    for clue in found.iter().filter(|clue| Some(*clue) != winner.as_ref() && !clue.weak) {
+        confidence += if supports(clue) { EACH_CLUE } else { -EACH_CLUE };
+    }
+    // lines of a log are one witness, however many: they never lift a candidate of memory to proof
+    let most = if winner.as_ref().is_some_and(|clue| clue.source == EvidenceSource::Log) && cause.is_memory()
+    {
+        0.4
+    } else {
+        0.99
+    };
+    let lines = found.iter().map(|clue| EvidenceLine {
+        source: clue.source,
+        text: clue.text.clone(),
+        supports: supports(clue),
+    });
+    Finding {
+        cause: Some(cause),
+        confidence: confidence.clamp(0.05, most),
+        decided_by: winner.as_ref().map(|clue| clue.source),
+        lines: lines.collect(),
+        mend: winner.and_then(|clue| clue.mend),
+        last_words: None,
+        failure_line: None,
+    }
+}

@@ -1,0 +1,246 @@
+//! What each kind of evidence says for itself. The confidences are judgements: a counter of the kernel is nearly proof, a
+//! reason in the cluster's own words too, a signal could come from any process, and any process can write a line into a log.
+
+use super::{finding::Clue, rule::Sign, rules::RuleMatch};
+use crate::domain::{
+    Cause, EvidenceSource as Source, Exit, LogOrder, MeasurementSource as MeasuredBy, Millis, OomOrigin,
+    Outcome, Summary,
+};
+
+/// Charges that failed without reclaim, a second, above which a build starves: between 110/s (healthy at its limit) and
+/// 88,000/s (the least of the starved ones), the middle on a logarithmic scale.
+const STARVED_RATE: f64 = 3_000.0;
+/// A rate that needs no second sign: an order above the threshold, still below every starved build that was measured.
+const STARVED_ALONE: f64 = 30_000.0;
+/// Share of the limit from which the need counts as near it: starved builds held 92 to 94 % (the rest is the compiler's
+/// own text, read again and again).
+const NEAR: f64 = 0.9;
+
+/// Share of the time starved from which starvation is the cause. A judgement: a build that lost a fifth of its time to its
+/// limit would have been done, or further, with more memory; starved builds that were measured lost nearly all of it.
+const STARVED_SHARE: f64 = 0.2;
+/// Starved time just before the end from which it is, however long the build ran before. A judgement: healthy builds touch
+/// their limit for seconds.
+const STARVED_AT_END: Millis = Millis(60_000);
+
+/// What SIGPIPE says.
+const READER_GONE: &str = "the reader of its output had seen enough (SIGPIPE)";
+
+pub(super) fn clue(source: Source, cause: Cause, confidence: f64, text: impl Into<String>) -> Clue {
+    Clue { source, cause: Some(cause), confidence, weak: false, against: None, text: text.into(), mend: None }
+}
+
+pub(super) fn weak(clue: Clue) -> Clue {
+    Clue { weak: true, ..clue }
+}
+
+/// What an imported history says of an attempt that memory stopped: no agent measured it, so no counter can.
+pub(super) fn recorded(summary: &Summary) -> Option<Clue> {
+    let is_imported = summary.source == MeasuredBy::Unspecified && summary.samples == 0;
+    let stopped = |cause: &Cause| matches!(cause, Cause::Oom | Cause::Starved);
+    let cause = summary.cause.filter(|cause| is_imported && summary.censored && stopped(cause))?;
+    Some(clue(Source::Ci, cause, 0.85, format!("the imported history says {}", cause.as_str())))
+}
+
+/// The kernel's count of OOM kills, and whose limit it was.
+pub(super) fn kernel(summary: &Summary) -> Option<Clue> {
+    let kills = match summary.oom_kill? {
+        0 if is_end_unseen(summary) => return None,
+        0 => {
+            return Some(Clue {
+                cause: None,
+                against: Some(Cause::Oom),
+                ..clue(Source::Kernel, Cause::Oom, 0.0, "oom_kill 0: the kernel killed nothing for memory")
+            });
+        }
+        kills => kills,
+    };
+    let (cause, whose) = match summary.oom_origin {
+        None => (Cause::Oom, ""),
+        Some(OomOrigin::OwnLimit) => (Cause::Oom, " at the build's own limit"),
+        Some(OomOrigin::LimitAbove) => {
+            (Cause::Oom, " at the limit of a group above the build's, which others may share")
+        }
+        Some(OomOrigin::Host) => {
+            (Cause::Infra, " because the whole machine had no memory left, not at a limit of the build")
+        }
+    };
+    let text = format!("oom_kill {kills}: the kernel killed for memory{whose}");
+    Some(clue(Source::Kernel, cause, 0.97, text))
+}
+
+/// The agent went with the build, so its last reading is from before the end.
+fn is_end_unseen(summary: &Summary) -> bool {
+    summary.outcome == Outcome::Lost && summary.exit.is_none()
+}
+
+/// Kills at a limit, where they are known: a machine without memory says nothing about what the build needs.
+fn kills_at_limit(summary: &Summary) -> Option<u64> {
+    if summary.was_killed_by_host() {
+        return Some(0);
+    }
+    summary.oom_kill.filter(|kills| *kills > 0 || !is_end_unseen(summary))
+}
+
+/// It ran at its limit and reclaimed instead of building.
+pub(super) fn starved(summary: &Summary) -> Option<Clue> {
+    match summary.starved {
+        Some(starved) => starved_for(starved, summary),
+        // an agent that does not count starved time
+        None => starved_by_rate(summary),
+    }
+}
+
+/// What the agent counted as starved, row by row, from the kernel's counters.
+fn starved_for(starved: Millis, summary: &Summary) -> Option<Clue> {
+    let at_end = summary.starved_at_end.unwrap_or_default();
+    let share = (starved.as_f64() / summary.wall.max(Millis(1)).as_f64()).min(1.0);
+    if share < STARVED_SHARE && at_end < STARVED_AT_END {
+        return None;
+    }
+    let confidence = if at_end >= STARVED_AT_END || share >= 0.5 { 0.9 } else { 0.8 };
+    let end = if at_end.0 > 0 { format!(", {at_end} of them just before the end") } else { String::new() };
+    let (wall, share) = (summary.wall, share * 100.0);
+    let text = format!("starved at its memory limit for {starved} of {wall} ({share:.0} %){end}");
+    Some(clue(Source::Kernel, Cause::Starved, confidence, text))
+}
+
+fn starved_by_rate(summary: &Summary) -> Option<Clue> {
+    let (limit, failures) = (summary.resources.memory_limit?, summary.reclaim_failures?);
+    let seconds = (summary.wall.as_f64() / 1000.0).max(0.001);
+    // a count, not bytes: the type only lends its conversion
+    let rate = crate::domain::Bytes(failures).as_f64() / seconds;
+    let near = summary.need_peak.as_f64() >= NEAR * limit.as_f64();
+    if rate < if near { STARVED_RATE } else { STARVED_ALONE } {
+        return None;
+    }
+    let confidence = if near { 0.9 } else { 0.75 };
+    let text = format!(
+        "need {} at a limit of {limit}, {rate:.0} charges a second failed without reclaim",
+        summary.need_peak
+    );
+    Some(clue(Source::Measured, Cause::Starved, confidence, text))
+}
+
+/// It was ended from outside, by a signal that it cannot survive or by `timeout`, after all the time that it was given.
+pub(super) fn time_was_over(
+    limit: Option<Millis>,
+    measured: Option<&Summary>,
+    exit: Option<Exit>,
+) -> Option<Clue> {
+    let (limit, measured) = (limit?, measured?);
+    let ended_from_outside = matches!(exit.map(signal_of), None | Some((Some(124), _) | (_, Some(9 | 15))));
+    if limit.0 == 0 || measured.wall < limit || !ended_from_outside {
+        return None;
+    }
+    let text = format!("ran for {} of the {limit} that it was given", measured.wall);
+    Some(clue(Source::Measured, Cause::Timeout, 0.9, text))
+}
+
+/// Killed from outside while the page cache and the need together filled its limit, and the kernel killed nothing: with
+/// counters of failed charges this would be known; without them it is the likelier of two explanations, and no more.
+pub(super) fn killed_at_limit(summary: &Summary, exit: Option<Exit>) -> Option<Clue> {
+    let limit = summary.resources.memory_limit?;
+    let counted = summary.starved.is_some() || summary.reclaim_failures.is_some();
+    let killed = matches!(exit.map(signal_of), Some((_, Some(9))));
+    if counted || !killed || summary.oom_kill != Some(0) || summary.memory_peak < limit {
+        return None;
+    }
+    let text = format!("killed from outside with its limit of {limit} full, and the kernel killed nothing");
+    Some(weak(clue(Source::Measured, Cause::Starved, 0.6, text)))
+}
+
+/// Code, or signal: shells report a signal as 128 + signal.
+fn signal_of(exit: Exit) -> (Option<i32>, Option<i32>) {
+    match exit {
+        Exit::Signal(signal) => (None, Some(signal)),
+        Exit::Code(code @ 129..=165) => (None, Some(code - 128)),
+        Exit::Code(code) => (Some(code), None),
+    }
+}
+
+/// Exit code or signal. `kills` is the kernel's count, where it is known.
+pub(super) fn exit(exit: Exit, kills: Option<u64>) -> Option<Clue> {
+    let found = |cause, confidence, means: &str| {
+        Some(clue(Source::Exit, cause, confidence, format!("{exit}: {means}")))
+    };
+    let (code, signal) = signal_of(exit);
+    match (code, signal) {
+        (Some(124), _) => found(Cause::Timeout, 0.8, "the time was over"),
+        (Some(126 | 127), _) => found(Cause::Deterministic, 0.8, "a command is missing or cannot be run"),
+        (_, Some(9)) if kills == Some(0) => {
+            found(Cause::Infra, 0.6, "killed, and not by the kernel for memory").map(weak)
+        }
+        (_, Some(9)) => {
+            found(Cause::Infra, 0.4, "killed, by whom is not known; alone no proof of memory").map(weak)
+        }
+        // a person who cancels a job leaves a reason; a node that goes away often cannot
+        (_, Some(15)) => {
+            found(Cause::Infra, 0.4, "asked to end from outside, by whom is not known").map(weak)
+        }
+        (_, Some(2)) => found(Cause::Canceled, 0.8, "interrupted"),
+        // SIGPIPE, as under `| head`: the build was let go, it did not break. A shell's 141 may hide what else went wrong
+        (None, Some(13)) if matches!(exit, Exit::Signal(_)) => found(Cause::Canceled, 0.8, READER_GONE),
+        (_, Some(13)) => found(Cause::Canceled, 0.6, READER_GONE).map(weak),
+        (_, Some(4 | 6 | 8 | 11)) => found(Cause::Deterministic, 0.5, "the program crashed").map(weak),
+        _ => None,
+    }
+}
+
+/// What the log says, strongest first. Lines that say as much stay in their order, which [`join`](mod@super::join) gives them.
+pub(super) fn log(hits: &[RuleMatch<'_>], measured: Option<&Summary>) -> Vec<Clue> {
+    let mut clues: Vec<(u8, Clue)> = hits.iter().map(|hit| (rank(hit), line(hit, measured))).collect();
+    clues.sort_by_key(|(rank, _)| *rank);
+    clues.into_iter().map(|(_, clue)| clue).collect()
+}
+
+/// A full disk and a killed compiler make a tool report errors of its own after them, so they come before those.
+fn rank(hit: &RuleMatch<'_>) -> u8 {
+    match (hit.rule.cause, hit.rule.weak) {
+        _ if is_overcome(hit) => 4,
+        (_, true) => 3,
+        _ if hit.rule.place => 0,
+        (Cause::Oom | Cause::ToolOom, _) => 1,
+        _ => 2,
+    }
+}
+
+/// The build had another failure of its own: shown, and decides nothing where that one is known.
+fn is_overcome(hit: &RuleMatch<'_>) -> bool {
+    hit.order == LogOrder::Overcome
+}
+
+/// The need never came near a limit that is known.
+fn is_far_below_limit(summary: &Summary) -> bool {
+    let limit = summary.resources.memory_limit;
+    limit.is_some_and(|limit| summary.need_peak.as_f64() < NEAR * limit.as_f64())
+}
+
+/// What is shown of a hit.
+fn text_of(hit: &RuleMatch<'_>) -> String {
+    format!("{}: {}", hit.rule.id, hit.line)
+}
+
+/// The hit that a shown line stands for.
+pub(super) fn hit_of<'h, 'r>(hits: &'h [RuleMatch<'r>], shown: &str) -> Option<&'h RuleMatch<'r>> {
+    hits.iter().find(|hit| text_of(hit) == shown)
+}
+
+fn line(hit: &RuleMatch<'_>, measured: Option<&Summary>) -> Clue {
+    let kills = measured.and_then(kills_at_limit);
+    let text = text_of(hit);
+    let (cause, confidence): (Cause, f64) = match (hit.rule.sign, hit.rule.cause) {
+        // a process was killed, and the kernel says that it was not for memory
+        (Some(Sign::Kill), _) if kills == Some(0) => (Cause::Infra, 0.6),
+        // memory was refused far below the limit of the build: by a limit that the tool has of its own
+        (Some(Sign::Alloc), _) if measured.is_some_and(|m| kills == Some(0) && is_far_below_limit(m)) => {
+            (Cause::ToolOom, 0.6)
+        }
+        (Some(_), cause) => (cause, 0.4),
+        (None, cause) if cause.is_final() => (cause, 0.8),
+        (None, cause) => (cause, 0.7),
+    };
+    let weak = hit.rule.weak || is_overcome(hit);
+    let clue = clue(Source::Log, cause, if weak { confidence.min(0.5) } else { confidence }, text);
+    Clue { weak, mend: hit.rule.mend.clone(), ..clue }
+}

@@ -1,0 +1,195 @@
+//! The verdict: what the cause asks for, and whether the budget, what was seen before and the price allow it.
+
+use super::{
+    allow::{WeighedFailure, allow},
+    finding::Finding,
+    known_failures::{KnownFailures, RetrySuccess},
+    lineage,
+    next::{SizeHistory, SizingInputs},
+    outlook,
+    pod_sizes::as_its_pod,
+    policy::RetryPolicy,
+    remedy::{Remedy, key, remedy},
+    signature,
+};
+use crate::{
+    domain::{
+        Action, AttemptBrief, Bytes, Cause, Evidence, EvidenceLine, EvidenceSource, History, Key, Prediction,
+        Quantity, RetryOutlook, Summary, Verdict, VerdictBasis,
+    },
+    predict::{Settings, predict, predict_above},
+};
+
+/// What is known when a verdict is asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct VerdictInputs<'k> {
+    /// Attempts that ended.
+    pub history: &'k History,
+    /// Failures that verdicts were given on.
+    pub seen: &'k KnownFailures,
+    /// How sizes are chosen.
+    pub settings: &'k Settings,
+    /// What the operator decides.
+    pub policy: &'k RetryPolicy,
+}
+
+/// Whether an ended attempt should be tried again, as what, and why: `finding` is how it is classified.
+pub fn judge(evidence: &Evidence, finding: Finding, known: &VerdictInputs<'_>) -> Verdict {
+    let Some(cause) = finding.cause else { return nothing_to_retry(evidence, finding, known.policy) };
+    let case = weigh(evidence, finding, cause, known);
+    let evidence = &*lineage::with_build_jobs(evidence, known.history);
+    let first = predict(known.history, key(evidence), known.settings);
+    let predicted = as_its_pod(first.clone(), evidence, known.settings);
+    let history = HistorySizes { known, key: key(evidence) };
+    let sizing =
+        SizingInputs { settings: known.settings, policy: known.policy, first: &first, history: &history };
+    let remedy = remedy(evidence, &case.finding, case.cause, &predicted, sizing);
+    let (allowed, rule) = allow(remedy, &case, evidence, known.policy);
+    verdict(evidence, case, allowed, rule)
+}
+
+/// What the history says of the sizes of a key.
+struct HistorySizes<'k> {
+    known: &'k VerdictInputs<'k>,
+    key: &'k Key,
+}
+
+impl HistorySizes<'_> {
+    fn limit(&self, memory_cap: Option<Bytes>) -> Quantity {
+        let settings = Settings { memory_cap, ..self.known.settings.clone() };
+        predict(self.known.history, self.key, &settings).memory_limit
+    }
+}
+
+impl SizeHistory for HistorySizes<'_> {
+    fn above(&self, failed: Bytes) -> Bytes {
+        predict_above(self.known.history, self.key, self.known.settings, failed)
+    }
+
+    fn covered(&self, size: Bytes) -> f64 {
+        // of a limit that is cut the share is that of the size that is left
+        self.limit(Some(size)).basis.quantile
+    }
+
+    fn uncapped(&self) -> Bytes {
+        Bytes(self.limit(None).value)
+    }
+}
+
+/// Joins the finding with what happened to this build before.
+fn weigh(
+    evidence: &Evidence,
+    mut finding: Finding,
+    cause: Cause,
+    known: &VerdictInputs<'_>,
+) -> WeighedFailure {
+    let (key, policy) = (key(evidence), known.policy);
+    let lineage = lineage::of(evidence, known.history);
+    let number = lineage.number(evidence);
+    let free_before = lineage.earlier.iter().filter(|summary| was_taken_away(summary)).count();
+    let free_before = u32::try_from(free_before).unwrap_or(u32::MAX);
+    let spent = number.saturating_sub(free_before).max(1);
+    let signature = signature::of(&finding);
+    let (mut again, mut helped) = (0, RetrySuccess::default());
+    if let Some(signature) = &signature {
+        again = known.seen.again(key, signature, &evidence.attempt, &lineage.ids());
+        helped = known.seen.helped(key, signature, known.history);
+    }
+    let went_away = helped.passed > 0 && can_be_flaky(&finding, cause);
+    let cause = if went_away { Cause::Flaky } else { cause };
+    if went_away {
+        let text = format!("{} of {} retries of this failure passed", helped.passed, helped.tried);
+        finding.lines.push(EvidenceLine { source: EvidenceSource::Measured, text, supports: true });
+    }
+    let terms = policy.terms(key, cause);
+    let nodes_fault = evidence.measured.as_deref().is_some_and(Summary::is_nodes_fault);
+    // an attempt that was taken away was never really made
+    let free = (nodes_fault || (!terms.counts && finding.is_proven())) && free_before < policy.max_preempted;
+    let left = policy.max_attempts.saturating_sub(spent - u32::from(free));
+    WeighedFailure { finding, cause, signature, again, helped, terms, spent: spent - u32::from(free), left }
+}
+
+/// A retry as it was can change this, and nothing better than the log says otherwise.
+fn can_be_flaky(finding: &Finding, cause: Cause) -> bool {
+    let from_log = finding.decided_by.is_none_or(|source| source >= EvidenceSource::Exit);
+    from_log && matches!(cause, Cause::Deterministic | Cause::Unknown | Cause::Infra | Cause::Contention)
+}
+
+fn verdict(evidence: &Evidence, case: WeighedFailure, allowed: Remedy, rule: Option<String>) -> Verdict {
+    let Remedy { action, next, mut reason, stopped_at } = allowed;
+    let proven = case.finding.is_proven() && case.finding.cause == Some(case.cause);
+    let mend = case.finding.mend.filter(|_| action == Action::No);
+    if let Some(mend) = &mend {
+        reason = format!("{reason}; {mend}");
+    }
+    let measured = evidence.measured.as_deref();
+    // a size for a person costs nothing before that person decides
+    let chosen = next.as_ref().filter(|_| action != Action::No);
+    let cost = chosen.and_then(|next| outlook::cost(next, measured));
+    let (wait, saves) = match (chosen, action) {
+        // what was short is there at once
+        (None, _) | (_, Action::Bigger) => Default::default(),
+        _ => {
+            let cost = cost.unwrap_or_default();
+            outlook::wait(&case.terms, &evidence.attempt, case.spent, cost, case.helped)
+        }
+    };
+    let clamped = next.as_ref().is_some_and(is_clamped);
+    let mut evidence_lines = case.finding.lines;
+    evidence_lines.extend(rule.map(|text| EvidenceLine {
+        source: EvidenceSource::Policy,
+        text,
+        supports: true,
+    }));
+    Verdict {
+        attempt: evidence.attempt.clone(),
+        action,
+        cause: case.cause,
+        confidence: case.finding.confidence,
+        evidence: evidence_lines,
+        next,
+        attempts_left: case.left,
+        reason,
+        outlook: RetryOutlook {
+            signature: case.signature,
+            seen: case.again,
+            retried: case.helped.tried,
+            passed: case.helped.passed,
+            cost,
+            wait,
+            waiting_saves_gib_h: saves,
+            clamped,
+            mend,
+            proven,
+            stopped_at,
+        },
+        given_unix_ms: None,
+        job: None,
+        basis: VerdictBasis { cause_source: case.finding.decided_by, ..VerdictBasis::default() },
+    }
+}
+
+fn nothing_to_retry(evidence: &Evidence, finding: Finding, policy: &RetryPolicy) -> Verdict {
+    Verdict {
+        attempt: evidence.attempt.clone(),
+        action: Action::No,
+        cause: Cause::Unknown,
+        confidence: finding.confidence,
+        evidence: finding.lines,
+        next: None,
+        attempts_left: policy.max_attempts.saturating_sub(evidence.number.max(1)),
+        reason: "it succeeded, there is nothing to retry".to_owned(),
+        outlook: RetryOutlook::default(),
+        given_unix_ms: None,
+        job: None,
+        basis: VerdictBasis::default(),
+    }
+}
+
+fn is_clamped(next: &Prediction) -> bool {
+    [&next.memory_limit, &next.memory_request].iter().any(|size| size.basis.bound.is_cut())
+}
+
+fn was_taken_away(earlier: &AttemptBrief) -> bool {
+    earlier.proven_cause().is_some_and(Cause::is_taken_away) || earlier.is_nodes_fault
+}

@@ -1,0 +1,82 @@
+//! Rules of the operator beside those of the program: files in the form of `rules.toml`, and Spack's taxonomy.
+//!
+//! All of them are checked before any of them counts: a pattern that cannot be compiled, or an example that its rule does
+//! not keep, is an error with the name of the file and of the rule, and the rules that were in force stay.
+
+use regex::bytes::{Regex, RegexBuilder};
+
+use super::{
+    rule::Rule,
+    rules::{self, LogRules},
+    taxonomy,
+};
+
+/// Most rules of all files together.
+const MOST: usize = 1000;
+/// Most bytes that one compiled rule may take.
+const COMPILED: usize = 1 << 20;
+
+impl LogRules {
+    /// The rules of the program and those of `files`, each a name and a text: Spack's taxonomy if the name ends in `.yaml` or
+    /// `.yml`, else the form of `rules.toml`. A rule with the id of one of the program takes its place.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them, each with the file and the rule.
+    pub fn extended(files: &[(String, String)]) -> Result<Self, Vec<String>> {
+        let (mut more, mut wrong): (Vec<Rule>, Vec<String>) = (Vec::new(), Vec::new());
+        for (name, text) in files {
+            let yaml = [".yaml", ".yml"].iter().any(|end| name.ends_with(end));
+            match if yaml { taxonomy::parse(text) } else { rules::parse(text) } {
+                Ok(rules) => {
+                    wrong.extend(rules.iter().filter_map(|rule| Some(format!("{name}: {}", fault(rule)?))));
+                    more.extend(rules);
+                }
+                Err(error) => wrong.push(format!("{name}: {error}")),
+            }
+        }
+        let mut ids: Vec<&str> = more.iter().map(|rule| rule.id.as_str()).collect();
+        ids.sort_unstable();
+        let twice = ids.windows(2).filter(|pair| pair.first() == pair.last()).filter_map(|pair| pair.first());
+        wrong.extend(twice.map(|id| format!("rule {id}: there are two of this name")));
+        if more.len() > MOST {
+            wrong.push(format!("there are {} rules, at most {MOST} can be read", more.len()));
+        }
+        if !wrong.is_empty() {
+            return Err(wrong);
+        }
+        Self::with(more).map_err(|error| vec![format!("the rules together: {error}")])
+    }
+}
+
+/// What is wrong with a rule.
+fn fault(rule: &Rule) -> Option<String> {
+    let said = |what: String| Some(format!("rule {}: {what}", rule.id));
+    if rule.id.is_empty() {
+        return said("has no id".to_owned());
+    }
+    let pattern = match compile(rule) {
+        Ok(pattern) => pattern,
+        Err(error) => return said(format!("pattern: {error}")),
+    };
+    if pattern.is_match(b"") {
+        return said("pattern matches an empty line, and so every log".to_owned());
+    }
+    let missed = rule.matches.iter().find(|line| !pattern.is_match(line.as_bytes()));
+    if let Some(line) = missed {
+        return said(format!("does not match its example {line:?}"));
+    }
+    let caught = rule.spares.iter().find(|line| pattern.is_match(line.as_bytes()));
+    if let Some(line) = caught {
+        return said(format!("matches {line:?}, which it should spare"));
+    }
+    match (rule.cause.is_memory(), rule.sign) {
+        (true, None) => said("is about memory: sign must be kill or alloc".to_owned()),
+        (false, Some(_)) => said("has a sign of memory, but another cause".to_owned()),
+        _ => None,
+    }
+}
+
+fn compile(rule: &Rule) -> Result<Regex, String> {
+    let pattern = RegexBuilder::new(&rule.pattern).unicode(false).size_limit(COMPILED).build();
+    pattern.map_err(|error| error.to_string())
+}

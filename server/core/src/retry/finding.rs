@@ -1,0 +1,43 @@
+//! What was found out of a failure: single clues, and the cause that they add up to.
+
+use crate::domain::{Cause, EvidenceLine, EvidenceSource};
+
+/// Why an attempt failed, and what says so.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finding {
+    /// The cause; `None` if it did not fail.
+    pub cause: Option<Cause>,
+    /// 0 to 1.
+    pub confidence: f64,
+    /// Where the clue that decided comes from; `None` if nothing did.
+    pub decided_by: Option<EvidenceSource>,
+    /// What was seen, strongest first.
+    pub lines: Vec<EvidenceLine>,
+    /// What would mend it, if the clue that decided says so.
+    pub mend: Option<String>,
+    /// The line of the log that names the failure where no rule knows it.
+    pub last_words: Option<String>,
+    /// The first line of the log that says what went wrong, as it was.
+    pub failure_line: Option<String>,
+}
+
+impl Finding {
+    /// Something better than the log names the cause.
+    pub(super) fn is_proven(&self) -> bool {
+        self.cause != Some(Cause::Unknown)
+            && self.decided_by.is_some_and(|source| source != EvidenceSource::Log)
+    }
+}
+
+/// One observation.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Clue {
+    pub(super) source: EvidenceSource,
+    /// What it points to; `None` if it only speaks against something.
+    pub(super) cause: Option<Cause>,
+    pub(super) confidence: f64,
+    pub(super) weak: bool,
+    pub(super) against: Option<Cause>,
+    pub(super) text: String,
+    pub(super) mend: Option<String>,
+}

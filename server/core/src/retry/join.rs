@@ -1,0 +1,222 @@
+//! What was said in several questions as one: evidence is a set. In which order it was said, and in how many questions, changes nothing
+//! of what is judged.
+//!
+//! | what | several questions say different things |
+//! |---|---|
+//! | reasons of container, pod and CI system | all are kept, the four strongest of each kind; the strongest stands first and decides |
+//! | lines of the log | one for each rule, the strongest 16; see below |
+//! | exit | a signal counts before a code, a failure before a success, the larger number before the smaller |
+//! | time limit | the shortest: that one ended it |
+//! | number of the attempt, runs before it | the largest |
+//! | key | it is no evidence but what was built: the newest counts, and what it leaves open stays as it was said before |
+//!
+//! Kernel counters count before reasons, reasons before the exit, the exit before the log: that is the order of
+//! [`classify`](mod@super::classify). Of several lines of the log, which are all worth the same, the one counts that explains the others:
+//!
+//! 1. the place (a full disk, a lost node): tools report errors of their own after it;
+//! 2. memory, then a limit of a tool: what was killed reports nothing, and what waited for it does;
+//! 3. trouble outside the build, then a lock that others held: a download that failed is a file that is missing a moment later;
+//! 4. an error of the build itself, and then all else.
+//!
+//! Where a line stands in its log counts for one thing: whether trouble outside the build was overcome ([`order`](mod@super::order)). That
+//! is read once, in the log that has both, and kept with the line. Of two logs the one that says more counts: that the trouble came last,
+//! before that it was overcome, before nothing. Where no log has both, the trouble explains the failure, whatever was asked first.
+
+use super::{reasons, rules};
+use crate::domain::{Cause, Exit, Key, MatchedLine, ReportedEvidence};
+
+/// Reasons kept of each kind.
+const REASONS: usize = 4;
+/// Lines of the log that are kept, each of another rule.
+const LINES: usize = 16;
+
+/// Adds what was said in another question.
+pub fn join(known: &mut ReportedEvidence, said: &ReportedEvidence) {
+    if known.project.is_empty() {
+        known.project.clone_from(&said.project);
+    }
+    known.key = match (known.key.take(), &said.key) {
+        (Some(before), Some(said)) => Some(Box::new(completed(said, &before))),
+        (before, said) => said.clone().or(before),
+    };
+    known.number = known.number.max(said.number);
+    known.exit = [known.exit, said.exit].into_iter().flatten().max_by_key(|exit| says_most(*exit));
+    add_reasons(&mut known.container_reasons, &said.container_reasons, reasons::container_strength);
+    add_reasons(&mut known.pod_reasons, &said.pod_reasons, reasons::pod_strength);
+    add_reasons(&mut known.ci_reasons, &said.ci_reasons, reasons::ci_strength);
+    add_lines(&mut known.log, &said.log);
+    known.last_words = one_of(known.last_words.take(), said.last_words.as_ref());
+    known.first_words = one_of(known.first_words.take(), said.first_words.as_ref());
+    known.runner_says_oom |= said.runner_says_oom;
+    known.runs_before = known.runs_before.max(said.runs_before);
+    known.time_limit = [known.time_limit, said.time_limit].into_iter().flatten().min();
+}
+
+/// What an end says, as a number to compare: shells report a signal as 128 + signal.
+fn says_most(exit: Exit) -> (u8, i32) {
+    match exit {
+        Exit::Code(0) => (0, 0),
+        Exit::Code(code @ 129..=165) => (2, code - 128),
+        Exit::Code(code) => (1, code),
+        Exit::Signal(signal) => (3, signal),
+    }
+}
+
+fn add_reasons(known: &mut Vec<String>, said: &[String], strength: fn(&str) -> u32) {
+    known.extend(said.iter().cloned());
+    known.sort_by(|one, other| strength(other).cmp(&strength(one)).then_with(|| one.cmp(other)));
+    known.dedup();
+    known.truncate(REASONS);
+}
+
+/// One line for each rule, in an order that is the same however they came together.
+fn add_lines(known: &mut Vec<MatchedLine>, said: &[MatchedLine]) {
+    for line in said {
+        match known.iter_mut().find(|other| other.rule == line.rule) {
+            Some(same) => merge(same, line),
+            None => known.push(line.clone()),
+        }
+    }
+    known.sort_by(|one, other| {
+        let place = |line: &MatchedLine| explains(line.cause);
+        place(one).cmp(&place(other)).then_with(|| one.rule.cmp(&other.rule))
+    });
+    known.truncate(LINES);
+}
+
+/// Two lines of one rule as one.
+fn merge(known: &mut MatchedLine, said: &MatchedLine) {
+    known.order = known.order.max(said.order);
+    if explains(said.cause) < explains(known.cause) {
+        known.cause = said.cause;
+    }
+    for (known, said) in [(&mut known.line, &said.line), (&mut known.first, &said.first)] {
+        // lines that were removed for their age are said again
+        if known.is_empty() || (!said.is_empty() && rules::names_better(said, known)) {
+            known.clone_from(said);
+        }
+    }
+}
+
+/// Which of several causes that the log names explains the others: the one with the smallest number. See the module's story.
+fn explains(cause: Cause) -> u8 {
+    match cause {
+        Cause::Oom => 0,
+        Cause::Starved => 1,
+        Cause::ToolOom => 2,
+        Cause::DiskFull => 3,
+        Cause::EphemeralStorage => 4,
+        Cause::Preempted => 5,
+        Cause::NodeLost => 6,
+        Cause::EvictedByNode => 7,
+        Cause::Timeout => 8,
+        Cause::Infra => 9,
+        Cause::Contention => 10,
+        Cause::Deterministic => 11,
+        Cause::Configuration => 12,
+        Cause::Canceled => 13,
+        Cause::Flaky => 14,
+        Cause::Unknown => 15,
+    }
+}
+
+/// Words that no rule knows: the same one of both, whichever came first.
+fn one_of(known: Option<String>, said: Option<&String>) -> Option<String> {
+    match (known, said) {
+        (Some(known), Some(said)) if rules::names_better(said, &known) => Some(said.clone()),
+        (known, said) => known.or_else(|| said.cloned()),
+    }
+}
+
+/// The key that was said last, with what it leaves open as it was said before.
+fn completed(said: &Key, known: &Key) -> Key {
+    let mut labels = known.labels.clone();
+    labels.extend(said.labels.clone());
+    let mut key = Key { labels, hints: said.hints, ..Key::default() };
+    key.hints.build_jobs = key.hints.build_jobs.or(known.hints.build_jobs);
+    key.hints.input_bytes = key.hints.input_bytes.or(known.hints.input_bytes);
+    let either = |said: &str, known: &str| if said.is_empty() { known.to_owned() } else { said.to_owned() };
+    let Key { project, stack, package, version, variants, compiler, .. } = &mut key;
+    *project = either(&said.project, &known.project);
+    *stack = either(&said.stack, &known.stack);
+    *package = either(&said.package, &known.package);
+    *version = either(&said.version, &known.version);
+    *variants = either(&said.variants, &known.variants);
+    *compiler = either(&said.compiler, &known.compiler);
+    key.compiler_version = either(&said.compiler_version, &known.compiler_version);
+    key.arch = either(&said.arch, &known.arch);
+    key.build_system = either(&said.build_system, &known.build_system);
+    key.git_ref = either(&said.git_ref, &known.git_ref);
+    key.owner = either(&said.owner, &known.owner);
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::LogOrder;
+
+    fn line(rule: &str, line: &str) -> MatchedLine {
+        let (cause, order) = (Cause::Deterministic, LogOrder::Alone);
+        MatchedLine { rule: rule.into(), cause, line: line.into(), first: line.into(), order }
+    }
+
+    fn joined(parts: &[ReportedEvidence]) -> ReportedEvidence {
+        let mut all = ReportedEvidence::default();
+        for part in parts {
+            join(&mut all, part);
+        }
+        all
+    }
+
+    fn container(reason: &str) -> ReportedEvidence {
+        ReportedEvidence { container_reasons: vec![reason.to_owned()], ..ReportedEvidence::default() }
+    }
+
+    #[test]
+    fn nothing_that_was_said_is_lost_and_saying_it_again_adds_nothing() {
+        let log = ReportedEvidence { log: vec![line("a", "a: no")], ..ReportedEvidence::default() };
+        let exit = ReportedEvidence { exit: Some(Exit::Code(1)), number: 2, ..ReportedEvidence::default() };
+        let parts = [container("Error"), log, exit, container("OOMKilled"), ReportedEvidence::default()];
+        let all = joined(&parts);
+        assert_eq!(all.container_reasons, ["OOMKilled", "Error"]);
+        assert_eq!((all.exit, all.number, all.log.len()), (Some(Exit::Code(1)), 2, 1));
+        for part in &parts {
+            let again = joined(&[all.clone(), part.clone()]);
+            assert_eq!(again, all);
+        }
+    }
+
+    #[test]
+    fn what_has_no_room_is_the_weakest_and_not_the_latest() {
+        let mut parts: Vec<ReportedEvidence> = (0..100).map(|n| container(&n.to_string())).collect();
+        parts.push(container("OOMKilled"));
+        let all = joined(&parts);
+        assert_eq!((all.container_reasons.len(), &*all.container_reasons[0]), (REASONS, "OOMKilled"));
+        parts.reverse();
+        assert_eq!(joined(&parts), all);
+        let lines = |n: u32| ReportedEvidence { log: vec![line(&n.to_string(), "x")], ..Default::default() };
+        let logs: Vec<ReportedEvidence> = (0..40).map(lines).collect();
+        let back: Vec<ReportedEvidence> = (0..40).rev().map(lines).collect();
+        assert_eq!((joined(&logs).log.len(), joined(&logs)), (LINES, joined(&back)));
+    }
+
+    #[test]
+    fn a_line_that_was_removed_for_its_age_is_said_again() {
+        let log = ReportedEvidence { log: vec![line("a", "1")], ..ReportedEvidence::default() };
+        let mut gone = log.clone();
+        assert!(gone.drop_log_lines() && !gone.drop_log_lines());
+        assert_eq!((gone.log[0].rule.as_str(), gone.log[0].line.as_str()), ("a", ""));
+        assert_eq!(joined(&[gone.clone(), log.clone()]), joined(&[log, gone]));
+    }
+
+    #[test]
+    fn a_key_that_says_less_takes_nothing_away() {
+        let key = |package: &str, version: &str| ReportedEvidence {
+            key: Some(Box::new(Key { package: package.into(), version: version.into(), ..Key::default() })),
+            ..ReportedEvidence::default()
+        };
+        let all = joined(&[key("zlib", "1"), key("zlib", ""), ReportedEvidence::default()]);
+        assert_eq!(all, key("zlib", "1"));
+    }
+}

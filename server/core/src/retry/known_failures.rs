@@ -1,0 +1,254 @@
+//! Failures seen before: for each key and signature, which attempts failed so, and whether the retry as it was passed.
+//!
+//! Bounded: the newest failures of a key and signature, and the newest keys and signatures. What is forgotten costs at most
+//! one retry that was not needed.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use super::lineage;
+use crate::domain::{Action, AttemptId, Cause, History, Key, Outcome, Signature, Verdict};
+
+/// Newest failures kept of one key and signature.
+const PER_SIGNATURE: usize = 32;
+/// Newest failures that are looked at for the statistics: a few milliseconds.
+const LOOKED_AT: usize = 1000;
+
+/// Failures that verdicts were given on.
+#[derive(Debug)]
+pub struct KnownFailures {
+    capacity: usize,
+    order: VecDeque<FailureId>,
+    entries: HashMap<FailureId, FailureRecord>,
+}
+
+/// One failure of one key.
+#[derive(Debug)]
+struct FailureRecord {
+    key: Key,
+    signature: Signature,
+    failures: VecDeque<FailedAttempt>,
+}
+
+/// How often a retry as it was helped against one failure of one key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlakyFailure {
+    /// The key in words.
+    pub key: String,
+    /// The failure.
+    pub signature: Signature,
+    /// What became of its retries.
+    pub helped: RetrySuccess,
+}
+
+type FailureId = (String, String);
+
+/// One failure.
+#[derive(Debug, Clone)]
+struct FailedAttempt {
+    attempt: AttemptId,
+    /// Commit, else pipeline and job.
+    place: Option<String>,
+    as_is: bool,
+    /// Its verdict has the line that the signature stands for.
+    has_line: bool,
+}
+
+/// How often a retry as it was helped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RetrySuccess {
+    /// Retries whose end is known.
+    pub tried: u32,
+    /// Those that succeeded.
+    pub passed: u32,
+}
+
+impl RetrySuccess {
+    /// Share of retries that pass; Laplace's rule of succession, so that nothing is certain after one.
+    pub fn rate(self) -> f64 {
+        (f64::from(self.passed) + 1.0) / (f64::from(self.tried) + 2.0)
+    }
+}
+
+impl KnownFailures {
+    /// Room for this many keys and signatures (at least 1).
+    pub fn new(capacity: usize) -> Self {
+        Self { capacity: capacity.max(1), order: VecDeque::new(), entries: HashMap::new() }
+    }
+
+    /// Learns a verdict on an attempt of `key`. A second verdict on the same attempt changes nothing.
+    pub fn learn(&mut self, key: &Key, verdict: &Verdict) {
+        let Some(signature) = &verdict.outlook.signature else { return };
+        let name = name(key, signature);
+        if !self.entries.contains_key(&name) {
+            while self.order.len() >= self.capacity
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.entries.remove(&oldest);
+            }
+            self.order.push_back(name.clone());
+        }
+        let entry = self.entries.entry(name).or_insert_with(|| FailureRecord {
+            key: key.clone(),
+            signature: signature.clone(),
+            failures: VecDeque::new(),
+        });
+        if entry.signature.line.is_empty() {
+            entry.signature.clone_from(signature);
+        }
+        let list = &mut entry.failures;
+        if list.iter().any(|failure| failure.attempt == verdict.attempt) {
+            return;
+        }
+        if list.len() >= PER_SIGNATURE {
+            list.pop_front();
+        }
+        let (attempt, as_is) = (verdict.attempt.clone(), verdict.action == Action::AsIs);
+        let has_line = !signature.line.is_empty();
+        list.push_back(FailedAttempt { attempt, place: lineage::place(key), as_is, has_line });
+    }
+
+    /// Forgets the line of each failure of which no verdict has it any more: these have lost theirs.
+    pub fn drop_lines(&mut self, verdicts: &[Verdict]) {
+        let lost: HashSet<(&str, &AttemptId)> = verdicts
+            .iter()
+            .filter_map(|verdict| Some((verdict.outlook.signature.as_ref()?.id.as_str(), &verdict.attempt)))
+            .collect();
+        let ids: HashSet<&str> = lost.iter().map(|(id, _attempt)| *id).collect();
+        for FailureRecord { signature, failures, .. } in self.entries.values_mut() {
+            if !ids.contains(signature.id.as_str()) {
+                continue;
+            }
+            for failure in failures.iter_mut() {
+                failure.has_line &= !lost.contains(&(signature.id.as_str(), &failure.attempt));
+            }
+            if !failures.iter().any(|failure| failure.has_line) {
+                signature.clear_lines();
+            }
+        }
+    }
+
+    /// Unlearns what was learnt of an attempt: of this project, or of any.
+    pub fn unlearn(&mut self, attempt: &AttemptId, project: Option<&str>) {
+        self.entries
+            .values_mut()
+            .filter(|entry| project.is_none_or(|project| entry.key.project == project))
+            .for_each(|entry| entry.failures.retain(|failure| failure.attempt != *attempt));
+        let empty = |entry: &FailureRecord| entry.failures.is_empty();
+        if self.entries.values().any(empty) {
+            self.entries.retain(|_name, entry| !empty(entry));
+            let Self { order, entries, .. } = self;
+            order.retain(|name| entries.contains_key(name));
+        }
+    }
+
+    /// Other attempts of this key that failed so, at the same commit or in the same job.
+    pub fn again(&self, key: &Key, signature: &Signature, attempt: &AttemptId, earlier: &[AttemptId]) -> u32 {
+        let place = lineage::place(key);
+        let others = self.of(key, signature).filter(|failure| failure.attempt != *attempt);
+        let same = others.filter(|failure| {
+            (place.is_some() && failure.place == place) || earlier.contains(&failure.attempt)
+        });
+        u32::try_from(same.count()).unwrap_or(u32::MAX)
+    }
+
+    /// How often a retry as it was helped against this failure of this key.
+    pub fn helped(&self, key: &Key, signature: &Signature, history: &History) -> RetrySuccess {
+        let mut helped = RetrySuccess::default();
+        for failure in self.of(key, signature).filter(|failure| failure.as_is) {
+            let Some(retry) = history.retried_by(&failure.attempt, key) else { continue };
+            if retry.outcome == Outcome::Lost || retry.proven_cause().is_some_and(Cause::is_taken_away) {
+                continue;
+            }
+            helped.tried += 1;
+            helped.passed += u32::from(retry.outcome == Outcome::Succeeded);
+        }
+        helped
+    }
+
+    fn of(&self, key: &Key, signature: &Signature) -> impl Iterator<Item = &FailedAttempt> {
+        self.entries.get(&name(key, signature)).into_iter().flat_map(|entry| &entry.failures)
+    }
+
+    /// Failures with retries whose end is known, most retries first; of those seen first last, at most `most`.
+    pub fn flaky(&self, history: &History, most: usize) -> Vec<FlakyFailure> {
+        let newest = self.order.iter().rev().filter_map(|name| self.entries.get(name));
+        let retried = newest.filter(|entry| entry.failures.iter().any(|failure| failure.as_is));
+        let mut flaky: Vec<FlakyFailure> = retried
+            .take(LOOKED_AT)
+            .map(|entry| FlakyFailure {
+                key: entry.key.describe(),
+                signature: entry.signature.clone(),
+                helped: self.helped(&entry.key, &entry.signature, history),
+            })
+            .filter(|flaky| flaky.helped.tried > 0)
+            .collect();
+        flaky.sort_by_key(|flaky| std::cmp::Reverse(flaky.helped.tried));
+        flaky.truncate(most);
+        flaky
+    }
+}
+
+/// What is built, whatever the branch: the same failure of another branch is the same failure.
+fn name(key: &Key, signature: &Signature) -> FailureId {
+    let what = Key { git_ref: String::new(), owner: String::new(), ..key.clone() };
+    (format!("{}\0{}\0{}", what.project, what.stack, what.describe()), signature.id.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{RetryOutlook, VerdictBasis};
+
+    fn failed(attempt: &str, line: &str) -> Verdict {
+        let signature =
+            Some(Signature { id: "0123456789abcdef".into(), line: line.into(), first: line.into() });
+        Verdict {
+            attempt: AttemptId::parse(attempt).unwrap(),
+            action: Action::AsIs,
+            cause: Cause::Unknown,
+            confidence: 0.5,
+            evidence: Vec::new(),
+            next: None,
+            attempts_left: 1,
+            reason: String::new(),
+            outlook: RetryOutlook { signature, ..RetryOutlook::default() },
+            given_unix_ms: None,
+            job: None,
+            basis: VerdictBasis::default(),
+        }
+    }
+
+    fn line(seen: &KnownFailures) -> Option<&str> {
+        seen.entries.values().next().map(|entry| entry.signature.line.as_str())
+    }
+
+    #[test]
+    fn a_line_stays_as_long_as_a_verdict_has_it_and_the_failure_stays_without_it() {
+        let (mut seen, key) = (KnownFailures::new(10), Key::default());
+        for attempt in ["a", "b"] {
+            seen.learn(&key, &failed(attempt, "make: *** Error 2"));
+        }
+        seen.drop_lines(&[failed("a", "")]);
+        assert_eq!(line(&seen), Some("make: *** Error 2"));
+        seen.drop_lines(&[failed("b", "")]);
+        assert_eq!(line(&seen), Some(""));
+        let signature = failed("c", "").outlook.signature.unwrap();
+        assert_eq!(seen.of(&key, &signature).count(), 2);
+        seen.learn(&key, &failed("c", "make: *** Error 2"));
+        assert_eq!(line(&seen), Some("make: *** Error 2"));
+    }
+
+    #[test]
+    fn nothing_is_left_of_an_attempt_that_is_unlearnt() {
+        let (mut seen, key) = (KnownFailures::new(10), Key::default());
+        let signature = failed("a", "").outlook.signature.unwrap();
+        for attempt in ["a", "b"] {
+            seen.learn(&key, &failed(attempt, "make: *** Error 2"));
+        }
+        let id = |id: &str| AttemptId::parse(id).unwrap();
+        seen.unlearn(&id("a"), None);
+        assert_eq!(seen.of(&key, &signature).count(), 1);
+        seen.unlearn(&id("b"), None);
+        assert!(seen.entries.is_empty() && seen.order.is_empty());
+    }
+}

@@ -1,0 +1,119 @@
+//! What came before an attempt of a job, without asking the CI system.
+//!
+//! | witness | says |
+//! |---|---|
+//! | [`History::before`] | the attempts before it, by what agents say they retry and by their jobs |
+//! | the CI system's list of the runs of the job | those that came earlier, also where no agent was |
+//!
+//! What any of them finds counts. A number that the caller gives (GitLab's `retries_count`, which counts otherwise) is a hint, used where
+//! no witness finds anything.
+
+use std::borrow::Cow;
+
+use plimsoll_proto::job::JobExecution;
+
+use super::remedy;
+use crate::domain::{AttemptBrief, AttemptId, COMMIT_LABELS, Evidence, Hints, History, Key, ListedRun};
+
+/// What GitLab says of a run that has not been tried yet, or has not ended.
+const NOT_TRIED: [&str; 10] = [
+    "created",
+    "pending",
+    "preparing",
+    "waiting_for_resource",
+    "waiting_for_callback",
+    "scheduled",
+    "manual",
+    "skipped",
+    "running",
+    "canceling",
+];
+
+/// What came before an attempt.
+#[derive(Debug)]
+pub(super) struct Lineage<'h> {
+    /// Attempts of the same job before this one, those of the chain first.
+    pub(super) earlier: Vec<&'h AttemptBrief>,
+    /// Runs of the job before this one by the CI system's list; `None` if the list does not say which job it is.
+    listed: Option<usize>,
+}
+
+/// What came before the attempt.
+pub(super) fn of<'h>(evidence: &Evidence, history: &'h History) -> Lineage<'h> {
+    let earlier = history.before(&evidence.into()).into_iter().map(|brief| &**brief).collect();
+    let key = evidence.measured.as_deref().map_or(&evidence.key, |summary| &summary.key);
+    let reported = evidence.reported.runs_before.and_then(|runs| usize::try_from(runs).ok());
+    Lineage { earlier, listed: listed(evidence, key).max(reported) }
+}
+
+/// The evidence with the build jobs of the attempt before it, where its own are not known: a retry is the same build, and sizes for other
+/// numbers of jobs are sizes of another one.
+pub(super) fn with_build_jobs<'e>(evidence: &'e Evidence, history: &History) -> Cow<'e, Evidence> {
+    let key = remedy::key(evidence);
+    if key.hints.build_jobs.is_some_and(|jobs| jobs > 0) {
+        return Cow::Borrowed(evidence);
+    }
+    let before = of(evidence, history).earlier.iter().map(|brief| brief.jobs).find(|jobs| *jobs > 0);
+    let Some(jobs) = before else { return Cow::Borrowed(evidence) };
+    let hints = Hints { build_jobs: Some(jobs.into()), ..key.hints };
+    Cow::Owned(Evidence { key: Key { hints, ..key.clone() }, ..evidence.clone() })
+}
+
+impl Lineage<'_> {
+    /// The number of this attempt: one more than those before it, as far as they are known, else what was said.
+    pub(super) fn number(&self, evidence: &Evidence) -> u32 {
+        let measured = evidence.measured.as_ref().map_or(1, |summary| summary.number);
+        if self.earlier.is_empty() && self.listed.is_none() {
+            return evidence.number.max(1);
+        }
+        let numbered = self.earlier.iter().map(|summary| summary.number).max().unwrap_or(0);
+        let found = self.earlier.len().max(self.listed.unwrap_or(0));
+        let before = u32::try_from(found).unwrap_or(u32::MAX).max(numbered);
+        // the agent reads its number in the job itself
+        before.saturating_add(1).max(measured)
+    }
+
+    /// Ids of the attempts that were found.
+    pub(super) fn ids(&self) -> Vec<AttemptId> {
+        self.earlier.iter().map(|summary| summary.attempt.clone()).collect()
+    }
+}
+
+/// Runs of the job before this one.
+pub(super) fn listed(evidence: &Evidence, key: &Key) -> Option<usize> {
+    let runs = &evidence.listed;
+    let this = JobExecution::read(evidence.attempt.as_str());
+    let own = runs.iter().find(|run| run.id == this.job);
+    let label = key.labels.get("job").map(String::as_str).filter(|name| !name.is_empty());
+    let first = runs.first().map(|run| run.name.as_str());
+    let only = first.filter(|name| runs.iter().all(|run| run.name == *name));
+    let name = own.map(|run| run.name.as_str()).or(label).or(only)?;
+    let before = |run: &&ListedRun| match (run.id.parse::<u64>(), this.job.parse::<u64>()) {
+        (Ok(run), Ok(this)) => run < this,
+        // without numbers, the times of the list's own clock
+        _ => own.is_none_or(|own| run.created_unix_ms < own.created_unix_ms),
+    };
+    let tried = |run: &&ListedRun| !NOT_TRIED.contains(&run.status.as_str());
+    let mut ids: Vec<&str> = (runs.iter().filter(|run| run.name == name && run.id != this.job))
+        .filter(before)
+        .filter(tried)
+        .map(|run| run.id.as_str())
+        .collect();
+    ids.sort_unstable();
+    ids.dedup();
+    Some(ids.len())
+}
+
+/// Where a failure is the same failure: at one commit, else in one job of one pipeline.
+pub(super) fn place(key: &Key) -> Option<String> {
+    let commit =
+        COMMIT_LABELS.iter().find_map(|name| key.labels.get(*name)).filter(|commit| !commit.is_empty());
+    if let Some(commit) = commit {
+        return Some(commit.clone());
+    }
+    let is_commit = key.git_ref.len() >= 40 && key.git_ref.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_commit {
+        return Some(key.git_ref.clone());
+    }
+    key.job().map(|(pipeline, job)| format!("{pipeline}/{job}"))
+}

@@ -1,0 +1,56 @@
+//! Whether an ended attempt is worth another, as what, and why.
+//!
+//! ```text
+//! Evidence -> lines      the lines of the log that can say why
+//!          -> rules      what the end of the log says (data: rules.toml, files of the operator, Spack's taxonomy)
+//!          -> order      whether trouble in the log was overcome: the only use of where a line stands
+//!          -> reported   that and the words of callers
+//!          -> join       the same with what was said in earlier questions: a set, whatever came first
+//!          -> clues      what each kind of evidence says (reasons: the words of cluster and CI system)
+//!          -> classify   the cause, by the strongest clue
+//!          -> signature  what the failure is called; seen: what became of it before; lineage: what came before
+//!          -> remedy     what the cause asks for; next, cpu: the size, from what was measured; size_words: why
+//!          -> allow      whether the budget of policy, and what became of such failures, allow it
+//!          -> decide     the verdict; outlook: cost and wait
+//! ```
+//!
+//! Pure: no I/O, no clock; the same evidence and history give the same verdict. Any process can write a line into a log, so
+//! a log alone never grows a size and never buys more than one retry.
+
+mod allow;
+mod classify;
+mod clues;
+mod cpu;
+mod decide;
+mod extend;
+mod finding;
+mod join;
+mod known_failures;
+mod lineage;
+mod lines;
+mod next;
+mod order;
+mod outlook;
+mod pod_sizes;
+mod policy;
+mod reasons;
+mod remedy;
+mod reported;
+mod rule;
+mod rules;
+mod signature;
+mod size_words;
+mod taxonomy;
+#[cfg(test)]
+mod tests;
+
+pub use self::{
+    classify::{cause_of, classify, is_censored},
+    decide::{VerdictInputs, judge},
+    finding::Finding,
+    join::join,
+    known_failures::{FlakyFailure, KnownFailures, RetrySuccess},
+    policy::{Exception, RetryPolicy, Terms},
+    reported::{recollected, reported},
+    rules::LogRules,
+};

@@ -1,0 +1,319 @@
+//! The next allocation: what the attempt had, and only the dimension that was short grows.
+
+use plimsoll_proto::{limits, reasons::SizeBound};
+
+use super::RetryPolicy;
+use crate::{
+    domain::{Bytes, Cores, Evidence, KNOWN_ENOUGH, Millis, Prediction, Quantity, Resources, Summary},
+    predict::{Settings, blind_step, smallest_step},
+};
+
+/// A size within this share of the cap is at the cap: so small a step is no bigger place.
+const NO_STEP: f64 = 0.05;
+
+/// What the sizes of a retry follow from.
+#[derive(Clone, Copy)]
+pub(super) struct SizingInputs<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) policy: &'a RetryPolicy,
+    /// What is predicted for a first attempt of the build now. It knows this failure, and no retry gets less than it says.
+    pub(super) first: &'a Prediction,
+    pub(super) history: &'a dyn SizeHistory,
+}
+
+/// What the history says of the sizes of a build.
+pub(super) trait SizeHistory {
+    /// The size to try after one that was too little.
+    fn above(&self, failed: Bytes) -> Bytes;
+    /// The share of such builds that need no more than a size.
+    fn covered(&self, size: Bytes) -> f64;
+    /// The limit that is predicted where no cap is in the way.
+    fn uncapped(&self) -> Bytes;
+}
+
+/// Where memory stopped an attempt: what the next size is about, whatever the attempt had asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct StoppedAt {
+    /// What is proven to be too little.
+    pub(super) size: Bytes,
+    /// Nothing was measured: it is the limit that is predicted for such a build.
+    pub(super) is_assumed: bool,
+}
+
+impl StoppedAt {
+    /// The limit that held, or the need above it that was seen; without both, what is predicted for it.
+    pub(super) fn of(predicted: &Prediction, measured: Option<&Summary>) -> Self {
+        let limit = |summary: &Summary| sizes_had(&summary.resources).limit;
+        let stopped = measured.map(Summary::stopped_at).filter(|size| is_size(*size));
+        let predicted = &predicted.memory_limit;
+        // the sizes of its pod stand in the prediction, where they are known
+        let is_assumed = predicted.basis.bound != SizeBound::LastAttempt;
+        let known = stopped.or_else(|| measured.and_then(limit)).map(|size| Self { size, is_assumed: false });
+        known.unwrap_or(Self { size: Bytes(predicted.value), is_assumed })
+    }
+
+    /// No larger place is left: less than a step that could help is missing.
+    pub(super) fn is_at(self, cap: Bytes) -> bool {
+        self.size.as_f64() * (1.0 + NO_STEP) > cap.as_f64()
+    }
+
+    fn bound(self) -> SizeBound {
+        let size = self.size.to_string();
+        if self.is_assumed { SizeBound::MayHaveHad(size) } else { SizeBound::Stopped(size) }
+    }
+}
+
+/// Memory that an attempt had, as far as that was a size: 0 is none, and more than any machine has is no limit.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SizesHad {
+    pub(super) request: Option<Bytes>,
+    limit: Option<Bytes>,
+    /// It asked for more than its limit let it have, so it had its limit.
+    is_cut: bool,
+}
+
+fn is_size(size: Bytes) -> bool {
+    (1..=limits::MEMORY_BYTES).contains(&size.0)
+}
+
+pub(super) fn sizes_had(had: &Resources) -> SizesHad {
+    let limit = had.memory_limit.filter(|size| is_size(*size));
+    let asked = had.memory_request.filter(|size| is_size(*size)).or(limit);
+    let is_cut = asked.zip(limit).is_some_and(|(asked, limit)| asked > limit);
+    SizesHad { request: if is_cut { limit } else { asked }, limit, is_cut }
+}
+
+/// What to ask for if the next attempt is like the one that ended; what is not known of it is predicted.
+pub(super) fn as_it_was(
+    predicted: &Prediction,
+    measured: Option<&Summary>,
+    settings: &Settings,
+) -> Prediction {
+    // the next size is about this attempt: the size at which others were stopped is part of it already
+    let mut next = Prediction { known_too_little: None, ..predicted.clone() };
+    let Some(had) = measured.map(|summary| summary.resources) else { return next };
+    let memory = |quantity: &mut Quantity, size: Option<Bytes>, kept: SizeBound| {
+        if let Some(size) = size {
+            let (size, bound) = settings.bound_memory(size);
+            keep(quantity, size.0, if bound == SizeBound::None { kept } else { bound });
+        }
+    };
+    let sizes = sizes_had(&had);
+    let kept = if sizes.is_cut { SizeBound::LastLimit } else { SizeBound::LastAttempt };
+    memory(&mut next.memory_limit, sizes.limit, SizeBound::LastAttempt);
+    memory(&mut next.memory_request, sizes.request, kept);
+    let cpu = |quantity: &mut Quantity, size: Option<Cores>| {
+        if let Some(size) = size {
+            // a count of millicores: the type only lends its conversion
+            keep(quantity, Millis::from_f64(size.0 * 1000.0).0.max(1), SizeBound::LastAttempt);
+            // whatever is known of others, this is what it had
+            quantity.basis.confidence = Some(1.0);
+        }
+    };
+    let most = had.cpu_limit.map_or(f64::INFINITY, |limit| limit.0);
+    cpu(&mut next.cpu_request, had.cpu_request.map(|asked| Cores(asked.0.min(most))));
+    cpu(&mut next.cpu_limit, had.cpu_limit);
+    order(&mut next);
+    next
+}
+
+/// Sets a number that no attempt of the history decided.
+fn keep(quantity: &mut Quantity, value: u64, bound: SizeBound) {
+    quantity.value = value;
+    quantity.basis.quantile = 0.0;
+    quantity.basis.margin = 1.0;
+    quantity.basis.attempts = 0;
+    quantity.basis.bound = bound;
+}
+
+/// What was asked for before is kept; the side that was only predicted gives way, and says so.
+fn order(next: &mut Prediction) {
+    let raise = |limit: &mut Quantity, request: &Quantity| {
+        if limit.value < request.value {
+            keep(limit, request.value, SizeBound::Request);
+        }
+    };
+    raise(&mut next.memory_limit, &next.memory_request);
+    raise(&mut next.cpu_limit, &next.cpu_request);
+}
+
+/// What decides the next size of an attempt that had too little.
+struct GrownSize {
+    size: Bytes,
+    bound: SizeBound,
+    /// The history says so: attempts behind it.
+    attempts: u32,
+}
+
+/// The largest of what the history says of builds that need more than where it was stopped, of where its own growth leads, and of a step.
+/// Where too little is known of the build, what others need and what the default is say nothing: then it is a step alone, above the highest
+/// size at which the package was ever stopped.
+fn grown_size(
+    predicted: &Prediction,
+    evidence: &Evidence,
+    stopped: StoppedAt,
+    sizing: SizingInputs<'_>,
+) -> GrownSize {
+    let known = is_known(predicted);
+    let factor = if known {
+        smallest_step(stopped.size)
+    } else {
+        Bytes::from_f64(stopped.size.as_f64() * factor(sizing.policy))
+    };
+    let step = factor.max(Bytes(stopped.size.0.saturating_add(sizing.policy.grow_least.0))).ceil_mib();
+    let mut grown = GrownSize { size: step, bound: stopped.bound(), attempts: 0 };
+    let text = stopped.size.to_string();
+    let needed = if known {
+        sizing.history.above(stopped.size).ceil_mib()
+    } else {
+        above_other_kills(predicted, stopped)
+    };
+    if needed > grown.size {
+        let (bound, attempts) = (SizeBound::NeededAbove(text.clone()), predicted.memory_limit.basis.attempts);
+        grown = GrownSize { size: needed, bound, attempts };
+    }
+    if !known {
+        return grown;
+    }
+    let forecast = forecast(evidence, predicted, stopped.size).ceil_mib();
+    if forecast > grown.size {
+        grown = GrownSize { size: forecast, bound: SizeBound::Grown(text), attempts: 0 };
+    }
+    grown
+}
+
+/// A step above where memory stopped other builds of the package, if that was higher than where it stopped this one; else 0.
+fn above_other_kills(predicted: &Prediction, stopped: StoppedAt) -> Bytes {
+    // a need is kept as a logarithm, so the same size may be a byte larger
+    let own = stopped.size.0.saturating_add(Bytes::MIB.0);
+    predicted.known_too_little.filter(|kill| kill.0 > own).map_or(Bytes(0), blind_step)
+}
+
+/// Whether the prediction speaks for this build, and not for others or the default.
+fn is_known(predicted: &Prediction) -> bool {
+    predicted.is_known(&predicted.memory_limit, KNOWN_ENOUGH)
+}
+
+/// Memory for an attempt that had too little: [`grown_size`], or what is predicted for a first attempt of such a build if that is more, or
+/// what the verdict on the attempt before named. Never above the cap. Of a build of which nothing is known the prediction is the default:
+/// that is no measurement, and counts for nothing.
+///
+/// What it asked for beyond where it was stopped it never had, so that counts for nothing. A limit of its own that was not short,
+/// because another one held, stays where the history does not know better.
+pub(super) fn grow_memory(
+    next: &mut Prediction,
+    predicted: &Prediction,
+    evidence: &Evidence,
+    sizing: SizingInputs<'_>,
+) {
+    let measured = evidence.measured.as_deref();
+    let stopped = StoppedAt::of(predicted, measured);
+    let grown = grown_size(predicted, evidence, stopped, sizing);
+    let own = measured.and_then(|summary| sizes_had(&summary.resources).limit);
+    let first = sizing.first;
+    let more_is_known = |own: Bytes| speaks(&first.memory_limit) && first.memory_limit.value > own.0;
+    let limit_grows = is_known(predicted) || own.is_none_or(|own| own <= grown.size || more_is_known(own));
+    let grow = |quantity: &mut Quantity, first: &Quantity| grow_to(quantity, first, &grown, stopped, sizing);
+    grow(&mut next.memory_request, &first.memory_request);
+    if limit_grows {
+        grow(&mut next.memory_limit, &first.memory_limit);
+    }
+    if let Some(named) = evidence.named_before {
+        keep_at_least(&mut next.memory_request, named.request, sizing.settings);
+        keep_at_least(&mut next.memory_limit, named.limit, sizing.settings);
+    }
+    order(next);
+}
+
+/// Attempts that fitted decide the size: it is not the default, and no step above where others were stopped.
+fn speaks(first: &Quantity) -> bool {
+    !first.basis.is_default() && !matches!(first.basis.bound, SizeBound::Default | SizeBound::Stopped(_))
+}
+
+fn grow_to(
+    quantity: &mut Quantity,
+    first: &Quantity,
+    grown: &GrownSize,
+    stopped: StoppedAt,
+    sizing: SizingInputs<'_>,
+) {
+    let settings = sizing.settings;
+    if speaks(first) && first.value >= grown.size.0 {
+        *quantity = first.clone();
+        if quantity.basis.bound.is_cut() {
+            // what the cap leaves may not be enough: no share of builds is promised
+            (quantity.basis.quantile, quantity.basis.margin) = (0.0, 1.0);
+        }
+        return;
+    }
+    let (size, bound) = settings.bound_memory(grown.size);
+    let bound = match (bound, settings.memory_cap) {
+        // what others need is shown up to the cap alone
+        (_, Some(cap)) if size == cap && grown.attempts > 0 => SizeBound::Cap(cap.to_string()),
+        (SizeBound::None, _) => grown.bound.clone(),
+        (bound, _) => bound,
+    };
+    keep(quantity, size.0, bound);
+    quantity.basis.margin = size.as_f64() / stopped.size.as_f64().max(1.0);
+    quantity.basis.attempts = grown.attempts;
+}
+
+/// A size never goes below what the verdict on the attempt before named.
+fn keep_at_least(quantity: &mut Quantity, named: Bytes, settings: &Settings) {
+    let (named, bound) = settings.bound_memory(named);
+    if quantity.value < named.0 {
+        keep(quantity, named.0, if bound == SizeBound::None { SizeBound::VerdictBefore } else { bound });
+    }
+}
+
+/// The size that such builds need, if most that do not fit where this one was stopped need more than the cap as well: then a retry at the cap
+/// does not pay.
+pub(super) fn needed_above(cap: Bytes, stopped: StoppedAt, sizing: SizingInputs<'_>) -> Option<Bytes> {
+    if !is_known(sizing.first) {
+        return None;
+    }
+    let needed = sizing.history.uncapped();
+    let [below, fit] = [stopped.size, cap].map(|size| sizing.history.covered(size));
+    let chance = ((fit - below) / (1.0 - below).max(f64::EPSILON)).clamp(0.0, 1.0);
+    (needed > cap && chance * sizing.policy.success_value <= 1.0).then_some(needed)
+}
+
+fn factor(policy: &RetryPolicy) -> f64 {
+    if policy.grow_factor.is_finite() { policy.grow_factor.max(1.0) } else { 1.0 }
+}
+
+/// Where the need would be if it went on growing as it did before the end, for as long as half of the attempts take. At most
+/// twice where it was stopped: nothing grows in a straight line for ever.
+fn forecast(evidence: &Evidence, predicted: &Prediction, stopped: Bytes) -> Bytes {
+    let (Some(growth), Some(measured)) = (evidence.growth, evidence.measured.as_deref()) else {
+        return Bytes(0);
+    };
+    let left = Millis(predicted.wall_p50.value).saturating_sub(measured.wall).as_f64() / 1000.0;
+    let most = Bytes(stopped.0.saturating_mul(2));
+    Bytes::from_f64(growth.need.as_f64() + growth.per_second * left).min(most)
+}
+
+/// More time for an attempt that used all of its own.
+pub(super) fn grow_time(next: &mut Prediction, measured: Option<&Summary>, policy: &RetryPolicy) {
+    let Some(wall) = measured.map(|summary| summary.wall).filter(|wall| wall.0 > 0) else { return };
+    let longer = Millis::from_f64(wall.as_f64() * factor(policy));
+    for (quantity, time) in [(&mut next.wall_p50, wall), (&mut next.wall_p95, longer)] {
+        if quantity.value < time.0 {
+            keep(quantity, time.0, SizeBound::TooShort(wall.to_string()));
+        }
+    }
+}
+
+/// Half of the build jobs in the largest place there is.
+pub(super) fn fewer_jobs(next: &mut Prediction, jobs: u64, cap: Bytes) {
+    keep(&mut next.build_jobs, (jobs / 2).max(1), SizeBound::HalfOf { jobs, most: cap.to_string() });
+    for quantity in [&mut next.memory_request, &mut next.memory_limit] {
+        keep(quantity, cap.0.max(1), SizeBound::Cap(cap.to_string()));
+    }
+}
+
+/// As many build jobs as fit into the most memory there is.
+pub(super) fn jobs_that_fit(next: &mut Prediction, jobs: u64) {
+    let most = Bytes(next.memory_limit.value).to_string();
+    keep(&mut next.build_jobs, jobs, SizeBound::RoomIn(most));
+}

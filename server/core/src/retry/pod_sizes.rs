@@ -1,0 +1,40 @@
+//! What an unmeasured attempt had, by its pod: then a prediction is no reason to think that it had something else.
+
+use plimsoll_proto::{quantity, reasons::SizeBound};
+
+use crate::{
+    domain::{Bytes, Evidence, Prediction, Quantity},
+    predict::Settings,
+};
+
+/// The prediction with the sizes of the attempt's pod in it, where they are known.
+pub(super) fn as_its_pod(mut predicted: Prediction, evidence: &Evidence, settings: &Settings) -> Prediction {
+    let Some(had) = evidence.pod_sizes else { return predicted };
+    let set = |quantity: &mut Quantity, had: Option<(u64, SizeBound)>| {
+        let Some((value, bound)) = had.filter(|(value, _)| *value > 0) else { return false };
+        quantity.value = value;
+        quantity.basis.quantile = 0.0;
+        quantity.basis.margin = 1.0;
+        quantity.basis.attempts = 0;
+        quantity.basis.bound = if bound == SizeBound::None { SizeBound::LastAttempt } else { bound };
+        true
+    };
+    let memory = |size: Bytes| {
+        let (size, bound) = settings.bound_memory(size);
+        (size.0, bound)
+    };
+    set(&mut predicted.memory_limit, had.memory_limit.map(memory));
+    set(&mut predicted.memory_request, had.memory_asked().map(memory));
+    for (quantity, had) in
+        [(&mut predicted.cpu_request, had.cpu_request), (&mut predicted.cpu_limit, had.cpu_limit)]
+    {
+        if set(quantity, had.map(|cores| (quantity::millicores(cores.0), SizeBound::None))) {
+            // whatever is known of others, this is what it had
+            quantity.basis.confidence = Some(1.0);
+        }
+    }
+    // the side that was only predicted gives way
+    predicted.memory_limit.value = predicted.memory_limit.value.max(predicted.memory_request.value);
+    predicted.cpu_limit.value = predicted.cpu_limit.value.max(predicted.cpu_request.value);
+    predicted
+}

@@ -1,0 +1,189 @@
+//! What the operator decides about retries: a budget for every build, and terms for each cause, project and stack.
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::{AttemptId, Bytes, Cause, Fnv, Key, Millis};
+
+/// What the operator decides about retries.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RetryPolicy {
+    /// Attempts of one build, the first included.
+    pub max_attempts: u32,
+    /// Attempts that were taken away and do not count, at most.
+    pub max_preempted: u32,
+    /// Retries when the cause is unknown, or when only the log names it.
+    pub unproven_retries: u32,
+    /// Confidence from which a size grows.
+    pub grow_from: f64,
+    /// The next size against the one that was too small.
+    pub grow_factor: f64,
+    /// And at least this much more memory.
+    pub grow_least: Bytes,
+    /// What a build that passes is worth, in attempts of it: a retry pays while its chance times this is above 1.
+    pub success_value: f64,
+    /// Share of retries that are made although they do not pay, to see whether that is still so.
+    pub explore: f64,
+    /// Exceptions, in order: of those that fit, a later one wins over an earlier one.
+    pub terms: Vec<Exception>,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            // GitLab's own most is two retries
+            max_attempts: 3,
+            // a spot market that takes a build ten times will take it again
+            max_preempted: 10,
+            unproven_retries: 1,
+            // above every confidence that a log alone can give to memory (0.4), not above a starved build's (0.6 to 0.9)
+            grow_from: 0.6,
+            grow_factor: 1.5,
+            // a linker or a compiler more
+            grow_least: Bytes(100 << 20),
+            // a person who looks at a red pipeline costs more than machines; a judgement
+            success_value: 4.0,
+            explore: 0.05,
+            terms: Vec::new(),
+        }
+    }
+}
+
+/// Terms of a retry.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Terms {
+    /// Retries at most.
+    pub retries: u32,
+    /// Wait before the first retry; each further one waits twice as long.
+    pub wait: Millis,
+    /// And this long at most.
+    pub wait_most: Millis,
+    /// Share of the wait that is left to chance, 0 to 1, so that jobs that failed together do not come back together.
+    pub jitter: f64,
+    /// Whether the attempt counts against the budget.
+    pub counts: bool,
+}
+
+/// Other terms for some attempts. What is not set stays as it is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Exception {
+    /// Only this project.
+    /// Value: text.
+    /// Default: every project.
+    pub project: Option<String>,
+    /// Only this stack.
+    /// Value: text.
+    /// Default: every stack.
+    pub stack: Option<String>,
+    /// Only this cause.
+    /// Value: cause.
+    /// Default: every cause.
+    pub cause: Option<Cause>,
+    /// Retries at most.
+    /// Value: whole number, 0 to 100.
+    /// Default: by the cause.
+    pub retries: Option<u32>,
+    /// Seconds before the first retry. Each further one waits twice as long.
+    /// Value: whole number.
+    /// Default: by the cause.
+    pub wait_s: Option<u32>,
+    /// Seconds before any retry, at most.
+    /// Value: whole number.
+    /// Default: by the cause.
+    pub wait_most_s: Option<u32>,
+    /// Share of the wait that is left to chance, so that jobs that failed together do not come back together.
+    /// Value: number, 0 to 1.
+    /// Default: `0.25`.
+    pub jitter: Option<f64>,
+    /// Whether the attempt counts against the budget.
+    /// Value: true or false.
+    /// Default: by the cause.
+    pub counts: Option<bool>,
+}
+
+/// The form of a policy file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    /// Terms of a retry that differ from the built-in ones. Of those that fit, a later one wins over an earlier one.
+    #[serde(default)]
+    terms: Vec<Exception>,
+}
+
+impl RetryPolicy {
+    /// Reads the exceptions of a policy file: `[[terms]]` tables.
+    ///
+    /// # Errors
+    /// Says what is wrong and where.
+    pub fn parse_terms(text: &str) -> Result<Vec<Exception>, String> {
+        let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+        for (at, terms) in file.terms.iter().enumerate() {
+            let wrong = |what: &str| Err(format!("terms {} (counted from 1): {what}", at + 1));
+            if terms.jitter.is_some_and(|jitter| !(0.0..=1.0).contains(&jitter)) {
+                return wrong("jitter must be from 0 to 1");
+            }
+            if terms.retries.is_some_and(|retries| retries > 100) {
+                return wrong("retries must be at most 100");
+            }
+        }
+        Ok(file.terms)
+    }
+
+    /// The terms for an attempt of `key` that failed for `cause`.
+    pub fn terms(&self, key: &Key, cause: Cause) -> Terms {
+        let mut terms = self.default_terms(cause);
+        for other in &self.terms {
+            let fits = other.project.as_ref().is_none_or(|project| *project == key.project)
+                && other.stack.as_ref().is_none_or(|stack| *stack == key.stack)
+                && other.cause.is_none_or(|only| only == cause);
+            if !fits {
+                continue;
+            }
+            let seconds = |seconds: u32| Millis(u64::from(seconds) * 1000);
+            terms.retries = other.retries.unwrap_or(terms.retries);
+            terms.wait = other.wait_s.map_or(terms.wait, seconds);
+            terms.wait_most = other.wait_most_s.map_or(terms.wait_most, seconds);
+            terms.jitter = other.jitter.unwrap_or(terms.jitter);
+            terms.counts = other.counts.unwrap_or(terms.counts);
+        }
+        terms
+    }
+
+    /// The waits are judgements: a node is replaced in seconds, a service that is down comes back in minutes.
+    fn default_terms(&self, cause: Cause) -> Terms {
+        let budget = self.max_attempts.saturating_sub(1);
+        let (retries, wait, most, counts) = match cause {
+            Cause::Preempted | Cause::NodeLost | Cause::EvictedByNode => (self.max_preempted, 10, 300, false),
+            Cause::Infra => (budget, 30, 600, true),
+            Cause::Contention => (budget, 60, 900, true),
+            Cause::Unknown => (self.unproven_retries, 0, 0, true),
+            Cause::Oom
+            | Cause::Starved
+            | Cause::Timeout
+            | Cause::Flaky
+            | Cause::DiskFull
+            | Cause::EphemeralStorage => (budget, 0, 0, true),
+            Cause::Deterministic | Cause::Configuration | Cause::ToolOom | Cause::Canceled => (0, 0, 0, true),
+        };
+        Terms { retries, wait: Millis(wait * 1000), wait_most: Millis(most * 1000), jitter: 0.25, counts }
+    }
+}
+
+impl Terms {
+    /// How long to wait before the retry of the attempt with this number: exponential back-off with jitter. The same attempt always waits the
+    /// same time.
+    pub fn wait_before(&self, attempt: &AttemptId, number: u32) -> Millis {
+        let doubled = number.saturating_sub(1).min(16);
+        let wait = Millis(self.wait.0.saturating_mul(1 << doubled)).min(self.wait_most.max(self.wait));
+        Millis::from_f64(wait.as_f64() * (1.0 - self.jitter * chance(attempt)))
+    }
+}
+
+/// A number from 0 to 1 that belongs to an attempt: chance that can be repeated.
+pub(super) fn chance(attempt: &AttemptId) -> f64 {
+    let hash = Fnv::default().with(attempt.as_str().bytes()).value();
+    // the upper half is mixed best
+    let upper = u32::try_from(hash.rotate_left(29) & 0xffff_ffff).unwrap_or(0);
+    f64::from(upper) / f64::from(u32::MAX)
+}

@@ -1,0 +1,176 @@
+//! The words of the cluster and of the CI system for why something ended, and what each means.
+//!
+//! The lists grow with every release of Kubernetes and GitLab: a word that is not known here is shown and decides nothing.
+
+use super::{
+    clues::{clue, weak},
+    finding::Clue,
+};
+use crate::domain::{Cause, EvidenceSource as Source};
+
+/// The container's reason.
+pub(super) fn container(reason: &str) -> Option<Clue> {
+    let named = match word(reason) {
+        "" | "Completed" | "Error" => return None,
+        "OOMKilled" => (Cause::Oom, 0.95),
+        "ErrImagePull" | "ImagePullBackOff" | "RegistryUnavailable" => (Cause::Infra, 0.9),
+        "ContainerStatusUnknown" | "CreateContainerError" | "RunContainerError" | "StartError" => {
+            (Cause::Infra, 0.7)
+        }
+        "InvalidImageName" | "CreateContainerConfigError" | "ContainerCannotRun" | "ErrImageNeverPull" => {
+            (Cause::Configuration, 0.8)
+        }
+        "DeadlineExceeded" => (Cause::Timeout, 0.9),
+        _ => return Some(unheard(Source::Container, reason)),
+    };
+    Some(clue(Source::Container, named.0, named.1, format!("container reason {reason}")))
+}
+
+/// The pod's reason, or the one of its condition `DisruptionTarget`; the kubelet's message may follow after a colon.
+pub(super) fn pod(reason: &str) -> Option<Clue> {
+    let named = match word(reason) {
+        "" => return None,
+        "OOMKilled" => (Cause::Oom, 0.9),
+        "DeadlineExceeded" => (Cause::Timeout, 0.9),
+        "Preempting"
+        | "Preempted"
+        | "NodeShutdown"
+        | "Shutdown"
+        | "Terminated"
+        | "PreemptionByScheduler"
+        | "PreemptionByKubeScheduler"
+        | "DeletionByTaintManager"
+        | "EvictionByEvictionAPI"
+        | "TerminationByKubelet" => (Cause::Preempted, 0.95),
+        "NodeLost" | "NodeFailures" | "DeletionByPodGC" => (Cause::NodeLost, 0.95),
+        // its own use and not the node's need: it would be thrown out again
+        "Evicted" if used_up_its_storage(reason) => (Cause::EphemeralStorage, 0.95),
+        // the reason alone does not say what was short on the node
+        "Evicted" => (Cause::EvictedByNode, 0.8),
+        "PodDeleted" | "UnexpectedAdmissionError" | "OutOfcpu" | "OutOfmemory" | "OutOfpods" => {
+            (Cause::Infra, 0.8)
+        }
+        "NodeAffinity" => (Cause::Configuration, 0.7),
+        _ => return Some(unheard(Source::Pod, reason)),
+    };
+    Some(clue(Source::Pod, named.0, named.1, format!("pod reason {reason}")))
+}
+
+/// How much the container's reason says, to compare it with others of its kind. The same holds for the pod's and the CI system's.
+pub(super) fn container_strength(reason: &str) -> u32 {
+    strength(container(reason).as_ref())
+}
+
+/// See [`container_strength`].
+pub(super) fn pod_strength(reason: &str) -> u32 {
+    strength(pod(reason).as_ref())
+}
+
+/// See [`container_strength`].
+pub(super) fn ci_strength(reason: &str) -> u32 {
+    strength(ci(reason, false).as_ref())
+}
+
+/// A cause counts before a weak one, that before a word that is not known here, and that before one that says nothing.
+fn strength(clue: Option<&Clue>) -> u32 {
+    match clue {
+        None => 0,
+        Some(Clue { cause: None, .. }) => 1,
+        Some(Clue { confidence, weak, .. }) => {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 1000")]
+            let parts = (confidence.clamp(0.0, 1.0) * 1000.0).round() as u32;
+            if *weak { 2 + parts } else { 2000 + parts }
+        }
+    }
+}
+
+/// What the kubelet writes when it evicts a pod for its own use of storage (pkg/kubelet/eviction/helpers.go).
+fn used_up_its_storage(message: &str) -> bool {
+    let texts = [
+        "exceeded its local ephemeral storage limit",
+        "ephemeral local storage usage exceeds the total limit",
+        "Usage of EmptyDir volume",
+    ];
+    texts.iter().any(|text| message.contains(text))
+}
+
+/// The CI system's failure reason; numbers and names after GitLab's `commit_status.rb`. `oom_killed`: the runner says that the
+/// container was killed for memory.
+pub(super) fn ci(reason: &str, oom_killed: bool) -> Option<Clue> {
+    let found = |cause, confidence| clue(Source::Ci, cause, confidence, format!("failure reason {reason}"));
+    Some(match word(reason) {
+        // the build's own script, which can be anything
+        "" | "script_failure" | "unknown_failure" => return None,
+        // the runner writes this line; a build that imitates it ends as script_failure
+        "runner_system_failure" if oom_killed => found(Cause::Oom, 0.7),
+        // many things: what else is known decides
+        "runner_system_failure" | "runner_external_dependency_failure" | "runner_interrupted" => {
+            weak(found(Cause::Infra, 0.6))
+        }
+        "job_execution_timeout"
+        | "job_execution_server_timeout"
+        | "server_timeout_running"
+        | "server_timeout_canceling" => found(Cause::Timeout, 0.9),
+        "api_failure"
+        | "stuck_or_timeout_failure"
+        | "stuck_pending_with_matching_runners"
+        | "no_updates_running"
+        | "no_updates_canceling"
+        | "scheduler_failure"
+        | "data_integrity_failure"
+        | "runner_provisioning_timeout"
+        | "job_router_failure"
+        | "image_pull_failure" => found(Cause::Infra, 0.8),
+        "job_canceled" | "canceled" => found(Cause::Canceled, 0.95),
+        known if NEEDS_A_MEND.contains(&known) => found(Cause::Configuration, 0.9),
+        _ => unheard(Source::Ci, reason),
+    })
+}
+
+/// Reasons that stay until something is changed.
+const NEEDS_A_MEND: [&str; 33] = [
+    "runner_configuration_error",
+    "runner_unsupported",
+    "missing_dependency_failure",
+    "stale_schedule",
+    "archived_failure",
+    "unmet_prerequisites",
+    "forward_deployment_failure",
+    "failed_outdated_deployment_job",
+    "user_blocked",
+    "project_deleted",
+    "ci_quota_exceeded",
+    "pipeline_loop_detected",
+    "no_matching_runner",
+    "stuck_pending_no_matching_runners",
+    "trace_size_exceeded",
+    "builds_disabled",
+    "environment_creation_failure",
+    "deployment_rejected",
+    "protected_environment_failure",
+    "insufficient_bridge_permissions",
+    "downstream_bridge_project_not_found",
+    "invalid_bridge_trigger",
+    "upstream_bridge_project_not_found",
+    "insufficient_upstream_permissions",
+    "bridge_pipeline_is_child_pipeline",
+    "downstream_pipeline_creation_failed",
+    "secrets_provider_not_found",
+    "reached_max_descendant_pipelines_depth",
+    "ip_restriction_failure",
+    "reached_max_pipeline_hierarchy_size",
+    "reached_downstream_pipeline_trigger_rate_limit",
+    "job_token_expired",
+    "id_token_burned_project_path",
+];
+
+/// A word that came up after this list was written.
+fn unheard(source: Source, reason: &str) -> Clue {
+    let text = format!("{} reason {reason} is not known here", source.as_str());
+    Clue { cause: None, weak: true, ..clue(source, Cause::Unknown, 0.0, text) }
+}
+
+/// The reason without the message that may follow it.
+fn word(reason: &str) -> &str {
+    reason.split([':', ' ', '\n']).next().unwrap_or_default()
+}

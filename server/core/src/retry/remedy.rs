@@ -1,0 +1,294 @@
+//! What a cause asks for, before the budget: the action, the next size, and the sentence that says why.
+
+use plimsoll_proto::{figures, reasons::SizeBound};
+
+use super::{
+    cpu,
+    finding::Finding,
+    next::{self, SizingInputs, StoppedAt},
+    size_words,
+};
+use crate::domain::{
+    Action, Bytes, Cause, Evidence, EvidenceSource, Millis, Prediction, Quantity, Rung, Summary,
+};
+
+/// Action and next allocation, before the budget.
+#[derive(Debug)]
+pub(super) struct Remedy {
+    pub(super) action: Action,
+    pub(super) next: Option<Prediction>,
+    pub(super) reason: String,
+    /// Where memory stopped the attempt, if that is known and the next one gets more.
+    pub(super) stopped_at: Option<Bytes>,
+}
+
+impl Remedy {
+    /// No retry.
+    pub(super) fn no(reason: String) -> Self {
+        Self { action: Action::No, next: None, reason, stopped_at: None }
+    }
+
+    /// A retry with more memory.
+    fn grown(next: Prediction, stopped: StoppedAt, reason: String) -> Self {
+        let known = (!stopped.is_assumed && stopped.size.0 > 0).then_some(stopped.size);
+        Self { stopped_at: known, ..Self::retry(Action::Bigger, next, reason) }
+    }
+
+    fn retry(action: Action, next: Prediction, reason: String) -> Self {
+        Self { action, next: Some(next), reason, stopped_at: None }
+    }
+}
+
+/// Said of a size that the cap cut.
+const MOST_THERE_IS: &str = ", the most there is, which may not be enough";
+
+/// Below this use the build stood still: one part in twenty of a core.
+const STANDSTILL: f64 = 0.05;
+
+/// What the cause asks for.
+pub(super) fn remedy(
+    evidence: &Evidence,
+    finding: &Finding,
+    cause: Cause,
+    predicted: &Prediction,
+    sizing: SizingInputs<'_>,
+) -> Remedy {
+    let mut remedy = sized(evidence, finding, cause, predicted, sizing);
+    if let Some(next) = &mut remedy.next {
+        size_words::explain(next, predicted, sizing.first);
+    }
+    remedy
+}
+
+fn sized(
+    evidence: &Evidence,
+    finding: &Finding,
+    cause: Cause,
+    predicted: &Prediction,
+    sizing: SizingInputs<'_>,
+) -> Remedy {
+    let SizingInputs { settings, policy, .. } = sizing;
+    let why = sentence(finding, cause);
+    let measured = evidence.measured.as_deref();
+    let mut next = next::as_it_was(predicted, measured, settings);
+    let how = size_words::how_it_was(&next, measured);
+    if cause.is_final() && policy.terms(key(evidence), cause).retries > 0 {
+        return Remedy::retry(
+            Action::AsIs,
+            next,
+            format!("{why}: retry all the same, as the retry policy asks"),
+        );
+    }
+    match cause {
+        Cause::Oom | Cause::Starved if finding.confidence >= policy.grow_from && finding.is_proven() => {
+            more_memory(evidence, &why, next, predicted, sizing)
+        }
+        Cause::Oom | Cause::Starved => {
+            let agent =
+                if measured.is_none() { "run it with the agent to be sure, or " } else { "or run it " };
+            let reason = format!(
+                "{why}: no kernel or container evidence proves it, so retry {how}; {agent}with fewer build jobs"
+            );
+            Remedy::retry(Action::AsIs, next, reason)
+        }
+        Cause::Timeout if !measured.is_some_and(stood_still) => {
+            next::grow_time(&mut next, measured, policy);
+            let working = if measured.is_some() { "it was still working, so " } else { "" };
+            let times = match &next.wall_p95.basis.bound {
+                SizeBound::TooShort(had) => format!(" ({had} -> {})", Millis(next.wall_p95.value)),
+                _ => String::new(),
+            };
+            Remedy::retry(Action::Longer, next, format!("{why}: {working}retry with more time{times}"))
+        }
+        Cause::Contention => match measured.and_then(|summary| cpu::grow(&mut next, summary, settings)) {
+            Some(cores) => {
+                let cores = figures::cores_named(cores.0);
+                let had = measured.and_then(|summary| summary.resources.cpu_limit);
+                let from = had.map_or(String::new(), |had| format!("{} -> ", figures::cores_named(had.0)));
+                Remedy::retry(
+                    Action::Bigger,
+                    next,
+                    format!("{why}: retry with more CPU (limit {from}{cores})"),
+                )
+            }
+            None => Remedy::retry(Action::AsIs, next, format!("{why}: retry later, {how}")),
+        },
+        Cause::DiskFull | Cause::EphemeralStorage => {
+            Remedy::retry(Action::Elsewhere, next, format!("{why}: retry on a machine with more free disk"))
+        }
+        Cause::Infra if measured.is_some_and(Summary::was_killed_by_host) => {
+            Remedy::retry(Action::Elsewhere, next, format!("{why}: retry on another machine, {how}"))
+        }
+        cause if cause.is_final() => Remedy::no(format!("{why}: {}", no_retry(cause))),
+        cause => Remedy::retry(Action::AsIs, next, format!("{why}: {}", same_again(cause, &how))),
+    }
+}
+
+/// Why a retry of what stays broken is worth nothing, or what has to be done first.
+fn no_retry(cause: Cause) -> &'static str {
+    match cause {
+        Cause::ToolOom => "raise that limit; more memory for the job alone does not help",
+        Cause::Configuration => "change the set-up first, a retry would fail in the same way",
+        Cause::Canceled => "no retry is wanted",
+        _ => "a retry would fail in the same way",
+    }
+}
+
+/// What to do where nothing has to grow. `how`: with which size.
+fn same_again(cause: Cause, how: &str) -> String {
+    match cause {
+        Cause::Timeout => {
+            "it used almost no CPU, so more time would not help; retry with the same time".to_owned()
+        }
+        Cause::Infra | Cause::Preempted | Cause::NodeLost | Cause::EvictedByNode => {
+            format!("the build is not at fault, so retry {how}")
+        }
+        _ => format!("retry {how}"),
+    }
+}
+
+fn more_memory(
+    evidence: &Evidence,
+    why: &str,
+    mut next: Prediction,
+    predicted: &Prediction,
+    sizing: SizingInputs<'_>,
+) -> Remedy {
+    let settings = sizing.settings;
+    let stopped = StoppedAt::of(predicted, evidence.measured.as_deref());
+    let needed = settings.memory_cap.and_then(|cap| next::needed_above(cap, stopped, sizing));
+    if let Some(cap) = settings.memory_cap.filter(|cap| stopped.is_at(*cap)) {
+        let why = format!("{why}, and there is no more memory than {cap}");
+        return match build_jobs(evidence, predicted) {
+            Some(jobs) if jobs > 1 => {
+                next::fewer_jobs(&mut next, jobs, cap);
+                let fewer = next.build_jobs.value;
+                Remedy::retry(
+                    Action::FewerJobs,
+                    next,
+                    format!("{why}: retry with -j{fewer} instead of -j{jobs}"),
+                )
+            }
+            Some(_one) => {
+                let reason = format!("{why}: with only one build job, a retry would fail in the same way");
+                Remedy::no(reason + &would_take(needed))
+            }
+            None => {
+                let reason = format!("{why}: run it with fewer build jobs (how many it ran is not known)");
+                Remedy::no(reason + &would_take(needed))
+            }
+        };
+    }
+    next::grow_memory(&mut next, predicted, evidence, sizing);
+    let limit = Bytes(next.memory_limit.value);
+    let with = format!("{why}: retry with more memory ({})", from_to(stopped, limit));
+    let cut = next.memory_limit.basis.bound.is_cut();
+    if let Some((jobs, had)) = jobs_that_fit(evidence, &next, sizing, needed) {
+        next::jobs_that_fit(&mut next, jobs);
+        let reason = format!("{with}, the most there is, and with -j{jobs} instead of -j{had}");
+        return Remedy::grown(next, stopped, reason);
+    }
+    if let Some((needed, cap)) = needed.zip(settings.memory_cap) {
+        let reason = format!(
+            "{why}, and there is no more memory than {cap}: most builds like it that need more than {} need more than that too, so a retry \
+             would fail in the same way{}",
+            stopped.size,
+            would_take(Some(needed))
+        );
+        return Remedy::no(reason);
+    }
+    Remedy::grown(next, stopped, if cut { with + MOST_THERE_IS } else { with })
+}
+
+/// The old limit and the new one, as far as the old one is known.
+fn from_to(stopped: StoppedAt, limit: Bytes) -> String {
+    match stopped.size {
+        had if had.0 == 0 || had >= limit => format!("limit {limit}"),
+        had if stopped.is_assumed => format!("limit {limit}; the last attempt may have had {had}"),
+        had => format!("limit {had} -> {limit}"),
+    }
+}
+
+/// The size for the person who reads it.
+fn would_take(needed: Option<Bytes>) -> String {
+    needed.map_or(String::new(), |needed| format!("; it would take a memory limit of {needed}"))
+}
+
+/// Build jobs that the attempt ran, as far as that is known: those that were recorded of it, else those of other attempts of the same
+/// build. Neither a default nor what other builds run says anything about it.
+fn build_jobs(evidence: &Evidence, predicted: &Prediction) -> Option<u64> {
+    let said = key(evidence).hints.build_jobs.map(u64::from).filter(|jobs| *jobs > 0);
+    let of_this_build = |jobs: &&Quantity| matches!(jobs.basis.rung, Rung::Exact | Rung::NoVersion);
+    let usual = Some(&predicted.build_jobs).filter(of_this_build).filter(|jobs| !jobs.basis.is_default());
+    said.or_else(|| usual.map(|jobs| jobs.value))
+}
+
+/// Fewer build jobs than there were, and those: if the cap leaves the next size below a real step above where the attempt was stopped, or
+/// below what is `needed`, as many as fit in proportion. `None` if the size suffices, if it is not known how many jobs there were, or if
+/// not even one fits what is needed.
+fn jobs_that_fit(
+    evidence: &Evidence,
+    next: &Prediction,
+    sizing: SizingInputs<'_>,
+    needed: Option<Bytes>,
+) -> Option<(u64, u64)> {
+    let cap = sizing.settings.memory_cap.filter(|cap| next.memory_limit.value >= cap.0)?;
+    let stopped = evidence.measured.as_deref().map(Summary::stopped_at)?;
+    let step = stopped.as_f64() * sizing.policy.grow_factor.max(1.0);
+    let wanted = needed.map_or(step, |needed| needed.as_f64().max(step));
+    let jobs = u64::from(key(evidence).hints.build_jobs.filter(|jobs| *jobs > 1)?);
+    // a count of jobs: the type only lends its conversion
+    let fit = Bytes::from_f64((Bytes(jobs).as_f64() * cap.as_f64() / wanted.max(1.0)).floor()).0;
+    (fit < jobs && (fit > 0 || needed.is_none())).then_some((fit.max(1), jobs))
+}
+
+/// The cause and the strongest line for it.
+pub(super) fn sentence(finding: &Finding, cause: Cause) -> String {
+    let decided = finding.lines.iter().find(|line| line.supports && Some(line.source) == finding.decided_by);
+    // memory needs evidence of the kernel or the container; whatever only the log says is probable
+    let is_probable = match cause {
+        Cause::Oom | Cause::Starved => !finding.is_proven(),
+        Cause::Unknown | Cause::Flaky => false,
+        _ => finding.decided_by == Some(EvidenceSource::Log),
+    };
+    let (head, tail) = words(cause);
+    let words = format!("{head}{}{tail}", if is_probable { "probably " } else { "" });
+    match decided {
+        Some(line) => format!("{words} ({})", line.text),
+        None => words,
+    }
+}
+
+fn stood_still(summary: &Summary) -> bool {
+    summary.cpu.cores_over(summary.wall).0 < STANDSTILL
+}
+
+/// What the caller says was built, else what the agent said.
+pub(super) fn key(evidence: &Evidence) -> &crate::domain::Key {
+    match &evidence.measured {
+        Some(measured) if evidence.key.package.is_empty() => &measured.key,
+        _ => &evidence.key,
+    }
+}
+
+/// The cause as the beginning of a sentence, in two parts: between them stands how probable it is.
+fn words(cause: Cause) -> (&'static str, &'static str) {
+    match cause {
+        Cause::Oom => ("it ", "ran out of memory"),
+        Cause::Starved => ("it ", "starved at its memory limit"),
+        Cause::Timeout => ("it ", "ran out of time"),
+        Cause::Deterministic => ("the build itself is ", "broken"),
+        Cause::Infra => ("something outside the build ", "failed"),
+        Cause::Preempted => ("it was ", "preempted"),
+        Cause::DiskFull => ("a disk was ", "full"),
+        Cause::Canceled => ("it was ", "canceled"),
+        Cause::ToolOom => ("a tool ", "reached a memory limit of its own"),
+        Cause::EphemeralStorage => ("it ", "used up the storage of its pod"),
+        Cause::NodeLost => ("its node was ", "lost"),
+        Cause::EvictedByNode => ("its node ", "evicted it"),
+        Cause::Contention => ("it ", "did not get what it needed in time"),
+        Cause::Flaky => ("this failure ", "went away on a retry before"),
+        Cause::Configuration => ("the CI system or the runner is ", "misconfigured"),
+        Cause::Unknown => ("", "no known cause explains the failure"),
+    }
+}

@@ -1,0 +1,117 @@
+//! What a caller says as evidence that can be kept: of a log the lines that a rule knows, and all else as it was said. And back:
+//! what a verdict of an earlier release, which kept only its lines of evidence, stood on.
+
+use super::{
+    clues::{clue, weak},
+    finding::Clue,
+    lineage,
+    rules::{self, LogRules, RuleMatch},
+};
+use crate::domain::{
+    Cause, Evidence, EvidenceLine, EvidenceSource, Exit, Key, LINE_GONE, LogOrder, MatchedLine,
+    ReportedEvidence, Verdict,
+};
+
+/// The rule for the last word of GitLab's runner on a container that was killed for memory.
+const RUNNER_OOM: &str = "runner-oomkilled";
+/// Confidence in a line whose rule is no longer known.
+const WITHOUT_RULE: f64 = 0.5;
+
+/// What the caller of a question says, with its log read by `rules`.
+pub fn reported(evidence: &Evidence, rules: &LogRules) -> ReportedEvidence {
+    let Evidence { attempt: _, key, number, measured, exit, log_tail, .. } = evidence;
+    let one =
+        |reason: &String| Some(reason.clone()).filter(|reason| !reason.is_empty()).into_iter().collect();
+    let hits = rules.read(log_tail);
+    let is_oom = |last: String| rules.read(&last).iter().any(|hit| hit.rule.id == RUNNER_OOM);
+    let runner_says_oom = rules::runners_last_word(log_tail).is_some_and(is_oom);
+    let built = measured.as_deref().map_or(key, |summary| &summary.key);
+    let is_said = measured.is_none() && *key != Key::default();
+    ReportedEvidence {
+        project: key.project.clone(),
+        key: is_said.then(|| Box::new(key.clone())),
+        number: if *number > 1 { *number } else { 0 },
+        exit: *exit,
+        container_reasons: one(&evidence.container_reason),
+        pod_reasons: one(&evidence.pod_reason),
+        ci_reasons: one(&evidence.failure_reason),
+        last_words: if hits.is_empty() { rules::last_words(log_tail) } else { None },
+        first_words: if hits.is_empty() { rules::first_words(log_tail) } else { None },
+        log: hits.into_iter().map(matched).collect(),
+        runner_says_oom,
+        runs_before: lineage::listed(evidence, built).map(|runs| u32::try_from(runs).unwrap_or(u32::MAX)),
+        time_limit: evidence.time_limit,
+    }
+}
+
+fn matched(hit: RuleMatch<'_>) -> MatchedLine {
+    let RuleMatch { rule, line, first, order } = hit;
+    MatchedLine { rule: rule.id.clone(), cause: rule.cause, line, first, order }
+}
+
+/// The lines of the log with their rules, and clues for those whose rules are no longer known.
+pub(super) fn hits<'r>(said: &ReportedEvidence, rules: &'r LogRules) -> (Vec<RuleMatch<'r>>, Vec<Clue>) {
+    let (mut hits, mut unknown) = (Vec::new(), Vec::new());
+    for MatchedLine { rule, cause, line, first, order } in &said.log {
+        let line = if line.is_empty() { LINE_GONE.to_owned() } else { line.clone() };
+        if let Some(rule) = rules.find(rule) {
+            hits.push(RuleMatch { rule, line, first: first.clone(), order: *order });
+        } else {
+            let text = if rule.is_empty() { line } else { format!("{rule}: {line}") };
+            unknown.push(weak(clue(EvidenceSource::Log, *cause, WITHOUT_RULE, text)));
+        }
+    }
+    (hits, unknown)
+}
+
+/// What was said when a verdict was given: what is stored with it, or what its lines of evidence tell if it is of an earlier release.
+pub fn recollected(verdict: &Verdict) -> ReportedEvidence {
+    if verdict.basis.evidence.is_some() {
+        return verdict.basis.reported.clone();
+    }
+    let mut said = ReportedEvidence::default();
+    verdict.evidence.iter().for_each(|line| recollect(line, verdict, &mut said));
+    let named = verdict.outlook.signature.as_ref().filter(|signature| !signature.line.is_empty());
+    if said.log.is_empty() {
+        said.last_words = named.map(|signature| signature.line.clone());
+        let first = named.map(|signature| signature.first.clone());
+        said.first_words = first.filter(|first| !first.is_empty());
+    }
+    let is_runners = said.log.iter().any(|line| line.rule == RUNNER_OOM);
+    said.runner_says_oom = is_runners && verdict.cause == Cause::Oom;
+    said
+}
+
+/// One line of evidence of an earlier release, in the words of `reasons` and `clues`.
+fn recollect(line: &EvidenceLine, verdict: &Verdict, said: &mut ReportedEvidence) {
+    let text = line.text.as_str();
+    let reason = |before: [&str; 2]| {
+        let known = before.iter().find_map(|before| text.strip_prefix(before))?;
+        let reason = known.strip_suffix(" is not known here").unwrap_or(known);
+        Some(reason.to_owned())
+    };
+    match line.source {
+        EvidenceSource::Container => said.container_reasons.extend(reason(["container reason "; 2])),
+        EvidenceSource::Pod => said.pod_reasons.extend(reason(["pod reason "; 2])),
+        EvidenceSource::Ci => said.ci_reasons.extend(reason(["failure reason ", "ci reason "])),
+        EvidenceSource::Exit => said.exit = exit(text).or(said.exit),
+        EvidenceSource::Log => {
+            let gone = text == LINE_GONE;
+            let (rule, text) = text.split_once(": ").filter(|_| !gone).unwrap_or_default();
+            // a line that argued for another cause tells nothing once it is gone
+            if line.supports || !gone {
+                let (rule, line) = (rule.to_owned(), text.to_owned());
+                let (cause, first, order) = (verdict.cause, line.clone(), LogOrder::Alone);
+                said.log.push(MatchedLine { rule, cause, line, first, order });
+            }
+        }
+        EvidenceSource::Kernel | EvidenceSource::Measured | EvidenceSource::Policy => {}
+    }
+}
+
+/// `exit code 127: a command is missing`, `signal 9: killed`.
+fn exit(text: &str) -> Option<Exit> {
+    let (said, _means) = text.split_once(": ")?;
+    let code = said.strip_prefix("exit code ").and_then(|code| code.parse().ok()).map(Exit::Code);
+    code.or_else(|| said.strip_prefix("signal ").and_then(|signal| signal.parse().ok()).map(Exit::Signal))
+}

@@ -1,0 +1,246 @@
+//! The rules of `rules.toml`: what lines of a log mean. Data, compiled once, matched in time linear in the log.
+
+use std::sync::{Arc, LazyLock};
+
+use regex::{
+    Regex,
+    bytes::{RegexSet, RegexSetBuilder},
+};
+use serde::Deserialize;
+
+use super::{
+    lines::{LogTail, end, shown, start, went_well},
+    order::OrderReader,
+    rule::Rule,
+    signature,
+};
+use crate::domain::LogOrder;
+
+/// Bytes of one line that are matched.
+const LINE: usize = 4 << 10;
+/// Rules that are matched in one pass. A line that holds parts of many rules makes one large automaton outgrow its cache, and
+/// the engine behind it is 20 times as slow; automata of a few rules stay small whatever the log holds.
+const TOGETHER: usize = 4;
+/// Most bytes that the compiled rules of one pass may take.
+const COMPILED: usize = 16 << 20;
+
+/// A rule that matched, and two of the lines that did. `line` is the same one wherever it stands, so that the same failure has the same
+/// name when a parallel build reports its errors in another order. `first` is the first of them: the one that the others follow from.
+#[derive(Debug)]
+pub(super) struct RuleMatch<'r> {
+    pub(super) rule: &'r Rule,
+    pub(super) line: String,
+    pub(super) first: String,
+    pub(super) order: LogOrder,
+}
+
+/// Rules that are compiled together.
+#[derive(Debug, Default)]
+pub struct LogRules {
+    rules: Vec<Rule>,
+    /// Each for `TOGETHER` rules, in their order.
+    sets: Vec<RegexSet>,
+}
+
+/// The form of a file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    /// Rules for lines of logs.
+    /// Value: 0 to 1000 tables in all files of the directory.
+    #[serde(default)]
+    rule: Vec<Rule>,
+}
+
+// the file is part of the program: a test reads it strictly, and a program never starts without it
+static BUILT_IN: LazyLock<Arc<LogRules>> = LazyLock::new(|| {
+    let rules = parse(include_str!("rules.toml")).unwrap_or_default();
+    Arc::new(LogRules::compile(rules).unwrap_or_default())
+});
+/// A line that begins to say what went wrong: the word for it, and a colon.
+static BEGINS: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(?i-u:(?:error|fatal|fail|failed|failure|exception|panic|abort) ?:)").ok());
+static WORDS: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(?i-u:error|fatal|fail|abort|exception|panic|cannot|unable)").ok());
+
+/// The rules of a file.
+pub(super) fn parse(text: &str) -> Result<Vec<Rule>, String> {
+    let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+    Ok(file.rule)
+}
+
+impl LogRules {
+    /// The rules that are part of the program.
+    pub fn built_in() -> Arc<Self> {
+        Arc::clone(&BUILT_IN)
+    }
+
+    /// The rules that are part of the program and `more`; one with the id of another takes its place.
+    pub(super) fn with(more: Vec<Rule>) -> Result<Self, String> {
+        let mut rules = parse(include_str!("rules.toml"))?;
+        rules.retain(|rule| more.iter().all(|newer| newer.id != rule.id));
+        rules.extend(more);
+        Self::compile(rules)
+    }
+
+    fn compile(rules: Vec<Rule>) -> Result<Self, String> {
+        let set = |rules: &[Rule]| {
+            let patterns = rules.iter().map(|rule| &rule.pattern);
+            // bytes: beside other letters a Unicode `\b` needs the slow engine, and a log may hold nothing else
+            RegexSetBuilder::new(patterns).unicode(false).size_limit(COMPILED).build()
+        };
+        let sets = rules.chunks(TOGETHER).map(set).collect::<Result<_, _>>();
+        Ok(Self { sets: sets.map_err(|error| error.to_string())?, rules })
+    }
+
+    /// How many rules there are.
+    pub fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// The rule with this id.
+    pub(super) fn find(&self, id: &str) -> Option<&Rule> {
+        self.rules.iter().find(|rule| rule.id == id)
+    }
+
+    /// Rules that match the end of `log`, with the lines of each; the one that matched last comes first.
+    pub(super) fn read(&self, log: &str) -> Vec<RuleMatch<'_>> {
+        let mut hits: Vec<RuleMatch<'_>> = Vec::new();
+        // where the hit of each rule stands
+        let mut places: Vec<Option<usize>> = vec![None; self.rules.len()];
+        let mut order = OrderReader::default();
+        for line in LogTail::of(log).rev_with_passed() {
+            if went_well(line.trim_start()) {
+                order.read(start(line, LINE), &[]);
+                continue;
+            }
+            let matched: Vec<usize> = matches(&self.sets, line);
+            let rules = matched.iter().filter_map(|at| Some((*at, self.rules.get(*at)?)));
+            let rules: Vec<(usize, &Rule)> = rules.collect();
+            order.read(start(line, LINE), &rules);
+            note_all(&mut hits, &mut places, rules, line);
+        }
+        for (at, place) in places.into_iter().enumerate() {
+            if let Some(hit) = place.and_then(|place| hits.get_mut(place)) {
+                hit.order = order.of(at);
+            }
+        }
+        hits
+    }
+}
+
+/// A line with the rules that match it, each with its place.
+fn note_all<'r>(
+    hits: &mut Vec<RuleMatch<'r>>,
+    places: &mut [Option<usize>],
+    rules: Vec<(usize, &'r Rule)>,
+    line: &str,
+) {
+    for (at, rule) in rules {
+        if let Some(place) = places.get_mut(at) {
+            note(hits, place, rule, shown(line.trim()));
+        }
+    }
+}
+
+/// A line that a rule matches, in a log that is read from its end: that of a new hit, or an earlier one of a hit that is known.
+fn note<'r>(hits: &mut Vec<RuleMatch<'r>>, place: &mut Option<usize>, rule: &'r Rule, line: String) {
+    if let Some(hit) = place.and_then(|place| hits.get_mut(place)) {
+        if names_better(&line, &hit.line) {
+            hit.line.clone_from(&line);
+        }
+        hit.first = line;
+    } else {
+        *place = Some(hits.len());
+        hits.push(RuleMatch { rule, first: line.clone(), line, order: LogOrder::Alone });
+    }
+}
+
+/// Whether a failure is named by one of two lines that a rule knows, and not by the other: an order of lines in which it does not matter
+/// where they stand. What changes from run to run counts last.
+pub(super) fn names_better(one: &str, other: &str) -> bool {
+    let name = |line| (signature::normalise(line), line);
+    one != other && name(one) < name(other)
+}
+
+/// The last line that speaks of an error in general words: where no rule knows it, it still tells one failure from another.
+pub(super) fn last_words(log: &str) -> Option<String> {
+    let speaks = |line: &&str| WORDS.as_ref().is_some_and(|words| words.is_match(start(line, LINE)));
+    LogTail::of(log).rev().find(speaks).map(|line| shown(line.trim()))
+}
+
+/// The first line that names an error in general words; the last words where none does.
+pub(super) fn first_words(log: &str) -> Option<String> {
+    let end = LogTail::of(log);
+    let begins = |line: &&str| BEGINS.as_ref().is_some_and(|words| words.is_match(start(line, LINE)));
+    let first = end.rev().filter(begins).last().map(|line| shown(line.trim()));
+    first.or_else(|| last_words(log))
+}
+
+/// The last line in which GitLab's runner says that the job failed. It is the end of the log: a build that prints the same
+/// prints it before.
+pub(super) fn runners_last_word(log: &str) -> Option<String> {
+    LogTail::of(log).rev().find(|line| line.starts_with("ERROR: Job failed")).map(|line| shown(line.trim()))
+}
+
+/// Rules that match the start or the end of a line: of a long command line the end says how it went.
+fn matches(sets: &[RegexSet], line: &str) -> Vec<usize> {
+    let ends = [start(line, LINE), end(line, LINE)];
+    let ends = ends.iter().take(if line.len() > LINE { 2 } else { 1 });
+    let mut found = Vec::new();
+    for part in ends {
+        for (at, set) in sets.iter().enumerate() {
+            found.extend(set.matches(part.as_bytes()).into_iter().map(|rule| at * TOGETHER + rule));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_matches_its_examples_and_spares_the_others() {
+        let rules = parse(include_str!("rules.toml")).unwrap();
+        assert_eq!(LogRules::built_in().len(), rules.len());
+        let mut ids: Vec<&str> = rules.iter().map(|rule| &*rule.id).collect();
+        ids.sort_unstable();
+        assert!(ids.is_sorted_by(|a, b| a < b), "two rules with one id: {ids:?}");
+        for rule in &rules {
+            let pattern = Regex::new(&rule.pattern).unwrap();
+            assert!(!rule.matches.is_empty() && !rule.spares.is_empty(), "{} has no examples", rule.id);
+            for line in &rule.matches {
+                assert!(pattern.is_match(line), "{} does not match {line:?}", rule.id);
+            }
+            for line in &rule.spares {
+                assert!(!pattern.is_match(line), "{} matches {line:?}", rule.id);
+            }
+            assert_eq!(rule.cause.is_memory(), rule.sign.is_some(), "{}", rule.id);
+        }
+    }
+
+    #[test]
+    fn colours_carriage_returns_and_nul_do_not_hide_a_line() {
+        let rules = LogRules::built_in();
+        let ids = |log: &str| rules.read(log).iter().map(|hit| hit.rule.id.clone()).collect::<Vec<_>>();
+        assert_eq!(ids("\x1b[1;31ma.c:1:2: \x1b[0merror: no"), ["compile-error"]);
+        assert_eq!(ids("10 %\r50 %\rERROR: Job failed: execution took longer than 1h"), ["job-time-out"]);
+        let wide: String = "a.c:1:2: error: no".chars().flat_map(|c| [c, '\0']).collect();
+        assert_eq!(ids(&wide), ["compile-error"]);
+    }
+
+    #[test]
+    fn only_the_end_of_a_long_log_is_read() {
+        let log = format!("a.c:1:2: error: no\n{}", "ü building\n".repeat(20_000));
+        let rules = LogRules::built_in();
+        assert!(rules.read(&log).is_empty());
+        let hits = rules.read(&format!("{log}\nb.c:1:2: error: {}", "ü".repeat(50_000)));
+        assert_eq!(hits.len(), 0, "the beginning of a line that is too long is not read");
+    }
+}

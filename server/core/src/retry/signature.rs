@@ -1,0 +1,128 @@
+//! What makes two failures the same: the line that says what went wrong, without what changes from run to run.
+//!
+//! Left out are directories, numbers (so lines, times, sizes, process ids, addresses), words that look like hashes, and
+//! everything in `/tmp`. Names of files stay: an error in another file is another error.
+
+use super::finding::Finding;
+use crate::domain::{Cause, EvidenceSource, Fnv, Signature};
+
+/// Most bytes of a line that count.
+const MOST: usize = 400;
+/// Letters and digits mixed, from this length on, are taken for a hash.
+const HASH: usize = 7;
+
+/// The signature of a failure; `None` if no line of the log says what went wrong.
+pub(super) fn of(finding: &Finding) -> Option<Signature> {
+    let line = normalise(line_of(finding).or(finding.last_words.as_deref())?);
+    let id = format!("{:016x}", hash(finding.cause.unwrap_or(Cause::Unknown).as_str(), &line));
+    Some(Signature { id, line, first: finding.failure_line.clone().unwrap_or_default() })
+}
+
+/// The line of the log that a rule knows and that says most.
+pub(super) fn line_of(finding: &Finding) -> Option<&str> {
+    let from_log = |supports: bool| {
+        let mut lines = finding.lines.iter().filter(|line| line.source == EvidenceSource::Log);
+        lines.find(|line| line.supports == supports).map(|line| line.text.as_str())
+    };
+    from_log(true).or_else(|| from_log(false))
+}
+
+/// The same in every release, because it is kept on disk.
+fn hash(cause: &str, line: &str) -> u64 {
+    Fnv::default().with(cause.bytes().chain([0]).chain(line.bytes())).value()
+}
+
+/// The line without what changes from run to run.
+pub(super) fn normalise(line: &str) -> String {
+    let mut plain = String::new();
+    let mut word = String::new();
+    for letter in line.chars().take(MOST).chain([' ']) {
+        if letter.is_alphanumeric() || "/._-+~$%@".contains(letter) {
+            word.push(letter);
+            continue;
+        }
+        plain.push_str(&without_run(&word));
+        word.clear();
+        if !(letter.is_whitespace() && plain.ends_with(' ')) {
+            plain.push(if letter.is_whitespace() { ' ' } else { letter });
+        }
+    }
+    plain.trim().to_owned()
+}
+
+/// A word without its directories, hashes and numbers.
+fn without_run(word: &str) -> String {
+    if word.starts_with("/tmp/") || word.starts_with("/var/tmp/") {
+        return "/tmp".to_owned();
+    }
+    let name = word.rsplit('/').next().unwrap_or(word);
+    let parts: Vec<String> = name.split(['-', '_', '.']).map(part).collect();
+    // marks between the parts are as good as any other, and one kind is enough
+    parts.join(".")
+}
+
+fn part(part: &str) -> String {
+    let digits = part.chars().filter(char::is_ascii_digit).count();
+    let hex = part.chars().all(|c| c.is_ascii_hexdigit());
+    let mixed = digits > 1 && part.chars().all(|c| c.is_ascii_alphanumeric());
+    if part.len() >= HASH && digits > 0 && (hex || mixed) {
+        return "#".to_owned();
+    }
+    let mut plain = String::new();
+    for letter in part.chars() {
+        if !letter.is_ascii_digit() {
+            plain.push(letter);
+        } else if !plain.ends_with('0') {
+            plain.push('0');
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_failure_is_the_same_in_every_release() {
+        assert_eq!(format!("{:016x}", hash("oom", "make.. . Error")), "8306686762c367b8");
+    }
+
+    #[test]
+    fn what_changes_from_run_to_run_is_left_out() {
+        let same = [
+            ("/builds/a1b2/src/x.c:10:5: error: no 'foo'", "/home/u/x.c:993:17: error: no 'foo'"),
+            ("[12:04:33] curl: (6) Could not resolve host: x", "[1:4:3] curl: (6) Could not resolve host: x"),
+            ("ld: /tmp/ccAbx91.o: undefined reference", "ld: /tmp/ccZZ.o: undefined reference"),
+            ("failed to install zlib-1.3-k5jcm7xq3tqo2f", "failed to install zlib-1.3-abcdm9xq3tqo2f"),
+            ("thread 'main' (4711) panicked at 0x7f00ab12", "thread 'main' (99) panicked at 0x7fffab12"),
+        ];
+        for (one, other) in same {
+            assert_eq!(normalise(one), normalise(other));
+        }
+    }
+
+    #[test]
+    fn what_went_wrong_stays() {
+        let lines = [
+            "x.c:1:1: error: 'foo' undeclared",
+            "x.c:1:1: error: 'bar' undeclared",
+            "y.c:1:1: error: 'foo' undeclared",
+            "undefined reference to `foo'",
+            "ModuleNotFoundError: No module named 'numpy'",
+        ];
+        let signatures: std::collections::HashSet<String> = lines.into_iter().map(normalise).collect();
+        assert_eq!(signatures.len(), lines.len(), "{signatures:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_breaks_it(line in "\\PC{0,600}") {
+            let once = normalise(&line);
+            prop_assert!(once.len() <= 4 * MOST);
+            prop_assert!(!once.chars().any(|c| c.is_ascii_digit() && c != '0'));
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Failures that come again: the same one at the same commit, and those that go away.
+
+use super::*;
+use crate::retry::RetrySuccess;
+
+const ODD: &str = "terminate called without an active exception: error: could not do it";
+
+fn key() -> Key {
+    let mut key = Key { package: "zlib".into(), version: "1".into(), ..Key::default() };
+    key.labels.insert("commit".into(), "c0ffee".into());
+    key
+}
+
+fn asked(id: &str, log: &str) -> Evidence {
+    Evidence { attempt: AttemptId::parse(id).unwrap(), key: key(), ..code(1, log) }
+}
+
+fn with(seen: &KnownFailures, evidence: &Evidence, history: &History) -> Verdict {
+    let (rules, settings, policy) = (LogRules::built_in(), Settings::default(), RetryPolicy::default());
+    judge(evidence, &rules, &VerdictInputs { history, seen, settings: &settings, policy: &policy })
+}
+
+#[test]
+fn the_same_unproven_failure_at_the_same_commit_ends_it() {
+    let (mut seen, history) = (KnownFailures::new(10), History::new(1));
+    let first = asked("1", "/builds/a/x: curl: (6) Could not resolve host: x");
+    let verdict = with(&seen, &first, &history);
+    assert_eq!(verdict.action, Action::AsIs);
+    seen.learn(&first.key, &verdict);
+    assert_eq!(with(&seen, &first, &history).action, Action::AsIs, "the same question");
+    let again = asked("2", "/builds/b/x: curl: (6) Could not resolve host: x");
+    let verdict = with(&seen, &again, &history);
+    assert_eq!((verdict.action, verdict.outlook.seen), (Action::No, 1), "{}", verdict.reason);
+    let other = asked("3", "/builds/b/x: curl: (6) Could not resolve host: another");
+    assert_eq!(with(&seen, &other, &history).action, Action::AsIs, "another failure");
+    let mut elsewhere = again;
+    elsewhere.key.labels.insert("commit".into(), "decade".into());
+    assert_eq!(with(&seen, &elsewhere, &history).action, Action::AsIs, "another commit");
+}
+
+/// Verdicts on failures of this log, each with a retry that ended so.
+fn lived(seen: &mut KnownFailures, history: &mut History, log: &str, ends: &[Outcome]) {
+    for (n, outcome) in ends.iter().enumerate() {
+        let mut first = asked(&format!("f{n}"), log);
+        first.key.labels.insert("commit".into(), format!("{n}"));
+        let mut verdict = with(seen, &first, history);
+        verdict.action = Action::AsIs;
+        seen.learn(&first.key, &verdict);
+        let mut retry = test_summary(&format!("r{n}"), "zlib", "1", 100);
+        retry.key = first.key;
+        (retry.retries, retry.outcome) = (Some(first.attempt), *outcome);
+        history.learn(Arc::new(retry));
+    }
+}
+
+#[test]
+fn what_passed_on_a_retry_before_is_flaky_and_retried_while_that_pays() {
+    use Outcome::{Failed, Succeeded};
+    let broken = "a.c:1:1: error: no";
+    assert_eq!(with(&KnownFailures::new(9), &asked("x", broken), &History::new(9)).action, Action::No);
+    for (ends, action, cause) in [
+        (&[Succeeded, Succeeded, Failed][..], Action::AsIs, Cause::Flaky),
+        (
+            &[Succeeded, Failed, Failed, Failed, Failed, Failed, Failed, Failed, Failed],
+            Action::No,
+            Cause::Flaky,
+        ),
+        (&[Failed, Failed], Action::No, Cause::Deterministic),
+    ] {
+        let (mut seen, mut history) = (KnownFailures::new(20), History::new(50));
+        lived(&mut seen, &mut history, broken, ends);
+        let verdict = with(&seen, &asked("7", broken), &history);
+        assert_eq!((verdict.cause, verdict.action), (cause, action), "{ends:?}: {}", verdict.reason);
+        assert_eq!(verdict.outlook.retried as usize, ends.len());
+    }
+}
+
+#[test]
+fn some_retries_that_do_not_pay_are_made_to_see_whether_that_is_still_so() {
+    let (mut seen, mut history) = (KnownFailures::new(20), History::new(50));
+    let ends = [[Outcome::Succeeded].as_slice(), [Outcome::Failed; 12].as_slice()].concat();
+    lived(&mut seen, &mut history, ODD, &ends);
+    let yes =
+        (0..400).filter(|n| with(&seen, &asked(&format!("t{n}"), ODD), &history).action == Action::AsIs);
+    let yes = yes.count();
+    assert!((4..=60).contains(&yes), "{yes} of 400, about 20 were expected");
+}
+
+#[test]
+fn nothing_is_certain_after_one_retry() {
+    let rate = |tried, passed| RetrySuccess { tried, passed }.rate();
+    assert!((rate(0, 0) - 0.5).abs() < 1e-9 && rate(1, 1) < 0.7 && rate(1, 0) > 0.3);
+}
+
+#[test]
+fn what_is_seen_is_bounded() {
+    let mut seen = KnownFailures::new(2);
+    let history = History::new(1);
+    for (id, file) in [("1", "a"), ("2", "b"), ("3", "c")] {
+        let failed = asked(id, &format!("{file}.c:1:1: error: no"));
+        let verdict = with(&seen, &failed, &history);
+        seen.learn(&failed.key, &verdict);
+    }
+    let again =
+        |file: &str| with(&seen, &asked("9", &format!("{file}.c:1:1: error: no")), &history).outlook.seen;
+    assert_eq!((again("a"), again("b"), again("c")), (0, 1, 1));
+}
+
+#[test]
+fn a_failure_is_shown_by_its_first_error_as_the_log_had_it() {
+    for (log, first) in [
+        (
+            "cc -c a.c\na.c:3:1: error: no 'x86_64'\na.c:9:1: error: then this\nmake: *** [x] Error 1\n",
+            "a.c:3:1: error: no 'x86_64'",
+        ),
+        (
+            "t1 runs\nERROR: expected 3, got 4\nran python3 steps.py, which failed\n",
+            "ERROR: expected 3, got 4",
+        ),
+        ("t1 runs\npython3 steps.py cannot go on\n", "python3 steps.py cannot go on"),
+    ] {
+        let signature = judged(&code(1, log)).outlook.signature.unwrap();
+        assert_eq!(signature.first, first);
+        assert!(!signature.line.contains('3'), "the fingerprint has no numbers: {}", signature.line);
+    }
+}

@@ -1,0 +1,163 @@
+//! A next size and a prediction for the same key at the same moment do not contradict each other, and a next size never goes down.
+
+use plimsoll_proto::reasons::SizeBound;
+
+use super::*;
+use crate::{
+    domain::{Hints, NamedSizes, Prediction},
+    predict::predict,
+};
+
+/// An attempt of zlib that the kernel killed at a limit of so many MiB, with this many build jobs.
+fn killed(id: &str, limit: u64, jobs: Option<u32>) -> Summary {
+    let resources = Resources { memory_limit: Some(Bytes(limit * MIB)), ..Resources::default() };
+    let mut summary = Summary {
+        attempt: AttemptId::parse(id).unwrap(),
+        resources,
+        need_peak: Bytes((limit - 1) * MIB),
+        cause: Some(Cause::Oom),
+        censored: true,
+        ..failed(Some(1))
+    };
+    summary.key.hints = Hints { build_jobs: jobs, ..Hints::default() };
+    summary
+}
+
+fn built(id: u64, package: &str, need: u64, jobs: Option<u32>) -> Summary {
+    let mut summary = test_summary(&format!("b{id}"), package, "1", need);
+    summary.key.hints = Hints { build_jobs: jobs, ..Hints::default() };
+    summary
+}
+
+fn history(all: impl IntoIterator<Item = Summary>) -> History {
+    let mut history = History::new(200);
+    all.into_iter().for_each(|summary| history.learn(Arc::new(summary)));
+    history
+}
+
+/// The verdict on an attempt that is in the history already, and what is predicted for its key at that moment.
+fn both(summary: &Summary, history: &History, settings: &Settings) -> (Verdict, Prediction) {
+    let asked = Evidence {
+        attempt: summary.attempt.clone(),
+        key: summary.key.clone(),
+        ..evidence(Some(summary.clone()), Exit::Code(2), "")
+    };
+    (judge_with(&asked, history, settings), predict(history, &summary.key, settings))
+}
+
+#[test]
+fn a_retry_gets_no_less_than_a_first_attempt_gets_at_that_moment() {
+    let settings = Settings::default();
+    let others = (0..80).map(|n| built(n, &format!("other-{n}"), 300 + 5 * n, None));
+    let unknown = killed("k", 100, None);
+    let (verdict, told) = both(&unknown, &history(others.chain([unknown.clone()])), &settings);
+    let next = verdict.next.unwrap();
+    assert!(told.memory_request.value > 200 * MIB, "{told:?}");
+    assert_eq!(next.memory_request, told.memory_request);
+    assert_eq!(next.memory_limit, told.memory_limit);
+
+    let grown = killed("k", 550, None);
+    let (verdict, told) = both(&grown, &history([built(1, "zlib", 500, None), grown.clone()]), &settings);
+    let next = verdict.next.unwrap();
+    assert!(next.memory_request.value >= told.memory_request.value, "{next:?} {told:?}");
+    assert!(next.memory_limit.value >= told.memory_limit.value, "{next:?} {told:?}");
+}
+
+#[test]
+fn of_a_build_of_which_only_a_kill_is_known_the_words_say_why_it_is_less_than_the_default() {
+    let unknown = killed("k", 100, None);
+    let (verdict, told) = both(&unknown, &history([unknown.clone()]), &Settings::default());
+    let next = verdict.next.unwrap();
+    assert_eq!((next.memory_limit.value, told.memory_limit.value), (200 * MIB, 4096 * MIB));
+    let said = "memory limit 200 MiB: a step of 100 MiB above 100 MiB, where memory stopped the last attempt; no such build has \
+                succeeded yet, and the default limit of 4.00 GiB is no measurement of one, so it does not count";
+    assert!(next.reason.ends_with(said), "{}", next.reason);
+    let capped = Settings { memory_cap: Some(Bytes(2050 * MIB)), ..Settings::default() };
+    let (verdict, _) = both(&unknown, &history([unknown.clone()]), &capped);
+    let reason = verdict.next.unwrap().reason;
+    assert!(reason.contains("the default limit of 2.00 GiB is no measurement"), "{reason}");
+    let large = killed("k", 5000, None);
+    let (verdict, _) = both(&large, &history([large.clone()]), &Settings::default());
+    assert!(!verdict.next.unwrap().reason.contains("default"));
+}
+
+#[test]
+fn a_retry_whose_build_jobs_are_not_known_is_judged_by_those_of_the_attempt_before() {
+    let needs = [(2, 200), (4, 380), (8, 740)].into_iter().cycle().take(12);
+    let known = (0..).zip(needs).map(|(n, (jobs, need))| built(n, "zlib", need, Some(jobs)));
+    let first = killed("k1", 400, Some(8));
+    let second = Summary { retries: Some(first.attempt.clone()), number: 2, ..killed("k2", 500, None) };
+    let history = history(known.chain([first.clone(), second.clone()]));
+    let (verdict, _) = both(&first, &history, &Settings::default());
+    let (again, _) = both(&second, &history, &Settings::default());
+    let [one, two] = [verdict, again].map(|verdict| verdict.next.unwrap());
+    assert_eq!((one.build_jobs.value, two.build_jobs.value), (8, 8));
+    assert!(two.memory_limit.value >= one.memory_limit.value, "{two:?} after {one:?}");
+}
+
+#[test]
+fn a_next_size_is_no_less_than_the_verdict_on_the_attempt_before_named() {
+    let summary = killed("k", 300, None);
+    let named = NamedSizes { request: Bytes(700 * MIB), limit: Bytes(900 * MIB) };
+    let asked = Evidence { named_before: Some(named), ..evidence(Some(summary.clone()), Exit::Code(2), "") };
+    let next = judge_with(&asked, &history([summary.clone()]), &Settings::default()).next.unwrap();
+    assert_eq!((next.memory_request.value, next.memory_limit.value), (700 * MIB, 900 * MIB));
+    assert_eq!(next.memory_limit.basis.bound, SizeBound::VerdictBefore);
+    assert!(next.reason.contains("as the verdict on the attempt before named it"), "{}", next.reason);
+    let cap = Settings { memory_cap: Some(Bytes(800 * MIB)), ..Settings::default() };
+    let next = judge_with(&asked, &history([summary]), &cap).next.unwrap();
+    assert_eq!(next.memory_limit.value, 800 * MIB, "not above the cap");
+}
+
+#[test]
+fn a_cap_below_all_that_is_known_is_no_and_names_the_size_that_it_would_take() {
+    let needs = [308, 320, 331, 340, 345, 350, 352, 356];
+    let known = |jobs| (0..).zip(needs).map(move |(n, need)| built(n, "zlib", need, jobs));
+    let at = |cap: u64, jobs: Option<u32>| {
+        let summary = killed("k", 120, jobs);
+        let settings = Settings { memory_cap: Some(Bytes(cap * MIB)), ..Settings::default() };
+        both(&summary, &history(known(jobs).chain([summary.clone()])), &settings).0
+    };
+    for cap in [130, 200] {
+        let verdict = at(cap, None);
+        assert_eq!((verdict.action, &verdict.next), (Action::No, &None), "{cap}: {}", verdict.reason);
+        assert!(verdict.reason.contains(&format!("no more memory than {cap} MiB")), "{}", verdict.reason);
+        let (_, size) = verdict.reason.split_once("it would take a memory limit of ").unwrap();
+        let size: u64 = size.trim_end_matches(" MiB").parse().unwrap();
+        assert!((356..700).contains(&size), "{}", verdict.reason);
+    }
+    assert_eq!(at(400, None).action, Action::Bigger, "most builds fit");
+    let fewer = at(200, Some(8));
+    assert_eq!((fewer.action, fewer.next.unwrap().build_jobs.value < 8), (Action::Bigger, true));
+    let alone = at(130, Some(2));
+    assert_eq!(alone.action, Action::No, "not even one job fits: {}", alone.reason);
+}
+
+proptest! {
+    #[test]
+    fn a_next_size_is_at_least_what_is_predicted_or_says_why_not(
+        needs in prop::collection::vec((50..4000_u64, prop::option::of(1..9_u32)), 0..8),
+        kills in prop::collection::vec(50..4000_u64, 0..4),
+        others in 0..40_u64,
+        (limit, jobs) in (20..6000_u64, prop::option::of(1..9_u32)),
+        cap in prop::option::of(100..8000_u64),
+    ) {
+        let settings = Settings { memory_cap: cap.map(|cap| Bytes(cap * MIB)), ..Settings::default() };
+        let last = killed("last", limit, jobs);
+        let all = (0..others).map(|n| built(1000 + n, &format!("other-{n}"), 100 + 50 * n, None))
+            .chain((0..).zip(&needs).map(|(n, (need, jobs))| built(n, "zlib", *need, *jobs)))
+            .chain(kills.iter().enumerate().map(|(n, limit)| killed(&format!("k{n}"), *limit, None)))
+            .chain([last.clone()]);
+        let (verdict, told) = both(&last, &history(all), &settings);
+        let Some(next) = &verdict.next else {
+            prop_assert!(verdict.action == Action::No && cap.is_some(), "{}", verdict.reason);
+            return Ok(());
+        };
+        for (next_size, told) in [(&next.memory_request, &told.memory_request), (&next.memory_limit, &told.memory_limit)] {
+            // a need is kept as a logarithm, so a step above it may be a MiB more
+            let is_no_less = next_size.value + MIB >= told.value;
+            let says_why = next.reason.contains("is no measurement");
+            prop_assert!(is_no_less || (told.basis.is_default() && says_why), "{next_size:?} beside {told:?}: {}", next.reason);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Trouble outside the build beside failures of its own in one log: what ended the build decides.
+
+use super::*;
+
+const NETWORK: [&str; 4] = [
+    "curl: (6) Could not resolve host: downloads.example.org",
+    "urllib.error.HTTPError: HTTP Error 503: Service Unavailable",
+    "ConnectionResetError: [Errno 104] Connection reset by peer",
+    "Error: Timed out waiting for a write lock.",
+];
+const OWN: [&str; 6] = [
+    "a.c:3:1: error: 'x' undeclared",
+    "error[E0425]: cannot find value `x` in this scope",
+    "/usr/bin/ld: a.o: undefined reference to `main'",
+    "test result: FAILED. 1 passed; 2 failed",
+    "FAILED tests/test_parse.py::test_empty - AssertionError: 1 != 2",
+    "AssertionError: 1 != 2",
+];
+const FOLLOW: [&str; 6] = [
+    "make: *** [Makefile:12: all] Error 1",
+    "ERROR: Job failed: exit code 1",
+    "Error: ProcessError: exited with status 1",
+    "CMake Error at CMakeLists.txt:3 (message): download failed",
+    "configure: error: cannot fetch sources",
+    "a.c:1:10: fatal error: zlib.h: No such file or directory",
+];
+
+fn cause(lines: &[&str]) -> Cause {
+    judged(&code(1, &lines.join("\n"))).cause
+}
+
+#[test]
+fn trouble_that_was_overcome_is_not_the_cause_of_the_builds_own_failure() {
+    for network in NETWORK {
+        for own in OWN {
+            for over in ["downloaded from mirror", "mirror 2 of 3: ok", "Fetched 12 MB in 3s"] {
+                let log = ["cc -c b.c", network, over, "cc -c a.c", own, FOLLOW[0], FOLLOW[1]];
+                let verdict = judged(&code(1, &log.join("\n")));
+                assert_eq!((verdict.cause, verdict.action), (Cause::Deterministic, Action::No), "{log:?}");
+                let shown = verdict.evidence.iter().find(|line| line.text.contains(network)).unwrap();
+                assert!(!shown.supports && verdict.reason.contains(own), "{verdict:#?}");
+            }
+        }
+    }
+    let missing = [NETWORK[0], "downloaded from mirror", "ModuleNotFoundError: No module named 'acme'"];
+    assert_eq!(cause(&missing), Cause::Deterministic, "it was downloaded, and is missing all the same");
+}
+
+#[test]
+fn an_error_in_the_sources_follows_from_no_download() {
+    for own in &OWN[..3] {
+        assert_eq!(cause(&[NETWORK[0], own]), Cause::Deterministic, "{own}");
+    }
+    let tests = [NETWORK[0], "============= test session starts =============", OWN[4]];
+    assert_eq!(cause(&tests), Cause::Deterministic, "the trouble was before the tests");
+}
+
+#[test]
+fn what_may_follow_from_a_download_that_failed_does_not_take_its_place() {
+    for network in NETWORK {
+        let outside = cause(&[network]);
+        assert!(matches!(outside, Cause::Infra | Cause::Contention));
+        assert_eq!(cause(&[&[network][..], &FOLLOW].concat()), outside, "{network}");
+        for follow in FOLLOW {
+            assert_eq!(cause(&[network, "trying again: download failed", follow]), outside, "{follow}");
+        }
+    }
+    let inside = ["running 12 tests", NETWORK[2], "test result: FAILED. 11 passed; 1 failed"];
+    assert_eq!(cause(&inside), Cause::Infra, "the trouble was in a test");
+    let itself = [NETWORK[0], "downloaded b", "FAILED tests/t.py::get - Connection reset by peer"];
+    assert_eq!(cause(&itself), Cause::Infra, "a failure that names the trouble is no other");
+}
+
+#[test]
+fn of_trouble_and_a_failure_of_the_build_the_last_counts_unless_the_build_was_over() {
+    let (network, own) = (NETWORK[0], OWN[0]);
+    assert_eq!(cause(&[own, "trying the packaged one", network, FOLLOW[1]]), Cause::Infra);
+    let over = [own, FOLLOW[0], "uploading the log", network, FOLLOW[1]];
+    assert_eq!(cause(&over), Cause::Deterministic, "the upload did not break the build");
+    let taken = "ERROR: Job failed (system failure): pods \"runner-x\" not found";
+    assert_eq!(cause(&[own, FOLLOW[0], taken]), Cause::Infra, "the runner says why the job ended");
+}
+
+#[test]
+fn a_log_that_shows_more_of_the_order_counts_whatever_was_asked_first() {
+    let asked = |log: &[&str]| reported(&code(1, &log.join("\n")), &LogRules::built_in());
+    let parts = [
+        asked(&NETWORK[..1]),
+        asked(&[NETWORK[0], "downloaded from mirror", OWN[0]]),
+        asked(&[OWN[0], FOLLOW[0]]),
+    ];
+    for [a, b, c] in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [0, 2, 1]] {
+        let mut known = ReportedEvidence::default();
+        for part in [a, b, c] {
+            join(&mut known, &parts[part]);
+        }
+        let verdict = judged(&Evidence { reported: known.clone(), ..code(1, "") });
+        assert_eq!(verdict.cause, Cause::Deterministic, "{known:?}");
+        join(&mut known, &asked(&[OWN[0], NETWORK[0]]));
+        let verdict = judged(&Evidence { reported: known, ..code(1, "") });
+        assert_eq!(verdict.cause, Cause::Infra, "it came again, and last");
+    }
+}

@@ -1,0 +1,138 @@
+//! Memory was short: for how long, and whose limit it was.
+
+use super::*;
+
+/// A failed attempt of ten minutes whose agent counted starved seconds: in all, and just before the end.
+fn starved_for(seconds: u64, at_end: u64) -> Summary {
+    Summary {
+        wall: Millis(600_000),
+        starved: Some(Millis(seconds * 1000)),
+        starved_at_end: Some(Millis(at_end * 1000)),
+        ..failed(Some(0))
+    }
+}
+
+#[test]
+fn starved_time_is_the_cause_from_a_fifth_of_the_time_or_a_minute_at_the_end() {
+    for (seconds, at_end, starved) in
+        [(0, 0, false), (119, 0, false), (120, 0, true), (60, 59, false), (60, 60, true), (9999, 9999, true)]
+    {
+        let summary = starved_for(seconds, at_end);
+        assert_eq!(cause_of(&summary) == Some(Cause::Starved), starved, "{seconds} s, {at_end} s at the end");
+        let verdict = judged(&evidence(Some(summary), Exit::Code(124), ""));
+        let expected =
+            if starved { (Cause::Starved, Action::Bigger) } else { (Cause::Timeout, Action::Longer) };
+        assert_eq!((verdict.cause, verdict.action), expected, "{seconds} s, {at_end} s at the end");
+    }
+    let verdict = judged(&evidence(Some(starved_for(300, 90)), Exit::Code(137), ""));
+    let line = verdict.evidence.iter().find(|line| line.text.starts_with("starved")).unwrap();
+    assert_eq!((line.source, line.supports), (EvidenceSource::Kernel, true));
+    assert_eq!(
+        line.text,
+        "starved at its memory limit for 5 min 0 s of 10 min 0 s (50 %), 1 min 30 s of them just before the end"
+    );
+    assert!(is_censored(&starved_for(300, 90), Some(Cause::Starved)));
+}
+
+#[test]
+fn an_agent_that_counts_starved_time_is_believed_against_the_rate_of_failed_charges() {
+    let busy = Summary { starved: Some(Millis(0)), ..starved() };
+    assert_eq!(cause_of(&busy), Some(Cause::Unknown));
+    assert_eq!(
+        cause_of(&Summary { starved: None, ..busy }),
+        Some(Cause::Starved),
+        "the others are judged by it"
+    );
+}
+
+#[test]
+fn a_deadline_does_not_hide_starvation_but_a_node_that_left_does() {
+    for (pod, cause) in [("DeadlineExceeded", Cause::Starved), ("NodeShutdown", Cause::Preempted)] {
+        let told =
+            Evidence { pod_reason: pod.into(), ..evidence(Some(starved_for(300, 300)), Exit::Code(143), "") };
+        assert_eq!(judged(&told).cause, cause, "{pod}");
+    }
+}
+
+/// One kill, at its own limit of 280 MiB or at a limit above it.
+fn killed_by(origin: OomOrigin) -> Summary {
+    Summary { oom_origin: Some(origin), ..failed(Some(1)) }
+}
+
+#[test]
+fn a_kill_at_its_own_limit_or_one_above_asks_for_more_and_says_whose_it_was() {
+    for (origin, whose) in [
+        (OomOrigin::OwnLimit, "at the build's own limit"),
+        (OomOrigin::LimitAbove, "at the limit of a group above"),
+    ] {
+        let verdict = judged(&evidence(Some(killed_by(origin)), Exit::Code(2), ""));
+        assert_eq!((verdict.cause, verdict.action), (Cause::Oom, Action::Bigger), "{origin:?}");
+        assert!(verdict.evidence[0].text.contains(whose) && verdict.reason.contains(whose), "{verdict:?}");
+        assert!(is_censored(&killed_by(origin), cause_of(&killed_by(origin))), "{origin:?}");
+    }
+    let mut above = killed_by(OomOrigin::LimitAbove);
+    above.resources.memory_limit = Some(Bytes(4096 * MIB));
+    let next = judged(&evidence(Some(above), Exit::Code(2), "")).next.unwrap();
+    assert_eq!(next.memory_limit.value, 4096 * MIB, "its own limit was not short, and does not shrink");
+    assert!(next.memory_request.value > 270 * MIB, "{next:?}");
+}
+
+#[test]
+fn a_machine_without_memory_is_its_own_fault_and_not_the_builds() {
+    let host = killed_by(OomOrigin::Host);
+    let log = "g++: fatal error: Killed signal terminated program cc1plus";
+    let verdict = judged(&evidence(Some(host.clone()), Exit::Code(2), log));
+    assert_eq!((verdict.cause, verdict.action, verdict.attempts_left), (Cause::Infra, Action::Elsewhere, 3));
+    assert!(
+        verdict.evidence[0].supports && verdict.evidence[0].text.contains("the whole machine"),
+        "{verdict:?}"
+    );
+    let next = verdict.next.unwrap();
+    assert_eq!(
+        (next.memory_limit.value, next.memory_request.value),
+        (280 * MIB, 200 * MIB),
+        "the size it had"
+    );
+    assert!(!is_censored(&host, cause_of(&host)) && !is_censored(&host, Some(Cause::Oom)));
+    let unlimited = Summary { resources: Resources::default(), ..host };
+    let verdict = judged(&evidence(Some(unlimited), Exit::Code(2), ""));
+    assert_eq!(
+        (verdict.action, verdict.attempts_left),
+        (Action::Elsewhere, 2),
+        "it may have taken all of it alone"
+    );
+}
+
+#[test]
+fn attempts_that_a_machine_without_memory_ended_leave_the_budget_alone() {
+    let mut history = History::new(10);
+    let first = AttemptId::parse("first").unwrap();
+    history.learn(Arc::new(Summary { attempt: first.clone(), ..killed_by(OomOrigin::Host) }));
+    let third = |number| {
+        let again = Summary { number, retries: Some(first.clone()), ..killed_by(OomOrigin::OwnLimit) };
+        let asked = Evidence { number, ..evidence(Some(again), Exit::Code(2), "") };
+        judge_with(&asked, &history, &Settings::default())
+    };
+    assert_eq!((third(3).action, third(3).attempts_left), (Action::Bigger, 1), "two of three are spent");
+    assert_eq!(third(4).action, Action::No);
+}
+
+#[test]
+fn what_an_imported_history_says_of_memory_stands_against_a_log() {
+    for cause in [Cause::Oom, Cause::Starved] {
+        let imported = Summary {
+            cause: Some(cause),
+            censored: true,
+            outcome: Outcome::Failed,
+            need_peak: Bytes(2 << 30),
+            memory_peak: Bytes(2 << 30),
+            ..Summary::recorded(AttemptId::parse("g-0").unwrap(), Key::default())
+        };
+        let asked =
+            |log: &str| Evidence { exit: None, ..evidence(Some(imported.clone()), Exit::Code(1), log) };
+        for log in ["", "curl: (6) Could not resolve host: example.org\n"] {
+            let verdict = judged(&asked(log));
+            assert_eq!((verdict.cause, verdict.action), (cause, Action::Bigger), "{log:?}");
+        }
+    }
+}

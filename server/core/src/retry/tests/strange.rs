@@ -1,0 +1,111 @@
+//! Evidence that is strange: other languages, other encodings, unknown words, clues that contradict each other.
+
+use super::*;
+
+#[test]
+fn an_unknown_reason_is_shown_and_decides_nothing() {
+    for told in [
+        Evidence { failure_reason: "quantum_failure".into(), ..code(1, "") },
+        Evidence { container_reason: "Vaporised".into(), ..code(1, "") },
+        Evidence { pod_reason: "Vaporised: by the node".into(), ..code(1, "") },
+    ] {
+        let verdict = judged(&told);
+        assert_eq!((verdict.cause, verdict.action), (Cause::Unknown, Action::AsIs));
+        assert!(verdict.evidence[0].text.ends_with("is not known here"), "{:?}", verdict.evidence);
+    }
+}
+
+#[test]
+fn a_log_in_another_language_is_no_verdict() {
+    for log in ["Getötet", "プロセスが強制終了されました", "Нет места на устройстве", "内存不足\nKilled"]
+    {
+        assert_eq!(judged(&code(1, log)).cause, Cause::Unknown, "{log}");
+    }
+}
+
+#[test]
+fn wide_coloured_and_broken_logs_are_read() {
+    let line = "a.c:1:2: error: no";
+    let wide: String = line.chars().flat_map(|c| [c, '\0']).collect();
+    let broken = String::from_utf8_lossy(b"\xff\xfe\xffa.c:1:2: error: no \x80\n").into_owned();
+    for log in
+        [wide, broken.replace('\u{fffd}', ""), format!("\x1b[1m{line}\x1b[0m"), format!("50 %\r{line}\r")]
+    {
+        assert_eq!(judged(&code(1, &log)).cause, Cause::Deterministic, "{log:?}");
+    }
+}
+
+#[test]
+fn a_job_can_fail_although_its_command_succeeded() {
+    let told =
+        |pod: &str, ci: &str| Evidence { pod_reason: pod.into(), failure_reason: ci.into(), ..code(0, "") };
+    assert_eq!(judged(&told("Preempting", "")).cause, Cause::Preempted);
+    assert_eq!(judged(&told("", "runner_system_failure")).cause, Cause::Infra);
+    assert_eq!(
+        judged(&told("OOMKilled", "unknown_failure")).reason,
+        "it succeeded, there is nothing to retry"
+    );
+}
+
+#[test]
+fn evidence_that_contradicts_itself_is_decided_by_what_weighs_more_and_says_so() {
+    let told = Evidence {
+        failure_reason: "job_execution_timeout".into(),
+        pod_reason: "Preempting".into(),
+        ..evidence(Some(failed(Some(1))), Exit::Code(127), "a.c:1:1: error: no")
+    };
+    let verdict = judged(&told);
+    assert_eq!(verdict.cause, Cause::Oom);
+    let against: Vec<&str> =
+        verdict.evidence.iter().filter(|line| !line.supports).map(|line| line.source.as_str()).collect();
+    assert_eq!(against, ["pod", "exit", "ci", "log"]);
+}
+
+#[test]
+fn the_time_that_it_was_given_is_a_reason_if_it_is_over() {
+    let killed = |limit| Evidence {
+        time_limit: Some(Millis(limit)),
+        ..evidence(Some(Summary { wall: Millis(60_000), ..failed(Some(0)) }), Exit::Signal(9), "")
+    };
+    assert_eq!(judged(&killed(60_000)).cause, Cause::Timeout);
+    assert_eq!(judged(&killed(61_000)).cause, Cause::Infra);
+    let compiler = Evidence { exit: Some(Exit::Code(2)), ..killed(60_000) };
+    assert_eq!(judged(&compiler).cause, Cause::Unknown, "it ended by itself");
+}
+
+#[test]
+fn killed_from_outside_with_a_full_limit_starved_unless_counters_know_better() {
+    let full = Summary { memory_peak: Bytes(280 * MIB), reclaim_failures: None, ..failed(Some(0)) };
+    let killed = |summary: Summary| judged(&evidence(Some(summary), Exit::Signal(9), "")).cause;
+    assert_eq!(killed(full.clone()), Cause::Starved);
+    assert_eq!(killed(Summary { reclaim_failures: Some(10), ..full.clone() }), Cause::Infra);
+    assert_eq!(killed(Summary { memory_peak: Bytes(200 * MIB), ..full.clone() }), Cause::Infra);
+    assert_eq!(
+        judged(&evidence(Some(full), Exit::Code(1), "")).cause,
+        Cause::Unknown,
+        "page cache fills any limit"
+    );
+}
+
+#[test]
+fn a_limit_of_the_tool_is_not_the_limit_of_the_build() {
+    let heap = "java.lang.OutOfMemoryError: Java heap space";
+    let verdict = judged(&code(1, heap));
+    assert_eq!((verdict.cause, verdict.action), (Cause::ToolOom, Action::No));
+    assert!(verdict.reason.contains("-Xmx"), "{}", verdict.reason);
+    let far_below = Summary { need_peak: Bytes(100 * MIB), ..failed(Some(0)) };
+    let near = failed(Some(0));
+    for (summary, cause) in [(far_below, Cause::ToolOom), (near, Cause::Oom)] {
+        assert_eq!(judged(&evidence(Some(summary), Exit::Code(1), "MemoryError")).cause, cause);
+    }
+}
+
+#[test]
+fn storage_of_the_pod_is_its_own_and_the_nodes_trouble_is_the_nodes() {
+    let pod = |reason: &str| judged(&Evidence { pod_reason: reason.into(), ..code(143, "") });
+    let own = pod("Evicted: Container build exceeded its local ephemeral storage limit \"10Gi\". ");
+    assert_eq!((own.cause, own.action), (Cause::EphemeralStorage, Action::Elsewhere));
+    let node = pod("Evicted: The node was low on resource: memory. ");
+    assert_eq!((node.cause, node.action, node.attempts_left), (Cause::EvictedByNode, Action::AsIs, 3));
+    assert_eq!(pod("NodeLost").cause, Cause::NodeLost);
+}

@@ -1,0 +1,172 @@
+//! The history, shared: the writer adds to it, all others read it. Locked for microseconds only; no caller holds the lock
+//! while waiting for anything.
+
+use std::{
+    borrow::Cow,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use crate::{
+    domain::{
+        AttemptBrief, AttemptId, History, HistoryLimits, RetryOf, RetryStatus, RungObservation, Summary,
+        Verdict,
+    },
+    stats::Stats,
+};
+
+/// A handle on the one history of this server, and on the statistics over it.
+#[derive(Debug, Clone)]
+pub struct SharedHistory {
+    history: Arc<RwLock<History>>,
+    stats: Stats,
+}
+
+/// What an attempt that was learnt changed.
+#[derive(Debug)]
+pub struct HistoryUpdate {
+    /// How many attempts are known now.
+    pub known: usize,
+    /// Attempts of its job and its lineage that are retries, as far as is known now.
+    pub retries: Vec<AttemptId>,
+}
+
+impl SharedHistory {
+    /// Shares `history`, and counts in the default way.
+    #[cfg(any(test, feature = "fixtures"))]
+    pub fn new(history: History) -> Self {
+        Self::with_stats(history, Stats::new(crate::stats::Settings::default()))
+    }
+
+    /// Shares `history`, and adds to `stats` what it learns.
+    pub fn with_stats(history: History, stats: Stats) -> Self {
+        Self { history: Arc::new(RwLock::new(history)), stats }
+    }
+
+    /// The statistics over the history.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Looks at the history. `look` must be short: no I/O, no loop over everything.
+    pub fn read<T>(&self, look: impl FnOnce(&History) -> T) -> T {
+        // a panic elsewhere cannot leave the history half changed in a way that matters for reading
+        look(&self.history.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Adds an attempt. Others of its job may have waited for it: an agent delivers late what it could not send.
+    pub fn learn(&self, summary: &Summary) -> HistoryUpdate {
+        // made before the lock, for which every prediction waits
+        let (id, fact) = (&summary.attempt, RungObservation::from(summary));
+        let (new, known) = {
+            let mut history = self.history.write().unwrap_or_else(PoisonError::into_inner);
+            let knew = history.get(id).map(Arc::clone);
+            history.learn(fact);
+            let is_new =
+                |brief: &&Arc<AttemptBrief>| knew.as_ref().is_none_or(|knew| !Arc::ptr_eq(knew, brief));
+            (history.get(id).filter(is_new).map(Arc::clone), history.len())
+        };
+        let Some(brief) = new else { return HistoryUpdate { known, retries: Vec::new() } };
+        self.stats.add(&summary.into(), &brief);
+        HistoryUpdate { known, retries: self.relate(&brief) }
+    }
+
+    /// Lets the statistics know which attempts are retries, now that something is new about this one; gives those that are.
+    fn relate(&self, brief: &Arc<AttemptBrief>) -> Vec<AttemptId> {
+        let retries = self.stats.retries_of(brief);
+        let lineage = self.read(|history| history.lineage_of(brief, retries));
+        self.stats.relate(&lineage);
+        let is_retry = |(_, after): &&(Arc<AttemptBrief>, RetryStatus)| *after != RetryStatus::Nothing;
+        lineage.iter().filter(is_retry).map(|(brief, _)| brief.attempt.clone()).collect()
+    }
+
+    /// Adds many attempts, oldest first, and returns how many are known now. The statistics have them already.
+    pub fn learn_all(&self, attempts: Vec<RungObservation>) -> usize {
+        let mut history = self.history.write().unwrap_or_else(PoisonError::into_inner);
+        history.learn_all(attempts);
+        self.stats.complete(history.of_repeated_jobs(), |brief| history.retry_after(brief));
+        history.len()
+    }
+
+    /// Puts an attempt in the place of what was known of it, if it is still known.
+    pub fn settle(&self, summary: &Summary) {
+        let (id, fact) = (&summary.attempt, RungObservation::from(summary));
+        let (earlier, now) = {
+            let mut history = self.history.write().unwrap_or_else(PoisonError::into_inner);
+            let earlier = history.get(id).map(Arc::clone);
+            history.settle(fact);
+            (earlier, history.get(id).map(Arc::clone))
+        };
+        if let Some((earlier, now)) = earlier.zip(now).filter(|(earlier, now)| !Arc::ptr_eq(earlier, now)) {
+            self.stats.settle(&earlier, &summary.into(), &now);
+            let _retries = self.relate(&now);
+        }
+    }
+
+    /// Counts a verdict that is on disk in the place of the one that was in force before.
+    pub fn judged(&self, verdict: &Verdict, earlier: Option<&Verdict>) {
+        let refuses = verdict.avoids_retry();
+        if refuses || earlier.is_some_and(Verdict::avoids_retry) {
+            let ended = self.read(|history| history.get(&verdict.attempt).map(Arc::clone));
+            let ended = ended.filter(|brief| verdict.counts_for(&brief.key.project));
+            let project = &verdict.basis.reported.project;
+            self.stats.refuse(&verdict.attempt, project, ended.as_deref(), refuses);
+        }
+    }
+
+    /// Statistics no longer count an attempt that is gone from the disk.
+    pub fn removed(&self, id: &AttemptId) {
+        if let Some(brief) = self.read(|history| history.get(id).map(Arc::clone)) {
+            self.stats.remove(&brief);
+        }
+    }
+
+    /// Unlearns an attempt: it is gone from the disk, and was not what it said.
+    pub fn unlearn(&self, id: &AttemptId) {
+        self.removed(id);
+        let mut history = self.history.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(known) = history.get(id).map(Arc::clone) else { return };
+        history.unlearn(id);
+        drop(history);
+        let _retries = self.relate(&known);
+    }
+
+    /// Whether an attempt is a retry, by what it says and by the others of its job that are known.
+    pub fn is_retry(&self, summary: &Summary) -> bool {
+        summary.number > 1 || self.read(|history| history.retry_of(&summary.into()) != RetryOf::Nothing)
+    }
+
+    /// A summary with what it retries and its number among the attempts of its job, as far as they are known: a job that GitLab retries
+    /// says neither itself.
+    pub fn related<'s>(&self, summary: &'s Summary) -> Cow<'s, Summary> {
+        let run = summary.into();
+        let (retries, before) = self.read(|history| {
+            let retries = match history.retry_of(&run) {
+                RetryOf::Attempt(original) => Some(original.attempt.clone()),
+                RetryOf::Unknown | RetryOf::Nothing => None,
+            };
+            (retries, history.before(&run).len())
+        });
+        let number = summary.number.max(u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1));
+        let retries = summary.retries.clone().or(retries);
+        if number == summary.number && retries == summary.retries {
+            return Cow::Borrowed(summary);
+        }
+        Cow::Owned(Summary { number, retries, ..summary.clone() })
+    }
+
+    /// For how many trusted, and for how many untrusted attempts there is room.
+    pub fn room(&self) -> [HistoryLimits; 2] {
+        self.read(History::room)
+    }
+
+    /// Whether the attempt with this id is in memory.
+    pub fn knows(&self, id: &AttemptId) -> bool {
+        self.read(|history| history.get(id).is_some())
+    }
+
+    /// All attempts, newest first. Copies pointers, so that long work is done without the lock.
+    #[cfg(any(test, feature = "fixtures"))]
+    pub fn newest_first(&self) -> Vec<Arc<AttemptBrief>> {
+        self.read(|history| history.newest_first().map(Arc::clone).collect())
+    }
+}

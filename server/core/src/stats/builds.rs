@@ -1,0 +1,177 @@
+//! What was built, each once: a million attempts are of some thousand builds, so a question looks at each build once, and at
+//! its attempts by number.
+
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher as _, Hash as _, Hasher as _},
+    sync::Arc,
+};
+
+use foldhash::fast::{FixedState, RandomState};
+
+use crate::domain::{AttemptBrief, Key};
+
+/// What attempts have in common that should need the same.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Build {
+    pub(super) key: Arc<Key>,
+    pub(super) jobs: u16,
+    /// Number of the line that it belongs to: builds that differ in version, compiler and stack alone.
+    pub(super) line: u32,
+}
+
+/// All builds that any attempt is of, by their numbers.
+#[derive(Debug, Default)]
+pub(super) struct Builds {
+    all: Arc<Vec<Build>>,
+    /// Attempts of each.
+    rows: Vec<u32>,
+    numbers: HashMap<(Arc<Key>, u16), u32, RandomState>,
+    free: Vec<u32>,
+    lines: LineIndex,
+    /// Numbers by where keys lie in memory, each of which may be wrong: to hash the texts takes longer than all the rest.
+    guesses: Vec<u32>,
+}
+
+/// Guesses that are kept: 256 KiB.
+const GUESSES: usize = 1 << 16;
+
+/// Lines by the hash of their texts: two of a million have the same once in 40,000 years of new ones.
+#[derive(Debug, Default)]
+struct LineIndex {
+    numbers: HashMap<u64, u32, RandomState>,
+    /// The hash and the builds of each.
+    all: Vec<(u64, u32)>,
+    free: Vec<u32>,
+}
+
+impl Builds {
+    /// The number of what was built, for one more attempt of it.
+    pub(super) fn hold(&mut self, brief: &AttemptBrief) -> u32 {
+        let guess = Arc::as_ptr(&brief.key).addr() / align_of::<Key>() % GUESSES;
+        let number = self.guessed(guess, brief).unwrap_or_else(|| {
+            let name = (Arc::clone(&brief.key), brief.jobs);
+            let known = self.numbers.get(&name).copied();
+            let number = known.unwrap_or_else(|| self.insert(name));
+            self.guesses.resize(GUESSES, 0);
+            self.guesses.get_mut(guess).map(|guess| *guess = number).unwrap_or_default();
+            number
+        });
+        if let Some(rows) = place(&mut self.rows, number) {
+            *rows = rows.saturating_add(1);
+        }
+        number
+    }
+
+    /// The number that is guessed, if it is right.
+    fn guessed(&self, guess: usize, brief: &AttemptBrief) -> Option<u32> {
+        let number = *self.guesses.get(guess)?;
+        let build = self.all.get(usize::try_from(number).ok()?)?;
+        (build.jobs == brief.jobs && Arc::ptr_eq(&build.key, &brief.key)).then_some(number)
+    }
+
+    fn insert(&mut self, name: (Arc<Key>, u16)) -> u32 {
+        let build =
+            Build { line: self.lines.hold(line_of(&name.0, name.1)), key: Arc::clone(&name.0), jobs: name.1 };
+        let all = Arc::make_mut(&mut self.all);
+        let number = self.free.pop().unwrap_or_else(|| u32::try_from(all.len()).unwrap_or(u32::MAX));
+        if let Some(free) = place(all, number) {
+            *free = build;
+        } else {
+            all.push(build);
+            self.rows.push(0);
+        }
+        self.numbers.insert(name, number);
+        number
+    }
+
+    /// One attempt of this build is gone.
+    pub(super) fn release(&mut self, number: u32) {
+        let Some(rows) = place(&mut self.rows, number) else { return };
+        *rows = rows.saturating_sub(1);
+        if *rows > 0 {
+            return;
+        }
+        if let Some(build) = place(Arc::make_mut(&mut self.all).as_mut_slice(), number) {
+            let Build { key, jobs, line } = std::mem::take(build);
+            self.numbers.remove(&(key, jobs));
+            self.lines.release(line);
+            self.free.push(number);
+        }
+    }
+
+    /// All of them as they are now.
+    pub(super) fn all(&self) -> Arc<Vec<Build>> {
+        Arc::clone(&self.all)
+    }
+
+    /// The line of a build.
+    pub(super) fn line(&self, number: u32) -> u32 {
+        usize::try_from(number).ok().and_then(|at| self.all.get(at)).map_or(0, |build| build.line)
+    }
+}
+
+impl LineIndex {
+    fn hold(&mut self, hash: u64) -> u32 {
+        let Self { numbers, all, free } = self;
+        let number = *numbers.entry(hash).or_insert_with(|| {
+            free.pop().unwrap_or_else(|| {
+                all.push((hash, 0));
+                u32::try_from(all.len() - 1).unwrap_or(u32::MAX)
+            })
+        });
+        if let Some(line) = place(all, number) {
+            *line = (hash, line.1.saturating_add(1));
+        }
+        number
+    }
+
+    fn release(&mut self, number: u32) {
+        let Some((hash, builds)) = place(&mut self.all, number) else { return };
+        *builds = builds.saturating_sub(1);
+        if *builds == 0 {
+            self.numbers.remove(hash);
+            self.free.push(number);
+        }
+    }
+}
+
+fn line_of(key: &Key, jobs: u16) -> u64 {
+    let mut hasher = FixedState::default().build_hasher();
+    [&key.project, &key.package, &key.variants, &key.arch, &key.build_system].hash(&mut hasher);
+    jobs.hash(&mut hasher);
+    hasher.finish()
+}
+
+fn place<T>(all: &mut [T], number: u32) -> Option<&mut T> {
+    all.get_mut(usize::try_from(number).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::test_summary;
+
+    fn brief(package: &str, version: &str) -> AttemptBrief {
+        AttemptBrief::from(&test_summary("a", package, version, 1))
+    }
+
+    #[test]
+    fn a_build_stays_while_an_attempt_is_of_it_and_its_number_is_used_again() {
+        let mut builds = Builds::default();
+        let numbers = ["1", "2", "1"].map(|version| builds.hold(&brief("zlib", version)));
+        assert_eq!(numbers, [0, 1, 0]);
+        let other = builds.hold(&brief("hdf5", "1"));
+        assert_eq!(builds.line(0), builds.line(1), "versions of one package are of one line");
+        assert_ne!(builds.line(0), builds.line(other));
+        let before = builds.all();
+        builds.release(0);
+        builds.release(0);
+        assert_eq!(builds.hold(&brief("curl", "1")), 0);
+        assert_eq!((before[0].key.package.as_str(), builds.all()[0].key.package.as_str()), ("zlib", "curl"));
+        builds.release(1);
+        builds.release(1);
+        assert_eq!(builds.numbers.len(), 2);
+        assert_eq!(builds.lines.numbers.len(), 2);
+    }
+}

@@ -1,0 +1,177 @@
+//! Some rows that are copied together when one of them changes while a count reads them.
+
+use super::{
+    interner::NONE,
+    labels::Label,
+    row::{AttemptRow, RetryMark, RowFlag},
+};
+use crate::domain::AttemptBrief;
+
+/// Rows of one chunk: a copy takes a fraction of a millisecond.
+pub(super) const ROWS: usize = 2048;
+
+/// Some rows, in no order.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Chunk {
+    rows: Vec<AttemptRow>,
+    /// See [`super::row::error_of`]; as long as the rows, or empty while all of them are NaN.
+    errors: Vec<f32>,
+    /// Labels that any of the rows has.
+    labels: Vec<LabelColumn>,
+    /// Earliest and latest end of the rows.
+    ended: Option<(u32, u32)>,
+}
+
+/// The values of one label, row by row.
+#[derive(Debug, Clone)]
+struct LabelColumn {
+    label: u8,
+    values: Vec<u16>,
+}
+
+/// A row with all that belongs to it.
+#[derive(Debug, Clone)]
+pub(super) struct FullRow {
+    pub(super) row: AttemptRow,
+    pub(super) error: f32,
+    pub(super) labels: Vec<Label>,
+}
+
+impl Chunk {
+    pub(super) fn rows(&self) -> &[AttemptRow] {
+        &self.rows
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.rows.len() >= ROWS
+    }
+
+    /// Earliest and latest end, seconds since 1970; `None` without rows.
+    pub(super) fn ended(&self) -> Option<(u32, u32)> {
+        self.ended
+    }
+
+    /// The error of a prediction.
+    pub(super) fn error(&self, index: usize) -> f32 {
+        self.errors.get(index).copied().unwrap_or(f32::NAN)
+    }
+
+    /// The value of a label, [`NONE`] without.
+    pub(super) fn label(&self, label: u8, index: usize) -> u16 {
+        let column = self.labels.iter().find(|column| column.label == label);
+        column.and_then(|column| column.values.get(index)).copied().unwrap_or(NONE)
+    }
+
+    /// Adds a row.
+    pub(super) fn push(&mut self, whole: FullRow) {
+        let FullRow { row, error, labels } = whole;
+        if self.rows.capacity() == 0 {
+            self.rows.reserve_exact(ROWS);
+        }
+        let at = self.rows.len();
+        let (first, last) = self.ended.unwrap_or((row.ended, row.ended));
+        self.ended = Some((first.min(row.ended), last.max(row.ended)));
+        self.rows.push(row);
+        if !error.is_nan() || !self.errors.is_empty() {
+            reserve(&mut self.errors);
+            self.errors.resize(at, f32::NAN);
+            self.errors.push(error);
+        }
+        for (label, _) in &labels {
+            if !self.labels.iter().any(|column| column.label == *label) {
+                self.labels.push(LabelColumn { label: *label, values: Vec::new() });
+            }
+        }
+        for column in &mut self.labels {
+            let value =
+                labels.iter().find(|(label, _)| *label == column.label).map_or(NONE, |(_, value)| *value);
+            reserve(&mut column.values);
+            column.values.resize(at, NONE);
+            column.values.push(value);
+        }
+    }
+
+    /// Takes a row out; the last one takes its place.
+    pub(super) fn take(&mut self, index: usize) -> Option<FullRow> {
+        if index >= self.rows.len() {
+            return None;
+        }
+        let row = self.rows.swap_remove(index);
+        let error = if self.errors.is_empty() { f32::NAN } else { self.errors.swap_remove(index) };
+        let mut labels = Vec::new();
+        for column in &mut self.labels {
+            let value = column.values.swap_remove(index);
+            if value != NONE {
+                labels.push((column.label, value));
+            }
+        }
+        if self.ended.is_some_and(|(first, last)| row.ended == first || row.ended == last) {
+            let ends = || self.rows.iter().map(|row| row.ended);
+            self.ended = ends().min().zip(ends().max());
+        }
+        Some(FullRow { row, error, labels })
+    }
+
+    /// Where the row of this attempt stands; by the pointer, of which there is one for each attempt.
+    pub(super) fn find(&self, brief: &AttemptBrief) -> Option<usize> {
+        let ended = u32::try_from(brief.ended_unix_ms() / 1000).unwrap_or(u32::MAX);
+        let (first, last) = self.ended?;
+        let same = |row: &AttemptRow| row.ended == ended && std::ptr::eq(&raw const *row.brief, brief);
+        if (first..=last).contains(&ended) { self.rows.iter().position(same) } else { None }
+    }
+
+    /// From now on this is true of a row.
+    pub(super) fn set(&mut self, index: usize, flag: RowFlag, yes: bool) {
+        if let Some(row) = self.rows.get_mut(index) {
+            row.put(flag, yes);
+        }
+    }
+
+    /// Tells a row what it retries.
+    pub(super) fn set_retried(&mut self, index: usize, retried: RetryMark) {
+        if let Some(row) = self.rows.get_mut(index) {
+            row.retried = retried;
+        }
+    }
+}
+
+/// Room for a whole chunk at once: growing would leave holes.
+fn reserve<T>(column: &mut Vec<T>) {
+    if column.capacity() == 0 {
+        column.reserve_exact(ROWS);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::domain::test_summary;
+
+    fn whole(n: u64, labels: &[Label]) -> FullRow {
+        let mut summary = test_summary(&n.to_string(), "zlib", "1", n);
+        summary.started_unix_ms += n * 1000;
+        let row = AttemptRow::new(&Arc::new(AttemptBrief::from(&summary)), &(&summary).into(), 0);
+        FullRow { row, error: if n == 3 { 0.5 } else { f32::NAN }, labels: labels.to_vec() }
+    }
+
+    #[test]
+    fn a_row_comes_out_with_what_it_went_in() {
+        let mut chunk = Chunk::default();
+        for (n, labels) in [(1, vec![]), (2, vec![(4, 9)]), (3, vec![(4, 8), (1, 7)]), (4, vec![(1, 6)])] {
+            chunk.push(whole(n, &labels));
+        }
+        let start = chunk.ended().unwrap().0;
+        assert_eq!((chunk.label(4, 1), chunk.label(4, 0), chunk.label(9, 0)), (9, NONE, NONE));
+        let third = Arc::clone(&chunk.rows()[2].brief);
+        let out = chunk.take(chunk.find(&third).unwrap()).unwrap();
+        assert_eq!((out.labels, out.error.to_bits()), (vec![(4, 8), (1, 7)], 0.5_f32.to_bits()));
+        assert_eq!(
+            (chunk.find(&third), chunk.label(1, 2), chunk.ended()),
+            (None, 6, Some((start, start + 3)))
+        );
+        chunk.take(2).unwrap();
+        assert_eq!((chunk.ended(), chunk.take(2).is_none()), (Some((start, start + 1)), true));
+    }
+}

@@ -1,0 +1,150 @@
+//! One walk over the rows: totals, groups, steps of time, and how much needs vary.
+
+use super::{
+    attempt_table::RowsSnapshot,
+    chunk::Chunk,
+    groups::{AT_ONCE, Group, Groups},
+    prices::Price,
+    row::AttemptRow,
+    row_filter::RowFilter,
+    steps::{TimeStep, TimeSteps},
+    totals::StatsTotals,
+    variation::{BuildNeeds, PackageVariation},
+};
+use crate::domain::FieldViolation;
+use plimsoll_proto::limits;
+
+/// What is counted, and how.
+#[derive(Debug)]
+pub(super) struct Aggregation {
+    pub(super) rows: RowsSnapshot,
+    pub(super) sieve: RowFilter,
+    pub(super) groups: Groups,
+    /// By the number of the pool; others have the last one.
+    pub(super) prices: Vec<Price>,
+    pub(super) step_ms: u64,
+}
+
+/// What was counted.
+#[derive(Debug)]
+pub(super) struct Aggregates {
+    pub(super) totals: StatsTotals,
+    pub(super) groups: Vec<Group>,
+    pub(super) steps: Vec<TimeStep>,
+    pub(super) variable: Vec<PackageVariation>,
+}
+
+/// Sums of groups while they grow.
+struct GroupSums {
+    /// The place of a group among the sums; `None` if each has its own.
+    places: Option<Vec<usize>>,
+    sums: Vec<StatsTotals>,
+}
+
+impl Aggregation {
+    /// Walks over the rows.
+    ///
+    /// # Errors
+    /// There would be too many steps.
+    pub(super) fn count(&self, most_variable: usize) -> Result<Aggregates, FieldViolation> {
+        let mut steps = TimeSteps::new(self.step_ms);
+        let mut needs = BuildNeeds::of(self.rows.builds.len());
+        let mut sums = self.sums();
+        let (grouped, stepped) = (!self.groups.is_nothing(), !steps.is_nothing());
+        self.walk(|chunk, index, row| {
+            let (error, price) = (chunk.error(index), self.price(row));
+            needs.add(row);
+            if stepped {
+                steps.add(row, error, price)?;
+            }
+            if grouped || !stepped {
+                sums.add(self.groups.of(chunk, index, row), row, error, price);
+            }
+            Ok(())
+        })?;
+        Ok(Aggregates {
+            totals: if grouped || !stepped { sums.total() } else { steps.total() },
+            groups: if grouped { self.groups.largest_waste_first(sums.named()) } else { Vec::new() },
+            steps: steps.without_gaps(),
+            variable: needs.most_variable(&self.rows.builds, most_variable),
+        })
+    }
+
+    /// Hands every row that counts to `look`.
+    fn walk(
+        &self,
+        mut look: impl FnMut(&Chunk, usize, &AttemptRow) -> Result<(), FieldViolation>,
+    ) -> Result<(), FieldViolation> {
+        for chunk in self.rows.chunks.iter().filter(|chunk| self.sieve.may_take(chunk)) {
+            let counts = |(index, row): &(usize, &AttemptRow)| self.sieve.takes(chunk, *index, row);
+            for (index, row) in chunk.rows().iter().enumerate().filter(counts) {
+                look(chunk, index, row)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn price(&self, row: &AttemptRow) -> Price {
+        self.prices.get(usize::from(row.pool)).or_else(|| self.prices.last()).copied().unwrap_or_default()
+    }
+
+    /// Room for all groups, or for the most wasteful of very many.
+    fn sums(&self) -> GroupSums {
+        let groups = self.groups.len().max(1);
+        if groups <= AT_ONCE {
+            return GroupSums { places: None, sums: vec![StatsTotals::default(); groups] };
+        }
+        let mut wasted = vec![0.0_f64; groups];
+        let walked = self.walk(|chunk, index, row| {
+            if let Some(sum) = wasted.get_mut(self.groups.of(chunk, index, row)) {
+                *sum += row.wasted();
+            }
+            Ok(())
+        });
+        drop(walked);
+        let mut order: Vec<usize> = (0..groups - 1).collect();
+        let by_waste = |a: &usize, b: &usize| {
+            let of = |group: &usize| wasted.get(*group).copied().unwrap_or_default();
+            of(b).total_cmp(&of(a))
+        };
+        order.select_nth_unstable_by(limits::STATS_GROUPS, by_waste);
+        order.truncate(limits::STATS_GROUPS - 1);
+        // all others share the last place
+        let mut places = vec![order.len(); groups];
+        for (place, group) in order.iter().enumerate() {
+            if let Some(slot) = places.get_mut(*group) {
+                *slot = place;
+            }
+        }
+        GroupSums { places: Some(places), sums: vec![StatsTotals::default(); limits::STATS_GROUPS] }
+    }
+}
+
+impl GroupSums {
+    fn add(&mut self, group: usize, row: &AttemptRow, error: f32, price: Price) {
+        let last = self.sums.len().saturating_sub(1);
+        let place = self.places.as_ref().map_or(group, |places| places.get(group).copied().unwrap_or(last));
+        if let Some(sums) = self.sums.get_mut(place) {
+            sums.add(row, error, price);
+        }
+    }
+
+    fn total(&self) -> StatsTotals {
+        let mut total = StatsTotals::default();
+        self.sums.iter().for_each(|sums| total.merge(sums));
+        total
+    }
+
+    /// The sums with the number of their group; what all others share has the number of none.
+    fn named(self) -> Vec<(usize, StatsTotals)> {
+        let Some(places) = self.places else { return self.sums.into_iter().enumerate().collect() };
+        let mut numbers = vec![usize::MAX; self.sums.len()];
+        let last = self.sums.len().saturating_sub(1);
+        for (group, place) in places.into_iter().enumerate().filter(|(_, place)| *place < last) {
+            if let Some(number) = numbers.get_mut(place) {
+                *number = group;
+            }
+        }
+        numbers.into_iter().zip(self.sums).collect()
+    }
+}

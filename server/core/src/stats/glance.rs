@@ -1,0 +1,157 @@
+//! Where an attempt may stand in an order, told from its row alone. A row lies beside its neighbours in memory and a brief anywhere,
+//! so that most of a million attempts are left out of a page without a look at theirs.
+
+use super::{
+    chunk::Chunk,
+    listing::{AttemptOrder, PageBuilder, RankBounds},
+    row::AttemptRow,
+};
+use crate::domain::RequestUsage;
+
+/// What a number of 24 bits, or a difference of two, may be beside the truth, generously.
+const ERROR: f64 = 1e-6;
+
+impl AttemptOrder {
+    /// The lowest and the highest rank that an attempt with this row may have.
+    fn ranks(self, row: &AttemptRow) -> RankBounds {
+        match self {
+            Self::Newest => ended(row.ended, row.ended),
+            Self::Oldest => turned(ended(row.ended, row.ended)),
+            Self::Need => around(f64::from(row.need) * f64::from(1 << 30)),
+            Self::Wall => around(f64::from(row.wall) * 3.6e6),
+            Self::Waste => {
+                let held = row.memory_use().unwrap_or(RequestUsage { asked: 0.0, used: 0.0, wasted: 0.0 });
+                let (wasted, held) = (held.wasted, held.asked);
+                RankBounds {
+                    lowest: (wasted - held * ERROR).max(0.0).to_bits(),
+                    highest: (wasted + held * ERROR).to_bits(),
+                }
+            }
+        }
+    }
+
+    /// The highest rank that any row of a chunk may have.
+    fn highest(self, chunk: &Chunk) -> u64 {
+        let (first, last) = chunk.ended().unwrap_or_default();
+        match self {
+            Self::Newest => ended(first, last).highest,
+            Self::Oldest => turned(ended(first, last)).highest,
+            Self::Need | Self::Wall | Self::Waste => u64::MAX,
+        }
+    }
+}
+
+/// Milliseconds from whole seconds; the largest number of seconds is no bound.
+fn ended(first: u32, last: u32) -> RankBounds {
+    let latest = if last == u32::MAX { u64::MAX } else { u64::from(last) * 1000 + 999 };
+    RankBounds { lowest: u64::from(first) * 1000, highest: latest }
+}
+
+fn turned(ended: RankBounds) -> RankBounds {
+    RankBounds { lowest: u64::MAX - ended.highest, highest: u64::MAX - ended.lowest }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "not below zero, and what is too large becomes the largest"
+)]
+fn around(value: f64) -> RankBounds {
+    RankBounds { lowest: (value * (1.0 - ERROR)) as u64, highest: (value * (1.0 + ERROR) + 1.0) as u64 }
+}
+
+impl PageBuilder {
+    /// Puts the chunks first that fill the page at once.
+    pub(super) fn best_first<'a>(&self, chunks: impl Iterator<Item = &'a Chunk>) -> Vec<&'a Chunk> {
+        let mut chunks: Vec<&Chunk> = chunks.collect();
+        chunks.sort_by_key(|chunk| std::cmp::Reverse(self.order().highest(chunk)));
+        chunks
+    }
+
+    /// Whether any row of the chunk may be on the page.
+    pub(super) fn may_take_of(&self, chunk: &Chunk) -> bool {
+        self.may_take(RankBounds { lowest: 0, highest: self.order().highest(chunk) })
+    }
+
+    /// Whether the attempt of the row may be on the page.
+    pub(super) fn may_take_row(&self, row: &AttemptRow) -> bool {
+        self.may_take(self.order().ranks(row))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{
+        domain::{AttemptBrief, Bytes, Millis, Outcome, Resources, Summary, test_summary},
+        stats::{Filter, Settings, Stats},
+    };
+
+    const ORDERS: [AttemptOrder; 5] = [
+        AttemptOrder::Newest,
+        AttemptOrder::Oldest,
+        AttemptOrder::Waste,
+        AttemptOrder::Need,
+        AttemptOrder::Wall,
+    ];
+
+    /// Attempts whose numbers have more digits than a row keeps.
+    fn briefs(count: u64) -> Vec<(Summary, Arc<AttemptBrief>)> {
+        let one = |n: u64| {
+            let random = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8;
+            let mut summary = test_summary(&format!("{n}"), "zlib", "1", 1);
+            summary.wall = Millis(random % 90_000_001);
+            summary.started_unix_ms += random % 900_000_007;
+            (summary.need_peak, summary.need_mean) = (Bytes(random % (1 << 37)), Bytes(random % (1 << 33)));
+            let asked = (!n.is_multiple_of(3)).then_some(Bytes(random % (1 << 35)));
+            summary.resources = Resources { memory_limit: asked, ..Resources::default() };
+            summary.outcome = if n.is_multiple_of(5) { Outcome::Failed } else { Outcome::Succeeded };
+            let brief = Arc::new(AttemptBrief::from(&summary));
+            (summary, brief)
+        };
+        (0..count).map(one).collect()
+    }
+
+    #[test]
+    fn the_rank_of_an_attempt_lies_where_its_row_says() {
+        for (summary, brief) in briefs(20_000) {
+            let row = AttemptRow::new(&brief, &(&summary).into(), 0);
+            for order in ORDERS {
+                let (RankBounds { lowest, highest }, rank) = (order.ranks(&row), order.rank(&brief));
+                assert!(
+                    lowest <= rank && rank <= highest,
+                    "{order:?}: {lowest} {rank} {highest} of {brief:?}"
+                );
+            }
+        }
+    }
+
+    /// A page that was shown every attempt.
+    fn looked_at(all: &[(Summary, Arc<AttemptBrief>)], mut page: PageBuilder) -> PageBuilder {
+        for (_, brief) in all {
+            page.look(brief);
+        }
+        page
+    }
+
+    #[test]
+    fn a_page_from_rows_is_the_page_from_all_attempts() {
+        let all = briefs(9000);
+        let stats = Stats::new(Settings::default());
+        for (summary, brief) in &all {
+            stats.add(&summary.into(), brief);
+        }
+        for order in ORDERS {
+            let mut after = None;
+            for size in [1, 100, 1000, 3000] {
+                let plain = looked_at(&all, PageBuilder::new(order, size, after.clone()));
+                let (plain, page) = (plain.choose(), PageBuilder::new(order, size, after.clone()));
+                let chosen = stats.list(&Filter::default(), page);
+                assert!(plain.places == chosen.places && plain.more == chosen.more, "{order:?} {size}");
+                after = chosen.places.last().cloned();
+            }
+        }
+    }
+}

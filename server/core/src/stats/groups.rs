@@ -1,0 +1,186 @@
+//! The group of a row, by number, and the groups of an answer.
+
+use std::{cmp::Ordering, collections::HashMap, sync::Arc};
+
+use foldhash::fast::RandomState;
+use plimsoll_proto::limits;
+
+use super::{
+    Settings,
+    attempt_table::{AttemptTable, RowsSnapshot},
+    chunk::Chunk,
+    interner::{NONE, OTHERS, OTHERS_NAME},
+    labels::NAMES,
+    question::GroupBy,
+    row::AttemptRow,
+    totals::StatsTotals,
+};
+use crate::domain::Cause;
+
+/// Groups whose sums are all kept while they are counted: about 4 MB. Of more, only their waste is, and then the sums of the most
+/// wasteful ones.
+pub(super) const AT_ONCE: usize = 8192;
+
+/// Sums with the name of what they are over.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Group {
+    /// Of the group.
+    pub name: String,
+    /// Over its attempts.
+    pub totals: StatsTotals,
+}
+
+/// How rows are put into groups.
+#[derive(Debug)]
+pub(super) struct Groups {
+    by: GroupColumn,
+    names: Vec<Arc<str>>,
+}
+
+#[derive(Debug)]
+enum GroupColumn {
+    Nothing,
+    /// The group of each build.
+    Build(Vec<u32>),
+    Owner,
+    Pool,
+    RefClass,
+    Cause,
+    Outcome,
+    /// `None` if no attempt has the label.
+    Label(Option<u8>),
+}
+
+impl Groups {
+    /// The groups of `rows`. What is not known goes into `notes`.
+    pub(super) fn new(
+        by: &GroupBy,
+        book: &AttemptTable,
+        rows: &RowsSnapshot,
+        settings: &Settings,
+        notes: &mut Vec<String>,
+    ) -> Self {
+        let words = |words: &[&str]| words.iter().map(|word| Arc::from(*word)).collect::<Vec<_>>();
+        let (by, mut names, overflowed) = match by {
+            GroupBy::Nothing => (GroupColumn::Nothing, Vec::new(), false),
+            GroupBy::Owner => (GroupColumn::Owner, book.owners.texts(), book.owners.overflowed()),
+            GroupBy::Pool => (GroupColumn::Pool, book.pools.texts(), book.pools.overflowed()),
+            GroupBy::RefClass => (GroupColumn::RefClass, words(&settings.ref_classes.names()), false),
+            GroupBy::Cause => {
+                let causes = Cause::ALL.iter().map(|cause| cause.as_str());
+                (GroupColumn::Cause, words(&std::iter::once("").chain(causes).collect::<Vec<_>>()), false)
+            }
+            GroupBy::Outcome => (GroupColumn::Outcome, words(&OUTCOMES), false),
+            GroupBy::Label(name) => by_label(name, book, notes),
+            by => {
+                let (groups, names) = by_key(by, rows);
+                (GroupColumn::Build(groups), names, false)
+            }
+        };
+        if overflowed {
+            notes.push(format!(
+                "there are too many values to tell all apart: the latest are among {OTHERS_NAME}"
+            ));
+        }
+        names.push(OTHERS_NAME.into());
+        Self { by, names }
+    }
+
+    /// Rows are not grouped.
+    pub(super) fn is_nothing(&self) -> bool {
+        matches!(self.by, GroupColumn::Nothing)
+    }
+
+    /// Groups that there may be; the last is that of all others.
+    pub(super) fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// The group of a row.
+    pub(super) fn of(&self, chunk: &Chunk, index: usize, row: &AttemptRow) -> usize {
+        let others = self.names.len() - 1;
+        let code = |code: u16| if code == OTHERS { others } else { usize::from(code) };
+        match &self.by {
+            GroupColumn::Nothing => 0,
+            GroupColumn::Build(groups) => {
+                let group = usize::try_from(row.build).ok().and_then(|build| groups.get(build));
+                group.and_then(|group| usize::try_from(*group).ok()).unwrap_or(others)
+            }
+            GroupColumn::Owner => code(row.owner),
+            GroupColumn::Pool => code(row.pool),
+            GroupColumn::RefClass => usize::from(row.ref_class),
+            GroupColumn::Cause => row.cause(),
+            GroupColumn::Outcome if row.is_canceled() => CANCELED,
+            GroupColumn::Outcome => row.outcome(),
+            GroupColumn::Label(label) => code(label.map_or(NONE, |label| chunk.label(label, index))),
+        }
+    }
+
+    /// The groups that there are, largest waste first, at most as many as an answer holds. Where nothing is wasted, for example because
+    /// no attempt said what it asked for, the largest use comes first.
+    pub(super) fn largest_waste_first(&self, sums: Vec<(usize, StatsTotals)>) -> Vec<Group> {
+        let others = self.names.len() - 1;
+        let mut rest = StatsTotals::default();
+        let mut groups = Vec::new();
+        for (place, totals) in sums.into_iter().filter(|(_, totals)| totals.attempts > 0) {
+            match self.names.get(place) {
+                Some(name) if place != others => groups.push(Group { name: name.to_string(), totals }),
+                _ => rest.merge(&totals),
+            }
+        }
+        groups.sort_by(largest_first);
+        let fit = if rest.attempts > 0 { limits::STATS_GROUPS - 1 } else { limits::STATS_GROUPS };
+        if groups.len() > fit {
+            groups.drain(limits::STATS_GROUPS - 1..).for_each(|group| rest.merge(&group.totals));
+        }
+        if rest.attempts > 0 {
+            groups.push(Group { name: OTHERS_NAME.to_owned(), totals: rest });
+        }
+        groups
+    }
+}
+
+fn largest_first(a: &Group, b: &Group) -> Ordering {
+    let by = |of: fn(&StatsTotals) -> f64| of(&b.totals).total_cmp(&of(&a.totals));
+    by(|totals| totals.memory_wasted_gib_hours)
+        .then_with(|| by(|totals| totals.memory_used_gib_hours))
+        .then_with(|| by(|totals| totals.cpu_core_hours))
+        .then_with(|| b.totals.attempts.cmp(&a.totals.attempts))
+        .then_with(|| a.name.cmp(&b.name))
+}
+
+/// The values of a label, and whether there are more.
+fn by_label(name: &str, book: &AttemptTable, notes: &mut Vec<String>) -> (GroupColumn, Vec<Arc<str>>, bool) {
+    let label = book.labels.find(name);
+    if let Some((label, values)) = label.and_then(|label| Some((label, book.labels.values(label)?))) {
+        return (GroupColumn::Label(Some(label)), values.texts(), values.overflowed());
+    }
+    let why = if book.labels.overflowed() {
+        format!("the first {NAMES} names are")
+    } else {
+        "no attempt has it".to_owned()
+    };
+    notes.push(format!("label {name} is not counted: {why}"));
+    (GroupColumn::Label(None), vec!["".into()], false)
+}
+
+/// The group of each build, and the names of the groups.
+fn by_key(by: &GroupBy, rows: &RowsSnapshot) -> (Vec<u32>, Vec<Arc<str>>) {
+    let mut known: HashMap<&str, u32, RandomState> = HashMap::default();
+    let mut names: Vec<Arc<str>> = Vec::new();
+    let groups = rows.builds.iter().map(|build| {
+        let name = by.of_key(&build.key).unwrap_or_default();
+        *known.entry(name).or_insert_with(|| {
+            names.push(name.into());
+            u32::try_from(names.len() - 1).unwrap_or(u32::MAX)
+        })
+    });
+    let groups = groups.collect();
+    (groups, names)
+}
+
+/// In the order of the outcomes, then what was canceled, which is no failure.
+const OUTCOMES: [&str; 4] = ["succeeded", "failed", "lost", "canceled"];
+
+/// The place of what was canceled.
+const CANCELED: usize = 3;

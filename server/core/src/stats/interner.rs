@@ -1,0 +1,135 @@
+//! Texts as numbers of two bytes, bounded: what many attempts have in common is kept once.
+//!
+//! A text leaves when the last attempt that has it leaves. Texts beyond the bound are one and the same: [`OTHERS`].
+
+use std::{collections::HashMap, sync::Arc};
+
+use foldhash::fast::RandomState;
+
+/// The number of all texts for which there was no room.
+pub(super) const OTHERS: u16 = u16::MAX;
+/// What they are called.
+pub(super) const OTHERS_NAME: &str = "(others)";
+/// The number of the empty text.
+pub(super) const NONE: u16 = 0;
+
+/// Some texts, each with a number.
+#[derive(Debug)]
+pub(super) struct Interner {
+    /// At most this many.
+    most: usize,
+    entries: Vec<InternedText>,
+    codes: HashMap<Arc<str>, u16, RandomState>,
+    free: Vec<u16>,
+    /// There was no room for a text.
+    overflowed: bool,
+}
+
+#[derive(Debug)]
+struct InternedText {
+    text: Arc<str>,
+    rows: u32,
+}
+
+impl Interner {
+    /// The empty text alone, which is never let go; at most `most` and 65,535 texts later on.
+    pub(super) fn new(most: usize) -> Self {
+        let empty: Arc<str> = "".into();
+        Self {
+            most: most.min(usize::from(OTHERS)),
+            codes: HashMap::from_iter([(Arc::clone(&empty), NONE)]),
+            entries: vec![InternedText { text: empty, rows: 1 }],
+            free: Vec::new(),
+            overflowed: false,
+        }
+    }
+
+    /// The number of a text for one more attempt that has it; a new text gets one if there is `room` for it.
+    pub(super) fn hold(&mut self, text: &str, room: bool) -> u16 {
+        let code = match self.codes.get(text) {
+            Some(code) => *code,
+            None => self.insert(text, room),
+        };
+        if let Some(entry) = self.entries.get_mut(usize::from(code)).filter(|_| code != NONE) {
+            entry.rows = entry.rows.saturating_add(1);
+        }
+        code
+    }
+
+    fn insert(&mut self, text: &str, room: bool) -> u16 {
+        let free = if room { self.free.pop() } else { None };
+        let next = u16::try_from(self.entries.len()).ok().filter(|_| room && self.entries.len() < self.most);
+        let Some(code) = free.or(next) else {
+            self.overflowed = true;
+            return OTHERS;
+        };
+        let text: Arc<str> = text.into();
+        self.codes.insert(Arc::clone(&text), code);
+        let entry = InternedText { text, rows: 0 };
+        match self.entries.get_mut(usize::from(code)) {
+            Some(place) => *place = entry,
+            None => self.entries.push(entry),
+        }
+        code
+    }
+
+    /// One attempt that has the text of this number is gone.
+    pub(super) fn release(&mut self, code: u16) {
+        let Some(entry) = self.entries.get_mut(usize::from(code)).filter(|_| code != NONE) else { return };
+        entry.rows = entry.rows.saturating_sub(1);
+        if entry.rows == 0 {
+            self.codes.remove(&entry.text);
+            entry.text = "".into();
+            self.free.push(code);
+        }
+    }
+
+    /// The number of a text that an attempt has.
+    pub(super) fn find(&self, text: &str) -> Option<u16> {
+        self.codes.get(text).copied()
+    }
+
+    /// All texts by their numbers.
+    pub(super) fn texts(&self) -> Vec<Arc<str>> {
+        self.entries.iter().map(|entry| Arc::clone(&entry.text)).collect()
+    }
+
+    /// Texts that are kept now.
+    pub(super) fn len(&self) -> usize {
+        self.codes.len()
+    }
+
+    /// There was no room for a text: some attempts are [`OTHERS`].
+    pub(super) fn overflowed(&self) -> bool {
+        self.overflowed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_keeps_its_number_while_an_attempt_has_it_and_leaves_with_the_last() {
+        let mut names = Interner::new(3);
+        let [a, b] = ["a", "b"].map(|text| names.hold(text, true));
+        assert_eq!(names.hold("a", true), a);
+        names.release(a);
+        assert_eq!((names.find("a"), names.find("b")), (Some(a), Some(b)));
+        names.release(a);
+        assert_eq!(names.find("a"), None);
+        assert_eq!(names.hold("c", true), a, "the number is free again");
+        assert_eq!(&*names.texts()[usize::from(a)], "c");
+    }
+
+    #[test]
+    fn texts_beyond_the_bound_are_one() {
+        let mut names = Interner::new(3);
+        let codes = ["", "a", "b", "c", "d", "a"].map(|text| names.hold(text, true));
+        assert_eq!(codes, [NONE, 1, 2, OTHERS, OTHERS, 1]);
+        assert!(names.overflowed() && names.len() == 3);
+        names.release(OTHERS);
+        names.release(NONE);
+        assert_eq!(names.find(""), Some(NONE));
+    }
+}

@@ -1,0 +1,113 @@
+//! Labels as numbers, bounded: the first names that come, and so many values of them all together.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::interner::Interner;
+
+/// Names of labels that are counted: two bytes an attempt for each.
+pub(super) const NAMES: usize = 16;
+/// Values of one label.
+const VALUES: usize = 32_768;
+/// Values of all labels together: about 12 MB.
+const ALL_VALUES: usize = 131_072;
+/// What attempts that are not trusted may take of all of these: a half, so that no pull request crowds out what others count by.
+const SHARE: usize = 2;
+
+/// One label of one attempt: which, and its value.
+pub(super) type Label = (u8, u16);
+
+/// The labels of all attempts.
+#[derive(Debug, Default)]
+pub(super) struct LabelTable {
+    names: Vec<(Arc<str>, Interner)>,
+    /// There was no room for a name.
+    overflowed: bool,
+}
+
+impl LabelTable {
+    /// The labels of one more attempt.
+    pub(super) fn hold(&mut self, labels: &BTreeMap<String, String>, untrusted: bool) -> Vec<Label> {
+        let share = if untrusted { SHARE } else { 1 };
+        let mut held = Vec::new();
+        for (name, value) in labels.iter().filter(|(_, value)| !value.is_empty()) {
+            let Some(label) = self.name(name, NAMES / share) else { continue };
+            let of_all = self.names.iter().map(|(_, values)| values.len()).sum::<usize>();
+            let of_this = self.values(label).map_or(0, Interner::len);
+            let room = of_all < ALL_VALUES / share && (!untrusted || of_this < VALUES / share);
+            if let Some((_, values)) = self.names.get_mut(usize::from(label)) {
+                held.push((label, values.hold(value, room)));
+            }
+        }
+        held
+    }
+
+    /// The label of this name, which is a new one if there are fewer than `most`.
+    fn name(&mut self, name: &str, most: usize) -> Option<u8> {
+        if let Some(known) = self.find(name) {
+            return Some(known);
+        }
+        if self.names.len() >= most {
+            self.overflowed = true;
+            return None;
+        }
+        self.names.push((name.into(), Interner::new(VALUES)));
+        u8::try_from(self.names.len() - 1).ok()
+    }
+
+    /// One attempt that had these is gone.
+    pub(super) fn release(&mut self, labels: &[Label]) {
+        for (label, value) in labels {
+            if let Some((_, values)) = self.names.get_mut(usize::from(*label)) {
+                values.release(*value);
+            }
+        }
+    }
+
+    /// The label of this name, if it is counted.
+    pub(super) fn find(&self, name: &str) -> Option<u8> {
+        let place = self.names.iter().position(|(known, _)| &**known == name)?;
+        u8::try_from(place).ok()
+    }
+
+    /// The values of a label.
+    pub(super) fn values(&self, label: u8) -> Option<&Interner> {
+        self.names.get(usize::from(label)).map(|(_, values)| values)
+    }
+
+    /// There was no room for a name.
+    pub(super) fn overflowed(&self) -> bool {
+        self.overflowed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_bounded_in_their_names() {
+        let mut labels = LabelTable::default();
+        let all = (0..40).map(|n| (format!("{n:02}"), "x".to_owned())).collect();
+        assert_eq!(labels.hold(&all, false).len(), NAMES);
+        assert!(labels.overflowed() && labels.find("15").is_some() && labels.find("16").is_none());
+    }
+
+    #[test]
+    fn attempts_that_are_not_trusted_never_take_all_names_and_values() {
+        let mut labels = LabelTable::default();
+        let junk = (0..40).map(|n| (format!("junk-{n:02}"), "x".to_owned())).collect();
+        assert_eq!(labels.hold(&junk, true).len(), NAMES / 2);
+        let ours = [("stage".to_owned(), "build".to_owned())].into();
+        assert_eq!(labels.hold(&ours, false).len(), 1, "there is room for what trusted ones count by");
+        assert_eq!(labels.hold(&ours, true).len(), 1, "what is known is known");
+        let mut value = |n: usize, untrusted| {
+            let one = [("stage".to_owned(), n.to_string())].into();
+            labels.hold(&one, untrusted)[0].1
+        };
+        for n in 0..VALUES / 2 + 10 {
+            value(n, true);
+        }
+        assert_eq!(value(VALUES, true), super::super::interner::OTHERS);
+        assert_ne!(value(VALUES, false), super::super::interner::OTHERS);
+    }
+}

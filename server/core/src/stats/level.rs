@@ -1,0 +1,148 @@
+//! Whether a row of numbers has moved to another level, and where. Pure.
+//!
+//! A **step** is three values in a row that lie clear of all that was usual before, and that stay there. One or two outliers
+//! are none, nor is a key with two modes: there the other mode was seen before, or the values go back to the first one. A
+//! **drift** has no such place: the first third and the last third lie apart, and the middle between them.
+
+/// What moved.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct LevelChange {
+    pub(super) kind: ChangeKind,
+    /// The first value on the new level; 0 for a drift, which has no first one.
+    pub(super) at: usize,
+    /// Levels before and now, as logarithms to base 2.
+    pub(super) before: f64,
+    pub(super) now: f64,
+}
+
+/// How it moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// From one attempt to the next.
+    Step,
+    /// A step that undoes the one before it.
+    Back,
+    /// Little by little.
+    Drift,
+}
+
+/// Values before the first step: fewer do not show what is usual.
+const BEFORE: usize = 6;
+/// Values that make a level.
+const LEVEL: usize = 3;
+/// A smaller change is no news: 30 %.
+const LEAST: f64 = 0.378_5;
+/// A step is this many deviations of what was usual.
+const CLEAR: f64 = 3.0;
+/// Deviation of one build that is repeated: 3 %.
+const NOISE: f64 = 0.043;
+/// A row of values is a step if chance alone would make it less often than this.
+const CHANCE: f64 = 0.0011;
+/// Share of the values that may lie on the other side of the middle between two levels.
+const STRAY: f64 = 0.15;
+/// Values in which a drift shows.
+const DRIFT: usize = 12;
+
+/// The last change in `values` (logarithms to base 2, oldest first), if the newest still lie on that level.
+pub(super) fn last_change(values: &[f64]) -> Option<LevelChange> {
+    let mut starts = vec![0];
+    let mut at = BEFORE;
+    while at + LEVEL <= values.len() {
+        let start = starts.last().copied().unwrap_or(0);
+        if is_step(values.get(start..at)?, values.get(at..)?) {
+            starts.push(at);
+            at += LEVEL;
+        } else {
+            at += 1;
+        }
+    }
+    step(values, &starts).or_else(|| drift(values))
+}
+
+fn step(values: &[f64], starts: &[usize]) -> Option<LevelChange> {
+    let [.., earlier, at] = *starts else { return None };
+    let (old, new) = (values.get(earlier..at)?, values.get(at..)?);
+    let (before, now) = (median(old), median(new));
+    let middle = f64::midpoint(before, now);
+    let up = now > before;
+    let strays = |values: &[f64], above: bool| {
+        let count = values.iter().filter(|value| (**value > middle) == above).count();
+        float(count) > STRAY * float(values.len())
+    };
+    if (now - before).abs() < LEAST || strays(old, up) || strays(new, !up) {
+        return None;
+    }
+    let first = match *starts {
+        [.., first, _, _] => values.get(first..earlier).map(median),
+        _ => None,
+    };
+    let kind = if first.is_some_and(|first| (first - now).abs() < LEAST / 2.0) {
+        ChangeKind::Back
+    } else {
+        ChangeKind::Step
+    };
+    Some(LevelChange { kind, at, before, now })
+}
+
+/// Whether what lies `ahead` begins with values clear of `level`, at once, on one side, and too many to be chance.
+fn is_step(level: &[f64], ahead: &[f64]) -> bool {
+    let usual = median(level);
+    let apart: Vec<f64> = level.iter().map(|value| (value - usual).abs()).collect();
+    // 1.4826 makes a deviation of a median deviation (Hampel 1974)
+    let clear = LEAST.max(CLEAR * (1.4826 * median(&apart)).max(NOISE));
+    let side = if ahead.first().is_some_and(|first| *first < usual) { -1.0 } else { 1.0 };
+    let beyond = |value: &f64| (value - usual) * side;
+    let row: Vec<f64> = ahead.iter().copied().take_while(|value| beyond(value) >= clear).collect();
+    if row.len() < LEVEL {
+        return false;
+    }
+    // what was seen on that side before may come again: the chance of a whole row of it (rule of succession, Laplace)
+    let seen = level.iter().filter(|value| beyond(value) >= clear / 2.0).count();
+    let again = float(seen + 1) / float(level.len() + 2);
+    let chance = again.powf(float(row.len()));
+    chance <= CHANCE
+}
+
+fn drift(values: &[f64]) -> Option<LevelChange> {
+    if values.len() < DRIFT {
+        return None;
+    }
+    let third = values.len() / 3;
+    let (first, rest) = values.split_at_checked(third)?;
+    let (middle, last) = rest.split_at_checked(rest.len() - third)?;
+    let (before, between, now) = (median(first), median(middle), median(last));
+    // a third stands for its middle, so two of them are two thirds of the way
+    let way = (now - before) * 1.5;
+    let order = |low: &[f64], high: &[f64]| {
+        let most = low.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let strays = high.iter().filter(|value| **value <= most).count();
+        float(strays) <= STRAY * float(high.len())
+    };
+    let apart = if now > before { order(first, last) } else { order(last, first) };
+    let part = (between - before) / (now - before);
+    // in the middle third it is on its way: neither here nor there
+    let on_its_way = (0.25..=0.75).contains(&part);
+    let moved = way.abs() >= LEAST && apart && on_its_way;
+    moved.then(|| LevelChange {
+        kind: ChangeKind::Drift,
+        at: 0,
+        before: before - way / 6.0,
+        now: now + way / 6.0,
+    })
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
+    let middle = values.len() / 2;
+    if values.is_empty() {
+        return 0.0;
+    }
+    *values.select_nth_unstable_by(middle, f64::total_cmp).1
+}
+
+fn float(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests;

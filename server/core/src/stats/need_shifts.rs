@@ -1,0 +1,154 @@
+//! Builds whose need has moved or is of several groups, found once: a line of builds is looked at again only when an attempt of it came or went.
+
+use std::{
+    cmp::Reverse,
+    collections::{HashMap, HashSet},
+};
+
+use foldhash::fast::RandomState;
+
+use super::{
+    attempt_table::RowsSnapshot,
+    interner::NONE,
+    labels::{Label, NAMES},
+    mixed::{self, MixedNeed},
+    question::Filter,
+    regressions::{self, ProvenNeed, Regression, WINDOW},
+    row_filter::DimensionFilter,
+};
+use crate::domain::AttemptBrief;
+
+/// Lines that are looked at in one walk over all rows: some MB of places.
+const AT_ONCE: usize = 4096;
+
+/// What is known of all lines.
+#[derive(Debug, Default)]
+pub(super) struct NeedShifts(HashMap<u32, LineFindings>);
+
+/// What stands out in one line.
+#[derive(Debug)]
+struct LineFindings {
+    regression: Option<PlacedFinding<Regression>>,
+    mixed: Option<PlacedFinding<MixedNeed>>,
+}
+
+/// A finding, and where the attempt was built that it names: of a change the one with which it began, else the newest.
+#[derive(Debug)]
+struct PlacedFinding<T> {
+    finding: T,
+    owner: u16,
+    pool: u16,
+    ref_class: u8,
+    labels: Vec<Label>,
+}
+
+impl<T> PlacedFinding<T> {
+    fn new(finding: T, rows: &RowsSnapshot, (_, _, at, index): &RowPosition) -> Option<Self> {
+        let chunk = rows.chunks.get(*at)?;
+        let row = chunk.rows().get(*index)?;
+        let label = |label: usize| {
+            let label = u8::try_from(label).ok()?;
+            Some((label, chunk.label(label, *index))).filter(|(_, value)| *value != NONE)
+        };
+        Some(Self {
+            finding,
+            owner: row.owner,
+            pool: row.pool,
+            ref_class: row.ref_class,
+            labels: (0..NAMES).filter_map(label).collect(),
+        })
+    }
+
+    fn is_in(&self, place: &DimensionFilter) -> bool {
+        let value = |label| {
+            let known = self.labels.iter().find(|(name, _)| *name == label);
+            known.map_or(NONE, |(_, value)| *value)
+        };
+        place.takes(self.owner, self.pool, self.ref_class, value)
+    }
+}
+
+/// Where a row stands, in an order that puts lines together and the newest of each first.
+type RowPosition = (u32, Reverse<u32>, usize, usize);
+
+impl NeedShifts {
+    /// Looks at the lines that have changed.
+    pub(super) fn update(&mut self, rows: &RowsSnapshot, changed: HashSet<u32, RandomState>) {
+        let mut changed: Vec<u32> = changed.into_iter().collect();
+        changed.sort_unstable();
+        for lines in changed.chunks(AT_ONCE) {
+            self.0.retain(|line, _| lines.binary_search(line).is_err());
+            let standing = standing(rows, lines);
+            let of_line = |line: &[RowPosition]| Some((line.first()?.0, found(rows, line)?));
+            self.0.extend(standing.chunk_by(|a, b| a.0 == b.0).filter_map(of_line));
+        }
+    }
+
+    /// What moved, the most expensive first, at most `most`. Of the filter's times those count in which a change began: what was
+    /// usual before is learnt from all attempts. Outcome and cause do not count.
+    pub(super) fn answer(&self, filter: &Filter, place: &DimensionFilter, most: usize) -> Vec<Regression> {
+        let asked = |found: &&PlacedFinding<Regression>| {
+            filter.takes_time(found.finding.ended_unix_ms)
+                && filter.takes_key(&found.finding.key)
+                && found.is_in(place)
+        };
+        let found = self.0.values().filter_map(|line| line.regression.as_ref()).filter(asked);
+        let mut all: Vec<&Regression> = found.map(|found| &found.finding).collect();
+        let cost = |regression: &Regression| regression.extra_gib_hours;
+        all.sort_by(|a, b| cost(b).total_cmp(&cost(a)).then_with(|| a.attempt.cmp(&b.attempt)));
+        all.into_iter().take(most).cloned().collect()
+    }
+
+    /// Builds that hide groups of need, the most expensive first, at most `most`. The newest attempt of each must be asked for.
+    pub(super) fn mixed(&self, filter: &Filter, place: &DimensionFilter, most: usize) -> Vec<MixedNeed> {
+        let asked = |found: &&PlacedFinding<MixedNeed>| {
+            filter.takes_time(found.finding.ended_unix_ms)
+                && filter.takes_key(&found.finding.key)
+                && found.is_in(place)
+        };
+        let found = self.0.values().filter_map(|line| line.mixed.as_ref()).filter(asked);
+        let mut all: Vec<&MixedNeed> = found.map(|found| &found.finding).collect();
+        let cost = |mixed: &MixedNeed| mixed.extra_gib_hours;
+        all.sort_by(|a, b| cost(b).total_cmp(&cost(a)).then_with(|| a.key.describe().cmp(&b.key.describe())));
+        all.into_iter().take(most).cloned().collect()
+    }
+}
+
+/// The rows of some lines that show a need. The lines come in order.
+fn standing(rows: &RowsSnapshot, lines: &[u32]) -> Vec<RowPosition> {
+    let asked = |line: u32| lines.binary_search(&line).is_ok();
+    let of_build: Vec<Option<u32>> =
+        rows.builds.iter().map(|build| Some(build.line).filter(|line| asked(*line))).collect();
+    let mut standing = Vec::new();
+    for (at, chunk) in rows.chunks.iter().enumerate() {
+        for (index, row) in chunk.rows().iter().enumerate() {
+            let line =
+                usize::try_from(row.build).ok().and_then(|build| of_build.get(build).copied().flatten());
+            if let Some(line) = line.filter(|_| row.proven().is_some()) {
+                standing.push((line, Reverse(row.ended), at, index));
+            }
+        }
+    }
+    standing.sort_unstable();
+    standing
+}
+
+/// What stands out in one line, the newest of which stand first; `None` if nothing does.
+fn found(rows: &RowsSnapshot, line: &[RowPosition]) -> Option<LineFindings> {
+    let brief = |(_, _, at, index): &RowPosition| Some(&*rows.chunks.get(*at)?.rows().get(*index)?.brief);
+    let mut newest: Vec<(ProvenNeed<'_>, &RowPosition)> = line
+        .iter()
+        .take(WINDOW)
+        .filter_map(|standing| brief(standing).and_then(|brief| Some(((brief, brief.proven()?), standing))))
+        .collect();
+    let order = |brief: &AttemptBrief| (brief.ended_unix_ms(), brief.attempt.clone());
+    newest.sort_by_cached_key(|((brief, _), _)| order(brief));
+    let needs: Vec<ProvenNeed<'_>> = newest.iter().map(|(needed, _)| *needed).collect();
+    let regression = regressions::regression(&needs).and_then(|regression| {
+        let (_, standing) = newest.iter().find(|((brief, _), _)| brief.attempt == regression.attempt)?;
+        PlacedFinding::new(regression, rows, standing)
+    });
+    let mixed = mixed::mixed(&needs)
+        .and_then(|mixed| PlacedFinding::new(mixed, rows, newest.last().map(|(_, last)| *last)?));
+    (regression.is_some() || mixed.is_some()).then_some(LineFindings { regression, mixed })
+}

@@ -1,0 +1,87 @@
+//! Highest needs of several attempts, and what part of the ask they were. What memory stopped needs more than was measured, and a number made
+//! of that is a lower bound.
+
+use std::cmp::Ordering;
+
+use crate::domain::Millis;
+
+/// A maximum, which memory may have cut off.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct CensoredMax {
+    pub(super) value: f32,
+    /// Memory stopped the attempt that has it.
+    pub is_lower: bool,
+}
+
+impl CensoredMax {
+    /// Of two that are equal, one that was cut off proves that there is more.
+    pub(super) fn merge(&mut self, other: Self) {
+        match other.value.total_cmp(&self.value) {
+            Ordering::Greater => *self = other,
+            Ordering::Equal => self.is_lower |= other.is_lower && other.value > 0.0,
+            Ordering::Less => {}
+        }
+    }
+}
+
+/// Highest need over memory asked for.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct NeedToRequest {
+    /// Of the ratio up to 1, and of how many attempts.
+    sum: f64,
+    attempts: u64,
+    /// The highest ratio of one attempt.
+    pub most: CensoredMax,
+    /// Attempts that memory stopped below their ask: their ratio is a lower bound.
+    pub lower_bounds: u64,
+    /// Attempts whose highest need is above what they asked for.
+    pub above: u64,
+}
+
+impl NeedToRequest {
+    /// Adds the ratio of one attempt.
+    pub(super) fn add(&mut self, ratio: f32, is_lower: bool) {
+        self.merge(&Self {
+            sum: f64::from(ratio.min(1.0)),
+            attempts: 1,
+            most: CensoredMax { value: ratio, is_lower },
+            lower_bounds: u64::from(is_lower && ratio < 1.0),
+            above: u64::from(ratio > 1.0),
+        });
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.sum += other.sum;
+        self.attempts += other.attempts;
+        self.most.merge(other.most);
+        self.lower_bounds += other.lower_bounds;
+        self.above += other.above;
+    }
+
+    /// Mean, each 1 at most, and maximum; zeros if nothing was asked for.
+    pub fn told(&self) -> (f64, f64) {
+        let mean = if self.attempts == 0 { 0.0 } else { self.sum / Millis(self.attempts).as_f64() };
+        (mean, f64::from(self.most.value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_maximum_that_memory_cut_off_is_a_lower_bound_and_a_higher_one_that_was_seen_is_none() {
+        let mut all = NeedToRequest::default();
+        all.add(0.5, false);
+        all.add(0.9, true);
+        assert_eq!((all.most.is_lower, all.lower_bounds, all.above), (true, 1, 0));
+        all.add(0.9, false);
+        assert!(all.most.is_lower, "it needed more than 0.9");
+        let mut more = NeedToRequest::default();
+        more.add(2.0, false);
+        more.add(1.5, true);
+        all.merge(&more);
+        assert_eq!((all.most.is_lower, all.lower_bounds, all.above), (false, 1, 2));
+        assert!((all.told().0 - 0.86).abs() < 1e-6 && (all.told().1 - 2.0).abs() < 1e-6);
+    }
+}

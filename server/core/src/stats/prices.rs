@@ -1,0 +1,114 @@
+//! What memory and CPU cost, by pool.
+
+use std::{collections::BTreeMap, fmt};
+
+/// Highest price of anything: a slip of the finger is refused.
+const MOST: f64 = 1_000_000.0;
+/// Most pools with a price.
+const POOLS: usize = 1000;
+
+/// Price of what an attempt holds, in the currency of the settings.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Price {
+    /// Of a GiB for an hour.
+    pub gib_hour: f64,
+    /// Of a core for an hour.
+    pub core_hour: f64,
+}
+
+/// Prices that the file of pools names; they count before those of the settings.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PoolPrices {
+    /// By the name of the pool.
+    pub pools: BTreeMap<String, Price>,
+    /// Of all of them; empty if the file names none.
+    pub currency: String,
+}
+
+/// Prices of pools, and of all others.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Prices {
+    default: Price,
+    pools: BTreeMap<String, Price>,
+}
+
+impl Prices {
+    /// Reads `0.005/0.04, big=0.006/0.05`: prices of a GiB and of a core for an hour, by pool, and one of all others.
+    ///
+    /// # Errors
+    /// Says which part is wrong.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut prices = Self::default();
+        let mut seen_default = false;
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let (pool, price) =
+                part.rsplit_once('=').map_or((None, part), |(pool, price)| (Some(pool.trim()), price));
+            let price = read(price).ok_or_else(|| {
+                format!("{part:?} is not a price; write GiB-hour/core-hour as 0.005/0.04, or of a pool as big=0.006/0.05")
+            })?;
+            let twice = match pool {
+                None => std::mem::replace(&mut seen_default, true),
+                Some(pool) => prices.pools.insert(pool.to_owned(), price).is_some(),
+            };
+            if twice {
+                return Err(format!("{part:?} is a second price of the same"));
+            }
+            if pool.is_none() {
+                prices.default = price;
+            }
+        }
+        if prices.pools.len() > POOLS {
+            return Err(format!("has {} pools, at most {POOLS} are allowed", prices.pools.len()));
+        }
+        Ok(prices)
+    }
+
+    /// The price in a pool.
+    pub fn of(&self, pool: &str) -> Price {
+        self.pools.get(pool).copied().unwrap_or(self.default)
+    }
+
+    /// Nothing costs anything.
+    pub fn is_free(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl fmt::Display for Prices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_free() {
+            return Ok(());
+        }
+        write!(f, "{}/{}", self.default.gib_hour, self.default.core_hour)?;
+        self.pools
+            .iter()
+            .try_for_each(|(pool, price)| write!(f, ", {pool}={}/{}", price.gib_hour, price.core_hour))
+    }
+}
+
+fn read(text: &str) -> Option<Price> {
+    let (memory, cpu) = text.split_once('/')?;
+    let number = |text: &str| text.trim().parse::<f64>().ok().filter(|price| (0.0..=MOST).contains(price));
+    Some(Price { gib_hour: number(memory)?, core_hour: number(cpu)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prices_are_read_as_they_are_written() {
+        let prices = Prices::parse("0.005/0.04, big = 0.006/0.05").unwrap();
+        assert_eq!(prices.of("big"), Price { gib_hour: 0.006, core_hour: 0.05 });
+        assert_eq!(prices.of("unheard of"), Price { gib_hour: 0.005, core_hour: 0.04 });
+        assert_eq!(Prices::parse(&prices.to_string()), Ok(prices));
+        assert!(Prices::parse("").unwrap().is_free());
+    }
+
+    #[test]
+    fn a_price_that_is_none_is_named() {
+        for bad in ["1", "1/x", "-1/1", "NaN/1", "inf/1", "big=1", "1/2, 3/4", "a=1/2, a=3/4"] {
+            assert!(Prices::parse(bad).unwrap_err().contains(bad.rsplit(", ").next().unwrap()), "{bad}");
+        }
+    }
+}

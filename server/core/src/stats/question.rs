@@ -1,0 +1,123 @@
+//! What may be asked: which attempts count, and what they are grouped by.
+
+use std::collections::BTreeMap;
+
+use crate::domain::{Cause, Key, Outcome};
+
+/// Which attempts count. Empty and `None` mean all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// As in a key.
+    pub project: String,
+    /// As in a key.
+    pub stack: String,
+    /// As in a key.
+    pub package: String,
+    /// As in a key.
+    pub version: String,
+    /// As in a key.
+    pub compiler: String,
+    /// As in a key.
+    pub arch: String,
+    /// Where the attempt ran.
+    pub pool: String,
+    /// Name of a class of refs.
+    pub ref_class: String,
+    /// As in a key.
+    pub owner: String,
+    /// Ended at or after.
+    pub from_unix_ms: Option<u64>,
+    /// Ended before.
+    pub to_unix_ms: Option<u64>,
+    /// How the attempt ended.
+    pub outcome: Option<Outcome>,
+    /// Why it failed.
+    pub cause: Option<Cause>,
+    /// All of these, each with this value.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Filter {
+    /// Whether attempts of this key count as far as the key says.
+    pub(super) fn takes_key(&self, key: &Key) -> bool {
+        let same = |asked: &str, is: &str| asked.is_empty() || asked == is;
+        same(&self.project, &key.project)
+            && same(&self.stack, &key.stack)
+            && same(&self.package, &key.package)
+            && same(&self.version, &key.version)
+            && same(&self.compiler, &key.compiler)
+            && same(&self.arch, &key.arch)
+    }
+
+    /// Whether it leaves out keys.
+    pub(super) fn asks_for_keys(&self) -> bool {
+        let texts = [&self.project, &self.stack, &self.package, &self.version, &self.compiler, &self.arch];
+        texts.iter().any(|text| !text.is_empty())
+    }
+
+    /// Whether an attempt that ended then counts as far as time says.
+    pub(super) fn takes_time(&self, ended_unix_ms: u64) -> bool {
+        self.from_unix_ms.is_none_or(|from| ended_unix_ms >= from)
+            && self.to_unix_ms.is_none_or(|to| ended_unix_ms < to)
+    }
+}
+
+/// What attempts are grouped by.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum GroupBy {
+    /// One group of all.
+    #[default]
+    Nothing,
+    /// By package.
+    Package,
+    /// By stack.
+    Stack,
+    /// By project.
+    Project,
+    /// By version.
+    Version,
+    /// By compiler.
+    Compiler,
+    /// By architecture.
+    Arch,
+    /// By pool.
+    Pool,
+    /// By class of refs.
+    RefClass,
+    /// By owner.
+    Owner,
+    /// By cause of failure.
+    Cause,
+    /// By outcome.
+    Outcome,
+    /// By the value of the label of this name.
+    Label(String),
+}
+
+impl GroupBy {
+    /// The name of a key's group, if keys decide it.
+    pub(super) fn of_key<'k>(&self, key: &'k Key) -> Option<&'k str> {
+        Some(match self {
+            Self::Package => &key.package,
+            Self::Stack => &key.stack,
+            Self::Project => &key.project,
+            Self::Version => &key.version,
+            Self::Compiler => &key.compiler,
+            Self::Arch => &key.arch,
+            _ => return None,
+        })
+    }
+}
+
+/// A question about finished attempts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Question {
+    /// Which attempts count.
+    pub filter: Filter,
+    /// What they are grouped by.
+    pub group_by: GroupBy,
+    /// Width of a step of time; 0 for no steps.
+    pub step_ms: u64,
+    /// Who asks may not know of other projects than the filter's: nothing is said of them, not even beside the numbers.
+    pub confined: bool,
+}

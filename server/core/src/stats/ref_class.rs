@@ -1,0 +1,130 @@
+//! Classes of refs: what kind of branch or tag an attempt was of, as the settings say.
+
+use std::fmt;
+
+use regex::{Regex, RegexBuilder};
+
+/// Bytes that one compiled pattern may take.
+const PATTERN_BYTES: usize = 256 * 1024;
+/// Most classes.
+const CLASSES: usize = 32;
+/// What no pattern takes.
+const OTHER: &str = "other";
+/// Pull requests are called so by Spack's mirror (`pr123_name`), GitLab and GitHub; versions with or without `v` are tags.
+const DEFAULTS: [(&str, &str); 3] = [
+    ("pull-request", r"^pr\d+_|^refs/(merge-requests|pull)/"),
+    ("tag", r"^refs/tags/|^v?\d+(\.\d+)+([-+.].*)?$"),
+    ("protected", r"^(refs/heads/)?(main|master|develop|releases/.+)$"),
+];
+
+/// The classes, the first that takes a ref first.
+#[derive(Debug, Clone)]
+pub struct RefClasses(Vec<(String, Regex)>);
+
+impl RefClasses {
+    /// Reads `NAME=PATTERN NAME=PATTERN`; a ref holds no spaces, and so needs no pattern any.
+    ///
+    /// # Errors
+    /// Says which class is wrong.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut classes: Vec<(String, Regex)> = Vec::new();
+        for part in text.split_whitespace() {
+            let (name, pattern) = part.split_once('=').filter(|(name, _)| is_name(name)).ok_or_else(|| {
+                format!("{part:?} is not a class; write it as release=^releases/, with a-z, 0-9 and - in its name")
+            })?;
+            if name == OTHER || classes.iter().any(|(known, _)| known == name) {
+                return Err(format!("{name} is there already; \"{OTHER}\" is what no pattern takes"));
+            }
+            let built =
+                RegexBuilder::new(pattern).size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES).build();
+            let wrong = |error| format!("the pattern of {name} is wrong or too large: {error}");
+            classes.push((name.to_owned(), built.map_err(wrong)?));
+        }
+        if classes.is_empty() {
+            return Err("is empty; write at least one class as release=^releases/".to_owned());
+        }
+        if classes.len() > CLASSES {
+            return Err(format!("has {} classes, at most {CLASSES} are allowed", classes.len()));
+        }
+        Ok(Self(classes))
+    }
+
+    /// The class of a ref: 0 for an empty one, then the classes in order, then what none takes.
+    pub(super) fn of(&self, git_ref: &str) -> u8 {
+        if git_ref.is_empty() {
+            return 0;
+        }
+        let place = self.0.iter().position(|(_, pattern)| pattern.is_match(git_ref));
+        u8::try_from(1 + place.unwrap_or(self.0.len())).unwrap_or(u8::MAX)
+    }
+
+    /// What the numbers are called.
+    pub(super) fn names(&self) -> Vec<&str> {
+        let named = self.0.iter().map(|(name, _)| name.as_str());
+        std::iter::once("").chain(named).chain([OTHER]).collect()
+    }
+}
+
+impl Default for RefClasses {
+    fn default() -> Self {
+        let build = |(name, pattern): (&str, &str)| Some((name.to_owned(), Regex::new(pattern).ok()?));
+        Self(DEFAULTS.into_iter().filter_map(build).collect())
+    }
+}
+
+impl fmt::Display for RefClasses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let classes: Vec<String> = self.0.iter().map(|(name, pattern)| format!("{name}={pattern}")).collect();
+        f.write_str(&classes.join(" "))
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    !name.is_empty() && name.len() <= 63 && name.chars().all(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class<'c>(classes: &'c RefClasses, git_ref: &str) -> &'c str {
+        classes.names()[usize::from(classes.of(git_ref))]
+    }
+
+    #[test]
+    fn common_refs_have_a_class_without_any_setting() {
+        let classes = RefClasses::default();
+        let said = [
+            "",
+            "pr51_new-package",
+            "refs/merge-requests/7/head",
+            "v1.2",
+            "refs/tags/x",
+            "develop",
+            "me/try",
+        ]
+        .map(|git_ref| class(&classes, git_ref));
+        assert_eq!(said, ["", "pull-request", "pull-request", "tag", "tag", "protected", "other"]);
+        assert_eq!(RefClasses::parse(&classes.to_string()).unwrap().to_string(), classes.to_string());
+    }
+
+    #[test]
+    fn classes_that_cannot_work_are_refused_with_their_name() {
+        let large = format!("a=({}){{1000}}", "x{1000}");
+        for (bad, told) in [
+            ("", "empty"),
+            ("a", "\"a\""),
+            ("A=x", "\"A=x\""),
+            ("a=(", "of a"),
+            ("other=x", "other"),
+            ("a=x a=y", "a is"),
+            (&large, "of a"),
+        ] {
+            let error = RefClasses::parse(bad).unwrap_err();
+            assert!(error.contains(told), "{error}");
+        }
+        let many: Vec<String> = (0..33).map(|n| format!("c{n}=x")).collect();
+        assert!(RefClasses::parse(&many.join(" ")).unwrap_err().contains("33"));
+    }
+}

@@ -1,0 +1,99 @@
+//! Builds whose need has moved: since which attempt, by which factor, and what changed with it. Pure.
+//!
+//! Attempts are compared that differ in nothing but the version, the compiler and the stack: those may be what changed. Each such
+//! line is looked at by `level`; at most the newest [`WINDOW`] attempts of it.
+
+use std::fmt::Write as _;
+
+use super::level::{self, ChangeKind, LevelChange};
+use crate::domain::{AttemptBrief, AttemptId, Bytes, Key};
+
+/// Newest attempts of one line that are looked at.
+pub(super) const WINDOW: usize = 64;
+/// A change of less than this is no news, whatever the factor: no memory size goes below it by default.
+const LEAST: Bytes = Bytes(64 << 20);
+
+/// A need that has moved.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Regression {
+    /// What is built.
+    pub key: Key,
+    /// How the need moved.
+    pub kind: ChangeKind,
+    /// The first attempt on the new level; of a drift the first one that was looked at.
+    pub attempt: AttemptId,
+    /// When that attempt ended.
+    pub ended_unix_ms: u64,
+    /// Need now over need before.
+    pub factor: f64,
+    /// Need before it moved.
+    pub before: Bytes,
+    /// Need since then.
+    pub now: Bytes,
+    /// Attempts from that one on.
+    pub attempts_since: u32,
+    /// Attempts before it.
+    pub attempts_before: u32,
+    /// What changed in the key with that attempt; empty if nothing did, or for a drift.
+    pub changed: String,
+    /// Memory held more than before over the attempts since, GiB x h; below 0 if it is less.
+    pub extra_gib_hours: f64,
+}
+
+/// An attempt that is learned from, and what it proves.
+pub(super) type ProvenNeed<'a> = (&'a AttemptBrief, Bytes);
+
+/// What moved in one line, oldest first.
+pub(super) fn regression(row: &[ProvenNeed<'_>]) -> Option<Regression> {
+    let needs: Vec<f64> = row.iter().map(|(_, need)| need.as_f64().max(1.0).log2()).collect();
+    let LevelChange { kind, at, before, now } = level::last_change(&needs)?;
+    let (first, _) = row.get(at)?;
+    let (before, now) = (Bytes::from_f64(before.exp2()), Bytes::from_f64(now.exp2()));
+    if now.saturating_sub(before).max(before.saturating_sub(now)) < LEAST {
+        return None;
+    }
+    let since = row.get(at..)?;
+    let extra =
+        since.iter().map(|(attempt, need)| need.gib_hours(attempt.wall) - before.gib_hours(attempt.wall));
+    let last_before = at.checked_sub(1).and_then(|last| row.get(last));
+    Some(Regression {
+        key: Key::clone(&first.key),
+        kind,
+        attempt: first.attempt.clone(),
+        ended_unix_ms: first.ended_unix_ms(),
+        factor: now.as_f64() / before.as_f64().max(1.0),
+        before,
+        now,
+        attempts_since: count(since.len()),
+        attempts_before: count(at),
+        changed: last_before.map(|(last, _)| changed(&last.key, &first.key)).unwrap_or_default(),
+        extra_gib_hours: extra.sum(),
+    })
+}
+
+/// `version 1.2 -> 1.3, compiler gcc@12 -> gcc@13`.
+fn changed(before: &Key, now: &Key) -> String {
+    let named = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
+    let compiler = |key: &Key| match key.compiler_version.as_str() {
+        "" => named(&key.compiler),
+        version => format!("{}@{version}", key.compiler),
+    };
+    let parts = [
+        ("version", named(&before.version), named(&now.version)),
+        ("compiler", compiler(before), compiler(now)),
+        ("stack", named(&before.stack), named(&now.stack)),
+    ];
+    let mut text = String::new();
+    for (name, before, now) in parts.into_iter().filter(|(_, before, now)| before != now) {
+        let comma = if text.is_empty() { "" } else { ", " };
+        let _written = write!(text, "{comma}{name} {before} -> {now}");
+    }
+    text
+}
+
+fn count(attempts: usize) -> u32 {
+    u32::try_from(attempts).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests;

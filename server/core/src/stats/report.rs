@@ -1,0 +1,191 @@
+//! The answer to a question.
+
+use std::{
+    sync::PoisonError,
+    time::{Duration, UNIX_EPOCH},
+};
+
+use super::{
+    Filter, Question, Stats,
+    attempt_table::{AttemptTable, RowsSnapshot},
+    count::Aggregation,
+    groups::{Group, Groups},
+    mixed::MixedNeed,
+    prices::{PoolPrices, Price},
+    regressions::Regression,
+    row::AttemptRow,
+    row_filter::RowFilter,
+    steps::TimeStep,
+    totals::StatsTotals,
+    variation::PackageVariation,
+};
+use crate::domain::FieldViolation;
+
+/// Needs that have moved, in an answer.
+const REGRESSIONS: usize = 100;
+/// Builds that hide groups of need, in an answer.
+const MIXED: usize = 100;
+/// Packages whose need varies most, in an answer.
+const VARIABLE: usize = 100;
+
+/// The whole answer.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Report {
+    /// Over all attempts that count.
+    pub totals: StatsTotals,
+    /// Largest waste first.
+    pub groups: Vec<Group>,
+    /// In the order of time.
+    pub steps: Vec<TimeStep>,
+    /// The most expensive first.
+    pub regressions: Vec<Regression>,
+    /// The most expensive first.
+    pub mixed: Vec<MixedNeed>,
+    /// The most variable first.
+    pub variable: Vec<PackageVariation>,
+    /// Of all money in it; empty if there are no prices.
+    pub currency: String,
+    /// Which attempts could count.
+    pub covers: Coverage,
+    /// What the numbers cannot tell, in words.
+    pub notes: Vec<String>,
+}
+
+/// Attempts that an answer may count, whatever was asked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Coverage {
+    /// How many there are.
+    pub attempts: u64,
+    /// Earliest and latest end, whole seconds; `None` without attempts.
+    pub ended: Option<(u32, u32)>,
+    /// Older attempts are no longer in memory.
+    pub cut: bool,
+}
+
+impl Stats {
+    /// Counts what is asked for, at the prices of the pools where they are known and of the settings where not. Takes some ten milliseconds for a million attempts: not for a thread that serves others.
+    ///
+    /// # Errors
+    /// There would be too many steps of time.
+    pub fn report(&self, question: &Question, pools: &PoolPrices) -> Result<Report, FieldViolation> {
+        let Question { filter, group_by, step_ms, confined } = question;
+        let settings = &self.0.settings;
+        let mut notes = Vec::new();
+        let mut moved = self.0.moved.lock().unwrap_or_else(PoisonError::into_inner);
+        let (count, gone, changed) = {
+            let mut book = self.book();
+            let rows = book.rows();
+            let prices = prices(&book, settings, pools);
+            let sieve = RowFilter::new(filter, &book, &rows, settings, &mut notes);
+            let groups = Groups::new(group_by, &book, &rows, settings, &mut notes);
+            let gone = book.gone > 0;
+            let changed = std::mem::take(&mut book.changed);
+            (Aggregation { rows, sieve, groups, prices, step_ms: *step_ms }, gone, changed)
+        };
+        moved.update(&count.rows, changed);
+        let (regressions, mixed) = if count.sieve.is_closed() {
+            (Vec::new(), Vec::new())
+        } else {
+            let place = count.sieve.place();
+            (moved.answer(filter, place, REGRESSIONS), moved.mixed(filter, place, MIXED))
+        };
+        drop(moved);
+        let covers = match confined {
+            true => Coverage::within(&count.rows, gone, &filter.project),
+            false => Coverage::of(&count.rows, gone),
+        };
+        let counted = count.count(VARIABLE)?;
+        covers.explain(filter, &mut notes);
+        let currency = currency(settings, pools, &mut notes);
+        Ok(Report {
+            totals: counted.totals,
+            groups: counted.groups,
+            steps: counted.steps,
+            regressions,
+            mixed,
+            variable: counted.variable,
+            currency,
+            covers,
+            notes,
+        })
+    }
+
+    /// Looks for needs that have moved, so that the first question does not have to.
+    pub fn warm(&self) {
+        let mut moved = self.0.moved.lock().unwrap_or_else(PoisonError::into_inner);
+        let (rows, changed) = {
+            let mut book = self.book();
+            (book.rows(), std::mem::take(&mut book.changed))
+        };
+        moved.update(&rows, changed);
+    }
+}
+
+/// The price in each pool; that of all others is the last.
+fn prices(book: &AttemptTable, settings: &super::Settings, pools: &PoolPrices) -> Vec<Price> {
+    let of = |pool: &str| pools.pools.get(pool).copied().unwrap_or_else(|| settings.prices.of(pool));
+    let mut prices: Vec<Price> = book.pools.texts().iter().map(|pool| of(pool)).collect();
+    prices.push(settings.prices.of(""));
+    prices
+}
+
+/// What the money of an answer is in.
+fn currency(settings: &super::Settings, pools: &PoolPrices, notes: &mut Vec<String>) -> String {
+    let [ours, theirs] = [&settings.currency, &pools.currency];
+    if !ours.is_empty() && !theirs.is_empty() && ours != theirs {
+        notes.push(format!(
+            "money adds {ours} of the settings to {theirs} of the file of pools: name one currency"
+        ));
+    }
+    if ours.is_empty() { theirs.clone() } else { ours.clone() }
+}
+
+impl Coverage {
+    fn of(rows: &RowsSnapshot, cut: bool) -> Self {
+        let mut covers = Self { cut, ..Self::default() };
+        for chunk in &rows.chunks {
+            covers.attempts += chunk.rows().len() as u64;
+            if let Some((first, last)) = chunk.ended() {
+                let (earliest, latest) = covers.ended.unwrap_or((first, last));
+                covers.ended = Some((earliest.min(first), latest.max(last)));
+            }
+        }
+        covers
+    }
+
+    /// The same of one project alone.
+    fn within(rows: &RowsSnapshot, cut: bool, project: &str) -> Self {
+        let own: Vec<bool> = rows.builds.iter().map(|build| build.key.project == project).collect();
+        let is_own =
+            |row: &&AttemptRow| usize::try_from(row.build).ok().and_then(|at| own.get(at)) == Some(&true);
+        let rows = rows.chunks.iter().flat_map(|chunk| chunk.rows()).filter(is_own);
+        rows.fold(Self { cut, ..Self::default() }, |covers, row| {
+            let (first, last) = covers.ended.unwrap_or((row.ended, row.ended));
+            let ended = Some((first.min(row.ended), last.max(row.ended)));
+            Self { attempts: covers.attempts + 1, ended, ..covers }
+        })
+    }
+
+    /// Says where the filter's time lies outside of what is counted.
+    fn explain(&self, filter: &Filter, notes: &mut Vec<String>) {
+        let Some((first, last)) = self.ended else {
+            notes.push("no attempt has ended here yet".to_owned());
+            return;
+        };
+        let time = |seconds: u32| {
+            humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds.into()))
+        };
+        if filter.from_unix_ms.is_some_and(|from| from / 1000 > u64::from(last)) {
+            notes.push(format!("no attempt has ended in that time: the last one ended at {}", time(last)));
+        }
+        let before = |ms: Option<u64>| ms.is_none_or(|ms| ms / 1000 < u64::from(first));
+        if self.cut && before(filter.from_unix_ms) {
+            notes.push(format!(
+                "counts attempts that ended at or after {}: older ones are no longer in memory (history_attempts)",
+                time(first)
+            ));
+        } else if filter.to_unix_ms.is_some_and(|to| to / 1000 < u64::from(first)) {
+            notes.push(format!("no attempt has ended in that time: the first one ended at {}", time(first)));
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! A filter in the numbers of the rows: a row is looked at in a few nanoseconds.
+
+use super::{
+    Settings,
+    attempt_table::{AttemptTable, RowsSnapshot},
+    chunk::Chunk,
+    interner::{Interner, OTHERS_NAME},
+    labels::{Label, NAMES},
+    question::Filter,
+    row::AttemptRow,
+};
+
+/// What a filter lets through.
+#[derive(Debug)]
+pub(super) struct RowFilter {
+    /// By build; `None` if all are let through.
+    builds: Option<Vec<bool>>,
+    /// Whole seconds that are in for sure, and the edges of which only the brief can tell.
+    filter: Filter,
+    seconds: EndRange,
+    outcome: Option<usize>,
+    cause: Option<usize>,
+    place: DimensionFilter,
+    /// Nothing is let through.
+    nothing: bool,
+}
+
+/// Where an attempt was built, as far as a filter asks.
+#[derive(Debug, Default)]
+pub(super) struct DimensionFilter {
+    owner: Option<u16>,
+    pool: Option<u16>,
+    ref_class: Option<u8>,
+    labels: Vec<Label>,
+}
+
+#[derive(Debug)]
+struct EndRange {
+    from: u32,
+    to: u32,
+}
+
+impl RowFilter {
+    /// The filter over `rows`. What is not known goes into `notes`.
+    pub(super) fn new(
+        filter: &Filter,
+        book: &AttemptTable,
+        rows: &RowsSnapshot,
+        settings: &Settings,
+        notes: &mut Vec<String>,
+    ) -> Self {
+        let second = |ms: u64| u32::try_from(ms / 1000).unwrap_or(u32::MAX);
+        let seconds = EndRange {
+            from: filter.from_unix_ms.map_or(0, second),
+            to: filter.to_unix_ms.map_or(u32::MAX, second),
+        };
+        let builds = filter
+            .asks_for_keys()
+            .then(|| rows.builds.iter().map(|build| filter.takes_key(&build.key)).collect::<Vec<_>>());
+        let place = DimensionFilter::new(filter, book, settings, notes);
+        Self {
+            nothing: place.is_none()
+                || filter.from_unix_ms.zip(filter.to_unix_ms).is_some_and(|(from, to)| from >= to),
+            builds,
+            filter: filter.clone(),
+            seconds,
+            outcome: filter.outcome.map(|outcome| outcome as usize),
+            cause: filter.cause.map(|cause| 1 + cause as usize),
+            place: place.unwrap_or_default(),
+        }
+    }
+
+    /// Whether any row of a chunk may be let through.
+    pub(super) fn may_take(&self, chunk: &Chunk) -> bool {
+        let within = |(first, last)| last >= self.seconds.from && first <= self.seconds.to;
+        !self.nothing && chunk.ended().is_some_and(within)
+    }
+
+    /// Whether a row is let through.
+    pub(super) fn takes(&self, chunk: &Chunk, index: usize, row: &AttemptRow) -> bool {
+        self.takes_build(row.build)
+            && self.takes_time(row)
+            && self.takes_end(row)
+            && self.place.takes(row.owner, row.pool, row.ref_class, |label| chunk.label(label, index))
+    }
+
+    /// How it ended, and why. A failure is what was not canceled, unless that is asked for.
+    fn takes_end(&self, row: &AttemptRow) -> bool {
+        let is_asked = |outcome| outcome == row.outcome() && !(self.cause.is_none() && row.is_canceled());
+        self.outcome.is_none_or(is_asked) && self.cause.is_none_or(|cause| cause == row.cause())
+    }
+
+    fn takes_build(&self, build: u32) -> bool {
+        let of = |builds: &Vec<bool>| usize::try_from(build).ok().and_then(|at| builds.get(at)).copied();
+        self.builds.as_ref().is_none_or(|builds| of(builds).unwrap_or(false))
+    }
+
+    fn takes_time(&self, row: &AttemptRow) -> bool {
+        let EndRange { from, to } = self.seconds;
+        if row.ended > from && row.ended < to {
+            return true;
+        }
+        row.ended >= from && row.ended <= to && self.filter.takes_time(row.brief.ended_unix_ms())
+    }
+
+    /// Whether nothing is let through, wherever it was built.
+    pub(super) fn is_closed(&self) -> bool {
+        self.nothing
+    }
+
+    /// The part of it that asks where an attempt was built.
+    pub(super) fn place(&self) -> &DimensionFilter {
+        &self.place
+    }
+}
+
+impl DimensionFilter {
+    /// `None` if no attempt was built there.
+    fn new(
+        filter: &Filter,
+        book: &AttemptTable,
+        settings: &Settings,
+        notes: &mut Vec<String>,
+    ) -> Option<Self> {
+        let mut place = Self::default();
+        let mut known = true;
+        if !filter.owner.is_empty() {
+            place.owner = find("owner", &book.owners, &filter.owner, notes);
+            known &= place.owner.is_some();
+        }
+        if !filter.pool.is_empty() {
+            place.pool = find("pool", &book.pools, &filter.pool, notes);
+            known &= place.pool.is_some();
+        }
+        for (name, value) in &filter.labels {
+            let label = book.labels.find(name);
+            let values = label.and_then(|label| book.labels.values(label));
+            let code = values.and_then(|values| find(&format!("label {name}"), values, value, notes));
+            place.labels.extend(label.zip(code));
+            known &= code.is_some();
+            if label.is_none() && book.labels.overflowed() {
+                notes.push(format!("label {name} is not counted: the first {NAMES} names of labels are"));
+            }
+        }
+        if !filter.ref_class.is_empty() {
+            let class = settings.ref_classes.names().iter().position(|name| *name == filter.ref_class);
+            place.ref_class = class.and_then(|class| u8::try_from(class).ok());
+            known &= class.is_some();
+        }
+        known.then_some(place)
+    }
+
+    /// Whether these are meant; `value` gives the value of a label.
+    pub(super) fn takes(&self, owner: u16, pool: u16, ref_class: u8, value: impl Fn(u8) -> u16) -> bool {
+        self.owner.is_none_or(|asked| asked == owner)
+            && self.pool.is_none_or(|asked| asked == pool)
+            && self.ref_class.is_none_or(|asked| asked == ref_class)
+            && self.labels.iter().all(|(label, asked)| value(*label) == *asked)
+    }
+}
+
+/// The number of a text. If attempts that have it may be counted among the others, a note says so.
+fn find(what: &str, names: &Interner, text: &str, notes: &mut Vec<String>) -> Option<u16> {
+    let code = names.find(text);
+    if code.is_none() && names.overflowed() {
+        notes.push(format!(
+            "there are too many values of {what} to tell all apart: {text:?} may be among {OTHERS_NAME}"
+        ));
+    }
+    code
+}

@@ -1,0 +1,109 @@
+//! Sums by steps of time.
+
+use std::collections::HashMap;
+
+use plimsoll_proto::limits;
+
+use super::{prices::Price, row::AttemptRow, totals::StatsTotals};
+use crate::domain::FieldViolation;
+
+/// Sums over the attempts that ended within one step of time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TimeStep {
+    /// When the step begins.
+    pub from_unix_ms: u64,
+    /// Over the attempts that ended in it.
+    pub totals: StatsTotals,
+}
+
+/// The steps of an answer while they grow.
+#[derive(Debug)]
+pub(super) struct TimeSteps {
+    width_ms: u64,
+    /// Width in seconds, if it is a whole number of them.
+    width: Option<u32>,
+    /// Number of the first step and of the last.
+    span: Option<(u64, u64)>,
+    places: HashMap<u64, usize>,
+    sums: Vec<StatsTotals>,
+    /// The step of the last row, from and below which second, and its place: neighbours end at about the same time.
+    last: (u32, u32, usize),
+}
+
+impl TimeSteps {
+    /// Steps of this width; none if it is 0.
+    pub(super) fn new(width_ms: u64) -> Self {
+        let width = width_ms.is_multiple_of(1000).then(|| u32::try_from(width_ms / 1000).ok()).flatten();
+        Self {
+            width_ms,
+            width: width.filter(|width| *width > 0),
+            span: None,
+            places: HashMap::new(),
+            sums: Vec::new(),
+            last: (0, 0, 0),
+        }
+    }
+
+    /// No steps are asked for.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.width_ms == 0
+    }
+
+    /// Adds a row to its step.
+    ///
+    /// # Errors
+    /// There are more steps than an answer may have.
+    pub(super) fn add(&mut self, row: &AttemptRow, error: f32, price: Price) -> Result<(), FieldViolation> {
+        let (from, to, place) = self.last;
+        let place = if (from..to).contains(&row.ended) { place } else { self.place(row)? };
+        if let Some(sums) = self.sums.get_mut(place) {
+            sums.add(row, error, price);
+        }
+        Ok(())
+    }
+
+    fn place(&mut self, row: &AttemptRow) -> Result<usize, FieldViolation> {
+        let width = self.width.filter(|_| row.ended < u32::MAX);
+        let step = match width {
+            Some(width) => u64::from(row.ended / width),
+            None => row.brief.ended_unix_ms().checked_div(self.width_ms).unwrap_or_default(),
+        };
+        let (first, last) = self.span.map_or((step, step), |(first, last)| (first.min(step), last.max(step)));
+        if last - first >= limits::STATS_STEPS {
+            let description = format!(
+                "gives more than {} steps; take a longer step or a shorter time",
+                limits::STATS_STEPS
+            );
+            return Err(FieldViolation::new("step_ms", description));
+        }
+        self.span = Some((first, last));
+        let next = self.sums.len();
+        let place = *self.places.entry(step).or_insert(next);
+        if place == next {
+            self.sums.push(StatsTotals::default());
+        }
+        if let Some(width) = width {
+            let from = row.ended / width * width;
+            self.last = (from, from.saturating_add(width), place);
+        }
+        Ok(place)
+    }
+
+    /// Sums over all steps.
+    pub(super) fn total(&self) -> StatsTotals {
+        let mut total = StatsTotals::default();
+        self.sums.iter().for_each(|sums| total.merge(sums));
+        total
+    }
+
+    /// All steps from the first to the last, also those in which nothing ended.
+    pub(super) fn without_gaps(self) -> Vec<TimeStep> {
+        let Some((first, last)) = self.span else { return Vec::new() };
+        let totals = |step: u64| self.places.get(&step).and_then(|place| self.sums.get(*place)).cloned();
+        let step = |step: u64| TimeStep {
+            from_unix_ms: step.saturating_mul(self.width_ms),
+            totals: totals(step).unwrap_or_default(),
+        };
+        (first..=last).map(step).collect()
+    }
+}

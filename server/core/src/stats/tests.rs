@@ -1,0 +1,381 @@
+//! Sums against a plain scan of the same attempts.
+
+mod plain;
+mod refused;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::{
+    AttemptOrder, Filter, GroupBy, PageBuilder, PoolPrices, Price, Prices, Question, Report, Settings, Stats,
+    StatsTotals,
+};
+use crate::{
+    domain::{
+        AttemptId, Bytes, Cause, Cores, CpuMicros, History, Millis, Outcome, PredictionSnapshot, Resources,
+        RetryStatus, Summary, Verdict, test_summary,
+    },
+    shared_history::SharedHistory,
+};
+
+use plain::{assert_same, filter, group_by, group_of, plainly, takes};
+use refused::no;
+
+const HOUR: u64 = 3_600_000;
+const START: u64 = 1_700_000_000_000;
+const OWNERS: [&str; 3] = ["", "science", "tools"];
+const POOLS: [&str; 3] = ["", "big", "small"];
+const REFS: [&str; 4] = ["", "pr1_x", "develop", "me/try"];
+const CLASSES: [&str; 4] = ["", "pull-request", "protected", "other"];
+const GROUPS: [&str; 13] = [
+    "package", "stack", "project", "version", "compiler", "arch", "pool", "ref", "owner", "cause", "outcome",
+    "stage", "none",
+];
+
+fn settings() -> Settings {
+    let prices = Prices::parse("0.01/0.1, big=0.02/0.3").unwrap();
+    Settings { prices, currency: "EUR".into(), ..Settings::default() }
+}
+
+/// The `n`th attempt, as twelve dice fall.
+fn attempt(n: usize, dice: [u64; 12]) -> Summary {
+    let pick = |of: &[&str], die: u64| of[usize::try_from(die).unwrap() % of.len()].to_owned();
+    let mut summary = test_summary(
+        &n.to_string(),
+        &format!("p{}", dice[0] % 4),
+        &format!("{}", dice[1] % 2),
+        64 + dice[2] % 4096,
+    );
+    summary.key.stack = format!("s{}", dice[0] % 3);
+    summary.key.owner = pick(&OWNERS, dice[1]);
+    summary.key.git_ref = pick(&REFS, dice[3]);
+    if dice[3].is_multiple_of(2) {
+        summary.key.labels = [("stage".to_owned(), (dice[4] % 3).to_string())].into();
+    }
+    summary.opening.pool = pick(&POOLS, dice[5]);
+    summary.started_unix_ms = START + dice[6] % (50 * HOUR);
+    summary.wall = Millis(1 + dice[7] % (3 * HOUR));
+    summary.cpu = CpuMicros(dice[8] % 20_000_000_000);
+    if !dice[9].is_multiple_of(4) {
+        summary.resources = Resources {
+            memory_request: Some(Bytes((1 + dice[9] % 8) << 29)),
+            cpu_request: (!dice[9].is_multiple_of(3)).then_some(Cores(2.5)),
+            ..Resources::default()
+        };
+    }
+    if dice[10].is_multiple_of(3) {
+        summary.outcome = if dice[10].is_multiple_of(2) { Outcome::Failed } else { Outcome::Lost };
+        let cause = Cause::ALL[usize::try_from(dice[10]).unwrap() % 16];
+        (summary.cause, summary.censored) = (Some(cause), cause.is_memory());
+    }
+    if dice[8].is_multiple_of(7) {
+        (summary.need_mean, summary.cpu) = (Bytes(0), CpuMicros(0));
+    }
+    if n > 0 && dice[11].is_multiple_of(3) {
+        (summary.number, summary.retries) = (2, Some(id(n - 1)));
+    }
+    if dice[11].is_multiple_of(2) {
+        let need = Bytes((64 + dice[11] % 4096) << 20);
+        let [memory_request, memory_limit] = [need, Bytes(need.0 * 2)];
+        let predicted = PredictionSnapshot {
+            memory_request,
+            memory_limit,
+            wall_p95: Millis(HOUR),
+            ..PredictionSnapshot::default()
+        };
+        // a default is no prediction
+        let is_default = dice[11].is_multiple_of(14);
+        summary.opening.predicted = Some(PredictionSnapshot { is_default, ..predicted });
+    }
+    summary
+}
+
+fn id(n: usize) -> AttemptId {
+    AttemptId::parse(&n.to_string()).unwrap()
+}
+
+fn learned(attempts: &[Summary]) -> SharedHistory {
+    let learned = SharedHistory::with_stats(History::new(10_000), Stats::new(settings()));
+    for attempt in attempts {
+        learned.learn(attempt);
+    }
+    learned
+}
+
+fn ask(learned: &SharedHistory, filter: Filter, group_by: GroupBy, step_ms: u64) -> Report {
+    learned
+        .stats()
+        .report(&Question { filter, group_by, step_ms, confined: false }, &PoolPrices::default())
+        .unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_question_gets_the_sums_of_a_plain_scan_and_groups_and_steps_sum_to_the_whole(
+        dice in proptest::collection::vec(any::<[u64; 12]>(), 1..120),
+        asked in any::<[u64; 8]>(),
+        by in 0..GROUPS.len(),
+        step in prop_oneof![Just(0), Just(HOUR), Just(HOUR / 7 + 1), Just(24 * HOUR)],
+    ) {
+        let mut all: Vec<Summary> = dice.into_iter().enumerate().map(|(n, dice)| attempt(n, dice)).collect();
+        let learned = learned(&all);
+        // some are settled after others that retry them came, and some are judged
+        let mut refused = BTreeSet::new();
+        for (n, attempt) in all.iter_mut().enumerate() {
+            if attempt.outcome == Outcome::Lost && n.is_multiple_of(2) {
+                *attempt = Summary { outcome: Outcome::Failed, cause: Some(Cause::Oom), ..attempt.clone() };
+                learned.settle(attempt);
+            }
+            if n.is_multiple_of(5) {
+                learned.judged(&no(attempt.attempt.clone()), None);
+                refused.insert(n);
+            }
+        }
+        let filter = filter(asked);
+        let report = ask(&learned, filter.clone(), group_by(GROUPS[by]), step);
+        let counted: Vec<&Summary> = all.iter().filter(|attempt| takes(&filter, attempt)).collect();
+        assert_same(&report.totals, plainly(&all, &counted, &refused), "all");
+        let groups: BTreeSet<String> = counted.iter().map(|attempt| group_of(attempt, GROUPS[by])).collect();
+        prop_assert_eq!(report.groups.iter().map(|group| group.name.clone()).collect::<BTreeSet<_>>(), groups);
+        for group in &report.groups {
+            let of: Vec<&Summary> =
+                counted.iter().copied().filter(|attempt| group_of(attempt, GROUPS[by]) == group.name).collect();
+            assert_same(&group.totals, plainly(&all, &of, &refused), &group.name);
+        }
+        for one in &report.steps {
+            let within = |attempt: &&Summary| attempt.ended_unix_ms() / step * step == one.from_unix_ms;
+            let of: Vec<&Summary> = counted.iter().copied().filter(within).collect();
+            assert_same(&one.totals, plainly(&all, &of, &refused), "step");
+        }
+        let page = learned.stats().list(&filter, PageBuilder::new(AttemptOrder::Newest, counted.len(), None));
+        prop_assert_eq!((page.places.len(), page.more), (counted.len(), false));
+    }
+}
+
+fn many(count: usize, change: impl Fn(usize, &mut Summary)) -> Vec<Summary> {
+    let one = |n: usize| {
+        let mut summary = test_summary(&n.to_string(), "zlib", "1", 1024);
+        summary.started_unix_ms = START + n as u64 * 1000;
+        summary.resources.memory_request = Some(Bytes(4 << 30));
+        change(n, &mut summary);
+        summary
+    };
+    (0..count).map(one).collect()
+}
+
+#[test]
+fn attempts_that_the_history_leaves_behind_leave_the_sums_and_the_answer_says_from_when_it_counts() {
+    let learned = SharedHistory::with_stats(History::new(300), Stats::new(settings()));
+    for summary in many(3000, |_, _| {}) {
+        learned.learn(&summary);
+    }
+    let report = ask(&learned, Filter::default(), GroupBy::Nothing, 0);
+    assert!((300..400).contains(&report.totals.attempts), "{}", report.totals.attempts);
+    assert_eq!(report.covers.attempts, report.totals.attempts);
+    assert!(
+        report.covers.cut && report.notes[0].contains("at or after 2023-11-14T22:"),
+        "{:?}",
+        report.notes
+    );
+    let recent = Filter { from_unix_ms: Some(START + 2900 * 1000), ..Filter::default() };
+    assert_eq!(ask(&learned, recent, GroupBy::Nothing, 0).notes, Vec::<String>::new());
+    learned.removed(&id(2999));
+    assert_eq!(
+        ask(&learned, Filter::default(), GroupBy::Nothing, 0).totals.attempts,
+        report.totals.attempts - 1
+    );
+}
+
+#[test]
+fn who_may_see_one_project_learns_nothing_of_when_and_how_much_others_build() {
+    let all = many(10, |n, summary| summary.key.project = if n < 3 { "own" } else { "other" }.into());
+    let learned = learned(&all);
+    let covers = |project: &str, from_unix_ms| {
+        let filter = Filter { project: project.into(), from_unix_ms, ..Filter::default() };
+        let question = Question { filter, confined: true, ..Question::default() };
+        let report = learned.stats().report(&question, &PoolPrices::default()).unwrap();
+        (report.covers.attempts, report.covers.ended.map(|(_, last)| u64::from(last)), report.notes)
+    };
+    let last = all[2].ended_unix_ms() / 1000;
+    assert_eq!(covers("own", None), (3, Some(last), vec![]));
+    let (_, _, notes) = covers("own", Some((last + 5) * 1000));
+    assert!(notes[0].contains("the last one ended at"), "{notes:?}");
+    let (attempts, ended, _) = covers("none", None);
+    assert_eq!((attempts, ended), (0, None));
+}
+
+#[test]
+fn an_attempt_is_counted_once_however_often_it_comes() {
+    let learned = learned(&many(3, |_, _| {}));
+    for summary in many(3, |_, _| {}) {
+        learned.learn(&summary);
+    }
+    assert_eq!(ask(&learned, Filter::default(), GroupBy::Nothing, 0).totals.attempts, 3);
+}
+
+#[test]
+fn a_verdict_that_comes_before_the_end_counts_when_the_attempt_has_ended() {
+    let learned = learned(&[]);
+    learned.judged(&no(id(1)), None);
+    for summary in many(3, |_, summary| summary.outcome = Outcome::Failed) {
+        learned.learn(&summary);
+    }
+    assert_eq!(ask(&learned, Filter::default(), GroupBy::Nothing, 0).totals.retries_avoided, 1);
+}
+
+#[test]
+fn a_group_with_very_many_values_stays_bounded_and_loses_nothing() {
+    let owners = many(40_000, |n, summary| {
+        summary.key.owner = format!("owner-{n}");
+        summary.key.package = format!("package-{}", n % 9000);
+        summary.wall = Millis(60_000 + n as u64);
+    });
+    let learned = SharedHistory::with_stats(History::new(50_000), Stats::new(settings()));
+    for summary in owners {
+        learned.learn(&summary);
+    }
+    for (by, told) in [(GroupBy::Owner, 1), (GroupBy::Package, 0)] {
+        let report = ask(&learned, Filter::default(), by, 0);
+        assert_eq!((report.groups.len(), report.notes.len()), (1000, told));
+        assert_eq!(report.groups[999].name, "(others)");
+        assert_eq!(report.groups.iter().map(|group| group.totals.attempts).sum::<u64>(), 40_000);
+        let wastes: Vec<f64> =
+            report.groups[..999].iter().map(|group| group.totals.memory_wasted_gib_hours).collect();
+        assert!(wastes.is_sorted_by(|a, b| a >= b));
+    }
+    let lost = Filter { owner: "owner-39999".into(), ..Filter::default() };
+    let report = ask(&learned, lost, GroupBy::Nothing, 0);
+    assert!(report.totals.attempts == 0 && report.notes[0].contains("(others)"), "{:?}", report.notes);
+}
+
+#[test]
+fn a_filter_that_matches_nothing_gives_zeros_and_a_range_in_the_future_is_explained() {
+    let learned = learned(&many(3, |_, _| {}));
+    let report =
+        ask(&learned, Filter { package: "none".into(), ..Filter::default() }, GroupBy::Package, 1000);
+    assert_eq!((report.totals, report.groups, report.steps), (StatsTotals::default(), vec![], vec![]));
+    let future = Filter { from_unix_ms: Some(START + HOUR), ..Filter::default() };
+    let report = ask(&learned, future, GroupBy::Nothing, 0);
+    assert!(report.totals.attempts == 0 && report.notes[0].contains("the last one ended at 2023-11-14"));
+    let label = GroupBy::Label("unheard-of".into());
+    assert!(ask(&learned, Filter::default(), label, 0).notes[0].contains("no attempt has it"));
+}
+
+#[test]
+fn steps_have_no_gaps_and_are_bounded() {
+    let learned = learned(&many(4, |n, summary| {
+        summary.started_unix_ms = START / HOUR * HOUR + [0, 0, 0, 3][n] * HOUR;
+    }));
+    let ask = |step_ms| {
+        learned.stats().report(&Question { step_ms, ..Question::default() }, &PoolPrices::default())
+    };
+    let steps = ask(HOUR).unwrap().steps;
+    assert_eq!(steps.iter().map(|step| step.totals.attempts).collect::<Vec<_>>(), [3, 0, 0, 1]);
+    assert_eq!(
+        (ask(1).unwrap_err().field.as_str(), ask(10_800).is_err(), ask(10_812).is_ok()),
+        ("step_ms", true, true)
+    );
+}
+
+#[test]
+fn packages_come_with_the_most_variable_first() {
+    let learned = learned(&many(30, |n, summary| {
+        let (package, apart) = [("calm", 1), ("wild", 300), ("even", 0)][n % 3];
+        package.clone_into(&mut summary.key.package);
+        summary.need_peak = Bytes((1000 + apart * (n as u64 / 3 % 2)) << 20);
+        // another build needs other things, which is no variation
+        if n >= 15 {
+            (summary.key.version, summary.need_peak) = ("2".to_owned(), Bytes(summary.need_peak.0 * 9));
+        }
+    }));
+    let variable = ask(&learned, Filter::default(), GroupBy::Nothing, 0).variable;
+    assert_eq!(variable.iter().map(|one| one.package.as_str()).collect::<Vec<_>>(), ["wild", "calm"]);
+    let wild = &variable[0];
+    assert!((0.1..0.2).contains(&wild.variation) && wild.attempts == 10, "{wild:?}");
+    assert_eq!((wild.need_min, wild.need_max), (Bytes(1000 << 20), Bytes((9 * 1300) << 20)));
+}
+
+#[test]
+fn the_price_in_the_file_of_pools_counts_before_that_of_the_settings() {
+    let learned =
+        learned(&many(3, |n, summary| summary.opening.pool = ["big", "small", "filed"][n].to_owned()));
+    let filed = Price { gib_hour: 1.0, core_hour: 0.0 };
+    let pools = PoolPrices { pools: [("filed".to_owned(), filed)].into(), currency: "USD".to_owned() };
+    let report = learned.stats().report(&Question::default(), &pools).unwrap();
+    // three minutes of 4 GiB each
+    assert!((report.totals.asked_money * 60.0 - 4.0 * (0.02 + 0.01 + 1.0)).abs() < 1e-5);
+    assert!(report.currency == "EUR" && report.notes[0].contains("USD"), "{:?}", report.notes);
+}
+
+/// An attempt of a job, as GitLab runs it: nothing says that it is a retry.
+fn of_gitlab(number: u64, cause: Option<Cause>) -> Summary {
+    let mut summary = test_summary(&format!("gitlab.example:{number}"), "zlib", "1", 100);
+    summary.key.labels =
+        [("pipeline".to_owned(), "9".to_owned()), ("job".to_owned(), "build".to_owned())].into();
+    summary.started_unix_ms = START + number * 60_000;
+    if cause.is_some() {
+        (summary.outcome, summary.cause) = (Outcome::Failed, cause);
+    }
+    summary
+}
+
+fn retries(learned: &SharedHistory) -> (u64, u64, Vec<(Option<Cause>, u64)>) {
+    let totals = ask(learned, Filter::default(), GroupBy::Nothing, 0).totals;
+    (totals.retries(), totals.retries_helped, totals.retries_by_cause().collect())
+}
+
+#[test]
+fn retries_that_gitlab_made_count_in_any_order_at_once_and_after_a_start() {
+    let all = [of_gitlab(7001, Some(Cause::Oom)), of_gitlab(7002, Some(Cause::Infra)), of_gitlab(7003, None)];
+    let expected = (2, 1, vec![(Some(Cause::Oom), 1), (Some(Cause::Infra), 1)]);
+    for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0], [2, 0, 1]] {
+        let one_by_one = learned(&order.map(|at| all[at].clone()));
+        let (seen, helped, mut causes) = retries(&one_by_one);
+        causes.sort_unstable_by_key(|(cause, _)| *cause != Some(Cause::Oom));
+        assert_eq!((seen, helped, causes), expected, "{order:?}");
+        let at_once = SharedHistory::with_stats(History::new(100), Stats::new(settings()));
+        let facts = order.map(|at| crate::domain::RungObservation::from(&all[at]));
+        for (fact, at) in facts.iter().zip(order) {
+            at_once.stats().add_one_of_many(&(&all[at]).into(), &fact.brief);
+        }
+        at_once.learn_all(facts.to_vec());
+        assert_eq!(retries(&at_once), retries(&one_by_one), "{order:?}");
+    }
+}
+
+#[test]
+fn a_retry_follows_what_becomes_of_the_attempt_that_it_retries() {
+    let learned = learned(&[of_gitlab(7001, Some(Cause::Unknown)), of_gitlab(7002, None)]);
+    assert_eq!(retries(&learned).2, [(Some(Cause::Unknown), 1)]);
+    learned.settle(&of_gitlab(7001, Some(Cause::Oom)));
+    assert_eq!(retries(&learned).2, [(Some(Cause::Oom), 1)]);
+    learned.unlearn(&of_gitlab(7001, None).attempt);
+    assert_eq!(retries(&learned), (0, 0, Vec::new()), "it is the first of those that are known");
+}
+
+#[test]
+fn an_attempt_that_ends_before_the_one_that_it_says_it_retries_learns_its_cause_when_that_comes() {
+    let mut second = of_gitlab(7002, None);
+    second.key.labels.clear();
+    (second.number, second.retries) = (2, Some(of_gitlab(7001, None).attempt));
+    let mut first = of_gitlab(7001, Some(Cause::Oom));
+    first.key.labels.clear();
+    let learned = learned(&[second]);
+    assert_eq!(retries(&learned).2, [(None, 1)]);
+    learned.learn(&first);
+    assert_eq!(retries(&learned).2, [(Some(Cause::Oom), 1)]);
+}
+
+#[test]
+fn what_is_shown_of_an_attempt_has_its_place_among_those_of_its_job() {
+    let all = [of_gitlab(7001, Some(Cause::Oom)), of_gitlab(7002, None)];
+    let learned = learned(&all);
+    let shown = learned.related(&all[1]);
+    assert_eq!((shown.number, shown.retries.as_ref()), (2, Some(&all[0].attempt)));
+    let first = learned.related(&all[0]);
+    assert_eq!((first.number, first.retries.as_ref()), (1, None));
+    assert!(learned.is_retry(&all[1]) && !learned.is_retry(&all[0]));
+}

@@ -1,0 +1,28 @@
+//! Verdicts that say no, and which of them keep an attempt from being made.
+
+use super::*;
+use crate::domain::{Action, RetryOutlook, VerdictBasis};
+
+/// A verdict that says no while another attempt would be allowed.
+pub(super) fn no(attempt: AttemptId) -> Verdict {
+    Verdict {
+        attempt,
+        action: Action::No,
+        cause: Cause::Unknown,
+        confidence: 0.5,
+        evidence: Vec::new(),
+        next: None,
+        attempts_left: 1,
+        reason: String::new(),
+        outlook: RetryOutlook::default(),
+        given_unix_ms: None,
+        job: None,
+        basis: VerdictBasis::default(),
+    }
+}
+
+#[test]
+fn a_verdict_that_says_no_because_the_attempts_are_used_up_avoids_no_retry() {
+    let avoids = |attempts_left| Verdict { attempts_left, ..no(id(7)) }.avoids_retry();
+    assert!(avoids(1) && !avoids(0));
+}

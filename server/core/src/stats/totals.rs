@@ -1,0 +1,324 @@
+//! Sums over some attempts.
+
+use super::{
+    need_to_request::{CensoredMax, NeedToRequest},
+    prices::Price,
+    row::{AttemptRow, RetryMark, RowFlag},
+};
+use crate::domain::{Bytes, Cause, RequestUsage};
+
+/// Sums over some attempts.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct StatsTotals {
+    /// How many there are.
+    pub attempts: u64,
+    /// By outcome; what was canceled is among the failures.
+    outcomes: [u32; 3],
+    canceled: u32,
+    /// By cause; the first stands for none, and is not counted.
+    causes: [u32; 1 + Cause::ALL.len()],
+    /// The same of retries.
+    retried: [u32; RetryMark::COUNT],
+    /// Verdicts that said no to a retry, by the attempts that they are on.
+    pub retries_avoided: u64,
+    /// Retries that succeeded.
+    pub retries_helped: u64,
+    /// Wall time.
+    pub wall_hours: f64,
+    /// CPU time, where it was measured.
+    pub cpu_core_hours: f64,
+    /// Need over time, where it was measured.
+    pub memory_used_gib_hours: f64,
+    /// What became of the memory of attempts that asked for some and measured their need ([`RequestUsage`]).
+    pub memory_used_of_asked_gib_hours: f64,
+    /// What they asked for.
+    pub memory_asked_gib_hours: f64,
+    /// What they asked for and did not use.
+    pub memory_wasted_gib_hours: f64,
+    /// The same of CPU.
+    pub cpu_used_of_asked_core_hours: f64,
+    /// What they asked for.
+    pub cpu_asked_core_hours: f64,
+    /// What they asked for and did not use.
+    pub cpu_wasted_core_hours: f64,
+    /// Attempts that are left out of the sums, because their need over time was not measured.
+    pub memory_not_measured: u64,
+    /// The same of CPU time.
+    pub cpu_not_measured: u64,
+    /// Attempts that were measured and asked for nothing.
+    pub memory_not_asked: u64,
+    /// The same of CPU.
+    pub cpu_not_asked: u64,
+    /// Wall time of the attempts whose CPU time was measured.
+    pub cpu_wall_hours: f64,
+    /// Price of what was asked for.
+    pub asked_money: f64,
+    /// Price of what was wasted.
+    pub wasted_money: f64,
+    /// Highest need over memory asked for.
+    pub need_over_ask: NeedToRequest,
+    /// GiB.
+    need_max: CensoredMax,
+    /// Samples that were taken.
+    pub samples: u64,
+    /// How predictions held.
+    pub calibration: Calibration,
+    /// What the predicted sizes would have been worth.
+    pub would_have_been: ShadowTotals,
+}
+
+/// How predictions held.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Calibration {
+    /// How many there are.
+    pub attempts: u64,
+    /// Their need was at most the predicted limit.
+    pub within_limit: u64,
+    /// Those of which it is known whether the predicted request was enough.
+    pub request_attempts: u64,
+    /// Their need was at most the predicted request.
+    pub within_request: u64,
+    /// Attempts whose time was predicted.
+    pub timed: u64,
+    /// They took at most the predicted p95.
+    pub within_time: u64,
+    /// Sum of |log2(predicted limit / need)|, and of how many attempts.
+    error: (f64, u64),
+}
+
+/// What the predicted sizes would have been worth.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ShadowTotals {
+    /// How many there are.
+    pub attempts: u64,
+    /// What they asked for.
+    pub asked_gib_hours: f64,
+    /// What the predicted requests would have asked for.
+    pub predicted_gib_hours: f64,
+    /// Memory ended them.
+    pub failed: u64,
+    /// Their need is above the predicted limit.
+    pub would_fail: u64,
+    /// Price of what was asked for.
+    pub asked_money: f64,
+    /// Price of what the predicted requests would have asked for.
+    pub predicted_money: f64,
+    /// Stopped for memory below the predicted limit: it is not known whether that would have been enough.
+    pub not_known: u64,
+}
+
+impl StatsTotals {
+    /// Adds one attempt with the error of its prediction, at the price of its pool.
+    pub(super) fn add(&mut self, row: &AttemptRow, error: f32, price: Price) {
+        self.attempts += 1;
+        count(&mut self.outcomes, row.outcome());
+        self.canceled = self.canceled.saturating_add(u32::from(row.is_canceled()));
+        if row.cause() > 0 {
+            count(&mut self.causes, row.cause());
+        }
+        if row.retried != RetryMark::NOTHING {
+            count(&mut self.retried, row.retried.index());
+            self.retries_helped += u64::from(row.succeeded());
+        }
+        // a verdict on what succeeded says no as well, and saved nothing
+        self.retries_avoided += u64::from(row.is(RowFlag::Refused) && !row.succeeded());
+        self.wall_hours += f64::from(row.wall);
+        if !row.cpu.is_nan() {
+            self.cpu_wall_hours += f64::from(row.wall);
+        }
+        sum(&mut self.cpu_core_hours, &mut self.cpu_not_measured, row.cpu);
+        sum(&mut self.memory_used_gib_hours, &mut self.memory_not_measured, row.used);
+        self.need_max.merge(CensoredMax { value: row.need, is_lower: row.is_lower_bound() });
+        self.samples += u64::from(row.samples);
+        self.add_asked(row, price);
+        if row.is_foreseen() || row.is(RowFlag::Timed) {
+            self.add_foreseen(row, error, price);
+        }
+    }
+
+    fn add_asked(&mut self, row: &AttemptRow, price: Price) {
+        let (memory, cpu) = (row.memory_use(), row.cpu_use());
+        self.memory_not_asked += u64::from(memory.is_none() && !row.used.is_nan());
+        self.cpu_not_asked += u64::from(cpu.is_none() && !row.cpu.is_nan());
+        if let Some(RequestUsage { asked, used, wasted }) = memory {
+            self.memory_used_of_asked_gib_hours += used;
+            self.memory_asked_gib_hours += asked;
+            self.memory_wasted_gib_hours += wasted;
+            self.asked_money += asked * price.gib_hour;
+            self.wasted_money += wasted * price.gib_hour;
+        }
+        if let Some(RequestUsage { asked, used, wasted }) = cpu {
+            self.cpu_used_of_asked_core_hours += used;
+            self.cpu_asked_core_hours += asked;
+            self.cpu_wasted_core_hours += wasted;
+            self.asked_money += asked * price.core_hour;
+            self.wasted_money += wasted * price.core_hour;
+        }
+        if row.need > 0.0 && row.asked > 0.0 {
+            let ratio = row.need / row.asked;
+            self.need_over_ask.add(ratio, row.is_lower_bound());
+        }
+    }
+
+    fn add_foreseen(&mut self, row: &AttemptRow, error: f32, price: Price) {
+        let is = |flag| u64::from(row.is(flag));
+        let held = &mut self.calibration;
+        held.timed += is(RowFlag::Timed);
+        held.within_time += is(RowFlag::WithinTime);
+        held.attempts += is(RowFlag::LimitJudged);
+        held.within_limit += is(RowFlag::WithinLimit);
+        held.request_attempts += is(RowFlag::RequestJudged);
+        held.within_request += is(RowFlag::WithinRequest);
+        if !error.is_nan() {
+            held.error = (held.error.0 + f64::from(error), held.error.1 + 1);
+        }
+        if row.is_foreseen() && row.asked > 0.0 {
+            let (asked, predicted) = (f64::from(row.asked * row.wall), f64::from(row.predicted * row.wall));
+            let would = &mut self.would_have_been;
+            would.attempts += 1;
+            would.asked_gib_hours += asked;
+            would.predicted_gib_hours += predicted;
+            would.failed += u64::from(row.failed_for_memory());
+            would.would_fail += u64::from(row.is(RowFlag::LimitJudged) && !row.is(RowFlag::WithinLimit));
+            would.not_known += u64::from(row.failed_for_memory() && !row.is(RowFlag::LimitJudged));
+            would.asked_money += asked * price.gib_hour;
+            would.predicted_money += predicted * price.gib_hour;
+        }
+    }
+
+    /// Adds other sums.
+    pub fn merge(&mut self, other: &Self) {
+        self.attempts += other.attempts;
+        merge(&mut self.outcomes, &other.outcomes);
+        self.canceled = self.canceled.saturating_add(other.canceled);
+        merge(&mut self.causes, &other.causes);
+        merge(&mut self.retried, &other.retried);
+        self.retries_avoided += other.retries_avoided;
+        self.retries_helped += other.retries_helped;
+        self.wall_hours += other.wall_hours;
+        self.cpu_core_hours += other.cpu_core_hours;
+        self.memory_used_gib_hours += other.memory_used_gib_hours;
+        self.memory_used_of_asked_gib_hours += other.memory_used_of_asked_gib_hours;
+        self.memory_asked_gib_hours += other.memory_asked_gib_hours;
+        self.memory_wasted_gib_hours += other.memory_wasted_gib_hours;
+        self.cpu_used_of_asked_core_hours += other.cpu_used_of_asked_core_hours;
+        self.cpu_asked_core_hours += other.cpu_asked_core_hours;
+        self.cpu_wasted_core_hours += other.cpu_wasted_core_hours;
+        self.memory_not_measured += other.memory_not_measured;
+        self.cpu_not_measured += other.cpu_not_measured;
+        self.memory_not_asked += other.memory_not_asked;
+        self.cpu_not_asked += other.cpu_not_asked;
+        self.cpu_wall_hours += other.cpu_wall_hours;
+        self.asked_money += other.asked_money;
+        self.wasted_money += other.wasted_money;
+        self.need_over_ask.merge(&other.need_over_ask);
+        self.need_max.merge(other.need_max);
+        self.samples += other.samples;
+        self.calibration.merge(&other.calibration);
+        self.would_have_been.merge(&other.would_have_been);
+    }
+
+    /// Attempts that succeeded.
+    pub fn succeeded(&self) -> u64 {
+        self.outcomes[0].into()
+    }
+
+    /// Those that were canceled are not among them.
+    pub fn failed(&self) -> u64 {
+        self.outcomes[1].saturating_sub(self.canceled).into()
+    }
+
+    /// Attempts that were canceled.
+    pub fn canceled(&self) -> u64 {
+        self.canceled.into()
+    }
+
+    /// Attempts whose end is not known.
+    pub fn lost(&self) -> u64 {
+        self.outcomes[2].into()
+    }
+
+    /// Attempts with this cause.
+    pub fn of_cause(&self, cause: Cause) -> u64 {
+        self.causes.get(1 + cause as usize).copied().unwrap_or_default().into()
+    }
+
+    /// Attempts by cause, without those that no attempt has.
+    pub fn causes(&self) -> impl Iterator<Item = (Cause, u64)> {
+        Cause::ALL.into_iter().map(|cause| (cause, self.of_cause(cause))).filter(|(_, count)| *count > 0)
+    }
+
+    /// Attempts that are retries.
+    pub fn retries(&self) -> u64 {
+        self.retried.iter().skip(1).copied().map(u64::from).sum()
+    }
+
+    /// Retries by the cause of what they retry, `None` where that is not known; without those that there are none of.
+    pub fn retries_by_cause(&self) -> impl Iterator<Item = (Option<Cause>, u64)> {
+        let all = self.retried.iter().copied().enumerate().skip(1);
+        all.map(|(index, count)| (RetryMark::cause(index), u64::from(count))).filter(|(_, count)| *count > 0)
+    }
+
+    /// Highest need of all: exact for whole pages below 64 GiB, to 24 bits above.
+    pub fn need_peak_max(&self) -> Bytes {
+        Bytes::from_f64(f64::from(self.need_max.value) * Bytes::GIB.as_f64())
+    }
+
+    /// Whether memory stopped the attempt that has it.
+    pub fn is_need_peak_max_lower_bound(&self) -> bool {
+        self.need_max.is_lower
+    }
+}
+
+impl Calibration {
+    fn merge(&mut self, other: &Self) {
+        self.attempts += other.attempts;
+        self.within_limit += other.within_limit;
+        self.request_attempts += other.request_attempts;
+        self.within_request += other.within_request;
+        self.timed += other.timed;
+        self.within_time += other.within_time;
+        self.error = (self.error.0 + other.error.0, self.error.1 + other.error.1);
+    }
+
+    /// Mean of |log2(predicted limit / need)|; 0 if there is none.
+    pub fn error_log2_mean(&self) -> f64 {
+        mean(self.error.0, self.error.1)
+    }
+}
+
+impl ShadowTotals {
+    fn merge(&mut self, other: &Self) {
+        self.attempts += other.attempts;
+        self.asked_gib_hours += other.asked_gib_hours;
+        self.predicted_gib_hours += other.predicted_gib_hours;
+        self.failed += other.failed;
+        self.would_fail += other.would_fail;
+        self.asked_money += other.asked_money;
+        self.predicted_money += other.predicted_money;
+        self.not_known += other.not_known;
+    }
+}
+
+/// Adds a number, or counts that there is none.
+fn sum(sum: &mut f64, missing: &mut u64, number: f32) {
+    if number.is_nan() {
+        *missing += 1;
+    } else {
+        *sum += f64::from(number);
+    }
+}
+
+fn count<const N: usize>(counts: &mut [u32; N], index: usize) {
+    if let Some(count) = counts.get_mut(index) {
+        *count = count.saturating_add(1);
+    }
+}
+
+fn merge<const N: usize>(counts: &mut [u32; N], others: &[u32; N]) {
+    counts.iter_mut().zip(others).for_each(|(count, other)| *count = count.saturating_add(*other));
+}
+
+fn mean(sum: f64, number: u64) -> f64 {
+    if number == 0 { 0.0 } else { sum / crate::domain::Millis(number).as_f64() }
+}

@@ -1,0 +1,137 @@
+//! What callers say of a build, with its bounds: whatever door it comes in by, a key is checked the same way.
+//!
+//! Each function either returns a checked value or a [`FieldViolation`] that names the field as the sender spells it.
+
+use plimsoll_proto::{limits, v1 as pb};
+
+use crate::domain::{FieldViolation, Hints, Key};
+
+/// A checked value.
+pub type Validated<T> = Result<T, FieldViolation>;
+
+/// A text of so many bytes at most, without control characters.
+pub fn text(field: &str, value: String, limit: usize) -> Validated<String> {
+    if value.len() > limit {
+        return Err(FieldViolation::new(
+            field,
+            format!("has {} bytes, at most {limit} are allowed", value.len()),
+        ));
+    }
+    if value.chars().any(char::is_control) {
+        return Err(FieldViolation::new(field, "holds a control character; send printable text"));
+    }
+    Ok(value)
+}
+
+/// A key; `package` must be there.
+pub fn key(wire: Option<pb::Key>) -> Validated<Key> {
+    let key =
+        wire.ok_or_else(|| FieldViolation::new("key", "is missing; at least key.package must be set"))?;
+    let key = key_or_empty(Some(key))?;
+    if key.package.is_empty() {
+        return Err(FieldViolation::new(
+            "key.package",
+            "is empty; name the package, crate, target or job that is built",
+        ));
+    }
+    Ok(key)
+}
+
+/// A key that may be absent or without a package.
+pub fn key_or_empty(wire: Option<pb::Key>) -> Validated<Key> {
+    let Some(wire) = wire else { return Ok(Key::default()) };
+    let pb::Key {
+        project,
+        stack,
+        package,
+        version,
+        variants,
+        compiler,
+        compiler_version,
+        arch,
+        build_system,
+        r#ref: git_ref,
+        owner,
+        labels,
+        hints,
+    } = wire;
+    // names are put together for a fault alone: this is on the way of every prediction
+    let field = |name: &str, value: String| {
+        text(name, value, limits::KEY_FIELD_BYTES).map_err(|fault| fault.within("key"))
+    };
+    if labels.len() > limits::LABELS {
+        let description = format!("has {} labels, at most {} are allowed", labels.len(), limits::LABELS);
+        return Err(FieldViolation::new("key.labels", description));
+    }
+    let mut checked = std::collections::BTreeMap::new();
+    for (name, value) in labels {
+        let name = text("key.labels", name, limits::LABEL_BYTES)?;
+        if name.is_empty() {
+            return Err(FieldViolation::new("key.labels", "holds a label without a name"));
+        }
+        let value = text("", value, limits::LABEL_BYTES)
+            .map_err(|fault| FieldViolation { field: format!("key.labels[{name}]"), ..fault })?;
+        checked.insert(name, value);
+    }
+    Ok(Key {
+        project: field("project", project)?,
+        stack: field("stack", stack)?,
+        package: field("package", package)?,
+        version: field("version", version)?,
+        variants: text("key.variants", variants, limits::VARIANTS_BYTES)?,
+        compiler: field("compiler", compiler)?,
+        compiler_version: field("compiler_version", compiler_version)?,
+        arch: field("arch", arch)?,
+        build_system: field("build_system", build_system)?,
+        git_ref: field("ref", git_ref)?,
+        owner: field("owner", owner)?,
+        labels: checked,
+        hints: read_hints(hints.unwrap_or_default())?,
+    })
+}
+
+fn read_hints(wire: pb::Hints) -> Validated<Hints> {
+    let pb::Hints { build_jobs, input_bytes } = wire;
+    if let Some(jobs) = build_jobs
+        && (jobs == 0 || jobs > limits::BUILD_JOBS)
+    {
+        let description = format!("is {jobs}; it must be 1 to {}", limits::BUILD_JOBS);
+        return Err(FieldViolation::new("key.hints.build_jobs", description));
+    }
+    Ok(Hints { build_jobs, input_bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    fn named(package: &str) -> pb::Key {
+        pb::Key { package: package.into(), ..pb::Key::default() }
+    }
+
+    #[test]
+    fn a_bad_key_names_the_field() {
+        let labels: HashMap<String, String> = (0..10_000).map(|n| (n.to_string(), String::new())).collect();
+        let cases = [
+            (None, "key"),
+            (Some(named("")), "key.package"),
+            (Some(named(&"x".repeat(257))), "key.package"),
+            (Some(named("a\u{1f}b")), "key.package"),
+            (Some(pb::Key { labels, ..named("a") }), "key.labels"),
+            (Some(pb::Key { variants: "v".repeat(2049), ..named("a") }), "key.variants"),
+            (
+                Some(pb::Key {
+                    hints: Some(pb::Hints { build_jobs: Some(0), input_bytes: None }),
+                    ..named("a")
+                }),
+                "key.hints.build_jobs",
+            ),
+        ];
+        for (wire, field) in cases {
+            assert_eq!(key(wire).unwrap_err().field, field);
+        }
+        assert!(key(Some(named("zlib"))).is_ok());
+    }
+}

@@ -1,0 +1,257 @@
+//! A recorded failure: what a line says, as evidence.
+
+use std::{fmt, sync::Arc};
+
+use plimsoll_core::domain::{
+    AttemptId, Bytes, CpuMicros, Evidence, Exit, Key, Millis, Outcome, Resources, Summary,
+};
+use serde::{Deserialize, Deserializer, de};
+
+use super::shortened::ShorteningReader;
+
+/// Bytes of a log that are kept; more than the rules read.
+pub(super) const LOG: usize = 128 << 10;
+
+/// What a line may say. Fields that are not named here are passed over.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+#[expect(clippy::struct_field_names, reason = "the names are those of the file")]
+pub struct Failure {
+    id: Option<Text>,
+    exit: Option<i32>,
+    signal: Option<i32>,
+    oom_kill: Option<u64>,
+    mem_limit: Option<f64>,
+    mem_failcnt: Option<u64>,
+    peak_bytes: Option<f64>,
+    peak_rss: Option<f64>,
+    wall_s: Option<f64>,
+    cpu_s: Option<f64>,
+    timeout_s: Option<f64>,
+    package: Option<Text>,
+    version: Option<Text>,
+    jobs: Option<u32>,
+    container_reason: Option<Text>,
+    pod_reason: Option<Text>,
+    failure_reason: Option<Text>,
+    log_tail: Tail,
+}
+
+impl Failure {
+    /// Reads one line of JSON; `None` if it is empty.
+    pub(super) fn read(line: &mut ShorteningReader<'_>) -> Result<Option<Self>, String> {
+        let said = |what: String| format!("is no recorded failure: {what}");
+        match line.first().map_err(|error| said(error.to_string()))? {
+            None => Ok(None),
+            Some(b'{') => serde_json::from_reader(line).map(Some).map_err(|error| said(error.to_string())),
+            Some(_) => Err(said("it must be an object, {...}".to_owned())),
+        }
+    }
+
+    /// Its id; empty if it has none.
+    pub(super) fn id(&self) -> &str {
+        text(self.id.as_ref())
+    }
+
+    fn exit(&self) -> Option<Exit> {
+        match (self.exit, self.signal.filter(|signal| *signal > 0)) {
+            // a signal that made a child fail is not how the build itself ended, unless the code says the same
+            (Some(code), Some(signal)) if code != signal.saturating_add(128) && code != -signal => {
+                Some(Exit::Code(code))
+            }
+            (_, Some(signal)) => Some(Exit::Signal(signal)),
+            (code, None) => code.map(Exit::Code),
+        }
+    }
+
+    /// What is known of the end. `log_only` leaves exit, signal and log.
+    pub(super) fn evidence(self, log_only: bool) -> Evidence {
+        let measured = if log_only { None } else { self.measured().map(Arc::new) };
+        let told = |said: Option<&Text>| if log_only { String::new() } else { text(said).to_owned() };
+        let id = attempt(self.id());
+        Evidence {
+            key: self.key(),
+            measured,
+            exit: self.exit(),
+            failure_reason: told(self.failure_reason.as_ref()),
+            container_reason: told(self.container_reason.as_ref()),
+            pod_reason: told(self.pod_reason.as_ref()),
+            time_limit: self.timeout_s.filter(|_| !log_only).map(seconds),
+            log_tail: self.log_tail.0,
+            ..Evidence::about(id)
+        }
+    }
+
+    fn key(&self) -> Key {
+        let mut key = Key {
+            package: text(self.package.as_ref()).to_owned(),
+            version: text(self.version.as_ref()).to_owned(),
+            ..Key::default()
+        };
+        key.hints.build_jobs = self.jobs;
+        key
+    }
+
+    /// `None` if no number of it was measured.
+    fn measured(&self) -> Option<Summary> {
+        let numbers = [self.mem_limit, self.peak_bytes, self.peak_rss, self.wall_s];
+        if numbers.iter().all(Option::is_none) && self.oom_kill.is_none() && self.mem_failcnt.is_none() {
+            return None;
+        }
+        let size = |size: Option<f64>| Bytes::from_f64(size.unwrap_or_default());
+        let (wall, exit) = (seconds(self.wall_s.unwrap_or_default()), self.exit());
+        // not known counts as working: a build that stood still is one that was seen to
+        let cpu = seconds(self.cpu_s.or(self.wall_s).unwrap_or_default());
+        Some(Summary {
+            resources: Resources {
+                memory_limit: self.mem_limit.filter(|limit| *limit > 0.0).map(Bytes::from_f64),
+                ..Resources::default()
+            },
+            wall,
+            cpu: CpuMicros(cpu.0.saturating_mul(1000)),
+            need_peak: size(self.peak_rss),
+            need_mean: size(self.peak_rss),
+            memory_peak: size(self.peak_bytes),
+            oom_kill: self.oom_kill,
+            reclaim_failures: self.mem_failcnt,
+            outcome: match exit {
+                Some(Exit::Code(0)) => Outcome::Succeeded,
+                Some(_) => Outcome::Failed,
+                None => Outcome::Lost,
+            },
+            exit,
+            ..Summary::recorded(attempt(self.id()), self.key())
+        })
+    }
+}
+
+fn seconds(seconds: f64) -> Millis {
+    Millis::from_f64(seconds * 1000.0)
+}
+
+/// An id that the rest of the program accepts; what a file calls its rows is up to the file.
+fn attempt(id: &str) -> AttemptId {
+    let plain: String = id.chars().filter(|c| c.is_ascii_alphanumeric() || "._:/-".contains(*c)).collect();
+    let plain = plain.get(..plain.len().min(plimsoll_proto::limits::ATTEMPT_BYTES)).unwrap_or_default();
+    AttemptId::parse(plain).unwrap_or_else(|_empty| AttemptId::unnamed())
+}
+
+fn text(text: Option<&Text>) -> &str {
+    text.map(|text| text.0.as_str()).unwrap_or_default()
+}
+
+/// A text, or a number written as one: some number their rows.
+#[derive(Debug)]
+struct Text(String);
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl de::Visitor<'_> for Read {
+            type Value = Text;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text or a whole number")
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Text, E> {
+                Ok(Text(text.to_owned()))
+            }
+            fn visit_u64<E>(self, number: u64) -> Result<Text, E> {
+                Ok(Text(number.to_string()))
+            }
+            fn visit_i64<E>(self, number: i64) -> Result<Text, E> {
+                Ok(Text(number.to_string()))
+            }
+        }
+        from.deserialize_any(Read)
+    }
+}
+
+/// The end of a log: a text, or a list of lines.
+#[derive(Debug, Default)]
+struct Tail(String);
+
+impl Tail {
+    /// Keeps the end; cuts only when twice as much has gathered, so that a long list costs linear time.
+    fn push(&mut self, line: &str, keep: usize) {
+        self.0.push_str(tail(line, keep));
+        if self.0.len() > keep.saturating_mul(2) {
+            self.0 = tail(&self.0, keep).to_owned();
+        }
+    }
+}
+
+fn tail(text: &str, most: usize) -> &str {
+    let from = (text.len().saturating_sub(most)..=text.len()).find(|at| text.is_char_boundary(*at));
+    text.get(from.unwrap_or(0)..).unwrap_or_default()
+}
+
+impl<'de> Deserialize<'de> for Tail {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(ReadTail)
+    }
+}
+
+struct ReadTail;
+
+impl<'de> de::Visitor<'de> for ReadTail {
+    type Value = Tail;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a log as a text or as a list of lines")
+    }
+
+    fn visit_unit<E>(self) -> Result<Tail, E> {
+        Ok(Tail::default())
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Tail, E> {
+        Ok(Tail(tail(text, LOG).to_owned()))
+    }
+
+    fn visit_seq<A: de::SeqAccess<'de>>(self, mut lines: A) -> Result<Tail, A::Error> {
+        let mut log = Tail::default();
+        while let Some(line) = lines.next_element::<String>()? {
+            log.push(&line, LOG);
+            log.push("\n", LOG);
+        }
+        Ok(log)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(mut line: &[u8]) -> Result<Failure, String> {
+        Failure::read(&mut ShorteningReader::new(&mut line, LOG)).map(Option::unwrap)
+    }
+
+    #[test]
+    fn a_line_says_what_it_wants_and_no_more() {
+        let failure = parse(br#"{"id":7,"exit":1,"oom_kill":null,"x":[{}],"log_tail":["a","b"]}"#).unwrap();
+        assert_eq!((failure.id(), failure.exit()), ("7", Some(Exit::Code(1))));
+        let evidence = failure.evidence(false);
+        assert_eq!((evidence.measured, evidence.log_tail.as_str()), (None, "a\nb\n"));
+        let killed = parse(br#"{"exit":137,"signal":9,"log_tail":null,"peak_rss":1e9}"#).unwrap();
+        let evidence = killed.evidence(false);
+        assert_eq!(evidence.exit, Some(Exit::Signal(9)));
+        assert_eq!(evidence.measured.unwrap().need_peak, Bytes(1_000_000_000));
+    }
+
+    #[test]
+    fn what_is_no_failure_is_named() {
+        for bad in ["7", "{", r#"{"exit":"one"}"#, r#"{"log_tail":7}"#, "{\"exit\":99999999999}", "[1]"] {
+            let error = parse(bad.as_bytes()).unwrap_err();
+            assert!(error.starts_with("is no recorded failure: "), "{bad}: {error}");
+        }
+        assert!(parse(&[b'{', 0xff, b'}']).is_err());
+        assert_eq!(parse(b"\xef\xbb\xbf{\"id\":\"\xff\"}").unwrap().id(), "\u{fffd}");
+    }
+
+    #[test]
+    fn only_the_end_of_a_long_log_is_kept() {
+        let lines: Vec<String> = (0..100_000).map(|n| format!("\"line {n}\"")).collect();
+        let failure = parse(format!("{{\"log_tail\":[{}]}}", lines.join(",")).as_bytes()).unwrap();
+        assert!(failure.log_tail.0.len() <= 2 * LOG && failure.log_tail.0.ends_with("line 99999\n"));
+    }
+}

@@ -1,0 +1,103 @@
+//! The recorded failures of a file, plain or gzip, one line at a time.
+
+use std::{
+    fmt,
+    io::{self, BufRead, BufReader, Read},
+};
+
+use flate2::read::MultiGzDecoder;
+
+use super::{
+    failure::{Failure, LOG},
+    shortened::ShorteningReader,
+};
+
+/// One line.
+#[derive(Debug)]
+pub struct InputLine {
+    /// From 1.
+    pub number: u64,
+    /// What it says, or why it cannot be read.
+    pub failure: Result<Failure, String>,
+}
+
+/// The lines of a file that are not empty.
+pub struct InputLines {
+    from: Box<dyn BufRead>,
+    number: u64,
+}
+
+impl fmt::Debug for InputLines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lines").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+impl InputLines {
+    /// Unpacks `file` if it is gzip.
+    pub fn open(file: Box<dyn Read>) -> io::Result<Self> {
+        let mut packed = BufReader::with_capacity(64 << 10, file);
+        // the two bytes that every gzip begins with (RFC 1952, 2.3.1)
+        let gzip = packed.fill_buf()?.starts_with(&[0x1f, 0x8b]);
+        let from: Box<dyn BufRead> = if gzip {
+            Box::new(BufReader::with_capacity(64 << 10, MultiGzDecoder::new(packed)))
+        } else {
+            Box::new(packed)
+        };
+        Ok(Self { from, number: 0 })
+    }
+
+    fn read(&mut self) -> io::Result<Option<InputLine>> {
+        while !self.from.fill_buf()?.is_empty() {
+            self.number += 1;
+            let mut line = ShorteningReader::new(&mut *self.from, LOG);
+            let failure = Failure::read(&mut line);
+            let length = line.skip()?;
+            if let Some(failure) = length.and(failure).transpose() {
+                return Ok(Some(InputLine { number: self.number, failure }));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Iterator for InputLines {
+    type Item = io::Result<InputLine>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.read().transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(bytes: &[u8]) -> Vec<(u64, Option<String>)> {
+        let lines = InputLines::open(Box::new(io::Cursor::new(bytes.to_vec()))).unwrap();
+        let id = |line: InputLine| (line.number, line.failure.ok().map(|failure| failure.id().to_owned()));
+        lines.map(|line| id(line.unwrap())).collect()
+    }
+
+    #[test]
+    fn plain_and_packed_lines_are_the_same() {
+        let plain = b"{\"id\":\"one\"}\n\n  \n\xef\xbb\xbf{\"id\":\"two\"}\n{]\n{\"id\":\"three\"}".to_vec();
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        io::Write::write_all(&mut packed, &plain).unwrap();
+        for bytes in [plain, packed.finish().unwrap()] {
+            let named = |id: &str| Some(id.to_owned());
+            assert_eq!(lines(&bytes), [(1, named("one")), (4, named("two")), (5, None), (6, named("three"))]);
+        }
+    }
+
+    #[test]
+    fn a_packed_file_that_is_cut_short_is_an_error_and_no_end() {
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        io::Write::write_all(&mut packed, &b"{\"id\":\"one\"}\n".repeat(100_000)).unwrap();
+        let packed = packed.finish().unwrap();
+        let cut = packed.get(..packed.len() / 2).unwrap().to_vec();
+        let read: io::Result<Vec<InputLine>> =
+            InputLines::open(Box::new(io::Cursor::new(cut))).unwrap().collect();
+        assert!(read.is_err());
+    }
+}

@@ -1,0 +1,20 @@
+//! Recorded failures from a file, judged one by one, without a server.
+//!
+//! A recorded failure is a line of JSON with any of the fields of [`Failure`]. The verdict stands on what the line
+//! says, its secrets masked as a server masks them, and on nothing else: no history, a budget that is not touched yet.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `lines` | the lines of a file, plain or gzip |
+//! | `shortened` | one line, with its long texts cut down |
+//! | `failure` | what a line says, as evidence |
+//! | `judged` | the verdict on it, as it is written |
+
+mod failure;
+mod judged;
+mod lines;
+mod shortened;
+
+pub use failure::Failure;
+pub use judged::{ClassifyTerms, JudgedLine, UnreadableLine, judge};
+pub use lines::{InputLine, InputLines};

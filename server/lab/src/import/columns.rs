@@ -1,0 +1,169 @@
+//! The table of columns: name, and what its text does to a row.
+
+use plimsoll_core::domain::{Bytes, Cause, CpuMicros, Millis};
+use plimsoll_proto::limits;
+
+use super::{
+    draft::{Fingerprint, Record, RecordDraft, RecordedEnd},
+    refusals::Refusal,
+};
+
+/// Nothing that runs on Linux needs less.
+const LEAST_BYTES: u64 = 64 << 10;
+/// No machine has more memory.
+const MOST_BYTES: u64 = 64 << 40;
+/// No build takes longer: a year.
+const MOST_WALL_MS: u64 = 366 * 24 * 3_600_000;
+/// The year 2200: seconds or microseconds in a column of milliseconds are far outside.
+const MOST_UNIX_MS: u64 = 7_258_118_400_000;
+/// 2001: before that there was no CI to record; a time in seconds is below.
+const LEAST_UNIX_MS: u64 = 978_307_200_000;
+
+/// One column. `set` says what is wrong with a text that it cannot take; an empty text is never handed to it.
+#[derive(Debug)]
+pub(super) struct ImportColumn {
+    pub(super) name: &'static str,
+    pub(super) needed: bool,
+    pub(super) set: fn(&mut RecordDraft, &str) -> Result<(), String>,
+}
+
+macro_rules! text {
+    ($name:literal, $field:ident, $needed:literal) => {
+        text!($name, $field, $needed, limits::KEY_FIELD_BYTES)
+    };
+    ($name:literal, $field:ident, $needed:literal, $most:expr) => {
+        ImportColumn {
+            name: $name,
+            needed: $needed,
+            set: |draft, text| plain(text, $most).map(|t| draft.key.$field = t),
+        }
+    };
+}
+
+macro_rules! number {
+    ($name:literal, $needed:literal, $least:expr, $most:expr, $set:expr) => {
+        ImportColumn {
+            name: $name,
+            needed: $needed,
+            set: |draft, text| {
+                let set: fn(&mut RecordDraft, u64) = $set;
+                whole(text, $least, $most).map(|value| set(draft, value))
+            },
+        }
+    };
+}
+
+/// All columns, in the order of their description.
+pub(super) const COLUMNS: &[ImportColumn] = &[
+    ImportColumn { name: "attempt", needed: false, set: |draft, text| draft.set_attempt(text) },
+    text!("project", project, false),
+    text!("stack", stack, false),
+    text!("package", package, true),
+    text!("version", version, false),
+    text!("variants", variants, false, limits::VARIANTS_BYTES),
+    text!("compiler", compiler, false),
+    text!("compiler_version", compiler_version, false),
+    text!("arch", arch, false),
+    text!("build_system", build_system, false),
+    text!("ref", git_ref, false),
+    text!("owner", owner, false),
+    number!("submitted_ms", false, LEAST_UNIX_MS, MOST_UNIX_MS, |draft, ms| draft.submitted_ms = Some(ms)),
+    number!("wall_ms", true, 0, MOST_WALL_MS, |draft, ms| draft.wall = Some(Millis(ms))),
+    number!("peak_bytes", true, LEAST_BYTES, MOST_BYTES, |draft, bytes| draft.peak = Some(Bytes(bytes))),
+    number!("mean_bytes", false, 0, MOST_BYTES, |draft, bytes| draft.mean = Some(Bytes(bytes))),
+    number!("cpu_usec", false, 0, u64::MAX >> 1, |draft, usec| draft.cpu = CpuMicros(usec)),
+    number!("build_jobs", false, 1, 100_000, |draft, jobs| draft.jobs = u32::try_from(jobs).ok()),
+    number!("cores", false, 1, 100_000, |draft, cores| draft.cores = u32::try_from(cores).ok()),
+    number!("input_bytes", false, 0, u64::MAX >> 1, |draft, bytes| {
+        draft.key.hints.input_bytes = Some(bytes);
+    }),
+    number!("requested_bytes", false, LEAST_BYTES, MOST_BYTES, |draft, bytes| {
+        draft.requested = Some(Bytes(bytes));
+    }),
+    ImportColumn {
+        name: "outcome",
+        needed: false,
+        set: |draft, text| outcome(text).map(|o| draft.outcome = o),
+    },
+    ImportColumn {
+        name: "untrusted",
+        needed: false,
+        set: |draft, text| yes(text).map(|yes| draft.untrusted = yes),
+    },
+];
+
+impl RecordDraft {
+    /// The record of a line, from the texts of its columns in the order of [`COLUMNS`].
+    pub(super) fn read<'t>(line: u64, texts: impl Iterator<Item = &'t str>) -> Result<Record, Refusal> {
+        Self::default().read_beside(line, texts)
+    }
+
+    /// As [`Self::read`], with what is known already.
+    pub(super) fn read_beside<'t>(
+        self,
+        line: u64,
+        texts: impl Iterator<Item = &'t str>,
+    ) -> Result<Record, Refusal> {
+        let mut draft = self;
+        let mut print = Fingerprint::default();
+        for (column, text) in COLUMNS.iter().zip(texts) {
+            let text = text.trim();
+            print.add(text);
+            let refuse = |reason: String| Refusal { line, column: column.name, reason };
+            match (text.is_empty(), column.needed) {
+                (true, true) => {
+                    return Err(refuse("is empty, and nothing can be learnt without it".to_owned()));
+                }
+                (true, false) => {}
+                (false, _) => (column.set)(&mut draft, text).map_err(refuse)?,
+            }
+        }
+        draft.finish(line, &print)
+    }
+}
+
+fn outcome(text: &str) -> Result<RecordedEnd, String> {
+    match text {
+        "success" => Ok(RecordedEnd::Success),
+        "failed" => Ok(RecordedEnd::Failed),
+        "oom" => Ok(RecordedEnd::Stopped(Cause::Oom)),
+        "starved" => Ok(RecordedEnd::Stopped(Cause::Starved)),
+        other => Err(format!("{other:?} is not an outcome; write success, failed, oom or starved")),
+    }
+}
+
+fn yes(text: &str) -> Result<bool, String> {
+    match text {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        other => Err(format!("{other:?} is neither true nor false")),
+    }
+}
+
+/// A text within the bounds of the wire: no ask could name a longer one.
+fn plain(text: &str, most: usize) -> Result<String, String> {
+    if text.len() > most {
+        return Err(format!("has {} bytes, at most {most} are allowed", text.len()));
+    }
+    match text.chars().find(|c| c.is_control()) {
+        Some(c) => Err(format!("holds the control character {c:?}")),
+        None => Ok(text.to_owned()),
+    }
+}
+
+/// A whole number within bounds. A fraction of zeros (`12.0`, as data frames write it) is a whole number.
+fn whole(text: &str, least: u64, most: u64) -> Result<u64, String> {
+    let digits = match text.split_once('.') {
+        Some((digits, zeros)) if !zeros.is_empty() && zeros.bytes().all(|b| b == b'0') => digits,
+        _ => text,
+    };
+    match digits.parse::<u64>() {
+        Ok(value) if (least..=most).contains(&value) => Ok(value),
+        Ok(value) => Err(format!(
+            "{value} cannot be right: it must be from {least} to {most}; is the unit the one in the name?"
+        )),
+        Err(_) => Err(format!(
+            "{text:?} is not a whole number; write digits only, in the unit of the column's name"
+        )),
+    }
+}

@@ -1,0 +1,148 @@
+//! One row, from texts to a summary.
+
+use plimsoll_core::domain::{
+    AttemptId, Bytes, Cause, Cores, CpuMicros, Exit, Fnv, Key, Millis, OpeningRecord, Outcome, Resources,
+    Summary,
+};
+
+use super::refusals::Refusal;
+
+/// One recorded attempt.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    /// Line of the file that it stands on, from 1; the row's id in a database.
+    pub line: u64,
+    /// What is known of it. Without a time in the file, `started_unix_ms` is 0.
+    pub summary: Summary,
+    /// Whether its time is known.
+    pub timed: bool,
+    /// Of a row without an id: what its id is made of.
+    pub(super) unnamed: Option<UnnamedRows>,
+}
+
+/// A row without an id is known by what it says, wherever it stands in a file; rows that say the same are numbered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct UnnamedRows {
+    /// Fingerprint of its texts.
+    pub(super) print: u64,
+    /// Which one it is of those that say the same, from 1.
+    pub(super) number: u64,
+}
+
+impl UnnamedRows {
+    /// The id of the row.
+    pub(super) fn id(self) -> Result<AttemptId, String> {
+        AttemptId::parse(&format!("row-{:016x}-{}", self.print, self.number))
+    }
+}
+
+/// The fingerprint in the id of a row that was imported by an earlier release, which had the number of its line in front of it.
+pub(super) fn earlier_print(id: &AttemptId) -> Option<u64> {
+    let (line, print) = id.as_str().strip_prefix("row-")?.split_once('-')?;
+    let earlier = print.len() == 16 && line.len() < 16 && line.bytes().all(|byte| byte.is_ascii_digit());
+    u64::from_str_radix(print, 16).ok().filter(|_| earlier)
+}
+
+/// How a recorded attempt ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum RecordedEnd {
+    #[default]
+    Success,
+    Failed,
+    Stopped(Cause),
+}
+
+/// A row that was read, or why it was not taken; `None` at the end.
+pub(super) type ReadRow = Option<Result<Record, Refusal>>;
+
+/// What a row has said so far.
+#[derive(Debug, Default)]
+pub(super) struct RecordDraft {
+    pub(super) attempt: Option<AttemptId>,
+    pub(super) key: Key,
+    pub(super) submitted_ms: Option<u64>,
+    pub(super) wall: Option<Millis>,
+    pub(super) peak: Option<Bytes>,
+    pub(super) mean: Option<Bytes>,
+    pub(super) cpu: CpuMicros,
+    pub(super) jobs: Option<u32>,
+    pub(super) cores: Option<u32>,
+    pub(super) requested: Option<Bytes>,
+    pub(super) outcome: RecordedEnd,
+    pub(super) untrusted: bool,
+    /// What no column of a text names.
+    pub(super) beside: DatabaseFields,
+}
+
+/// What a database of another program knows beside the columns.
+#[derive(Debug, Default)]
+pub(super) struct DatabaseFields {
+    pub(super) memory_limit: Option<Bytes>,
+    pub(super) cpu_request: Option<Cores>,
+    pub(super) cpu_limit: Option<Cores>,
+    pub(super) cpu_peak: Option<Cores>,
+}
+
+impl RecordDraft {
+    pub(super) fn set_attempt(&mut self, text: &str) -> Result<(), String> {
+        self.attempt = Some(AttemptId::parse(text)?);
+        Ok(())
+    }
+
+    /// The record of a row that was read.
+    pub(super) fn finish(mut self, line: u64, print: &Fingerprint) -> Result<Record, Refusal> {
+        let refuse = |column, reason: String| Refusal { line, column, reason };
+        let (Some(wall), Some(peak)) = (self.wall, self.peak) else {
+            return Err(refuse("peak_bytes", "is missing".to_owned()));
+        };
+        if let Some(mean) = self.mean.filter(|mean| *mean > peak) {
+            return Err(refuse("mean_bytes", format!("{} is above peak_bytes, {}", mean.0, peak.0)));
+        }
+        let named = self.attempt.take();
+        let unnamed = named.is_none().then(|| UnnamedRows { print: print.0.value(), number: 1 });
+        let attempt = match (named, unnamed) {
+            (None, Some(unnamed)) => unnamed.id(),
+            (named, _) => named.ok_or_else(|| "is missing".to_owned()),
+        };
+        let attempt = attempt.map_err(|reason| refuse("attempt", reason))?;
+        self.key.hints.build_jobs = self.jobs.or(self.cores);
+        let (outcome, exit, cause) = match self.outcome {
+            RecordedEnd::Success => (Outcome::Succeeded, Some(Exit::Code(0)), None),
+            RecordedEnd::Failed => (Outcome::Failed, None, Some(Cause::Unknown)),
+            RecordedEnd::Stopped(cause) => (Outcome::Failed, None, Some(cause)),
+        };
+        let summary = Summary {
+            resources: Resources {
+                memory_request: self.requested,
+                memory_limit: self.beside.memory_limit,
+                cpu_request: self.beside.cpu_request,
+                cpu_limit: self.beside.cpu_limit,
+            },
+            started_unix_ms: self.submitted_ms.unwrap_or(0),
+            wall,
+            cpu: self.cpu,
+            cpu_peak: self.beside.cpu_peak.unwrap_or(Cores(0.0)),
+            need_peak: peak,
+            need_mean: self.mean.unwrap_or_default(),
+            memory_peak: peak,
+            outcome,
+            exit,
+            cause,
+            censored: matches!(self.outcome, RecordedEnd::Stopped(_)),
+            opening: OpeningRecord { untrusted: self.untrusted, ..OpeningRecord::default() },
+            ..Summary::recorded(attempt, self.key)
+        };
+        Ok(Record { line, timed: self.submitted_ms.is_some(), summary, unnamed })
+    }
+}
+
+/// Tells rows without an id apart. Kept in the ids of the store: columns that come to the table later go to its end, and count only
+/// where they are not empty.
+#[derive(Debug, Default)]
+pub(super) struct Fingerprint(Fnv);
+
+impl Fingerprint {
+    pub(super) fn add(&mut self, text: &str) {
+        self.0 = self.0.with(text.bytes().chain([0]));
+    }
+}

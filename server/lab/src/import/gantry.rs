@@ -1,0 +1,264 @@
+//! The SQLite database of Gantry (github.com/spack/spack-gantry, table `jobs`), one row an attempt.
+//!
+//! | here | there |
+//! |---|---|
+//! | `attempt` | `gitlab_id`: the number of the CI job, as an agent names it where it does not know the host |
+//! | key | `pkg_name`, `pkg_version`, `pkg_variants`, `compiler_name`, `compiler_version`, `arch`, `stack`, `ref` |
+//! | start and wall time | `start`, `end`: seconds since 1970, with fractions |
+//! | need | `mem_max`, `mem_mean`: bytes, the working set, which holds active page cache and so is above the need |
+//! | CPU | `cpu_mean`, `cpu_max`: cores |
+//! | what was asked for | `mem_request`, `mem_limit`, `cpu_request`, `cpu_limit` |
+//! | outcome | `job_status`, `oomed` |
+//!
+//! Later versions have more columns, earlier ones fewer: only `pkg_name`, `start`, `end` and `mem_max` must be there. It is
+//! read page by page within one transaction, so that a Gantry that goes on writing changes nothing in between.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    path::Path,
+};
+
+use plimsoll_core::domain::{Bytes, Cores, CpuMicros, Millis};
+use rusqlite::{Connection, OpenFlags, types::Value};
+
+use super::{
+    columns::COLUMNS,
+    draft::{DatabaseFields, ReadRow, RecordDraft},
+    refusals::Refusal,
+    source::{FileError, ReadPosition},
+};
+
+mod spelling;
+#[cfg(test)]
+mod tests;
+
+/// What is counted in refusals.
+pub(super) const UNIT: &str = "table jobs, row";
+
+/// Rows that are read at once.
+const PAGE: i64 = 1000;
+
+/// The columns that are read, and whether a database without them is one of Gantry.
+const WANTED: [(&str, bool); 22] = [
+    ("pkg_name", true),
+    ("start", true),
+    ("end", true),
+    ("mem_max", true),
+    ("gitlab_id", false),
+    ("job_status", false),
+    ("oomed", false),
+    ("ref", false),
+    ("pkg_version", false),
+    ("pkg_variants", false),
+    ("compiler_name", false),
+    ("compiler_version", false),
+    ("arch", false),
+    ("stack", false),
+    ("build_jobs", false),
+    ("cpu_request", false),
+    ("cpu_limit", false),
+    ("cpu_mean", false),
+    ("cpu_max", false),
+    ("mem_request", false),
+    ("mem_limit", false),
+    ("mem_mean", false),
+];
+
+/// The rows of the table `jobs`, in the order of their ids.
+pub(super) struct GantryJobs {
+    database: Connection,
+    select: String,
+    after: i64,
+    page: VecDeque<Vec<Value>>,
+    /// How many of the rows are read.
+    pub(super) place: ReadPosition,
+}
+
+impl GantryJobs {
+    /// Opens a database for reading, and looks for the columns.
+    ///
+    /// # Errors
+    /// It cannot be read, or it is not one of Gantry.
+    pub(super) fn open(path: &Path) -> Result<Self, FileError> {
+        let columns = |reason: String| FileError::Columns { path: path.to_owned(), reason };
+        let broken =
+            |error: rusqlite::Error| columns(format!("cannot be read as a SQLite database: {error}"));
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let database = Connection::open_with_flags(path, flags).map_err(broken)?;
+        let names = |query: &str| -> rusqlite::Result<Vec<String>> {
+            database.prepare(query)?.query_map([], |row| row.get(0))?.collect()
+        };
+        // what is read belongs to one moment, from the first question on
+        database.execute_batch("BEGIN").map_err(broken)?;
+        let there = names("SELECT name FROM pragma_table_info('jobs')").map_err(broken)?;
+        if there.is_empty() {
+            let tables = names("SELECT name FROM sqlite_schema WHERE type = 'table'").map_err(broken)?;
+            let text = "is no database of Gantry: it lacks the table jobs; the tables there are";
+            return Err(columns(format!("{text}: {}", tables.join(", "))));
+        }
+        let has = |name: &str| there.iter().any(|column| column == name);
+        let absent: Vec<&str> =
+            WANTED.iter().filter(|(name, needed)| *needed && !has(name)).map(|(name, _)| *name).collect();
+        if !absent.is_empty() {
+            let (absent, there) = (absent.join(", "), there.join(", "));
+            return Err(columns(format!(
+                "table jobs lacks the column {absent}; the columns there are: {there}"
+            )));
+        }
+        let picked: Vec<String> = WANTED
+            .iter()
+            .map(|(name, _)| if has(name) { format!("\"{name}\"") } else { "NULL".to_owned() })
+            .collect();
+        let select = format!(
+            "SELECT rowid, {} FROM jobs WHERE rowid > ?1 ORDER BY rowid LIMIT {PAGE}",
+            picked.join(", ")
+        );
+        let rows: i64 =
+            database.query_row("SELECT count(*) FROM jobs", [], |row| row.get(0)).map_err(broken)?;
+        let place = ReadPosition::of(u64::try_from(rows).unwrap_or(0));
+        Ok(Self { database, select, after: i64::MIN, page: VecDeque::new(), place })
+    }
+
+    /// The next row; its id goes to `id`.
+    pub(super) fn next(&mut self, id: &mut u64) -> Result<ReadRow, String> {
+        if self.page.is_empty() {
+            self.turn().map_err(|error| error.to_string())?;
+        }
+        let Some(mut values) = self.page.pop_front() else { return Ok(None) };
+        if let Value::Integer(row) = values.remove(0) {
+            self.after = row;
+            *id = u64::try_from(row).unwrap_or(0);
+        }
+        self.place.forward(1);
+        let named = WANTED.iter().map(|(name, _)| *name).zip(values);
+        Ok(Some(read(*id, &named.collect())))
+    }
+
+    fn turn(&mut self) -> rusqlite::Result<()> {
+        let mut statement = self.database.prepare(&self.select)?;
+        let rows = statement.query_map([self.after], |row| {
+            (0..=WANTED.len()).map(|column| row.get::<_, Value>(column)).collect()
+        })?;
+        self.page = rows.collect::<rusqlite::Result<_>>()?;
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for GantryJobs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Jobs").field("after", &self.after).finish_non_exhaustive()
+    }
+}
+
+type Values<'n> = HashMap<&'n str, Value>;
+
+/// One row. Errors name the column as Gantry does.
+fn read(id: u64, values: &Values<'_>) -> Result<super::Record, Refusal> {
+    let refuse = |column, reason: String| Refusal { line: id, column, reason };
+    let (start, wall) = times(values).map_err(|(column, reason)| refuse(column, reason))?;
+    let (variants, build_system) =
+        spelling::variants(&text(values, "pkg_variants")).map_err(|reason| refuse("pkg_variants", reason))?;
+    let beside = DatabaseFields {
+        memory_limit: number(values, "mem_limit").filter(|size| *size >= 1.0).map(Bytes::from_f64),
+        cpu_request: cores(values, "cpu_request"),
+        cpu_limit: cores(values, "cpu_limit"),
+        cpu_peak: cores(values, "cpu_max"),
+    };
+    let cpu = cores(values, "cpu_mean").map(|mean| CpuMicros::from_f64(mean.0 * wall.as_f64() * 1000.0));
+    let texts = COLUMNS.iter().map(|column| match column.name {
+        "attempt" => text(values, "gitlab_id"),
+        "package" => text(values, "pkg_name"),
+        "version" => text(values, "pkg_version"),
+        "variants" => variants.clone(),
+        "build_system" => build_system.clone(),
+        "compiler" => plimsoll_proto::spack::compiler(&text(values, "compiler_name")).to_owned(),
+        "compiler_version" => plimsoll_proto::spack::compiler(&text(values, "compiler_version")).to_owned(),
+        "submitted_ms" => start.0.to_string(),
+        "wall_ms" => wall.0.to_string(),
+        "peak_bytes" => whole(values, "mem_max"),
+        "mean_bytes" => whole(values, "mem_mean"),
+        "requested_bytes" => whole(values, "mem_request"),
+        "cpu_usec" => cpu.map_or_else(String::new, |cpu| cpu.0.to_string()),
+        "build_jobs" => Some(whole(values, "build_jobs")).filter(|jobs| jobs != "0").unwrap_or_default(),
+        "outcome" => outcome(values),
+        same @ ("arch" | "stack" | "ref") => text(values, same),
+        _ => String::new(),
+    });
+    let texts: Vec<String> = texts.collect();
+    let draft = RecordDraft { beside, ..RecordDraft::default() };
+    let record = draft.read_beside(id, texts.iter().map(String::as_str));
+    record.map_err(|refusal| Refusal { column: theirs(refusal.column), ..refusal })
+}
+
+/// What Gantry calls a column of ours.
+fn theirs(ours: &'static str) -> &'static str {
+    match ours {
+        "attempt" => "gitlab_id",
+        "package" => "pkg_name",
+        "version" => "pkg_version",
+        "variants" => "pkg_variants",
+        "compiler" => "compiler_name",
+        "submitted_ms" => "start",
+        "wall_ms" => "end",
+        "peak_bytes" => "mem_max",
+        "mean_bytes" => "mem_mean",
+        "requested_bytes" => "mem_request",
+        "cpu_usec" => "cpu_mean",
+        "outcome" => "job_status",
+        same => same,
+    }
+}
+
+/// Start and wall time, from seconds.
+fn times(values: &Values<'_>) -> Result<(Millis, Millis), (&'static str, String)> {
+    let seconds = |column| {
+        number(values, column).ok_or_else(|| (column, "is not a number of seconds since 1970".to_owned()))
+    };
+    let (start, end) = (seconds("start")?, seconds("end")?);
+    if end < start {
+        return Err(("end", format!("{end} is before start, {start}")));
+    }
+    Ok((Millis::from_f64(start * 1000.0), Millis::from_f64((end - start) * 1000.0)))
+}
+
+fn outcome(values: &Values<'_>) -> String {
+    let oomed = number(values, "oomed").is_some_and(|oomed| oomed > 0.0);
+    match text(values, "job_status").as_str() {
+        _ if oomed => "oom".to_owned(),
+        "canceled" => "failed".to_owned(),
+        status => status.to_owned(),
+    }
+}
+
+/// A text, or a number as one; empty if there is none.
+fn text(values: &Values<'_>, column: &str) -> String {
+    match values.get(column) {
+        Some(Value::Text(text)) => text.clone(),
+        Some(Value::Integer(number)) => number.to_string(),
+        Some(Value::Real(number)) => number.to_string(),
+        Some(Value::Null | Value::Blob(_)) | None => String::new(),
+    }
+}
+
+fn number(values: &Values<'_>, column: &str) -> Option<f64> {
+    let number = match values.get(column)? {
+        Value::Text(text) => text.trim().parse().ok(),
+        Value::Real(number) => Some(*number),
+        Value::Integer(number) => number.to_string().parse().ok(),
+        Value::Null | Value::Blob(_) => None,
+    };
+    number.filter(|number: &f64| number.is_finite())
+}
+
+/// A number without its fraction, which a mean has; what is no number stays as it is, to be named.
+fn whole(values: &Values<'_>, column: &str) -> String {
+    match number(values, column) {
+        Some(number) => format!("{number:.0}"),
+        None => text(values, column),
+    }
+}
+
+fn cores(values: &Values<'_>, column: &str) -> Option<Cores> {
+    let most = plimsoll_proto::limits::CORES;
+    number(values, column).filter(|cores| *cores > 0.0 && *cores <= most).map(Cores)
+}

@@ -1,0 +1,267 @@
+//! A file as a stream of records.
+
+use std::{
+    collections::{HashMap, HashSet, hash_map::DefaultHasher},
+    hash::{Hash as _, Hasher as _},
+    io::{self, BufRead, Read as _},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use super::{
+    columns::COLUMNS,
+    draft::{ReadRow, Record, RecordDraft},
+    refusals::{Refusal, Refusals},
+    source::{self, FileError, FileForm, ReadPosition},
+    whole,
+};
+
+/// Longest line of JSON, and longest row of CSV, that is read.
+const LONGEST_LINE: u64 = 1 << 20;
+/// Bytes that the CSV library reads ahead.
+const READ_AHEAD: u64 = 8 << 10;
+
+/// Reads records one after the other. Holds one row, and 8 bytes for each row seen, to find duplicates; 16 more for one without an id.
+pub struct Reader {
+    path: PathBuf,
+    lines: RowSource,
+    line: u64,
+    seen: HashSet<u64>,
+    /// Rows without an id, by what they say.
+    alike: HashMap<u64, u64>,
+    timed: Option<bool>,
+    /// Rows that were not taken.
+    pub refusals: Refusals,
+    /// How far the file is read.
+    pub place: ReadPosition,
+}
+
+enum RowSource {
+    /// The reader, and where each of our columns stands in the file.
+    Csv(Box<csv::Reader<BoundedRows>>, Vec<Option<usize>>),
+    Json(Box<dyn BufRead>),
+    #[cfg(feature = "sqlite")]
+    Gantry(Box<super::gantry::GantryJobs>),
+}
+
+/// The bytes of CSV, as long as no row has too many: a quote that is never closed would make one field of the whole file.
+struct BoundedRows {
+    bytes: Box<dyn BufRead>,
+    /// Bytes since the last row began, shared with who reads the rows.
+    of_row: Arc<AtomicU64>,
+}
+
+impl io::Read for BoundedRows {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.bytes.read(buffer)?;
+        let new = u64::try_from(count).unwrap_or(u64::MAX);
+        let before = self.of_row.fetch_add(new, Ordering::Relaxed);
+        if before > LONGEST_LINE + READ_AHEAD {
+            let reason = format!("the next row has more than {LONGEST_LINE} bytes; is a quote never closed?");
+            return Err(io::Error::other(reason));
+        }
+        Ok(count)
+    }
+}
+
+impl Reader {
+    /// Opens a file and reads the names of its columns.
+    pub fn open(path: &Path) -> Result<Self, FileError> {
+        Self::of(path, source::open(path)?)
+    }
+
+    /// Reads the names of the columns.
+    pub(super) fn of(path: &Path, text: source::UnpackedFile) -> Result<Self, FileError> {
+        let (place, plain) = (text.place, Refusals::default());
+        let (lines, place, refusals) = match text.form {
+            FileForm::JsonLines => (RowSource::Json(text.bytes), place, plain),
+            FileForm::Csv => (csv_columns(path, text.bytes)?, place, plain),
+            #[cfg(feature = "sqlite")]
+            FileForm::Sqlite => {
+                let jobs = super::gantry::GantryJobs::open(path)?;
+                let place = jobs.place.clone();
+                (RowSource::Gantry(Box::new(jobs)), place, Refusals { unit: super::gantry::UNIT, ..plain })
+            }
+            #[cfg(not(feature = "sqlite"))]
+            FileForm::Sqlite => {
+                let reason = "is a SQLite database, and this program is built without the feature sqlite";
+                return Err(FileError::Columns { path: path.to_owned(), reason: reason.to_owned() });
+            }
+        };
+        let path = path.to_owned();
+        Ok(Self {
+            path,
+            lines,
+            line: 0,
+            seen: HashSet::new(),
+            alike: HashMap::new(),
+            timed: None,
+            refusals,
+            place,
+        })
+    }
+
+    /// The next record that makes sense; `None` at the end of the file.
+    pub(crate) fn next_record(&mut self) -> Result<Option<Record>, FileError> {
+        loop {
+            let read = match &mut self.lines {
+                RowSource::Csv(reader, columns) => next_csv(reader, columns, &mut self.line),
+                RowSource::Json(bytes) => next_json(bytes, &mut self.line),
+                #[cfg(feature = "sqlite")]
+                RowSource::Gantry(jobs) => jobs.next(&mut self.line),
+            };
+            let read = read.map_err(|reason| FileError::Broken {
+                path: self.path.clone(),
+                unit: self.refusals.unit,
+                line: self.line,
+                reason,
+            })?;
+            let Some(row) = read else { return Ok(None) };
+            match row.and_then(|record| self.accept(record)) {
+                Ok(record) => return Ok(Some(record)),
+                Err(refusal) => self.refusals.add(refusal),
+            }
+        }
+    }
+
+    /// Whether a row is named by the number of its CI job, without the host that an agent names too.
+    pub(crate) fn names_jobs(&self) -> bool {
+        !matches!(self.lines, RowSource::Csv(..) | RowSource::Json(_))
+    }
+
+    fn accept(&mut self, mut record: Record) -> Result<Record, Refusal> {
+        let line = record.line;
+        let refuse = |column, reason: &str| Refusal { line, column, reason: reason.to_owned() };
+        match (*self.timed.get_or_insert(record.timed), record.timed) {
+            (true, false) => {
+                return Err(refuse(
+                    "submitted_ms",
+                    "is empty, and rows before it have it; it must be in all or in none",
+                ));
+            }
+            (false, true) => {
+                return Err(refuse(
+                    "submitted_ms",
+                    "is given, and rows before it lack it; it must be in all or in none",
+                ));
+            }
+            _ => {}
+        }
+        if let Some(unnamed) = &mut record.unnamed {
+            let alike = self.alike.entry(unnamed.print).or_default();
+            *alike += 1;
+            unnamed.number = *alike;
+            record.summary.attempt = unnamed.id().map_err(|reason| refuse("attempt", &reason))?;
+        }
+        let mut hasher = DefaultHasher::new();
+        record.summary.attempt.hash(&mut hasher);
+        if !self.seen.insert(hasher.finish()) {
+            return Err(refuse("attempt", "is there twice; the first one counts"));
+        }
+        Ok(record)
+    }
+}
+
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reader").field("path", &self.path).field("line", &self.line).finish_non_exhaustive()
+    }
+}
+
+fn csv_columns(path: &Path, bytes: Box<dyn BufRead>) -> Result<RowSource, FileError> {
+    let bounded = BoundedRows { bytes, of_row: Arc::default() };
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(bounded);
+    let broken = |error: csv::Error| FileError::Broken {
+        path: path.to_owned(),
+        unit: "line",
+        line: 0,
+        reason: say(&error),
+    };
+    let names = reader.headers().map_err(broken)?.clone();
+    let find =
+        |name: &str| names.iter().position(|there| there.trim().trim_start_matches('\u{feff}') == name);
+    let columns: Vec<Option<usize>> = COLUMNS.iter().map(|column| find(column.name)).collect();
+    let absent: Vec<&str> = COLUMNS
+        .iter()
+        .zip(&columns)
+        .filter(|(c, at)| c.needed && at.is_none())
+        .map(|(c, _)| c.name)
+        .collect();
+    if absent.is_empty() {
+        return Ok(RowSource::Csv(Box::new(reader), columns));
+    }
+    let there: Vec<&str> = names.iter().collect();
+    let reason =
+        format!("line 1 lacks the column {}; the columns there are: {}", absent.join(", "), there.join(", "));
+    Err(FileError::Columns { path: path.to_owned(), reason })
+}
+
+fn next_csv(
+    reader: &mut csv::Reader<BoundedRows>,
+    columns: &[Option<usize>],
+    line: &mut u64,
+) -> Result<ReadRow, String> {
+    let mut row = csv::StringRecord::new();
+    reader.get_ref().of_row.store(0, Ordering::Relaxed);
+    match reader.read_record(&mut row) {
+        Ok(false) => return Ok(None),
+        Ok(true) => {}
+        Err(error) if matches!(error.kind(), csv::ErrorKind::Utf8 { .. }) => {
+            *line = error.position().map_or(*line, csv::Position::line);
+            let reason = "holds bytes that are not UTF-8".to_owned();
+            return Ok(Some(Err(Refusal { line: *line, column: "row", reason })));
+        }
+        Err(error) => return Err(say(&error)),
+    }
+    *line = row.position().map_or(*line, csv::Position::line);
+    let texts = columns.iter().map(|at| at.and_then(|at| row.get(at)).unwrap_or_default());
+    Ok(Some(RecordDraft::read(*line, texts)))
+}
+
+fn next_json(bytes: &mut dyn BufRead, line: &mut u64) -> Result<ReadRow, String> {
+    let mut text = Vec::new();
+    loop {
+        text.clear();
+        let read = bytes.take(LONGEST_LINE).read_until(b'\n', &mut text).map_err(|e| source::explain(&e))?;
+        if read == 0 {
+            return Ok(None);
+        }
+        *line += 1;
+        if text.len() as u64 >= LONGEST_LINE && !text.ends_with(b"\n") {
+            return Err(format!("line {line} is longer than {LONGEST_LINE} bytes"));
+        }
+        if !text.trim_ascii().is_empty() {
+            break;
+        }
+    }
+    let fields: Result<serde_json::Map<String, serde_json::Value>, _> = serde_json::from_slice(&text);
+    let mut fields = match fields {
+        Ok(fields) => fields,
+        Err(error) => {
+            let reason = format!("is not a JSON object: {error}");
+            return Ok(Some(Err(Refusal { line: *line, column: "row", reason })));
+        }
+    };
+    if let Some(summary) = fields.remove("summary") {
+        return Ok(Some(whole::read(*line, summary)));
+    }
+    let texts: Vec<String> = COLUMNS
+        .iter()
+        .map(|column| match fields.get(column.name) {
+            None | Some(serde_json::Value::Null) => String::new(),
+            Some(serde_json::Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+        })
+        .collect();
+    Ok(Some(RecordDraft::read(*line, texts.iter().map(String::as_str))))
+}
+
+fn say(error: &csv::Error) -> String {
+    match error.kind() {
+        csv::ErrorKind::Io(error) => source::explain(error),
+        _ => error.to_string(),
+    }
+}

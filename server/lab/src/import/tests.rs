@@ -1,0 +1,262 @@
+//! What is read, what is refused and how that is said.
+
+use std::{fmt::Write as _, io::Write as _, path::PathBuf};
+
+use plimsoll_core::domain::{Bytes, Millis, Outcome};
+use plimsoll_store::{self as store, Store};
+
+use super::*;
+
+struct File {
+    _dir: tempfile::TempDir,
+    path: PathBuf,
+}
+
+fn file(bytes: &[u8]) -> File {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("history");
+    std::fs::write(&path, bytes).unwrap();
+    File { _dir: dir, path }
+}
+
+fn gzip(text: &str) -> Vec<u8> {
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packer.write_all(text.as_bytes()).unwrap();
+    packer.finish().unwrap()
+}
+
+/// More than one buffer full, packed.
+fn many_rows() -> Vec<u8> {
+    let mut text = "package,wall_ms,peak_bytes\n".to_owned();
+    for n in 0..5000 {
+        writeln!(text, "zlib{n},{n},{}", 1_000_000 + n * n).unwrap();
+    }
+    gzip(&text)
+}
+
+fn read(bytes: &[u8]) -> (Vec<Record>, Refusals) {
+    let file = file(bytes);
+    let mut reader = Reader::open(&file.path).unwrap();
+    let mut records = Vec::new();
+    while let Some(record) = reader.next_record().unwrap() {
+        records.push(record);
+    }
+    (records, reader.refusals)
+}
+
+const CSV: &str = "attempt,package,wall_ms,peak_bytes,outcome,cores\n1,zlib,1000,1000000,success,4\n2,zlib,2000,2000000.0,oom,\n";
+
+#[test]
+fn plain_and_packed_csv_and_json_lines_say_the_same() {
+    let json = r#"{"attempt":"1","package":"zlib","wall_ms":1000,"peak_bytes":1000000,"cores":4}
+{"attempt":"2","package":"zlib","wall_ms":2000,"peak_bytes":2000000,"outcome":"oom","owner":null}
+"#;
+    let (records, refusals) = read(CSV.as_bytes());
+    assert_eq!((records.len(), refusals.count), (2, 0));
+    let summaries = |bytes: &[u8]| read(bytes).0.into_iter().map(|r| r.summary).collect::<Vec<_>>();
+    let plain = summaries(CSV.as_bytes());
+    assert_eq!((plain[0].need_peak, plain[0].wall), (Bytes(1_000_000), Millis(1000)));
+    assert_eq!(plain[0].key.hints.build_jobs, Some(4));
+    assert!(plain[1].censored && plain[1].outcome == Outcome::Failed);
+    for other in [gzip(CSV), json.as_bytes().to_vec(), gzip(json)] {
+        assert_eq!(summaries(&other), plain);
+    }
+}
+
+#[test]
+fn a_row_that_makes_no_sense_is_refused_with_its_line_and_column_and_the_others_go_on() {
+    let text = "attempt,package,wall_ms,peak_bytes,submitted_ms,outcome\n\
+        1,zlib,1000,1,1700000000000,success\n\
+        2,zlib,1000,100000000000000,1700000000000,success\n\
+        3,zlib,-5,1000000,1700000000000,success\n\
+        4,zlib,1000,1GiB,1700000000000,success\n\
+        5,,1000,1000000,1700000000000,success\n\
+        6,zlib,1000,1000000,1700000000,success\n\
+        7,zlib,1000,1000000,1700000000000,exploded\n\
+        8,zlib,1000,1000000,1700000000000,success\n\
+        8,zlib,1000,1000000,1700000000000,success\n\
+        9,zlib,1000,1000000,,success\n";
+    let (records, refusals) = read(text.as_bytes());
+    assert_eq!(records.len(), 1);
+    let said: Vec<(u64, &str)> = refusals.first.iter().map(|r| (r.line, r.column)).collect();
+    let expected = [
+        (2, "peak_bytes"),
+        (3, "peak_bytes"),
+        (4, "wall_ms"),
+        (5, "peak_bytes"),
+        (6, "package"),
+        (7, "submitted_ms"),
+        (8, "outcome"),
+        (10, "attempt"),
+        (11, "submitted_ms"),
+    ];
+    assert_eq!(said, expected);
+    assert!(refusals.to_string().ends_with("9 rows refused"), "{refusals}");
+    let (records, refusals) = read(b"{\"package\":\"a\",\"wall_ms\":1,\"peak_bytes\":1000000}\nnot json\n");
+    assert_eq!((records.len(), refusals.first[0].line), (1, 2));
+}
+
+#[test]
+fn only_the_first_refusals_are_listed_and_all_are_counted() {
+    let rows = "zlib,1,1\n".repeat(50);
+    let (_, refusals) = read(format!("package,wall_ms,peak_bytes\n{rows}").as_bytes());
+    assert_eq!((refusals.count, refusals.first.len()), (50, 10));
+    assert!(refusals.to_string().contains(".. and 40 more"), "{refusals}");
+}
+
+#[test]
+fn a_missing_column_is_named_beside_those_that_are_there() {
+    let file = file(b"package,wall_ms,peak_mb\nzlib,1,1\n");
+    let error = Reader::open(&file.path).unwrap_err().to_string();
+    assert!(error.contains("line 1 lacks the column peak_bytes"), "{error}");
+    assert!(error.contains("package, wall_ms, peak_mb"), "{error}");
+}
+
+#[test]
+fn a_row_without_an_end_is_an_error_with_its_line_and_takes_no_memory() {
+    // a quote that is never closed makes one field of the whole file, however little it takes when it is packed
+    let mut text = "package,wall_ms,peak_bytes\nzlib,1,1000000\n\"".to_owned();
+    text.push_str(&"x".repeat(8 << 20));
+    for bytes in [gzip(&text), text.replace('x', "\n").into_bytes()] {
+        let file = file(&bytes);
+        let mut reader = Reader::open(&file.path).unwrap();
+        assert!(reader.next_record().unwrap().is_some());
+        let error = reader.next_record().unwrap_err().to_string();
+        assert!(
+            error.contains("unreadable behind line 2: the next row has more than 1048576 bytes"),
+            "{error}"
+        );
+        assert!(reader.place.share() < 0.7 || bytes.len() < 1 << 16, "it is not read to its end");
+    }
+    let head = format!("package,{}\n", "x".repeat(2 << 20));
+    let error = Reader::open(&file(head.as_bytes()).path).unwrap_err().to_string();
+    assert!(error.contains("1048576 bytes"), "{error}");
+    let long = format!("package,wall_ms,peak_bytes,x\nzlib,1,1000000,{}\n", "x".repeat(1_000_000));
+    assert_eq!(read(long.as_bytes()).0.len(), 1, "a long row that is within the bound");
+}
+
+#[test]
+fn half_a_gzip_is_an_error_that_says_so() {
+    let whole = many_rows();
+    let file = file(&whole[..whole.len() / 2]);
+    let mut reader = Reader::open(&file.path).unwrap();
+    let error = loop {
+        match reader.next_record() {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("half a file was taken for a whole one"),
+            Err(error) => break error.to_string(),
+        }
+    };
+    assert!(error.contains("ends in the middle"), "{error}");
+}
+
+#[test]
+fn rows_without_an_id_get_one_that_is_the_same_at_every_reading() {
+    let text = b"package,wall_ms,peak_bytes\nzlib,1,1000000\nzlib,1,1000000\n";
+    let ids = || read(text).0.into_iter().map(|r| r.summary.attempt).collect::<Vec<_>>();
+    assert_eq!((ids().len(), ids()), (2, ids()));
+    assert_ne!(ids()[0], ids()[1]);
+}
+
+#[tokio::test]
+async fn an_import_adds_each_attempt_once_and_leaves_known_ones_as_they_are() {
+    let store = Store::memory();
+    let (first, more) =
+        (file(CSV.as_bytes()), file(format!("{CSV}3,zlib,1,3000000,success,1\n1,x,1,1,,\n").as_bytes()));
+    let imported = commit(&first.path, &store, &RecordDefaults::default(), |_| {}).await.unwrap();
+    assert_eq!((imported.added, imported.known), (2, 0));
+    let imported = commit(&more.path, &store, &RecordDefaults::default(), |_| {}).await.unwrap();
+    assert_eq!((imported.added, imported.known, imported.refusals.count), (1, 2, 1));
+    let mut found = Vec::new();
+    store::load_summaries(&store, |summary| found.push((summary.attempt.to_string(), summary.need_peak.0)))
+        .await
+        .unwrap();
+    found.sort();
+    let expected = [("1", 1_000_000), ("2", 2_000_000), ("3", 3_000_000)];
+    assert_eq!(found, expected.map(|(id, need)| (id.to_owned(), need)));
+}
+
+#[tokio::test]
+async fn a_file_that_breaks_off_leaves_the_store_as_it_was() {
+    let store = Store::memory();
+    let whole = many_rows();
+    let half = file(&whole[..whole.len() / 2]);
+    assert!(commit(&half.path, &store, &RecordDefaults::default(), |_| {}).await.is_err());
+    let loaded = store::load_summaries(&store, |_| {}).await.unwrap();
+    assert_eq!(loaded.records, 0);
+}
+
+#[tokio::test]
+async fn rows_without_a_time_end_at_the_time_of_the_import_in_the_order_of_the_file() {
+    let store = Store::memory();
+    // the first one took longest, so that it started first and still ended first
+    let rows = file(b"attempt,package,wall_ms,peak_bytes\nb,zlib,5000,1000000\na,zlib,1000,1000000\nx,,1,1\nc,zlib,9,1000000\n");
+    let now_unix_ms = 1_800_000_000_000;
+    let unsaid =
+        RecordDefaults { now_unix_ms, project: "group/name".to_owned(), ..RecordDefaults::default() };
+    let imported = commit(&rows.path, &store, &unsaid, |_| {}).await.unwrap();
+    assert_eq!((imported.added, imported.refusals.count), (3, 1));
+    let mut found = Vec::new();
+    store::load_summaries(&store, |summary| {
+        assert_eq!(summary.key.project, "group/name");
+        found.push((summary.ended_unix_ms(), summary.attempt.to_string()));
+    })
+    .await
+    .unwrap();
+    found.sort();
+    let expected = [(2, "b"), (1, "a"), (0, "c")];
+    assert_eq!(found, expected.map(|(before, id)| (now_unix_ms - before, id.to_owned())));
+}
+
+const UNNAMED: &str = "package,wall_ms,peak_bytes,submitted_ms\n";
+const ROWS: &str =
+    "zlib,1,1000000,1700000000000\nzlib,1,1000000,1700000000000\nhdf5,2,1000000,1700000000000\n";
+
+async fn import(store: &Store, rows: &str) -> (u64, u64) {
+    let rows = file(format!("{UNNAMED}{rows}").as_bytes());
+    let imported = commit(&rows.path, store, &RecordDefaults::default(), |_| {}).await.unwrap();
+    (imported.added, imported.known)
+}
+
+#[tokio::test]
+async fn a_file_without_ids_counts_nothing_twice_wherever_rows_were_added() {
+    let store = Store::memory();
+    assert_eq!(import(&store, ROWS).await, (3, 0));
+    assert_eq!(import(&store, ROWS).await, (0, 3));
+    assert_eq!(import(&store, &format!("curl,3,1000000,1700000000000\n{ROWS}")).await, (1, 3));
+    // one more that says the same as two others is one more
+    assert_eq!(import(&store, &format!("zlib,1,1000000,1700000000000\n{ROWS}")).await, (1, 3));
+    assert_eq!(
+        import(&store, "hdf5,2,1000000,1700000000001\n").await,
+        (1, 0),
+        "another time, another attempt"
+    );
+}
+
+#[tokio::test]
+async fn rows_that_an_earlier_release_named_by_their_lines_are_known() {
+    let store = Store::memory();
+    let mut records = read(format!("{UNNAMED}{ROWS}").as_bytes()).0;
+    let mut batch = store::Batch::default();
+    for record in &mut records {
+        let print = record.unnamed.unwrap().print;
+        let earlier = format!("row-{}-{print:016x}", record.line);
+        record.summary.attempt = plimsoll_core::domain::AttemptId::parse(&earlier).unwrap();
+        store::put_summary(&mut batch, &record.summary).unwrap();
+    }
+    store.commit(batch).await.unwrap();
+    assert_eq!(import(&store, &format!("curl,3,1000000,1700000000000\n{ROWS}")).await, (1, 3));
+    assert_eq!(import(&store, &ROWS.repeat(2)).await, (3, 3));
+}
+
+#[test]
+fn texts_of_a_key_have_the_bounds_of_the_wire() {
+    let row = |package: usize, variants: usize| {
+        let [package, variants] = [package, variants].map(|length| "x".repeat(length));
+        read(format!("package,variants,wall_ms,peak_bytes\n{package},{variants},1,1000000\n").as_bytes())
+    };
+    assert_eq!(row(256, 2048).0.len(), 1);
+    for (package, variants, column) in [(257, 1, "package"), (1, 2049, "variants")] {
+        assert_eq!(row(package, variants).1.first[0].column, column);
+    }
+}

@@ -1,0 +1,129 @@
+//! The policies by name, and how each is made.
+
+use plimsoll_core::predict::Settings;
+
+use super::{
+    ours::PlimsollPolicy,
+    peers,
+    policy::{FinishedBuild, PolicyQuestion, SizingPolicy},
+};
+
+/// A policy by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum PolicyKind {
+    /// The request of this server's Predict.
+    Plimsoll,
+    /// The limit of this server's Predict.
+    PlimsollLimit,
+    /// What the file says was asked for.
+    Preset,
+    /// spack-gantry: mean of the last five.
+    Gantry,
+    /// Kubernetes VPA: p90 of a decaying histogram, and 15 %.
+    Vpa,
+    /// `OpenShift` pod-scaler: p80, and 20 %.
+    PodScaler,
+    /// Robusta krr: maximum, and 15 %.
+    Krr,
+    /// `TaskVine`: least expected waste, then the maximum.
+    MinWaste,
+    /// The maximum ever seen.
+    MaxSeen,
+    /// Exactly the need.
+    Oracle,
+}
+
+impl PolicyKind {
+    /// All of them, in the order of the table.
+    pub const ALL: [Self; 10] = [
+        Self::Plimsoll,
+        Self::PlimsollLimit,
+        Self::Preset,
+        Self::Gantry,
+        Self::Vpa,
+        Self::PodScaler,
+        Self::Krr,
+        Self::MinWaste,
+        Self::MaxSeen,
+        Self::Oracle,
+    ];
+
+    /// Its name in tables and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plimsoll => "plimsoll",
+            Self::PlimsollLimit => "plimsoll-limit",
+            Self::Preset => "preset",
+            Self::Gantry => "gantry",
+            Self::Vpa => "vpa",
+            Self::PodScaler => "pod-scaler",
+            Self::Krr => "krr",
+            Self::MinWaste => "min-waste",
+            Self::MaxSeen => "max-seen",
+            Self::Oracle => "oracle",
+        }
+    }
+
+    /// Whether it knows the need beforehand.
+    pub(crate) fn foresees(self) -> bool {
+        self == Self::Oracle
+    }
+
+    /// Whether it says how long a build takes.
+    pub fn predicts_time(self) -> bool {
+        matches!(self, Self::Plimsoll | Self::PlimsollLimit)
+    }
+
+    /// Bounds of its one knob: a price of failure for ours, a factor on the size for others. `None` if it has none.
+    pub(super) fn knob(self) -> Option<(f64, f64)> {
+        match self {
+            Self::Plimsoll => Some((1e-7, 1e5)),
+            Self::PlimsollLimit | Self::Preset | Self::Oracle => None,
+            _ => Some((0.2, 50.0)),
+        }
+    }
+
+    /// The policy at a setting of its knob; as its authors define it without one.
+    pub fn make(self, knob: Option<f64>, settings: &Settings) -> Box<dyn SizingPolicy> {
+        let default = settings.memory_request.as_f64();
+        let peer = |policy: Box<dyn SizingPolicy>| match knob {
+            Some(factor) => Box::new(ScaledPolicy { policy, factor }),
+            None => policy,
+        };
+        match self {
+            Self::Plimsoll => {
+                let price = knob.or(settings.failure_price);
+                Box::new(PlimsollPolicy::new(Settings { failure_price: price, ..settings.clone() }, false))
+            }
+            Self::PlimsollLimit => Box::new(PlimsollPolicy::new(settings.clone(), true)),
+            Self::Preset => Box::new(peers::Preset { default }),
+            Self::Gantry => peer(Box::<peers::Gantry>::default()),
+            Self::Vpa => peer(Box::new(peers::Vpa::new(default))),
+            Self::PodScaler => peer(Box::new(peers::PodScaler::new(default))),
+            Self::Krr => peer(Box::new(peers::Krr::new(default))),
+            Self::MinWaste => peer(Box::new(peers::MinWaste::new(default))),
+            Self::MaxSeen => peer(Box::new(peers::MaxSeen::new(default))),
+            Self::Oracle => Box::new(peers::Oracle),
+        }
+    }
+}
+
+/// A policy with a factor on its first size.
+struct ScaledPolicy {
+    policy: Box<dyn SizingPolicy>,
+    factor: f64,
+}
+
+impl SizingPolicy for ScaledPolicy {
+    fn size(&mut self, ask: &PolicyQuestion) -> f64 {
+        self.policy.size(ask) * self.factor
+    }
+
+    fn again(&mut self, ask: &PolicyQuestion, failed: f64) -> f64 {
+        self.policy.again(ask, failed)
+    }
+
+    fn learn(&mut self, ask: &PolicyQuestion, done: &FinishedBuild) {
+        self.policy.learn(ask, done);
+    }
+}

@@ -1,0 +1,83 @@
+//! This server's Predict as a policy: the same code, asked in the same way.
+
+use std::sync::Arc;
+
+use plimsoll_core::{
+    domain::{
+        AttemptId, Bytes, Cores, CpuMicros, History, Millis, OpeningRecord, Outcome, Resources, Summary,
+    },
+    predict::{self, Settings},
+};
+
+use super::policy::{FinishedBuild, PolicyPlan, PolicyQuestion, SizingPolicy};
+
+/// Attempts to learn from, as the server's default.
+const HISTORY: usize = 1_000_000;
+
+/// The predictor with a history of its own.
+#[derive(Debug)]
+pub(super) struct PlimsollPolicy {
+    history: History,
+    settings: Settings,
+    limits: bool,
+}
+
+impl PlimsollPolicy {
+    /// With an empty history. `limits`: sizes are limits, not requests.
+    pub(super) fn new(settings: Settings, limits: bool) -> Self {
+        Self { history: History::new(HISTORY), settings, limits }
+    }
+
+    /// A caller that has a preset asks with it as the default.
+    fn settings(&self, ask: &PolicyQuestion) -> Settings {
+        let mut settings = self.settings.clone();
+        if let Some(preset) = ask.preset.map(Bytes::from_f64) {
+            (settings.memory_request, settings.memory_limit, settings.preset) = (preset, preset, true);
+        }
+        settings
+    }
+}
+
+impl SizingPolicy for PlimsollPolicy {
+    fn size(&mut self, ask: &PolicyQuestion) -> f64 {
+        let predicted = predict::predict(&self.history, &ask.key, &self.settings(ask));
+        let quantity = if self.limits { predicted.memory_limit } else { predicted.memory_request };
+        Bytes(quantity.value).as_f64()
+    }
+
+    fn plan(&mut self, ask: &PolicyQuestion) -> PolicyPlan {
+        let predicted = predict::predict(&self.history, &ask.key, &self.settings(ask));
+        let memory = if self.limits { predicted.memory_limit } else { predicted.memory_request };
+        PolicyPlan {
+            memory: Bytes(memory.value).as_f64(),
+            milli: Some(predicted.cpu_request.value),
+            wall_p95: Some(Millis(predicted.wall_p95.value)),
+        }
+    }
+
+    fn again(&mut self, ask: &PolicyQuestion, failed: f64) -> f64 {
+        let above = Bytes::from_f64(failed);
+        predict::predict_above(&self.history, &ask.key, &self.settings(ask), above).as_f64()
+    }
+
+    fn learn(&mut self, ask: &PolicyQuestion, done: &FinishedBuild) {
+        let Ok(attempt) = AttemptId::parse(&done.number.to_string()) else { return };
+        let cpu = CpuMicros(done.cpu_usec);
+        let wall = Millis::from_f64(done.wall_ms);
+        self.history.learn(Arc::new(Summary {
+            resources: Resources { memory_request: ask.preset.map(Bytes::from_f64), ..Resources::default() },
+            started_unix_ms: Millis::from_f64(ask.start_ms).0,
+            wall,
+            cpu,
+            // recorded history tells the mean alone
+            cpu_peak: Cores(0.0),
+            need_peak: Bytes::from_f64(done.peak),
+            need_mean: Bytes::from_f64(done.mean),
+            memory_peak: Bytes::from_f64(done.peak),
+            outcome: if done.stopped { Outcome::Failed } else { Outcome::Succeeded },
+            censored: done.stopped,
+            opening: OpeningRecord { untrusted: done.untrusted, ..OpeningRecord::default() },
+            ..Summary::recorded(attempt, ask.key.clone())
+        }));
+    }
+}

@@ -1,0 +1,68 @@
+//! Kubernetes VPA recommender (`pkg/recommender/config/config.go`, `model/aggregations_config.go`, `input/oom`): a histogram with buckets
+//! that grow by 5 % from 10 MB, half-life of 24 h, its 90 % quantile and 15 %; after an OOM the larger of 20 % and 100 MiB more.
+//!
+//! One peak for each attempt, and the floor of 250 MB for each pod. Without a time in the file nothing decays.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::replay::policy::{FinishedBuild, PolicyQuestion, SizingPolicy};
+
+const FIRST: f64 = 1e7;
+const RATIO: f64 = 1.05;
+const HALF_LIFE_MS: f64 = 24.0 * 3_600_000.0;
+const QUANTILE: f64 = 0.9;
+const MARGIN: f64 = 1.15;
+const BUMP: f64 = 1.2;
+const BUMP_LEAST: f64 = 100.0 * 1_048_576.0;
+const FLOOR: f64 = 250.0 * 1_048_576.0;
+
+/// Histograms by workload.
+#[derive(Debug)]
+pub(in crate::replay) struct Vpa {
+    default: f64,
+    start_ms: Option<f64>,
+    seen: HashMap<u64, BTreeMap<u32, f64>>,
+}
+
+impl Vpa {
+    pub(in crate::replay) fn new(default: f64) -> Self {
+        Self { default, start_ms: None, seen: HashMap::new() }
+    }
+}
+
+/// Upper edges: `FIRST * (RATIO^(n + 1) - 1) / (RATIO - 1)`.
+fn bucket(value: f64) -> u32 {
+    let number = (value.max(0.0) * (RATIO - 1.0) / FIRST + 1.0).ln() / RATIO.ln();
+    u32::try_from(plimsoll_core::domain::Bytes::from_f64(number.floor()).0).unwrap_or(u32::MAX)
+}
+
+fn upper_edge(bucket: u32) -> f64 {
+    FIRST * (RATIO.powf(f64::from(bucket) + 1.0) - 1.0) / (RATIO - 1.0)
+}
+
+impl SizingPolicy for Vpa {
+    fn size(&mut self, ask: &PolicyQuestion) -> f64 {
+        let Some(histogram) = self.seen.get(&ask.workload) else { return ask.preset.unwrap_or(self.default) };
+        let enough = QUANTILE * histogram.values().sum::<f64>();
+        let mut sum = 0.0;
+        let at = histogram.iter().find(|(_, weight)| {
+            sum += **weight;
+            sum >= enough
+        });
+        let last = at.or_else(|| histogram.last_key_value()).map_or(0, |(bucket, _)| *bucket);
+        (upper_edge(last) * MARGIN).max(FLOOR)
+    }
+
+    fn again(&mut self, _ask: &PolicyQuestion, failed: f64) -> f64 {
+        (failed * BUMP).max(failed + BUMP_LEAST)
+    }
+
+    fn learn(&mut self, ask: &PolicyQuestion, done: &FinishedBuild) {
+        let ended = ask.start_ms + done.wall_ms;
+        let age = if ask.start_ms > 0.0 { ended - *self.start_ms.get_or_insert(ended) } else { 0.0 };
+        let peak = if done.stopped { (done.peak * BUMP).max(done.peak + BUMP_LEAST) } else { done.peak };
+        let histogram = self.seen.entry(ask.workload).or_default();
+        // newer ones weigh more, which is the same as older ones fading; bounded, because years would overflow
+        *histogram.entry(bucket(peak)).or_default() += (age / HALF_LIFE_MS).min(900.0).exp2();
+    }
+}

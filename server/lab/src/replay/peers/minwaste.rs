@@ -1,0 +1,60 @@
+//! `TaskVine`'s `MIN_WASTE` (cctools dttools/src/category.c; Tovar et al. 2018): the first allocation `a` that minimises
+//! `a * mean time + largest * sum over needs above a of their share of time`, in buckets of 250 MB; then the largest seen.
+//!
+//! There it is worked out anew after every 25 tasks, here after every one. Before the first task: the preset. When the largest is not
+//! enough: doubled, for a bigger worker.
+
+use std::collections::{BTreeMap, HashMap};
+
+use plimsoll_core::domain::Bytes;
+
+use crate::replay::policy::{FinishedBuild, PolicyQuestion, SizingPolicy};
+
+const BUCKET: f64 = 250e6;
+
+/// Time spent by need, by workload.
+#[derive(Debug)]
+pub(in crate::replay) struct MinWaste {
+    default: f64,
+    seen: HashMap<u64, BTreeMap<u64, f64>>,
+}
+
+impl MinWaste {
+    pub(in crate::replay) fn new(default: f64) -> Self {
+        Self { default, seen: HashMap::new() }
+    }
+
+    fn largest(&self, ask: &PolicyQuestion) -> Option<f64> {
+        let (bucket, _) = self.seen.get(&ask.workload)?.last_key_value()?;
+        Some(Bytes(*bucket).as_f64() * BUCKET)
+    }
+}
+
+impl SizingPolicy for MinWaste {
+    fn size(&mut self, ask: &PolicyQuestion) -> f64 {
+        let (Some(times), Some(largest)) = (self.seen.get(&ask.workload), self.largest(ask)) else {
+            return ask.preset.unwrap_or(self.default);
+        };
+        let total: f64 = times.values().sum();
+        let (mut best, mut least, mut above) = (largest, f64::INFINITY, 0.0);
+        for (bucket, time) in times.iter().rev() {
+            let size = Bytes(*bucket).as_f64() * BUCKET;
+            let cost = size * total + largest * above;
+            if cost < least {
+                (best, least) = (size, cost);
+            }
+            above += time;
+        }
+        best
+    }
+
+    fn again(&mut self, ask: &PolicyQuestion, failed: f64) -> f64 {
+        self.largest(ask).filter(|largest| *largest > failed).unwrap_or(failed * 2.0)
+    }
+
+    fn learn(&mut self, ask: &PolicyQuestion, done: &FinishedBuild) {
+        let bucket = Bytes::from_f64((done.peak / BUCKET).ceil()).0;
+        // a task without time would not count at all
+        *self.seen.entry(ask.workload).or_default().entry(bucket).or_default() += done.wall_ms.max(1.0);
+    }
+}

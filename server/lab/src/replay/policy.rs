@@ -1,0 +1,67 @@
+//! The one interface of all policies.
+
+use plimsoll_core::domain::{Key, Millis};
+
+/// What is known before an attempt starts.
+#[derive(Debug, Clone)]
+pub struct PolicyQuestion {
+    /// What is built.
+    pub key: Key,
+    /// The same number for keys that differ in the version and the hints alone: what others take for one workload.
+    pub(crate) workload: u64,
+    /// What was asked for when it was recorded, bytes.
+    pub preset: Option<f64>,
+    /// Thousandths of a core that were asked for then, or parallel jobs; 0 if neither is known.
+    pub(crate) milli_asked: u64,
+    /// Start, milliseconds since 1970, 0 if no time is known.
+    pub start_ms: f64,
+    /// The need, for a policy that foresees; NaN for all others.
+    pub need: f64,
+}
+
+/// What is known when an attempt has ended.
+#[derive(Debug, Clone, Copy)]
+pub struct FinishedBuild {
+    /// Its number in the file.
+    pub number: u64,
+    /// Highest need, bytes; if it was stopped, what it had.
+    pub peak: f64,
+    /// Mean need, bytes; 0 if it is not known.
+    pub mean: f64,
+    /// Wall time, milliseconds.
+    pub wall_ms: f64,
+    /// CPU time, microseconds.
+    pub cpu_usec: u64,
+    /// Memory stopped it: the need is more than its peak.
+    pub stopped: bool,
+    /// It may lower no size of another build.
+    pub untrusted: bool,
+}
+
+/// What a policy says of a build before its first try.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PolicyPlan {
+    /// Its size, bytes.
+    pub memory: f64,
+    /// Thousandths of a core to ask for; `None` if the policy knows nothing of CPU.
+    pub milli: Option<u64>,
+    /// Wall time that 95 % of the attempts need; `None` if it knows nothing of time.
+    pub wall_p95: Option<Millis>,
+}
+
+/// A rule that chooses sizes, in bytes.
+pub trait SizingPolicy {
+    /// The size for the first try.
+    fn size(&mut self, ask: &PolicyQuestion) -> f64;
+
+    /// Everything for the first try.
+    fn plan(&mut self, ask: &PolicyQuestion) -> PolicyPlan {
+        PolicyPlan { memory: self.size(ask), milli: None, wall_p95: None }
+    }
+
+    /// The size for the next try, after `failed` was too little. What is not above `failed` is doubled by the caller.
+    fn again(&mut self, ask: &PolicyQuestion, failed: f64) -> f64;
+
+    /// An attempt has ended.
+    fn learn(&mut self, ask: &PolicyQuestion, done: &FinishedBuild);
+}

@@ -1,0 +1,159 @@
+//! Results as a table and as JSON.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use super::{
+    kind::PolicyKind,
+    tally::{PolicyCost, PolicyTally},
+    tape::ReplayTape,
+};
+
+/// Packages in the table by package.
+const PACKAGES: usize = 30;
+
+/// What each policy cost.
+pub(crate) type PolicyResults = [(PolicyKind, PolicyTally)];
+
+/// A table for people.
+pub fn text(results: &PolicyResults) -> String {
+    let mut text = format!(
+        "{:<14} {:>11} {:>10} {:>9} {:>9} {:>9} {:>9} {:>7} {:>8} {:>11}\n",
+        "policy",
+        "waste GB·h",
+        "waste/use",
+        "failures",
+        "attempts",
+        "1st fail",
+        "retry ok",
+        "<=1.5x",
+        "regret",
+        "per predict"
+    );
+    for (kind, tally) in results {
+        let all = &tally.all;
+        let [enough, fits] = all.retry_rates();
+        let _written = writeln!(
+            text,
+            "{:<14} {:>11} {:>10.3} {:>9} {:>9} {:>8.2}% {:>9} {:>7} {:>7.2}x {:>8.1} us",
+            kind.name(),
+            short(all.waste_gbh),
+            all.waste_over_use(),
+            all.failures,
+            all.scored + all.failures,
+            all.first_failed_rate() * 100.0,
+            percent(all, enough),
+            percent(all, fits),
+            1.0 + all.waste_over_use(),
+            plimsoll_core::domain::Bytes(tally.predict_ns()).as_f64() / 1000.0,
+        );
+    }
+    if let Some((_, tally)) = results.first() {
+        let used = short(tally.all.used_gbh);
+        let _written = writeln!(
+            text,
+            "{} builds used {used} GB·h. Retry ok: first retries that were large enough; <=1.5x: that held at most 1.5 times the \
+             need beside that. Regret: what was held, against holding exactly the need. GB = 10^9 bytes.",
+            tally.all.scored
+        );
+    }
+    text.push_str(&against_today(results).unwrap_or_default());
+    text
+}
+
+/// What predicted sizes would have saved against those that the builds asked for, where the history says both.
+fn against_today(results: &PolicyResults) -> Option<String> {
+    let of = |kind| results.iter().find(|(of, _)| *of == kind).map(|(_, tally)| &tally.all);
+    let (ours, today) = (of(PolicyKind::Plimsoll)?, of(PolicyKind::Preset)?);
+    let saved = today.waste_gbh - ours.waste_gbh;
+    let (change, share) = (if saved >= 0.0 { "less" } else { "more" }, saved.abs() / today.waste_gbh);
+    let failures = match ours.failures.cmp(&today.failures) {
+        std::cmp::Ordering::Equal => "as many failures".to_owned(),
+        std::cmp::Ordering::Less => format!("{} failures fewer", today.failures - ours.failures),
+        std::cmp::Ordering::Greater => format!("{} failures more", ours.failures - today.failures),
+    };
+    let share = if share.is_finite() { format!(" ({:.0} %)", share * 100.0) } else { String::new() };
+    Some(format!(
+        "plimsoll against preset, what the builds asked for: {} GB·h {change} waste{share}, {failures}.\n",
+        short(saved.abs())
+    ))
+}
+
+/// Waste over use for each package, those that use most first.
+pub fn packages(results: &PolicyResults) -> String {
+    let mut text = format!("{:<32} {:>8} {:>11}", "package", "builds", "use GB·h");
+    for (kind, _) in results {
+        let _written = write!(text, " {:>14}", kind.name());
+    }
+    text.push('\n');
+    let Some((_, first)) = results.first() else { return text };
+    let mut names: Vec<(&String, &PolicyCost)> = first.packages.iter().collect();
+    names.sort_by(|a, b| b.1.used_gbh.total_cmp(&a.1.used_gbh));
+    for (name, cost) in names.iter().take(PACKAGES) {
+        let _written = write!(text, "{name:<32} {:>8} {:>11}", cost.scored, short(cost.used_gbh));
+        for (_, tally) in results {
+            let _written = match tally.packages.get(*name) {
+                Some(cost) => write!(text, " {:>7.2} ({:>4})", cost.waste_over_use(), cost.failures),
+                None => write!(text, " {:>14}", ""),
+            };
+        }
+        text.push('\n');
+    }
+    if names.len() > PACKAGES {
+        let _written = writeln!(text, ".. and {} more packages", names.len() - PACKAGES);
+    }
+    text.push_str("Waste over use (lost attempts).\n");
+    text
+}
+
+/// A share of the builds that were retried, if there are any.
+fn percent(cost: &PolicyCost, share: f64) -> String {
+    if cost.first_failed == 0 { "-".to_owned() } else { format!("{:.1}%", share * 100.0) }
+}
+
+fn short(value: f64) -> String {
+    if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.3}") }
+}
+
+/// One JSON object.
+pub fn json(tape: &ReplayTape, results: &PolicyResults, by_package: bool) -> String {
+    let policies: Vec<serde_json::Value> =
+        results.iter().map(|(kind, tally)| one(*kind, tally, by_package)).collect();
+    serde_json::json!({
+        "rows": tape.rows.len(),
+        "refused": tape.refusals.count,
+        "skipped": tape.skipped,
+        "policies": policies,
+    })
+    .to_string()
+}
+
+fn one(kind: PolicyKind, tally: &PolicyTally, by_package: bool) -> serde_json::Value {
+    let mut value = cost(&tally.all);
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert("name".to_owned(), kind.name().into());
+        fields.insert("predict_ns".to_owned(), tally.predict_ns().into());
+        if let Some(knob) = tally.knob {
+            fields.insert("knob".to_owned(), knob.into());
+        }
+        if by_package {
+            let packages: BTreeMap<&String, serde_json::Value> =
+                tally.packages.iter().map(|(name, each)| (name, cost(each))).collect();
+            fields.insert("packages".to_owned(), serde_json::json!(packages));
+        }
+    }
+    value
+}
+
+fn cost(cost: &PolicyCost) -> serde_json::Value {
+    let [enough, fits] = cost.retry_rates();
+    serde_json::json!({
+        "waste_gbh": cost.waste_gbh,
+        "used_gbh": cost.used_gbh,
+        "failures": cost.failures,
+        "attempts": cost.scored + cost.failures,
+        "scored": cost.scored,
+        "first_try_oom_rate": cost.first_failed_rate(),
+        "first_retry_enough_rate": enough,
+        "first_retry_fits_rate": fits,
+    })
+}

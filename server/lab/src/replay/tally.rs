@@ -1,0 +1,97 @@
+//! What a policy cost.
+
+use std::collections::BTreeMap;
+
+/// 10^9 bytes for an hour, in bytes x milliseconds.
+const GB_HOUR: f64 = 1e9 * 3_600_000.0;
+
+/// A retry that holds more than this many times the need is not a good one.
+const FITS: f64 = 1.5;
+
+/// Sums over the attempts that count.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct PolicyCost {
+    /// Builds that count.
+    pub(crate) scored: u64,
+    /// Builds whose first try was too small.
+    pub(crate) first_failed: u64,
+    /// Attempts that were lost.
+    pub failures: u64,
+    /// Builds whose first retry was large enough.
+    pub(crate) retry_enough: u64,
+    /// Those of them whose retry held at most 1.5 times the need.
+    pub(crate) retry_fitted: u64,
+    /// Held and not used, and all that lost attempts held, GB x h.
+    pub(crate) waste_gbh: f64,
+    /// Used, if the highest need is held for the whole time, GB x h.
+    pub(crate) used_gbh: f64,
+}
+
+/// One build as a policy sized it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ScoredBuild {
+    /// What it needed, bytes.
+    pub(super) peak: f64,
+    pub(super) wall_ms: f64,
+    /// What it held when it fitted, bytes.
+    pub(super) held: f64,
+    /// What the attempts before lost, bytes.
+    pub(super) lost: f64,
+    /// How many there were.
+    pub(super) failures: u64,
+}
+
+impl PolicyCost {
+    pub(super) fn add(&mut self, build: ScoredBuild) {
+        let ScoredBuild { peak, wall_ms, held, lost, failures } = build;
+        self.scored += 1;
+        self.first_failed += u64::from(failures > 0);
+        self.failures += failures;
+        self.retry_enough += u64::from(failures == 1);
+        self.retry_fitted += u64::from(failures == 1 && held <= FITS * peak);
+        self.waste_gbh += (lost + held - peak) * wall_ms / GB_HOUR;
+        self.used_gbh += peak * wall_ms / GB_HOUR;
+    }
+
+    /// Share of the builds whose first try was too small.
+    pub(crate) fn first_failed_rate(&self) -> f64 {
+        share(self.first_failed, self.scored)
+    }
+
+    /// Shares of the first retries that were large enough, and of those that held at most 1.5 times the need beside that.
+    pub(crate) fn retry_rates(&self) -> [f64; 2] {
+        [self.retry_enough, self.retry_fitted].map(|count| share(count, self.first_failed))
+    }
+
+    /// Waste for each unit of use.
+    pub(crate) fn waste_over_use(&self) -> f64 {
+        if self.used_gbh > 0.0 { self.waste_gbh / self.used_gbh } else { 0.0 }
+    }
+}
+
+/// What one policy cost, over all and for each package.
+#[derive(Debug, Clone, Default)]
+pub struct PolicyTally {
+    /// Over all.
+    pub all: PolicyCost,
+    /// For each package.
+    pub packages: BTreeMap<String, PolicyCost>,
+    /// Nanoseconds spent in all predictions.
+    pub(super) nanos: u128,
+    /// Predictions made.
+    pub(super) predictions: u64,
+    /// Setting of the knob, if it was turned.
+    pub(crate) knob: Option<f64>,
+}
+
+impl PolicyTally {
+    /// Nanoseconds for one prediction.
+    pub(crate) fn predict_ns(&self) -> u64 {
+        u64::try_from(self.nanos / u128::from(self.predictions.max(1))).unwrap_or(u64::MAX)
+    }
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    let float = |count: u64| plimsoll_core::domain::Bytes(count).as_f64();
+    if whole == 0 { 0.0 } else { float(part) / float(whole) }
+}

@@ -1,0 +1,152 @@
+//! A file in memory, in the order of time.
+
+use std::{
+    collections::{HashMap, hash_map::DefaultHasher},
+    hash::{Hash as _, Hasher as _},
+};
+
+use plimsoll_core::domain::{Bytes, Cores, CpuMicros, Hints, Key, Millis, Outcome};
+
+use super::policy::{FinishedBuild, PolicyQuestion};
+use crate::import::{FileError, Reader, Record, Refusals};
+
+/// One row. 104 bytes, so a file of ten million rows takes 1 GB here, plus each key once.
+#[derive(Debug, Clone, Copy)]
+pub struct TapeRow {
+    key: usize,
+    hints: Hints,
+    preset: Option<Bytes>,
+    /// Thousandths of a core that were asked for; 0 if that is not known.
+    milli_asked: u32,
+    /// When it started, milliseconds since 1970.
+    pub start_ms: u64,
+    /// How long it took.
+    pub wall: Millis,
+    /// Highest need, or what it had when memory stopped it.
+    pub peak: Bytes,
+    mean: Bytes,
+    cpu: CpuMicros,
+    /// Memory stopped it.
+    pub stopped: bool,
+    untrusted: bool,
+    /// Place in the file, so that rows of the same time keep their order without room for a stable sort.
+    order: u32,
+}
+
+/// The rows that can be replayed, in the order of time.
+#[derive(Debug, Default)]
+pub struct ReplayTape {
+    keys: Vec<(Key, u64)>,
+    numbers: HashMap<u64, Vec<usize>>,
+    /// In the order of time.
+    pub rows: Vec<TapeRow>,
+    /// Whether the file tells times; without, an attempt has ended before the next one starts.
+    pub timed: bool,
+    /// Whether some row names what was asked for.
+    pub has_presets: bool,
+    /// Rows that do not tell the CPU time.
+    pub(crate) without_cpu: u64,
+    /// Rows that failed for another reason than memory: they say nothing about sizes.
+    pub skipped: u64,
+    /// Rows that were not taken.
+    pub refusals: Refusals,
+}
+
+impl ReplayTape {
+    /// Reads a file. `tell` hears after each thousand rows how much of the file is read.
+    pub fn read(mut reader: Reader, mut tell: impl FnMut(f64)) -> Result<Self, FileError> {
+        let mut tape = Self::default();
+        while let Some(record) = reader.next_record()? {
+            tape.push(record);
+            if tape.rows.len().is_multiple_of(1000) {
+                tell(reader.place.share());
+            }
+        }
+        tape.refusals = reader.refusals;
+        // rows of the same time keep the order of the file
+        tape.rows.sort_unstable_by_key(|row| (row.start_ms, row.order));
+        tape.numbers = HashMap::new();
+        Ok(tape)
+    }
+
+    fn push(&mut self, record: Record) {
+        let summary = record.summary;
+        self.timed |= record.timed;
+        if summary.outcome != Outcome::Succeeded && !summary.censored {
+            self.skipped += 1;
+            return;
+        }
+        let hints = summary.key.hints;
+        let preset = summary.resources.memory_request;
+        self.has_presets |= preset.is_some();
+        self.without_cpu += u64::from(summary.cpu.0 == 0);
+        let asked = summary.resources.cpu_request.or_else(|| hints.build_jobs.map(|jobs| Cores(jobs.into())));
+        let milli_asked = asked.map_or(0, |cores| plimsoll_proto::quantity::millicores(cores.0));
+        let key = self.number(Key { hints: Hints::default(), ..summary.key });
+        self.rows.push(TapeRow {
+            key,
+            hints,
+            preset,
+            milli_asked: u32::try_from(milli_asked).unwrap_or(u32::MAX),
+            start_ms: summary.started_unix_ms,
+            wall: summary.wall,
+            peak: summary.need_peak,
+            mean: summary.need_mean,
+            cpu: summary.cpu,
+            stopped: summary.censored,
+            untrusted: summary.opening.untrusted,
+            order: u32::try_from(self.rows.len()).unwrap_or(u32::MAX),
+        });
+    }
+
+    fn number(&mut self, key: Key) -> usize {
+        let numbers = self.numbers.entry(hash(&key)).or_default();
+        let known =
+            numbers.iter().find(|number| self.keys.get(**number).is_some_and(|(there, _)| *there == key));
+        if let Some(number) = known {
+            return *number;
+        }
+        numbers.push(self.keys.len());
+        let workload = hash(&Key { version: String::new(), ..key.clone() });
+        self.keys.push((key, workload));
+        self.keys.len() - 1
+    }
+
+    /// Gives rows of a file without times some: so many start in an hour, one after the other.
+    pub fn spread_out(&mut self, per_hour: f64) {
+        for (row, number) in self.rows.iter_mut().zip(0_u64..) {
+            row.start_ms = Millis::from_f64(Millis(number).as_f64() * 3_600_000.0 / per_hour).0;
+        }
+        self.timed = true;
+    }
+
+    /// What is known before the row's attempt starts, and when it has ended.
+    pub fn ask(&self, number: usize, row: &TapeRow) -> (PolicyQuestion, FinishedBuild) {
+        let (key, workload) = self.keys.get(row.key).cloned().unwrap_or_default();
+        let ask = PolicyQuestion {
+            key: Key { hints: row.hints, ..key },
+            workload,
+            preset: row.preset.map(Bytes::as_f64),
+            milli_asked: u64::from(row.milli_asked),
+            start_ms: Millis(row.start_ms).as_f64(),
+            need: f64::NAN,
+        };
+        let done = FinishedBuild {
+            number: u64::try_from(number).unwrap_or(u64::MAX),
+            peak: row.peak.as_f64(),
+            mean: row.mean.as_f64(),
+            wall_ms: row.wall.as_f64(),
+            cpu_usec: row.cpu.0,
+            stopped: row.stopped,
+            untrusted: row.untrusted,
+        };
+        (ask, done)
+    }
+}
+
+fn hash(key: &Key) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let parts = key.texts().map(|(_, text)| text);
+    parts.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,100 @@
+//! One policy's way through the tape.
+
+use std::{cmp::Reverse, collections::BinaryHeap, time::Instant};
+
+use plimsoll_core::{domain::Bytes, predict::Settings};
+
+use super::{
+    kind::PolicyKind,
+    policy::{FinishedBuild, PolicyQuestion, SizingPolicy},
+    tally::{PolicyTally, ScoredBuild},
+    tape::ReplayTape,
+};
+
+/// Tries after which a build is given up; doubling reaches from 64 KiB to 64 TiB in 30.
+const MOST_TRIES: u64 = 60;
+
+/// A policy, at a setting of its knob if it has one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PolicySetting {
+    pub(super) kind: PolicyKind,
+    pub(super) knob: Option<f64>,
+}
+
+/// What one policy costs over the tape. The first `warmup` share of the rows is learnt and not counted.
+pub(super) fn walk(
+    tape: &ReplayTape,
+    setting: PolicySetting,
+    settings: &Settings,
+    warmup: f64,
+    mut tell: impl FnMut(f64),
+) -> PolicyTally {
+    let PolicySetting { kind, knob } = setting;
+    let mut policy = kind.make(knob, settings);
+    let mut tally = PolicyTally { knob, ..PolicyTally::default() };
+    let rows = Bytes(u64::try_from(tape.rows.len()).unwrap_or(0)).as_f64();
+    // attempts that run, by their end
+    let mut running: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
+    for (number, row) in tape.rows.iter().enumerate() {
+        let place = Bytes(u64::try_from(number).unwrap_or(0)).as_f64() / rows;
+        if number.is_multiple_of(1000) {
+            tell(place);
+        }
+        while running.peek().is_some_and(|Reverse((end, _))| *end <= row.start_ms) {
+            let Some(Reverse((_, slot))) = running.pop() else { break };
+            // worked out again: an ask is ten times as large as its row
+            if let Some(row) = tape.rows.get(slot) {
+                let (ask, done) = tape.ask(slot, row);
+                policy.learn(&ask, &done);
+            }
+        }
+        let (mut ask, done) = tape.ask(number, row);
+        let mut tries = 1;
+        // a row that was stopped is learned from, and its need is not known
+        if !row.stopped {
+            if kind.foresees() {
+                ask.need = done.peak;
+            }
+            let count = place >= warmup;
+            tries += attempt(policy.as_mut(), &ask, &done, count.then_some(&mut tally));
+        }
+        if tape.timed {
+            running.push(Reverse((row.start_ms.saturating_add(row.wall.0.saturating_mul(tries)), number)));
+        } else {
+            policy.learn(&ask, &done);
+        }
+    }
+    tally
+}
+
+/// Tries until it fits, and says how many tries were lost.
+fn attempt(
+    policy: &mut dyn SizingPolicy,
+    ask: &PolicyQuestion,
+    done: &FinishedBuild,
+    tally: Option<&mut PolicyTally>,
+) -> u64 {
+    let before = Instant::now();
+    let mut size = policy.size(ask).max(1.0);
+    let nanos = before.elapsed().as_nanos();
+    let (mut lost, mut failures) = (0.0, 0);
+    while size < done.peak && failures < MOST_TRIES {
+        lost += size;
+        failures += 1;
+        let next = policy.again(ask, size);
+        size = if next > size { next } else { size * 2.0 };
+    }
+    if let Some(tally) = tally {
+        tally.nanos += nanos;
+        tally.predictions += 1;
+        let build = ScoredBuild { peak: done.peak, wall_ms: done.wall_ms, held: size, lost, failures };
+        tally.all.add(build);
+        match tally.packages.get_mut(&ask.key.package) {
+            Some(cost) => cost.add(build),
+            None => {
+                tally.packages.entry(ask.key.package.clone()).or_default().add(build);
+            }
+        }
+    }
+    failures
+}

@@ -1,0 +1,192 @@
+//! The kinds of nodes that a fleet may have, as people write them: `16x64GiB:8,64x256GiB@3.20`.
+
+use plimsoll_core::{
+    domain::{Bytes, Cores},
+    placement::{Placement, PoolPrice, ResourceNeeds},
+};
+use plimsoll_proto::quantity;
+
+/// Kinds of nodes in one fleet.
+const KINDS: usize = 16;
+/// Nodes of one kind, also where no number is given: a bound for memory and time, above any fleet of builders.
+const NODES: usize = 100_000;
+/// Highest price of a node for an hour: a slip of the finger is refused.
+const MOST: f64 = 1_000_000.0;
+
+/// Nodes of one size.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeKind {
+    /// As it was written, without number and price.
+    pub name: String,
+    /// Thousandths of a core.
+    pub milli: u64,
+    /// Memory that builds can have.
+    pub memory: Bytes,
+    /// Nodes that may be open at once.
+    pub most: usize,
+    /// Of one node for one hour.
+    pub(crate) price_hour: f64,
+}
+
+/// What nodes there may be; at least one kind.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fleet {
+    /// As it was written.
+    pub name: String,
+    /// In the order in which they are filled.
+    pub kinds: Vec<NodeKind>,
+}
+
+impl Fleet {
+    /// Reads kinds of nodes between commas, each `CORESxMEMORY` or the name of a pool, then `:COUNT` if there are only so many, then
+    /// `@PRICE` of a node for an hour if it is not that of the pool, or of cores and memory at `price`.
+    ///
+    /// # Errors
+    /// Says which part is wrong.
+    pub fn parse(text: &str, pools: &Placement, price: PoolPrice) -> Result<Self, String> {
+        let kinds = text.split(',').map(|part| kind(part.trim(), pools, price));
+        let kinds = kinds.collect::<Result<Vec<_>, _>>()?;
+        if kinds.len() > KINDS {
+            return Err(format!("{} kinds of nodes, at most {KINDS} are allowed", kinds.len()));
+        }
+        Ok(Self { name: text.to_owned(), kinds })
+    }
+
+    /// The size that a build gets that asks for so much: what it asks for, or the largest there is, if no node has that.
+    pub(super) fn clamp(&self, milli: u64, memory: u64) -> (u64, u64) {
+        if self.kinds.iter().any(|kind| kind.milli >= milli && kind.memory.0 >= memory) {
+            return (milli, memory);
+        }
+        let with_memory =
+            self.kinds.iter().filter(|kind| kind.memory.0 >= memory).max_by_key(|kind| kind.milli);
+        let largest = with_memory.or_else(|| self.kinds.iter().max_by_key(|kind| (kind.memory, kind.milli)));
+        largest.map_or((milli, memory), |kind| (milli.min(kind.milli), memory.min(kind.memory.0)))
+    }
+}
+
+fn kind(part: &str, pools: &Placement, price: PoolPrice) -> Result<NodeKind, String> {
+    let (rest, price_hour) = match part.rsplit_once('@') {
+        Some((rest, price)) => (rest, Some(node_price(part, price)?)),
+        None => (part, None),
+    };
+    let (name, most) = match rest.rsplit_once(':') {
+        Some((name, count)) => (name, number_of_nodes(part, count)?),
+        None => (rest, NODES),
+    };
+    let (cores, memory, price) = size(name, pools, price)?;
+    let price_hour = price_hour.unwrap_or_else(|| {
+        price.of(&ResourceNeeds { memory_request: memory, cpu_request: cores, ..ResourceNeeds::default() })
+    });
+    let milli = quantity::millicores(cores.0);
+    if milli == 0 {
+        return Err(format!("{part:?}: a node without cores builds nothing"));
+    }
+    if memory < Bytes::MIB {
+        return Err(format!(
+            "{part:?}: a node with less than 1 MiB builds nothing; write memory with its unit, as 16x64GiB"
+        ));
+    }
+    Ok(NodeKind { name: name.to_owned(), milli, memory, most, price_hour })
+}
+
+fn node_price(part: &str, text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(price) if (0.0..=MOST).contains(&price) => Ok(price),
+        _ if text.contains(':') => {
+            Err(format!("{part:?}: the number of nodes stands before the price, as 16x64GiB:8@3.20"))
+        }
+        _ => Err(format!("{part:?}: {text:?} is not a price of a node for an hour, 0 to {MOST}")),
+    }
+}
+
+fn number_of_nodes(part: &str, text: &str) -> Result<usize, String> {
+    match text.parse::<usize>() {
+        Ok(count) if (1..=NODES).contains(&count) => Ok(count),
+        _ => Err(format!(
+            "{part:?}: {text:?} is not a number of nodes, 1 to {NODES}; leave it out for as many as it takes"
+        )),
+    }
+}
+
+/// Cores and memory of a node, and the price of a part of it.
+fn size(name: &str, pools: &Placement, price: PoolPrice) -> Result<(Cores, Bytes, PoolPrice), String> {
+    if let Some(pool) = pools.pool(name) {
+        let (Some(cores), Some(memory)) = pool.builder else {
+            return Err(format!(
+                "pool {name}: the file of pools does not say cores and memory of its builders"
+            ));
+        };
+        return Ok((cores, memory, pool.price));
+    }
+    let Some((cores, memory)) = name.split_once('x') else {
+        let known: Vec<&str> = pools.pools().iter().map(|pool| pool.name.as_str()).collect();
+        let known = if known.is_empty() { "none is known".to_owned() } else { known.join(", ") };
+        return Err(format!("{name:?} is neither CORESxMEMORY, for example 16x64GiB, nor a pool ({known})"));
+    };
+    let wrong = |why: String| format!("{name:?}: {why}");
+    let cores = quantity::cores(cores).map_err(wrong)?;
+    let memory = quantity::bytes(memory).map_err(wrong)?;
+    Ok((Cores(cores), Bytes(memory), price))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRICE: PoolPrice = PoolPrice { gib_hour: 0.01, core_hour: 0.1 };
+
+    fn parse(text: &str) -> Result<Fleet, String> {
+        let pools = "[[pool]]\nname = \"max.2x\"\ncores = 8\nmemory = \"32GiB\"\nprice_core_hour = 1.0\n\
+                     [[pool]]\nname = \"vague\"\n";
+        Fleet::parse(text, &Placement::parse(pools).unwrap(), PRICE)
+    }
+
+    #[test]
+    fn kinds_of_nodes_are_read_with_their_number_and_price() {
+        let fleet = parse("16x64GiB:8, 1500mx4Gi@0.5,max.2x:3").unwrap();
+        let said: Vec<(u64, u64, usize)> =
+            fleet.kinds.iter().map(|kind| (kind.milli, kind.memory.0 >> 30, kind.most)).collect();
+        assert_eq!(said, [(16_000, 64, 8), (1500, 4, NODES), (8000, 32, 3)]);
+        let prices: Vec<String> = fleet.kinds.iter().map(|kind| format!("{:.3}", kind.price_hour)).collect();
+        assert_eq!(prices, ["2.240", "0.500", "8.000"]);
+    }
+
+    #[test]
+    fn what_is_no_fleet_is_refused_with_the_part_that_is_wrong() {
+        for (wrong, part) in [
+            ("", "\"\" is neither"),
+            ("16", "nor a pool (max.2x, vague)"),
+            ("16x64GiB,moon", "\"moon\" is neither"),
+            ("vague", "does not say cores and memory"),
+            ("0x64GiB", "builds nothing"),
+            ("16x64", "with its unit, as 16x64GiB"),
+            ("16x64GiB@3.20:8", "stands before the price, as 16x64GiB:8@3.20"),
+            ("16x64GiB:0", "\"0\" is not a number of nodes"),
+            ("16x64GiB:-1", "\"-1\" is not a number of nodes"),
+            ("16x64GiB:99999999", "is not a number of nodes"),
+            ("16x64GiB@-1", "\"-1\" is not a price"),
+            ("16x64GiB@NaN", "\"NaN\" is not a price"),
+            ("16xlots", "is not a size"),
+            ("fewx64GiB", "is not a number of cores"),
+        ] {
+            let error = parse(wrong).unwrap_err();
+            assert!(error.contains(part), "{wrong}: {error}");
+        }
+        let many = vec!["1x1GiB"; KINDS + 1].join(",");
+        assert!(parse(&many).unwrap_err().contains("17 kinds"));
+    }
+
+    #[test]
+    fn what_no_node_has_is_lowered_to_the_largest() {
+        let fleet = parse("16x64GiB,4x128GiB").unwrap();
+        let clamp = |milli, gib: u64| {
+            let (milli, memory) = fleet.clamp(milli, gib << 30);
+            (milli, memory >> 30)
+        };
+        assert_eq!(clamp(2000, 100), (2000, 100));
+        assert_eq!(clamp(2000, 300), (2000, 128));
+        // memory first: without it the build is lost, without cores it is slow
+        assert_eq!(clamp(8000, 100), (4000, 100));
+        assert_eq!(clamp(32_000, 10), (16_000, 10));
+    }
+}

@@ -1,0 +1,32 @@
+//! A day of recorded history on nodes of a size: what a fleet would need with one policy's sizes and with another's.
+//!
+//! ```text
+//! tape (as for a replay) -> run (arrivals, ends, the queue) -> nodes (first fit) -> outcome -> table or JSON
+//! ```
+//!
+//! A build asks for memory and cores, and goes to the first open node with room for both; nodes stand in the order in which the
+//! fleet names their kinds, and then in that of their opening. If none has room, a node of the first kind that is large enough and
+//! not all used is opened; else the build waits. When something ends, waiting builds are tried, the oldest first, and later
+//! builds may pass one that still does not fit: as the scheduler of Kubernetes does it. A node that is empty for a time is closed.
+//!
+//! A build that is given less memory than it needs is lost after its whole time, and comes back with the policy's next size. A
+//! policy hears of a build when that has ended here, after all waiting, and not before. Wall times are those that were recorded.
+//!
+//! With a spread hint, builds whose predicted p95 of wall time is long go to nodes with others of that sort first, and the others
+//! away from them, so that fewer nodes are kept open by one long build from which the short ones have gone.
+//!
+//! The same file and the same terms give the same outcome.
+
+mod fleet;
+mod nodes;
+mod outcome;
+mod report;
+mod run;
+#[cfg(test)]
+mod tests;
+mod waiting;
+
+pub use fleet::Fleet;
+pub use outcome::FleetOutcome;
+pub use report::{FleetReport, json, text};
+pub use run::{RowWindow, SimulatedRows, SimulatedSizes, SimulationTerms, run};

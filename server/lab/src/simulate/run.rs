@@ -1,0 +1,288 @@
+//! One policy's way through a day.
+
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+use plimsoll_core::{
+    domain::{Bytes, Millis},
+    predict::Settings,
+};
+
+use super::{
+    fleet::Fleet,
+    nodes::{BuildSize, NodeSlot, Nodes},
+    outcome::FleetOutcome,
+    waiting::WaitingBuilds,
+};
+use crate::replay::{FinishedBuild, PolicyKind, PolicyQuestion, ReplayTape, SizingPolicy};
+
+/// Tries after which a build is given up; doubling reaches the largest node long before.
+const MOST_TRIES: u32 = 60;
+
+/// What holds for all fleets and policies.
+#[derive(Debug, Clone)]
+pub struct SimulationTerms {
+    /// What was asked for by hand where the file does not say it, bytes.
+    pub memory: Option<Bytes>,
+    /// The same of CPU, thousandths of a core; also what a build holds under a policy that knows nothing of CPU.
+    pub milli: u64,
+    /// Time until a new node takes builds.
+    pub boot: Millis,
+    /// Time after which an empty node is closed; `None` for never.
+    pub idle: Option<Millis>,
+    /// How predictions are made.
+    pub settings: Settings,
+}
+
+/// Which rows are simulated; those before them are only learned from, and those behind them are left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowWindow {
+    /// First time of arrival, milliseconds since 1970.
+    pub from_ms: u64,
+    /// First time that is too late.
+    pub until_ms: u64,
+}
+
+/// What happens at a time; at the same time, what ends comes before what arrives, because it leaves room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum BuildEvent {
+    /// A row that is not simulated has ended.
+    Taught { row: usize },
+    /// A build has left its node.
+    Ended { build: usize },
+}
+
+/// A build on its way.
+#[derive(Debug)]
+struct SimulatedBuild {
+    row: usize,
+    size: BuildSize,
+    slot: Option<NodeSlot>,
+    /// Since when it waits.
+    waits_since_ms: u64,
+    waited_ms: u64,
+    tries: u32,
+}
+
+/// The builds that are simulated.
+#[derive(Debug, Clone, Copy)]
+pub struct SimulatedRows<'t> {
+    /// Recorded history.
+    pub tape: &'t ReplayTape,
+    /// Which part of it.
+    pub window: RowWindow,
+}
+
+/// Whose sizes the builds have.
+#[derive(Debug, Clone, Copy)]
+pub struct SimulatedSizes {
+    /// The policy.
+    pub kind: PolicyKind,
+    /// Builds with a longer predicted p95 of wall time are kept apart where there is room.
+    pub spread: Option<Millis>,
+}
+
+/// What one policy's sizes take of one fleet.
+pub fn run(
+    rows: SimulatedRows<'_>,
+    fleet: &Fleet,
+    sizes: SimulatedSizes,
+    terms: &SimulationTerms,
+    mut tell: impl FnMut(f64),
+) -> FleetOutcome {
+    let SimulatedRows { tape, window } = rows;
+    let SimulatedSizes { kind, spread } = sizes;
+    let nodes = Nodes::new(fleet, terms.boot.0, terms.idle.map(|idle| idle.0), spread.is_some());
+    let policy = kind.make(None, &terms.settings);
+    let mut day = SimulatedDay {
+        tape,
+        fleet,
+        terms,
+        kind,
+        spread,
+        policy,
+        nodes,
+        builds: Vec::new(),
+        queue: WaitingBuilds::new(),
+        events: BinaryHeap::new(),
+        outcome: FleetOutcome::default(),
+    };
+    let mut now_ms = window.from_ms;
+    for (number, row) in tape.rows.iter().enumerate().filter(|(_, row)| row.start_ms < window.until_ms) {
+        if number.is_multiple_of(1000) {
+            tell(share(number, tape.rows.len()));
+        }
+        now_ms = day.until(row.start_ms).unwrap_or(now_ms);
+        if row.start_ms < window.from_ms || row.stopped {
+            // of one that memory stopped the need is not known: it is learned from, and is not simulated
+            let end = row.start_ms.saturating_add(row.wall.0);
+            day.events.push(Reverse((end, BuildEvent::Taught { row: number })));
+        } else {
+            now_ms = row.start_ms;
+            day.arrive(number, now_ms);
+        }
+    }
+    now_ms = day.until(u64::MAX).unwrap_or(now_ms).max(now_ms);
+    let SimulatedDay { nodes, mut outcome, builds, .. } = day;
+    outcome.waits_ms = builds.iter().map(|build| build.waited_ms).collect();
+    outcome.waits_ms.sort_unstable();
+    outcome.used = nodes.end(now_ms);
+    let first = builds.first().and_then(|build| tape.rows.get(build.row)).map_or(now_ms, |row| row.start_ms);
+    outcome.span_ms = now_ms.saturating_sub(first);
+    outcome
+}
+
+fn share(part: usize, whole: usize) -> f64 {
+    let float = |count: usize| Bytes(u64::try_from(count).unwrap_or(u64::MAX)).as_f64();
+    float(part) / float(whole).max(1.0)
+}
+
+struct SimulatedDay<'d> {
+    tape: &'d ReplayTape,
+    fleet: &'d Fleet,
+    terms: &'d SimulationTerms,
+    kind: PolicyKind,
+    spread: Option<Millis>,
+    policy: Box<dyn SizingPolicy>,
+    nodes: Nodes<'d>,
+    builds: Vec<SimulatedBuild>,
+    /// Builds that wait, the oldest first. As many as there are rows at most.
+    queue: WaitingBuilds,
+    events: BinaryHeap<Reverse<(u64, BuildEvent)>>,
+    outcome: FleetOutcome,
+}
+
+impl SimulatedDay<'_> {
+    /// Everything that happens up to a time; the time of the last end of a build.
+    fn until(&mut self, until_ms: u64) -> Option<u64> {
+        let mut last_end = None;
+        while let Some(Reverse((now_ms, event))) = self.events.peek().copied() {
+            if now_ms > until_ms {
+                break;
+            }
+            self.events.pop();
+            match event {
+                BuildEvent::Taught { row } => self.teach(row),
+                BuildEvent::Ended { build } => {
+                    last_end = Some(now_ms);
+                    self.nodes.close_idle(now_ms);
+                    self.ended(build, now_ms);
+                    self.start_waiting(now_ms);
+                }
+            }
+        }
+        last_end
+    }
+
+    fn ask(&self, number: usize) -> Option<(PolicyQuestion, FinishedBuild)> {
+        let row = self.tape.rows.get(number)?;
+        let (mut ask, done) = self.tape.ask(number, row);
+        ask.preset = ask.preset.or_else(|| self.terms.memory.map(Bytes::as_f64));
+        if self.kind.foresees() {
+            ask.need = done.peak;
+        }
+        Some((ask, done))
+    }
+
+    fn teach(&mut self, number: usize) {
+        if let Some((ask, done)) = self.ask(number) {
+            self.policy.learn(&ask, &done);
+        }
+    }
+
+    fn arrive(&mut self, row: usize, now_ms: u64) {
+        let Some((ask, _)) = self.ask(row) else { return };
+        let plan = self.policy.plan(&ask);
+        let by_hand = if ask.milli_asked > 0 { ask.milli_asked } else { self.terms.milli };
+        // a history that does not tell CPU predicts none
+        let predicted = plan.milli.filter(|_| self.tape.without_cpu == 0);
+        let is_long = self.spread.zip(plan.wall_p95).is_some_and(|(from, p95)| p95 > from);
+        let memory = Bytes::from_f64(plan.memory.max(1.0));
+        let size = self.clamp(BuildSize { milli: predicted.unwrap_or(by_hand), memory: memory.0, is_long });
+        let build = self.builds.len();
+        self.builds.push(SimulatedBuild {
+            row,
+            size,
+            slot: None,
+            waits_since_ms: now_ms,
+            waited_ms: 0,
+            tries: 0,
+        });
+        self.outcome.builds += 1;
+        self.nodes.close_idle(now_ms);
+        if !self.start(build, now_ms) {
+            self.queue.push(build, size);
+        }
+    }
+
+    fn clamp(&mut self, size: BuildSize) -> BuildSize {
+        let (milli, memory) = self.fleet.clamp(size.milli, size.memory);
+        self.outcome.clamped += u64::from((milli, memory) != (size.milli, size.memory));
+        BuildSize { milli, memory, ..size }
+    }
+
+    /// Puts a build on a node, if one has room.
+    fn start(&mut self, number: usize, now_ms: u64) -> bool {
+        let Some(build) = self.builds.get_mut(number) else { return false };
+        let Some((slot, start_ms)) = self.nodes.place(build.size, now_ms) else { return false };
+        build.slot = Some(slot);
+        build.tries += 1;
+        build.waited_ms += start_ms.saturating_sub(build.waits_since_ms);
+        let wall = self.tape.rows.get(build.row).map_or(0, |row| row.wall.0);
+        self.events.push(Reverse((start_ms.saturating_add(wall), BuildEvent::Ended { build: number })));
+        true
+    }
+
+    /// Tries all who wait, the oldest first.
+    fn start_waiting(&mut self, now_ms: u64) {
+        // a build that asks for no less than one that did not fit does not fit either: a start leaves less room
+        let mut in_vain: Vec<BuildSize> = Vec::new();
+        let (mut from, mut most) = (0, self.nodes.most_free());
+        loop {
+            let mut too_large = |(milli, memory)| {
+                let as_large = |other: &BuildSize| milli >= other.milli && memory >= other.memory;
+                milli > most.0 || memory > most.1 || in_vain.iter().any(as_large)
+            };
+            let Some((at, number, size)) = self.queue.first(from, &mut too_large) else { return };
+            if self.start(number, now_ms) {
+                self.queue.remove(at);
+                most = self.nodes.most_free();
+            } else {
+                in_vain.retain(|other| other.milli < size.milli || other.memory < size.memory);
+                in_vain.push(size);
+            }
+            from = at + 1;
+        }
+    }
+
+    /// A build has left its node: it is done, or comes back with the next size.
+    fn ended(&mut self, number: usize, now_ms: u64) {
+        let Some(build) = self.builds.get(number) else { return };
+        let (row, size, tries) = (build.row, build.size, build.tries);
+        if let Some(slot) = build.slot {
+            self.nodes.release(slot, size, now_ms);
+        }
+        let Some((ask, done)) = self.ask(row) else { return };
+        let failed = Bytes(size.memory).as_f64();
+        if failed >= done.peak {
+            self.policy.learn(&ask, &done);
+            return;
+        }
+        self.outcome.lost += 1;
+        self.outcome.lost_hours += Millis::from_f64(done.wall_ms).hours();
+        let next = self.policy.again(&ask, failed);
+        let next = Bytes::from_f64(if next > failed { next } else { failed * 2.0 });
+        let size = BuildSize { memory: next.0, ..size };
+        let (_, memory) = self.fleet.clamp(size.milli, size.memory);
+        if memory <= Bytes::from_f64(failed).0 || tries >= MOST_TRIES {
+            self.outcome.given_up += 1;
+            return;
+        }
+        let size = self.clamp(size);
+        if let Some(build) = self.builds.get_mut(number) {
+            (build.size, build.waits_since_ms) = (size, now_ms);
+        }
+        if !self.start(number, now_ms) {
+            self.queue.push(number, size);
+        }
+    }
+}

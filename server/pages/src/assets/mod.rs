@@ -1,0 +1,34 @@
+//! The stylesheet, the script and the sign: part of the program, so that a page needs nothing else.
+
+/// Name, type, text.
+const ASSETS: [(&str, &str, &str); 3] = [
+    ("style.css", "text/css; charset=utf-8", include_str!("style.css")),
+    ("page.js", "text/javascript; charset=utf-8", include_str!("page.js")),
+    ("icon.svg", "image/svg+xml", include_str!("icon.svg")),
+];
+
+/// The address of an asset, which changes with its text: browsers keep it as long as they like.
+pub(super) fn path(name: &str) -> String {
+    let text = ASSETS.iter().find(|(known, ..)| *known == name).map_or("", |(.., text)| text);
+    format!("/assets/{name}?{:08x}", crc32fast::hash(text.as_bytes()))
+}
+
+/// A file that pages name: its type and its text.
+pub fn find(name: &str) -> Option<(&'static str, &'static str)> {
+    ASSETS.iter().find(|(known, ..)| *known == name).map(|(_, kind, text)| (*kind, *text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn assets_load_nothing_from_elsewhere() {
+        for (name, _, text) in ASSETS {
+            let others = text.replace("http://www.w3.org/2000/svg", "");
+            assert!(!others.contains("http:") && !others.contains("https:"), "{name}");
+            assert!(!others.contains("@import") && !others.contains("url("), "{name}");
+            assert_eq!(path(name).len(), "/assets/?".len() + name.len() + 8);
+        }
+    }
+}

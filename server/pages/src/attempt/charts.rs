@@ -1,0 +1,239 @@
+//! Memory and CPU of one attempt over its time.
+
+use maud::html;
+use plimsoll_proto::{
+    measured,
+    series::{self, SeriesPoint},
+    v1::{Sample, Summary},
+};
+
+use crate::{
+    chart::{Axis, Chart, Layer, Tone},
+    numbers::{self, bytes, cores, float, micros, millis},
+};
+
+const MIB: f64 = 1_048_576.0;
+
+/// Memory is shown in GiB from this many bytes on.
+const IN_GIB: f64 = 1024.0 * MIB;
+
+/// Need, memory with page cache, what was asked for, phases, and the moments when the kernel killed.
+pub(super) fn memory(series: &[Sample], summary: &Summary) -> Chart {
+    let resources = summary.resources.unwrap_or_default();
+    let size = |bytes: Option<u64>| bytes.filter(|bytes| measured::is_size(*bytes)).map(float);
+    let limit = size(resources.memory_limit_bytes);
+    let asked = size(resources.memory_request_bytes).filter(|asked| Some(*asked) != limit);
+    let points = series::points(series, summary);
+    let need = measured::need(summary).unwrap_or(0);
+    let used = points.iter().map(|point| point.memory).max().unwrap_or(0).max(need);
+    let used = float(used);
+    // a limit far above everything would press the rest flat: it is shown in words alone
+    let near = |level: &f64| *level <= used * 6.0;
+    let (limit_drawn, asked_drawn) = (limit.filter(near), asked.filter(near));
+    let highest = [limit_drawn, asked_drawn].into_iter().flatten().fold(used, f64::max);
+    let (scale, unit) = if highest >= IN_GIB { (IN_GIB, "GiB") } else { (MIB, "MiB") };
+    let at = |point: &SeriesPoint, memory: u64| (float(point.elapsed_ms), float(memory) / scale);
+    let mut layers = bands(summary);
+    layers.push(Layer::Area {
+        tone: Tone::Memory,
+        points: points.iter().map(|point| at(point, point.memory)).collect(),
+    });
+    layers.push(Layer::Line {
+        tone: Tone::Need,
+        points: points.iter().map(|point| at(point, point.need)).collect(),
+    });
+    let mut legend = vec![(Tone::Need, "need".to_owned()), (Tone::Memory, "with page cache".to_owned())];
+    for (tone, name, level) in [(Tone::Limit, "limit", limit_drawn), (Tone::Ask, "request", asked_drawn)] {
+        if let Some(level) = level {
+            layers.push(Layer::Level { tone, at: level / scale });
+            legend.push((tone, format!("{name} {}", in_words(level))));
+        }
+    }
+    layers.extend(moments(&points));
+    let beyond = |name: &str, level: Option<f64>, drawn: Option<f64>| match (level, drawn) {
+        (Some(level), None) => format!(" The {name}, {}, is far above.", in_words(level)),
+        _ => String::new(),
+    };
+    let killed = if kills(&points).is_empty() { "" } else { " The kernel killed for memory." };
+    let read = series::highest_read(series);
+    let proven = if need > read && read > 0 {
+        format!(" The highest reading is {}: {}.", bytes(read), proof(&points))
+    } else {
+        String::new()
+    };
+    let description = format!(
+        "The need rises to {} within {}.{proven}{}{}{killed}",
+        measured::need_words(summary),
+        millis(summary.wall_ms),
+        beyond("limit", limit, limit_drawn),
+        beyond("request", asked, asked_drawn),
+    );
+    Chart {
+        id: "memory",
+        title: "Memory".to_owned(),
+        description,
+        x: axis(series, summary),
+        y: Axis::from_zero(highest / scale, unit),
+        layers,
+        legend,
+        table: table(series, &points, summary),
+    }
+}
+
+/// Cores in use, and what was asked for.
+pub(super) fn cpu(series: &[Sample], summary: &Summary) -> Chart {
+    let resources = summary.resources.unwrap_or_default();
+    let rows = series::points(series, summary);
+    let points: Vec<_> = rows.iter().map(|point| (float(point.elapsed_ms), point.cores)).collect();
+    let peak = measured::peak_cores(summary).unwrap_or(0.0);
+    let used = rows.iter().map(|point| point.cores).fold(peak, f64::max);
+    let near = |level: &f64| *level <= used.max(0.5) * 6.0;
+    let limit = resources.cpu_limit_cores.filter(near);
+    let asked =
+        resources.cpu_request_cores.filter(|asked| Some(*asked) != resources.cpu_limit_cores).filter(near);
+    let highest = [limit, asked].into_iter().flatten().fold(used, f64::max);
+    let mut layers = bands(summary);
+    layers.push(Layer::Area { tone: Tone::Cpu, points });
+    let mut legend = vec![(Tone::Cpu, "in use".to_owned())];
+    for (tone, name, level) in [(Tone::Limit, "limit", limit), (Tone::Ask, "request", asked)] {
+        if let Some(at) = level {
+            layers.push(Layer::Level { tone, at });
+            legend.push((tone, format!("{name} {}", cores(at))));
+        }
+    }
+    Chart {
+        id: "cpu",
+        title: "CPU".to_owned(),
+        description: super::words::sentence(&measured::cpu_words(summary)),
+        x: axis(series, summary),
+        y: Axis::from_zero(highest, "cores"),
+        layers,
+        legend,
+        table: table(series, &rows, summary),
+    }
+}
+
+fn in_words(level: f64) -> String {
+    bytes(numbers::whole(level))
+}
+
+fn axis(series: &[Sample], summary: &Summary) -> Axis {
+    let last = series.last().map_or(0, |row| row.elapsed_ms);
+    Axis::elapsed(float(last.max(summary.wall_ms)))
+}
+
+/// Phases as stretches in the background, every other one a little darker.
+fn bands(summary: &Summary) -> Vec<Layer> {
+    let band = |(n, phase): (usize, &plimsoll_proto::v1::Phase)| Layer::Band {
+        from: float(phase.started_ms),
+        to: float(phase.started_ms.saturating_add(phase.wall_ms)),
+        tone: if n % 2 == 0 { Tone::Phase2 } else { Tone::Phase },
+        name: phase.name.clone(),
+    };
+    summary.phases.iter().enumerate().map(band).collect()
+}
+
+/// Why the curve is above what was read.
+fn proof(points: &[SeriesPoint]) -> &'static str {
+    if points.iter().any(|point| point.killed && point.need > point.read) {
+        "the kill proves more, and the curve reaches that there"
+    } else {
+        "more was measured between two readings, and the curve reaches that"
+    }
+}
+
+/// When the kernel had killed more processes than before, milliseconds.
+fn kills(points: &[SeriesPoint]) -> Vec<u64> {
+    points.iter().filter(|point| point.killed).map(|point| point.elapsed_ms).collect()
+}
+
+/// The first kill, and the first moment in which the build was starved.
+fn moments(points: &[SeriesPoint]) -> Vec<Layer> {
+    let killed = kills(points).first().copied();
+    let starved = points.iter().find(|point| point.starved).map(|point| point.elapsed_ms);
+    let moment = |tone, at: Option<u64>, name: &str| {
+        at.map(|at| Layer::Moment { tone, at: float(at), name: name.to_owned() })
+    };
+    [moment(Tone::Starved, starved, "starved"), moment(Tone::Oom, killed, "OOM kill")]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// Rows of the table at most: all of them are in the JSON.
+const ROWS: usize = 60;
+
+fn table(series: &[Sample], points: &[SeriesPoint], summary: &Summary) -> maud::Markup {
+    let every = series.len().div_ceil(ROWS).max(1);
+    html! {
+        table {
+            @if every > 1 { caption { "Every " (every) ". row; all of them are in the JSON of this page." } }
+            thead { tr {
+                th scope="col" { "At" } th.n scope="col" { "Need" } th.n scope="col" { "With page cache" } th.n scope="col" { "CPU time" }
+            } }
+            tbody {
+                @for (row, point) in series.iter().zip(points).step_by(every) {
+                    tr {
+                        th scope="row" { (millis(row.elapsed_ms)) }
+                        td.n {
+                            @if point.need > point.read { span.quiet { "read " (bytes(point.read)) ", " } (measured::need_cell(summary)) }
+                            @else { (bytes(point.need)) }
+                        }
+                        td.n { (bytes(point.memory)) }
+                        td.n { (micros(row.cpu_usec)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(second: u64, cpu_s: u64, kills: u64) -> Sample {
+        let (elapsed_ms, cpu_usec) = (second * 1000, cpu_s * 1_000_000);
+        Sample { elapsed_ms, cpu_usec, need_bytes: second << 20, oom_kill: Some(kills), ..Sample::default() }
+    }
+
+    #[test]
+    fn a_kill_stands_where_its_counter_rose() {
+        let series = [row(1, 0, 0), row(2, 0, 0), row(5, 0, 2), row(6, 0, 2)];
+        assert_eq!(kills(&series::points(&series, &Summary::default())), [5000]);
+        let chart = memory(&series, &Summary::default());
+        assert!(chart.description.ends_with("The kernel killed for memory."), "{}", chart.description);
+    }
+
+    #[test]
+    fn a_limit_far_above_the_need_is_named_and_not_drawn() {
+        let resources =
+            plimsoll_proto::v1::Resources { memory_limit_bytes: Some(64 << 30), ..Default::default() };
+        let summary =
+            Summary { resources: Some(resources), need_peak_bytes: Some(6 << 20), ..Summary::default() };
+        let chart = memory(&[row(1, 0, 0), row(6, 0, 0)], &summary);
+        assert!(chart.description.contains("64.00 GiB, is far above"), "{}", chart.description);
+        assert!(!chart.layers.iter().any(|layer| matches!(layer, Layer::Level { .. })));
+    }
+
+    #[test]
+    fn the_curve_reaches_the_need_that_the_kill_proves_and_says_what_was_read() {
+        let summary = Summary { need_peak_bytes: Some(114 << 20), censored: true, ..Summary::default() };
+        let chart = memory(&[row(60, 0, 0), row(87, 0, 1)], &summary);
+        let highest = chart.layers.iter().find_map(|layer| match layer {
+            Layer::Line { points, .. } => points.iter().map(|(_, need)| *need).reduce(f64::max),
+            _ => None,
+        });
+        assert_eq!(highest, Some(114.0));
+        assert!(
+            chart.description.starts_with("The need rises to more than 114 MiB within"),
+            "{}",
+            chart.description
+        );
+        assert!(
+            chart.description.contains("The highest reading is 87 MiB: the kill proves more"),
+            "{}",
+            chart.description
+        );
+    }
+}

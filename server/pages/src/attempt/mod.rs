@@ -1,0 +1,295 @@
+//! One attempt, running or finished.
+
+mod charts;
+
+use maud::{Markup, html};
+use plimsoll_proto::{
+    evidence::{self, NOTHING_TO_RETRY, is_of_success, source_in_words},
+    figures, measured,
+    reasons::{self, SizeKind},
+    v1::{Action, GetAttemptResponse, Outcome, Prediction, Summary, Verdict},
+    verdict,
+};
+
+use super::{
+    chart,
+    numbers::{bytes, cores, cores_named, count, micros, millis, percent, plural, some_bytes, some_cores},
+    page::{card, plain},
+    times,
+    view::View,
+    words,
+};
+
+/// Points of a curve that are drawn at most; more would not be seen.
+pub const POINTS: usize = chart::POINTS;
+
+/// What the page of one attempt shows.
+#[derive(Debug, Clone, Copy)]
+pub struct AttemptPage<'a> {
+    /// What the reader has chosen.
+    pub view: &'a View,
+    /// The attempt with its series, of at most [`POINTS`] samples.
+    pub shown: &'a GetAttemptResponse,
+}
+
+impl AttemptPage<'_> {
+    /// The whole page.
+    pub fn draw(&self) -> Markup {
+        let Self { view, shown } = *self;
+        let summary = shown.summary.clone().unwrap_or_default();
+        let key = summary.key.clone().unwrap_or_default();
+        let body = html! {
+            p.quiet { a href=(view.package(&key.package)) { (key.package) } " " (key.version) }
+            h1 { "Attempt " span.id { (summary.attempt) } }
+            p {
+                (words::badge(summary.outcome(), summary.cause())) " "
+                @if !summary.cause_source.is_empty() { span.quiet { "cause from the " (source_in_words(&summary.cause_source)) " " } }
+                @if summary.number > 1 || !summary.retries.is_empty() {
+                    span.quiet {
+                        "number " (summary.number)
+                        @if !summary.retries.is_empty() { ", retries " a.id href=(view.attempt(&summary.retries)) { (summary.retries) } }
+                    }
+                }
+            }
+            (cards(&summary))
+            (pictures(shown, &summary))
+            (ending(&summary))
+            @if let Some(verdict) = &shown.verdict { (judged(verdict)) }
+            (earlier(&shown.earlier_verdicts))
+            (phases(&summary))
+            (facts(&summary))
+        };
+        plain(&format!("Attempt {}", summary.attempt), "/attempts/", view, &body)
+    }
+}
+
+fn cards(summary: &Summary) -> Markup {
+    let resources = summary.resources.as_ref();
+    let asked = measured::memory_asked(resources);
+    let predicted = measured::predicted(summary).unwrap_or_default();
+    html! {
+        dl.cards {
+            (card("Highest need", &measured::need_words(summary), &html! {
+                @if summary.censored { "stopped for memory" }
+                @else if !summary.peak_phase.is_empty() { "in phase " (summary.peak_phase) }
+                @else { "mean " (figures::known_bytes(measured::mean_need(summary))) }
+            }))
+            (card("Asked for", &asked.map_or_else(|| "nothing".to_owned(), |asked| bytes(asked.bytes)), &html! {
+                @match asked {
+                    Some(asked) if asked.is_limit => "its limit, without a request",
+                    Some(_) => @match resources.and_then(|resources| resources.memory_limit_bytes) {
+                        Some(limit) => { "limit " (bytes(limit)) }
+                        None => "no limit",
+                    },
+                    None => (measured::no_ask_words(resources)),
+                }
+                @if let Some(share) = measured::need_of_ask_words(summary) { "; " (share) }
+            }))
+            @if predicted.memory_limit_bytes > 0 {
+                (card("Predicted before it began", &bytes(predicted.memory_request_bytes), &html! {
+                    "limit " (bytes(predicted.memory_limit_bytes))
+                    @match measured::limit_held(summary) {
+                        Some(true) if summary.outcome() != Outcome::Running => ": enough",
+                        Some(false) => { ": " strong { "too little" } }
+                        _ => {}
+                    }
+                }))
+            }
+            (card("With page cache", &figures::known_bytes(measured::memory_peak(summary)), &html! { "the kernel's high-water mark" }))
+            (card("Took", &millis(summary.wall_ms), &html! { "began " (times::time(summary.started_unix_ms)) }))
+            (card("CPU", &measured::mean_cores(summary).map_or_else(|| figures::NOT_KNOWN.to_owned(), cores_named), &html! {
+                @if let Some(peak) = measured::peak_cores(summary) { "on average, " (cores(peak)) " at most" }
+                @else if measured::mean_cores(summary).is_some() { "on average" }
+                @if let Some(asked) = measured::cpu_asked(resources) {
+                    @if measured::mean_cores(summary).is_some() { ", " }
+                    "asked for " (cores(asked)) "; "
+                } @else if measured::mean_cores(summary).is_some() && measured::cpu_usec(summary).is_some() { "; " }
+                @if measured::cpu_usec(summary).is_some() { (measured::cpu_time_words(summary)) " of CPU time" }
+            }))
+        }
+    }
+}
+
+fn pictures(shown: &GetAttemptResponse, summary: &Summary) -> Markup {
+    html! {
+        @if shown.series.len() > 1 {
+            (charts::memory(&shown.series, summary).figure())
+            (charts::cpu(&shown.series, summary).figure())
+            p.quiet {
+                (figures::counted(shown.samples_total, "sample"))
+                @if shown.downsampled { "; neighbouring ones are drawn as one, with their highest need" }
+                @if summary.samples_lost > 0 { "; " (count(summary.samples_lost)) " were lost before they were sent" }
+                "."
+            }
+        } @else {
+            div.empty { p { (measured::no_curve(summary, shown.series.len(), shown.samples_total).unwrap_or_default()) } }
+        }
+    }
+}
+
+/// What the kernel and the command said of the end.
+fn ending(summary: &Summary) -> Markup {
+    let exit = summary.exit.unwrap_or_default();
+    let some = |name: &str, value: Option<String>| html! { @if let Some(value) = value { dt { (name) } dd { (value) } } };
+    let above = |number: Option<u64>| number.filter(|number| *number > 0);
+    html! {
+        h2 { "Evidence" }
+        div.sheet {
+            dl.facts {
+                (some("Exit code", exit.code.map(|code| code.to_string())))
+                (some("Ended by signal", exit.signal.map(|signal| signal.to_string())))
+                (some("Killed for memory", summary.oom_kill.map(|kills| match kills {
+                    0 => "no process".to_owned(),
+                    kills => {
+                        format!("{} {}", plural(kills, "process", "processes"), evidence::oom_origin(summary.oom_origin()))
+                    }
+                })))
+                (some("Whole group killed", above(summary.oom_group_kill).map(|n| plural(n, "time", "times"))))
+                (some("Charges that failed", summary.reclaim_failures.map(|n| format!("{} without reclaim first", count(n)))))
+                (some("Starved for", above(summary.starved_ms).map(millis)))
+                (some("Stood still for memory", above(summary.memory_stall_usec).map(micros)))
+                (some("Pages read again", above(summary.refaults).map(count)))
+                (some("Held back by the CPU limit", above(summary.throttled_usec).map(micros)))
+                dt { "Read from" } dd { (words::source(summary.source())) }
+            }
+        }
+    }
+}
+
+fn judged(verdict: &Verdict) -> Markup {
+    let outlook = verdict.outlook.clone().unwrap_or_default();
+    if is_of_success(verdict) {
+        return html! { h2 { "Verdict" } div.sheet { p.verdict { (NOTHING_TO_RETRY) } (evidence(verdict)) } };
+    }
+    html! {
+        h2 { "Verdict" }
+        div.sheet {
+            p.verdict { (verdict::first_line(verdict)) }
+            @if !outlook.signature_line.is_empty() || !outlook.failure_line.is_empty() {
+                p { "Failure: " code { (reasons::failure_line(&outlook.failure_line, &outlook.signature_line)) } }
+            }
+            p { (words::sentence(&verdict.reason)) }
+            dl.facts {
+                @if let Some(next) = &verdict.next {
+                    dt { @if verdict.action() == Action::No { "Size for a start by hand" } @else { "Next size" } }
+                    dd { (sizes(next)) }
+                }
+                @if outlook.retried > 0 { dt { "Retried before" } dd { (outlook.retried) ", of which " (outlook.passed) " passed" } }
+                @if !outlook.mend.is_empty() { dt { "What would mend it" } dd { (outlook.mend) } }
+            }
+            (evidence(verdict))
+        }
+    }
+}
+
+fn evidence(verdict: &Verdict) -> Markup {
+    html! {
+        ul.evidence {
+            @for line in &verdict.evidence {
+                li {
+                    span.sign aria-hidden="true" { @if line.supports { "+" } @else { "−" } }
+                    span.quiet { (line.source) @if !line.supports { " (against)" } ": " } (line.text)
+                }
+            }
+        }
+    }
+}
+
+/// Memory and build jobs of a next attempt, each with its reason.
+fn sizes(next: &Prediction) -> Markup {
+    let kinds = [SizeKind::MemoryRequest, SizeKind::MemoryLimit, SizeKind::CpuLimit, SizeKind::BuildJobs];
+    html! {
+        @for (kind, quantity) in kinds.into_iter().filter_map(|kind| Some((kind, kind.of(next)?))) {
+            div {
+                (kind.name()) " " (kind.shown(quantity.value))
+                span.quiet { ": " (reasons::sentence(kind, quantity)) }
+            }
+        }
+    }
+}
+
+/// Verdicts that are no longer in force: more was known later.
+fn earlier(verdicts: &[Verdict]) -> Markup {
+    html! {
+        @if !verdicts.is_empty() {
+            h2 { "Earlier verdicts" }
+            div.scroll tabindex="0" role="region" aria-label="Earlier verdicts" {
+                table {
+                    thead { tr { th scope="col" { "Given" } th scope="col" { "Verdict" } th scope="col" { "Cause" } th.n scope="col" { "Confidence" } th scope="col" { "Reason" } } }
+                    tbody {
+                        @for verdict in verdicts {
+                            tr {
+                                th scope="row" { @if verdict.given_unix_ms > 0 { (times::time(verdict.given_unix_ms)) } @else { "not known" } }
+                                @if is_of_success(verdict) {
+                                    td { (NOTHING_TO_RETRY) } td { (figures::DASH) } td.n { (figures::DASH) }
+                                } @else {
+                                    td { (verdict::answer(verdict)) }
+                                    td { (words::cause(verdict.cause())) }
+                                    td.n { (percent(verdict.confidence)) }
+                                }
+                                td { (words::sentence(&verdict.reason)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn phases(summary: &Summary) -> Markup {
+    html! {
+        @if !summary.phases.is_empty() {
+            h2 { "Phases" }
+            div.scroll tabindex="0" role="region" aria-label="Phases" {
+                table {
+                    thead { tr { th scope="col" { "Phase" } th.n scope="col" { "Began at" } th.n scope="col" { "Took" } th.n scope="col" { "Highest need" } th.n scope="col" { "Mean cores" } } }
+                    tbody {
+                        @for phase in &summary.phases {
+                            tr {
+                                th scope="row" { (phase.name) }
+                                td.n { (millis(phase.started_ms)) }
+                                td.n { (millis(phase.wall_ms)) }
+                                td.n { (some_bytes(Some(phase.need_peak_bytes).filter(|need| *need > 0))) }
+                                td.n { (some_cores(measured::cores_over(phase.cpu_usec, phase.wall_ms).filter(|cores| *cores > 0.0))) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What was built, and where.
+fn facts(summary: &Summary) -> Markup {
+    let key = summary.key.clone().unwrap_or_default();
+    let jobs = key.hints.unwrap_or_default().build_jobs.map(|jobs| jobs.to_string()).unwrap_or_default();
+    let compiler = format!("{} {}", key.compiler, key.compiler_version);
+    let named = [
+        ("Project", &key.project),
+        ("Stack", &key.stack),
+        ("Package", &key.package),
+        ("Version", &key.version),
+        ("Variants", &key.variants),
+        ("Compiler", &compiler),
+        ("Architecture", &key.arch),
+        ("Build system", &key.build_system),
+        ("Ref", &key.r#ref),
+        ("Owner", &key.owner),
+        ("Pool", &summary.pool),
+        ("Build jobs", &jobs),
+    ];
+    let mut labels: Vec<_> = key.labels.iter().collect();
+    labels.sort_unstable();
+    html! {
+        h2 { "What was built" }
+        div.sheet {
+            dl.facts {
+                @for (name, value) in named { @if !value.trim().is_empty() { dt { (name) } dd { (value) } } }
+                @for (name, value) in labels { dt { span.quiet { "label " } (name) } dd { (value) } }
+                @if summary.untrusted { dt { "Trust" } dd { "not trusted: it never lowers predictions for others" } }
+            }
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Finished attempts, page by page, with filters.
+
+use maud::{Markup, html};
+use plimsoll_proto::{
+    measured,
+    v1::{AttemptOrder, ListAttemptsResponse, Outcome, Summary},
+};
+
+use super::{
+    numbers::{millis, some_bytes, some_cores},
+    page::{empty, page},
+    times,
+    view::{Fields, Range, View},
+    words,
+};
+
+/// What a form may say beside the choice of the reader, in the order of the form.
+const FIELDS: [(&str, &str); 7] = [
+    ("package", "Package"),
+    ("version", "Version"),
+    ("compiler", "Compiler"),
+    ("arch", "Architecture"),
+    ("pool", "Pool"),
+    ("owner", "Owner"),
+    ("ref_class", "Class of ref"),
+];
+
+/// Outcomes that can be chosen, beside [`CANCELED`].
+pub const OUTCOMES: [Outcome; 3] = [Outcome::Succeeded, Outcome::Failed, Outcome::Lost];
+
+/// What was canceled, which is no failure, as a form sends it.
+pub const CANCELED: &str = "CANCELED";
+
+/// Orders that can be chosen, in words.
+pub const ORDERS: [(AttemptOrder, &str); 5] = [
+    (AttemptOrder::Unspecified, "newest first"),
+    (AttemptOrder::Waste, "most waste first"),
+    (AttemptOrder::Need, "highest need first"),
+    (AttemptOrder::Wall, "longest first"),
+    (AttemptOrder::Oldest, "oldest first"),
+];
+
+/// What the page of finished attempts shows.
+#[derive(Debug, Clone, Copy)]
+pub struct AttemptsPage<'a> {
+    /// What the reader has chosen.
+    pub view: &'a View,
+    /// What the form says beside it.
+    pub fields: &'a Fields,
+    /// One page of attempts.
+    pub answer: &'a ListAttemptsResponse,
+}
+
+impl AttemptsPage<'_> {
+    /// The whole page.
+    pub fn draw(&self) -> Markup {
+        let Self { view, fields, answer } = *self;
+        let kept: Vec<(&str, &str)> = kept(fields);
+        let next = [kept.as_slice(), &[("page_token", answer.next_page_token.as_str())]].concat();
+        let body = html! {
+            h1 { "Attempts" }
+            (form(fields, view))
+            @if answer.attempts.is_empty() {
+                @if kept.is_empty() { (empty(view, "/attempts", &kept)) } @else {
+                    div.empty {
+                        p { strong { "No attempt that ended " (view.range.during()) " is like this." } }
+                        p { a href=(view.link("/attempts", &[])) { "Show all" } }
+                    }
+                }
+            } @else {
+                (table(&answer.attempts, view, "Attempts"))
+                nav.pager aria-label="Pages of the table" {
+                    @if !fields.get("page_token").is_empty() { a href=(view.link("/attempts", &kept)) { "← First page" } }
+                    @if !answer.next_page_token.is_empty() { a rel="next" href=(view.link("/attempts", &next)) { "Next →" } }
+                }
+            }
+        };
+        page("Attempts", "/attempts", view, &kept, &body)
+    }
+}
+
+/// An outcome as it stands in an address.
+pub fn outcome_value(outcome: Outcome) -> &'static str {
+    words::value(outcome.as_str_name(), "OUTCOME_")
+}
+
+/// An order as it stands in an address.
+pub fn order_value(order: AttemptOrder) -> &'static str {
+    match order {
+        AttemptOrder::Unspecified => "",
+        order => words::value(order.as_str_name(), "ATTEMPT_ORDER_"),
+    }
+}
+
+/// What of a query belongs to this page.
+fn kept(fields: &Fields) -> Vec<(&'static str, &str)> {
+    let names = FIELDS.iter().map(|(name, _)| *name).chain(["outcome", "cause", "order"]);
+    names.map(|name| (name, fields.get(name))).filter(|(_, value)| !value.is_empty()).collect()
+}
+
+fn form(fields: &Fields, view: &View) -> Markup {
+    let choice = |name: &str, value: &str, text: &str| {
+        html! {
+            option value=(value) selected[words::wire_name("", fields.get(name)) == value] { (text) }
+        }
+    };
+    let more = FIELDS.iter().skip(1).any(|(name, _)| !fields.get(name).is_empty());
+    html! {
+        form.search role="search" action="/attempts" method="get" data-quick {
+            @for (name, words) in FIELDS.iter().take(1) { (field(name, words, fields.get(name))) }
+            label { "Outcome" select name="outcome" {
+                (choice("outcome", "", "all"))
+                @for one in OUTCOMES { (choice("outcome", outcome_value(one), words::outcome(one))) }
+                (choice("outcome", CANCELED, "canceled"))
+            } }
+            label { "Cause" select name="cause" {
+                (choice("cause", "", "all"))
+                @for (value, one) in words::causes() { (choice("cause", value, words::cause(one))) }
+            } }
+            label { "Order" select name="order" { @for (order, text) in ORDERS { (choice("order", order_value(order), text)) } } }
+            details open[more] {
+                summary { "More filters" }
+                div {
+                    (field("project", "Project", &view.project))
+                    (field("stack", "Stack", &view.stack))
+                    @for (name, words) in FIELDS.iter().skip(1) { (field(name, words, fields.get(name))) }
+                }
+            }
+            @if view.range != Range::default() { input type="hidden" name="range" value=(view.range.as_str()); }
+            button { "Show" }
+        }
+    }
+}
+
+fn field(name: &str, words: &str, value: &str) -> Markup {
+    html! { label { (words) input name=(name) value=(value) maxlength="256"; } }
+}
+
+/// Attempts as rows.
+pub(super) fn table(attempts: &[Summary], view: &View, name: &str) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label=(name) {
+            table {
+                thead { tr {
+                    th scope="col" { "Package" } th scope="col" { "Attempt" } th scope="col" { "Outcome" } th scope="col" { "Ended" } th.n scope="col" { "Took" }
+                    th.n scope="col" { "Need" } th.n scope="col" { "Asked" } th.n scope="col" { "Limit" } th.n scope="col" { "Mean cores" } th.n scope="col" { "-j" }
+                } }
+                tbody { @for summary in attempts { (row(summary, view)) } }
+            }
+        }
+    }
+}
+
+fn row(summary: &Summary, view: &View) -> Markup {
+    let key = summary.key.clone().unwrap_or_default();
+    let resources = summary.resources.unwrap_or_default();
+    let jobs = key.hints.unwrap_or_default().build_jobs;
+    html! {
+        tr {
+            th scope="row" { a href=(view.package(&key.package)) { (key.package) } " " span.quiet { (key.version) } }
+            td { a.id href=(view.attempt(&summary.attempt)) { (summary.attempt) } }
+            td { (words::badge(summary.outcome(), summary.cause())) }
+            td { (times::time(summary.started_unix_ms.saturating_add(summary.wall_ms))) }
+            td.n { (millis(summary.wall_ms)) }
+            td.n title=[summary.censored.then_some("It was stopped for memory: it needs more than this")] { (measured::need_cell(summary)) }
+            td.n { (some_bytes(measured::memory_asked(Some(&resources)).map(|asked| asked.bytes))) }
+            td.n { (some_bytes(resources.memory_limit_bytes)) }
+            td.n { (some_cores(measured::mean_cores(summary))) }
+            td.n { @match jobs { Some(jobs) => (jobs), None => "–" } }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_chosen_is_marked_however_it_is_written() {
+        let pairs = [("outcome", "failed"), ("cause", "tool-oom"), ("order", "waste")];
+        let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        let chosen = form(&Fields::new(pairs), &View::default()).into_string();
+        for value in ["FAILED", "TOOL_OOM", "WASTE"] {
+            assert!(chosen.contains(&format!("<option value=\"{value}\" selected>")), "{chosen}");
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Axes: where they begin and end, and what stands at them.
+
+use crate::{numbers, times};
+
+const SECOND: f64 = 1000.0;
+const MINUTE: f64 = 60.0 * SECOND;
+const HOUR: f64 = 60.0 * MINUTE;
+const DAY: f64 = 24.0 * HOUR;
+
+/// Distances between marks of a calendar, milliseconds.
+const CALENDAR: [f64; 16] = [
+    MINUTE,
+    5.0 * MINUTE,
+    15.0 * MINUTE,
+    HOUR,
+    3.0 * HOUR,
+    6.0 * HOUR,
+    12.0 * HOUR,
+    DAY,
+    2.0 * DAY,
+    5.0 * DAY,
+    7.0 * DAY,
+    14.0 * DAY,
+    30.0 * DAY,
+    90.0 * DAY,
+    365.0 * DAY,
+    3650.0 * DAY,
+];
+
+/// Distances between marks of time since a start, milliseconds.
+const ELAPSED: [f64; 20] = [
+    100.0,
+    500.0,
+    SECOND,
+    2.0 * SECOND,
+    5.0 * SECOND,
+    10.0 * SECOND,
+    30.0 * SECOND,
+    MINUTE,
+    2.0 * MINUTE,
+    5.0 * MINUTE,
+    10.0 * MINUTE,
+    30.0 * MINUTE,
+    HOUR,
+    2.0 * HOUR,
+    6.0 * HOUR,
+    12.0 * HOUR,
+    DAY,
+    7.0 * DAY,
+    30.0 * DAY,
+    365.0 * DAY,
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Milliseconds since 1970.
+    Calendar,
+    /// Milliseconds since a start.
+    Elapsed,
+    /// Whole numbers.
+    Whole,
+    Number,
+}
+
+/// One axis.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Axis {
+    pub(super) from: f64,
+    pub(super) to: f64,
+    kind: Kind,
+    unit: &'static str,
+}
+
+impl Axis {
+    /// Between two points in time, milliseconds since 1970.
+    pub(crate) fn calendar(from: f64, to: f64) -> Self {
+        Self { from, to: if to > from { to } else { from + MINUTE }, kind: Kind::Calendar, unit: "UTC" }
+    }
+
+    /// From a start on, milliseconds.
+    pub(crate) fn elapsed(to: f64) -> Self {
+        Self { from: 0.0, to: to.max(SECOND), kind: Kind::Elapsed, unit: "" }
+    }
+
+    /// Between two whole numbers, with half a step of room on both sides.
+    pub(crate) fn whole(from: u32, to: u32) -> Self {
+        let (from, to) = (f64::from(from.min(to)), f64::from(to.max(from)));
+        Self { from: from - 0.5, to: to + 0.5, kind: Kind::Whole, unit: "" }
+    }
+
+    /// From zero to a round number at or above `highest`.
+    pub(crate) fn from_zero(highest: f64, unit: &'static str) -> Self {
+        let highest = if highest.is_finite() && highest > 0.0 { highest * 1.04 } else { 1.0 };
+        let step = round_step(highest, 5);
+        Self { from: 0.0, to: (highest / step).ceil() * step, kind: Kind::Number, unit }
+    }
+
+    /// As [`Self::from_zero`] for what comes in whole pieces.
+    pub(crate) fn counts(highest: f64, unit: &'static str) -> Self {
+        let axis = Self::from_zero(highest, unit);
+        Self { to: axis.to.ceil().max(1.0), kind: Kind::Whole, ..axis }
+    }
+
+    /// Where it ends.
+    pub(crate) fn end(&self) -> f64 {
+        self.to
+    }
+
+    /// The unit of its numbers.
+    pub(crate) fn unit(&self) -> &'static str {
+        self.unit
+    }
+
+    /// At most `most` places (and one more) for marks.
+    pub(super) fn marks(&self, most: u32) -> Vec<f64> {
+        let length = self.to - self.from;
+        let step = match self.kind {
+            Kind::Calendar => fitting(&CALENDAR, length, most),
+            Kind::Elapsed => fitting(&ELAPSED, length, most),
+            Kind::Whole => round_step(length, most).max(1.0).round(),
+            Kind::Number => round_step(length, most),
+        };
+        let first = (self.from / step).ceil() * step;
+        let marks = (0..=most + 1).map(|n| first + f64::from(n) * step);
+        marks.take_while(|at| *at <= self.to + step * 1e-9).collect()
+    }
+
+    /// What stands at a mark, if `length` is what lies between two of them.
+    pub(super) fn label(&self, at: f64, step: f64) -> String {
+        let ms = numbers::whole(at);
+        match self.kind {
+            Kind::Calendar if step < DAY && !ms.is_multiple_of(86_400_000) => times::time_of_day(ms),
+            Kind::Calendar if step >= 80.0 * DAY => times::minute(ms).get(..7).unwrap_or_default().to_owned(),
+            Kind::Calendar => times::day(ms),
+            Kind::Elapsed => elapsed(at),
+            Kind::Whole => numbers::count(ms),
+            Kind::Number => numbers::amount(at),
+        }
+    }
+}
+
+/// Times of what is usual from which on a value would press all others flat.
+const FAR: f64 = 6.0;
+
+/// Where an axis may end that shows all of `values` but the few that are far above nearly all others. Those must be named in words.
+pub(crate) fn without_outliers(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite() && *value > 0.0).collect();
+    values.sort_by(f64::total_cmp);
+    // nine tenths are no more than this
+    let usual =
+        values.len().checked_sub(1).and_then(|last| values.get(last * 9 / 10)).copied().unwrap_or(0.0);
+    values.into_iter().rfind(|value| *value <= usual * FAR).unwrap_or(0.0)
+}
+
+/// `30 s`, `5 min`, `1:30 h`.
+fn elapsed(ms: f64) -> String {
+    if ms < MINUTE {
+        return format!("{} s", numbers::amount(ms / SECOND));
+    }
+    let seconds = numbers::whole(ms) / 1000;
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, minutes, 0) => format!("{minutes} min"),
+        (0, minutes, seconds) => format!("{minutes}:{seconds:02} min"),
+        (hours, 0, _) => format!("{hours} h"),
+        (hours, minutes, _) => format!("{hours}:{minutes:02} h"),
+    }
+}
+
+/// The smallest distance that gives no more marks than `most`.
+fn fitting(steps: &[f64], length: f64, most: u32) -> f64 {
+    let fits = steps.iter().copied().find(|step| length / step <= f64::from(most));
+    fits.unwrap_or_else(|| length / f64::from(most.max(1)))
+}
+
+/// 1, 2 or 5 times a power of ten.
+fn round_step(length: f64, most: u32) -> f64 {
+    let raw = length / f64::from(most.max(1));
+    if !raw.is_finite() || raw <= 0.0 {
+        return 1.0;
+    }
+    let power = 10_f64.powf(raw.log10().floor());
+    let fits = [1.0, 2.0, 5.0].into_iter().map(|factor| factor * power).find(|step| *step >= raw * 0.999);
+    fits.unwrap_or(10.0 * power)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(axis: &Axis, most: u32) -> Vec<String> {
+        let marks = axis.marks(most);
+        let step = marks.get(1).map_or(1.0, |second| second - marks[0]);
+        marks.iter().map(|at| axis.label(*at, step)).collect()
+    }
+
+    #[test]
+    #[expect(clippy::float_cmp, reason = "one of the values that went in")]
+    fn a_few_values_far_above_the_others_do_not_stretch_an_axis() {
+        assert_eq!(without_outliers([2.0, 3.0, 100.0]), 3.0);
+        assert_eq!(without_outliers([2.0, 100.0]), 2.0);
+        assert_eq!(without_outliers([2.0, 3.0, 11.0]), 11.0);
+        assert_eq!(without_outliers([0.0, f64::NAN, 100.0]), 100.0, "nothing else is there to be seen");
+        assert_eq!(
+            without_outliers(std::iter::repeat_n(1.0, 8).chain([100.0, 100.0])),
+            100.0,
+            "a fifth is not a few"
+        );
+        assert_eq!(without_outliers([]), 0.0);
+    }
+
+    #[test]
+    fn marks_stand_at_round_places() {
+        assert_eq!(labels(&Axis::from_zero(7.3, "GiB"), 5), ["0", "2", "4", "6", "8"]);
+        assert_eq!(labels(&Axis::from_zero(0.0, "GiB"), 5)[1], "0.2");
+        assert_eq!(labels(&Axis::counts(2.0, "attempts"), 5), ["0", "1", "2", "3"]);
+        assert_eq!(labels(&Axis::elapsed(95_000.0), 4), ["0 s", "30 s", "1 min", "1:30 min"]);
+        assert_eq!(labels(&Axis::elapsed(3.0 * HOUR), 4), ["0 s", "1 h", "2 h", "3 h"]);
+        assert_eq!(labels(&Axis::whole(1, 4), 8), ["1", "2", "3", "4"]);
+        let at = 1_795_219_200_000.0;
+        assert_eq!(
+            labels(&Axis::calendar(at, at + 2.0 * DAY), 4),
+            ["21 Nov", "12:00", "22 Nov", "12:00", "23 Nov"]
+        );
+        assert!(labels(&Axis::calendar(at, at), 4).len() <= 6);
+    }
+}

@@ -1,0 +1,206 @@
+//! Charts as SVG, drawn on the server.
+//!
+//! A chart is drawn twice, for wide and for narrow screens, and the stylesheet shows the one that fits: text in it keeps its
+//! size. The stylesheet gives each [`Tone`] its colour, on light screens and on dark ones. Beside the
+//! picture stand a title, a description, a legend, and all of its numbers as a table.
+
+mod axis;
+mod draw;
+mod tone;
+
+pub(super) use axis::{Axis, without_outliers};
+use draw::Size;
+use maud::{Markup, html};
+pub(super) use tone::Tone;
+
+/// Points of one line at most; more would not be seen.
+pub(super) const POINTS: usize = 600;
+
+const WIDE: Size = Size { width: 1160, height: 320 };
+const HALF: Size = Size { width: 580, height: 260 };
+const NARROW: Size = Size { width: 380, height: 260 };
+
+/// What is drawn, from the back to the front.
+#[derive(Debug, Clone)]
+pub(super) enum Layer {
+    /// A stretch of the horizontal axis, named at its top.
+    Band {
+        from: f64,
+        to: f64,
+        tone: Tone,
+        name: String,
+    },
+    /// The area below a line.
+    Area {
+        tone: Tone,
+        points: Vec<(f64, f64)>,
+    },
+    Line {
+        tone: Tone,
+        points: Vec<(f64, f64)>,
+    },
+    /// Short level lines, one at each point.
+    Ticks {
+        tone: Tone,
+        points: Vec<(f64, f64)>,
+    },
+    Dots {
+        tone: Tone,
+        points: Vec<(f64, f64)>,
+    },
+    /// Crosses, for what failed.
+    Crosses {
+        tone: Tone,
+        points: Vec<(f64, f64)>,
+    },
+    /// A height over the whole width.
+    Level {
+        tone: Tone,
+        at: f64,
+    },
+    /// A moment.
+    Moment {
+        tone: Tone,
+        at: f64,
+        name: String,
+    },
+    /// Rectangles: from, to, bottom, top.
+    Bars {
+        tone: Tone,
+        bars: Vec<(f64, f64, f64, f64)>,
+    },
+    /// Marks that say of a bar: it is higher than it is drawn.
+    Breaks(Vec<Break>),
+}
+
+/// Where a bar is broken that is higher than the chart.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Break {
+    pub(super) from: f64,
+    pub(super) to: f64,
+    /// Its true height in words; may be empty.
+    pub(super) name: String,
+}
+
+/// A chart and its words.
+#[derive(Debug, Clone)]
+pub(super) struct Chart {
+    /// Names this chart within its page.
+    pub(super) id: &'static str,
+    pub(super) title: String,
+    /// What the picture says, for who cannot see it.
+    pub(super) description: String,
+    pub(super) x: Axis,
+    pub(super) y: Axis,
+    pub(super) layers: Vec<Layer>,
+    pub(super) legend: Vec<(Tone, String)>,
+    /// The numbers.
+    pub(super) table: Markup,
+}
+
+impl Chart {
+    /// The picture with its words, over the whole width of a page.
+    pub(super) fn figure(&self) -> Markup {
+        self.sized(WIDE, "chart")
+    }
+
+    /// The same beside another one.
+    pub(super) fn half(&self) -> Markup {
+        self.sized(HALF, "chart half")
+    }
+
+    fn sized(&self, wide: Size, class: &str) -> Markup {
+        html! {
+            figure class=(class) {
+                figcaption {
+                    span.title { (self.title) }
+                    span.unit { (self.y.unit()) }
+                    @if self.legend.len() > 1 {
+                        ul.legend aria-hidden="true" {
+                            @for (tone, name) in &self.legend {
+                                li { span.swatch data-tone=(tone.name()) {} (name) }
+                            }
+                        }
+                    }
+                }
+                p.note aria-hidden="true" { (self.description) }
+                div.wide { (self.svg(wide, "w")) }
+                div.narrow { (self.svg(NARROW, "n")) }
+                details { summary { "Show the numbers" } div.scroll tabindex="0" role="region" aria-label={ "Numbers: " (self.title) } { (self.table) } }
+            }
+        }
+    }
+
+    fn svg(&self, size: Size, suffix: &str) -> Markup {
+        let (title, description) = (format!("{}-t{suffix}", self.id), format!("{}-d{suffix}", self.id));
+        html! {
+            svg xmlns="http://www.w3.org/2000/svg" viewBox={ "0 0 " (size.width) " " (size.height) } role="img"
+                aria-labelledby={ (title) " " (description) }
+            {
+                title id=(title) { (self.title) }
+                desc id=(description) { (self.description) }
+                (draw::draw(self, size))
+            }
+        }
+    }
+}
+
+/// Every n-th point, so that at most [`POINTS`] are left, and the highest of each stretch is among them.
+pub(super) fn thinned(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    let stretch = points.len().div_ceil(POINTS);
+    if stretch <= 1 {
+        return points;
+    }
+    let highest = |some: &[(f64, f64)]| some.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
+    points.chunks(stretch).filter_map(highest).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(name: &str) -> Chart {
+        let band = Layer::Band { from: 0.0, to: 9.0, tone: Tone::Phase, name: name.to_owned() };
+        let line = Layer::Line { tone: Tone::Need, points: vec![(0.0, 1.0), (10.0, 5.0)] };
+        Chart {
+            id: "memory",
+            title: name.to_owned(),
+            description: "rises".to_owned(),
+            x: Axis::elapsed(10.0),
+            y: Axis::from_zero(5.0, "GiB"),
+            layers: vec![band, line, Layer::Level { tone: Tone::Limit, at: 4.0 }],
+            legend: vec![(Tone::Need, "need".to_owned()), (Tone::Limit, "limit".to_owned())],
+            table: html! { table { tr { td { "5" } } } },
+        }
+    }
+
+    #[test]
+    fn names_in_a_picture_are_escaped_and_it_has_words_and_numbers() {
+        let text = chart("<script>alert(1)</script>").figure().into_string();
+        assert!(!text.contains("<script"), "{text}");
+        assert_eq!(text.matches("<svg").count(), 2, "one for each width");
+        assert!(text.contains("<title id=\"memory-tw\">") && text.contains("<desc id=\"memory-dn\">rises"));
+        assert_ne!(text, chart("x").half().into_string());
+        assert!(text.contains("Show the numbers") && !text.contains("style="), "{text}");
+    }
+
+    #[test]
+    fn a_chart_of_nothing_or_of_nonsense_is_still_a_picture() {
+        let mut nothing = chart("empty");
+        (nothing.x, nothing.y) = (Axis::elapsed(0.0), Axis::from_zero(0.0, "GiB"));
+        nothing.layers = vec![Layer::Line { tone: Tone::Need, points: vec![] }];
+        assert!(nothing.figure().into_string().contains("<svg"));
+        nothing.y = Axis::from_zero(f64::NAN, "GiB");
+        nothing.x = Axis::calendar(5.0, 5.0);
+        nothing.layers = vec![Layer::Line { tone: Tone::Need, points: vec![(f64::NAN, f64::INFINITY)] }];
+        assert!(nothing.figure().into_string().contains("<svg"));
+    }
+
+    #[test]
+    fn thinned_lines_keep_their_peaks() {
+        let mut points: Vec<(f64, f64)> = (0..5000_u32).map(|n| (f64::from(n), 1.0)).collect();
+        points[1234].1 = 9.0;
+        let few = thinned(points);
+        assert!(few.len() <= POINTS && few.contains(&(1234.0, 9.0)), "{}", few.len());
+    }
+}

@@ -1,0 +1,77 @@
+//! What a colour stands for.
+
+use plimsoll_proto::v1::Cause;
+
+macro_rules! tones {
+    ($($tone:ident $name:literal)*) => {
+        /// What a colour stands for. The stylesheet knows each by its name.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Tone { $($tone),* }
+
+        impl Tone {
+            /// All of them, for the test that the stylesheet knows each.
+            #[cfg(test)]
+            pub(crate) const ALL: &[Self] = &[$(Self::$tone),*];
+
+            /// Its name in the stylesheet.
+            pub(crate) fn name(self) -> &'static str {
+                match self { $(Self::$tone => $name),* }
+            }
+        }
+    };
+}
+
+tones! {
+    Need "need"
+    Memory "memory"
+    Limit "limit"
+    Ask "ask"
+    Predicted "predicted"
+    Cpu "cpu"
+    Waste "waste"
+    Used "used"
+    Oom "oom"
+    Starved "starved"
+    Timeout "timeout"
+    Infra "infra"
+    Same "same"
+    Other "other"
+    Phase "phase"
+    Phase2 "phase2"
+    Grid "grid"
+    Axis "axis"
+    Ink "ink"
+    Sheet "sheet"
+}
+
+impl Tone {
+    /// That of a kind of failure.
+    pub(crate) fn of_cause(cause: Cause) -> Self {
+        match cause {
+            Cause::Oom | Cause::ToolOom => Self::Oom,
+            Cause::Starved => Self::Starved,
+            Cause::Timeout => Self::Timeout,
+            Cause::Infra | Cause::Preempted | Cause::NodeLost | Cause::EvictedByNode | Cause::Contention => {
+                Self::Infra
+            }
+            Cause::Deterministic => Self::Same,
+            _ => Self::Other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stylesheet_has_a_colour_for_each_tone_on_light_and_on_dark_screens() {
+        let style = include_str!("../assets/style.css");
+        for tone in Tone::ALL {
+            let name = tone.name();
+            let rule = format!("[data-tone=\"{name}\"] {{ color: var(--{name}); }}");
+            assert!(style.contains(&rule), "{tone:?}: no rule {rule}");
+            assert!(style.matches(&format!("--{name}:")).count() >= 2, "{tone:?}: light and dark");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Bars of parts that stand on each other, also where one is far higher than the chart.
+
+use super::{Flow, Series};
+use crate::{
+    chart::{Break, Layer},
+    numbers,
+};
+
+impl Flow<'_> {
+    /// The parts of each bar, one on the other. One that is higher than the chart is drawn as high as that, its parts in proportion.
+    pub(super) fn bars(&self, series: &[Series], heights: &[f64], top: f64) -> Vec<Layer> {
+        let scales: Vec<f64> = heights.iter().map(|height| (top / height).min(1.0)).collect();
+        let mut feet = vec![0.0; heights.len()];
+        let mut layer = |one: &Series| {
+            let values = one.values.iter().zip(&scales).map(|(value, scale)| value * scale);
+            let part = |((n, foot), value): ((usize, &mut f64), f64)| {
+                let ((from, to), bottom) = (self.edges(n)?, *foot);
+                *foot += value;
+                Some((from, to, bottom, *foot))
+            };
+            Layer::Bars {
+                tone: one.tone,
+                bars: feet.iter_mut().enumerate().zip(values).filter_map(part).collect(),
+            }
+        };
+        series.iter().map(&mut layer).collect()
+    }
+
+    /// Bars that are higher than the chart; the height of the highest is written at it.
+    pub(super) fn breaks(&self, heights: &[f64], top: f64) -> Option<Vec<Break>> {
+        let highest = heights.iter().copied().fold(0.0, f64::max);
+        let mut name = Some(numbers::amount(highest));
+        let broken = heights.iter().enumerate().filter(|(_, height)| **height > top);
+        let breaks = broken.filter_map(|(n, height)| {
+            let (from, to) = self.edges(n)?;
+            let name = if *height >= highest { name.take() } else { None };
+            Some(Break { from, to, name: name.unwrap_or_default() })
+        });
+        Some(breaks.collect::<Vec<_>>()).filter(|breaks| !breaks.is_empty())
+    }
+
+    /// Left and right edge of the bar of a step.
+    fn edges(&self, step: usize) -> Option<(f64, f64)> {
+        let (from, width) =
+            (numbers::float(self.steps.get(step)?.from_unix_ms), numbers::float(self.step_ms));
+        Some((from + width * 0.08, from + width * 0.92))
+    }
+}

@@ -1,0 +1,311 @@
+//! Statistics over time, drawn.
+
+mod bars;
+
+use maud::html;
+use plimsoll_proto::{
+    sums,
+    v1::{self as pb, Cause},
+};
+
+use super::{
+    chart::{Axis, Chart, Layer, Tone, without_outliers},
+    numbers, times,
+    view::View,
+    words,
+};
+
+/// Failures that are drawn by cause; the rarer ones are drawn together.
+const CAUSES: usize = 5;
+
+/// What the services call the sum of groups that are not listed one by one.
+pub const OTHERS: &str = "(others)";
+
+/// The groups that have a name of their own.
+pub(super) fn told(groups: &[pb::Group]) -> impl Iterator<Item = &pb::Group> {
+    groups.iter().filter(|group| group.name != OTHERS)
+}
+
+/// The unit of what is counted.
+const ATTEMPTS: &str = "attempts";
+
+/// Steps in time with their width.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Flow<'a> {
+    pub(super) view: &'a View,
+    pub(super) steps: &'a [pb::Step],
+    pub(super) step_ms: u64,
+}
+
+/// What a chart is called.
+#[derive(Clone, Copy)]
+struct Named {
+    id: &'static str,
+    title: &'static str,
+    unit: &'static str,
+}
+
+/// One kind of thing in each step.
+struct Series {
+    tone: Tone,
+    name: String,
+    values: Vec<f64>,
+}
+
+/// A tone that no other has: two causes of one colour could not be distinguished. There are more of them than [`CAUSES`].
+fn free(tone: Tone, series: &[Series]) -> Tone {
+    let spare = [tone, Tone::Other, Tone::Same, Tone::Predicted, Tone::Memory, Tone::Ink];
+    let is_free = |tone: &Tone| series.iter().all(|other| other.tone != *tone);
+    spare.into_iter().find(is_free).unwrap_or(tone)
+}
+
+impl Flow<'_> {
+    /// Memory that was asked for, used and wasted.
+    pub(super) fn memory(&self) -> Chart {
+        let of = |pick: fn(&pb::StatsTotals) -> f64| self.totals().map(pick).collect::<Vec<_>>();
+        let asked: f64 = self.totals().map(|totals| totals.memory_asked_gib_hours).sum();
+        let series = if asked > 0.0 {
+            vec![
+                Series {
+                    tone: Tone::Used,
+                    name: "put to use".into(),
+                    values: of(|totals| totals.memory_used_of_asked_gib_hours),
+                },
+                Series {
+                    tone: Tone::Waste,
+                    name: "wasted".into(),
+                    values: of(|totals| totals.memory_wasted_gib_hours),
+                },
+            ]
+        } else {
+            vec![Series {
+                tone: Tone::Used,
+                name: "used".into(),
+                values: of(|totals| totals.memory_used_gib_hours),
+            }]
+        };
+        let wasted: f64 = self.totals().map(|totals| totals.memory_wasted_gib_hours).sum();
+        let description = if asked > 0.0 {
+            let (wasted, share) = (numbers::amount(wasted), numbers::share(wasted, asked));
+            format!("{wasted} of {} GiB·h that were asked for were wasted ({share}).", numbers::amount(asked))
+        } else {
+            words::sentence(&format!("{}, so only what was used is shown", sums::NOTHING_ASKED_AND_MEASURED))
+        };
+        let title = if asked > 0.0 { "Memory asked for" } else { "Memory used" };
+        let named = Named { id: "memory-flow", title, unit: "GiB·h" };
+        self.stacked(named, description, &series)
+    }
+
+    /// Failures by cause.
+    pub(super) fn failures(&self) -> Chart {
+        let mut sums: Vec<(Cause, u64)> = Vec::new();
+        for (cause, count) in self.totals().flat_map(causes) {
+            match sums.iter_mut().find(|(known, _)| *known == cause) {
+                Some((_, sum)) => *sum += count,
+                None => sums.push((cause, count)),
+            }
+        }
+        sums.sort_by_key(|(cause, count)| (std::cmp::Reverse(*count), *cause as i32));
+        sums.retain(|(_, count)| *count > 0);
+        let all: u64 = sums.iter().map(|(_, count)| count).sum();
+        let drawn: Vec<Cause> = sums.iter().take(CAUSES).map(|(cause, _)| *cause).collect();
+        let count = |totals: &pb::StatsTotals, takes: &dyn Fn(Cause) -> bool| {
+            numbers::float(causes(totals).filter(|(cause, _)| takes(*cause)).map(|(_, count)| count).sum())
+        };
+        let mut series: Vec<Series> = Vec::new();
+        for cause in &drawn {
+            let tone = Tone::of_cause(*cause);
+            let tone = free(tone, &series);
+            let values = self.totals().map(|totals| count(totals, &|is| is == *cause)).collect();
+            series.push(Series { tone, name: named(*cause), values });
+        }
+        if sums.len() > drawn.len() {
+            let values = self.totals().map(|totals| count(totals, &|is| !drawn.contains(&is))).collect();
+            series.push(Series { tone: Tone::Phase, name: "others".into(), values });
+        }
+        let said = |(cause, count): &(Cause, u64)| format!("{} {}", numbers::count(*count), named(*cause));
+        let most: Vec<String> = sums.iter().take(CAUSES).map(said).collect();
+        let description = match all {
+            0 => "Nothing failed.".to_owned(),
+            all => format!("{}: {}.", plimsoll_proto::figures::counted(all, "failure"), most.join(", ")),
+        };
+        let named = Named { id: "failures", title: "Failures by cause", unit: ATTEMPTS };
+        self.stacked(named, description, &series)
+    }
+
+    fn totals(&self) -> impl Iterator<Item = &pb::StatsTotals> {
+        self.steps.iter().filter_map(|step| step.totals.as_ref())
+    }
+
+    fn axis(&self) -> Axis {
+        let first = self.steps.first().map_or(self.view.now_unix_ms, |step| step.from_unix_ms);
+        let end = self.steps.last().map_or(self.view.now_unix_ms, |step| step.from_unix_ms + self.step_ms);
+        let from = self.view.since_unix_ms().map_or(first, |from| from - from % self.step_ms);
+        let to = if self.view.since_unix_ms().is_some() { end.max(self.view.now_unix_ms) } else { end };
+        Axis::calendar(numbers::float(from.min(first)), numbers::float(to))
+    }
+
+    fn stacked(&self, named: Named, description: String, series: &[Series]) -> Chart {
+        let Named { id, title, unit } = named;
+        let sums = |step: usize| series.iter().filter_map(move |one| one.values.get(step)).sum::<f64>();
+        let heights: Vec<f64> = (0..self.steps.len()).map(sums).collect();
+        let highest = heights.iter().copied().fold(0.0, f64::max);
+        // counts stay whole: a day with many failures is what their chart is for
+        let end = if unit == ATTEMPTS { highest } else { without_outliers(heights.iter().copied()) };
+        let y = if unit == ATTEMPTS { Axis::counts(end, unit) } else { Axis::from_zero(end, unit) };
+        let mut layers = self.bars(series, &heights, y.end());
+        let mut cut = String::new();
+        if let Some(breaks) = self.breaks(&heights, y.end()) {
+            let bars = match breaks.len() {
+                1 => "The bar with a break is".to_owned(),
+                bars => format!("{bars} bars with a break are"),
+            };
+            let most = if breaks.len() == 1 { "" } else { " at most" };
+            cut = format!(
+                " {bars} higher than the chart, {} {unit}{most}: its colours show the shares.",
+                numbers::amount(highest)
+            );
+            layers.push(Layer::Breaks(breaks));
+        }
+        let table = html! {
+            table {
+                caption { (title) ", " (unit) ", for each " (numbers::millis(self.step_ms)) }
+                thead { tr { th scope="col" { "From" } @for one in series { th.n scope="col" { (one.name) } } } }
+                tbody {
+                    @for (n, step) in self.steps.iter().enumerate() {
+                        tr {
+                            th scope="row" { (times::time(step.from_unix_ms)) }
+                            @for one in series { td.n { (numbers::amount(one.values.get(n).copied().unwrap_or_default())) } }
+                        }
+                    }
+                }
+            }
+        };
+        Chart {
+            id,
+            title: title.to_owned(),
+            description: description + &cut,
+            x: self.axis(),
+            y,
+            layers,
+            legend: series.iter().map(|one| (one.tone, one.name.clone())).collect(),
+            table,
+        }
+    }
+}
+
+fn named(cause: Cause) -> String {
+    if cause == Cause::Unspecified { "without a cause".to_owned() } else { words::cause(cause).to_owned() }
+}
+
+/// Failures by cause; where they are not counted by cause, what is known of them.
+fn causes(totals: &pb::StatsTotals) -> impl Iterator<Item = (Cause, u64)> + use<> {
+    let known: u64 = totals.causes.iter().map(|one| one.count).sum();
+    let mut counts: Vec<(Cause, u64)> = totals.causes.iter().map(|one| (one.cause(), one.count)).collect();
+    if known == 0 {
+        counts.extend([(Cause::Oom, totals.oom), (Cause::Starved, totals.starved)]);
+        counts.push((Cause::Unspecified, totals.failed.saturating_sub(totals.oom + totals.starved)));
+    }
+    // what was canceled has not failed
+    counts.into_iter().filter(|(cause, _)| *cause != Cause::Canceled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::Range;
+
+    fn steps() -> Vec<pb::Step> {
+        let totals = pb::StatsTotals {
+            failed: 5,
+            oom: 2,
+            memory_asked_gib_hours: 10.0,
+            memory_used_of_asked_gib_hours: 6.0,
+            memory_wasted_gib_hours: 4.0,
+            causes: vec![
+                pb::CauseCount { cause: Cause::Oom.into(), count: 2 },
+                pb::CauseCount { cause: Cause::Timeout.into(), count: 3 },
+            ],
+            ..pb::StatsTotals::default()
+        };
+        let step = |n: u64| pb::Step { from_unix_ms: n * 3_600_000, totals: Some(totals.clone()) };
+        (0..2).map(step).collect()
+    }
+
+    #[test]
+    fn failures_are_drawn_by_cause_the_most_frequent_first() {
+        let (steps, view) = (steps(), View { range: Range::All, ..View::default() });
+        let flow = Flow { view: &view, steps: &steps, step_ms: 3_600_000 };
+        let chart = flow.failures();
+        let names: Vec<&str> = chart.legend.iter().map(|(_, name)| name.as_str()).collect();
+        assert_eq!(names, ["time-out", "out of memory"]);
+        assert_eq!(chart.description, "10 failures: 6 time-out, 4 out of memory.");
+        assert!(flow.memory().description.contains("8 of 20 GiB·h"), "{}", flow.memory().description);
+    }
+
+    #[test]
+    fn no_two_causes_have_one_colour() {
+        let kinds =
+            [Cause::Oom, Cause::ToolOom, Cause::Unspecified, Cause::Infra, Cause::Preempted, Cause::NodeLost];
+        let causes = kinds.map(|cause| pb::CauseCount { cause: cause.into(), count: 1 }).to_vec();
+        let totals = pb::StatsTotals { failed: 6, causes, ..pb::StatsTotals::default() };
+        let steps = [pb::Step { from_unix_ms: 0, totals: Some(totals) }];
+        let view = View { range: Range::All, ..View::default() };
+        let legend = Flow { view: &view, steps: &steps, step_ms: 3_600_000 }.failures().legend;
+        let tones: Vec<&str> = legend.iter().map(|(tone, _)| tone.name()).collect();
+        let distinct: std::collections::BTreeSet<&str> = tones.iter().copied().collect();
+        assert_eq!((tones.len(), distinct.len()), (CAUSES + 1, CAUSES + 1), "{tones:?}");
+    }
+
+    #[test]
+    fn failures_without_counts_by_cause_are_not_hidden() {
+        let totals = pb::StatsTotals { failed: 5, oom: 2, ..pb::StatsTotals::default() };
+        let counts: Vec<_> = causes(&totals).filter(|(_, count)| *count > 0).collect();
+        assert_eq!(counts, [(Cause::Oom, 2), (Cause::Unspecified, 3)]);
+    }
+
+    #[test]
+    fn one_day_of_a_huge_ask_does_not_flatten_the_others_and_is_named() {
+        let asked = |asked| pb::StatsTotals {
+            memory_asked_gib_hours: asked,
+            memory_used_of_asked_gib_hours: asked / 4.0,
+            memory_wasted_gib_hours: asked * 0.75,
+            ..pb::StatsTotals::default()
+        };
+        let step = |(n, gib_hours): (u64, f64)| pb::Step {
+            from_unix_ms: n * 3_600_000,
+            totals: Some(asked(gib_hours)),
+        };
+        let steps: Vec<pb::Step> = (0..).zip([1.0, 2.0, 1.5, 400.0, 2.0]).map(step).collect();
+        let view = View { range: Range::All, ..View::default() };
+        let chart = Flow { view: &view, steps: &steps, step_ms: 3_600_000 }.memory();
+        assert_eq!(chart.y, Axis::from_zero(2.0, "GiB·h"));
+        let said = " The bar with a break is higher than the chart, 400 GiB·h: its colours show the shares.";
+        assert!(chart.description.ends_with(said), "{}", chart.description);
+        assert!(chart.table.clone().into_string().contains("300"), "the numbers stay what they are");
+        // a quarter was put to use: a quarter of the broken bar is of that colour
+        let bars = chart.layers.iter().filter_map(|layer| match layer {
+            Layer::Bars { bars, .. } => bars.get(3).copied(),
+            _ => None,
+        });
+        let [(.., foot, middle), (.., again, head)] = bars.collect::<Vec<_>>()[..] else {
+            panic!("two parts")
+        };
+        assert!(foot == 0.0 && (again - middle).abs() < 1e-9 && (head - chart.y.end()).abs() < 1e-9);
+        assert!((middle / head - 0.25).abs() < 1e-9, "{middle} of {head}");
+        let breaks = chart.layers.iter().find_map(|layer| match layer {
+            Layer::Breaks(breaks) => Some(breaks.iter().map(|one| one.name.as_str()).collect::<Vec<_>>()),
+            _ => None,
+        });
+        assert_eq!(breaks, Some(vec!["400"]), "the break is marked, with the true height");
+        assert!(chart.half().into_string().contains("data-tone=\"sheet\""), "the mark is drawn");
+    }
+
+    #[test]
+    fn no_steps_are_a_chart_of_nothing() {
+        let view = View { now_unix_ms: 1_795_219_200_000, ..View::default() };
+        let flow = Flow { view: &view, steps: &[], step_ms: 3_600_000 };
+        assert_eq!(flow.failures().description, "Nothing failed.");
+        assert!(flow.memory().figure().into_string().contains("<svg"));
+    }
+}

@@ -1,0 +1,338 @@
+//! The first page: what is wasted, what fails, what was saved, what is worst, what runs.
+
+use maud::{Markup, html};
+use plimsoll_proto::{
+    figures::{self, NOT_KNOWN},
+    sums,
+    v1::{self as pb, StatsTotals},
+};
+
+use super::{
+    flow::{Flow, told},
+    numbers::{DASH, amount, bytes, count, percent, rate, share, share_of, some_amount},
+    page::{card, empty, page},
+    view::View,
+    words,
+};
+
+/// Rows of each list of what is worst.
+const WORST: usize = 8;
+
+/// What the first page shows.
+#[derive(Debug, Clone, Copy)]
+pub struct OverviewPage<'a> {
+    /// What the reader has chosen.
+    pub view: &'a View,
+    /// By package, with steps in time.
+    pub stats: &'a pb::GetStatsResponse,
+    /// The width of a step.
+    pub step_ms: u64,
+    /// Attempts that run now.
+    pub running: usize,
+    /// The projects among which a reader may choose; empty where one is chosen.
+    pub projects: &'a [pb::Group],
+    /// The stacks among which a reader may choose; empty where one is chosen.
+    pub stacks: &'a [pb::Group],
+}
+
+impl OverviewPage<'_> {
+    /// The whole page.
+    pub fn draw(&self) -> Markup {
+        let Self { view, stats, running, .. } = *self;
+        let totals = stats.totals.clone().unwrap_or_default();
+        let flow = Flow { view, steps: &stats.steps, step_ms: self.step_ms };
+        let parts_of = [by(self.projects, "project", view), by(self.stacks, "stack", view)];
+        let body = html! {
+            h1 { "Overview" }
+            p.lead { "What builds asked for, what they needed, why they failed, and what that cost." }
+            @if totals.attempts == 0 {
+                (empty(view, "/", &[]))
+                @if running > 0 { p { a href=(view.link("/running", &[])) { (running) " running now" } } }
+            } @else {
+                (cards(&totals, &stats.currency, running, view))
+                (saved(&totals, &stats.currency))
+                div.two {
+                    (flow.memory().half())
+                    (flow.failures().half())
+                }
+                (worst(stats, view))
+                div.two { @for part in &parts_of { div { (part) } } }
+                (moved(&stats.regressions, view))
+                (mixed(&stats.mixed, view))
+                div.two {
+                    div { (variable(&stats.variable, view)) }
+                    div { (flaky(&stats.flaky)) }
+                }
+            }
+        };
+        page("Overview", "/", view, &[], &body)
+    }
+}
+
+fn cards(totals: &StatsTotals, currency: &str, running: usize, view: &View) -> Markup {
+    let known = |share: Option<f64>| share.map_or_else(|| NOT_KNOWN.to_owned(), percent);
+    let hours = |hours: Option<f64>| hours.map_or_else(|| NOT_KNOWN.to_owned(), figures::gib_hours);
+    let cpu = sums::cpu_time(totals).map_or_else(|| NOT_KNOWN.to_owned(), figures::core_hours);
+    let money = |money: f64| html! { @if !currency.is_empty() { ", " (amount(money)) " " (currency) } };
+    html! {
+        dl.cards.eight {
+            (card("Attempts ended", &count(totals.attempts), &html! {
+                (share_of(totals.succeeded, totals.attempts)) " succeeded, " (count(totals.lost)) " lost, "
+                a href=(view.link("/attempts", &[("outcome", "CANCELED")])) { (count(totals.canceled)) " canceled" }
+            }))
+            (card("Failed", &count(totals.failed), &html! {
+                (share_of(totals.failed, totals.attempts)) " of all; "
+                a href=(view.link("/attempts", &[("cause", "OOM")])) { (count(totals.oom)) " out of memory" } ", "
+                a href=(view.link("/attempts", &[("cause", "STARVED")])) { (count(totals.starved)) " starved of it" }
+            }))
+            (card("Memory wasted", &hours(sums::memory_wasted_hours(totals)), &html! {
+                @if sums::memory_asked(totals).is_some() {
+                    (known(sums::memory_wasted(totals))) " of what was asked for"
+                    (money(totals.wasted_money))
+                } @else { (sums::NOTHING_ASKED_AND_MEASURED) }
+            }))
+            (card("Memory put to use", &known(sums::memory_used(totals)), &html! {
+                @if let Some(asked) = sums::memory_asked(totals) { "of " (figures::gib_hours(asked)) " asked; " }
+                "need over time " (hours(sums::memory_over_time(totals)))
+            }))
+            (card("CPU used", &cpu, &html! {
+                (sums::cpu_over(totals).trim_start())
+                @if let Some(used) = sums::cpu_used(totals) { "; " (percent(used)) " of what was asked for was put to use" }
+            }))
+            (card("Retries", &count(totals.retries), &html! {
+                (count(totals.retries_helped)) " helped, " (count(totals.retries_avoided)) " avoided"
+            }))
+            (card("Highest need", &sums::highest_need_words(totals), &html! {
+                "need over ask: " (sums::need_over_ask_words(totals))
+            }))
+            (card("Running now", &count(numbers_of(running)), &html! { a href=(view.link("/running", &[])) { "Look at them" } }))
+        }
+        (left_out(totals))
+    }
+}
+
+/// What the sums above it are not over.
+pub(super) fn left_out(totals: &StatsTotals) -> Markup {
+    html! { @if let Some(text) = sums::left_out(totals) { p.quiet { (words::sentence(&text)) } } }
+}
+
+fn numbers_of(running: usize) -> u64 {
+    u64::try_from(running).unwrap_or(u64::MAX)
+}
+
+/// What predictions were worth, where attempts have one.
+fn saved(totals: &StatsTotals, currency: &str) -> Markup {
+    let calibration = totals.calibration.unwrap_or_default();
+    let would = totals.would_have_been.unwrap_or_default();
+    let less = would.asked_gib_hours - would.predicted_gib_hours;
+    // memory may be less while the money, which counts prices of pools, is more
+    let money = would.asked_money - would.predicted_money;
+    html! {
+        @if calibration.attempts > 0 || would.attempts > 0 {
+            h2 { "What predictions are worth" }
+            p.why { "What was predicted before each attempt began, against what came." }
+            dl.cards {
+                @if would.attempts > 0 {
+                    (card("Asked with predicted sizes", &figures::gib_hours(would.predicted_gib_hours), &html! {
+                        "instead of " (amount(would.asked_gib_hours)) ", over " (figures::counted(would.attempts, "attempt"))
+                    }))
+                    (card(if less >= 0.0 { "That is less by" } else { "That is more by" },
+                        &share(less.abs(), would.asked_gib_hours), &html! {
+                        (figures::gib_hours(less.abs()))
+                        @if !currency.is_empty() { ", " (amount(money.abs())) " " (currency) @if money < 0.0 { " more" } @else { " less" } }
+                    }))
+                    (card("Would fail for memory", &sums::would_fail_words(&would), &html! {
+                        "of " (count(would.attempts)) "; " (count(would.failed)) " did fail for memory"
+                        @if would.not_known > 0 { ", and of " (count(would.not_known)) " of them it is not known" }
+                    }))
+                }
+                @if calibration.attempts > 0 {
+                    (card("Stayed below the predicted limit", &sums::within_limit(&calibration), &html! {
+                        "of " (figures::counted(calibration.attempts, "attempt"))
+                        @if let Some(factor) = sums::limit_factor(&calibration) {
+                            "; limit and need differ by a factor of " (amount(factor)) " on average"
+                        }
+                    }))
+                    @if calibration.timed > 0 {
+                        (card("Ended within the predicted p95", &rate(calibration.within_wall_p95, calibration.timed), &html! {
+                            "of " (count(calibration.timed)) " that succeeded; 95 % is right"
+                        }))
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn worst(stats: &pb::GetStatsResponse, view: &View) -> Markup {
+    let all = stats.totals.clone().unwrap_or_default();
+    let mut groups: Vec<(&str, &StatsTotals)> =
+        told(&stats.groups).filter_map(|group| Some((&*group.name, group.totals.as_ref()?))).collect();
+    // where no attempt said what it asked for, nothing is wasted and the use is worth a look
+    let wasted = all.memory_wasted_gib_hours > 0.0;
+    let (title, head) = if wasted {
+        ("Packages that waste most", "Wasted GiB·h")
+    } else {
+        ("Packages that use most", "Used GiB·h")
+    };
+    let known = |totals: &StatsTotals| {
+        if wasted { sums::memory_wasted_hours(totals) } else { sums::memory_over_time(totals) }
+    };
+    let of = |totals: &StatsTotals| known(totals).unwrap_or(0.0);
+    groups.sort_by(|a, b| of(b.1).total_cmp(&of(a.1)));
+    html! {
+        h2 { (title) }
+        div.scroll tabindex="0" role="region" aria-label=(title) {
+            table {
+                thead { tr {
+                    th scope="col" { "Package" } th.n scope="col" { (head) } th.n scope="col" { "Share of all" }
+                    th.n scope="col" { "Attempts" } th.n scope="col" { "Failed" } th.n scope="col" { "Highest need" }
+                } }
+                tbody {
+                    @for (name, totals) in groups.into_iter().take(WORST) {
+                        tr {
+                            th scope="row" { a href=(view.package(name)) { (name) } }
+                            td.n { (some_amount(known(totals))) }
+                            td.n {
+                                @if known(totals).is_some() { (share(of(totals), of(&all))) } @else { (DASH) } " "
+                                meter min="0" max=(of(&all).max(f64::MIN_POSITIVE)) value=(of(totals)) aria-hidden="true" {}
+                            }
+                            td.n { (count(totals.attempts)) }
+                            td.n { (count(totals.failed)) }
+                            td.n { (sums::highest_need_cell(totals)) }
+                        }
+                    }
+                }
+            }
+        }
+        p { a href=(view.link("/packages", &[])) { "All packages" } }
+    }
+}
+
+/// The projects or the stacks among which a reader may choose; nothing where there is only one.
+fn by(groups: &[pb::Group], field: &str, view: &View) -> Markup {
+    let link = |name: &str| view.link("/", &[(field, name)]);
+    let (title, head) = if field == "stack" { ("Stacks", "Stack") } else { ("Projects", "Project") };
+    html! {
+        @if groups.len() > 1 {
+            h2 { (title) }
+            div.scroll tabindex="0" role="region" aria-label=(title) {
+                table {
+                    thead { tr { th scope="col" { (head) } th.n scope="col" { "Attempts" } th.n scope="col" { "Failed" } th.n scope="col" { "Wasted GiB·h" } } }
+                    tbody {
+                        @for group in told(groups).take(WORST) {
+                            @let totals = group.totals.clone().unwrap_or_default();
+                            tr {
+                                th scope="row" { @if group.name.is_empty() { span.quiet { "not known" } } @else { a href=(link(&group.name)) { (group.name) } } }
+                                td.n { (count(totals.attempts)) }
+                                td.n { (share_of(totals.failed, totals.attempts)) }
+                                td.n { (some_amount(sums::memory_wasted_hours(&totals))) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Builds whose need has moved.
+pub(super) fn moved(regressions: &[pb::Regression], view: &View) -> Markup {
+    html! {
+        @if !regressions.is_empty() {
+            h2 { "Builds whose need has moved" }
+            p.why { "By 30 % or more, and it stayed there. The most expensive first." }
+            div.scroll tabindex="0" role="region" aria-label="Builds whose need has moved" {
+                table {
+                    thead { tr {
+                        th scope="col" { "Build" } th scope="col" { "Since" } th.n scope="col" { "Factor" } th.n scope="col" { "Before" }
+                        th.n scope="col" { "Now" } th scope="col" { "What changed with it" } th.n scope="col" { "Extra GiB·h" }
+                    } }
+                    tbody {
+                        @for one in regressions.iter().take(WORST) {
+                            tr {
+                                th scope="row" { (one.key) }
+                                td { "attempt " a.id href=(view.attempt(&one.attempt)) { (one.attempt) } " " span.quiet { (sums::moved_over(one)) } }
+                                td.n { (figures::times(one.factor)) }
+                                td.n { (bytes(one.before_bytes)) }
+                                td.n { (bytes(one.now_bytes)) }
+                                td.text { @if one.changed.is_empty() { (words::change(one.kind())) ", nothing in its key" } @else { (one.changed) } }
+                                td.n { (amount(one.extra_gib_hours)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Builds that hide groups with different needs.
+fn mixed(builds: &[pb::MixedNeed], view: &View) -> Markup {
+    html! {
+        @if !builds.is_empty() {
+            h2 { "Builds that hide groups with different needs" }
+            p.why { "One size for all of them holds memory that most do not need. The most expensive first." }
+            div.scroll tabindex="0" role="region" aria-label="Builds that hide groups with different needs" {
+                table {
+                    thead { tr { th scope="col" { "Build" } th.n scope="col" { "Extra GiB·h" } th scope="col" { "Groups" } } }
+                    tbody {
+                        @for one in builds.iter().take(WORST) {
+                            tr {
+                                th scope="row" { a href=(view.package(&one.package)) { (one.key) } }
+                                td.n { (amount(one.extra_gib_hours)) }
+                                td.text { (words::marked(one.groups.as_ref().map(|groups| groups.reason.as_str()).unwrap_or_default())) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn variable(variable: &[pb::Variable], view: &View) -> Markup {
+    html! {
+        @if !variable.is_empty() {
+            h2 { "Packages that vary most" }
+            div.scroll tabindex="0" role="region" aria-label="Packages that vary most" {
+                table {
+                    thead { tr { th scope="col" { "Package" } th.n scope="col" { "Deviation" } th.n scope="col" { "Need from" } th.n scope="col" { "to" } } }
+                    tbody {
+                        @for one in variable.iter().take(WORST) {
+                            tr {
+                                th scope="row" { a href=(view.package(&one.package)) { (one.package) } }
+                                td.n { (percent(one.variation)) }
+                                td.n { (bytes(one.need_min_bytes)) }
+                                td.n { (bytes(one.need_max_bytes)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn flaky(flaky: &[pb::Flaky]) -> Markup {
+    html! {
+        @if !flaky.is_empty() {
+            h2 { "Failures that were retried as they were" }
+            div.scroll tabindex="0" role="region" aria-label="Failures that were retried as they were" {
+                table {
+                    thead { tr { th scope="col" { "Build" } th scope="col" { "Failure" } th.n scope="col" { "Retried" } th.n scope="col" { "Passed" } } }
+                    tbody {
+                        @for one in flaky.iter().take(WORST) {
+                            tr {
+                                th scope="row" { (one.key) }
+                                td.text { code { (plimsoll_proto::reasons::failure_line(&one.failure_line, &one.signature_line)) } }
+                                td.n { (count(one.retried.into())) }
+                                td.n { (share_of(one.passed.into(), one.retried.into())) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Need against ask over time, and need at other numbers of build jobs.
+
+use maud::{Markup, html};
+use plimsoll_proto::{
+    figures, measured,
+    v1::{JobsCurve, Outcome, Summary},
+};
+
+use crate::{
+    chart::{Axis, Chart, Layer, Tone, thinned, without_outliers},
+    numbers::{self, bytes, count, float, millis, some_bytes},
+    times,
+    view::View,
+    words,
+};
+
+const MIB: f64 = 1_048_576.0;
+const GIB: f64 = 1024.0 * MIB;
+
+/// The need of each attempt, and what it asked for.
+pub(super) fn need(newest: &[Summary], view: &View) -> Chart {
+    let ended = |summary: &Summary| float(summary.started_unix_ms.saturating_add(summary.wall_ms));
+    let oldest_first = || newest.iter().rev();
+    let known = oldest_first().flat_map(|one| [measured::need(one), predicted(one)]).flatten().max();
+    let asks = || oldest_first().filter_map(asked).map(float);
+    let highest = without_outliers(asks()).max(known.map_or(0.0, float));
+    let beyond: Vec<f64> = asks().filter(|ask| *ask > highest).collect();
+    let (scale, unit) = if highest >= GIB { (GIB, "GiB") } else { (MIB, "MiB") };
+    let line = |pick: &dyn Fn(&Summary) -> Option<u64>| -> Vec<(f64, f64)> {
+        let mut points: Vec<_> =
+            oldest_first().filter_map(|one| Some((ended(one), float(pick(one)?) / scale))).collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        thinned(points)
+    };
+    let needs = |good: bool| {
+        line(&|one| measured::need(one).filter(|_| (one.outcome() == Outcome::Succeeded) == good))
+    };
+    let parts = [
+        (Tone::Ask, "asked for", line(&|one| asked(one).filter(|ask| float(*ask) <= highest))),
+        (Tone::Predicted, "predicted limit", line(&predicted)),
+        (Tone::Need, "need", needs(true)),
+        (Tone::Oom, "need of what failed", needs(false)),
+    ];
+    let mut layers = Vec::new();
+    let mut legend = Vec::new();
+    for (tone, name, points) in parts.into_iter().filter(|(.., points)| !points.is_empty()) {
+        legend.push((tone, name.to_owned()));
+        layers.push(match tone {
+            Tone::Need => Layer::Dots { tone, points },
+            Tone::Oom => Layer::Crosses { tone, points },
+            _ => Layer::Ticks { tone, points },
+        });
+    }
+    let first = oldest_first().map(ended).fold(f64::INFINITY, f64::min);
+    let last = oldest_first().map(ended).fold(0.0, f64::max);
+    let from = if first.is_finite() { first } else { view.since_unix_ms().map_or(0.0, float) };
+    let room = ((last - from) * 0.02).max(60_000.0);
+    Chart {
+        id: "need",
+        title: "Need against ask".to_owned(),
+        description: format!(
+            "The highest need of the newest {} is {}.{}",
+            figures::counted(newest.len() as u64, "attempt"),
+            highest_need(newest),
+            far_above(&beyond)
+        ),
+        x: Axis::calendar(from - room, last + room),
+        y: Axis::from_zero(highest / scale, unit),
+        layers,
+        legend,
+        table: attempts_table(newest),
+    }
+}
+
+/// The highest need in words.
+fn highest_need(newest: &[Summary]) -> String {
+    // of two that are equal, one that memory stopped proves that there is more
+    let highest = newest.iter().max_by_key(|one| (measured::need(one), one.censored));
+    highest.map_or_else(|| figures::NOT_KNOWN.to_owned(), measured::need_words)
+}
+
+/// The asks that are above the chart.
+fn far_above(asks: &[f64]) -> String {
+    let highest = asks.iter().copied().fold(0.0, f64::max);
+    let highest = bytes(numbers::whole(highest));
+    match asks.len() {
+        0 => String::new(),
+        1 => format!(" One ask, {highest}, is far above the chart."),
+        count => format!(" {count} asks, up to {highest}, are far above the chart."),
+    }
+}
+
+fn asked(summary: &Summary) -> Option<u64> {
+    measured::memory_asked(summary.resources.as_ref()).map(|asked| asked.bytes)
+}
+
+fn predicted(summary: &Summary) -> Option<u64> {
+    measured::predicted(summary).map(|predicted| predicted.memory_limit_bytes).filter(|limit| *limit > 0)
+}
+
+fn attempts_table(newest: &[Summary]) -> Markup {
+    html! {
+        table {
+            thead { tr { th scope="col" { "Ended" } th scope="col" { "Outcome" } th.n scope="col" { "Need" } th.n scope="col" { "Asked for" } th.n scope="col" { "Predicted limit" } } }
+            tbody { @for one in newest {
+                tr {
+                    th scope="row" { (times::time(one.started_unix_ms.saturating_add(one.wall_ms))) }
+                    td { (words::outcome(one.outcome())) }
+                    td.n { (measured::need_cell(one)) }
+                    td.n { (some_bytes(asked(one))) }
+                    td.n { (some_bytes(predicted(one))) }
+                }
+            } }
+        }
+    }
+}
+
+/// Need at each number of build jobs.
+pub(super) fn jobs(curve: &JobsCurve) -> Chart {
+    let highest = curve.points.iter().map(|point| point.need_p95_bytes).max().map_or(0.0, float);
+    let limit = curve.memory_limit_bytes.map(float).filter(|limit| *limit <= highest * 6.0);
+    let top = limit.unwrap_or(0.0).max(highest);
+    let (scale, unit) = if top >= GIB { (GIB, "GiB") } else { (MIB, "MiB") };
+    let line = |need: fn(&plimsoll_proto::v1::JobsPoint) -> u64| {
+        curve
+            .points
+            .iter()
+            .map(|point| (f64::from(point.jobs), float(need(point)) / scale))
+            .collect::<Vec<_>>()
+    };
+    let (half, most) = (line(|point| point.need_p50_bytes), line(|point| point.need_p95_bytes));
+    let mut layers = vec![
+        Layer::Line { tone: Tone::Used, points: half.clone() },
+        Layer::Dots { tone: Tone::Used, points: half },
+        Layer::Line { tone: Tone::Waste, points: most.clone() },
+        Layer::Dots { tone: Tone::Waste, points: most },
+    ];
+    let mut legend = vec![
+        (Tone::Used, "half of the builds need".to_owned()),
+        (Tone::Waste, "95 % need at most".to_owned()),
+    ];
+    if let Some(limit) = limit {
+        layers.push(Layer::Level { tone: Tone::Limit, at: limit / scale });
+        legend.push((Tone::Limit, "limit".to_owned()));
+    }
+    let ends = curve.points.first().zip(curve.points.last());
+    let (first, last) = ends.map_or((1, 1), |(first, last)| (first.jobs, last.jobs));
+    Chart {
+        id: "jobs",
+        title: "Need by build jobs (-j)".to_owned(),
+        description: words::sentence(&curve.reason),
+        x: Axis::whole(first, last),
+        y: Axis::from_zero(top / scale, unit),
+        layers,
+        legend,
+        table: jobs_table(curve),
+    }
+}
+
+/// The numbers of a curve, or those that were tried where there is no curve.
+pub(super) fn jobs_table(curve: &JobsCurve) -> Markup {
+    html! {
+        table {
+            thead { tr { th.n scope="col" { "-j" } th.n scope="col" { "Attempts" } th.n scope="col" { "Stopped for memory" } th.n scope="col" { "Half need" } th.n scope="col" { "95 % need" } th.n scope="col" { "Half take" } } }
+            tbody { @for point in &curve.points {
+                tr {
+                    th.n scope="row" { (point.jobs) }
+                    td.n { (count(point.attempts.into())) }
+                    td.n { (count(point.stopped.into())) }
+                    td.n { (bytes(point.need_p50_bytes)) }
+                    td.n { (bytes(point.need_p95_bytes)) }
+                    td.n { @if point.wall_p50_ms > 0 { (millis(point.wall_p50_ms)) } @else { "–" } }
+                }
+            } }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

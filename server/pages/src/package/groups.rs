@@ -1,0 +1,99 @@
+//! Groups of need that one prediction is over.
+
+use maud::{Markup, html};
+use plimsoll_proto::{
+    reasons,
+    v1::{NeedGroups, Prediction},
+};
+
+use crate::{
+    numbers::{bytes, count, percent},
+    words,
+};
+
+/// Each group with what it needs and whether the sizes cover it; nothing if there is one group alone.
+pub(super) fn show(prediction: &Prediction) -> Markup {
+    let Some(groups) = prediction.need_groups.as_ref().filter(|groups| !groups.groups.is_empty()) else {
+        return Markup::default();
+    };
+    html! {
+        h2 { "Groups with different needs" }
+        p.why { "Among " (reasons::grouped_attempts(groups)) ". " (words::marked(&words::sentence(&groups.reason))) }
+        div.scroll tabindex="0" role="region" aria-label="Groups with different needs" {
+            table {
+                thead { tr {
+                    th.n scope="col" { "Attempts" } th.n scope="col" { "Of these" } th.n scope="col" { "Least need" } th.n scope="col" { "Median" }
+                    th.n scope="col" { "Highest" } th scope="col" { "With the sizes above" } th scope="col" { (field(groups)) }
+                } }
+                tbody { @for (at, group) in groups.groups.iter().enumerate() {
+                    tr {
+                        th.n scope="row" { (count(group.attempts.into())) }
+                        td.n { (percent(group.share)) }
+                        td.n { (bytes(group.need_least_bytes)) }
+                        td.n { (bytes(group.need_median_bytes)) }
+                        td.n { (bytes(group.need_most_bytes)) }
+                        td.text { (reasons::group_coverage(group)) }
+                        td.text { (values(groups, at)) }
+                    }
+                } }
+            }
+        }
+    }
+}
+
+fn field(groups: &NeedGroups) -> &str {
+    groups.told_apart_by.as_ref().map_or("Told apart by", |by| by.field.as_str())
+}
+
+/// The values that stand for the group at this place.
+fn values(groups: &NeedGroups, at: usize) -> String {
+    let of = groups.told_apart_by.as_ref().and_then(|by| by.values.get(at));
+    let said = of.map(|values| values.values.join(", ")).unwrap_or_default();
+    match said.is_empty() {
+        true if groups.told_apart_by.is_none() => "nothing that is recorded".to_owned(),
+        true => "other values".to_owned(),
+        false => said,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_proto::v1::{DistinctValues, Distinction, NeedGroup};
+
+    use super::*;
+
+    #[test]
+    fn groups_are_a_table_with_what_tells_them_apart_and_without_them_there_is_none() {
+        let group = |most: u64, within_request| NeedGroup {
+            attempts: 1200,
+            need_most_bytes: most << 30,
+            within_request,
+            within_limit: true,
+            ..NeedGroup::default()
+        };
+        let mut groups =
+            NeedGroups { groups: vec![group(18, true), group(41, false)], ..NeedGroups::default() };
+        let shown = |groups: &NeedGroups| {
+            show(&Prediction { need_groups: Some(groups.clone()), ..Prediction::default() }).into_string()
+        };
+        let html = shown(&groups);
+        for part in ["1,200", "above the request, within the limit", "nothing that is recorded"] {
+            assert!(html.contains(part), "{part} is not in {html}");
+        }
+        let values = |values: &[&str]| DistinctValues {
+            values: values.iter().map(|value| (*value).to_owned()).collect(),
+        };
+        let by = Distinction {
+            field: "label <b>".into(),
+            values: vec![values(&["warm"]), values(&[])],
+            ..Distinction::default()
+        };
+        groups.told_apart_by = Some(by);
+        let html = shown(&groups);
+        assert!(
+            html.contains("label &lt;b&gt;") && html.contains("warm") && html.contains("other values"),
+            "{html}"
+        );
+        assert_eq!(show(&Prediction::default()).into_string(), "");
+    }
+}

@@ -1,0 +1,256 @@
+//! One package: need against ask over time, other `-j`, versions, and why the next size is what it is.
+
+mod charts;
+mod groups;
+
+use maud::{Markup, html};
+use plimsoll_proto::{
+    figures::{self, NOT_KNOWN},
+    measured, reasons, sums,
+    v1::{ExplainResponse, GetStatsResponse, Rung, StatsTotals, Summary},
+};
+
+use super::{
+    attempts,
+    flow::{self, Flow},
+    numbers::{self, bytes, count, millis, percent, share_of, some_amount},
+    overview,
+    page::{card, empty, page},
+    view::{Range, View},
+    words,
+};
+
+/// Newest attempts that are drawn.
+pub const DRAWN: u32 = 200;
+
+/// Newest attempts that are listed.
+const LISTED: usize = 10;
+
+/// Attempts behind a prediction that are listed.
+const USED: usize = 12;
+
+/// What the page of one package shows.
+#[derive(Debug, Clone, Copy)]
+pub struct PackagePage<'a> {
+    /// The name of the package.
+    pub name: &'a str,
+    /// What the reader has chosen.
+    pub view: &'a View,
+    /// Its sums, with steps in time.
+    pub stats: &'a GetStatsResponse,
+    /// The width of a step.
+    pub step_ms: u64,
+    /// The same by version, where it is known.
+    pub versions: Option<&'a GetStatsResponse>,
+    /// The newest attempts, at most [`DRAWN`].
+    pub newest: &'a [Summary],
+    /// The prediction for the newest build, where the reader may see it.
+    pub explained: Option<&'a ExplainResponse>,
+}
+
+impl PackagePage<'_> {
+    /// The whole page.
+    pub fn draw(&self) -> Markup {
+        let Self { name, view, stats, newest, .. } = *self;
+        let path = view.with(Range::default()).package(name);
+        let path = path.split('?').next().unwrap_or_default();
+        let totals = stats.totals.clone().unwrap_or_default();
+        let flow = Flow { view, steps: &stats.steps, step_ms: self.step_ms };
+        let body = html! {
+            p.quiet { "Package" }
+            h1 { (name) }
+            @if totals.attempts == 0 {
+                (empty(view, path, &[]))
+            } @else {
+                (cards(&totals))
+                (charts::need(newest, view).figure())
+                @if stats.steps.len() > 1 { div.two { (flow.memory().half()) (flow.failures().half()) } }
+            }
+            @if let Some(explained) = self.explained {
+                (next(explained, newest.first()))
+                (groups::show(&explained.prediction.clone().unwrap_or_default()))
+                (jobs(explained))
+            }
+            @if let Some(versions) = self.versions { (by_version(versions)) }
+            (overview::moved(&stats.regressions, view))
+            @if !newest.is_empty() {
+                h2 { "Newest attempts" }
+                (attempts::table(newest.get(..LISTED).unwrap_or(newest), view, "Newest attempts"))
+                p { a href=(view.link("/attempts", &[("package", name)])) { "All attempts of this package" } }
+            }
+            @if let Some(explained) = self.explained { (behind(explained, view)) }
+        };
+        page(name, path, view, &[], &body)
+    }
+}
+
+fn cards(totals: &StatsTotals) -> Markup {
+    html! {
+        dl.cards {
+            (card("Attempts ended", &count(totals.attempts), &html! { (figures::counted_as(totals.retries, "of them a retry", "of them retries")) }))
+            (card("Failed", &share_of(totals.failed, totals.attempts), &html! {
+                (count(totals.failed)) ", of which " (count(totals.oom + totals.starved)) " for memory"
+            }))
+            (card("Memory wasted", &sums::memory_wasted_hours(totals).map_or_else(|| NOT_KNOWN.to_owned(), figures::gib_hours), &html! {
+                @match sums::memory_wasted(totals) {
+                    Some(share) => { (percent(share)) " of what was asked for" }
+                    None => { (sums::NOTHING_ASKED_AND_MEASURED) }
+                }
+            }))
+            (card("Highest need", &sums::highest_need_words(totals), &html! {
+                "need over ask: " (sums::need_over_ask_words(totals))
+            }))
+            (card("CPU used", &sums::cpu_time(totals).map_or_else(|| NOT_KNOWN.to_owned(), figures::core_hours), &html! {
+                (sums::cpu_over(totals).trim_start())
+            }))
+        }
+        (overview::left_out(totals))
+    }
+}
+
+/// The sizes for the next attempt, and why.
+fn next(explained: &ExplainResponse, newest: Option<&Summary>) -> Markup {
+    let prediction = explained.prediction.clone().unwrap_or_default();
+    let key = newest.and_then(|summary| summary.key.clone()).unwrap_or_default();
+    let of = [key.version.as_str(), key.compiler.as_str(), key.compiler_version.as_str(), key.arch.as_str()];
+    let of: Vec<&str> = of.into_iter().filter(|part| !part.is_empty()).collect();
+    let reasons::ExplainedPrediction { sizes, based_on } = reasons::explained(&prediction);
+    html! {
+        h2 { "Next size" }
+        p.why {
+            (why(explained, newest)) " Confidence " (percent(prediction.confidence)) "."
+            @if !based_on.is_empty() { " Based on " (based_on) "." }
+            @if !of.is_empty() { " Asked for the newest build: " (of.join(", ")) "." }
+        }
+        div.scroll tabindex="0" role="region" aria-label="Next size" {
+            table.stack {
+                thead { tr { th scope="col" { "Size" } th.n scope="col" { "Value" } th scope="col" { "Because of" } } }
+                tbody {
+                    @for size in sizes {
+                        tr { th scope="row" { (words::title(size.kind.name())) } td.n { (size.kind.shown(size.value)) } td.text { (size.why) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Why the sizes are as they are. The reader sees attempts on the same page, so "nothing is known" would be read as a contradiction.
+fn why(explained: &ExplainResponse, newest: Option<&Summary>) -> String {
+    let prediction = explained.prediction.clone().unwrap_or_default();
+    let basis = prediction.memory_request_bytes.and_then(|request| request.basis).unwrap_or_default();
+    let is_default = basis.rung() == Rung::Default && basis.attempts == 0;
+    if newest.is_none() || !is_default || !explained.attempts.is_empty() {
+        return words::sentence(&prediction.reason);
+    }
+    "None of its attempts says what it needs: only those do that succeeded with a measured need, or that memory stopped. So this is the \
+     configured default."
+        .to_owned()
+}
+
+fn jobs(explained: &ExplainResponse) -> Markup {
+    let Some(curve) = &explained.jobs else { return Markup::default() };
+    html! {
+        h2 { "At other numbers of build jobs" }
+        @if measured::is_curve(curve) { (charts::jobs(curve).figure()) } @else {
+            p.why { (words::sentence(&curve.reason)) }
+            @if !curve.points.is_empty() {
+                div.scroll tabindex="0" role="region" aria-label="Build jobs that were tried" { (charts::jobs_table(curve)) }
+            }
+        }
+    }
+}
+
+fn by_version(versions: &GetStatsResponse) -> Markup {
+    let mut groups: Vec<_> = flow::told(&versions.groups)
+        .filter_map(|group| Some((&group.name, group.totals.as_ref()?)))
+        .collect();
+    groups.sort_by(|a, b| b.0.cmp(a.0));
+    html! {
+        @if groups.len() > 1 {
+            h2 { "Versions" }
+            div.scroll tabindex="0" role="region" aria-label="Versions" {
+                table {
+                    thead { tr {
+                        th scope="col" { "Version" } th.n scope="col" { "Attempts" } th.n scope="col" { "Failed" } th.n scope="col" { "Highest need" }
+                        th.n scope="col" { "Wasted GiB·h" } th.n scope="col" { "Mean time" }
+                    } }
+                    tbody { @for (name, totals) in groups.into_iter().take(50) {
+                        tr {
+                            th scope="row" { @if name.is_empty() { span.quiet { "not known" } } @else { (name) } }
+                            td.n { (count(totals.attempts)) }
+                            td.n { (share_of(totals.failed, totals.attempts)) }
+                            td.n { (sums::highest_need_cell(totals)) }
+                            td.n { (some_amount(sums::memory_wasted_hours(totals))) }
+                            td.n { (millis(mean_ms(totals))) }
+                        }
+                    } }
+                }
+            }
+        }
+    }
+}
+
+fn mean_ms(totals: &StatsTotals) -> u64 {
+    numbers::whole(sums::mean_wall_ms(totals).unwrap_or(0.0))
+}
+
+/// The attempts that the prediction learnt from.
+fn behind(explained: &ExplainResponse, view: &View) -> Markup {
+    html! {
+        @if !explained.attempts.is_empty() {
+            h2 { "What the prediction learnt from" }
+            p.why { "The heaviest " (explained.attempts.len().min(USED)) " attempts behind the numbers above." }
+            div.scroll tabindex="0" role="region" aria-label="What the prediction learnt from" {
+                table {
+                    thead { tr {
+                        th scope="col" { "Attempt" } th scope="col" { "Attempt of" } th.n scope="col" { "Weight" } th.n scope="col" { "Need" }
+                        th.n scope="col" { "Counted as" } th.n scope="col" { "-j" } th.n scope="col" { "Took" }
+                    } }
+                    tbody { @for used in explained.attempts.iter().take(USED) {
+                        tr {
+                            th scope="row" { a.id href=(view.attempt(&used.attempt)) { (used.attempt) } }
+                            td { (reasons::scope(used.rung())) }
+                            td.n { (percent(used.weight)) }
+                            td.n { @if used.censored { "> " } (bytes(used.measured_bytes)) }
+                            td.n { (bytes(used.need_bytes)) }
+                            td.n { @match used.build_jobs { Some(jobs) => (jobs), None => "–" } }
+                            td.n { (millis(used.wall_ms)) }
+                        }
+                    } }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_proto::v1 as pb;
+
+    use super::*;
+
+    #[test]
+    fn a_page_that_lists_attempts_does_not_say_that_nothing_is_known() {
+        let reason = "nothing is known about x@1 yet, so this is the configured default".to_owned();
+        let basis = Some(pb::Basis { rung: Rung::Default.into(), ..pb::Basis::default() });
+        let request = Some(pb::Quantity { basis, ..pb::Quantity::default() });
+        let prediction =
+            Some(pb::Prediction { reason, memory_request_bytes: request, ..pb::Prediction::default() });
+        let explained = ExplainResponse { prediction, ..ExplainResponse::default() };
+        assert!(why(&explained, None).starts_with("Nothing is known about x@1 yet"));
+        let listed = why(&explained, Some(&Summary::default()));
+        assert!(listed.starts_with("None of its attempts says what it needs"), "{listed}");
+    }
+
+    #[test]
+    fn every_reason_is_the_sentence_that_the_terminal_and_the_report_say() {
+        for (kind, quantity) in reasons::examples() {
+            let prediction = Some(reasons::prediction_of(kind, &quantity));
+            let page =
+                next(&ExplainResponse { prediction, ..ExplainResponse::default() }, None).into_string();
+            let said = reasons::sentence(kind, &quantity);
+            assert!(page.contains(&format!("<td class=\"text\">{said}</td>")), "{said:?} in {page}");
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! All packages: to sort, to search, page by page.
+
+use maud::{Markup, html};
+use plimsoll_proto::{
+    figures, sums,
+    v1::{Group, StatsTotals},
+};
+
+use super::{
+    flow::OTHERS,
+    numbers::{amount, count, share_of, some_amount, some_percent},
+    page::{empty, page},
+    table::{Sort, head, pages},
+    view::{Fields, View},
+};
+
+/// Packages of one page of the table.
+const ROWS: usize = 50;
+
+/// Name in an address, head, number to sort by.
+type Column = (&'static str, &'static str, fn(&StatsTotals) -> f64);
+
+const COLUMNS: [Column; 7] = [
+    ("waste", "Wasted GiB·h", |totals| totals.memory_wasted_gib_hours),
+    ("asked", "Asked GiB·h", |totals| totals.memory_asked_gib_hours),
+    ("used", "Put to use", |totals| sums::memory_used(totals).unwrap_or(0.0)),
+    ("need", "Highest need", |totals| super::numbers::float(totals.need_peak_max_bytes)),
+    ("cpu", "CPU core·h", |totals| totals.cpu_core_hours),
+    ("attempts", "Attempts", |totals| super::numbers::float(totals.attempts)),
+    ("failed", "Failed", |totals| {
+        super::numbers::float(totals.failed) / super::numbers::float(totals.attempts.max(1))
+    }),
+];
+
+/// The names by which an address may sort.
+pub fn columns() -> impl Iterator<Item = &'static str> {
+    std::iter::once("name").chain(COLUMNS.iter().map(|(name, ..)| *name))
+}
+
+/// What the page of all packages shows.
+#[derive(Debug)]
+pub struct PackagesPage<'a> {
+    /// What the reader has chosen.
+    pub view: &'a View,
+    /// What is sought, and how it is sorted.
+    pub fields: &'a Fields,
+    /// The page of the table, from 1 on.
+    pub number: u64,
+    /// All packages, in any order.
+    pub groups: Vec<Group>,
+}
+
+impl PackagesPage<'_> {
+    /// The whole page.
+    pub fn draw(self) -> Markup {
+        let Self { view, fields, number, mut groups } = self;
+        let others = groups.iter().position(|group| group.name == OTHERS).map(|at| groups.remove(at));
+        let all = groups.len();
+        let sought = fields.get("q").to_lowercase();
+        groups.retain(|group| group.name.to_lowercase().contains(&sought));
+        let sort = Sort::of(fields.get("sort"), fields.get("order"), usual(&groups));
+        sorted(&mut groups, sort);
+        let pages_count = groups.len().div_ceil(ROWS).max(1);
+        let number = usize::try_from(number).unwrap_or(usize::MAX).clamp(1, pages_count);
+        let shown: Vec<Group> = groups.iter().skip((number - 1) * ROWS).take(ROWS).cloned().collect();
+        let kept = [("q", fields.get("q")), ("sort", fields.get("sort")), ("order", fields.get("order"))];
+        let body = html! {
+            h1 { "Packages" }
+            (search(fields, view))
+            @if all == 0 {
+                (empty(view, "/packages", &kept))
+            } @else if shown.is_empty() {
+                div.empty { p { "No package has " strong { (fields.get("q")) } " in its name. " a href=(view.link("/packages", &[])) { "Show all" } } }
+            } @else {
+                p.quiet {
+                    (count(groups.len() as u64))
+                    @if others.is_some() { " of the packages that waste most, with attempts that ended " }
+                    @else { " packages with attempts that ended " }
+                    (view.range.during()) "."
+                }
+                (table(&shown, sort, fields, view))
+                (pages(number, pages_count, |to| view.link("/packages", &[kept.as_slice(), &[("page", to)]].concat())))
+                @if let Some(others) = &others { (rest(others)) }
+            }
+        };
+        page("Packages", "/packages", view, &kept, &body)
+    }
+}
+
+/// The column to sort by where the reader chose none: waste, if there is any to sort by.
+fn usual(groups: &[Group]) -> &'static str {
+    let is_wasted = |totals: &StatsTotals| totals.memory_wasted_gib_hours > 0.0;
+    if groups.iter().filter_map(|group| group.totals.as_ref()).any(is_wasted) { "waste" } else { "need" }
+}
+
+/// A column that is not known sorts nothing.
+fn sorted(groups: &mut [Group], sort: Sort<'_>) {
+    if sort.by == "name" {
+        groups.sort_by(|a, b| a.name.cmp(&b.name));
+    } else if let Some((.., number)) = COLUMNS.iter().find(|(name, ..)| *name == sort.by) {
+        let of = |group: &Group| group.totals.as_ref().map_or(0.0, number);
+        groups.sort_by(|a, b| of(a).total_cmp(&of(b)).then_with(|| b.name.cmp(&a.name)));
+    }
+    if sort.down {
+        groups.reverse();
+    }
+}
+
+fn search(fields: &Fields, view: &View) -> Markup {
+    html! {
+        form.search role="search" action="/packages" method="get" {
+            label { "Name contains" input type="search" name="q" value=(fields.get("q")) maxlength="256" data-narrows="packages" autocomplete="off"; }
+            @for (name, value) in view.pairs() { input type="hidden" name=(name) value=(value); }
+            @for name in ["sort", "order"] {
+                @if !fields.get(name).is_empty() { input type="hidden" name=(name) value=(fields.get(name)); }
+            }
+            button { "Search" }
+        }
+    }
+}
+
+fn table(shown: &[Group], sort: Sort<'_>, fields: &Fields, view: &View) -> Markup {
+    let link = |by: &str, order: &str| {
+        view.link("/packages", &[("q", fields.get("q")), ("sort", by), ("order", order)])
+    };
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Packages" {
+            table #packages {
+                thead { tr {
+                    (head("Package", "name", sort, link))
+                    @for (name, words, _) in COLUMNS { (head(words, name, sort, link)) }
+                } }
+                tbody { @for group in shown { (row(group, view)) } }
+            }
+        }
+    }
+}
+
+fn row(group: &Group, view: &View) -> Markup {
+    let totals = group.totals.clone().unwrap_or_default();
+    html! {
+        tr {
+            th scope="row" { a href=(view.package(&group.name)) { (group.name) } }
+            td.n { (some_amount(sums::memory_wasted_hours(&totals))) }
+            td.n { (some_amount(sums::memory_asked(&totals))) }
+            td.n { (some_percent(sums::memory_used(&totals))) }
+            td.n { (sums::highest_need_cell(&totals)) }
+            td.n { (some_amount(sums::cpu_time(&totals))) }
+            td.n { (count(totals.attempts)) }
+            td.n {
+                @if totals.failed == 0 { "0" } @else { (count(totals.failed)) " (" (share_of(totals.failed, totals.attempts)) ")" }
+            }
+        }
+    }
+}
+
+fn rest(others: &Group) -> Markup {
+    let totals = others.totals.clone().unwrap_or_default();
+    html! {
+        p.quiet {
+            "These are the packages that waste most. All others together wasted "
+            (amount(totals.memory_wasted_gib_hours)) " GiB·h ("
+            (some_percent(sums::memory_wasted(&totals))) " of what they asked for) in "
+            (figures::counted(totals.attempts, "attempt")) ". Search for the whole name of one to see it."
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(name: &str, waste: f64) -> Group {
+        let totals = StatsTotals { memory_wasted_gib_hours: waste, attempts: 1, ..StatsTotals::default() };
+        Group { name: name.into(), totals: Some(totals) }
+    }
+
+    #[test]
+    fn packages_are_sorted_by_what_is_asked_for() {
+        let mut groups = [group("b", 1.0), group("a", 1.0), group("c", 3.0)];
+        let names = |groups: &[Group]| groups.iter().map(|group| group.name.clone()).collect::<String>();
+        sorted(&mut groups, Sort::of("", "", "waste"));
+        assert_eq!(names(&groups), "cab");
+        sorted(&mut groups, Sort::of("name", "", "waste"));
+        assert_eq!(names(&groups), "abc");
+        assert_eq!((usual(&groups), usual(&[group("a", 0.0)])), ("waste", "need"));
+    }
+}

@@ -1,0 +1,137 @@
+//! What stands around every page: head, navigation, the choice of time, foot.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use plimsoll_proto::shown;
+
+use super::{
+    assets,
+    view::{Range, View},
+};
+
+const PAGES: [(&str, &str); 5] = [
+    ("/", "Overview"),
+    ("/packages", "Packages"),
+    ("/attempts", "Attempts"),
+    ("/running", "Running"),
+    ("/settings", "Settings"),
+];
+
+/// A page at `path` on which the time can be chosen. What `kept` says stays when another time is chosen.
+pub(super) fn page(title: &str, path: &str, view: &View, kept: &[(&str, &str)], body: &Markup) -> Markup {
+    let choice = html! {
+        nav.range aria-label="Time" {
+            @for range in Range::ALL {
+                a href=(view.with(range).link(path, kept)) aria-current=[(range == view.range).then_some("true")] {
+                    (range.words())
+                }
+            }
+        }
+    };
+    shell(title, path, view, &choice, body)
+}
+
+/// A page about now. Without scripts it is loaded anew after some seconds.
+pub(super) fn live(title: &str, path: &str, view: &View, seconds: u32, body: &Markup) -> Markup {
+    let again = html! { noscript { meta http-equiv="refresh" content=(seconds); } };
+    framed(title, path, view, (&again, &Markup::default()), body)
+}
+
+/// A page that no choice of time belongs to.
+pub(super) fn bare(title: &str, view: &View, body: &Markup) -> Markup {
+    shell(title, "", view, &Markup::default(), body)
+}
+
+/// As [`bare`], for a page of the navigation.
+pub(super) fn plain(title: &str, path: &str, view: &View, body: &Markup) -> Markup {
+    shell(title, path, view, &Markup::default(), body)
+}
+
+fn shell(title: &str, path: &str, view: &View, choice: &Markup, body: &Markup) -> Markup {
+    framed(title, path, view, (&Markup::default(), choice), body)
+}
+
+/// `around` is what stands in the head beside what every page has there, and what stands beside the navigation.
+fn framed(title: &str, path: &str, view: &View, around: (&Markup, &Markup), body: &Markup) -> Markup {
+    let current = |to: &str| to == path || (to != "/" && path.starts_with(&format!("{to}/")));
+    let whole = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) " · Plimsoll" }
+                link rel="icon" type="image/svg+xml" href=(assets::path("icon.svg"));
+                link rel="stylesheet" href=(assets::path("style.css"));
+                (around.0)
+                script src=(assets::path("page.js")) defer {}
+            }
+            body {
+                a.skip href="#main" { "Skip to content" }
+                header {
+                    a.brand href=(view.link("/", &[])) { img src=(assets::path("icon.svg")) alt="" width="24" height="24"; "Plimsoll" }
+                    nav.pages aria-label="Pages" {
+                        @for (to, name) in PAGES {
+                            a href=(view.link(to, &[])) aria-current=[current(to).then_some("page")] { (name) }
+                        }
+                    }
+                    (around.1)
+                }
+                main #main tabindex="-1" {
+                    (chosen(path, view))
+                    (body)
+                }
+                footer {
+                    p {
+                        "Plimsoll " (env!("CARGO_PKG_VERSION")) ". All times are UTC. Memory is the "
+                        em { "need" } ": what cannot be reclaimed."
+                    }
+                }
+            }
+        }
+    };
+    // names come from callers, and stand on every page
+    PreEscaped(shown::in_lines(&whole.into_string()).into_owned())
+}
+
+/// The project and the stack that a page is about, and how to see all of them again.
+fn chosen(path: &str, view: &View) -> Markup {
+    let path = if path.is_empty() { "/" } else { path };
+    let without_project = View { project: String::new(), ..view.clone() }.link(path, &[]);
+    let without_stack = View { stack: String::new(), ..view.clone() }.link(path, &[]);
+    html! {
+        @if !view.project.is_empty() || !view.stack.is_empty() {
+            p.chosen {
+                "Only "
+                @if !view.project.is_empty() {
+                    span.chip { "project " strong { (view.project) } " " a href=(without_project) { "all projects" } }
+                }
+                @if !view.stack.is_empty() {
+                    span.chip { "stack " strong { (view.stack) } " " a href=(without_stack) { "all stacks" } }
+                }
+            }
+        }
+    }
+}
+
+/// A number with its name and what it means.
+pub(super) fn card(name: &str, number: &str, note: &Markup) -> Markup {
+    html! { div.card { dt { (name) } dd { span.number { (number) } span.note { (note) } } } }
+}
+
+/// What is said where there is nothing to show.
+pub(super) fn empty(view: &View, path: &str, kept: &[(&str, &str)]) -> Markup {
+    html! {
+        div.empty {
+            p { strong { "Nothing ended here " (view.range.during()) "." } }
+            @if view.range != Range::All {
+                p { a href=(view.with(Range::All).link(path, kept)) { "Look at all time" } }
+            }
+            @if !view.project.is_empty() || !view.stack.is_empty() {
+                p { a href=(View { range: view.range, ..View::default() }.link(path, kept)) { "Look at all projects and stacks" } }
+            }
+            p { "To measure a build, put the agent in front of it:" }
+            pre tabindex="0" role="region" aria-label="Command" { code { "plimsoll run --key package=zlib --key version=1.3 -- make -j8" } }
+        }
+    }
+}

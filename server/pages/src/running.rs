@@ -1,0 +1,97 @@
+//! What runs now.
+
+use maud::{Markup, html};
+use plimsoll_proto::{measured, v1 as pb};
+
+use super::{
+    numbers::{bytes, count, millis, some_bytes, some_cores},
+    page::live,
+    view::View,
+    words,
+};
+
+/// Attempts that a page shows.
+pub const SHOWN: usize = 200;
+
+/// Seconds until a page looks again.
+const AGAIN: u32 = 3;
+
+/// The same without scripts, where the whole page is loaded anew.
+const AGAIN_WHOLE: u32 = 15;
+
+/// What runs now.
+#[derive(Debug, Clone, Copy)]
+pub struct RunningPage<'a> {
+    /// What the reader has chosen.
+    pub view: &'a View,
+    /// Those with the highest need, at most [`SHOWN`].
+    pub attempts: &'a [pb::Running],
+    /// How many run.
+    pub running: usize,
+}
+
+impl RunningPage<'_> {
+    /// The whole page.
+    pub fn draw(&self) -> Markup {
+        let Self { view, running, .. } = *self;
+        let body = html! {
+            h1 { "Running" }
+            p { button type="button" data-pause aria-pressed="false" hidden { "Pause" } }
+            div data-live=(AGAIN) {
+                @if running == 0 {
+                    div.empty {
+                        p { strong { "Nothing runs now." } " What an agent measures appears here from its first seconds on:" }
+                        pre tabindex="0" role="region" aria-label="Command" { code { "plimsoll run --key package=zlib --key version=1.3 -- make -j8" } }
+                    }
+                } @else {
+                    p.quiet {
+                        (count(running as u64)) " running"
+                        @if running > SHOWN { ", of which the " (SHOWN) " with the highest need are shown" } "."
+                    }
+                    (table(self.attempts, view))
+                }
+            }
+        };
+        live("Running", "/running", view, AGAIN_WHOLE, &body)
+    }
+}
+
+fn table(running: &[pb::Running], view: &View) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Running attempts" {
+            table {
+                thead { tr {
+                    th scope="col" { "Package" } th scope="col" { "Attempt" } th.n scope="col" { "For" } th.n scope="col" { "Need now" }
+                    th.n scope="col" { "Highest need" } th.n scope="col" { "With page cache" } th.n scope="col" { "Limit" } th.n scope="col" { "Mean cores" }
+                    th scope="col" { "State" }
+                } }
+                tbody { @for one in running { (row(one, view)) } }
+            }
+        }
+    }
+}
+
+fn row(one: &pb::Running, view: &View) -> Markup {
+    let key = one.key.clone().unwrap_or_default();
+    html! {
+        tr {
+            th scope="row" { a href=(view.package(&key.package)) { (key.package) } " " span.quiet { (key.version) } }
+            td { a.id href=(view.attempt(&one.attempt)) { (one.attempt) } }
+            td.n { (millis(one.elapsed_ms)) }
+            td.n { (bytes(one.need_bytes)) }
+            td.n {
+                (bytes(one.need_peak_bytes))
+                @if let Some(limit) = one.memory_limit_bytes.filter(|limit| *limit > 0) {
+                    meter min="0" max=(limit) value=(one.need_peak_bytes.min(limit)) aria-hidden="true" {}
+                }
+            }
+            td.n { (bytes(measured::running_memory(one))) }
+            td.n { (some_bytes(one.memory_limit_bytes)) }
+            td.n { (some_cores(measured::running_cores(one))) }
+            td {
+                @if one.starved { span.badge.bad { span aria-hidden="true" { "! " } "starved" } }
+                @else { (words::badge(pb::Outcome::Running, pb::Cause::Unspecified)) }
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The settings in force. Secrets are in files of their own, which are named and never shown.
+
+use maud::{Markup, html};
+
+use super::{
+    page::plain,
+    view::{Fields, View},
+    words,
+};
+/// One setting in force.
+#[derive(Debug, Clone, Copy)]
+pub struct SettingRow<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its value; empty where none is set.
+    pub value: &'a str,
+    /// Where the value comes from.
+    pub place: &'a str,
+    /// What `--help` says of it.
+    pub meaning: &'a str,
+}
+
+/// The settings in force.
+#[derive(Debug, Clone, Copy)]
+pub struct SettingsPage<'a> {
+    /// What the reader has chosen.
+    pub view: &'a View,
+    /// What is sought.
+    pub fields: &'a Fields,
+    /// All settings.
+    pub rows: &'a [SettingRow<'a>],
+}
+
+impl SettingsPage<'_> {
+    /// The whole page.
+    pub fn draw(&self) -> Markup {
+        let Self { view, fields, .. } = *self;
+        let sought = fields.get("q").to_lowercase();
+        let text =
+            |row: &SettingRow<'_>| [row.name, row.value, row.place, row.meaning].join(" ").to_lowercase();
+        let rows: Vec<_> = self.rows.iter().filter(|row| text(row).contains(&sought)).collect();
+        let body = html! {
+            h1 { "Settings in force" }
+            p.lead {
+                "An option wins over a variable, a variable over the file. " code { "plimsoll-server --print-config" }
+                " prints the same as a file that can be read back."
+            }
+            form.search role="search" action="/settings" method="get" {
+                label { "Show settings with" input type="search" name="q" value=(fields.get("q")) data-narrows="settings" autocomplete="off"; }
+            }
+            div.scroll tabindex="0" role="region" aria-label="Settings in force" {
+                table.stack #settings {
+                    thead { tr { th scope="col" { "Setting" } th scope="col" { "Value" } th scope="col" { "From" } th scope="col" { "What it does" } } }
+                    tbody {
+                        @for row in rows {
+                            tr {
+                                th.keep scope="row" { code { (row.name) } }
+                                td { @if row.value.is_empty() { span.quiet { "not set" } } @else { code { (row.value) } } }
+                                td { @if row.place == "default" { span.quiet { "default" } } @else { (row.place) } }
+                                td.text { (meaning(row)) }
+                            }
+                        }
+                    }
+                }
+            }
+        };
+        plain("Settings in force", "/settings", view, &body)
+    }
+}
+
+/// What `--help` says of a setting, with commands and names marked. The default stands in the column of the value already where that is
+/// in force.
+fn meaning(row: &SettingRow<'_>) -> Markup {
+    let (text, default) = row.meaning.split_once(" [default: ").unwrap_or((row.meaning, ""));
+    let default = default.strip_suffix(']').unwrap_or(default);
+    let is_shown = default.is_empty() || default == "none" || default == row.value;
+    html! {
+        (words::marked(text)) @if !text.ends_with('.') { "." }
+        @if !is_shown { " Default: " (words::marked(default)) "." }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(value: &str, meaning: &str) -> String {
+        let row = SettingRow { name: "x", value, place: "default", meaning };
+        super::meaning(&row).into_string()
+    }
+
+    #[test]
+    fn a_default_that_is_in_force_is_said_once_and_names_are_marked() {
+        assert_eq!(row("1day", "Age of `x` [default: 1day]"), "Age of <code>x</code>.");
+        assert_eq!(row("2days", "Age [default: 1day]"), "Age. Default: 1day.");
+        assert_eq!(row("", "Age. [default: never]"), "Age. Default: never.");
+        assert_eq!(row("", "Age. [default: none]"), "Age.");
+    }
+}

@@ -1,0 +1,42 @@
+//! What went wrong, as a page with a way out.
+
+use maud::{Markup, html};
+
+use super::{page::bare, view::View};
+
+/// Why there is no page.
+#[derive(Debug, Clone, Copy)]
+pub struct TroublePage<'a> {
+    /// What went wrong, in two or three words.
+    pub title: &'a str,
+    /// The same in a sentence.
+    pub text: &'a str,
+    /// Projects for which the same may be asked instead.
+    pub projects: &'a [String],
+}
+
+impl TroublePage<'_> {
+    /// The whole page.
+    pub fn draw(&self) -> Markup {
+        let view = View::default();
+        let body = html! {
+            h1 { (self.title) }
+            p.lead { (self.text) }
+            @if !self.projects.is_empty() {
+                p { "Choose one of your projects:" }
+                ul {
+                    @for project in self.projects {
+                        // of the same page
+                        li { a href=(View { project: project.clone(), ..View::default() }.link("", &[])) { (project) } }
+                    }
+                }
+            }
+            p {
+                "Go to the " a href=(view.link("/", &[])) { "overview" } ", look for a "
+                a href=(view.link("/packages", &[])) { "package" } " or for an "
+                a href=(view.link("/attempts", &[])) { "attempt" } "."
+            }
+        };
+        bare(self.title, &view, &body)
+    }
+}

@@ -1,0 +1,109 @@
+//! The words of the wire, for people.
+
+use maud::{Markup, html};
+use plimsoll_proto::v1::{Cause, ChangeKind, Outcome, Source};
+pub(super) use plimsoll_proto::verdict::cause_words as cause;
+
+/// All causes that a failure can have, with the value that a form sends.
+pub fn causes() -> impl Iterator<Item = (&'static str, Cause)> {
+    (1..=16).filter_map(|n| Cause::try_from(n).ok()).map(|one| (value(one.as_str_name(), "CAUSE_"), one))
+}
+
+/// A reason as a sentence: a capital letter first, a full stop last.
+pub(super) fn sentence(reason: &str) -> String {
+    let mut letters = reason.trim().chars();
+    let Some(first) = letters.next() else { return String::new() };
+    let stop = if reason.trim_end().ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{}{}{stop}", first.to_uppercase(), letters.as_str())
+}
+
+/// Text in which names stand between backticks.
+pub(super) fn marked(text: &str) -> Markup {
+    html! {
+        @for (nth, piece) in text.split('`').enumerate() {
+            @if nth % 2 == 0 { (piece) } @else { code { (piece) } }
+        }
+    }
+}
+
+/// The name of an enumeration's value without the enumeration's name, as it stands in an address: `OOM`.
+pub fn value(name: &'static str, prefix: &str) -> &'static str {
+    name.strip_prefix(prefix).unwrap_or(name)
+}
+
+/// The name on the wire of a value that a reader wrote: `failed`, `tool-oom` and `TOOL_OOM` are all understood.
+pub fn wire_name(prefix: &str, said: &str) -> String {
+    format!("{prefix}{}", said.to_ascii_uppercase().replace('-', "_"))
+}
+
+pub(super) fn outcome(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Unspecified => "not known",
+        Outcome::Running => "running",
+        Outcome::Succeeded => "succeeded",
+        Outcome::Failed => "failed",
+        Outcome::Lost => "lost",
+    }
+}
+
+/// The outcome as a badge: a word and a sign, never only a colour.
+pub(super) fn badge(is: Outcome, why: Cause) -> Markup {
+    let (class, sign) = match is {
+        Outcome::Succeeded => ("badge good", "✓"),
+        Outcome::Failed if why == Cause::Canceled => ("badge lost", "–"),
+        Outcome::Failed => ("badge bad", "✕"),
+        Outcome::Lost => ("badge lost", "?"),
+        Outcome::Running | Outcome::Unspecified => ("badge now", "●"),
+    };
+    let text = if why == Cause::Unspecified { outcome(is) } else { cause(why) };
+    html! { span class=(class) { span aria-hidden="true" { (sign) " " } (text) } }
+}
+
+/// The name of a number at the beginning of a row: with a capital letter, CPU as people write it.
+pub(super) fn title(name: &str) -> String {
+    let name = name.replace("cpu ", "CPU ");
+    let mut letters = name.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+pub(super) fn change(kind: ChangeKind) -> &'static str {
+    match kind {
+        ChangeKind::Unspecified => "changed",
+        ChangeKind::Step => "step",
+        ChangeKind::Back => "back again",
+        ChangeKind::Drift => "drift",
+    }
+}
+
+pub(super) fn source(source: Source) -> &'static str {
+    match source {
+        Source::Unspecified => "not known",
+        Source::CgroupV2 => "cgroup v2",
+        Source::CgroupV1 => "cgroup v1",
+        Source::ProcessTree => "process tree",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_becomes_a_sentence() {
+        assert_eq!(["memory fits", "It does. ", ""].map(sentence), ["Memory fits.", "It does.", ""]);
+    }
+
+    #[test]
+    fn names_between_backticks_are_marked_and_escaped() {
+        assert_eq!(marked("see `a<b>` too").into_string(), "see <code>a&lt;b&gt;</code> too");
+    }
+
+    #[test]
+    fn every_cause_can_be_chosen_and_has_words() {
+        let all: Vec<_> = causes().collect();
+        assert_eq!(all.len(), 16, "a new cause needs its words here");
+        assert!(Cause::try_from(17).is_err());
+        assert!(all.iter().all(|(value, one)| !cause(*one).is_empty() && !value.is_empty()));
+        assert_eq!(all.first().map(|(value, _)| *value), Some("OOM"));
+    }
+}

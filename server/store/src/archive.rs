@@ -1,0 +1,273 @@
+//! The bytes of a backup: a stream that tells where it is damaged and whether it is complete.
+//!
+//! ```text
+//! archive = "PLIMSOLL BACKUP\n", frame 'h', frames 'e', frame 'z'
+//! frame   = kind u8, length u32, body, crc u32        crc: CRC-32 (IEEE) over kind, length and body
+//! h       = archive version u32 = 1, format of the store u32, store id 16 bytes, commit sequence u64
+//! e       = zstd frame of entries: key length u16, key, version u64, value length u16, value
+//! z       = number of entries u64
+//! ```
+//!
+//! Numbers are big-endian. An entry may come twice, with the same bytes. Without its frame 'z' an archive is cut short.
+
+use std::io::{self, Read};
+
+use plimsoll_proto::figures::counted_as;
+use ulid::Ulid;
+
+use super::{FORMAT_VERSION, KeyValue, StoreIdentity, VersionedValue};
+
+const MAGIC: &[u8; 16] = b"PLIMSOLL BACKUP\n";
+const VERSION: u32 = 1;
+const HEAD: u8 = b'h';
+const ENTRIES: u8 = b'e';
+const END: u8 = b'z';
+/// Bytes of entries after which a frame is full.
+const FRAME_BYTES: usize = 512 << 10;
+/// Longest body that is read, and longest frame unpacked: a full frame and the largest entry after it.
+const MOST_BYTES: usize = 2 * FRAME_BYTES;
+/// Fast, and half the size of none.
+const ZSTD_LEVEL: i32 = 3;
+
+/// Why an archive cannot be restored.
+#[derive(Debug, thiserror::Error)]
+pub enum ArchiveError {
+    /// The source cannot be read.
+    #[error("the backup cannot be read: {0}")]
+    Io(io::Error),
+    /// It is something else.
+    #[error("this is no backup: it does not begin as one; name a file that plimsoll-server backup wrote")]
+    Foreign,
+    /// A newer version wrote it.
+    #[error(
+        "the backup is of a newer version ({what} {found}, this program knows {known}): use the newer program"
+    )]
+    Newer {
+        /// Which number.
+        what: &'static str,
+        /// The number in the file.
+        found: u32,
+        /// The newest that is known.
+        known: u32,
+    },
+    /// It ends early.
+    #[error(
+        "the backup ends in the middle, after {}: it was cut short; take another one",
+        counted_as(*entries, "entry", "entries")
+    )]
+    Short {
+        /// Whole entries before the end.
+        entries: u64,
+    },
+    /// A frame is damaged.
+    #[error("the backup is damaged after {}: {reason}; take another one", counted_as(*entries, "entry", "entries"))]
+    Damaged {
+        /// Whole entries before the damage.
+        entries: u64,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// Packs entries into frames.
+#[derive(Debug)]
+pub struct Packer {
+    waiting: Vec<u8>,
+    entries: u64,
+}
+
+impl Packer {
+    /// A packer, and the bytes that come first.
+    pub fn begin(identity: StoreIdentity) -> (Self, Vec<u8>) {
+        let fields: [&[u8]; 4] = [
+            &VERSION.to_be_bytes(),
+            &identity.format.to_be_bytes(),
+            &identity.id.to_bytes(),
+            &identity.sequence.to_be_bytes(),
+        ];
+        let head = [MAGIC.as_slice(), &frame(HEAD, &fields.concat())].concat();
+        (Self { waiting: Vec::new(), entries: 0 }, head)
+    }
+
+    /// Takes entries in; gives the frames that are full.
+    ///
+    /// # Errors
+    /// A frame cannot be packed.
+    pub fn take(&mut self, entries: Vec<KeyValue>) -> io::Result<Vec<u8>> {
+        let mut out = Vec::new();
+        for entry in entries {
+            self.entries += 1;
+            put(&mut self.waiting, &entry)?;
+            if self.waiting.len() >= FRAME_BYTES {
+                out.extend(self.flush()?);
+            }
+        }
+        Ok(out)
+    }
+
+    /// What comes last.
+    ///
+    /// # Errors
+    /// A frame cannot be packed.
+    pub fn end(mut self) -> io::Result<Vec<u8>> {
+        let mut out = self.flush()?;
+        out.extend(frame(END, &self.entries.to_be_bytes()));
+        Ok(out)
+    }
+
+    fn flush(&mut self) -> io::Result<Vec<u8>> {
+        if self.waiting.is_empty() {
+            return Ok(Vec::new());
+        }
+        let packed = zstd::bulk::compress(&self.waiting, ZSTD_LEVEL)?;
+        self.waiting.clear();
+        Ok(frame(ENTRIES, &packed))
+    }
+}
+
+fn put(out: &mut Vec<u8>, entry: &KeyValue) -> io::Result<()> {
+    let length = |bytes: &[u8]| u16::try_from(bytes.len()).map_err(io::Error::other).map(u16::to_be_bytes);
+    out.extend(length(&entry.key)?);
+    out.extend(&entry.key);
+    out.extend(entry.value.version.to_be_bytes());
+    out.extend(length(&entry.value.value)?);
+    out.extend(&entry.value.value);
+    Ok(())
+}
+
+fn frame(kind: u8, body: &[u8]) -> Vec<u8> {
+    // bodies are bounded far below 4 GiB
+    let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
+    let mut bytes = [&[kind], length.to_be_bytes().as_slice(), body].concat();
+    bytes.extend(crc32fast::hash(&bytes).to_be_bytes());
+    bytes
+}
+
+/// Unpacks an archive.
+#[derive(Debug)]
+pub struct Unpacker<R> {
+    source: R,
+    /// Which store it was taken from, and when in its life.
+    pub identity: StoreIdentity,
+    entries: u64,
+}
+
+impl<R: Read> Unpacker<R> {
+    /// Reads what comes first.
+    ///
+    /// # Errors
+    /// It is no archive, or one of a newer version.
+    pub fn begin(mut source: R) -> Result<Self, ArchiveError> {
+        let mut magic = [0; MAGIC.len()];
+        match source.read_exact(&mut magic) {
+            Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => {
+                return Err(ArchiveError::Io(error));
+            }
+            Ok(()) if &magic == MAGIC => {}
+            _ => return Err(ArchiveError::Foreign),
+        }
+        let identity = StoreIdentity { format: 0, id: Ulid::nil(), sequence: 0 };
+        let mut unpacker = Self { source, identity, entries: 0 };
+        let (kind, body) = unpacker.frame()?;
+        unpacker.identity = read_head(&body)
+            .filter(|_| kind == HEAD)
+            .ok_or_else(|| unpacker.damaged("its head cannot be understood"))??;
+        Ok(unpacker)
+    }
+
+    /// The next entries; `None` at the end of an archive that is complete.
+    ///
+    /// # Errors
+    /// It is cut short or damaged.
+    pub fn next_entries(&mut self) -> Result<Option<Vec<KeyValue>>, ArchiveError> {
+        let (kind, body) = self.frame()?;
+        match kind {
+            ENTRIES => {
+                let bytes = zstd::bulk::decompress(&body, MOST_BYTES)
+                    .map_err(|error| self.damaged(&format!("zstd cannot unpack it: {error}")))?;
+                let entries = read_entries(&bytes).ok_or_else(|| self.damaged("an entry is cut short"))?;
+                self.entries += entries.len() as u64;
+                Ok(Some(entries))
+            }
+            END if body == self.entries.to_be_bytes() => {
+                // a connection may end with an error of its own: what matters is that nothing more comes
+                if matches!(self.source.read(&mut [0]), Ok(1..)) {
+                    return Err(self.damaged("something follows its end"));
+                }
+                Ok(None)
+            }
+            END => Err(self.damaged("it promises another number of entries")),
+            other => Err(self.damaged(&format!("frame {other} is not known"))),
+        }
+    }
+
+    fn frame(&mut self) -> Result<(u8, Vec<u8>), ArchiveError> {
+        let mut head = [0; 5];
+        self.fill(&mut head)?;
+        let [kind, length @ ..] = head;
+        let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
+        if length > MOST_BYTES {
+            return Err(self.damaged(&format!("a frame of {length} bytes")));
+        }
+        let mut body = vec![0; length];
+        self.fill(&mut body)?;
+        let mut crc = [0; 4];
+        self.fill(&mut crc)?;
+        let mut hash = crc32fast::Hasher::new();
+        hash.update(&head);
+        hash.update(&body);
+        if hash.finalize().to_be_bytes() == crc {
+            Ok((kind, body))
+        } else {
+            Err(self.damaged("wrong checksum"))
+        }
+    }
+
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), ArchiveError> {
+        self.source.read_exact(bytes).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => ArchiveError::Short { entries: self.entries },
+            _ => ArchiveError::Io(error),
+        })
+    }
+
+    fn damaged(&self, reason: &str) -> ArchiveError {
+        ArchiveError::Damaged { entries: self.entries, reason: reason.to_owned() }
+    }
+}
+
+/// The identity, or why it is not for us; `None` for a head that is cut short.
+fn read_head(body: &[u8]) -> Option<Result<StoreIdentity, ArchiveError>> {
+    let (version, rest) = body.split_first_chunk()?;
+    let version = u32::from_be_bytes(*version);
+    let newer = |what, found, known| Some(Err(ArchiveError::Newer { what, found, known }));
+    if version > VERSION {
+        return newer("archive version", version, VERSION);
+    }
+    let (format, rest) = rest.split_first_chunk()?;
+    let (id, rest) = rest.split_first_chunk()?;
+    let (sequence, _) = rest.split_first_chunk()?;
+    let format = u32::from_be_bytes(*format);
+    if format > FORMAT_VERSION {
+        return newer("format", format, FORMAT_VERSION);
+    }
+    Some(Ok(StoreIdentity { format, id: Ulid::from_bytes(*id), sequence: u64::from_be_bytes(*sequence) }))
+}
+
+fn read_entries(mut bytes: &[u8]) -> Option<Vec<KeyValue>> {
+    let mut entries = Vec::new();
+    while !bytes.is_empty() {
+        let (key, rest) = read_text(bytes)?;
+        let (version, rest) = rest.split_first_chunk()?;
+        let (value, rest) = read_text(rest)?;
+        let value = VersionedValue { version: u64::from_be_bytes(*version), value };
+        entries.push(KeyValue { key, value });
+        bytes = rest;
+    }
+    Some(entries)
+}
+
+fn read_text(bytes: &[u8]) -> Option<(Vec<u8>, &[u8])> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    let (text, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
+    Some((text.to_vec(), rest))
+}

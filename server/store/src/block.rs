@@ -1,0 +1,185 @@
+//! The samples of a sealed block, codec 4: each column as what it has above what the row tells already, in lanes.
+//!
+//! A column is cut into whole units (pages, milliseconds) and the rest, because the rest is nearly always 0: then its lane takes no
+//! byte. Lossless for every sample.
+
+use plimsoll_core::domain::{Bytes, CpuMicros, Micros, Millis, Sample};
+
+use super::{
+    bytes::{ByteReader, Damage, put_varint},
+    columns::{LaterColumn, later, page, put_presence, read_presence, set_page},
+    grid::{Grid, Ticks},
+    lane::{put_lane, read_lane},
+};
+
+/// Most samples of one block; bounds what a damaged one can make us allocate. An hour at 1 Hz: a build that does nothing takes a
+/// byte a sample.
+pub(super) const MAX_BLOCK_SAMPLES: usize = 4096;
+
+/// Memory is counted in pages of this many bytes, or of a multiple.
+const PAGE: u64 = 4096;
+/// CPU time is kept in whole milliseconds.
+const MICROS: u64 = 1000;
+
+/// A field of a sample, in units.
+struct SampleField {
+    unit: u64,
+    get: fn(&Sample) -> Option<u64>,
+    set: fn(&mut Sample, u64),
+    /// The whole units that it probably has, by the fields of its row that stand before it here, and its whole units in the row
+    /// before.
+    guess: fn(&Sample, u64) -> u64,
+}
+
+fn nothing(_row: &Sample, _before: u64) -> u64 {
+    0
+}
+
+fn need(row: &Sample, _before: u64) -> u64 {
+    row.need.0 / PAGE
+}
+
+/// A high-water mark stays, or rises to what is used now.
+fn mark(row: &Sample, before: u64) -> u64 {
+    before.max(row.memory.0 / PAGE)
+}
+
+/// In the order of `FORMAT.md`. The first [`REQUIRED`] are in every sample; the others are in the order of the presence.
+const COLUMNS: [SampleField; 11] = [
+    SampleField { unit: PAGE, get: |s| Some(s.need.0), set: |s, v| s.need = Bytes(v), guess: nothing },
+    SampleField { unit: PAGE, get: |s| Some(s.memory.0), set: |s, v| s.memory = Bytes(v), guess: need },
+    SampleField { unit: MICROS, get: |s| Some(s.cpu.0), set: |s, v| s.cpu = CpuMicros(v), guess: nothing },
+    SampleField {
+        unit: PAGE,
+        get: |s| s.memory_peak.map(|b| b.0),
+        set: |s, v| s.memory_peak = Some(Bytes(v)),
+        guess: mark,
+    },
+    SampleField { unit: 1, get: |s| s.oom_kill, set: |s, v| s.oom_kill = Some(v), guess: nothing },
+    SampleField {
+        unit: 1,
+        get: |s| s.reclaim_failures,
+        set: |s, v| s.reclaim_failures = Some(v),
+        guess: nothing,
+    },
+    SampleField {
+        unit: PAGE,
+        get: |s| s.need_max.map(|b| b.0),
+        set: |s, v| s.need_max = Some(Bytes(v)),
+        guess: need,
+    },
+    SampleField {
+        unit: 1,
+        get: |s| s.memory_stall.map(|t| t.0),
+        set: |s, v| s.memory_stall = Some(Micros(v)),
+        guess: nothing,
+    },
+    SampleField { unit: 1, get: page::<0>, set: set_page::<0>, guess: nothing },
+    SampleField {
+        unit: 1,
+        get: |s| s.throttled.map(|t| t.0),
+        set: |s, v| s.throttled = Some(Micros(v)),
+        guess: nothing,
+    },
+    SampleField {
+        unit: 1,
+        get: |s| s.starved.map(|t| t.0),
+        set: |s, v| s.starved = Some(Millis(v)),
+        guess: nothing,
+    },
+];
+const REQUIRED: usize = 3;
+
+/// Columns that came later: counters, whose lanes stand behind those of all [`COLUMNS`].
+fn later_columns() -> impl Iterator<Item = SampleField> {
+    later().map(|LaterColumn { get, set }| SampleField { unit: 1, get, set, guess: nothing })
+}
+
+/// Appends presence, grid and lanes of at most [`MAX_BLOCK_SAMPLES`] samples.
+pub(super) fn put_block(out: &mut Vec<u8>, samples: &[Sample]) -> Result<(), Damage> {
+    put_presence(out, samples);
+    if samples.is_empty() {
+        return Ok(());
+    }
+    let times: Vec<u64> = samples.iter().map(|sample| sample.elapsed.0).collect();
+    let grid = Grid::of(&times);
+    put_varint(out, grid.origin);
+    put_varint(out, grid.period);
+    let Ticks { skipped, late } = grid.ticks(&times);
+    let (whole, rest): (Vec<_>, Vec<_>) = COLUMNS.iter().map(|column| column.cut(samples)).unzip();
+    let later = later_columns().map(|column| column.cut(samples).0);
+    let lanes: Vec<Vec<i64>> = [skipped, late].into_iter().chain(whole).chain(rest).chain(later).collect();
+    let filled = |lane: &&Vec<i64>| lane.iter().any(|number| *number != 0);
+    let places = lanes.iter().enumerate().filter(|(_, lane)| filled(lane));
+    put_varint(out, places.fold(0, |mask, (place, _)| mask | 1 << place));
+    lanes.iter().filter(filled).try_for_each(|lane| put_lane(out, lane))
+}
+
+/// Reads what [`put_block`] wrote for `count` samples.
+pub(super) fn read_block(reader: &mut ByteReader<'_>, count: usize) -> Result<Vec<Sample>, Damage> {
+    let holders = read_presence(reader, count)?;
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let grid = Grid { origin: reader.varint()?, period: reader.varint()? };
+    let mask = reader.varint()?;
+    let all_lanes = 2 + 2 * COLUMNS.len() + later_columns().count();
+    if mask >> all_lanes != 0 {
+        return Err(Damage::new("unknown lanes; written by a newer version?"));
+    }
+    let holders: Vec<Vec<bool>> = std::iter::repeat_n(vec![true; count], REQUIRED).chain(holders).collect();
+    let counts: Vec<usize> =
+        holders.iter().map(|holds| holds.iter().filter(|holds| **holds).count()).collect();
+    let of_blocks = || counts.iter().copied().take(COLUMNS.len());
+    let of_later = counts.iter().copied().skip(COLUMNS.len());
+    let lengths = [count, count].into_iter().chain(of_blocks()).chain(of_blocks()).chain(of_later);
+    let mut lanes = Vec::with_capacity(all_lanes);
+    for (place, length) in lengths.enumerate() {
+        lanes.push(if mask >> place & 1 == 1 { read_lane(reader, length)? } else { vec![0; length] });
+    }
+    let mut lanes = lanes.into_iter();
+    let mut next = || lanes.next().unwrap_or_default();
+    let times = grid.times(&Ticks { skipped: next(), late: next() });
+    let mut samples: Vec<Sample> =
+        times.into_iter().map(|time| Sample { elapsed: Millis(time), ..Sample::default() }).collect();
+    let whole: Vec<Vec<i64>> = COLUMNS.iter().map(|_| next()).collect();
+    let mut holders = holders.iter();
+    for ((column, holds), whole) in COLUMNS.iter().zip(holders.by_ref()).zip(whole) {
+        column.join(rows_with(&mut samples, holds), &whole, &next());
+    }
+    for (column, holds) in later_columns().zip(holders) {
+        let whole = next();
+        column.join(rows_with(&mut samples, holds), &whole, &vec![0; whole.len()]);
+    }
+    Ok(samples)
+}
+
+/// The rows that have a value.
+fn rows_with<'a>(samples: &'a mut [Sample], holds: &'a [bool]) -> impl Iterator<Item = &'a mut Sample> {
+    samples.iter_mut().zip(holds).filter(|(_, holds)| **holds).map(|(row, _)| row)
+}
+
+impl SampleField {
+    /// Whole units above the guess, and the rest, of the samples that have a value.
+    fn cut(&self, samples: &[Sample]) -> (Vec<i64>, Vec<i64>) {
+        let mut before = 0;
+        let parts = samples.iter().filter_map(|row| (self.get)(row).map(|value| (row, value)));
+        let cut = parts.map(|(row, value)| {
+            let (units, rest) = (value / self.unit, value % self.unit);
+            let above = units.wrapping_sub((self.guess)(row, before)).cast_signed();
+            before = units;
+            (above, rest.cast_signed())
+        });
+        cut.unzip()
+    }
+
+    /// Undoes [`Self::cut`].
+    fn join<'a>(&self, rows: impl Iterator<Item = &'a mut Sample>, whole: &[i64], rest: &[i64]) {
+        let mut before = 0;
+        for (row, (above, rest)) in rows.zip(whole.iter().zip(rest)) {
+            let units = (self.guess)(row, before).wrapping_add(above.cast_unsigned());
+            (self.set)(row, units.wrapping_mul(self.unit).wrapping_add(rest.cast_unsigned()));
+            before = units;
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! A chunk: neighbouring samples of one attempt and the gaps between them, in one value of the store.
+//!
+//! Fragments are packed fast, because they live until they are rolled into a block; blocks stay for ever, so they are made as small
+//! as it goes. Bytes are in `FORMAT.md`. Decoding allocates for 4,096 samples at most and never panics.
+
+use std::borrow::Cow;
+
+use plimsoll_core::domain::Sample;
+
+use super::{
+    block::{MAX_BLOCK_SAMPLES, put_block, read_block},
+    bounds::MAX_VALUE,
+    bytes::{self, ByteReader, Damage, put_varint},
+    columns::{COLUMNS, MAX_SAMPLES, OPTIONAL_COLUMNS, Packing, put_columns, read_columns},
+};
+
+const VARINT: u8 = 1;
+const ZSTD: u8 = 2;
+const PCO: u8 = 3;
+const LANES: u8 = 4;
+
+/// Longest body of codec 1: 900 samples in runs of one (two varints each), a bit map for each optional column, and all
+/// columns with long varints.
+const MAX_BODY: usize = 32
+    + (MAX_SAMPLES + 1) * 20
+    + OPTIONAL_COLUMNS * MAX_SAMPLES.div_ceil(8)
+    + COLUMNS * (MAX_SAMPLES + 1) * 10;
+
+/// How much work to put into a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CompressionEffort {
+    /// Codec 1, of up to 900 samples.
+    Fast,
+    /// Codec 4, of up to 4,096 samples.
+    Smallest,
+}
+
+impl CompressionEffort {
+    fn most_samples(self) -> usize {
+        match self {
+            Self::Fast => MAX_SAMPLES,
+            Self::Smallest => MAX_BLOCK_SAMPLES,
+        }
+    }
+}
+
+/// Numbers without a sample, then samples with the numbers that follow.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SampleRun {
+    /// Number of the first sample; of the next one, if there are none.
+    pub first_sequence: u64,
+    /// Numbers just before it that have no sample.
+    pub lost: u64,
+    /// The samples, numbered without gaps.
+    pub samples: Vec<Sample>,
+}
+
+impl SampleRun {
+    /// The first number that it speaks of.
+    pub(super) fn start(&self) -> u64 {
+        self.first_sequence.saturating_sub(self.lost)
+    }
+
+    /// The number after its last sample.
+    pub(super) fn end(&self) -> u64 {
+        self.first_sequence.saturating_add(self.samples.len() as u64)
+    }
+}
+
+/// An encoded chunk and the number that belongs into its key.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct EncodedChunk {
+    /// First number that it speaks of.
+    pub(super) start: u64,
+    /// The value.
+    pub(super) bytes: Vec<u8>,
+}
+
+/// Cuts neighbouring runs into chunks of about equal size, each of which fits into a value.
+pub(super) fn encode_all(
+    runs: Vec<SampleRun>,
+    effort: CompressionEffort,
+) -> Result<Vec<EncodedChunk>, Damage> {
+    let mut done = Vec::new();
+    let mut waiting = vec![runs];
+    while let Some(runs) = waiting.pop() {
+        let Some(start) = runs.first().map(SampleRun::start) else { continue };
+        let count: usize = runs.iter().map(|run| run.samples.len()).sum();
+        let mut pieces = count.div_ceil(effort.most_samples());
+        if pieces <= 1 {
+            let bytes = encode(&runs, effort)?;
+            if bytes.len() <= MAX_VALUE {
+                done.push(EncodedChunk { start, bytes });
+                continue;
+            }
+            pieces = bytes.len() / MAX_VALUE + 1;
+        }
+        if count < 2 {
+            return Err(Damage::new("one sample does not fit into a value"));
+        }
+        waiting.extend(split(runs, count.div_ceil(pieces)).into_iter().rev());
+    }
+    Ok(done)
+}
+
+/// Splits runs after every `size` samples.
+fn split(runs: Vec<SampleRun>, size: usize) -> Vec<Vec<SampleRun>> {
+    let mut pieces = vec![Vec::new()];
+    let mut room = size;
+    for mut run in runs {
+        loop {
+            if room == 0 {
+                pieces.push(Vec::new());
+                room = size;
+            }
+            let rest = run.samples.split_off(run.samples.len().min(room));
+            let next = SampleRun { first_sequence: run.end(), lost: 0, samples: rest };
+            room -= run.samples.len();
+            pieces.last_mut().map(|piece| piece.push(run)).unwrap_or_default();
+            if next.samples.is_empty() {
+                break;
+            }
+            run = next;
+        }
+    }
+    pieces
+}
+
+fn encode(runs: &[SampleRun], effort: CompressionEffort) -> Result<Vec<u8>, Damage> {
+    let samples: Cow<'_, [Sample]> = if let [one] = runs {
+        Cow::Borrowed(&one.samples)
+    } else {
+        runs.iter().flat_map(|run| &run.samples).copied().collect()
+    };
+    let mut out = vec![if effort == CompressionEffort::Fast { VARINT } else { LANES }];
+    put_varint(&mut out, runs.len() as u64);
+    for run in runs {
+        put_varint(&mut out, run.lost);
+        put_varint(&mut out, run.samples.len() as u64);
+    }
+    match effort {
+        CompressionEffort::Fast => put_columns(&mut out, &samples, Packing::Varint)?,
+        CompressionEffort::Smallest => put_block(&mut out, &samples)?,
+    }
+    Ok(bytes::seal(out))
+}
+
+/// The runs of a chunk that lies under a key with this `start`.
+pub(super) fn decode(start: u64, value: &[u8]) -> Result<Vec<SampleRun>, Damage> {
+    let (codec, body) = bytes::open(value)?;
+    match codec {
+        VARINT => decode_body(start, body, SampleForm::Columns(Packing::Varint)),
+        PCO => decode_body(start, body, SampleForm::Columns(Packing::Pco)),
+        LANES => decode_body(start, body, SampleForm::Lanes),
+        ZSTD => {
+            let body = zstd::bulk::decompress(body, MAX_BODY)
+                .map_err(|error| Damage::new(format!("zstd cannot unpack it: {error}")))?;
+            decode_body(start, &body, SampleForm::Columns(Packing::Varint))
+        }
+        _ => Err(Damage::new(format!("codec {codec} is not known; written by a newer version?"))),
+    }
+}
+
+/// How samples stand behind the runs.
+#[derive(Debug, Clone, Copy)]
+enum SampleForm {
+    Columns(Packing),
+    Lanes,
+}
+
+fn decode_body(start: u64, body: &[u8], form: SampleForm) -> Result<Vec<SampleRun>, Damage> {
+    let mut reader = ByteReader(body);
+    let most = if matches!(form, SampleForm::Lanes) { MAX_BLOCK_SAMPLES } else { MAX_SAMPLES };
+    let headers = reader.count("runs", most + 1)?;
+    let mut runs = Vec::with_capacity(headers);
+    let (mut number, mut total) = (start, 0);
+    for _ in 0..headers {
+        let lost = reader.varint()?;
+        let count = reader.count("samples", most - total)?;
+        total += count;
+        let first = number.checked_add(lost);
+        let end = first.and_then(|first| first.checked_add(count as u64));
+        let (Some(first), Some(end)) = (first, end) else {
+            return Err(Damage::new("sequence numbers run over"));
+        };
+        runs.push((SampleRun { first_sequence: first, lost, samples: Vec::new() }, count));
+        number = end;
+    }
+    let samples = match form {
+        SampleForm::Columns(packing) => read_columns(&mut reader, total, packing)?,
+        SampleForm::Lanes => read_block(&mut reader, total)?,
+    };
+    reader.end()?;
+    let mut samples = samples.into_iter();
+    Ok(runs
+        .into_iter()
+        .map(|(run, count)| SampleRun { samples: samples.by_ref().take(count).collect(), ..run })
+        .collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+//! Walks over all records of a kind.
+//!
+//! A record that is damaged is logged with its key, counted and skipped, and so is a range of keys that the engine cannot read: one bad
+//! sector must not keep a server from starting.
+
+use plimsoll_core::domain::{JobPod, Summary, Ticket, Verdict};
+use tokio::{sync::mpsc, task::JoinError};
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+
+use super::{
+    Store,
+    bytes::Damage,
+    codec::Record,
+    envelope::{JoinedRecord, RecordJoiner},
+    errors::StoreError,
+    keys::{self, KeyKind},
+    kv::{PageLimit, UnreadableRange},
+    packed::Reused,
+    strip::PackedPage,
+};
+
+/// Strips that are read ahead of who understands them, each of up to 1 MiB.
+const AHEAD: usize = 4;
+
+/// How a walk over all records of a kind went.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LoadReport {
+    /// Records that were read.
+    pub records: u64,
+    /// Records that could not be understood; each is in the log.
+    pub damaged: u64,
+    /// Ranges of keys that could not be read; each is in the log.
+    pub unreadable: u64,
+}
+
+/// Hands every summary to `take`, in the order of the ids.
+pub async fn load_summaries(
+    store: &Store,
+    take: impl FnMut(Summary) + Send,
+) -> Result<LoadReport, StoreError> {
+    load(store, KeyKind::Summary, take, &mut report).await
+}
+
+/// The same on a thread that may work for long, from one piece of memory for each page, and into one summary after the other: a start
+/// does nothing more often, and the allocator takes longer for a summary than the disk.
+pub async fn each_summary(
+    store: &Store,
+    take: impl FnMut(&Summary) + Send + 'static,
+) -> Result<LoadReport, StoreError> {
+    let (read, mut strips) = mpsc::channel::<PackedPage>(AHEAD);
+    let mut reading = SummaryReader {
+        joiner: RecordJoiner::default(),
+        reused: Reused::default(),
+        loaded: LoadReport::default(),
+        take,
+    };
+    let understanding = tokio::task::spawn_blocking(move || {
+        while let Some(strip) = strips.blocking_recv() {
+            reading.read(&strip);
+        }
+        reading.hand_on();
+        reading.loaded
+    });
+    let ended = read_strips(store, &KeyKind::Summary.prefix(), read).await;
+    let loaded = understanding.await.map_err(failed)?;
+    ended.map(|unreadable| LoadReport { unreadable, ..loaded })
+}
+
+/// Reads all that begins with `prefix`; ends early if its receiver is gone. Gives the number of ranges that cannot be read.
+async fn read_strips(store: &Store, prefix: &[u8], to: mpsc::Sender<PackedPage>) -> Result<u64, StoreError> {
+    let (mut after, mut unreadable) = (None, 0);
+    loop {
+        let strip = match store.strip(prefix, after.as_deref(), PageLimit::PAGE).await {
+            Ok(strip) => strip,
+            Err(_damaged) => {
+                let (page, gap) = store.scan_past(prefix, after.as_deref(), PageLimit::PAGE).await?;
+                unreadable += u64::from(gap.is_some());
+                gap.map(report).unwrap_or_default();
+                page.into()
+            }
+        };
+        after = strip.last_key().filter(|_| strip.more).map(<[u8]>::to_vec);
+        if to.send(strip).await.is_err() || after.is_none() {
+            return Ok(unreadable);
+        }
+    }
+}
+
+/// Says what is left out, and the way to get back what can be read of it.
+#[expect(clippy::needless_pass_by_value, reason = "as a callback takes it")]
+pub(super) fn report(gap: UnreadableRange) {
+    tracing::error!(
+        after = %gap.after,
+        until = gap.until.as_ref().map(tracing::field::display),
+        reason = gap.reason,
+        "records of the store cannot be read and are left out; stop the server and save what is left with plimsoll-server repair"
+    );
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "as `map_err` hands it over")]
+fn failed(error: JoinError) -> StoreError {
+    StoreError::Unavailable(error.to_string())
+}
+
+/// Summaries on their way from strips.
+struct SummaryReader<F> {
+    joiner: RecordJoiner,
+    reused: Reused,
+    loaded: LoadReport,
+    take: F,
+}
+
+impl<F: FnMut(&Summary)> SummaryReader<F> {
+    fn read(&mut self, strip: &PackedPage) {
+        for (key, value) in strip.entries() {
+            if self.joiner.is_next(key) {
+                self.hand_on();
+            }
+            self.joiner.add(key, value);
+        }
+    }
+
+    /// Hands on the record whose parts are all there.
+    fn hand_on(&mut self) {
+        let Self { joiner, reused, loaded, take } = self;
+        let Some(payload) = joiner.payload() else { return };
+        match payload.and_then(|(codec, payload)| reused.unpack(codec, payload, take)) {
+            Ok(()) => loaded.records += 1,
+            Err(damage) => loaded.note_damage(joiner.key(), &damage),
+        }
+    }
+}
+
+impl LoadReport {
+    /// Counts a record, and hands it on if it is whole.
+    fn note<T>(&mut self, (key, record): JoinedRecord<T>, take: &mut impl FnMut(T)) {
+        match record {
+            Ok(record) => {
+                self.records += 1;
+                take(record);
+            }
+            Err(damage) => self.note_damage(&key, &damage),
+        }
+    }
+
+    fn note_damage(&mut self, key: &[u8], damage: &Damage) {
+        self.damaged += 1;
+        tracing::error!(key = %keys::text(key), %damage, "skipped a damaged record of the store");
+    }
+}
+
+/// The same as [`load_summaries`]; what cannot be read is handed to `gap`, and reading goes on behind it.
+pub async fn load_summaries_past_damage(
+    store: &Store,
+    take: impl FnMut(Summary) + Send,
+    mut gap: impl FnMut(UnreadableRange) + Send,
+) -> Result<LoadReport, StoreError> {
+    load(store, KeyKind::Summary, take, &mut gap).await
+}
+
+/// Hands every verdict to `take`, in the order of the ids.
+pub async fn load_verdicts(
+    store: &Store,
+    take: impl FnMut(Verdict) + Send,
+) -> Result<LoadReport, StoreError> {
+    load(store, KeyKind::Verdict, take, &mut report).await
+}
+
+/// Hands every open ticket to `take`, in the order of the ids.
+pub async fn load_tickets(store: &Store, take: impl FnMut(Ticket) + Send) -> Result<LoadReport, StoreError> {
+    load(store, KeyKind::Ticket, take, &mut report).await
+}
+
+/// Hands what each pod of a job had to `take`, in the order of the jobs.
+pub async fn load_pods(store: &Store, take: impl FnMut(JobPod) + Send) -> Result<LoadReport, StoreError> {
+    load(store, KeyKind::Pod, take, &mut report).await
+}
+
+/// Hands every record of a kind to `take`, in the order of the keys, and every range of keys that cannot be read to `tell`.
+pub(super) async fn load<T, F>(
+    store: &Store,
+    kind: KeyKind,
+    mut take: F,
+    tell: &mut (dyn FnMut(UnreadableRange) + Send),
+) -> Result<LoadReport, StoreError>
+where
+    T: Record + Send + 'static,
+    F: FnMut(T) + Send,
+{
+    let (mut loaded, mut unreadable) = (LoadReport::default(), 0);
+    let mut accept = |joined: JoinedRecord<T>| loaded.note(joined, &mut take);
+    let (prefix, mut joiner, mut before) = (kind.prefix(), RecordJoiner::default(), Vec::new());
+    let (mut page, mut gap) = store.scan_past(&prefix, None, PageLimit::PAGE).await?;
+    loop {
+        unreadable += u64::from(gap.is_some());
+        gap.take().map(&mut *tell).unwrap_or_default();
+        let after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+        // the next page is read while this one is understood, and the records of the one before are taken
+        let next = after.map(|after| {
+            let (store, prefix) = (store.clone(), prefix.clone());
+            let read = async move { store.scan_past(&prefix, Some(&after), PageLimit::PAGE).await };
+            AbortOnDropHandle::new(TaskTracker::new().spawn(read))
+        });
+        let understood = tokio::task::spawn_blocking(move || {
+            let records: Vec<JoinedRecord<T>> =
+                page.entries.iter().filter_map(|entry| joiner.push(entry)).collect();
+            (joiner, records)
+        });
+        before.into_iter().for_each(&mut accept);
+        (joiner, before) = understood.await.map_err(failed)?;
+        let Some(next) = next else { break };
+        (page, gap) = next.await.map_err(failed)??;
+    }
+    before.into_iter().for_each(&mut accept);
+    joiner.finish().map(&mut accept).unwrap_or_default();
+    Ok(LoadReport { unreadable, ..loaded })
+}

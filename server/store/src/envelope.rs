@@ -1,0 +1,245 @@
+//! Records: a payload with a codec byte and a checksum, cut into parts that fit into values.
+//!
+//! A record is written whole by one commit; a shorter one over a longer one leaves parts behind, which readers skip because
+//! every part says how many there are.
+
+use super::{
+    bounds::MAX_VALUE,
+    bytes::{self, Damage},
+    codec::Record,
+    errors::KeyText,
+    kv::{Batch, KeyValue},
+};
+
+/// Parts that one byte can count.
+const MAX_PARTS: usize = 255;
+/// Bytes of a record in one part, after the number of parts.
+const PART_BYTES: usize = MAX_VALUE - 1;
+/// Largest record, bytes.
+pub const MAX_RECORD: usize = MAX_PARTS * PART_BYTES;
+
+/// Why a record cannot be stored.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// It is too long.
+    #[error(
+        "the record for key {key} has {bytes} bytes, at most {MAX_RECORD} can be stored: shorten its texts"
+    )]
+    TooLong {
+        /// Where it was to go.
+        key: KeyText,
+        /// Its length.
+        bytes: usize,
+    },
+    /// It has no stored form.
+    #[error("the record for key {key} cannot be encoded: {reason}")]
+    Unencodable {
+        /// Where it was to go.
+        key: KeyText,
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// Adds the parts of a record under `key`.
+pub(super) fn put<T: Record>(batch: &mut Batch, key: &[u8], record: &T) -> Result<(), RecordError> {
+    for (part_key, value) in encode(key, record)? {
+        batch.put(part_key, value);
+    }
+    Ok(())
+}
+
+/// Puts `new` in the place of `old`, of which nothing is left behind.
+pub(super) fn replace<T: Record>(batch: &mut Batch, key: &[u8], old: &T, new: &T) -> Result<(), RecordError> {
+    let new = encode(key, new)?;
+    for (part_key, _) in encode(key, old)?.into_iter().skip(new.len()) {
+        batch.delete(part_key);
+    }
+    for (part_key, value) in new {
+        batch.put(part_key, value);
+    }
+    Ok(())
+}
+
+/// Removes the parts that `record` has.
+pub(super) fn delete<T: Record>(batch: &mut Batch, key: &[u8], record: &T) -> Result<(), RecordError> {
+    for (part_key, _) in encode(key, record)? {
+        batch.delete(part_key);
+    }
+    Ok(())
+}
+
+/// Key and value of each part.
+type RecordParts = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn encode<T: Record>(key: &[u8], record: &T) -> Result<RecordParts, RecordError> {
+    let mut bytes = Vec::new();
+    record
+        .pack(&mut bytes)
+        .map_err(|reason| RecordError::Unencodable { key: KeyText(key.to_vec()), reason })?;
+    let bytes = bytes::seal(bytes);
+    let Ok(parts) = u8::try_from(bytes.len().div_ceil(PART_BYTES)) else {
+        return Err(RecordError::TooLong { key: KeyText(key.to_vec()), bytes: bytes.len() });
+    };
+    Ok((0..parts)
+        .zip(bytes.chunks(PART_BYTES))
+        .map(|(index, slice)| ([key, &[index]].concat(), [&[parts], slice].concat()))
+        .collect())
+}
+
+/// Puts parts that arrive in the order of their keys together again.
+#[derive(Debug, Default)]
+pub(super) struct RecordJoiner {
+    /// What the parts of the record at hand have in common; empty before the first one.
+    key: Vec<u8>,
+    bytes: Vec<u8>,
+    /// Parts joined so far.
+    found: u8,
+    /// Parts that the first one promises; 0 without a first one.
+    promised: u8,
+}
+
+/// A record, or why there is none, with what its parts' keys have in common.
+pub(super) type JoinedRecord<T> = (Vec<u8>, Result<T, Damage>);
+
+impl RecordJoiner {
+    /// Takes the next part in; returns the record before it, if this part begins another one.
+    pub(super) fn push<T: Record>(&mut self, entry: &KeyValue) -> Option<JoinedRecord<T>> {
+        let before = if self.is_next(&entry.key) { self.finish() } else { None };
+        self.add(&entry.key, &entry.value.value);
+        before
+    }
+
+    /// Whether the part under this key begins another record.
+    pub(super) fn is_next(&self, key: &[u8]) -> bool {
+        key.split_last().is_some_and(|(_part, key)| key != self.key)
+    }
+
+    /// Takes a part in.
+    pub(super) fn add(&mut self, key: &[u8], value: &[u8]) {
+        let Some((index, key)) = key.split_last() else { return };
+        if key != self.key {
+            self.forget();
+            self.key.extend_from_slice(key);
+        }
+        let Some((promised, slice)) = value.split_first() else { return };
+        if *index == 0 {
+            self.promised = *promised;
+        }
+        // Anything else is left over from an older, longer record.
+        if *index == self.found && *promised == self.promised && self.found < self.promised {
+            self.bytes.extend_from_slice(slice);
+            self.found += 1;
+        }
+    }
+
+    /// The record whose parts were pushed last; `None` if there was none, or only parts that an older one left over.
+    pub(super) fn finish<T: Record>(&mut self) -> Option<JoinedRecord<T>> {
+        let record = self.payload().map(|payload| {
+            let record = payload.and_then(|(codec, payload)| T::unpack(codec, payload));
+            (self.key.clone(), record)
+        });
+        self.forget();
+        record
+    }
+
+    /// Codec and payload of the record whose parts were added last; `None` as in [`Self::finish`].
+    pub(super) fn payload(&self) -> Option<Result<(u8, &[u8]), Damage>> {
+        let Self { bytes, found, promised, .. } = self;
+        (*promised > 0).then(|| {
+            if found < promised {
+                return Err(Damage::new(format!("{found} of {promised} parts were found")));
+            }
+            bytes::open(bytes)
+        })
+    }
+
+    /// How many parts of the record at hand were added.
+    pub(super) fn found(&self) -> usize {
+        usize::from(self.found)
+    }
+
+    /// What the keys of the parts at hand have in common.
+    pub(super) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    fn forget(&mut self) {
+        self.key.clear();
+        self.bytes.clear();
+        (self.found, self.promised) = (0, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        codec,
+        kv::{VersionedValue, WriteOp},
+    };
+
+    impl Record for String {
+        fn pack(&self, out: &mut Vec<u8>) -> Result<(), String> {
+            codec::pack_json(self, out)
+        }
+
+        fn unpack(codec: u8, payload: &[u8]) -> Result<Self, Damage> {
+            codec::unpack_json(codec, payload)
+        }
+    }
+
+    fn entries(key: &[u8], text: &str) -> Vec<KeyValue> {
+        let mut batch = Batch::default();
+        put(&mut batch, key, &text.to_owned()).unwrap();
+        let entry = |write: &WriteOp| KeyValue {
+            key: write.key().clone(),
+            value: VersionedValue { version: 1, value: write.value().to_vec() },
+        };
+        batch.writes.iter().map(entry).collect()
+    }
+
+    fn join(entries: &[KeyValue]) -> Vec<JoinedRecord<String>> {
+        let mut joiner = RecordJoiner::default();
+        let mut records: Vec<_> = entries.iter().filter_map(|entry| joiner.push(entry)).collect();
+        records.extend(joiner.finish());
+        records
+    }
+
+    #[test]
+    fn a_record_of_ten_kilobytes_comes_back_from_its_parts() {
+        let text = "x".repeat(10 * 1024);
+        let mut parts = entries(b"sa\0", &text);
+        assert_eq!(parts.len(), 3);
+        assert!(parts.iter().all(|part| part.value.value.len() <= MAX_VALUE));
+        parts.extend(entries(b"sb\0", "short"));
+        let records = join(&parts);
+        assert_eq!(records, [(b"sa\0".to_vec(), Ok(text)), (b"sb\0".to_vec(), Ok("short".to_owned()))]);
+    }
+
+    #[test]
+    fn parts_left_over_from_a_longer_record_are_skipped() {
+        let long = entries(b"sa\0", &"x".repeat(10 * 1024));
+        let mut parts = entries(b"sa\0", "short");
+        parts.extend_from_slice(&long[1..]);
+        assert_eq!(join(&parts), [(b"sa\0".to_vec(), Ok("short".to_owned()))]);
+        assert_eq!(join(&long[1..]), [], "without its head it is not a record");
+    }
+
+    #[test]
+    fn damage_of_one_record_is_found_and_stays_with_it() {
+        let mut parts = entries(b"sa\0", &"x".repeat(10 * 1024));
+        parts[1].value.value[100] ^= 4;
+        parts.extend(entries(b"sb\0", "short"));
+        parts.push(entries(b"sc\0", &"x".repeat(10 * 1024)).remove(0));
+        let records = join(&parts);
+        let fine: Vec<bool> = records.iter().map(|(_, record)| record.is_ok()).collect();
+        assert_eq!(fine, [false, true, false], "{records:?}");
+    }
+
+    #[test]
+    fn a_record_beyond_all_parts_is_refused_by_name() {
+        let error = put(&mut Batch::default(), b"sa\0", &"x".repeat(MAX_RECORD)).unwrap_err();
+        assert!(error.to_string().contains("sa\\x00"), "{error}");
+    }
+}

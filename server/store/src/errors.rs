@@ -1,0 +1,76 @@
+//! Why a commit did not happen or a read found nothing to give, in words that help.
+
+use std::fmt;
+
+use super::bounds::{BATCH_BYTES, BATCH_OPERATIONS, MAX_KEY, MAX_VALUE};
+
+/// A key that prints as text with its unprintable bytes escaped.
+#[derive(Clone, PartialEq, Eq)]
+pub struct KeyText(pub Vec<u8>);
+
+impl fmt::Display for KeyText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.escape_ascii())
+    }
+}
+
+impl fmt::Debug for KeyText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Which bound a commit breaks.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CommitBound {
+    /// Too many checks and writes.
+    #[error("{0} checks and writes, at most {BATCH_OPERATIONS} fit into one commit: split it")]
+    Operations(usize),
+    /// Too many bytes.
+    #[error("{0} bytes of keys and values, at most {BATCH_BYTES} fit into one commit: split it")]
+    Bytes(usize),
+    /// A key that is empty or too long.
+    #[error("a key of {0} bytes; a key has 1 to {MAX_KEY}")]
+    Key(usize),
+    /// A value that is too long.
+    #[error("a value of {bytes} bytes under key {key}, at most {MAX_VALUE} are allowed: split it into parts")]
+    Value {
+        /// Where.
+        key: KeyText,
+        /// Its length.
+        bytes: usize,
+    },
+}
+
+/// Why a commit did not happen, or may not have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CommitError {
+    /// A check does not hold; nothing was written.
+    #[error("conflict at key {key}: another writer changed it; read it again and decide anew")]
+    Conflict {
+        /// The key of the first check that does not hold.
+        key: KeyText,
+    },
+    /// The store cannot write now. The commit may or may not have happened; the same batch may be sent again.
+    #[error("the store cannot write now: {0}")]
+    Unavailable(String),
+    /// The batch breaks a bound; nothing was written.
+    #[error("the batch is too large: {0}")]
+    TooLarge(CommitBound),
+}
+
+/// Why something could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// The store cannot read now.
+    #[error("the store cannot read now: {0}")]
+    Unavailable(String),
+    /// The record is there and cannot be understood.
+    #[error("the record under key {key} is damaged ({reason}); restore it from a backup, or live without it")]
+    Damaged {
+        /// Where.
+        key: KeyText,
+        /// What is wrong with it.
+        reason: String,
+    },
+}

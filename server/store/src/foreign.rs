@@ -1,0 +1,50 @@
+//! Bytes of a data directory whose checksum is right and whose content is anything, for fuzzing.
+
+use plimsoll_core::{
+    domain::{Attempt, Summary, Verdict},
+    fuzz::{Target, target},
+};
+
+use super::{bytes, chunk, codec::Record as _};
+
+/// The parsers here.
+pub const TARGETS: [Target; 1] = [target("record", read)];
+
+/// Reads them as a record, or as samples, by the first byte. What can be read can be written again.
+fn read(stored: &[u8]) {
+    let [kind, codec, body @ ..] = stored else { return };
+    let mut again = Vec::new();
+    let written = match kind % 4 {
+        0 => Attempt::unpack(*codec, body).ok().map(|record| record.pack(&mut again).is_ok()),
+        1 => Summary::unpack(*codec, body).ok().map(|record| record.pack(&mut again).is_ok()),
+        2 => Verdict::unpack(*codec, body).ok().map(|record| record.pack(&mut again).is_ok()),
+        _ => {
+            let sealed = bytes::seal([&[*codec], body].concat());
+            chunk::decode(1, &sealed).ok().map(|runs| runs.iter().all(|run| run.end() >= run.start()))
+        }
+    };
+    assert!(written.unwrap_or(true), "what was read cannot be written");
+}
+
+/// One of each kind.
+#[cfg(any(test, feature = "fixtures"))]
+#[expect(clippy::unwrap_used, reason = "a fixture that is wrong may end its test")]
+pub fn examples() -> Vec<(&'static str, Vec<u8>)> {
+    use plimsoll_core::domain::{Millis, Sample, test_summary};
+
+    let mut summary = vec![1];
+    test_summary("7", "zlib", "1", 270).pack(&mut summary).unwrap();
+    let samples = (1..200).map(|n| Sample { elapsed: Millis(n * 1000), ..Sample::default() }).collect();
+    let mut examples = vec![("summary", summary)];
+    let runs = vec![super::SampleRun { first_sequence: 1, lost: 0, samples }];
+    for (name, effort) in
+        [("fragment", chunk::CompressionEffort::Fast), ("block", chunk::CompressionEffort::Smallest)]
+    {
+        let encoded = chunk::encode_all(runs.clone(), effort).unwrap();
+        let stored = encoded.first().map(|one| one.bytes.clone()).unwrap_or_default();
+        // without its checksum, which is made anew
+        let content = stored.get(..stored.len() - 4).unwrap_or_default();
+        examples.push((name, [&[3], content].concat()));
+    }
+    examples
+}

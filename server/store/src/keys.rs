@@ -1,0 +1,154 @@
+//! The keys of `FORMAT.md`: a kind, an attempt's id, 0x00, and what tells the entries of one id apart.
+
+use plimsoll_core::domain::{AttemptId, TicketId};
+
+use super::errors::KeyText;
+
+/// Ends an id. Ids hold no such byte, so no id's keys are among another one's.
+const END: u8 = 0;
+
+/// What an entry is; the first byte of its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum KeyKind {
+    /// An attempt that has not ended.
+    Attempt = b'a',
+    /// Samples that arrived and are not sealed yet.
+    Fragment = b'f',
+    /// Sealed samples.
+    Block = b'b',
+    /// What the pod of a CI job had.
+    Pod = b'p',
+    /// What is kept of an ended attempt.
+    Summary = b's',
+    /// A ticket that has not ended.
+    Ticket = b't',
+    /// How far work is that an upgrade does once.
+    Upgrade = b'u',
+    /// An answer that was given.
+    Verdict = b'v',
+}
+
+impl KeyKind {
+    /// The kind that a key begins with.
+    pub(super) fn of(key: &[u8]) -> Option<Self> {
+        let all = [
+            Self::Attempt,
+            Self::Fragment,
+            Self::Block,
+            Self::Pod,
+            Self::Summary,
+            Self::Ticket,
+            Self::Upgrade,
+            Self::Verdict,
+        ];
+        all.into_iter().find(|kind| key.first() == Some(&(*kind as u8)))
+    }
+
+    /// Whether its entries are samples, and not parts of records.
+    pub(super) fn is_chunk(self) -> bool {
+        matches!(self, Self::Fragment | Self::Block)
+    }
+
+    /// Bytes of a key behind the end of the id.
+    pub(super) fn tail(self) -> usize {
+        match self {
+            Self::Attempt | Self::Pod | Self::Summary | Self::Ticket | Self::Upgrade => 1,
+            Self::Fragment | Self::Block => 8,
+            Self::Verdict => 9,
+        }
+    }
+
+    /// Prefix of all entries of this kind.
+    pub fn prefix(self) -> Vec<u8> {
+        vec![self as u8]
+    }
+
+    /// Prefix of all entries of this kind that belong to `id`.
+    pub fn prefix_of(self, id: &AttemptId) -> Vec<u8> {
+        let mut key = Vec::with_capacity(id.as_str().len() + 11);
+        key.push(self as u8);
+        key.extend_from_slice(id.as_str().as_bytes());
+        key.push(END);
+        key
+    }
+}
+
+/// Key of a chunk of samples whose first number, lost ones included, is `start`.
+pub(super) fn chunk(kind: KeyKind, id: &AttemptId, start: u64) -> Vec<u8> {
+    let mut key = kind.prefix_of(id);
+    key.extend_from_slice(&start.to_be_bytes());
+    key
+}
+
+/// What the parts of a ticket's record have in common.
+pub(super) fn ticket(id: &TicketId) -> Vec<u8> {
+    [&[KeyKind::Ticket as u8], id.as_str().as_bytes(), &[END]].concat()
+}
+
+/// What the parts of the record on one kind of work of an upgrade have in common.
+pub(super) fn upgrade(name: &str) -> Vec<u8> {
+    [&[KeyKind::Upgrade as u8], name.as_bytes(), &[END]].concat()
+}
+
+/// The number that a chunk's key ends with.
+pub(super) fn start_of(key: &[u8]) -> Option<u64> {
+    Some(u64::from_be_bytes(*key.last_chunk()?))
+}
+
+/// What the parts of a verdict's record have in common.
+pub(super) fn verdict(id: &AttemptId, fingerprint: u64) -> Vec<u8> {
+    let mut key = KeyKind::Verdict.prefix_of(id);
+    key.extend_from_slice(&fingerprint.to_be_bytes());
+    key
+}
+
+/// The id in a key of the kinds above.
+pub(super) fn id_of(key: &[u8]) -> Option<AttemptId> {
+    let id = key.get(1..)?.split(|byte| *byte == END).next()?;
+    AttemptId::parse(std::str::from_utf8(id).ok()?).ok()
+}
+
+/// Whether a key has the form of one of the kinds, from its first byte to its last.
+pub(super) fn is_sound(key: &[u8]) -> bool {
+    let Some((kind, id)) = KeyKind::of(key).zip(id_of(key)) else { return false };
+    key.len() == 1 + id.as_str().len() + 1 + kind.tail() && key.get(1 + id.as_str().len()) == Some(&END)
+}
+
+/// A key for people.
+pub(super) fn text(key: &[u8]) -> KeyText {
+    KeyText(key.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_attempt_reads_what_belongs_to_another_one() {
+        let (short, long) = (AttemptId::parse("job").unwrap(), AttemptId::parse("job-1").unwrap());
+        assert!(!chunk(KeyKind::Fragment, &long, 1).starts_with(&KeyKind::Fragment.prefix_of(&short)));
+    }
+
+    #[test]
+    fn keys_sort_by_number_and_give_back_what_they_hold() {
+        let id = AttemptId::parse("gitlab.com:1/2").unwrap();
+        let keys = [1, 255, 256, u64::MAX].map(|start| chunk(KeyKind::Block, &id, start));
+        assert!(keys.is_sorted());
+        assert_eq!(keys.clone().map(|key| start_of(&key)), [Some(1), Some(255), Some(256), Some(u64::MAX)]);
+        assert_eq!(id_of(&keys[3]), Some(id));
+        assert_eq!((id_of(b""), id_of(b"f"), start_of(b"f")), (None, None, None));
+    }
+
+    #[test]
+    fn a_key_is_sound_if_nothing_is_missing_and_nothing_too_much() {
+        let id = AttemptId::parse("job").unwrap();
+        for key in [chunk(KeyKind::Block, &id, 0), [verdict(&id, 0), vec![0]].concat(), b"sjob\0\0".to_vec()]
+        {
+            assert!(is_sound(&key));
+            assert!(!is_sound(&key[..key.len() - 1]));
+            assert!(!is_sound(&[key.as_slice(), b"x"].concat()));
+        }
+        assert!(!is_sound(b"i") && !is_sound(b"s\0\0") && !is_sound(b"xjob\0\0"));
+    }
+}

@@ -1,0 +1,216 @@
+//! Keeps what must survive: attempts, samples, summaries, verdicts, tickets.
+//!
+//! Two layers. Below, [`Store`]: ordered bytes to bytes with all-or-nothing commits that are on the disk when they return; in
+//! files ([`SledStore`]) or in memory ([`MemoryStore`], for tests). Above, functions that are written once for both: records
+//! ([`put_summary`], [`load_summaries`] ..), samples ([`append_fragment`], [`read_series`] ..) and the way from the one to
+//! the other ([`roll`], [`seal`], [`sweep`]). Only the module `sled` knows sled.
+//!
+//! The ingest is the only writer of all that attempts are made of, the ticketing of tickets. Readers may wait while a batch is written, so what must be fast does not read here:
+//! predictions and sums come from memory. What is shown of single attempts (lists, the whole summary, the series) and what a
+//! verdict stands on (the stored answer, the attempt) is read here.
+#![doc = ""]
+#![doc = include_str!("../FORMAT.md")]
+
+pub mod archive;
+pub mod backup;
+mod block;
+mod bounds;
+mod bytes;
+mod chunk;
+mod codec;
+mod columns;
+mod committing;
+pub mod disk;
+mod each;
+mod envelope;
+mod errors;
+#[cfg(any(test, feature = "fixtures"))]
+pub mod fixtures;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod foreign;
+mod grid;
+mod keys;
+mod kv;
+mod lane;
+mod memory;
+mod packed;
+mod packer;
+mod records;
+mod seal;
+mod series;
+mod sled;
+mod strip;
+#[cfg(test)]
+mod tests;
+mod thin;
+pub mod threads;
+mod upgrade;
+
+pub use bounds::{BATCH_BYTES, BATCH_OPERATIONS, MAX_KEY, MAX_VALUE};
+pub use chunk::SampleRun;
+pub use committing::PendingCommit;
+pub use each::{
+    LoadReport, each_summary, load_pods, load_summaries, load_summaries_past_damage, load_tickets,
+    load_verdicts,
+};
+pub use envelope::{MAX_RECORD, RecordError};
+pub use errors::{CommitBound, CommitError, KeyText, StoreError};
+pub use keys::KeyKind;
+pub use kv::{
+    Batch, CommitReceipt, DeleteProgress, ExpectedVersion, KeyValue, PAGE_BYTES, PAGE_ITEMS, PageLimit,
+    Precondition, ScanPage, StoreIdentity, StoreMode, StoreStatus, UnreadableRange, VersionedValue, WriteOp,
+};
+pub use memory::MemoryStore;
+pub use records::{
+    SealError, change_verdicts, count_verdicts, delete_attempt, delete_pod, delete_ticket, ended_after,
+    forget, forget_verdicts, forget_verdicts_if, forget_verdicts_on, have_samples, judged_after,
+    open_attempts, put_attempt, put_pod, put_summary, put_ticket, put_verdict, read_summary, read_verdict,
+    read_verdicts,
+};
+pub use seal::{RollUp, roll, roll_up_to, seal, sweep};
+pub use series::{SeriesExtent, SeriesRead, append_fragment, each_run, each_run_past_damage, read_series};
+pub use sled::{
+    CheckFinding, CheckReport, FORMAT_VERSION, LogLoss, OfflineStore, OpenError, RepairLoss, RepairReport,
+    SledStore, Snapshot, StoreCopy, StoreFiller, StoreSettings, bytes_below, id_of, repair, syncs,
+};
+use strip::PackedPage;
+pub use thin::{SealedBlocks, blocks_after, last_elapsed, replace_block, thinned};
+pub use upgrade::{UpgradeMark, put_upgrade, read_upgrade};
+
+/// Ordered bytes to bytes. Cheap to clone; clones share the store.
+#[derive(Debug, Clone)]
+pub enum Store {
+    /// In files.
+    Sled(SledStore),
+    /// In memory, for tests.
+    Memory(MemoryStore),
+}
+
+impl Store {
+    /// Opens or makes a store in files. Blocks for as long as the engine needs to recover.
+    ///
+    /// # Errors
+    /// Names the file and the way out. Only a directory that is empty or ours was changed.
+    pub fn open(settings: &StoreSettings) -> Result<Self, OpenError> {
+        SledStore::open(settings).map(Self::Sled)
+    }
+
+    /// A store in memory.
+    pub fn memory() -> Self {
+        Self::Memory(MemoryStore::default())
+    }
+
+    /// All checks hold and all writes happen, or nothing does. On the disk when it returns.
+    ///
+    /// Concurrent calls share a sync. Once begun it goes on, even if the caller does not wait.
+    pub async fn commit(&self, batch: Batch) -> Result<CommitReceipt, CommitError> {
+        self.begin(batch).await?.done().await
+    }
+
+    /// The same, but returns as soon as the store has it, so that the caller can prepare the next one meanwhile.
+    ///
+    /// # Errors
+    /// It is too large, or the store is closed. What else goes wrong, [`PendingCommit::done`] says.
+    pub async fn begin(&self, batch: Batch) -> Result<PendingCommit, CommitError> {
+        match self {
+            Self::Sled(store) => store.begin(batch).await,
+            Self::Memory(store) => Ok(PendingCommit::ended(store.commit(batch))),
+        }
+    }
+
+    /// One value. Sees every commit that was answered before the call.
+    pub async fn get(&self, key: &[u8]) -> Result<Option<VersionedValue>, StoreError> {
+        match self {
+            Self::Sled(store) => store.get(key.to_vec()).await,
+            Self::Memory(store) => Ok(store.get(key)),
+        }
+    }
+
+    /// For each prefix, whether a key begins with it: one visit to the engine, where a scan of each would be many.
+    pub async fn holds(&self, prefixes: Vec<Vec<u8>>) -> Result<Vec<bool>, StoreError> {
+        match self {
+            Self::Sled(store) => store.holds(prefixes).await,
+            Self::Memory(store) => Ok(prefixes.iter().map(|prefix| store.holds(prefix)).collect()),
+        }
+    }
+
+    /// Entries whose keys begin with `prefix`, in byte order, behind the key `after`.
+    pub async fn scan(
+        &self,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: PageLimit,
+    ) -> Result<ScanPage, StoreError> {
+        match self {
+            Self::Sled(store) => store.scan(prefix.to_vec(), after.map(<[u8]>::to_vec), limit).await,
+            Self::Memory(store) => Ok(store.scan(prefix, after, limit)),
+        }
+    }
+
+    /// As [`Self::scan`], in one piece of memory: for who reads very many.
+    async fn strip(
+        &self,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: PageLimit,
+    ) -> Result<PackedPage, StoreError> {
+        match self {
+            Self::Sled(store) => store.strip(prefix.to_vec(), after.map(<[u8]>::to_vec), limit).await,
+            Self::Memory(store) => Ok(store.scan(prefix, after, limit).into()),
+        }
+    }
+
+    /// As [`Self::scan`]; goes on behind a range that cannot be read, and says which one it is.
+    pub async fn scan_past(
+        &self,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: PageLimit,
+    ) -> Result<(ScanPage, Option<UnreadableRange>), StoreError> {
+        match self {
+            Self::Sled(store) => store.scan_past(prefix.to_vec(), after.map(<[u8]>::to_vec), limit).await,
+            Self::Memory(store) => Ok((store.scan(prefix, after, limit), None)),
+        }
+    }
+
+    /// Removes a page of the entries whose keys begin with `prefix`. Not atomic over pages: call it until nothing is left.
+    pub async fn delete_prefix(
+        &self,
+        prefix: &[u8],
+        limit: PageLimit,
+    ) -> Result<DeleteProgress, CommitError> {
+        let page = self.scan(prefix, None, limit).await;
+        let page = page.map_err(|error| CommitError::Unavailable(error.to_string()))?;
+        let (items, more) = (page.entries.len(), page.more);
+        let mut batch = Batch::default();
+        page.entries.into_iter().for_each(|entry| batch.delete(entry.key));
+        if !batch.is_empty() {
+            self.commit(batch).await?;
+        }
+        Ok(DeleteProgress { items, more })
+    }
+
+    /// Whether it takes commits, and some figures. Does not touch the disk.
+    pub fn status(&self) -> StoreStatus {
+        match self {
+            Self::Sled(store) => store.status(),
+            Self::Memory(store) => store.status(),
+        }
+    }
+
+    /// All entries as they are now, read page by page while commits go on. One at a time.
+    pub async fn snapshot(&self) -> Result<Snapshot, StoreError> {
+        match self {
+            Self::Sled(store) => store.snapshot().await,
+            Self::Memory(store) => Ok(Snapshot::of_memory(store.entries())),
+        }
+    }
+
+    /// Finishes what was accepted and lets go of the files. Commits are refused from then on.
+    pub async fn close(&self) -> Result<(), StoreError> {
+        match self {
+            Self::Sled(store) => store.close().await,
+            Self::Memory(store) => store.close(),
+        }
+    }
+}

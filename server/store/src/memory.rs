@@ -1,0 +1,136 @@
+//! The store as a map in memory, for tests: the same promises, and a switch for a disk that refuses.
+
+use std::{
+    collections::BTreeMap,
+    ops::Bound,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use super::{
+    errors::{CommitError, StoreError},
+    keys,
+    kv::{
+        Batch, CommitReceipt, ExpectedVersion, KeyValue, PageLimit, Precondition, ScanPage, StoreMode,
+        StoreStatus, VersionedValue, WriteOp,
+    },
+};
+
+/// A store in memory. Clones share it; it is gone with the last one.
+#[derive(Debug, Clone, Default)]
+pub struct MemoryStore(Arc<Mutex<MemoryState>>);
+
+#[derive(Debug, Default)]
+struct MemoryState {
+    map: BTreeMap<Vec<u8>, VersionedValue>,
+    commits: u64,
+    last_commit_micros: u64,
+    /// Why commits fail at present.
+    refusal: Option<String>,
+}
+
+impl MemoryStore {
+    /// From now on commits fail for this reason, and reads go on, as with a full disk.
+    pub fn refuse_commits(&self, reason: &str) {
+        self.lock().refusal = Some(reason.to_owned());
+    }
+
+    /// From now on commits work again.
+    pub fn accept_commits(&self) {
+        self.lock().refusal = None;
+    }
+
+    pub(super) fn commit(&self, batch: Batch) -> Result<CommitReceipt, CommitError> {
+        batch.check_bounds()?;
+        let begin = Instant::now();
+        let mut state = self.lock();
+        if let Some(reason) = &state.refusal {
+            return Err(CommitError::Unavailable(reason.clone()));
+        }
+        if let Some(broken) = batch.checks.iter().find(|check| !state.holds(check)) {
+            return Err(CommitError::Conflict { key: keys::text(&broken.key) });
+        }
+        state.commits += 1;
+        let version = state.commits;
+        for write in batch.writes {
+            match write {
+                WriteOp::Put { key, value } => state.map.insert(key, VersionedValue { version, value }),
+                WriteOp::Delete { key } => state.map.remove(&key),
+            };
+        }
+        state.last_commit_micros = u64::try_from(begin.elapsed().as_micros()).unwrap_or(u64::MAX);
+        Ok(CommitReceipt { version })
+    }
+
+    pub(super) fn get(&self, key: &[u8]) -> Option<VersionedValue> {
+        self.lock().map.get(key).cloned()
+    }
+
+    pub(super) fn entries(&self) -> Vec<KeyValue> {
+        let state = self.lock();
+        state.map.iter().map(|(key, value)| KeyValue { key: key.clone(), value: value.clone() }).collect()
+    }
+
+    pub(super) fn holds(&self, prefix: &[u8]) -> bool {
+        let limit = PageLimit { items: 1, bytes: 1 };
+        !self.scan(prefix, None, limit).entries.is_empty()
+    }
+
+    pub(super) fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: PageLimit) -> ScanPage {
+        let state = self.lock();
+        let from = match after {
+            Some(after) if after >= prefix => Bound::Excluded(after),
+            _ => Bound::Included(prefix),
+        };
+        let mut page = ScanPage::default();
+        let mut bytes = 0;
+        for (key, value) in state.map.range::<[u8], _>((from, Bound::Unbounded)) {
+            if !key.starts_with(prefix) {
+                break;
+            }
+            if !limit.takes_more(page.entries.len(), bytes) {
+                page.more = true;
+                break;
+            }
+            bytes += key.len() + value.value.len();
+            page.entries.push(KeyValue { key: key.clone(), value: value.clone() });
+        }
+        page
+    }
+
+    pub(super) fn status(&self) -> StoreStatus {
+        let state = self.lock();
+        StoreStatus {
+            mode: match &state.refusal {
+                Some(reason) => StoreMode::ReadOnly { reason: reason.clone() },
+                None => StoreMode::Writable,
+            },
+            bytes_on_disk: 0,
+            commits: state.commits,
+            syncs: state.commits,
+            tries: 0,
+            last_commit_micros: state.last_commit_micros,
+        }
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "the same shape as the store on disk")]
+    pub(super) fn close(&self) -> Result<(), StoreError> {
+        self.lock().refusal = Some("the store is closed".to_owned());
+        Ok(())
+    }
+
+    /// No code under this lock panics half way, so a poisoned one holds a whole state.
+    fn lock(&self) -> MutexGuard<'_, MemoryState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl MemoryState {
+    fn holds(&self, check: &Precondition) -> bool {
+        let found = self.map.get(&check.key).map(|value| value.version);
+        match check.expect {
+            ExpectedVersion::Absent => found.is_none(),
+            ExpectedVersion::Version(version) => found == Some(version),
+        }
+    }
+}

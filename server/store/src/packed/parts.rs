@@ -1,0 +1,175 @@
+//! The messages within a packed summary: its key, its phases, what was predicted for it.
+
+use std::{collections::BTreeMap, mem};
+
+use plimsoll_core::domain::{Bytes, Cores, CpuMicros, Hints, Key, Millis, Phase, PredictionSnapshot};
+use prost::Message;
+
+use super::Damage;
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct PackedKey {
+    #[prost(string, tag = "1")]
+    project: String,
+    #[prost(string, tag = "2")]
+    stack: String,
+    #[prost(string, tag = "3")]
+    package: String,
+    #[prost(string, tag = "4")]
+    version: String,
+    #[prost(string, tag = "5")]
+    variants: String,
+    #[prost(string, tag = "6")]
+    compiler: String,
+    #[prost(string, tag = "7")]
+    compiler_version: String,
+    #[prost(string, tag = "8")]
+    arch: String,
+    #[prost(string, tag = "9")]
+    build_system: String,
+    #[prost(string, tag = "10")]
+    git_ref: String,
+    #[prost(string, tag = "11")]
+    owner: String,
+    #[prost(btree_map = "string, string", tag = "12")]
+    labels: BTreeMap<String, String>,
+    #[prost(uint32, optional, tag = "13")]
+    build_jobs: Option<u32>,
+    #[prost(uint64, optional, tag = "14")]
+    input_bytes: Option<u64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(super) struct PackedPrediction {
+    #[prost(uint64, tag = "1")]
+    memory_request: u64,
+    #[prost(uint64, tag = "2")]
+    memory_limit: u64,
+    #[prost(double, tag = "3")]
+    cpu_request: f64,
+    #[prost(uint64, tag = "4")]
+    wall_p95: u64,
+    #[prost(bool, tag = "5")]
+    is_default: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct PackedPhase {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(uint64, tag = "2")]
+    started: u64,
+    #[prost(uint64, tag = "3")]
+    wall: u64,
+    #[prost(uint64, tag = "4")]
+    need_peak: u64,
+    #[prost(uint64, tag = "5")]
+    cpu: u64,
+}
+
+impl PackedKey {
+    pub(super) fn of(key: &Key) -> Self {
+        Self {
+            project: key.project.clone(),
+            stack: key.stack.clone(),
+            package: key.package.clone(),
+            version: key.version.clone(),
+            variants: key.variants.clone(),
+            compiler: key.compiler.clone(),
+            compiler_version: key.compiler_version.clone(),
+            arch: key.arch.clone(),
+            build_system: key.build_system.clone(),
+            git_ref: key.git_ref.clone(),
+            owner: key.owner.clone(),
+            labels: key.labels.clone(),
+            build_jobs: key.hints.build_jobs,
+            input_bytes: key.hints.input_bytes,
+        }
+    }
+
+    /// The key, with the texts of this.
+    pub(super) fn key(&mut self) -> Result<Key, Damage> {
+        if *self == Self::default() {
+            return Err(Damage::new("has no key"));
+        }
+        Ok(Key {
+            project: mem::take(&mut self.project),
+            stack: mem::take(&mut self.stack),
+            package: mem::take(&mut self.package),
+            version: mem::take(&mut self.version),
+            variants: mem::take(&mut self.variants),
+            compiler: mem::take(&mut self.compiler),
+            compiler_version: mem::take(&mut self.compiler_version),
+            arch: mem::take(&mut self.arch),
+            build_system: mem::take(&mut self.build_system),
+            git_ref: mem::take(&mut self.git_ref),
+            owner: mem::take(&mut self.owner),
+            labels: mem::take(&mut self.labels),
+            hints: Hints { build_jobs: self.build_jobs, input_bytes: self.input_bytes },
+        })
+    }
+
+    /// Keeps the memory of a key's texts for the next one.
+    pub(super) fn keep(&mut self, key: Key) {
+        *self = Self {
+            project: key.project,
+            stack: key.stack,
+            package: key.package,
+            version: key.version,
+            variants: key.variants,
+            compiler: key.compiler,
+            compiler_version: key.compiler_version,
+            arch: key.arch,
+            build_system: key.build_system,
+            git_ref: key.git_ref,
+            owner: key.owner,
+            labels: key.labels,
+            build_jobs: None,
+            input_bytes: None,
+        };
+    }
+}
+
+impl PackedPrediction {
+    pub(super) fn of(predicted: &PredictionSnapshot) -> Self {
+        Self {
+            memory_request: predicted.memory_request.0,
+            memory_limit: predicted.memory_limit.0,
+            cpu_request: predicted.cpu_request.0,
+            wall_p95: predicted.wall_p95.0,
+            is_default: predicted.is_default,
+        }
+    }
+
+    pub(super) fn prediction(self) -> PredictionSnapshot {
+        PredictionSnapshot {
+            memory_request: Bytes(self.memory_request),
+            memory_limit: Bytes(self.memory_limit),
+            cpu_request: Cores(self.cpu_request),
+            wall_p95: Millis(self.wall_p95),
+            is_default: self.is_default,
+        }
+    }
+}
+
+impl PackedPhase {
+    pub(super) fn of(phase: &Phase) -> Self {
+        Self {
+            name: phase.name.clone(),
+            started: phase.started.0,
+            wall: phase.wall.0,
+            need_peak: phase.need_peak.0,
+            cpu: phase.cpu.0,
+        }
+    }
+
+    pub(super) fn phase(self) -> Phase {
+        Phase {
+            name: self.name,
+            started: Millis(self.started),
+            wall: Millis(self.wall),
+            need_peak: Bytes(self.need_peak),
+            cpu: CpuMicros(self.cpu),
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Attempts, summaries, verdicts and tickets as records of the store.
+//!
+//! A record that is damaged is logged with its key, counted and skipped: one bad sector must not keep a server from starting.
+
+use std::{collections::HashSet, hash::BuildHasher};
+
+use plimsoll_core::domain::{Attempt, AttemptId, JobPod, Summary, Ticket, TicketId, Verdict};
+
+use super::{
+    Store,
+    codec::Record,
+    each::{load, report},
+    envelope::{self, JoinedRecord, RecordError, RecordJoiner},
+    errors::{CommitError, StoreError},
+    keys::{self, KeyKind},
+    kv::{Batch, PageLimit},
+};
+
+/// Why an attempt could not be sealed. Steps that were done stay done; the seal may be repeated.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SealError {
+    /// Its fragments could not be read.
+    #[error(transparent)]
+    Read(#[from] StoreError),
+    /// Something has no stored form.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// A commit failed.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+}
+
+/// What is looked at, or removed, at once.
+const STEP: PageLimit = PageLimit { items: 64, bytes: 256 << 10 };
+
+/// Adds the record of an open attempt.
+pub fn put_attempt(batch: &mut Batch, attempt: &Attempt) -> Result<(), RecordError> {
+    envelope::put(batch, &KeyKind::Attempt.prefix_of(&attempt.id), attempt)
+}
+
+/// Removes the record of an attempt that is open no longer.
+pub fn delete_attempt(batch: &mut Batch, attempt: &Attempt) -> Result<(), RecordError> {
+    envelope::delete(batch, &KeyKind::Attempt.prefix_of(&attempt.id), attempt)
+}
+
+/// Adds a summary.
+pub fn put_summary(batch: &mut Batch, summary: &Summary) -> Result<(), RecordError> {
+    envelope::put(batch, &KeyKind::Summary.prefix_of(&summary.attempt), summary)
+}
+
+/// Adds the answer to the question with this fingerprint.
+pub fn put_verdict(batch: &mut Batch, fingerprint: u64, verdict: &Verdict) -> Result<(), RecordError> {
+    envelope::put(batch, &keys::verdict(&verdict.attempt, fingerprint), verdict)
+}
+
+/// Adds an open ticket.
+pub fn put_ticket(batch: &mut Batch, ticket: &Ticket) -> Result<(), RecordError> {
+    envelope::put(batch, &keys::ticket(&ticket.id), ticket)
+}
+
+/// Removes a ticket that is open no longer. The texts of a ticket are bounded so that its record has one part.
+pub fn delete_ticket(batch: &mut Batch, id: &TicketId) {
+    batch.delete([keys::ticket(id).as_slice(), &[0]].concat());
+}
+
+/// Adds what the pod of a job had.
+///
+/// # Errors
+/// It is too large, or says what no job has.
+pub fn put_pod(batch: &mut Batch, pod: &JobPod) -> Result<(), RecordError> {
+    match pod.id() {
+        Some(id) => envelope::put(batch, &KeyKind::Pod.prefix_of(&id), pod),
+        None => Ok(()),
+    }
+}
+
+/// Removes what the pod of a job had. Its texts are bounded so that its record has one part.
+pub fn delete_pod(batch: &mut Batch, id: &AttemptId) {
+    batch.delete([KeyKind::Pod.prefix_of(id).as_slice(), &[0]].concat());
+}
+
+/// The summary of an attempt, if it has ended.
+pub async fn read_summary(store: &Store, id: &AttemptId) -> Result<Option<Summary>, StoreError> {
+    read(store, KeyKind::Summary.prefix_of(id)).await
+}
+
+/// The answer that was given to the question with this fingerprint.
+pub async fn read_verdict(
+    store: &Store,
+    id: &AttemptId,
+    fingerprint: u64,
+) -> Result<Option<Verdict>, StoreError> {
+    read(store, keys::verdict(id, fingerprint)).await
+}
+
+/// Answers that were given about an attempt, in no order, at most `most`. One that is damaged is left out.
+pub async fn read_verdicts(store: &Store, id: &AttemptId, most: usize) -> Result<Vec<Verdict>, StoreError> {
+    let (prefix, mut after, mut joiner) =
+        (KeyKind::Verdict.prefix_of(id), None::<Vec<u8>>, RecordJoiner::default());
+    let mut verdicts: Vec<JoinedRecord<Verdict>> = Vec::new();
+    while verdicts.len() < most {
+        let page = store.scan(&prefix, after.as_deref(), PageLimit::PAGE).await?;
+        verdicts.extend(page.entries.iter().filter_map(|entry| joiner.push(entry)));
+        after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+        if after.is_none() {
+            verdicts.extend(joiner.finish());
+            break;
+        }
+    }
+    Ok(verdicts.into_iter().filter_map(|(_, verdict)| verdict.ok()).take(most).collect())
+}
+
+/// How many answers were given about an attempt; counted up to `most`.
+pub async fn count_verdicts(store: &Store, id: &AttemptId, most: usize) -> Result<usize, StoreError> {
+    let (prefix, mut after, mut count) = (KeyKind::Verdict.prefix_of(id), None::<Vec<u8>>, 0);
+    while count < most {
+        let page = store.scan(&prefix, after.as_deref(), PageLimit::PAGE).await?;
+        // each record has one part that comes first
+        count += page.entries.iter().filter(|entry| entry.key.last() == Some(&0)).count();
+        after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+        if after.is_none() {
+            break;
+        }
+    }
+    Ok(count.min(most))
+}
+
+/// Puts the answers that were given about an attempt again that `change` changes; gives those. One that is damaged stays as it is. Not
+/// atomic: cut short, the rest is as it was.
+pub async fn change_verdicts(
+    store: &Store,
+    id: &AttemptId,
+    mut change: impl FnMut(&mut Verdict) -> bool,
+) -> Result<Vec<Verdict>, SealError> {
+    let mut changed = Vec::new();
+    for (key, old) in readable_verdicts(store, id).await? {
+        let mut new = old.clone();
+        if change(&mut new) {
+            let mut batch = Batch::default();
+            envelope::replace(&mut batch, &key, &old, &new)?;
+            store.commit(batch).await?;
+            changed.push(new);
+        }
+    }
+    Ok(changed)
+}
+
+/// The verdicts on one attempt with what their keys have in common. One that is damaged is left out.
+async fn readable_verdicts(store: &Store, id: &AttemptId) -> Result<Vec<(Vec<u8>, Verdict)>, StoreError> {
+    let (prefix, mut after, mut joiner) =
+        (KeyKind::Verdict.prefix_of(id), None::<Vec<u8>>, RecordJoiner::default());
+    let mut read: Vec<JoinedRecord<Verdict>> = Vec::new();
+    loop {
+        let page = store.scan(&prefix, after.as_deref(), PageLimit::PAGE).await?;
+        after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+        read.extend(page.entries.iter().filter_map(|entry| joiner.push(entry)));
+        if after.is_none() {
+            read.extend(joiner.finish());
+            return Ok(read.into_iter().filter_map(|(key, verdict)| Some((key, verdict.ok()?))).collect());
+        }
+    }
+}
+
+/// Ids of ended attempts behind the key `after`, in their order, and where the next page begins; `None` at the end. An id may come
+/// again on the next page.
+pub async fn ended_after(
+    store: &Store,
+    after: Option<&[u8]>,
+) -> Result<(Vec<AttemptId>, Option<Vec<u8>>), StoreError> {
+    ids_after(store, KeyKind::Summary, after).await
+}
+
+/// The same of attempts with verdicts, ended or not.
+pub async fn judged_after(
+    store: &Store,
+    after: Option<&[u8]>,
+) -> Result<(Vec<AttemptId>, Option<Vec<u8>>), StoreError> {
+    ids_after(store, KeyKind::Verdict, after).await
+}
+
+async fn ids_after(
+    store: &Store,
+    kind: KeyKind,
+    after: Option<&[u8]>,
+) -> Result<(Vec<AttemptId>, Option<Vec<u8>>), StoreError> {
+    // a range that cannot be read was reported at the start
+    let (page, _gap) = store.scan_past(&kind.prefix(), after, STEP).await?;
+    let mut ids: Vec<AttemptId> = page.entries.iter().filter_map(|entry| keys::id_of(&entry.key)).collect();
+    ids.dedup();
+    Ok((ids, page.entries.last().filter(|_| page.more).map(|last| last.key.clone())))
+}
+
+/// Removes all of an attempt, what names it last. Not atomic: cut short, it is begun again by the name that is still there.
+pub async fn forget(store: &Store, id: &AttemptId) -> Result<(), CommitError> {
+    for kind in [KeyKind::Verdict, KeyKind::Fragment, KeyKind::Block, KeyKind::Summary, KeyKind::Attempt] {
+        while store.delete_prefix(&kind.prefix_of(id), STEP).await?.more {}
+    }
+    Ok(())
+}
+
+/// Removes the verdicts on one attempt. Not atomic: cut short, the rest is still there.
+pub async fn forget_verdicts_on(store: &Store, id: &AttemptId) -> Result<(), CommitError> {
+    while store.delete_prefix(&KeyKind::Verdict.prefix_of(id), STEP).await?.more {}
+    Ok(())
+}
+
+/// Removes those verdicts on one attempt that `is_meant` names; gives how many those were. One that is damaged stays. Not atomic: cut
+/// short, the rest is still there.
+pub async fn forget_verdicts_if(
+    store: &Store,
+    id: &AttemptId,
+    is_meant: impl Fn(&Verdict) -> bool,
+) -> Result<usize, SealError> {
+    let all = readable_verdicts(store, id).await?;
+    let meant: Vec<Vec<u8>> =
+        all.into_iter().filter(|(_, verdict)| is_meant(verdict)).map(|(key, _)| key).collect();
+    for key in &meant {
+        while store.delete_prefix(key, STEP).await?.more {}
+    }
+    Ok(meant.len())
+}
+
+/// Removes all verdicts on these attempts; gives how many entries those were. Not atomic: cut short, the rest is still there.
+pub async fn forget_verdicts<S: BuildHasher>(
+    store: &Store,
+    ids: &HashSet<AttemptId, S>,
+) -> Result<u64, SealError> {
+    let (mut after, mut removed) = (None::<Vec<u8>>, 0);
+    loop {
+        let page = store.scan(&KeyKind::Verdict.prefix(), after.as_deref(), PageLimit::PAGE).await?;
+        after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+        let mut batch = Batch::default();
+        for entry in page.entries {
+            if keys::id_of(&entry.key).is_some_and(|id| ids.contains(&id)) {
+                batch.delete(entry.key);
+            }
+        }
+        removed += batch.operations() as u64;
+        if !batch.is_empty() {
+            store.commit(batch).await?;
+        }
+        if after.is_none() {
+            return Ok(removed);
+        }
+    }
+}
+
+/// For each of these attempts, whether anything of its samples is stored.
+pub async fn have_samples(store: &Store, ids: &[&AttemptId]) -> Result<Vec<bool>, StoreError> {
+    let prefixes = |id: &&AttemptId| [KeyKind::Fragment, KeyKind::Block].map(|kind| kind.prefix_of(id));
+    let held = store.holds(ids.iter().flat_map(prefixes).collect()).await?;
+    Ok(held.chunks(2).map(|of_one| of_one.contains(&true)).collect())
+}
+
+/// The attempts that have not ended.
+pub async fn open_attempts(store: &Store) -> Result<Vec<Attempt>, StoreError> {
+    let mut attempts = Vec::new();
+    load(store, KeyKind::Attempt, |attempt| attempts.push(attempt), &mut report).await?;
+    Ok(attempts)
+}
+
+pub(super) async fn read<T: Record>(store: &Store, key: Vec<u8>) -> Result<Option<T>, StoreError> {
+    let (page, unreadable) = match store.scan(&key, None, PageLimit::PAGE).await {
+        Ok(page) => (page, None),
+        // the damage may be that of a neighbour
+        Err(error) => (store.scan_past(&key, None, PageLimit::PAGE).await?.0, Some(error)),
+    };
+    let mut joiner = RecordJoiner::default();
+    for entry in &page.entries {
+        // All parts have the same key but for its last byte, so nothing is complete before the end.
+        let _none: Option<JoinedRecord<T>> = joiner.push(entry);
+    }
+    let Some((key, record)) = joiner.finish() else { return unreadable.map_or(Ok(None), Err) };
+    let damaged =
+        |damage: super::bytes::Damage| StoreError::Damaged { key: keys::text(&key), reason: damage.0 };
+    record.map(Some).map_err(damaged)
+}

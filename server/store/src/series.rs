@@ -1,0 +1,210 @@
+//! The samples of one attempt, as runs with their gaps.
+//!
+//! Chunks may overlap: an agent that was not answered sends again and may cut its batches differently. The number of a sample
+//! is its identity, so a reader that never goes back to a number it has passed reads each sample once.
+
+use plimsoll_core::domain::{AttemptId, Sample};
+
+use super::{
+    Store,
+    chunk::{self, CompressionEffort, SampleRun},
+    each::report,
+    envelope::RecordError,
+    errors::StoreError,
+    keys::{self, KeyKind},
+    kv::{Batch, KeyValue, PageLimit},
+};
+
+/// Number of an attempt's first sample.
+const FIRST: u64 = 1;
+
+/// All samples of an attempt.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SeriesRead {
+    /// The samples in order; a new run begins only after a gap.
+    pub runs: Vec<SampleRun>,
+    /// What is said of all of them.
+    pub extent: SeriesExtent,
+}
+
+/// How far a series goes, and what it lacks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SeriesExtent {
+    /// The last number that is stored or declared lost; 0 if there is none.
+    pub last_sequence: u64,
+    /// Samples that are stored.
+    pub samples: u64,
+    /// Those of them that are not yet in a sealed block.
+    pub loose: u64,
+    /// Numbers up to the last one without a sample, for whatever reason.
+    pub lost: u64,
+    /// Chunks that could not be understood; their numbers are among the lost ones, unless they were at the end.
+    pub damaged: u64,
+}
+
+/// Adds the fragments for `samples`, the first of which has the number `first_sequence` after `lost` numbers without one.
+///
+/// With no samples, it records that the numbers before `first_sequence` are lost.
+pub fn append_fragment(
+    batch: &mut Batch,
+    id: &AttemptId,
+    first_sequence: u64,
+    lost: u64,
+    samples: impl Into<Vec<Sample>>,
+) -> Result<(), RecordError> {
+    let samples = samples.into();
+    let lost = lost.min(first_sequence.saturating_sub(FIRST));
+    if samples.is_empty() && lost == 0 {
+        return Ok(());
+    }
+    let run = SampleRun { first_sequence, lost, samples };
+    put_chunks(batch, KeyKind::Fragment, id, vec![run], CompressionEffort::Fast)
+}
+
+/// Adds chunks of a kind for neighbouring runs.
+pub(super) fn put_chunks(
+    batch: &mut Batch,
+    kind: KeyKind,
+    id: &AttemptId,
+    runs: Vec<SampleRun>,
+    effort: CompressionEffort,
+) -> Result<(), RecordError> {
+    let unencodable = |damage: super::bytes::Damage| RecordError::Unencodable {
+        key: keys::text(&kind.prefix_of(id)),
+        reason: damage.0,
+    };
+    for encoded in chunk::encode_all(runs, effort).map_err(unencodable)? {
+        batch.put(keys::chunk(kind, id, encoded.start), encoded.bytes);
+    }
+    Ok(())
+}
+
+/// Hands the runs of an attempt to `take`, in the order of their numbers, and says how far they go.
+///
+/// Holds the fragments, which a roll keeps few, and one page of blocks, however long the series is. The fragments are read
+/// before the blocks although they come after them: a roll that is committed meanwhile moves samples from fragments into
+/// blocks, never back, so that this order sees each sample in one place or in both, and never in none.
+pub async fn each_run(
+    store: &Store,
+    id: &AttemptId,
+    take: impl FnMut(SampleRun) + Send,
+) -> Result<SeriesExtent, StoreError> {
+    read_runs(store, id, take, false).await
+}
+
+/// The same; what the engine cannot read is logged and left out, as a gap.
+pub async fn each_run_past_damage(
+    store: &Store,
+    id: &AttemptId,
+    take: impl FnMut(SampleRun) + Send,
+) -> Result<SeriesExtent, StoreError> {
+    read_runs(store, id, take, true).await
+}
+
+async fn read_runs(
+    store: &Store,
+    id: &AttemptId,
+    mut take: impl FnMut(SampleRun) + Send,
+    past: bool,
+) -> Result<SeriesExtent, StoreError> {
+    let mut fragments = Vec::new();
+    each_page(store, &KeyKind::Fragment.prefix_of(id), past, |page| fragments.extend(page)).await?;
+    let mut cursor = ChunkCursor::new(FIRST);
+    let blocks = KeyKind::Block.prefix_of(id);
+    let mut read = |page: Vec<KeyValue>| page.iter().flat_map(|e| cursor.read(e)).for_each(&mut take);
+    each_page(store, &blocks, past, &mut read).await?;
+    let sealed = cursor.extent.samples;
+    fragments.iter().flat_map(|entry| cursor.read(entry)).for_each(&mut take);
+    let extent = cursor.extent();
+    Ok(SeriesExtent { loose: extent.samples - sealed, ..extent })
+}
+
+/// Hands all entries below `prefix` to `take`, a page at a time.
+async fn each_page(
+    store: &Store,
+    prefix: &[u8],
+    past: bool,
+    mut take: impl FnMut(Vec<KeyValue>) + Send,
+) -> Result<(), StoreError> {
+    let mut after = None;
+    loop {
+        let page = match store.scan(prefix, after.as_deref(), PageLimit::PAGE).await {
+            Err(_damaged) if past => {
+                let (page, gap) = store.scan_past(prefix, after.as_deref(), PageLimit::PAGE).await?;
+                gap.map(report).unwrap_or_default();
+                page
+            }
+            page => page?,
+        };
+        after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+        take(page.entries);
+        if after.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+/// All samples of an attempt, in memory.
+pub async fn read_series(store: &Store, id: &AttemptId) -> Result<SeriesRead, StoreError> {
+    let mut runs: Vec<SampleRun> = Vec::new();
+    let extent = each_run(store, id, |run| push_run(&mut runs, run)).await?;
+    Ok(SeriesRead { runs, extent })
+}
+
+/// Appends a run; joins it to the last one if no sample is missing between them, or if that one is a mere gap.
+pub(super) fn push_run(runs: &mut Vec<SampleRun>, run: SampleRun) {
+    match runs.last_mut() {
+        Some(last) if last.samples.is_empty() => *last = SampleRun { lost: last.lost + run.lost, ..run },
+        Some(last) if run.lost == 0 => last.samples.extend(run.samples),
+        _ => runs.push(run),
+    }
+}
+
+/// Reads chunks in the order of their keys, each number once.
+#[derive(Debug)]
+pub(super) struct ChunkCursor {
+    /// The number to come.
+    next: u64,
+    extent: SeriesExtent,
+}
+
+impl ChunkCursor {
+    /// A cursor that expects the number `next` first.
+    pub(super) fn new(next: u64) -> Self {
+        Self { next, extent: SeriesExtent::default() }
+    }
+
+    /// What was read so far.
+    pub(super) fn extent(&self) -> SeriesExtent {
+        SeriesExtent { last_sequence: self.next.saturating_sub(1), ..self.extent }
+    }
+
+    /// The runs of a chunk that were not read yet. Damage is logged and counted, and leaves a gap.
+    pub(super) fn read(&mut self, entry: &KeyValue) -> Vec<SampleRun> {
+        let Some(start) = keys::start_of(&entry.key) else { return Vec::new() };
+        match chunk::decode(start, &entry.value.value) {
+            Ok(runs) => runs.into_iter().filter_map(|run| self.pass(run)).collect(),
+            Err(damage) => {
+                self.extent.damaged += 1;
+                tracing::error!(key = %keys::text(&entry.key), %damage, "skipped damaged samples of the store");
+                Vec::new()
+            }
+        }
+    }
+
+    /// What is new in a run; the numbers that are missing before it become its lost ones.
+    fn pass(&mut self, mut run: SampleRun) -> Option<SampleRun> {
+        let end = run.end();
+        if end <= self.next {
+            return None;
+        }
+        let known = self.next.saturating_sub(run.first_sequence);
+        run.samples.drain(..usize::try_from(known).unwrap_or(usize::MAX).min(run.samples.len()));
+        run.first_sequence = run.first_sequence.max(self.next);
+        run.lost = run.first_sequence - self.next;
+        self.extent.lost += run.lost;
+        self.extent.samples += run.samples.len() as u64;
+        self.next = end;
+        Some(run)
+    }
+}

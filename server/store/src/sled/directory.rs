@@ -1,0 +1,385 @@
+//! The data directory before the engine sees it: ours or not, in use or not, and cleared of what would break the engine.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
+    io::{self, Read as _, Seek as _, Write as _},
+    os::unix::fs::DirBuilderExt as _,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    fault::{ENGINE, OpenError},
+    marker::{self, Marker, StoreStage, sync_dir},
+    witness,
+};
+
+const LOCK: &str = "plimsoll.lock";
+/// Written to see whether there is room.
+const PROBE: &str = "plimsoll.probe";
+/// The engine's log, in its directory.
+pub(crate) const LOG: &str = "db";
+/// A compact copy of it that is being made.
+const COPY: &str = "sled.new";
+/// The engine's directory while the copy takes its place.
+const REPLACED: &str = "sled.old";
+/// A copy of it that `verify` reads, so that the engine changes nothing in the files themselves.
+pub(crate) const LOOK: &str = "sled.look";
+/// What may lie in a directory that is empty to us: our own first steps, and what a file system puts into its root.
+const HARMLESS: [&str; 4] = [LOCK, marker::NEW_FILE, PROBE, "lost+found"];
+/// Room that the engine needs to open, beside a new snapshot: two segments and their neighbours.
+pub(crate) const ROOM: u64 = 2 << 20;
+
+/// A data directory that is locked by this process for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    path: PathBuf,
+    /// `None` where there was nothing to lock, and nothing can be written.
+    _lock: Option<File>,
+}
+
+impl Directory {
+    /// Checks, makes where needed, and locks the data directory; returns it with its marker.
+    pub(crate) fn open(path: &Path) -> Result<(Self, Marker), OpenError> {
+        match fs::metadata(path) {
+            Ok(found) if !found.is_dir() => return Err(OpenError::NotADirectory { dir: path.to_owned() }),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => create(path)?,
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                return Err(OpenError::NotADirectory { dir: path.to_owned() });
+            }
+            Err(error) => return Err(OpenError::io("open", path)(error)),
+        }
+        // before anything is written into what may be another program's
+        marker_of(path)?;
+        let directory = Self { path: path.to_owned(), _lock: Some(lock(path)?) };
+        // again, because another process may have made the store, or half of it, before it let the lock go
+        let marker = if let Some(marker) = marker_of(path)? {
+            marker
+        } else {
+            let marker = Marker::new();
+            marker.write(path)?;
+            marker
+        };
+        directory.settle_copy()?;
+        directory.prepare_engine(&marker)?;
+        Ok((directory, marker))
+    }
+
+    /// Opens a directory that holds a store; makes nothing.
+    pub(crate) fn open_existing(path: &Path) -> Result<(Self, Marker), OpenError> {
+        if fs::metadata(path).is_ok_and(|found| found.is_dir()) && Marker::read(path)?.is_some() {
+            return Self::open(path);
+        }
+        match fs::metadata(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(OpenError::io("open", path)(error)),
+            Ok(found) if !found.is_dir() => Err(OpenError::NotADirectory { dir: path.to_owned() }),
+            _ if holds_a_store(path) => Err(OpenError::MarkerLost { dir: path.to_owned() }),
+            _ => Err(OpenError::Missing { dir: path.to_owned() }),
+        }
+    }
+
+    /// Opens a directory to read what is left in it, whatever state it is in; changes nothing.
+    pub(crate) fn open_damaged(path: &Path) -> Result<Self, OpenError> {
+        let found = fs::metadata(path).map_err(OpenError::io("open", path))?;
+        if !found.is_dir() {
+            return Err(OpenError::NotADirectory { dir: path.to_owned() });
+        }
+        Ok(Self { path: path.to_owned(), _lock: lock_unwritable(path)? })
+    }
+
+    /// The engine's log, wherever a crash left it; `None` if there is none with anything in it.
+    pub(crate) fn log(&self) -> Option<PathBuf> {
+        let logs = [ENGINE, REPLACED].map(|engine| self.path.join(engine).join(LOG));
+        logs.into_iter().find(|log| fs::metadata(log).is_ok_and(|found| found.is_file() && found.len() > 0))
+    }
+
+    /// Opens a directory that holds a store and that this process may not write; changes nothing. The lock of one who may write keeps
+    /// others out as well, and a store that was never locked is not in use.
+    pub(crate) fn open_unwritable(path: &Path) -> Result<(Self, Marker), OpenError> {
+        let Some(marker) = Marker::read(path)? else {
+            let dir = path.to_owned();
+            return Err(if holds_a_store(path) {
+                OpenError::MarkerLost { dir }
+            } else {
+                OpenError::Missing { dir }
+            });
+        };
+        let directory = Self { path: path.to_owned(), _lock: lock_unwritable(path)? };
+        directory.check_engine(&marker)?;
+        Ok((directory, marker))
+    }
+
+    /// Makes, or takes an empty one for, a store that is about to be filled: it cannot be opened before its marker is written.
+    pub(crate) fn begin_filling(path: &Path, marker: &Marker) -> Result<Self, OpenError> {
+        if fs::metadata(path).is_ok_and(|found| !found.is_dir()) {
+            return Err(OpenError::NotADirectory { dir: path.to_owned() });
+        }
+        create(path)?;
+        if Marker::read(path)?.is_some() {
+            return Err(OpenError::Occupied { dir: path.to_owned() });
+        }
+        check_empty(path)?;
+        let directory = Self { path: path.to_owned(), _lock: Some(lock(path)?) };
+        marker.write(path)?;
+        make_private(&directory.engine())?;
+        sync_dir(path)?;
+        Ok(directory)
+    }
+
+    /// The directory for a compact copy of the engine, empty.
+    pub(crate) fn begin_copy(&self) -> Result<PathBuf, OpenError> {
+        let copy = self.path.join(COPY);
+        remove_all(&copy)?;
+        make_private(&copy)?;
+        Ok(copy)
+    }
+
+    /// Whether the copy takes less of the disk than the engine's files. False if that is not known.
+    pub(crate) fn is_copy_smaller(&self) -> bool {
+        let sizes =
+            bytes_below(&self.path.join(COPY)).and_then(|copy| Ok((copy, bytes_below(&self.engine())?)));
+        sizes.is_ok_and(|(copy, now)| copy < now)
+    }
+
+    /// Removes a copy that is not needed.
+    pub(crate) fn drop_copy(&self) -> Result<(), OpenError> {
+        remove_all(&self.path.join(COPY))
+    }
+
+    /// Puts a copy that is whole and on the disk in the place of the engine's files. A crash leaves the one or the other.
+    pub(crate) fn swap_copy(&self) -> Result<(), OpenError> {
+        let (engine, copy, replaced) = (self.engine(), self.path.join(COPY), self.path.join(REPLACED));
+        sync_dir(&copy)?;
+        fs::rename(&engine, &replaced).map_err(OpenError::io("rename", &engine))?;
+        sync_dir(&self.path)?;
+        fs::rename(&copy, &engine).map_err(OpenError::io("rename", &copy))?;
+        sync_dir(&self.path)?;
+        remove_all(&replaced)
+    }
+
+    /// Ends a swap that a crash cut short: what stood before it comes back, unless the copy is in place.
+    fn settle_copy(&self) -> Result<(), OpenError> {
+        let (engine, replaced) = (self.engine(), self.path.join(REPLACED));
+        let there = |path: &Path| fs::exists(path).map_err(OpenError::io("look at", path));
+        if there(&replaced)? {
+            if there(&engine)? {
+                remove_all(&replaced)?;
+            } else {
+                fs::rename(&replaced, &engine).map_err(OpenError::io("rename", &replaced))?;
+                sync_dir(&self.path)?;
+            }
+        }
+        remove_all(&self.path.join(LOOK))?;
+        remove_all(&self.path.join(COPY))
+    }
+
+    /// The data directory.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The engine's directory.
+    pub(crate) fn engine(&self) -> PathBuf {
+        self.path.join(ENGINE)
+    }
+
+    /// Clears what would break the engine; refuses what it would take for a fresh store.
+    fn prepare_engine(&self, marker: &Marker) -> Result<(), OpenError> {
+        self.check_engine(marker)?;
+        make_private(&self.engine())?;
+        sync_dir(&self.path)?;
+        self.remove_unfinished_snapshots()
+    }
+
+    /// Refuses what the engine would take for a fresh store, and what it does not keep well.
+    fn check_engine(&self, marker: &Marker) -> Result<(), OpenError> {
+        let engine = self.engine();
+        let log = engine.join(LOG);
+        let bytes = fs::metadata(&log).map_or(0, |found| found.len());
+        if marker.state == StoreStage::Ready && bytes == 0 {
+            let what = format!(
+                "{} is missing or empty, after {} commits by {}",
+                log.display(),
+                marker.commit_sequence,
+                marker::FILE
+            );
+            return Err(OpenError::Emptied { dir: self.path.clone(), what });
+        }
+        let blobs = engine.join("blobs");
+        match fs::read_dir(&blobs).map(|mut files| files.next().is_some()) {
+            Ok(true) => Err(OpenError::Blobs { path: blobs }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes snapshots that a crash cut short: sled takes them for whole ones and never opens again.
+    pub(crate) fn remove_unfinished_snapshots(&self) -> Result<(), OpenError> {
+        let engine = self.engine();
+        for file in fs::read_dir(&engine).map_err(OpenError::io("list", &engine))? {
+            let file = file.map_err(OpenError::io("list", &engine))?;
+            let name = file.file_name();
+            let name = name.to_string_lossy();
+            if name.starts_with("snap.") && name.ends_with(".generating") {
+                fs::remove_file(file.path()).map_err(OpenError::io("remove", file.path()))?;
+                tracing::info!(file = %file.path().display(), "removed a snapshot that was never finished");
+            }
+        }
+        Ok(())
+    }
+
+    /// Size of all files of the store. What vanishes meanwhile counts as nothing.
+    pub(crate) fn bytes(&self) -> u64 {
+        bytes_below(&self.engine()).unwrap_or(0)
+    }
+
+    /// Checks that the disk takes what the engine needs to open: it writes a snapshot.
+    pub(crate) fn probe_room(&self) -> io::Result<()> {
+        let files = fs::read_dir(self.engine())?.flatten();
+        let snapshots = files.filter(|file| file.file_name().to_string_lossy().starts_with("snap."));
+        let largest = snapshots.filter_map(|file| file.metadata().ok()).map(|file| file.len()).max();
+        let path = self.path.join(PROBE);
+        let written = File::create(&path).and_then(|mut file| {
+            io::copy(&mut io::repeat(0).take(ROOM.saturating_add(largest.unwrap_or(0))), &mut file)?;
+            file.sync_all()
+        });
+        fs::remove_file(&path).or_else(|error| match error.kind() {
+            io::ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
+        })?;
+        written
+    }
+}
+
+/// Removes what sled wrote to open faster; says whether there was any.
+pub(crate) fn remove_snapshots(engine: &Path) -> io::Result<bool> {
+    let mut removed = false;
+    for file in fs::read_dir(engine)? {
+        let file = file?;
+        if file.file_name().to_string_lossy().starts_with("snap.") {
+            fs::remove_file(file.path())?;
+            removed = true;
+        }
+    }
+    Ok(removed)
+}
+
+/// Makes a directory that only its owner can look into, if it is not there.
+pub(crate) fn make_private(path: &Path) -> Result<(), OpenError> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(OpenError::io("create", path))
+}
+
+/// Removes a directory with all that is in it, if it is there.
+pub(crate) fn remove_all(path: &Path) -> Result<(), OpenError> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(OpenError::io("remove", path)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Makes a directory and what leads to it, durably: each name stands in the directory above.
+fn create(path: &Path) -> Result<(), OpenError> {
+    let made: Vec<&Path> =
+        path.ancestors().take_while(|dir| dir.try_exists().is_ok_and(|there| !there)).collect();
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent).map_err(OpenError::io("create", path))?;
+    }
+    make_private(path)?;
+    for above in made.into_iter().filter_map(Path::parent) {
+        sync_dir(if above.as_os_str().is_empty() { Path::new(".") } else { above })?;
+    }
+    Ok(())
+}
+
+/// The marker of a store that can be opened; none where a new one can be made.
+fn marker_of(path: &Path) -> Result<Option<Marker>, OpenError> {
+    let marker = Marker::read(path)?;
+    match &marker {
+        Some(marker) if marker.state == StoreStage::Filling => {
+            Err(OpenError::HalfRestored { dir: path.to_owned() })
+        }
+        Some(_) => Ok(marker),
+        None => check_empty(path).map(|()| None),
+    }
+}
+
+/// Whether a directory without a marker had one once.
+fn holds_a_store(path: &Path) -> bool {
+    let files =
+        [Path::new(witness::FILE).to_owned(), Path::new(ENGINE).join(LOG), Path::new(REPLACED).join(LOG)];
+    files.iter().any(|file| path.join(file).is_file())
+}
+
+fn check_empty(path: &Path) -> Result<(), OpenError> {
+    for file in fs::read_dir(path).map_err(OpenError::io("list", path))? {
+        let name = file.map_err(OpenError::io("list", path))?.file_name();
+        let name = name.to_string_lossy();
+        if !HARMLESS.contains(&name.as_ref()) {
+            if holds_a_store(path) {
+                return Err(OpenError::MarkerLost { dir: path.to_owned() });
+            }
+            return Err(OpenError::Foreign { dir: path.to_owned(), found: name.into_owned() });
+        }
+    }
+    Ok(())
+}
+
+/// Takes the lock and leaves our process id in it, for the message that the next one prints.
+fn lock(dir: &Path) -> Result<File, OpenError> {
+    let path = dir.join(LOCK);
+    let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+    let mut file = open.map_err(OpenError::io("create", &path))?;
+    hold(&mut file, dir)?;
+    let mut note = || {
+        file.set_len(0)?;
+        file.rewind()?;
+        writeln!(file, "{}", std::process::id())
+    };
+    match note() {
+        // the lock holds without a note, and reading a store on a full disk needs no more
+        Err(error) if error.kind() != io::ErrorKind::StorageFull => Err(OpenError::io("write", &path)(error)),
+        _ => Ok(file),
+    }
+}
+
+/// Takes the lock of a directory that cannot be written, if it was ever locked: that needs nothing but to read the file.
+fn lock_unwritable(dir: &Path) -> Result<Option<File>, OpenError> {
+    let path = dir.join(LOCK);
+    match File::open(&path) {
+        Ok(mut file) => hold(&mut file, dir).map(|()| Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(OpenError::io("open", path)(error)),
+    }
+}
+
+fn hold(file: &mut File, dir: &Path) -> Result<(), OpenError> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => {
+            let mut pid = String::new();
+            let read = file.read_to_string(&mut pid);
+            let known = read.is_ok() && !pid.trim().is_empty();
+            let pid = if known { pid.trim().to_owned() } else { "(unknown)".to_owned() };
+            Err(OpenError::Locked { dir: dir.to_owned(), pid })
+        }
+        Err(TryLockError::Error(error)) => Err(OpenError::io("lock", dir.join(LOCK))(error)),
+    }
+}
+
+/// Size of all files below a directory. What vanishes meanwhile counts as nothing.
+///
+/// # Errors
+/// The directory, or one in it, cannot be read.
+pub fn bytes_below(dir: &Path) -> io::Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        bytes += match entry.metadata() {
+            Ok(meta) if meta.is_dir() => bytes_below(&entry.path())?,
+            Ok(meta) => meta.len(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+            Err(error) => return Err(error),
+        };
+    }
+    Ok(bytes)
+}

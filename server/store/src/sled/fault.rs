@@ -1,0 +1,192 @@
+//! Why a data directory cannot be used. Each text names the directory or file, and the way out.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+/// The engine's own directory.
+pub(crate) const ENGINE: &str = "sled";
+
+/// Why a store did not open. Unless the text says otherwise, nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The path leads to something else.
+    #[error("{dir} is not a directory: point the data directory at a directory, or at a path that does not exist yet", dir = dir.display())]
+    NotADirectory {
+        /// The data directory.
+        dir: PathBuf,
+    },
+    /// The directory holds files of another program.
+    #[error("{dir} is not a plimsoll data directory: it holds {found:?} and no plimsoll.json; point the data directory at an empty directory, or at the right one", dir = dir.display())]
+    Foreign {
+        /// The data directory.
+        dir: PathBuf,
+        /// One of the files.
+        found: String,
+    },
+    /// There is no store.
+    #[error("{dir} holds no store: there is no plimsoll.json; name the data directory of a server", dir = dir.display())]
+    Missing {
+        /// The data directory.
+        dir: PathBuf,
+    },
+    /// There is a store where a new one was to be made.
+    #[error("{dir} holds a store already: name a new or an empty directory, or move this one away first", dir = dir.display())]
+    Occupied {
+        /// The data directory.
+        dir: PathBuf,
+    },
+    /// A restore was cut short.
+    #[error("{dir} is half restored: a restore into it did not end; remove it and restore again. If the backup is gone, save what was restored{way}", dir = dir.display(), way = way_out(dir))]
+    HalfRestored {
+        /// The data directory.
+        dir: PathBuf,
+    },
+    /// Another process uses it.
+    #[error("{dir} is in use by process {pid}: stop that server first, or give this one a data directory of its own", dir = dir.display())]
+    Locked {
+        /// The data directory.
+        dir: PathBuf,
+        /// What the lock file says.
+        pid: String,
+    },
+    /// A newer version wrote it.
+    #[error("{dir} has format version {found}, this server knows {known} at most: start the newer server again, or restore a backup that this version made. If no newer server ever ran there, plimsoll.json is damaged: save the store{way}", dir = dir.display(), way = way_out(dir))]
+    NewerFormat {
+        /// The data directory.
+        dir: PathBuf,
+        /// Version of the directory.
+        found: u32,
+        /// Newest version that is known.
+        known: u32,
+    },
+    /// It holds less than was acknowledged.
+    #[error("{dir} has lost what it held: {what}; restore a backup of the whole directory, save what is left{way}, or move it away to start empty", dir = dir.display(), way = way_out(dir))]
+    Emptied {
+        /// The data directory.
+        dir: PathBuf,
+        /// What marker and store say.
+        what: String,
+    },
+    /// It ends before the last commit that was acknowledged.
+    #[error("{dir} is damaged: {what}, so what was acknowledged after that is lost; restore a backup into another directory, or save what is left{way}", dir = dir.display(), way = way_out(dir))]
+    Behind {
+        /// The data directory.
+        dir: PathBuf,
+        /// What marker, witness and store say.
+        what: String,
+    },
+    /// The engine would silently leave out what stands behind the damage.
+    #[error("{dir} is damaged: sled/db cannot be read at byte {at}, and the storage engine would leave out what was written after that, and overwrite it; restore a backup into another directory, or save what is left{way}", dir = dir.display(), way = way_out(dir))]
+    Torn {
+        /// The data directory.
+        dir: PathBuf,
+        /// First byte in the log.
+        at: u64,
+    },
+    /// A store without its marker.
+    #[error("{dir} holds a store whose plimsoll.json is gone, so it is not known whether all of it is there; restore a backup of the whole directory, or save what is left{way}", dir = dir.display(), way = way_out(dir))]
+    MarkerLost {
+        /// The data directory.
+        dir: PathBuf,
+    },
+    /// There is nothing that a repair could read.
+    #[error("{dir} cannot be repaired: no record can be read from its sled/db, where all of them are; restore a backup, or without one move the directory away, and a server starts empty", dir = dir.display())]
+    NothingLeft {
+        /// The data directory.
+        dir: PathBuf,
+    },
+    /// A repair into the directory that is repaired.
+    #[error("{into} is part of {dir}, or the other way round: a repair changes nothing in the damaged directory; name a new one beside it (--into NEW)", dir = dir.display(), into = into.display())]
+    IntoItself {
+        /// The data directory.
+        dir: PathBuf,
+        /// Where the repaired store was to be.
+        into: PathBuf,
+    },
+    /// There is no room for a copy to look at.
+    #[error("a copy of {dir} to look at needs {needed} bytes, and {places}: name a directory with room (--scratch DIR), make room, or let verify or backup read the files themselves (--in-place), which may change what is damaged in them", dir = dir.display())]
+    NoRoom {
+        /// The data directory.
+        dir: PathBuf,
+        /// Bytes of the copy.
+        needed: u64,
+        /// Where it cannot be, and why.
+        places: String,
+    },
+    /// The marker cannot be understood.
+    #[error("{path} is damaged ({reason}): restore it from a backup of the directory, or save the store{way}", path = path.display(), way = way_out(above(path)))]
+    Marker {
+        /// The marker file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The engine keeps values in files that it never syncs.
+    #[error("{path} is not empty: sled keeps large values there and never syncs them, and this server never writes such; restore a backup of the whole directory, or save what is left{way}", path = path.display(), way = way_out(above(above(path))))]
+    Blobs {
+        /// The directory of the large values.
+        path: PathBuf,
+    },
+    /// The engine refuses or breaks.
+    #[error("the storage engine cannot open {dir}: {reason}; if the disk is full, make room; if the files are damaged, restore a backup into another directory, or save what is left{way}", dir = dir.display(), way = way_out(above(dir)))]
+    Engine {
+        /// The engine's directory.
+        dir: PathBuf,
+        /// What it said.
+        reason: String,
+    },
+    /// The engine's flush does not reach the disk.
+    #[error("a flush of {dir} did not call fdatasync, so a power cut could lose everything: this program was linked wrongly; use a released build", dir = dir.display())]
+    NotDurable {
+        /// The engine's directory.
+        dir: PathBuf,
+    },
+    /// A file or directory cannot be used.
+    #[error("cannot {action} {path}: {cause}; check that the disk is there, has room, and belongs to the user that the server runs as", path = path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// What the system said. Part of the text, so it is no `source`: that would show it twice.
+        cause: io::Error,
+    },
+}
+
+/// The command that saves what is left of a store.
+fn way_out(dir: &Path) -> String {
+    format!(" into a new directory (plimsoll-server repair {})", dir.display())
+}
+
+fn above(path: &Path) -> &Path {
+    path.parent().unwrap_or(path)
+}
+
+impl OpenError {
+    /// This process may not write there: the file system is mounted to be read only, or the files belong to another user.
+    pub fn is_write_refused(&self) -> bool {
+        let kinds = [io::ErrorKind::ReadOnlyFilesystem, io::ErrorKind::PermissionDenied];
+        matches!(self, Self::Io { cause, .. } if kinds.contains(&cause.kind()))
+    }
+
+    /// The same of the data directory `dir`: it was said of a copy.
+    pub(crate) fn about(self, dir: &Path) -> Self {
+        let dir = dir.to_owned();
+        match self {
+            Self::Emptied { what, .. } => Self::Emptied { dir, what },
+            Self::Behind { what, .. } => Self::Behind { dir, what },
+            Self::Torn { at, .. } => Self::Torn { dir, at },
+            Self::Engine { reason, .. } => Self::Engine { dir: dir.join(ENGINE), reason },
+            Self::NewerFormat { found, known, .. } => Self::NewerFormat { dir, found, known },
+            other => other,
+        }
+    }
+
+    /// Turns an I/O error into one that names the action and the path.
+    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |cause| Self::Io { action, path, cause }
+    }
+}

@@ -1,0 +1,146 @@
+//! Reading a store without changing a file of it: a copy of its files is opened in their place.
+//!
+//! The copy is made in the data directory. Where that cannot be written, or its disk has no room, the copy goes to the directory for
+//! temporary files, or to the one that is named. It is a data directory of its own, which only its user can look into, and goes when
+//! it was read.
+
+use std::{
+    env, fs, io,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    directory::{Directory, LOOK, ROOM, make_private, remove_all},
+    fault::{ENGINE, OpenError},
+    marker::{self, Marker},
+    opening::refuse_foreseen,
+    small_files, witness,
+};
+use crate::{SledStore, Store, StoreSettings, disk::disk};
+
+/// A copy that was made to be looked at.
+#[derive(Debug)]
+pub(crate) struct CopiedFiles(PathBuf);
+
+impl CopiedFiles {
+    /// The engine's directory in it.
+    pub(crate) fn engine(&self) -> PathBuf {
+        self.0.join(ENGINE)
+    }
+}
+
+impl Drop for CopiedFiles {
+    fn drop(&mut self) {
+        // sled may still write into it in the background; what then stays in a data directory, the next one who opens the store removes
+        let _left = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A copy of a store, to be opened in its place. The store stays locked as long as this lives.
+#[derive(Debug)]
+pub struct StoreCopy {
+    look: CopiedFiles,
+    directory: Directory,
+    settings: StoreSettings,
+}
+
+impl StoreCopy {
+    /// Copies the store, into a directory below `scratch` if one is named.
+    ///
+    /// # Errors
+    /// There is no store, it is in use, or there is no room.
+    pub fn of(settings: &StoreSettings, scratch: Option<&Path>) -> Result<Self, OpenError> {
+        let (directory, marker) = open_to_read(&settings.dir)?;
+        refuse_foreseen(directory.path(), &directory.engine(), &marker)?;
+        let look = copy(&directory, scratch)?;
+        let settings = StoreSettings { dir: look.0.clone(), ..settings.clone() };
+        Ok(Self { look, directory, settings })
+    }
+
+    /// Opens the copy. Only in the copy is an older format upgraded.
+    ///
+    /// # Errors
+    /// As of the store itself.
+    pub fn open(&self) -> Result<Store, OpenError> {
+        let opened = SledStore::open_as_it_is(&self.settings);
+        opened.map(|(store, _format)| Store::Sled(store)).map_err(|error| error.about(self.directory.path()))
+    }
+
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.look.0
+    }
+}
+
+/// Opens a directory that holds a store, also one that this process may not write.
+pub(crate) fn open_to_read(path: &Path) -> Result<(Directory, Marker), OpenError> {
+    match Directory::open_existing(path) {
+        Err(refused) if refused.is_write_refused() => Directory::open_unwritable(path),
+        other => other,
+    }
+}
+
+/// Copies the files of a store as they are.
+pub(crate) fn copy(directory: &Directory, scratch: Option<&Path>) -> Result<CopiedFiles, OpenError> {
+    let needed = directory.bytes().saturating_add(ROOM);
+    let mut refused = Vec::new();
+    for place in places(directory.path(), scratch) {
+        let parent = place.parent().unwrap_or(&place);
+        let free = disk(parent).map_err(OpenError::io("look at", parent))?.free;
+        if free < needed {
+            refused.push(format!("{} has {free} free", parent.display()));
+            continue;
+        }
+        match copy_to(directory, place.clone()) {
+            Err(error) if error.is_write_refused() && scratch.is_none() => {
+                refused.push(format!("{} cannot be written", parent.display()));
+            }
+            other => return other,
+        }
+    }
+    Err(OpenError::NoRoom { dir: directory.path().to_owned(), needed, places: refused.join(", ") })
+}
+
+/// Where a copy may lie, the best place first.
+fn places(dir: &Path, scratch: Option<&Path>) -> Vec<PathBuf> {
+    let name = format!("plimsoll-look-{}", std::process::id());
+    match scratch {
+        Some(scratch) => vec![scratch.join(name)],
+        None => vec![dir.join(LOOK), env::temp_dir().join(name)],
+    }
+}
+
+fn copy_to(directory: &Directory, place: PathBuf) -> Result<CopiedFiles, OpenError> {
+    if place.starts_with(directory.path()) {
+        remove_all(&place)?;
+    }
+    // elsewhere others may write, too: what is there already is not ours
+    make_new(&place)?;
+    let look = CopiedFiles(place);
+    make_private(&look.engine())?;
+    for name in [marker::FILE, witness::FILE] {
+        let (from, to) = (directory.path().join(name), look.0.join(name));
+        match fs::copy(&from, to) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(OpenError::io("copy", from)(error));
+            }
+            _ => {}
+        }
+    }
+    let engine = directory.engine();
+    for file in fs::read_dir(&engine).map_err(OpenError::io("list", &engine))? {
+        let file = file.map_err(OpenError::io("list", &engine))?;
+        let unfinished = file.file_name().to_string_lossy().ends_with(".generating");
+        if !unfinished && file.file_type().is_ok_and(|found| found.is_file()) {
+            let copied = fs::copy(file.path(), look.engine().join(file.file_name()));
+            copied.map_err(OpenError::io("copy", file.path()))?;
+        }
+    }
+    small_files::remove_damaged(&look.engine())?;
+    Ok(look)
+}
+
+fn make_new(place: &Path) -> Result<(), OpenError> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    fs::DirBuilder::new().mode(0o700).create(place).map_err(OpenError::io("create", place))
+}

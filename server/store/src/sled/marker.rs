@@ -1,0 +1,113 @@
+//! The marker: a small file beside the engine that says which store this is and how far it had come.
+//!
+//! sled may open an emptied file as a fresh store. Only something outside of it can tell the difference.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write as _},
+    path::Path,
+};
+
+use serde::{Deserialize, Serialize};
+use ulid::Ulid;
+
+use super::fault::OpenError;
+
+/// Format that this version writes, and the newest that it reads. `FORMAT.md` says how it goes on with older ones.
+pub const FORMAT_VERSION: u32 = 5;
+/// Its name in the data directory.
+pub(crate) const FILE: &str = "plimsoll.json";
+/// The next marker, until it is whole.
+pub(crate) const NEW_FILE: &str = "plimsoll.json.new";
+
+/// What the marker says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Marker {
+    pub(crate) store_id: Ulid,
+    pub(crate) format_version: u32,
+    pub(crate) commit_sequence: u64,
+    pub(crate) state: StoreStage,
+}
+
+/// How far the store was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum StoreStage {
+    /// Not finished: nothing was ever acknowledged.
+    Creating,
+    /// A restore is under way, or was cut short: it holds a part of what it should.
+    Filling,
+    /// It has been open.
+    Ready,
+}
+
+impl Marker {
+    /// The marker of a store that is about to be made.
+    pub(crate) fn new() -> Self {
+        Self {
+            store_id: Ulid::new(),
+            format_version: FORMAT_VERSION,
+            commit_sequence: 0,
+            state: StoreStage::Creating,
+        }
+    }
+
+    /// Reads the marker of a directory, if there is one.
+    pub(crate) fn read(dir: &Path) -> Result<Option<Self>, OpenError> {
+        #[derive(Deserialize)]
+        struct Version {
+            format_version: u32,
+        }
+        let path = dir.join(FILE);
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Err(OpenError::io("read", path)(error));
+            }
+            Err(error) => return Err(OpenError::Marker { path, reason: error.to_string() }),
+        };
+        let damaged =
+            |error: serde_json::Error| OpenError::Marker { path: path.clone(), reason: error.to_string() };
+        // The version first: a newer marker may look different in all else.
+        let Version { format_version } = serde_json::from_slice(&bytes).map_err(damaged)?;
+        check_format(dir, format_version)?;
+        serde_json::from_slice(&bytes).map(Some).map_err(damaged)
+    }
+
+    /// Replaces the marker of a directory; a crash leaves the old one or the new one.
+    pub(crate) fn write(&self, dir: &Path) -> Result<(), OpenError> {
+        let (path, new) = (dir.join(FILE), dir.join(NEW_FILE));
+        let text = serde_json::to_vec_pretty(self)
+            .map_err(|error| OpenError::Marker { path: path.clone(), reason: error.to_string() })?;
+        let write = || {
+            let mut file = File::create(&new)?;
+            file.write_all(&text)?;
+            file.sync_all()
+        };
+        write().map_err(OpenError::io("write", &new))?;
+        fs::rename(&new, &path).map_err(OpenError::io("replace", path))?;
+        sync_dir(dir)
+    }
+}
+
+/// Which store a directory holds, by its marker; also while a server has it open.
+///
+/// # Errors
+/// The marker cannot be read.
+pub fn id_of(dir: &Path) -> Result<Option<Ulid>, OpenError> {
+    Ok(Marker::read(dir)?.map(|marker| marker.store_id))
+}
+
+/// Refuses formats of the future.
+pub(crate) fn check_format(dir: &Path, found: u32) -> Result<(), OpenError> {
+    if found > FORMAT_VERSION {
+        return Err(OpenError::NewerFormat { dir: dir.to_owned(), found, known: FORMAT_VERSION });
+    }
+    Ok(())
+}
+
+/// Makes the names in a directory durable.
+pub(crate) fn sync_dir(dir: &Path) -> Result<(), OpenError> {
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(OpenError::io("sync", dir))
+}

@@ -1,0 +1,48 @@
+//! The store in files, and all that is known of sled 0.34.7: nothing outside of this module names it.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `store`, `writer`, `plan`, `shared` | the handle; the thread that gathers commits into one sync |
+//! | `engine`, `quiet_panics` | every call of sled, guarded |
+//! | `durable` | makes its flush reach the disk |
+//! | `directory`, `marker`, `witness`, `small_files`, `fault` | the data directory: ours or not, whole or not, and why a store does not open |
+//! | `opening` | compares engine, marker and witness before anything is written |
+//! | `snapshot`, `look`, `offline`, `fill` | a store read while it runs, as a copy, at rest, and made anew |
+//! | `past_damage`, `raw_log`, `whole`, `check`, `repair` | what can be read of a damaged store |
+
+mod check;
+pub(crate) mod directory;
+mod durable;
+pub(crate) mod engine;
+mod fault;
+mod fill;
+mod look;
+pub(crate) mod marker;
+mod offline;
+mod opening;
+mod past_damage;
+mod plan;
+mod quiet_panics;
+pub(crate) mod raw_log;
+mod repair;
+mod shared;
+pub(crate) mod small_files;
+mod snapshot;
+mod store;
+mod whole;
+pub(crate) mod witness;
+mod writer;
+
+pub use check::CheckReport;
+pub use directory::bytes_below;
+pub use durable::syncs;
+pub use fault::OpenError;
+pub use fill::StoreFiller;
+pub use look::StoreCopy;
+pub use marker::{FORMAT_VERSION, id_of};
+pub use offline::OfflineStore;
+pub use raw_log::LogLoss;
+pub use repair::{RepairLoss, RepairReport, repair};
+pub use snapshot::Snapshot;
+pub use store::{SledStore, StoreSettings};
+pub use whole::CheckFinding;

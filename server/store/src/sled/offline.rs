@@ -1,0 +1,244 @@
+//! A store that no server has open, for work on all of it: read through, copied, made anew. Blocks; not for a server.
+//!
+//! Entries keep their versions, and a copy keeps the identity: it is the same store.
+
+use std::path::Path;
+
+use super::{
+    directory::{Directory, remove_snapshots},
+    engine::{Engine, EngineError},
+    fault::OpenError,
+    fill::EngineFiller,
+    look::{self, CopiedFiles},
+    marker::Marker,
+    opening::{open_compared, reconcile, refuse_foreseen},
+    small_files,
+    witness::CommitWitness,
+};
+use crate::{
+    StoreSettings,
+    errors::StoreError,
+    kv::{KeyValue, PageLimit, StoreIdentity, UnreadableRange},
+};
+
+/// An existing store, locked for as long as this lives.
+#[derive(Debug)]
+pub struct OfflineStore {
+    directory: Directory,
+    marker: Marker,
+    engine: Engine,
+    identity: StoreIdentity,
+    /// Why a server refuses it, for those who look all the same.
+    behind: Option<OpenError>,
+    /// The copy that is read in place of the files; removed after the engine is closed.
+    _look: Option<CopiedFiles>,
+}
+
+impl OfflineStore {
+    /// Opens a store that exists. Writes nothing of its own into it; but the engine, which opens it, ends its log before what it
+    /// cannot read: after a crash that is what was not finished, in damaged files all that stands behind the damage.
+    ///
+    /// # Errors
+    /// There is none, it is in use, or it cannot be opened.
+    pub fn open(settings: &StoreSettings) -> Result<Self, OpenError> {
+        let (directory, marker) = Directory::open_existing(&settings.dir)?;
+        let (engine, identity) = open_compared(&directory, &marker, settings.cache_bytes)?;
+        Ok(Self { directory, marker, engine, identity, behind: None, _look: None })
+    }
+
+    /// Opens a copy of a store, below `scratch` if that is named, so that nothing in its files is changed. A store that ends too early
+    /// is opened too, and [`Self::behind`] says so.
+    ///
+    /// # Errors
+    /// As [`Self::open`], or there is no room for the copy.
+    pub fn look(settings: &StoreSettings, scratch: Option<&Path>) -> Result<Self, OpenError> {
+        let (directory, marker) = look::open_to_read(&settings.dir)?;
+        // what a server would say to the files as they are
+        let foreseen = refuse_foreseen(directory.path(), &directory.engine(), &marker).err();
+        let look = match look::copy(&directory, scratch) {
+            Ok(look) => look,
+            Err(error) => return Err(foreseen.unwrap_or(error)),
+        };
+        let failed = |error: EngineError| OpenError::Engine { dir: directory.engine(), reason: error.0 };
+        let (engine, refused) = match Engine::open(&look.engine(), settings.cache_bytes) {
+            Ok(engine) => (engine, foreseen),
+            Err(error) => {
+                let refused = foreseen.unwrap_or_else(|| failed(error));
+                match open_what_is_left(&look.engine(), settings.cache_bytes) {
+                    Ok(engine) => (engine, Some(refused)),
+                    Err(_same) => return Err(refused),
+                }
+            }
+        };
+        let found = match engine.identity() {
+            Ok(found) => found,
+            Err(error) => return Err(refused.unwrap_or_else(|| failed(error))),
+        };
+        let (identity, behind) = match (reconcile(directory.path(), &marker, found), found) {
+            (Ok(identity), _) => (identity, refused),
+            (Err(behind @ OpenError::Behind { .. }), Some(found)) => (found, refused.or(Some(behind))),
+            (Err(other), _) => return Err(refused.unwrap_or(other)),
+        };
+        Ok(Self { directory, marker, engine, identity, behind, _look: Some(look) })
+    }
+
+    /// Takes a store that has lost its last commits as it is: marker and witness forget what is not there. Tried in a copy first, below
+    /// `scratch` if that is named: where it fails, nothing was changed.
+    ///
+    /// # Errors
+    /// As [`Self::look`]; it holds nothing at all, or is another store.
+    pub fn accept_loss(settings: &StoreSettings, scratch: Option<&Path>) -> Result<(), OpenError> {
+        let (directory, marker) = Directory::open_existing(&settings.dir)?;
+        let look = look::copy(&directory, scratch)?;
+        what_is_left(&look.engine(), &directory, &marker, settings.cache_bytes)?;
+        drop(look);
+        small_files::remove_damaged(&directory.engine())?;
+        let (engine, found) = what_is_left(&directory.engine(), &directory, &marker, settings.cache_bytes)?;
+        let failed = |error: EngineError| OpenError::Engine { dir: directory.engine(), reason: error.0 };
+        engine.apply(&[], found).map_err(failed)?;
+        Marker { commit_sequence: found.sequence, ..marker }.write(directory.path())?;
+        CommitWitness::begin(directory.path(), found)?;
+        engine.close().map_err(failed)
+    }
+
+    /// Why a server refuses it, if it does.
+    pub fn behind(&self) -> Option<&OpenError> {
+        self.behind.as_ref()
+    }
+
+    /// Which store it is, and how far it has come.
+    pub fn identity(&self) -> StoreIdentity {
+        self.identity
+    }
+
+    /// Size of its files, bytes.
+    pub fn bytes_on_disk(&self) -> u64 {
+        self.directory.bytes()
+    }
+
+    /// Hands all entries, in the order of their keys, to `take`, until one is refused.
+    ///
+    /// # Errors
+    /// The engine cannot read, or what `take` says.
+    pub fn each<E: From<StoreError>>(
+        &self,
+        mut take: impl FnMut(KeyValue) -> Result<(), E>,
+    ) -> Result<u64, E> {
+        let mut count = 0;
+        self.each_page(|page| {
+            page.into_iter().try_for_each(|entry| {
+                count += 1;
+                take(entry)
+            })
+        })?;
+        Ok(count)
+    }
+
+    /// Hands all entries that can be read to `take`, in the order of their keys, and each range that cannot.
+    ///
+    /// # Errors
+    /// What `take` says.
+    pub(crate) fn each_past_damage<E>(
+        &self,
+        mut take: impl FnMut(Result<KeyValue, UnreadableRange>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut after = None;
+        loop {
+            let (page, gap) = self.engine.scan_past(&[], after.as_deref(), PageLimit::PAGE);
+            if let Some(gap) = gap {
+                take(Err(gap))?;
+            }
+            after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+            page.entries.into_iter().try_for_each(|entry| take(Ok(entry)))?;
+            if after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn each_page<E: From<StoreError>>(
+        &self,
+        mut take: impl FnMut(Vec<KeyValue>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut after = None;
+        loop {
+            let page = self.engine.scan(&[], after.as_deref(), PageLimit::PAGE);
+            let page = page.map_err(|error| {
+                let place = after.as_ref().map(|key: &Vec<u8>| key.escape_ascii().to_string());
+                let place = place.unwrap_or_else(|| "the start".to_owned());
+                StoreError::Unavailable(format!(
+                    "{dir} cannot be read behind {place}: {error}; restore a backup into another directory, or save what is left into a new one \
+                     (plimsoll-server repair {dir})",
+                    dir = self.directory.path().display()
+                ))
+            })?;
+            after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+            take(page.entries)?;
+            if after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Copies what is alive into fresh files, reads them back, and puts them in the place of the old ones, if they are smaller: says
+    /// whether they were.
+    ///
+    /// # Errors
+    /// There is no room, or the store cannot be read. The old files are then as they were.
+    pub fn compact(self, cache_bytes: u64, mut tell: impl FnMut(u64)) -> Result<bool, OpenError> {
+        let path = self.directory.begin_copy()?;
+        let failed = |reason: String| OpenError::Engine { dir: path.clone(), reason };
+        let mut filler = EngineFiller::begin(&path, cache_bytes, self.identity)?;
+        // first the keys, then the values
+        let unwritten = |error: OpenError| StoreError::Unavailable(error.to_string());
+        let laid_out = self.each_page(|page| filler.lay_out(&page).map_err(unwritten));
+        laid_out.map_err(|error: StoreError| failed(error.to_string()))?;
+        let mut done = 0;
+        let copied = self.each(|entry| {
+            done += (entry.key.len() + entry.value.value.len()) as u64;
+            tell(done);
+            filler.put(entry).map_err(unwritten)
+        });
+        let copied = copied.map_err(|error: StoreError| failed(error.to_string()))?;
+        filler.end()?;
+        let engine = Engine::open(&path, cache_bytes).map_err(|error| failed(error.0))?;
+        let Self { directory, marker, engine: old, identity, .. } = self;
+        if engine.identity().map_err(|error| failed(error.0))? != Some(identity) {
+            return Err(failed("the copy is not what was written; the old files stay".to_owned()));
+        }
+        let copy = Self { directory, marker, engine, identity, behind: None, _look: None };
+        let read = copy.each(|_entry| Ok(())).map_err(|error: StoreError| failed(error.to_string()))?;
+        if read != copied {
+            return Err(failed(format!("the copy holds {read} of {copied} entries; the old files stay")));
+        }
+        old.close().and_then(|()| copy.engine.close()).map_err(|error| failed(error.0))?;
+        let smaller = copy.directory.is_copy_smaller();
+        if smaller { copy.directory.swap_copy() } else { copy.directory.drop_copy() }?;
+        Ok(smaller)
+    }
+}
+
+/// Opens the engine in `dir`, which is that of `directory` or a copy of it, up to the damage; with its identity.
+fn what_is_left(
+    dir: &Path,
+    directory: &Directory,
+    marker: &Marker,
+    cache_bytes: u64,
+) -> Result<(Engine, StoreIdentity), OpenError> {
+    let failed = |error: EngineError| OpenError::Engine { dir: directory.engine(), reason: error.0 };
+    let engine = open_what_is_left(dir, cache_bytes).map_err(failed)?;
+    let found = engine.identity().map_err(failed)?;
+    match (reconcile(directory.path(), marker, found), found) {
+        (Err(OpenError::Behind { .. }), Some(found)) => Ok((engine, found)),
+        (reconciled, _) => Ok((engine, reconciled?)),
+    }
+}
+
+/// Opens an engine; if it does not open, without its snapshot. sled refuses files that are damaged before the place that the snapshot
+/// speaks of; without one it reads its log up to the damage.
+fn open_what_is_left(dir: &Path, cache_bytes: u64) -> Result<Engine, EngineError> {
+    Engine::open(dir, cache_bytes).or_else(|first| match remove_snapshots(dir) {
+        Ok(true) => Engine::open(dir, cache_bytes),
+        _ => Err(first),
+    })
+}

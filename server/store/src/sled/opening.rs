@@ -1,0 +1,90 @@
+//! Opening the engine: only where its files, the marker and the witness agree, and only where a flush reaches the disk.
+
+use std::{fs, path::Path};
+
+use super::{
+    directory::{Directory, LOG},
+    durable,
+    engine::{Engine, EngineError},
+    fault::OpenError,
+    marker::{self, FORMAT_VERSION, Marker, StoreStage, check_format, sync_dir},
+    raw_log::{self, OpenForecast},
+    small_files,
+    witness::{self, CommitWitness},
+};
+use crate::kv::StoreIdentity;
+
+/// Opens the engine and compares it with its marker; writes nothing.
+pub(crate) fn open_compared(
+    directory: &Directory,
+    marker: &Marker,
+    cache_bytes: u64,
+) -> Result<(Engine, StoreIdentity), OpenError> {
+    let failed = |error: EngineError| OpenError::Engine { dir: directory.engine(), reason: error.0 };
+    refuse_foreseen(directory.path(), &directory.engine(), marker)?;
+    small_files::remove_damaged(&directory.engine())?;
+    let engine = Engine::open(&directory.engine(), cache_bytes).map_err(failed)?;
+    let identity = reconcile(directory.path(), marker, engine.identity().map_err(failed)?)?;
+    Ok((engine, identity))
+}
+
+/// Refuses what the engine in `engine` would refuse, or would read in part without a word, before it sees its files: it writes as it opens.
+/// `dir` is the data directory.
+pub(crate) fn refuse_foreseen(dir: &Path, engine: &Path, marker: &Marker) -> Result<(), OpenError> {
+    let log = engine.join(LOG);
+    // before a store is ready nothing was acknowledged
+    if marker.state == StoreStage::Creating || !fs::exists(&log).map_err(OpenError::io("look at", &log))? {
+        return Ok(());
+    }
+    let since = small_files::read_up_to(engine).map_err(OpenError::io("list", engine))?;
+    let known = witnessed(dir, marker)?.max(marker.commit_sequence);
+    match raw_log::foresee(&log, since, known).map_err(OpenError::io("read", &log))? {
+        OpenForecast::Torn(at) => Err(OpenError::Torn { dir: dir.to_owned(), at }),
+        OpenForecast::Opens(found) => reconcile(dir, marker, found).map(drop),
+    }
+}
+
+/// The last commit that the witness knows of.
+fn witnessed(dir: &Path, marker: &Marker) -> Result<u64, OpenError> {
+    Ok(CommitWitness::read(dir, marker.store_id)?.unwrap_or(0))
+}
+
+/// Writes the identity of the engine in `dir` and proves that it went to the disk.
+pub(crate) fn prove_durable(dir: &Path, engine: &Engine, identity: StoreIdentity) -> Result<(), OpenError> {
+    let before = durable::syncs();
+    let applied = engine.apply(&[], identity);
+    applied.map_err(|error| OpenError::Engine { dir: dir.to_owned(), reason: error.0 })?;
+    if !durable::proven_since(before) {
+        return Err(OpenError::NotDurable { dir: dir.to_owned() });
+    }
+    sync_dir(dir)
+}
+
+/// The identity to go on with, if the engine holds at least what the marker and the witness remember.
+pub(crate) fn reconcile(
+    dir: &Path,
+    marker: &Marker,
+    found: Option<StoreIdentity>,
+) -> Result<StoreIdentity, OpenError> {
+    let fresh = StoreIdentity { format: FORMAT_VERSION, id: marker.store_id, sequence: 0 };
+    let emptied = |what: String| Err(OpenError::Emptied { dir: dir.to_owned(), what });
+    let witnessed = witnessed(dir, marker)?;
+    let known = marker.commit_sequence.max(witnessed);
+    match found {
+        None if marker.state == StoreStage::Creating => Ok(fresh),
+        None => emptied(format!("the store is empty, after {known} commits by plimsoll.json")),
+        Some(found) => {
+            check_format(dir, found.format)?;
+            if found.id != marker.store_id {
+                let (found, marker) = (found.id, marker.store_id);
+                return emptied(format!("the store has the id {found}, plimsoll.json says {marker}"));
+            }
+            if found.sequence < known {
+                let file = if witnessed == known { witness::FILE } else { marker::FILE };
+                let what = format!("the store ends at commit {}, {file} knows of {known}", found.sequence);
+                return Err(OpenError::Behind { dir: dir.to_owned(), what });
+            }
+            Ok(found)
+        }
+    }
+}

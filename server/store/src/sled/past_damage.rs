@@ -1,0 +1,82 @@
+//! Reads on behind what the engine cannot read, for those who save what is left.
+//!
+//! A page of sled that is damaged takes all keys of its range with it, and sled does not say which range that is. But to look up any
+//! key in it fails, and to look up the next one behind it does not: so its end is found by halving, a byte of the key at a time. Where
+//! more than one page is damaged, what lies between two of them close to each other may be left out, too; what was left out is reported.
+
+use std::ops::Bound::{Excluded, Included};
+
+use super::engine::{Engine, EngineError};
+use crate::{
+    bounds::MAX_KEY,
+    errors::KeyText,
+    kv::{KeyValue, PageLimit, ScanPage, UnreadableRange},
+};
+
+impl Engine {
+    /// As [`Self::scan`]; goes on behind a range that cannot be read, and says which one it is.
+    pub(crate) fn scan_past(
+        &self,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: PageLimit,
+    ) -> (ScanPage, Option<UnreadableRange>) {
+        if let Ok(page) = self.scan(prefix, after, limit) {
+            return (page, None);
+        }
+        // one by one up to the damage
+        let mut page = ScanPage { more: true, ..ScanPage::default() };
+        let mut last = after.filter(|after| *after >= prefix).map(<[u8]>::to_vec);
+        while page.entries.len() < limit.items {
+            let from = last.as_deref().map_or(Included(prefix), Excluded);
+            match self.first_from(from) {
+                Ok(Some(entry)) if entry.key.starts_with(prefix) => {
+                    last = Some(entry.key.clone());
+                    page.entries.push(entry);
+                }
+                Ok(_) => return (ScanPage { more: false, ..page }, None),
+                Err(error) => {
+                    let gap = self.leap(last.as_deref().unwrap_or(prefix), prefix, &error, &mut page);
+                    return (page, Some(gap));
+                }
+            }
+        }
+        (page, None)
+    }
+
+    /// Adds the first entry behind the damage to the page, if it is one of its entries.
+    fn leap(&self, last: &[u8], prefix: &[u8], error: &EngineError, page: &mut ScanPage) -> UnreadableRange {
+        let next = self.first_readable(last);
+        let until = next.as_ref().map(|entry| KeyText(entry.key.clone()));
+        let next = next.filter(|entry| entry.key.starts_with(prefix));
+        page.more = next.is_some();
+        page.entries.extend(next);
+        let after = KeyText(if last == prefix { Vec::new() } else { last.to_vec() });
+        UnreadableRange { after, until, reason: error.to_string() }
+    }
+
+    /// The first entry that can be read behind `last`, behind which one cannot be read.
+    fn first_readable(&self, last: &[u8]) -> Option<KeyValue> {
+        let (mut prefix, mut found) = (Vec::new(), None);
+        while prefix.len() < MAX_KEY {
+            let Some(below) = self.last_unreadable(&prefix, last, &mut found) else { break };
+            prefix.push(below);
+        }
+        found
+    }
+
+    /// The highest byte behind `prefix` from which on nothing can be read at once; none if there is no such byte. `found` becomes the
+    /// first entry of the lowest place that can be read.
+    fn last_unreadable(&self, prefix: &[u8], last: &[u8], found: &mut Option<KeyValue>) -> Option<u8> {
+        let (mut low, mut high) = (0_u16, 256_u16);
+        while low < high {
+            let middle = u16::midpoint(low, high);
+            let key = [prefix, &[u8::try_from(middle).unwrap_or(u8::MAX)]].concat();
+            match self.first_from(Included(&key)).ok().filter(|_| key.as_slice() > last) {
+                Some(entry) => (*found, high) = (entry, middle),
+                None => low = middle + 1,
+            }
+        }
+        low.checked_sub(1).and_then(|below| u8::try_from(below).ok())
+    }
+}

@@ -1,0 +1,127 @@
+//! What the engine would make of its log, worked out before it opens.
+//!
+//! When sled opens, it writes: it ends its log where it stops to read, and fills with zeros each segment that it takes for free. Only then it
+//! reads its first page, and may refuse. So the part of the log that sled is about to read is read here first; a healthy start costs that
+//! much and no more. If a message is missing there, all of the log is read: only where the engine would miss nothing but what no one was
+//! ever answered, as after a power cut, may it open.
+
+use std::{fs::File, io, path::Path};
+
+use super::{
+    IDENTITY_BYTES, RawLog,
+    message::{LogMessage, MessageKind, SEGMENT},
+    page::{PageChange, PageContent, PageNode, ValueAt},
+    survey::{LogSurvey, WalkStep, read_segment, walk},
+    versioned,
+};
+use crate::{kv::StoreIdentity, sled::engine::IDENTITY};
+
+/// What the engine would find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OpenForecast {
+    /// All that was acknowledged, and this identity of the store; `None` if the log has none.
+    Opens(Option<StoreIdentity>),
+    /// Less than was acknowledged, and it would overwrite what it leaves out. The first byte of the log that cannot be read; its length where
+    /// the rest of it is gone.
+    Torn(u64),
+}
+
+/// Looks at a log that the engine is about to read from the log position `since` on. Commits up to `known` were acknowledged.
+///
+/// # Errors
+/// The disk cannot be read.
+pub(crate) fn foresee(path: &Path, since: u64, known: u64) -> io::Result<OpenForecast> {
+    let survey = LogSurvey::of(path, since)?;
+    match identity_of_sound(path, &survey, since)? {
+        Some(found) if found.sequence >= known => Ok(OpenForecast::Opens(Some(found))),
+        _ => foresee_from_all(path, survey.reach(since), known),
+    }
+}
+
+/// The identity of a store of whose log nothing is missing that the engine is about to read.
+pub(super) fn identity_of_sound(
+    path: &Path,
+    survey: &LogSurvey,
+    since: u64,
+) -> io::Result<Option<StoreIdentity>> {
+    if !survey.is_sound(since) {
+        return Ok(None);
+    }
+    let reach = survey.reach(since);
+    match newest_identity(path, survey, reach)? {
+        // nothing was committed since the engine noted where it stands, as after a clean stop: it stands further back
+        None => newest_identity(path, &LogSurvey::of_headers(path)?, reach),
+        found => Ok(found),
+    }
+}
+
+/// The same from all of the log, of which the engine takes what stands before the log position `reach`.
+fn foresee_from_all(path: &Path, reach: u64, known: u64) -> io::Result<OpenForecast> {
+    let (all, seen) = (RawLog::read(path, false)?, RawLog::read_before(path, reach, false)?);
+    if seen.is_whole() && all.adds_nothing_acknowledged(&seen, reach, known)? {
+        return Ok(OpenForecast::Opens(seen.identity()?));
+    }
+    let first = all.survey.holes.iter().map(|hole| hole.at).min();
+    Ok(OpenForecast::Torn(first.map_or_else(|| all.file.metadata().map(|file| file.len()), Ok)?))
+}
+
+impl RawLog {
+    /// Whether each entry that stands behind `reach`, and was acknowledged, is the same in what is `seen` before it.
+    fn adds_nothing_acknowledged(&self, seen: &Self, reach: u64, known: u64) -> io::Result<bool> {
+        let behind = self.replay.entries.iter().filter(|(key, stored)| stored.lsn >= reach && key.len() > 1);
+        for (key, stored) in behind {
+            let version = versioned(&self.value(stored)?).map(|value| value.version);
+            let seen = seen.get(key)?.map(|value| value.version);
+            if version.is_some_and(|version| version <= known) && seen != version {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// The last identity that was written before a log position. Each commit writes one, so it stands in the last segment, or close to it.
+pub(super) fn newest_identity(
+    path: &Path,
+    survey: &LogSurvey,
+    before: u64,
+) -> io::Result<Option<StoreIdentity>> {
+    let (file, mut bytes, mut found) = (File::open(path)?, Vec::new(), None);
+    for slot in survey.slots.iter().rev() {
+        read_segment(&file, slot.at, &mut bytes);
+        let base = slot.number * SEGMENT as u64;
+        walk(&bytes, slot.number, |step| match step {
+            WalkStep::Message(at, message) if base + (at as u64) < before => {
+                found = identity_in(&message).or(found);
+            }
+            WalkStep::Message(..) | WalkStep::Gap { .. } => {}
+        });
+        if found.is_some() {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// The identity of the store that a message writes.
+fn identity_in(message: &LogMessage<'_>) -> Option<StoreIdentity> {
+    let decode = |value: ValueAt| {
+        let bytes =
+            message.body.get(value.at..value.at + value.len).filter(|bytes| bytes.len() == IDENTITY_BYTES);
+        bytes.and_then(StoreIdentity::decode)
+    };
+    match message.kind {
+        MessageKind::Link => match PageChange::read(message.body)? {
+            // a page may leave out the one byte of the key
+            PageChange::Set(key, value) if key == IDENTITY || key.is_empty() => decode(value),
+            _ => None,
+        },
+        MessageKind::Node => {
+            let node = PageNode::read(message.body)?;
+            let PageContent::Leaf(entries) = &node.content else { return None };
+            let found = entries.iter().find(|(key, _)| node.whole(key) == IDENTITY);
+            found.and_then(|(_, value)| decode(*value))
+        }
+        _ => None,
+    }
+}

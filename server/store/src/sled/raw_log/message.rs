@@ -1,0 +1,211 @@
+//! One segment of the log, and one message in it: read with checked bounds, and believed only with a right checksum.
+
+/// Bytes of a segment.
+pub(super) const SEGMENT: usize = 512 << 10;
+/// Bytes of a segment's header.
+pub(super) const SEGMENT_HEADER: usize = 20;
+/// No message begins in so many last bytes of a segment.
+const RED_ZONE: usize = 32;
+/// Longest body of a message that holds content: sled puts anything longer into a file of its own.
+const MAX_BODY: usize = SEGMENT / 4;
+
+/// Highest number of a segment: sled's log positions have 63 bits.
+const MOST_SEGMENTS: u64 = (1 << 63) / SEGMENT as u64 - 1;
+
+/// What a segment says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SegmentHeader {
+    /// Number of the segment in the life of the log.
+    pub(super) number: u64,
+    /// All messages before this log position were on the disk when the header was written.
+    pub(super) stable: u64,
+}
+
+/// What a message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MessageKind {
+    /// Was never meant to count.
+    Canceled,
+    /// Fills the rest of a segment.
+    Cap,
+    /// The log position of the last byte of a batch that begins here.
+    Batch,
+    /// A page that is used no longer.
+    Free,
+    /// A page with all that is in it.
+    Node,
+    /// A change of a page.
+    Link,
+    /// A counter of sled or its table of trees: nothing of ours is in it.
+    Internal,
+    /// A page or change in a file of its own, which this server never has.
+    Elsewhere,
+}
+
+/// A message whose checksum is right.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LogMessage<'a> {
+    pub(super) kind: MessageKind,
+    /// Number of the segment that it was written for.
+    pub(super) segment: u64,
+    /// The page that it is about.
+    pub(super) page: u64,
+    pub(super) body: &'a [u8],
+    /// Where the body begins in the segment.
+    pub(super) body_at: usize,
+}
+
+impl LogMessage<'_> {
+    /// Where the next one begins in the segment.
+    pub(super) fn end(&self) -> usize {
+        self.body_at + self.body.len()
+    }
+}
+
+/// The header of the segment that `bytes` begin with, if its checksum is right.
+pub(super) fn segment_header(bytes: &[u8]) -> Option<SegmentHeader> {
+    let (crc, rest) = bytes.split_first_chunk::<4>()?;
+    let fields = rest.get(..16)?;
+    if crc32fast::hash(fields) != u32::from_le_bytes(*crc) ^ u32::MAX {
+        return None;
+    }
+    let (lsn, rest) = fields.split_first_chunk::<8>()?;
+    let stable = rest.first_chunk::<8>()?;
+    let plain = |bytes: [u8; 8]| u64::try_from(i64::from_le_bytes(bytes) ^ i64::MAX).ok();
+    let lsn = plain(*lsn).filter(|lsn| lsn.is_multiple_of(SEGMENT as u64))?;
+    // in the first segment it is -1
+    Some(SegmentHeader { number: lsn / SEGMENT as u64, stable: plain(*stable).unwrap_or(0) })
+}
+
+/// The message at this place of a segment. Its checksum is right, or it is none.
+pub(super) fn message_at(segment: &[u8], at: usize) -> Option<LogMessage<'_>> {
+    let header = header_at(segment, at)?;
+    let body = segment.get(header.body_at..header.body_at.checked_add(header.len)?)?;
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(body);
+    crc.update(segment.get(at + 4..header.body_at)?);
+    let MessageHeader { kind, number, page, body_at, .. } = header;
+    (crc.finalize() ^ u32::MAX == header.crc).then_some(LogMessage {
+        kind,
+        segment: number,
+        page,
+        body,
+        body_at,
+    })
+}
+
+/// What a message that is damaged seems to be about: its kind, page and end, for what ends where the next message begins.
+pub(super) fn claimed_at(segment: &[u8], at: usize, number: u64) -> Option<(MessageKind, u64, usize)> {
+    let header = header_at(segment, at).filter(|header| header.number == number)?;
+    Some((header.kind, header.page, header.body_at.checked_add(header.len)?))
+}
+
+/// Whether a message may begin here.
+pub(super) fn may_begin(at: usize) -> bool {
+    (SEGMENT_HEADER..=SEGMENT - RED_ZONE).contains(&at)
+}
+
+struct MessageHeader {
+    crc: u32,
+    kind: MessageKind,
+    len: usize,
+    number: u64,
+    page: u64,
+    body_at: usize,
+}
+
+fn header_at(segment: &[u8], at: usize) -> Option<MessageHeader> {
+    if !may_begin(at) {
+        return None;
+    }
+    let mut cursor = LogCursor { bytes: segment, at };
+    let crc = u32::from_le_bytes(*cursor.take(4)?.first_chunk()?);
+    let kind = match cursor.byte()? {
+        1 => MessageKind::Canceled,
+        2 => MessageKind::Cap,
+        3 => MessageKind::Batch,
+        4 => MessageKind::Free,
+        5 | 6 => MessageKind::Internal,
+        8 => MessageKind::Node,
+        10 => MessageKind::Link,
+        7 | 9 | 11 => MessageKind::Elsewhere,
+        _ => return None,
+    };
+    let len = usize::try_from(cursor.varint()?).ok()?;
+    let bound = if matches!(kind, MessageKind::Cap | MessageKind::Canceled) { SEGMENT } else { MAX_BODY };
+    let (number, page) = (cursor.varint()?, cursor.varint()?);
+    let sound = len <= bound && number <= MOST_SEGMENTS;
+    sound.then_some(MessageHeader { crc, kind, len, number, page, body_at: cursor.at })
+}
+
+/// Bytes that are read from the front; knows its place in all of them.
+#[derive(Debug)]
+pub(super) struct LogCursor<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) at: usize,
+}
+
+impl<'a> LogCursor<'a> {
+    pub(super) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let end = self.at.checked_add(count)?;
+        let taken = self.bytes.get(self.at..end)?;
+        self.at = end;
+        Some(taken)
+    }
+
+    pub(super) fn byte(&mut self) -> Option<u8> {
+        self.take(1)?.first().copied()
+    }
+
+    /// sled's own form of a number, which is not LEB128.
+    pub(super) fn varint(&mut self) -> Option<u64> {
+        let first = self.byte()?;
+        Some(match first {
+            0..=240 => u64::from(first),
+            241..=248 => 240 + 256 * (u64::from(first) - 241) + u64::from(self.byte()?),
+            249 => 2288 + 256 * u64::from(self.byte()?) + u64::from(self.byte()?),
+            250..=255 => {
+                let bytes = self.take(usize::from(first) - 247)?;
+                bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+            }
+        })
+    }
+
+    /// A length, and so many bytes.
+    pub(super) fn slice(&mut self) -> Option<&'a [u8]> {
+        let len = usize::try_from(self.varint()?).ok()?;
+        self.take(len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_each_length_are_read_and_one_that_is_cut_is_none() {
+        let read = |bytes: &[u8]| LogCursor { bytes, at: 0 }.varint();
+        let long = [255, 8, 7, 6, 5, 4, 3, 2, 1];
+        let examples: [(&[u8], u64); 6] = [
+            (&[240], 240),
+            (&[241, 1], 241),
+            (&[248, 255], 2287),
+            (&[249, 0, 1], 2289),
+            (&[250, 0, 0, 2], 2 << 16),
+            (&long, 0x0102_0304_0506_0708),
+        ];
+        for (bytes, number) in examples {
+            assert_eq!(read(bytes), Some(number));
+            assert_eq!(read(&bytes[..bytes.len() - 1]), None);
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_it_read_beyond_their_end() {
+        let noise: Vec<u8> =
+            (0..4096_u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()[0]).collect();
+        assert!((0..noise.len()).all(|at| message_at(&noise, at).is_none()));
+        assert_eq!(segment_header(&noise), None);
+        assert_eq!(segment_header(&noise[..7]), None);
+    }
+}

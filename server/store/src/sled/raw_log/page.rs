@@ -1,0 +1,104 @@
+//! What is in a message about a page: the whole page, or one change of it.
+
+use super::message::LogCursor;
+
+/// A value, as its place in the body of its message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ValueAt {
+    pub(super) at: usize,
+    pub(super) len: usize,
+}
+
+/// A page: the keys from `lo` on and below `hi`. No `lo` is the start of the tree, no `hi` its end.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct PageNode<'a> {
+    /// So many first bytes of `lo` begin each key, and are left out.
+    pub(super) prefix: usize,
+    /// The page behind this one; 0 for none.
+    pub(super) next: u64,
+    pub(super) lo: &'a [u8],
+    pub(super) hi: &'a [u8],
+    pub(super) content: PageContent<'a>,
+}
+
+/// What stands in a page.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum PageContent<'a> {
+    /// Keys without their prefix, and where their values are.
+    Leaf(Vec<(&'a [u8], ValueAt)>),
+    /// The first keys of pages, without their prefix, and those pages.
+    Index(Vec<(&'a [u8], u64)>),
+}
+
+/// A change of a page.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum PageChange<'a> {
+    /// A key without its prefix gets this value.
+    Set(&'a [u8], ValueAt),
+    /// A key without its prefix goes.
+    Delete(&'a [u8]),
+    /// A step of the joining of two pages; the pages themselves follow.
+    Merge,
+}
+
+impl<'a> PageNode<'a> {
+    /// Reads the body of a message; `None` for what is no page.
+    pub(super) fn read(body: &'a [u8]) -> Option<Self> {
+        let mut cursor = LogCursor { bytes: body, at: 0 };
+        let (next, _merging_child) = (cursor.varint()?, cursor.varint()?);
+        let _merging = cursor.byte()?;
+        let prefix = usize::from(cursor.byte()?);
+        let (lo, hi) = (cursor.slice()?, cursor.slice()?);
+        let is_leaf = match cursor.byte()? {
+            0 => true,
+            1 => false,
+            _ => return None,
+        };
+        // each key takes a byte at least: so much for a number that is made up
+        let count = usize::try_from(cursor.varint()?).ok().filter(|count| *count <= body.len())?;
+        let keys = (0..count).map(|_| cursor.slice()).collect::<Option<Vec<_>>>()?;
+        let content = if is_leaf {
+            let values = (0..count).map(|_| value(&mut cursor)).collect::<Option<Vec<_>>>()?;
+            PageContent::Leaf(keys.into_iter().zip(values).collect())
+        } else {
+            let pages = (0..count).map(|_| cursor.varint()).collect::<Option<Vec<_>>>()?;
+            PageContent::Index(keys.into_iter().zip(pages).collect())
+        };
+        let ordered = hi.is_empty() || lo < hi;
+        (prefix <= lo.len() && ordered && cursor.at == body.len()).then_some(Self {
+            prefix,
+            next,
+            lo,
+            hi,
+            content,
+        })
+    }
+
+    /// The whole of a key that stands in it.
+    pub(super) fn whole(&self, key: &[u8]) -> Vec<u8> {
+        [self.lo.get(..self.prefix).unwrap_or_default(), key].concat()
+    }
+}
+
+impl<'a> PageChange<'a> {
+    /// Reads the body of a message; `None` for what is no change.
+    pub(super) fn read(body: &'a [u8]) -> Option<Self> {
+        let mut cursor = LogCursor { bytes: body, at: 0 };
+        let change = match cursor.byte()? {
+            0 => Self::Set(cursor.slice()?, value(&mut cursor)?),
+            1 => Self::Delete(cursor.slice()?),
+            2 => {
+                cursor.varint()?;
+                Self::Merge
+            }
+            3 | 4 => Self::Merge,
+            _ => return None,
+        };
+        (cursor.at == body.len()).then_some(change)
+    }
+}
+
+fn value(cursor: &mut LogCursor<'_>) -> Option<ValueAt> {
+    let len = cursor.slice()?.len();
+    Some(ValueAt { at: cursor.at - len, len })
+}

@@ -1,0 +1,195 @@
+//! Changes of pages that were lost, or that may have been written again where the log is damaged: their keys lack their first bytes, which
+//! are the same for all keys of a page.
+//!
+//! A record names the attempt or ticket whose it is, so it tells its whole key, and with it the first bytes of its page's other keys. Else
+//! other pages tell which keys the page had. Else, what was last read of the page tells it nearly: a split changes how many bytes of its
+//! first key begin all others, and not that key. Else there are the attempts that are known, if only one beginning fits to all that the page
+//! has. What comes out of the last two must prove itself, and samples name nothing: they must be those of an attempt that is known. What
+//! does not is left out: a value under a wrong key is worse than none.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    IDENTITY_BYTES, RawLog,
+    replay::{KeyRange, UnplacedChange},
+    versioned,
+};
+use crate::{
+    keys::{self, KeyKind},
+    kv::StoreIdentity,
+    sled::{engine::IDENTITY, whole},
+};
+
+/// Most bytes of a prefix.
+const LONGEST_PREFIX: usize = 255;
+/// The codec of chunks that is used for fragments.
+const FRAGMENTS: u8 = 1;
+
+/// One page, between two holes. In the order of the log.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct PageSpan {
+    /// Where the first of the holes begins.
+    since: u64,
+    page: u64,
+}
+
+/// Changes of one page, between two holes, that do not tell their keys.
+struct KeylessChanges {
+    span: PageSpan,
+    /// The first bytes of its keys, by another change that does.
+    prefix: Option<Vec<u8>>,
+    changes: Vec<UnplacedChange>,
+}
+
+impl RawLog {
+    /// Puts what can be placed under its key; gives how many values could not.
+    pub(super) fn place(&mut self) -> u64 {
+        let mut waiting: BTreeMap<PageSpan, Vec<UnplacedChange>> = BTreeMap::new();
+        for (page, changes) in self.replay.unplaced.drain() {
+            for change in changes {
+                waiting.entry(PageSpan { since: change.since, page }).or_default().push(change);
+            }
+        }
+        // first what says itself whose it is: it also makes attempts known
+        let rest: Vec<KeylessChanges> =
+            waiting.into_iter().map(|(span, changes)| self.place_told(span, changes)).collect();
+        rest.iter().map(|untold| self.place_untold(untold)).sum()
+    }
+
+    fn place_told(&mut self, span: PageSpan, changes: Vec<UnplacedChange>) -> KeylessChanges {
+        let mut untold = KeylessChanges { span, prefix: None, changes: Vec::new() };
+        for change in changes {
+            let Some(key) = self.told_key(&change) else {
+                untold.changes.push(change);
+                continue;
+            };
+            untold.prefix = key.strip_suffix(change.key.as_slice()).map(<[u8]>::to_vec);
+            self.apply(key, &change);
+        }
+        untold
+    }
+
+    fn place_untold(&mut self, untold: &KeylessChanges) -> u64 {
+        let KeylessChanges { span: PageSpan { page, since }, prefix, changes } = untold;
+        let by_range = || {
+            let prefix = prefix_within(self.replay.range_of(*page)?);
+            (self.proofs(&prefix, changes) > 0).then_some(prefix)
+        };
+        let certain = prefix.clone().or_else(|| self.replay.range_since(*page, *since).map(prefix_within));
+        let found = certain.clone().or_else(|| self.prefix_by_first_key(*page, changes));
+        let found = found.or_else(by_range).or_else(|| self.only_prefix(changes));
+        let mut lost = 0;
+        for change in changes {
+            let whole = |prefix: &Vec<u8>| [prefix.as_slice(), &change.key].concat();
+            let proven = |prefix: &&Vec<u8>| match certain {
+                Some(_) => keys::is_sound(&whole(prefix)),
+                None => self.fits(prefix, change),
+            };
+            let key = found.as_ref().filter(proven).map(whole).or_else(|| self.old_key(*page, change));
+            match key {
+                Some(key) => self.apply(key, change),
+                None => lost += u64::from(change.value.is_some()),
+            }
+        }
+        lost
+    }
+
+    /// What is newer stays.
+    fn apply(&mut self, key: Vec<u8>, change: &UnplacedChange) {
+        let is_newer = self.replay.entries.get(&key).is_none_or(|old| old.lsn < change.lsn);
+        match change.value {
+            Some(value) if is_newer => {
+                self.replay.entries.insert(key, value);
+            }
+            None if is_newer => {
+                self.replay.entries.remove(&key);
+            }
+            _ => {}
+        }
+    }
+
+    /// The whole key, by what the value says.
+    fn told_key(&self, change: &UnplacedChange) -> Option<Vec<u8>> {
+        let bytes = self.value(&change.value?).ok()?;
+        if bytes.len() == IDENTITY_BYTES && StoreIdentity::decode(&bytes).is_some() {
+            return IDENTITY.ends_with(&change.key).then(|| IDENTITY.to_vec());
+        }
+        whole::key_of(&versioned(&bytes)?.value, &change.key)
+    }
+
+    /// The first bytes of all keys of a page that was read before: so many of its first key as fit to the most changes.
+    fn prefix_by_first_key(&self, page: u64, changes: &[UnplacedChange]) -> Option<Vec<u8>> {
+        let range = &self.replay.pages.get(&page)?.range;
+        let lens = 0..=range.lo.len().min(LONGEST_PREFIX);
+        let prefixes = lens.filter_map(|len| range.lo.get(..len)).filter(|prefix| {
+            let mut keys = changes.iter().map(|change| [prefix, change.key.as_slice()].concat());
+            keys.all(|key| keys::is_sound(&key) && range.holds(&key))
+        });
+        let counted: Vec<(usize, &[u8])> =
+            prefixes.map(|prefix| (self.proofs(prefix, changes), prefix)).collect();
+        let most = counted.iter().map(|(count, _)| *count).max().filter(|most| *most > 0)?;
+        let mut best = counted.iter().filter(|(count, _)| *count == most);
+        let (_, first) = best.next()?;
+        best.next().is_none().then(|| first.to_vec())
+    }
+
+    /// How many values are of attempts that are known, if their keys begin like this. That a key goes proves nothing: the same end of a key may
+    /// stand in another page.
+    fn proofs(&self, prefix: &[u8], changes: &[UnplacedChange]) -> usize {
+        let values = changes.iter().filter(|change| change.value.is_some());
+        values.filter(|change| self.fits(prefix, change)).count()
+    }
+
+    /// The key of a part of a record, if its page was not written again: the whole record says later whether it is its own.
+    fn old_key(&self, page: u64, change: &UnplacedChange) -> Option<Vec<u8>> {
+        change.value?;
+        let page = self.replay.pages.get(&page).filter(|page| page.below.is_none())?;
+        let key = [page.range.lo.get(..page.prefix)?, &change.key].concat();
+        let is_record = KeyKind::of(&key).is_some_and(|kind| !kind.is_chunk());
+        (is_record && keys::is_sound(&key) && page.range.holds(&key)).then_some(key)
+    }
+
+    /// Whether a change is of an attempt that is known, or removes a key that is, if the key begins like this.
+    fn fits(&self, prefix: &[u8], change: &UnplacedChange) -> bool {
+        let key = [prefix, &change.key].concat();
+        let is_known = match change.value {
+            Some(_) => self.knows_the_attempt_of(&key),
+            None => self.replay.entries.contains_key(&key),
+        };
+        is_known && keys::is_sound(&key)
+    }
+
+    /// The one beginning with which all changes are samples of attempts that are known.
+    fn only_prefix(&self, changes: &[UnplacedChange]) -> Option<Vec<u8>> {
+        let first = changes.iter().find(|change| change.value.is_some())?;
+        let codec = *versioned(&self.value(&first.value?).ok()?)?.value.first()?;
+        let kind = if codec == FRAGMENTS { KeyKind::Fragment } else { KeyKind::Block };
+        let start = first.key.get(first.key.len().checked_sub(kind.tail())?..)?;
+        let known = [KeyKind::Attempt, KeyKind::Summary].map(|kind| kind as u8);
+        let keys =
+            self.replay.entries.keys().filter(|key| key.first().is_some_and(|kind| known.contains(kind)));
+        let prefixes = keys.filter_map(|key| keys::id_of(key)).filter_map(|id| {
+            let key = [kind.prefix_of(&id).as_slice(), start].concat();
+            key.strip_suffix(first.key.as_slice()).map(<[u8]>::to_vec)
+        });
+        let prefixes: BTreeSet<Vec<u8>> = prefixes.collect();
+        let mut fitting = prefixes.into_iter().filter(|prefix| {
+            changes.iter().filter(|change| change.value.is_some()).all(|change| self.fits(prefix, change))
+        });
+        fitting.next().filter(|_| fitting.next().is_none())
+    }
+
+    fn knows_the_attempt_of(&self, key: &[u8]) -> bool {
+        let Some(id) = keys::id_of(key) else { return false };
+        [KeyKind::Attempt, KeyKind::Summary].iter().any(|kind| {
+            let first = [kind.prefix_of(&id).as_slice(), &[0]].concat();
+            self.replay.entries.contains_key(&first)
+        })
+    }
+}
+
+/// The first bytes of all keys of a page with these keys.
+fn prefix_within(range: &KeyRange) -> Vec<u8> {
+    let alike = range.lo.iter().zip(&range.hi).take(LONGEST_PREFIX).take_while(|(a, b)| a == b);
+    alike.map(|(byte, _)| *byte).collect()
+}

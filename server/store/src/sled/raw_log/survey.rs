@@ -1,0 +1,312 @@
+//! A first walk over the log: which segments there are, in which order they were written, and where they are damaged.
+
+use std::{fs::File, io, os::unix::fs::FileExt as _, path::Path};
+
+use super::message::{
+    LogMessage, MessageKind, SEGMENT, SEGMENT_HEADER, claimed_at, may_begin, message_at, segment_header,
+};
+
+/// A place of the file with a segment in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SegmentSlot {
+    /// First byte in the file.
+    pub(super) at: u64,
+    /// Number of the segment.
+    pub(super) number: u64,
+}
+
+/// Bytes that hold no message, where there were some.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LogHole {
+    /// First byte in the file, and how many.
+    pub(super) at: u64,
+    pub(super) len: u64,
+    /// Log position of the first byte; `None` where nothing says which segment it was.
+    pub(super) lsn: Option<u64>,
+    /// What it held, if that is certain: one message about this page.
+    pub(super) only: Option<(MessageKind, u64)>,
+    /// Messages of the same segment follow it.
+    pub(super) inside: bool,
+}
+
+/// What is where.
+#[derive(Debug, Default)]
+pub(super) struct LogSurvey {
+    /// In the order in which they were written.
+    pub(super) slots: Vec<SegmentSlot>,
+    pub(super) holes: Vec<LogHole>,
+    /// Log positions of the first and the last byte of each batch.
+    pub(super) batches: Vec<(u64, u64)>,
+    /// Log position behind the last message.
+    pub(super) end: u64,
+    /// All messages before this log position were on the disk once.
+    pub(super) stable: u64,
+}
+
+/// What a walk over a segment meets.
+#[derive(Debug)]
+pub(super) enum WalkStep<'a> {
+    Message(usize, LogMessage<'a>),
+    /// From here to there nothing can be read. `overwritten` if what stands there is of another segment.
+    Gap {
+        from: usize,
+        to: usize,
+        overwritten: bool,
+        inside: bool,
+    },
+}
+
+/// Walks over the messages of the segment with this number.
+pub(super) fn walk<'a>(bytes: &'a [u8], number: u64, mut take: impl FnMut(WalkStep<'a>)) {
+    let mut at = SEGMENT_HEADER;
+    while may_begin(at) {
+        if let Some(message) = message_at(bytes, at).filter(|message| message.segment == number) {
+            if message.kind == MessageKind::Cap {
+                return;
+            }
+            take(WalkStep::Message(at, message));
+            at = message.end();
+            continue;
+        }
+        let (next, overwritten) = next_message(bytes, at + 1, number);
+        let (to, inside) = (next.unwrap_or(SEGMENT), next.is_some());
+        take(WalkStep::Gap { from: at, to, overwritten, inside });
+        at = to;
+    }
+}
+
+/// Where the next message of this segment begins, and whether one of another segment stands before it.
+fn next_message(bytes: &[u8], from: usize, number: u64) -> (Option<usize>, bool) {
+    let mut overwritten = false;
+    for at in from..bytes.len() {
+        match message_at(bytes, at) {
+            Some(message) if message.segment == number => return (Some(at), overwritten),
+            Some(_other) => overwritten = true,
+            None => {}
+        }
+    }
+    (None, overwritten)
+}
+
+/// What a disk loses at once, bytes.
+const SECTOR: usize = 4096;
+/// What stands for bytes that the disk cannot read: no message has it, and no segment is free with it.
+const UNREADABLE: u8 = 0xff;
+
+/// The bytes of a segment; fewer at the end of the file.
+pub(super) fn read_segment(file: &File, at: u64, bytes: &mut Vec<u8>) {
+    bytes.resize(SEGMENT, 0);
+    let mut filled = 0;
+    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, at + filled as u64) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // only one of those that were asked for may be bad
+            Err(_) => filled += read_sector(file, at + filled as u64, rest),
+        }
+    }
+    bytes.truncate(filled);
+}
+
+/// Reads the first bytes of `rest`, if the disk can; gives how many.
+fn read_sector(file: &File, at: u64, rest: &mut [u8]) -> usize {
+    let len = rest.len().min(SECTOR);
+    let (sector, _) = rest.split_at_mut(len);
+    match file.read_at(sector, at) {
+        Ok(count) if count > 0 => count,
+        _ => {
+            sector.fill(UNREADABLE);
+            len
+        }
+    }
+}
+
+impl LogSurvey {
+    /// Reads all of the log once; segments that lie before the log position `since` are skipped.
+    ///
+    /// # Errors
+    /// The disk cannot be read.
+    pub(super) fn of(path: &Path, since: u64) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let whole = file.metadata()?.len();
+        let (mut survey, mut bytes) = (Self::default(), Vec::new());
+        for at in (0..whole).step_by(SEGMENT) {
+            if since > 0 && survey.is_before(&file, at, since) {
+                continue;
+            }
+            read_segment(&file, at, &mut bytes);
+            survey.take_in(at, &bytes, since);
+        }
+        survey.slots.sort_by_key(|slot| slot.number);
+        let newest = survey.slots.last().map(|slot| slot.number);
+        // the newest segment ends where it ends
+        survey
+            .holes
+            .retain(|hole| hole.inside || hole.lsn.is_none_or(|lsn| Some(lsn / SEGMENT as u64) != newest));
+        Ok(survey)
+    }
+
+    /// The segments alone, by their headers: nothing in them is looked at.
+    ///
+    /// # Errors
+    /// The disk cannot be read.
+    pub(super) fn of_headers(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let whole = file.metadata()?.len();
+        let (mut survey, mut bytes) = (Self::default(), [0; SEGMENT_HEADER]);
+        for at in (0..whole).step_by(SEGMENT) {
+            let count = file.read_at(&mut bytes, at).unwrap_or(0);
+            if let Some(header) = segment_header(bytes.get(..count).unwrap_or_default()) {
+                survey.slots.push(SegmentSlot { at, number: header.number });
+            }
+        }
+        survey.slots.sort_by_key(|slot| slot.number);
+        Ok(survey)
+    }
+
+    /// Whether the segment at this place ends before the log position `since`, by its header.
+    fn is_before(&mut self, file: &File, at: u64, since: u64) -> bool {
+        let mut bytes = [0; SEGMENT_HEADER];
+        let count = file.read_at(&mut bytes, at).unwrap_or(0);
+        let Some(header) = segment_header(bytes.get(..count).unwrap_or_default()) else { return false };
+        self.stable = self.stable.max(header.stable);
+        (header.number + 1).saturating_mul(SEGMENT as u64) <= since
+    }
+
+    fn take_in(&mut self, at: u64, bytes: &[u8], since: u64) {
+        let header = segment_header(bytes);
+        self.stable = self.stable.max(header.map_or(0, |header| header.stable));
+        let Some(number) = header.map(|header| header.number).or_else(|| number_within(bytes)) else {
+            if bytes.iter().any(|byte| *byte != 0) {
+                let len = bytes.len() as u64;
+                self.holes.push(LogHole { at, len, lsn: None, only: None, inside: false });
+            }
+            return;
+        };
+        let base = number.saturating_mul(SEGMENT as u64);
+        if base.saturating_add(SEGMENT as u64) <= since {
+            return;
+        }
+        self.slots.push(SegmentSlot { at, number });
+        if header.is_none() {
+            // the engine finds no segment here; the messages in it are whole
+            let len = SEGMENT_HEADER as u64;
+            self.holes.push(LogHole {
+                at,
+                len,
+                lsn: Some(base),
+                only: Some((MessageKind::Cap, 0)),
+                inside: true,
+            });
+        }
+        let Self { holes, batches, end, .. } = self;
+        walk(bytes, number, |step| match step {
+            WalkStep::Message(place, message) => {
+                *end = (*end).max(base + message.end() as u64);
+                let last = message.body.first_chunk().map(|last| u64::from_le_bytes(*last));
+                if let (MessageKind::Batch, Some(last)) = (message.kind, last) {
+                    batches.push((base + place as u64, last));
+                }
+            }
+            WalkStep::Gap { overwritten: true, .. } => {}
+            WalkStep::Gap { from, to, inside, .. } => {
+                let claimed = claimed_at(bytes, from, number).filter(|(_, _, end)| inside && *end == to);
+                let only = claimed.map(|(kind, page, _)| (kind, page));
+                let (at, lsn) = (at + from as u64, Some(base + from as u64));
+                holes.push(LogHole { at, len: (to - from) as u64, lsn, only, inside });
+            }
+        });
+    }
+
+    /// Log position up to which one message follows another, from the last segment on that was on the disk for certain. What stands before
+    /// `since` the engine knows already.
+    fn unbroken(&self, since: u64) -> u64 {
+        let size = SEGMENT as u64;
+        let mut end = self.stable.max(since) / size * size;
+        let first = end / size;
+        let mut reached = None;
+        for slot in self.slots.iter().filter(|slot| slot.number >= first) {
+            let start = end;
+            let within = |lsn: &u64| (start..start + size).contains(lsn);
+            let hole = self.holes.iter().filter_map(|hole| hole.lsn.filter(within)).min();
+            if slot.number != end / size || hole.is_some() {
+                return hole.unwrap_or(end);
+            }
+            end += size;
+            reached = Some(self.end);
+        }
+        reached.unwrap_or(end)
+    }
+
+    /// Log position up to which the engine takes messages when it opens: it does not begin with a batch that is not all there.
+    pub(super) fn reach(&self, since: u64) -> u64 {
+        let end = self.unbroken(since);
+        self.torn_at(end).unwrap_or(end)
+    }
+
+    /// Where a batch begins that goes on behind the log position `end`.
+    pub(super) fn torn_at(&self, end: u64) -> Option<u64> {
+        let torn = self.batches.iter().filter(|(first, last)| *first < end && *last >= end);
+        torn.map(|(first, _)| *first).min()
+    }
+
+    /// Whether the engine, when it opens, takes all that was ever known to be on the disk, and all behind it but a batch at the end that
+    /// was not written to its end.
+    pub(super) fn is_sound(&self, since: u64) -> bool {
+        self.holes.is_empty()
+            && self.unbroken(since) >= self.end
+            && self.reach(since) >= self.stable.min(self.end)
+    }
+
+    /// Forgets what stands from this log position on.
+    pub(super) fn end_before(&mut self, lsn: u64) {
+        self.slots.retain(|slot| slot.number.saturating_mul(SEGMENT as u64) < lsn);
+        self.holes.retain(|hole| hole.lsn.is_none_or(|at| at < lsn));
+        self.batches.retain(|(first, _)| *first < lsn);
+        self.end = self.end.min(lsn);
+    }
+
+    /// The hole that begins at this log position.
+    pub(super) fn hole_at(&self, lsn: u64) -> Option<LogHole> {
+        self.holes.iter().find(|hole| hole.lsn == Some(lsn)).copied()
+    }
+
+    /// Whether a batch that begins and ends here was written to its end, and can be read.
+    pub(super) fn is_whole(&self, first: u64, last: u64) -> bool {
+        let number = |lsn: u64| lsn / SEGMENT as u64;
+        let there = |number: u64| self.slots.binary_search_by_key(&number, |slot| slot.number).is_ok();
+        // a batch has a bound, and a number in a log may be any
+        let span = number(last).saturating_sub(number(first));
+        // of a segment whose header is damaged the messages are whole
+        let lost = self.holes.iter().filter(|hole| !matches!(hole.only, Some((MessageKind::Cap, _))));
+        let mut lost = lost.filter_map(|hole| Some((hole.lsn?, hole.len)));
+        let is_hit = lost.any(|(lsn, len)| lsn <= last && lsn.saturating_add(len) > first);
+        last < self.end && span < MOST_SEGMENTS && (number(first)..=number(last)).all(there) && !is_hit
+    }
+}
+
+/// Segments that a batch may touch: sled writes each entry of it, and now and then a page of up to an eighth of a MiB.
+const MOST_SEGMENTS: u64 = 1024;
+
+/// The number of a segment whose header is damaged: its messages know it.
+fn number_within(bytes: &[u8]) -> Option<u64> {
+    (SEGMENT_HEADER..bytes.len()).find_map(|at| message_at(bytes, at)).map(|message| message.segment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_disk_cannot_read_is_a_hole_and_no_free_segment() {
+        // each read of a directory fails
+        let file = File::open(std::env::temp_dir()).unwrap();
+        let mut bytes = Vec::new();
+        read_segment(&file, 0, &mut bytes);
+        assert_eq!(bytes.len(), SEGMENT);
+        let mut survey = LogSurvey::default();
+        survey.take_in(0, &bytes, 0);
+        assert_eq!((survey.holes.len(), survey.holes[0].len), (1, SEGMENT as u64));
+    }
+}

@@ -1,0 +1,282 @@
+//! Saves what is left of a damaged store into a new one. The damaged directory is read, and never changed.
+//!
+//! Where the log is whole and the engine opens a copy of it, the engine says what is in the store. Else the log is read as it is
+//! ([`super::raw_log`]). Either way only what a server could read goes into the new store: whole records, under their own keys.
+
+use std::{
+    fmt, fs,
+    path::{Path, PathBuf},
+};
+
+use plimsoll_proto::figures::counted;
+use ulid::Ulid;
+
+use super::{
+    check::CheckReport,
+    directory::{Directory, make_private},
+    engine::{Engine, EngineError},
+    fault::OpenError,
+    fill::StoreFiller,
+    look::{self, CopiedFiles},
+    marker::{FORMAT_VERSION, Marker, sync_dir},
+    offline::OfflineStore,
+    raw_log::{LogLoss, RawLog},
+    whole::{CheckFinding, WholeRecords, belongs},
+    witness::CommitWitness,
+};
+use crate::{
+    StoreSettings,
+    keys::{self, KeyKind},
+    kv::{KeyValue, PageLimit, StoreIdentity},
+};
+
+/// GitLab's job hooks that wait; no part of the store, and of use to the new one.
+const HOOKS: &str = "hooks";
+
+/// Something that is not in the new store, or not as it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RepairLoss {
+    /// A part of the engine's log cannot be read.
+    Log(LogLoss),
+    /// A record that cannot be understood.
+    Record(CheckFinding),
+    /// Commits behind the last one that can be read.
+    Commits {
+        /// The last one that can be read.
+        found: u64,
+        /// The last one that marker or witness know of.
+        known: u64,
+    },
+}
+
+impl fmt::Display for RepairLoss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Log(LogLoss::Bytes { at, len, after_commit }) => write!(
+                f,
+                "{} of sled/db from byte {at} on cannot be read: what was written there after commit {after_commit} is lost, or as it was before",
+                counted(*len, "byte")
+            ),
+            Self::Log(LogLoss::Keys { from, until }) => {
+                let until = until.as_ref().map_or_else(|| "the end".to_owned(), ToString::to_string);
+                write!(
+                    f,
+                    "the page with the keys from \"{from}\" to \"{until}\" is lost: its records are lost, or as they were before"
+                )
+            }
+            Self::Log(LogLoss::Changes(count)) => {
+                let changes = counted(*count, "change");
+                write!(f, "{changes} of lost pages cannot be placed: the keys are not known")
+            }
+            Self::Record(flaw) => write!(f, "{}: {}", flaw.key, flaw.reason),
+            Self::Commits { found, known } => write!(
+                f,
+                "the last commit that can be read is {found}, and there was commit {known}: what was written after {found} is lost"
+            ),
+        }
+    }
+}
+
+/// How a repair went.
+#[derive(Debug)]
+pub struct RepairReport {
+    /// The engine opened, and had all.
+    pub by_engine: bool,
+    /// What is in the new store.
+    pub checked: CheckReport,
+    /// What is not.
+    pub losses: Vec<RepairLoss>,
+}
+
+/// Makes the store `into` of what is left in the directory `from`. `tell` gets the bytes of entries so far.
+///
+/// # Errors
+/// There is nothing left, `from` is in use, `into` is not empty, or a disk fails.
+pub fn repair(
+    from: &Path,
+    into: &StoreSettings,
+    mut tell: impl FnMut(u64),
+) -> Result<RepairReport, OpenError> {
+    let directory = Directory::open_damaged(from)?;
+    refuse_within(from, &into.dir)?;
+    let Some(log) = directory.log() else { return Err(OpenError::NothingLeft { dir: from.to_owned() }) };
+    let found = DamagedStore::read(&directory, &log)?;
+    if found.log.is_empty() && !found.losses.is_empty() {
+        return Err(OpenError::NothingLeft { dir: from.to_owned() });
+    }
+    let source = EntrySource::of(Box::new(found.log), &directory, into, found.identity);
+    let identity = StoreIdentity { format: FORMAT_VERSION, ..found.identity };
+    let mut filling = StoreFiller::begin(into, identity)?;
+    let mut losses = found.losses;
+    let mut lay_out = |entry: Result<KeyValue, CheckFinding>| match entry {
+        Ok(entry) => filling.lay_out([&entry]),
+        Err(flaw) => {
+            losses.push(RepairLoss::Record(flaw));
+            Ok(())
+        }
+    };
+    source.each_whole(&mut lay_out)?;
+    let mut done = 0;
+    source.each_whole(&mut |entry| {
+        let Ok(entry) = entry else { return Ok(()) };
+        done += (entry.key.len() + entry.value.value.len()) as u64;
+        tell(done);
+        filling.put(entry)
+    })?;
+    filling.end()?;
+    copy_hooks(from, &into.dir)?;
+    let by_engine = matches!(source, EntrySource::Engine { .. });
+    drop(source);
+    let store = OfflineStore::open(into)?;
+    let checked = store.check(|flaw| losses.push(RepairLoss::Record(flaw)), |_bytes| {});
+    Ok(RepairReport { by_engine, checked, losses })
+}
+
+/// The one directory must not be in the other.
+fn refuse_within(from: &Path, into: &Path) -> Result<(), OpenError> {
+    let plain = |path: &Path| std::path::absolute(path).map_err(OpenError::io("look at", path));
+    let (dir, new) = (plain(from)?, plain(into)?);
+    if new.starts_with(&dir) || dir.starts_with(&new) {
+        return Err(OpenError::IntoItself { dir: from.to_owned(), into: into.to_owned() });
+    }
+    Ok(())
+}
+
+/// What the damaged directory says.
+struct DamagedStore {
+    log: RawLog,
+    identity: StoreIdentity,
+    losses: Vec<RepairLoss>,
+}
+
+impl DamagedStore {
+    fn read(directory: &Directory, path: &Path) -> Result<Self, OpenError> {
+        let read = |behind| RawLog::read(path, behind).map_err(OpenError::io("read", path));
+        let dir = directory.path();
+        let mut log = read(false)?;
+        let identity = |log: &RawLog| log.identity().map_err(OpenError::io("read", path));
+        let mut own = identity(&log)?;
+        if let Some(newer) = own.filter(|own| own.format > FORMAT_VERSION) {
+            let (dir, found) = (dir.to_owned(), newer.format);
+            return Err(OpenError::NewerFormat { dir, found, known: FORMAT_VERSION });
+        }
+        let marker = match Marker::read(dir) {
+            // the log knows its own format
+            Err(OpenError::Marker { .. } | OpenError::NewerFormat { .. }) if own.is_some() => None,
+            Err(OpenError::Marker { .. }) => None,
+            other => other?,
+        };
+        let id = own.map(|own| own.id).or_else(|| marker.as_ref().map(|marker| marker.store_id));
+        // what cannot be read of the witness was not written
+        let witnessed = id.and_then(|id| CommitWitness::read(dir, id).ok().flatten()).unwrap_or(0);
+        let marked =
+            marker.filter(|marker| Some(marker.store_id) == id).map_or(0, |marker| marker.commit_sequence);
+        let known = witnessed.max(marked);
+        let end = |log: &RawLog, own: Option<StoreIdentity>| {
+            log.newest_version().max(own.map_or(0, |own| own.sequence))
+        };
+        if end(&log, own) < known {
+            log = read(true)?;
+            own = identity(&log)?;
+        }
+        let found = end(&log, own);
+        let mut losses: Vec<RepairLoss> = log.losses().into_iter().map(RepairLoss::Log).collect();
+        let whole = log.last_whole_commit().map_err(OpenError::io("read", path))?;
+        losses.extend((whole < known).then_some(RepairLoss::Commits { found: whole, known }));
+        // later versions are to be higher than all that there are
+        let sequence = found.max(witnessed);
+        let identity = StoreIdentity { format: FORMAT_VERSION, id: id.unwrap_or_else(Ulid::new), sequence };
+        Ok(Self { log, identity, losses })
+    }
+}
+
+/// Where the entries come from.
+enum EntrySource {
+    Engine { engine: Engine, path: PathBuf, _look: CopiedFiles },
+    Log(Box<RawLog>),
+}
+
+impl EntrySource {
+    /// The engine if the log is whole and the engine has all of it, else the log.
+    fn of(log: Box<RawLog>, directory: &Directory, into: &StoreSettings, identity: StoreIdentity) -> Self {
+        if !log.is_whole() {
+            return Self::Log(log);
+        }
+        let beside = into.dir.parent().filter(|beside| beside.is_dir());
+        let Ok(look) = look::copy(directory, Some(beside.unwrap_or_else(|| Path::new(".")))) else {
+            return Self::Log(log);
+        };
+        match open_whole(&look, into.cache_bytes, identity) {
+            Some(engine) => Self::Engine { engine, path: directory.engine(), _look: look },
+            None => Self::Log(log),
+        }
+    }
+
+    /// Hands on every record that is whole, and what is wrong with the others.
+    fn each_whole(
+        &self,
+        take: &mut dyn FnMut(Result<KeyValue, CheckFinding>) -> Result<(), OpenError>,
+    ) -> Result<(), OpenError> {
+        let mut records = WholeRecords::default();
+        match self {
+            Self::Log(log) => {
+                log.each(|entry| if has_ended(log, &entry)? { Ok(()) } else { records.push(entry, take) })?;
+            }
+            Self::Engine { engine, path, .. } => {
+                let failed = |error: EngineError| OpenError::Engine { dir: path.clone(), reason: error.0 };
+                let (mut after, mut more) = (None, true);
+                while more {
+                    let page = engine.scan(&[], after.as_deref(), PageLimit::PAGE).map_err(failed)?;
+                    after = page.entries.last().map(|last| last.key.clone());
+                    more = page.more && after.is_some();
+                    page.entries.into_iter().try_for_each(|entry| records.push(entry, take))?;
+                }
+            }
+        }
+        records.finish(take)
+    }
+}
+
+/// Whether an entry is of an open attempt whose summary was written later: only its removal is lost.
+fn has_ended(log: &RawLog, entry: &KeyValue) -> Result<bool, OpenError> {
+    let id = keys::id_of(&entry.key).filter(|_| KeyKind::of(&entry.key) == Some(KeyKind::Attempt));
+    let Some(id) = id else { return Ok(false) };
+    let key = [KeyKind::Summary.prefix_of(&id).as_slice(), &[0]].concat();
+    let summary = log.get(&key).map_err(OpenError::io("read", log.path()))?;
+    Ok(summary.is_some_and(|summary| {
+        summary.version > entry.value.version && belongs(&key, &summary.value) != Some(false)
+    }))
+}
+
+/// The engine of a copy, if it opens, is the store that is looked for to its last commit, and can be read to its end.
+fn open_whole(look: &CopiedFiles, cache_bytes: u64, identity: StoreIdentity) -> Option<Engine> {
+    let engine = Engine::open(&look.engine(), cache_bytes).ok()?;
+    let found = engine.identity().ok()??;
+    if (found.id, found.sequence) != (identity.id, identity.sequence) {
+        return None;
+    }
+    let mut after = None;
+    loop {
+        let page = engine.scan(&[], after.as_deref(), PageLimit::PAGE).ok()?;
+        after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+        if after.is_none() {
+            return Some(engine);
+        }
+    }
+}
+
+/// Copies what GitLab sent and no server has worked on.
+fn copy_hooks(from: &Path, into: &Path) -> Result<(), OpenError> {
+    let (from, into) = (from.join(HOOKS), into.join(HOOKS));
+    let Ok(files) = fs::read_dir(&from) else { return Ok(()) };
+    make_private(&into)?;
+    for file in files {
+        let path = file.map_err(OpenError::io("list", &from))?.path();
+        if let Some(name) = path.file_name().filter(|_| path.is_file()) {
+            let copy = into.join(name);
+            let copied = fs::copy(&path, &copy).and_then(|_bytes| fs::File::open(&copy)?.sync_all());
+            copied.map_err(OpenError::io("copy", &path))?;
+        }
+    }
+    sync_dir(&into)
+}

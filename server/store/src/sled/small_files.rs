@@ -1,0 +1,87 @@
+//! The engine's small files: `conf`, and `snap.*`. They hold nothing that the log does not say as well. sled trusts them all the same, and
+//! refuses a store over one wrong bit in them. So one whose checksum is wrong is removed before sled opens, and sled writes it anew.
+//!
+//! `raw_log` has their bytes.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use super::fault::OpenError;
+
+/// sled's name for its settings.
+const SETTINGS: &str = "conf";
+/// Shorter ones sled takes for none.
+const LEAST_SETTINGS: usize = 9;
+/// Length and checksum at the end of a snapshot.
+const SNAPSHOT_END: usize = 12;
+
+/// Removes what is damaged.
+///
+/// # Errors
+/// The directory cannot be read or changed.
+pub(crate) fn remove_damaged(engine: &Path) -> Result<(), OpenError> {
+    for path in damaged(engine)? {
+        fs::remove_file(&path).map_err(OpenError::io("remove", &path))?;
+        tracing::warn!(
+            file = %path.display(),
+            "removed a damaged file of the storage engine that holds nothing of its own; it is written anew"
+        );
+    }
+    Ok(())
+}
+
+/// The files whose checksum is wrong.
+fn damaged(engine: &Path) -> Result<Vec<PathBuf>, OpenError> {
+    let mut damaged = Vec::new();
+    for file in fs::read_dir(engine).map_err(OpenError::io("list", engine))? {
+        let path = file.map_err(OpenError::io("list", engine))?.path();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let is_whole = match name.as_str() {
+            SETTINGS => settings_are_whole,
+            _ if is_snapshot(&name) => snapshot_is_whole,
+            _ => continue,
+        };
+        if !is_whole(&fs::read(&path).map_err(OpenError::io("read", &path))?) {
+            damaged.push(path);
+        }
+    }
+    Ok(damaged)
+}
+
+/// Log position up to which a start need not read the log: the newest snapshot that is whole has it. 0 without one.
+pub(crate) fn read_up_to(engine: &Path) -> io::Result<u64> {
+    let mut snapshots = Vec::new();
+    for file in fs::read_dir(engine)? {
+        let path = file?.path();
+        let is_one = path.file_name().is_some_and(|name| is_snapshot(&name.to_string_lossy()));
+        snapshots.extend(is_one.then_some(path));
+    }
+    // their names sort by that position
+    snapshots.sort();
+    for snapshot in snapshots.iter().rev() {
+        let bytes = fs::read(snapshot)?;
+        if snapshot_is_whole(&bytes) {
+            let position = bytes.first_chunk().map_or(0, |position| i64::from_le_bytes(*position));
+            return Ok(u64::try_from(position.saturating_sub(1)).unwrap_or(0));
+        }
+    }
+    Ok(0)
+}
+
+fn is_snapshot(name: &str) -> bool {
+    name.starts_with("snap.") && !name.ends_with(".generating")
+}
+
+fn settings_are_whole(bytes: &[u8]) -> bool {
+    let Some((content, crc)) = bytes.split_last_chunk::<4>() else { return true };
+    bytes.len() < LEAST_SETTINGS || crc32fast::hash(content) == u32::from_le_bytes(*crc)
+}
+
+fn snapshot_is_whole(bytes: &[u8]) -> bool {
+    let content =
+        bytes.len().checked_sub(SNAPSHOT_END).filter(|len| *len > 0).and_then(|len| bytes.get(..len));
+    let crc = bytes.last_chunk().map(|crc| u32::from_le_bytes(*crc));
+    content.is_some_and(|content| crc == Some(crc32fast::hash(content)))
+}

@@ -1,0 +1,182 @@
+//! All entries as they were at one commit, read while commits go on.
+//!
+//! A snapshot begins between two groups of the writer, at the number of the last commit. It then pages through the store and
+//! leaves out what is younger. Before the writer replaces or removes an old entry that the pages have not passed, it hands it
+//! over. So every entry of that moment arrives, some of them twice, and none that is younger. The writer never waits for a
+//! reader: if more is handed over than is taken, the snapshot fails and the store goes on.
+//!
+//! Fragments and open attempts are read first: they are what changes most.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{
+    engine::{Engine, EngineError},
+    shared::EngineState,
+};
+use crate::{
+    errors::StoreError,
+    keys::KeyKind,
+    kv::{KeyValue, PageLimit, StoreIdentity},
+};
+
+/// Most bytes that wait for the reader: the fragments of 10,000 attempts.
+const MOST_WAITING: usize = 128 << 20;
+
+/// Prefixes in the order of reading; the last one is everything else.
+const ORDER: [&[u8]; 3] = [&[KeyKind::Fragment as u8], &[KeyKind::Attempt as u8], &[]];
+
+/// How far the pages are: index into [`ORDER`], and the last key.
+type SnapshotCursor = (usize, Vec<u8>);
+
+fn rank(key: &[u8]) -> usize {
+    ORDER.iter().position(|prefix| key.starts_with(prefix)).unwrap_or(ORDER.len())
+}
+
+/// What the writer and the reader share.
+#[derive(Debug)]
+pub(crate) struct Rescue {
+    sequence: u64,
+    state: Mutex<RescuedEntries>,
+}
+
+#[derive(Debug, Default)]
+struct RescuedEntries {
+    passed: SnapshotCursor,
+    waiting: Vec<KeyValue>,
+    bytes: usize,
+    too_slow: bool,
+}
+
+impl Rescue {
+    /// A snapshot at this commit.
+    pub(crate) fn new(sequence: u64) -> Arc<Self> {
+        Arc::new(Self { sequence, state: Mutex::default() })
+    }
+
+    /// To be called before any of `keys` changes.
+    pub(crate) fn keep<'a>(
+        &self,
+        engine: &Engine,
+        keys: impl Iterator<Item = &'a [u8]>,
+    ) -> Result<(), EngineError> {
+        for key in keys {
+            if self.is_passed(key) {
+                continue;
+            }
+            let old = engine.get(key)?.filter(|old| old.version <= self.sequence);
+            if let Some(value) = old {
+                self.wait(KeyValue { key: key.to_vec(), value });
+            }
+        }
+        Ok(())
+    }
+
+    fn is_passed(&self, key: &[u8]) -> bool {
+        let state = self.lock();
+        let (done, last) = &state.passed;
+        state.too_slow || (rank(key), key) <= (*done, last.as_slice())
+    }
+
+    fn wait(&self, entry: KeyValue) {
+        let mut state = self.lock();
+        state.bytes += entry.key.len() + entry.value.value.len();
+        state.waiting.push(entry);
+        if state.bytes > MOST_WAITING {
+            *state = RescuedEntries { too_slow: true, ..RescuedEntries::default() };
+        }
+    }
+
+    /// Notes how far the pages are; gives what was handed over meanwhile.
+    fn pass(&self, place: SnapshotCursor) -> Result<Vec<KeyValue>, StoreError> {
+        let mut state = self.lock();
+        if state.too_slow {
+            let reason = "the snapshot was read too slowly while the store changed; try again".to_owned();
+            return Err(StoreError::Unavailable(reason));
+        }
+        state.passed = place;
+        state.bytes = 0;
+        Ok(std::mem::take(&mut state.waiting))
+    }
+
+    /// No code under this lock panics half way.
+    fn lock(&self) -> MutexGuard<'_, RescuedEntries> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// All entries of one moment. The writer stops to care for it when it is dropped.
+#[derive(Debug)]
+pub struct Snapshot(SnapshotSource);
+
+#[derive(Debug)]
+enum SnapshotSource {
+    Live {
+        identity: StoreIdentity,
+        rescue: Arc<Rescue>,
+        shared: Arc<EngineState>,
+        next: Option<(usize, Vec<u8>)>,
+    },
+    Memory(Option<Vec<KeyValue>>),
+}
+
+impl Snapshot {
+    pub(crate) fn new(identity: StoreIdentity, rescue: Arc<Rescue>, shared: Arc<EngineState>) -> Self {
+        Self(SnapshotSource::Live { identity, rescue, shared, next: Some((0, Vec::new())) })
+    }
+
+    pub(crate) fn of_memory(entries: Vec<KeyValue>) -> Self {
+        Self(SnapshotSource::Memory(Some(entries)))
+    }
+
+    /// Which store it is, and the number of the last commit that is in it.
+    pub fn identity(&self) -> StoreIdentity {
+        match &self.0 {
+            SnapshotSource::Live { identity, .. } => *identity,
+            SnapshotSource::Memory(_) => {
+                StoreIdentity { format: super::FORMAT_VERSION, id: ulid::Ulid::nil(), sequence: 0 }
+            }
+        }
+    }
+
+    /// The next entries; `None` when all were read. An entry may come twice, then with the same value.
+    ///
+    /// # Errors
+    /// The store cannot be read, or changed faster than the snapshot was read.
+    pub async fn next(&mut self) -> Result<Option<Vec<KeyValue>>, StoreError> {
+        match &mut self.0 {
+            SnapshotSource::Memory(entries) => Ok(entries.take()),
+            SnapshotSource::Live { rescue, shared, next, .. } => {
+                let Some((index, after)) = next.take() else { return Ok(None) };
+                // asked anew for each page: the writer may have to reopen the engine meanwhile
+                let engine = shared.engine().ok_or_else(|| {
+                    StoreError::Unavailable("the store is closed or being reopened".to_owned())
+                })?;
+                let rescue = Arc::clone(rescue);
+                let read = move || page(&engine, &rescue, index, &after);
+                let read = tokio::task::spawn_blocking(read).await;
+                let (entries, place) = read.map_err(|error| StoreError::Unavailable(error.to_string()))??;
+                *next = place;
+                Ok(Some(entries))
+            }
+        }
+    }
+}
+
+/// A page and what the writer handed over, and where it goes on.
+type SnapshotStep = (Vec<KeyValue>, Option<SnapshotCursor>);
+
+fn page(engine: &Engine, rescue: &Rescue, index: usize, after: &[u8]) -> Result<SnapshotStep, StoreError> {
+    let prefix = ORDER.get(index).copied().unwrap_or_default();
+    let page = engine.scan(prefix, Some(after).filter(|after| !after.is_empty()), PageLimit::PAGE);
+    let page = page.map_err(|error| StoreError::Unavailable(error.0))?;
+    let last = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+    let wanted = |entry: &KeyValue| entry.value.version <= rescue.sequence && rank(&entry.key) == index;
+    let mut entries: Vec<KeyValue> = page.entries.into_iter().filter(wanted).collect();
+    let (passed, next) = match last {
+        Some(key) => ((index, key.clone()), Some((index, key))),
+        // everything of this prefix, and nothing of the next
+        None => ((index + 1, Vec::new()), Some((index + 1, Vec::new())).filter(|(n, _)| *n < ORDER.len())),
+    };
+    entries.extend(rescue.pass(passed)?);
+    Ok((entries, next))
+}

@@ -1,0 +1,219 @@
+//! The store on disk: a handle that sends commits to the writer thread and reads on threads that may block.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{SyncSender, TrySendError, sync_channel},
+    },
+    thread::{self, JoinHandle},
+};
+
+use tokio::sync::{Semaphore, oneshot};
+
+use super::{
+    directory::Directory,
+    engine::{Engine, EngineError},
+    fault::OpenError,
+    marker::{FORMAT_VERSION, Marker, StoreStage},
+    opening::{open_compared, prove_durable},
+    plan::CommitJob,
+    shared::EngineState,
+    snapshot::Snapshot,
+    witness::CommitWitness,
+    writer::{LastCommit, Writer, WriterMessage},
+};
+use crate::{
+    committing::PendingCommit,
+    errors::{CommitError, StoreError},
+    kv::{Batch, PageLimit, ScanPage, StoreIdentity, StoreStatus, UnreadableRange, VersionedValue},
+    strip::PackedPage,
+};
+
+/// The queue's bound: this many shares of [`SHARE_BYTES`]. A commit takes one share or more, so it bounds both.
+const QUEUE_SHARES: usize = 1024;
+/// With [`QUEUE_SHARES`], 16 MiB of waiting commits.
+const SHARE_BYTES: usize = 16 * 1024;
+/// Places for messages that take no share.
+const QUEUE_SPARE: usize = 16;
+
+/// Where the store lies and how much memory it may take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreSettings {
+    /// The data directory; made if it does not exist.
+    pub dir: PathBuf,
+    /// The engine's cache, bytes. The engine may take four times as much.
+    pub cache_bytes: u64,
+}
+
+/// A store in files. Clones share it; the files are let go after [`Self::close`], or some time after the last clone.
+#[derive(Debug, Clone)]
+pub struct SledStore {
+    /// The data directory, for error texts.
+    dir: Arc<Path>,
+    shared: Arc<EngineState>,
+    queue: SyncSender<WriterMessage>,
+    room: Arc<Semaphore>,
+    writer: Arc<Mutex<Option<JoinHandle<()>>>>,
+}
+
+impl SledStore {
+    /// Opens or makes the store. Blocks for as long as the engine needs to recover.
+    ///
+    /// # Errors
+    /// Names the file and the way out. Only a directory that is empty or ours was changed.
+    pub fn open(settings: &StoreSettings) -> Result<Self, OpenError> {
+        let (store, before) = Self::open_as_it_is(settings)?;
+        if before < FORMAT_VERSION {
+            tracing::warn!(
+                dir = %settings.dir.display(),
+                from = before,
+                to = FORMAT_VERSION,
+                "upgraded the store: a server that knows only the older format refuses it from now on; to go back to that server, restore \
+                 a backup that was made before"
+            );
+        }
+        Ok(store)
+    }
+
+    /// The same without a word about an upgrade; gives the format that it had.
+    pub(crate) fn open_as_it_is(settings: &StoreSettings) -> Result<(Self, u32), OpenError> {
+        let (directory, marker) = Directory::open(&settings.dir)?;
+        let before = marker.format_version;
+        let (engine, identity) = open_engine(&directory, &marker, settings.cache_bytes)?;
+        let (store_id, commit_sequence) = (identity.id, identity.sequence);
+        let marker =
+            Marker { store_id, format_version: FORMAT_VERSION, commit_sequence, state: StoreStage::Ready };
+        marker.write(directory.path())?;
+        let witness = CommitWitness::begin(directory.path(), identity)?;
+        let shared = Arc::new(EngineState::new(engine, identity.sequence));
+        let (queue, messages) = sync_channel(QUEUE_SHARES + QUEUE_SPARE);
+        let last = LastCommit { identity, witness };
+        let writer = Writer::new(directory, settings.cache_bytes, Arc::clone(&shared), messages, last);
+        let thread = thread::Builder::new().name("store-writer".to_owned()).spawn(move || writer.run());
+        let thread = thread.map_err(OpenError::io("start the writer thread of", &settings.dir))?;
+        let room = Arc::new(Semaphore::new(QUEUE_SHARES));
+        let dir = Arc::from(settings.dir.as_path());
+        Ok((Self { dir, shared, queue, room, writer: Arc::new(Mutex::new(Some(thread))) }, before))
+    }
+
+    pub(crate) async fn begin(&self, batch: Batch) -> Result<PendingCommit, CommitError> {
+        let closed = || CommitError::Unavailable("the store is closed".to_owned());
+        batch.check_bounds()?;
+        let shares = u32::try_from(batch.bytes().div_ceil(SHARE_BYTES).max(1)).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.room).acquire_many_owned(shares).await.map_err(|_closed| closed())?;
+        let (answer, outcome) = oneshot::channel();
+        self.queue.try_send(WriterMessage::Commit(CommitJob { batch, answer, _room: room })).map_err(
+            |error| match error {
+                TrySendError::Full(_) => CommitError::Unavailable("its queue is full".to_owned()),
+                TrySendError::Disconnected(_) => closed(),
+            },
+        )?;
+        Ok(PendingCommit(outcome))
+    }
+
+    pub(crate) async fn get(&self, key: Vec<u8>) -> Result<Option<VersionedValue>, StoreError> {
+        self.read(move |engine| engine.get(&key)).await
+    }
+
+    pub(crate) async fn holds(&self, prefixes: Vec<Vec<u8>>) -> Result<Vec<bool>, StoreError> {
+        self.read(move |engine| Ok(prefixes.iter().map(|prefix| engine.holds(prefix)).collect())).await
+    }
+
+    pub(crate) async fn scan(
+        &self,
+        prefix: Vec<u8>,
+        after: Option<Vec<u8>>,
+        limit: PageLimit,
+    ) -> Result<ScanPage, StoreError> {
+        self.read(move |engine| engine.scan(&prefix, after.as_deref(), limit)).await
+    }
+
+    pub(crate) async fn strip(
+        &self,
+        prefix: Vec<u8>,
+        after: Option<Vec<u8>>,
+        limit: PageLimit,
+    ) -> Result<PackedPage, StoreError> {
+        self.read(move |engine| engine.strip(&prefix, after.as_deref(), limit)).await
+    }
+
+    pub(crate) async fn scan_past(
+        &self,
+        prefix: Vec<u8>,
+        after: Option<Vec<u8>>,
+        limit: PageLimit,
+    ) -> Result<(ScanPage, Option<UnreadableRange>), StoreError> {
+        let read = self.read(move |engine| Ok(engine.scan_past(&prefix, after.as_deref(), limit))).await;
+        if matches!(read, Ok((_, Some(_)))) {
+            self.shared.note_damage();
+        }
+        read
+    }
+
+    pub(crate) fn status(&self) -> StoreStatus {
+        self.shared.status()
+    }
+
+    /// Tells of each try to take up writing again.
+    #[cfg(test)]
+    pub(crate) fn tries(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.shared.tries()
+    }
+
+    pub(crate) async fn snapshot(&self) -> Result<Snapshot, StoreError> {
+        let failed = |reason: &str| StoreError::Unavailable(reason.to_owned());
+        let (answer, begun) = oneshot::channel();
+        self.queue.try_send(WriterMessage::Snapshot(answer)).map_err(|error| match error {
+            TrySendError::Full(_) => failed("its queue is full"),
+            TrySendError::Disconnected(_) => failed("the store is closed"),
+        })?;
+        let begun = begun.await.map_err(|_unanswered| failed("the store is closed"))?;
+        let (identity, rescue) =
+            begun.ok_or_else(|| failed("another snapshot is being read; wait for its end"))?;
+        Ok(Snapshot::new(identity, rescue, Arc::clone(&self.shared)))
+    }
+
+    /// Finishes what was accepted, then lets go of the files. Later calls find it closed and are content.
+    pub(crate) async fn close(&self) -> Result<(), StoreError> {
+        let failed = |reason: String| StoreError::Unavailable(reason);
+        if let Err(TrySendError::Full(_)) = self.queue.try_send(WriterMessage::Close) {
+            return Err(failed("its queue is full; try to close it again".to_owned()));
+        }
+        let Some(thread) = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            return Ok(());
+        };
+        let joined = tokio::task::spawn_blocking(move || thread.join()).await;
+        match joined {
+            Ok(Ok(())) => Ok(()),
+            _ => Err(failed("the thread that writes did not end as it should".to_owned())),
+        }
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&Engine) -> Result<T, EngineError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let Some(engine) = self.shared.engine() else {
+            let reason = self.shared.reason().unwrap_or_else(|| "it is being reopened".to_owned());
+            return Err(StoreError::Unavailable(reason));
+        };
+        let done = tokio::task::spawn_blocking(move || call(&engine)).await;
+        let done = done.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+        done.map_err(|error| {
+            self.shared.note_damage();
+            StoreError::Unavailable(format!("{}: {error}", self.dir.display()))
+        })
+    }
+}
+
+/// Opens the engine, compares it with its marker, and proves that a flush reaches the disk.
+fn open_engine(
+    directory: &Directory,
+    marker: &Marker,
+    cache_bytes: u64,
+) -> Result<(Engine, StoreIdentity), OpenError> {
+    let (engine, identity) = open_compared(directory, marker, cache_bytes)?;
+    prove_durable(&directory.engine(), &engine, StoreIdentity { format: FORMAT_VERSION, ..identity })?;
+    Ok((engine, StoreIdentity { format: FORMAT_VERSION, ..identity }))
+}

@@ -1,0 +1,133 @@
+//! Lets pass what a server could read: each record whole and under its own key, each chunk of samples understood. For a repair.
+
+use plimsoll_core::domain::{Attempt, JobPod, Summary, Ticket, Verdict};
+
+use crate::{
+    bytes::{self, Damage},
+    chunk,
+    codec::Record as _,
+    envelope::RecordJoiner,
+    errors::KeyText,
+    keys::{self, KeyKind},
+    kv::KeyValue,
+    upgrade::UpgradeMark,
+};
+
+/// One entry or record that cannot be understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckFinding {
+    /// Where.
+    pub key: KeyText,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// Takes entries in the order of their keys.
+#[derive(Debug, Default)]
+pub(crate) struct WholeRecords {
+    joiner: RecordJoiner,
+    /// Parts of the record at hand.
+    parts: Vec<KeyValue>,
+}
+
+impl WholeRecords {
+    /// Takes an entry in; hands on what is now known to be whole, or what is wrong with it.
+    pub(crate) fn push<E>(
+        &mut self,
+        entry: KeyValue,
+        take: &mut dyn FnMut(Result<KeyValue, CheckFinding>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if self.joiner.is_next(&entry.key) {
+            self.finish(take)?;
+        }
+        let flaw = |reason: String| CheckFinding { key: keys::text(&entry.key), reason };
+        if !keys::is_sound(&entry.key) {
+            return take(Err(flaw("is not a key of this format".to_owned())));
+        }
+        if KeyKind::of(&entry.key).is_some_and(KeyKind::is_chunk) {
+            let start = keys::start_of(&entry.key).unwrap_or_default();
+            let read = chunk::decode(start, &entry.value.value);
+            return take(read.map_err(|damage| flaw(damage.0)).map(|_runs| entry));
+        }
+        self.joiner.add(&entry.key, &entry.value.value);
+        self.parts.push(entry);
+        Ok(())
+    }
+
+    /// There are no more parts of the record at hand.
+    pub(crate) fn finish<E>(
+        &mut self,
+        take: &mut dyn FnMut(Result<KeyValue, CheckFinding>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let joiner = std::mem::take(&mut self.joiner);
+        let parts = std::mem::take(&mut self.parts);
+        if parts.is_empty() {
+            return Ok(());
+        }
+        let whole = match joiner.payload() {
+            Some(payload) => payload.and_then(|(codec, payload)| check_owner(joiner.key(), codec, payload)),
+            None => Err(Damage::new("its first part is not there")),
+        };
+        match whole {
+            // parts above those that count are left over from a longer, older record
+            Ok(()) => parts.into_iter().take(joiner.found()).try_for_each(|part| take(Ok(part))),
+            Err(damage) => take(Err(CheckFinding { key: keys::text(joiner.key()), reason: damage.0 })),
+        }
+    }
+}
+
+/// Whether a value says that it stands under this key; `None` if it does not say. Records of several parts do not.
+pub(crate) fn belongs(key: &[u8], value: &[u8]) -> Option<bool> {
+    let kind = KeyKind::of(key)?;
+    let (part, common) = key.split_last()?;
+    let (parts, record) = value.split_first()?;
+    if kind.is_chunk() || *part != 0 || *parts != 1 {
+        return None;
+    }
+    let owned = bytes::open(record).and_then(|(codec, payload)| check_owner(common, codec, payload));
+    Some(owned.is_ok())
+}
+
+/// The key of a record of one part, of which only the last bytes are known: the record names whose it is.
+pub(crate) fn key_of(value: &[u8], end: &[u8]) -> Option<Vec<u8>> {
+    let (parts, record) = value.split_first()?;
+    let (codec, payload) = bytes::open(record).ok().filter(|_| *parts == 1)?;
+    RECORDS.into_iter().find_map(|kind| {
+        let tail = end.get(end.len().checked_sub(kind.tail())?..)?;
+        let owner = owner_of(kind, codec, payload).ok()?;
+        let key = [&[kind as u8], owner.as_bytes(), &[0], tail].concat();
+        let is_first = tail.last() == Some(&0);
+        (is_first && key.ends_with(end) && keys::is_sound(&key)).then_some(key)
+    })
+}
+
+/// Kinds whose entries are parts of records.
+const RECORDS: [KeyKind; 6] =
+    [KeyKind::Summary, KeyKind::Attempt, KeyKind::Verdict, KeyKind::Ticket, KeyKind::Pod, KeyKind::Upgrade];
+
+/// Checks that a record can be understood and is of the attempt, ticket or work that its key names.
+fn check_owner(key: &[u8], codec: u8, payload: &[u8]) -> Result<(), Damage> {
+    let kind = KeyKind::of(key).ok_or_else(|| Damage::new("is no record"))?;
+    let owner = owner_of(kind, codec, payload)?;
+    if keys::id_of(key).is_some_and(|id| id.as_str() == owner) {
+        Ok(())
+    } else {
+        Err(Damage::new(format!("is a record of {owner}")))
+    }
+}
+
+/// Whose record it is.
+fn owner_of(kind: KeyKind, codec: u8, payload: &[u8]) -> Result<String, Damage> {
+    Ok(match kind {
+        KeyKind::Attempt => Attempt::unpack(codec, payload)?.id.to_string(),
+        KeyKind::Pod => {
+            let pod = JobPod::unpack(codec, payload)?;
+            pod.id().ok_or_else(|| Damage::new("is the pod of no job"))?.to_string()
+        }
+        KeyKind::Summary => Summary::unpack(codec, payload)?.attempt.to_string(),
+        KeyKind::Ticket => Ticket::unpack(codec, payload)?.id.to_string(),
+        KeyKind::Upgrade => UpgradeMark::unpack(codec, payload)?.name,
+        KeyKind::Verdict => Verdict::unpack(codec, payload)?.attempt.to_string(),
+        KeyKind::Fragment | KeyKind::Block => return Err(Damage::new("is no record")),
+    })
+}

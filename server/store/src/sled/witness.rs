@@ -1,0 +1,120 @@
+//! The witness: a small file beside the engine that knows of every commit that was answered.
+//!
+//! sled takes a record that it cannot read for the end of its log, and drops what stands behind it. The marker is too costly to be
+//! written at every commit, so it sees such a loss only where it is long. The witness is written at every group of commits, after the
+//! engine's sync and before the answers, and is itself not synced: the kernel has it, so a killed process leaves it right, and after
+//! a power cut it is at most behind. It never leads. `FORMAT.md` has its bytes.
+
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
+    path::Path,
+};
+
+use ulid::Ulid;
+
+use super::{fault::OpenError, marker::sync_dir};
+use crate::{bytes, kv::StoreIdentity};
+
+/// Its name in the data directory.
+pub(crate) const FILE: &str = "plimsoll.last";
+/// One sector for each slot: what tears the one leaves the other.
+const SLOT: usize = 512;
+/// Store id, commit sequence, checksum.
+const FILLED: usize = 16 + 8 + 4;
+const SLOTS: usize = 2;
+
+/// The open file.
+#[derive(Debug)]
+pub(crate) struct CommitWitness {
+    file: File,
+    /// Slot of the last note; the next one goes into the other.
+    last: usize,
+}
+
+impl CommitWitness {
+    /// The last commit that it knows of, if it knows this store. What cannot be read of it counts as not written.
+    ///
+    /// # Errors
+    /// The file is there and cannot be read at all.
+    pub(crate) fn read(dir: &Path, store: Ulid) -> Result<Option<u64>, OpenError> {
+        let path = dir.join(FILE);
+        let bytes = match std::fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(OpenError::io("read", path)(error)),
+        };
+        Ok(bytes.chunks(SLOT).take(SLOTS).filter_map(|slot| decode(slot, store)).max())
+    }
+
+    /// Makes it where there is none. Both slots say `identity`, durably.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn begin(dir: &Path, identity: StoreIdentity) -> Result<Self, OpenError> {
+        let path = dir.join(FILE);
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let file = file.map_err(OpenError::io("create", &path))?;
+        let slot = encode(identity);
+        let written = file.write_all_at(&slot.repeat(SLOTS), 0).and_then(|()| file.sync_all());
+        written.map_err(OpenError::io("write", &path))?;
+        sync_dir(dir)?;
+        Ok(Self { file, last: 0 })
+    }
+
+    /// Notes how far the store has come. To be called after the engine's sync, and before any answer.
+    ///
+    /// # Errors
+    /// It is not written: it stays behind, and is still true.
+    pub(crate) fn note(&mut self, identity: StoreIdentity) -> io::Result<()> {
+        self.last = (self.last + 1) % SLOTS;
+        self.file.write_all_at(&encode(identity), (self.last * SLOT) as u64)
+    }
+}
+
+fn encode(identity: StoreIdentity) -> Vec<u8> {
+    let mut slot = bytes::seal([&identity.id.to_bytes()[..], &identity.sequence.to_be_bytes()].concat());
+    slot.resize(SLOT, 0);
+    slot
+}
+
+fn decode(slot: &[u8], store: Ulid) -> Option<u64> {
+    let filled = slot.get(..FILLED)?;
+    bytes::open(filled).ok()?;
+    let (id, rest) = filled.split_first_chunk()?;
+    let (sequence, _crc) = rest.split_first_chunk()?;
+    (Ulid::from_bytes(*id) == store).then_some(u64::from_be_bytes(*sequence))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(sequence: u64) -> StoreIdentity {
+        StoreIdentity { format: 1, id: Ulid::from_parts(1, 2), sequence }
+    }
+
+    #[test]
+    fn a_torn_note_leaves_the_one_before_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let read = || CommitWitness::read(dir.path(), identity(0).id).unwrap();
+        assert_eq!(read(), None);
+        let mut witness = CommitWitness::begin(dir.path(), identity(7)).unwrap();
+        for sequence in 8..12 {
+            witness.note(identity(sequence)).unwrap();
+            assert_eq!(read(), Some(sequence));
+            let path = dir.path().join(FILE);
+            let whole = std::fs::read(&path).unwrap();
+            let mut torn = whole.clone();
+            torn[witness.last * SLOT + 20] ^= 1;
+            std::fs::write(&path, torn).unwrap();
+            assert_eq!(read(), Some(sequence - 1));
+            std::fs::write(&path, whole).unwrap();
+        }
+        assert_eq!(CommitWitness::read(dir.path(), Ulid::from_parts(3, 4)).unwrap(), None, "another store's");
+        std::fs::write(dir.path().join(FILE), [0; 2 * SLOT]).unwrap();
+        assert_eq!(read(), None, "a file of zeros, as a power cut may leave it");
+    }
+}

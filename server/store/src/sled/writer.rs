@@ -1,0 +1,324 @@
+//! The one thread that writes.
+//!
+//! It drains its queue, checks the conditions of each commit against the store and the commits before it, puts all that hold
+//! into one engine batch, flushes, and only then answers all. While it flushes, the next group gathers. If the engine fails it
+//! answers so, goes read-only, and from then on tries to open the engine anew, about once a second: sled's errors stick to its
+//! handle.
+
+use std::{
+    sync::{
+        Arc, Weak,
+        mpsc::{Receiver, RecvTimeoutError, TryRecvError},
+    },
+    time::{Duration, Instant},
+};
+
+use tokio::sync::oneshot;
+
+use super::{
+    directory::Directory,
+    engine::{Engine, EngineError},
+    fault::OpenError,
+    marker::{FORMAT_VERSION, Marker, StoreStage},
+    opening::refuse_foreseen,
+    plan::{CommitJob, plan},
+    shared::EngineState,
+    snapshot::Rescue,
+    witness::CommitWitness,
+};
+use crate::{
+    bounds::BATCH_BYTES,
+    errors::CommitError,
+    kv::{CommitReceipt, StoreIdentity, StoreMode},
+    threads,
+};
+
+/// Most commits in one sync: beyond this the disk gains nothing, and readers wait for the engine's lock.
+const GROUP_COMMITS: usize = 256;
+/// Between two tries to write again.
+const RETRY_EVERY: Duration = Duration::from_secs(1);
+/// How far the marker may lag behind.
+const MARK_EVERY: u64 = 1000;
+
+/// What the handles ask for.
+#[derive(Debug)]
+pub(crate) enum WriterMessage {
+    Commit(CommitJob),
+    /// Begin a snapshot between two groups; answered with nothing while another one is read.
+    Snapshot(oneshot::Sender<Option<(StoreIdentity, Arc<Rescue>)>>),
+    /// Finish what was asked for before, then end.
+    Close,
+}
+
+/// The last commit that an engine holds as it is opened.
+#[derive(Debug)]
+pub(crate) struct LastCommit {
+    pub(crate) identity: StoreIdentity,
+    /// Knows of it, too.
+    pub(crate) witness: CommitWitness,
+}
+
+/// What the thread owns.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    directory: Directory,
+    cache_bytes: u64,
+    shared: Arc<EngineState>,
+    queue: Receiver<WriterMessage>,
+    /// A commit that did not fit into the last group.
+    carried: Option<WriterMessage>,
+    /// As of the last commit that was answered.
+    identity: StoreIdentity,
+    /// Knows of every commit that was answered.
+    witness: CommitWitness,
+    /// Whether it was said that the witness stays behind.
+    witness_failed: bool,
+    /// Commits that the marker knows of.
+    marked: u64,
+    last_try: Instant,
+    last_measure: Option<Instant>,
+    /// What a snapshot that is being read still needs.
+    snapshot: Weak<Rescue>,
+}
+
+impl Writer {
+    /// A writer of an engine that is open already.
+    pub(crate) fn new(
+        directory: Directory,
+        cache_bytes: u64,
+        shared: Arc<EngineState>,
+        queue: Receiver<WriterMessage>,
+        last: LastCommit,
+    ) -> Self {
+        let LastCommit { identity, witness } = last;
+        let now = Instant::now();
+        let marked = identity.sequence;
+        let (carried, last_measure) = (None, None);
+        let mut writer = Self {
+            directory,
+            cache_bytes,
+            shared,
+            queue,
+            carried,
+            identity,
+            witness,
+            witness_failed: false,
+            marked,
+            last_try: now,
+            last_measure,
+            snapshot: Weak::new(),
+        };
+        writer.measure();
+        writer
+    }
+
+    /// Serves the queue until it is closed or its other end is dropped.
+    pub(crate) fn run(mut self) {
+        threads::yield_to_others();
+        loop {
+            match self.carried.take().map_or_else(|| self.queue.recv_timeout(RETRY_EVERY), Ok) {
+                Ok(WriterMessage::Commit(first)) => self.turn(first),
+                Ok(WriterMessage::Snapshot(answer)) => self.begin_snapshot(answer),
+                Err(RecvTimeoutError::Timeout) if self.shared.reason().is_some() => self.recover(),
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(WriterMessage::Close) | Err(RecvTimeoutError::Disconnected) => return self.end(),
+            }
+        }
+    }
+
+    fn begin_snapshot(&mut self, answer: oneshot::Sender<Option<(StoreIdentity, Arc<Rescue>)>>) {
+        let free = self.snapshot.strong_count() == 0;
+        let begun = free.then(|| {
+            let rescue = Rescue::new(self.identity.sequence);
+            self.snapshot = Arc::downgrade(&rescue);
+            (self.identity, rescue)
+        });
+        // a caller that is gone drops it, and with it the snapshot
+        drop(answer.send(begun));
+    }
+
+    /// One group, from the queue to the answers.
+    fn turn(&mut self, first: CommitJob) {
+        let begin = Instant::now();
+        let group = self.gather(first);
+        self.serve(group, begin);
+        if self.identity.sequence - self.marked >= MARK_EVERY {
+            self.mark();
+        }
+        self.measure();
+    }
+
+    /// What is in the queue, up to the bounds of a group.
+    fn gather(&mut self, first: CommitJob) -> Vec<CommitJob> {
+        let mut bytes = first.batch.bytes();
+        let mut group = vec![first];
+        while group.len() < GROUP_COMMITS {
+            match self.queue.try_recv() {
+                Ok(WriterMessage::Commit(job)) if bytes + job.batch.bytes() <= BATCH_BYTES => {
+                    bytes += job.batch.bytes();
+                    group.push(job);
+                }
+                Ok(message) => {
+                    self.carried = Some(message);
+                    break;
+                }
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
+            }
+        }
+        group
+    }
+
+    fn serve(&mut self, group: Vec<CommitJob>, begin: Instant) {
+        if self.shared.reason().is_some() && self.last_try.elapsed() >= RETRY_EVERY {
+            self.recover();
+        }
+        let outcomes = match self.shared.reason() {
+            Some(reason) => Err(reason),
+            None => self.write(&group).map_err(|error| self.fail(&error)),
+        };
+        match outcomes {
+            Ok(outcomes) => {
+                self.shared.committed(self.identity.sequence, begin.elapsed());
+                for (job, outcome) in group.into_iter().zip(outcomes) {
+                    answer(job, outcome);
+                }
+            }
+            Err(reason) => {
+                for job in group {
+                    answer(job, Err(CommitError::Unavailable(reason.clone())));
+                }
+            }
+        }
+    }
+
+    /// One engine batch for the group, on the disk when it returns.
+    fn write(&mut self, group: &[CommitJob]) -> Result<Vec<Result<CommitReceipt, CommitError>>, EngineError> {
+        let engine = self.shared.engine().ok_or_else(|| EngineError("the engine is not open".to_owned()))?;
+        let plan = plan(&engine, self.identity.sequence, group, self.shared.is_damaged())?;
+        if plan.sequence > self.identity.sequence {
+            let identity = StoreIdentity { sequence: plan.sequence, ..self.identity };
+            if let Some(snapshot) = self.snapshot.upgrade() {
+                snapshot.keep(&engine, plan.changes.iter().map(|(key, _)| *key))?;
+            }
+            engine.apply(&plan.changes, identity)?;
+            self.identity = identity;
+            self.witness();
+        }
+        Ok(plan.outcomes)
+    }
+
+    /// Tells the witness what is on the disk now. If that fails it stays behind, and is still true.
+    fn witness(&mut self) {
+        let noted = self.witness.note(self.identity);
+        if let Err(error) = &noted
+            && !self.witness_failed
+        {
+            tracing::warn!(%error, "cannot update the witness file: a loss of the last commits would not be noticed");
+        }
+        self.witness_failed = noted.is_err();
+    }
+
+    /// Goes read-only; returns the reason.
+    fn fail(&mut self, error: &EngineError) -> String {
+        let path = self.directory.path().display();
+        let reason =
+            format!("{path}: {error}; a server goes on writing by itself once the disk has room and works");
+        tracing::error!(%reason, "the store is read-only");
+        self.last_try = Instant::now();
+        self.shared.set_mode(StoreMode::ReadOnly { reason: reason.clone() });
+        reason
+    }
+
+    /// Tries to open the engine anew.
+    fn recover(&mut self) {
+        self.last_try = Instant::now();
+        match self.reopen() {
+            Ok(()) => {
+                tracing::info!(dir = %self.directory.path().display(), "the store is writable again");
+                self.shared.set_mode(StoreMode::Writable);
+            }
+            Err(error) => {
+                self.fail(&error);
+            }
+        }
+        self.shared.tried();
+    }
+
+    fn reopen(&mut self) -> Result<(), EngineError> {
+        // As long as there is no room the old engine stays: it can still be read.
+        self.directory.probe_room().map_err(|error| EngineError(error.to_string()))?;
+        if let Some(engine) = self.shared.replace_engine(None).and_then(Arc::into_inner) {
+            engine.close()?;
+        }
+        let unusable = |error: OpenError| EngineError(error.to_string());
+        self.directory.remove_unfinished_snapshots().map_err(unusable)?;
+        refuse_foreseen(self.directory.path(), &self.directory.engine(), &self.marker()).map_err(unusable)?;
+        let engine = Engine::open(&self.directory.engine(), self.cache_bytes)?;
+        let found = engine.identity()?;
+        let whole = found.filter(|found| found.id == self.identity.id);
+        let Some(found) = whole.filter(|found| found.sequence >= self.identity.sequence) else {
+            let known = self.identity.sequence;
+            return Err(EngineError(format!(
+                "the store came back without commits that were acknowledged ({known} expected): restore a backup"
+            )));
+        };
+        engine.apply(&[], found)?;
+        self.identity = found;
+        self.shared.replace_engine(Some(Arc::new(engine)));
+        Ok(())
+    }
+
+    /// Brings the marker up to date. If that fails the old one stays, which is behind but true.
+    fn mark(&mut self) {
+        let marker = self.marker();
+        self.marked = self.identity.sequence;
+        if let Err(error) = marker.write(self.directory.path()) {
+            tracing::warn!(%error, "cannot update the marker file of the store");
+        }
+    }
+
+    /// What the marker is to say now.
+    fn marker(&self) -> Marker {
+        Marker {
+            store_id: self.identity.id,
+            format_version: FORMAT_VERSION,
+            commit_sequence: self.identity.sequence,
+            state: StoreStage::Ready,
+        }
+    }
+
+    /// Measures the files, not more often than it is worth.
+    fn measure(&mut self) {
+        if self.last_measure.is_none_or(|last| last.elapsed() >= RETRY_EVERY) {
+            self.last_measure = Some(Instant::now());
+            self.shared.set_bytes(self.directory.bytes());
+        }
+    }
+
+    /// Everything answered is on the disk already; what is left is to say so in the marker and to let go.
+    fn end(mut self) {
+        self.shared.set_mode(StoreMode::ReadOnly { reason: "the store is closed".to_owned() });
+        self.mark();
+        let engine = self.shared.replace_engine(None).and_then(Arc::into_inner);
+        if let Some(Err(error)) = engine.map(Engine::close) {
+            tracing::warn!(%error, "the store did not close cleanly; nothing acknowledged is lost");
+        }
+    }
+}
+
+/// However the thread ends, the store never counts as writable after it.
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if self.shared.reason().is_none() {
+            let reason = "the thread that writes has ended; restart the server".to_owned();
+            self.shared.set_mode(StoreMode::ReadOnly { reason });
+        }
+    }
+}
+
+/// Answers, if the caller still waits.
+fn answer(job: CommitJob, outcome: Result<CommitReceipt, CommitError>) {
+    job.answer
+        .send(outcome)
+        .unwrap_or_else(|_unheard| tracing::debug!("a caller did not wait for its commit"));
+}

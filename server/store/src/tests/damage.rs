@@ -1,0 +1,204 @@
+//! A flipped bit is found, and harms what it hit and nothing else.
+
+use std::{collections::BTreeSet, fs};
+
+use super::fixture::{attempt, id, open, refusal, samples, settings, stores, summary};
+use crate::{
+    Batch, KeyKind, LoadReport, OfflineStore, PAGE_ITEMS, PageLimit, Store, StoreError, StoreMode,
+    append_fragment, each_summary, load_summaries, load_summaries_past_damage, put_summary, read_series,
+    read_summary, roll,
+};
+
+/// Flips one bit in the middle of the entry at `index` among those with the prefix.
+async fn flip(store: &Store, prefix: &[u8], index: usize) {
+    let mut page = store.scan(prefix, None, PageLimit::PAGE).await.unwrap();
+    let entry = page.entries.remove(index);
+    let mut value = entry.value.value;
+    let middle = value.len() / 2;
+    value[middle] ^= 0x10;
+    let mut batch = Batch::default();
+    batch.put(entry.key, value);
+    store.commit(batch).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_flipped_bit_in_a_summary_costs_that_summary() {
+    let (_dir, stores) = stores();
+    for store in stores {
+        let mut batch = Batch::default();
+        for name in ["a", "b", "c"] {
+            put_summary(&mut batch, &summary(&attempt(name))).unwrap();
+        }
+        store.commit(batch).await.unwrap();
+        flip(&store, &KeyKind::Summary.prefix(), 1).await;
+        let mut found = Vec::new();
+        let loaded = load_summaries(&store, |summary| found.push(summary.attempt)).await.unwrap();
+        assert_eq!(loaded, LoadReport { records: 2, damaged: 1, unreadable: 0 });
+        assert_eq!(found, [id("a"), id("c")]);
+        let error = read_summary(&store, &id("b")).await.unwrap_err();
+        assert!(matches!(&error, StoreError::Damaged { key, .. } if key.0 == b"sb\0"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_start_reads_all_summaries_of_one_part_and_of_many_but_those_that_are_damaged() {
+    let (_dir, stores) = stores();
+    for store in stores {
+        let count = PAGE_ITEMS + PAGE_ITEMS / 2;
+        let mut all = Vec::new();
+        for n in 0..count {
+            let mut one = summary(&attempt(&format!("{n:0>4}")));
+            // some end on another page than they begin
+            one.key.variants = "v".repeat(n % 7 * 2000);
+            let mut batch = Batch::default();
+            put_summary(&mut batch, &one).unwrap();
+            store.commit(batch).await.unwrap();
+            all.push(one);
+        }
+        flip(&store, &KeyKind::Summary.prefix(), 0).await;
+        let (send, read) = std::sync::mpsc::channel();
+        let loaded = each_summary(&store, move |summary| send.send(summary.clone()).unwrap()).await.unwrap();
+        assert_eq!(loaded, LoadReport { records: count as u64 - 1, damaged: 1, unreadable: 0 });
+        assert!(read.try_iter().eq(all.into_iter().skip(1)));
+    }
+}
+
+#[tokio::test]
+async fn a_flipped_bit_in_samples_costs_one_chunk_and_is_shown_as_a_gap() {
+    let (_dir, stores) = stores();
+    for store in stores {
+        let job = id("job");
+        let mut batch = Batch::default();
+        for from in [1, 11, 21] {
+            append_fragment(&mut batch, &job, from, 0, samples(from, from + 9)).unwrap();
+        }
+        store.commit(batch).await.unwrap();
+        flip(&store, &KeyKind::Fragment.prefix_of(&job), 1).await;
+        let read = read_series(&store, &job).await.unwrap();
+        assert_eq!((read.extent.damaged, read.extent.samples, read.extent.lost), (1, 20, 10));
+        assert_eq!((read.runs[1].first_sequence, read.runs[1].lost), (21, 10));
+        assert_eq!(read.runs[1].samples, samples(21, 30));
+        store.commit(roll(&store, &job).await.unwrap().batch).await.unwrap();
+        let rolled = read_series(&store, &job).await.unwrap();
+        assert_eq!((rolled.runs, rolled.extent.damaged), (read.runs, 0));
+    }
+}
+
+/// Flips a bit of everything in the engine's log that speaks of `name`.
+fn flip_in_the_log(dir: &std::path::Path, name: &str) {
+    let log = settings(dir).dir.join("sled/db");
+    let mut bytes = fs::read(&log).unwrap();
+    let places: Vec<usize> = bytes
+        .windows(name.len())
+        .enumerate()
+        .filter(|(_, part)| *part == name.as_bytes())
+        .map(|(at, _)| at)
+        .collect();
+    for place in places {
+        bytes[place] ^= 1;
+    }
+    fs::write(log, bytes).unwrap();
+}
+
+/// The same for one of `names` of which nothing stands in what sled is about to read, into which it moves pages in the background. Says
+/// which one.
+async fn flip_in_an_old_page<'a>(dir: &std::path::Path, names: &[&'a str]) -> &'a str {
+    let log = settings(dir).dir.join("sled/db");
+    for _ in 0..20 {
+        open(dir).close().await.unwrap();
+        let whole = fs::read(&log).unwrap();
+        for name in names {
+            flip_in_the_log(dir, name);
+            if OfflineStore::look(&settings(dir), None).is_ok_and(|store| store.behind().is_none()) {
+                return name;
+            }
+            fs::write(&log, &whole).unwrap();
+        }
+    }
+    panic!("sled never left one of {names:?} where it was");
+}
+
+#[tokio::test]
+async fn what_lies_around_a_flipped_bit_of_the_log_is_still_read_and_what_is_missing_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let names: BTreeSet<String> = (0..600).map(|n| format!("job-{n:04}")).collect();
+    let store = open(dir.path());
+    for name in &names {
+        let mut batch = Batch::default();
+        put_summary(&mut batch, &summary(&attempt(name))).unwrap();
+        store.commit(batch).await.unwrap();
+    }
+    // sled reads its last segments when it opens: what is damaged is to lie before them
+    for n in 0..40_u8 {
+        let mut batch = Batch::default();
+        for m in 0..10 {
+            batch.put([&KeyKind::Verdict.prefix()[..], &[n, m]].concat(), vec![n; 4000]);
+        }
+        store.commit(batch).await.unwrap();
+    }
+    store.close().await.unwrap();
+    let flipped = flip_in_an_old_page(dir.path(), &["job-0300", "job-0150", "job-0450", "job-0050"]).await;
+
+    let looked = OfflineStore::look(&settings(dir.path()), None).unwrap();
+    let (mut told, mut count) = (Vec::new(), 0);
+    let checked = looked.check(|flaw| told.push(flaw.reason), |_| count += 1);
+    assert!(checked.unreadable > 0 && checked.summaries > 400, "{checked:?} {told:?}");
+    drop(looked);
+
+    let store = open(dir.path());
+    // a start reads past it, and nothing is written where nothing can be read
+    let (send, started) = std::sync::mpsc::channel();
+    let read =
+        each_summary(&store, move |summary| send.send(summary.attempt.clone()).unwrap()).await.unwrap();
+    assert!(read.unreadable > 0 && read.records == checked.summaries, "{read:?}");
+    assert_eq!(started.try_iter().count() as u64, read.records);
+    let commit = async |name: &str| {
+        let mut batch = Batch::default();
+        put_summary(&mut batch, &summary(&attempt(name))).unwrap();
+        store.commit(batch).await
+    };
+    let refused = commit(flipped).await.unwrap_err().to_string();
+    assert!(
+        refused.contains(&format!("s{flipped}")) && refused.contains("plimsoll-server repair"),
+        "{refused}"
+    );
+    commit("job-0599").await.unwrap();
+    assert_eq!(store.status().mode, StoreMode::Writable, "others go on");
+    let (mut found, mut gaps) = (BTreeSet::new(), Vec::new());
+    let take = |summary: plimsoll_core::domain::Summary| {
+        found.insert(summary.attempt.to_string());
+    };
+    let loaded = load_summaries_past_damage(&store, take, |gap| gaps.push(gap)).await.unwrap();
+    assert_eq!(loaded.records, checked.summaries);
+    for name in names.difference(&found) {
+        let key = KeyKind::Summary.prefix_of(&id(name));
+        let named = |gap: &crate::UnreadableRange| {
+            gap.after.0 < key && gap.until.as_ref().is_none_or(|until| key < until.0)
+        };
+        assert!(gaps.iter().any(named), "{name} is missing, reported was {gaps:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_sled_does_not_open_any_more_is_looked_at_and_gone_on_with_up_to_the_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    for n in 0..200 {
+        let mut batch = Batch::default();
+        put_summary(&mut batch, &summary(&attempt(&format!("job-{n:04}")))).unwrap();
+        store.commit(batch).await.unwrap();
+    }
+    store.close().await.unwrap();
+    open(dir.path()).close().await.unwrap();
+    flip_in_the_log(dir.path(), "job-0100");
+    let error = refusal(dir.path());
+    assert!(error.contains("plimsoll-server repair") && error.contains("restore a backup"), "{error}");
+    let looked = OfflineStore::look(&settings(dir.path()), None).unwrap();
+    assert_eq!(looked.behind().unwrap().to_string(), error, "verify says what a server says");
+    let left = looked.check(|flaw| panic!("{flaw:?}"), |_| {}).summaries;
+    drop(looked);
+    OfflineStore::accept_loss(&settings(dir.path()), None).unwrap();
+    let loaded = load_summaries(&open(dir.path()), |_| {}).await.unwrap();
+    assert_eq!(loaded, LoadReport { records: left, ..LoadReport::default() });
+    assert!(left > 50, "{left}");
+}

@@ -1,0 +1,97 @@
+//! A disk that is full: commits fail with a reason, reads go on, and writing is taken up without a restart.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use tokio::sync::watch;
+
+use super::fixture::{one, open};
+use crate::{CommitError, Store, StoreMode};
+
+/// A small file system of its own.
+pub(super) struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// Mounts it, if this process may.
+    pub(super) fn mount(at: &Path) -> Option<Self> {
+        let mut mount = Command::new("mount");
+        let mounted = mount.args(["-t", "tmpfs", "-o", "size=24m", "tmpfs"]).arg(at).output();
+        mounted.is_ok_and(|done| done.status.success()).then(|| Self(at.to_owned()))
+    }
+}
+
+impl SmallDisk {
+    /// From now on every write there fails.
+    pub(super) fn read_only(&self) {
+        let remounted = Command::new("mount").args(["-o", "remount,ro"]).arg(&self.0).status();
+        assert!(remounted.unwrap().success());
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // Lazily, because sled lets go of its files in the background.
+        let unmounted = Command::new("umount").arg("--lazy").arg(&self.0).status();
+        assert!(unmounted.is_ok_and(|status| status.success()), "left mounted: {}", self.0.display());
+    }
+}
+
+/// Commits values until one fails; returns the number of the ones that were acknowledged, and the failure.
+async fn fill(store: &Store, mut next: u32) -> (u32, CommitError) {
+    loop {
+        match store.commit(one(&[b"k", &next.to_be_bytes()[..]].concat(), &[7; 4000])).await {
+            Ok(_) => next += 1,
+            Err(error) => return (next, error),
+        }
+    }
+}
+
+/// Counts each try to take up writing again.
+fn tries(store: &Store) -> watch::Receiver<u64> {
+    let Store::Sled(sled) = store else { panic!("in files") };
+    sled.tries()
+}
+
+/// Waits until the store says that it takes commits, without a call that makes it try.
+async fn writable(store: &Store) {
+    let mut tries = tries(store);
+    while store.status().mode != StoreMode::Writable {
+        tries.changed().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_commits_and_nothing_acknowledged_is_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(_disk) = SmallDisk::mount(dir.path()) else {
+        println!("skipped: mounting a small tmpfs needs root");
+        return;
+    };
+    let ballast = dir.path().join("ballast");
+    fs::write(&ballast, vec![1; 12 << 20]).unwrap();
+    let store = open(dir.path());
+    let (acknowledged, error) = fill(&store, 0).await;
+    assert!(acknowledged > 100, "{acknowledged} commits, then {error}");
+    assert!(error.to_string().contains("cannot write now"), "{error}");
+    assert!(error.to_string().contains("No space left on device"), "{error}");
+    assert!(matches!(store.status().mode, StoreMode::ReadOnly { .. }));
+    // the store tries to take up writing while the disk is still full, and must not claim that it can
+    tries(&store).changed().await.unwrap();
+    fill(&store, acknowledged).await;
+    assert!(store.get(b"k\0\0\0\0").await.unwrap().is_some(), "reads go on");
+
+    fs::remove_file(&ballast).unwrap();
+    writable(&store).await;
+    store.commit(one(b"again", b"v")).await.unwrap();
+    for n in 0..acknowledged {
+        let found = store.get(&[b"k", &n.to_be_bytes()[..]].concat()).await.unwrap();
+        assert_eq!(found.map(|found| found.value), Some(vec![7; 4000]), "value {n} of {acknowledged}");
+    }
+    store.close().await.unwrap();
+    let store = open(dir.path());
+    assert!(store.get(b"again").await.unwrap().is_some());
+    store.close().await.unwrap();
+}

@@ -1,0 +1,15 @@
+//! The promises of the store, for each store that makes them, and one broken disk for each promise of the one on disk.
+
+mod conformance;
+mod damage;
+pub(super) mod fixture;
+mod formats;
+mod full_disk;
+mod look;
+mod matrix;
+mod opening;
+mod size;
+mod steady;
+mod typed;
+mod whole;
+mod witness;

@@ -1,0 +1,198 @@
+//! Which directories are opened, and which are refused untouched.
+
+use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt, path::Path};
+
+use super::fixture::{one, open, refusal, settings};
+use crate::{FORMAT_VERSION, Store};
+
+/// Names and contents of a directory and those below it, but for the lock.
+fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    for file in fs::read_dir(dir).unwrap() {
+        let path = file.unwrap().path();
+        if path.is_dir() {
+            all.extend(contents(&path));
+        } else if !path.ends_with("plimsoll.lock") {
+            all.insert(path.display().to_string(), fs::read(&path).unwrap());
+        }
+    }
+    all
+}
+
+/// Changes the marker's text.
+fn edit_marker(dir: &Path, change: impl Fn(&str) -> String) {
+    let path = settings(dir).dir.join("plimsoll.json");
+    let text = change(&fs::read_to_string(&path).unwrap());
+    fs::write(path, text).unwrap();
+}
+
+/// A directory whose store held one commit and was closed.
+async fn closed_store() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    store.commit(one(b"k", b"v")).await.unwrap();
+    store.close().await.unwrap();
+    dir
+}
+
+#[tokio::test]
+async fn what_was_committed_is_there_after_a_restart() {
+    let dir = closed_store().await;
+    for round in 1..4 {
+        let store = open(dir.path());
+        assert_eq!(store.get(b"k").await.unwrap().unwrap().version, 1);
+        assert_eq!(store.status().commits, round, "numbers go on where they stopped");
+        store.commit(one(b"other", b"v")).await.unwrap();
+        if round < 3 {
+            store.close().await.unwrap();
+        } else {
+            drop(store);
+        }
+    }
+    // The last one was not closed: its writer ends by itself, and lets the lock go.
+    let lock = fs::File::open(settings(dir.path()).dir.join("plimsoll.lock")).unwrap();
+    lock.lock().unwrap();
+    drop(lock);
+    assert_eq!(open(dir.path()).status().commits, 4);
+}
+
+#[tokio::test]
+async fn a_directory_in_use_names_who_uses_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let _store = open(dir.path());
+    let error = refusal(dir.path());
+    assert!(error.contains(&format!("in use by process {}", std::process::id())), "{error}");
+    assert!(error.contains(&settings(dir.path()).dir.display().to_string()), "{error}");
+}
+
+#[test]
+fn a_directory_of_another_program_is_refused_untouched() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = settings(dir.path()).dir;
+    fs::create_dir(&data).unwrap();
+    fs::write(data.join("thesis.tex"), "years").unwrap();
+    let error = refusal(dir.path());
+    assert!(error.contains("not a plimsoll data directory") && error.contains("thesis.tex"), "{error}");
+    assert_eq!(fs::read_dir(&data).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn an_emptied_store_is_an_error_and_no_fresh_start() {
+    let dir = closed_store().await;
+    fs::remove_dir_all(settings(dir.path()).dir.join("sled")).unwrap();
+    let before = contents(dir.path());
+    let error = refusal(dir.path());
+    assert!(error.contains("has lost what it held") && error.contains("restore a backup"), "{error}");
+    assert_eq!(contents(dir.path()), before);
+}
+
+#[tokio::test]
+async fn a_store_that_sled_emptied_is_noticed() {
+    let dir = closed_store().await;
+    let sled = settings(dir.path()).dir.join("sled");
+    fs::remove_dir_all(&sled).unwrap();
+    let fresh = ::sled::Config::new().path(&sled).open().unwrap();
+    fresh.flush().unwrap();
+    drop(fresh);
+    let error = refusal(dir.path());
+    assert!(error.contains("the store is empty, after 1 commits"), "{error}");
+}
+
+#[tokio::test]
+async fn a_store_that_is_younger_or_another_one_is_refused() {
+    let dir = closed_store().await;
+    edit_marker(dir.path(), |text| text.replace("\"commit_sequence\": 1", "\"commit_sequence\": 9"));
+    let error = refusal(dir.path());
+    assert!(error.contains("ends at commit 1, plimsoll.json knows of 9"), "{error}");
+    let other = closed_store().await;
+    let marker = settings(other.path()).dir.join("plimsoll.json");
+    fs::copy(marker, settings(dir.path()).dir.join("plimsoll.json")).unwrap();
+    let error = refusal(dir.path());
+    assert!(error.contains("has the id"), "{error}");
+}
+
+#[tokio::test]
+async fn a_newer_format_is_refused_untouched_with_the_way_out() {
+    let dir = closed_store().await;
+    let newer = FORMAT_VERSION + 1;
+    edit_marker(dir.path(), |_| format!(r#"{{"format_version": {newer}, "everything": "else is new"}}"#));
+    let before = contents(dir.path());
+    let error = refusal(dir.path());
+    let named = error.contains(&format!("format version {newer}"));
+    assert!(named && error.contains("start the newer server again"), "{error}");
+    assert_eq!(contents(dir.path()), before);
+}
+
+#[tokio::test]
+async fn a_damaged_marker_is_named() {
+    let dir = closed_store().await;
+    edit_marker(dir.path(), |text| text.chars().take(20).collect());
+    let error = refusal(dir.path());
+    assert!(error.contains("plimsoll.json is damaged"), "{error}");
+}
+
+#[tokio::test]
+async fn what_is_stored_cannot_be_read_by_other_users() {
+    let dir = closed_store().await;
+    let data = settings(dir.path()).dir;
+    for private in [data.clone(), data.join("sled")] {
+        let mode = fs::metadata(&private).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{} has mode {mode:o}", private.display());
+    }
+}
+
+#[test]
+fn a_file_in_place_of_the_directory_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("data"), "").unwrap();
+    let error = refusal(dir.path());
+    assert!(error.contains("is not a directory"), "{error}");
+    let below = settings(&dir.path().join("data"));
+    assert!(Store::open(&below).unwrap_err().to_string().contains("is not a directory"));
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_named() {
+    let error = Store::open(&settings(Path::new("/proc/self"))).unwrap_err().to_string();
+    assert!(error.contains("cannot create /proc/self/data"), "{error}");
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o500)).unwrap();
+    // Root may write everywhere; other users get an error.
+    if let Err(error) = Store::open(&settings(dir.path())) {
+        assert!(error.to_string().contains("belongs to the user"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_snapshot_that_was_never_finished_does_not_keep_the_store_shut() {
+    let dir = closed_store().await;
+    let snapshot = settings(dir.path()).dir.join("sled/snap.0000000000000ABC.generating");
+    fs::write(&snapshot, "").unwrap();
+    let store = open(dir.path());
+    assert!(store.get(b"k").await.unwrap().is_some());
+    assert!(!fs::exists(&snapshot).unwrap());
+}
+
+#[tokio::test]
+async fn values_in_files_that_are_not_synced_are_refused() {
+    let dir = closed_store().await;
+    let blobs = settings(dir.path()).dir.join("sled/blobs");
+    fs::create_dir_all(&blobs).unwrap();
+    fs::write(blobs.join("123"), "").unwrap();
+    assert!(refusal(dir.path()).contains("never syncs them"));
+}
+
+#[tokio::test]
+async fn a_first_start_that_was_cut_short_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = settings(dir.path()).dir;
+    fs::create_dir(&data).unwrap();
+    fs::create_dir(data.join("lost+found")).unwrap();
+    fs::write(data.join("plimsoll.lock"), "1\n").unwrap();
+    fs::write(data.join("plimsoll.json.new"), "{").unwrap();
+    open(dir.path()).close().await.unwrap();
+    // Again, cut between the marker and the engine.
+    edit_marker(dir.path(), |text| text.replace("ready", "creating"));
+    fs::remove_dir_all(data.join("sled")).unwrap();
+    open(dir.path()).commit(one(b"k", b"v")).await.unwrap();
+}

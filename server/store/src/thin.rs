@@ -1,0 +1,142 @@
+//! Old samples: pages of sealed blocks, and a block whose rows were made fewer.
+
+use plimsoll_core::domain::{AttemptId, Bytes, Millis, Sample};
+
+use super::{
+    Store,
+    chunk::{self, CompressionEffort, SampleRun},
+    errors::StoreError,
+    keys::{self, KeyKind},
+    kv::{KeyValue, PageLimit},
+};
+
+/// Blocks of one page: 256 KiB at most, so that a step is short.
+const STEP: PageLimit = PageLimit { items: 64, bytes: 256 << 10 };
+
+/// Memory is counted in pages of this many bytes, or of a multiple.
+const PAGE: u64 = 4096;
+
+/// Sealed blocks that lie side by side.
+#[derive(Debug, Default)]
+pub struct SealedBlocks {
+    /// Whose each one is, and the block.
+    pub blocks: Vec<(AttemptId, KeyValue)>,
+    /// Where the next page begins; `None` at the end.
+    pub next: Option<Vec<u8>>,
+}
+
+/// The sealed blocks behind the key `after`, in the order of the attempts' ids.
+pub async fn blocks_after(store: &Store, after: Option<&[u8]>) -> Result<SealedBlocks, StoreError> {
+    // a range that cannot be read costs the blocks in it
+    let (page, _gap) = store.scan_past(&KeyKind::Block.prefix(), after, STEP).await?;
+    let next = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+    let owned = |entry: KeyValue| keys::id_of(&entry.key).map(|id| (id, entry));
+    Ok(SealedBlocks { blocks: page.entries.into_iter().filter_map(owned).collect(), next })
+}
+
+/// When the last sample of a block was taken, since the start of its attempt; `None` if it has none, or cannot be read.
+pub fn last_elapsed(block: &KeyValue) -> Option<Millis> {
+    let runs = chunk::decode(keys::start_of(&block.key)?, &block.value.value).ok()?;
+    runs.iter().rev().find_map(|run| run.samples.last()).map(|last| last.elapsed)
+}
+
+/// The block with one row for each `width` of time; `None` if that does not make it smaller, or it cannot be read.
+///
+/// A row has the means of its samples in whole pages, their highest need, and the counters of the last one. Numbers that have no row any
+/// more count as lost; the block still says which one is its last.
+pub fn thinned(block: &KeyValue, width: Millis) -> Option<Vec<u8>> {
+    let start = keys::start_of(&block.key)?;
+    let runs = chunk::decode(start, &block.value.value).ok()?;
+    let (first_sequence, end) = (runs.first()?.first_sequence, runs.last()?.end());
+    let lost = first_sequence.checked_sub(start)?;
+    let samples: Vec<Sample> = runs.into_iter().flat_map(|run| run.samples).collect();
+    let rows = rows_of(&samples, width);
+    if rows.is_empty() || rows.len() >= samples.len() {
+        return None;
+    }
+    let rows = SampleRun { first_sequence, lost, samples: rows };
+    let gap = SampleRun { first_sequence: end, lost: end.saturating_sub(rows.end()), samples: Vec::new() };
+    let encoded = chunk::encode_all(vec![rows, gap], CompressionEffort::Smallest).ok()?;
+    let [one] = <[chunk::EncodedChunk; 1]>::try_from(encoded).ok()?;
+    Some(one.bytes).filter(|bytes| bytes.len() < block.value.value.len())
+}
+
+fn rows_of(samples: &[Sample], width: Millis) -> Vec<Sample> {
+    let place = |sample: &Sample| sample.elapsed.0 / width.0.max(1);
+    samples.chunk_by(|a, b| place(a) == place(b)).filter_map(row_of).collect()
+}
+
+/// One row for neighbouring samples.
+fn row_of(samples: &[Sample]) -> Option<Sample> {
+    let last = *samples.last()?;
+    if samples.len() == 1 {
+        return Some(last);
+    }
+    let mean = |get: fn(&Sample) -> Bytes| {
+        let sum: u128 = samples.iter().map(|sample| u128::from(get(sample).0)).sum();
+        // a mean is not above the largest of its numbers, so it fits; its part of a page says nothing and packs badly
+        Bytes(u64::try_from(sum / samples.len() as u128).unwrap_or(u64::MAX) / PAGE * PAGE)
+    };
+    let highest = samples.iter().map(|sample| sample.need.max(sample.need_max.unwrap_or_default())).max();
+    Some(Sample { memory: mean(|s| s.memory), need: mean(|s| s.need), need_max: highest, ..last })
+}
+
+/// Adds what makes `block` disappear, or take the form of `value`; gives the bytes that this frees.
+pub fn replace_block(batch: &mut super::Batch, block: KeyValue, value: Option<Vec<u8>>) -> u64 {
+    let before = block.value.value.len();
+    let after = value.as_ref().map_or(0, Vec::len);
+    match value {
+        Some(value) => batch.put(block.key, value),
+        None => batch.delete(block.key),
+    }
+    before.saturating_sub(after) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kv::VersionedValue;
+
+    fn block(samples: Vec<Sample>) -> KeyValue {
+        let run = SampleRun { first_sequence: 3, lost: 2, samples };
+        let encoded = chunk::encode_all(vec![run], CompressionEffort::Smallest).unwrap().remove(0);
+        let key = keys::chunk(KeyKind::Block, &AttemptId::parse("a").unwrap(), encoded.start);
+        KeyValue { key, value: VersionedValue { version: 1, value: encoded.bytes } }
+    }
+
+    #[test]
+    fn a_thinned_block_keeps_the_peaks_and_the_last_counters_of_each_row() {
+        let mixed = |n: u64| (n ^ n >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let need =
+            |n: u64| Bytes(((mixed(mixed(n.wrapping_mul(0x9e37_79b9_7f4a_7c15))) >> 50) << 12) + n % 5);
+        let sample =
+            |n| Sample { elapsed: Millis(n * 1000), need: need(n), oom_kill: Some(n), ..Sample::default() };
+        let samples: Vec<Sample> = (0..600).map(sample).collect();
+        let before = block(samples.clone());
+        assert_eq!(last_elapsed(&before), Some(Millis(599_000)));
+        let value = thinned(&before, Millis(15_000)).unwrap();
+        let after = KeyValue { value: VersionedValue { version: 2, value }, ..before };
+        let [run, gap] = &chunk::decode(1, &after.value.value).unwrap()[..] else { panic!("rows and a gap") };
+        assert_eq!((run.first_sequence, run.lost, run.samples.len()), (3, 2, 40));
+        assert_eq!((gap.first_sequence, gap.lost, gap.samples.len()), (603, 560, 0), "up to its last number");
+        for (row, part) in run.samples.iter().zip(samples.chunks(15)) {
+            assert_eq!(row.need_max, part.iter().map(|s| s.need).max(), "exact");
+            let mean = part.iter().map(|s| s.need.0).sum::<u64>() / 15;
+            assert_eq!(row.need.0, mean / 4096 * 4096);
+            assert_eq!((row.elapsed, row.oom_kill), (part[14].elapsed, part[14].oom_kill));
+        }
+        assert_eq!(thinned(&after, Millis(15_000)), None, "once is enough");
+        let value = thinned(&after, Millis(u64::MAX)).unwrap();
+        let [row, gap] = &chunk::decode(1, &value).unwrap()[..] else { panic!("a row and a gap") };
+        let peak = samples.iter().map(|sample| sample.need).max();
+        assert_eq!((row.samples.len(), row.samples[0].need_max, gap.end()), (1, peak, 603), "all in one");
+    }
+
+    #[test]
+    fn what_cannot_be_read_or_made_smaller_stays() {
+        let mut few = block(vec![Sample::default()]);
+        assert_eq!(thinned(&few, Millis(15_000)), None);
+        few.value.value[2] ^= 1;
+        assert_eq!(thinned(&few, Millis(15_000)), None);
+    }
+}

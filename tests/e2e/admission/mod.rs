@@ -1,0 +1,266 @@
+//! The webhook as the API server of Kubernetes calls it: through TLS, with reviews of pods that GitLab's runner makes.
+
+mod webhook;
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+use tokio_rustls::{
+    TlsConnector,
+    rustls::{
+        ClientConfig, RootCertStore,
+        crypto::ring,
+        pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, pem::PemObject as _},
+    },
+};
+
+pub(crate) use webhook::{Webhook, memory_limit, pod, review, start};
+use webhook::{certificate, start_in};
+
+#[tokio::test]
+async fn a_retry_after_an_oom_kill_becomes_a_bigger_pod() {
+    let agent =
+        ["--admit-agent-image", "registry.example/plimsoll-agent:1", "--admit-agent-audience", "plimsoll"];
+    let webhook = start(&[&["--admit-mode", "on"][..], &agent].concat());
+    for number in 0..8 {
+        webhook.attempt(&format!("before-{number}"), "1", 900 + number, false).await;
+    }
+    let (first, _) = webhook.admit(&pod()).await;
+    let chosen = memory_limit(&first);
+    assert!((900..20_000).contains(&chosen), "{first}");
+    assert_eq!(first["spec"]["initContainers"][1]["name"], "plimsoll");
+    let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
+    let mut named = first.clone();
+    named["metadata"]["name"] = json!("runner-abcdefg");
+    std::fs::write(file.path(), named.to_string()).unwrap();
+    assert_eq!(crate::deploy::complaints(file.path()).unwrap_or_default(), Vec::<String>::new());
+    // GitLab tries again by itself: the same job of the same pipeline, in a new pod, with the same variables
+    webhook.attempt("killed", "777", chosen, true).await;
+    let (again, _) = webhook.admit(&pod()).await;
+    assert!(memory_limit(&again) > chosen, "{again}");
+    let why = again["metadata"]["annotations"]["plimsoll/sized"].as_str().unwrap();
+    assert!(why.contains("the last attempt ran out of memory"), "{why}");
+    // and a second look at the pod that is there already changes nothing
+    let (same, response) = webhook.admit(&again).await;
+    assert!(same == again && response["patch"].is_null(), "{response}");
+}
+
+#[tokio::test]
+async fn a_pod_is_sent_to_the_pool_that_its_job_fits() {
+    let settings = tempfile::tempdir().unwrap();
+    let file = settings.path().join("pools.toml");
+    let pools = "[[pool]]\nname = \"big\"\nmemory = \"64GiB\"\nprice_gib_hour = 1\nnode_selector = { size = \"big\" }\n\
+                 [[pool]]\nname = \"small\"\nmemory = \"8GiB\"\nnode_selector = { size = \"small\" }\n\
+                 tolerations = [{ key = \"ci\", operator = \"Exists\" }]\n\
+                 [kind.auto]\npriority_class = \"ci-low\"\nnode_selector = { builds_auto = \"true\" }\n";
+    std::fs::write(&file, pools).unwrap();
+    let trusting = ["--admit-trust-variables", "on"];
+    let options = [&["--admit-mode", "on", "--pools-file", file.to_str().unwrap()][..], &trusting].concat();
+    let webhook = start(&options);
+    for number in 0..8 {
+        webhook.attempt(&format!("before-{number}"), "1", 900 + number, false).await;
+    }
+    let mut asked = pod();
+    asked["spec"]["priority"] = json!(0);
+    let kind = json!({ "name": "PLIMSOLL_BUILD_KIND", "value": "auto" });
+    asked["spec"]["containers"][0]["env"].as_array_mut().unwrap().push(kind);
+    let (after, _) = webhook.admit(&asked).await;
+    let spec = &after["spec"];
+    assert_eq!(
+        (&spec["nodeSelector"]["size"], &spec["nodeSelector"]["builds_auto"]),
+        (&json!("small"), &json!("true"))
+    );
+    assert_eq!(spec["tolerations"][1], json!({ "key": "ci", "operator": "Exists" }));
+    assert_eq!((&spec["priorityClassName"], &spec["priority"]), (&json!("ci-low"), &json!(null)));
+    let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
+    let mut named = after.clone();
+    named["metadata"]["name"] = json!("runner-abcdefg");
+    std::fs::write(file.path(), named.to_string()).unwrap();
+    assert_eq!(crate::deploy::complaints(file.path()).unwrap_or_default(), Vec::<String>::new());
+    let (same, response) = webhook.admit(&after).await;
+    assert!(same == after && response["patch"].is_null(), "{response}");
+}
+
+#[tokio::test]
+async fn without_a_word_from_the_operator_pods_stay_as_they_are() {
+    let webhook = start(&[]);
+    for number in 0..8 {
+        webhook.attempt(&format!("before-{number}"), "1", 900, false).await;
+    }
+    let (after, _) = webhook.admit(&pod()).await;
+    assert_eq!(after, pod());
+    let (_, metrics) = webhook.server.get("/metrics").unwrap();
+    assert!(metrics.contains("plimsoll_admissions_total{kind=\"dry_run\"} 1\n"), "{metrics}");
+}
+
+#[tokio::test]
+async fn in_shadow_mode_pods_get_the_agent_that_measures_and_no_size_but_for_a_stack_that_is_in_force() {
+    let on = ["--admit-mode", "on", "--admit-agent-image", "agent:1", "--shadow", "on"];
+    let sizes = |pod: &Value| pod["spec"]["containers"][0]["resources"].clone();
+    for (apply, sized) in [("*=0", false), ("e4s=100%", true)] {
+        let webhook = start(&[&on[..], &["--shadow-apply", apply]].concat());
+        for number in 0..8 {
+            webhook.attempt(&format!("before-{number}"), "1", 900, false).await;
+        }
+        let (after, _) = webhook.admit(&pod()).await;
+        assert_eq!(sizes(&after) != sizes(&pod()), sized, "{apply}: {after}");
+        assert!(after["spec"]["initContainers"].to_string().contains("agent:1"), "{after}");
+        let (_, metrics) = webhook.server.get("/metrics").unwrap();
+        let seen = metrics.contains("plimsoll_shadow_withheld_total{kind=\"pod\"} 1\n");
+        assert_eq!(seen, !sized, "what would be done is counted");
+        // a person's own word counts
+        let mut own = pod();
+        own["metadata"]["annotations"]["plimsoll/memory-limit"] = json!("96Gi");
+        let (after, _) = webhook.admit(&own).await;
+        assert_eq!(sizes(&after)["limits"]["memory"], "98304Mi", "{after}");
+    }
+}
+
+#[tokio::test]
+async fn a_pod_of_a_current_runner_is_sized_and_measured_and_one_with_sizes_of_its_own_is_counted() {
+    let webhook = start(&["--admit-mode", "on", "--admit-agent-image", "agent:1"]);
+    for number in 0..8 {
+        webhook.attempt(&format!("before-{number}"), "1", 900, false).await;
+    }
+    let with = |sizes: Value| {
+        let mut pod = pod();
+        pod["spec"]["resources"] = sizes;
+        pod
+    };
+    // what the runner sends from 18.10 on
+    let (after, _) = webhook.admit(&with(json!({}))).await;
+    assert!(memory_limit(&after) < 20_000 && after.to_string().contains("agent:1"), "{after}");
+    let own = with(json!({ "limits": { "memory": "8Gi" } }));
+    assert_eq!(webhook.admit(&own).await.0, own);
+    let mut windows = with(json!({}));
+    windows["spec"]["nodeSelector"] = json!({ "kubernetes.io/os": "windows" });
+    assert_eq!(webhook.admit(&windows).await.0, windows, "neither sizes of Linux nor its agent");
+    let mut unknown = pod();
+    unknown["metadata"]["annotations"]["metrics/spack_job_spec_pkg_name"] = json!("new");
+    let (after, _) = webhook.admit(&unknown).await;
+    assert_eq!(after["spec"]["containers"], unknown["spec"]["containers"]);
+    let (_, metrics) = webhook.server.get("/metrics").unwrap();
+    for (kind, count) in
+        [("pod_sizes", 1), ("other_system", 1), ("unsure", 1), ("late", 0), ("unreadable", 0)]
+    {
+        let line = format!("plimsoll_admissions_unsized_total{{kind=\"{kind}\"}} {count}\n");
+        assert!(metrics.contains(&line), "{line} in {metrics}");
+    }
+    for (kind, count) in [("sized", 1), ("pod_sizes", 1), ("other_system", 1), ("agent", 1)] {
+        let line = format!("plimsoll_admissions_total{{kind=\"{kind}\"}} {count}\n");
+        assert!(metrics.contains(&line), "{line} in {metrics}");
+    }
+}
+
+#[tokio::test]
+async fn the_log_names_namespace_pod_and_job_of_each_pod_that_is_changed_or_left() {
+    let webhook = start(&["--admit-mode", "on", "--admit-agent-image", "agent:1"]);
+    let mut left = pod();
+    left["metadata"]["annotations"]["plimsoll/admit"] = json!("off");
+    for pod in [pod(), left] {
+        webhook.admit(&pod).await;
+    }
+    let log = webhook.server.log().unwrap();
+    for what in ["changed a pod", "left a pod as it is"] {
+        let line = log.lines().find(|line| line.contains(what)).unwrap_or_else(|| panic!("{what} in {log}"));
+        for part in ["ci-builds", "runner-abcdefg-project-23-concurrent-0-*", "12345"] {
+            assert!(line.contains(part), "{part} in {line}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_a_jobs_pod_is_admitted_as_it_is() {
+    let webhook = start(&["--admit-mode", "on", "--admit-namespaces", "ci-builds"]);
+    let change = |change: fn(&mut Value)| {
+        let mut review = review(&pod());
+        change(&mut review["request"]);
+        review
+    };
+    for review in [
+        change(|request| request["namespace"] = json!("kube-system")),
+        change(|request| request["operation"] = json!("DELETE")),
+        change(|request| request["kind"] = json!({"group": "apps", "version": "v1", "kind": "Deployment"})),
+        change(|request| request["object"] = json!(null)),
+        change(|request| request["object"]["spec"]["containers"] = json!("none")),
+        change(|request| request["object"]["metadata"]["annotations"]["plimsoll/admit"] = json!("off")),
+        change(|request| {
+            let name = "x".repeat(1 << 20);
+            request["object"]["metadata"]["annotations"]["metrics/spack_job_spec_variants"] = json!(name);
+        }),
+    ] {
+        let (status, body) = webhook.post("/admit", &review.to_string()).await;
+        assert_eq!(status, 200, "{body}");
+        let answer: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(answer["response"]["allowed"], true);
+        assert!(answer["response"]["patch"].is_null(), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_review_is_refused_with_the_reason() {
+    let webhook = start(&["--admit-mode", "on"]);
+    let old = review(&pod()).to_string().replace("admission.k8s.io/v1", "admission.k8s.io/v1beta1");
+    for (path, body, status, words) in [
+        ("/admit", "", 400, "is not an AdmissionReview"),
+        ("/admit", "{\"request\":", 400, "is not an AdmissionReview"),
+        ("/admit", "[]", 400, "is not an AdmissionReview"),
+        (
+            "/admit",
+            r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}"#,
+            400,
+            "request: is missing",
+        ),
+        ("/admit", &old, 400, "apiVersion: is"),
+        ("/metrics", "", 404, "path: "),
+        ("/admit", &"x".repeat(9 << 20), 413, "at most"),
+    ] {
+        let (seen, answer) = webhook.post(path, body).await;
+        assert_eq!(seen, status, "{answer}");
+        assert!(answer.contains(words), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn with_a_ca_for_clients_other_callers_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let unknown = certificate(dir.path());
+    let made = rcgen::generate_simple_self_signed(["kube-apiserver".to_owned()]).unwrap();
+    std::fs::write(dir.path().join("client.crt"), made.cert.pem()).unwrap();
+    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+    let roots = {
+        let server = std::fs::read(dir.path().join("tls.crt")).unwrap();
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(&server) {
+            roots.add(certificate.unwrap()).unwrap();
+        }
+        roots
+    };
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_client_auth_cert(vec![made.cert.der().clone()], key)
+        .unwrap();
+    let file = dir.path().join("client.crt").display().to_string();
+    let known = TlsConnector::from(Arc::new(config));
+    let mut webhook = start_in(dir, known, &["--admit-client-ca-file", &file]);
+    let review = review(&pod()).to_string();
+    assert_eq!(webhook.post("/admit", &review).await.0, 200);
+    webhook.tls = unknown;
+    let stream = TcpStream::connect(webhook.server.admission.unwrap()).await.unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    let heard = async {
+        let mut stream = webhook.tls.connect(name, stream).await?;
+        stream.write_all(b"POST /admit HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n").await?;
+        let mut heard = Vec::new();
+        stream.read_to_end(&mut heard).await.map(|_| heard)
+    };
+    // an alert, or what is left of one when the connection is closed behind it
+    let heard = heard.await.unwrap_or_default();
+    assert!(heard.is_empty(), "{}", String::from_utf8_lossy(&heard));
+}

@@ -1,0 +1,161 @@
+//! A damaged data directory, with the programs as they are: server, `verify`, `backup` and `repair` say the same of it, and a server starts
+//! with what `repair` made. Every file and every damage is tried inside of the server's own tests; these are some of them.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use plimsoll_tests::{Programs, Sender, Server, batch, finish, hello};
+
+fn run(data: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(&Programs::for_tests().server);
+    command.env_clear().arg("--data-dir").arg(data).args(words).output().unwrap()
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for file in fs::read_dir(from).unwrap() {
+        let path = file.unwrap().path();
+        let copy = to.join(path.file_name().unwrap());
+        if path.is_dir() { self::copy(&path, &copy) } else { fs::copy(&path, copy).map(drop).unwrap() }
+    }
+}
+
+/// A store with some ended attempts, left by a server that was stopped.
+async fn filled(data: &Path) {
+    let server = Server::start(Programs::for_tests(), data).unwrap();
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    for n in 0..30 {
+        let attempt = format!("job-{n:02}");
+        stream.exchange(hello(&attempt, "zlib")).await.unwrap();
+        stream.exchange(batch(&attempt, 1, 50)).await.unwrap();
+        stream.exchange(finish(&attempt, 50, Some(0))).await.unwrap();
+    }
+    assert!(server.stop().unwrap().success());
+    // the engine writes its snapshot at the next start
+    assert!(Server::start(Programs::for_tests(), data).unwrap().stop().unwrap().success());
+}
+
+fn snapshot(data: &Path) -> PathBuf {
+    let files = fs::read_dir(data.join("sled")).unwrap().map(|file| file.unwrap().path());
+    files.into_iter().find(|path| path.file_name().unwrap().to_str().unwrap().starts_with("snap.")).unwrap()
+}
+
+/// Flips a bit of the byte at so many thousandths of a file.
+fn flip(path: &Path, thousandths: usize) {
+    let mut bytes = fs::read(path).unwrap();
+    let at = bytes.len() * thousandths / 1000;
+    bytes[at] ^= 4;
+    fs::write(path, bytes).unwrap();
+}
+
+fn cut(path: &Path, thousandths: usize) {
+    let bytes = fs::read(path).unwrap();
+    fs::write(path, &bytes[..bytes.len() * thousandths / 1000]).unwrap();
+}
+
+/// How a file is damaged, and whether all is there after a repair for certain. What a damaged log costs depends on what stands there.
+type Cell = (&'static str, fn(&Path), bool);
+
+const CELLS: [Cell; 9] = [
+    ("conf, a bit", |data| flip(&data.join("sled/conf"), 500), true),
+    ("snapshot, a bit", |data| flip(&snapshot(data), 500), true),
+    ("snapshot, gone", |data| fs::remove_file(snapshot(data)).unwrap(), true),
+    ("marker, gone", |data| fs::remove_file(data.join("plimsoll.json")).unwrap(), true),
+    ("marker, empty", |data| fs::write(data.join("plimsoll.json"), "").unwrap(), true),
+    ("witness, gone", |data| fs::remove_file(data.join("plimsoll.last")).unwrap(), true),
+    ("log, a bit", |data| flip(&data.join("sled/db"), 100), false),
+    ("log, cut", |data| cut(&data.join("sled/db"), 80), false),
+    ("log, 40 bits", |data| (0..40).for_each(|n| flip(&data.join("sled/db"), n * 5)), false),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_programs_agree_on_a_damaged_store_and_a_server_starts_with_what_repair_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let whole = dir.path().join("whole");
+    filled(&whole).await;
+    for (name, damage, all) in CELLS {
+        let (data, new) = (dir.path().join("data"), dir.path().join("data.repaired"));
+        copy(&whole, &data);
+        damage(&data);
+        let file = dir.path().join("backup");
+        let verified = run(&data, &["verify"]);
+        let backed_up = run(&data, &["backup", file.to_str().unwrap()]);
+        let repaired = run(&data, &["repair", data.to_str().unwrap()]);
+        let texts = [&verified, &backed_up, &repaired].map(|output| String::from_utf8_lossy(&output.stderr));
+        for text in &texts {
+            assert!(!text.contains("panicked") && !text.contains("backtrace"), "{name}: {text}");
+        }
+        let status = |output: &Output| output.status.code().unwrap();
+        match Server::start(Programs::for_tests(), &data) {
+            Ok(server) => {
+                assert_ne!(status(&verified), 1, "{name}: {}", texts[0]);
+                assert!(server.stop().unwrap().success());
+            }
+            Err(error) => {
+                let error = error.to_string();
+                assert_eq!((status(&verified), status(&backed_up)), (1, 1), "{name}: {error}");
+                assert!(error.contains("plimsoll-server repair"), "{name}: {error}");
+                assert!(
+                    texts[..2].iter().all(|text| text.contains("plimsoll-server repair")),
+                    "{name}: {texts:?}"
+                );
+            }
+        }
+        let said = String::from_utf8_lossy(&repaired.stdout);
+        match status(&repaired) {
+            0 => assert!(
+                said.contains("30 attempts that ended") && said.contains("nothing is lost"),
+                "{name}: {said}"
+            ),
+            3 => assert!(!all && texts[2].contains("lost"), "{name}: {said}{}", texts[2]),
+            other => panic!("{name}: {other}: {said}{}", texts[2]),
+        }
+        assert_eq!(status(&run(&new, &["verify"])), 0, "{name}");
+        assert!(Server::start(Programs::for_tests(), &new).unwrap().stop().unwrap().success(), "{name}");
+        for made in [&data, &new] {
+            fs::remove_dir_all(made).unwrap();
+        }
+        drop(fs::remove_file(&file));
+    }
+}
+
+#[test]
+fn a_repair_writes_neither_into_the_damaged_directory_nor_over_another_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, other) = (dir.path().join("data"), dir.path().join("other"));
+    for data in [&data, &other] {
+        assert!(Server::start(Programs::for_tests(), data).unwrap().stop().unwrap().success());
+    }
+    let refused = |into: &Path| {
+        let output = run(&data, &["repair", data.to_str().unwrap(), "--into", into.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(refused(&data.join("new")).contains("changes nothing in the damaged directory"));
+    assert!(refused(&other).contains("holds a store already"));
+    let server = Server::start(Programs::for_tests(), &data).unwrap();
+    let error = refused(&dir.path().join("new"));
+    assert!(error.contains(&server.pid().to_string()), "it is in use: {error}");
+}
+
+#[test]
+fn a_start_that_upgrades_a_store_logs_it_with_the_way_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    assert!(Server::start(Programs::for_tests(), &data).unwrap().stop().unwrap().success());
+    let marker = data.join("plimsoll.json");
+    let text = fs::read_to_string(&marker).unwrap();
+    let (before, version) = text.split_once("\"format_version\": ").unwrap();
+    let (_newest, after) = version.split_once(',').unwrap();
+    fs::write(&marker, format!("{before}\"format_version\": 1,{after}")).unwrap();
+    for (upgrades, command) in [(true, "the first start"), (false, "the second start")] {
+        let server = Server::start(Programs::for_tests(), &data).unwrap();
+        let log = server.log().unwrap();
+        assert_eq!(log.contains("upgraded the store"), upgrades, "{command}: {log}");
+        assert_eq!(log.contains("restore a backup that was made before"), upgrades, "{command}: {log}");
+        assert!(server.stop().unwrap().success());
+    }
+}

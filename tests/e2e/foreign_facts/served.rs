@@ -1,0 +1,45 @@
+//! All that is served, as the product says it: rpcs by the descriptor of the wire, paths by the routers. What is new there and has no
+//! attack fails the test.
+
+use plimsoll_proto::DESCRIPTORS;
+use prost::Message as _;
+use prost_types::FileDescriptorSet;
+
+/// The routers, where each path stands in a call of `route`.
+const ROUTERS: [&str; 2] = [
+    include_str!("../../../server/app/src/transport/http/mod.rs"),
+    include_str!("../../../server/app/src/transport/web/mod.rs"),
+];
+/// Paths that stand there by a name.
+const NAMED: [(&str, &str); 2] = [("ENDPOINT", "/admin/backup"), ("admit::PATH", "/admit")];
+
+/// `SERVICE/RPC` of all services but the standard ones.
+pub(super) fn rpcs() -> Vec<String> {
+    let files = FileDescriptorSet::decode(DESCRIPTORS).unwrap().file;
+    // and KEDA's
+    let ours = files.into_iter().filter(|file| ["plimsoll.v1", "externalscaler"].contains(&file.package()));
+    let services = ours.flat_map(|file| file.service);
+    let rpcs = services.flat_map(|service| {
+        let name = service.name().to_owned();
+        service.method.into_iter().map(move |method| format!("{name}/{}", method.name()))
+    });
+    let mut rpcs: Vec<String> = rpcs.collect();
+    rpcs.sort();
+    assert!(rpcs.len() >= 18, "{rpcs:?}");
+    rpcs
+}
+
+/// Paths of both listeners.
+pub(super) fn paths() -> Vec<String> {
+    let routes = ROUTERS.iter().flat_map(|text| text.split(".route(").skip(1));
+    let mut paths: Vec<String> = routes
+        .map(|route| {
+            let said = route.split(',').next().unwrap().trim();
+            let named = NAMED.iter().find(|(name, _)| *name == said).map(|(_, path)| *path);
+            named.unwrap_or_else(|| said.trim_matches('"')).to_owned()
+        })
+        .collect();
+    paths.sort();
+    assert!(paths.len() >= 20 && paths.iter().all(|path| path.starts_with('/')), "{paths:?}");
+    paths
+}

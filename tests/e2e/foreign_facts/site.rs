@@ -1,0 +1,184 @@
+//! A server that wants to know who calls, with projects of three groups: `a/*` attacks, `b/*` is attacked, `t/*` is left alone.
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpStream},
+};
+
+use plimsoll_proto::v1::{
+    self as pb, agent_message::Message as Sent, predictor_client::PredictorClient, stats_client::StatsClient,
+};
+use plimsoll_tests::{Issuer, Sender, Server, batch, eventually, finish, hello};
+use serde_json::json;
+use tonic::{
+    Request, Status,
+    transport::{Channel, Endpoint},
+};
+
+use super::tokens::GRANTS;
+use crate::{
+    admission::{self, Webhook},
+    tenants::sha256,
+};
+
+/// Where the jobs are that hooks tell of.
+pub(super) const HOST: &str = "127.0.0.1";
+
+/// A static token is `GROUP-ROLE`; `all-reader` sees every project.
+pub(super) fn tokens() -> String {
+    let table = |name: &str, roles: &str, projects: &str, trusted: bool| {
+        let sum = sha256(name);
+        let projects = if projects.is_empty() { String::new() } else { format!("projects = [{projects}]\n") };
+        format!(
+            "[[token]]\nname = \"of-{name}\"\nsha256 = \"{sum}\"\nroles = [{roles}]\n{projects}trusted = {trusted}\n"
+        )
+    };
+    let mut text = table("all-reader", "\"reader\"", "", false);
+    for group in ["a", "b", "t"] {
+        let projects = format!("\"{group}/*\"");
+        for role in ["agent", "caller", "reader", "hook"] {
+            text += &table(&format!("{group}-{role}"), &format!("\"{role}\""), &projects, role != "hook");
+        }
+        text +=
+            &table(&format!("{group}-every"), "\"agent\", \"caller\", \"reader\", \"hook\"", &projects, true);
+    }
+    text
+}
+
+/// The server with its webhook, an issuer of jobs' tokens, and a connection.
+pub(super) struct Site {
+    _dir: tempfile::TempDir,
+    webhook: Webhook,
+    issuer: Issuer,
+    pub(super) channel: Channel,
+}
+
+impl Site {
+    pub(super) async fn start() -> Self {
+        let (dir, issuer) = (tempfile::tempdir().unwrap(), Issuer::start().unwrap());
+        let file = |name: &str, text: &str| {
+            fs::write(dir.path().join(name), text).unwrap();
+            dir.path().join(name).display().to_string()
+        };
+        let access =
+            file("access.toml", &format!("{}[[issuer]]\nissuer = \"{}\"\n{GRANTS}", tokens(), issuer.url));
+        let pools = file("pools.toml", "[[pool]]\nname = \"big\"\nat_once = 1000\n");
+        let webhook = ["--admit-mode", "on", "--admit-namespaces", "ci-builds"];
+        let secret = file("secret", "0123456789abcdefghij\n");
+        let files = ["--access-file", &access, "--pools-file", &pools, "--admit-secret-file", &secret];
+        let webhook = admission::start(&[&files[..], &webhook].concat());
+        let channel = Endpoint::new(webhook.server.url()).unwrap().connect().await.unwrap();
+        let site = Self { _dir: dir, webhook, issuer, channel };
+        // UNAVAILABLE: the issuer's keys are on their way
+        let token = site.issuer.token(1, json!({"project_path": "a/one"}));
+        let open = async || Sender::open_as(site.channel.clone(), &token).await.map(drop);
+        eventually("the issuer's keys are there", open, Result::is_ok).await.unwrap();
+        site
+    }
+
+    pub(super) fn server(&self) -> &Server {
+        &self.webhook.server
+    }
+
+    pub(super) fn webhook(&self) -> &Webhook {
+        &self.webhook
+    }
+
+    pub(super) fn issuer(&self) -> &Issuer {
+        &self.issuer
+    }
+
+    /// Delivers an attempt of this project whose end its agent did not see, with so much need.
+    pub(super) async fn deliver(&self, token: &str, id: &str, project: &str, need: u64) {
+        let mut stream = Sender::open_as(self.channel.clone(), token).await.unwrap();
+        stream.exchange(Sent::Hello(opening(id, project))).await.unwrap();
+        let Sent::Batch(mut samples) = batch(id, 1, 30) else { unreachable!() };
+        for sample in &mut samples.samples {
+            (sample.memory_bytes, sample.need_bytes, sample.memory_peak_bytes) = (need, need, Some(need));
+        }
+        stream.exchange(Sent::Batch(samples)).await.unwrap();
+        stream.exchange(finish(id, 30, None)).await.unwrap();
+    }
+
+    /// What is known of an attempt.
+    pub(super) async fn shown(&self, id: &str) -> pb::GetAttemptResponse {
+        let asked = pb::GetAttemptRequest { attempt: id.to_owned(), ..Default::default() };
+        let mut stats = StatsClient::new(self.channel.clone());
+        stats.get_attempt(with("all-reader", asked)).await.unwrap().into_inner()
+    }
+
+    pub(super) async fn ask(
+        &self,
+        token: &str,
+        question: pb::ShouldRetryRequest,
+    ) -> Result<pb::Verdict, Status> {
+        let mut predictor = PredictorClient::new(self.channel.clone());
+        Ok(predictor.should_retry(with(token, question)).await?.into_inner().verdict.unwrap())
+    }
+
+    /// The memory that a build of this project shall request.
+    pub(super) async fn request(&self, project: &str) -> u64 {
+        let asked = pb::PredictRequest { key: Some(key(project)), ..Default::default() };
+        let token = format!("{}-caller", project.split('/').next().unwrap());
+        let mut predictor = PredictorClient::new(self.channel.clone());
+        let answer = predictor.predict(with(&token, asked)).await.unwrap().into_inner();
+        answer.prediction.unwrap().memory_request_bytes.unwrap().value
+    }
+
+    /// Sends a job hook with a hook's token.
+    pub(super) fn hook(&self, token: &str, job: u64, project: &str, status: &str) -> u16 {
+        let head = format!("X-Gitlab-Token: {token}\r\nContent-Type: application/json\r\n");
+        http(self.server().http, "POST", "/v1/collect", &head, &hook_body(job, project, status))
+    }
+}
+
+/// A job of a project that ended.
+pub(super) fn hook_body(job: u64, project: &str, status: &str) -> String {
+    json!({
+        "object_kind": "build", "build_id": job, "build_name": "build", "build_status": status, "pipeline_id": 1, "project_id": 2,
+        "build_failure_reason": "script_failure",
+        "project": {"web_url": format!("http://{HOST}/{project}"), "path_with_namespace": project},
+    })
+    .to_string()
+}
+
+/// The status of a request; `head` are further headers, each with its end.
+pub(super) fn http(address: SocketAddr, method: &str, path: &str, head: &str, body: &str) -> u16 {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let length = body.len();
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: x\r\n{head}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    );
+    // a server that refuses may close before all is written
+    let _refused = stream.write_all(request.as_bytes());
+    let mut answer = Vec::new();
+    let _reset = stream.read_to_end(&mut answer);
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    answer.split(' ').nth(1).unwrap_or_default().parse().unwrap_or(0)
+}
+
+/// A message with a token; none if it is empty.
+pub(super) fn with<T>(token: &str, message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    if !token.is_empty() {
+        request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+    }
+    request
+}
+
+/// What the builds of a project are.
+pub(super) fn key(project: &str) -> pb::Key {
+    pb::Key {
+        project: project.to_owned(),
+        package: "zlib".to_owned(),
+        version: "1".to_owned(),
+        ..pb::Key::default()
+    }
+}
+
+/// The opening of an attempt of this project.
+pub(super) fn opening(id: &str, project: &str) -> pb::Hello {
+    let Sent::Hello(hello) = hello(id, "zlib") else { unreachable!() };
+    pb::Hello { key: Some(key(project)), ..hello }
+}

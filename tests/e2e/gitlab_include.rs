@@ -1,0 +1,182 @@
+//! The file that a GitLab pipeline includes: its lines run as GitLab's runner runs them, in each shell that an image may have.
+
+use std::{
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use plimsoll_tests::{Agent, Programs, Server};
+use tempfile::TempDir;
+use yaml_rust2::YamlLoader;
+
+const INCLUDE: &str = include_str!("../../deploy/gitlab/plimsoll.gitlab-ci.yml");
+
+/// Shells of images: bash, dash, and busybox's, which alpine has.
+const SHELLS: [&[&str]; 3] = [&["bash"], &["dash"], &["busybox", "sh"]];
+
+/// What the include puts before the script of each job.
+fn before_script() -> String {
+    let file = YamlLoader::load_from_str(INCLUDE).unwrap().remove(0);
+    file[".plimsoll-measure"]["before_script"][0].as_str().unwrap().to_owned()
+}
+
+/// A server that hands out the agent, and a place where jobs run.
+struct Fleet {
+    dir: TempDir,
+    server: Server,
+}
+
+impl Fleet {
+    /// `None` where nothing can fetch a file.
+    fn start() -> Option<Self> {
+        if found("curl").or_else(|| found("wget")).is_none() {
+            eprintln!("skipped: there is neither curl nor wget here");
+            return None;
+        }
+        let programs = Programs::for_tests();
+        let dir = tempfile::tempdir().unwrap();
+        let agents = dir.path().join("agents");
+        std::fs::create_dir(&agents).unwrap();
+        let name = format!("plimsoll-{}", platform());
+        std::os::unix::fs::symlink(&programs.agent, agents.join(name)).unwrap();
+        let options = ["--agent-dir", agents.to_str().unwrap()];
+        let server = Server::start_with(programs, &dir.path().join("data"), &options).unwrap();
+        Some(Self { dir, server })
+    }
+
+    fn checkout(&self) -> PathBuf {
+        let checkout = self.dir.path().join("checkout");
+        std::fs::create_dir_all(&checkout).unwrap();
+        checkout
+    }
+
+    /// The job `id`, as the runner runs it: its lines in a shell of their own, which ends with the first that fails.
+    fn job(&self, shell: &[&str], id: &str, script: &str, variables: &[(&str, &str)]) -> Output {
+        let lines = format!("{}\n{script}\n", before_script()).replace('\'', "'\\''");
+        let whole = format!("set -e\n: | eval '{lines}'\nexit 0\n");
+        let path = self.dir.path().join(format!("script-{id}"));
+        std::fs::write(&path, whole).unwrap();
+        let checkout = self.checkout();
+        // found before the variables change PATH
+        let mut command = Command::new(found(shell[0]).unwrap());
+        command
+            .args(&shell[1..])
+            .args((shell[0] == "bash").then_some("-o"))
+            .args((shell[0] == "bash").then_some("pipefail"));
+        command.arg(&path).current_dir(&checkout).env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");
+        command.env("CI_PROJECT_DIR", &checkout).env("CI_JOB_ID", id).env("CI_JOB_NAME", "unit");
+        command.env("CI_PROJECT_PATH", "group/app").env("GITLAB_CI", "true").env("CI", "true");
+        command.env("PLIMSOLL_SERVER", self.server.url());
+        command.env("PLIMSOLL_AGENT_URL", format!("http://{}/agent", self.server.http));
+        command.env("PLIMSOLL_SPOOL_DIR", self.dir.path().join("spool"));
+        command.envs(variables.iter().copied()).output().unwrap()
+    }
+
+    fn shown(&self, id: &str) -> serde_json::Value {
+        let agent = Agent::new(Programs::for_tests(), self.server.url(), self.dir.path());
+        agent.json(&["show", "--attempt", id])
+    }
+}
+
+fn platform() -> &'static str {
+    if cfg!(target_arch = "aarch64") { "linux-arm64" } else { "linux-amd64" }
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&[output.stdout.as_slice(), &output.stderr].concat()).into_owned()
+}
+
+/// Where a program is, if it is here.
+fn found(program: &str) -> Option<String> {
+    let output = Command::new("sh").args(["-c", &format!("command -v {program}")]).output().unwrap();
+    output.status.success().then(|| String::from_utf8(output.stdout).unwrap().trim().to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_includes_one_file_is_measured_and_ends_as_it_would_alone() {
+    let Some(fleet) = Fleet::start() else { return };
+    for (number, shell) in SHELLS.iter().filter(|shell| found(shell[0]).is_some()).enumerate() {
+        for (place, script) in
+            ["plimsoll --version || true; sleep 1", "echo one; (exit 3); echo never"].iter().enumerate()
+        {
+            let id = format!("{number}{place}");
+            // bash says 1 for every failure in what the runner evaluates, unless FF_USE_NEW_BASH_EVAL_STRATEGY is set
+            let status = fleet.job(shell, "0", script, &[("PLIMSOLL_MEASURE", "off")]).status.code();
+            let output = fleet.job(shell, &id, script, &[]);
+            let said = text(&output);
+            assert_eq!(output.status.code(), status, "{shell:?}: {said}");
+            assert_eq!(status == Some(0), place == 0, "{shell:?}");
+            assert!(!said.contains("never"), "{shell:?}: {said}");
+            assert_eq!(said.contains("plimsoll 0."), place == 0, "{shell:?}: {said}");
+            let shown = fleet.shown(&id);
+            assert_eq!(
+                shown["summary"]["exit_code"].as_i64(),
+                status.map(i64::from),
+                "{shell:?}: {shown} {said}"
+            );
+            assert_eq!(shown["summary"]["key"]["project"], "group/app", "{shown}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_runs_only_an_agent_that_is_pinned_and_keeps_it() {
+    let Some(fleet) = Fleet::start() else { return };
+    let (status, sums) = fleet.server.get("/agent/sha256sums").unwrap();
+    assert_eq!(status, 200, "{sums}");
+    let sum = sums.split(' ').next().unwrap();
+    let pinned = [("PLIMSOLL_AGENT_SHA256", format!("{} {sum}", "0".repeat(64)))];
+    let pinned = [(pinned[0].0, pinned[0].1.as_str())];
+    let first = fleet.job(&["bash"], "1", "true", &pinned);
+    assert!(first.status.success() && text(&first).contains("delivered as 1"), "{}", text(&first));
+    // from now on it is not fetched again
+    let offline = [pinned[0], ("PLIMSOLL_AGENT_URL", "http://127.0.0.1:1/agent")];
+    let second = fleet.job(&["bash"], "2", "true", &offline);
+    assert!(second.status.success() && text(&second).contains("delivered as 2"), "{}", text(&second));
+    let kept = fleet.dir.path().join("checkout.tmp/plimsoll").join(format!("plimsoll-{}", platform()));
+    std::fs::write(&kept, "#!/bin/sh\ntouch ran\n").unwrap();
+    std::fs::set_permissions(&kept, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let third = fleet.job(&["bash"], "3", "true", &offline);
+    assert!(third.status.success() && text(&third).contains("cannot be fetched"), "{}", text(&third));
+    let other = [("PLIMSOLL_AGENT_SHA256", "1234")];
+    let fourth = fleet.job(&["bash"], "4", "exit 7", &other);
+    assert_eq!(fourth.status.code(), Some(7), "{}", text(&fourth));
+    assert!(text(&fourth).contains("none of PLIMSOLL_AGENT_SHA256"), "{}", text(&fourth));
+    assert!(!fleet.checkout().join("ran").try_exists().unwrap(), "an agent that is not pinned was run");
+}
+
+/// A folder with links to these programs, as a small image has them.
+fn image(dir: &Path, programs: &[&str]) -> String {
+    let bin = dir.join("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    for program in programs {
+        std::os::unix::fs::symlink(found(program).unwrap(), bin.join(program)).unwrap();
+    }
+    bin.to_str().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_is_missing_is_one_line_and_the_job_goes_on() {
+    let Some(fleet) = Fleet::start() else { return };
+    let small = image(fleet.dir.path(), &["uname", "mkdir", "mktemp", "sha256sum", "cut", "rm", "sh"]);
+    let address = format!("http://{}", fleet.server.http);
+    let elsewhere = format!("{address}/nothing-here");
+    for (variables, line) in [
+        (vec![("PATH", small.as_str())], "neither curl nor wget"),
+        (vec![("PLIMSOLL_AGENT_URL", elsewhere.as_str())], "cannot be fetched from"),
+        (vec![("PLIMSOLL_AGENT_URL", "http://127.0.0.1:1/agent")], "cannot be fetched from"),
+        (vec![("PLIMSOLL_AGENT_URL", "not a url")], "cannot be fetched from"),
+        (vec![("PLIMSOLL_MEASURE", "off")], ""),
+    ] {
+        let output = fleet.job(&["bash"], "9", "echo it went on; exit 5", &variables);
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(5), "{variables:?}: {said}");
+        assert!(said.contains(line) && said.contains("it went on"), "{variables:?}: {said}");
+        assert_eq!(
+            said.matches("unmeasured").count(),
+            usize::from(!line.is_empty()),
+            "{variables:?}: {said}"
+        );
+    }
+}

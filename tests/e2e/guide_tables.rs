@@ -1,0 +1,44 @@
+//! The tables of the guide are what the programs print.
+
+use std::process::Command;
+
+use plimsoll_tests::Programs;
+
+const GUIDE: &str = include_str!("../../deploy/docs/evaluate.md");
+
+/// Builds that were measured for this project, each in its own cgroup: Rust crates, Debian's C and C++ packages, Python extensions.
+/// The need is the highest resident memory.
+const LAB: &str = "tests/data/lab_builds.csv";
+
+/// The rows of a table of `replay` without the time that a prediction takes, which is another on each machine.
+fn rows(text: &str) -> Vec<String> {
+    let table = text.lines().skip_while(|line| !line.starts_with("policy "));
+    let rows = table.skip(1).take_while(|line| line.contains('x') && !line.contains("builds used"));
+    let cells = |line: &str| line.split_whitespace().take(9).collect::<Vec<_>>().join(" ");
+    rows.map(cells).collect()
+}
+
+#[test]
+fn the_table_of_the_lab_builds_is_what_replay_prints() {
+    let command = format!("plimsoll-server replay {LAB}");
+    let (_, after) = GUIDE.split_once(&command).expect("the guide names the command");
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let mut replay = Command::new(&Programs::for_tests().server);
+    let answer = replay.current_dir(root).args(["replay", LAB]).output().unwrap();
+    assert!(answer.status.success(), "{answer:?}");
+    let printed = String::from_utf8(answer.stdout).unwrap();
+    assert!(rows(&printed).len() > 5, "{printed}");
+    assert_eq!(rows(after), rows(&printed), "write this into the guide:\n{printed}");
+    let last = printed.lines().find(|line| line.contains("builds used")).unwrap();
+    let counted = last.split(". ").next().unwrap();
+    assert!(after.contains(counted), "{counted}");
+}
+
+#[test]
+fn a_table_over_other_data_says_how_it_was_made() {
+    let (_, after) = GUIDE.split_once("18,973 builds of Spack's public CI").expect("the table of Spack's CI");
+    let said = after.split("\n## ").next().unwrap_or_default();
+    for part in ["release 0.", "sha256 of the file", "`plimsoll-server replay "] {
+        assert!(said.contains(part), "{part:?}");
+    }
+}

@@ -1,0 +1,65 @@
+//! The webhook answers the API server, and with an `admit_secret_file` no one else; where it cannot tell, the server does not start.
+
+use crate::admission::{memory_limit, pod, review, start};
+use plimsoll_tests::Programs;
+use serde_json::{Value, json};
+
+const SECRET: &str = "0123456789abcdef0123456789abcdef";
+const OLDER: &str = "fedcba9876543210";
+const ACCESS: &str = "[anonymous]\nroles = [\"agent\", \"caller\", \"reader\"]\n";
+
+#[tokio::test]
+async fn only_who_knows_the_secret_in_the_path_is_answered_and_the_log_does_not_know_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        std::fs::write(dir.path().join(name), text).unwrap();
+        dir.path().join(name).display().to_string()
+    };
+    let (access, secret) = (file("access.toml", ACCESS), file("secret", &format!("{SECRET}\n{OLDER}\n")));
+    let options = ["--access-file", &access, "--admit-secret-file", &secret, "--admit-mode", "on"];
+    let options = options.map(|option| &*option.to_owned().leak());
+    let webhook = start(&[&options[..], &["--log", "debug", "--admit-max-memory", "24GiB"]].concat());
+    let review = review(&pod()).to_string();
+    for path in ["/admit", "/admit/", "/admit/0123456789abcdef", &format!("/admit/{SECRET}0")] {
+        let (status, said) = webhook.post(path, &review).await;
+        let right = if path == "/admit/" { 404 } else { 401 };
+        assert!(status == right && !said.contains("patch"), "{path}: {status} {said}");
+    }
+    assert_eq!(webhook.post(&format!("/admit/{SECRET}/x"), &review).await.0, 404);
+    for secret in [SECRET, OLDER] {
+        let (status, said) = webhook.post(&format!("/admit/{secret}"), &review).await;
+        assert_eq!(status, 200, "{said}");
+        let said: Value = serde_json::from_str(&said).unwrap();
+        assert_eq!(said["response"]["allowed"], json!(true), "{said}");
+    }
+    let (_, metrics) = webhook.server.get("/metrics").unwrap();
+    assert!(metrics.contains("plimsoll_admissions_total{kind=\"not_proven\"} 3\n"), "{metrics}");
+    let log = webhook.server.log().unwrap();
+    assert!(!log.contains(SECRET) && !log.contains(OLDER), "{log}");
+}
+
+#[test]
+fn a_webhook_that_cannot_tell_who_asks_does_not_start_beside_a_file_of_access() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name).display().to_string();
+    std::fs::write(dir.path().join("access.toml"), ACCESS).unwrap();
+    let server = std::process::Command::new(&Programs::for_tests().server)
+        .env_clear()
+        .args(["--data-dir", &file("data"), "--access-file", &file("access.toml")])
+        .args(["--admit-listen", "127.0.0.1:0", "--admit-cert-file", "x", "--admit-key-file", "x"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(server.stderr).unwrap();
+    assert!(!server.status.success() && said.contains("admit_listen: needs admit_secret_file or"), "{said}");
+}
+
+#[tokio::test]
+async fn an_annotation_goes_as_far_as_the_operator_allows_and_no_further() {
+    let webhook = start(&["--admit-mode", "on", "--admit-max-memory", "24GiB"]);
+    let mut own = pod();
+    for name in ["plimsoll/memory-request", "plimsoll/memory-limit"] {
+        own["metadata"]["annotations"][name] = json!("64Gi");
+    }
+    let (after, _) = webhook.admit(&own).await;
+    assert_eq!(memory_limit(&after), 24 << 10, "{after}");
+}

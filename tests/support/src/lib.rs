@@ -1,0 +1,12 @@
+//! What tests of several crates share. It knows the wire and the source tree, but no type of the server or the agent: the fixtures of a
+//! crate's own types lie in that crate, behind a feature.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`collector`] | a server that takes samples by the rules of the wire, and misbehaves where a test wants it to |
+//! | [`house`] | reads the source tree: which modules use which, what a code map names |
+//! | [`patience`] | waits for something that happens soon |
+
+pub mod collector;
+pub mod house;
+pub mod patience;

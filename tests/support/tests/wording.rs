@@ -1,0 +1,124 @@
+//! Text is plain English: it names who is meant, and its sentences are short.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot read the tree must fail")]
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use plimsoll_support::house::{
+    files,
+    wording::{lines_with, sentences},
+};
+
+/// Phrases that make a reader ask who is meant, each with what to write.
+const RIDDLES: &[(&str, &str)] = &[
+    ("whoever", "the caller, the user, the program that does it"),
+    ("nobody", "no caller, no process; or what is not done"),
+    ("nobody's", "of no caller"),
+    ("nobodys", "of no caller"),
+    ("somebody", "a caller, a user, an operator, another process"),
+    ("somebody's", "of another caller"),
+    ("somebodys", "of another caller"),
+    ("anybody", "any caller, any process"),
+    ("everybody", "every caller, all users"),
+    ("someone else's", "of another caller"),
+    ("that is heard", "that is answered, accepted or counted"),
+    ("is told", "gets, learns; or what is reported, shown, distinguished"),
+    ("are told", "get, learn; or what is reported, shown, distinguished"),
+    ("was told", "got, was asked to; or what was reported"),
+    ("were told", "got, were asked to; or what was reported"),
+    ("be told", "get, learn; or what can be distinguished"),
+    ("been told", "got, was reported"),
+    ("being told", "getting, being asked to"),
+    ("not told", "not reported, not known"),
+];
+
+/// Files that say such a phrase for a reason: the end of their path, the phrase, and the reason.
+const EXCEPTIONS: &[(&str, &str, &str)] = &[
+    (
+        "server/app/src/access/identity/denied.rs",
+        "nobody",
+        "a value of a metric's label, which dashboards name",
+    ),
+    ("server/app/src/access/guard/tests.rs", "nobody", "the same value"),
+    ("deploy/prometheus/RUNBOOK.md", "nobody", "the same value"),
+    ("deploy/prometheus/plimsoll.test.yml", "nobody", "the same value"),
+    ("server/app/src/access/identity/mod.rs", "nobody", "a name in logs, which programs may look for"),
+    ("proto/src/reasons/tests.rs", "nobody", "a list of refused words"),
+    ("proto/src/reasons/tests.rs", "whoever", "a list of refused words"),
+    ("server/core/src/retry/tests/sentences.rs", "nobody", "a list of refused words"),
+    ("server/core/src/retry/tests/sentences.rs", "somebody", "a list of refused words"),
+];
+
+/// What is read: the parts of the repository, without what is built.
+const PARTS: [&str; 8] = ["proto", "server", "agent", "tests", "deploy", ".ci", "README.md", "Cargo.toml"];
+/// Inputs of tests, which stay as they were recorded, and the tests of this rule.
+const LEFT_OUT: [&str; 6] = [
+    "tests/data",
+    "tests/fuzz/corpus",
+    "tests/series",
+    "tests/stores",
+    "tests/support/src/house/wording.rs",
+    "tests/support/tests/wording.rs",
+];
+/// Longest sentence of a guide, words.
+const LONGEST: usize = 35;
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().parent().unwrap().to_owned()
+}
+
+/// All files that are read, each with its path from the root of the repository. What is not text is left out.
+fn texts() -> Vec<(String, String)> {
+    let root = repository();
+    let of_part = |part: &&str| {
+        let path = root.join(part);
+        if path.is_dir() { files(&path) } else { vec![path] }
+    };
+    let named = PARTS.iter().flat_map(of_part).filter_map(|file| {
+        let name = file.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
+        let is_read = !LEFT_OUT.iter().any(|left_out| name.starts_with(left_out));
+        if is_read { Some((name, fs::read_to_string(file).ok()?)) } else { None }
+    });
+    named.collect()
+}
+
+#[test]
+fn every_text_says_who_is_meant() {
+    let phrases: Vec<&str> = RIDDLES.iter().map(|(phrase, _)| *phrase).collect();
+    let (mut wrong, mut excepted) = (Vec::new(), BTreeSet::new());
+    let texts = texts();
+    assert!(texts.len() > 1000, "the tree was read: {}", texts.len());
+    for (name, text) in &texts {
+        for (line, phrase) in lines_with(text, &phrases) {
+            let is_exception = |(file, refused, _): &&(&str, &str, &str)| name == file && phrase == *refused;
+            if let Some((file, refused, _)) = EXCEPTIONS.iter().find(is_exception) {
+                excepted.insert((*file, *refused));
+            } else {
+                let instead = RIDDLES.iter().find(|(refused, _)| phrase == *refused).unwrap().1;
+                wrong.push(format!("{name}:{line}: {phrase:?}; write for example: {instead}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    let unused = EXCEPTIONS.iter().filter(|(file, refused, _)| !excepted.contains(&(*file, *refused)));
+    assert_eq!(unused.collect::<Vec<_>>(), Vec::<&(&str, &str, &str)>::new(), "remove these exceptions");
+}
+
+#[test]
+fn sentences_of_guides_are_short() {
+    let mut wrong = Vec::new();
+    let is_guide = |name: &str| {
+        let path = Path::new(name);
+        let is_markdown = path.extension().is_some_and(|end| end == "md");
+        path.ends_with("README.md") || (path.starts_with("deploy/docs") && is_markdown)
+    };
+    for (name, text) in texts().iter().filter(|(name, _)| is_guide(name)) {
+        let long = sentences(text).into_iter().filter(|said| said.split_whitespace().count() > LONGEST);
+        wrong.extend(long.map(|said| format!("{name}: {said}")));
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
