@@ -162,9 +162,11 @@ impl Link {
             }
         };
         let over = tokio::select! {
+            biased;
+            // first: where nothing moved for as long, the connection ends too, and says less of why
+            () = requests.clone().unused(bounds.head, bounds.idle) => Over::Unused,
             ended = connection.as_mut() => return ended.or_else(|error| found_in(&*error)),
             () = async { drain.run().await; std::future::pending().await } => Over::Stopping,
-            () = requests.clone().unused(bounds.head, bounds.idle) => Over::Unused,
             () = expired => Over::Expired,
             () = stopping.cancelled() => Over::Stopping,
         };
