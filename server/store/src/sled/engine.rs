@@ -3,6 +3,11 @@
 //! Every call is guarded: an error or a panic inside sled becomes an [`EngineError`] in words, and the caller decides. What is
 //! known of sled 0.34.7 and what we do about it: values stay below 4 KiB, one tree, no compression, never `len()`, reads in
 //! pages (a batch holds a lock that all readers need), reopening instead of hoping after an error.
+//!
+//! Every call of it also holds sled's own garbage collector ("pinned", in the words of `crossbeam-epoch`). sled does so itself
+//! where it reads and writes pages, and forgets it where it flushes, which it also does when it is dropped: it takes the buffer of
+//! its log by a bare pointer, and its background thread may free that buffer before it is counted as used. A thread that lost the
+//! core just there wrote into freed memory, and the process died of SIGSEGV or SIGABRT.
 
 use std::{
     io,
@@ -42,9 +47,9 @@ pub(crate) struct EngineError(pub(crate) String);
 /// A value with its version, or `None` for a delete.
 pub(crate) type EngineWrite<'a> = (&'a [u8], Option<(u64, &'a [u8])>);
 
-/// An open sled.
+/// An open sled; `None` once it is let go.
 #[derive(Debug)]
-pub(crate) struct Engine(::sled::Db);
+pub(crate) struct Engine(Option<::sled::Db>);
 
 impl Engine {
     /// Opens or makes the files in `dir`.
@@ -66,7 +71,7 @@ impl Engine {
         let begin = Instant::now();
         loop {
             match guarded(|| Ok(config.open())) {
-                Ok(Ok(db)) => return Ok(Self(db)),
+                Ok(Ok(db)) => return Ok(Self(Some(db))),
                 Ok(Err(error)) if is_held(&error) && begin.elapsed() < PATIENCE => thread::sleep(PAUSE),
                 Ok(Err(error)) => return Err(EngineError(in_words(&error))),
                 Err(error) => return Err(error),
@@ -76,7 +81,7 @@ impl Engine {
 
     /// One value.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<VersionedValue>, EngineError> {
-        guarded(|| self.0.get(key))?.map(|bytes| versioned(key, &bytes)).transpose()
+        self.call(|db| db.get(key))?.map(|bytes| versioned(key, &bytes)).transpose()
     }
 
     /// Whether a key begins with `prefix`.
@@ -127,7 +132,7 @@ impl Engine {
             _ => Included(prefix),
         };
         let (mut taken, mut bytes) = (0, 0);
-        let mut entries = guarded(|| Ok(self.0.range::<&[u8], _>((from, Unbounded))))?;
+        let mut entries = self.call(|db| Ok(db.range::<&[u8], _>((from, Unbounded))))?;
         while let Some((key, value)) = guarded(|| entries.next().transpose())? {
             if !key.starts_with(prefix) {
                 break;
@@ -148,7 +153,7 @@ impl Engine {
 
     /// The first value from a key on.
     pub(crate) fn first_from(&self, from: Bound<&[u8]>) -> Result<Option<KeyValue>, EngineError> {
-        let mut entries = guarded(|| Ok(self.0.range::<&[u8], _>((from, Bound::Unbounded))))?;
+        let mut entries = self.call(|db| Ok(db.range::<&[u8], _>((from, Bound::Unbounded))))?;
         while let Some((key, value)) = guarded(|| entries.next().transpose())? {
             if key != IDENTITY {
                 return Ok(Some(KeyValue { key: key.to_vec(), value: versioned(&key, &value)? }));
@@ -171,9 +176,9 @@ impl Engine {
             }
         }
         batch.insert(IDENTITY, identity.encode());
-        guarded(|| {
-            self.0.apply_batch(batch)?;
-            self.0.flush()
+        self.call(|db| {
+            db.apply_batch(batch)?;
+            db.flush()
         })?;
         Ok(())
     }
@@ -183,12 +188,12 @@ impl Engine {
     /// For a copy that must be small. In order, and none of them in a batch (sled mixes its order), nine keys share a leaf; nine
     /// values then stand once behind it in the log. With the values from the start, the log would hold each of them three times.
     pub(crate) fn lay_out<'a>(&self, mut keys: impl Iterator<Item = &'a [u8]>) -> Result<(), EngineError> {
-        keys.try_for_each(|key| guarded(|| self.0.insert(key, &[])).map(drop))
+        keys.try_for_each(|key| self.call(|db| db.insert(key, &[])).map(drop))
     }
 
     /// Which store this is; `None` for a fresh one.
     pub(crate) fn identity(&self) -> Result<Option<StoreIdentity>, EngineError> {
-        let Some(bytes) = guarded(|| self.0.get(IDENTITY))? else { return Ok(None) };
+        let Some(bytes) = self.call(|db| db.get(IDENTITY))? else { return Ok(None) };
         match StoreIdentity::decode(&bytes) {
             Some(identity) => Ok(Some(identity)),
             None => Err(EngineError("the identity of the store is damaged".to_owned())),
@@ -196,11 +201,31 @@ impl Engine {
     }
 
     /// Lets go of the files, as far as this handle is concerned.
-    pub(crate) fn close(self) -> Result<(), EngineError> {
+    pub(crate) fn close(mut self) -> Result<(), EngineError> {
+        self.let_go()
+    }
+
+    /// It flushes as it ends.
+    fn let_go(&mut self) -> Result<(), EngineError> {
+        let db = self.0.take();
         guarded(|| {
-            drop(self.0);
+            drop(db);
             Ok(())
         })
+    }
+
+    fn call<T>(&self, call: impl FnOnce(&::sled::Db) -> ::sled::Result<T>) -> Result<T, EngineError> {
+        let db = self.0.as_ref().ok_or_else(|| EngineError("the engine is closed".to_owned()))?;
+        guarded(|| call(db))
+    }
+}
+
+/// The last one that reads lets go of it, where that is not [`Engine::close`].
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if let Err(error) = self.let_go() {
+            tracing::warn!(%error, "the store did not close cleanly; nothing acknowledged is lost");
+        }
     }
 }
 
@@ -254,9 +279,10 @@ fn in_words(error: &::sled::Error) -> String {
     }
 }
 
-/// Runs a call of sled; its errors and panics become words.
+/// Runs a call of sled, under which nothing is freed that it may see; its errors and panics become words.
 fn guarded<T>(call: impl FnOnce() -> ::sled::Result<T>) -> Result<T, EngineError> {
     let _quiet = quiet_panics::within_engine();
+    let _pinned = crossbeam_epoch::pin();
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(done) => done.map_err(|error| EngineError(in_words(&error))),
         Err(panic) => {
@@ -264,5 +290,70 @@ fn guarded<T>(call: impl FnOnce() -> ::sled::Result<T>) -> Result<T, EngineError
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
             Err(EngineError(format!("sled panicked: {}", text.unwrap_or("without a word"))))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use log::{LevelFilter, Log, Metadata, Record};
+
+    use super::*;
+
+    thread_local! {
+        /// Buffers of its log that sled sealed on this thread, and how many of them while they could be freed.
+        static SEALED: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
+    }
+
+    /// Listens to what sled says of itself.
+    struct SealLog;
+
+    impl Log for SealLog {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            metadata.target() == "sled::pagecache::iobuf"
+        }
+
+        fn log(&self, record: &Record<'_>) {
+            if self.enabled(record.metadata()) && record.args().to_string().starts_with("sealed iobuf") {
+                let (sealed, loose) = SEALED.get();
+                SEALED.set((sealed + 1, loose + u32::from(!crossbeam_epoch::is_pinned())));
+            }
+        }
+
+        fn flush(&self) {}
+    }
+
+    /// Seals since the last question: how many there were, and how many of them while the buffer could be freed.
+    fn sealed() -> (u32, u32) {
+        SEALED.take()
+    }
+
+    #[test]
+    fn nothing_that_a_flush_may_see_is_freed_under_it() {
+        log::set_logger(&SealLog).unwrap();
+        log::set_max_level(LevelFilter::Trace);
+        let dir = tempfile::tempdir().unwrap();
+        let engine = Engine::open_to_fill(dir.path(), 1 << 20).unwrap();
+        let identity = StoreIdentity { format: FORMAT_VERSION, id: Ulid::nil(), sequence: 1 };
+        let mut seals = 0;
+        for _ in 0..20 {
+            engine.apply(&[(b"key", Some((1, b"value")))], identity).unwrap();
+            let (sealed, loose) = sealed();
+            assert_eq!(loose, 0, "of {sealed}");
+            seals += sealed;
+        }
+        assert!(seals >= 20, "{seals}");
+        // what is not flushed yet is flushed as the engine is dropped, or closed
+        for close in [|engine: Engine| drop(engine), |engine: Engine| engine.close().unwrap()] {
+            let dir = tempfile::tempdir().unwrap();
+            let engine = Engine::open_to_fill(dir.path(), 1 << 20).unwrap();
+            engine.lay_out([b"a".as_slice(), b"b"].into_iter()).unwrap();
+            let _before = sealed();
+            close(engine);
+            let (sealed, loose) = sealed();
+            assert!(sealed > 0 && loose == 0, "{loose} of {sealed}");
+        }
+        log::set_max_level(LevelFilter::Off);
     }
 }
