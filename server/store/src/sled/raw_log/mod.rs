@@ -115,6 +115,7 @@ impl RawLog {
         let mut log = Self::replay(path, file, survey, false);
         if behind || !log.losses().is_empty() {
             // a segment that is not there may be one that was lost, and not one that was used anew
+            log.survey.doubt_absent(behind);
             log = Self::replay(path, log.file, log.survey, true);
         }
         log.unplaced = log.place();

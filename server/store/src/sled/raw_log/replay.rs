@@ -86,8 +86,7 @@ pub(super) struct Replay {
     pub(super) unplaced: HashMap<u64, Vec<UnplacedChange>>,
     /// First keys of the pages that hold values.
     firsts: BTreeMap<Vec<u8>, u64>,
-    /// A batch of which a part is missing lasts to this log position: what it removes stays. So does what a whole batch removes if a segment
-    /// that it touched was written anew since: nothing distinguishes that from one that was lost.
+    /// A batch of which a part is missing lasts to this log position: what it removes stays.
     pub(super) keep_until: u64,
     /// Log position of the last hole so far.
     last_hole: u64,

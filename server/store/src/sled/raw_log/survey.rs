@@ -41,6 +41,11 @@ pub(super) struct LogSurvey {
     pub(super) end: u64,
     /// All messages before this log position were on the disk once.
     pub(super) stable: u64,
+    /// Some place of the file does not say which segment it has: nothing stands there, or nothing that can be read.
+    nameless: bool,
+    /// A segment that is not there may be one that was lost. Else it is one whose pages were all written again, and whose place was used
+    /// anew or given back.
+    absent_may_be_lost: bool,
 }
 
 /// What a walk over a segment meets.
@@ -178,6 +183,7 @@ impl LogSurvey {
         let header = segment_header(bytes);
         self.stable = self.stable.max(header.map_or(0, |header| header.stable));
         let Some(number) = header.map(|header| header.number).or_else(|| number_within(bytes)) else {
+            self.nameless = true;
             if bytes.iter().any(|byte| *byte != 0) {
                 let len = bytes.len() as u64;
                 self.holes.push(LogHole { at, len, lsn: None, only: None, inside: false });
@@ -272,17 +278,35 @@ impl LogSurvey {
         self.holes.iter().find(|hole| hole.lsn == Some(lsn)).copied()
     }
 
-    /// Whether a batch that begins and ends here was written to its end, and can be read.
+    /// To be called of a log that lacks something; `behind` if commits are missing at its end.
+    ///
+    /// As long as each place of the file says which segment it has, none is left where a lost one could have been: those that are not
+    /// there were used anew. A file that was cut has fewer places; it shows by its last commit, or by a segment that ends too early.
+    pub(super) fn doubt_absent(&mut self, behind: bool) {
+        self.absent_may_be_lost = behind || self.nameless;
+    }
+
+    /// Whether nothing of the segment with this number was lost: it is there, or it was on the disk once and was used anew since.
+    fn is_accounted_for(&self, number: u64) -> bool {
+        let was_on_disk = (number + 1).saturating_mul(SEGMENT as u64) <= self.stable;
+        let is_there = self.slots.binary_search_by_key(&number, |slot| slot.number).is_ok();
+        is_there || (was_on_disk && !self.absent_may_be_lost)
+    }
+
+    /// Whether a batch that begins and ends here was written to its end, and nothing of it was lost since.
     pub(super) fn is_whole(&self, first: u64, last: u64) -> bool {
         let number = |lsn: u64| lsn / SEGMENT as u64;
-        let there = |number: u64| self.slots.binary_search_by_key(&number, |slot| slot.number).is_ok();
         // a batch has a bound, and a number in a log may be any
         let span = number(last).saturating_sub(number(first));
         // of a segment whose header is damaged the messages are whole
         let lost = self.holes.iter().filter(|hole| !matches!(hole.only, Some((MessageKind::Cap, _))));
         let mut lost = lost.filter_map(|hole| Some((hole.lsn?, hole.len)));
         let is_hit = lost.any(|(lsn, len)| lsn <= last && lsn.saturating_add(len) > first);
-        last < self.end && span < MOST_SEGMENTS && (number(first)..=number(last)).all(there) && !is_hit
+        let mut numbers = number(first)..=number(last);
+        last < self.end
+            && span < MOST_SEGMENTS
+            && numbers.all(|number| self.is_accounted_for(number))
+            && !is_hit
     }
 }
 
@@ -308,5 +332,37 @@ mod tests {
         let mut survey = LogSurvey::default();
         survey.take_in(0, &bytes, 0);
         assert_eq!((survey.holes.len(), survey.holes[0].len), (1, SEGMENT as u64));
+    }
+
+    /// Segments 0 and 2 are there, and a batch that began in the one ends in the other.
+    fn without_segment_1(stable: u64) -> (LogSurvey, u64, u64) {
+        let size = SEGMENT as u64;
+        let slots = vec![SegmentSlot { at: size, number: 0 }, SegmentSlot { at: 0, number: 2 }];
+        let survey = LogSurvey { slots, end: 3 * size, stable, ..LogSurvey::default() };
+        (survey, size - 100, 2 * size + 100)
+    }
+
+    #[test]
+    fn a_segment_that_was_used_anew_does_not_cut_a_batch() {
+        let (mut survey, first, last) = without_segment_1(2 * SEGMENT as u64);
+        assert!(survey.is_whole(first, last));
+        // something else is lost; each place of the file has a segment, so this one was not
+        survey.doubt_absent(false);
+        assert!(survey.is_whole(first, last));
+    }
+
+    #[test]
+    fn a_segment_that_may_be_lost_cuts_a_batch() {
+        let (mut behind, first, last) = without_segment_1(2 * SEGMENT as u64);
+        behind.doubt_absent(true);
+        assert!(!behind.is_whole(first, last));
+        let (mut nameless, ..) = without_segment_1(2 * SEGMENT as u64);
+        nameless.take_in(2 * SEGMENT as u64, &vec![0; SEGMENT], 0);
+        assert!(nameless.is_whole(first, last), "a healthy log has free places");
+        nameless.doubt_absent(false);
+        assert!(!nameless.is_whole(first, last));
+        // it was never written to its end
+        let (unstable, ..) = without_segment_1(2 * SEGMENT as u64 - 1);
+        assert!(!unstable.is_whole(first, last));
     }
 }
