@@ -171,6 +171,10 @@ fn decide(found: &[Clue]) -> Finding {
     let cause = winner.as_ref().and_then(|clue| clue.cause).unwrap_or(Cause::Unknown);
     let supports = |clue: &Clue| match clue.against {
         Some(against) => against != cause,
+        // a summary says that something failed, as in a build that is broken, and nothing of other causes
+        None if cause == Cause::Deterministic && clue.weak => {
+            matches!(clue.cause, Some(Cause::Deterministic | Cause::Unknown))
+        }
         None => clue.cause == Some(cause),
     };
     let mut confidence = winner.as_ref().map_or(NOTHING, |clue| clue.confidence);

@@ -1,4 +1,4 @@
-//! Rules of the operator beside those of the program: files in the form of `rules.toml`, and Spack's taxonomy.
+//! Rules of the operator beside those of the program: files in the form of `rules/*.toml`, and Spack's taxonomy.
 //!
 //! All of them are checked before any of them counts: a pattern that cannot be compiled, or an example that its rule does
 //! not keep, is an error with the name of the file and of the rule, and the rules that were in force stay.
@@ -18,7 +18,7 @@ const COMPILED: usize = 1 << 20;
 
 impl LogRules {
     /// The rules of the program and those of `files`, each a name and a text: Spack's taxonomy if the name ends in `.yaml` or
-    /// `.yml`, else the form of `rules.toml`. A rule with the id of one of the program takes its place.
+    /// `.yml`, else the form of `rules/*.toml`. A rule with the id of one of the program takes its place.
     ///
     /// # Errors
     /// Everything that is wrong with them, each with the file and the rule.

@@ -1,8 +1,9 @@
 //! Whether an ended attempt is worth another, as what, and why.
 //!
 //! ```text
-//! Evidence -> lines      the lines of the log that can say why
-//!          -> rules      what the end of the log says (data: rules.toml, files of the operator, Spack's taxonomy)
+//! Evidence -> reader     a line as the tool wrote it, whatever wraps it; mention: lines that only speak of a failure
+//!          -> lines      the lines of the log that can say why
+//!          -> rules      what the end of the log says (data: rules/*.toml, files of the operator, Spack's taxonomy)
 //!          -> order      whether trouble in the log was overcome: the only use of where a line stands
 //!          -> reported   that and the words of callers
 //!          -> join       the same with what was said in earlier questions: a set, whatever came first
@@ -28,11 +29,13 @@ mod join;
 mod known_failures;
 mod lineage;
 mod lines;
+mod mention;
 mod next;
 mod order;
 mod outlook;
 mod pod_sizes;
 mod policy;
+mod reader;
 mod reasons;
 mod remedy;
 mod reported;

@@ -7,9 +7,10 @@
 //! | failure of the build, then the trouble | came last and is the cause |
 //! | failure of the build, the word of a tool that it failed, then the trouble | came after the end: the build's own failure counts |
 //!
-//! "Another failure" is judged by form. Errors in the sources never follow from a download (`own` in `rules.toml`). A failed test does not if tests
+//! "Another failure" is judged by form. Errors in the sources never follow from a download (`own` in `rules/*.toml`). A failed test does not if tests
 //! began after the trouble. What says that something is missing may follow from it, unless a later line says that the download succeeded.
-//! A line that names the trouble itself is no other failure.
+//! A line that names the trouble itself is no other failure. Trouble after which the tool only says that it tries again was overcome if the
+//! build went on in any way: something was fetched, or a failure came that no download explains.
 
 use std::sync::LazyLock;
 
@@ -47,7 +48,7 @@ static TESTS_BEGIN: LazyLock<Option<Regex>> = LazyLock::new(|| {
 static MAY_FOLLOW: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?i-u:no such|not found|could not find|can't find|cannot find (-l|package|module|crate)|cannot (open|stat)|can't open",
-        r"|no module named|no rule to make|does not exist|missing|unresolved import|undeclared crate|unlinked crate",
+        r"|no module named|no rule to make|does not exist|missing|unable to locate|unmet|installation candidate|unresolved import|undeclared crate|unlinked crate",
         r"|linker command failed|final link failed|download|fetch|network|resolve host|connect)"
     ))
     .ok()
@@ -69,6 +70,8 @@ struct Trouble {
     is_taken: bool,
     /// What stands before it in the log was weighed.
     weighed: bool,
+    /// Every line of it that was read so far only says that the tool tries again, and the build went on after the last of them.
+    is_over: bool,
 }
 
 /// Reads a log from its end, and says of each rule for trouble outside the build how it stands to the build's own failures.
@@ -81,20 +84,24 @@ pub(super) struct OrderReader {
     unless_tests: bool,
     /// One that trouble explains, unless a download succeeded in between.
     unless_fetched: bool,
+    /// The build went on: something was fetched, or it failed in a way that no download explains.
+    went_on: bool,
 }
 
 impl OrderReader {
-    /// The line before those that were read so far, with the rules that match it and their places.
-    pub(super) fn read(&mut self, line: &str, rules: &[(usize, &Rule)]) {
+    /// The line before those that were read so far, with the rules that match it and their places; and whether it says that the tool tries
+    /// again.
+    pub(super) fn read(&mut self, line: &str, rules: &[(usize, &Rule)], tries_again: bool) {
         let mut outside = rules.iter().filter(|(_, rule)| is_outside(rule)).peekable();
         if outside.peek().is_some() {
-            outside.for_each(|(place, _)| self.trouble(*place, line));
+            outside.for_each(|(place, _)| self.trouble(*place, line, tries_again));
             return;
         }
         let fails = |weak: bool| {
-            rules
-                .iter()
-                .any(|(_, rule)| rule.cause == Cause::Deterministic && rule.weak == weak && !rule.place)
+            rules.iter().any(|(_, rule)| {
+                let is_own = rule.cause == Cause::Deterministic || (weak && rule.cause == Cause::Unknown);
+                is_own && rule.weak == weak && !rule.place
+            })
         };
         if fails(false) {
             self.own_failure(line, rules.iter().any(|(_, rule)| rule.own));
@@ -102,19 +109,29 @@ impl OrderReader {
             self.troubles.iter_mut().for_each(|trouble| trouble.tool_failed = true);
         } else if says(&FETCHED, line) && !says(&DENIED, line) {
             self.other |= self.unless_fetched;
+            self.went_on = true;
         } else if says(&TESTS_BEGIN, line) {
             self.other |= self.unless_tests;
         }
     }
 
-    fn trouble(&mut self, rule: usize, line: &str) {
+    fn trouble(&mut self, rule: usize, line: &str, tries_again: bool) {
         if let Some(known) = self.troubles.iter_mut().find(|trouble| trouble.rule == rule) {
             known.tool_failed = false;
+            known.is_over &= tries_again;
             return;
         }
         let order = if self.other { LogOrder::Overcome } else { LogOrder::Alone };
         let is_taken = line.starts_with(TAKEN);
-        self.troubles.push(Trouble { rule, order, tool_failed: false, is_taken, weighed: self.other });
+        let is_over = tries_again && self.went_on;
+        self.troubles.push(Trouble {
+            rule,
+            order,
+            tool_failed: false,
+            is_taken,
+            weighed: self.other,
+            is_over,
+        });
     }
 
     /// `own`: it is about the sources.
@@ -122,6 +139,7 @@ impl OrderReader {
         let may_follow = says(&MAY_FOLLOW, line);
         self.unless_fetched = true;
         self.unless_tests |= !may_follow;
+        self.went_on |= !may_follow;
         self.other |= own && !may_follow;
         for trouble in self.troubles.iter_mut().filter(|trouble| !trouble.weighed) {
             trouble.weighed = true;
@@ -132,7 +150,8 @@ impl OrderReader {
 
     /// How the lines of the rule at this place stand.
     pub(super) fn of(&self, rule: usize) -> LogOrder {
-        self.troubles.iter().find(|trouble| trouble.rule == rule).map_or(LogOrder::Alone, |found| found.order)
+        let found = self.troubles.iter().find(|trouble| trouble.rule == rule);
+        found.map_or(LogOrder::Alone, |found| if found.is_over { LogOrder::Overcome } else { found.order })
     }
 }
 

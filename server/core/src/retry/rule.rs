@@ -1,4 +1,4 @@
-//! One rule about lines of a log, as `rules.toml` writes it.
+//! One rule about lines of a log, as `rules/*.toml` write it.
 
 use serde::Deserialize;
 

@@ -1,4 +1,4 @@
-//! The rules of `rules.toml`: what lines of a log mean. Data, compiled once, matched in time linear in the log.
+//! The rules of `rules/*.toml`: what lines of a log mean. Data, compiled once, matched in time linear in the log.
 
 use std::sync::{Arc, LazyLock};
 
@@ -9,7 +9,8 @@ use regex::{
 use serde::Deserialize;
 
 use super::{
-    lines::{LogTail, end, shown, start, went_well},
+    lines::{LogTail, end, shown, start},
+    mention::{tries_again, went_well, without_mentions},
     order::OrderReader,
     rule::Rule,
     signature,
@@ -52,16 +53,31 @@ struct File {
     rule: Vec<Rule>,
 }
 
-// the file is part of the program: a test reads it strictly, and a program never starts without it
-static BUILT_IN: LazyLock<Arc<LogRules>> = LazyLock::new(|| {
-    let rules = parse(include_str!("rules.toml")).unwrap_or_default();
-    Arc::new(LogRules::compile(rules).unwrap_or_default())
-});
+/// The files that are part of the program.
+const FILES: [&str; 8] = [
+    include_str!("rules/machine.toml"),
+    include_str!("rules/network.toml"),
+    include_str!("rules/runner.toml"),
+    include_str!("rules/memory.toml"),
+    include_str!("rules/compilers.toml"),
+    include_str!("rules/languages.toml"),
+    include_str!("rules/packages.toml"),
+    include_str!("rules/summaries.toml"),
+];
+// a test reads the files strictly, and a program never starts without them
+static BUILT_IN: LazyLock<Arc<LogRules>> =
+    LazyLock::new(|| Arc::new(built_in().and_then(LogRules::compile).unwrap_or_default()));
 /// A line that begins to say what went wrong: the word for it, and a colon.
 static BEGINS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?i-u:(?:error|fatal|fail|failed|failure|exception|panic|abort) ?:)").ok());
 static WORDS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?i-u:error|fatal|fail|abort|exception|panic|cannot|unable)").ok());
+
+/// The rules of the program, with their examples.
+pub(super) fn built_in() -> Result<Vec<Rule>, String> {
+    let files = FILES.iter().map(|file| parse(file)).collect::<Result<Vec<_>, _>>()?;
+    Ok(files.into_iter().flatten().collect())
+}
 
 /// The rules of a file.
 pub(super) fn parse(text: &str) -> Result<Vec<Rule>, String> {
@@ -77,7 +93,7 @@ impl LogRules {
 
     /// The rules that are part of the program and `more`; one with the id of another takes its place.
     pub(super) fn with(more: Vec<Rule>) -> Result<Self, String> {
-        let mut rules = parse(include_str!("rules.toml"))?;
+        let mut rules = built_in()?;
         rules.retain(|rule| more.iter().all(|newer| newer.id != rule.id));
         rules.extend(more);
         Self::compile(rules)
@@ -115,14 +131,15 @@ impl LogRules {
         let mut places: Vec<Option<usize>> = vec![None; self.rules.len()];
         let mut order = OrderReader::default();
         for line in LogTail::of(log).rev_with_passed() {
-            if went_well(line.trim_start()) {
-                order.read(start(line, LINE), &[]);
+            if went_well(line) {
+                order.read(start(line, LINE), &[], false);
                 continue;
             }
             let matched: Vec<usize> = matches(&self.sets, line);
             let rules = matched.iter().filter_map(|at| Some((*at, self.rules.get(*at)?)));
             let rules: Vec<(usize, &Rule)> = rules.collect();
-            order.read(start(line, LINE), &rules);
+            let overcomes = !rules.is_empty() && tries_again(start(line, LINE));
+            order.read(start(line, LINE), &rules, overcomes);
             note_all(&mut hits, &mut places, rules, line);
         }
         for (at, place) in places.into_iter().enumerate() {
@@ -143,7 +160,7 @@ fn note_all<'r>(
 ) {
     for (at, rule) in rules {
         if let Some(place) = places.get_mut(at) {
-            note(hits, place, rule, shown(line.trim()));
+            note(hits, place, rule, shown(line));
         }
     }
 }
@@ -171,21 +188,21 @@ pub(super) fn names_better(one: &str, other: &str) -> bool {
 /// The last line that speaks of an error in general words: where no rule knows it, it still tells one failure from another.
 pub(super) fn last_words(log: &str) -> Option<String> {
     let speaks = |line: &&str| WORDS.as_ref().is_some_and(|words| words.is_match(start(line, LINE)));
-    LogTail::of(log).rev().find(speaks).map(|line| shown(line.trim()))
+    LogTail::of(log).rev().find(speaks).map(|line| shown(line))
 }
 
 /// The first line that names an error in general words; the last words where none does.
 pub(super) fn first_words(log: &str) -> Option<String> {
     let end = LogTail::of(log);
     let begins = |line: &&str| BEGINS.as_ref().is_some_and(|words| words.is_match(start(line, LINE)));
-    let first = end.rev().filter(begins).last().map(|line| shown(line.trim()));
+    let first = end.rev().filter(begins).last().map(|line| shown(line));
     first.or_else(|| last_words(log))
 }
 
 /// The last line in which GitLab's runner says that the job failed. It is the end of the log: a build that prints the same
 /// prints it before.
 pub(super) fn runners_last_word(log: &str) -> Option<String> {
-    LogTail::of(log).rev().find(|line| line.starts_with("ERROR: Job failed")).map(|line| shown(line.trim()))
+    LogTail::of(log).rev().find(|line| line.starts_with("ERROR: Job failed")).map(|line| shown(line))
 }
 
 /// Rules that match the start or the end of a line: of a long command line the end says how it went.
@@ -193,7 +210,7 @@ fn matches(sets: &[RegexSet], line: &str) -> Vec<usize> {
     let ends = [start(line, LINE), end(line, LINE)];
     let ends = ends.iter().take(if line.len() > LINE { 2 } else { 1 });
     let mut found = Vec::new();
-    for part in ends {
+    for part in ends.map(|part| without_mentions(part)) {
         for (at, set) in sets.iter().enumerate() {
             found.extend(set.matches(part.as_bytes()).into_iter().map(|rule| at * TOGETHER + rule));
         }
@@ -207,7 +224,7 @@ mod tests {
 
     #[test]
     fn every_rule_matches_its_examples_and_spares_the_others() {
-        let rules = parse(include_str!("rules.toml")).unwrap();
+        let rules = built_in().unwrap();
         assert_eq!(LogRules::built_in().len(), rules.len());
         let mut ids: Vec<&str> = rules.iter().map(|rule| &*rule.id).collect();
         ids.sort_unstable();

@@ -3,7 +3,7 @@
 //! about, so that noise hits both; loopback only; ends by itself.
 //!
 //! `cargo run --release --locked --bin bench -- [ingest] [disk] [predict] [rate] [history] [agent] [allocation] [admit] [tickets]
-//! [flood]`; all of them without a word.
+//! [flood] [logs]`; all of them without a word.
 
 #![expect(clippy::print_stdout, reason = "figures go to stdout")]
 #![expect(
@@ -20,6 +20,7 @@ mod front;
 mod history;
 mod ingest;
 mod light;
+mod logs;
 mod rate;
 mod tickets;
 
@@ -59,6 +60,9 @@ async fn main() -> anyhow::Result<()> {
         agent::beside_nothing(&programs, &server, dir.path())?;
     }
     drop(server);
+    if asked("logs") {
+        logs::beside_none(&programs, dir.path())?;
+    }
     if asked("allocation") || asked("admit") {
         let specs = words.iter().find_map(|word| word.strip_prefix("specs="));
         front::over_a_million(&programs, dir.path(), specs, (asked("allocation"), asked("admit"))).await?;

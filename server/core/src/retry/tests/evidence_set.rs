@@ -19,7 +19,7 @@ enum Piece {
 /// A line of each rule. The runner's last word is left out: it is a fact of one whole log. So are lines that a frame of a traceback
 /// before them would make a quotation.
 fn lines() -> Vec<String> {
-    let rules = rules::parse(include_str!("../rules.toml")).unwrap();
+    let rules = rules::built_in().unwrap();
     let examples = rules.into_iter().flat_map(|rule| rule.matches);
     let stands_alone = |line: &String| {
         !line.starts_with(' ') && !line.contains('\n') && !line.starts_with("ERROR: Job failed")

@@ -37,7 +37,7 @@ impl Chance {
 
 /// What logs are put together from: the examples of all rules, and what is known to be nasty.
 fn pieces() -> Vec<Vec<u8>> {
-    let rules = rules::parse(include_str!("../rules.toml")).unwrap();
+    let rules = rules::built_in().unwrap();
     let examples = rules.into_iter().flat_map(|rule| rule.matches.into_iter().chain(rule.spares));
     let mut pieces: Vec<Vec<u8>> = examples.map(String::into_bytes).collect();
     let nasty: [&[u8]; 20] = [

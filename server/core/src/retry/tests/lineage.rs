@@ -203,7 +203,7 @@ fn retries_of_five(logs: &[String], kills: Option<u64>) -> usize {
 
 #[test]
 fn no_log_buys_more_than_one_retry_of_a_job_however_often_it_is_asked() {
-    let rules = rules::parse(include_str!("../rules.toml")).unwrap();
+    let rules = rules::built_in().unwrap();
     let lines: Vec<String> = rules.iter().flat_map(|rule| rule.matches.clone()).collect();
     for kills in [None, Some(0)] {
         for line in &lines {

@@ -16,7 +16,9 @@ mod order;
 mod sentences;
 mod short;
 mod strange;
+mod vocabulary;
 mod words;
+mod wrapped;
 
 use std::sync::Arc;
 

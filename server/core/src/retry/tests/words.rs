@@ -3,7 +3,7 @@
 use super::*;
 
 /// Lines of builds that went well, or failed of something else.
-const IN_PASSING: &[&str] = &[
+pub(super) const IN_PASSING: &[&str] = &[
     // output of tests
     "test child_is_reported_as_Killed ... ok",
     "PASS: parent sees that the child was Killed",

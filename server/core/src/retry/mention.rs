@@ -1,0 +1,241 @@
+//! Lines that only mention a failure: quoted source, commands, help, checks that passed, and words between quotation marks.
+//!
+//! | line | for example |
+//! |---|---|
+//! | source beside a message of a compiler, or under a frame of a Python traceback | ` 12 \| puts("Killed");` |
+//! | a command that a shell echoes | `+ grep Killed log`, `$ grep Killed log`, `[command]git fetch` |
+//! | a comment, an option of a help text, a line of documentation that a search found | `// Killed`, `--retry  if it was reset` |
+//! | a check that passed or begins | `ok 3 - disk: No space left on device`, `=== RUN   TestReset` |
+//! | words between quotation marks in a line that reports no error | `handles 'Out of memory'` |
+
+use std::{borrow::Cow, sync::LazyLock};
+
+use regex::Regex;
+
+/// What a line that reports an error says outside of quotation marks.
+static REPORTS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(concat!(
+        r"(?i-u:\b(?:err|errs|error|errors|errno|fatal|fail|fails|failed|failure|exception|panic|panicked|abort|aborted|aborting|cannot|can't",
+        r"|unable|denied|killed|died|broken|exhausted|could not|couldn't|did not|didn't|not found|not present|not available|refused|failing|stderr",
+        r"|terminated|higher than|does not exist|doesn't exist|unmet|status|code|reason|message|msg|mismatch)\b|[a-z](?:Error|Exception)\b)"
+    ))
+    .ok()
+});
+
+/// A line of a manual, found by a search.
+static MANUAL: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"^(?:\S+\.(?:md|rst|adoc|html?|pod|tex)[:-]|(?:-[A-Za-z0-9], )?--?[A-Za-z][A-Za-z0-9-]*(?:[ =][A-Z<\[]\S*)?(?:  +|\t)\S)").ok()
+});
+
+/// A tool says that it will try again.
+static TRIES_AGAIN: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(concat!(
+        r"(?i-u:\b(?:retrying|trying again|re-?attempting|reconnecting)\b|\bwill (?:be )?(?:retr(?:y|ied)|try again)\b",
+        r"|\b(?:try|tries|retry|retries|attempt|attempts) (?:remaining|remain|left)\b|\b(?:retry|try again) (?:in|after) [0-9])"
+    ))
+    .ok()
+});
+
+/// The same words of one that gives up.
+static GIVES_UP: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"(?i-u:\b(?:0|no|no more) (?:try|tries|retry|retries|attempt|attempts)\b|\b(?:giving|gave|give) up\b|\bnot retrying\b|\bafter retrying\b)").ok()
+});
+
+fn says(form: &LazyLock<Option<Regex>>, line: &str) -> bool {
+    form.as_ref().is_some_and(|form| form.is_match(line))
+}
+
+/// The line before the one that is looked at: what it quotes, if anything.
+#[derive(Debug, Default)]
+pub(super) struct LineBefore<'l> {
+    line: &'l str,
+    is_source: bool,
+}
+
+impl<'l> LineBefore<'l> {
+    /// Whether `line` only repeats source, commands or a manual; it is then the line before the next.
+    pub(super) fn is_quoted_by(&mut self, line: &'l str) -> bool {
+        let text = line.trim_start();
+        let is_source = is_source(text, self.is_source);
+        let framed = indentation(line) > indentation(self.line) && is_frame(self.line);
+        *self = Self { line, is_source };
+        let echo = ["$ ", "+ ", "++ ", "+++ ", "[command]", "// ", "/* ", "<!--"];
+        is_source || framed || echo.iter().any(|mark| text.starts_with(mark)) || says(&MANUAL, text)
+    }
+}
+
+/// Source beside a message of a compiler: a line with its number, what is marked in it, and the lines without a number after it.
+fn is_source(text: &str, before: bool) -> bool {
+    let bare = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let Some(rest) = bare.trim_start().strip_prefix('|') else { return false };
+    let marks = rest.chars().all(|c| c.is_whitespace() || "|^~-_+.=/\\".contains(c));
+    before || marks || bare.len() < text.len()
+}
+
+fn indentation(line: &str) -> usize {
+    line.len() - line.trim_start().len()
+}
+
+/// `  File "x.py", line 3, in f` of Python.
+fn is_frame(line: &str) -> bool {
+    line.trim_start().starts_with("File \"") && line.contains("\", line ")
+}
+
+/// A check that passed, or a step, in the words of TAP, Automake, Google's test library, Rust, `CTest`, Go, pytest and others.
+pub(super) fn went_well(text: &str) -> bool {
+    let numbered =
+        text.strip_prefix("ok ").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let marks = [
+        "PASS: ",
+        "PASS ",
+        "PASSED ",
+        "[       OK ]",
+        "[ RUN      ]",
+        "--- PASS: ",
+        "=== RUN ",
+        "\u{2713} ",
+        "\u{2714} ",
+        "\u{221a} ",
+    ];
+    let starts = marks.iter().any(|mark| text.starts_with(mark));
+    // a time may follow: `Passed    0.01 sec`
+    let said = text.trim_end_matches(|c: char| c.is_ascii_digit() || ". %[](=)".contains(c));
+    let said = said.strip_suffix("sec").or_else(|| said.strip_suffix("ms")).unwrap_or(said);
+    let said = said.trim_end_matches(|c: char| c.is_ascii_digit() || ". ".contains(c));
+    numbered || starts || [" ok", " Passed", " PASSED"].iter().any(|end| said.ends_with(end))
+}
+
+/// A tool says that it will try again, and so that this was not the end.
+pub(super) fn tries_again(line: &str) -> bool {
+    says(&TRIES_AGAIN, line) && !says(&GIVES_UP, line)
+}
+
+/// The line as it is, or without what stands between quotation marks if nothing outside of them reports an error.
+pub(super) fn without_mentions(line: &str) -> Cow<'_, str> {
+    if !line.contains(['"', '\'', '`', '\u{2018}', '\u{201c}']) {
+        return Cow::Borrowed(line);
+    }
+    let outside = outside_of_quotes(line);
+    if says(&REPORTS, &outside) { Cow::Borrowed(line) } else { Cow::Owned(outside) }
+}
+
+/// `x` in the place of what stands between two quotation marks. An apostrophe inside of a word is none.
+fn outside_of_quotes(line: &str) -> String {
+    let mut outside = String::with_capacity(line.len());
+    let (mut rest, mut before) = (line, ' ');
+    while let Some(letter) = rest.chars().next() {
+        let after = rest.get(letter.len_utf8()..).unwrap_or_default();
+        outside.push(letter);
+        let end = closing(letter).filter(|_| !before.is_alphanumeric()).and_then(|mark| after.find(mark));
+        if let Some(end) = end.filter(|end| *end > 0) {
+            outside.push('x');
+            (rest, before) = (after.get(end..).unwrap_or_default(), 'x');
+        } else {
+            (rest, before) = (after, letter);
+        }
+    }
+    outside
+}
+
+fn closing(mark: char) -> Option<char> {
+    match mark {
+        '"' | '\'' => Some(mark),
+        '`' => Some('`'),
+        '\u{2018}' => Some('\u{2019}'),
+        '\u{201c}' => Some('\u{201d}'),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quotes(before: &str, line: &str) -> bool {
+        let mut lines = LineBefore::default();
+        lines.is_quoted_by(before);
+        lines.is_quoted_by(line)
+    }
+
+    #[test]
+    fn what_only_quotes_is_passed_over_and_the_rest_is_not() {
+        let quoting = [
+            "   12 | puts(\"Killed\");",
+            "      |      ^~~~~~",
+            "+ grep Killed log",
+            "$ grep Killed log",
+            "[command]git grep Killed",
+            "// std::bad_alloc",
+            "--retry-connrefused   also after Connection reset by peer",
+            "guide.md:7: No space left on device means a full disk",
+            "ok 12 - survives: No space left on device",
+            "PASS: oom.sh Killed",
+            "=== RUN   TestReset/Connection reset by peer",
+            "\u{2713} handles ECONNRESET (5 ms)",
+            "test handles_oom ... ok",
+            " 3/10 Test  #3: out_of_memory ....   Passed    0.01 sec",
+            "tests/x.py::test_killed PASSED     [ 50%]",
+            "[       OK ] Disk.Full (12 ms)",
+        ];
+        for line in quoting {
+            assert!(quotes("", line) || went_well(line.trim_start()), "{line}");
+        }
+        assert!(quotes("  File \"x.py\", line 3, in f", "    raise OSError(\"Killed\")"));
+        assert!(quotes("   3 | f();", "     | Killed by the line above"));
+        let saying = [
+            "Killed",
+            "x.c:1:2: error: no",
+            "not ok 3 - disk: No space left on device",
+            "test x ... FAILED",
+            "tests/x.py::test_killed FAILED [ 50%]",
+            "make: *** [x] Error 1",
+            "  | Error in fail: timed out",
+            "look ok but: error",
+        ];
+        for line in saying {
+            assert!(!quotes("", line) && !went_well(line), "{line}");
+        }
+        assert!(!quotes("  File \"x.py\", line 3, in f", "OSError: Killed"));
+    }
+
+    #[test]
+    fn words_between_quotation_marks_count_where_an_error_is_reported() {
+        for (line, without) in [
+            ("note: handles 'No space left on device' and `Killed`", "note: handles 'x' and `x`"),
+            ("puts(\"Out of memory\");", "puts(\"x\");"),
+            ("the user's 'disk' isn't full", "the user's 'x' isn't full"),
+        ] {
+            assert_eq!(without_mentions(line), without);
+        }
+        for line in [
+            "error: 'x' undeclared",
+            "OSError: 'No space left'",
+            "it's a plain line",
+            "level=error msg=\"x\"",
+            "'",
+            "\"\"",
+        ] {
+            assert_eq!(without_mentions(line), line);
+        }
+    }
+
+    #[test]
+    fn a_tool_that_tries_again_says_so_and_one_that_gives_up_does_not() {
+        for line in [
+            "x: reset; retrying in 329 ms",
+            "spurious error (1 tries remaining)",
+            "Will retry in 1 seconds.",
+            "try again in 5 s",
+        ] {
+            assert!(tries_again(line), "{line}");
+        }
+        for line in [
+            "no retries left",
+            "giving up after retrying 3 times",
+            "please try again later",
+            "lookup: Try again",
+        ] {
+            assert!(!tries_again(line), "{line}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! A line as the tool wrote it, whatever wraps it: what runners, containers and loggers put in front is taken off, several of them one after
+//! the other. Pure, and in front of all rules.
+//!
+//! | in front of a line | written by |
+//! |---|---|
+//! | `2024-05-22T12:43:46.9626460Z `, `2024-05-22T12:43:46.962646Z 01O `, `[2023-03-06T18:34:20.273Z] ` | GitHub and Azure, GitLab, Jenkins |
+//! | `09:42:00 `, `(16:45:36) `, `04:46.040  `, `[10:02:11]W:	 [Step 1/3] ` | Jenkins, Bazel, Gradle profilers, `TeamCity` |
+//! | `Apr 19 17:50:10 host runner[71]: `, `2014/07/25 18:00:59 `, `[  12.345678] ` | syslog, Go, the kernel |
+//! | `#12 51.29 `, `51.29 `, `builder-1  \| `, `[linux-gcc] ` | `BuildKit`, Compose, jobs that run side by side |
+//! | `##[error]`, `::error file=x::`, `[ERROR] `, `INFO: ` | commands of GitHub and Azure, loggers |
+//! | `  >> 124    `, `     123    `, `│ ` | Spack's summary of a log, pip |
+//!
+//! Colours, also where only their letters are left (`#033[0m`, `[31m`), and the marks of Buildkite are no part of a line either.
+
+use std::{borrow::Cow, sync::LazyLock};
+
+use regex::Regex;
+
+/// Wrappers that are taken off one line, at most.
+const WRAPPERS: usize = 8;
+
+static COLOURS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(concat!(
+        r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]_P^][^\x07\x1b]*(?:\x07|\x1b\\)?|[()][0-9A-Z])",
+        // the letters of a colour whose escape was lost or written out
+        r"|(?:#033|\\033|\\x1[bB]|\\u001[bB]|\^\[)\[[0-9;]*[mK]|\[[0-9]{1,3}(?:;[0-9]{1,3}){0,4}m",
+    ))
+    .ok()
+});
+
+static WRAPPER: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r"(?x) ^[\ \t]* (?:
+            [\[(]? [0-9]{4}[-/][0-9]{2}[-/][0-9]{2} [T\ ] [0-9]{2}:[0-9]{2}:[0-9]{2} (?:[.,][0-9]{1,9})?
+                (?: Z | \ ?[+-][0-9]{2}:?[0-9]{2} | \ UTC )? [\])]? :? (?: \ [0-9a-f]{2}[OE][+\ ] | [\ \t] | $ )
+          | \[ [0-9]{2}:[0-9]{2}:[0-9]{2} \] [WEFi\ ]? : [\ \t]*
+          | [\[(]? [0-9]{1,2}:[0-9]{2} (?: :[0-9]{2} (?:[.,][0-9]{1,6})? | \.[0-9]{3} ) [\])]? (?: [\ \t] | $ )
+          | [A-Z][a-z]{2} \ [\ 0-9][0-9] \ [0-9]{2}:[0-9]{2}:[0-9]{2} \ [A-Za-z0-9_.-]+ \ [A-Za-z0-9_./-]+ (?:\[[0-9]+\])? : \ ?
+          | \#[0-9]+ \ (?: [0-9]+\.[0-9]{1,6} (?: \ | $ ) )?
+          | [0-9]{1,7}\.[0-9]{1,6} (?: \ | $ )
+          | \[ \ *[0-9]+\.[0-9]{1,6}s? \] \ ?
+          | [A-Za-z][A-Za-z0-9_.@/-]{0,60} \ + \| (?: \ | $ )
+          | \[ [A-Za-z] [A-Za-z0-9_\ .,:/@+-]{0,60} \] (?: [\ \t] | $ )
+          | \#\#\[ [a-z]+ \]
+          | :: (?: error | notice | debug | group ) (?: \ [^:]{1,200} )? ::
+          | (?: TRACE | DEBUG | INFO | NOTICE ) :? [\ ]
+        ) | ^\ \ + (?:>>\ )? [0-9]+ \ {4}
+          | ^[\ \t]* [│┃] \ ?",
+    )
+    .ok()
+});
+
+/// Plain text: no colours, carriage returns as line ends, no NUL, no mark of the byte order.
+pub(super) fn clean(text: &str) -> String {
+    let plain = COLOURS.as_ref().map_or(Cow::Borrowed(text), |colours| colours.replace_all(text, ""));
+    let letters = plain.chars().filter(|c| !matches!(c, '\0' | '\u{feff}'));
+    // the mark of UTF-16, read as UTF-8
+    letters.skip_while(|c| *c == '\u{fffd}').map(|c| if c == '\r' { '\n' } else { c }).collect()
+}
+
+/// The line without its wrappers and without white space at its end; its own indentation stays.
+pub(super) fn unwrapped(line: &str) -> &str {
+    let mut line = line.trim_end();
+    for _ in 0..WRAPPERS {
+        let wrapper = WRAPPER.as_ref().and_then(|wrapper| wrapper.find(line));
+        let Some(wrapper) = wrapper.filter(|wrapper| !warns(wrapper.as_str())) else { break };
+        line = line.get(wrapper.end()..).unwrap_or_default();
+    }
+    line
+}
+
+/// `[WARN] `, `##[warning]`: the line is no error, whatever it says, so that this stays with it.
+fn warns(wrapper: &str) -> bool {
+    let letters = wrapper.trim_start_matches(|c: char| !c.is_ascii_alphabetic());
+    letters.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("warn"))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// One of each family.
+    pub(in crate::retry) const FAMILIES: &[&str] = &[
+        "2024-05-22T12:43:46.9626460Z ",
+        "2024-05-22T12:43:46.962646Z 01O ",
+        "2024-05-22T12:43:46.962646Z 0aE+",
+        "2024-05-22 12:43:46,123 ",
+        "[2023-03-06T18:34:20.273Z] ",
+        "2014/07/25 18:00:59 ",
+        "09:42:00 ",
+        "(16:45:36) ",
+        "04:46.040 ",
+        "[10:02:11]W:\t [Step 1/3] ",
+        "Apr 19 17:50:10 runner01 gitlab-runner[1701482]: ",
+        "[   12.345678] ",
+        "#12 51.29 ",
+        "#12 ",
+        "51.29 ",
+        "builder-1  | ",
+        "[linux-gcc] ",
+        "[ERROR] ",
+        "##[error]",
+        "::error file=x.c,line=3::",
+        "INFO: ",
+        "  >> 124    ",
+        "     123    ",
+        "  │ ",
+    ];
+
+    #[test]
+    fn whatever_wraps_a_line_is_taken_off() {
+        for line in ["x.c:1:2: error: no", "  File \"x.py\", line 3", "ERROR: Job failed: exit code 1"] {
+            for outer in FAMILIES {
+                assert_eq!(unwrapped(&format!("{outer}{line}")), line, "{outer}");
+                for inner in FAMILIES {
+                    assert_eq!(unwrapped(&format!("{outer}{inner}{line}")), line, "{outer}{inner}");
+                }
+            }
+        }
+        for line in [
+            "  12 files",
+            "  12",
+            "2024-05-22 x",
+            "  >> x",
+            "[  FAILED  ] a.b",
+            "[28] no",
+            "[WARN] x.c:1:2: no",
+            "##[warning]no",
+            "# FAIL: 1",
+            "a|b",
+            "",
+        ] {
+            assert_eq!(unwrapped(line), line);
+        }
+    }
+
+    #[test]
+    fn what_is_left_of_a_colour_goes_and_what_only_looks_like_one_stays() {
+        for coloured in [
+            "\x1b[1;31ma\x1b[0m",
+            "#033[0;33ma",
+            "^[[31ma^[[0m",
+            "[31ma[0m",
+            "\x1b_bk;t=17\x07a",
+            "\u{fffd}a",
+        ] {
+            assert_eq!(clean(coloured), "a", "{coloured:?}");
+        }
+        assert_eq!(clean("10 %\r\u{feff}x[3] = [28] y"), "10 %\nx[3] = [28] y");
+    }
+}

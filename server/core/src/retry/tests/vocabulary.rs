@@ -1,0 +1,71 @@
+//! The rules of the program as a vocabulary: each decides where it is alone, none hides another, and a summary explains nothing.
+
+use super::*;
+use crate::retry::rules;
+
+/// The rule whose line decided: it is shown first.
+fn decided_by(verdict: &Verdict) -> &str {
+    let line = verdict.evidence.iter().find(|line| line.source == EvidenceSource::Log && line.supports);
+    line.and_then(|line| line.text.split_once(": ")).map_or("", |(rule, _line)| rule)
+}
+
+#[test]
+fn every_rule_decides_on_an_example_of_its_own_and_no_other_rule_says_otherwise() {
+    for rule in rules::built_in().unwrap() {
+        let verdicts: Vec<Verdict> = rule.matches.iter().map(|line| judged(&code(1, line))).collect();
+        let decides = verdicts.iter().any(|verdict| decided_by(verdict) == rule.id);
+        assert!(
+            decides,
+            "{} is hidden by {:?}",
+            rule.id,
+            verdicts.iter().map(decided_by).collect::<Vec<_>>()
+        );
+        for (verdict, line) in verdicts.iter().zip(&rule.matches) {
+            assert!(rule.weak || verdict.cause == rule.cause, "{}: {line:?} is {:?}", rule.id, verdict.cause);
+        }
+    }
+}
+
+#[test]
+fn a_summary_alone_explains_nothing_and_buys_one_retry() {
+    for rule in rules::built_in().unwrap().into_iter().filter(|rule| rule.cause == Cause::Unknown) {
+        assert!(rule.weak, "{}", rule.id);
+        let alone = |line: &&String| decided_by(&judged(&code(2, line))) == rule.id;
+        for line in rule.matches.iter().filter(alone) {
+            let verdict = judged(&code(2, line));
+            assert_eq!((verdict.cause, verdict.action), (Cause::Unknown, Action::AsIs), "{line}");
+            let again = judged(&Evidence { number: 2, ..code(2, line) });
+            assert_eq!(again.action, Action::No, "{line}");
+        }
+    }
+}
+
+#[test]
+fn a_summary_after_its_root_changes_nothing_and_the_root_is_shown_first() {
+    let rules = rules::built_in().unwrap();
+    let summaries: Vec<String> = rules
+        .iter()
+        .filter(|rule| rule.cause == Cause::Unknown)
+        .flat_map(|rule| rule.matches.clone())
+        .collect();
+    for rule in rules.iter().filter(|rule| !rule.weak) {
+        let Some(root) = rule.matches.iter().find(|line| decided_by(&judged(&code(1, line))) == rule.id)
+        else {
+            continue;
+        };
+        for summary in &summaries {
+            let verdict = judged(&code(1, &format!("{root}\n{summary}\n")));
+            assert_eq!(verdict.cause, rule.cause, "{root} then {summary}");
+            assert!(verdict.evidence[0].supports, "{:?}", verdict.evidence);
+        }
+    }
+}
+
+#[test]
+fn the_patterns_of_all_rules_are_linear_and_small() {
+    for rule in rules::built_in().unwrap() {
+        let pattern =
+            regex::bytes::RegexBuilder::new(&rule.pattern).unicode(false).size_limit(1 << 20).build();
+        assert!(pattern.is_ok_and(|pattern| !pattern.is_match(b"")), "{}", rule.id);
+    }
+}
