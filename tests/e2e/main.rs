@@ -52,6 +52,7 @@ mod pools;
 
 mod reference;
 mod rejudged;
+mod release;
 mod retention;
 mod roles;
 mod see;

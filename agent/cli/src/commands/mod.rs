@@ -53,7 +53,7 @@ const STATUSES: &str = "Exit status: 0 answered, 2 wrong usage or a question tha
 #[derive(Debug, Parser)]
 #[command(
     name = "plimsoll",
-    version,
+    version = env!("PLIMSOLL_VERSION"),
     arg_required_else_help = true,
     max_term_width = help::COLUMNS,
     after_help = help::end("", &["run --key package=zlib -- make -j4", "predict --key package=zlib"])

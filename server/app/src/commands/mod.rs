@@ -46,7 +46,7 @@ struct Incomplete(String);
 #[derive(Debug, Parser)]
 #[command(
     name = "plimsoll-server",
-    version,
+    version = env!("PLIMSOLL_VERSION"),
     max_term_width = line::COLUMNS,
     after_help = line::examples(&["init first", "--config first/plimsoll.toml"])
 )]
