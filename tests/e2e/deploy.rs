@@ -193,7 +193,7 @@ fn the_settings_of_the_deployment_are_settings_of_the_server() {
 #[test]
 fn whether_plain_text_will_do_says_a_file_that_can_be_changed_and_not_the_image() {
     // a variable wins over the file that is mounted, which could then not ask for TLS
-    let image = fs::read_to_string(repository().join("deploy/server.Containerfile")).unwrap();
+    let image = fs::read_to_string(repository().join("deploy/release/server.Containerfile")).unwrap();
     let instructions = image.lines().filter(|line| !line.starts_with('#'));
     assert!(!instructions.collect::<String>().contains("PLAIN_TEXT"));
     let settings = fs::read_to_string(repository().join("deploy/kubernetes/base/plimsoll.toml")).unwrap();

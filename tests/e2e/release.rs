@@ -1,4 +1,4 @@
-//! What a release is: its version, its licence, its changes.
+//! What a release is: its version, its licence, its changes, and the script that makes it. `.ci/run` runs that script; it tests itself.
 
 use std::{
     fs,
@@ -7,6 +7,7 @@ use std::{
 };
 
 use plimsoll_tests::Programs;
+use yaml_rust2::YamlLoader;
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
@@ -100,4 +101,46 @@ fn the_changelog_begins_with_this_version() {
     let changes = fs::read_to_string(repository().join("deploy/docs/changelog.md")).unwrap();
     let newest = changes.lines().find_map(|line| line.strip_prefix("## "));
     assert_eq!(newest, Some(env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn every_system_that_makes_a_release_calls_the_same_script() {
+    for file in [".github/workflows/release.yml", ".gitlab-ci.yml"] {
+        let text = fs::read_to_string(repository().join(file)).unwrap();
+        assert!(YamlLoader::load_from_str(&text).is_ok_and(|parsed| parsed.len() == 1), "{file}");
+        assert_eq!(text.matches("deploy/release/build OUT").count(), 1, "{file}");
+        for image in ["buildah bud", "podman build", "docker build", "cargo build"] {
+            assert!(!text.contains(image), "{file} makes something itself: {image}");
+        }
+    }
+}
+
+#[test]
+fn an_image_holds_what_the_script_put_there_and_runs_as_a_number_that_is_not_root() {
+    for name in ["agent", "server"] {
+        let file = repository().join(format!("deploy/release/{name}.Containerfile"));
+        let text = fs::read_to_string(file).unwrap();
+        let words = |instruction: &str| -> Vec<&str> {
+            text.lines().filter_map(|line| line.strip_prefix(instruction)).collect()
+        };
+        assert_eq!(
+            (words("FROM "), words("RUN "), words("ADD ")),
+            (vec!["scratch"], vec![], vec![]),
+            "{name}"
+        );
+        assert_eq!(words("USER "), ["65532:65532"], "{name}");
+    }
+}
+
+#[test]
+fn a_wrong_word_to_the_script_says_how_it_is_called_and_makes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    for words in [&["--platform", "riscv", "out"][..], &["--agents", "out"], &[], &["one", "two"]] {
+        let mut script = Command::new(repository().join("deploy/release/build"));
+        let output = script.args(words).current_dir(dir.path()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains("build"), "{words:?}: {said}");
+        assert!(said.contains("--platform"), "{words:?}: {said}");
+        assert!(fs::read_dir(dir.path()).unwrap().next().is_none(), "{words:?}");
+    }
 }
