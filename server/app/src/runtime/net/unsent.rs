@@ -22,7 +22,7 @@ pub(crate) use body::Paced;
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 
 /// Bytes that are handed to a connection at once.
-const PIECE: usize = 16 * 1024;
+pub(crate) const PIECE: usize = 16 * 1024;
 /// Bytes of answers that may wait, of all listeners: twenty of the largest pages. Clients that read leave nothing waiting for long, so that
 /// only those that do not are dropped.
 const ROOM: usize = 24 * 1024 * 1024;

@@ -1,18 +1,50 @@
 //! `GET /agent/linux-amd64`: the agent, for a job that fetches it; `GET /agent/sha256sums`: what to pin. Every caller may ask: the program
 //! holds no secret, and a job without a token is to be measured too.
 
-use std::sync::Arc;
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
 
 use axum::{
-    body::Bytes,
+    body::{Body, Bytes},
     extract::{Path, State},
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
+use http_body::{Frame, SizeHint};
 use plimsoll_core::domain::FieldViolation;
 
 use super::refusal::refuse;
-use crate::transport::state::HttpState;
+use crate::{runtime::net::unsent::PIECE, transport::state::HttpState};
+
+/// What is left to send of a file that all answers share. In small pieces, because a whole file would count as memory of this answer, and
+/// the answers of a few jobs that begin together would drop each other.
+struct SharedFile(Bytes);
+
+impl http_body::Body for SharedFile {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let bytes = self.0.len().min(PIECE);
+        let piece = self.0.split_to(bytes);
+        Poll::Ready(Some(piece).filter(|piece| !piece.is_empty()).map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.len() as u64)
+    }
+}
 
 pub(super) async fn agent(
     State(parts): State<HttpState>,
@@ -32,5 +64,6 @@ pub(super) async fn agent(
     if known {
         return (StatusCode::NOT_MODIFIED, about).into_response();
     }
-    (about, Bytes::from_owner(Arc::clone(&file.bytes))).into_response()
+    let file = SharedFile(Bytes::from_owner(Arc::clone(&file.bytes)));
+    (about, Body::new(file)).into_response()
 }

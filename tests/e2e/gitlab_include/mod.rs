@@ -1,6 +1,10 @@
 //! The file that a GitLab pipeline includes: its lines run as GitLab's runner runs them, in each shell that an image may have.
 
+mod ci_local;
+
 use std::{
+    io::{Read as _, Write as _},
+    net::TcpStream,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Output},
@@ -10,7 +14,7 @@ use plimsoll_tests::{Agent, Programs, Server};
 use tempfile::TempDir;
 use yaml_rust2::YamlLoader;
 
-const INCLUDE: &str = include_str!("../../deploy/gitlab/plimsoll.gitlab-ci.yml");
+const INCLUDE: &str = include_str!("../../../deploy/gitlab/plimsoll.gitlab-ci.yml");
 
 /// Shells of images: bash, dash, and busybox's, which alpine has.
 const SHELLS: [&[&str]; 3] = [&["bash"], &["dash"], &["busybox", "sh"]];
@@ -144,6 +148,32 @@ async fn a_job_runs_only_an_agent_that_is_pinned_and_keeps_it() {
     assert_eq!(fourth.status.code(), Some(7), "{}", text(&fourth));
     assert!(text(&fourth).contains("none of PLIMSOLL_AGENT_SHA256"), "{}", text(&fourth));
     assert!(!fleet.checkout().join("ran").try_exists().unwrap(), "an agent that is not pinned was run");
+}
+
+/// Asks for the agent, and reads nothing of the answer yet.
+fn ask_for_agent(server: &Server) -> TcpStream {
+    let mut stream = TcpStream::connect(server.http).unwrap();
+    let path = platform();
+    write!(stream, "GET /agent/{path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    stream
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_that_fetch_the_agent_at_the_same_time_all_get_the_whole_of_it() {
+    let Some(fleet) = Fleet::start() else { return };
+    // they wait for each other: none is answered to its end before all have begun
+    let mut jobs: Vec<TcpStream> = (0..4).map(|_| ask_for_agent(&fleet.server)).collect();
+    let mut answers = vec![vec![0; 1024]; jobs.len()];
+    for (job, answer) in jobs.iter_mut().zip(&mut answers) {
+        job.read_exact(answer).unwrap();
+    }
+    let agent = std::fs::read(&Programs::for_tests().agent).unwrap();
+    for (job, answer) in jobs.iter_mut().zip(&mut answers) {
+        job.read_to_end(answer).unwrap();
+        let (whole, length) = (answer.ends_with(&agent), format!("content-length: {}\r\n", agent.len()));
+        assert!(whole, "{} bytes came of {}", answer.len(), agent.len());
+        assert!(String::from_utf8_lossy(&answer[..1024]).contains(&length));
+    }
 }
 
 /// A folder with links to these programs, as a small image has them.
