@@ -176,6 +176,25 @@ async fn jobs_that_fetch_the_agent_at_the_same_time_all_get_the_whole_of_it() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_leaves_a_link_to_its_page_where_gitlab_looks_for_it() {
+    let Some(fleet) = Fleet::start() else { return };
+    let page = format!("http://{}", fleet.server.http);
+    let variables = [("PLIMSOLL_PAGE_URL", page.as_str()), ("CI_SERVER_HOST", "gitlab.example")];
+    let output = fleet.job(&["sh"], "4712", "true", &variables);
+    assert!(output.status.success(), "{}", text(&output));
+    let include = YamlLoader::load_from_str(INCLUDE).unwrap().remove(0);
+    let name = include[".plimsoll-measure"]["artifacts"]["reports"]["annotations"].as_str().unwrap();
+    let file = std::fs::read_to_string(fleet.checkout().join(name)).unwrap();
+    let link = &serde_json::from_str::<serde_json::Value>(&file).unwrap()["plimsoll"][0]["external_link"];
+    assert_eq!(link["label"], "Plimsoll: what this job used");
+    let path = link["url"].as_str().unwrap().strip_prefix(&page).unwrap();
+    assert_eq!(path, "/attempts/gitlab.example:4712");
+    let (status, html) = fleet.server.get(path).unwrap();
+    assert_eq!(status, 200, "{html}");
+    assert!(html.contains("https://gitlab.example/group/app/-/jobs/4712"), "{html}");
+}
+
 /// A folder with links to these programs, as a small image has them.
 fn image(dir: &Path, programs: &[&str]) -> String {
     let bin = dir.join("bin");

@@ -1,6 +1,7 @@
 //! One attempt, running or finished.
 
 mod charts;
+mod gitlab_links;
 
 use maud::{Markup, html};
 use plimsoll_proto::{
@@ -49,6 +50,9 @@ impl AttemptPage<'_> {
                         "number " (summary.number)
                         @if !summary.retries.is_empty() { ", retries " a.id href=(view.attempt(&summary.retries)) { (summary.retries) } }
                     }
+                }
+                @for (name, address) in gitlab_links::of(&summary) {
+                    " " a href=(address) rel="noopener noreferrer" { "GitLab: " (name) }
                 }
             }
             (cards(&summary))

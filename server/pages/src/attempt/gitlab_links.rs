@@ -1,0 +1,69 @@
+//! The pages in GitLab of the job that an attempt was. A job's attempt is named `HOST:JOB`; project and pipeline stand in its key.
+
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use plimsoll_proto::v1::Summary;
+
+/// All that would end a path.
+const PATH: &AsciiSet =
+    &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'<').add(b'>').add(b'?').add(b'\\').add(b'`');
+
+/// Names and addresses in GitLab: the job and, where it is known, its pipeline. None for an attempt that no job of GitLab was.
+/// GitLab is expected at `https`, at its usual port.
+pub(super) fn of(summary: &Summary) -> Vec<(String, String)> {
+    let Some((host, job)) = summary.attempt.split_once(':') else { return Vec::new() };
+    let key = summary.key.clone().unwrap_or_default();
+    let project = key.project.trim_matches('/');
+    let is_name = |name: &str| {
+        name.contains('.') && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(&byte))
+    };
+    if !is_name(host) || !is_number(job) || project.is_empty() || project.contains("..") {
+        return Vec::new();
+    }
+    let base = format!("https://{host}/{}/-", utf8_percent_encode(project, PATH));
+    let pipeline = key.labels.get("pipeline").filter(|pipeline| is_number(pipeline));
+    let link = |kind: &str, id: &str| (format!("{kind} {id}"), format!("{base}/{kind}s/{id}"));
+    [Some(link("job", job)), pipeline.map(|id| link("pipeline", id))].into_iter().flatten().collect()
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_proto::v1::Key;
+
+    use super::*;
+
+    fn attempt(id: &str, project: &str, pipeline: &str) -> Summary {
+        let labels = [("pipeline".to_owned(), pipeline.to_owned())].into();
+        let key = Key { project: project.to_owned(), labels, ..Key::default() };
+        Summary { attempt: id.to_owned(), key: Some(key), ..Summary::default() }
+    }
+
+    #[test]
+    fn a_job_of_gitlab_has_its_page_and_that_of_its_pipeline() {
+        let links = of(&attempt("gitlab.example:4711", "group/my app", "12"));
+        let [job, pipeline] = links.as_slice() else { unreachable!("{links:?}") };
+        assert_eq!((job.0.as_str(), pipeline.0.as_str()), ("job 4711", "pipeline 12"));
+        assert_eq!(job.1, "https://gitlab.example/group/my%20app/-/jobs/4711");
+        assert_eq!(pipeline.1, "https://gitlab.example/group/my%20app/-/pipelines/12");
+        assert_eq!(of(&attempt("gitlab.example:4711", "group/app", "main")).len(), 1);
+    }
+
+    #[test]
+    fn what_is_no_job_of_gitlab_gets_no_link() {
+        for (id, project) in [
+            ("01JC000000000000000000000", "group/app"),
+            ("gitlab.example:4711x", "group/app"),
+            ("gitlab.example:", "group/app"),
+            ("evil.example/x?:4711", "group/app"),
+            ("user@evil.example:4711", "group/app"),
+            ("localhost:4711", "group/app"),
+            ("gitlab.example:4711", ""),
+            ("gitlab.example:4711", "../../admin"),
+        ] {
+            assert!(of(&attempt(id, project, "12")).is_empty(), "{id} {project}");
+        }
+    }
+}
