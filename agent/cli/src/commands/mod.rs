@@ -6,6 +6,7 @@
 mod ask;
 mod attach;
 mod common_options;
+mod config_file;
 mod delivery_args;
 #[cfg(feature = "people")]
 mod gitlab_ci;
@@ -149,9 +150,10 @@ impl Cli {
     /// Reads the command line of this process, and the variables that stand for options. Ends the process on wrong usage.
     pub fn from_process() -> Self {
         let lookup = |name: &OsStr| env::var_os(name);
+        let warn = |problem| tracing::warn!("{problem}");
+        let line = config_file::with_defaults(common_options::line(), &config_file::files(), warn);
         let read = |lookup: &dyn Fn(&OsStr) -> Option<OsString>| {
-            let warn = |problem| tracing::warn!("{problem}");
-            variables::without_unusable(common_options::line(), lookup, warn).get_matches()
+            variables::without_unusable(line.clone(), lookup, warn).get_matches()
         };
         let mut matches = read(&lookup);
         if variables::pattern_overrules(&matches) {

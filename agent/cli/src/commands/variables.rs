@@ -35,7 +35,7 @@ pub(super) fn without_unusable(
 }
 
 /// Whether a variable can be used. Without a reason, it is set to nothing.
-fn check(name: &OsStr, value: &OsStr) -> Result<(), Option<String>> {
+pub(super) fn check(name: &OsStr, value: &OsStr) -> Result<(), Option<String>> {
     if value.is_empty() {
         return Err(None);
     }

@@ -1,0 +1,266 @@
+//! Files that hold defaults of options, so that each machine says once where its server is:
+//!
+//! | file | for |
+//! |---|---|
+//! | `$XDG_CONFIG_HOME/plimsoll/config.toml`, else `~/.config/plimsoll/config.toml` | one user |
+//! | `/etc/plimsoll/config.toml` | all users of the machine |
+//!
+//! An option wins over its variable, a variable over the user's file, that over the system's. Each line is `option = "value"`, with the option's
+//! long name and `_` for `-`. A mistake is reported with file and line, and the line counts as not there: builds go on.
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    fs::{self, File},
+    io::{ErrorKind, Read as _},
+    ops::Range,
+    path::{Path, PathBuf},
+};
+
+use clap::{Arg, Command, builder::OsStr as ClapStr};
+use toml::de::{DeTable, DeValue};
+
+use super::variables::check;
+
+/// The system's file.
+const SYSTEM: &str = "/etc/plimsoll/config.toml";
+/// Longest file that is read, bytes.
+const MOST_BYTES: u64 = 64 * 1024;
+/// Options that a file may set for all commands that have them.
+const EVERYWHERE: [&str; 5] = ["server", "ca", "client-cert", "client-key", "token-file"];
+/// Options that it may set for commands that measure.
+const MEASURING: [&str; 6] = ["pool", "interval", "spool-dir", "spool-max", "patience", "report"];
+/// The commands that measure.
+const MEASURING_COMMANDS: [&str; 2] = ["run", "attach"];
+/// Options that are paths: those that do not begin with `/` are below the folder of the file.
+const PATHS: [&str; 5] = ["ca", "client-cert", "client-key", "token-file", "spool-dir"];
+
+/// The files of this user and this machine, the one that wins last.
+pub(super) fn files() -> Vec<PathBuf> {
+    let folder = |name: &str| env::var_os(name).filter(|folder| Path::new(folder).is_absolute());
+    let home = || folder("HOME").map(|home| PathBuf::from(home).join(".config"));
+    let user = folder("XDG_CONFIG_HOME").map(PathBuf::from).or_else(home);
+    let user = user.map(|folder| folder.join("plimsoll/config.toml"));
+    [Some(PathBuf::from(SYSTEM)), user].into_iter().flatten().collect()
+}
+
+/// The command line with the defaults that these files give; each mistake in them goes to `warn`.
+pub(super) fn with_defaults(command: Command, files: &[PathBuf], mut warn: impl FnMut(String)) -> Command {
+    files.iter().fold(command, |command, file| match read(file) {
+        Ok(Some(text)) => with_lines(command, file, &text, &mut warn),
+        Ok(None) => command,
+        Err(problem) => {
+            warn(format!("{} is left out: {problem}", file.display()));
+            command
+        }
+    })
+}
+
+/// `None` if there is no such file.
+fn read(file: &Path) -> Result<Option<String>, String> {
+    let mut text = String::new();
+    // a pipe in its place would never begin
+    let about = match fs::metadata(file) {
+        Ok(about) => about,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(error.to_string()),
+    };
+    if !about.is_file() || about.len() > MOST_BYTES {
+        return Err(format!("it is no file of at most {} KiB", MOST_BYTES >> 10));
+    }
+    let opened = File::open(file).map_err(|error| error.to_string())?;
+    opened.take(MOST_BYTES).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    Ok(Some(text))
+}
+
+fn with_lines(command: Command, file: &Path, text: &str, warn: &mut impl FnMut(String)) -> Command {
+    let table = match DeTable::parse(text) {
+        Ok(table) => table.into_inner(),
+        Err(error) => {
+            let at = place(file, text, error.span());
+            warn(format!("{at}: {}; the file is left out: each line is option = \"value\"", error.message()));
+            return command;
+        }
+    };
+    let mut lines: Vec<_> = table.into_iter().collect();
+    lines.sort_by_key(|(name, _value)| name.span().start);
+    lines.into_iter().fold(command, |command, (name, value)| {
+        let option = name.get_ref().replace('_', "-");
+        match checked(&command, file, &option, value.get_ref()) {
+            Ok(value) => with_default(command, &option, &value),
+            Err(problem) => {
+                warn(format!(
+                    "{}: {} is left out: {problem}",
+                    place(file, text, Some(name.span())),
+                    name.get_ref()
+                ));
+                command
+            }
+        }
+    })
+}
+
+/// `FILE:LINE`.
+fn place(file: &Path, text: &str, span: Option<Range<usize>>) -> String {
+    let before = text.as_bytes().iter().take(span.map_or(0, |span| span.start));
+    format!("{}:{}", file.display(), before.filter(|byte| **byte == b'\n').count() + 1)
+}
+
+/// What the option shall be, if it may stand in a file and its commands take it.
+fn checked(command: &Command, file: &Path, option: &str, value: &DeValue<'_>) -> Result<OsString, String> {
+    let known = || EVERYWHERE.iter().chain(&MEASURING);
+    if !known().any(|name| *name == option) {
+        let names: Vec<String> = known().map(|name| name.replace('-', "_")).collect();
+        let secret =
+            if option == "token" { "a token stands in a file of its own, named by token_file; " } else { "" };
+        return Err(format!("{secret}expected one of {}", names.join(", ")));
+    }
+    let text = match value {
+        DeValue::String(text) => text.to_string(),
+        _ => return Err(format!("expected text: {} = \"...\"", option.replace('-', "_"))),
+    };
+    if text.is_empty() {
+        return Err("it is empty".to_owned());
+    }
+    let value = match file.parent().filter(|_folder| PATHS.contains(&option)) {
+        Some(folder) => folder.join(text).into_os_string(),
+        None => text.into(),
+    };
+    let one = command.get_subcommands().find_map(|command| argument(command, option));
+    one.map_or(Ok(()), |argument| takes(argument, &value))?;
+    Ok(value)
+}
+
+/// The option of this name, if a file may set it for this command.
+fn argument<'c>(command: &'c Command, option: &str) -> Option<&'c Arg> {
+    let is_set = EVERYWHERE.contains(&option) || MEASURING_COMMANDS.contains(&command.get_name());
+    command.get_arguments().find(|argument| is_set && argument.get_long() == Some(option))
+}
+
+/// Reads the value as it would be read behind the option.
+fn takes(argument: &Arg, value: &OsStr) -> Result<(), String> {
+    if let Some(Err(Some(problem))) = argument.get_env().map(|variable| check(variable, value)) {
+        return Err(problem);
+    }
+    let alone = argument.clone().env(None::<&str>).default_value(None::<&str>);
+    let name = alone.get_long().unwrap_or_default().to_owned();
+    let line = [OsString::from(format!("--{name}")), value.to_owned()];
+    let read = Command::new("plimsoll").no_binary_name(true).arg(alone).try_get_matches_from(line);
+    // `error: invalid value '1' for '--interval <TIME>': expected ...`, and how to get help
+    read.map(drop).map_err(|error| {
+        let all = error.to_string();
+        let first = all.lines().next().unwrap_or_default();
+        first.strip_prefix("error: ").unwrap_or(first).to_owned()
+    })
+}
+
+fn with_default(command: Command, option: &str, value: &OsStr) -> Command {
+    let default = ClapStr::from(value.to_owned());
+    command.mut_subcommands(|subcommand| {
+        if argument(&subcommand, option).is_none() {
+            return subcommand;
+        }
+        subcommand.mut_args(|argument| {
+            if argument.get_long() == Some(option) {
+                argument.default_value(default.clone())
+            } else {
+                argument
+            }
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{ArgMatches, FromArgMatches as _};
+
+    use super::*;
+    use crate::commands::{Cli, common_options};
+
+    /// Reads these files, the one that wins last, and then the line; gives the command's options and what was said.
+    fn read_line(files: &[&str], line: &str) -> (ArgMatches, Vec<String>) {
+        let dir = tempfile::tempdir().unwrap();
+        let names: Vec<PathBuf> = (0..files.len()).map(|at| dir.path().join(format!("{at}.toml"))).collect();
+        for (name, text) in names.iter().zip(files) {
+            fs::write(name, text).unwrap();
+        }
+        let mut said = Vec::new();
+        let absent = dir.path().join("absent/config.toml");
+        let all: Vec<PathBuf> = names.into_iter().chain([absent]).collect();
+        let command = with_defaults(common_options::line(), &all, |problem| said.push(problem));
+        let matches = command.try_get_matches_from(line.split_whitespace()).unwrap();
+        assert!(Cli::from_arg_matches(&matches).is_ok());
+        let folder = format!("{}/", dir.path().display());
+        (matches, said.into_iter().map(|line| line.replace(&folder, "")).collect())
+    }
+
+    fn value(matches: &ArgMatches, name: &str) -> String {
+        let (_name, options) = matches.subcommand().unwrap();
+        options.get_raw(name).unwrap().next().unwrap().to_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn the_option_wins_over_the_users_file_and_that_over_the_systems() {
+        let files = ["server = \"http://system\"\nspool_max = \"1MiB\"", "server = \"http://user\""];
+        let (matches, said) = read_line(&files, "plimsoll run -- true");
+        assert_eq!((value(&matches, "server").as_str(), said), ("http://user", vec![]));
+        assert_eq!(value(&matches, "spool_max"), "1MiB");
+        for line in ["plimsoll --server http://line run -- true", "plimsoll run --server http://line -- true"]
+        {
+            assert_eq!(value(&read_line(&files, line).0, "server"), "http://line", "{line}");
+        }
+        assert_eq!(value(&read_line(&files, "plimsoll predict").0, "server"), "http://user");
+    }
+
+    #[test]
+    fn a_path_is_below_the_folder_of_its_file() {
+        let (matches, _said) =
+            read_line(&["ca = \"ca.crt\"\ntoken_file = \"/run/token\""], "plimsoll predict");
+        assert!(value(&matches, "ca").starts_with('/') && value(&matches, "ca").ends_with("/ca.crt"));
+        assert_eq!(value(&matches, "token_file"), "/run/token");
+    }
+
+    #[test]
+    fn a_mistake_is_named_with_its_file_and_line_and_the_rest_counts() {
+        let file = "# where\nsrever = \"http://a\"\ninterval = \"1\"\nreport = \"loud\"\npool = 5\ntoken = \"s\"\nserver = \"http://b\"\n";
+        let (matches, said) = read_line(&[file], "plimsoll run -- true");
+        assert_eq!(value(&matches, "server"), "http://b");
+        let begins = [
+            "0.toml:2: srever",
+            "0.toml:3: interval",
+            "0.toml:4: report",
+            "0.toml:5: pool",
+            "0.toml:6: token",
+        ];
+        for (line, begin) in said.iter().zip(begins) {
+            assert!(line.starts_with(&format!("{begin} is left out: ")), "{line}");
+        }
+        assert_eq!(said.len(), begins.len(), "{said:?}");
+        assert!(
+            said[0].contains("expected one of server, ca,") && said[4].contains("token_file"),
+            "{said:?}"
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_no_toml_is_left_out_as_a_whole() {
+        let (matches, said) = read_line(&["server = \"http://a\"\npool = oak\n"], "plimsoll run -- true");
+        assert_ne!(value(&matches, "server"), "http://a");
+        assert!(
+            said.len() == 1 && said[0].starts_with("0.toml:2: ") && said[0].contains("left out"),
+            "{said:?}"
+        );
+    }
+
+    #[test]
+    fn an_option_that_measures_is_no_filter_of_others() {
+        let (matches, said) = read_line(&["pool = \"oak\""], "plimsoll run -- true");
+        assert_eq!((value(&matches, "pool").as_str(), said), ("oak", vec![]));
+        if cfg!(feature = "people") {
+            let (matches, _said) = read_line(&["pool = \"oak\""], "plimsoll stats");
+            assert!(matches.subcommand().unwrap().1.get_raw("pool").is_none());
+        }
+    }
+}
