@@ -177,3 +177,20 @@ fn the_key_is_found_in_a_spack_job() {
         assert!(list.contains(word), "{word} is missing in {list}");
     }
 }
+
+#[test]
+fn a_users_file_says_where_the_server_is_and_a_mistake_in_it_stops_no_build() {
+    let site = Site::start().unwrap();
+    let folder = site.dir.path().join("config/plimsoll");
+    fs::create_dir_all(&folder).unwrap();
+    let text = format!("server = \"{}\"\nsrever = \"http://a\"\n", site.server.url());
+    fs::write(folder.join("config.toml"), text).unwrap();
+    // a variable that is set to nothing counts as not set
+    let agent = Agent::new(Programs::for_tests(), "", &site.dir.path().join("spool"));
+    let agent = agent.with("XDG_CONFIG_HOME", site.dir.path().join("config").to_str().unwrap());
+    let ran = agent.call(&["run", "--attempt", "from-file", "--", "sh", "-c", "exit 7"]);
+    assert_eq!(ran.code, Some(7), "{ran:?}");
+    assert!(ran.stderr.contains("config.toml:2: srever is left out: expected one of server, "), "{ran:?}");
+    let shown = agent.json(&["show", "--attempt", "from-file"]);
+    assert_eq!(shown["summary"]["exit_code"], 7, "{shown}");
+}

@@ -10,8 +10,14 @@ use std::{
     process::Command,
 };
 
+use yaml_rust2::YamlLoader;
+
 /// The release against whose schema objects are checked.
 const KUBERNETES: &str = "1.34";
+
+/// What a cluster can be given.
+const OVERLAYS: [&str; 7] =
+    ["base", "access", "webhook", "webhook-access", "monitoring", "monitoring-access", "keda"];
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
@@ -46,7 +52,7 @@ fn every_overlay_renders_and_every_object_fits_the_schema() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    for overlay in ["base", "access", "webhook", "monitoring", "keda"] {
+    for overlay in OVERLAYS {
         let place = repository().join("deploy/kubernetes").join(overlay);
         let output = Command::new("kubectl").arg("kustomize").arg(place).output().unwrap();
         assert!(output.status.success(), "{overlay}: {}", String::from_utf8_lossy(&output.stderr));
@@ -84,7 +90,8 @@ fn rendered(overlay: &str) -> Option<String> {
 
 #[test]
 fn what_is_deployed_gets_no_rights_in_the_cluster_and_holds_up_no_node() {
-    let Some(all) = rendered("monitoring") else { return };
+    let Some((webhook, monitoring)) = rendered("webhook").zip(rendered("monitoring")) else { return };
+    let all = [webhook, monitoring].join("---\n");
     for right in ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"] {
         assert!(!all.contains(&format!("kind: {right}\n")), "{right}");
     }
@@ -125,6 +132,119 @@ fn the_overlay_of_access_has_a_file_of_access_and_still_no_rights_in_the_cluster
     for word in ["automountServiceAccountToken: true", "kind: Role", "kind: ClusterRole"] {
         assert!(!all.contains(word), "{word}");
     }
+}
+
+/// What the server is started with in an overlay: its file of settings, and its variables.
+fn started_with(rendered: &str) -> (String, Vec<(String, String)>) {
+    let objects = YamlLoader::load_from_str(rendered).unwrap();
+    let of_kind = |kind: &str| {
+        objects.iter().filter(|object| object["kind"].as_str() == Some(kind)).collect::<Vec<_>>()
+    };
+    let settings = of_kind("ConfigMap").into_iter().find_map(|map| map["data"]["plimsoll.toml"].as_str());
+    let container = &of_kind("StatefulSet")[0]["spec"]["template"]["spec"]["containers"][0];
+    let variables = container["env"].as_vec().into_iter().flatten().map(|variable| {
+        let part = |name: &str| variable[name].as_str().unwrap().to_owned();
+        (part("name"), part("value"))
+    });
+    (settings.unwrap().to_owned(), variables.collect())
+}
+
+/// The settings in force in an overlay, as the server reads them; it refuses those that contradict each other.
+fn in_force(rendered: &str) -> String {
+    let (settings, variables) = started_with(rendered);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("plimsoll.toml");
+    fs::write(&file, settings).unwrap();
+    let mut server = Command::new(&plimsoll_tests::Programs::for_tests().server);
+    server.env_clear().envs(variables).arg("--config").arg(&file).arg("--print-config");
+    let output = server.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn where_access_is_in_force_no_token_crosses_the_network_in_plain_text() {
+    for overlay in ["access", "webhook-access"] {
+        let Some(all) = rendered(overlay) else { return };
+        let settings = in_force(&all);
+        for line in ["plain_text = \"off\"", "tls_cert_file = \"/run/plimsoll-server-tls/tls.crt\""] {
+            assert!(settings.contains(line), "{overlay}: {line}: {settings}");
+        }
+        for word in ["value: http://", "h2c", "scheme: HTTP\n"] {
+            assert!(!all.contains(word), "{overlay}: {word}");
+        }
+        // each probe speaks TLS
+        assert_eq!(
+            (all.matches("scheme: HTTPS").count(), all.matches("grpc:\n").count()),
+            (3, 0),
+            "{overlay}"
+        );
+    }
+    let Some(monitoring) = rendered("monitoring-access") else { return };
+    for line in ["scheme: https\n", "name: plimsoll-metrics\n", "serverName: plimsoll.plimsoll.svc\n"] {
+        assert!(monitoring.contains(line), "{line}: {monitoring}");
+    }
+}
+
+#[test]
+fn webhook_and_access_are_one_overlay_that_says_its_secret_once() {
+    let Some(all) = rendered("webhook-access") else { return };
+    let settings = in_force(&all);
+    for line in [
+        "admit_agent_server = \"https://plimsoll.plimsoll.svc:7410\"",
+        "admit_agent_audience = \"plimsoll\"",
+        "admit_agent_ca_file = \"/run/plimsoll-server-tls/ca.crt\"",
+        "admit_secret_file = \"/run/plimsoll-admit/secret\"",
+    ] {
+        assert!(settings.contains(line), "{line}: {settings}");
+    }
+    let said = "deploy/kubernetes/webhook-access/secret.yaml";
+    let secret = fs::read_to_string(repository().join(said)).unwrap();
+    let secret = secret.lines().find_map(|line| line.strip_prefix("  secret: ")).unwrap();
+    assert!(all.contains(&format!("path: /admit/{secret}\n")), "{all}");
+    assert!(all.contains(&format!("stringData:\n  secret: {secret}\n")), "{all}");
+    assert!(!all.contains("local-config"), "the note of the secret is not sent");
+    // the server refuses what stands there until a secret is written there
+    assert!(secret.bytes().any(|byte| byte.is_ascii_uppercase()), "{secret}");
+}
+
+#[test]
+fn the_webhook_begins_by_learning_and_changes_no_size() {
+    for overlay in ["webhook", "webhook-access"] {
+        let Some(all) = rendered(overlay) else { return };
+        let settings = in_force(&all);
+        for line in ["admit_mode = \"on\"", "shadow = \"on\"", "admit_agent_image = \"registry.example/"] {
+            assert!(settings.contains(line), "{overlay}: {line}: {settings}");
+        }
+    }
+}
+
+#[test]
+fn monitoring_comes_beside_any_server_and_brings_none() {
+    for overlay in ["monitoring", "monitoring-access"] {
+        let Some(all) = rendered(overlay) else { return };
+        for kind in ["StatefulSet", "MutatingWebhookConfiguration", "Certificate"] {
+            assert!(!all.contains(&format!("kind: {kind}\n")), "{overlay}: {kind}");
+        }
+        assert!(all.contains("kind: ServiceMonitor\n") && all.contains("kind: PrometheusRule\n"));
+    }
+}
+
+/// All files below a folder.
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn where_the_images_are_stands_in_one_file() {
+    let kubernetes = repository().join("deploy/kubernetes");
+    let names = |file: &PathBuf| fs::read_to_string(file).is_ok_and(|text| text.contains("registry.example"));
+    let found: Vec<PathBuf> = files(&kubernetes).into_iter().filter(names).collect();
+    assert_eq!(found, [kubernetes.join("components/images/kustomization.yaml")]);
+    let text = fs::read_to_string(&found[0]).unwrap();
+    let version = concat!("newTag: ", env!("CARGO_PKG_VERSION"), "\n");
+    assert_eq!(text.matches(version).count(), 2, "{text}");
 }
 
 #[test]
@@ -180,10 +300,14 @@ fn the_settings_of_the_deployment_are_settings_of_the_server() {
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let known = String::from_utf8(output.stdout).unwrap();
-    let overlay = fs::read_to_string(repository().join("deploy/kubernetes/webhook/server.yaml")).unwrap();
+    let of = |component: &str| {
+        let place = repository().join("deploy/kubernetes/components").join(component).join("server.yaml");
+        fs::read_to_string(place).unwrap()
+    };
+    let overlay = ["webhook", "access", "webhook-access"].map(of).concat();
     let variables: Vec<&str> =
         overlay.split("name: PLIMSOLL_").skip(1).filter_map(|rest| rest.split(',').next()).collect();
-    assert!(variables.len() >= 4, "{variables:?}");
+    assert!(variables.len() >= 12, "{variables:?}");
     for name in variables {
         let setting = name.to_ascii_lowercase();
         assert!(known.contains(&format!("{setting} ")), "PLIMSOLL_{name} is not a setting");

@@ -11,7 +11,7 @@ mod watch;
 
 use std::{future::Future, net::SocketAddr, path::Path, sync::Arc};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use drain::Drain;
 use listeners::Listeners;
 use plimsoll_core::{domain::History, shared_history::SharedHistory, stats::Stats};
@@ -28,7 +28,7 @@ use crate::{
         gitlab::{self, Follower, Found, Hooks, Spool},
         kubernetes,
     },
-    runtime::{clock::Clock, metrics::Metrics, settings::Config},
+    runtime::{clock::Clock, metrics::Metrics, net::tls::certificates, settings::Config},
     service::Demands,
     sessions::{self, Ingest, JobPods, Worker},
     state::{
@@ -37,6 +37,9 @@ use crate::{
         verdict_engine::{Sources, VerdictEngine},
     },
 };
+
+/// Longest file of CA certificates for agents, bytes: all annotations of a pod together may have 256 KiB.
+const CA_BYTES: usize = 64 * 1024;
 
 /// A server that has its addresses and its history, and does not serve yet.
 #[derive(Debug)]
@@ -68,18 +71,35 @@ struct Secrets {
     signing: Option<Signing>,
     /// In the path that the API server of Kubernetes asks.
     admission: Option<Token>,
+    /// CA certificates that the agents beside builds trust.
+    agent_ca: Option<String>,
 }
 
 impl Secrets {
     fn read(config: &Config) -> anyhow::Result<Self> {
         let (hook, signing) = (config.gantry.token_file.as_deref(), config.gantry.signing_file.as_deref());
         let admission = config.admission.secret_file.as_deref();
+        let agent_ca = config.admission.agent_ca_file.as_deref();
         Ok(Self {
             hook: hook.map(Token::read).transpose().context("collect_token_file")?,
             signing: signing.map(Signing::read).transpose().context("collect_signing_file")?,
             admission: admission.map(Token::read_for_path).transpose().context("admit_secret_file")?,
+            agent_ca: agent_ca.map(trusted_text).transpose().context("admit_agent_ca_file")?,
         })
     }
+}
+
+/// The text of a PEM file of certificates, which fits into an annotation of a pod.
+fn trusted_text(file: &Path) -> anyhow::Result<String> {
+    certificates(file)?;
+    let text = std::fs::read_to_string(file)?;
+    ensure!(
+        text.len() <= CA_BYTES,
+        "{} has {} bytes, and may have {CA_BYTES}: name a file with the CA of this server alone",
+        file.display(),
+        text.len()
+    );
+    Ok(text)
 }
 
 /// Where a server listens.

@@ -125,6 +125,8 @@ pub(super) const NOT_TYPED: &[(&str, &str, &str)] = &[
     ("install", "the browser warns", "needs a browser"),
     ("kubernetes", "no line in the log", "needs a cluster"),
     ("kubernetes", "pods wait in", "needs a cluster"),
+    ("kubernetes", "pods get the agent and no sizes", "needs a cluster"),
+    ("kubernetes", "`admit_secret_file: ... must hold", "unit tests of the secret refuse a short one"),
     ("on-premises", "`plimsoll.toml: cannot be read", "needs systemd, and a user that is not root"),
     ("on-premises", "`status=203/EXEC`", "needs systemd"),
     ("on-premises", "attempts without a package", "is nothing that is printed"),

@@ -45,6 +45,7 @@ pub(super) fn pod_reviewer(app: &App, services: &Services) -> PodReviewer {
     let settings = kubernetes::Settings {
         // what no prediction may ask for, no pod is given
         max_memory: app.config.admission.max_memory.or(app.config.predict.memory_cap),
+        agent_ca: app.secrets.agent_ca.clone(),
         ..app.config.admission.clone()
     };
     PodReviewer {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::{
     api::core::v1::{
-        Capabilities, Container, EmptyDirVolumeSource, EnvVar, Pod, PodSpec, ProjectedVolumeSource,
-        ResourceRequirements, SecurityContext, ServiceAccountTokenProjection, Volume, VolumeMount,
-        VolumeProjection,
+        Capabilities, Container, DownwardAPIVolumeFile, DownwardAPIVolumeSource, EmptyDirVolumeSource,
+        EnvVar, ObjectFieldSelector, Pod, PodSpec, ProjectedVolumeSource, ResourceRequirements,
+        SecurityContext, ServiceAccountTokenProjection, Volume, VolumeMount, VolumeProjection,
     },
     apimachinery::pkg::api::resource::Quantity,
 };
@@ -35,6 +35,13 @@ const TOKEN: &str = "plimsoll-token";
 /// Where that is, and the file in it.
 const TOKEN_DIR: &str = "/var/run/secrets/plimsoll";
 const TOKEN_FILE: &str = "token";
+/// The CA certificates that the agent trusts: an annotation of the pod, so that nothing has to be put into each namespace of builds.
+const CA: &str = "plimsoll/ca";
+/// Name of the volume with them.
+const CA_VOLUME: &str = "plimsoll-ca";
+/// Where that is, and the file in it.
+const CA_DIR: &str = "/etc/plimsoll-ca";
+const CA_FILE: &str = "ca.crt";
 /// How long a token is good for. The kubelet writes a new one when a fifth of it is left, and the agent reads it for each
 /// connection.
 const TOKEN_SECONDS: i64 = 3600;
@@ -53,15 +60,18 @@ pub(super) fn apply(pod: &mut Pod, job: &Job, settings: &Settings, pool: &str) -
     said.extend(Some(("PLIMSOLL_POOL", pool.to_owned())).filter(|_| !pool.is_empty()));
     let audience = settings.agent_audience.as_ref().filter(|_| !no_token);
     said.extend(audience.map(|_| ("PLIMSOLL_TOKEN_FILE", format!("{TOKEN_DIR}/{TOKEN_FILE}"))));
+    said.extend(settings.agent_ca.as_ref().map(|_| ("PLIMSOLL_CA", format!("{CA_DIR}/{CA_FILE}"))));
     let mut container = agent(image, job, settings, rights, said);
+    let (mounts, volumes) =
+        (container.volume_mounts.get_or_insert_default(), spec.volumes.get_or_insert_default());
     if let Some(audience) = audience {
-        container.volume_mounts.get_or_insert_default().push(VolumeMount {
-            name: TOKEN.to_owned(),
-            mount_path: TOKEN_DIR.to_owned(),
-            read_only: Some(true),
-            ..VolumeMount::default()
-        });
-        spec.volumes.get_or_insert_default().push(token(audience));
+        mounts.push(read_only(TOKEN, TOKEN_DIR));
+        volumes.push(token(audience));
+    }
+    if let Some(ca) = &settings.agent_ca {
+        mounts.push(read_only(CA_VOLUME, CA_DIR));
+        volumes.push(trusted());
+        pod.metadata.annotations.get_or_insert_default().insert(CA.to_owned(), ca.clone());
     }
     spec.share_process_namespace = Some(true);
     spec.init_containers.get_or_insert_default().push(container);
@@ -74,6 +84,24 @@ pub(super) fn apply(pod: &mut Pod, job: &Job, settings: &Settings, pool: &str) -
         ..Volume::default()
     });
     true
+}
+
+fn read_only(volume: &str, place: &str) -> VolumeMount {
+    let (name, mount_path) = (volume.to_owned(), place.to_owned());
+    VolumeMount { name, mount_path, read_only: Some(true), ..VolumeMount::default() }
+}
+
+/// The pod's annotation [`CA`] as a file.
+fn trusted() -> Volume {
+    let field =
+        ObjectFieldSelector { field_path: format!("metadata.annotations['{CA}']"), api_version: None };
+    let file = DownwardAPIVolumeFile {
+        path: CA_FILE.to_owned(),
+        field_ref: Some(field),
+        ..DownwardAPIVolumeFile::default()
+    };
+    let source = DownwardAPIVolumeSource { items: Some(vec![file]), default_mode: None };
+    Volume { name: CA_VOLUME.to_owned(), downward_api: Some(source), ..Volume::default() }
 }
 
 /// A token that says which service account the pod has, to this server only. Only the agent mounts it; no
@@ -94,7 +122,7 @@ fn is_against(spec: &PodSpec) -> bool {
     let mut containers = spec.init_containers.iter().flatten().chain(&spec.containers);
     let mut volumes = spec.volumes.iter().flatten();
     containers.any(|container| container.name == NAME)
-        || volumes.any(|volume| [NAME, TOKEN].contains(&volume.name.as_str()))
+        || volumes.any(|volume| [NAME, TOKEN, CA_VOLUME].contains(&volume.name.as_str()))
         || spec.share_process_namespace == Some(false)
         || spec.host_pid == Some(true)
         || system::of(spec).is_some_and(|os| os != OperatingSystem::Linux)

@@ -136,8 +136,8 @@ fn a_token_that_stands_in_the_file_by_mistake_is_not_repeated() {
 
 #[test]
 fn by_the_file_of_access_that_is_deployed_a_ci_job_changes_no_predictions_and_only_named_accounts_read() {
-    let file =
-        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/kubernetes/access/access.toml");
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../deploy/kubernetes/components/access/access.toml");
     let text = std::fs::read_to_string(file).unwrap();
     assert!(AccessFile::parse(&text).is_ok());
     // with keys that are here

@@ -1,4 +1,4 @@
-//! The token of the agent beside a build.
+//! The token of the agent beside a build, and the CA that it trusts.
 
 use super::*;
 
@@ -56,4 +56,28 @@ fn a_second_look_adds_no_second_token() {
     volumes.push(json!({"name": "plimsoll-token", "emptyDir": {}}));
     let (after, _) = patched(&taken, &prediction, &with_token());
     assert!(!names(&after["spec"]["initContainers"]).contains(&"plimsoll"), "the name is taken: {after}");
+}
+
+#[test]
+fn the_agent_trusts_the_ca_of_this_server_which_the_pod_brings_along() {
+    let ca = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    let settings = Settings { agent_ca: Some(ca.to_owned()), ..with_token() };
+    let mut job = pod();
+    // an annotation that the job chose counts for nothing
+    job["metadata"]["annotations"]["plimsoll/ca"] = json!("of others");
+    let (after, _) = patched(&job, &sizes((512, 1024), (500, 1000), 0.0), &settings);
+    assert_eq!(after["metadata"]["annotations"]["plimsoll/ca"], ca);
+    let spec = &after["spec"];
+    let agent = spec["initContainers"].as_array().unwrap().last().unwrap();
+    let file = json!({"name": "PLIMSOLL_CA", "value": "/etc/plimsoll-ca/ca.crt"});
+    assert!(agent["env"].as_array().unwrap().contains(&file), "{agent}");
+    let mount = json!({"name": "plimsoll-ca", "mountPath": "/etc/plimsoll-ca", "readOnly": true});
+    assert!(agent["volumeMounts"].as_array().unwrap().contains(&mount), "{agent}");
+    let mut volumes = spec["volumes"].as_array().unwrap().iter();
+    let volume = volumes.find(|volume| volume["name"] == "plimsoll-ca").unwrap();
+    let field = json!({"fieldPath": "metadata.annotations['plimsoll/ca']"});
+    let items = json!([{"path": "ca.crt", "fieldRef": field}]);
+    assert_eq!(volume, &json!({"name": "plimsoll-ca", "downwardAPI": {"items": items}}));
+    let (twice, plan) = patched(&after, &sizes((512, 1024), (500, 1000), 0.0), &settings);
+    assert!(twice == after && plan.patch.is_none());
 }

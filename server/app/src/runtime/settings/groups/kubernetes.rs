@@ -46,6 +46,9 @@ pub(super) const ADMISSION: &[Setting] = settings! {
     "admit_agent_memory" => admission.agent_memory, "SIZE";
     /// Address at which that agent finds this server.
     "admit_agent_server" => admission.agent_server, "URL", read checks::address;
+    /// PEM file of the CA certificates by which that agent knows this server, if its address is https. Read once. Without it the agent trusts
+    /// the CA certificates in its image.
+    "admit_agent_ca_file" => admission.agent_ca_file, "FILE";
     /// Audience of the service account token that the agent beside a build sends, as `access_file` names it for an issuer of the kind
     /// kubernetes. Without it the agent sends no token.
     "admit_agent_audience" => admission.agent_audience, "WORD", read checks::plain;

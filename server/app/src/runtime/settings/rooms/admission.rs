@@ -98,6 +98,10 @@ pub struct Settings {
     pub agent_memory: Bytes,
     /// Address at which that agent finds this server.
     pub agent_server: String,
+    /// PEM file of the CA certificates that the agent trusts at that address.
+    pub agent_ca_file: Option<PathBuf>,
+    /// What stands in that file, once it is read.
+    pub agent_ca: Option<String>,
     /// Audience of the service account's token that the agent shows to this server, as `access_file` names it; without it the agent
     /// shows none.
     pub agent_audience: Option<String>,
@@ -138,6 +142,8 @@ impl Default for Settings {
             agent_cpu: Cores(0.02),
             agent_memory: Bytes(32 << 20),
             agent_server: "http://plimsoll:7410".to_owned(),
+            agent_ca_file: None,
+            agent_ca: None,
             agent_audience: None,
         }
     }
