@@ -71,7 +71,7 @@ pub use seal::{RollUp, roll, roll_up_to, seal, sweep};
 pub use series::{SeriesExtent, SeriesRead, append_fragment, each_run, each_run_past_damage, read_series};
 pub use sled::{
     CheckFinding, CheckReport, FORMAT_VERSION, LogLoss, OfflineStore, OpenError, RepairLoss, RepairReport,
-    SledStore, Snapshot, StoreCopy, StoreFiller, StoreSettings, bytes_below, id_of, repair, syncs,
+    SledStore, Snapshot, StoreCopy, StoreFiller, StoreSettings, bytes_below, id_of, look_at, repair, syncs,
 };
 use strip::PackedPage;
 pub use thin::{SealedBlocks, blocks_after, last_elapsed, replace_block, thinned};

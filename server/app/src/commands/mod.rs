@@ -4,6 +4,7 @@ pub(crate) mod admin;
 mod backup;
 mod classify;
 mod compact;
+mod doctor;
 mod export;
 mod import;
 mod init;
@@ -64,6 +65,8 @@ pub struct Cli {
 pub enum Command {
     /// Writes a configuration for a first try into a new directory: TLS with a CA of its own, and two tokens.
     Init(init::Init),
+    /// Checks the settings and the machine as a server would find them, and says what to change. Starts nothing.
+    Doctor(doctor::Doctor),
     /// Runs the predictor and the rules of others over recorded history, and tells what each would have wasted.
     Replay(replay::Replay),
     /// Packs a day of recorded history on nodes, with the sizes of several policies, and tells nodes, waits and money.
@@ -105,6 +108,7 @@ impl Command {
     pub fn run(self, config: &Config) -> ExitCode {
         let done = match self {
             Self::Init(init) => init.run(),
+            Self::Doctor(doctor) => doctor.run(config),
             Self::Replay(replay) => replay.run(config),
             Self::Simulate(simulate) => simulate.run(config),
             Self::Import(import) => import.run(config),

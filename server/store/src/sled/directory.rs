@@ -310,7 +310,8 @@ fn holds_a_store(path: &Path) -> bool {
     files.iter().any(|file| path.join(file).is_file())
 }
 
-fn check_empty(path: &Path) -> Result<(), OpenError> {
+/// Refuses a directory with files of another program, or of a store without its marker.
+pub(crate) fn check_empty(path: &Path) -> Result<(), OpenError> {
     for file in fs::read_dir(path).map_err(OpenError::io("list", path))? {
         let name = file.map_err(OpenError::io("list", path))?.file_name();
         let name = name.to_string_lossy();

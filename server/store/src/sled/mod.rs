@@ -41,6 +41,7 @@ pub use fill::StoreFiller;
 pub use look::StoreCopy;
 pub use marker::{FORMAT_VERSION, id_of};
 pub use offline::OfflineStore;
+pub use opening::look_at;
 pub use raw_log::LogLoss;
 pub use repair::{RepairLoss, RepairReport, repair};
 pub use snapshot::Snapshot;

@@ -2,8 +2,10 @@
 
 use std::{fs, path::Path};
 
+use ulid::Ulid;
+
 use super::{
-    directory::{Directory, LOG},
+    directory::{Directory, LOG, check_empty},
     durable,
     engine::{Engine, EngineError},
     fault::OpenError,
@@ -26,6 +28,29 @@ pub(crate) fn open_compared(
     let engine = Engine::open(&directory.engine(), cache_bytes).map_err(failed)?;
     let identity = reconcile(directory.path(), marker, engine.identity().map_err(failed)?)?;
     Ok((engine, identity))
+}
+
+/// Which store a server would find in a data directory. Changes nothing, and does not start the engine: damage of records, and of pages
+/// that a start does not read, is not found.
+///
+/// # Errors
+/// A server would refuse it, or has it open ([`OpenError::Locked`]), or would make a new one there ([`OpenError::Missing`]).
+pub fn look_at(dir: &Path) -> Result<Ulid, OpenError> {
+    if dir.exists() && !dir.is_dir() {
+        return Err(OpenError::NotADirectory { dir: dir.to_owned() });
+    }
+    let (directory, marker) = match Directory::open_unwritable(dir) {
+        Err(OpenError::Missing { .. }) if dir.exists() => {
+            check_empty(dir)?;
+            return Err(OpenError::Missing { dir: dir.to_owned() });
+        }
+        opened => opened?,
+    };
+    if marker.state == StoreStage::Filling {
+        return Err(OpenError::HalfRestored { dir: dir.to_owned() });
+    }
+    refuse_foreseen(dir, &directory.engine(), &marker)?;
+    Ok(marker.store_id)
 }
 
 /// Refuses what the engine in `engine` would refuse, or would read in part without a word, before it sees its files: it writes as it opens.

@@ -3,12 +3,13 @@
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use jsonwebtoken::Algorithm;
+use plimsoll_proto::figures::counted;
 use ring::digest;
 use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::{
-    Role,
+    Role, Roles,
     bounds::BoundsTable,
     can_match,
     claims::{Grant, Kind},
@@ -201,6 +202,27 @@ impl AccessFile {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
             format!("line {}: {}", before.matches('\n').count() + 1, without_words(error.message()))
         })
+    }
+
+    /// Who it lets in, for people.
+    pub(crate) fn in_words(&self) -> String {
+        let anonymous = self.anonymous.roles.iter().copied().collect::<Roles>();
+        let grants = self.issuer.iter().flat_map(|issuer| &issuer.grant).flat_map(|grant| &grant.roles);
+        let proven = self.token.iter().flat_map(|token| &token.roles).chain(grants);
+        let proven = proven.chain(self.certificate.iter().flat_map(|certificate| &certificate.roles));
+        let count = |callers: usize, what: &str| counted(u64::try_from(callers).unwrap_or(u64::MAX), what);
+        let words = |roles: Roles| {
+            let words = roles.words().replace(" or ", ", ");
+            if words.is_empty() { "nothing".to_owned() } else { words }
+        };
+        format!(
+            "{}, {}, {} with the roles {}; callers without a proof: {}",
+            count(self.token.len(), "token"),
+            count(self.issuer.len(), "issuer"),
+            count(self.certificate.len(), "certificate"),
+            words(proven.copied().collect()),
+            words(anonymous)
+        )
     }
 
     /// All files that it names.

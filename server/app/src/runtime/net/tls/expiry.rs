@@ -31,7 +31,7 @@ pub(crate) struct Expiry {
 impl Expiry {
     /// Of a certificate in DER, which the library has found to be in order; `None` if no end can be read.
     pub(crate) fn of(certificate: &[u8]) -> Option<Self> {
-        Some(Self::new(not_after(certificate)?))
+        Some(Self::new(last_second(certificate)?))
     }
 
     pub(crate) fn new(last: u64) -> Self {
@@ -59,7 +59,7 @@ impl Expiry {
 }
 
 /// The last second, since 1970, of a certificate in DER.
-fn not_after(certificate: &[u8]) -> Option<u64> {
+pub(crate) fn last_second(certificate: &[u8]) -> Option<u64> {
     let (_, certificate, _) = element(certificate)?;
     let (_, mut rest, _) = element(certificate)?;
     // the version, which the first one leaves out, a number, an algorithm and who signed come before
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn the_end_of_a_certificate_is_read_in_either_form() {
         for (year, day) in [(2020, 18_323), (2049, 28_915), (2050, 29_280), (2300, 120_590)] {
-            assert_eq!(not_after(&certificate(year)), Some(day * 86_400 + 3_661), "{year}");
+            assert_eq!(last_second(&certificate(year)), Some(day * 86_400 + 3_661), "{year}");
         }
     }
 
@@ -130,12 +130,12 @@ mod tests {
     fn what_is_cut_or_changed_has_no_end_or_another_one_and_breaks_nothing() {
         let whole = certificate(2049);
         for end in 0..whole.len() {
-            let _read = not_after(&whole[..end]);
+            let _read = last_second(&whole[..end]);
             let mut changed = whole.clone();
             changed[end] ^= 0xff;
-            let _read = not_after(&changed);
+            let _read = last_second(&changed);
         }
-        assert_eq!(not_after(&whole[..100]), None);
+        assert_eq!(last_second(&whole[..100]), None);
     }
 
     #[tokio::test(start_paused = true)]

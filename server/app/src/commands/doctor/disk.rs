@@ -1,0 +1,77 @@
+//! The data directory, and the room on its disk.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use plimsoll_core::domain::Bytes;
+use plimsoll_store::{
+    OpenError,
+    disk::{DiskSpace, disk},
+    look_at,
+};
+use rustix::fs::{Access, access};
+
+use super::CheckLine;
+
+const DATA: &str = "data directory";
+const ROOM: &str = "disk room";
+/// With less the disk may be full before an operator looks: a busy server writes as much in some hours.
+const LEAST_ROOM: u64 = 1 << 30;
+
+/// The data directory, and whether a server has it open.
+pub(super) fn data_directory(dir: &Path) -> (CheckLine, bool) {
+    let shown = dir.display();
+    let says = match look_at(dir) {
+        Ok(id) => format!("{shown} holds the store {id}; no server has it open"),
+        Err(OpenError::Missing { .. }) => format!("{shown} holds no store yet: the server makes one"),
+        Err(OpenError::Locked { pid, .. }) => {
+            return (CheckLine::ok(DATA, format!("{shown} is open in process {pid}")), true);
+        }
+        Err(error) => return (CheckLine::wrong(DATA, error.to_string()), false),
+    };
+    (judge_writable(dir, says, &writable(dir)), false)
+}
+
+pub(super) fn judge_writable(dir: &Path, says: String, writable: &io::Result<()>) -> CheckLine {
+    let Err(error) = writable else { return CheckLine::ok(DATA, says) };
+    let user = rustix::process::geteuid().as_raw();
+    let says = format!(
+        "{} cannot be written ({error}): give it to the user of the server (this one has the number {user}), or name another --data-dir",
+        existing(dir).display()
+    );
+    CheckLine::wrong(DATA, says)
+}
+
+/// The room on the disk of the data directory.
+pub(super) fn room(dir: &Path) -> CheckLine {
+    match disk(&existing(dir)) {
+        Ok(space) => judge(space, dir),
+        Err(error) => CheckLine::wrong(ROOM, format!("the disk of {} does not say: {error}", dir.display())),
+    }
+}
+
+pub(super) fn judge(space: DiskSpace, dir: &Path) -> CheckLine {
+    let DiskSpace { free, size } = space;
+    let says = format!("{} of {} are free", Bytes(free), Bytes(size));
+    if free >= LEAST_ROOM {
+        return CheckLine::ok(ROOM, says);
+    }
+    let least = Bytes(LEAST_ROOM);
+    let says = format!(
+        "{says} on the disk of {}: make room, at least {least}; on a full disk the server takes no samples",
+        dir.display()
+    );
+    CheckLine::wrong(ROOM, says)
+}
+
+fn writable(dir: &Path) -> io::Result<()> {
+    Ok(access(existing(dir), Access::WRITE_OK | Access::EXEC_OK)?)
+}
+
+/// The directory, or the one in which it would be made.
+fn existing(dir: &Path) -> PathBuf {
+    let above = dir.ancestors().find(|dir| dir.exists());
+    above.filter(|dir| !dir.as_os_str().is_empty()).unwrap_or_else(|| Path::new(".")).to_owned()
+}

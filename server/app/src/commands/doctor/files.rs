@@ -1,0 +1,118 @@
+//! The files that the settings name, read as a server reads them when it starts.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::{Context as _, anyhow, ensure};
+
+use super::CheckLine;
+use crate::{
+    access::{guard::Guard, identity::AccessFile},
+    runtime::{
+        clock::Clock,
+        metrics::Metrics,
+        net::tls::{Certificate, Clients, certificates, last_second},
+        settings::Config,
+    },
+    state::{
+        pools::PoolRegistry,
+        verdict_engine::{Sources, VerdictEngine},
+    },
+};
+
+/// A certificate that ends sooner is to be renewed now.
+const RENEW_WITHIN: u64 = 14;
+/// Seconds.
+const DAY: u64 = 86_400;
+
+/// Who may call.
+pub(super) fn access(config: &Config) -> CheckLine {
+    const CHECK: &str = "access file";
+    let Some(path) = &config.access_file else {
+        let open = "without an access file every caller may do everything";
+        let is_local =
+            [config.grpc_listen, config.http_listen].iter().all(|address| address.ip().is_loopback());
+        return if is_local {
+            CheckLine::ok(CHECK, format!("{open}; only this machine can reach the server"))
+        } else {
+            CheckLine::wrong(
+                CHECK,
+                format!("{open}, and other machines can reach the server: set access_file"),
+            )
+        };
+    };
+    let read = || {
+        Guard::open(Some(path.clone()), Arc::new(Metrics::new()))?;
+        let file = AccessFile::parse(&fs::read_to_string(path)?).map_err(|wrong| anyhow!(wrong))?;
+        Ok(format!("{}: {}", path.display(), file.in_words()))
+    };
+    CheckLine::of(CHECK, read())
+}
+
+/// The certificate of the listeners for gRPC and HTTP.
+pub(super) fn tls(config: &Config) -> CheckLine {
+    const CHECK: &str = "certificate";
+    let (Some(chain), Some(key)) = (&config.tls.certificate, &config.tls.key) else {
+        let why = if config.plain_text {
+            "as plain_text = on says"
+        } else {
+            "only this machine can reach the server"
+        };
+        return CheckLine::ok(CHECK, format!("none, so no TLS: {why}"));
+    };
+    let clients = config.tls.client_ca.as_ref();
+    let clients = clients.map(|ca| Clients { ca: ca.clone(), required: config.tls.client_required });
+    CheckLine::of(CHECK, good_until(chain, key, clients))
+}
+
+/// The certificate of the webhook, if there is one.
+pub(super) fn webhook(config: &Config) -> Option<CheckLine> {
+    let admission = &config.admission;
+    let _address = admission.listen?;
+    let (chain, key) = (admission.certificate.as_ref()?, admission.key.as_ref()?);
+    let clients = admission.client_ca.as_ref().map(|ca| Clients { ca: ca.clone(), required: true });
+    Some(CheckLine::of("hook's TLS", good_until(chain, key, clients)))
+}
+
+/// When a certificate that can be used ends.
+fn good_until(chain: &Path, key: &Path, clients: Option<Clients>) -> anyhow::Result<String> {
+    let files = Certificate { chain: chain.to_owned(), key: key.to_owned(), clients, protocols: &[] };
+    files.read()?;
+    let shown = chain.display();
+    let first = certificates(chain)?;
+    let last = first.first().and_then(|certificate| last_second(certificate));
+    let last = last.with_context(|| format!("{shown} does not say when it ends: make another one"))?;
+    let end = humantime::format_rfc3339_seconds(std::time::UNIX_EPOCH + Duration::from_secs(last));
+    let left = last.checked_sub(Clock.now_unix_ms() / 1000);
+    let left = left.with_context(|| format!("{shown} ended at {end}: renew it; no client connects"))?;
+    ensure!(left >= RENEW_WITHIN * DAY, "{shown} ends at {end}: renew it, no client connects after that");
+    Ok(format!("{shown} is good until {end}"))
+}
+
+/// The file of pools and rules over them.
+pub(super) fn pools(config: &Config) -> CheckLine {
+    let read = PoolRegistry::open(config.pools_file.clone(), Arc::new(Metrics::new()));
+    CheckLine::of("pools", read.map(|_pools| named(config.pools_file.as_ref())))
+}
+
+/// The operator's rules for verdicts, and the terms of retries.
+pub(super) fn rules(config: &Config) -> CheckLine {
+    let sources = Sources {
+        rules_dir: config.rules_dir.clone(),
+        policy_file: config.retry_policy.clone(),
+        policy: config.retry.clone(),
+    };
+    let read = VerdictEngine::open(sources, Arc::new(Metrics::new()));
+    let files = [&config.rules_dir, &config.retry_policy].into_iter().flatten();
+    let names: Vec<String> = files.map(|path| path.display().to_string()).collect();
+    let says = if names.is_empty() { "those of the program".to_owned() } else { names.join(", ") };
+    CheckLine::of("retry rules", read.map(|_engine| says))
+}
+
+fn named(path: Option<&PathBuf>) -> String {
+    path.map_or_else(|| "no file".to_owned(), |path| path.display().to_string())
+}

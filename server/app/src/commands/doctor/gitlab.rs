@@ -1,0 +1,55 @@
+//! Whether GitLab answers, and takes the token.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use axum::{
+    body::Bytes,
+    http::{Request, StatusCode},
+};
+use http_body_util::Empty;
+use tokio::{runtime::Builder, time::timeout};
+
+use super::CheckLine;
+use crate::runtime::{
+    net::outgoing,
+    reload,
+    settings::rooms::gitlab::{BaseUrl, Settings},
+};
+
+/// How long GitLab may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Something that a token with the scope `read_api` may ask for.
+const QUESTION: &str = "projects?per_page=1&simple=true";
+
+/// One line if GitLab is asked about jobs, else none.
+///
+/// # Errors
+/// The system has no more threads or files.
+pub(super) fn answers(settings: &Settings) -> anyhow::Result<Option<CheckLine>> {
+    let Some(place) = &settings.url else { return Ok(None) };
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    Ok(Some(CheckLine::of("GitLab", runtime.block_on(ask(settings, place)))))
+}
+
+async fn ask(settings: &Settings, place: &BaseUrl) -> anyhow::Result<String> {
+    let file = settings.token_file.as_deref().context("gitlab_url needs gitlab_token_file")?;
+    let token = reload::secret(file, "", "a token with the scope read_api").context("gitlab_token_file")?;
+    let http = outgoing::client(settings.ca_file.as_deref()).context("gitlab_ca_file")?;
+    let address = place.api(QUESTION);
+    let request = Request::get(&address).header("PRIVATE-TOKEN", token).body(Empty::<Bytes>::new())?;
+    let host = place.host();
+    let answered = timeout(PATIENCE, http.request(request)).await;
+    let answered =
+        answered.map_err(|_late| anyhow!("{host} does not answer within 10 s: check gitlab_url"))?;
+    let status = answered.with_context(|| format!("{host} cannot be reached: check gitlab_url"))?.status();
+    match status {
+        StatusCode::OK => Ok(format!("{host} answers, and takes the token")),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => bail!(
+            "{host} refuses the token in {} (status {}): write one with the scope read_api into it",
+            file.display(),
+            status.as_u16()
+        ),
+        other => bail!("{host} answers with status {}: check gitlab_url", other.as_u16()),
+    }
+}

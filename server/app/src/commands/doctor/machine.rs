@@ -1,0 +1,68 @@
+//! What the machine gives a server: addresses, memory, open files.
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener},
+};
+
+use rustix::process::{Resource, getrlimit};
+
+use super::CheckLine;
+use crate::runtime::settings::{Config, MemoryPlan};
+
+const FILES: &str = "open files";
+/// Each connection is one, and each agent a connection; the usual bound of a service is far above.
+const LEAST_FILES: u64 = 4096;
+
+/// Whether the memory that a full history takes is there.
+pub(super) fn memory(config: &Config) -> CheckLine {
+    let plan = MemoryPlan::of(config);
+    let fits = plan.check().map(|()| {
+        let machine = config.machine.as_ref().map(|machine| format!(" of {machine}")).unwrap_or_default();
+        format!("{} with a full history{machine}", plan.all)
+    });
+    CheckLine::of("memory", fits)
+}
+
+/// How many files, and with them connections, there may be.
+pub(super) fn open_files() -> CheckLine {
+    judge_files(getrlimit(Resource::Nofile).maximum)
+}
+
+pub(super) fn judge_files(most: Option<u64>) -> CheckLine {
+    match most {
+        Some(most) if most < LEAST_FILES => CheckLine::wrong(
+            FILES,
+            format!(
+                "the hard limit is {most}, and each agent needs one: raise it to {LEAST_FILES} or more (ulimit -Hn; LimitNOFILE of systemd)"
+            ),
+        ),
+        Some(most) => CheckLine::ok(FILES, format!("up to {most}")),
+        None => CheckLine::ok(FILES, "without a limit"),
+    }
+}
+
+/// Whether the server can listen where it shall. A server that has the data directory open has the addresses, too.
+pub(super) fn addresses(config: &Config, is_serving: bool) -> Vec<CheckLine> {
+    let all = [
+        ("gRPC address", "grpc_listen", Some(config.grpc_listen)),
+        ("HTTP address", "http_listen", Some(config.http_listen)),
+        ("hook address", "admit_listen", config.admission.listen),
+    ];
+    let line = |(check, setting, address): (&'static str, &str, Option<SocketAddr>)| {
+        Some(address_line(check, setting, address?, is_serving))
+    };
+    all.into_iter().filter_map(line).collect()
+}
+
+fn address_line(check: &'static str, setting: &str, address: SocketAddr, is_serving: bool) -> CheckLine {
+    match TcpListener::bind(address) {
+        Ok(_listener) => CheckLine::ok(check, format!("{address} is free")),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_serving => {
+            CheckLine::ok(check, format!("{address} is in use, and a server has the data directory open"))
+        }
+        Err(error) => {
+            CheckLine::wrong(check, format!("cannot listen on {address} ({error}): set another {setting}"))
+        }
+    }
+}
