@@ -62,6 +62,17 @@ fn a_number_says_whether_all_its_attempts_are_of_its_rung() {
         summary
     }));
     assert_eq!(of(&package, &key("zlib", "1")), (Rung::Package, 5, true));
+    // one of the key itself, which memory stopped, is among those of its package
+    let inside = history((0..9).map(|n| {
+        if n == 0 {
+            return stopped(n, "1", 300);
+        }
+        let mut summary = built(n, "1", 300, 2);
+        (summary.key.compiler, summary.key.variants) = (format!("c{n}"), format!("+v{n}"));
+        summary
+    }));
+    let (rung, attempts, all_of_rung) = of(&inside, &key("zlib", "1"));
+    assert_eq!((rung, all_of_rung), (Rung::Package, true), "of {attempts} attempts");
 }
 
 #[test]
