@@ -15,7 +15,7 @@ pub use examples::{examples, prediction_of};
 
 use crate::{
     figures, quantity,
-    v1::{NeedGroup, NeedGroups, Prediction, Quantity, Rung},
+    v1::{LowerBound, NeedGroup, NeedGroups, Prediction, Quantity, Rung},
 };
 
 /// Which number of a prediction is explained.
@@ -118,7 +118,9 @@ pub struct ExplainedPrediction {
 /// The numbers of a prediction, each with its reason. Clean the texts before they are shown on a terminal, as those of [`sentence`].
 pub fn explained(prediction: &Prediction) -> ExplainedPrediction {
     let numbers = SizeKind::ALL.into_iter().filter_map(|kind| Some((kind, kind.of(prediction)?)));
-    let numbers: Vec<_> = numbers.map(|(kind, quantity)| (kind, quantity, reason(kind, quantity))).collect();
+    let because =
+        |kind, quantity| at_least(kind, quantity, prediction).unwrap_or_else(|| reason(kind, quantity));
+    let numbers: Vec<_> = numbers.map(|(kind, quantity)| (kind, quantity, because(kind, quantity))).collect();
     // of a key of which nothing is known, all are the default
     if let [(_, _, first), others @ ..] = numbers.as_slice()
         && first.whose.is_empty()
@@ -154,10 +156,33 @@ pub fn explained(prediction: &Prediction) -> ExplainedPrediction {
     ExplainedPrediction { sizes, based_on }
 }
 
+/// What a lower bound proves: `more than 250 MiB: 1 attempt was killed there; try at least 375 MiB`.
+pub fn lower_bound(bound: &LowerBound) -> String {
+    let killed = match bound.attempts {
+        1 => "1 attempt was killed there".to_owned(),
+        many => format!("{many} attempts were killed there or below"),
+    };
+    let [above, least] = [bound.above_bytes, bound.least_bytes].map(figures::bytes);
+    format!("more than {above}: {killed}; try at least {least}")
+}
+
+/// The reason of a memory size that is the default, where attempts were killed: more is known than nothing.
+fn at_least(kind: SizeKind, quantity: &Quantity, prediction: &Prediction) -> Option<Reason> {
+    let is_memory = matches!(kind, SizeKind::MemoryRequest | SizeKind::MemoryLimit);
+    let basis = quantity.basis.as_ref().filter(|_| is_memory)?;
+    let bound = prediction.lower_bound.as_ref().filter(|_| basis.bound == SizeBound::Default.to_string())?;
+    Some(Reason { why: format!("the default; {}", lower_bound(bound)), whose: String::new() })
+}
+
 /// Why a number is what it is, and whose attempts say so: one sentence without its full stop; empty if nothing is said. Names of
 /// pools and texts of other releases are in it: clean it before it is shown on a terminal.
 pub fn sentence(kind: SizeKind, quantity: &Quantity) -> String {
     reason(kind, quantity).sentence()
+}
+
+/// The same of a number of a prediction, with what the rest of the prediction proves about it.
+pub fn sentence_in(prediction: &Prediction, kind: SizeKind, quantity: &Quantity) -> String {
+    at_least(kind, quantity, prediction).unwrap_or_else(|| reason(kind, quantity)).sentence()
 }
 
 /// Why a number is what it is, and whose attempts say so; either may be empty.

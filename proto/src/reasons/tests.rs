@@ -53,6 +53,32 @@ fn no_sentence_joins_parts_that_do_not_fit() {
 }
 
 #[test]
+fn a_default_beside_kills_says_what_they_prove() {
+    let default = example_default();
+    let of = |attempts| {
+        let bound = LowerBound { above_bytes: 250 << 20, attempts, least_bytes: 375 << 20 };
+        let memory = Prediction { memory_request_bytes: Some(default.clone()), ..Prediction::default() };
+        let told = explained(&Prediction {
+            memory_limit_bytes: Some(default.clone()),
+            cpu_limit_millicores: Some(default.clone()),
+            lower_bound: Some(bound),
+            ..memory
+        });
+        assert_eq!(told.sizes[0].why, told.sizes[1].why);
+        assert_eq!(told.sizes[2].why, "the default: nothing is known about it yet");
+        told.sizes[0].why.clone()
+    };
+    let one = "the default; more than 250 MiB: 1 attempt was killed there; try at least 375 MiB";
+    assert_eq!(of(1), one);
+    assert!(of(3).contains("3 attempts were killed there or below"), "{}", of(3));
+}
+
+fn example_default() -> Quantity {
+    let bound = SizeBound::Default.to_string();
+    Quantity { value: 4 << 30, basis: Some(Basis { rung: Rung::Default.into(), bound, ..Basis::default() }) }
+}
+
+#[test]
 fn room_for_file_pages_is_bytes_and_no_share_of_a_small_need() {
     // a need of 20 MiB and the least room
     let said = because(SizeKind::MemoryLimit, 84 << 20, 0.99, 4.2, &SizeBound::None);

@@ -96,7 +96,7 @@ pub async fn predict(client: &Client, key: Key, format: PredictFormat) -> Result
         }
         PredictFormat::Json => CommandOutput::data(json::render_prediction(&prediction)),
         PredictFormat::Env => {
-            if let Some(why) = shell::why_nothing(&prediction) {
+            if let Some(why) = shell::why_less(&prediction) {
                 say(&why);
             }
             CommandOutput::data(shell::render_prediction(&prediction))

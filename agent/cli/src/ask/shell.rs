@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use plimsoll_proto::{
     figures::percent,
+    reasons,
     v1::{Prediction, Quantity, Rung},
 };
 
@@ -15,11 +16,21 @@ const MIB: u64 = 1 << 20;
 /// of the server).
 const LEAST_CONFIDENCE: f64 = 0.1;
 
-/// Why there is no line, if there is none.
-pub(super) fn why_nothing(prediction: &Prediction) -> Option<String> {
+fn is_sure(prediction: &Prediction) -> bool {
+    prediction.confidence >= LEAST_CONFIDENCE
+}
+
+/// Why there is no line, or none but those of memory, if so.
+pub(super) fn why_less(prediction: &Prediction) -> Option<String> {
     let why = if prediction.shadow {
         "shadow mode is on".to_owned()
-    } else if prediction.confidence < LEAST_CONFIDENCE {
+    } else if !is_sure(prediction) {
+        if let Some(bound) = &prediction.lower_bound {
+            let bound = reasons::lower_bound(bound);
+            return Some(format!(
+                "plimsoll: memory is only a lower bound: {bound}; the rest stays as the job says"
+            ));
+        }
         let (sure, least) = (percent(prediction.confidence), percent(LEAST_CONFIDENCE));
         format!("the sizes are {sure} sure, and {least} is the least")
     } else {
@@ -28,24 +39,38 @@ pub(super) fn why_nothing(prediction: &Prediction) -> Option<String> {
     Some(format!("plimsoll: no sizes: {why}; what the job says stays in force"))
 }
 
-/// One `NAME=value` on each line; none in shadow mode, so that everything stays as it is.
+/// One `NAME=value` on each line; none in shadow mode, so that everything stays as it is. Where attempts were killed and none fitted, memory
+/// has its lines whatever else is known, and one more line marks it as a lower bound.
 pub(super) fn render_prediction(prediction: &Prediction) -> String {
-    if why_nothing(prediction).is_some() {
+    let (sure, bound) = (is_sure(prediction), prediction.lower_bound.as_ref());
+    if prediction.shadow || (!sure && bound.is_none()) {
         return String::new();
     }
     let is_known = |quantity: &&Quantity| {
-        quantity.value > 0 && quantity.basis.as_ref().is_some_and(|basis| basis.rung() != Rung::Default)
+        let is_default = quantity.basis.as_ref().is_none_or(|basis| basis.rung() == Rung::Default);
+        quantity.value > 0 && sure && !is_default
     };
     let mebibytes = |bytes: u64| format!("{}Mi", bytes.div_ceil(MIB));
     let millicores = |millicores: u64| format!("{millicores}m");
     let mut lines = String::new();
+    let memory = [
+        ("KUBERNETES_MEMORY_REQUEST", &prediction.memory_request_bytes),
+        ("KUBERNETES_MEMORY_LIMIT", &prediction.memory_limit_bytes),
+    ];
+    for (name, quantity) in memory {
+        let is_told = |quantity: &&Quantity| bound.is_some() || is_known(quantity);
+        if let Some(quantity) = quantity.as_ref().filter(is_told) {
+            let _written = writeln!(lines, "{name}={}", mebibytes(quantity.value));
+        }
+    }
+    if let Some(bound) = bound {
+        let _written = writeln!(lines, "PLIMSOLL_MEMORY_LOWER_BOUND={}", mebibytes(bound.least_bytes));
+    }
     let mut line = |name: &str, quantity: &Option<Quantity>, say: &dyn Fn(u64) -> String| {
         if let Some(value) = quantity.as_ref().filter(is_known).map(|quantity| quantity.value) {
             let _written = writeln!(lines, "{name}={}", say(value));
         }
     };
-    line("KUBERNETES_MEMORY_REQUEST", &prediction.memory_request_bytes, &mebibytes);
-    line("KUBERNETES_MEMORY_LIMIT", &prediction.memory_limit_bytes, &mebibytes);
     line("KUBERNETES_CPU_REQUEST", &prediction.cpu_request_millicores, &millicores);
     line("KUBERNETES_CPU_LIMIT", &prediction.cpu_limit_millicores, &millicores);
     line("SPACK_BUILD_JOBS", &prediction.build_jobs, &|jobs| jobs.to_string());
@@ -55,7 +80,7 @@ pub(super) fn render_prediction(prediction: &Prediction) -> String {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_proto::v1::Basis;
+    use plimsoll_proto::v1::{Basis, LowerBound};
 
     use super::*;
 
@@ -82,10 +107,30 @@ mod tests {
         assert_eq!(render_prediction(&prediction), expected);
         let nothing = |prediction: Prediction, why| {
             assert_eq!(render_prediction(&prediction), "");
-            assert!(why_nothing(&prediction).unwrap().contains(why), "{:?}", why_nothing(&prediction));
+            assert!(why_less(&prediction).unwrap().contains(why), "{:?}", why_less(&prediction));
         };
         nothing(Prediction::default(), "0 % sure, and 10 % is the least");
         nothing(Prediction { confidence: 0.09, ..prediction.clone() }, " sure, and 10 % is the least");
         nothing(Prediction { shadow: true, ..prediction }, "shadow mode");
+    }
+
+    #[test]
+    fn where_every_attempt_was_killed_memory_is_told_and_marked_as_a_lower_bound() {
+        let default = |value| {
+            let basis = Basis { rung: Rung::Default.into(), ..Basis::default() };
+            Some(Quantity { value, basis: Some(basis) })
+        };
+        let prediction = Prediction {
+            memory_request_bytes: default(2 << 30),
+            memory_limit_bytes: default(4 << 30),
+            cpu_request_millicores: default(1000),
+            lower_bound: Some(LowerBound { above_bytes: 250 << 20, attempts: 1, least_bytes: 375 << 20 }),
+            ..Prediction::default()
+        };
+        let expected = "KUBERNETES_MEMORY_REQUEST=2048Mi\nKUBERNETES_MEMORY_LIMIT=4096Mi\nPLIMSOLL_MEMORY_LOWER_BOUND=375Mi\n";
+        assert_eq!(render_prediction(&prediction), expected);
+        let why = "more than 250 MiB: 1 attempt was killed there; try at least 375 MiB; the rest stays as the job says";
+        assert!(why_less(&prediction).unwrap().contains(why), "{:?}", why_less(&prediction));
+        assert_eq!(render_prediction(&Prediction { shadow: true, ..prediction }), "");
     }
 }

@@ -226,7 +226,7 @@ fn prediction_lines(page: &mut ReportPage, prediction: &Prediction) {
     let sure = figures::percent(prediction.confidence);
     page.line("next run", &format!("{} (from {from}, {sure} sure)", parts.join(", ")));
     for (kind, quantity) in sizes() {
-        let why = reasons::sentence(kind, quantity);
+        let why = reasons::sentence_in(prediction, kind, quantity);
         if !why.is_empty() {
             page.line("", &format!("{}: {}", kind.name(), clean(&why)));
         }

@@ -54,7 +54,9 @@ pub(crate) use lineage::RetryOf;
 pub use need_groups::{Distinction, NeedGroup, NeedGroups};
 pub use outcome::{Cause, Exit, OomOrigin, Outcome};
 pub use phase::Phase;
-pub use prediction::{Basis, KNOWN_ENOUGH, PoolAssignment, Prediction, Quantity, Rung, UsedAttempt};
+pub use prediction::{
+    Basis, KNOWN_ENOUGH, LowerBound, PoolAssignment, Prediction, Quantity, Rung, UsedAttempt,
+};
 pub use progress::SampleAccumulator;
 pub use reported::{LogOrder, MatchedLine, ReportedEvidence};
 pub use reported_outcome::{JobStatus, ReportedOutcome};

@@ -34,10 +34,10 @@ pub struct Prediction {
     /// again.
     #[serde(skip)]
     pub need_groups: Option<Arc<NeedGroups>>,
-    /// The highest size at which memory stopped trusted attempts of the package, while none of the package fitted; else `None`. It stands
+    /// What trusted attempts of the package that memory stopped prove, while none of the package fitted; else `None`. It stands
     /// beside a confidence of 0: what is too little is known, and what is enough is not. Not kept: it can be found again.
     #[serde(skip)]
-    pub known_too_little: Option<Bytes>,
+    pub lower_bound: Option<LowerBound>,
     /// Where it should run.
     #[serde(default, skip_serializing_if = "PoolAssignment::is_empty")]
     pub placed: PoolAssignment,
@@ -62,6 +62,17 @@ impl Prediction {
         let basis = &quantity.basis;
         if basis.is_default() { 0.0 } else { basis.confidence.unwrap_or(self.confidence) }
     }
+}
+
+/// Memory that is known to be too little, and no more is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LowerBound {
+    /// The highest size at which memory stopped an attempt.
+    pub above: Bytes,
+    /// Attempts that memory stopped, at this size or below it.
+    pub attempts: u32,
+    /// The least size to try next: what the verdict on such an attempt names. No predicted size is below it, but for a cap.
+    pub least: Bytes,
 }
 
 /// Confidence from which a number speaks for this very build, and no longer for the fleet or the default: where no setting says another.

@@ -16,13 +16,17 @@ use super::{
     plan::{BLIND_STEP, REAL_STEP, SizePlan},
     similar::{SimilarAttempts, WeightedAttempt},
 };
-use crate::domain::{Basis, Bytes, Quantity, Rung};
+use crate::domain::{Basis, Bytes, LowerBound, Quantity, Rung};
 
 /// Factor above the need that leaves room for hot file pages: 320 MB against 281 MB was healthy.
 const PAGES_FACTOR: f64 = 1.15;
 /// Least room for hot file pages: a compiler and its headers, whatever the need.
 pub(super) const PAGES_LEAST: Bytes = Bytes(64 << 20);
 
+/// What a size is rounded to that comes back from a logarithm.
+const LOG_STEP: u64 = 64 << 10;
+/// The least step above a size that failed: a linker or a compiler more.
+const STEP_LEAST: Bytes = Bytes(100 << 20);
 /// Share of what lies above a size that failed which the next one shall cover at most.
 const RETRY_COVERS: f64 = 0.92;
 /// A size this much above what would be tried first was a retry already.
@@ -160,41 +164,66 @@ pub(super) fn above(
 
 /// The least size after one that was too little, in whole MiB: what is smaller is no real step.
 pub(super) fn smallest_step(failed: Bytes) -> Bytes {
-    Bytes::from_f64(failed.as_f64() * REAL_STEP).ceil_mib()
+    step(failed, REAL_STEP)
 }
 
-/// The size after one that was too little, where nothing is known of what lies above it.
+/// The size after one that was too little, where nothing is known of what lies above it, in whole MiB.
 pub(super) fn blind_step(failed: Bytes) -> Bytes {
-    Bytes::from_f64(failed.as_f64() * BLIND_STEP)
+    step(failed, BLIND_STEP)
 }
 
-/// Where memory stopped attempts of the package, the highest size, while none of the package fitted.
-pub(super) fn known_too_little(pool: &SimilarAttempts<'_>) -> Option<Bytes> {
-    if pool.knows_package() { None } else { highest(pool, true) }
+fn step(failed: Bytes, factor: f64) -> Bytes {
+    let least = Bytes(failed.0.saturating_add(STEP_LEAST.0));
+    Bytes::from_f64(failed.as_f64() * factor).max(least).ceil_mib()
 }
 
-/// Sizes for a key of which no attempt fitted: the defaults, or a step above what proved too little if that is more.
-pub(super) fn default_sizes(pool: &SimilarAttempts<'_>, settings: &Settings) -> MemorySizes {
+/// What attempts of the package that memory stopped prove, while none of the package fitted.
+pub(super) fn lower_bound(pool: &SimilarAttempts<'_>) -> Option<LowerBound> {
+    let highest = if pool.knows_package() { None } else { highest(pool, true) }?;
+    // a need is kept as a logarithm, so a size comes back some KiB off
+    let above = Bytes(highest.0.saturating_add(LOG_STEP / 2) / LOG_STEP * LOG_STEP);
+    let attempts = pool.of_package().filter(|used| used.fact.censored).count();
+    Some(LowerBound {
+        above,
+        attempts: u32::try_from(attempts).unwrap_or(u32::MAX),
+        least: blind_step(above),
+    })
+}
+
+/// Raises sizes to the step above where memory stopped attempts of the package, while none of the package fitted.
+pub(super) fn raise_above_kills(sizes: &mut MemorySizes, pool: &SimilarAttempts<'_>, settings: &Settings) {
+    if let Some(bound) = lower_bound(pool) {
+        raise_above(sizes, bound.above, pool, settings);
+    }
+}
+
+/// Raises sizes to the step above one that was too little.
+fn raise_above(sizes: &mut MemorySizes, stopped: Bytes, pool: &SimilarAttempts<'_>, settings: &Settings) {
+    let before = [sizes.request.value, sizes.limit.value];
+    raise_to(sizes, [blind_step(stopped); 2], pool, settings);
+    for (size, before) in [&mut sizes.request, &mut sizes.limit].into_iter().zip(before) {
+        if size.value > before && size.basis.bound == SizeBound::None {
+            size.basis.bound = SizeBound::Stopped(stopped.to_string());
+            size.basis.margin = Bytes(size.value).as_f64() / stopped.as_f64().max(1.0);
+        }
+    }
+}
+
+/// Sizes for a key of which no attempt fitted: the defaults, before [`raise_above_kills`].
+pub(super) fn default_sizes(settings: &Settings) -> MemorySizes {
     let limit = quantity(settings, Rung::Default, 0, WantedSize::of(settings.memory_limit));
     let asked = settings.memory_request.min(Bytes(limit.value));
     let mut request = quantity(settings, Rung::Default, 0, WantedSize::of(asked));
     request.value = request.value.min(limit.value);
-    let mut sizes = MemorySizes { request, limit, width: 0.0 };
-    if let Some(stopped) = highest(pool, true) {
-        raise_to(&mut sizes, [blind_step(stopped); 2], pool, settings);
-        for size in [&mut sizes.request, &mut sizes.limit] {
-            if size.basis.bound == SizeBound::None {
-                size.basis.bound = SizeBound::Stopped(stopped.to_string());
-                size.basis.margin = Bytes(size.value).as_f64() / stopped.as_f64().max(1.0);
-            }
-        }
-    }
-    sizes
+    MemorySizes { request, limit, width: 0.0 }
 }
 
 /// The defaults, raised to what attempts of the package have shown to be needed: for those who do not trust the prediction.
 pub(super) fn least_sizes(pool: &SimilarAttempts<'_>, settings: &Settings) -> MemorySizes {
-    let mut sizes = default_sizes(pool, settings);
+    let mut sizes = default_sizes(settings);
+    if let Some(stopped) = highest(pool, true) {
+        raise_above(&mut sizes, stopped, pool, settings);
+    }
     if let Some(need) = highest(pool, false) {
         raise_to(&mut sizes, [need, with_pages(need)], pool, settings);
     }

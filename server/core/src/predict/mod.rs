@@ -80,14 +80,15 @@ pub fn defaults_above_need(history: &History, key: &Key, settings: &Settings) ->
     Prediction { memory_request: least.request, memory_limit: least.limit, ..defaults(key, settings) }
 }
 
-/// The least size after one that was too little, in whole MiB: more than that was needed by builds that are known.
-pub fn smallest_step(failed: Bytes) -> Bytes {
+/// The least size after one that was too little, in whole MiB, where more than that was needed by builds that are known.
+pub(crate) fn smallest_step(failed: Bytes) -> Bytes {
     memory::smallest_step(failed)
 }
 
-/// The size after one at which memory stopped builds, where nothing is known of those that need more: in whole MiB.
-pub fn blind_step(failed: Bytes) -> Bytes {
-    memory::blind_step(failed).ceil_mib()
+/// The size after one at which memory stopped builds, where nothing is known of those that need more: in whole MiB. Verdicts, predictions
+/// and pods have it from here.
+pub(crate) fn blind_step(failed: Bytes) -> Bytes {
+    memory::blind_step(failed)
 }
 
 /// The attempts of the groups that [`predict_grouped`] finds, each with the place of its group; none where it finds none.
@@ -186,10 +187,11 @@ fn work_out_from<'h>(
     jobs::adjust(&mut pool, lines.memory, build_jobs.value);
     let wall = rates::wall(&pool, settings, build_jobs.value, lines.shared);
     let mut sizes = if pool.fitted() == 0 {
-        memory::default_sizes(&pool, settings)
+        memory::default_sizes(settings)
     } else {
         memory::size(&pool, settings, price(history, settings))
     };
+    memory::raise_above_kills(&mut sizes, &pool, settings);
     decrease::bound(&mut sizes, history, key, settings);
     let [cpu_request, cpu_limit] = rates::cpu(&pool, settings);
     let mut prediction = Prediction {
@@ -204,7 +206,7 @@ fn work_out_from<'h>(
         wall_p50: wall.half,
         wall_p95: wall.most,
         need_groups: None,
-        known_too_little: memory::known_too_little(&pool),
+        lower_bound: memory::lower_bound(&pool),
         placed: PoolAssignment::default(),
     };
     for quantity in prediction.quantities_mut() {

@@ -148,7 +148,10 @@ fn without_fitted(pool: &SimilarAttempts<'_>, key: &Key, sizes: &MemorySizes) ->
     let limit = &sizes.limit.basis;
     let because = reasons::because(SizeKind::MemoryLimit, sizes.limit.value, 0.0, 1.0, &limit.bound);
     match &limit.bound {
-        SizeBound::Default => format!("{known}, so this is the configured default"),
+        SizeBound::Default => format!(
+            "{known}, so the next one should have at least {}; the sizes are the configured default",
+            memory::blind_step(highest)
+        ),
         SizeBound::Stopped(_) => format!("{known}, so the sizes are a step of {} above that", step(sizes)),
         _ => format!("{known}; memory limit: {because}"),
     }

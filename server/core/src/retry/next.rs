@@ -90,7 +90,7 @@ pub(super) fn as_it_was(
     settings: &Settings,
 ) -> Prediction {
     // the next size is about this attempt: the size at which others were stopped is part of it already
-    let mut next = Prediction { known_too_little: None, ..predicted.clone() };
+    let mut next = Prediction { lower_bound: None, ..predicted.clone() };
     let Some(had) = measured.map(|summary| summary.resources) else { return next };
     let memory = |quantity: &mut Quantity, size: Option<Bytes>, kept: SizeBound| {
         if let Some(size) = size {
@@ -155,12 +155,7 @@ fn grown_size(
     sizing: SizingInputs<'_>,
 ) -> GrownSize {
     let known = is_known(predicted);
-    let factor = if known {
-        smallest_step(stopped.size)
-    } else {
-        Bytes::from_f64(stopped.size.as_f64() * factor(sizing.policy))
-    };
-    let step = factor.max(Bytes(stopped.size.0.saturating_add(sizing.policy.grow_least.0))).ceil_mib();
+    let step = if known { smallest_step(stopped.size) } else { blind_step(stopped.size) };
     let mut grown = GrownSize { size: step, bound: stopped.bound(), attempts: 0 };
     let text = stopped.size.to_string();
     let needed = if known {
@@ -186,7 +181,7 @@ fn grown_size(
 fn above_other_kills(predicted: &Prediction, stopped: StoppedAt) -> Bytes {
     // a need is kept as a logarithm, so the same size may be a byte larger
     let own = stopped.size.0.saturating_add(Bytes::MIB.0);
-    predicted.known_too_little.filter(|kill| kill.0 > own).map_or(Bytes(0), blind_step)
+    predicted.lower_bound.filter(|bound| bound.above.0 > own).map_or(Bytes(0), |bound| bound.least)
 }
 
 /// Whether the prediction speaks for this build, and not for others or the default.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::{AttemptId, Bytes, Cause, Fnv, Key, Millis};
+use crate::domain::{AttemptId, Cause, Fnv, Key, Millis};
 
 /// What the operator decides about retries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -16,10 +16,8 @@ pub struct RetryPolicy {
     pub unproven_retries: u32,
     /// Confidence from which a size grows.
     pub grow_from: f64,
-    /// The next size against the one that was too small.
+    /// The next time against the one that was too short, and the memory that fewer build jobs must leave room for.
     pub grow_factor: f64,
-    /// And at least this much more memory.
-    pub grow_least: Bytes,
     /// What a build that passes is worth, in attempts of it: a retry pays while its chance times this is above 1.
     pub success_value: f64,
     /// Share of retries that are made although they do not pay, to see whether that is still so.
@@ -39,8 +37,6 @@ impl Default for RetryPolicy {
             // above every confidence that a log alone can give to memory (0.4), not above a starved build's (0.6 to 0.9)
             grow_from: 0.6,
             grow_factor: 1.5,
-            // a linker or a compiler more
-            grow_least: Bytes(100 << 20),
             // a person who looks at a red pipeline costs more than machines; a judgement
             success_value: 4.0,
             explore: 0.05,

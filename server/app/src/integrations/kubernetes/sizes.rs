@@ -6,10 +6,7 @@ use k8s_openapi::{
     api::core::v1::{Pod, ResourceRequirements},
     apimachinery::pkg::api::resource::Quantity,
 };
-use plimsoll_core::{
-    domain::{self, Bytes, Prediction, Resources},
-    predict,
-};
+use plimsoll_core::domain::{self, Bytes, Prediction, Resources};
 use plimsoll_proto::quantity;
 
 use super::{
@@ -56,10 +53,10 @@ pub(super) fn apply(
     if !lines.is_empty() {
         let was_short = choices.iter().any(|(_, choice)| choice.was_short);
         let why = match from {
-            SizeSource::ByHistory => match prediction.known_too_little.filter(|_| was_short) {
-                Some(kill) => format!(
-                    "{}; its own memory was not above {kill}, where memory stopped builds of this package",
-                    prediction.reason
+            SizeSource::ByHistory => match prediction.lower_bound.filter(|_| was_short) {
+                Some(bound) => format!(
+                    "{}; its own memory was not above {}, where memory stopped builds of this package",
+                    prediction.reason, bound.above
                 ),
                 None => prediction.reason.clone(),
             },
@@ -128,14 +125,14 @@ fn choose(
 /// Memory stopped builds of the package at no less than what the pod has, and none of the package fitted.
 fn is_too_little(own: u64, prediction: &Prediction) -> bool {
     // a need is kept as a logarithm, so the same size may be a byte smaller
-    prediction.known_too_little.is_some_and(|kill| own < kill.0.saturating_add(Bytes::MIB.0))
+    prediction.lower_bound.is_some_and(|bound| own < bound.above.0.saturating_add(Bytes::MIB.0))
 }
 
 /// A step above where builds of the package were stopped, or what is predicted if that is more. What a cap or a pool cut is not raised again.
 fn above_kills(own: u64, size: Size, prediction: &Prediction, settings: &Settings) -> Chosen {
     let guess = predicted(prediction, size);
-    let kill = prediction.known_too_little.filter(|_| !guess.basis.bound.is_cut());
-    let step = kill.map_or(Bytes(0), predict::blind_step);
+    let bound = prediction.lower_bound.filter(|_| !guess.basis.bound.is_cut());
+    let step = bound.map_or(Bytes(0), |bound| bound.least);
     larger(own, guess.value.max(step.0).min(most(size, settings)))
 }
 

@@ -40,8 +40,14 @@ pub(crate) fn explanation(explained: Explanation) -> pb::ExplainResponse {
 pub(super) fn prediction(prediction: Prediction) -> pb::Prediction {
     let sizes = [prediction.memory_request.value, prediction.memory_limit.value].map(Bytes);
     let need_groups = prediction.need_groups.as_deref().map(|groups| need_groups(groups, Some(sizes)));
+    let lower_bound = prediction.lower_bound.map(|bound| pb::LowerBound {
+        above_bytes: bound.above.0,
+        attempts: bound.attempts,
+        least_bytes: bound.least.0,
+    });
     pb::Prediction {
         need_groups,
+        lower_bound,
         memory_request_bytes: Some(quantity(prediction.memory_request)),
         memory_limit_bytes: Some(quantity(prediction.memory_limit)),
         cpu_request_millicores: Some(quantity(prediction.cpu_request)),

@@ -36,8 +36,11 @@ fn a_kill_below_the_default_leaves_the_default_and_one_above_it_is_a_step() {
     assert_eq!(below.memory_request, default.memory_request);
     assert_eq!(
         below.reason,
-        "memory stopped the only known attempt of this key at 100 MiB, so this is the configured default"
+        "memory stopped the only known attempt of this key at 100 MiB, so the next one should have at least 200 MiB; the sizes are the \
+         configured default"
     );
+    let bound = below.lower_bound.unwrap();
+    assert_eq!((bound.above, bound.attempts, bound.least), (Bytes(100 * MIB), 1, Bytes(200 * MIB)));
     let above = ask([killed(1, 3000), killed(2, 5000)]);
     for size in [&above.memory_limit, &above.memory_request] {
         assert_eq!((size.value, size.basis.quantile.to_bits()), (7500 * MIB, 0), "{size:?}");

@@ -133,6 +133,25 @@ fn a_cap_below_all_that_is_known_is_no_and_names_the_size_that_it_would_take() {
     assert_eq!(alone.action, Action::No, "not even one job fits: {}", alone.reason);
 }
 
+#[test]
+fn a_prediction_of_a_build_that_never_fitted_names_the_size_of_the_verdict_as_its_least() {
+    for limit in [40, 100, 250, 900, 5000] {
+        let unknown = killed("k", limit, None);
+        let (verdict, told) = both(&unknown, &history([unknown.clone()]), &Settings::default());
+        let (next, bound) = (verdict.next.unwrap(), told.lower_bound.unwrap());
+        assert_eq!(bound.least.0, next.memory_limit.value, "{limit} MiB: {bound:?}");
+        assert_eq!((bound.attempts, bound.above.0 / MIB), (1, limit));
+        assert!(told.memory_request.value >= bound.least.0 && told.memory_limit.value >= bound.least.0);
+    }
+    // builds of other packages fitted in less: that is no reason to try less again
+    let others = (0..80).map(|n| built(n, &format!("other-{n}"), 60, None));
+    let unknown = killed("k", 900, None);
+    let (_, told) = both(&unknown, &history(others.chain([unknown.clone()])), &Settings::default());
+    assert!(told.memory_request.value >= told.lower_bound.unwrap().least.0, "{told:?}");
+    let fitted = history([unknown.clone(), built(1, "zlib", 1000, None)]);
+    assert_eq!(both(&unknown, &fitted, &Settings::default()).1.lower_bound, None, "what is enough is known");
+}
+
 proptest! {
     #[test]
     fn a_next_size_is_at_least_what_is_predicted_or_says_why_not(

@@ -126,7 +126,7 @@ fn after_a_kill_below_earlier_kills_the_next_size_is_a_step_above_the_highest_of
         verdict_on(stopped("c", 2048), &history, settings).next.unwrap()
     };
     let next = next_of(6144, &Settings::default());
-    assert_eq!(next.known_too_little, None, "it is read back as it was written");
+    assert_eq!(next.lower_bound, None, "it is read back as it was written");
     for (kind, size) in memory(&next) {
         assert!((9216 * MIB..=9217 * MIB).contains(&size.value), "{size:?}");
         assert_eq!(
