@@ -140,6 +140,7 @@ fn what_the_agent_measured_is_found_under_the_spec_that_is_asked_for() {
     assert!(metrics.contains("plimsoll_predictions_total{kind=\"exact\"} 2\n"), "{metrics}");
     ask(&server, &spec, "Plimsoll-Project: other/project\r\n");
     let (_, metrics) = server.get("/metrics").unwrap();
+    assert!(metrics.contains("plimsoll_allocations_total{kind=\"other_project\"} 1\n"), "{metrics}");
     assert!(metrics.contains("plimsoll_predictions_total{kind=\"exact\"} 2\n"), "{metrics}");
 }
 

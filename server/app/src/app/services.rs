@@ -23,6 +23,7 @@ pub(super) fn services(app: &App) -> Services {
         ingest: ingest.clone(),
         pools: app.pools.clone(),
         metrics: Arc::clone(&app.metrics),
+        unmatched: Arc::default(),
     };
     Services {
         verdicts: VerdictService { ingest: ingest.clone(), private: Arc::clone(&private) },

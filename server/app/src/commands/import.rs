@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Context as _;
 use clap::Args;
-use plimsoll_core::domain::AttemptId;
+use plimsoll_core::domain::{AttemptId, History};
 use plimsoll_lab::import;
 use plimsoll_proto::figures::{count, counted};
 use plimsoll_store::{Store, StoreSettings};
@@ -30,7 +30,8 @@ pub struct Import {
     /// series), or the SQLite database of Gantry.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Project of the rows that name none, as its builds name it (in GitLab: group/name).
+    /// Project of the rows that name none, as its builds name it (in GitLab: group/name). Attempts of an earlier import that have none get
+    /// it too.
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true, value_parser = project)]
     project: String,
     /// Host of the GitLab whose jobs are in Gantry's database (`CI_SERVER_HOST`): its rows are named as agents name them.
@@ -73,6 +74,7 @@ impl Import {
         let opened = tokio::task::spawn_blocking(move || Store::open(&settings)).await;
         let store = opened.context("data_dir: opening the store failed unexpectedly")?.context("data_dir")?;
         let mut progress = Progress::new();
+        let project = self.project.clone();
         let unsaid = import::RecordDefaults {
             project: self.project,
             host: self.host,
@@ -85,8 +87,39 @@ impl Import {
         let imported = imported?;
         let (added, known) = (imported.added, imported.known);
         writeln!(io::stdout(), "{}", told(added, known))?;
+        remarks(&imported, &project).iter().for_each(note);
         judge(&imported.refusals)
     }
+}
+
+/// What the projects of the attempts mean for later questions, and what is not read of them.
+fn remarks(imported: &import::ImportReport, project: &str) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if imported.filled > 0 {
+        let filled = counted(imported.filled, "attempt");
+        remarks.push(format!("{filled} already there had no project: the project is now {project}"));
+    }
+    if imported.of_other_project > 0 {
+        let others = counted(imported.of_other_project, "attempt");
+        remarks.push(format!(
+            "{others} already there: of another project, which stays. A question about one project is answered from the attempts of that \
+             project: ask with theirs, or import this file into a new data directory"
+        ));
+    }
+    if imported.without_project > 0 {
+        let without = counted(imported.without_project, "attempt");
+        remarks.push(format!(
+            "{without} without a project: a question that names a project (as Spack's header `Plimsoll-Project` does) is not answered from \
+             them. The same command with `--project NAME` fills it in"
+        ));
+    }
+    if imported.crowded_keys > 0 {
+        let (keys, most) = (counted(imported.crowded_keys, "key"), History::PER_RUNG);
+        remarks.push(format!(
+            "{keys} with more than {most} attempts: a prediction reads the newest {most} of a key, statistics count all"
+        ));
+    }
+    remarks
 }
 
 fn told(added: u64, known: u64) -> String {

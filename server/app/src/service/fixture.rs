@@ -24,6 +24,7 @@ pub(crate) fn sizing_alone(pools: PoolRegistry) -> SizingService {
         ingest,
         pools,
         metrics,
+        unmatched: Arc::default(),
     }
 }
 

@@ -4,23 +4,17 @@
 //! on the disk when they return. A crash between two commits leaves a part of the rows; the same import again adds the
 //! rest, because ids repeat and an attempt that is there is left as it is.
 
-use std::{
-    collections::{HashMap, HashSet},
-    path::Path,
-};
+use std::path::Path;
 
-use plimsoll_core::{
-    domain::{AttemptId, Summary},
-    mask,
-};
-use plimsoll_proto::{figures::counted, job};
+use plimsoll_core::{domain::Summary, mask};
+use plimsoll_proto::figures::counted;
 use plimsoll_store::{self as store, Batch, Store};
 
 use super::{
-    draft::{Record, UnnamedRows, earlier_print},
     reader::Reader,
     refusals::Refusals,
     source::FileError,
+    stored::{CrowdedKeys, ProjectOfStored, StoredAttempts},
 };
 
 /// Operations in one commit: what the store writes with one sync.
@@ -33,6 +27,14 @@ pub struct ImportReport {
     pub added: u64,
     /// Rows whose attempt was there already.
     pub known: u64,
+    /// Rows, added or known, whose attempt is of no project.
+    pub without_project: u64,
+    /// Known attempts of an earlier import that were of no project, and are of the one that was given now.
+    pub filled: u64,
+    /// Known attempts of another project than the row says. They keep it.
+    pub of_other_project: u64,
+    /// Keys with more attempts among the rows than a prediction reads of one key ([`History::PER_RUNG`](plimsoll_core::domain::History::PER_RUNG)).
+    pub crowded_keys: u64,
     /// Rows that were not taken.
     pub refusals: Refusals,
 }
@@ -77,59 +79,6 @@ pub struct RecordDefaults {
     pub now_unix_ms: u64,
 }
 
-/// The attempts that the store holds.
-#[derive(Debug, Default)]
-struct StoredAttempts {
-    ids: HashSet<AttemptId>,
-    /// Hosts and numbers of their CI jobs; the host is empty where it is not known.
-    jobs: HashSet<(String, u64)>,
-    /// The numbers of these jobs.
-    numbers: HashSet<u64>,
-    /// Rows without an id that an earlier release imported, which named them by their lines: how many say the same.
-    earlier_rows: HashMap<u64, u64>,
-}
-
-impl StoredAttempts {
-    fn add(&mut self, id: AttemptId) {
-        if let Some((host, number)) = job_of(&id) {
-            self.jobs.insert((host.to_owned(), number));
-            self.numbers.insert(number);
-        }
-        if let Some(print) = earlier_print(&id) {
-            *self.earlier_rows.entry(print).or_default() += 1;
-        }
-        self.ids.insert(id);
-    }
-
-    /// Whether a row is there, also by the id that an earlier release gave it.
-    fn knows(&self, record: &Record) -> bool {
-        let earlier =
-            |row: UnnamedRows| self.earlier_rows.get(&row.print).is_some_and(|count| row.number <= *count);
-        self.ids.contains(&record.summary.attempt) || record.unnamed.is_some_and(earlier)
-    }
-
-    /// Whether a CI job that is named by its number is there. Names it as an agent does if the host is known. Without the host
-    /// equal numbers are taken for one job, so that what an agent measured is not counted twice.
-    fn knows_job(&self, attempt: &mut AttemptId, host: &str) -> bool {
-        let known = self.ids.contains(attempt);
-        let Some((_, number)) = job_of(attempt) else { return known };
-        if host.is_empty() {
-            return known || self.numbers.contains(&number);
-        }
-        let known = known || self.jobs.contains(&(host.to_owned(), number));
-        if let Ok(id) = AttemptId::parse(&format!("{host}:{number}")) {
-            *attempt = id;
-        }
-        known
-    }
-}
-
-/// Host and number of the CI job of an attempt, the host empty where it is not known.
-fn job_of(id: &AttemptId) -> Option<(&str, u64)> {
-    let named = job::JobExecution::read(id.as_str());
-    Some((named.host, named.number()?))
-}
-
 /// Adds the rows of a file to the history in `store`. `tell` hears how much of both readings is done.
 ///
 /// # Errors
@@ -142,8 +91,8 @@ pub async fn commit(
 ) -> Result<ImportReport, ImportError> {
     let rows = try_all(path, |share| tell(share / 2.0))?;
     let mut there = StoredAttempts::default();
-    store::load_summaries(store, |summary: Summary| there.add(summary.attempt)).await?;
-    let mut imported = ImportReport::default();
+    store::load_summaries(store, |summary: Summary| there.add(&summary)).await?;
+    let (mut imported, mut keys) = (ImportReport::default(), CrowdedKeys::default());
     let mut reader = Reader::open(path)?;
     let (mut batch, mut waiting) = (Batch::default(), 0);
     let mut number = 0;
@@ -154,17 +103,30 @@ pub async fn commit(
         } else {
             there.knows(&record)
         };
+        if record.summary.key.project.is_empty() {
+            record.summary.key.project.clone_from(&unsaid.project);
+        }
+        keys.count(&record.summary.key);
         if known {
             imported.known += 1;
+            match there.project_of(&record.summary) {
+                ProjectOfStored::Same => {}
+                ProjectOfStored::Missing => imported.without_project += 1,
+                ProjectOfStored::Other => imported.of_other_project += 1,
+                ProjectOfStored::Fillable => {
+                    imported.filled += fill(store, &mut batch, &record.summary).await?
+                }
+            }
+            if batch.operations() >= COMMIT {
+                write(store, &mut batch, &mut waiting, &mut imported).await?;
+            }
             continue;
         }
+        imported.without_project += u64::from(record.summary.key.project.is_empty());
         if !record.timed {
             // a millisecond apart, the last row now: sorted by their end they have the order of the file
             let ended = unsaid.now_unix_ms.saturating_sub(u64::saturating_sub(rows, number));
             record.summary.started_unix_ms = ended.saturating_sub(record.summary.wall.0);
-        }
-        if record.summary.key.project.is_empty() {
-            record.summary.key.project.clone_from(&unsaid.project);
         }
         let row = |error: store::RecordError| ImportError::Row {
             unit: reader.refusals.unit,
@@ -181,8 +143,19 @@ pub async fn commit(
         }
     }
     write(store, &mut batch, &mut waiting, &mut imported).await?;
+    imported.crowded_keys = keys.crowded();
     imported.refusals = reader.refusals;
     Ok(imported)
+}
+
+/// Gives a stored attempt of no project the one of its row. Gives how many were changed.
+async fn fill(store: &Store, batch: &mut Batch, row: &Summary) -> Result<u64, ImportError> {
+    let Some(mut stored) = store::read_summary(store, &row.attempt).await? else { return Ok(0) };
+    stored.key.project.clone_from(&row.key.project);
+    mask::key(&mut stored.key);
+    let failed = |error: store::RecordError| ImportError::Commit { added: 0, reason: error.to_string() };
+    store::put_summary(batch, &stored).map_err(failed)?;
+    Ok(1)
 }
 
 /// The refusals of a file that has rows, and of which every row is refused.
@@ -214,7 +187,7 @@ async fn write(
     waiting: &mut u64,
     imported: &mut ImportReport,
 ) -> Result<(), ImportError> {
-    if *waiting == 0 {
+    if batch.operations() == 0 {
         return Ok(());
     }
     let failed =

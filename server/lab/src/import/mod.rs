@@ -30,11 +30,12 @@ mod gantry;
 mod reader;
 mod refusals;
 mod source;
+mod stored;
 #[cfg(test)]
 mod tests;
 mod whole;
 
-pub use commit::{RecordDefaults, commit, refused_whole};
+pub use commit::{ImportReport, RecordDefaults, commit, refused_whole};
 pub use draft::Record;
 pub use reader::Reader;
 pub use refusals::Refusals;

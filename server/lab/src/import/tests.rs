@@ -208,6 +208,39 @@ async fn rows_without_a_time_end_at_the_time_of_the_import_in_the_order_of_the_f
     assert_eq!(found, expected.map(|(before, id)| (now_unix_ms - before, id.to_owned())));
 }
 
+#[tokio::test]
+async fn a_second_import_with_a_project_fills_it_in_and_says_which_attempts_keep_another() {
+    let store = Store::memory();
+    let rows = |project: &str| {
+        let unsaid = RecordDefaults { project: project.to_owned(), ..RecordDefaults::default() };
+        let (file, store) = (file(CSV.as_bytes()), store.clone());
+        async move {
+            // the file lives as long as its directory
+            let file = file;
+            let told = commit(&file.path, &store, &unsaid, |_| {}).await.unwrap();
+            [told.added, told.known, told.without_project, told.filled, told.of_other_project]
+        }
+    };
+    assert_eq!(rows("").await, [2, 0, 2, 0, 0]);
+    assert_eq!(rows("").await, [0, 2, 2, 0, 0]);
+    assert_eq!(rows("group/name").await, [0, 2, 0, 2, 0]);
+    assert_eq!(rows("group/name").await, [0, 2, 0, 0, 0]);
+    assert_eq!(rows("other").await, [0, 2, 0, 0, 2]);
+    let mut projects = Vec::new();
+    store::load_summaries(&store, |summary| projects.push(summary.key.project)).await.unwrap();
+    assert_eq!(projects, ["group/name"; 2]);
+}
+
+#[tokio::test]
+async fn keys_with_more_attempts_than_a_prediction_reads_are_counted() {
+    let row = |n: usize| format!("{n},{},1,1000000,success,1\n", if n < 129 { "zlib" } else { "hdf5" });
+    let first = CSV.lines().next().unwrap();
+    let text: String = [format!("{first}\n")].into_iter().chain((0..200).map(row)).collect();
+    let many = file(text.as_bytes());
+    let told = commit(&many.path, &Store::memory(), &RecordDefaults::default(), |_| {}).await.unwrap();
+    assert_eq!((told.added, told.crowded_keys), (200, 1), "{:?}", told.refusals);
+}
+
 const UNNAMED: &str = "package,wall_ms,peak_bytes,submitted_ms\n";
 const ROWS: &str =
     "zlib,1,1000000,1700000000000\nzlib,1,1000000,1700000000000\nhdf5,2,1000000,1700000000000\n";

@@ -1,9 +1,12 @@
 //! The sizes of a job of stock Spack. Never slow: Spack asks for one spec after another and waits for each.
 
-use std::sync::Arc;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use plimsoll_core::{
-    domain::{Key, Prediction},
+    domain::{History, Key, Prediction, Rung},
     gantry, predict,
 };
 use tokio::time::timeout;
@@ -13,6 +16,41 @@ use crate::runtime::metrics::Kind;
 
 /// Newest attempts among which a project is looked for.
 const LOOKED_AT: usize = 128;
+
+/// Newest attempts among which others of a package are looked for.
+const LOOKED_IN: usize = 4096;
+/// Projects that are named in the log for a mismatch, each once.
+const NAMED: usize = 64;
+
+/// Projects that were asked for without any history, while others have attempts of the same package: each was named in the log.
+#[derive(Debug, Default)]
+pub(crate) struct UnmatchedProjects(Mutex<BTreeSet<String>>);
+
+impl UnmatchedProjects {
+    /// Names the project in the log, unless it was named before or too many were.
+    fn tell(&self, key: &Key, other: &str) {
+        let mut named = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if named.len() < NAMED && named.insert(key.project.clone()) {
+            tracing::warn!(
+                project = key.project,
+                package = key.package,
+                other_project = other,
+                "no attempt of this project, but of another one: sent the defaults; check the header Plimsoll-Project and the import"
+            );
+        }
+    }
+}
+
+/// A project with attempts of the package, while that of the key has none.
+fn other_project(history: &History, key: &Key) -> Option<String> {
+    if history.on_rung(Rung::Package, key).next().is_some() {
+        return None;
+    }
+    let mut looked = history.newest_trusted().take(LOOKED_IN).map(|brief| &brief.key);
+    looked
+        .find(|other| other.package == key.package && other.project != key.project)
+        .map(|other| other.project.clone())
+}
 
 /// The answer to Spack.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,16 +94,23 @@ impl SizingService {
         if predicted.is_known(&predicted.memory_request, gantry.confidence) {
             return Some(("answered", predicted));
         }
-        let least = self.defaults_above_need(Arc::clone(&key)).await?;
-        Some(("unsure", self.pools.lowered(&key, least)))
+        let (least, other) = self.defaults_above_need(Arc::clone(&key)).await?;
+        if let Some(other) = &other {
+            self.unmatched.tell(&key, other);
+        }
+        let kind = if other.is_some() { "other_project" } else { "unsure" };
+        Some((kind, self.pools.lowered(&key, least)))
     }
 
-    /// The defaults, or what builds of the package have needed where that is more, worked out where it holds up no other request: it
+    /// The defaults, or what builds of the package have needed where that is more, and a project that has attempts of the package while this
+    /// one has none; worked out where it holds up no other request: it
     /// reads the history. `None` if that ended badly.
-    async fn defaults_above_need(&self, key: Arc<Key>) -> Option<Prediction> {
+    async fn defaults_above_need(&self, key: Arc<Key>) -> Option<(Prediction, Option<String>)> {
         let (learned, settings) = (self.learned.clone(), Arc::clone(&self.settings));
         let reading = tokio::task::spawn_blocking(move || {
-            learned.read(|history| predict::defaults_above_need(history, &key, &settings))
+            learned.read(|history| {
+                (predict::defaults_above_need(history, &key, &settings), other_project(history, &key))
+            })
         });
         reading.await.ok()
     }

@@ -15,7 +15,7 @@ mod prediction;
 
 use std::sync::Arc;
 
-pub(crate) use allocation::Allocation;
+pub(crate) use allocation::{Allocation, UnmatchedProjects};
 pub(crate) use explanation::Explanation;
 use plimsoll_core::{
     domain::{FieldViolation, Key, Prediction},
@@ -42,6 +42,7 @@ pub(crate) struct SizingService {
     pub(crate) ingest: Ingest,
     pub(crate) pools: PoolRegistry,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) unmatched: Arc<UnmatchedProjects>,
 }
 
 /// A prediction, and whether it may be put into force.

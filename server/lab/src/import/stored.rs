@@ -1,0 +1,130 @@
+//! What a store holds already, as an import asks for it: which rows are there, and of which project they are.
+
+use std::{
+    collections::{HashMap, HashSet},
+    hash::{BuildHasher as _, RandomState},
+    sync::Arc,
+};
+
+use plimsoll_core::domain::{AttemptId, History, Key, MeasurementSource, Summary};
+use plimsoll_proto::job;
+
+use super::draft::{Record, UnnamedRows, earlier_print};
+
+/// How the project of a stored attempt stands to the one that is said of it now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ProjectOfStored {
+    /// It is the same one, or none is said.
+    Same,
+    /// It has none, and none is said.
+    Missing,
+    /// It has none, an import wrote it, and one is said.
+    Fillable,
+    /// It is another one.
+    Other,
+}
+
+/// The project of a stored attempt.
+#[derive(Debug)]
+struct StoredProject {
+    project: Arc<str>,
+    /// An import wrote it, and no agent.
+    is_imported: bool,
+}
+
+/// How many rows are of each key.
+#[derive(Debug, Default)]
+pub(super) struct CrowdedKeys {
+    hasher: RandomState,
+    rows: HashMap<u64, usize>,
+}
+
+impl CrowdedKeys {
+    pub(super) fn count(&mut self, key: &Key) {
+        let texts = [&key.project, &key.stack, &key.package, &key.version, &key.variants];
+        let how = [&key.compiler, &key.compiler_version, &key.arch, &key.build_system];
+        *self.rows.entry(self.hasher.hash_one((texts, how))).or_default() += 1;
+    }
+
+    /// Keys of which a prediction reads the newest attempts only.
+    pub(super) fn crowded(&self) -> u64 {
+        self.rows.values().filter(|rows| **rows > History::PER_RUNG).count() as u64
+    }
+}
+
+/// The attempts that the store holds.
+#[derive(Debug, Default)]
+pub(super) struct StoredAttempts {
+    ids: HashMap<AttemptId, StoredProject>,
+    /// The names of their projects, each once.
+    projects: HashSet<Arc<str>>,
+    /// Hosts and numbers of their CI jobs; the host is empty where it is not known.
+    jobs: HashSet<(String, u64)>,
+    /// The numbers of these jobs.
+    numbers: HashSet<u64>,
+    /// Rows without an id that an earlier release imported, which named them by their lines: how many say the same.
+    earlier_rows: HashMap<u64, u64>,
+}
+
+impl StoredAttempts {
+    pub(super) fn add(&mut self, summary: &Summary) {
+        let id = summary.attempt.clone();
+        let name = summary.key.project.as_str();
+        let known = self.projects.get(name).cloned();
+        let project = known.unwrap_or_else(|| {
+            let project = Arc::<str>::from(name);
+            self.projects.insert(Arc::clone(&project));
+            project
+        });
+        let is_imported = summary.source == MeasurementSource::Unspecified && summary.samples == 0;
+        if let Some((host, number)) = job_of(&id) {
+            self.jobs.insert((host.to_owned(), number));
+            self.numbers.insert(number);
+        }
+        if let Some(print) = earlier_print(&id) {
+            *self.earlier_rows.entry(print).or_default() += 1;
+        }
+        self.ids.insert(id, StoredProject { project, is_imported });
+    }
+
+    /// How the project of a known attempt stands to the one that its row says.
+    pub(super) fn project_of(&self, row: &Summary) -> ProjectOfStored {
+        let Some(stored) = self.ids.get(&row.attempt) else { return ProjectOfStored::Same };
+        let (is, said) = (&*stored.project, row.key.project.as_str());
+        match (is.is_empty(), said.is_empty()) {
+            (true, true) => ProjectOfStored::Missing,
+            (true, false) if stored.is_imported => ProjectOfStored::Fillable,
+            (_, true) => ProjectOfStored::Same,
+            (_, false) if is == said => ProjectOfStored::Same,
+            (_, false) => ProjectOfStored::Other,
+        }
+    }
+
+    /// Whether a row is there, also by the id that an earlier release gave it.
+    pub(super) fn knows(&self, record: &Record) -> bool {
+        let earlier =
+            |row: UnnamedRows| self.earlier_rows.get(&row.print).is_some_and(|count| row.number <= *count);
+        self.ids.contains_key(&record.summary.attempt) || record.unnamed.is_some_and(earlier)
+    }
+
+    /// Whether a CI job that is named by its number is there. Names it as an agent does if the host is known. Without the host
+    /// equal numbers are taken for one job, so that what an agent measured is not counted twice.
+    pub(super) fn knows_job(&self, attempt: &mut AttemptId, host: &str) -> bool {
+        let known = self.ids.contains_key(attempt);
+        let Some((_, number)) = job_of(attempt) else { return known };
+        if host.is_empty() {
+            return known || self.numbers.contains(&number);
+        }
+        let known = known || self.jobs.contains(&(host.to_owned(), number));
+        if let Ok(id) = AttemptId::parse(&format!("{host}:{number}")) {
+            *attempt = id;
+        }
+        known
+    }
+}
+
+/// Host and number of the CI job of an attempt, the host empty where it is not known.
+fn job_of(id: &AttemptId) -> Option<(&str, u64)> {
+    let named = job::JobExecution::read(id.as_str());
+    Some((named.host, named.number()?))
+}
