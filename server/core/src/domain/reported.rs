@@ -44,6 +44,9 @@ pub struct ReportedEvidence {
     /// The last word of the CI system's runner in the log is that the container was killed for memory.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub runner_says_oom: bool,
+    /// Text of a log was read, whether or not it says anything. False in records of earlier releases.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub log_read: bool,
     /// Earlier runs of the same job, as the CI system lists them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runs_before: Option<u32>,

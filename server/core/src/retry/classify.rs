@@ -21,6 +21,8 @@ use crate::domain::{
 
 /// What one more clue that agrees adds, and one that does not takes away.
 const EACH_CLUE: f64 = 0.05;
+/// Most confidence in trouble outside the build, where the same log names a failure of the build itself.
+const UNCERTAIN: f64 = 0.5;
 /// Confidence when nothing names a cause.
 const NOTHING: f64 = 0.2;
 
@@ -56,12 +58,17 @@ pub fn classify(evidence: &Evidence, rules: &LogRules) -> Finding {
     found.extend(measured.and_then(clues::recorded));
     found.extend(clues::log(&hits, measured));
     found.extend(unknown);
-    let finding = decide(&found);
+    let finding = Finding { log_unread: is_log_unread(&said), ..decide(&found) };
     if said.log.is_empty() {
         return Finding { last_words: said.last_words, failure_line: said.first_words, ..finding };
     }
     let failure_line = signature::line_of(&finding).and_then(|line| clues::hit_of(&hits, line));
     Finding { failure_line: failure_line.map(|hit| hit.first.clone()), ..finding }
+}
+
+/// Neither a line nor a word of a log was told.
+fn is_log_unread(said: &ReportedEvidence) -> bool {
+    !said.log_read && said.log.is_empty() && said.last_words.is_none()
 }
 
 /// What cluster and CI system said: each reason is one observation.
@@ -162,6 +169,8 @@ fn not_failed(measured: Option<&Summary>) -> Finding {
         mend: None,
         last_words: None,
         failure_line: None,
+        own_failure: None,
+        log_unread: false,
     }
 }
 
@@ -182,12 +191,14 @@ fn decide(found: &[Clue]) -> Finding {
         confidence += if supports(clue) { EACH_CLUE } else { -EACH_CLUE };
     }
     // lines of a log are one witness, however many: they never lift a candidate of memory to proof
-    let most = if winner.as_ref().is_some_and(|clue| clue.source == EvidenceSource::Log) && cause.is_memory()
-    {
-        0.4
-    } else {
-        0.99
-    };
+    let most: f64 =
+        if winner.as_ref().is_some_and(|clue| clue.source == EvidenceSource::Log) && cause.is_memory() {
+            0.4
+        } else {
+            0.99
+        };
+    let own_failure = winner.as_ref().and_then(|winner| own_failure(winner, found));
+    let most = if own_failure.is_some() { most.min(UNCERTAIN) } else { most };
     let lines = found.iter().map(|clue| EvidenceLine {
         source: clue.source,
         text: clue.text.clone(),
@@ -201,5 +212,17 @@ fn decide(found: &[Clue]) -> Finding {
         mend: winner.and_then(|clue| clue.mend),
         last_words: None,
         failure_line: None,
+        own_failure,
+        log_unread: false,
     }
+}
+
+/// A line of the same log that names a failure of the build itself, where the line that decided names trouble outside it.
+fn own_failure(winner: &Clue, found: &[Clue]) -> Option<String> {
+    let is_of_log = |clue: &Clue, cause| clue.source == EvidenceSource::Log && clue.cause == Some(cause);
+    if !is_of_log(winner, Cause::Infra) {
+        return None;
+    }
+    let own = found.iter().find(|clue| !clue.weak && is_of_log(clue, Cause::Deterministic));
+    own.map(|clue| clue.text.clone())
 }

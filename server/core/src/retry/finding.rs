@@ -19,6 +19,11 @@ pub struct Finding {
     pub last_words: Option<String>,
     /// The first line of the log that says what went wrong, as it was.
     pub failure_line: Option<String>,
+    /// A failure of the build itself that the log names beside trouble outside, where that trouble decides: which of them ended the build
+    /// is not certain.
+    pub own_failure: Option<String>,
+    /// No text of the log was ever told, so that it cannot say why.
+    pub log_unread: bool,
 }
 
 impl Finding {

@@ -42,6 +42,9 @@ impl Remedy {
 /// Said of a size that the cap cut.
 const MOST_THERE_IS: &str = ", the most there is, which may not be enough";
 
+/// Said where a log could have named the cause.
+const LOG_UNREAD: &str = "its log was not read (`plimsoll run` in front of the build reads it, and so does a server with `gitlab_url`)";
+
 /// Below this use the build stood still: one part in twenty of a core.
 const STANDSTILL: f64 = 0.05;
 
@@ -120,6 +123,9 @@ fn sized(
             Remedy::retry(Action::Elsewhere, next, format!("{why}: retry on another machine, {how}"))
         }
         cause if cause.is_final() => Remedy::no(format!("{why}: {}", no_retry(cause))),
+        Cause::Infra if finding.own_failure.is_some() => {
+            Remedy::retry(Action::AsIs, next, format!("{why}: retry {how}"))
+        }
         cause => Remedy::retry(Action::AsIs, next, format!("{why}: {}", same_again(cause, &how))),
     }
 }
@@ -253,9 +259,14 @@ pub(super) fn sentence(finding: &Finding, cause: Cause) -> String {
     };
     let (head, tail) = words(cause);
     let words = format!("{head}{}{tail}", if is_probable { "probably " } else { "" });
-    match decided {
+    let words = match decided {
         Some(line) => format!("{words} ({})", line.text),
         None => words,
+    };
+    match (cause, &finding.own_failure) {
+        (Cause::Infra, Some(own)) => format!("{words}, or the build itself did ({own})"),
+        (Cause::Unknown, _) if finding.log_unread => format!("{words}, and {LOG_UNREAD}"),
+        _ => words,
     }
 }
 

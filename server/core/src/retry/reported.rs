@@ -38,6 +38,7 @@ pub fn reported(evidence: &Evidence, rules: &LogRules) -> ReportedEvidence {
         last_words: if hits.is_empty() { rules::last_words(log_tail) } else { None },
         first_words: if hits.is_empty() { rules::first_words(log_tail) } else { None },
         log: hits.into_iter().map(matched).collect(),
+        log_read: !log_tail.trim().is_empty(),
         runner_says_oom,
         runs_before: lineage::listed(evidence, built).map(|runs| u32::try_from(runs).unwrap_or(u32::MAX)),
         time_limit: evidence.time_limit,

@@ -82,6 +82,29 @@ fn of_trouble_and_a_failure_of_the_build_the_last_counts_unless_the_build_was_ov
 }
 
 #[test]
+fn a_failed_test_beside_a_connection_that_was_lost_clears_the_build_of_nothing() {
+    for log in [[OWN[4], NETWORK[2]], [NETWORK[2], OWN[4]], [NETWORK[2], OWN[3]]] {
+        let verdict = judged(&code(1, &log.join("\n")));
+        let reason = &verdict.reason;
+        assert!(verdict.confidence <= 0.5, "{log:?}: {}", verdict.confidence);
+        assert!(reason.contains("or the build itself did (test-failed: "), "{reason}");
+        assert!(!reason.contains("not at fault") && reason.contains("retry with the same size"), "{reason}");
+    }
+    let alone = judged(&code(1, NETWORK[2]));
+    assert!(alone.confidence > 0.5 && alone.reason.contains("the build is not at fault"), "{alone:?}");
+}
+
+#[test]
+fn a_failure_without_a_known_cause_says_whether_its_log_was_read() {
+    let unread = "no known cause explains the failure, and its log was not read (`plimsoll run` in front of the build reads it";
+    assert!(judged(&code(1, "")).reason.starts_with(unread), "{}", judged(&code(1, "")).reason);
+    for log in ["the moon is full", "fatal: the moon is full"] {
+        let reason = judged(&code(1, log)).reason;
+        assert!(reason.starts_with("no known cause explains the failure: retry"), "{reason}");
+    }
+}
+
+#[test]
 fn a_log_that_shows_more_of_the_order_counts_whatever_was_asked_first() {
     let asked = |log: &[&str]| reported(&code(1, &log.join("\n")), &LogRules::built_in());
     let parts = [

@@ -59,6 +59,8 @@ fn found(cause: Cause, source: EvidenceSource, text: &str) -> Finding {
         mend: None,
         last_words: None,
         failure_line: None,
+        own_failure: None,
+        log_unread: false,
     }
 }
 
