@@ -154,6 +154,20 @@ async fn one_attempt_is_shown_with_its_series_and_the_verdict_on_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_of_a_named_host_is_found_by_the_number_of_its_job() {
+    let site = site();
+    ended(&site, "git.example:201", "zlib", 3, 0).await;
+    ended(&site, "git.example:1201", "zlib", 3, 0).await;
+    assert_eq!(site.agent.json(&["show", "201"])["summary"]["attempt"], "git.example:201");
+    assert!(refused(&site, "show 01").contains("no attempt 01 is known here"));
+    ended(&site, "other.example:201", "zlib", 3, 0).await;
+    let several = refused(&site, "show 201");
+    assert!(several.contains("name its host: git.example:201, other.example:201"), "{several}");
+    ended(&site, "201", "zlib", 3, 0).await;
+    assert_eq!(site.agent.json(&["show", "201"])["summary"]["attempt"], "201");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_question_that_makes_no_sense_is_said_to_and_one_without_an_answer_is_no_failure() {
     let site = some_attempts().await;
     let nothing = said(&site, "stats --package zlob");

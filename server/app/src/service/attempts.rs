@@ -11,6 +11,11 @@ use crate::{
     sessions::{Change, Ingest, Running},
 };
 
+/// Running attempts among which one is looked for that a host named.
+const RUNNING: usize = 10_000;
+/// Attempts of several hosts that are named at most.
+const NAMED: usize = 10;
+
 /// Shows attempts. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct AttemptService {
@@ -35,22 +40,59 @@ pub(crate) struct AttemptWatch {
 }
 
 impl AttemptService {
-    /// What is known of an attempt.
+    /// What is known of an attempt: of the one with this id, else of the only one that a host named so (`HOST:ID`).
     ///
     /// # Errors
-    /// It is not known, or not for this caller: both look the same.
+    /// It is not known, or not for this caller: both look the same. Several hosts named one so: names them.
     pub(crate) async fn show(&self, caller: &Arc<Identity>, id: &AttemptId) -> Result<ShownAttempt, Refusal> {
+        if let Some(shown) = self.show_named(caller, id).await? {
+            return Ok(shown);
+        }
+        let of_hosts = self.of_hosts(caller, id).await?;
+        if let [only] = of_hosts.as_slice()
+            && let Some(shown) = self.show_named(caller, only).await?
+        {
+            return Ok(shown);
+        }
+        let names: Vec<&str> = of_hosts.iter().take(NAMED).map(AttemptId::as_str).collect();
+        let several =
+            if names.is_empty() { String::new() } else { format!("; name its host: {}", names.join(", ")) };
+        Err(Refusal::NotFound(format!("no attempt {id} is known here{several}")))
+    }
+
+    /// Attempts that hosts named so, among those that run and those that predictions learn from, as far as the caller may see them.
+    async fn of_hosts(&self, caller: &Arc<Identity>, id: &AttemptId) -> Result<Vec<AttemptId>, Refusal> {
+        let is_named = |full: &AttemptId| {
+            full.as_str().strip_suffix(id.as_str()).is_some_and(|host| host.ends_with(':'))
+        };
+        if id.as_str().contains(':') {
+            return Ok(Vec::new());
+        }
+        let mut found = self.ingest.learned_ids(|brief| {
+            is_named(&brief.attempt) && caller.may_see("attempt", &brief.key.project).is_ok()
+        });
+        let (running, _) = self.ingest.highest(RUNNING, Arc::clone(caller)).await?;
+        found.extend(running.iter().map(|running| running.attempt.id.clone()).filter(is_named));
+        found.sort_unstable();
+        found.dedup();
+        Ok(found)
+    }
+
+    /// The attempt with exactly this id, if the caller may see it.
+    async fn show_named(
+        &self,
+        caller: &Arc<Identity>,
+        id: &AttemptId,
+    ) -> Result<Option<ShownAttempt>, Refusal> {
         let found = self.ingest.find(id).await?;
         let seen = found.filter(|(summary, _)| caller.may_see("attempt", &summary.key.project).is_ok());
-        let Some((summary, is_running)) = seen else {
-            return Err(Refusal::NotFound(format!("no attempt {id} is known here")));
-        };
+        let Some((summary, is_running)) = seen else { return Ok(None) };
         let redactor = self.redactor(caller);
         let project = &summary.key.project;
         let verdicts = self.ingest.verdicts(id, project).await?;
         let verdicts = verdicts.into_iter().map(|verdict| redactor.verdict(verdict, project)).collect();
         let summary = redactor.summary(self.ingest.related(&summary).into_owned());
-        Ok(ShownAttempt { summary, is_running, verdicts })
+        Ok(Some(ShownAttempt { summary, is_running, verdicts }))
     }
 
     /// Hands the samples of an attempt that was shown to `take`, in order; gives how many there are.

@@ -42,7 +42,10 @@ use std::{
 
 pub(crate) use job_pods::JobPods;
 use plimsoll_core::{
-    domain::{Attempt, AttemptId, FinalTotals, RetentionPolicy, Sample, Summary, TicketId, Verdict},
+    domain::{
+        Attempt, AttemptBrief, AttemptId, FinalTotals, History, RetentionPolicy, Sample, Summary, TicketId,
+        Verdict,
+    },
     mask, predict,
     shared_history::SharedHistory,
 };
@@ -204,6 +207,15 @@ impl Ingest {
     /// A summary with what it retries and its number among the attempts of its job ([`SharedHistory::related`]).
     pub(crate) fn related<'s>(&self, summary: &'s Summary) -> std::borrow::Cow<'s, Summary> {
         self.parts.learned.related(summary)
+    }
+
+    /// The ids of the ended attempts that predictions learn from, as far as `fits` takes them.
+    pub(crate) fn learned_ids(&self, fits: impl Fn(&AttemptBrief) -> bool) -> Vec<AttemptId> {
+        let ids = |history: &History| {
+            let fitting = history.newest_first().filter(|brief| fits(brief));
+            fitting.map(|brief| brief.attempt.clone()).collect()
+        };
+        self.parts.learned.read(ids)
     }
 
     /// The summary of an ended attempt, from disk.

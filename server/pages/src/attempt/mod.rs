@@ -55,10 +55,10 @@ impl AttemptPage<'_> {
                     " " a href=(address) rel="noopener noreferrer" { "GitLab: " (name) }
                 }
             }
+            @if let Some(verdict) = &shown.verdict { (judged(verdict)) }
             (cards(&summary))
             (pictures(shown, &summary))
             (ending(&summary))
-            @if let Some(verdict) = &shown.verdict { (judged(verdict)) }
             (earlier(&shown.earlier_verdicts))
             (phases(&summary))
             (facts(&summary))
