@@ -78,16 +78,17 @@ fn against_today(results: &PolicyResults) -> Option<String> {
     ))
 }
 
-/// Waste over use for each package, those that use most first.
+/// Waste over use for each package, those first that waste most by what the builds asked for, or by the first policy if that is not there.
 pub fn packages(results: &PolicyResults) -> String {
     let mut text = format!("{:<32} {:>8} {:>11}", "package", "builds", "use GB·h");
     for (kind, _) in results {
         let _written = write!(text, " {:>14}", kind.name());
     }
     text.push('\n');
-    let Some((_, first)) = results.first() else { return text };
+    let asked = results.iter().find(|(kind, _)| *kind == PolicyKind::Preset);
+    let Some((_, first)) = asked.or(results.first()) else { return text };
     let mut names: Vec<(&String, &PolicyCost)> = first.packages.iter().collect();
-    names.sort_by(|a, b| b.1.used_gbh.total_cmp(&a.1.used_gbh));
+    names.sort_by(|a, b| b.1.waste_gbh.total_cmp(&a.1.waste_gbh));
     for (name, cost) in names.iter().take(PACKAGES) {
         let _written = write!(text, "{name:<32} {:>8} {:>11}", cost.scored, short(cost.used_gbh));
         for (_, tally) in results {

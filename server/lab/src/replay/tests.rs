@@ -161,6 +161,19 @@ fn the_result_as_json_is_one_object_with_the_names_that_are_documented() {
 }
 
 #[test]
+fn packages_that_waste_most_come_first_and_not_those_that_use_most() {
+    let tape = tape(
+        "package,wall_ms,peak_bytes,requested_bytes\n\
+         used,3600000,4294967296,4294967296\nwasted,1800000,1073741824,17179869184\n",
+    );
+    let kinds = [PolicyKind::Plimsoll, PolicyKind::Preset];
+    let results: Vec<_> =
+        kinds.into_iter().map(|kind| (kind, cost(&tape, kind, FailureTarget::AsItIs))).collect();
+    let listed = packages(&results);
+    assert!(listed.lines().nth(1).unwrap().starts_with("wasted "), "{listed}");
+}
+
+#[test]
 fn stdio_answers_each_request_with_one_line() {
     let task =
         r#""task":{"trace":"t","process":"p","input_size":1000,"cpus":2,"requested_bytes":8589934592}"#;
