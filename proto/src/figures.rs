@@ -133,8 +133,11 @@ pub fn signed(value: f64) -> String {
     if value > 0.0 && value.is_finite() { format!("+{text}") } else { text }
 }
 
-/// Memory over time: `1.23 GiB·h`.
+/// Memory over time: `1.23 GiB·h`, `0.1 MiB·h` of so little that no digit of it would be seen.
 pub fn gib_hours(gib_hours: f64) -> String {
+    if gib_hours != 0.0 && gib_hours.abs() < 0.001 {
+        return format!("{} MiB·h", amount(gib_hours * 1024.0));
+    }
     format!("{} GiB·h", amount(gib_hours))
 }
 

@@ -57,11 +57,18 @@ fn cause(verdict: &Verdict) -> String {
     let cause = verdict.cause();
     let words = match cause_words(cause) {
         "" => "unknown cause",
+        // one failure says nothing of the next
+        _ if cause == Cause::Deterministic && is_repeated(verdict) => "fails every time",
         words => words,
     };
     // no log proves that memory was short
     let probably = is_of_memory(cause) && verdict.cause_source == "log";
     format!("{}{words}", if probably { "probably " } else { "" })
+}
+
+/// The same failure was seen before, at this commit or in this job.
+fn is_repeated(verdict: &Verdict) -> bool {
+    verdict.outlook.as_ref().is_some_and(|outlook| outlook.seen > 0)
 }
 
 /// What changes, as old value -> new value; or the rule that forbids a retry. `None` if the answer says it all.
@@ -135,7 +142,7 @@ pub fn cause_words(cause: Cause) -> &'static str {
         Cause::Oom => "out of memory",
         Cause::Starved => "starved of memory",
         Cause::Timeout => "time-out",
-        Cause::Deterministic => "fails every time",
+        Cause::Deterministic => "the build itself fails",
         Cause::Infra => "infrastructure",
         Cause::Preempted => "preempted",
         Cause::DiskFull => "disk full",

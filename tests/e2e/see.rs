@@ -142,7 +142,7 @@ async fn one_attempt_is_shown_with_its_series_and_the_verdict_on_it() {
         "attempt     a3",
         "result      failed",
         "full height: the limit, 64 MiB",
-        "verdict     Do not retry: fails every time",
+        "verdict     Do not retry: the build itself fails",
     ] {
         assert!(text.contains(part), "{part:?} in {text}");
     }

@@ -48,7 +48,7 @@ fn sums_have_digits_that_count() {
     let expected = ["0", "under 0.001", "0.012", "0.5", "1.23", "12.3", "100", "123", "1,235", "-1,234", "–"];
     assert_eq!(written, expected);
     assert_eq!([1.5, -0.3, 0.0].map(signed), ["+1.5", "-0.3", "0"]);
-    assert_eq!([gib_hours(0.0001), core_hours(8.0)], ["under 0.001 GiB·h", "8 core·h"]);
+    assert_eq!([gib_hours(0.0001), core_hours(8.0)], ["0.1 MiB·h", "8 core·h"]);
     assert_eq!([money(12.3, "EUR"), times(2.5)], ["12.3 EUR", "2.5 ×"]);
 }
 

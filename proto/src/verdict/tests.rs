@@ -115,7 +115,10 @@ fn the_same_size_is_said_only_where_it_is_the_same() {
 #[test]
 fn no_retry_says_which_rule_forbids_it_else_the_cause() {
     let no = verdict(Action::No, Cause::Deterministic, Prediction::default());
-    assert_eq!(first_line(&no), "Do not retry: fails every time (99 % sure)");
+    assert_eq!(first_line(&no), "Do not retry: the build itself fails (99 % sure)");
+    let outlook = Some(Outlook { seen: 1, ..Outlook::default() });
+    let again = Verdict { outlook, ..no.clone() };
+    assert_eq!(first_line(&again), "Do not retry: fails every time (99 % sure)");
     let rule = EvidenceLine {
         source: "policy".to_owned(),
         text: "all 3 attempts\u{1b}[2J are used up".to_owned(),

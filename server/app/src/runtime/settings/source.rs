@@ -6,6 +6,9 @@ use toml::de::{DeTable, DeValue};
 
 use super::{Args, Mistake, groups};
 
+/// Names at least so alike, 0 to 1, are taken for one with a typo (Jaro and Winkler's measure).
+const ALIKE: f64 = 0.88;
+
 /// One value with its place.
 #[derive(Debug)]
 pub(super) struct SettingValue {
@@ -68,12 +71,32 @@ pub(super) fn parse_file(
             (true, None) => {
                 mistakes.push(Mistake { place, text: format!("{name} must be a text or a number") });
             }
-            (false, _) => {
-                let text = format!("{name} is not a setting; --print-config lists them");
-                mistakes.push(Mistake { place, text });
-            }
+            (false, _) => mistakes.extend(
+                names_in(&name, value.get_ref())
+                    .into_iter()
+                    .map(|name| Mistake { place: place.clone(), text: unknown(&name) }),
+            ),
         }
     }
+}
+
+/// The names that a file gives a value with dots or in a table: each as it is written; else the name alone.
+fn names_in(name: &str, value: &DeValue<'_>) -> Vec<String> {
+    match value {
+        DeValue::Table(table) if !table.is_empty() => {
+            table.iter().map(|(inner, _)| format!("{name}.{}", inner.get_ref())).collect()
+        }
+        _ => vec![name.to_owned()],
+    }
+}
+
+/// What is said of a name that no setting has, with the setting that is most like it.
+fn unknown(name: &str) -> String {
+    let plain = name.replace(['.', '-'], "_");
+    let alike = groups::all().map(|setting| (strsim::jaro_winkler(&plain, setting.name), setting.name));
+    let nearest = alike.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(alike, _)| *alike >= ALIKE);
+    let hint = nearest.map_or(String::new(), |(_, name)| format!(" (did you mean {name}?)"));
+    format!("{name} is not a setting{hint}; --print-config lists them")
 }
 
 fn plain(value: &DeValue<'_>) -> Option<String> {

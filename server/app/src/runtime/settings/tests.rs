@@ -37,6 +37,23 @@ fn all_mistakes_are_reported_at_once_each_with_its_place() {
 }
 
 #[test]
+fn a_name_with_a_typo_is_answered_with_the_setting_that_was_meant_with_and_without_dots() {
+    let said = |file: &str| {
+        let mistakes = load(Some(file), &[], &[]).unwrap_err();
+        mistakes.into_iter().map(|mistake| mistake.text).collect::<Vec<_>>()
+    };
+    for (file, name) in [
+        ("gitlab_ulr = 1\n", "gitlab_ulr"),
+        ("gitlab.ulr = 1\n", "gitlab.ulr"),
+        ("[gitlab]\nurl = 1\n", "gitlab.url"),
+    ] {
+        let meant = format!("{name} is not a setting (did you mean gitlab_url?); --print-config lists them");
+        assert_eq!(said(file), [meant]);
+    }
+    assert_eq!(said("zzz = 1\n"), ["zzz is not a setting; --print-config lists them"]);
+}
+
+#[test]
 fn a_cache_that_the_engine_cannot_work_with_is_refused_by_its_name() {
     for size in ["1B", "1023KiB", "2TiB", "18446744073709551615"] {
         let mistakes = load(None, &[], &["--store-cache", size]).unwrap_err();

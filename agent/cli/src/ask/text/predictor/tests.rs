@@ -107,7 +107,7 @@ it ran out of memory: retry with -j4 instead of -j8
     let no = Verdict { action: Action::No.into(), cause: Cause::Deterministic.into(), ..Verdict::default() };
     let success = Verdict { cause: Cause::Unknown.into(), confidence: 1.0, ..no.clone() };
     assert_eq!(render_verdict(&success), "Nothing to retry: the attempt succeeded\n");
-    assert!(render_verdict(&no).starts_with("Do not retry: fails every time (0 % sure"));
+    assert!(render_verdict(&no).starts_with("Do not retry: the build itself fails (0 % sure"));
     let by_hand = render_verdict(&Verdict { next: Some(prediction()), ..no });
     assert!(
         by_hand.contains("to start it by hand:\nmemory") && !by_hand.contains("next attempt"),
