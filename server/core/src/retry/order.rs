@@ -71,7 +71,25 @@ struct Trouble {
     /// What stands before it in the log was weighed.
     weighed: bool,
     /// Every line of it that was read so far only says that the tool tries again, and the build went on after the last of them.
-    is_over: bool,
+    lines: TroubleLines,
+}
+
+/// What the lines of a trouble that were read so far say together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TroubleLines {
+    /// A tool tries again, and the build went on.
+    Overcome,
+    /// One of them says more, or the build did not go on.
+    Open,
+}
+
+/// What stands behind the line that is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Afterwards {
+    #[default]
+    Unknown,
+    /// The build went on: something was fetched, or it failed in a way that no download explains.
+    WentOn,
 }
 
 /// Reads a log from its end, and says of each rule for trouble outside the build how it stands to the build's own failures.
@@ -84,8 +102,7 @@ pub(super) struct OrderReader {
     unless_tests: bool,
     /// One that trouble explains, unless a download succeeded in between.
     unless_fetched: bool,
-    /// The build went on: something was fetched, or it failed in a way that no download explains.
-    went_on: bool,
+    afterwards: Afterwards,
 }
 
 impl OrderReader {
@@ -109,7 +126,7 @@ impl OrderReader {
             self.troubles.iter_mut().for_each(|trouble| trouble.tool_failed = true);
         } else if says(&FETCHED, line) && !says(&DENIED, line) {
             self.other |= self.unless_fetched;
-            self.went_on = true;
+            self.afterwards = Afterwards::WentOn;
         } else if says(&TESTS_BEGIN, line) {
             self.other |= self.unless_tests;
         }
@@ -118,20 +135,16 @@ impl OrderReader {
     fn trouble(&mut self, rule: usize, line: &str, tries_again: bool) {
         if let Some(known) = self.troubles.iter_mut().find(|trouble| trouble.rule == rule) {
             known.tool_failed = false;
-            known.is_over &= tries_again;
+            if !tries_again {
+                known.lines = TroubleLines::Open;
+            }
             return;
         }
         let order = if self.other { LogOrder::Overcome } else { LogOrder::Alone };
         let is_taken = line.starts_with(TAKEN);
-        let is_over = tries_again && self.went_on;
-        self.troubles.push(Trouble {
-            rule,
-            order,
-            tool_failed: false,
-            is_taken,
-            weighed: self.other,
-            is_over,
-        });
+        let is_over = tries_again && self.afterwards == Afterwards::WentOn;
+        let lines = if is_over { TroubleLines::Overcome } else { TroubleLines::Open };
+        self.troubles.push(Trouble { rule, order, tool_failed: false, is_taken, weighed: self.other, lines });
     }
 
     /// `own`: it is about the sources.
@@ -139,7 +152,9 @@ impl OrderReader {
         let may_follow = says(&MAY_FOLLOW, line);
         self.unless_fetched = true;
         self.unless_tests |= !may_follow;
-        self.went_on |= !may_follow;
+        if !may_follow {
+            self.afterwards = Afterwards::WentOn;
+        }
         self.other |= own && !may_follow;
         for trouble in self.troubles.iter_mut().filter(|trouble| !trouble.weighed) {
             trouble.weighed = true;
@@ -151,7 +166,9 @@ impl OrderReader {
     /// How the lines of the rule at this place stand.
     pub(super) fn of(&self, rule: usize) -> LogOrder {
         let found = self.troubles.iter().find(|trouble| trouble.rule == rule);
-        found.map_or(LogOrder::Alone, |found| if found.is_over { LogOrder::Overcome } else { found.order })
+        found.map_or(LogOrder::Alone, |found| {
+            if found.lines == TroubleLines::Overcome { LogOrder::Overcome } else { found.order }
+        })
     }
 }
 

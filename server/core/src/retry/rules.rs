@@ -188,21 +188,21 @@ pub(super) fn names_better(one: &str, other: &str) -> bool {
 /// The last line that speaks of an error in general words: where no rule knows it, it still tells one failure from another.
 pub(super) fn last_words(log: &str) -> Option<String> {
     let speaks = |line: &&str| WORDS.as_ref().is_some_and(|words| words.is_match(start(line, LINE)));
-    LogTail::of(log).rev().find(speaks).map(|line| shown(line))
+    LogTail::of(log).rev().find(speaks).map(shown)
 }
 
 /// The first line that names an error in general words; the last words where none does.
 pub(super) fn first_words(log: &str) -> Option<String> {
     let end = LogTail::of(log);
     let begins = |line: &&str| BEGINS.as_ref().is_some_and(|words| words.is_match(start(line, LINE)));
-    let first = end.rev().filter(begins).last().map(|line| shown(line));
+    let first = end.rev().filter(begins).last().map(shown);
     first.or_else(|| last_words(log))
 }
 
 /// The last line in which GitLab's runner says that the job failed. It is the end of the log: a build that prints the same
 /// prints it before.
 pub(super) fn runners_last_word(log: &str) -> Option<String> {
-    LogTail::of(log).rev().find(|line| line.starts_with("ERROR: Job failed")).map(|line| shown(line))
+    LogTail::of(log).rev().find(|line| line.starts_with("ERROR: Job failed")).map(shown)
 }
 
 /// Rules that match the start or the end of a line: of a long command line the end says how it went.

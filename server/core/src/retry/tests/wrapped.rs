@@ -17,7 +17,7 @@ fn examples() -> Vec<String> {
 }
 
 fn wrapped(wrapper: &str, log: &str) -> String {
-    log.lines().map(|line| format!("{wrapper}{line}\n")).collect()
+    log.lines().flat_map(|line| [wrapper, line, "\n"]).collect()
 }
 
 #[test]
