@@ -10,6 +10,7 @@
 //! | `the request` | a limit is never below its request |
 //! | `last size of 15.62 GiB` | decreases go in steps |
 //! | `4 times what trusted attempts say`, `what trusted attempts of any project need` | what untrusted attempts may raise |
+//! | `peaks from Prometheus` | a limit beside which only scraped peaks are known: they raise it and do not lower it |
 //! | `pool big takes 256.00 GiB at most` | the largest builder of a pool |
 //! | `size of the last attempt`, `limit of the last attempt` | a retry with the same size; an ask above the limit counts as the limit |
 //! | `step above 280 MiB, where it was stopped` | memory was short there |
@@ -51,6 +52,8 @@ pub enum SizeBound {
     TrustedTimes(u64),
     /// Raised by untrusted attempts, to what trusted ones of any project need.
     TrustedNeed,
+    /// Only peaks from Prometheus speak for a lower limit. They are at least what is said, so they raise a limit and do not lower it.
+    Scraped,
     /// Cut to what the pool of this name takes.
     Pool {
         /// Name of the pool.
@@ -101,6 +104,7 @@ impl SizeBound {
             "the preset" => Some(Self::Preset),
             "the request" => Some(Self::Request),
             "what trusted attempts of any project need" => Some(Self::TrustedNeed),
+            "peaks from Prometheus" => Some(Self::Scraped),
             // the second text is that of earlier releases
             "size of the last attempt" | "as the last attempt had" => Some(Self::LastAttempt),
             "limit of the last attempt" => Some(Self::LastLimit),
@@ -162,6 +166,7 @@ impl SizeBound {
             Self::Default
                 | Self::AskedFor
                 | Self::Preset
+                | Self::Scraped
                 | Self::LastAttempt
                 | Self::LastLimit
                 | Self::Stopped(_)
@@ -220,6 +225,7 @@ impl SizeBound {
             Self::TrustedNeed => {
                 "raised by untrusted attempts to what trusted ones of any project need".to_owned()
             }
+            Self::Scraped => "peaks from Prometheus raise a limit and do not lower it".to_owned(),
             Self::Pool { name, most } => format!("cut to what pool {name} takes, {most}"),
             Self::LastAttempt => "same as the last attempt".to_owned(),
             Self::LastLimit => "the limit of the last attempt, although it asked for more".to_owned(),
@@ -261,6 +267,7 @@ impl fmt::Display for SizeBound {
             Self::LastSize(last) => write!(f, "last size of {last}"),
             Self::TrustedTimes(times) => write!(f, "{times} times what trusted attempts say"),
             Self::TrustedNeed => f.write_str("what trusted attempts of any project need"),
+            Self::Scraped => f.write_str("peaks from Prometheus"),
             Self::Pool { name, most } => write!(f, "pool {name} takes {most} at most"),
             Self::LastAttempt => f.write_str("size of the last attempt"),
             Self::LastLimit => f.write_str("limit of the last attempt"),

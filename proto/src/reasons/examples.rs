@@ -85,6 +85,7 @@ pub(super) fn bounds(kind: SizeKind) -> Vec<SizeBound> {
         SizeBound::LastSize("15.62 GiB".to_owned()),
         SizeBound::TrustedTimes(4),
         SizeBound::TrustedNeed,
+        SizeBound::Scraped,
         SizeBound::Pool { name: "big".to_owned(), most: most() },
         SizeBound::LastAttempt,
         SizeBound::LastLimit,
@@ -119,7 +120,7 @@ fn fits(kind: SizeKind, bound: &SizeBound) -> bool {
         SizeBound::TrustedTimes(_) => memory || cpu || time,
         SizeBound::Request => matches!(kind, SizeKind::MemoryLimit | SizeKind::CpuLimit),
         SizeBound::LastLimit => matches!(kind, SizeKind::MemoryRequest | SizeKind::CpuRequest),
-        SizeBound::Preset => kind == SizeKind::MemoryLimit,
+        SizeBound::Preset | SizeBound::Scraped => kind == SizeKind::MemoryLimit,
         SizeBound::LastSize(_)
         | SizeBound::TrustedNeed
         | SizeBound::Stopped(_)

@@ -81,6 +81,7 @@ pub(super) fn source(source: Source) -> &'static str {
         Source::CgroupV2 => "cgroup v2",
         Source::CgroupV1 => "cgroup v1",
         Source::ProcessTree => "process tree",
+        Source::Prometheus => "Prometheus (peaks are at least this)",
     }
 }
 

@@ -26,6 +26,7 @@ const SOURCES: &[MeasurementSource] = &[
     MeasurementSource::CgroupV2,
     MeasurementSource::CgroupV1,
     MeasurementSource::ProcessTree,
+    MeasurementSource::Prometheus,
 ];
 const OUTCOMES: &[Outcome] = &[Outcome::Succeeded, Outcome::Failed, Outcome::Lost];
 const ORIGINS: &[OomOrigin] = &[OomOrigin::OwnLimit, OomOrigin::LimitAbove, OomOrigin::Host];

@@ -175,7 +175,7 @@ pub struct PredictionSnapshot {
     pub is_default: bool,
 }
 
-/// Where an agent reads its numbers.
+/// Where the numbers of an attempt were read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MeasurementSource {
@@ -188,6 +188,8 @@ pub enum MeasurementSource {
     CgroupV1,
     /// The processes of the build, through `/proc`.
     ProcessTree,
+    /// Prometheus, which reads now and then: a peak is at least what it saw.
+    Prometheus,
 }
 
 /// What was asked for, or is in force. `None` means none or not known.

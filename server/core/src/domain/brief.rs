@@ -27,6 +27,8 @@ const ASKED: u8 = 1;
 const BY_LOG: u8 = 2;
 /// It is an attempt of its own job, by that job's token.
 const OWN_JOB: u8 = 4;
+/// Its peaks are at least what is said.
+const SCRAPED: u8 = 8;
 
 /// A finished attempt as far as sums, lists and verdicts on others need it.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,7 +65,7 @@ pub struct AttemptBrief {
     pub cause: Option<Cause>,
     /// See [`Summary::is_nodes_fault`].
     pub is_nodes_fault: bool,
-    /// [`ASKED`], [`BY_LOG`] and [`OWN_JOB`] in one byte: one field more would take eight.
+    /// [`ASKED`], [`BY_LOG`], [`OWN_JOB`] and [`SCRAPED`] in one byte: one field more would take eight.
     flags: u8,
     /// See [`super::OpeningRecord::untrusted`].
     pub untrusted: bool,
@@ -92,6 +94,11 @@ impl AttemptBrief {
     /// Whether its job's own token opened it, so that the labels which say which job it is are those of the token.
     pub(crate) fn is_of_own_job(&self) -> bool {
         self.flags & OWN_JOB != 0
+    }
+
+    /// See [`Summary::is_scraped`].
+    pub(crate) fn is_scraped(&self) -> bool {
+        self.flags & SCRAPED != 0
     }
 
     /// Why it failed, if something better than a line of its log says so: nothing is learnt from what any caller can write.
@@ -128,7 +135,8 @@ impl AttemptBrief {
             memory: summary.resources.memory_size_asked().unwrap_or_default(),
             flags: if summary.resources.memory_size_asked().is_some() { ASKED } else { 0 }
                 | if summary.is_cause_by_log() { BY_LOG } else { 0 }
-                | if summary.opening.proven { OWN_JOB } else { 0 },
+                | if summary.opening.proven { OWN_JOB } else { 0 }
+                | if summary.is_scraped() { SCRAPED } else { 0 },
             is_nodes_fault: summary.is_nodes_fault(),
             untrusted: summary.opening.untrusted,
             unneeded: summary.unneeded,
@@ -175,6 +183,8 @@ pub struct RungObservation {
     given: [u16; 2],
     /// It proves "more than this".
     pub censored: bool,
+    /// See [`Summary::is_scraped`].
+    pub scraped: bool,
 }
 
 impl From<&Summary> for RungObservation {
@@ -224,6 +234,7 @@ impl RungObservation {
                 .predicted
                 .map_or([0; 2], |predicted| [predicted.memory_request, predicted.memory_limit].map(step_of)),
             censored: summary.censored,
+            scraped: summary.is_scraped(),
             brief: Arc::new(AttemptBrief::of(summary, key)),
         }
     }

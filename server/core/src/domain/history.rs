@@ -37,10 +37,34 @@ pub struct History {
     changes: u64,
     trusted: TrustTier,
     untrusted: TrustTier,
-    /// Sum of what the trusted attempts held, and how many of them there are that succeeded.
-    held: (f64, u32),
+    /// Of the trusted attempts that succeeded: those that were measured, and those that were scraped ([`Summary::is_scraped`]).
+    held_measured: HeldMemory,
+    held_scraped: HeldMemory,
     /// Highest need of a trusted attempt that succeeded, also of one that is no longer here; 0 without.
     highest: Bytes,
+}
+
+/// What attempts held.
+#[derive(Debug, Clone, Copy, Default)]
+struct HeldMemory {
+    /// GiB x h of all of them.
+    sum: f64,
+    count: u32,
+}
+
+impl HeldMemory {
+    /// Adds an attempt, or takes one away if `held` is negative.
+    fn add(&mut self, held: f64) {
+        let more = !held.is_sign_negative();
+        self.count = if more { self.count.saturating_add(1) } else { self.count.saturating_sub(1) };
+        // what rounding leaves behind must not outlive the last attempt
+        self.sum = if self.count == 0 { 0.0 } else { (self.sum + held).max(0.0) };
+    }
+
+    /// Of one of them; 0 if there are none.
+    fn mean(self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.sum / f64::from(self.count) }
+    }
 }
 
 impl History {
@@ -61,7 +85,8 @@ impl History {
             changes: 0,
             trusted: TrustTier::new(trusted, false),
             untrusted: TrustTier::new(untrusted, true),
-            held: (0.0, 0),
+            held_measured: HeldMemory::default(),
+            held_scraped: HeldMemory::default(),
             highest: Bytes::default(),
         }
     }
@@ -142,18 +167,25 @@ impl History {
         if sign > 0.0 {
             self.highest = self.highest.max(attempt.need_peak);
         }
-        let (sum, count) = self.held;
-        let count = if sign > 0.0 { count.saturating_add(1) } else { count.saturating_sub(1) };
-        // what rounding leaves behind must not outlive the last attempt
-        let sum =
-            if count == 0 { 0.0 } else { (sum + sign * attempt.need_peak.gib_hours(attempt.wall)).max(0.0) };
-        self.held = (sum, count);
+        let held = sign * attempt.need_peak.gib_hours(attempt.wall);
+        let kind = if attempt.is_scraped() { &mut self.held_scraped } else { &mut self.held_measured };
+        kind.add(held);
     }
 
     /// What an average trusted attempt holds: its highest need for its whole time, in GiB x h; 0 if none is known.
     pub fn mean_held(&self) -> f64 {
-        let (sum, count) = self.held;
-        if count == 0 { 0.0 } else { sum / f64::from(count) }
+        let (measured, scraped) = (self.held_measured, self.held_scraped);
+        HeldMemory { sum: measured.sum + scraped.sum, count: measured.count.saturating_add(scraped.count) }.mean()
+    }
+
+    /// The same without those that were scraped.
+    pub(crate) fn mean_held_measured(&self) -> f64 {
+        self.held_measured.mean()
+    }
+
+    /// Whether a trusted attempt that succeeded was scraped.
+    pub(crate) fn has_scraped(&self) -> bool {
+        self.held_scraped.count > 0
     }
 
     /// The highest need that a trusted attempt has shown, of whatever package and project; `None` if none is known.

@@ -319,6 +319,11 @@ impl Summary {
         self.cause_source == Some(EvidenceSource::Log)
     }
 
+    /// Its peaks were read now and then, so they are at least what is said. It may propose a request and lowers no limit.
+    pub fn is_scraped(&self) -> bool {
+        self.source == MeasurementSource::Prometheus
+    }
+
     /// What it says about memory: all of it if it succeeded, a lower bound if memory stopped it, nothing otherwise.
     pub fn teaches_memory(&self) -> bool {
         self.need_peak.0 > 0 && !self.unneeded && (self.outcome == Outcome::Succeeded || self.censored)

@@ -3,7 +3,7 @@
 //! A value above what the runner allows fails the job, and a request above its limit makes a pod that Kubernetes refuses: so
 //! every value is bounded, last the request by the limit that goes with it.
 
-use plimsoll_proto::quantity;
+use plimsoll_proto::{quantity, reasons::SizeBound};
 use serde::Serialize;
 
 use super::settings::{ExtraVariable, Settings};
@@ -52,8 +52,10 @@ pub fn answer(prediction: &Prediction, stack: &str, settings: &Settings) -> Allo
     let sent = |extra, quantity: &Quantity| {
         prediction.is_known(quantity, settings.confidence) && settings.extras.contains(&extra)
     };
-    // a request that attempts raised above the default may be above the limit of the runner, and Kubernetes would refuse the pod
+    // a request that attempts raised above the default may be above the limit of the runner, and Kubernetes would refuse the pod;
+    // where Prometheus alone says so, the limit of the runner may be higher and stays
     let is_raised = !prediction.memory_request.basis.is_default()
+        && prediction.memory_limit.basis.bound != SizeBound::Scraped
         && settings.extras.contains(&ExtraVariable::MemoryLimit);
     let (sends_memory_limit, sends_cpu_limit, sends_jobs) = (
         is_raised || sent(ExtraVariable::MemoryLimit, &prediction.memory_limit),

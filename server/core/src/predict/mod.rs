@@ -14,6 +14,7 @@
 //!         -> words   why
 //!         -> groups  whether the attempts are of several groups that need different sizes
 //!         -> raise   what untrusted attempts may add
+//!         -> scraped limits that peaks from Prometheus do not lower
 //! pool    -> curve   the same build at other numbers of jobs
 //! ```
 //!
@@ -33,6 +34,7 @@ mod memory;
 mod plan;
 mod raise;
 mod rates;
+mod scraped;
 mod settings;
 mod similar;
 #[cfg(test)]
@@ -138,7 +140,7 @@ pub fn predict_above(history: &History, key: &Key, settings: &Settings, failed: 
         let build_jobs = jobs::choose(&pool, key, settings);
         let lines = curve::lines(&pool);
         jobs::adjust(&mut pool, lines.memory, build_jobs.value);
-        let cost = FailureCost { price: price(history, settings), held: history.mean_held() };
+        let cost = FailureCost { price: price(history, settings, heard), held: history.mean_held() };
         let size = settings.bound_memory(memory::above(&pool, settings, cost, failed)).0;
         (size, pool.knows_package())
     };
@@ -153,15 +155,27 @@ pub fn predict_above(history: &History, key: &Key, settings: &Settings, failed: 
 }
 
 /// What one failure costs, in GiB x h.
-fn price(history: &History, settings: &Settings) -> f64 {
-    settings.failure_price.unwrap_or_else(|| history.mean_held()).max(0.0)
+fn price(history: &History, settings: &Settings, heard: TrustScope) -> f64 {
+    let mean = || match heard {
+        TrustScope::Measured => history.mean_held_measured(),
+        TrustScope::Trusted | TrustScope::All => history.mean_held(),
+    };
+    settings.failure_price.unwrap_or_else(mean).max(0.0)
 }
 
 fn work_out<'h>(history: &'h History, key: &Key, settings: &Settings) -> (Prediction, SimilarAttempts<'h>) {
     let (mut prediction, pool) = work_out_from(history, key, settings, TrustScope::Trusted);
-    if history.has_untrusted(key) {
+    let at_its_jobs = |prediction: &Prediction| {
         let build_jobs = u32::try_from(prediction.build_jobs.value).ok();
-        let key = Key { hints: Hints { build_jobs, ..key.hints }, ..key.clone() };
+        Key { hints: Hints { build_jobs, ..key.hints }, ..key.clone() }
+    };
+    if history.has_scraped() || pool.used.iter().any(|used| used.fact.scraped) {
+        let (measured, _) =
+            work_out_from(history, &at_its_jobs(&prediction), settings, TrustScope::Measured);
+        scraped::hold_limits(&mut prediction, measured);
+    }
+    if history.has_untrusted(key) {
+        let key = at_its_jobs(&prediction);
         let (all, of_all) = work_out_from(history, &key, settings, TrustScope::All);
         if raise::raise(&mut prediction, all, pool.knows_package(), history.highest_need()) {
             return (prediction, of_all);
@@ -189,7 +203,7 @@ fn work_out_from<'h>(
     let mut sizes = if pool.fitted() == 0 {
         memory::default_sizes(settings)
     } else {
-        memory::size(&pool, settings, price(history, settings))
+        memory::size(&pool, settings, price(history, settings, heard))
     };
     memory::raise_above_kills(&mut sizes, &pool, settings);
     decrease::bound(&mut sizes, history, key, settings);

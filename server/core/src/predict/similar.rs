@@ -17,6 +17,8 @@ pub(super) enum TrustScope {
     Trusted,
     /// Beside them untrusted ones, of the same package of the same project alone.
     All,
+    /// Those of trusted attempts whose peaks were measured, and not scraped now and then.
+    Measured,
 }
 
 /// `k` of [`credible`] for builds of one package: one attempt of the same key knows more than half of what there is
@@ -77,6 +79,13 @@ struct HistoryView<'h> {
     scope: TrustScope,
 }
 
+impl<'h> HistoryView<'h> {
+    /// Trusted attempts that share the rung's part of `key`, newest first.
+    fn on_rung(self, rung: Rung, key: &Key) -> impl Iterator<Item = &'h RungObservation> {
+        self.history.on_rung(rung, key).filter(move |fact| self.scope != TrustScope::Measured || !fact.scraped)
+    }
+}
+
 /// The attempts that speak for a key, most similar rung first, newest first within it, trusted ones before untrusted ones.
 #[derive(Debug, Default)]
 pub(super) struct SimilarAttempts<'h> {
@@ -128,8 +137,9 @@ impl<'h> SimilarAttempts<'h> {
         }
         let [taken, fitted] = pool.hush_default();
         if !pool.knows_package() && !settings.preset {
-            let trusted = HistoryView { history, scope: TrustScope::Trusted };
-            let tells = |rung: &Rung| has_packages(fewest, history.on_rung(*rung, key));
+            let scope = if scope == TrustScope::All { TrustScope::Trusted } else { scope };
+            let trusted = HistoryView { history, scope };
+            let tells = |rung: &Rung| has_packages(fewest, trusted.on_rung(*rung, key));
             for rung in [Rung::BuildSystem, Rung::Fleet].into_iter().filter(tells) {
                 pool.climb_down(trusted, key, rung, HALF_KNOWN_WIDE);
             }
@@ -164,7 +174,7 @@ impl<'h> SimilarAttempts<'h> {
         let HistoryView { history, scope } = view;
         let first = self.used.len();
         let mut said = RungWeight::default();
-        self.listen(key, rung, |rung| history.on_rung(rung, key), &mut said);
+        self.listen(key, rung, |rung| view.on_rung(rung, key), &mut said);
         if scope == TrustScope::All {
             self.listen(key, rung, |rung| history.untrusted_on_rung(rung, key), &mut said);
         }

@@ -4,6 +4,7 @@ mod cold;
 mod decrease;
 mod drift;
 mod first;
+mod scraped;
 mod trust;
 
 use std::sync::Arc;

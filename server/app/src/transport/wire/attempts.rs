@@ -50,6 +50,7 @@ pub(crate) fn summary(summary: &Summary) -> pb::Summary {
         MeasurementSource::CgroupV2 => pb::Source::CgroupV2,
         MeasurementSource::CgroupV1 => pb::Source::CgroupV1,
         MeasurementSource::ProcessTree => pb::Source::ProcessTree,
+        MeasurementSource::Prometheus => pb::Source::Prometheus,
     };
     pb::Summary {
         attempt: summary.attempt.to_string(),

@@ -62,6 +62,7 @@ pub(crate) fn hello(wire: pb::Hello) -> Validated<Attempt> {
             pb::Source::CgroupV2 => MeasurementSource::CgroupV2,
             pb::Source::CgroupV1 => MeasurementSource::CgroupV1,
             pb::Source::ProcessTree => MeasurementSource::ProcessTree,
+            pb::Source::Prometheus => MeasurementSource::Prometheus,
         },
         resources: read_resources(resources)?,
         key: validated::key(key).map_err(|fault| fault.within("hello"))?,

@@ -1,0 +1,86 @@
+//! What attempts that Prometheus read change: they propose a request, and lower no limit.
+
+use plimsoll_proto::reasons::SizeBound;
+
+use super::*;
+use crate::domain::{AttemptId, MeasurementSource};
+
+fn scraped(summary: Summary) -> Summary {
+    let attempt = AttemptId::parse(&format!("s{}", summary.attempt)).unwrap();
+    let (samples, cpu_peak) = (0, Cores(0.0));
+    Summary { source: MeasurementSource::Prometheus, attempt, samples, cpu_peak, ..summary }
+}
+
+#[test]
+fn a_package_that_only_prometheus_saw_gets_a_request_and_keeps_its_limit() {
+    let nothing = ask(&history([]), &key("zlib", "1"));
+    let known = history((0..20).map(|n| scraped(built(n, "1", 300, 2))));
+    let prediction = ask(&known, &key("zlib", "1"));
+    let request = &prediction.memory_request;
+    assert!(prediction.is_known(request, 0.3) && request.value < 500 * MIB, "{prediction:?}");
+    let limit = &prediction.memory_limit;
+    assert_eq!((limit.value, &limit.basis.bound), (nothing.memory_limit.value, &SizeBound::Scraped));
+    assert!(!prediction.is_known(limit, 0.0), "no pod gets it in the place of its own");
+    assert!(prediction.reason.ends_with("; peaks from Prometheus do not lower its limit"));
+    let exact = ask(&history((0..20).map(|n| built(n, "1", 300, 2))), &key("zlib", "1"));
+    assert!(exact.memory_limit.value < limit.value / 2, "what was measured is a limit");
+}
+
+#[test]
+fn a_need_that_prometheus_saw_raises_the_limit_and_makes_it_no_surer() {
+    let seen = || (0..20).map(|n| scraped(built(n, "1", 20_000, 2)));
+    let alone = ask(&history(seen()), &key("zlib", "1"));
+    assert!(alone.memory_limit.value > 20_000 * MIB, "{alone:?}");
+    assert!(!alone.is_known(&alone.memory_limit, 0.0));
+    let measured = || (0..3).map(|n| built(n, "1", 300, 2));
+    let before = ask(&history(measured()), &key("zlib", "1"));
+    let both = ask(&history(measured().chain(seen())), &key("zlib", "1"));
+    assert!(both.memory_limit.value > before.memory_limit.value);
+    assert!(both.confidence_in(&both.memory_limit) <= before.confidence);
+}
+
+#[test]
+fn stock_spack_is_not_sent_a_limit_that_only_prometheus_speaks_for() {
+    use crate::gantry::{self, ExtraVariable};
+    let settings =
+        gantry::Settings { extras: vec![ExtraVariable::MemoryLimit], ..gantry::Settings::default() };
+    let sent = |known: &History| {
+        let answer = gantry::answer(&ask(known, &key("zlib", "1")), "", &settings);
+        serde_json::to_string(&answer).unwrap().contains("KUBERNETES_MEMORY_LIMIT")
+    };
+    assert!(sent(&history((0..20).map(|n| built(n, "1", 300, 2)))));
+    for need in [300, 20_000] {
+        assert!(!sent(&history((0..20).map(|n| scraped(built(n, "1", need, 2))))), "{need}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_prometheus_saw_no_limit_is_lower_and_none_is_surer(
+        measured in prop::collection::vec((0..3_u8, 1..20_000_u64, 0..5_u32, 1..9_000_u64, prop::bool::weighted(0.2)), 0..20),
+        seen in prop::collection::vec((0..3_u8, 1..20_000_u64, 0..5_u32, 1..9_000_u64, prop::bool::weighted(0.2)), 0..30),
+        preset in any::<bool>(),
+    ) {
+        let summary = |n: usize, (version, need, jobs, minutes, is_stopped): &(u8, u64, u32, u64, bool)| {
+            let version = version.to_string();
+            let of = if *is_stopped { stopped(n, &version, *need) } else { built(n, &version, *need, *jobs) };
+            Summary { wall: Millis(minutes * 60_000), ..of }
+        };
+        let all = |of: &[(u8, u64, u32, u64, bool)]| of.iter().enumerate().map(|(n, one)| summary(n, one)).collect::<Vec<_>>();
+        let before = history(all(&measured));
+        let after = history(all(&seen).into_iter().map(scraped).chain(all(&measured)));
+        let settings = Settings { preset, ..Settings::default() };
+        for asked in [key("zlib", "1"), key("zlib", "7"), key("unknown", "1")] {
+            // build jobs may be other ones, and the limit is for them
+            let asked = Key { hints: Hints { build_jobs: Some(2), ..asked.hints }, ..asked };
+            let (before, after) = (predict(&before, &asked, &settings), predict(&after, &asked, &settings));
+            for (before, after) in [(&before.memory_limit, &after.memory_limit), (&before.cpu_limit, &after.cpu_limit)] {
+                prop_assert!(after.value >= before.value, "{:?} became {:?}", before, after);
+            }
+            prop_assert!(
+                after.confidence_in(&after.memory_limit) <= before.confidence_in(&before.memory_limit) + 1e-9,
+                "{:?} became {:?}", before, after
+            );
+        }
+    }
+}
