@@ -10,6 +10,7 @@ pub mod figures;
 #[cfg(feature = "fixtures")]
 pub mod fixtures;
 pub mod job;
+pub mod job_pod;
 pub mod json;
 pub mod limits;
 pub mod measured;

@@ -19,7 +19,7 @@ fn deploy() -> PathBuf {
 }
 
 /// Whether Prometheus and its tool are there; if not, why the test is skipped.
-fn has_prometheus() -> bool {
+pub(crate) fn has_prometheus() -> bool {
     let there =
         |program| Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
     let there = there("prometheus") && there("promtool");
@@ -45,7 +45,7 @@ fn promtool(words: &[&str], input: &str) -> String {
 }
 
 /// A Prometheus on a free port; it is killed when this is dropped.
-struct Prometheus {
+pub(crate) struct Prometheus {
     child: Child,
     log: PathBuf,
     _dir: tempfile::TempDir,
@@ -61,7 +61,20 @@ impl Drop for Prometheus {
 impl Prometheus {
     /// One that scrapes `target`, and reads the rules of `deploy/`.
     fn start(target: Option<SocketAddr>) -> Self {
+        Self::start_in(tempfile::tempdir().unwrap(), target)
+    }
+
+    /// One that scrapes nothing and has recorded these series, in the text of OpenMetrics.
+    pub(crate) fn recorded(openmetrics: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
+        let (text, data) = (dir.path().join("openmetrics"), dir.path().join("data"));
+        fs::write(&text, openmetrics).unwrap();
+        let [text, data] = [&text, &data].map(|path| path.to_str().unwrap());
+        promtool(&["tsdb", "create-blocks-from", "openmetrics", text, data], "");
+        Self::start_in(dir, None)
+    }
+
+    fn start_in(dir: tempfile::TempDir, target: Option<SocketAddr>) -> Self {
         let targets = target.map(|address| format!("\"{address}\"")).unwrap_or_default();
         let rules = deploy().join("prometheus/plimsoll.rules.yml");
         let config = format!(
@@ -79,7 +92,7 @@ impl Prometheus {
     }
 
     /// Where it listens, once it says so.
-    fn address(&self) -> Option<SocketAddr> {
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
         let log = fs::read_to_string(&self.log).unwrap();
         let line = log.lines().find(|line| line.contains("msg=\"Listening on\""))?;
         line.split_once("address=")?.1.split(' ').next()?.parse().ok()
@@ -96,7 +109,7 @@ impl Prometheus {
     }
 
     /// The value of an expression that gives one; `None` if it gives nothing.
-    fn value(&self, expression: &str) -> Option<f64> {
+    pub(crate) fn value(&self, expression: &str) -> Option<f64> {
         let answer = self.get(&format!("/api/v1/query?query={}", quoted(expression)))?;
         answer["data"]["result"][0]["value"][1].as_str()?.parse().ok()
     }

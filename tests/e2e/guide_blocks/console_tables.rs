@@ -2,7 +2,7 @@
 //! have that a test has not.
 
 /// Commands that are not run, by their beginning, each with the reason.
-pub(super) const NOT_RUN: [(&str, &str); 17] = [
+pub(super) const NOT_RUN: [(&str, &str); 18] = [
     (".ci/run", "runs this test"),
     ("apt-get ", "needs a network and root"),
     ("chown -R plimsoll", "needs root, and writes into /etc"),
@@ -19,6 +19,7 @@ pub(super) const NOT_RUN: [(&str, &str); 17] = [
         "plimsoll-server --data-dir /var/lib/plimsoll import --project",
         "needs a database of Gantry; gantry.rs makes one",
     ),
+    ("plimsoll-server import --prometheus", "needs a Prometheus; prometheus_import.rs starts one"),
     ("rustup ", "needs a network"),
     ("skopeo ", "needs a registry"),
     ("systemctl ", "needs systemd and root"),

@@ -35,7 +35,7 @@ struct Described {
     example: &'static str,
 }
 
-const FILES: [Described; 4] = [
+const FILES: [Described; 5] = [
     Described {
         title: "Access file",
         about: "The setting `access_file` names it. It says who may call what: [security.md](security.md). Paths in it begin at its folder. \
@@ -69,6 +69,14 @@ const FILES: [Described; 4] = [
         root: "File",
         declared_in: &["server/core/src/retry/rules.rs", "server/core/src/retry/rule.rs"],
         example: "rules.toml",
+    },
+    Described {
+        title: "Labels of Prometheus",
+        about: "The option `--prometheus-labels` of `plimsoll-server import` names it: how labels are named in this cluster \
+                ([evaluate.md](evaluate.md#history-that-prometheus-has)). It is read once.",
+        root: "PrometheusLabels",
+        declared_in: &["server/lab/src/import/prometheus/labels.rs"],
+        example: "prometheus-labels.toml",
     },
 ];
 

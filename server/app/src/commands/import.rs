@@ -1,4 +1,6 @@
-//! `plimsoll-server import`.
+//! `plimsoll-server import`: recorded history, from a file or from Prometheus.
+
+mod prometheus;
 
 use std::{
     io::{self, Write as _},
@@ -10,9 +12,10 @@ use clap::Args;
 use plimsoll_core::domain::{AttemptId, History};
 use plimsoll_lab::import;
 use plimsoll_proto::figures::{count, counted};
-use plimsoll_store::{Store, StoreSettings};
+use plimsoll_store::Store;
+use prometheus::FromPrometheus;
 
-use super::{line::examples, note, progress::Progress};
+use super::{line::examples, note, progress::Progress, store_settings};
 use crate::runtime::{clock::Clock, settings::Config};
 
 /// Some rows were refused, and are named; the others are in the store.
@@ -22,21 +25,28 @@ use crate::runtime::{clock::Clock, settings::Config};
 )]
 pub(super) struct RowsRefused;
 
-/// Adds recorded history to a data directory. The exit status is 3 if rows were refused; the others are added.
+/// Adds recorded history to a data directory, from a file or from Prometheus. The exit status is 3 if rows were refused, the others are
+/// added; and if Prometheus does not know which jobs its builds are of.
 #[derive(Debug, Args)]
-#[command(after_help = examples(&["import --data-dir data builds.csv"]))]
+#[command(after_help = examples(&[
+    "import --data-dir data builds.csv",
+    "import --data-dir data --prometheus http://prometheus:9090",
+]))]
 pub struct Import {
     /// CSV or JSON lines, plain or gzip (needed columns: package, `wall_ms`, `peak_bytes`), the history that `export` wrote (not its
     /// series), or the SQLite database of Gantry.
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    #[arg(value_name = "FILE", required_unless_present = "prometheus", conflicts_with = "prometheus")]
+    file: Option<PathBuf>,
     /// Project of the rows that name none, as its builds name it (in GitLab: group/name). Attempts of an earlier import that have none get
     /// it too.
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true, value_parser = project)]
     project: String,
-    /// Host of the GitLab whose jobs are in Gantry's database (`CI_SERVER_HOST`): its rows are named as agents name them.
+    /// Host of the GitLab whose jobs are in Gantry's database, or in Prometheus without their address (`CI_SERVER_HOST`): they are named
+    /// as agents name them.
     #[arg(long, value_name = "HOST", default_value = "", hide_default_value = true, value_parser = host)]
     host: String,
+    #[command(flatten)]
+    prometheus: FromPrometheus,
 }
 
 fn host(text: &str) -> Result<String, String> {
@@ -65,14 +75,15 @@ impl Import {
     }
 
     async fn import(self, config: &Config) -> anyhow::Result<()> {
+        let Some(file) = self.file else {
+            return self.prometheus.import(config, &self.host, &self.project).await;
+        };
         // a file that is not one must not make a data directory
-        if let Some(refusals) = import::refused_whole(&self.file)? {
+        if let Some(refusals) = import::refused_whole(&file)? {
             writeln!(io::stdout(), "{}", told(0, 0))?;
             return judge(&refusals);
         }
-        let settings = StoreSettings { dir: config.data_dir.clone(), cache_bytes: config.store_cache.0 };
-        let opened = tokio::task::spawn_blocking(move || Store::open(&settings)).await;
-        let store = opened.context("data_dir: opening the store failed unexpectedly")?.context("data_dir")?;
+        let store = open(config).await?;
         let mut progress = Progress::new();
         let project = self.project.clone();
         let unsaid = import::RecordDefaults {
@@ -81,7 +92,7 @@ impl Import {
             now_unix_ms: Clock.now_unix_ms(),
         };
         let tell = |share| progress.tell("importing", share);
-        let imported = import::commit(&self.file, &store, &unsaid, tell).await;
+        let imported = import::commit(&file, &store, &unsaid, tell).await;
         progress.end();
         store.close().await.context("closing the store")?;
         let imported = imported?;
@@ -120,6 +131,13 @@ fn remarks(imported: &import::ImportReport, project: &str) -> Vec<String> {
         ));
     }
     remarks
+}
+
+/// The store of a stopped server.
+async fn open(config: &Config) -> anyhow::Result<Store> {
+    let settings = store_settings(config);
+    let opened = tokio::task::spawn_blocking(move || Store::open(&settings)).await;
+    opened.context("data_dir: opening the store failed unexpectedly")?.context("data_dir")
 }
 
 fn told(added: u64, known: u64) -> String {

@@ -1,4 +1,17 @@
-//! Prometheus: which of its text formats a scrape wants.
+//! Prometheus: which of its text formats a scrape wants, and what it knows of the pods of builds.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `client` | one question with its bounds: time, bytes, tries |
+//! | `history` | what it knows of builds, window by window |
+
+mod client;
+mod history;
+#[cfg(test)]
+mod history_tests;
+
+pub(crate) use client::{PrometheusAccess, PrometheusClient};
+pub(crate) use history::{HistoryQuestion, read_history};
 
 /// The media type of OpenMetrics.
 pub(crate) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -175,7 +175,8 @@ impl History {
     /// What an average trusted attempt holds: its highest need for its whole time, in GiB x h; 0 if none is known.
     pub fn mean_held(&self) -> f64 {
         let (measured, scraped) = (self.held_measured, self.held_scraped);
-        HeldMemory { sum: measured.sum + scraped.sum, count: measured.count.saturating_add(scraped.count) }.mean()
+        HeldMemory { sum: measured.sum + scraped.sum, count: measured.count.saturating_add(scraped.count) }
+            .mean()
     }
 
     /// The same without those that were scraped.

@@ -170,8 +170,7 @@ fn work_out<'h>(history: &'h History, key: &Key, settings: &Settings) -> (Predic
         Key { hints: Hints { build_jobs, ..key.hints }, ..key.clone() }
     };
     if history.has_scraped() || pool.used.iter().any(|used| used.fact.scraped) {
-        let (measured, _) =
-            work_out_from(history, &at_its_jobs(&prediction), settings, TrustScope::Measured);
+        let (measured, _) = work_out_from(history, &at_its_jobs(&prediction), settings, TrustScope::Measured);
         scraped::hold_limits(&mut prediction, measured);
     }
     if history.has_untrusted(key) {

@@ -8,15 +8,19 @@ use plimsoll_proto::reasons::SizeBound;
 
 use crate::domain::{Prediction, Rung};
 
+/// Confidence below which no job is sized by attempts alone: what `-o env` and the answer to stock Spack need (`allocation_confidence`).
+const LEAST_CONFIDENCE: f64 = 0.1;
+
 /// Raises the limits of `own` to those of `measured`, which is the same prediction without the attempts that were scraped.
 pub(super) fn hold_limits(own: &mut Prediction, measured: Prediction) {
     if measured.cpu_limit.value > own.cpu_limit.value {
         own.cpu_limit = measured.cpu_limit;
     }
-    if own.memory_limit == measured.memory_limit && own.confidence.to_bits() == measured.confidence.to_bits() {
+    if own.memory_limit == measured.memory_limit && own.confidence.to_bits() == measured.confidence.to_bits()
+    {
         return;
     }
-    let is_default = measured.memory_limit.basis.is_default();
+    let is_default = measured.memory_limit.basis.is_default() || measured.confidence < LEAST_CONFIDENCE;
     if measured.memory_limit.value > own.memory_limit.value {
         own.memory_limit = measured.memory_limit;
         own.reason.push_str("; peaks from Prometheus do not lower its limit");

@@ -82,7 +82,9 @@ struct HistoryView<'h> {
 impl<'h> HistoryView<'h> {
     /// Trusted attempts that share the rung's part of `key`, newest first.
     fn on_rung(self, rung: Rung, key: &Key) -> impl Iterator<Item = &'h RungObservation> {
-        self.history.on_rung(rung, key).filter(move |fact| self.scope != TrustScope::Measured || !fact.scraped)
+        self.history
+            .on_rung(rung, key)
+            .filter(move |fact| self.scope != TrustScope::Measured || !fact.scraped)
     }
 }
 

@@ -9,9 +9,9 @@ use super::{
 };
 
 /// Nothing that runs on Linux needs less.
-const LEAST_BYTES: u64 = 64 << 10;
+pub(super) const LEAST_BYTES: u64 = 64 << 10;
 /// No machine has more memory.
-const MOST_BYTES: u64 = 64 << 40;
+pub(super) const MOST_BYTES: u64 = 64 << 40;
 /// No build takes longer: a year.
 const MOST_WALL_MS: u64 = 366 * 24 * 3_600_000;
 /// The year 2200: seconds or microseconds in a column of milliseconds are far outside.

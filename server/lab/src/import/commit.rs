@@ -11,6 +11,7 @@ use plimsoll_proto::figures::counted;
 use plimsoll_store::{self as store, Batch, Store};
 
 use super::{
+    draft::Record,
     reader::Reader,
     refusals::Refusals,
     source::FileError,
@@ -90,72 +91,127 @@ pub async fn commit(
     mut tell: impl FnMut(f64),
 ) -> Result<ImportReport, ImportError> {
     let rows = try_all(path, |share| tell(share / 2.0))?;
-    let mut there = StoredAttempts::default();
-    store::load_summaries(store, |summary: Summary| there.add(&summary)).await?;
-    let (mut imported, mut keys) = (ImportReport::default(), CrowdedKeys::default());
+    let mut adding = Additions::begin(store).await?;
     let mut reader = Reader::open(path)?;
-    let (mut batch, mut waiting) = (Batch::default(), 0);
     let mut number = 0;
     while let Some(mut record) = reader.next_record()? {
         number += 1;
         let known = if reader.names_jobs() {
-            there.knows_job(&mut record.summary.attempt, &unsaid.host)
+            adding.there.knows_job(&mut record.summary.attempt, &unsaid.host)
         } else {
-            there.knows(&record)
+            adding.there.knows(&record)
         };
         if record.summary.key.project.is_empty() {
             record.summary.key.project.clone_from(&unsaid.project);
         }
-        keys.count(&record.summary.key);
-        if known {
-            imported.known += 1;
-            match there.project_of(&record.summary) {
-                ProjectOfStored::Same => {}
-                ProjectOfStored::Missing => imported.without_project += 1,
-                ProjectOfStored::Other => imported.of_other_project += 1,
-                ProjectOfStored::Fillable => {
-                    imported.filled += fill(store, &mut batch, &record.summary).await?
-                }
-            }
-            if batch.operations() >= COMMIT {
-                write(store, &mut batch, &mut waiting, &mut imported).await?;
-            }
-            continue;
-        }
-        imported.without_project += u64::from(record.summary.key.project.is_empty());
         if !record.timed {
             // a millisecond apart, the last row now: sorted by their end they have the order of the file
             let ended = unsaid.now_unix_ms.saturating_sub(u64::saturating_sub(rows, number));
             record.summary.started_unix_ms = ended.saturating_sub(record.summary.wall.0);
         }
-        let row = |error: store::RecordError| ImportError::Row {
-            unit: reader.refusals.unit,
-            line: record.line,
-            reason: error.to_string(),
-        };
-        mask::key(&mut record.summary.key);
-        mask::phases(&mut record.summary.phases);
-        store::put_summary(&mut batch, &record.summary).map_err(row)?;
-        waiting += 1;
-        if batch.operations() >= COMMIT {
-            write(store, &mut batch, &mut waiting, &mut imported).await?;
+        if adding.take(record, known, reader.refusals.unit).await? {
             tell(0.5 + reader.place.share() / 2.0);
         }
     }
-    write(store, &mut batch, &mut waiting, &mut imported).await?;
-    imported.crowded_keys = keys.crowded();
-    imported.refusals = reader.refusals;
-    Ok(imported)
+    adding.end(reader.refusals).await
 }
 
-/// Gives a stored attempt of no project the one of its row. Gives how many were changed.
-async fn fill(store: &Store, batch: &mut Batch, row: &Summary) -> Result<u64, ImportError> {
-    let Some(mut stored) = store::read_summary(store, &row.attempt).await? else { return Ok(0) };
-    stored.key.project.clone_from(&row.key.project);
-    mask::key(&mut stored.key);
-    let failed = |error: store::RecordError| ImportError::Commit { added: 0, reason: error.to_string() };
-    store::put_summary(batch, &stored).map_err(failed)?;
-    Ok(1)
+/// Adds attempts of CI jobs to the history in `store`, as far as no attempt of the job is there.
+///
+/// # Errors
+/// The store fails.
+pub async fn commit_records(
+    records: Vec<Record>,
+    refusals: Refusals,
+    store: &Store,
+) -> Result<ImportReport, ImportError> {
+    let mut adding = Additions::begin(store).await?;
+    for mut record in records {
+        let known = adding.there.knows_job(&mut record.summary.attempt, "");
+        adding.take(record, known, refusals.unit).await?;
+    }
+    adding.end(refusals).await
+}
+
+/// Attempts on their way into a store.
+#[derive(Debug)]
+struct Additions<'s> {
+    store: &'s Store,
+    there: StoredAttempts,
+    keys: CrowdedKeys,
+    batch: Batch,
+    /// New attempts in the batch.
+    waiting: u64,
+    report: ImportReport,
+}
+
+impl<'s> Additions<'s> {
+    async fn begin(store: &'s Store) -> Result<Self, ImportError> {
+        let mut there = StoredAttempts::default();
+        store::load_summaries(store, |summary: Summary| there.add(&summary)).await?;
+        let (keys, batch, report) = (CrowdedKeys::default(), Batch::default(), ImportReport::default());
+        Ok(Self { store, there, keys, batch, waiting: 0, report })
+    }
+
+    /// Adds an attempt, or gives one that is known the project that it lacks. Says whether that wrote a commit.
+    async fn take(&mut self, record: Record, known: bool, unit: &'static str) -> Result<bool, ImportError> {
+        self.keys.count(&record.summary.key);
+        if known {
+            self.report.known += 1;
+            match self.there.project_of(&record.summary) {
+                ProjectOfStored::Same => {}
+                ProjectOfStored::Missing => self.report.without_project += 1,
+                ProjectOfStored::Other => self.report.of_other_project += 1,
+                ProjectOfStored::Fillable => self.fill(&record.summary).await?,
+            }
+        } else {
+            self.add(record, unit)?;
+        }
+        let is_full = self.batch.operations() >= COMMIT;
+        if is_full {
+            self.write().await?;
+        }
+        Ok(is_full)
+    }
+
+    fn add(&mut self, record: Record, unit: &'static str) -> Result<(), ImportError> {
+        let Record { line, mut summary, .. } = record;
+        self.report.without_project += u64::from(summary.key.project.is_empty());
+        mask::key(&mut summary.key);
+        mask::phases(&mut summary.phases);
+        let row = |error: store::RecordError| ImportError::Row { unit, line, reason: error.to_string() };
+        store::put_summary(&mut self.batch, &summary).map_err(row)?;
+        self.waiting += 1;
+        Ok(())
+    }
+
+    /// Gives a stored attempt of no project the one of its row.
+    async fn fill(&mut self, row: &Summary) -> Result<(), ImportError> {
+        let Some(mut stored) = store::read_summary(self.store, &row.attempt).await? else { return Ok(()) };
+        stored.key.project.clone_from(&row.key.project);
+        mask::key(&mut stored.key);
+        let added = self.report.added;
+        let failed = |error: store::RecordError| ImportError::Commit { added, reason: error.to_string() };
+        store::put_summary(&mut self.batch, &stored).map_err(failed)?;
+        self.report.filled += 1;
+        Ok(())
+    }
+
+    async fn write(&mut self) -> Result<(), ImportError> {
+        if self.batch.operations() == 0 {
+            return Ok(());
+        }
+        let added = self.report.added;
+        let failed = |error: store::CommitError| ImportError::Commit { added, reason: error.to_string() };
+        self.store.commit(std::mem::take(&mut self.batch)).await.map_err(failed)?;
+        self.report.added += std::mem::take(&mut self.waiting);
+        Ok(())
+    }
+
+    async fn end(mut self, refusals: Refusals) -> Result<ImportReport, ImportError> {
+        self.write().await?;
+        Ok(ImportReport { refusals, crowded_keys: self.keys.crowded(), ..self.report })
+    }
 }
 
 /// The refusals of a file that has rows, and of which every row is refused.
@@ -179,20 +235,4 @@ fn try_all(path: &Path, mut tell: impl FnMut(f64)) -> Result<u64, FileError> {
         }
     }
     Ok(rows)
-}
-
-async fn write(
-    store: &Store,
-    batch: &mut Batch,
-    waiting: &mut u64,
-    imported: &mut ImportReport,
-) -> Result<(), ImportError> {
-    if batch.operations() == 0 {
-        return Ok(());
-    }
-    let failed =
-        |error: store::CommitError| ImportError::Commit { added: imported.added, reason: error.to_string() };
-    store.commit(std::mem::take(batch)).await.map_err(failed)?;
-    imported.added += std::mem::take(waiting);
-    Ok(())
 }

@@ -1,7 +1,7 @@
 //! Recorded history from files: what others measured becomes summaries to learn from or to replay.
 //!
 //! CSV (first line names the columns) or JSON lines (one object a line), plain or gzip; or the SQLite database of Gantry
-//! (`gantry`). The file is read as a stream: one
+//! (`gantry`). What Prometheus knows of the pods of builds is read by [`prometheus`]. The file is read as a stream: one
 //! row is held at a time. A row that makes no sense is refused with its line and column and counted; the others go on. What
 //! makes the file as a whole unusable (a missing column, half a gzip) is an error.
 //!
@@ -27,6 +27,7 @@ mod draft;
 pub mod foreign;
 #[cfg(feature = "sqlite")]
 mod gantry;
+pub mod prometheus;
 mod reader;
 mod refusals;
 mod source;
@@ -35,7 +36,7 @@ mod stored;
 mod tests;
 mod whole;
 
-pub use commit::{ImportReport, RecordDefaults, commit, refused_whole};
+pub use commit::{ImportReport, RecordDefaults, commit, commit_records, refused_whole};
 pub use draft::Record;
 pub use reader::Reader;
 pub use refusals::Refusals;

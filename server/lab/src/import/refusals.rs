@@ -4,11 +4,13 @@ use std::fmt;
 
 /// How many are listed in full.
 const LISTED: usize = 10;
+/// What is counted of Prometheus' history.
+pub(super) const BUILD: &str = "build";
 
 /// Why a row was not taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// Line of the file, from 1; the row's id in a database.
+    /// Line of the file, from 1; the row's id in a database; which of the builds that Prometheus saw.
     pub line: u64,
     /// Column that is wrong.
     pub column: &'static str,
@@ -34,6 +36,11 @@ impl Default for Refusals {
 }
 
 impl Refusals {
+    /// None yet, of what is counted so.
+    pub(super) fn of(unit: &'static str) -> Self {
+        Self { unit, ..Self::default() }
+    }
+
     /// Counts one, and keeps it if it is among the first.
     pub fn add(&mut self, refusal: Refusal) {
         self.count += 1;
@@ -52,7 +59,8 @@ impl fmt::Display for Refusals {
         if self.count > told {
             writeln!(f, ".. and {} more", self.count - told)?;
         }
-        let rows = if self.count == 1 { "row" } else { "rows" };
-        write!(f, "{} {rows} refused", self.count)
+        let what = if self.unit == BUILD { BUILD } else { "row" };
+        let end = if self.count == 1 { "" } else { "s" };
+        write!(f, "{} {what}{end} refused", self.count)
     }
 }

@@ -107,11 +107,16 @@ impl StoredAttempts {
         self.ids.contains_key(&record.summary.attempt) || record.unnamed.is_some_and(earlier)
     }
 
-    /// Whether a CI job that is named by its number is there. Names it as an agent does if the host is known. Without the host
-    /// equal numbers are taken for one job, so that what an agent measured is not counted twice.
+    /// Whether a CI job is there that is named by its number, or by its host and its number. Names it as an agent does if the host is
+    /// known. Without the host equal numbers are taken for one job, so that what an agent measured is not counted twice.
     pub(super) fn knows_job(&self, attempt: &mut AttemptId, host: &str) -> bool {
         let known = self.ids.contains_key(attempt);
-        let Some((_, number)) = job_of(attempt) else { return known };
+        let Some((own, number)) = job_of(attempt) else { return known };
+        if !own.is_empty() {
+            // where the host of a job is not known, its number is
+            let is_there = |host: &str| self.jobs.contains(&(host.to_owned(), number));
+            return known || is_there(own) || is_there("");
+        }
         if host.is_empty() {
             return known || self.numbers.contains(&number);
         }

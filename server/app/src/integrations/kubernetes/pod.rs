@@ -14,7 +14,11 @@ use plimsoll_core::{
     domain::{Bytes, Cores, JobPod, Key, Resources},
     placement::{OperatingSystem, RAISING},
 };
-use plimsoll_proto::{job, quantity};
+use plimsoll_proto::{
+    job,
+    job_pod::{COPIES, JOB_URL, OF_RUNNER, PROJECT, of_page},
+    quantity,
+};
 
 use super::{Left, Settings, system};
 
@@ -28,41 +32,6 @@ pub(super) const DONE: &str = "plimsoll/sized";
 pub(super) const OFF: &str = "off";
 /// The runner's architecture, as Go names it.
 const RUNNER_ARCH: &str = "CI_RUNNER_EXECUTABLE_ARCH";
-
-/// What the runner knows from GitLab itself; it counts before the environment.
-const OF_RUNNER: [(&str, &str); 4] = [
-    ("CI_JOB_ID", "job.runner.gitlab.com/id"),
-    ("CI_JOB_NAME", "job.runner.gitlab.com/name"),
-    ("CI_COMMIT_REF_NAME", "job.runner.gitlab.com/ref"),
-    ("CI_COMMIT_SHA", "job.runner.gitlab.com/sha"),
-];
-
-/// The job's page: the project's address as GitLab told it to the runner, `/-/jobs/` and the job's number. The runner takes the names
-/// in its labels from variables.
-const JOB_URL: &str = "job.runner.gitlab.com/url";
-
-/// Annotations and labels into which a variable of the job may have been copied.
-const COPIES: [(&str, &str); 13] = [
-    ("CI_JOB_ID", "gitlab/ci_job_id"),
-    ("CI_JOB_STAGE", "metrics/gitlab_ci_job_stage"),
-    ("CI_COMMIT_REF_NAME", "metrics/gitlab_ci_commit_ref_name"),
-    ("CI_PIPELINE_ID", "metrics/gitlab_ci_pipeline_id"),
-    ("SPACK_CI_STACK_NAME", "metrics/spack_ci_stack_name"),
-    ("SPACK_BUILD_JOBS", "metrics/spack_job_build_jobs"),
-    ("SPACK_JOB_SPEC_PKG_NAME", "metrics/spack_job_spec_pkg_name"),
-    ("SPACK_JOB_SPEC_PKG_VERSION", "metrics/spack_job_spec_pkg_version"),
-    ("SPACK_JOB_SPEC_COMPILER_NAME", "metrics/spack_job_spec_compiler_name"),
-    ("SPACK_JOB_SPEC_COMPILER_VERSION", "metrics/spack_job_spec_compiler_version"),
-    ("SPACK_JOB_SPEC_ARCH", "metrics/spack_job_spec_arch"),
-    (job::VARIANTS, "metrics/spack_job_spec_variants"),
-    ("CI_SERVER_HOST", "gitlab/ci_server_host"),
-];
-
-/// Namespace and name of the project, where the path is not said.
-const PROJECT: [[&str; 2]; 2] = [
-    ["project.runner.gitlab.com/namespace", "project.runner.gitlab.com/name"],
-    ["metrics/gitlab_ci_project_namespace", "metrics/gitlab_ci_project_name"],
-];
 
 /// A CI job, as its pod tells of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -204,9 +173,7 @@ fn variable(pod: &Pod, build: &Container, name: &str) -> Option<String> {
 
 /// The project in the address of the job's page.
 fn project(pod: &Pod) -> Option<&str> {
-    let (_, rest) = annotation(pod, JOB_URL)?.split_once("://")?;
-    let (_host, path) = rest.split_once('/')?;
-    path.split_once("/-/jobs/").map(|(project, _)| project).filter(|project| !project.is_empty())
+    of_page(annotation(pod, JOB_URL)?).map(|(_host, project)| project)
 }
 
 /// Whether a path on GitLab's host is that of this project, with or without a path in front.

@@ -16,7 +16,7 @@ pub struct Settings {
     pub ca_file: Option<PathBuf>,
 }
 
-/// The address of a GitLab: `https://gitlab.example`, perhaps with a port and a path.
+/// The address of a GitLab, or of another program: `https://gitlab.example`, perhaps with a port and a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseUrl {
     base: String,
@@ -29,14 +29,20 @@ impl BaseUrl {
     /// # Errors
     /// What it should look like.
     pub fn parse(text: &str) -> Result<Self, String> {
+        Self::parse_of(text, "GitLab", "https://gitlab.example")
+    }
+
+    /// The same of another program, which is served as `example` is.
+    ///
+    /// # Errors
+    /// What it should look like.
+    pub(crate) fn parse_of(text: &str, whose: &str, example: &str) -> Result<Self, String> {
         if text.contains('@') {
             // what stands before it may be a password
-            return Err(
-                "must be an address without a user or a password; write it as https://gitlab.example".into(),
-            );
+            return Err(format!("must be an address without a user or a password; write it as {example}"));
         }
         let shown = mask::text(text);
-        let wrong = || format!("{shown:?} is not an address of GitLab; write it as https://gitlab.example");
+        let wrong = || format!("{shown:?} is not an address of {whose}; write it as {example}");
         let base = text.trim_end_matches('/');
         let uri: Uri = base.parse().map_err(|_unhelpful| wrong())?;
         let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
@@ -54,7 +60,12 @@ impl BaseUrl {
 
     /// The address of something of its API.
     pub(crate) fn api(&self, path: &str) -> String {
-        format!("{}/api/v4/{path}", self.base)
+        self.at(&format!("api/v4/{path}"))
+    }
+
+    /// The address of something below it.
+    pub(crate) fn at(&self, path: &str) -> String {
+        format!("{}/{path}", self.base)
     }
 }
 

@@ -1,0 +1,69 @@
+//! What the pod of a CI job says of its job: annotations that GitLab's runner writes from what GitLab told it, and annotations and labels
+//! into which Spack's runners copy variables. One table for the admission webhook, which sees the pod, and for the import from Prometheus,
+//! which sees what kube-state-metrics exported of it.
+
+use crate::job;
+
+/// What the runner knows from GitLab itself, by the variable of the job; it counts before the environment.
+pub const OF_RUNNER: [(&str, &str); 4] = [
+    ("CI_JOB_ID", "job.runner.gitlab.com/id"),
+    ("CI_JOB_NAME", "job.runner.gitlab.com/name"),
+    ("CI_COMMIT_REF_NAME", "job.runner.gitlab.com/ref"),
+    ("CI_COMMIT_SHA", "job.runner.gitlab.com/sha"),
+];
+
+/// The job's page: the project's address as GitLab told it to the runner, `/-/jobs/` and the job's number. The runner takes the names
+/// in its labels from variables.
+pub const JOB_URL: &str = "job.runner.gitlab.com/url";
+
+/// Annotations and labels into which a variable of the job may have been copied.
+pub const COPIES: [(&str, &str); 13] = [
+    ("CI_JOB_ID", "gitlab/ci_job_id"),
+    ("CI_JOB_STAGE", "metrics/gitlab_ci_job_stage"),
+    ("CI_COMMIT_REF_NAME", "metrics/gitlab_ci_commit_ref_name"),
+    ("CI_PIPELINE_ID", "metrics/gitlab_ci_pipeline_id"),
+    ("SPACK_CI_STACK_NAME", "metrics/spack_ci_stack_name"),
+    ("SPACK_BUILD_JOBS", "metrics/spack_job_build_jobs"),
+    ("SPACK_JOB_SPEC_PKG_NAME", "metrics/spack_job_spec_pkg_name"),
+    ("SPACK_JOB_SPEC_PKG_VERSION", "metrics/spack_job_spec_pkg_version"),
+    ("SPACK_JOB_SPEC_COMPILER_NAME", "metrics/spack_job_spec_compiler_name"),
+    ("SPACK_JOB_SPEC_COMPILER_VERSION", "metrics/spack_job_spec_compiler_version"),
+    ("SPACK_JOB_SPEC_ARCH", "metrics/spack_job_spec_arch"),
+    (job::VARIANTS, "metrics/spack_job_spec_variants"),
+    ("CI_SERVER_HOST", "gitlab/ci_server_host"),
+];
+
+/// Namespace and name of the project, where the path is not said.
+pub const PROJECT: [[&str; 2]; 2] = [
+    ["project.runner.gitlab.com/namespace", "project.runner.gitlab.com/name"],
+    ["metrics/gitlab_ci_project_namespace", "metrics/gitlab_ci_project_name"],
+];
+
+/// The host without its port, and the project, in the address of a job's page.
+pub fn of_page(url: &str) -> Option<(&str, &str)> {
+    let (_, rest) = url.split_once("://")?;
+    let (authority, path) = rest.split_once('/')?;
+    let (project, _) = path.split_once("/-/jobs/")?;
+    let host = authority.rsplit_once(':').map_or(authority, |(host, _port)| host);
+    (!project.is_empty() && !host.is_empty()).then_some((host, project))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_of_a_jobs_page_names_host_and_project() {
+        let page = "https://gitlab.example:8443/group/sub/name/-/jobs/12345";
+        assert_eq!(of_page(page), Some(("gitlab.example", "group/sub/name")));
+        for wrong in [
+            "",
+            "gitlab.example/a/-/jobs/1",
+            "https://gitlab.example/a",
+            "https:///a/-/jobs/1",
+            "https://h//-/jobs/1",
+        ] {
+            assert_eq!(of_page(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! `plimsoll-server import --prometheus`: what Prometheus knows of the pods in which GitLab's runner builds.
+
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+    time::Duration,
+};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use plimsoll_lab::import::{
+    self,
+    prometheus::{NamespaceTotals, PodAttempts, PrometheusLabels, TimeRange},
+};
+use plimsoll_proto::{
+    figures::{amount, count, counted, rate},
+    times::date_time,
+};
+
+use super::{open, remarks, told};
+use crate::{
+    commands::{Incomplete, note, progress::Progress},
+    integrations::prometheus::{HistoryQuestion, PrometheusAccess, PrometheusClient, read_history},
+    runtime::{
+        clock::Clock,
+        reload,
+        settings::{Config, rooms::gitlab::BaseUrl},
+    },
+};
+
+/// The longest time that is read.
+const LONGEST: Duration = Duration::from_hours(400 * 24);
+/// Namespaces that are listed.
+const LISTED: usize = 20;
+
+/// History that Prometheus has.
+#[derive(Debug, Args)]
+pub(super) struct FromPrometheus {
+    /// Address of a Prometheus that scrapes cAdvisor and kube-state-metrics: the pods of GitLab's runner become history. Their peaks are at
+    /// least what Prometheus saw, so they propose requests and lower no limit.
+    #[arg(long, value_name = "URL", value_parser = url)]
+    prometheus: Option<BaseUrl>,
+    /// How far back Prometheus is read. What is there already is left alone.
+    #[arg(long, value_name = "TIME", default_value = "15d", value_parser = since, conflicts_with = "file")]
+    since: Duration,
+    /// Only series with these labels, such as `cluster="a"`.
+    #[arg(long, value_name = "LABELS", default_value = "", hide_default_value = true, value_parser = selector, conflicts_with = "file")]
+    prometheus_selector: String,
+    /// File that says how labels are named in this cluster (files.md).
+    #[arg(long, value_name = "FILE", conflicts_with = "file")]
+    prometheus_labels: Option<PathBuf>,
+    /// File that holds a token for Prometheus.
+    #[arg(long, value_name = "FILE", conflicts_with = "file")]
+    prometheus_token_file: Option<PathBuf>,
+    /// PEM file of the CA that signs Prometheus' certificate, beside those that the system trusts.
+    #[arg(long, value_name = "FILE", conflicts_with = "file")]
+    prometheus_ca_file: Option<PathBuf>,
+}
+
+fn url(text: &str) -> Result<BaseUrl, String> {
+    BaseUrl::parse_of(text, "Prometheus", "http://prometheus:9090")
+}
+
+fn since(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if time < Duration::from_hours(1) || time > LONGEST {
+        return Err("must be from 1h to 400d".to_owned());
+    }
+    Ok(time)
+}
+
+fn selector(text: &str) -> Result<String, String> {
+    let text = text.trim().trim_end_matches(',');
+    if text.contains(['{', '}', '\n']) || (!text.is_empty() && !text.contains('=')) {
+        return Err("write labels without braces, such as cluster=\"a\"".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+fn labels(file: Option<PathBuf>) -> anyhow::Result<PrometheusLabels> {
+    let Some(file) = file else { return Ok(PrometheusLabels::default()) };
+    let text = reload::stamp(&file).and_then(|(_, bytes, _)| reload::text(&file, bytes));
+    let read = text.and_then(|text| {
+        let labels: PrometheusLabels = toml::from_str(&text)?;
+        labels.check().map_err(anyhow::Error::msg)?;
+        Ok(labels)
+    });
+    read.with_context(|| format!("--prometheus-labels: {}", file.display()))
+}
+
+impl FromPrometheus {
+    /// Reads all of the range, then stores what it says: what breaks off stores nothing.
+    pub(super) async fn import(self, config: &Config, host: &str, project: &str) -> anyhow::Result<()> {
+        let Some(url) = self.prometheus else { bail!("name a file, or --prometheus") };
+        let end_ms = Clock.now_unix_ms() / 1000 * 1000;
+        let start_ms = end_ms.saturating_sub(self.since.as_secs() * 1000);
+        let range = TimeRange { start_ms, end_ms };
+        let question = HistoryQuestion {
+            labels: labels(self.prometheus_labels)?,
+            selector: self.prometheus_selector,
+            range,
+        };
+        let name = url.to_string();
+        let access = PrometheusAccess {
+            url,
+            token_file: self.prometheus_token_file,
+            ca_file: self.prometheus_ca_file,
+        };
+        let client = PrometheusClient::open(access)?;
+        let mut progress = Progress::new();
+        let read = read_history(&client, &question, |share| progress.tell("reading", share)).await;
+        progress.end();
+        let read = read.with_context(|| name.clone())?;
+        if let Some(warning) = &read.warning {
+            note(format_args!("{name} warns: {}", plimsoll_proto::job::fitting(warning, 300)));
+        }
+        let mut found = read.pods.finish(range, host);
+        show(&found, range, read.empty_ms)?;
+        if found.coverage.keyed == 0 {
+            let option = PrometheusLabels::allowlist();
+            return Err(Incomplete(format!(
+                "no pod says which job it is of, so nothing was stored; start kube-state-metrics with\n{option}\n\
+                 and import again when builds have run"
+            ))
+            .into());
+        }
+        for record in &mut found.records {
+            if record.summary.key.project.is_empty() {
+                project.clone_into(&mut record.summary.key.project);
+            }
+        }
+        let store = open(config).await?;
+        let imported = import::commit_records(found.records, found.refusals, &store).await;
+        store.close().await.context("closing the store")?;
+        let imported = imported?;
+        writeln!(io::stdout(), "{}", told(imported.added, imported.known))?;
+        remarks(&imported, project).iter().for_each(note);
+        if imported.refusals.count > 0 {
+            note(&imported.refusals);
+            return Err(
+                Incomplete("builds are refused and named above; all others are stored".to_owned()).into()
+            );
+        }
+        Ok(())
+    }
+}
+
+/// How much is known of the pods, and what they used.
+fn show(found: &PodAttempts, range: TimeRange, empty_ms: u64) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    let coverage = &found.coverage;
+    let hours = |ms: u64| ms.div_ceil(3_600_000);
+    writeln!(
+        out,
+        "{} to {}: {}; none seen in {} of {}",
+        date_time(range.start_ms),
+        date_time(range.end_ms),
+        counted(coverage.builds, "build"),
+        count(hours(empty_ms)),
+        counted(hours(range.end_ms - range.start_ms), "hour"),
+    )?;
+    let rest = coverage.builds - coverage.keyed - coverage.project_alone;
+    for (what, builds, why) in [
+        ("job known", coverage.keyed, ""),
+        ("project alone", coverage.project_alone, "the name of the pod says no more; left out"),
+        ("namespace alone", rest, "left out"),
+    ] {
+        let why = if why.is_empty() || builds == 0 { String::new() } else { format!("  {why}") };
+        writeln!(out, "{what:<16}{:>9}  {:>7}{why}", count(builds), rate(builds, coverage.builds))?;
+    }
+    for (builds, why) in [
+        (coverage.running, "still running; left for the next import"),
+        (coverage.began_before, "began before; a longer --since reads them whole"),
+    ] {
+        if builds > 0 {
+            writeln!(out, "{:<16}{:>9}  {why}", "of them", count(builds))?;
+        }
+    }
+    let width =
+        found.totals.keys().map(|name| name.chars().count()).max().unwrap_or(0).max("namespace".len());
+    writeln!(
+        out,
+        "{:<width$}  {:>8}  {:>12}  {:>12}  {:>12}",
+        "namespace", "builds", "GiB·h used", "requested", "core·h used"
+    )?;
+    let mut totals: Vec<(&String, &NamespaceTotals)> = found.totals.iter().collect();
+    totals.sort_by(|(_, a), (_, b)| b.used.total_cmp(&a.used));
+    for (namespace, totals) in totals.into_iter().take(LISTED) {
+        let NamespaceTotals { builds, used, requested, core_hours } = totals;
+        let [used, requested, core_hours] = [*used, *requested, *core_hours].map(amount);
+        writeln!(
+            out,
+            "{namespace:<width$}  {:>8}  {used:>12}  {requested:>12}  {core_hours:>12}",
+            count(*builds)
+        )?;
+    }
+    out.flush()
+}

@@ -1,0 +1,174 @@
+//! One question to Prometheus, with its bounds: the time it may take, the bytes that are read of the answer, how often it is asked.
+
+use std::{path::PathBuf, time::Duration};
+
+use anyhow::Context as _;
+use axum::{
+    body::Bytes,
+    http::{HeaderValue, Request, StatusCode, header},
+};
+use http_body_util::Empty;
+use plimsoll_lab::import::prometheus::{PrometheusAnswer, read_answer};
+use plimsoll_proto::job::fitting;
+use tokio::time::{sleep, timeout};
+
+use crate::runtime::{
+    net::{
+        outgoing,
+        outgoing::{Http, Keep, Unread},
+    },
+    reload,
+    settings::rooms::gitlab::BaseUrl,
+};
+
+/// Times that one question is asked.
+const TRIES: u32 = 3;
+/// Before a question is repeated, times the number of repetitions.
+const BACKOFF: Duration = Duration::from_secs(1);
+/// From a question to the end of its answer: Prometheus itself gives up after two minutes.
+const ANSWER_WITHIN: Duration = Duration::from_secs(150);
+/// Largest answer, bytes. A window with a larger one is asked about in parts.
+const ANSWER_BYTES: usize = 32 << 20;
+/// Most bytes that are shown of what Prometheus says.
+const SHOWN: usize = 300;
+
+/// Where Prometheus is, and what opens it.
+#[derive(Debug, Clone)]
+pub(crate) struct PrometheusAccess {
+    /// Its address.
+    pub(crate) url: BaseUrl,
+    /// File that holds a token.
+    pub(crate) token_file: Option<PathBuf>,
+    /// PEM file of the CA that signs its certificate, beside those that the system trusts.
+    pub(crate) ca_file: Option<PathBuf>,
+}
+
+/// Asks Prometheus. The token is never written anywhere.
+pub(crate) struct PrometheusClient {
+    http: Http,
+    url: BaseUrl,
+    token: Option<HeaderValue>,
+    /// See [`BACKOFF`].
+    backoff: Duration,
+    /// See [`ANSWER_WITHIN`].
+    answer_within: Duration,
+    /// See [`ANSWER_BYTES`].
+    answer_bytes: usize,
+}
+
+/// Why there is no answer, in words for people.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Unanswered {
+    /// It is too much for one question: a part may be answered.
+    TooMuch(String),
+    /// Asking again may help.
+    Away(String),
+    /// Nothing helps but another option.
+    Refused(String),
+}
+
+impl Unanswered {
+    /// The words.
+    pub(super) fn why(self) -> String {
+        match self {
+            Self::TooMuch(why) | Self::Away(why) | Self::Refused(why) => why,
+        }
+    }
+}
+
+impl PrometheusClient {
+    /// Reads the files; asks nothing yet.
+    ///
+    /// # Errors
+    /// A file cannot be read, or is not what it should be.
+    pub(crate) fn open(access: PrometheusAccess) -> anyhow::Result<Self> {
+        let PrometheusAccess { url, token_file, ca_file } = access;
+        let token = token_file.map(|file| reload::secret(&file, "Bearer ", "a token that may read"));
+        let token = token.transpose().context("--prometheus-token-file")?;
+        let http = outgoing::client(ca_file.as_deref()).context("--prometheus-ca-file")?;
+        Ok(Self {
+            http,
+            url,
+            token,
+            backoff: BACKOFF,
+            answer_within: ANSWER_WITHIN,
+            answer_bytes: ANSWER_BYTES,
+        })
+    }
+
+    /// For tests: no waiting, and small answers.
+    #[cfg(test)]
+    pub(super) fn hasty(url: &str, answer_within: Duration, answer_bytes: usize) -> Self {
+        let access = PrometheusAccess { url: BaseUrl::parse(url).unwrap(), token_file: None, ca_file: None };
+        Self { backoff: Duration::ZERO, answer_within, answer_bytes, ..Self::open(access).unwrap() }
+    }
+
+    /// Asks for the value of an expression at a time, milliseconds since 1970; again if that can help.
+    pub(super) async fn ask(&self, query: &str, unix_ms: u64) -> Result<PrometheusAnswer, Unanswered> {
+        for tried in 1.. {
+            match timeout(self.answer_within, self.once(query, unix_ms)).await {
+                Ok(Err(Unanswered::Away(_))) if tried < TRIES => sleep(self.backoff * tried).await,
+                Ok(answered) => return answered,
+                Err(_slow) => {
+                    let within = humantime::format_duration(self.answer_within);
+                    return Err(Unanswered::Refused(format!("did not answer within {within}")));
+                }
+            }
+        }
+        Err(Unanswered::Away("was not asked".to_owned()))
+    }
+
+    async fn once(&self, query: &str, unix_ms: u64) -> Result<PrometheusAnswer, Unanswered> {
+        let time = format!("{}.{:03}", unix_ms / 1000, unix_ms % 1000);
+        let asked = form_urlencoded::Serializer::new(String::new())
+            .append_pair("query", query)
+            .append_pair("time", &time)
+            .finish();
+        let mut request = Request::get(self.url.at(&format!("api/v1/query?{asked}")))
+            .header(header::USER_AGENT, "plimsoll-server");
+        if let Some(token) = &self.token {
+            request = request.header(header::AUTHORIZATION, token);
+        }
+        let request = request.body(Empty::<Bytes>::new());
+        let request = request.map_err(|error| Unanswered::Refused(error.to_string()))?;
+        let answer = self.http.request(request).await.map_err(|error| {
+            let cause =
+                std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+            Unanswered::Away(format!("cannot be reached: {}", fitting(&cause, SHOWN)))
+        })?;
+        let (head, body) = answer.into_parts();
+        let body =
+            outgoing::read(body, Keep::All(self.answer_bytes)).await.map_err(|unread| match unread {
+                Unread::Cut => Unanswered::Away("broke its answer off".to_owned()),
+                Unread::TooLarge => Unanswered::TooMuch("answers with too much for one question".to_owned()),
+            })?;
+        let said = read_answer(&body);
+        if head.status == StatusCode::OK {
+            return said.map_err(|why| Unanswered::Refused(fitting(&why, SHOWN)));
+        }
+        Err(refused(head.status, said.err().map(|why| fitting(&why, SHOWN)).unwrap_or_default()))
+    }
+}
+
+/// What a status says that is not well; `said` is what stands in the answer.
+fn refused(status: StatusCode, said: String) -> Unanswered {
+    let is_api = !said.contains("not one of Prometheus");
+    match status {
+        StatusCode::UNPROCESSABLE_ENTITY => Unanswered::TooMuch(said),
+        StatusCode::SERVICE_UNAVAILABLE if is_api => Unanswered::TooMuch(said),
+        StatusCode::BAD_REQUEST if is_api => Unanswered::Refused(format!(
+            "does not understand the question: {said}; look at --prometheus-selector and --prometheus-labels"
+        )),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Unanswered::Refused(format!(
+            "refuses ({status}); name a file that holds a token which may read: --prometheus-token-file"
+        )),
+        StatusCode::TOO_MANY_REQUESTS => Unanswered::Away(format!("has no time ({status})")),
+        status if status.is_server_error() => Unanswered::Away(format!("fails ({status})")),
+        status if status.is_redirection() => {
+            Unanswered::Refused(format!("redirects ({status}); give the address that it leads to"))
+        }
+        status => Unanswered::Refused(format!(
+            "has no api/v1/query ({status}); give the address of Prometheus, such as http://prometheus:9090"
+        )),
+    }
+}

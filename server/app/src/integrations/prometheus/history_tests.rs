@@ -1,0 +1,135 @@
+//! Prometheus that is slow, refuses, is another program or breaks off: each is a clear line.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use plimsoll_lab::import::prometheus::{PrometheusLabels, TimeRange};
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+};
+
+use super::{HistoryQuestion, PrometheusClient, read_history};
+
+const START_MS: u64 = 1_800_000_000_000;
+const PATIENT: Duration = Duration::from_secs(600);
+
+fn question() -> HistoryQuestion {
+    let range = TimeRange { start_ms: START_MS, end_ms: START_MS + 2 * 3_600_000 };
+    HistoryQuestion { labels: PrometheusLabels::default(), selector: String::new(), range }
+}
+
+fn response(status: &str, body: &str) -> String {
+    format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
+}
+
+fn success(result: &serde_json::Value) -> String {
+    response("200 OK", &json!({"status": "success", "data": {"result": result}}).to_string())
+}
+
+/// The head of a request; of one that breaks off, what there is.
+async fn head(stream: &mut TcpStream) -> String {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let Ok(byte) = stream.read_u8().await else { break };
+        head.push(byte);
+    }
+    String::from_utf8(head).unwrap()
+}
+
+/// A server that answers each request line with what `answer` says; nothing, if that is empty.
+async fn server(answer: impl Fn(&str) -> String + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        let mut silent = Vec::new();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let head = head(&mut stream).await;
+            let said = answer(head.lines().next().unwrap_or_default());
+            if said.is_empty() {
+                silent.push(stream);
+            } else if stream.write_all(said.as_bytes()).await.is_ok() {
+                // the other end may be gone already
+                let _closed = stream.shutdown().await;
+            }
+        }
+    });
+    url
+}
+
+async fn error(answer: impl Fn(&str) -> String + Send + 'static, within: Duration, bytes: usize) -> String {
+    let client = PrometheusClient::hasty(&server(answer).await, within, bytes);
+    format!("{:#}", read_history(&client, &question(), |_| {}).await.unwrap_err())
+}
+
+#[tokio::test]
+async fn what_prometheus_will_not_do_is_said_in_one_line() {
+    let said =
+        |status: &'static str, body: &'static str| error(move |_| response(status, body), PATIENT, 1 << 20);
+    let cases = [
+        ("401 Unauthorized", "", "--prometheus-token-file"),
+        ("403 Forbidden", "", "--prometheus-token-file"),
+        ("302 Found", "", "redirects (302 Found)"),
+        ("404 Not Found", "<html>", "give the address of Prometheus"),
+        (
+            "400 Bad Request",
+            r#"{"status":"error","error":"parse error: no"}"#,
+            "parse error: no; look at --prometheus-selector",
+        ),
+        ("500 Internal Server Error", "", "fails (500"),
+        ("200 OK", "<html>Sign in", "begins with \"<html>Sign in\""),
+        ("200 OK", r#"{"status":"success","data":{"re"#, "breaks off"),
+        ("200 OK", r#"{"status":"success","data":{"result":[]}}"#, "does it scrape the kubelet's cAdvisor"),
+    ];
+    for (status, body, word) in cases {
+        let error = said(status, body).await;
+        assert!(error.contains(word) && !error.contains('\n'), "{status}: {error}");
+    }
+    let cut = |_: &str| "HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n{".to_owned();
+    assert!(error(cut, PATIENT, 1 << 20).await.contains("broke its answer off"));
+    let huge = |_: &str| response("200 OK", &"x".repeat(5000));
+    assert!(error(huge, PATIENT, 1000).await.contains("too much for one question"));
+    let slow = error(|_| String::new(), Duration::from_millis(1), 1000).await;
+    assert!(slow.contains("did not answer within 1ms"), "{slow}");
+    let nothing_there = PrometheusClient::hasty("http://127.0.0.1:1", PATIENT, 1000);
+    let error = format!("{:#}", read_history(&nothing_there, &question(), |_| {}).await.unwrap_err());
+    assert!(error.contains("cannot be reached"), "{error}");
+}
+
+#[tokio::test]
+async fn a_window_that_is_too_much_is_asked_about_in_parts_and_nothing_is_missed() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&asked);
+    // up to 10 minutes of memory are enough for this Prometheus
+    let answer = move |line: &str| {
+        let question = line.split(' ').nth(1).unwrap();
+        let pairs: Vec<(String, String)> =
+            form_urlencoded::parse(question.split_once('?').unwrap().1.as_bytes()).into_owned().collect();
+        let (query, time) = (pairs[0].1.as_str(), pairs[1].1.parse::<f64>().unwrap());
+        if !query.starts_with("container_memory_working_set_bytes") {
+            return success(&json!([]));
+        }
+        let (_, seconds) = query.rsplit_once('[').unwrap();
+        let seconds: f64 = seconds.trim_end_matches("s]").parse().unwrap();
+        if seconds > 600.0 {
+            let said = r#"{"status":"error","errorType":"execution","error":"query processing would load too many samples"}"#;
+            return response("422 Unprocessable Entity", said);
+        }
+        seen.lock().unwrap().push((time - seconds, time));
+        success(&json!([{"metric": {"namespace": "ci", "pod": "p"}, "values": [[time - 1.0, "1073741824"]]}]))
+    };
+    let client = PrometheusClient::hasty(&server(answer).await, PATIENT, 1 << 20);
+    let read = read_history(&client, &question(), |_| {}).await.unwrap();
+    assert_eq!(read.empty_ms, 0);
+    let windows = asked.lock().unwrap().clone();
+    let start = 1_800_000_000.0;
+    let mut at = start;
+    for (from, until) in windows {
+        assert!((from - at).abs() < 0.01, "{from} behind {at}");
+        at = until;
+    }
+    assert!((at - start - 7200.0).abs() < 0.01);
+}

@@ -1,0 +1,152 @@
+//! Names of labels, which differ between clusters.
+
+use std::collections::BTreeMap;
+
+use plimsoll_proto::job_pod::{COPIES, JOB_URL, OF_RUNNER, PROJECT, of_page};
+use serde::Deserialize;
+
+/// A variable of no job: the address of its page.
+const PAGE: &str = "CI_JOB_URL";
+/// Most labels that a file may name.
+const MOST_VARIABLES: usize = 64;
+
+/// Names of labels, which differ between clusters.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PrometheusLabels {
+    /// Label of cAdvisor's metrics that holds the name of the pod; `pod_name` before Kubernetes 1.16. Default: `pod`.
+    pub pod: String,
+    /// Label of cAdvisor's metrics that holds the namespace of the pod. Default: `namespace`.
+    pub namespace: String,
+    /// Label of cAdvisor's metrics that holds the name of the container; `container_name` before Kubernetes 1.16. Default: `container`.
+    pub container: String,
+    /// The same of kube-state-metrics; `exported_pod` where Prometheus scrapes it without `honor_labels`. Default: `pod`.
+    pub kube_pod: String,
+    /// The same of kube-state-metrics; `exported_namespace` without `honor_labels`. Default: `namespace`.
+    pub kube_namespace: String,
+    /// The same of kube-state-metrics; `exported_container` without `honor_labels`. Default: `container`.
+    pub kube_container: String,
+    /// Name of the container that builds. Default: `build`.
+    pub build: String,
+    /// Label of `kube_pod_annotations` or `kube_pod_labels` that holds a variable of the job, by the name of the variable, such as
+    /// `CI_JOB_ID`, `CI_JOB_NAME`, `CI_PROJECT_PATH` or `CI_SERVER_HOST`; `CI_JOB_URL` is the address of the job's page. These count
+    /// before those of GitLab's runner and of Spack.
+    pub variables: BTreeMap<String, String>,
+}
+
+impl Default for PrometheusLabels {
+    fn default() -> Self {
+        let [pod, namespace, container] = ["pod", "namespace", "container"].map(str::to_owned);
+        Self {
+            kube_pod: pod.clone(),
+            kube_namespace: namespace.clone(),
+            kube_container: container.clone(),
+            pod,
+            namespace,
+            container,
+            build: "build".to_owned(),
+            variables: BTreeMap::new(),
+        }
+    }
+}
+
+impl PrometheusLabels {
+    /// Checks the names: each goes into a question to Prometheus.
+    ///
+    /// # Errors
+    /// Says which key is wrong.
+    pub fn check(&self) -> Result<(), String> {
+        let names = [
+            ("pod", &self.pod),
+            ("namespace", &self.namespace),
+            ("container", &self.container),
+            ("kube_pod", &self.kube_pod),
+            ("kube_namespace", &self.kube_namespace),
+            ("kube_container", &self.kube_container),
+        ];
+        let variables = self.variables.iter().map(|(variable, label)| (variable.as_str(), label));
+        for (key, label) in names.into_iter().chain(variables) {
+            let mut letters = label.bytes();
+            let begins = letters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_');
+            if !begins || !letters.all(|letter| letter.is_ascii_alphanumeric() || letter == b'_') {
+                return Err(format!("{key}: {label:?} is not the name of a label"));
+            }
+        }
+        let is_plain = |letter: u8| letter.is_ascii_alphanumeric() || b"-._".contains(&letter);
+        if self.build.is_empty() || !self.build.bytes().all(is_plain) {
+            return Err(format!("build: {:?} is not the name of a container", self.build));
+        }
+        if self.variables.len() > MOST_VARIABLES {
+            return Err(format!("variables: more than {MOST_VARIABLES}"));
+        }
+        Ok(())
+    }
+
+    /// Labels that only pods of jobs have: by these the annotations of pods are asked for.
+    pub(super) fn of_jobs(&self) -> Vec<String> {
+        let own = self.variables.get("CI_JOB_ID").filter(|label| !is_of_labels(label)).cloned();
+        let known = OF_RUNNER.iter().chain(&COPIES).filter(|(variable, _)| *variable == "CI_JOB_ID");
+        own.into_iter().chain(known.map(|(_, name)| of_annotation(name))).collect()
+    }
+
+    /// Labels of `kube_pod_labels` that are asked for.
+    pub(super) fn of_labels(&self) -> Vec<String> {
+        let own = self.variables.values().filter(|label| is_of_labels(label)).cloned();
+        let known = [PROJECT[0][1], PROJECT[1][1], "metrics/gitlab_ci_pipeline_id"];
+        own.chain(known.map(of_label)).collect()
+    }
+
+    /// A variable of the job, from all labels that its pod has.
+    pub(super) fn variable(&self, labels: &BTreeMap<String, String>, name: &str) -> Option<String> {
+        let text = |label: &str| labels.get(label).filter(|text| !text.is_empty());
+        if let Some(said) = self.variables.get(name).and_then(|label| text(label)) {
+            return Some(said.clone());
+        }
+        let exported = |name: &str| text(&of_annotation(name)).or_else(|| text(&of_label(name)));
+        let place = |table: &[(&str, &str)]| {
+            let mut named = table.iter().filter(|(variable, _)| *variable == name);
+            named.find_map(|(_, place)| exported(place)).cloned()
+        };
+        let page = || self.variables.get(PAGE).and_then(|label| text(label)).or_else(|| exported(JOB_URL));
+        let by_page = || {
+            let (host, project) = of_page(page()?)?;
+            match name {
+                "CI_SERVER_HOST" => Some(host.to_owned()),
+                "CI_PROJECT_PATH" => Some(project.to_owned()),
+                _ => None,
+            }
+        };
+        let of_project = || {
+            let both = |[group, name]: [&str; 2]| Some(format!("{}/{}", exported(group)?, exported(name)?));
+            PROJECT.into_iter().find_map(both).filter(|_| name == "CI_PROJECT_PATH")
+        };
+        place(&OF_RUNNER).or_else(by_page).or_else(of_project).or_else(|| place(&COPIES))
+    }
+
+    /// The option of kube-state-metrics that exports what is asked for.
+    pub fn allowlist() -> String {
+        let all = OF_RUNNER.iter().map(|(_, name)| *name).chain([JOB_URL]);
+        let copies = COPIES.iter().map(|(_, name)| *name).filter(|name| name.contains("spack"));
+        let names: Vec<&str> = all.chain(copies).collect();
+        format!("--metric-annotations-allowlist=pods=[{}]", names.join(","))
+    }
+}
+
+fn is_of_labels(label: &str) -> bool {
+    label.starts_with("label_")
+}
+
+/// The label that kube-state-metrics makes of an annotation.
+fn of_annotation(name: &str) -> String {
+    format!("annotation_{}", plain(name))
+}
+
+/// The label that kube-state-metrics makes of a label.
+fn of_label(name: &str) -> String {
+    format!("label_{}", plain(name))
+}
+
+/// A name as a label of Prometheus may hold it (kube-state-metrics, `sanitizeLabelName`).
+fn plain(name: &str) -> String {
+    name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).collect()
+}

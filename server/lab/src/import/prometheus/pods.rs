@@ -1,0 +1,148 @@
+//! Pods of builds, from the windows of time in which they were seen. A pod that is seen in several windows is one build.
+
+use std::collections::{BTreeMap, HashMap};
+
+use plimsoll_core::domain::{Bytes, Cores, Resources};
+
+use super::{PrometheusLabels, PrometheusQuestion, PrometheusSeries};
+
+/// Most pods that are held: some 1 GB.
+const MOST_PODS: usize = 500_000;
+
+/// A range of time, milliseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeRange {
+    /// Its begin.
+    pub start_ms: u64,
+    /// Its end.
+    pub end_ms: u64,
+}
+
+/// More pods than are held.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("more than {} pods: ask for less with --since or --prometheus-selector", MOST_PODS)]
+pub struct TooManyPods;
+
+/// What was seen of a pod. What was not is 0 or empty.
+#[derive(Debug, Default)]
+pub(super) struct BuildPod {
+    pub(super) first_ms: u64,
+    pub(super) last_ms: u64,
+    pub(super) peak: f64,
+    pub(super) sum: f64,
+    pub(super) samples: u32,
+    pub(super) resident: f64,
+    pub(super) high_water: f64,
+    pub(super) cpu_seconds: f64,
+    pub(super) resources: Resources,
+    pub(super) oom_events: f64,
+    pub(super) oom_killed: bool,
+    /// Its annotations and labels, by the labels that kube-state-metrics makes of them.
+    pub(super) described: BTreeMap<String, String>,
+}
+
+/// The pods of builds.
+#[derive(Debug)]
+pub struct BuildPods {
+    pub(super) labels: PrometheusLabels,
+    /// By namespace and name.
+    pub(super) pods: HashMap<(String, String), BuildPod>,
+}
+
+impl BuildPods {
+    /// None yet.
+    pub fn new(labels: PrometheusLabels) -> Self {
+        Self { labels, pods: HashMap::new() }
+    }
+
+    /// Adds the answers about a window, one for each question. Whether there was a build in it.
+    ///
+    /// # Errors
+    /// There are too many pods.
+    pub fn add(
+        &mut self,
+        window: TimeRange,
+        answers: &[(PrometheusQuestion, Vec<PrometheusSeries>)],
+    ) -> Result<bool, TooManyPods> {
+        let mut seen = false;
+        for (question, series) in answers {
+            for series in series {
+                seen |= self.add_series(window, *question, series)?;
+            }
+        }
+        Ok(seen)
+    }
+
+    /// Whether the series is the memory of a build.
+    fn add_series(
+        &mut self,
+        window: TimeRange,
+        question: PrometheusQuestion,
+        series: &PrometheusSeries,
+    ) -> Result<bool, TooManyPods> {
+        let PrometheusLabels { pod, namespace, kube_pod, kube_namespace, .. } = &self.labels;
+        let is_kube = !matches!(
+            question,
+            PrometheusQuestion::Memory
+                | PrometheusQuestion::Resident
+                | PrometheusQuestion::HighWater
+                | PrometheusQuestion::Cpu
+                | PrometheusQuestion::OomEvents
+        );
+        let (namespace, name) = if is_kube { (kube_namespace, kube_pod) } else { (namespace, pod) };
+        let label = |name: &str| series.labels.get(name).filter(|text| !text.is_empty()).cloned();
+        let (Some(namespace), Some(name)) = (label(namespace), label(name)) else { return Ok(false) };
+        let known = (namespace, name);
+        if self.pods.len() >= MOST_PODS && !self.pods.contains_key(&known) {
+            return Err(TooManyPods);
+        }
+        let pod = self.pods.entry(known).or_default();
+        if question == PrometheusQuestion::Memory {
+            return Ok(pod.add_memory(window, series));
+        }
+        pod.add_other(question, series);
+        Ok(false)
+    }
+}
+
+impl BuildPod {
+    fn add_memory(&mut self, window: TimeRange, series: &PrometheusSeries) -> bool {
+        let before = self.samples;
+        // the first moment of a window is the last one of the window before
+        for (at, bytes) in series.samples().filter(|(at, _)| *at > window.start_ms && *at <= window.end_ms) {
+            self.first_ms = if self.samples == 0 { at } else { self.first_ms.min(at) };
+            self.last_ms = self.last_ms.max(at);
+            self.peak = self.peak.max(bytes);
+            self.sum += bytes;
+            self.samples = self.samples.saturating_add(1);
+        }
+        self.samples > before
+    }
+
+    fn add_other(&mut self, question: PrometheusQuestion, series: &PrometheusSeries) {
+        if matches!(question, PrometheusQuestion::Annotations | PrometheusQuestion::Labels) {
+            let told = series.labels.iter().filter(|(_, text)| !text.is_empty());
+            self.described.extend(told.map(|(name, text)| (name.clone(), text.clone())));
+            return;
+        }
+        let Some(value) = series.last() else { return };
+        let is = |label: &str, word: &str| series.labels.get(label).is_some_and(|text| text == word);
+        let Resources { memory_request, memory_limit, cpu_request, cpu_limit } = &mut self.resources;
+        match question {
+            PrometheusQuestion::Resident => self.resident = self.resident.max(value),
+            PrometheusQuestion::HighWater => self.high_water = self.high_water.max(value),
+            PrometheusQuestion::Cpu => self.cpu_seconds += value,
+            PrometheusQuestion::OomEvents => self.oom_events = self.oom_events.max(value),
+            PrometheusQuestion::OomKilled => self.oom_killed |= is("reason", "OOMKilled"),
+            PrometheusQuestion::Requests if is("resource", "memory") => {
+                *memory_request = Some(Bytes::from_f64(value));
+            }
+            PrometheusQuestion::Limits if is("resource", "memory") => {
+                *memory_limit = Some(Bytes::from_f64(value));
+            }
+            PrometheusQuestion::Requests if is("resource", "cpu") => *cpu_request = Some(Cores(value)),
+            PrometheusQuestion::Limits if is("resource", "cpu") => *cpu_limit = Some(Cores(value)),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! What is asked, what is read, and which attempts come of it.
+
+use plimsoll_core::domain::{Bytes, Cause, Cores, CpuMicros, Millis, Outcome};
+use plimsoll_store::{self as store, Store};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::import::commit_records;
+
+const HOUR_MS: u64 = 3_600_000;
+const START_MS: u64 = 1_800_000_000_000;
+const GIB: f64 = 1_073_741_824.0;
+
+fn read(result: &Value) -> Vec<PrometheusSeries> {
+    let body = json!({"status": "success", "data": {"resultType": "matrix", "result": result}});
+    read_answer(body.to_string().as_bytes()).unwrap().series
+}
+
+fn window(hour: u64) -> TimeRange {
+    TimeRange { start_ms: START_MS + hour * HOUR_MS, end_ms: START_MS + (hour + 1) * HOUR_MS }
+}
+
+/// Samples of a pod's memory: minutes behind the start, and what was read.
+fn memory(pod: &str, samples: &[(u64, &str)]) -> (PrometheusQuestion, Vec<PrometheusSeries>) {
+    let seconds = |minute: u64| (START_MS + minute * 60_000) / 1000;
+    let values: Vec<Value> = samples.iter().map(|(minute, text)| json!([seconds(*minute), text])).collect();
+    let series = json!([{"metric": {"namespace": "ci", "pod": pod, "id": "/kubepods/x"}, "values": values}]);
+    (PrometheusQuestion::Memory, read(&series))
+}
+
+fn one(
+    question: PrometheusQuestion,
+    labels: &Value,
+    value: &str,
+) -> (PrometheusQuestion, Vec<PrometheusSeries>) {
+    (question, read(&json!([{"metric": labels, "value": [START_MS / 1000, value]}])))
+}
+
+fn annotations(pod: &str, job: u64) -> (PrometheusQuestion, Vec<PrometheusSeries>) {
+    let labels = json!({
+        "namespace": "ci",
+        "pod": pod,
+        "annotation_job_runner_gitlab_com_id": job.to_string(),
+        "annotation_job_runner_gitlab_com_name": "compile",
+        "annotation_job_runner_gitlab_com_ref": "main",
+        "annotation_job_runner_gitlab_com_url": format!("https://gitlab.example/group/a/-/jobs/{job}"),
+    });
+    one(PrometheusQuestion::Annotations, &labels, "1")
+}
+
+/// The attempts of a range of five hours.
+fn finish(pods: BuildPods) -> PodAttempts {
+    pods.finish(TimeRange { start_ms: START_MS, end_ms: START_MS + 5 * HOUR_MS }, "")
+}
+
+/// The answers about a window.
+type Answers = Vec<(PrometheusQuestion, Vec<PrometheusSeries>)>;
+
+fn pods(windows: &[(u64, Answers)]) -> BuildPods {
+    let mut pods = BuildPods::new(PrometheusLabels::default());
+    for (hour, answers) in windows {
+        pods.add(window(*hour), answers).unwrap();
+    }
+    pods
+}
+
+#[test]
+fn a_pod_that_is_seen_in_two_windows_is_one_attempt_with_the_highest_peak() {
+    let labels = json!({"namespace": "ci", "pod": "p"});
+    let of = |resource: &str| json!({"namespace": "ci", "pod": "p", "resource": resource});
+    let found = finish(pods(&[
+        (
+            0,
+            vec![
+                // the last one is the first moment of the window behind as well
+                memory("p", &[(50, "1073741824"), (55, "NaN"), (60, "2147483648")]),
+                one(PrometheusQuestion::Cpu, &labels, "600"),
+                annotations("p", 101),
+            ],
+        ),
+        (
+            1,
+            vec![
+                memory("p", &[(60, "2147483648"), (70, "3221225472")]),
+                one(PrometheusQuestion::Cpu, &labels, "1200"),
+                one(PrometheusQuestion::Resident, &labels, "1000"),
+                one(PrometheusQuestion::HighWater, &labels, "4294967296"),
+                one(PrometheusQuestion::Requests, &of("memory"), "4294967296"),
+                one(PrometheusQuestion::Requests, &of("cpu"), "2"),
+                one(PrometheusQuestion::Limits, &of("memory"), "8589934592"),
+                // nothing happened
+                one(PrometheusQuestion::OomEvents, &labels, "0"),
+            ],
+        ),
+    ]));
+    let [record] = found.records.as_slice() else { panic!("{found:?}") };
+    let summary = &record.summary;
+    assert_eq!(summary.attempt.as_str(), "gitlab.example:101");
+    let key = &summary.key;
+    assert_eq!(
+        (key.project.as_str(), key.package.as_str(), key.git_ref.as_str()),
+        ("group/a", "compile", "main")
+    );
+    assert_eq!((summary.started_unix_ms, summary.wall), (START_MS + 50 * 60_000, Millis(20 * 60_000)));
+    assert_eq!(
+        (summary.need_peak, summary.need_mean),
+        (Bytes::from_f64(3.0 * GIB), Bytes::from_f64(2.0 * GIB))
+    );
+    assert_eq!((summary.memory_peak, summary.cpu), (Bytes::from_f64(4.0 * GIB), CpuMicros(1_800_000_000)));
+    let asked = summary.resources;
+    assert_eq!((asked.memory_request, asked.memory_limit), (Some(Bytes(4 << 30)), Some(Bytes(8 << 30))));
+    assert_eq!((asked.cpu_request, asked.cpu_limit), (Some(Cores(2.0)), None));
+    assert_eq!((summary.outcome, summary.censored, summary.is_scraped()), (Outcome::Succeeded, false, true));
+    assert_eq!((summary.measured_cpu_peak(), summary.oom_kill), (None, None), "a mean is no peak");
+    let totals = found.totals["ci"];
+    assert!((totals.core_hours - 0.5).abs() < 1e-9 && (totals.used - 2.0 / 3.0).abs() < 1e-9, "{totals:?}");
+}
+
+#[test]
+fn the_need_lies_between_what_is_resident_and_the_high_water_mark() {
+    let need = |resident: &str, mark: &str| {
+        let labels = json!({"namespace": "ci", "pod": "p"});
+        let found = finish(pods(&[(
+            1,
+            vec![
+                memory("p", &[(70, "2147483648"), (80, "1")]),
+                one(PrometheusQuestion::Resident, &labels, resident),
+                one(PrometheusQuestion::HighWater, &labels, mark),
+                annotations("p", 1),
+            ],
+        )]));
+        found.records[0].summary.need_peak
+    };
+    assert_eq!(need("0", "NaN"), Bytes(2 << 30));
+    assert_eq!(need("3221225472", "0"), Bytes(3 << 30));
+    assert_eq!(need("0", "1073741824"), Bytes(1 << 30));
+}
+
+#[test]
+fn a_kill_that_was_seen_makes_a_lower_bound_and_none_seen_says_nothing() {
+    let labels = json!({"namespace": "ci", "pod": "p"});
+    let reason = json!({"namespace": "ci", "pod": "p", "reason": "OOMKilled"});
+    let other = json!({"namespace": "ci", "pod": "p", "reason": "Error"});
+    let outcome = |said| {
+        let found = finish(pods(&[(1, vec![memory("p", &[(70, "2147483648")]), annotations("p", 1), said])]));
+        let summary = &found.records[0].summary;
+        (summary.outcome, summary.cause, summary.censored)
+    };
+    let killed = (Outcome::Failed, Some(Cause::Oom), true);
+    assert_eq!(outcome(one(PrometheusQuestion::OomEvents, &labels, "2")), killed);
+    assert_eq!(outcome(one(PrometheusQuestion::OomKilled, &reason, "1")), killed);
+    let passed = (Outcome::Succeeded, None, false);
+    assert_eq!(outcome(one(PrometheusQuestion::OomKilled, &reason, "0")), passed);
+    // the runner ends the pod of a job that is done
+    assert_eq!(outcome(one(PrometheusQuestion::OomKilled, &other, "1")), passed);
+}
+
+#[test]
+fn pods_that_run_at_an_end_of_the_range_or_say_no_job_are_counted_and_left_out() {
+    let found = finish(pods(&[
+        (0, vec![memory("before", &[(1, "1073741824"), (30, "1073741824")]), annotations("before", 1)]),
+        (1, vec![memory("runner-abc-project-23-concurrent-0-xyz", &[(70, "1073741824")])]),
+        (1, vec![memory("nothing", &[(70, "1073741824")])]),
+        (2, vec![memory("tiny", &[(130, "5")]), annotations("tiny", 4)]),
+        (4, vec![memory("running", &[(280, "1073741824"), (299, "1073741824")]), annotations("running", 2)]),
+        (4, vec![memory("done", &[(280, "1073741824"), (290, "1073741824")]), annotations("done", 3)]),
+    ]));
+    let coverage = PodCoverage { builds: 6, keyed: 4, project_alone: 1, running: 1, began_before: 1 };
+    assert_eq!(found.coverage, coverage);
+    let ids: Vec<&str> = found.records.iter().map(|record| record.summary.attempt.as_str()).collect();
+    assert_eq!(ids, ["gitlab.example:3"]);
+    assert!(
+        found.refusals.to_string().contains("ci/tiny: 5 cannot be the memory of a build"),
+        "{}",
+        found.refusals
+    );
+}
+
+#[tokio::test]
+async fn an_import_adds_each_job_once_also_one_that_an_agent_measured() {
+    let store = Store::memory();
+    let mut batch = store::Batch::default();
+    let measured = plimsoll_core::domain::test_summary("gitlab.example:7.2", "zlib", "1", 10);
+    store::put_summary(&mut batch, &measured).unwrap();
+    store.commit(batch).await.unwrap();
+    let found = || {
+        let of = |pod: &str, job| {
+            vec![memory(pod, &[(70, "1073741824"), (80, "1073741824")]), annotations(pod, job)]
+        };
+        // the pod of job 8 was made twice
+        finish(pods(&[(1, of("a", 7)), (1, of("b", 8)), (1, of("c", 8)), (1, of("d", 9))]))
+    };
+    for expected in [(2, 1), (0, 3)] {
+        let found = found();
+        let imported = commit_records(found.records, found.refusals, &store).await.unwrap();
+        assert_eq!((imported.added, imported.known), expected);
+    }
+    let mut scraped = Vec::new();
+    let keep = |summary: plimsoll_core::domain::Summary| {
+        if summary.is_scraped() {
+            scraped.push(summary.attempt.to_string());
+        }
+    };
+    store::load_summaries(&store, keep).await.unwrap();
+    scraped.sort();
+    assert_eq!(scraped, ["gitlab.example:8", "gitlab.example:9"]);
+}
+
+#[test]
+fn what_is_asked_names_the_labels_of_the_cluster() {
+    let mut labels = PrometheusLabels::default();
+    let text = |labels: &PrometheusLabels, question: PrometheusQuestion| {
+        question.text(labels, "cluster=\"a\"", 3600)
+    };
+    assert_eq!(
+        text(&labels, PrometheusQuestion::Resident),
+        "max by (namespace,pod) (max_over_time(container_memory_rss{container=\"build\",cluster=\"a\"}[3600s]))"
+    );
+    (labels.pod, labels.container) = ("pod_name".to_owned(), "container_name".to_owned());
+    (labels.kube_pod, labels.build) = ("exported_pod".to_owned(), "work".to_owned());
+    labels.variables.insert("CI_JOB_ID".to_owned(), "annotation_job".to_owned());
+    labels.check().unwrap();
+    assert_eq!(
+        text(&labels, PrometheusQuestion::Memory),
+        "container_memory_working_set_bytes{container_name=\"work\",cluster=\"a\"}[3600s]"
+    );
+    assert!(
+        text(&labels, PrometheusQuestion::Limits).starts_with("max by (namespace,exported_pod,resource) (")
+    );
+    let asked = text(&labels, PrometheusQuestion::Annotations);
+    assert!(
+        asked.starts_with(
+            "last_over_time(kube_pod_annotations{annotation_job!=\"\",cluster=\"a\"}[3600s]) or "
+        )
+    );
+    for wrong in ["", "a-b", "1a", "a\"}) or up #"] {
+        let labels = PrometheusLabels { pod: wrong.to_owned(), ..PrometheusLabels::default() };
+        assert!(labels.check().unwrap_err().starts_with("pod: "), "{wrong}");
+    }
+}
+
+#[test]
+fn spacks_annotations_and_labels_make_the_key_that_an_agent_makes() {
+    let described = json!({
+        "namespace": "ci",
+        "pod": "p",
+        "annotation_gitlab_ci_job_id": "12",
+        "annotation_metrics_spack_job_spec_pkg_name": "curl",
+        "annotation_metrics_spack_job_spec_pkg_version": "8.15.0",
+        "annotation_metrics_spack_job_spec_arch": "linux-debian12-x86_64_v3",
+        "annotation_metrics_spack_job_build_jobs": "4",
+    });
+    let labels = json!({
+        "namespace": "ci",
+        "pod": "p",
+        "label_metrics_gitlab_ci_project_namespace": "spack",
+        "label_metrics_gitlab_ci_project_name": "spack-packages",
+        "label_metrics_gitlab_ci_pipeline_id": "777",
+    });
+    let pods = pods(&[(
+        1,
+        vec![
+            memory("p", &[(70, "1073741824")]),
+            one(PrometheusQuestion::Annotations, &described, "1"),
+            one(PrometheusQuestion::Labels, &labels, "1"),
+        ],
+    )]);
+    let range = TimeRange { start_ms: START_MS, end_ms: START_MS + 5 * HOUR_MS };
+    let found = pods.finish(range, "gitlab.spack.io");
+    let summary = &found.records[0].summary;
+    assert_eq!(summary.attempt.as_str(), "gitlab.spack.io:12");
+    let key = &summary.key;
+    assert_eq!(
+        (key.project.as_str(), key.package.as_str(), key.version.as_str()),
+        ("spack/spack-packages", "curl", "8.15.0")
+    );
+    assert_eq!((key.hints.build_jobs, key.labels["pipeline"].as_str()), (Some(4), "777"));
+    assert!(PrometheusLabels::allowlist().contains("job.runner.gitlab.com/id,job.runner.gitlab.com/name,"));
+}
+
+#[test]
+fn what_is_no_answer_of_prometheus_is_an_error_that_says_so() {
+    for (body, word) in [
+        ("<html><title>Sign in</title>", "not one of Prometheus; it begins with \"<html>"),
+        (r#"{"status":"success","data":{"result":[{"metric":{"#, "breaks off"),
+        (r#"{"status":"error","errorType":"bad_data","error":"parse error"}"#, "parse error"),
+        ("{}", "not one of Prometheus"),
+        ("[]", "not one of Prometheus"),
+        (r#"{"status":"success"}"#, "has no data"),
+        (r#"{"status":"success","data":{"resultType":"scalar","result":[1,"2"]}}"#, "not one of Prometheus"),
+    ] {
+        let error = read_answer(body.as_bytes()).unwrap_err();
+        assert!(error.contains(word), "{body}: {error}");
+    }
+    let odd = r#"{"status":"success","warnings":["a store is away"],"data":{"resultType":"vector","result":[
+        {"metric":{},"value":[1,"+Inf"]},{"value":[-5,"1"]},{"metric":{"a":"b"},"histogram":[1,{}]}]}}"#;
+    let answer = read_answer(odd.as_bytes()).unwrap();
+    assert_eq!(
+        (answer.series.iter().filter_map(PrometheusSeries::last).count(), answer.series.len()),
+        (0, 3)
+    );
+    assert_eq!(answer.warning.as_deref(), Some("a store is away"));
+}

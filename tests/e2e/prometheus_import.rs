@@ -1,0 +1,334 @@
+//! History that a real Prometheus has of a made-up cluster becomes attempts: requests follow from it, limits stay.
+//!
+//! Needs Debian's package `prometheus`; skipped with a reason without it, unless `PLIMSOLL_PROMETHEUS_REQUIRED` is set.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    fs,
+    path::Path,
+    process::{Command, Output},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use plimsoll_tests::{Agent, Programs, Server, eventually};
+use serde_json::Value;
+
+use crate::monitoring::{Prometheus, has_prometheus};
+
+const MIB: f64 = 1_048_576.0;
+/// Between two scrapes, seconds.
+const SCRAPE: i64 = 30;
+
+/// Series in the text of OpenMetrics: samples of a name stand together.
+struct Cluster {
+    now: i64,
+    series: BTreeMap<&'static str, String>,
+}
+
+/// A pod of a runner. Minutes are counted back from now; those below 0 are still to come.
+#[derive(Clone, Copy)]
+struct Pod<'p> {
+    /// `cluster="a",namespace="ci",pod="..."`
+    labels: &'p str,
+    from: i64,
+    until: i64,
+    peak_mib: f64,
+    /// Nothing is scraped between these.
+    gap: (i64, i64),
+}
+
+impl Cluster {
+    #[expect(clippy::disallowed_methods, reason = "the import reads what came before now")]
+    fn new() -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        Self { now: i64::try_from(now).unwrap(), series: BTreeMap::new() }
+    }
+
+    /// Adds the samples of a series, oldest first: `value` of the share of the time that is over.
+    fn add(&mut self, name: &'static str, labels: &str, pod: Pod<'_>, value: impl Fn(f64) -> f64) {
+        let [from, until] = [pod.from, pod.until].map(|minutes| self.now - minutes * 60);
+        let [gap, gap_end] = [pod.gap.0, pod.gap.1].map(|minutes| self.now - minutes * 60);
+        let text = self.series.entry(name).or_default();
+        let mut at = from;
+        while at <= until {
+            if !(gap < at && at < gap_end) {
+                let share = f64::from(i32::try_from(at - from).unwrap())
+                    / f64::from(i32::try_from(until - from).unwrap());
+                writeln!(text, "{name}{{{labels}}} {} {at}", value(share)).unwrap();
+            }
+            at += SCRAPE;
+        }
+    }
+
+    /// What cAdvisor says of a build on two cores: memory grows up to the peak.
+    fn build(&mut self, pod: Pod<'_>) {
+        let labels = format!("{},container=\"build\"", pod.labels);
+        let seconds = f64::from(i32::try_from((pod.from - pod.until) * 60).unwrap());
+        let peak = pod.peak_mib * MIB;
+        self.add("container_memory_working_set_bytes", &labels, pod, |share| peak * share.max(0.1));
+        self.add("container_memory_rss", &labels, pod, |share| 0.8 * peak * share.max(0.1));
+        self.add("container_memory_max_usage_bytes", &labels, pod, |share| 1.5 * peak * share.max(0.1));
+        self.add("container_cpu_usage_seconds_total", &labels, pod, |share| 2.0 * seconds * share);
+        self.add("container_oom_events_total", &labels, pod, |_| 0.0);
+    }
+
+    /// What kube-state-metrics says of it: sizes and the job.
+    fn job(&mut self, pod: Pod<'_>, project: &str, job: u64) {
+        let sizes =
+            [("kube_pod_container_resource_requests", 4.0), ("kube_pod_container_resource_limits", 16.0)];
+        for (name, gib) in sizes {
+            let labels = format!("{},container=\"build\",resource=\"memory\",unit=\"byte\"", pod.labels);
+            self.add(name, &labels, pod, |_| gib * 1024.0 * MIB);
+        }
+        let labels = format!(
+            "{},annotation_job_runner_gitlab_com_id=\"{job}\",annotation_job_runner_gitlab_com_name=\"compile\",\
+             annotation_job_runner_gitlab_com_ref=\"main\",\
+             annotation_job_runner_gitlab_com_url=\"https://gitlab.example/{project}/-/jobs/{job}\"",
+            pod.labels
+        );
+        self.add("kube_pod_annotations", &labels, pod, |_| 1.0);
+    }
+
+    fn text(&self) -> String {
+        let mut text = self.series.values().cloned().collect::<String>();
+        text.push_str("# EOF\n");
+        text
+    }
+}
+
+/// Three projects: jobs of several hours, one that ran out of memory and its retry, one that still runs, one without annotations. Beside
+/// them a cluster without annotations, and one with other labels.
+fn cluster() -> Cluster {
+    let mut all = Cluster::new();
+    let pod = |labels, from, until, peak_mib| Pod { labels, from, until, peak_mib, gap: (0, 0) };
+    let a = |name: &str| format!("cluster=\"a\",namespace=\"ci\",pod=\"runner-x-project-{name}\"");
+    let [first, killed, retry, gap, running, bare] = [
+        "1-concurrent-0-a",
+        "1-concurrent-0-b",
+        "1-concurrent-0-c",
+        "2-concurrent-0-d",
+        "2-concurrent-0-e",
+        "3-concurrent-0-f",
+    ]
+    .map(a);
+    let jobs = [
+        (pod(first.as_str(), 200, 100, 1000.0), "group/one", 101),
+        (pod(killed.as_str(), 95, 80, 900.0), "group/one", 102),
+        (pod(retry.as_str(), 70, 50, 1100.0), "group/one", 103),
+        (Pod { gap: (140, 110), ..pod(gap.as_str(), 150, 60, 500.0) }, "group/two", 201),
+        (pod(running.as_str(), 20, -60, 500.0), "group/two", 202),
+    ];
+    for (pod, project, job) in jobs {
+        all.build(pod);
+        all.job(pod, project, job);
+    }
+    all.build(pod(bare.as_str(), 60, 40, 500.0));
+    // the kill was seen in the last minutes; elsewhere one reading is no number, and a counter begins again
+    let kill = format!("{killed},container=\"build\",id=\"late\"");
+    all.add("container_oom_events_total", &kill, pod(killed.as_str(), 82, 80, 0.0), |_| 1.0);
+    let odd = format!("{first},container=\"build\",id=\"odd\"");
+    all.add("container_memory_working_set_bytes", &odd, pod(first.as_str(), 150, 149, 0.0), |_| f64::NAN);
+    let again = format!("{gap},container=\"build\",id=\"again\"");
+    all.add("container_cpu_usage_seconds_total", &again, pod(gap.as_str(), 150, 60, 0.0), |share| {
+        100.0 * ((share * 4.0) % 1.0)
+    });
+    let other = "cluster=\"b\",namespace=\"other\",pod=\"runner-y-project-9-concurrent-0-a\"";
+    all.build(pod(other, 60, 40, 500.0));
+    odd_labels(&mut all, pod("", 60, 40, 700.0));
+    all
+}
+
+/// A cluster whose labels have the names of the example in files.md.
+fn odd_labels(all: &mut Cluster, pod: Pod<'_>) {
+    let build = "cluster=\"c\",namespace=\"ci\",pod_name=\"p\",container_name=\"build\"";
+    all.add("container_memory_working_set_bytes", build, pod, |_| pod.peak_mib * MIB);
+    let job = "cluster=\"c\",exported_namespace=\"ci\",exported_pod=\"p\",annotation_ci_example_com_job=\"7\",\
+               annotation_ci_example_com_name=\"link\",annotation_ci_example_com_project=\"group/three\",\
+               annotation_ci_example_com_host=\"gitlab.example\"";
+    all.add("kube_pod_annotations", job, pod, |_| 1.0);
+}
+
+/// Runs the import; exit status, standard output, standard error.
+fn import(dir: &Path, options: &[&str]) -> (i32, String, String) {
+    let mut command = Command::new(&Programs::for_tests().server);
+    command.env_clear().arg("import").arg("--data-dir").arg(dir.join("data")).args(options);
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let [stdout, stderr] = [stdout, stderr].map(|text| String::from_utf8(text).unwrap());
+    (status.code().unwrap(), stdout, stderr)
+}
+
+/// The attempts of the store by their ids.
+fn exported(dir: &Path) -> BTreeMap<String, Value> {
+    let output = Command::new(&Programs::for_tests().server)
+        .env_clear()
+        .args(["export", "-", "--data-dir"])
+        .arg(dir.join("data"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let rows = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    rows.map(|row| (row["attempt"].as_str().unwrap().to_owned(), row["summary"].clone())).collect()
+}
+
+/// A Prometheus that has recorded the cluster, and its address.
+async fn prometheus() -> (Prometheus, String) {
+    let prometheus = Prometheus::recorded(&cluster().text());
+    let loaded = "count(last_over_time(container_memory_working_set_bytes[6h]))";
+    eventually("the blocks are loaded", async || prometheus.value(loaded), Option::is_some).await;
+    let url = format!("http://{}", prometheus.address().unwrap());
+    (prometheus, url)
+}
+
+/// A server over what was imported predicts another request for the package than for an unknown one, and the same limit.
+fn requests_change_and_limits_stay(dir: &Path) {
+    let programs = Programs::for_tests();
+    let server = Server::start(programs, &dir.join("data")).unwrap();
+    let agent = Agent::new(programs, server.url(), &dir.join("spool"));
+    let predict = |package: &str| {
+        let (project, package) = ("project=group/one", format!("package={package}"));
+        agent.call(&["predict", "--key", project, "--key", &package, "--key", "ref=main", "--key", "arch="])
+    };
+    let (known, unknown) = (predict("compile"), predict("unknown"));
+    assert_eq!((known.code, unknown.code), (Some(0), Some(0)), "{known:?}");
+    let line =
+        |answer: &str, name: &str| answer.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+    let size = |answer: &str, name: &str| {
+        line(answer, name).split_whitespace().take(4).collect::<Vec<_>>().join(" ")
+    };
+    assert_ne!(size(&known.stdout, "memory request"), size(&unknown.stdout, "memory request"));
+    assert_eq!(size(&known.stdout, "memory limit"), size(&unknown.stdout, "memory limit"));
+    let why = "peaks from Prometheus raise a limit and do not lower it";
+    assert!(line(&known.stdout, "memory limit").contains(why), "{}", known.stdout);
+    server.stop().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_prometheus_saw_of_a_cluster_becomes_requests_and_lowers_no_limit() {
+    if !has_prometheus() {
+        return;
+    }
+    let (_prometheus, url) = prometheus().await;
+    let dir = tempfile::tempdir().unwrap();
+    let of_a = ["--prometheus", &url, "--since", "6h", "--prometheus-selector", "cluster=\"a\""];
+    let (code, said, wrong) = import(dir.path(), &of_a);
+    assert_eq!((code, wrong.as_str()), (0, ""), "{said}");
+    assert!(said.contains(": 6 builds; none seen in 2 of 6 hours"), "{said}");
+    for line in [
+        "job known               5   83.3 %",
+        "project alone           1   16.7 %  the name of the pod says no more; left out",
+        "of them                 1  still running; left for the next import",
+        "4 attempts added, 0 already there",
+    ] {
+        assert!(said.contains(line), "{line}: {said}");
+    }
+    let place = |text: &str| said.find(text).unwrap();
+    assert!(place("job known") < place("4 attempts added"), "what is known of them is said first");
+
+    let all = exported(dir.path());
+    let ids: Vec<&str> = all.keys().map(String::as_str).collect();
+    assert_eq!(ids, [101, 102, 103, 201].map(|job| format!("gitlab.example:{job}")));
+    let first = &all["gitlab.example:101"];
+    assert_eq!((&first["source"], &first["outcome"]), (&"prometheus".into(), &"succeeded".into()));
+    assert_eq!(first["key"]["project"], "group/one");
+    assert_eq!((&first["need_peak"], &first["memory_peak"]), (&1_048_576_000.into(), &1_572_864_000.into()));
+    assert_eq!(first["wall"], 100 * 60_000);
+    assert_eq!(first["resources"]["memory_limit"], 16_u64 << 30);
+    // two cores for 100 minutes, less what lies between windows
+    let cpu = first["cpu"].as_u64().unwrap();
+    assert!((11_500_000_000..=12_100_000_000).contains(&cpu), "{cpu}");
+    let killed = &all["gitlab.example:102"];
+    assert_eq!(
+        (&killed["outcome"], &killed["cause"], &killed["censored"]),
+        (&"failed".into(), &"oom".into(), &true.into())
+    );
+    let gap = &all["gitlab.example:201"];
+    assert_eq!(
+        (&gap["wall"], &gap["need_peak"]),
+        (&(90 * 60_000).into(), &524_288_000.into()),
+        "one build, over a gap"
+    );
+
+    let (code, said, _) = import(dir.path(), &of_a);
+    assert_eq!(code, 0);
+    assert!(said.contains("0 attempts added, 4 already there"), "{said}");
+
+    requests_change_and_limits_stay(dir.path());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_without_annotations_gets_its_totals_and_the_option_that_mends_it() {
+    if !has_prometheus() {
+        return;
+    }
+    let (_prometheus, url) = prometheus().await;
+    let dir = tempfile::tempdir().unwrap();
+    let of = |cluster: &str, more: &[&str]| {
+        let selector = format!("cluster=\"{cluster}\"");
+        let options =
+            [&["--prometheus", &url, "--since", "6h", "--prometheus-selector", &selector], more].concat();
+        import(dir.path(), &options)
+    };
+    let (code, said, wrong) = of("b", &[]);
+    assert_eq!(code, 3, "{wrong}");
+    assert!(
+        said.lines().any(|line| line.starts_with("other "))
+            && said.contains("project alone           1  100.0 %"),
+        "{said}"
+    );
+    assert!(wrong.contains("nothing was stored"), "{wrong}");
+    assert!(wrong.contains("--metric-annotations-allowlist=pods=[job.runner.gitlab.com/id,"), "{wrong}");
+    assert!(!dir.path().join("data").try_exists().unwrap(), "nothing was stored");
+
+    // labels with other names: said, and mended by a file
+    let (code, _, wrong) = of("c", &[]);
+    assert_eq!(code, 1, "{wrong}");
+    assert!(wrong.contains("knows no container with container=\"build\"; the labels of container_memory_working_set_bytes are cluster, container_name, namespace, pod_name"), "{wrong}");
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/files/prometheus-labels.toml");
+    let (code, said, wrong) = of("c", &["--prometheus-labels", example.to_str().unwrap()]);
+    assert_eq!(code, 0, "{said}{wrong}");
+    let attempt = &exported(dir.path())["gitlab.example:7"];
+    assert_eq!(
+        (&attempt["key"]["package"], &attempt["key"]["project"]),
+        (&"link".into(), &"group/three".into())
+    );
+    let (code, _, wrong) = of("d", &[]);
+    assert!(code == 1 && wrong.contains("does it scrape the kubelet's cAdvisor"), "{wrong}");
+    let (code, _, wrong) = of("a\"}", &[]);
+    assert!(code == 2 && wrong.contains("without braces"), "{wrong}");
+    let (code, _, wrong) = of("a", &["--prometheus-selector", "cluster=a"]);
+    assert!(code != 0 && !wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn a_wrong_option_is_named_before_prometheus_is_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        fs::write(dir.path().join(name), text).unwrap();
+        dir.path().join(name).to_str().unwrap().to_owned()
+    };
+    let (wrong_key, wrong_name, empty) =
+        (file("key.toml", "pods = \"a\"\n"), file("name.toml", "pod = \"a-b\"\n"), file("token", "\n"));
+    let at = ["--prometheus", "http://127.0.0.1:1"];
+    let cases: [(&[&str], i32, &str); 9] = [
+        (&[], 2, "<FILE>"),
+        (&["builds.csv", at[0], at[1]], 2, "cannot be used with"),
+        (&["builds.csv", "--prometheus-selector", "a=\"b\""], 2, "cannot be used with"),
+        (
+            &["--prometheus", "prometheus:9090"],
+            2,
+            "is not an address of Prometheus; write it as http://prometheus:9090",
+        ),
+        (&[at[0], at[1], "--since", "10s"], 2, "must be from 1h to 400d"),
+        (&[at[0], at[1], "--prometheus-labels", &wrong_key], 1, "unknown field `pods`"),
+        (&[at[0], at[1], "--prometheus-labels", &wrong_name], 1, "pod: \"a-b\" is not the name of a label"),
+        (&[at[0], at[1], "--prometheus-token-file", &empty], 1, "--prometheus-token-file"),
+        (&[at[0], at[1]], 1, "http://127.0.0.1:1: cannot be reached"),
+    ];
+    for (options, status, word) in cases {
+        let (code, _, wrong) = import(dir.path(), options);
+        assert!(code == status && wrong.contains(word), "{options:?}: {code} {wrong}");
+    }
+    assert!(!dir.path().join("data").try_exists().unwrap());
+}
