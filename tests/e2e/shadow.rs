@@ -37,8 +37,17 @@ fn the_command_line_shows_a_prediction_and_gives_a_shell_nothing_to_act_on() {
     let shell = ask("in-force", "env");
     assert_eq!(shell.stdout, "", "nothing is known yet");
     assert!(shell.stderr.contains("no sizes: the sizes are 0 % sure"), "{shell:?}");
+    for attempt in ["1", "2"] {
+        let key = ["--key", "package=zlib", "--key", "stack=in-force"];
+        let ran =
+            agent.call(&[&["run", "--quiet", "--attempt", attempt], &key[..], &["--", "true"]].concat());
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+    }
+    let shell = ask("in-force", "env");
+    assert!(shell.stdout.contains("KUBERNETES_MEMORY_REQUEST="), "{shell:?}");
     let text = ask("in-force", "text").stdout;
     assert!(!text.contains("shadow"), "{text}");
+    assert_eq!(ask("e4s", "env").stdout, "", "what is known of another stack puts nothing into force here");
 }
 
 #[test]

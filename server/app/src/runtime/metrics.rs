@@ -178,7 +178,7 @@ metrics! {
         "Time to decide on a question about a ticket, without the disk",
         from Histogram::new(exponential_buckets(0.000_001, 2.0, 16)), in Unit::Seconds;
     allocations: Kinds = "allocations",
-        "Requests for an allocation: answered, late or unsure (the defaults were sent), other_project (the same, while another project has attempts of the package), refused, shadow (nothing was sent)";
+        "Requests for an allocation: answered, late or unsure (the defaults were sent), other project (the same, while another project has attempts of the package), refused, shadow (nothing was sent)";
     hooks: Kinds = "hooks",
         "Hooks of GitLab, by what became of them; dropped: the queue was full; not kept: taken in memory alone; foreign: of a project that the caller may not tell of; other: no end of a job";
     hooks_ignored: Kinds = "hooks_ignored",

@@ -210,22 +210,20 @@ async fn rows_without_a_time_end_at_the_time_of_the_import_in_the_order_of_the_f
 
 #[tokio::test]
 async fn a_second_import_with_a_project_fills_it_in_and_says_which_attempts_keep_another() {
-    let store = Store::memory();
-    let rows = |project: &str| {
+    let (store, file) = (Store::memory(), file(CSV.as_bytes()));
+    let rounds = [
+        ("", [2, 0, 2, 0, 0]),
+        ("", [0, 2, 2, 0, 0]),
+        ("group/name", [0, 2, 0, 2, 0]),
+        ("group/name", [0, 2, 0, 0, 0]),
+        ("other", [0, 2, 0, 0, 2]),
+    ];
+    for (project, counts) in rounds {
         let unsaid = RecordDefaults { project: project.to_owned(), ..RecordDefaults::default() };
-        let (file, store) = (file(CSV.as_bytes()), store.clone());
-        async move {
-            // the file lives as long as its directory
-            let file = file;
-            let told = commit(&file.path, &store, &unsaid, |_| {}).await.unwrap();
-            [told.added, told.known, told.without_project, told.filled, told.of_other_project]
-        }
-    };
-    assert_eq!(rows("").await, [2, 0, 2, 0, 0]);
-    assert_eq!(rows("").await, [0, 2, 2, 0, 0]);
-    assert_eq!(rows("group/name").await, [0, 2, 0, 2, 0]);
-    assert_eq!(rows("group/name").await, [0, 2, 0, 0, 0]);
-    assert_eq!(rows("other").await, [0, 2, 0, 0, 2]);
+        let told = commit(&file.path, &store, &unsaid, |_| {}).await.unwrap();
+        let found = [told.added, told.known, told.without_project, told.filled, told.of_other_project];
+        assert_eq!(found, counts, "{project}");
+    }
     let mut projects = Vec::new();
     store::load_summaries(&store, |summary| projects.push(summary.key.project)).await.unwrap();
     assert_eq!(projects, ["group/name"; 2]);

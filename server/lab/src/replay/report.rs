@@ -86,7 +86,7 @@ pub fn packages(results: &PolicyResults) -> String {
     }
     text.push('\n');
     let asked = results.iter().find(|(kind, _)| *kind == PolicyKind::Preset);
-    let Some((_, first)) = asked.or(results.first()) else { return text };
+    let Some((_, first)) = asked.or_else(|| results.first()) else { return text };
     let mut names: Vec<(&String, &PolicyCost)> = first.packages.iter().collect();
     names.sort_by(|a, b| b.1.waste_gbh.total_cmp(&a.1.waste_gbh));
     for (name, cost) in names.iter().take(PACKAGES) {

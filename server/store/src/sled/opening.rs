@@ -36,11 +36,12 @@ pub(crate) fn open_compared(
 /// # Errors
 /// A server would refuse it, or has it open ([`OpenError::Locked`]), or would make a new one there ([`OpenError::Missing`]).
 pub fn look_at(dir: &Path) -> Result<Ulid, OpenError> {
-    if dir.exists() && !dir.is_dir() {
+    let exists = fs::exists(dir).map_err(OpenError::io("look at", dir))?;
+    if exists && !dir.is_dir() {
         return Err(OpenError::NotADirectory { dir: dir.to_owned() });
     }
     let (directory, marker) = match Directory::open_unwritable(dir) {
-        Err(OpenError::Missing { .. }) if dir.exists() => {
+        Err(OpenError::Missing { .. }) if exists => {
             check_empty(dir)?;
             return Err(OpenError::Missing { dir: dir.to_owned() });
         }

@@ -72,6 +72,6 @@ fn writable(dir: &Path) -> io::Result<()> {
 
 /// The directory, or the one in which it would be made.
 fn existing(dir: &Path) -> PathBuf {
-    let above = dir.ancestors().find(|dir| dir.exists());
+    let above = dir.ancestors().find(|dir| dir.try_exists().unwrap_or(false));
     above.filter(|dir| !dir.as_os_str().is_empty()).unwrap_or_else(|| Path::new(".")).to_owned()
 }

@@ -53,7 +53,7 @@ fn the_data_directory_is_found_missing_whole_open_or_foreign() {
     let dir = tempfile::tempdir().unwrap();
     let mut config = sound(dir.path());
     assert_ok(&config, "data directory", &["no store yet"]);
-    assert!(!config.data_dir.exists(), "nothing is made");
+    assert!(!config.data_dir.try_exists().unwrap(), "nothing is made");
     let settings = StoreSettings { dir: config.data_dir.clone(), cache_bytes: 1 << 20 };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let store = Store::open(&settings).unwrap();

@@ -11,11 +11,12 @@ use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
 };
+use tokio_util::task::TaskTracker;
 
 use super::{HistoryQuestion, PrometheusClient, read_history};
 
 const START_MS: u64 = 1_800_000_000_000;
-const PATIENT: Duration = Duration::from_secs(600);
+const PATIENT: Duration = Duration::from_mins(10);
 
 fn question() -> HistoryQuestion {
     let range = TimeRange { start_ms: START_MS, end_ms: START_MS + 2 * 3_600_000 };
@@ -44,7 +45,7 @@ async fn head(stream: &mut TcpStream) -> String {
 async fn server(answer: impl Fn(&str) -> String + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move {
+    TaskTracker::new().spawn(async move {
         let mut silent = Vec::new();
         while let Ok((mut stream, _)) = listener.accept().await {
             let head = head(&mut stream).await;
