@@ -14,6 +14,7 @@ use plimsoll_core::{
     placement::Placement,
     retry::{LogRules, RetryPolicy},
 };
+use plimsoll_lab::import::prometheus::PrometheusLabels;
 use plimsoll_tests::{Programs, Server};
 use yaml_rust2::{Yaml, YamlLoader};
 
@@ -135,6 +136,9 @@ fn read_toml(text: &str) -> Result<(), String> {
         read.map(drop).map_err(|wrong| wrong.join("\n"))
     } else if has(&["currency", "pool", "kind", "rule", "tickets"]) {
         Placement::parse(text).map(drop)
+    } else if has(&["kube_pod", "variables"]) {
+        let labels: PrometheusLabels = toml::from_str(text).map_err(|error| error.to_string())?;
+        labels.check()
     } else if has(&["terms"]) {
         RetryPolicy::parse_terms(text).map(drop)
     } else {

@@ -58,8 +58,8 @@ pub(super) fn render_prediction(prediction: &Prediction) -> String {
         ("KUBERNETES_MEMORY_LIMIT", &prediction.memory_limit_bytes),
     ];
     for (name, quantity) in memory {
-        let is_told = |quantity: &&Quantity| bound.is_some() || is_known(quantity);
-        if let Some(quantity) = quantity.as_ref().filter(is_told) {
+        let is_given = |quantity: &&Quantity| bound.is_some() || is_known(quantity);
+        if let Some(quantity) = quantity.as_ref().filter(is_given) {
             let _written = writeln!(lines, "{name}={}", mebibytes(quantity.value));
         }
     }
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn where_every_attempt_was_killed_memory_is_told_and_marked_as_a_lower_bound() {
+    fn where_every_attempt_was_killed_memory_is_given_and_marked_as_a_lower_bound() {
         let default = |value| {
             let basis = Basis { rung: Rung::Default.into(), ..Basis::default() };
             Some(Quantity { value, basis: Some(basis) })

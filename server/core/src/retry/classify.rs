@@ -66,7 +66,7 @@ pub fn classify(evidence: &Evidence, rules: &LogRules) -> Finding {
     Finding { failure_line: failure_line.map(|hit| hit.first.clone()), ..finding }
 }
 
-/// Neither a line nor a word of a log was told.
+/// No line and no word of a log came.
 fn is_log_unread(said: &ReportedEvidence) -> bool {
     !said.log_read && said.log.is_empty() && said.last_words.is_none()
 }

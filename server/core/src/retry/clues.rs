@@ -189,9 +189,13 @@ pub(super) fn exit(exit: Exit, kills: Option<u64>) -> Option<Clue> {
 
 /// What the log says, strongest first. Lines that say as much stay in their order, which [`join`](mod@super::join) gives them.
 pub(super) fn log(hits: &[RuleMatch<'_>], measured: Option<&Summary>) -> Vec<Clue> {
-    let mut clues: Vec<(u8, Clue)> = hits.iter().map(|hit| (rank(hit), line(hit, measured))).collect();
-    clues.sort_by_key(|(rank, _)| *rank);
-    clues.into_iter().map(|(_, clue)| clue).collect()
+    // a line that another rule explains says nothing more by one that only sees that something failed
+    let repeats = |weak: &RuleMatch<'_>| {
+        weak.rule.weak && hits.iter().any(|hit| !hit.rule.weak && hit.line == weak.line)
+    };
+    let mut said: Vec<&RuleMatch<'_>> = hits.iter().filter(|hit| !repeats(hit)).collect();
+    said.sort_by_key(|hit| rank(hit));
+    said.into_iter().map(|hit| line(hit, measured)).collect()
 }
 
 /// A full disk and a killed compiler make a tool report errors of its own after them, so they come before those.
