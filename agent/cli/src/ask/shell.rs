@@ -40,16 +40,16 @@ pub(super) fn why_less(prediction: &Prediction) -> Option<String> {
 }
 
 /// One `NAME=value` on each line; none in shadow mode, so that everything stays as it is. Where attempts were killed and none fitted, memory
-/// has its lines whatever else is known, and one more line marks it as a lower bound.
+/// has its lines whatever else is known, with the next size of the verdict in the place of a default, and one more line marks it as a lower
+/// bound.
 pub(super) fn render_prediction(prediction: &Prediction) -> String {
     let (sure, bound) = (is_sure(prediction), prediction.lower_bound.as_ref());
     if prediction.shadow || (!sure && bound.is_none()) {
         return String::new();
     }
-    let is_known = |quantity: &&Quantity| {
-        let is_default = quantity.basis.as_ref().is_none_or(|basis| basis.rung() == Rung::Default);
-        quantity.value > 0 && sure && !is_default
-    };
+    let is_default =
+        |quantity: &Quantity| quantity.basis.as_ref().is_none_or(|basis| basis.rung() == Rung::Default);
+    let is_known = |quantity: &&Quantity| quantity.value > 0 && sure && !is_default(quantity);
     let mebibytes = |bytes: u64| format!("{}Mi", bytes.div_ceil(MIB));
     let millicores = |millicores: u64| format!("{millicores}m");
     let mut lines = String::new();
@@ -60,7 +60,8 @@ pub(super) fn render_prediction(prediction: &Prediction) -> String {
     for (name, quantity) in memory {
         let is_given = |quantity: &&Quantity| bound.is_some() || is_known(quantity);
         if let Some(quantity) = quantity.as_ref().filter(is_given) {
-            let _written = writeln!(lines, "{name}={}", mebibytes(quantity.value));
+            let least = bound.filter(|_| is_default(quantity)).map(|bound| bound.least_bytes);
+            let _written = writeln!(lines, "{name}={}", mebibytes(least.unwrap_or(quantity.value)));
         }
     }
     if let Some(bound) = bound {
@@ -127,7 +128,7 @@ mod tests {
             lower_bound: Some(LowerBound { above_bytes: 250 << 20, attempts: 1, least_bytes: 375 << 20 }),
             ..Prediction::default()
         };
-        let expected = "KUBERNETES_MEMORY_REQUEST=2048Mi\nKUBERNETES_MEMORY_LIMIT=4096Mi\nPLIMSOLL_MEMORY_LOWER_BOUND=375Mi\n";
+        let expected = "KUBERNETES_MEMORY_REQUEST=375Mi\nKUBERNETES_MEMORY_LIMIT=375Mi\nPLIMSOLL_MEMORY_LOWER_BOUND=375Mi\n";
         assert_eq!(render_prediction(&prediction), expected);
         let why = "more than 250 MiB: 1 attempt was killed there; try at least 375 MiB; the rest stays as the job says";
         assert!(why_less(&prediction).unwrap().contains(why), "{:?}", why_less(&prediction));
