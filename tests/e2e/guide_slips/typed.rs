@@ -118,6 +118,7 @@ pub(super) const SLIPS: &[(&str, &str)] = &[
 /// Rows that are not typed here: guide, how the row begins, and the reason.
 pub(super) const NOT_TYPED: &[(&str, &str, &str)] = &[
     ("agent", "`memory was not measured`", "this machine shows processes"),
+    ("evaluate", "`... has no container_memory", "needs a Prometheus; prometheus_import.rs has one"),
     ("evaluate", "all rules waste", "is about numbers; guide_tables.rs compares them"),
     ("evaluate", "nothing in `plimsoll_would_be_*`", "is about numbers; shadow.rs compares them"),
     ("gitlab", "every job is retried", "needs a GitLab"),

@@ -43,7 +43,8 @@ impl Remedy {
 const MOST_THERE_IS: &str = ", the most there is, which may not be enough";
 
 /// Said where a log could have named the cause.
-const LOG_UNREAD: &str = "its log was not read (`plimsoll run` in front of the build reads it, and so does a server with `gitlab_url`)";
+const LOG_UNREAD: &str = "its log was not read (`plimsoll run` in front of the build reads it in CI, and elsewhere with `--phases gitlab`; \
+                          a server with `gitlab_url` reads that of a GitLab job)";
 
 /// Below this use the build stood still: one part in twenty of a core.
 const STANDSTILL: f64 = 0.05;

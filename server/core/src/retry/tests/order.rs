@@ -96,7 +96,7 @@ fn a_failed_test_beside_a_connection_that_was_lost_clears_the_build_of_nothing()
 
 #[test]
 fn a_failure_without_a_known_cause_says_whether_its_log_was_read() {
-    let unread = "no known cause explains the failure, and its log was not read (`plimsoll run` in front of the build reads it";
+    let unread = "no known cause explains the failure, and its log was not read (`plimsoll run` in front of the build reads it in CI, and elsewhere with `--phases gitlab`";
     assert!(judged(&code(1, "")).reason.starts_with(unread), "{}", judged(&code(1, "")).reason);
     for log in ["the moon is full", "fatal: the moon is full"] {
         let reason = judged(&code(1, log)).reason;
