@@ -87,6 +87,8 @@ impl Site {
         }
         // no program listens there
         shell.env("DOWN", "127.0.0.1:9");
+        // at the usual ports a server of this machine may listen
+        shell.env("PLIMSOLL_GRPC_LISTEN", "127.0.0.1:0").env("PLIMSOLL_HTTP_LISTEN", "127.0.0.1:0");
         let answer = shell.output().unwrap();
         format!("{}{}", String::from_utf8_lossy(&answer.stdout), String::from_utf8_lossy(&answer.stderr))
     }
