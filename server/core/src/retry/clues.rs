@@ -188,14 +188,21 @@ pub(super) fn exit(exit: Exit, kills: Option<u64>) -> Option<Clue> {
 }
 
 /// What the log says, strongest first. Lines that say as much stay in their order, which [`join`](mod@super::join) gives them.
+///
+/// A line is evidence once, by the strongest rule that knows it. The exception is a failure of the build itself whose line also names
+/// trouble outside: it stays, so that the verdict does not clear the build.
 pub(super) fn log(hits: &[RuleMatch<'_>], measured: Option<&Summary>) -> Vec<Clue> {
-    // a line that another rule explains says nothing more by one that only sees that something failed
-    let repeats = |weak: &RuleMatch<'_>| {
-        weak.rule.weak && hits.iter().any(|hit| !hit.rule.weak && hit.line == weak.line)
-    };
-    let mut said: Vec<&RuleMatch<'_>> = hits.iter().filter(|hit| !repeats(hit)).collect();
+    let mut said: Vec<&RuleMatch<'_>> = hits.iter().collect();
     said.sort_by_key(|hit| rank(hit));
-    said.into_iter().map(|hit| line(hit, measured)).collect()
+    let is_own = |hit: &RuleMatch<'_>| hit.rule.cause == Cause::Deterministic && !hit.rule.weak;
+    let mut once: Vec<&RuleMatch<'_>> = Vec::new();
+    for hit in said {
+        let mut same = once.iter().filter(|stronger| stronger.line == hit.line);
+        if same.all(|stronger| is_own(hit) && !is_own(stronger)) {
+            once.push(hit);
+        }
+    }
+    once.into_iter().map(|hit| line(hit, measured)).collect()
 }
 
 /// A full disk and a killed compiler make a tool report errors of its own after them, so they come before those.

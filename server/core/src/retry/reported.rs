@@ -46,7 +46,7 @@ pub fn reported(evidence: &Evidence, rules: &LogRules) -> ReportedEvidence {
 }
 
 fn matched(hit: RuleMatch<'_>) -> MatchedLine {
-    let RuleMatch { rule, line, first, order } = hit;
+    let RuleMatch { rule, line, first, order, .. } = hit;
     MatchedLine { rule: rule.id.clone(), cause: rule.cause, line, first, order }
 }
 
@@ -56,7 +56,14 @@ pub(super) fn hits<'r>(said: &ReportedEvidence, rules: &'r LogRules) -> (Vec<Rul
     for MatchedLine { rule, cause, line, first, order } in &said.log {
         let line = if line.is_empty() { LINE_GONE.to_owned() } else { line.clone() };
         if let Some(rule) = rules.find(rule) {
-            hits.push(RuleMatch { rule, line, first: first.clone(), order: *order });
+            hits.push(RuleMatch {
+                rule,
+                line,
+                first: first.clone(),
+                order: *order,
+                repeated: false,
+                apart: true,
+            });
         } else {
             let text = if rule.is_empty() { line } else { format!("{rule}: {line}") };
             unknown.push(weak(clue(EvidenceSource::Log, *cause, WITHOUT_RULE, text)));

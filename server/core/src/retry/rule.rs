@@ -7,6 +7,7 @@ use crate::domain::Cause;
 /// One rule.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of the file")]
 pub(super) struct Rule {
     /// Name of the rule. One with the name of a built-in rule replaces it.
     /// Value: text, not empty.
@@ -26,6 +27,9 @@ pub(super) struct Rule {
     /// Says what is wrong with the sources: no download that failed explains it.
     #[serde(default)]
     pub(super) own: bool,
+    /// Says that something ended without a word. It counts if two different lines match it and no line begins to report an error.
+    #[serde(default)]
+    pub(super) silent: bool,
     /// Which sign of memory it is. A rule with the cause `oom` or `starved` needs one, and no other may have one.
     /// Value: `kill` (a process was killed) or `alloc` (memory was refused).
     /// Default: none.

@@ -15,7 +15,7 @@ use super::{
     rule::Rule,
     signature,
 };
-use crate::domain::LogOrder;
+use crate::domain::{Cause, LogOrder};
 
 /// Bytes of one line that are matched.
 const LINE: usize = 4 << 10;
@@ -33,6 +33,10 @@ pub(super) struct RuleMatch<'r> {
     pub(super) line: String,
     pub(super) first: String,
     pub(super) order: LogOrder,
+    /// Two different lines match.
+    pub(super) repeated: bool,
+    /// A line matches that no summary matches too.
+    pub(super) apart: bool,
 }
 
 /// Rules that are compiled together.
@@ -130,7 +134,8 @@ impl LogRules {
         // where the hit of each rule stands
         let mut places: Vec<Option<usize>> = vec![None; self.rules.len()];
         let mut order = OrderReader::default();
-        for line in LogTail::of(log).rev_with_passed() {
+        let tail = LogTail::of(log);
+        for line in tail.rev_with_passed() {
             if went_well(line) {
                 order.read(start(line, LINE), &[], false);
                 continue;
@@ -147,8 +152,36 @@ impl LogRules {
                 hit.order = order.of(at);
             }
         }
+        if hits.iter().any(|hit| hit.rule.silent) {
+            let reported = tail.rev().any(|line| begins_to_report(line) && !self.is_summary(line));
+            hits.retain(|hit| !hit.rule.silent || (hit.repeated && !reported));
+        }
+        weigh_summaries(&mut hits);
         hits
     }
+
+    /// Whether a rule knows the line as one that only says that something failed.
+    fn is_summary(&self, line: &str) -> bool {
+        let mut known = matches(&self.sets, line).into_iter().filter_map(|at| self.rules.get(at));
+        known.any(says_no_reason)
+    }
+}
+
+fn says_no_reason(rule: &Rule) -> bool {
+    rule.weak && rule.cause == Cause::Unknown
+}
+
+/// A summary that speaks of a download, as `configure: error: cannot fetch sources` does, follows from what another line says.
+fn weigh_summaries(hits: &mut [RuleMatch<'_>]) {
+    if hits.iter().any(|hit| hit.apart && hit.rule.cause == Cause::Deterministic) {
+        let echoes =
+            hits.iter_mut().filter(|hit| hit.rule.weak && hit.rule.cause == Cause::Infra && !hit.apart);
+        echoes.for_each(|hit| hit.order = LogOrder::Overcome);
+    }
+}
+
+fn begins_to_report(line: &str) -> bool {
+    BEGINS.as_ref().is_some_and(|words| words.is_match(start(line, LINE)))
 }
 
 /// A line with the rules that match it, each with its place.
@@ -158,9 +191,13 @@ fn note_all<'r>(
     rules: Vec<(usize, &'r Rule)>,
     line: &str,
 ) {
+    let apart = !rules.iter().any(|(_, rule)| says_no_reason(rule));
     for (at, rule) in rules {
         if let Some(place) = places.get_mut(at) {
             note(hits, place, rule, shown(line));
+        }
+        if let Some(hit) = places.get(at).copied().flatten().and_then(|place| hits.get_mut(place)) {
+            hit.apart |= apart;
         }
     }
 }
@@ -171,10 +208,18 @@ fn note<'r>(hits: &mut Vec<RuleMatch<'r>>, place: &mut Option<usize>, rule: &'r 
         if names_better(&line, &hit.line) {
             hit.line.clone_from(&line);
         }
+        hit.repeated |= hit.first != line;
         hit.first = line;
     } else {
         *place = Some(hits.len());
-        hits.push(RuleMatch { rule, first: line.clone(), line, order: LogOrder::Alone });
+        hits.push(RuleMatch {
+            rule,
+            first: line.clone(),
+            line,
+            order: LogOrder::Alone,
+            repeated: false,
+            apart: false,
+        });
     }
 }
 
@@ -194,8 +239,7 @@ pub(super) fn last_words(log: &str) -> Option<String> {
 /// The first line that names an error in general words; the last words where none does.
 pub(super) fn first_words(log: &str) -> Option<String> {
     let end = LogTail::of(log);
-    let begins = |line: &&str| BEGINS.as_ref().is_some_and(|words| words.is_match(start(line, LINE)));
-    let first = end.rev().filter(begins).last().map(shown);
+    let first = end.rev().filter(|line| begins_to_report(line)).last().map(shown);
     first.or_else(|| last_words(log))
 }
 

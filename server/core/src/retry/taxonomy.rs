@@ -125,6 +125,7 @@ fn rule((class, patterns): (String, Vec<String>)) -> Rule {
         weak,
         place: matches!(cause, Cause::DiskFull | Cause::Timeout | Cause::Preempted),
         own: false,
+        silent: false,
         sign: cause.is_memory().then_some(Sign::Kill),
         mend: None,
         matches: Vec::new(),

@@ -69,3 +69,44 @@ fn the_patterns_of_all_rules_are_linear_and_small() {
         assert!(pattern.is_ok_and(|pattern| !pattern.is_match(b"")), "{}", rule.id);
     }
 }
+
+#[test]
+fn a_line_is_evidence_once_by_its_strongest_rule() {
+    let texts = |log: &str| -> Vec<String> {
+        let lines = judged(&code(1, log)).evidence.into_iter();
+        lines.filter(|line| line.source == EvidenceSource::Log).map(|line| line.text).collect()
+    };
+    let both = "curl: (28) Failed to connect to x port 443: Connection timed out";
+    let named = LogRules::built_in().read(both).len();
+    assert!(named > 1, "the line must be one that two rules know");
+    assert_eq!(texts(both), [format!("connection: {both}")]);
+    let other = format!("{both}\nHTTP/1.1 504 Gateway Timeout");
+    assert_eq!(texts(&other).len(), 2, "another line is other evidence: {:?}", texts(&other));
+    let test = "AssertionError: ConnectionResetError: Connection reset by peer";
+    assert_eq!(texts(test).len(), 2, "a failed test that names the trouble stays: {:?}", texts(test));
+}
+
+#[test]
+fn compilers_that_end_without_a_word_were_probably_killed() {
+    let make = "make[3]: *** [Makefile:12: src/a.o] Error 1\nmake[3]: *** [Makefile:12: src/b.o] Error 1\nmake: *** [all] Error 2";
+    let verdict = judged(&code(2, make));
+    assert_eq!((verdict.cause, verdict.action), (Cause::Oom, Action::AsIs), "{verdict:?}");
+    assert!(verdict.confidence < 0.5 && decided_by(&verdict) == "compilers-silent", "{verdict:?}");
+    let one = make.lines().filter(|line| !line.contains("b.o")).collect::<Vec<_>>().join("\n");
+    assert_eq!(judged(&code(2, &one)).cause, Cause::Unknown, "one object file may fail of anything");
+    let twice = format!("{one}\n{one}");
+    assert_eq!(judged(&code(2, &twice)).cause, Cause::Unknown, "the same line twice is one file");
+    for summary in
+        ["configure: error: cannot fetch sources", "CMake Error at x.txt:3 (message): download failed"]
+    {
+        let before = judged(&code(2, &format!("{make}\n{summary}")));
+        assert_eq!(before.cause, Cause::Oom, "a summary gives no reason: {summary}");
+        let root = "acme: error: the file x does not exist";
+        let verdict = judged(&code(2, &format!("{root}\n{summary}")));
+        assert_eq!(verdict.cause, Cause::Deterministic, "it follows from the root: {summary}: {verdict:?}");
+    }
+    for word in ["acme: error: the moon is full", "x.q:3: Fatal: no moon"] {
+        let said = format!("{word}\n{make}");
+        assert_ne!(judged(&code(2, &said)).cause, Cause::Oom, "a compiler said why: {word}");
+    }
+}
