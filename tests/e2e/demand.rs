@@ -95,7 +95,7 @@ fn a_day_of_history_is_packed_on_nodes_for_sizes_by_hand_and_for_ours() {
     assert_eq!(json["currency"], "EUR");
     let outcomes = json["fleets"][0]["outcomes"].as_array().unwrap();
     let names: Vec<&str> = outcomes.iter().map(|outcome| outcome["sizes"].as_str().unwrap()).collect();
-    assert_eq!(names, ["preset", "plimsoll", "plimsoll, spread"]);
+    assert_eq!(names, ["preset", "plimsoll", "plimsoll, spread", "plimsoll-pod", "plimsoll-pod, spread"]);
     assert!(outcomes.iter().all(|outcome| outcome["builds"] == 40 && outcome["lost"] == 0), "{json}");
     let free = |at: usize| outcomes[at]["free_gib_hours"].as_f64().unwrap();
     assert!(free(1) > free(0), "ours hold less: {json}");

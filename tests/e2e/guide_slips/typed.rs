@@ -23,6 +23,7 @@ pub(super) const SLIPS: &[(&str, &str)] = &[
     ("evaluate", "plimsoll-server simulate builds.csv --nodes 16x64GiB"),
     ("evaluate", "plimsoll-server simulate builds.csv --nodes 16x64GiB --memory 4GiB --day 2020-01-01"),
     ("evaluate", "plimsoll-server import builds.csv --data-dir open"),
+    ("evaluate", "plimsoll-server import --prometheus http://$DOWN --since 15 --data-dir new"),
     ("evaluate", "plimsoll-server --data-dir new --shadow-apply 'e4s=10%'"),
     ("gitlab", "PATH=/nowhere:/usr/bin plimsoll run -- make -j8"),
     ("gitlab", "plimsoll run --server http://$DOWN -- true"),

@@ -33,7 +33,7 @@ pub(super) struct RowsRefused;
     "import --data-dir data --prometheus http://prometheus:9090",
 ]))]
 pub struct Import {
-    /// CSV or JSON lines, plain or gzip (needed columns: package, `wall_ms`, `peak_bytes`), the history that `export` wrote (not its
+    /// CSV or JSON lines, plain or gzip (required columns: package, `wall_ms`, `peak_bytes`), the history that `export` wrote (not its
     /// series), or the SQLite database of Gantry.
     #[arg(value_name = "FILE", required_unless_present = "prometheus", conflicts_with = "prometheus")]
     file: Option<PathBuf>,
@@ -83,6 +83,7 @@ impl Import {
             writeln!(io::stdout(), "{}", told(0, 0))?;
             return judge(&refusals);
         }
+        note(into(config));
         let store = open(config).await?;
         let mut progress = Progress::new();
         let project = self.project.clone();
@@ -98,6 +99,7 @@ impl Import {
         let imported = imported?;
         let (added, known) = (imported.added, imported.known);
         writeln!(io::stdout(), "{}", told(added, known))?;
+        note(kept_in(config));
         remarks(&imported, &project).iter().for_each(note);
         judge(&imported.refusals)
     }
@@ -138,6 +140,23 @@ async fn open(config: &Config) -> anyhow::Result<Store> {
     let settings = store_settings(config);
     let opened = tokio::task::spawn_blocking(move || Store::open(&settings)).await;
     opened.context("data_dir: opening the store failed unexpectedly")?.context("data_dir")
+}
+
+/// The data directory, from the root: a relative one depends on where the command was typed.
+fn data_dir(config: &Config) -> String {
+    let dir = std::path::absolute(&config.data_dir).unwrap_or_else(|_unknown| config.data_dir.clone());
+    dir.display().to_string()
+}
+
+/// Where the history goes.
+fn into(config: &Config) -> String {
+    format!("importing into the data directory {}", data_dir(config))
+}
+
+/// Where the history is.
+fn kept_in(config: &Config) -> String {
+    let dir = data_dir(config);
+    format!("the history is in {dir}; a server reads it with --data-dir {dir}")
 }
 
 fn told(added: u64, known: u64) -> String {

@@ -7,12 +7,12 @@ use std::{
 
 use anyhow::Context as _;
 use clap::Args;
-use plimsoll_core::predict::Settings;
+use plimsoll_core::{domain::Bytes, predict::Settings};
 use plimsoll_lab::{
     import::Reader,
     replay::{self, FailureTarget, PolicyKind, ReplayTape, TuneGoal},
 };
-use plimsoll_proto::figures::counted;
+use plimsoll_proto::{figures::counted, quantity};
 
 use super::{Output, line::examples, note, progress::Progress, terminal::fitted_beside_tables};
 use crate::runtime::settings::{Config, parse_share};
@@ -21,7 +21,7 @@ use crate::runtime::settings::{Config, parse_share};
 #[derive(Debug, Args)]
 #[command(after_help = examples(&["replay builds.csv", "replay --by-package builds.csv"]))]
 pub struct Replay {
-    /// CSV or JSON lines, plain or gzip; needed columns: package, `wall_ms`, `peak_bytes`.
+    /// CSV or JSON lines, plain or gzip; required columns: package, `wall_ms`, `peak_bytes`.
     #[arg(value_name = "FILE", required_unless_present = "stdio")]
     file: Option<PathBuf>,
     /// Policies to run, or all. `preset` is what the builds asked for, `requested_bytes` in the file.
@@ -36,6 +36,9 @@ pub struct Replay {
     /// Turns each policy's knob until this share of the builds is too small at first, so that waste compares.
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     match_failures: Option<f64>,
+    /// What a build asks for by hand where the file does not name it, for `preset`.
+    #[arg(long, value_name = "SIZE", value_parser = quantity::memory)]
+    memory: Option<u64>,
     /// Learns the first share of the rows without counting them.
     #[arg(long, value_name = "SHARE", value_parser = warmup, default_value = "0%")]
     warmup: f64,
@@ -43,7 +46,7 @@ pub struct Replay {
     #[arg(long)]
     by_package: bool,
     /// Answers evaluation programs in JSON lines on standard input and output.
-    #[arg(long, conflicts_with_all = ["file", "max_failures", "match_failures", "by_package"])]
+    #[arg(long, conflicts_with_all = ["file", "max_failures", "match_failures", "by_package", "memory"])]
     stdio: bool,
     /// Form of the result.
     #[arg(short, long, value_enum, default_value = "text")]
@@ -78,51 +81,65 @@ impl Replay {
         let Some(file) = &self.file else { anyhow::bail!("name a file") };
         let kinds = kinds(&self.policy)?;
         let mut progress = Progress::new();
-        let tape = ReplayTape::read(Reader::open(file)?, |share| progress.tell("reading", share))?;
-        let target = match (self.max_failures, self.match_failures) {
-            (Some(most), _) => FailureTarget::AtMost(most),
-            (_, Some(rate)) => FailureTarget::Match(rate),
-            _ => FailureTarget::AsItIs,
-        };
+        let mut tape = ReplayTape::read(Reader::open(file)?, |share| progress.tell("reading", share))?;
+        if let Some(memory) = self.memory {
+            tape.fill_presets(Bytes(memory));
+        }
         let without_presets = kinds.contains(&PolicyKind::Preset) && !tape.has_presets;
         if without_presets && kinds.len() == 1 {
             anyhow::bail!(
-                "--policy preset needs the column requested_bytes, what each build asked for; {} has none",
+                "--policy preset needs the column requested_bytes, what each build asked for; {} has none: give a size with --memory",
                 file.display()
             );
         }
         let mut results = Vec::new();
         for kind in kinds {
             let tell = |share| progress.tell(kind.name(), share);
-            let goal = TuneGoal { target, warmup: self.warmup };
+            let goal = TuneGoal { target: self.target(), warmup: self.warmup };
             if let Some(tally) = replay::run(&tape, kind, &settings, goal, tell) {
                 results.push((kind, tally));
             }
         }
+        let tell = |share| progress.tell("comparing", share);
+        let gain = replay::gain_threshold(&tape, &results, &settings, self.warmup, tell);
         progress.end();
         let text = match self.output {
-            Output::Json => replay::json(&tape, &results, self.by_package) + "\n",
-            Output::Text if self.by_package => replay::text(&results) + "\n" + &replay::packages(&results),
-            Output::Text => replay::text(&results),
-        };
-        let text = match self.output {
-            Output::Json => text,
-            Output::Text => fitted_beside_tables(&text, io::stdout()),
+            Output::Json => replay::json(&tape, &results, gain, self.by_package) + "\n",
+            Output::Text => {
+                let packages = self.by_package.then(|| "\n".to_owned() + &replay::packages(&results));
+                let text = replay::text(&results, gain) + &packages.unwrap_or_default();
+                fitted_beside_tables(&text, io::stdout())
+            }
         };
         io::stdout().write_all(text.as_bytes()).context("standard output")?;
         if without_presets {
-            note("no row for preset: the file has no requested_bytes, what each build asked for");
+            note(
+                "no row for preset: the file has no requested_bytes, what each build asked for (--memory gives one size for all)",
+            );
         }
-        if tape.skipped > 0 {
-            note(format_args!(
-                "{} left out: failed for another reason than memory",
-                counted(tape.skipped, "row")
-            ));
-        }
-        if tape.refusals.count > 0 {
-            note(&tape.refusals);
-        }
+        say_what_is_left_out(&tape);
         Ok(())
+    }
+
+    fn target(&self) -> FailureTarget {
+        match (self.max_failures, self.match_failures) {
+            (Some(most), _) => FailureTarget::AtMost(most),
+            (_, Some(rate)) => FailureTarget::Match(rate),
+            _ => FailureTarget::AsItIs,
+        }
+    }
+}
+
+/// Names the rows that were not replayed, with the reason.
+pub(super) fn say_what_is_left_out(tape: &ReplayTape) {
+    if tape.skipped > 0 {
+        note(format_args!(
+            "{} left out: failed for another reason than memory",
+            counted(tape.skipped, "row")
+        ));
+    }
+    if tape.refusals.count > 0 {
+        note(&tape.refusals);
     }
 }
 

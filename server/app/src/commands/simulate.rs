@@ -17,10 +17,9 @@ use plimsoll_lab::{
     replay::{PolicyKind, ReplayTape},
     simulate::{self, Fleet, FleetReport, RowWindow, SimulatedRows, SimulatedSizes, SimulationTerms},
 };
-use plimsoll_proto::figures::counted;
 use plimsoll_proto::quantity;
 
-use super::{Output, line::examples, note, progress::Progress, replay, terminal::fitted_beside_tables};
+use super::{Output, line::examples, progress::Progress, replay, terminal::fitted_beside_tables};
 use crate::{runtime::settings::Config, state::pools};
 
 /// A day, milliseconds.
@@ -32,15 +31,15 @@ const FLEETS: usize = 16;
 #[derive(Debug, Args)]
 #[command(after_help = examples(&["simulate --nodes 16x64GiB:8,64x256GiB --memory 4GiB builds.csv"]))]
 pub struct Simulate {
-    /// CSV or JSON lines, plain or gzip; needed columns: package, `wall_ms`, `peak_bytes`.
+    /// CSV or JSON lines, plain or gzip; required columns: package, `wall_ms`, `peak_bytes`.
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Kinds of nodes, filled in this order: `CORESxMEMORY` or a pool of --pools-file, then :COUNT where there are only so many,
     /// then @PRICE of a node for an hour; for example 16x64GiB:8,64x256GiB. Given several times: several fleets.
     #[arg(long, value_name = "KINDS", required = true)]
     nodes: Vec<String>,
-    /// Whose sizes: policies of `replay`; `preset` is what was asked for by hand.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "preset,plimsoll")]
+    /// Whose sizes: policies of `replay`; `preset` is what was asked for by hand, `plimsoll-pod` has request and limit in force together.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "preset,plimsoll,plimsoll-pod")]
     policy: Vec<String>,
     /// Only what arrived on this day, as 2026-11-21 (UTC); what came before is history to predict from.
     #[arg(long, value_name = "DATE", value_parser = day, conflicts_with = "warmup")]
@@ -147,7 +146,7 @@ impl Simulate {
             Output::Text => fitted_beside_tables(&text, io::stdout()),
         };
         io::stdout().write_all(text.as_bytes()).context("standard output")?;
-        say_what_is_left_out(&tape);
+        replay::say_what_is_left_out(&tape);
         Ok(())
     }
 
@@ -210,16 +209,4 @@ fn ways(kinds: &[PolicyKind], spread: Option<Millis>) -> Vec<(PolicyKind, Option
 
 fn named(kind: PolicyKind, spread: Option<Millis>) -> String {
     spread.map_or_else(|| kind.name().to_owned(), |_| format!("{}, spread", kind.name()))
-}
-
-fn say_what_is_left_out(tape: &ReplayTape) {
-    if tape.skipped > 0 {
-        note(format_args!(
-            "{} left out: failed for another reason than memory",
-            counted(tape.skipped, "row")
-        ));
-    }
-    if tape.refusals.count > 0 {
-        note(&tape.refusals);
-    }
 }

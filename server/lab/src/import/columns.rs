@@ -106,20 +106,38 @@ impl RecordDraft {
     ) -> Result<Record, Refusal> {
         let mut draft = self;
         let mut print = Fingerprint::default();
+        let (mut empty, mut wrong) = (Vec::new(), None);
         for (column, text) in COLUMNS.iter().zip(texts) {
             let text = text.trim();
             print.add(text);
-            let refuse = |reason: String| Refusal { line, column: column.name, reason };
             match (text.is_empty(), column.needed) {
-                (true, true) => {
-                    return Err(refuse("is empty, and nothing can be learnt without it".to_owned()));
-                }
+                (true, true) => empty.push(column.name),
                 (true, false) => {}
-                (false, _) => (column.set)(&mut draft, text).map_err(refuse)?,
+                (false, _) => {
+                    let set = (column.set)(&mut draft, text);
+                    let refused = set.map_err(|reason| Refusal { line, column: column.name, reason });
+                    wrong = wrong.or_else(|| refused.err());
+                }
             }
         }
-        draft.finish(line, &print)
+        match (empty.split_first(), wrong) {
+            (Some((first, others)), _) => Err(Refusal { line, column: first, reason: without(others) }),
+            (None, Some(wrong)) => Err(wrong),
+            (None, None) => draft.finish(line, &print),
+        }
     }
+}
+
+/// The columns without which nothing can be learnt from a row, between commas.
+pub(super) fn required() -> String {
+    let needed: Vec<&str> = COLUMNS.iter().filter(|column| column.needed).map(|column| column.name).collect();
+    needed.join(", ")
+}
+
+/// Why a row is refused in which a required column is empty, and others beside it.
+fn without(others: &[&str]) -> String {
+    let others = if others.is_empty() { String::new() } else { format!(", and so is {}", others.join(", ")) };
+    format!("is empty{others}; nothing can be learnt without the required columns: {}", required())
 }
 
 fn outcome(text: &str) -> Result<RecordedEnd, String> {

@@ -12,7 +12,7 @@ use std::{
 };
 
 use super::{
-    columns::COLUMNS,
+    columns::{COLUMNS, required},
     draft::{ReadRow, Record, RecordDraft},
     refusals::{Refusal, Refusals},
     source::{self, FileError, FileForm, ReadPosition},
@@ -194,8 +194,12 @@ fn csv_columns(path: &Path, bytes: Box<dyn BufRead>) -> Result<RowSource, FileEr
         return Ok(RowSource::Csv(Box::new(reader), columns));
     }
     let there: Vec<&str> = names.iter().collect();
-    let reason =
-        format!("line 1 lacks the column {}; the columns there are: {}", absent.join(", "), there.join(", "));
+    let reason = format!(
+        "line 1 lacks the column {} (required: {}); the columns there are: {}",
+        absent.join(", "),
+        required(),
+        there.join(", ")
+    );
     Err(FileError::Columns { path: path.to_owned(), reason })
 }
 

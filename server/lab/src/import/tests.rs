@@ -113,6 +113,21 @@ fn a_missing_column_is_named_beside_those_that_are_there() {
 }
 
 #[test]
+fn all_required_columns_that_are_missing_are_named_in_one_error() {
+    let opened = Reader::open(&file(b"name,seconds\nzlib,1\n").path).unwrap_err().to_string();
+    let all = "package, wall_ms, peak_bytes";
+    assert!(opened.contains(&format!("lacks the column {all} (required: {all})")), "{opened}");
+    // a row, too: also where another column is wrong
+    let (records, refusals) = read(b"{\"version\":\"1\",\"wall_ms\":7,\"cores\":\"many\"}\n");
+    assert!(records.is_empty());
+    let said = refusals.to_string();
+    let expected = format!(
+        "line 1, package: is empty, and so is peak_bytes; nothing can be learnt without the required columns: {all}"
+    );
+    assert!(said.starts_with(&expected), "{said}");
+}
+
+#[test]
 fn a_row_without_an_end_is_an_error_with_its_line_and_takes_no_memory() {
     // a quote that is never closed makes one field of the whole file, however little it takes when it is packed
     let mut text = "package,wall_ms,peak_bytes\nzlib,1,1000000\n\"".to_owned();

@@ -3,7 +3,7 @@
 use plimsoll_core::predict::Settings;
 
 use super::{
-    ours::PlimsollPolicy,
+    ours::{PlimsollPolicy, SizesInForce},
     peers,
     policy::{FinishedBuild, PolicyQuestion, SizingPolicy},
 };
@@ -15,6 +15,8 @@ pub enum PolicyKind {
     Plimsoll,
     /// The limit of this server's Predict.
     PlimsollLimit,
+    /// Both in force together, as a pod has them: the request is held, the limit kills.
+    PlimsollPod,
     /// What the file says was asked for.
     Preset,
     /// spack-gantry: mean of the last five.
@@ -35,9 +37,10 @@ pub enum PolicyKind {
 
 impl PolicyKind {
     /// All of them, in the order of the table.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Plimsoll,
         Self::PlimsollLimit,
+        Self::PlimsollPod,
         Self::Preset,
         Self::Gantry,
         Self::Vpa,
@@ -53,6 +56,7 @@ impl PolicyKind {
         match self {
             Self::Plimsoll => "plimsoll",
             Self::PlimsollLimit => "plimsoll-limit",
+            Self::PlimsollPod => "plimsoll-pod",
             Self::Preset => "preset",
             Self::Gantry => "gantry",
             Self::Vpa => "vpa",
@@ -71,14 +75,19 @@ impl PolicyKind {
 
     /// Whether it says how long a build takes.
     pub fn predicts_time(self) -> bool {
-        matches!(self, Self::Plimsoll | Self::PlimsollLimit)
+        matches!(self, Self::Plimsoll | Self::PlimsollLimit | Self::PlimsollPod)
+    }
+
+    /// Whether its limits are above its requests.
+    pub(crate) fn has_limits(self) -> bool {
+        self == Self::PlimsollPod
     }
 
     /// Bounds of its one knob: a price of failure for ours, a factor on the size for others. `None` if it has none.
     pub(super) fn knob(self) -> Option<(f64, f64)> {
         match self {
             Self::Plimsoll => Some((1e-7, 1e5)),
-            Self::PlimsollLimit | Self::Preset | Self::Oracle => None,
+            Self::PlimsollLimit | Self::PlimsollPod | Self::Preset | Self::Oracle => None,
             _ => Some((0.2, 50.0)),
         }
     }
@@ -86,16 +95,20 @@ impl PolicyKind {
     /// The policy at a setting of its knob; as its authors define it without one.
     pub fn make(self, knob: Option<f64>, settings: &Settings) -> Box<dyn SizingPolicy> {
         let default = settings.memory_request.as_f64();
+        let ours = |in_force| {
+            // a policy without a knob has the price of the settings
+            let failure_price = knob.or(settings.failure_price);
+            let settings = Settings { failure_price, ..settings.clone() };
+            Box::new(PlimsollPolicy::new(settings, in_force))
+        };
         let peer = |policy: Box<dyn SizingPolicy>| match knob {
             Some(factor) => Box::new(ScaledPolicy { policy, factor }),
             None => policy,
         };
         match self {
-            Self::Plimsoll => {
-                let price = knob.or(settings.failure_price);
-                Box::new(PlimsollPolicy::new(Settings { failure_price: price, ..settings.clone() }, false))
-            }
-            Self::PlimsollLimit => Box::new(PlimsollPolicy::new(settings.clone(), true)),
+            Self::Plimsoll => ours(SizesInForce::Request),
+            Self::PlimsollLimit => ours(SizesInForce::Limit),
+            Self::PlimsollPod => ours(SizesInForce::Both),
             Self::Preset => Box::new(peers::Preset { default }),
             Self::Gantry => peer(Box::<peers::Gantry>::default()),
             Self::Vpa => peer(Box::new(peers::Vpa::new(default))),

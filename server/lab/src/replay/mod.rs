@@ -7,17 +7,20 @@
 //! ```
 //!
 //! A build that needs more than it is given is lost with all that it held for its whole time, and tried again. Waste is what was
-//! held and not used, and all that lost attempts held, in GB x h (GB = 10^9 bytes). A policy sees what a real caller knows
+//! held and not used, and all that lost attempts held, in GB x h (GB = 10^9 bytes). A build that uses more than its request, below its
+//! limit, holds what it uses. A policy sees what a real caller knows
 //! before the start, and nothing of an attempt before it has ended; only `oracle` knows the need.
 //!
 //! | name | rule |
 //! |---|---|
 //! | `plimsoll` | the request of this server's Predict, from the same code |
 //! | `plimsoll-limit` | its limit: what it would be killed at |
+//! | `plimsoll-pod` | both together: the request is held, the limit kills |
 //! | `preset` | what the file says was asked for |
 //! | `gantry`, `vpa`, `pod-scaler`, `krr`, `min-waste`, `max-seen` | the rules of others, see `peers` |
 //! | `oracle` | exactly the need |
 
+mod gain;
 mod kind;
 mod ours;
 mod peers;
@@ -31,8 +34,9 @@ mod tests;
 mod tune;
 mod walk;
 
+pub use gain::{GainThreshold, threshold as gain_threshold};
 pub use kind::PolicyKind;
-pub use policy::{FinishedBuild, PolicyQuestion, SizingPolicy};
+pub use policy::{FinishedBuild, MemorySizes, PolicyQuestion, SizingPolicy};
 pub use report::{json, packages, text};
 pub use stdio::serve as serve_stdio;
 pub use tape::ReplayTape;

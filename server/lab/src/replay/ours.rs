@@ -4,28 +4,50 @@ use std::sync::Arc;
 
 use plimsoll_core::{
     domain::{
-        AttemptId, Bytes, Cores, CpuMicros, History, Millis, OpeningRecord, Outcome, Resources, Summary,
+        AttemptId, Bytes, Cores, CpuMicros, History, Millis, OpeningRecord, Outcome, Prediction, Resources,
+        Summary,
     },
     predict::{self, Settings},
 };
 
-use super::policy::{FinishedBuild, PolicyPlan, PolicyQuestion, SizingPolicy};
+use super::policy::{FinishedBuild, MemorySizes, PolicyPlan, PolicyQuestion, SizingPolicy};
 
 /// Attempts to learn from, as the server's default.
 const HISTORY: usize = 1_000_000;
+
+/// Which of the predicted sizes a build gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SizesInForce {
+    /// The request is also the limit.
+    Request,
+    /// The limit is also the request.
+    Limit,
+    /// Each is what it is called, as in a pod that has both.
+    Both,
+}
 
 /// The predictor with a history of its own.
 #[derive(Debug)]
 pub(super) struct PlimsollPolicy {
     history: History,
     settings: Settings,
-    limits: bool,
+    in_force: SizesInForce,
 }
 
 impl PlimsollPolicy {
-    /// With an empty history. `limits`: sizes are limits, not requests.
-    pub(super) fn new(settings: Settings, limits: bool) -> Self {
-        Self { history: History::new(HISTORY), settings, limits }
+    /// With an empty history.
+    pub(super) fn new(settings: Settings, in_force: SizesInForce) -> Self {
+        Self { history: History::new(HISTORY), settings, in_force }
+    }
+
+    fn chosen(&self, predicted: &Prediction) -> MemorySizes {
+        let [request, limit] =
+            [&predicted.memory_request, &predicted.memory_limit].map(|size| Bytes(size.value).as_f64());
+        match self.in_force {
+            SizesInForce::Request => MemorySizes::of(request),
+            SizesInForce::Limit => MemorySizes::of(limit),
+            SizesInForce::Both => MemorySizes { request, limit: limit.max(request) },
+        }
     }
 
     /// A caller that has a preset asks with it as the default.
@@ -40,16 +62,17 @@ impl PlimsollPolicy {
 
 impl SizingPolicy for PlimsollPolicy {
     fn size(&mut self, ask: &PolicyQuestion) -> f64 {
-        let predicted = predict::predict(&self.history, &ask.key, &self.settings(ask));
-        let quantity = if self.limits { predicted.memory_limit } else { predicted.memory_request };
-        Bytes(quantity.value).as_f64()
+        self.sizes(ask).request
+    }
+
+    fn sizes(&mut self, ask: &PolicyQuestion) -> MemorySizes {
+        self.chosen(&predict::predict(&self.history, &ask.key, &self.settings(ask)))
     }
 
     fn plan(&mut self, ask: &PolicyQuestion) -> PolicyPlan {
         let predicted = predict::predict(&self.history, &ask.key, &self.settings(ask));
-        let memory = if self.limits { predicted.memory_limit } else { predicted.memory_request };
         PolicyPlan {
-            memory: Bytes(memory.value).as_f64(),
+            memory: self.chosen(&predicted),
             milli: Some(predicted.cpu_request.value),
             wall_p95: Some(Millis(predicted.wall_p95.value)),
         }

@@ -38,11 +38,27 @@ pub struct FinishedBuild {
     pub untrusted: bool,
 }
 
+/// Memory of one try, bytes. For most policies both are the same.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MemorySizes {
+    /// What is kept free for it on its node.
+    pub request: f64,
+    /// What it is stopped at; never below the request.
+    pub limit: f64,
+}
+
+impl MemorySizes {
+    /// The same size for both.
+    pub fn of(size: f64) -> Self {
+        Self { request: size, limit: size }
+    }
+}
+
 /// What a policy says of a build before its first try.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PolicyPlan {
-    /// Its size, bytes.
-    pub memory: f64,
+    /// Its memory.
+    pub memory: MemorySizes,
     /// Thousandths of a core to ask for; `None` if the policy knows nothing of CPU.
     pub milli: Option<u64>,
     /// Wall time that 95 % of the attempts need; `None` if it knows nothing of time.
@@ -54,12 +70,17 @@ pub trait SizingPolicy {
     /// The size for the first try.
     fn size(&mut self, ask: &PolicyQuestion) -> f64;
 
-    /// Everything for the first try.
-    fn plan(&mut self, ask: &PolicyQuestion) -> PolicyPlan {
-        PolicyPlan { memory: self.size(ask), milli: None, wall_p95: None }
+    /// Request and limit for the first try.
+    fn sizes(&mut self, ask: &PolicyQuestion) -> MemorySizes {
+        MemorySizes::of(self.size(ask))
     }
 
-    /// The size for the next try, after `failed` was too little. What is not above `failed` is doubled by the caller.
+    /// Everything for the first try.
+    fn plan(&mut self, ask: &PolicyQuestion) -> PolicyPlan {
+        PolicyPlan { memory: self.sizes(ask), milli: None, wall_p95: None }
+    }
+
+    /// The size for the next try, request and limit alike, after `failed` was too little. What is not above `failed` is doubled by the caller.
     fn again(&mut self, ask: &PolicyQuestion, failed: f64) -> f64;
 
     /// An attempt has ended.

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use super::{
+    gain::GainThreshold,
     kind::PolicyKind,
     tally::{PolicyCost, PolicyTally},
     tape::ReplayTape,
@@ -14,8 +15,8 @@ const PACKAGES: usize = 30;
 /// What each policy cost.
 pub(crate) type PolicyResults = [(PolicyKind, PolicyTally)];
 
-/// A table for people.
-pub fn text(results: &PolicyResults) -> String {
+/// A table for people. `gain` says why predicted sizes lost to those that the builds asked for.
+pub fn text(results: &PolicyResults, gain: Option<GainThreshold>) -> String {
     let mut text = format!(
         "{:<14} {:>11} {:>10} {:>9} {:>9} {:>9} {:>9} {:>7} {:>8} {:>11}\n",
         "policy",
@@ -57,6 +58,7 @@ pub fn text(results: &PolicyResults) -> String {
         );
     }
     text.push_str(&against_today(results).unwrap_or_default());
+    text.push_str(&gain.map(GainThreshold::line).unwrap_or_default());
     text
 }
 
@@ -116,16 +118,26 @@ fn short(value: f64) -> String {
 }
 
 /// One JSON object.
-pub fn json(tape: &ReplayTape, results: &PolicyResults, by_package: bool) -> String {
+pub fn json(
+    tape: &ReplayTape,
+    results: &PolicyResults,
+    gain: Option<GainThreshold>,
+    by_package: bool,
+) -> String {
     let policies: Vec<serde_json::Value> =
         results.iter().map(|(kind, tally)| one(*kind, tally, by_package)).collect();
-    serde_json::json!({
+    let mut value = serde_json::json!({
         "rows": tape.rows.len(),
         "refused": tape.refusals.count,
         "skipped": tape.skipped,
         "policies": policies,
-    })
-    .to_string()
+    });
+    if let (Some(gain), Some(fields)) = (gain, value.as_object_mut()) {
+        let gain =
+            serde_json::json!({ "at_rate": gain.lost_at, "plimsoll_gains_from_rate": gain.gains_from });
+        fields.insert("preset_wastes_less".to_owned(), gain);
+    }
+    value.to_string()
 }
 
 fn one(kind: PolicyKind, tally: &PolicyTally, by_package: bool) -> serde_json::Value {

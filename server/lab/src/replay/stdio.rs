@@ -18,7 +18,7 @@ use plimsoll_core::{
 use serde::Deserialize;
 
 use super::{
-    ours::PlimsollPolicy,
+    ours::{PlimsollPolicy, SizesInForce},
     policy::{FinishedBuild, PolicyQuestion, SizingPolicy as _},
 };
 
@@ -68,7 +68,7 @@ impl Task {
 /// # Errors
 /// A line is not a request (it is named), or the streams fail.
 pub fn serve(settings: &Settings, input: impl BufRead, mut output: impl Write) -> io::Result<()> {
-    let mut policy = PlimsollPolicy::new(settings.clone(), false);
+    let mut policy = PlimsollPolicy::new(settings.clone(), SizesInForce::Request);
     let mut observed = 0;
     for (number, line) in (1_u64..).zip(input.lines()) {
         let line = line?;
@@ -80,7 +80,7 @@ pub fn serve(settings: &Settings, input: impl BufRead, mut output: impl Write) -
         })?;
         let bytes = match request {
             Request::Reset => {
-                policy = PlimsollPolicy::new(settings.clone(), false);
+                policy = PlimsollPolicy::new(settings.clone(), SizesInForce::Request);
                 None
             }
             Request::Predict { task } => Some(policy.size(&task.ask())),

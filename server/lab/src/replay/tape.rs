@@ -112,6 +112,14 @@ impl ReplayTape {
         self.keys.len() - 1
     }
 
+    /// Rows that do not say what was asked for get this.
+    pub fn fill_presets(&mut self, preset: Bytes) {
+        for row in &mut self.rows {
+            row.preset = row.preset.or(Some(preset));
+        }
+        self.has_presets = true;
+    }
+
     /// Gives rows of a file without times some: so many start in an hour, one after the other.
     pub fn spread_out(&mut self, per_hour: f64) {
         for (row, number) in self.rows.iter_mut().zip(0_u64..) {

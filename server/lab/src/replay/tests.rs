@@ -135,13 +135,14 @@ fn the_result_as_json_is_one_object_with_the_names_that_are_documented() {
     let tape = builds(&[GIB, GIB, 3 * GIB], GIB);
     let results: Vec<_> =
         PolicyKind::ALL.into_iter().map(|kind| (kind, cost(&tape, kind, FailureTarget::AsItIs))).collect();
-    let value: serde_json::Value = serde_json::from_str(&json(&tape, &results, true)).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&json(&tape, &results, None, true)).unwrap();
     assert_eq!((&value["rows"], &value["refused"]), (&3.into(), &0.into()));
     let names: Vec<&str> =
         value["policies"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()).collect();
     let documented = [
         "plimsoll",
         "plimsoll-limit",
+        "plimsoll-pod",
         "preset",
         "gantry",
         "vpa",
@@ -157,7 +158,7 @@ fn the_result_as_json_is_one_object_with_the_names_that_are_documented() {
     {
         assert!(value["policies"][0][field].is_number(), "{field}");
     }
-    assert!(packages(&results).contains("zlib") && text(&results).contains("pod-scaler"));
+    assert!(packages(&results).contains("zlib") && text(&results, None).contains("pod-scaler"));
 }
 
 #[test]
@@ -201,10 +202,68 @@ fn a_replay_ends_with_what_predicted_sizes_would_have_saved() {
     let tape = builds(&[1_000_000_000; 20], 8_000_000_000);
     let both = [PolicyKind::Plimsoll, PolicyKind::Preset]
         .map(|kind| (kind, cost(&tape, kind, FailureTarget::AsItIs)));
-    let text = text(&both);
+    let text = text(&both, None);
     let last = text.lines().last().unwrap();
     assert!(last.starts_with("plimsoll against preset, what the builds asked for: "), "{text}");
     assert!(last.ends_with(" %), as many failures.") && last.contains(" GB·h less waste ("), "{text}");
-    let text = super::text(&both[..1]);
+    let text = super::text(&both[..1], None);
     assert!(!text.contains("against preset"), "{text}");
+}
+
+#[test]
+fn a_pod_with_both_sizes_is_lost_at_its_limit_and_wastes_what_it_requests_in_vain() {
+    let needs: Vec<u64> = (0..200_u64).map(|n| GIB + (n * 7919 % 3) * GIB).collect();
+    let tape = builds(&needs, 16 * GIB);
+    let [request, limit, pod] = [PolicyKind::Plimsoll, PolicyKind::PlimsollLimit, PolicyKind::PlimsollPod]
+        .map(|kind| cost(&tape, kind, FailureTarget::AsItIs).all);
+    assert!(request.failures > limit.failures, "{request:?} {limit:?}");
+    assert_eq!(pod.failures, limit.failures);
+    assert!(pod.waste_gbh < limit.waste_gbh && pod.waste_gbh >= 0.0, "{pod:?} {limit:?}");
+}
+
+/// Needs of 1 GiB, one in twenty of 4 GiB, and what a person asked for who knew each of them.
+fn asked_well(over: u64) -> ReplayTape {
+    let mut text = "package,wall_ms,peak_bytes,requested_bytes\n".to_owned();
+    for n in 0..300_u64 {
+        let need = if n * 7919 % 401 < 20 { 4 * GIB } else { GIB };
+        writeln!(text, "zlib,{HOUR},{need},{}", need + need * over / 100).unwrap();
+    }
+    tape(&text)
+}
+
+fn gain(tape: &ReplayTape, rate: f64) -> (Option<GainThreshold>, String) {
+    let both = [PolicyKind::Plimsoll, PolicyKind::Preset]
+        .map(|kind| (kind, cost(tape, kind, FailureTarget::Match(rate))));
+    let gain = gain_threshold(tape, &both, &Settings::default(), 0.0, |_| {});
+    (gain, text(&both, gain))
+}
+
+#[test]
+fn where_predicted_sizes_waste_more_the_replay_says_from_which_failure_rate_on_they_waste_less() {
+    // people ask for twice the need: less than the 4 GiB without failures, more than 1 GiB with a few
+    let tape = asked_well(100);
+    let (found, said) = gain(&tape, 0.001);
+    let from = found.unwrap().gains_from.unwrap();
+    assert!(said.contains("It wastes less from ") && said.contains("(--match-failures "), "{said}");
+    // at that rate it is so, and nothing is said
+    let (there, quiet) = gain(&tape, from);
+    assert!(there.is_none() && !quiet.contains("wastes more"), "{from}: {quiet}");
+}
+
+#[test]
+fn a_replay_says_so_where_no_failure_rate_makes_predicted_sizes_waste_less() {
+    // each build asks for exactly what it needs
+    let (found, said) = gain(&asked_well(0), 0.01);
+    assert_eq!(found.unwrap().gains_from, None);
+    assert!(said.contains("at any other failure rate: what the builds ask for fits their needs"), "{said}");
+}
+
+#[test]
+fn a_size_asked_for_by_hand_stands_where_the_file_says_none() {
+    let mut tape = tape(
+        "package,wall_ms,peak_bytes,requested_bytes\na,3600000,1000000000,4000000000\na,3600000,1000000000,\n",
+    );
+    tape.fill_presets(plimsoll_core::domain::Bytes(2_000_000_000));
+    let waste = cost(&tape, PolicyKind::Preset, FailureTarget::AsItIs).all.waste_gbh;
+    assert!((waste - (3.0 + 1.0)).abs() < 1e-9, "{waste}");
 }

@@ -6,7 +6,7 @@ use plimsoll_core::{domain::Bytes, predict::Settings};
 
 use super::{
     kind::PolicyKind,
-    policy::{FinishedBuild, PolicyQuestion, SizingPolicy},
+    policy::{FinishedBuild, MemorySizes, PolicyQuestion, SizingPolicy},
     tally::{PolicyTally, ScoredBuild},
     tape::ReplayTape,
 };
@@ -75,19 +75,27 @@ fn attempt(
     tally: Option<&mut PolicyTally>,
 ) -> u64 {
     let before = Instant::now();
-    let mut size = policy.size(ask).max(1.0);
+    let first = policy.sizes(ask);
     let nanos = before.elapsed().as_nanos();
+    let mut sizes = MemorySizes { request: first.request.max(1.0), limit: first.limit.max(1.0) };
     let (mut lost, mut failures) = (0.0, 0);
-    while size < done.peak && failures < MOST_TRIES {
-        lost += size;
+    while sizes.limit < done.peak && failures < MOST_TRIES {
+        // it used all of its limit, and was stopped there
+        lost += sizes.limit;
         failures += 1;
-        let next = policy.again(ask, size);
-        size = if next > size { next } else { size * 2.0 };
+        let next = policy.again(ask, sizes.limit);
+        sizes = MemorySizes::of(if next > sizes.limit { next } else { sizes.limit * 2.0 });
     }
     if let Some(tally) = tally {
         tally.nanos += nanos;
         tally.predictions += 1;
-        let build = ScoredBuild { peak: done.peak, wall_ms: done.wall_ms, held: size, lost, failures };
+        let build = ScoredBuild {
+            peak: done.peak,
+            wall_ms: done.wall_ms,
+            held: sizes.request.max(done.peak),
+            lost,
+            failures,
+        };
         tally.all.add(build);
         match tally.packages.get_mut(&ask.key.package) {
             Some(cost) => cost.add(build),

@@ -9,7 +9,9 @@
 //! not all used is opened; else the build waits. When something ends, waiting builds are tried, the oldest first, and later
 //! builds may pass one that still does not fit: as the scheduler of Kubernetes does it. A node that is empty for a time is closed.
 //!
-//! A build that is given less memory than it needs is lost after its whole time, and comes back with the policy's next size. A
+//! A build whose limit is below what it needs is lost after its whole time, and comes back with the policy's next size. A node keeps the
+//! request free. For most policies both are the same; with `plimsoll-pod` a build may use more than its request, and the starts are counted
+//! at which the builds of a node might use more together than it has. A
 //! policy hears of a build when that has ended here, after all waiting, and not before. Wall times are those that were recorded.
 //!
 //! With a spread hint, builds whose predicted p95 of wall time is long go to nodes with others of that sort first, and the others

@@ -10,10 +10,21 @@ use super::{
 pub(super) struct BuildSize {
     /// Thousandths of a core.
     pub(super) milli: u64,
-    /// Bytes.
+    /// Bytes that are kept free for it.
     pub(super) memory: u64,
+    /// Bytes at which it is stopped; never below `memory`.
+    pub(super) limit: u64,
+    /// The most that it uses, if it is not stopped before, bytes.
+    pub(super) needs: u64,
     /// By the spread hint: it shares nodes with others that are rather than with those that are not.
     pub(super) is_long: bool,
+}
+
+impl BuildSize {
+    /// The most that it uses, bytes.
+    fn uses(self) -> u64 {
+        self.needs.min(self.limit)
+    }
 }
 
 /// Where a build is: kind of node, and number among those of its kind.
@@ -24,6 +35,8 @@ pub(super) type NodeSlot = (usize, usize);
 struct Node {
     free_milli: u64,
     free_memory: u64,
+    /// The highest use of all its builds together, bytes: their peaks need not fall on the same moment.
+    peaks: u64,
     builds: u32,
     /// Whether one of its builds is; says nothing when it has none.
     is_long: bool,
@@ -63,7 +76,10 @@ impl<'f> Nodes<'f> {
         node.free_memory = node.free_memory.saturating_sub(size.memory);
         node.is_long = size.is_long || (node.is_long && node.builds > 0);
         node.builds += 1;
-        Some((slot, now_ms.max(node.ready_ms)))
+        node.peaks = node.peaks.saturating_add(size.uses());
+        let (peaks, ready_ms) = (node.peaks, node.ready_ms);
+        self.used.tight_starts += u64::from(peaks > self.memory(slot));
+        Some((slot, now_ms.max(ready_ms)))
     }
 
     /// A build has ended.
@@ -72,6 +88,7 @@ impl<'f> Nodes<'f> {
         if let Some(node) = self.node(slot) {
             node.free_milli += size.milli;
             node.free_memory += size.memory;
+            node.peaks = node.peaks.saturating_sub(size.uses());
             node.builds -= 1;
         }
     }
@@ -97,6 +114,11 @@ impl<'f> Nodes<'f> {
             most = free.chain(new).fold(most, |most, free| (most.0.max(free.0), most.1.max(free.1)));
         }
         most
+    }
+
+    /// Memory of a node in all, bytes.
+    pub(super) fn memory(&self, (kind, _): NodeSlot) -> u64 {
+        self.fleet.kinds.get(kind).map_or(0, |kind| kind.memory.0)
     }
 
     fn node(&mut self, (kind, number): NodeSlot) -> Option<&mut Node> {
@@ -133,6 +155,7 @@ impl<'f> Nodes<'f> {
             let node = Node {
                 free_milli: of_kind.milli,
                 free_memory: of_kind.memory.0,
+                peaks: 0,
                 builds: 0,
                 is_long: size.is_long,
                 ready_ms: now_ms.saturating_add(self.boot_ms),

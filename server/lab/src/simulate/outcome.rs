@@ -39,7 +39,10 @@ pub struct NodeUsage {
     pub gib_hours: f64,
     /// Of them what no build held.
     pub free_gib_hours: f64,
-    /// In the currency of the prices.
+    /// Builds that started on a node whose builds may use more memory together than it has: the sum of their highest uses. With
+    /// requests alone there are none.
+    pub tight_starts: u64,
+    /// In the currency of the prices; 0 where none is given.
     pub money: f64,
 }
 
@@ -61,12 +64,16 @@ impl NodeUsage {
 /// What one policy's sizes take of one fleet.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FleetOutcome {
+    /// Whether builds have limits above their requests.
+    pub(crate) has_limits: bool,
     /// Builds that count.
     pub builds: u64,
     /// Attempts that were lost because they needed more memory than they were given.
     pub lost: u64,
     /// Wall time of those, hours.
     pub(crate) lost_hours: f64,
+    /// Memory that they had x hours, GiB x h.
+    pub(crate) lost_gib_hours: f64,
     /// Builds that need more memory than any node has.
     pub given_up: u64,
     /// Builds that asked for more than any node has, and got the largest.

@@ -104,7 +104,7 @@ pub fn run(
         builds: Vec::new(),
         queue: WaitingBuilds::new(),
         events: BinaryHeap::new(),
-        outcome: FleetOutcome::default(),
+        outcome: FleetOutcome { has_limits: kind.has_limits(), ..FleetOutcome::default() },
     };
     let mut now_ms = window.from_ms;
     for (number, row) in tape.rows.iter().enumerate().filter(|(_, row)| row.start_ms < window.until_ms) {
@@ -190,14 +190,17 @@ impl SimulatedDay<'_> {
     }
 
     fn arrive(&mut self, row: usize, now_ms: u64) {
-        let Some((ask, _)) = self.ask(row) else { return };
+        let Some((ask, done)) = self.ask(row) else { return };
         let plan = self.policy.plan(&ask);
         let by_hand = if ask.milli_asked > 0 { ask.milli_asked } else { self.terms.milli };
         // a history that does not tell CPU predicts none
         let predicted = plan.milli.filter(|_| self.tape.without_cpu == 0);
         let is_long = self.spread.zip(plan.wall_p95).is_some_and(|(from, p95)| p95 > from);
-        let memory = Bytes::from_f64(plan.memory.max(1.0));
-        let size = self.clamp(BuildSize { milli: predicted.unwrap_or(by_hand), memory: memory.0, is_long });
+        let [memory, limit] =
+            [plan.memory.request, plan.memory.limit].map(|size| Bytes::from_f64(size.max(1.0)).0);
+        let needs = Bytes::from_f64(done.peak).0;
+        let milli = predicted.unwrap_or(by_hand);
+        let size = self.clamp(BuildSize { milli, memory, limit, needs, is_long });
         let build = self.builds.len();
         self.builds.push(SimulatedBuild {
             row,
@@ -217,7 +220,9 @@ impl SimulatedDay<'_> {
     fn clamp(&mut self, size: BuildSize) -> BuildSize {
         let (milli, memory) = self.fleet.clamp(size.milli, size.memory);
         self.outcome.clamped += u64::from((milli, memory) != (size.milli, size.memory));
-        BuildSize { milli, memory, ..size }
+        // a limit that is the request stays it
+        let limit = if size.limit == size.memory { memory } else { size.limit.max(memory) };
+        BuildSize { milli, memory, limit, ..size }
     }
 
     /// Puts a build on a node, if one has room.
@@ -258,20 +263,24 @@ impl SimulatedDay<'_> {
     fn ended(&mut self, number: usize, now_ms: u64) {
         let Some(build) = self.builds.get(number) else { return };
         let (row, size, tries) = (build.row, build.size, build.tries);
+        // a limit above what the node has stops nothing: the end of the node's memory does
+        let stopped_at = build.slot.map_or(size.limit, |slot| size.limit.min(self.nodes.memory(slot)));
         if let Some(slot) = build.slot {
             self.nodes.release(slot, size, now_ms);
         }
         let Some((ask, done)) = self.ask(row) else { return };
-        let failed = Bytes(size.memory).as_f64();
+        let failed = Bytes(stopped_at).as_f64();
         if failed >= done.peak {
             self.policy.learn(&ask, &done);
             return;
         }
         self.outcome.lost += 1;
-        self.outcome.lost_hours += Millis::from_f64(done.wall_ms).hours();
+        let wall = Millis::from_f64(done.wall_ms);
+        self.outcome.lost_hours += wall.hours();
+        self.outcome.lost_gib_hours += Bytes(stopped_at).gib_hours(wall);
         let next = self.policy.again(&ask, failed);
         let next = Bytes::from_f64(if next > failed { next } else { failed * 2.0 });
-        let size = BuildSize { memory: next.0, ..size };
+        let size = BuildSize { memory: next.0, limit: next.0, ..size };
         let (_, memory) = self.fleet.clamp(size.milli, size.memory);
         if memory <= Bytes::from_f64(failed).0 || tries >= MOST_TRIES {
             self.outcome.given_up += 1;

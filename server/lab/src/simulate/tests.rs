@@ -88,6 +88,8 @@ fn a_build_with_too_little_memory_is_lost_for_its_whole_time_and_comes_back_with
     // with 1 and 2 GiB in vain, then 4
     assert_eq!((outcome.lost, outcome.given_up, outcome.span_ms), (2, 0, 180 * MINUTE));
     assert!(near(outcome.lost_hours, 2.0));
+    // 1 GiB for an hour, and 2
+    assert!(near(outcome.lost_gib_hours, 3.0), "{outcome:?}");
     // 32 GiB for three hours, of which 1 + 2 + 4 are held
     assert!(near(outcome.used.free_gib_hours, 96.0 - 7.0), "{outcome:?}");
 }
@@ -187,7 +189,8 @@ fn a_node_never_holds_more_than_it_has_and_a_fleet_never_more_nodes_than_it_may(
                 let (slot, size) = held.remove(0);
                 nodes.release(slot, size, now);
             }
-            let size = BuildSize { milli, memory: gib * GIB, is_long };
+            let memory = gib * GIB;
+            let size = BuildSize { milli, memory, limit: memory, needs: memory, is_long };
             if let Some((slot, _)) = nodes.place(size, now) {
                 held.push((slot, size));
             } else {
@@ -235,7 +238,78 @@ fn a_table_says_whose_sizes_take_how_many_nodes() {
     let table = text(&[FleetReport { fleet: &fleet, outcomes }], "EUR");
     let line = table.lines().nth(2).unwrap();
     let cells: Vec<&str> = line.split_whitespace().collect();
-    assert_eq!(cells, ["preset", "1", "1.0", "8.0", "0.0", "0.0", "0", "s", "0", "s", "0", "0", "8.00"]);
+    assert_eq!(
+        cells,
+        ["preset", "1", "1.0", "8.0", "0.0", "0.0", "0", "s", "0", "s", "0", "0.0", "0.0", "0", "8.00"]
+    );
     assert!(table.starts_with("nodes 8x32GiB, 2 builds\n") && table.contains("EUR"), "{table}");
     assert_eq!(Bytes::GIB.0, GIB);
+}
+
+#[test]
+fn without_prices_there_is_no_money_and_the_way_to_it_is_said() {
+    let rows = [("a", [0, 60, 1, 3, 1])];
+    let free = Fleet::parse("8x32GiB", &Placement::default(), PoolPrice::default()).unwrap();
+    let outcomes = |fleet: &Fleet| {
+        let rows = SimulatedRows { tape: &tape(&rows), window: ALL };
+        let sizes = SimulatedSizes { kind: PolicyKind::Preset, spread: None };
+        vec![("preset".to_owned(), run(rows, fleet, sizes, &terms(), |_| {}))]
+    };
+    let report = [FleetReport { fleet: &free, outcomes: outcomes(&free) }];
+    let table = text(&report, "EUR");
+    assert!(
+        !table.contains("EUR") && table.contains("No money: no prices are given. Give --prices"),
+        "{table}"
+    );
+    assert!(json(&report, "EUR").contains("\"money\":null"), "{}", json(&report, "EUR"));
+    // what the lost attempts took is in the table all the same: two of an hour, with 1 and 2 GiB
+    let cells: Vec<&str> = table.lines().nth(2).unwrap().split_whitespace().rev().take(4).collect();
+    assert_eq!(cells, ["0", "3.0", "2.0", "2"], "{table}");
+    let priced = fleet("8x32GiB");
+    let report = [FleetReport { fleet: &priced, outcomes: outcomes(&priced) }];
+    assert!(text(&report, "EUR").contains("EUR") && !text(&report, "EUR").contains("No money"));
+}
+
+/// Builds of one package whose needs vary without a pattern, 1 to 3 GiB; all ask for 16.
+fn varied() -> Vec<Row> {
+    (0..120).map(|n| ("a", [n * 70, 60, 1, 1 + n * 7919 % 3, 16])).collect()
+}
+
+#[test]
+fn with_request_and_limit_in_force_a_build_holds_its_request_and_is_stopped_at_its_limit() {
+    let outcome = |kind| simulated(&varied(), "1x64GiB", kind, &terms());
+    let [request, limit, pod] =
+        [PolicyKind::Plimsoll, PolicyKind::PlimsollLimit, PolicyKind::PlimsollPod].map(outcome);
+    let held = |outcome: &FleetOutcome| outcome.used.gib_hours - outcome.used.free_gib_hours;
+    assert!(request.lost > limit.lost, "the day tells them apart: {} {}", request.lost, limit.lost);
+    // lost as often as with the limit alone, and its lost attempts had as much
+    assert_eq!((pod.lost, pod.given_up), (limit.lost, 0));
+    assert!(near(pod.lost_gib_hours, limit.lost_gib_hours));
+    assert!(held(&pod) < held(&limit), "{} {}", held(&pod), held(&limit));
+    // one build on each node: none takes what another one needs
+    assert_eq!([request.used.tight_starts, pod.used.tight_starts], [0, 0]);
+    let fleet = fleet("1x64GiB");
+    let outcomes = vec![("plimsoll-pod".to_owned(), pod)];
+    let table = text(&[FleetReport { fleet: &fleet, outcomes }], "");
+    assert!(table.contains("given up  tight") && table.contains("Tight: builds that started"), "{table}");
+}
+
+#[test]
+fn a_start_is_tight_where_the_builds_of_a_node_may_use_more_than_it_has() {
+    let fleet = fleet("8x16GiB:1");
+    let mut nodes = Nodes::new(&fleet, 0, None, false);
+    let size = |needs| BuildSize {
+        milli: 1000,
+        memory: 4 * GIB,
+        limit: 10 * GIB,
+        needs: needs * GIB,
+        is_long: false,
+    };
+    // 8 GiB, then as much as its limit of 10 lets it use: together above 16
+    let (first, _) = nodes.place(size(8), 0).unwrap();
+    nodes.place(size(12), 0).unwrap();
+    nodes.release(first, size(8), 0);
+    // with 10 still there: 16 in all are as many as it has
+    nodes.place(size(6), 0).unwrap();
+    assert_eq!(nodes.end(0).tight_starts, 1);
 }

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     fn size(milli: u64, memory: u64) -> BuildSize {
-        BuildSize { milli, memory, is_long: false }
+        BuildSize { milli, memory, limit: memory, needs: memory, is_long: false }
     }
 
     proptest! {

@@ -17,7 +17,7 @@ use plimsoll_proto::{
     times::date_time,
 };
 
-use super::{open, remarks, told};
+use super::{into, kept_in, open, remarks, told};
 use crate::{
     commands::{Incomplete, note, progress::Progress},
     integrations::prometheus::{HistoryQuestion, PrometheusAccess, PrometheusClient, read_history},
@@ -62,6 +62,10 @@ fn url(text: &str) -> Result<BaseUrl, String> {
 }
 
 fn since(text: &str) -> Result<Duration, String> {
+    let digits = text.trim();
+    if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(format!("the unit is missing: write {digits}d for days, or {digits}h for hours"));
+    }
     let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     if time < Duration::from_hours(1) || time > LONGEST {
         return Err("must be from 1h to 400d".to_owned());
@@ -107,6 +111,7 @@ impl FromPrometheus {
             ca_file: self.prometheus_ca_file,
         };
         let client = PrometheusClient::open(access)?;
+        note(into(config));
         let mut progress = Progress::new();
         let read = read_history(&client, &question, |share| progress.tell("reading", share)).await;
         progress.end();
@@ -134,6 +139,7 @@ impl FromPrometheus {
         store.close().await.context("closing the store")?;
         let imported = imported?;
         writeln!(io::stdout(), "{}", told(imported.added, imported.known))?;
+        note(kept_in(config));
         remarks(&imported, project).iter().for_each(note);
         if imported.refusals.count > 0 {
             note(&imported.refusals);
@@ -195,4 +201,17 @@ fn show(found: &PodAttempts, range: TimeRange, empty_ms: u64) -> io::Result<()> 
         )?;
     }
     out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_without_a_unit_is_answered_with_days_and_hours_and_not_with_seconds() {
+        let refused = since("15").unwrap_err();
+        assert_eq!(refused, "the unit is missing: write 15d for days, or 15h for hours");
+        assert_eq!(since("15d").unwrap(), Duration::from_hours(15 * 24));
+        assert!(since("401d").unwrap_err().contains("from 1h to 400d"));
+    }
 }

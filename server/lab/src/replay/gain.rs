@@ -1,0 +1,100 @@
+//! From which failure rate on predicted sizes waste less than those that the builds asked for.
+//!
+//! Fewer failures need larger sizes. At a rate that is low enough the predictor holds more than people who know their builds; where that
+//! begins is found by turning its knob, the price of a failure, from the highest down.
+
+use plimsoll_core::predict::Settings;
+
+use super::{
+    kind::PolicyKind,
+    report::PolicyResults,
+    tally::{PolicyCost, PolicyTally},
+    tape::ReplayTape,
+    walk::{PolicySetting, walk},
+};
+
+/// Settings of the knob over its whole range.
+const STEPS: u32 = 13;
+/// Halvings between the last setting that wastes more and the first that wastes less.
+const HALVINGS: u32 = 6;
+
+/// Why predicted sizes lost to those that the builds asked for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GainThreshold {
+    /// Share of first tries that were too small where it lost, 0 to 1.
+    pub(crate) lost_at: f64,
+    /// The lowest share found at which it wastes less; `None` if no setting does.
+    pub(crate) gains_from: Option<f64>,
+}
+
+/// Looks for the lowest failure rate at which `plimsoll` wastes less than `preset`. `None` if both are not there, or if it does so already.
+pub fn threshold(
+    tape: &ReplayTape,
+    results: &PolicyResults,
+    settings: &Settings,
+    warmup: f64,
+    mut tell: impl FnMut(f64),
+) -> Option<GainThreshold> {
+    let of = |kind| results.iter().find(|(of, _)| *of == kind).map(|(_, tally)| &tally.all);
+    let (ours, preset) = (of(PolicyKind::Plimsoll)?, of(PolicyKind::Preset)?);
+    if ours.waste_gbh < preset.waste_gbh {
+        return None;
+    }
+    let (low, high) = PolicyKind::Plimsoll.knob()?;
+    let mut at = |knob: f64| {
+        let setting = PolicySetting { kind: PolicyKind::Plimsoll, knob: Some(knob.exp()) };
+        walk(tape, setting, settings, warmup, &mut tell)
+    };
+    let gains = |tally: &PolicyTally| tally.all.waste_gbh < preset.waste_gbh;
+    let (low, mut above) = (low.ln(), high.ln());
+    let step = (above - low) / f64::from(STEPS - 1);
+    let mut first = None;
+    for number in 0..STEPS {
+        let knob = high.ln() - step * f64::from(number);
+        let tally = at(knob);
+        if gains(&tally) {
+            first = Some((knob, tally.all));
+            break;
+        }
+        above = knob;
+    }
+    if let Some((mut below, mut best)) = first {
+        for _ in 0..HALVINGS {
+            let middle = f64::midpoint(below, above);
+            let tally = at(middle);
+            if gains(&tally) {
+                (below, best) = (middle, tally.all);
+            } else {
+                above = middle;
+            }
+        }
+        first = Some((below, best));
+    }
+    let rate = PolicyCost::first_failed_rate;
+    Some(GainThreshold { lost_at: rate(ours), gains_from: first.map(|(_, cost)| rate(&cost)) })
+}
+
+impl GainThreshold {
+    /// The same for people, a line.
+    pub(crate) fn line(self) -> String {
+        let lost = format!(
+            "plimsoll wastes more than preset where {} of the first tries fail",
+            percent(self.lost_at)
+        );
+        match self.gains_from {
+            Some(rate) => format!(
+                "{lost}: fewer failures need larger sizes. It wastes less from {} on (--match-failures {}).\n",
+                percent(rate),
+                percent(rate).replace(' ', "")
+            ),
+            None => {
+                format!("{lost}, and at any other failure rate: what the builds ask for fits their needs.\n")
+            }
+        }
+    }
+}
+
+/// A share in per cent, rounded up to a tenth.
+fn percent(share: f64) -> String {
+    format!("{:.1} %", (share * 1000.0).ceil() / 10.0)
+}
