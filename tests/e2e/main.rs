@@ -49,6 +49,7 @@ mod one_number;
 mod output;
 mod planted;
 mod pools;
+mod prometheus_gitlab;
 mod prometheus_import;
 
 mod reference;

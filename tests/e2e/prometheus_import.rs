@@ -150,7 +150,7 @@ fn odd_labels(all: &mut Cluster, pod: Pod<'_>) {
 }
 
 /// Runs the import; exit status, standard output, standard error.
-fn import(dir: &Path, options: &[&str]) -> (i32, String, String) {
+pub(crate) fn import(dir: &Path, options: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(&Programs::for_tests().server);
     command.env_clear().arg("import").arg("--data-dir").arg(dir.join("data")).args(options);
     let Output { status, stdout, stderr } = command.output().unwrap();
@@ -159,7 +159,7 @@ fn import(dir: &Path, options: &[&str]) -> (i32, String, String) {
 }
 
 /// The attempts of the store by their ids.
-fn exported(dir: &Path) -> BTreeMap<String, Value> {
+pub(crate) fn exported(dir: &Path) -> BTreeMap<String, Value> {
     let output = Command::new(&Programs::for_tests().server)
         .env_clear()
         .args(["export", "-", "--data-dir"])
@@ -173,7 +173,7 @@ fn exported(dir: &Path) -> BTreeMap<String, Value> {
 }
 
 /// A Prometheus that has recorded the cluster, and its address.
-async fn prometheus() -> (Prometheus, String) {
+pub(crate) async fn prometheus() -> (Prometheus, String) {
     let prometheus = Prometheus::recorded(&cluster().text());
     let loaded = "count(last_over_time(container_memory_working_set_bytes[6h]))";
     eventually("the blocks are loaded", async || prometheus.value(loaded), Option::is_some).await;

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, bail};
 use clap::Args;
 use plimsoll_lab::import::{
-    self,
+    self, Record,
     prometheus::{NamespaceTotals, PodAttempts, PrometheusLabels, TimeRange},
 };
 use plimsoll_proto::{
@@ -17,7 +17,7 @@ use plimsoll_proto::{
     times::date_time,
 };
 
-use super::{into, kept_in, open, remarks, told};
+use super::{gitlab, into, kept_in, open, remarks, told};
 use crate::{
     commands::{Incomplete, note, progress::Progress},
     integrations::prometheus::{HistoryQuestion, PrometheusAccess, PrometheusClient, read_history},
@@ -37,7 +37,8 @@ const LISTED: usize = 20;
 #[derive(Debug, Args)]
 pub(super) struct FromPrometheus {
     /// Address of a Prometheus that scrapes cAdvisor and kube-state-metrics: the pods of GitLab's runner become history. Their peaks are at
-    /// least what Prometheus saw, so they propose requests and lower no limit.
+    /// least what Prometheus saw, so they propose requests and lower no limit. With `gitlab_url` and `gitlab_token_file` GitLab is asked
+    /// how the jobs ended, and which job a pod ran that does not say it.
     #[arg(long, value_name = "URL", value_parser = url)]
     prometheus: Option<BaseUrl>,
     /// How far back Prometheus is read. What is there already is left alone.
@@ -119,19 +120,27 @@ impl FromPrometheus {
         if let Some(warning) = &read.warning {
             note(format_args!("{name} warns: {}", plimsoll_proto::job::fitting(warning, 300)));
         }
-        let mut found = read.pods.finish(range, host);
-        show(&found, range, read.empty_ms)?;
+        let listed = gitlab::jobs(config, &read.pods.projects(), range).await?;
+        let is_asked = listed.is_some();
+        let (jobs, of_gitlab) = listed.unwrap_or_default();
+        let host = if host.is_empty() { &of_gitlab } else { host };
+        let mut found = read.pods.finish(range, host, &jobs);
+        show(&found, range, read.empty_ms, is_asked)?;
         if found.coverage.keyed == 0 {
             let option = PrometheusLabels::allowlist();
             return Err(Incomplete(format!(
                 "no pod says which job it is of, so nothing was stored; start kube-state-metrics with\n{option}\n\
-                 and import again when builds have run"
+                 and import again when builds have run{}",
+                if is_asked { "" } else { ". Or let GitLab say which jobs ran: set gitlab_url and gitlab_token_file" }
             ))
             .into());
         }
-        for record in &mut found.records {
-            if record.summary.key.project.is_empty() {
-                project.clone_into(&mut record.summary.key.project);
+        for Record { summary, .. } in &mut found.records {
+            if summary.key.project.is_empty() {
+                project.clone_into(&mut summary.key.project);
+            }
+            if let Some(end) = found.ends.get(&summary.attempt) {
+                *summary = gitlab::with_end(summary.clone(), end);
             }
         }
         let store = open(config).await?;
@@ -152,7 +161,7 @@ impl FromPrometheus {
 }
 
 /// How much is known of the pods, and what they used.
-fn show(found: &PodAttempts, range: TimeRange, empty_ms: u64) -> io::Result<()> {
+fn show(found: &PodAttempts, range: TimeRange, empty_ms: u64, is_asked: bool) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let coverage = &found.coverage;
     let hours = |ms: u64| ms.div_ceil(3_600_000);
@@ -166,17 +175,28 @@ fn show(found: &PodAttempts, range: TimeRange, empty_ms: u64) -> io::Result<()> 
         counted(hours(range.end_ms - range.start_ms), "hour"),
     )?;
     let rest = coverage.builds - coverage.keyed - coverage.project_alone;
+    let alone = if coverage.unfit > 0 {
+        "no job of GitLab's list fits alone in time; left out"
+    } else {
+        "the name of the pod says no more; left out"
+    };
     for (what, builds, why) in [
         ("job known", coverage.keyed, ""),
-        ("project alone", coverage.project_alone, "the name of the pod says no more; left out"),
+        ("project alone", coverage.project_alone, alone),
         ("namespace alone", rest, "left out"),
     ] {
         let why = if why.is_empty() || builds == 0 { String::new() } else { format!("  {why}") };
         writeln!(out, "{what:<16}{:>9}  {:>7}{why}", count(builds), rate(builds, coverage.builds))?;
     }
+    let unheard = if is_asked { coverage.keyed - coverage.ended } else { 0 };
     for (builds, why) in [
+        (coverage.by_time, "found by time among GitLab's jobs"),
         (coverage.running, "still running; left for the next import"),
         (coverage.began_before, "began before; a longer --since reads them whole"),
+        (
+            unheard.saturating_sub(coverage.running + coverage.began_before),
+            "of which GitLab does not say how they ended: they count as succeeded unless they were killed",
+        ),
     ] {
         if builds > 0 {
             writeln!(out, "{:<16}{:>9}  {why}", "of them", count(builds))?;

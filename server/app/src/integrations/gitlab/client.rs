@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context as _, anyhow};
 use axum::{
     body::Bytes,
-    http::{HeaderValue, Request, StatusCode, header},
+    http::{HeaderMap, HeaderValue, Request, StatusCode, header},
 };
 use http_body_util::Empty;
 use tokio::time::{sleep, timeout};
@@ -36,6 +36,8 @@ pub(super) struct Answer {
     pub(super) body: Vec<u8>,
     /// There are more pages.
     pub(super) has_more: bool,
+    /// Query of the next page, where there is one.
+    pub(super) next_query: Option<String>,
 }
 
 /// Why there is no answer.
@@ -147,8 +149,9 @@ impl Client {
                 return (refused.0, Err(refused.1));
             }
             let has_more = head.headers.get("x-next-page").is_some_and(|page| !page.is_empty());
+            let next_query = next_query(&head.headers);
             match outgoing::read(body, keep).await {
-                Ok(body) => ("ok", Ok(Answer { body, has_more })),
+                Ok(body) => ("ok", Ok(Answer { body, has_more, next_query })),
                 Err(Unread::Cut) => ("cut", Err(Trouble::Away)),
                 Err(Unread::TooLarge) => ("too_large", Err(Trouble::Malformed)),
             }
@@ -191,6 +194,14 @@ impl Client {
     fn count(&self, kind: &'static str) {
         self.metrics.gitlab_requests.get_or_create(&Kind::of(kind)).inc();
     }
+}
+
+/// Query of the next page (RFC 8288). The rest of its address is not used: a token goes to the place that was named alone.
+fn next_query(headers: &HeaderMap) -> Option<String> {
+    let links = headers.get(header::LINK)?.to_str().ok()?;
+    let next = links.split(',').find(|link| link.contains("rel=\"next\""))?;
+    let address = next.split_once('<')?.1.split_once('>')?.0;
+    Some(address.split_once('?')?.1.to_owned())
 }
 
 /// What a status says, unless it is well.

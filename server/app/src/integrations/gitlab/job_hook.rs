@@ -84,7 +84,7 @@ impl Job {
 }
 
 /// Whether GitLab can have a project at this path: a group and a name at least, of letters, digits, `_`, `-` and `.`.
-fn is_path(path: &str) -> bool {
+pub(super) fn is_path(path: &str) -> bool {
     let is_name = |name: &str| {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
         !name.is_empty() && name.bytes().all(fits) && name.bytes().any(|byte| byte != b'.')
@@ -172,19 +172,26 @@ fn read_job(body: &Value, id: u64, host: Option<&str>) -> Job {
     let number = |place: &str| body.pointer(place).and_then(Value::as_u64);
     let pipeline = number("/pipeline_id").or_else(|| number("/commit/id"));
     let name = job::fitting(&said("/build_name").unwrap_or_default(), limits::LABEL_BYTES);
-    let spec = spec_of(&name).map(|(package, version)| (package.to_owned(), version.to_owned()));
-    let key = job::key(|variable| match variable {
+    let key = key(&name, |variable| match variable {
         "CI_PROJECT_PATH" => said("/project/path_with_namespace"),
         "CI_COMMIT_REF_NAME" => said("/ref"),
         "CI_COMMIT_SHA" => said("/sha"),
         "CI_PIPELINE_ID" => pipeline.map(|pipeline| pipeline.to_string()),
-        "CI_JOB_NAME" => Some(name.clone()),
         "CI_JOB_STAGE" => said("/build_stage"),
-        "SPACK_JOB_SPEC_PKG_NAME" => spec.as_ref().map(|spec| spec.0.clone()),
-        "SPACK_JOB_SPEC_PKG_VERSION" => spec.as_ref().map(|spec| spec.1.clone()),
         _ => None,
     });
     Job { host: host.map(ToOwned::to_owned), id, project: number("/project_id"), pipeline, name, key }
+}
+
+/// What a job of this name builds. `said`: variables of the job, but for its name and Spack's.
+pub(super) fn key(name: &str, said: impl Fn(&str) -> Option<String>) -> pb::Key {
+    let spec = spec_of(name);
+    job::key(|variable| match variable {
+        "CI_JOB_NAME" => Some(name.to_owned()),
+        "SPACK_JOB_SPEC_PKG_NAME" => spec.map(|(package, _)| package.to_owned()),
+        "SPACK_JOB_SPEC_PKG_VERSION" => spec.map(|(_, version)| version.to_owned()),
+        other => said(other),
+    })
 }
 
 fn text<'b>(body: &'b Value, field: &str) -> Result<Option<&'b str>, FieldViolation> {

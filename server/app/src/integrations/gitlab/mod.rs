@@ -11,6 +11,7 @@
 //! | `follow` | asks GitLab about each ended job, and has a failed one judged |
 //! | `client` | one request with its bounds: time, bytes, tries |
 //! | `pace` | when the next request may go out |
+//! | `listing` | all jobs of projects, for an import |
 //! | `read` | GitLab's answers |
 //! | `trace` | what the end of a job's log says |
 //!
@@ -25,6 +26,7 @@ mod follow;
 pub(crate) mod foreign;
 mod hooks;
 mod job_hook;
+mod listing;
 mod pace;
 mod read;
 mod record;
@@ -40,6 +42,7 @@ pub(crate) use event::{DELIVERY, EVENT, HookEvent, HookFault, INSTANCE, SECRET};
 pub(crate) use follow::Follower;
 pub(crate) use hooks::Hooks;
 pub(crate) use job_hook::{Ended, Hook, read as read_hook};
+pub(crate) use listing::list_jobs;
 pub(crate) use pace::Terms;
 pub(crate) use spool::{Found, Spool};
 

@@ -23,15 +23,21 @@ pub(super) struct Job {
 /// # Errors
 /// It is no JSON object.
 pub(super) fn job(body: &[u8]) -> Result<Job, Trouble> {
-    let body: Value = serde_json::from_slice(body).map_err(|_no_json| Trouble::Malformed)?;
-    if !body.is_object() {
-        return Err(Trouble::Malformed);
-    }
+    let body = object(body)?;
     Ok(Job {
         failure_reason: word(&body, "failure_reason"),
         name: word(&body, "name"),
         pipeline: body.pointer("/pipeline/id").and_then(Value::as_u64),
     })
+}
+
+/// Reads an object.
+///
+/// # Errors
+/// It is none.
+pub(super) fn object(body: &[u8]) -> Result<Value, Trouble> {
+    let body: Value = serde_json::from_slice(body).map_err(|_no_json| Trouble::Malformed)?;
+    if body.is_object() { Ok(body) } else { Err(Trouble::Malformed) }
 }
 
 /// Adds the runs of one job on one page of a list; others are left out.
@@ -57,12 +63,14 @@ pub(super) fn runs(body: &[u8], name: &str, runs: &mut Vec<ListedRun>) -> Result
     Ok(())
 }
 
-fn word(object: &Value, field: &str) -> String {
+/// A word of GitLab; empty if it is none.
+pub(super) fn word(object: &Value, field: &str) -> String {
     let text = object.get(field).and_then(Value::as_str).unwrap_or_default();
     plimsoll_proto::job::fitting(text, WORD_BYTES)
 }
 
-fn time(object: &Value, field: &str) -> Option<u64> {
+/// A time, milliseconds since 1970.
+pub(super) fn time(object: &Value, field: &str) -> Option<u64> {
     let time = humantime::parse_rfc3339_weak(object.get(field)?.as_str()?).ok()?;
     let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;
     u64::try_from(since.as_millis()).ok()

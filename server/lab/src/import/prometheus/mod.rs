@@ -6,6 +6,7 @@
 //! | `question` | what is asked about one window of time |
 //! | `answer` | Prometheus' answers |
 //! | `pods` | a pod, from the windows in which it was seen |
+//! | `jobs` | jobs of GitLab's list, and which pods they ran in |
 //! | `attempts` | pods that have ended, as attempts or as why they are none |
 //!
 //! Prometheus reads now and then, so a peak is at least what it saw: [`MeasurementSource::Prometheus`].
@@ -14,6 +15,9 @@
 
 mod answer;
 mod attempts;
+#[cfg(test)]
+mod job_tests;
+mod jobs;
 mod labels;
 mod pods;
 mod question;
@@ -21,7 +25,8 @@ mod question;
 mod tests;
 
 pub use answer::{PrometheusAnswer, PrometheusSeries, read_answer};
-pub use attempts::{NamespaceTotals, PodAttempts, PodCoverage};
+pub use attempts::{JobEnd, NamespaceTotals, PodAttempts, PodCoverage};
+pub use jobs::{ListedJob, ListedJobs};
 pub use labels::PrometheusLabels;
 pub use pods::{BuildPods, TimeRange, TooManyPods};
 pub use question::PrometheusQuestion;

@@ -8,7 +8,7 @@ use super::*;
 use crate::import::commit_records;
 
 const HOUR_MS: u64 = 3_600_000;
-const START_MS: u64 = 1_800_000_000_000;
+pub(super) const START_MS: u64 = 1_800_000_000_000;
 const GIB: f64 = 1_073_741_824.0;
 
 fn read(result: &Value) -> Vec<PrometheusSeries> {
@@ -21,7 +21,7 @@ fn window(hour: u64) -> TimeRange {
 }
 
 /// Samples of a pod's memory: minutes behind the start, and what was read.
-fn memory(pod: &str, samples: &[(u64, &str)]) -> (PrometheusQuestion, Vec<PrometheusSeries>) {
+pub(super) fn memory(pod: &str, samples: &[(u64, &str)]) -> (PrometheusQuestion, Vec<PrometheusSeries>) {
     let seconds = |minute: u64| (START_MS + minute * 60_000) / 1000;
     let values: Vec<Value> = samples.iter().map(|(minute, text)| json!([seconds(*minute), text])).collect();
     let series = json!([{"metric": {"namespace": "ci", "pod": pod, "id": "/kubepods/x"}, "values": values}]);
@@ -36,7 +36,7 @@ fn one(
     (question, read(&json!([{"metric": labels, "value": [START_MS / 1000, value]}])))
 }
 
-fn annotations(pod: &str, job: u64) -> (PrometheusQuestion, Vec<PrometheusSeries>) {
+pub(super) fn annotations(pod: &str, job: u64) -> (PrometheusQuestion, Vec<PrometheusSeries>) {
     let labels = json!({
         "namespace": "ci",
         "pod": pod,
@@ -48,15 +48,25 @@ fn annotations(pod: &str, job: u64) -> (PrometheusQuestion, Vec<PrometheusSeries
     one(PrometheusQuestion::Annotations, &labels, "1")
 }
 
-/// The attempts of a range of five hours.
+/// A range of five hours.
+fn range() -> TimeRange {
+    TimeRange { start_ms: START_MS, end_ms: START_MS + 5 * HOUR_MS }
+}
+
+/// Its attempts.
 fn finish(pods: BuildPods) -> PodAttempts {
-    pods.finish(TimeRange { start_ms: START_MS, end_ms: START_MS + 5 * HOUR_MS }, "")
+    finish_with(pods, "", &ListedJobs::default())
+}
+
+/// The same with the jobs of a GitLab.
+pub(super) fn finish_with(pods: BuildPods, host: &str, jobs: &ListedJobs) -> PodAttempts {
+    pods.finish(range(), host, jobs)
 }
 
 /// The answers about a window.
-type Answers = Vec<(PrometheusQuestion, Vec<PrometheusSeries>)>;
+pub(super) type Answers = Vec<(PrometheusQuestion, Vec<PrometheusSeries>)>;
 
-fn pods(windows: &[(u64, Answers)]) -> BuildPods {
+pub(super) fn pods(windows: &[(u64, Answers)]) -> BuildPods {
     let mut pods = BuildPods::new(PrometheusLabels::default());
     for (hour, answers) in windows {
         pods.add(window(*hour), answers).unwrap();
@@ -165,7 +175,14 @@ fn pods_that_run_at_an_end_of_the_range_or_say_no_job_are_counted_and_left_out()
         (4, vec![memory("running", &[(280, "1073741824"), (299, "1073741824")]), annotations("running", 2)]),
         (4, vec![memory("done", &[(280, "1073741824"), (290, "1073741824")]), annotations("done", 3)]),
     ]));
-    let coverage = PodCoverage { builds: 6, keyed: 4, project_alone: 1, running: 1, began_before: 1 };
+    let coverage = PodCoverage {
+        builds: 6,
+        keyed: 4,
+        project_alone: 1,
+        running: 1,
+        began_before: 1,
+        ..PodCoverage::default()
+    };
     assert_eq!(found.coverage, coverage);
     let ids: Vec<&str> = found.records.iter().map(|record| record.summary.attempt.as_str()).collect();
     assert_eq!(ids, ["gitlab.example:3"]);
@@ -265,8 +282,7 @@ fn spacks_annotations_and_labels_make_the_key_that_an_agent_makes() {
             one(PrometheusQuestion::Labels, &labels, "1"),
         ],
     )]);
-    let range = TimeRange { start_ms: START_MS, end_ms: START_MS + 5 * HOUR_MS };
-    let found = pods.finish(range, "gitlab.spack.io");
+    let found = pods.finish(range(), "gitlab.spack.io", &ListedJobs::default());
     let summary = &found.records[0].summary;
     assert_eq!(summary.attempt.as_str(), "gitlab.spack.io:12");
     let key = &summary.key;

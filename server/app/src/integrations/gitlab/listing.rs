@@ -1,0 +1,241 @@
+//! All jobs of projects in a range of time, for an import: how each ended, and whose code it ran.
+//!
+//! | asked | for |
+//! |---|---|
+//! | `GET projects/:id` | the path of the project, and whether it is a fork |
+//! | `GET projects/:id/jobs` | its jobs, newest first, until they were made a day before the range |
+//! | `GET projects/:id/merge_requests/:iid` | whether a merge request comes from a fork, once for each that had a pipeline |
+//!
+//! A token with the scope `read_api` is enough.
+
+use std::collections::{BTreeSet, HashMap};
+
+use plimsoll_core::domain::JobStatus;
+use plimsoll_lab::import::prometheus::{ListedJob, TimeRange};
+use plimsoll_proto::{job::fitting, limits};
+use serde_json::Value;
+
+use super::{
+    Client,
+    client::Trouble,
+    job_hook::{is_path, key},
+    read::{object, time, word},
+};
+use crate::runtime::net::outgoing::Keep;
+
+/// Largest answer about one project or merge request.
+const ONE_BYTES: usize = 1 << 20;
+/// Largest page of a list: a hundred jobs, each with its commit, user and runner.
+const PAGE_BYTES: usize = 4 << 20;
+/// Most pages of one project: a hundred thousand jobs.
+const PAGES: usize = 1000;
+/// Jobs may start long after they were made: those that wait for a person, or for a time.
+const MADE_BEFORE_MS: u64 = 24 * 3_600_000;
+
+/// Why jobs could not be listed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unlisted {
+    /// GitLab is away.
+    #[error("does not answer: try again later, or import without gitlab_url")]
+    Away,
+    /// The list is too long.
+    #[error("project {0} has more than {most} jobs in this time: shorten --since", most = PAGES * 100)]
+    TooMany(u64),
+}
+
+/// A project.
+struct Project {
+    number: u64,
+    path: String,
+    is_fork: bool,
+}
+
+/// The jobs of these projects that ran in `range`, and the projects that GitLab does not show. `tell` hears how much is done, 0 to 1.
+///
+/// # Errors
+/// GitLab does not answer, or a project has too many jobs.
+pub(crate) async fn list_jobs(
+    client: &Client,
+    projects: &BTreeSet<u64>,
+    range: TimeRange,
+    mut tell: impl FnMut(f64),
+) -> Result<(Vec<ListedJob>, Vec<u64>), Unlisted> {
+    let (mut jobs, mut hidden) = (Vec::new(), Vec::new());
+    for (done, number) in projects.iter().enumerate() {
+        tell(share(done, projects.len()));
+        let project = match project(client, *number).await {
+            Ok(project) => project,
+            Err(Trouble::Away) => return Err(Unlisted::Away),
+            Err(_unseen) => {
+                hidden.push(*number);
+                continue;
+            }
+        };
+        let mut requests = MergeRequests::default();
+        let mut query = "per_page=100&pagination=keyset&order_by=id&sort=desc".to_owned();
+        for page in 0.. {
+            if page >= PAGES {
+                return Err(Unlisted::TooMany(*number));
+            }
+            let path = format!("projects/{number}/jobs?{query}");
+            let answer = match client.get(&path, Keep::All(PAGE_BYTES)).await {
+                Ok(answer) => answer,
+                Err(Trouble::Away) => return Err(Unlisted::Away),
+                // a token may see a project, and not its pipelines
+                Err(_unseen) => {
+                    hidden.push(*number);
+                    break;
+                }
+            };
+            let Ok(read) = serde_json::from_slice::<Vec<Value>>(&answer.body) else {
+                hidden.push(*number);
+                break;
+            };
+            for listed in &read {
+                let Some(mut job) = listed_job(listed, &project) else { continue };
+                if job.finished_ms.is_none_or(|end| end >= range.start_ms) {
+                    job.untrusted = project.is_fork || requests.is_foreign(client, &project, listed).await?;
+                    jobs.push(job);
+                }
+            }
+            let made = read.iter().filter_map(|job| time(job, "created_at")).min();
+            let is_over = made.is_none_or(|made| made.saturating_add(MADE_BEFORE_MS) < range.start_ms);
+            match answer.next_query {
+                Some(next) if !is_over => query = next,
+                _ => break,
+            }
+        }
+    }
+    Ok((jobs, hidden))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52 projects")]
+fn share(done: usize, of: usize) -> f64 {
+    done as f64 / of.max(1) as f64
+}
+
+async fn project(client: &Client, number: u64) -> Result<Project, Trouble> {
+    let body = object(&client.get(&format!("projects/{number}"), Keep::All(ONE_BYTES)).await?.body)?;
+    let path = word(&body, "path_with_namespace");
+    if !is_path(&path) {
+        return Err(Trouble::Malformed);
+    }
+    let is_fork = body.get("forked_from_project").is_some_and(Value::is_object);
+    Ok(Project { number, path, is_fork })
+}
+
+/// A job of a list; `None` if it never ran.
+fn listed_job(said: &Value, project: &Project) -> Option<ListedJob> {
+    let id = said.get("id").and_then(Value::as_u64).filter(|id| *id > 0)?;
+    let name = fitting(said.get("name")?.as_str()?, limits::LABEL_BYTES);
+    let at = |place: &str| said.pointer(place).and_then(Value::as_str).map(ToOwned::to_owned);
+    let end = match word(said, "status").as_str() {
+        "success" => Some(JobStatus::Succeeded),
+        "failed" => Some(JobStatus::Failed),
+        "canceled" => Some(JobStatus::Canceled),
+        _ => None,
+    };
+    let key = key(&name, |variable| match variable {
+        "CI_PROJECT_PATH" => Some(project.path.clone()),
+        "CI_COMMIT_REF_NAME" => at("/ref"),
+        "CI_COMMIT_SHA" => at("/commit/id"),
+        "CI_PIPELINE_ID" => said.pointer("/pipeline/id").and_then(Value::as_u64).map(|id| id.to_string()),
+        "CI_JOB_STAGE" => at("/stage"),
+        "GITLAB_USER_LOGIN" => at("/user/username"),
+        _ => None,
+    });
+    let reason = if end == Some(JobStatus::Failed) { word(said, "failure_reason") } else { String::new() };
+    let started_ms = time(said, "started_at")?;
+    let finished_ms = time(said, "finished_at");
+    Some(ListedJob {
+        id,
+        project: project.number,
+        key,
+        started_ms,
+        finished_ms,
+        end,
+        reason,
+        untrusted: false,
+    })
+}
+
+/// Which merge requests come from a fork.
+#[derive(Debug, Default)]
+struct MergeRequests {
+    foreign: HashMap<u64, bool>,
+}
+
+impl MergeRequests {
+    /// Whether the job ran for a merge request of a fork. One that GitLab does not show counts as foreign.
+    async fn is_foreign(
+        &mut self,
+        client: &Client,
+        project: &Project,
+        job: &Value,
+    ) -> Result<bool, Unlisted> {
+        let Some(request) = merge_request(job) else { return Ok(false) };
+        if let Some(known) = self.foreign.get(&request) {
+            return Ok(*known);
+        }
+        let path = format!("projects/{}/merge_requests/{request}", project.number);
+        let is_foreign = match client.get(&path, Keep::All(ONE_BYTES)).await {
+            Ok(answer) => object(&answer.body)
+                .ok()
+                .and_then(|said| said.get("source_project_id").and_then(Value::as_u64))
+                .is_none_or(|source| source != project.number),
+            Err(Trouble::Away) => return Err(Unlisted::Away),
+            Err(_unseen) => true,
+        };
+        self.foreign.insert(request, is_foreign);
+        Ok(is_foreign)
+    }
+}
+
+/// The number of the merge request that a job ran for, as its ref says it: `refs/merge-requests/59/head`.
+fn merge_request(job: &Value) -> Option<u64> {
+    let git_ref = job.get("ref")?.as_str()?;
+    git_ref.strip_prefix("refs/merge-requests/")?.split('/').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_listed_job_says_what_it_builds_when_it_ran_and_how_it_ended() {
+        let project = Project { number: 23, path: "group/a".to_owned(), is_fork: false };
+        let said = json!({
+            "id": 7, "name": "zlib@1.3 /abcdefg", "stage": "build", "status": "failed", "ref": "main",
+            "failure_reason": "script_failure", "created_at": "2026-02-23T02:40:00.000Z",
+            "started_at": "2026-02-23T02:41:37.886Z", "finished_at": "2026-02-23T02:42:37.886Z",
+            "pipeline": {"id": 9}, "commit": {"id": "c0"}, "user": {"username": "ann"},
+        });
+        let job = listed_job(&said, &project).unwrap();
+        assert_eq!((job.id, job.started_ms), (7, 1_771_814_497_886));
+        assert_eq!((job.end, job.reason.as_str()), (Some(JobStatus::Failed), "script_failure"));
+        let key = &job.key;
+        assert_eq!([&key.project, &key.package, &key.version], ["group/a", "zlib", "1.3"]);
+        assert_eq!((key.labels["pipeline"].as_str(), key.owner.as_str()), ("9", "ann"));
+        // never ran; no number; a word of a later GitLab
+        for (field, value) in [("started_at", Value::Null), ("id", json!("7")), ("name", Value::Null)] {
+            let mut said = said.clone();
+            said[field] = value;
+            assert_eq!(listed_job(&said, &project), None, "{field}");
+        }
+        let mut later = said.clone();
+        later["status"] = json!("of_2030");
+        assert_eq!(listed_job(&later, &project).unwrap().end, None);
+    }
+
+    #[test]
+    fn the_merge_request_of_a_job_stands_in_its_ref() {
+        let of = |git_ref: &str| merge_request(&json!({ "ref": git_ref }));
+        assert_eq!(
+            (of("refs/merge-requests/59/head"), of("refs/merge-requests/7/merge")),
+            (Some(59), Some(7))
+        );
+        assert_eq!((of("main"), of("refs/merge-requests/x/head")), (None, None));
+    }
+}

@@ -1,0 +1,139 @@
+//! Jobs as GitLab lists them, beside the pods in which they ran.
+//!
+//! A pod that names its job gets how that job ended. A pod that names its project alone (its name has the number) is the one job of that
+//! project that fits it in time. Where two jobs fit, or two pods claim one job, nothing is taken: a wrong key teaches a wrong size.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use plimsoll_core::domain::JobStatus;
+use plimsoll_proto::v1 as pb;
+
+use super::pods::{BuildPod, BuildPods};
+
+/// By how much the clocks of GitLab and of Prometheus may differ.
+const CLOCKS_MS: u64 = 60_000;
+/// From the start of a job to the first reading of its build: a node is started, images are pulled. The runner waits for a pod for 3
+/// minutes unless it is told otherwise (`poll_timeout`); jobs whose nodes are slower wait longer.
+const UP_TO_BUILD_MS: u64 = 30 * 60_000;
+/// From the last reading of a build to the end of its job: caches and artifacts are sent.
+const AFTER_BUILD_MS: u64 = 30 * 60_000;
+
+/// A job that has run, as GitLab lists it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ListedJob {
+    /// Its number.
+    pub id: u64,
+    /// Number of its project.
+    pub project: u64,
+    /// What it builds, without sizes.
+    pub key: pb::Key,
+    /// When a runner took it, milliseconds since 1970.
+    pub started_ms: u64,
+    /// When it ended; `None` while it runs.
+    pub finished_ms: Option<u64>,
+    /// How it ended; `None` while it runs.
+    pub end: Option<JobStatus>,
+    /// Why it failed, in GitLab's words; may be empty.
+    pub reason: String,
+    /// Its code came from outside of the project: a fork, or a merge request of one.
+    pub untrusted: bool,
+}
+
+/// Jobs of projects, by which pods are known.
+#[derive(Debug, Default)]
+pub struct ListedJobs {
+    /// In order of their start, by project.
+    by_project: BTreeMap<u64, Vec<ListedJob>>,
+    /// Where a job stands in the list of its project.
+    places: HashMap<(u64, u64), usize>,
+}
+
+impl ListedJobs {
+    /// The jobs, in any order. The host of their GitLab is that of the import.
+    pub fn new(jobs: impl IntoIterator<Item = ListedJob>) -> Self {
+        let mut by_project: BTreeMap<u64, Vec<ListedJob>> = BTreeMap::new();
+        for job in jobs {
+            by_project.entry(job.project).or_default().push(job);
+        }
+        let mut places = HashMap::new();
+        for (project, jobs) in &mut by_project {
+            jobs.sort_by_key(|job| (job.started_ms, job.id));
+            jobs.dedup_by_key(|job| job.id);
+            places.extend(jobs.iter().enumerate().map(|(place, job)| ((*project, job.id), place)));
+        }
+        Self { by_project, places }
+    }
+
+    /// A job of a project by its number.
+    pub(super) fn find(&self, project: u64, id: u64) -> Option<&ListedJob> {
+        self.by_project.get(&project)?.get(*self.places.get(&(project, id))?)
+    }
+
+    /// Whether the jobs of this project were listed.
+    pub(super) fn knows(&self, project: u64) -> bool {
+        self.by_project.contains_key(&project)
+    }
+
+    /// Which job each pod is, by the place of the pod in `pods` (those of one project). `taken`: jobs that pods name themselves.
+    ///
+    /// A pod that only one job fits takes that job, which then fits no other pod, and so on. Two pods that only one job fits prove that
+    /// something else is wrong: neither gets it.
+    pub(super) fn fit(
+        &self,
+        project: u64,
+        pods: &[&BuildPod],
+        taken: &HashSet<u64>,
+    ) -> Vec<Option<&ListedJob>> {
+        let jobs = self.by_project.get(&project).map_or(&[][..], Vec::as_slice);
+        let fits = |pod: &BuildPod| -> BTreeSet<usize> {
+            let first = jobs.partition_point(|job| job.started_ms + UP_TO_BUILD_MS < pod.first_ms);
+            let behind = jobs.partition_point(|job| job.started_ms <= pod.first_ms + CLOCKS_MS);
+            let near = jobs.get(first..behind.max(first)).unwrap_or_default();
+            let fit = |job: &ListedJob| !taken.contains(&job.id) && job.may_have_run_in(pod);
+            near.iter().enumerate().filter(|(_, job)| fit(job)).map(|(place, _)| first + place).collect()
+        };
+        let mut open: Vec<BTreeSet<usize>> = pods.iter().map(|pod| fits(pod)).collect();
+        let mut found = vec![None; pods.len()];
+        loop {
+            let mut claims: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+            for (pod, fits) in open.iter().enumerate().filter(|(_, fits)| fits.len() == 1) {
+                fits.iter().for_each(|job| claims.entry(*job).or_default().push(pod));
+            }
+            if claims.is_empty() {
+                return found;
+            }
+            for (job, claimants) in &claims {
+                if let [pod] = claimants.as_slice() {
+                    found[*pod] = jobs.get(*job);
+                }
+            }
+            for fits in &mut open {
+                fits.retain(|job| !claims.contains_key(job));
+            }
+        }
+    }
+}
+
+impl ListedJob {
+    fn may_have_run_in(&self, pod: &BuildPod) -> bool {
+        let end_ms = self.finished_ms.unwrap_or(u64::MAX - CLOCKS_MS);
+        let is_inside = self.started_ms <= pod.first_ms + CLOCKS_MS && pod.last_ms <= end_ms + CLOCKS_MS;
+        let is_near = self.started_ms + UP_TO_BUILD_MS >= pod.first_ms
+            && self.finished_ms.is_none_or(|end_ms| end_ms <= pod.last_ms + AFTER_BUILD_MS);
+        is_inside && is_near
+    }
+}
+
+impl BuildPods {
+    /// Numbers of the projects whose builds were seen, as the names of pods say them.
+    pub fn projects(&self) -> BTreeSet<u64> {
+        let built = self.pods.iter().filter(|(_, pod)| pod.samples > 0);
+        built.filter_map(|((_, name), _)| project_number(name)).collect()
+    }
+}
+
+/// The project's number in the name of a runner's pod, `runner-TOKEN-project-23-concurrent-0-...`.
+pub(super) fn project_number(pod: &str) -> Option<u64> {
+    let (_, rest) = pod.strip_prefix("runner-")?.split_once("project-")?;
+    rest.split_once("-concurrent-")?.0.parse().ok()
+}
