@@ -15,7 +15,7 @@ pub use examples::{examples, prediction_of};
 
 use crate::{
     figures, quantity,
-    v1::{LowerBound, NeedGroup, NeedGroups, Prediction, Quantity, Rung},
+    v1::{LowerBound, NeedGroup, NeedGroups, Outlook, Prediction, Quantity, Rung},
 };
 
 /// Which number of a prediction is explained.
@@ -305,6 +305,22 @@ fn step(kind: SizeKind, value: u64, margin: f64, bound: &SizeBound) -> Option<u6
 /// tell only the fingerprint, without numbers and directories.
 pub fn failure_line<'l>(first: &'l str, fingerprint: &'l str) -> &'l str {
     if first.is_empty() { fingerprint } else { first }
+}
+
+/// Where the line of [`failure_line`] stands in the log: `line 12 of the log`; `None` if that is not known.
+pub fn failure_place(outlook: &Outlook) -> Option<String> {
+    line_place(outlook.failure_line_number, outlook.failure_line_from_end)
+}
+
+/// A place in a log in words, from 1; `None` for 0.
+pub fn line_place(number: u32, from_end: bool) -> Option<String> {
+    let shown = figures::count(number.into());
+    match (number, from_end) {
+        (0, _) => None,
+        (1, true) => Some("the last line of the log".to_owned()),
+        (_, true) => Some(format!("line {shown} from the end of the log")),
+        (_, false) => Some(format!("line {shown} of the log")),
+    }
 }
 
 /// What the predicted request and limit mean for a group of attempts that need about the same.

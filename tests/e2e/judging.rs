@@ -170,3 +170,24 @@ fn a_log_of_any_size_costs_no_more_memory_than_a_small_one() {
     let causes: Vec<&str> = answers.iter().map(|answer| answer["cause"].as_str().unwrap()).collect();
     assert_eq!(causes, ["deterministic"; 4]);
 }
+
+#[test]
+fn a_log_that_is_explained_may_have_any_size_and_hold_anything() {
+    let streams = [
+        ("yes 'building x.o' | head -c 100000000; echo; echo 'x.c:1:2: error: no'", "cause: deterministic"),
+        ("head -c 100000000 /dev/zero | tr '\\0' x; echo; echo 'x.c:1:2: error: no'", "cause: deterministic"),
+        ("head -c 100000000 /dev/zero", "no rule knows a line"),
+        (
+            "yes '2024-05-22T12:43:46.9626460Z #12 51.29 [linux-gcc] ' | head -c 100000000",
+            "no rule knows a line",
+        ),
+    ];
+    for (stream, said) in streams {
+        // data of the program, in KiB: less than a third of the log
+        let script = format!("{{ {stream}; }} | {{ ulimit -d 30720; exec \"$0\" rules explain -; }}");
+        let output =
+            Command::new("sh").args(["-c", &script]).arg(&Programs::for_tests().server).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains(said), "{stream}: {text} {output:?}");
+    }
+}

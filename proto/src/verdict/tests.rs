@@ -144,3 +144,13 @@ fn what_only_a_log_says_of_memory_is_probable() {
     };
     assert_eq!(first_line(&success), "Nothing to retry: the attempt succeeded");
 }
+
+#[test]
+fn trouble_beside_a_failure_of_the_build_itself_is_undecided() {
+    let mut lost = verdict(Action::AsIs, Cause::Infra, Prediction::default());
+    assert!(first_line(&lost).contains(": infrastructure ("), "{}", first_line(&lost));
+    lost.outlook =
+        Some(Outlook { own_failure: "tests-summary: FAILED a::b".to_owned(), ..Outlook::default() });
+    let line = first_line(&lost);
+    assert!(line.contains(": undecided: the build itself or infrastructure ("), "{line}");
+}

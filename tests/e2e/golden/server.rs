@@ -36,6 +36,16 @@ package = "llvm"
 pool = "big"
 "#;
 
+/// A log with a root, what follows from it, and a rule that does not count.
+const LOG: &str = "cc -c a.c\ncurl: (28) Failed to connect to x port 443: Connection timed out\n\
+                   a.c:1:10: fatal error: zlib.h: No such file or directory\nmake: *** [Makefile:3: a.o] Error 1\n";
+
+/// A rule of the operator; another one never decides, and is there twice.
+const RULE: &str = "[[rule]]\nid = \"moon\"\ncause = \"infra\"\npattern = 'the moon is full'\n\
+                    matches = ['the moon is full']\nspares = ['the moon']\n";
+const HIDDEN: &str = "[[rule]]\nid = \"full\"\ncause = \"deterministic\"\npattern = 'No space left'\n\
+                      matches = ['x: No space left on device']\n";
+
 /// What differs from run to run.
 const PLACEHOLDERS: [(&str, &str); 7] = [
     // an id of a store
@@ -63,6 +73,10 @@ const RUN: [(&str, &[&str]); 5] = [
             "classify failures.jsonl",
             "rules test pools.toml --key package=llvm",
             "rules test pools.toml --key package=zlib",
+            "rules explain build.log",
+            "rules explain - --output json < moon.log",
+            "rules check good",
+            "rules check wrong",
         ],
     ),
     (
@@ -97,6 +111,13 @@ const RUN: [(&str, &[&str]); 5] = [
 
 fn prepare(dir: &Path) {
     for (name, text) in [("builds.csv", LAB), ("failures.jsonl", FAILURES), ("pools.toml", POOLS)] {
+        fs::write(dir.join(name), text).unwrap();
+    }
+    for (name, text) in [("build.log", LOG), ("moon.log", "fatal: the moon is full\n")] {
+        fs::write(dir.join(name), text).unwrap();
+    }
+    for (name, text) in [("good/a.toml", RULE), ("wrong/b.toml", HIDDEN)] {
+        fs::create_dir_all(dir.join(name).parent().unwrap()).unwrap();
         fs::write(dir.join(name), text).unwrap();
     }
 }

@@ -1,12 +1,25 @@
 //! What a retry would mean, for people: its chance, its cost, and what else is known of the failure.
 
+use std::fmt::Write as _;
+
 use plimsoll_proto::{figures, reasons, shown::clean, v1::Verdict};
 
-/// The line of the log that the failure is known by.
+/// Lines that only pass a failure on, at most.
+const CONSEQUENCES: usize = 3;
+
+/// The line of the log that the failure is known by, with its place; then the lines that only pass it on, one in a line.
 pub(crate) fn failure(verdict: &Verdict) -> Option<String> {
     let outlook = verdict.outlook.as_ref()?;
     let failure = reasons::failure_line(&outlook.failure_line, &outlook.signature_line);
-    (!failure.is_empty()).then(|| format!("failure: {}", clean(failure)))
+    if failure.is_empty() {
+        return None;
+    }
+    let place = reasons::failure_place(outlook).map_or(String::new(), |place| format!(" ({place})"));
+    let mut text = format!("failure: {}{place}", clean(failure));
+    for line in outlook.consequences.iter().take(CONSEQUENCES) {
+        let _written = write!(text, "\n  then: {}", clean(line));
+    }
+    Some(text)
 }
 
 /// One line for each thing else that is known; the same in an answer and in the job's log.
@@ -92,6 +105,19 @@ mod tests {
             said.as_deref(),
             Some("failure: the moon is full of 0"),
             "an older server tells only that"
+        );
+        let placed = Outlook {
+            failure_line: "the moon is full".to_owned(),
+            failure_line_number: 2,
+            failure_line_from_end: true,
+            consequences: vec!["make: *** [moon]\u{1b} Error 1".to_owned(); 9],
+            ..Outlook::default()
+        };
+        verdict.outlook = Some(placed);
+        let (said, then) = (failure(&verdict).unwrap(), "\n  then: make: *** [moon]\\u{1b} Error 1");
+        assert_eq!(
+            said,
+            format!("failure: the moon is full (line 2 from the end of the log){}", then.repeat(3))
         );
         verdict.outlook = Some(Outlook::default());
         assert!(lines(&verdict).is_empty() && lines(&Verdict::default()).is_empty());

@@ -10,7 +10,10 @@ use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 use plimsoll_core::retry::LogRules;
 use plimsoll_lab::classify::{ClassifyTerms, InputLine, InputLines, JudgedLine, UnreadableLine, judge};
-use plimsoll_proto::figures::{count, counted};
+use plimsoll_proto::{
+    figures::{count, counted},
+    shown::clean,
+};
 use serde::Serialize;
 
 use super::{line::examples, terminal::fitted};
@@ -95,10 +98,14 @@ impl Classify {
         match self.output {
             Format::Json => write_json(judged, out),
             Format::Text => {
-                let JudgedLine { id, cause, verdict, confidence, reason, .. } = judged;
+                let JudgedLine { id, cause, verdict, confidence, reason, root, .. } = judged;
                 let action = verdict.as_str();
                 let line = format!("{id}  {cause}  {action}  {:.0} %  {reason}\n", confidence * 100.0);
-                out.write_all(fitted(&line, stdout()).as_bytes())
+                out.write_all(fitted(&line, stdout()).as_bytes())?;
+                let Some(root) = root else { return Ok(()) };
+                out.write_all(
+                    fitted(&format!("    began with: {}\n", clean(&root.in_words())), stdout()).as_bytes(),
+                )
             }
         }
     }

@@ -9,6 +9,7 @@ mod export;
 mod import;
 mod init;
 mod line;
+mod log_rules;
 mod progress;
 mod repair;
 mod replay;
@@ -75,7 +76,7 @@ pub enum Command {
     Import(import::Import),
     /// Judges recorded failures, and needs no server for it.
     Classify(classify::Classify),
-    /// Checks the file of pools and rules, and tells which rule takes a key.
+    /// Checks rules for pools and for lines of logs, and tells which rule takes a key, or decides on a log.
     Rules(rules::Rules),
     /// Reads everything in a data directory that no server uses, and tells whether a server would start with it and what it would miss.
     Verify(verify::Verify),

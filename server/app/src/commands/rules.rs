@@ -1,4 +1,5 @@
-//! `plimsoll-server rules test FILE`: which rule takes a key, where to, and why; and which rules do nothing. Needs no server.
+//! `plimsoll-server rules test FILE`: which rule takes a key, where to, and why; and which rules do nothing. Needs no server. The commands
+//! for lines of logs are in `log_rules`.
 
 use std::{
     io::{self, Write as _},
@@ -15,12 +16,12 @@ use plimsoll_core::{
 use plimsoll_proto::{job, limits, quantity};
 use serde::Serialize;
 
-use super::{Output, line::examples, note};
+use super::{Output, line::examples, log_rules, note};
 use crate::{runtime::settings::Config, state::pools};
 
-/// Looks at the file of pools and rules.
+/// Looks at rules: those for pools, and those for lines of logs.
 #[derive(Debug, Args)]
-#[command(after_help = examples(&["rules test pools.toml --key package=llvm"]))]
+#[command(after_help = examples(&["rules test pools.toml --key package=llvm", "rules explain build.log", "rules check rules/"]))]
 pub struct Rules {
     #[command(subcommand)]
     what: What,
@@ -28,8 +29,12 @@ pub struct Rules {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Checks a file, and tells which rule takes a key and why the others do not.
+    /// Checks a file of pools, and tells which rule takes a key and why the others do not.
     Test(Test),
+    /// Tells which rules know lines of a log, where these stand, and why one rule decides.
+    Explain(log_rules::Explain),
+    /// Checks a directory of rules for lines of logs: examples, sizes, names, and rules that never decide.
+    Check(log_rules::Check),
 }
 
 #[derive(Debug, Args)]
@@ -96,8 +101,11 @@ impl Rules {
     /// # Errors
     /// The file is wrong, with all mistakes; or a part of the key is.
     pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
-        let What::Test(test) = self.what;
-        test.run(config)
+        match self.what {
+            What::Test(test) => test.run(config),
+            What::Explain(explain) => explain.run(config),
+            What::Check(check) => check.run(config),
+        }
     }
 }
 

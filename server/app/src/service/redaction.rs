@@ -66,6 +66,7 @@ impl Redactor {
         if let Some(signature) = &mut verdict.outlook.signature {
             hide_lines(signature);
         }
+        (verdict.outlook.root, verdict.outlook.own_failure) = (None, None);
         verdict
     }
 

@@ -24,8 +24,8 @@ use crate::runtime::{
     reload,
     reload::{Kept, Stamp},
 };
-pub(crate) use read::rules;
 use read::stamps;
+pub(crate) use read::{rule_files, rules};
 
 /// What the files are, for people.
 const WHAT: &str = "rules and retry policy";

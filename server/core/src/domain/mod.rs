@@ -58,7 +58,7 @@ pub use prediction::{
     Basis, KNOWN_ENOUGH, LowerBound, PoolAssignment, Prediction, Quantity, Rung, UsedAttempt,
 };
 pub use progress::SampleAccumulator;
-pub use reported::{LogOrder, MatchedLine, ReportedEvidence};
+pub use reported::{LogOrder, LogPlace, MatchedLine, ReportedEvidence, RootLine};
 pub use reported_outcome::{JobStatus, ReportedOutcome};
 pub use reporter::Reporter;
 pub use reporter::is_like;

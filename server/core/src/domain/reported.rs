@@ -69,9 +69,32 @@ pub struct MatchedLine {
     /// The first line that the rule knows: of several errors the one that the others follow from. Empty as `line` is.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub first: String,
+    /// Where that first line stands, and what follows from it; `None` in records of earlier releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<RootLine>,
     /// How it stands to failures of the build itself in the same log.
     #[serde(default, skip_serializing_if = "LogOrder::is_alone")]
     pub order: LogOrder,
+}
+
+/// Where in a log the line stands from which a failure began, and what followed from it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RootLine {
+    /// Its place.
+    pub at: LogPlace,
+    /// The next lines by which tools only pass the failure on, as `make: *** Error 2` does: at most 3, of at most some 200 bytes each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub then: Vec<String>,
+}
+
+/// Place of a line in what was kept of a log, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogPlace {
+    /// From the first line that was kept.
+    FromStart(u32),
+    /// From the end: the beginning of the log was cut off.
+    FromEnd(u32),
 }
 
 /// How trouble outside the build stands to the build's own failures in the same log. Of two logs the larger counts.
@@ -136,6 +159,7 @@ impl ReportedEvidence {
         for matched in self.log.iter_mut().filter(|matched| !matched.line.is_empty()) {
             matched.line.clear();
             matched.first.clear();
+            matched.root = None;
             dropped = true;
         }
         dropped

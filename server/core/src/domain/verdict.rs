@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     AttemptId, Bytes, Cause, EvidenceLine, EvidenceSource, Exit, Key, Millis, Prediction, ReportedEvidence,
-    Reporter, Resources, Summary,
+    Reporter, Resources, RootLine, Summary,
 };
 
 /// What is known of an ended attempt: what the server measured, joined with what the caller saw.
@@ -204,8 +204,8 @@ impl Verdict {
             LINE_GONE.clone_into(&mut self.reason);
             dropped = true;
         }
-        if let Some(signature) = self.outlook.signature.as_mut().filter(|known| !known.line.is_empty()) {
-            signature.clear_lines();
+        if self.outlook.signature.as_ref().is_some_and(|known| !known.line.is_empty()) {
+            self.outlook.drop_log_lines();
             dropped = true;
         }
         self.basis.reported.drop_log_lines() || dropped
@@ -260,9 +260,23 @@ pub struct RetryOutlook {
     /// releases.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped_at: Option<Bytes>,
+    /// Where the first line of the signature stands in the log, and what followed from it; `None` in records of earlier releases.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root: Option<RootLine>,
+    /// A failure of the build itself beside trouble outside, where that trouble decides: which of them ended the build is not certain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub own_failure: Option<String>,
 }
 
 impl RetryOutlook {
+    /// Forgets the lines of the log; the name of the failure stays.
+    pub fn drop_log_lines(&mut self) {
+        if let Some(signature) = &mut self.signature {
+            signature.clear_lines();
+        }
+        (self.root, self.own_failure) = (None, None);
+    }
+
     fn is_empty(&self) -> bool {
         *self == Self::default()
     }

@@ -58,12 +58,24 @@ pub fn classify(evidence: &Evidence, rules: &LogRules) -> Finding {
     found.extend(measured.and_then(clues::recorded));
     found.extend(clues::log(&hits, measured));
     found.extend(unknown);
-    let finding = Finding { log_unread: is_log_unread(&said), ..decide(&found) };
+    let finding = doubted(Finding { log_unread: is_log_unread(&said), ..decide(&found) }, &hits);
     if said.log.is_empty() {
         return Finding { last_words: said.last_words, failure_line: said.first_words, ..finding };
     }
-    let failure_line = signature::line_of(&finding).and_then(|line| clues::hit_of(&hits, line));
-    Finding { failure_line: failure_line.map(|hit| hit.first.clone()), ..finding }
+    let first = signature::line_of(&finding).and_then(|line| clues::hit_of(&hits, line));
+    let (failure_line, root) = first.map(|hit| (hit.first.clone(), hit.root.clone())).unzip();
+    Finding { failure_line, root: root.flatten(), ..finding }
+}
+
+/// A test that failed beside trouble outside the build may have failed by itself: then it is not certain which of them ended the build.
+fn doubted(finding: Finding, hits: &[RuleMatch<'_>]) -> Finding {
+    let by_log = finding.decided_by == Some(EvidenceSource::Log) && finding.cause == Some(Cause::Infra);
+    if !by_log || finding.own_failure.is_some() {
+        return finding;
+    }
+    let Some(test) = hits.iter().find(|hit| hit.names_test()) else { return finding };
+    let own_failure = Some(clues::text_of(test));
+    Finding { own_failure, confidence: finding.confidence.min(UNCERTAIN), ..finding }
 }
 
 /// No line and no word of a log came.
@@ -169,6 +181,7 @@ fn not_failed(measured: Option<&Summary>) -> Finding {
         mend: None,
         last_words: None,
         failure_line: None,
+        root: None,
         own_failure: None,
         log_unread: false,
     }
@@ -212,6 +225,7 @@ fn decide(found: &[Clue]) -> Finding {
         mend: winner.and_then(|clue| clue.mend),
         last_words: None,
         failure_line: None,
+        root: None,
         own_failure,
         log_unread: false,
     }

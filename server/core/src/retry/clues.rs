@@ -206,7 +206,7 @@ pub(super) fn log(hits: &[RuleMatch<'_>], measured: Option<&Summary>) -> Vec<Clu
 }
 
 /// A full disk and a killed compiler make a tool report errors of its own after them, so they come before those.
-fn rank(hit: &RuleMatch<'_>) -> u8 {
+pub(super) fn rank(hit: &RuleMatch<'_>) -> u8 {
     match (hit.rule.cause, hit.rule.weak) {
         _ if is_overcome(hit) => 4,
         (_, true) => 3,
@@ -228,7 +228,7 @@ fn is_far_below_limit(summary: &Summary) -> bool {
 }
 
 /// What is shown of a hit.
-fn text_of(hit: &RuleMatch<'_>) -> String {
+pub(super) fn text_of(hit: &RuleMatch<'_>) -> String {
     format!("{}: {}", hit.rule.id, hit.line)
 }
 

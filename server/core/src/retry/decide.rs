@@ -162,6 +162,8 @@ fn verdict(evidence: &Evidence, case: WeighedFailure, allowed: Remedy, rule: Opt
             mend,
             proven,
             stopped_at,
+            root: case.finding.root,
+            own_failure: case.finding.own_failure,
         },
         given_unix_ms: None,
         job: None,

@@ -3,6 +3,8 @@
 //! All of them are checked before any of them counts: a pattern that cannot be compiled, or an example that its rule does
 //! not keep, is an error with the name of the file and of the rule, and the rules that were in force stay.
 
+use std::collections::HashMap;
+
 use regex::bytes::{Regex, RegexBuilder};
 
 use super::{
@@ -24,20 +26,18 @@ impl LogRules {
     /// Everything that is wrong with them, each with the file and the rule.
     pub fn extended(files: &[(String, String)]) -> Result<Self, Vec<String>> {
         let (mut more, mut wrong): (Vec<Rule>, Vec<String>) = (Vec::new(), Vec::new());
+        // the file of each name
+        let mut named: HashMap<String, &str> = HashMap::new();
         for (name, text) in files {
-            let yaml = [".yaml", ".yml"].iter().any(|end| name.ends_with(end));
-            match if yaml { taxonomy::parse(text) } else { rules::parse(text) } {
+            match of_file(name, text) {
                 Ok(rules) => {
                     wrong.extend(rules.iter().filter_map(|rule| Some(format!("{name}: {}", fault(rule)?))));
+                    wrong.extend(rules.iter().filter_map(|rule| named_twice(&mut named, name, rule)));
                     more.extend(rules);
                 }
                 Err(error) => wrong.push(format!("{name}: {error}")),
             }
         }
-        let mut ids: Vec<&str> = more.iter().map(|rule| rule.id.as_str()).collect();
-        ids.sort_unstable();
-        let twice = ids.windows(2).filter(|pair| pair.first() == pair.last()).filter_map(|pair| pair.first());
-        wrong.extend(twice.map(|id| format!("rule {id}: there are two of this name")));
         if more.len() > MOST {
             wrong.push(format!("there are {} rules, at most {MOST} can be read", more.len()));
         }
@@ -46,6 +46,18 @@ impl LogRules {
         }
         Self::with(more).map_err(|error| vec![format!("the rules together: {error}")])
     }
+}
+
+/// Notes the name of a rule, and says if another one has it.
+fn named_twice<'f>(named: &mut HashMap<String, &'f str>, file: &'f str, rule: &Rule) -> Option<String> {
+    let (id, other) = (&rule.id, named.insert(rule.id.clone(), file)?);
+    Some(format!("{file}: rule {id}: there are two of this name, the other in {other}"))
+}
+
+/// The rules of a file, by the end of its name.
+pub(super) fn of_file(name: &str, text: &str) -> Result<Vec<Rule>, String> {
+    let yaml = [".yaml", ".yml"].iter().any(|end| name.ends_with(end));
+    if yaml { taxonomy::parse(text) } else { rules::parse(text) }
 }
 
 /// What is wrong with a rule.

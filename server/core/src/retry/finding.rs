@@ -1,6 +1,6 @@
 //! What was found out of a failure: single clues, and the cause that they add up to.
 
-use crate::domain::{Cause, EvidenceLine, EvidenceSource};
+use crate::domain::{Cause, EvidenceLine, EvidenceSource, RootLine};
 
 /// Why an attempt failed, and what says so.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +19,8 @@ pub struct Finding {
     pub last_words: Option<String>,
     /// The first line of the log that says what went wrong, as it was.
     pub failure_line: Option<String>,
+    /// Where that line stands, and what followed from it, where a rule knows it.
+    pub root: Option<RootLine>,
     /// A failure of the build itself that the log names beside trouble outside, where that trouble decides: which of them ended the build
     /// is not certain.
     pub own_failure: Option<String>,

@@ -91,11 +91,18 @@ fn merge(known: &mut MatchedLine, said: &MatchedLine) {
     if explains(said.cause) < explains(known.cause) {
         known.cause = said.cause;
     }
-    for (known, said) in [(&mut known.line, &said.line), (&mut known.first, &said.first)] {
-        // lines that were removed for their age are said again
-        if known.is_empty() || (!said.is_empty() && rules::names_better(said, known)) {
-            known.clone_from(said);
-        }
+    // lines that were removed for their age are said again
+    let better =
+        |known: &str, said: &str| known.is_empty() || (!said.is_empty() && rules::names_better(said, known));
+    if better(&known.line, &said.line) {
+        known.line.clone_from(&said.line);
+    }
+    if better(&known.first, &said.first) {
+        known.first.clone_from(&said.first);
+        known.root.clone_from(&said.root);
+    } else if known.first == said.first {
+        // the same line of two logs: one of its places, whichever was said first
+        known.root = known.root.take().max(said.root.clone());
     }
 }
 
@@ -159,7 +166,7 @@ mod tests {
 
     fn line(rule: &str, line: &str) -> MatchedLine {
         let (cause, order) = (Cause::Deterministic, LogOrder::Alone);
-        MatchedLine { rule: rule.into(), cause, line: line.into(), first: line.into(), order }
+        MatchedLine { rule: rule.into(), cause, line: line.into(), first: line.into(), root: None, order }
     }
 
     fn joined(parts: &[ReportedEvidence]) -> ReportedEvidence {

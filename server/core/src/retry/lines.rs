@@ -1,41 +1,70 @@
 //! The lines at the end of a log that can say why something failed.
 //!
 //! Read is only the end, line by line: without what wraps a line ([`reader`](mod@super::reader)), and without the lines that only mention a
-//! failure ([`mention`](mod@super::mention)). A carriage return ends a line, so that a progress bar is many lines and not one. UTF-16 read as
-//! bytes is ASCII with NUL between.
+//! failure ([`mention`](mod@super::mention)). A carriage return ends a line, so that a progress bar is many lines and not one; all of them have
+//! the number of the line that an editor shows. UTF-16 read as bytes is ASCII with NUL between.
 
 use super::{
     mention::{LineBefore, went_well},
-    reader::{clean, unwrapped},
+    reader::{plain, unwrapped},
 };
+use crate::domain::LogPlace;
 
 /// Bytes at the end of a log that are read. The reason of a failure stands near the end; this bounds the time.
 const READ: usize = 64 << 10;
 /// Bytes of a line that are shown.
 const SHOWN: usize = 200;
 
-/// The end of a log as plain text.
+/// A log that comes this near to the most that is read was cut where it came from: masking takes a line or two.
+const NEARLY: usize = 4 << 10;
+
+/// The end of a log as plain text, with its carriage returns.
 #[derive(Debug)]
-pub(super) struct LogTail(String);
+pub(super) struct LogTail {
+    text: String,
+    /// Lines, if the beginning of the log is not there.
+    cut: Option<usize>,
+}
+
+/// A line, and its number in the text from 0.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NumberedLine<'l> {
+    pub(super) text: &'l str,
+    number: usize,
+}
 
 impl LogTail {
     /// Of this log.
     pub(super) fn of(log: &str) -> Self {
-        Self(clean(end(log, READ)))
+        let text = plain(end(log, READ));
+        let cut = (log.len() + NEARLY > READ).then(|| text.trim_end_matches('\n').split('\n').count());
+        Self { text, cut }
     }
 
     /// Lines that can say why something failed, the last one first.
     pub(super) fn rev(&self) -> impl Iterator<Item = &str> {
-        self.rev_with_passed().filter(|line| !went_well(line))
+        self.rev_with_passed().map(|line| line.text).filter(|line| !went_well(line))
     }
 
     /// The same, and checks that passed.
-    pub(super) fn rev_with_passed(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn rev_with_passed(&self) -> impl Iterator<Item = NumberedLine<'_>> {
         let mut before = LineBefore::default();
-        let all = self.0.lines().map(unwrapped);
-        let says = all.filter(|line| !before.is_quoted_by(line)).map(str::trim_start);
-        let says: Vec<&str> = says.filter(|line| !line.is_empty()).collect();
+        let lines = self.text.split('\n').enumerate();
+        let all =
+            lines.flat_map(|(number, line)| line.split('\r').map(move |text| (number, unwrapped(text))));
+        let says = all.filter(|(_, line)| !before.is_quoted_by(line));
+        let says = says.map(|(number, line)| NumberedLine { number, text: line.trim_start() });
+        let says: Vec<NumberedLine<'_>> = says.filter(|line| !line.text.is_empty()).collect();
         says.into_iter().rev()
+    }
+
+    /// Where a line stands in what was kept of the log.
+    pub(super) fn place(&self, line: NumberedLine<'_>) -> LogPlace {
+        let place = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        match self.cut {
+            None => LogPlace::FromStart(place(line.number + 1)),
+            Some(lines) => LogPlace::FromEnd(place(lines.saturating_sub(line.number).max(1))),
+        }
     }
 }
 
@@ -74,6 +103,22 @@ mod tests {
     fn only_the_end_of_a_log_is_held() {
         let log = "ü building\n".repeat(1_000_000);
         let end = LogTail::of(&log);
-        assert!(end.0.len() <= READ && end.0.capacity() <= 2 * READ && end.rev().count() > 1000);
+        let text = &end.text;
+        assert!(text.len() <= READ && text.capacity() <= 2 * READ && end.rev().count() > 1000);
+    }
+
+    #[test]
+    fn a_line_has_the_number_that_an_editor_shows_from_the_side_that_is_whole() {
+        let places = |log: &str| -> Vec<(String, LogPlace)> {
+            let tail = LogTail::of(log);
+            tail.rev_with_passed().map(|line| (line.text.to_owned(), tail.place(line))).collect()
+        };
+        let few = places("one\n\n10 %\r50 %\rthree\r\nfour\n");
+        let at = |text: &str| few.iter().find(|(line, _)| line == text).unwrap().1;
+        assert_eq!([at("one"), at("50 %"), at("three"), at("four")], [1, 3, 3, 4].map(LogPlace::FromStart));
+        let many = places(&"building\n".repeat(100_000));
+        assert_eq!(many[..2].iter().map(|line| line.1).collect::<Vec<_>>(), [1, 2].map(LogPlace::FromEnd));
+        let colour = places("\x1b]0;a title that never ends\nnext\n");
+        assert_eq!(colour.last().unwrap().1, LogPlace::FromStart(2), "a colour ends with its line");
     }
 }

@@ -13,16 +13,19 @@
 //!          -> remedy     what the cause asks for; next, cpu: the size, from what was measured; size_words: why
 //!          -> allow      whether the budget of policy, and what became of such failures, allow it
 //!          -> decide     the verdict; outlook: cost and wait
+//! explain: which rules know lines of a log, and why one decides; check: files of rules before a server reads them
 //! ```
 //!
 //! Pure: no I/O, no clock; the same evidence and history give the same verdict. Any process can write a line into a log, so
 //! a log alone never grows a size and never buys more than one retry.
 
 mod allow;
+mod check;
 mod classify;
 mod clues;
 mod cpu;
 mod decide;
+mod explain;
 mod extend;
 mod finding;
 mod join;
@@ -48,8 +51,10 @@ mod taxonomy;
 mod tests;
 
 pub use self::{
+    check::{RuleReport, check},
     classify::{cause_of, classify, is_censored},
     decide::{VerdictInputs, judge},
+    explain::{FiredRule, LogExplanation, explain},
     finding::Finding,
     join::join,
     known_failures::{FlakyFailure, KnownFailures, RetrySuccess},

@@ -21,7 +21,7 @@ const WRAPPERS: usize = 8;
 
 static COLOURS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
-        r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]_P^][^\x07\x1b]*(?:\x07|\x1b\\)?|[()][0-9A-Z])",
+        r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]_P^][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[()][0-9A-Z])",
         // the letters of a colour whose escape was lost or written out
         r"|(?:#033|\\033|\\x1[bB]|\\u001[bB]|\^\[)\[[0-9;]*[mK]|\[[0-9]{1,3}(?:;[0-9]{1,3}){0,4}m",
     ))
@@ -50,12 +50,12 @@ static WRAPPER: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// Plain text: no colours, carriage returns as line ends, no NUL, no mark of the byte order.
-pub(super) fn clean(text: &str) -> String {
+/// Plain text: no colours, no NUL, no mark of the byte order.
+pub(super) fn plain(text: &str) -> String {
     let plain = COLOURS.as_ref().map_or(Cow::Borrowed(text), |colours| colours.replace_all(text, ""));
     let letters = plain.chars().filter(|c| !matches!(c, '\0' | '\u{feff}'));
     // the mark of UTF-16, read as UTF-8
-    letters.skip_while(|c| *c == '\u{fffd}').map(|c| if c == '\r' { '\n' } else { c }).collect()
+    letters.skip_while(|c| *c == '\u{fffd}').collect()
 }
 
 /// The line without its wrappers and without white space at its end; its own indentation stays.
@@ -145,8 +145,8 @@ pub(super) mod tests {
             "\x1b_bk;t=17\x07a",
             "\u{fffd}a",
         ] {
-            assert_eq!(clean(coloured), "a", "{coloured:?}");
+            assert_eq!(plain(coloured), "a", "{coloured:?}");
         }
-        assert_eq!(clean("10 %\r\u{feff}x[3] = [28] y"), "10 %\nx[3] = [28] y");
+        assert_eq!(plain("10 %\r\u{feff}x[3] = [28] y"), "10 %\rx[3] = [28] y");
     }
 }

@@ -46,20 +46,21 @@ pub fn reported(evidence: &Evidence, rules: &LogRules) -> ReportedEvidence {
 }
 
 fn matched(hit: RuleMatch<'_>) -> MatchedLine {
-    let RuleMatch { rule, line, first, order, .. } = hit;
-    MatchedLine { rule: rule.id.clone(), cause: rule.cause, line, first, order }
+    let RuleMatch { rule, line, first, root, order, .. } = hit;
+    MatchedLine { rule: rule.id.clone(), cause: rule.cause, line, first, root, order }
 }
 
 /// The lines of the log with their rules, and clues for those whose rules are no longer known.
 pub(super) fn hits<'r>(said: &ReportedEvidence, rules: &'r LogRules) -> (Vec<RuleMatch<'r>>, Vec<Clue>) {
     let (mut hits, mut unknown) = (Vec::new(), Vec::new());
-    for MatchedLine { rule, cause, line, first, order } in &said.log {
+    for MatchedLine { rule, cause, line, first, root, order } in &said.log {
         let line = if line.is_empty() { LINE_GONE.to_owned() } else { line.clone() };
         if let Some(rule) = rules.find(rule) {
             hits.push(RuleMatch {
                 rule,
                 line,
                 first: first.clone(),
+                root: root.clone(),
                 order: *order,
                 repeated: false,
                 apart: true,
@@ -110,7 +111,7 @@ fn recollect(line: &EvidenceLine, verdict: &Verdict, said: &mut ReportedEvidence
             if line.supports || !gone {
                 let (rule, line) = (rule.to_owned(), text.to_owned());
                 let (cause, first, order) = (verdict.cause, line.clone(), LogOrder::Alone);
-                said.log.push(MatchedLine { rule, cause, line, first, order });
+                said.log.push(MatchedLine { rule, cause, line, first, root: None, order });
             }
         }
         EvidenceSource::Kernel | EvidenceSource::Measured | EvidenceSource::Policy => {}

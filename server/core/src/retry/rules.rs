@@ -1,6 +1,9 @@
 //! The rules of `rules/*.toml`: what lines of a log mean. Data, compiled once, matched in time linear in the log.
 
-use std::sync::{Arc, LazyLock};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, LazyLock},
+};
 
 use regex::{
     Regex,
@@ -15,13 +18,17 @@ use super::{
     rule::Rule,
     signature,
 };
-use crate::domain::{Cause, LogOrder};
+use crate::domain::{Cause, LogOrder, RootLine};
 
 /// Bytes of one line that are matched.
 const LINE: usize = 4 << 10;
 /// Rules that are matched in one pass. A line that holds parts of many rules makes one large automaton outgrow its cache, and
 /// the engine behind it is 20 times as slow; automata of a few rules stay small whatever the log holds.
 const TOGETHER: usize = 4;
+/// Rules for the summaries of tests.
+const TESTS: [&str; 2] = ["test-named", "tests-summary"];
+/// Lines that follow from a root, at most.
+const CONSEQUENCES: usize = 3;
 /// Most bytes that the compiled rules of one pass may take.
 const COMPILED: usize = 16 << 20;
 
@@ -32,11 +39,20 @@ pub(super) struct RuleMatch<'r> {
     pub(super) rule: &'r Rule,
     pub(super) line: String,
     pub(super) first: String,
+    /// Where `first` stands, and what follows from it.
+    pub(super) root: Option<RootLine>,
     pub(super) order: LogOrder,
     /// Two different lines match.
     pub(super) repeated: bool,
     /// A line matches that no summary matches too.
     pub(super) apart: bool,
+}
+
+impl RuleMatch<'_> {
+    /// It names tests that failed, and not why.
+    pub(super) fn names_test(&self) -> bool {
+        TESTS.contains(&self.rule.id.as_str())
+    }
 }
 
 /// Rules that are compiled together.
@@ -135,7 +151,9 @@ impl LogRules {
         let mut places: Vec<Option<usize>> = vec![None; self.rules.len()];
         let mut order = OrderReader::default();
         let tail = LogTail::of(log);
-        for line in tail.rev_with_passed() {
+        let mut then = Consequences::default();
+        for numbered in tail.rev_with_passed() {
+            let line = numbered.text;
             if went_well(line) {
                 order.read(start(line, LINE), &[], false);
                 continue;
@@ -145,7 +163,11 @@ impl LogRules {
             let rules: Vec<(usize, &Rule)> = rules.collect();
             let overcomes = !rules.is_empty() && tries_again(start(line, LINE));
             order.read(start(line, LINE), &rules, overcomes);
-            note_all(&mut hits, &mut places, rules, line);
+            if !rules.is_empty() {
+                let root = RootLine { at: tail.place(numbered), then: then.nearest() };
+                then.read(&rules, line);
+                note_all(&mut hits, &mut places, rules, (line, root));
+            }
         }
         for (at, place) in places.into_iter().enumerate() {
             if let Some(hit) = place.and_then(|place| hits.get_mut(place)) {
@@ -160,10 +182,37 @@ impl LogRules {
         hits
     }
 
+    /// Rules that match a line.
+    pub(super) fn that_know(&self, line: &str) -> impl Iterator<Item = &Rule> {
+        matches(&self.sets, line).into_iter().filter_map(|at| self.rules.get(at))
+    }
+
     /// Whether a rule knows the line as one that only says that something failed.
     fn is_summary(&self, line: &str) -> bool {
-        let mut known = matches(&self.sets, line).into_iter().filter_map(|at| self.rules.get(at));
-        known.any(says_no_reason)
+        self.that_know(line).any(says_no_reason)
+    }
+}
+
+/// Summaries behind the line that is read, the nearest first.
+#[derive(Debug, Default)]
+struct Consequences(VecDeque<String>);
+
+impl Consequences {
+    /// At most 3 of them.
+    fn nearest(&self) -> Vec<String> {
+        self.0.iter().cloned().collect()
+    }
+
+    /// A line of the log that these rules know.
+    fn read(&mut self, rules: &[(usize, &Rule)], line: &str) {
+        if !rules.iter().all(|(_, rule)| rule.weak) || !rules.iter().any(|(_, rule)| says_no_reason(rule)) {
+            return;
+        }
+        let line = shown(line);
+        if self.0.front() != Some(&line) {
+            self.0.push_front(line);
+            self.0.truncate(CONSEQUENCES);
+        }
     }
 }
 
@@ -189,12 +238,12 @@ fn note_all<'r>(
     hits: &mut Vec<RuleMatch<'r>>,
     places: &mut [Option<usize>],
     rules: Vec<(usize, &'r Rule)>,
-    line: &str,
+    (line, root): (&str, RootLine),
 ) {
     let apart = !rules.iter().any(|(_, rule)| says_no_reason(rule));
     for (at, rule) in rules {
         if let Some(place) = places.get_mut(at) {
-            note(hits, place, rule, shown(line));
+            note(hits, place, rule, (shown(line), root.clone()));
         }
         if let Some(hit) = places.get(at).copied().flatten().and_then(|place| hits.get_mut(place)) {
             hit.apart |= apart;
@@ -203,19 +252,26 @@ fn note_all<'r>(
 }
 
 /// A line that a rule matches, in a log that is read from its end: that of a new hit, or an earlier one of a hit that is known.
-fn note<'r>(hits: &mut Vec<RuleMatch<'r>>, place: &mut Option<usize>, rule: &'r Rule, line: String) {
+fn note<'r>(
+    hits: &mut Vec<RuleMatch<'r>>,
+    place: &mut Option<usize>,
+    rule: &'r Rule,
+    (line, root): (String, RootLine),
+) {
+    let root = Some(root);
     if let Some(hit) = place.and_then(|place| hits.get_mut(place)) {
         if names_better(&line, &hit.line) {
             hit.line.clone_from(&line);
         }
         hit.repeated |= hit.first != line;
-        hit.first = line;
+        (hit.first, hit.root) = (line, root);
     } else {
         *place = Some(hits.len());
         hits.push(RuleMatch {
             rule,
             first: line.clone(),
             line,
+            root,
             order: LogOrder::Alone,
             repeated: false,
             apart: false,

@@ -1,10 +1,13 @@
 //! The verdict on a recorded failure, as it is written.
 
 use plimsoll_core::{
-    domain::{Action, Cause, EvidenceLine, History, Prediction, ReservationCost},
+    domain::{
+        Action, Cause, EvidenceLine, History, LogPlace, Prediction, ReservationCost, RetryOutlook, RootLine,
+    },
     mask, predict,
     retry::{self, KnownFailures, LogRules, RetryPolicy, VerdictInputs},
 };
+use plimsoll_proto::reasons::line_place;
 use serde::Serialize;
 
 use super::Failure;
@@ -52,6 +55,38 @@ pub struct JudgedLine {
     /// Equal for failures that are the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     signature: Option<String>,
+    /// The line of the log from which the failure began, with its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root: Option<JudgedRoot>,
+    /// A failure of the build itself beside trouble outside it: which of them ended the build is not certain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    own_failure: Option<String>,
+}
+
+/// The line of the log from which a failure began.
+#[derive(Debug, Serialize)]
+pub struct JudgedRoot {
+    /// The line.
+    pub line: String,
+    /// Its place in what was kept of the log, from 1; `None` where no rule knows the line.
+    #[serde(flatten)]
+    pub at: Option<RootLine>,
+}
+
+impl JudgedRoot {
+    /// The line with its place, and what followed, for people.
+    pub fn in_words(&self) -> String {
+        let place = self.at.as_ref().and_then(|root| match root.at {
+            LogPlace::FromStart(number) => line_place(number, false),
+            LogPlace::FromEnd(number) => line_place(number, true),
+        });
+        let mut words = place.map_or_else(|| self.line.clone(), |place| format!("{} ({place})", self.line));
+        for line in self.at.iter().flat_map(|root| &root.then) {
+            words.push_str("; then: ");
+            words.push_str(line);
+        }
+        words
+    }
 }
 
 /// The numbers of the next allocation, without their reasons.
@@ -102,6 +137,7 @@ pub fn judge(failure: Failure, terms: &ClassifyTerms<'_>) -> JudgedLine {
     };
     let cause = finding.cause.map_or("none", Cause::as_str);
     let verdict = retry::judge(&evidence, finding, &known);
+    let root = root_of(&verdict.outlook);
     JudgedLine {
         id,
         cause,
@@ -115,6 +151,13 @@ pub fn judge(failure: Failure, terms: &ClassifyTerms<'_>) -> JudgedLine {
         wait_ms: verdict.outlook.wait.0,
         waiting_saves_gib_h: verdict.outlook.waiting_saves_gib_h,
         mend: verdict.outlook.mend,
+        root,
+        own_failure: verdict.outlook.own_failure,
         signature: verdict.outlook.signature.map(|signature| signature.id),
     }
+}
+
+fn root_of(outlook: &RetryOutlook) -> Option<JudgedRoot> {
+    let signature = outlook.signature.as_ref().filter(|signature| !signature.first.is_empty())?;
+    Some(JudgedRoot { line: signature.first.clone(), at: outlook.root.clone() })
 }

@@ -16,5 +16,5 @@ mod lines;
 mod shortened;
 
 pub use failure::Failure;
-pub use judged::{ClassifyTerms, JudgedLine, UnreadableLine, judge};
+pub use judged::{ClassifyTerms, JudgedLine, JudgedRoot, UnreadableLine, judge};
 pub use lines::{InputLine, InputLines};

@@ -170,7 +170,11 @@ fn judged(verdict: &Verdict) -> Markup {
         div.sheet {
             p.verdict { (verdict::first_line(verdict)) }
             @if !outlook.signature_line.is_empty() || !outlook.failure_line.is_empty() {
-                p { "Failure: " code { (reasons::failure_line(&outlook.failure_line, &outlook.signature_line)) } }
+                p {
+                    "Failure: " code { (reasons::failure_line(&outlook.failure_line, &outlook.signature_line)) }
+                    @if let Some(place) = reasons::failure_place(&outlook) { span.quiet { " (" (place) ")" } }
+                    @for line in &outlook.consequences { br; span.quiet { "then: " } code { (line) } }
+                }
             }
             p { (words::sentence(&verdict.reason)) }
             dl.facts {

@@ -55,11 +55,15 @@ impl WeighedVerdict {
         if hidden {
             // it repeats what decided
             HIDDEN.clone_into(&mut verdict.reason);
+            verdict.outlook.own_failure = None;
         }
         let named = verdict.outlook.signature.as_mut().filter(|named| !named.line.is_empty());
         if let Some(named) = named.filter(|named| hidden || !own.begins(&named.first)) {
             HIDDEN.clone_into(&mut named.line);
             named.first.clear();
+        }
+        if !own.lines.iter().any(|line| line.root == verdict.outlook.root) {
+            verdict.outlook.root = None;
         }
         verdict
     }

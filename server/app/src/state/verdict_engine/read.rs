@@ -15,6 +15,16 @@ const FILES: usize = 64;
 /// # Errors
 /// The directory or a file cannot be read, or a file is wrong: all mistakes of all files.
 pub(crate) fn rules(dir: &Path) -> anyhow::Result<Arc<LogRules>> {
+    let files = rule_files(dir)?;
+    let rules = LogRules::extended(&files).map(Arc::new).map_err(|wrong| anyhow!(wrong.join("\n")));
+    rules.context("rules_dir")
+}
+
+/// The files of rules in a directory, each with its name and its text.
+///
+/// # Errors
+/// The directory or a file cannot be read, or there is too much of them.
+pub(crate) fn rule_files(dir: &Path) -> anyhow::Result<Vec<(String, String)>> {
     let read = || {
         let stamps = stamps_in(dir)?;
         if stamps.len() > FILES {
@@ -25,7 +35,7 @@ pub(crate) fn rules(dir: &Path) -> anyhow::Result<Arc<LogRules>> {
             let path = dir.join(&name);
             files.push((name, text(&path, bytes)?));
         }
-        LogRules::extended(&files).map(Arc::new).map_err(|wrong| anyhow!(wrong.join("\n")))
+        Ok(files)
     };
     read().context("rules_dir")
 }

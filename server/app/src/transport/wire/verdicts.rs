@@ -1,7 +1,9 @@
 //! `ShouldRetry`: what the caller says of an ended attempt, and the verdict.
 
 use plimsoll_core::{
-    domain::{Action, Evidence, EvidenceLine, FieldViolation, ListedRun, RetryOutlook, Signature, Verdict},
+    domain::{
+        Action, Evidence, EvidenceLine, FieldViolation, ListedRun, LogPlace, RetryOutlook, Signature, Verdict,
+    },
     validated::{Validated, key_or_empty, text},
 };
 use plimsoll_proto::{limits, v1 as pb};
@@ -109,6 +111,11 @@ fn outlook(outlook: RetryOutlook) -> pb::Outlook {
         first: String::new(),
     });
     let cost = outlook.cost.unwrap_or_default();
+    let (number, from_end) = match outlook.root.as_ref().map(|root| root.at) {
+        None => (0, false),
+        Some(LogPlace::FromStart(number)) => (number, false),
+        Some(LogPlace::FromEnd(number)) => (number, true),
+    };
     pb::Outlook {
         signature: signature.id,
         signature_line: signature.line,
@@ -123,6 +130,10 @@ fn outlook(outlook: RetryOutlook) -> pb::Outlook {
         clamped: outlook.clamped,
         mend: outlook.mend.unwrap_or_default(),
         stopped_at_bytes: outlook.stopped_at.map(|size| size.0),
+        failure_line_number: number,
+        failure_line_from_end: from_end,
+        consequences: outlook.root.map(|root| root.then).unwrap_or_default(),
+        own_failure: outlook.own_failure.unwrap_or_default(),
     }
 }
 

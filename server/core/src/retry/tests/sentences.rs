@@ -59,6 +59,7 @@ fn found(cause: Cause, source: EvidenceSource, text: &str) -> Finding {
         mend: None,
         last_words: None,
         failure_line: None,
+        root: None,
         own_failure: None,
         log_unread: false,
     }

@@ -109,3 +109,22 @@ fn storage_of_the_pod_is_its_own_and_the_nodes_trouble_is_the_nodes() {
     assert_eq!((node.cause, node.action, node.attempts_left), (Cause::EvictedByNode, Action::AsIs, 3));
     assert_eq!(pod("NodeLost").cause, Cause::NodeLost);
 }
+
+#[test]
+fn logs_of_one_line_of_nuls_and_of_prefixes_alone_say_nothing_and_cost_nothing() {
+    let prefixes = reader::tests::FAMILIES.concat();
+    let logs = [
+        "x".repeat(8 << 20),
+        "\0".repeat(1 << 20),
+        "\r".repeat(1 << 20),
+        format!("{prefixes}\n").repeat(2000),
+    ];
+    for log in logs {
+        let verdict = judged(&code(1, &log));
+        assert_eq!((verdict.cause, verdict.action), (Cause::Unknown, Action::AsIs), "{:?}", verdict.evidence);
+    }
+    let long = judged(&code(1, &format!("{} No space left on device\n", "x".repeat(8 << 20))));
+    assert_eq!(long.cause, Cause::DiskFull, "the end of a long line says how it went");
+    let first = long.outlook.signature.unwrap().first;
+    assert!(first.len() < 300, "a line is kept in part: {}", first.len());
+}

@@ -254,5 +254,5 @@ fn a_line_of_a_log_that_others_sent_is_not_shown_for_its_end() {
 
 fn own_line() -> MatchedLine {
     let (rule, line, first) = Default::default();
-    MatchedLine { rule, cause: Cause::DiskFull, line, first, order: LogOrder::Alone }
+    MatchedLine { rule, cause: Cause::DiskFull, line, first, root: None, order: LogOrder::Alone }
 }

@@ -1,0 +1,202 @@
+//! `plimsoll-server rules explain LOG` and `rules check DIR`: why a log is judged as it is, and files of rules before a server reads them.
+
+use std::{
+    fs::File,
+    io::{self, Read, Seek, SeekFrom, Write as _, stdin, stdout},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use plimsoll_core::{
+    domain::{AttemptId, Evidence, LogPlace},
+    mask,
+    retry::{FiredRule, LogExplanation, LogRules, check, explain},
+};
+use plimsoll_proto::{figures, reasons, shown::clean};
+use serde::Serialize;
+
+use super::{Output, line::examples, note, terminal::fitted_beside_tables};
+use crate::{runtime::settings::Config, state::verdict_engine};
+
+/// Bytes at the end of a log that are held: more than the rules read.
+const HELD: usize = 128 << 10;
+
+#[derive(Debug, Args)]
+#[command(after_help = examples(&["rules explain build.log", "rules explain - --output json"]))]
+pub(super) struct Explain {
+    /// A log as it is; - reads standard input. Only its end is read, as for a verdict.
+    log: PathBuf,
+    /// Form of the result.
+    #[arg(short, long, value_enum, default_value = "text")]
+    output: Output,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = examples(&["rules check /etc/plimsoll/rules"]))]
+pub(super) struct Check {
+    /// A directory as --rules-dir names it [default: that of --rules-dir].
+    dir: Option<PathBuf>,
+}
+
+/// The explanation, for programs.
+#[derive(Debug, Serialize)]
+struct Answer<'a> {
+    cause: &'static str,
+    confidence: f64,
+    last_words: Option<&'a str>,
+    rules: Vec<RuleAnswer<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct RuleAnswer<'a> {
+    rule: &'a str,
+    cause: &'static str,
+    weak: bool,
+    decides: bool,
+    why: &'a str,
+    count: usize,
+    lines: Vec<LineAnswer<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct LineAnswer<'a> {
+    number: u32,
+    from_end: bool,
+    line: &'a str,
+}
+
+impl Explain {
+    /// # Errors
+    /// The log cannot be read, or the rules of the settings are wrong.
+    pub(super) fn run(&self, config: &Config) -> anyhow::Result<()> {
+        let rules = match &config.rules_dir {
+            Some(dir) => verdict_engine::rules(dir)?,
+            None => LogRules::built_in(),
+        };
+        let log = end_of(&self.log).with_context(|| format!("{} cannot be read", self.log.display()))?;
+        let log_tail = String::from_utf8_lossy(&log).into_owned();
+        // secrets are masked as a server masks them
+        let evidence = mask::evidence(Evidence { log_tail, ..Evidence::about(AttemptId::unnamed()) });
+        let explained = explain(&evidence.log_tail, &rules);
+        let text = match self.output {
+            Output::Text => fitted_beside_tables(&text(&explained), stdout()),
+            Output::Json => serde_json::to_string(&answer(&explained))? + "\n",
+        };
+        stdout().write_all(text.as_bytes()).context("standard output")
+    }
+}
+
+impl Check {
+    /// # Errors
+    /// The directory cannot be read, or a rule is wrong: each mistake is a line of the result.
+    pub(super) fn run(&self, config: &Config) -> anyhow::Result<()> {
+        let dir = self.dir.as_deref().or(config.rules_dir.as_deref());
+        let dir = dir.context("name a directory, or set rules_dir")?;
+        let report = check(&verdict_engine::rule_files(dir)?);
+        report.notes.iter().for_each(note);
+        let mut out = stdout().lock();
+        for wrong in &report.wrong {
+            writeln!(out, "{}", clean(wrong)).context("standard output")?;
+        }
+        if report.wrong.is_empty() {
+            note(format_args!("{} and no mistake", figures::counted(report.rules as u64, "rule")));
+            return Ok(());
+        }
+        bail!("{}: {}", dir.display(), figures::counted(report.wrong.len() as u64, "mistake"))
+    }
+}
+
+/// At most so many bytes of the end: a file is read from there, and of a stream no more is held.
+fn end_of(path: &Path) -> io::Result<Vec<u8>> {
+    if path.as_os_str() == "-" {
+        return end_of_stream(stdin().lock());
+    }
+    let mut file = File::open(path)?;
+    let metadata = file.metadata()?;
+    if metadata.is_file() {
+        file.seek(SeekFrom::Start(metadata.len().saturating_sub(HELD as u64)))?;
+    }
+    // a file that grows meanwhile, or one without an end, is a stream like any other
+    end_of_stream(file)
+}
+
+fn end_of_stream(mut from: impl Read) -> io::Result<Vec<u8>> {
+    let (mut held, mut part) = (Vec::new(), vec![0; HELD / 2]);
+    loop {
+        match from.read(&mut part) {
+            Ok(0) => break,
+            Ok(read) => held.extend_from_slice(part.get(..read).unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        if held.len() > 2 * HELD {
+            held.drain(..held.len() - HELD);
+        }
+    }
+    held.drain(..held.len().saturating_sub(HELD));
+    Ok(held)
+}
+
+fn place(at: LogPlace) -> (u32, bool) {
+    match at {
+        LogPlace::FromStart(number) => (number, false),
+        LogPlace::FromEnd(number) => (number, true),
+    }
+}
+
+fn text(explained: &LogExplanation) -> String {
+    let sure = figures::percent(explained.confidence);
+    let mut lines = vec![format!("cause: {} ({sure} sure)", explained.cause.as_str())];
+    if explained.rules.is_empty() {
+        lines.push("no rule knows a line of the log".to_owned());
+        lines.extend(explained.last_words.iter().map(|words| format!("its last error: {}", clean(words))));
+    }
+    for fired in &explained.rules {
+        let FiredRule { rule, cause, weak, decides, why, .. } = fired;
+        let mark = if *decides { "decides" } else { "   -   " };
+        let weak = if *weak { ", weak" } else { "" };
+        lines.push(format!("{mark}  {} ({}{weak}): {why}", clean(rule), cause.as_str()));
+        for (at, line) in &fired.lines {
+            let (number, from_end) = place(*at);
+            let place = reasons::line_place(number, from_end).unwrap_or_default();
+            lines.push(format!("           {place}: {}", clean(line)));
+        }
+        let more = fired.count.saturating_sub(fired.lines.len());
+        if more > 0 {
+            lines.push(format!("           and {}", figures::counted(more as u64, "more line")));
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+fn answer(explained: &LogExplanation) -> Answer<'_> {
+    fn line((at, line): &(LogPlace, String)) -> LineAnswer<'_> {
+        let (number, from_end) = place(*at);
+        LineAnswer { number, from_end, line }
+    }
+    fn rule(fired: &FiredRule) -> RuleAnswer<'_> {
+        let FiredRule { rule, cause, weak, decides, why, lines, count } = fired;
+        let (cause, lines) = (cause.as_str(), lines.iter().map(line).collect());
+        RuleAnswer { rule, cause, weak: *weak, decides: *decides, why, count: *count, lines }
+    }
+    Answer {
+        cause: explained.cause.as_str(),
+        confidence: explained.confidence,
+        last_words: explained.last_words.as_deref(),
+        rules: explained.rules.iter().map(rule).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_stream_only_the_end_is_held() {
+        let long = io::repeat(b'x').take(10 << 20).chain(&b"the end"[..]);
+        let held = end_of_stream(long).unwrap();
+        assert_eq!((held.len(), held.ends_with(b"xthe end")), (HELD, true));
+        assert_eq!(end_of_stream(&b"short"[..]).unwrap(), b"short");
+    }
+}

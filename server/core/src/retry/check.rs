@@ -1,0 +1,68 @@
+//! Files of rules, looked at before a server reads them: whatever would be refused, and rules that can never decide.
+
+use super::{
+    explain::explain,
+    extend::of_file,
+    rule::Rule,
+    rules::{self, LogRules},
+};
+
+/// What is said of files of rules.
+#[derive(Debug, Default)]
+pub struct RuleReport {
+    /// Mistakes, each with its file and rule: a server refuses the files, or a rule never decides.
+    pub wrong: Vec<String>,
+    /// What is allowed and worth a look.
+    pub notes: Vec<String>,
+    /// Rules that were read.
+    pub rules: usize,
+}
+
+/// Looks at files, each a name and a text, in the forms that [`LogRules::extended`] reads.
+pub fn check(files: &[(String, String)]) -> RuleReport {
+    let mut report = RuleReport::default();
+    let all = match LogRules::extended(files) {
+        Ok(all) => all,
+        Err(wrong) => return RuleReport { wrong, ..report },
+    };
+    let built_in = rules::built_in().unwrap_or_default();
+    for (name, text) in files {
+        for rule in of_file(name, text).unwrap_or_default() {
+            report.rules += 1;
+            let id = &rule.id;
+            if let Some(others) = decided_by_others(&rule, &all) {
+                report.wrong.push(format!(
+                    "{name}: rule {id}: other rules decide on all of its examples ({}), so it counts for nothing: make a pattern narrower",
+                    others.join(", ")
+                ));
+            }
+            if built_in.iter().any(|known| known.id == *id) {
+                report
+                    .notes
+                    .push(format!("{name}: rule {id}: takes the place of the program's rule of this name"));
+            }
+            if rule.matches.is_empty() && !id.starts_with("spack/") {
+                report
+                    .notes
+                    .push(format!("{name}: rule {id}: has no examples; add lines to `matches` and `spares`"));
+            }
+        }
+    }
+    report
+}
+
+/// The rules that decide on the examples of one that decides on none of them. `None` if it decides on one, or has none.
+fn decided_by_others(rule: &Rule, all: &LogRules) -> Option<Vec<String>> {
+    let decider = |line: &String| explain(line, all).rules.into_iter().find(|fired| fired.decides);
+    let mut others: Vec<String> = Vec::new();
+    for line in &rule.matches {
+        let decider = decider(line)?;
+        if decider.rule == rule.id {
+            return None;
+        }
+        others.push(decider.rule);
+    }
+    others.sort_unstable();
+    others.dedup();
+    (!others.is_empty()).then_some(others)
+}

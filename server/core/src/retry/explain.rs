@@ -1,0 +1,136 @@
+//! Which rules know lines of a log, where these stand, and why one rule decides: for people who write rules, or doubt a verdict.
+//!
+//! The log is classified by the function that judges failures, so that an explanation and a verdict cannot disagree. Only the end of a log is
+//! read, as for a verdict.
+
+use std::collections::HashMap;
+
+use super::{
+    classify::classify,
+    clues,
+    lines::{LogTail, NumberedLine, shown},
+    mention::went_well,
+    reported::{hits, reported},
+    rules::{LogRules, RuleMatch},
+    signature,
+};
+use crate::domain::{AttemptId, Cause, Evidence, LogOrder, LogPlace};
+
+/// Lines that are shown of each rule: the first ones of the log.
+const LINES: usize = 5;
+
+/// What the rules say of a log.
+#[derive(Debug)]
+pub struct LogExplanation {
+    /// The cause by the log alone.
+    pub cause: Cause,
+    /// 0 to 1.
+    pub confidence: f64,
+    /// The rules that know a line: the one that decides, then the others from the strongest on.
+    pub rules: Vec<FiredRule>,
+    /// Where no rule knows a line: the last one that speaks of an error in general words.
+    pub last_words: Option<String>,
+}
+
+/// A rule that knows lines of a log.
+#[derive(Debug)]
+pub struct FiredRule {
+    /// Its id.
+    pub rule: String,
+    /// What it says that the lines mean.
+    pub cause: Cause,
+    /// It counts only where no other rule knows a line.
+    pub weak: bool,
+    /// It decides.
+    pub decides: bool,
+    /// Why it decides, or why it does not.
+    pub why: String,
+    /// Its first lines with their places, at most 5.
+    pub lines: Vec<(LogPlace, String)>,
+    /// How many lines it knows in all.
+    pub count: usize,
+}
+
+/// What the end of `log` says by `rules`, and why.
+pub fn explain(log: &str, rules: &LogRules) -> LogExplanation {
+    let evidence = Evidence { log_tail: log.to_owned(), ..Evidence::about(AttemptId::unnamed()) };
+    let finding = classify(&evidence, rules);
+    let (mut known, _gone) = hits(&reported(&evidence, rules), rules);
+    known.sort_by_key(clues::rank);
+    let winner = signature::line_of(&finding).and_then(|line| clues::hit_of(&known, line));
+    let tail = LogTail::of(log);
+    let mut lines = lines_by_rule(&tail, rules);
+    let fired = |hit: &RuleMatch<'_>| {
+        let decides = winner.is_some_and(|winner| winner.rule.id == hit.rule.id);
+        let (lines, count) = lines.remove(hit.rule.id.as_str()).unwrap_or_default();
+        FiredRule {
+            rule: hit.rule.id.clone(),
+            cause: hit.rule.cause,
+            weak: hit.rule.weak,
+            decides,
+            why: if decides { why_it_decides(hit).to_owned() } else { why_not(hit, winner) },
+            lines: lines.into_iter().map(|line| (tail.place(line), shown(line.text))).collect(),
+            count,
+        }
+    };
+    let mut rules: Vec<FiredRule> = known.iter().map(fired).collect();
+    rules.sort_by_key(|fired| !fired.decides);
+    LogExplanation {
+        cause: finding.cause.unwrap_or(Cause::Unknown),
+        confidence: finding.confidence,
+        rules,
+        last_words: finding.last_words,
+    }
+}
+
+/// The first lines of each rule in their order, and how many it knows.
+fn lines_by_rule<'l, 'r>(
+    tail: &'l LogTail,
+    rules: &'r LogRules,
+) -> HashMap<&'r str, (Vec<NumberedLine<'l>>, usize)> {
+    let mut found: HashMap<&str, (Vec<NumberedLine<'_>>, usize)> = HashMap::new();
+    let mut lines: Vec<NumberedLine<'_>> =
+        tail.rev_with_passed().filter(|line| !went_well(line.text)).collect();
+    lines.reverse();
+    for line in lines {
+        for rule in rules.that_know(line.text) {
+            let (first, count) = found.entry(rule.id.as_str()).or_default();
+            *count += 1;
+            if first.len() < LINES {
+                first.push(line);
+            }
+        }
+    }
+    found
+}
+
+fn why_it_decides(hit: &RuleMatch<'_>) -> &'static str {
+    match (hit.rule.cause, hit.order) {
+        _ if hit.rule.weak => "no stronger rule knows a line",
+        (_, LogOrder::Overcome) => "nothing else explains the failure, although the build went on after it",
+        (_, LogOrder::Last) => "it came after the failures of the build itself",
+        _ if hit.rule.place => "the machine failed, and tools report errors of their own after that",
+        (Cause::Oom | Cause::Starved | Cause::ToolOom, _) => {
+            "memory was short: a process that is killed reports nothing, and the tools that wait for it do"
+        }
+        (Cause::Infra | Cause::Contention, _) => "trouble outside the build explains errors that follow it",
+        (Cause::Deterministic, _) => "an error of the build itself, and no trouble outside it explains it",
+        _ => "no stronger rule knows a line",
+    }
+}
+
+fn why_not(hit: &RuleMatch<'_>, winner: Option<&RuleMatch<'_>>) -> String {
+    let Some(winner) = winner else { return "the log decides nothing".to_owned() };
+    let id = &winner.rule.id;
+    if hit.line == winner.line {
+        format!("a line counts once, by the strongest rule: {id}")
+    } else if hit.order == LogOrder::Overcome {
+        "the build went on after it, or was over before it".to_owned()
+    } else if hit.rule.weak {
+        "counts only where no stronger rule knows a line".to_owned()
+    } else if hit.rule.cause == winner.rule.cause {
+        format!("says the same as {id}")
+    } else {
+        format!("may follow from what {id} found")
+    }
+}
