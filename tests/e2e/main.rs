@@ -60,6 +60,7 @@ mod roles;
 mod see;
 mod settings;
 mod shadow;
+mod sizing;
 mod squatter;
 mod stop;
 mod store_ops;

@@ -5,6 +5,7 @@
 //! | [`import`] | recorded history from files: summaries to learn from or to replay |
 //! | [`replay`] | the predictor and the rules of others over recorded history |
 //! | [`simulate`] | recorded history on nodes of a size, packed first-fit |
+//! | [`size`] | what a server needs for a number of builds |
 //! | [`classify`] | recorded failures, judged |
 //!
 //! A library: the options, the files of the operator and what is printed belong to the commands of the server. Begin with [`import`].
@@ -13,3 +14,4 @@ pub mod classify;
 pub mod import;
 pub mod replay;
 pub mod simulate;
+pub mod size;

@@ -18,7 +18,7 @@ use super::{
 };
 
 /// Words of a command line that make the server do something else than to serve.
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 13] = [
     "--print-config",
     "backup",
     "completions",
@@ -30,6 +30,7 @@ const COMMANDS: [&str; 12] = [
     "restore",
     "rules",
     "simulate",
+    "size",
     "verify",
 ];
 

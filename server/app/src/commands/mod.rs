@@ -17,6 +17,7 @@ mod restore;
 mod rules;
 mod shell;
 mod simulate;
+mod size;
 mod target;
 mod terminal;
 mod verify;
@@ -72,6 +73,8 @@ pub enum Command {
     Replay(replay::Replay),
     /// Packs a day of recorded history on nodes, with the sizes of several policies, and tells nodes, waits and money.
     Simulate(simulate::Simulate),
+    /// Tells what CPU, memory, disk and network a server needs for a number of builds.
+    Size(size::Size),
     /// Adds recorded history to the data directory of a stopped server.
     Import(import::Import),
     /// Judges recorded failures, and needs no server for it.
@@ -112,6 +115,7 @@ impl Command {
             Self::Doctor(doctor) => doctor.run(config),
             Self::Replay(replay) => replay.run(config),
             Self::Simulate(simulate) => simulate.run(config),
+            Self::Size(size) => size.run(config),
             Self::Import(import) => import.run(config),
             Self::Classify(classify) => classify.run(config),
             Self::Rules(rules) => rules.run(config),

@@ -93,6 +93,12 @@ pub(super) fn beside(config: &Config) -> u64 {
     engine.saturating_add(PROGRAM)
 }
 
+/// The same with an empty store, and how much comes to it for each byte of the store's files.
+pub(super) fn beside_an_empty_store(config: &Config) -> (f64, f64) {
+    let empty = Config { log_bytes: 0, ..config.clone() };
+    (Bytes(beside(&empty)).as_f64(), 1.0 / Bytes(LOG_PER_BYTE).as_f64())
+}
+
 /// What is left of a machine for the history, bytes.
 pub(super) fn left(machine: u64, config: &Config) -> u64 {
     machine.saturating_sub(machine / SPARE).saturating_sub(beside(config))

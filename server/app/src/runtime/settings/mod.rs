@@ -273,6 +273,17 @@ impl Config {
         HistoryLimits { attempts, bytes: usize::try_from(bytes).unwrap_or(usize::MAX) }
     }
 
+    /// How many attempts the history holds, and the memory of one, bytes, on a machine that has enough.
+    pub(crate) fn memory_of_history(&self) -> (f64, f64) {
+        let float = |number: usize| Bytes(number as u64).as_f64();
+        (float(self.history_attempts), float(HISTORY_MEMORY) / float(MILLION))
+    }
+
+    /// Memory of the program and its caches with an empty store, bytes; and the share of the store's files that comes to it.
+    pub(crate) fn memory_beside_history(&self) -> (f64, f64) {
+        machine::beside_an_empty_store(self)
+    }
+
     /// Every setting with its value, its place and its meaning. Secrets are not among them: settings name the files that hold
     /// them.
     pub fn in_force(&self) -> Vec<InForce> {

@@ -1,0 +1,107 @@
+//! `plimsoll-server size`: what a server needs, before there is one.
+
+use std::io::{self, Write as _};
+
+use anyhow::Context as _;
+use clap::Args;
+use plimsoll_lab::size::{self, FleetLoad, MOST_AGENTS, MOST_BUILDS, MOST_MINUTES, MemoryTerms};
+
+use super::{Output, line::examples, terminal::fitted_beside_tables};
+use crate::runtime::settings::Config;
+
+/// Tells what CPU, memory, disk and network a server needs for a number of builds.
+#[derive(Debug, Args)]
+#[command(after_help = examples(&["size --builds-per-day 5000 --mean-minutes 20"]))]
+pub struct Size {
+    /// Builds in a day.
+    #[arg(long, value_name = "NUMBER", value_parser = builds)]
+    builds_per_day: f64,
+    /// Mean wall time of a build, minutes.
+    #[arg(long, value_name = "MINUTES", value_parser = minutes)]
+    mean_minutes: f64,
+    /// Agents that run at once at the busiest time [default: three times the mean of the day].
+    #[arg(long, value_name = "NUMBER", value_parser = agents)]
+    agents: Option<f64>,
+    /// Form of the result.
+    #[arg(short, long, value_enum, default_value = "text")]
+    output: Output,
+}
+
+fn builds(text: &str) -> Result<f64, String> {
+    above_zero(text, MOST_BUILDS)
+}
+
+fn minutes(text: &str) -> Result<f64, String> {
+    above_zero(text, MOST_MINUTES)
+}
+
+fn agents(text: &str) -> Result<f64, String> {
+    match text.parse::<u32>() {
+        Ok(number) if number > 0 && f64::from(number) <= MOST_AGENTS => Ok(f64::from(number)),
+        _ => Err(format!("must be a whole number from 1 to {MOST_AGENTS}")),
+    }
+}
+
+fn above_zero(text: &str, most: f64) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        // not a number is in no range
+        Ok(number) if (0.001..=most).contains(&number) => Ok(number),
+        _ => Err(format!("must be a number from 0.001 to {most}, without a unit")),
+    }
+}
+
+impl Size {
+    pub(super) fn run(&self, config: &Config) -> anyhow::Result<()> {
+        let load = FleetLoad {
+            builds_per_day: self.builds_per_day,
+            mean_minutes: self.mean_minutes,
+            agents: self.agents,
+        };
+        let needs = size::size(&load, &memory_terms(config));
+        let text = match self.output {
+            Output::Json => size::json(&load, &needs) + "\n",
+            Output::Text => fitted_beside_tables(&size::text(&load, &needs), io::stdout()),
+        };
+        io::stdout().write_all(text.as_bytes()).context("standard output")
+    }
+}
+
+/// As the server itself plans its memory.
+fn memory_terms(config: &Config) -> MemoryTerms {
+    let (program_bytes, file_share) = config.memory_beside_history();
+    let (history_attempts, attempt_bytes) = config.memory_of_history();
+    MemoryTerms { history_attempts, attempt_bytes, program_bytes, file_share }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GUIDE: &str = include_str!("../../../../deploy/docs/operate.md");
+
+    /// Builds a day, of 20 minutes.
+    const ROWS: [f64; 4] = [1000.0, 5000.0, 20_000.0, 100_000.0];
+
+    #[test]
+    fn the_table_of_the_guide_is_what_the_model_says() {
+        let terms = memory_terms(&Config::default());
+        let rows = ROWS.map(|builds_per_day| {
+            let load = FleetLoad { builds_per_day, mean_minutes: 20.0, agents: None };
+            format!("| {} |\n", size::cells(&load, &size::size(&load, &terms)).join(" | "))
+        });
+        assert!(GUIDE.contains(&rows.concat()), "write this into the guide:\n{}", rows.concat());
+    }
+
+    #[test]
+    fn numbers_that_make_no_sense_are_refused_with_their_bounds() {
+        for wrong in ["0", "-1", "NaN", "inf", "1e300", "many", ""] {
+            assert!(builds(wrong).unwrap_err().contains("from 0.001 to 100000000"), "{wrong}");
+            assert!(minutes(wrong).unwrap_err().contains("from 0.001 to 10080"), "{wrong}");
+            assert!(agents(wrong).unwrap_err().contains("from 1 to 1000000"), "{wrong}");
+        }
+        assert_eq!(
+            (builds("5000").unwrap(), minutes("0.5").unwrap(), agents("7").unwrap()),
+            (5000.0, 0.5, 7.0)
+        );
+    }
+}

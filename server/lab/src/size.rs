@@ -1,0 +1,233 @@
+//! What a server needs for a number of builds: CPU, memory, disk and network, from one model.
+//!
+//! Each constant was measured with the real server and real agents on one machine (x86-64, 2 cores), and says how. Repeat it there:
+//!
+//! ```text
+//! plimsoll-server --data-dir data &                                   # CPU: utime + stime in /proc/PID/stat, memory: VmRSS
+//! for n in $(seq 60); do plimsoll run --attempt m$n --key package=p$n -- sleep 40 & done
+//! plimsoll-server verify data                                         # samples, bytes of the entries, bytes on disk
+//! ```
+//!
+//! The bytes on the network were counted by a proxy between six agents and the server. Sealed samples: `store/src/tests/size.rs`.
+
+use plimsoll_core::domain::Bytes;
+use plimsoll_proto::figures::count;
+
+/// Samples of a build in a second (`--interval` of the agent).
+const SAMPLES_A_SECOND: f64 = 1.0;
+/// Samples more that a build has from its first seconds: 952 of six builds of 120 s.
+const FIRST_SAMPLES: f64 = 39.0;
+/// Bytes of a sealed sample: 4 in long builds, 5 in builds of a minute.
+const SAMPLE_BYTES: f64 = 4.5;
+/// Bytes of a summary with its keys: 21,633 bytes of entries for 60 builds of 65 samples, and 5,593 for 6 of 159.
+const SUMMARY_BYTES: f64 = 300.0;
+/// The files of the store take so many times what is in them while the server works.
+const FILES_OVER_ENTRIES: f64 = 2.0;
+/// Bytes of an empty store with its first segments: 1.4 MB on disk with 60 short builds.
+const EMPTY_STORE_BYTES: f64 = 1.0e6;
+/// Bytes on the network, to the server: 56,370 for 952 samples, with headers of HTTP/2 and the ends of six builds.
+const SENT_BYTES: f64 = 59.0;
+/// The same back to the agents: 17,061.
+const ANSWERED_BYTES: f64 = 18.0;
+/// Seconds of CPU for a sample at most, with its share of commits, beginnings and ends: 2.87 s for 3,929 samples of 60 builds of 40 s, by a
+/// server that was compiled without optimization. A release takes less.
+const SAMPLE_CPU_SECONDS: f64 = 0.00073;
+/// Memory of a connected agent with its open attempt: 9.6 MiB for 60.
+const AGENT_BYTES: f64 = 163.0 * 1024.0;
+
+/// Builds of which there are so many at the busiest time, against the mean of the day.
+const PEAK: f64 = 3.0;
+/// Days of a month.
+const MONTH_DAYS: f64 = 30.0;
+/// A day, seconds.
+const DAY_SECONDS: f64 = 86_400.0;
+
+/// The most builds a day that are asked for: above any fleet.
+pub const MOST_BUILDS: f64 = 1e8;
+/// The longest mean, minutes: a week.
+pub const MOST_MINUTES: f64 = 10_080.0;
+/// The most agents at once.
+pub const MOST_AGENTS: f64 = 1e6;
+
+/// The builds of a fleet.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FleetLoad {
+    /// Builds in a day; above 0, at most [`MOST_BUILDS`].
+    pub builds_per_day: f64,
+    /// Their mean wall time, minutes; above 0, at most [`MOST_MINUTES`].
+    pub mean_minutes: f64,
+    /// Agents that run at once at the busiest time, at most [`MOST_AGENTS`]; `None` for three times the mean of the day.
+    pub agents: Option<f64>,
+}
+
+/// What the server's settings say of its memory.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MemoryTerms {
+    /// Attempts that predictions and statistics come from at most.
+    pub history_attempts: f64,
+    /// Memory of one of them, bytes.
+    pub attempt_bytes: f64,
+    /// Memory of the program and its caches, bytes.
+    pub program_bytes: f64,
+    /// Memory for each byte of the store's files.
+    pub file_share: f64,
+}
+
+/// What a server needs. Bytes are bytes, shares are of one core.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ServerSize {
+    /// Agents at the busiest time.
+    pub agents: f64,
+    /// Samples in a second then.
+    pub samples_per_second: f64,
+    /// Cores then at most, without predictions and pages.
+    pub cores: f64,
+    /// Memory after a month.
+    pub memory_bytes: f64,
+    /// Files of the store that a month adds, while samples are kept in full.
+    pub disk_month_bytes: f64,
+    /// To the server and back, bytes in a second at the busiest time.
+    pub network_bytes_per_second: f64,
+    /// The same over a month.
+    pub network_month_bytes: f64,
+}
+
+/// Samples of a build of so many seconds.
+fn samples(seconds: f64) -> f64 {
+    seconds * SAMPLES_A_SECOND + FIRST_SAMPLES
+}
+
+/// Bytes of the store's files with so many builds of so many seconds each, all of them ended.
+pub fn disk_bytes(builds: f64, seconds: f64) -> f64 {
+    EMPTY_STORE_BYTES + builds * (SUMMARY_BYTES + samples(seconds) * SAMPLE_BYTES) * FILES_OVER_ENTRIES
+}
+
+/// What a server needs for these builds.
+pub fn size(load: &FleetLoad, terms: &MemoryTerms) -> ServerSize {
+    let seconds = load.mean_minutes * 60.0;
+    let mean_agents = load.builds_per_day * seconds / DAY_SECONDS;
+    let agents = load.agents.unwrap_or_else(|| (mean_agents * PEAK).ceil()).max(1.0);
+    // each agent is at its build's mean number of samples in a second
+    let samples_per_second = agents * samples(seconds) / seconds;
+    let month_builds = load.builds_per_day * MONTH_DAYS;
+    let disk_month_bytes = disk_bytes(month_builds, seconds);
+    let history = month_builds.min(terms.history_attempts) * terms.attempt_bytes;
+    let network = SENT_BYTES + ANSWERED_BYTES;
+    ServerSize {
+        agents,
+        samples_per_second,
+        cores: samples_per_second * SAMPLE_CPU_SECONDS,
+        memory_bytes: terms.program_bytes
+            + history
+            + agents * AGENT_BYTES
+            + disk_month_bytes * terms.file_share,
+        disk_month_bytes,
+        network_bytes_per_second: samples_per_second * network,
+        network_month_bytes: month_builds * samples(seconds) * network,
+    }
+}
+
+/// A row of the table, as [`text`] prints it: builds a day, agents, CPU, memory, disk a month, network.
+pub fn cells(load: &FleetLoad, size: &ServerSize) -> [String; 6] {
+    let bytes = |value: f64| Bytes::from_f64(value).to_string();
+    [
+        count(Bytes::from_f64(load.builds_per_day).0),
+        count(Bytes::from_f64(size.agents).0),
+        format!("{:.2} cores", size.cores),
+        bytes(size.memory_bytes),
+        bytes(size.disk_month_bytes),
+        format!("{}/s", bytes(size.network_bytes_per_second)),
+    ]
+}
+
+/// What a server needs, for people.
+pub fn text(load: &FleetLoad, size: &ServerSize) -> String {
+    let [builds, agents, cores, memory, disk, network] = cells(load, size);
+    let month = Bytes::from_f64(size.network_month_bytes);
+    let source = if load.agents.is_some() { "" } else { "  three times the mean of the day" };
+    format!(
+        "builds a day    {builds}  of {:.1} minutes\n\
+         agents at once  {agents}{source}\n\
+         samples         {:.0}/s\n\
+         CPU             {cores} at most\n\
+         memory          {memory}\n\
+         disk a month    {disk}\n\
+         network         {network}  {month} a month\n\
+         CPU and network: at the busiest time; predictions and pages come on top. Memory: after a month; the history stops growing at \
+         history_attempts. Disk: with all samples; after series_full_for they become one row for 15 seconds.\n",
+        load.mean_minutes, size.samples_per_second,
+    )
+}
+
+/// The same as one JSON object; units are in the names.
+pub fn json(load: &FleetLoad, size: &ServerSize) -> String {
+    let whole = |value: f64| Bytes::from_f64(value).0;
+    serde_json::json!({
+        "builds_per_day": load.builds_per_day,
+        "mean_minutes": load.mean_minutes,
+        "agents": whole(size.agents),
+        "samples_per_second": size.samples_per_second,
+        "cores": size.cores,
+        "memory_bytes": whole(size.memory_bytes),
+        "disk_month_bytes": whole(size.disk_month_bytes),
+        "network_bytes_per_second": whole(size.network_bytes_per_second),
+        "network_month_bytes": whole(size.network_month_bytes),
+    })
+    .to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TERMS: MemoryTerms = MemoryTerms {
+        history_attempts: 1e6,
+        attempt_bytes: 503.0,
+        program_bytes: 192.0 * 1024.0 * 1024.0,
+        file_share: 1.0 / 32.0,
+    };
+
+    fn of(builds_per_day: f64, mean_minutes: f64, agents: Option<f64>) -> ServerSize {
+        size(&FleetLoad { builds_per_day, mean_minutes, agents }, &TERMS)
+    }
+
+    #[test]
+    fn agents_are_three_times_the_mean_of_the_day_where_they_are_not_given() {
+        // 1,440 builds of 10 minutes are ten at once in the mean
+        assert!((of(1440.0, 10.0, None).agents - 30.0).abs() < 1e-9);
+        assert!((of(1440.0, 10.0, Some(500.0)).agents - 500.0).abs() < 1e-9);
+        assert!((of(0.1, 1.0, None).agents - 1.0).abs() < 1e-9, "at least one");
+    }
+
+    #[test]
+    fn twice_the_builds_take_twice_the_disk_and_more_agents_take_more_cpu_and_memory() {
+        let (one, two) = (of(5000.0, 20.0, None), of(10_000.0, 20.0, None));
+        let builds = |size: ServerSize| size.disk_month_bytes - EMPTY_STORE_BYTES;
+        assert!((builds(two) / builds(one) - 2.0).abs() < 1e-9);
+        assert!(two.cores > 1.9 * one.cores && two.network_bytes_per_second > one.network_bytes_per_second);
+        let crowded = of(5000.0, 20.0, Some(10_000.0));
+        assert!(crowded.memory_bytes > one.memory_bytes && crowded.cores > one.cores);
+        // what a month adds follows from the builds alone
+        assert!((crowded.disk_month_bytes - one.disk_month_bytes).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_history_stops_growing_where_the_setting_says() {
+        let history = |builds| {
+            let size = of(builds, 1.0, Some(1.0));
+            size.memory_bytes - size.disk_month_bytes * TERMS.file_share
+        };
+        assert!((history(1e6) - history(1e7)).abs() < 1.0);
+        assert!(history(1e4) < history(1e6));
+    }
+
+    #[test]
+    fn the_largest_load_that_may_be_asked_for_is_a_number() {
+        let most = of(MOST_BUILDS, MOST_MINUTES, Some(MOST_AGENTS));
+        assert!(
+            [most.cores, most.memory_bytes, most.disk_month_bytes, most.network_month_bytes]
+                .into_iter()
+                .all(f64::is_finite)
+        );
+    }
+}
