@@ -12,6 +12,7 @@ use super::{
     join::join,
     reasons,
     reported::{hits, reported},
+    rule::Sign,
     rules::{LogRules, RuleMatch},
     signature,
 };
@@ -63,8 +64,9 @@ pub fn classify(evidence: &Evidence, rules: &LogRules) -> Finding {
         return Finding { last_words: said.last_words, failure_line: said.first_words, ..finding };
     }
     let first = signature::line_of(&finding).and_then(|line| clues::hit_of(&hits, line));
+    let refused = first.is_some_and(|hit| hit.rule.sign == Some(Sign::Alloc));
     let (failure_line, root) = first.map(|hit| (hit.first.clone(), hit.root.clone())).unzip();
-    Finding { failure_line, root: root.flatten(), ..finding }
+    Finding { failure_line, refused, root: root.flatten(), ..finding }
 }
 
 /// A test that failed beside trouble outside the build may have failed by itself: then it is not certain which of them ended the build.
@@ -184,6 +186,7 @@ fn not_failed(measured: Option<&Summary>) -> Finding {
         root: None,
         own_failure: None,
         log_unread: false,
+        refused: false,
     }
 }
 
@@ -228,6 +231,7 @@ fn decide(found: &[Clue]) -> Finding {
         root: None,
         own_failure,
         log_unread: false,
+        refused: false,
     }
 }
 

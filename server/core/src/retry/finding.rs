@@ -24,6 +24,8 @@ pub struct Finding {
     /// A failure of the build itself that the log names beside trouble outside, where that trouble decides: which of them ended the build
     /// is not certain.
     pub own_failure: Option<String>,
+    /// The line that names the failure says that memory was refused to a process, and not that one was killed.
+    pub refused: bool,
     /// No text of the log was ever told, so that it cannot say why.
     pub log_unread: bool,
 }

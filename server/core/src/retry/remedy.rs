@@ -87,6 +87,10 @@ fn sized(
         Cause::Oom | Cause::Starved if finding.confidence >= policy.grow_from && finding.is_proven() => {
             more_memory(evidence, &why, next, predicted, sizing)
         }
+        Cause::Oom | Cause::Starved if is_under_ulimit(finding, measured) => Remedy::no(format!(
+            "{why}: memory was refused, but the kernel killed nothing and the build has no memory limit, so a retry with the same size would \
+             fail in the same way; raise its `ulimit -v`, or run it on a machine with more free memory"
+        )),
         Cause::Oom | Cause::Starved => {
             let agent =
                 if measured.is_none() { "run it with the agent to be sure, or " } else { "or run it " };
@@ -129,6 +133,14 @@ fn sized(
         }
         cause => Remedy::retry(Action::AsIs, next, format!("{why}: {}", same_again(cause, &how))),
     }
+}
+
+/// Memory was refused where no limit of a control group was short: by a limit of the process, or because the machine was full.
+fn is_under_ulimit(finding: &Finding, measured: Option<&Summary>) -> bool {
+    let unlimited = |summary: &Summary| {
+        summary.oom_kill == Some(0) && summary.exit.is_some() && summary.resources.memory_limit.is_none()
+    };
+    finding.refused && measured.is_some_and(unlimited)
 }
 
 /// Why a retry of what stays broken is worth nothing, or what has to be done first.

@@ -62,6 +62,7 @@ fn found(cause: Cause, source: EvidenceSource, text: &str) -> Finding {
         root: None,
         own_failure: None,
         log_unread: false,
+        refused: false,
     }
 }
 

@@ -128,3 +128,24 @@ fn logs_of_one_line_of_nuls_and_of_prefixes_alone_say_nothing_and_cost_nothing()
     let first = long.outlook.signature.unwrap().first;
     assert!(first.len() < 300, "a line is kept in part: {}", first.len());
 }
+
+#[test]
+fn memory_that_a_ulimit_refused_is_never_tried_with_the_same_size() {
+    let refused = "virtual memory exhausted: Cannot allocate memory";
+    let unlimited = Summary { resources: Resources::default(), ..failed(Some(0)) };
+    let verdict = judged(&evidence(Some(unlimited.clone()), Exit::Code(1), refused));
+    assert_eq!((verdict.cause, verdict.action), (Cause::Oom, Action::No), "{}", verdict.reason);
+    assert!(
+        verdict.reason.contains("probably") && verdict.reason.contains("`ulimit -v`"),
+        "{}",
+        verdict.reason
+    );
+    let uncounted = Summary { oom_kill: None, ..unlimited };
+    assert_eq!(
+        judged(&evidence(Some(uncounted), Exit::Code(1), refused)).action,
+        Action::AsIs,
+        "nothing was counted"
+    );
+    let limited = judged(&evidence(Some(failed(Some(0))), Exit::Code(1), refused));
+    assert_ne!(limited.action, Action::No, "its own limit may have been short: {}", limited.reason);
+}
