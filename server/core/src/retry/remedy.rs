@@ -46,6 +46,10 @@ const MOST_THERE_IS: &str = ", the most there is, which may not be enough";
 const LOG_UNREAD: &str = "its log was not read (`plimsoll run` in front of the build reads it in CI, and elsewhere with `--phases gitlab`; \
                           a server with `gitlab_url` reads that of a GitLab job)";
 
+/// Said where memory was refused, and not by a memory limit of the build.
+const UNDER_ULIMIT: &str = "the kernel killed nothing and the build has no memory limit, so a retry with the same size would fail in the same \
+                            way; raise its `ulimit -v`, or run it on a machine with more free memory";
+
 /// Below this use the build stood still: one part in twenty of a core.
 const STANDSTILL: f64 = 0.05;
 
@@ -87,10 +91,7 @@ fn sized(
         Cause::Oom | Cause::Starved if finding.confidence >= policy.grow_from && finding.is_proven() => {
             more_memory(evidence, &why, next, predicted, sizing)
         }
-        Cause::Oom | Cause::Starved if is_under_ulimit(finding, measured) => Remedy::no(format!(
-            "{why}: memory was refused, but the kernel killed nothing and the build has no memory limit, so a retry with the same size would \
-             fail in the same way; raise its `ulimit -v`, or run it on a machine with more free memory"
-        )),
+        Cause::Oom | Cause::Starved if is_under_ulimit(finding, measured) => refused(&why),
         Cause::Oom | Cause::Starved => {
             let agent =
                 if measured.is_none() { "run it with the agent to be sure, or " } else { "or run it " };
@@ -133,6 +134,11 @@ fn sized(
         }
         cause => Remedy::retry(Action::AsIs, next, format!("{why}: {}", same_again(cause, &how))),
     }
+}
+
+/// No retry where [`is_under_ulimit`].
+fn refused(why: &str) -> Remedy {
+    Remedy::no(format!("{why}: {UNDER_ULIMIT}"))
 }
 
 /// Memory was refused where no limit of a control group was short: by a limit of the process, or because the machine was full.
