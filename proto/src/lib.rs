@@ -2,7 +2,7 @@
 //! `.proto` files beside this crate, the [`limits`] that both ends obey, the spelling of keys and
 //! quantities that both must agree on, and numbers as both ends tell
 //! them to people: how they are written ([`figures`]), of one attempt ([`measured`], [`series`]), of many ([`sums`]), points in [`times`], and what a
-//! verdict says first ([`verdict`]). Words of others are shown by [`shown`].
+//! verdict says first ([`verdict`]), and what jobs should request ([`recommendations`]). Words of others are shown by [`shown`].
 
 pub mod counters;
 pub mod evidence;
@@ -16,6 +16,7 @@ pub mod limits;
 pub mod measured;
 pub mod quantity;
 pub mod reasons;
+pub mod recommendations;
 pub mod series;
 pub mod shown;
 pub mod spack;

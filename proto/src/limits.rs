@@ -50,6 +50,10 @@ pub const SHOWN_SAMPLES: u32 = 20_000;
 pub const SHOWN_SAMPLES_DEFAULT: u32 = 2000;
 /// Attempts of one page.
 pub const PAGE_SIZE: u32 = 1000;
+/// Rows of one answer of proposals.
+pub const RECOMMENDATIONS: u32 = 500;
+/// Rows of an answer of proposals unless it is asked for another number.
+pub const RECOMMENDATIONS_DEFAULT: u32 = 100;
 /// Steps of one series of statistics.
 pub const STATS_STEPS: u64 = 1000;
 /// Labels of one filter.

@@ -52,6 +52,7 @@ mod pools;
 mod prometheus_gitlab;
 mod prometheus_import;
 
+mod recommend;
 mod reference;
 mod rejudged;
 mod release;

@@ -7,8 +7,8 @@ use plimsoll_proto::{
     v1::{
         CloseTicketRequest, ExplainResponse, GetAttemptRequest, GetAttemptResponse, GetStatsRequest,
         GetStatsResponse, ListAttemptsRequest, ListAttemptsResponse, PredictRequest, Prediction,
-        ShouldRetryRequest, Verdict, WatchRequest, WatchResponse, placement_client::PlacementClient,
-        predictor_client::PredictorClient, stats_client::StatsClient,
+        RecommendRequest, RecommendResponse, ShouldRetryRequest, Verdict, WatchRequest, WatchResponse,
+        placement_client::PlacementClient, predictor_client::PredictorClient, stats_client::StatsClient,
     },
 };
 use tonic::{
@@ -141,6 +141,15 @@ impl Client {
     /// The server gave no answer, or could not read the question.
     pub async fn attempts(&self, question: ListAttemptsRequest) -> Result<ListAttemptsResponse, Failure> {
         let answer = self.counter().list_attempts(self.ask(question).await?).await;
+        self.answer(answer)
+    }
+
+    /// What each job or package should request.
+    ///
+    /// # Errors
+    /// The server gave no answer, or could not read the question.
+    pub async fn recommend(&self, question: RecommendRequest) -> Result<RecommendResponse, Failure> {
+        let answer = self.counter().recommend(self.ask(question).await?).await;
         self.answer(answer)
     }
 

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`domain`] | the words as types: key, attempt, sample, summary, history, prediction, verdict |
 //! | [`predict`] | sizes for the next attempt, with their reasons |
+//! | [`recommend`] | what a job should request, against what it requests today |
 //! | [`retry`] | causes and verdicts |
 //! | [`placement`] | pools, the rules over them, kinds of builds, and the rules of tickets |
 //! | [`stats`] | totals, groups, steps |
@@ -29,6 +30,7 @@ pub mod gantry;
 pub mod mask;
 pub mod placement;
 pub mod predict;
+pub mod recommend;
 pub mod retry;
 pub mod shadow;
 pub mod shared_history;

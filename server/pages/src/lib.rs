@@ -5,6 +5,7 @@
 //! | [`overview`] | waste and failures over time, what was saved, what is worst |
 //! | [`packages`], [`package`] | all packages; one with its need over time and its next size |
 //! | [`attempts`], [`attempt`] | finished attempts; one with its curves, evidence and verdict |
+//! | [`savings`] | what jobs should request, and what that saves |
 //! | [`running`] | what runs now |
 //! | [`settings`] | the settings in force |
 //! | [`report`] | what `plimsoll report` writes as one file |
@@ -30,6 +31,7 @@ pub mod packages;
 mod page;
 pub mod report;
 pub mod running;
+pub mod savings;
 pub mod settings;
 mod table;
 mod times;

@@ -8,9 +8,10 @@ use super::{
     view::{Range, View},
 };
 
-const PAGES: [(&str, &str); 5] = [
+const PAGES: [(&str, &str); 6] = [
     ("/", "Overview"),
     ("/packages", "Packages"),
+    ("/savings", "Savings"),
     ("/attempts", "Attempts"),
     ("/running", "Running"),
     ("/settings", "Settings"),

@@ -30,9 +30,8 @@ impl Attack<'_> {
             | "ExternalScaler/GetMetrics" => self.scaler(rpc).await,
             "Predictor/ShouldRetry" => self.questions().await,
             "Predictor/Predict" | "Predictor/PredictBatch" | "Predictor/Explain" => self.sizes(rpc).await,
-            "Stats/GetStats" | "Stats/ListAttempts" | "Stats/GetAttempt" | "Stats/Watch" => {
-                self.statistics(rpc).await
-            }
+            "Stats/GetStats" | "Stats/ListAttempts" | "Stats/GetAttempt" | "Stats/Watch"
+            | "Stats/Recommend" => self.statistics(rpc).await,
             other => {
                 unreachable!(
                     "no attack covers {other}: say in this table what can be said of an attempt by it"
@@ -258,6 +257,11 @@ impl Attack<'_> {
             "Stats/GetAttempt" => {
                 let asked = pb::GetAttemptRequest { attempt: self.victim.id.clone(), ..Default::default() };
                 code(stats.get_attempt(with(self.token, asked)).await)
+            }
+            "Stats/Recommend" => {
+                let project = self.victim.project.clone();
+                let asked = pb::RecommendRequest { project, ..Default::default() };
+                code(stats.recommend(with(self.token, asked)).await)
             }
             _ => code(stats.watch(with(self.token, pb::WatchRequest {})).await),
         };

@@ -157,6 +157,10 @@ impl Calls {
                 let asked = pb::GetAttemptRequest { attempt: about.attempt.into(), ..Default::default() };
                 Ok(format!("{:?}", client.get_attempt(self.ask(asked)).await?.into_inner()))
             }
+            "Recommend" => {
+                let asked = pb::RecommendRequest { project: about.project.into(), ..Default::default() };
+                Ok(format!("{:?}", client.recommend(self.ask(asked)).await?.into_inner()))
+            }
             "Watch" => first(client.watch(self.ask(pb::WatchRequest {})).await?.into_inner()).await,
             rpc => Err(Status::unimplemented(format!("say how {rpc} is called"))),
         }

@@ -25,7 +25,7 @@ const NO: Code = Code::PermissionDenied;
 const UNKNOWN: Code = Code::NotFound;
 /// What operators may, too.
 const FOR_OPERATORS: [&str; 2] = ["Placement/WatchTicket", "Placement/CloseTicket"];
-const TABLE: [Row; 18] = [
+const TABLE: [Row; 19] = [
     Row("Collector/Stream", "agent", [YES, NO], [YES, YES]),
     Row("Predictor/Predict", "caller", [YES, NO], [YES, YES]),
     // an error in the place of one answer
@@ -36,6 +36,7 @@ const TABLE: [Row; 18] = [
     Row("Stats/GetStats", "reader", [YES, NO], [YES, YES]),
     Row("Stats/ListAttempts", "reader", [YES, NO], [YES, YES]),
     Row("Stats/GetAttempt", "reader", [YES, Code::NotFound], [YES, YES]),
+    Row("Stats/Recommend", "reader", [YES, NO], [YES, YES]),
     // it is over all projects, and cannot name one
     Row("Stats/Watch", "reader", [NO, NO], [YES, YES]),
     // these are of pools, which all projects share

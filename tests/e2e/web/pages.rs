@@ -17,6 +17,7 @@ fn all() -> Vec<(String, &'static str)> {
         ("/packages/never-built".to_owned(), "never-built"),
         (format!("/attempts?range=all&owner={}", quoted(HOSTILE)), "Attempts"),
         ("/attempts?range=all&outcome=FAILED".to_owned(), "Attempts"),
+        ("/savings?range=all".to_owned(), "Savings"),
         ("/attempts/odd".to_owned(), "Attempt odd"),
         ("/attempts/now".to_owned(), "Attempt now"),
         (format!("/attempts/{}", quoted(ODD_ID)), "Attempt gitlab"),
@@ -109,6 +110,7 @@ async fn the_same_is_there_as_json() {
     let stats = json("/api/stats?range=all&group_by=package");
     assert_eq!((&stats["totals"]["attempts"], stats["groups"].as_array().unwrap().len()), (&json!(4), 3));
     assert_eq!(json("/api/packages?range=all")["totals"]["failed"], json!(1));
+    assert_eq!(json("/api/recommendations?range=all")["recommendations"].as_array().unwrap().len(), 3);
     let list = json("/api/attempts?range=all&outcome=FAILED");
     assert_eq!(list["attempts"][0]["attempt"], json!("odd"));
     assert_eq!(list["attempts"][0]["key"]["labels"][HOSTILE], json!(HOSTILE));
@@ -129,7 +131,7 @@ async fn the_same_is_there_as_json() {
 async fn an_empty_server_says_what_to_do_next() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
-    for path in ["/", "/packages", "/attempts", "/running", "/packages/zlib"] {
+    for path in ["/", "/packages", "/savings", "/attempts", "/running", "/packages/zlib"] {
         let answer = get(&server, path);
         assert!(answer.body.contains("plimsoll run --key"), "{path}");
         assert_reached(&Html::parse_document(&answer.body), path);

@@ -2,11 +2,11 @@
 
 use plimsoll_client::questions::{Client, Failure};
 use plimsoll_proto::{
-    limits,
-    v1::{GetAttemptRequest, GetStatsRequest, ListAttemptsRequest, ListAttemptsResponse},
+    limits, recommendations,
+    v1::{GetAttemptRequest, GetStatsRequest, ListAttemptsRequest, ListAttemptsResponse, RecommendRequest},
 };
 
-use super::{CommandOutput, Format, TerminalStyle, json, text};
+use super::{CommandOutput, Format, ProposalFormat, TerminalStyle, json, text};
 
 /// How an answer is written, and on what kind of terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +60,27 @@ pub async fn attempts(
         Format::Text => CommandOutput::prose(text::render_attempts(&question, &page, shown.style)),
         Format::Json => CommandOutput::data(json::render_attempts(&page)),
     })
+}
+
+/// What each job or package should request, as a table, for programs, or as a patch.
+///
+/// # Errors
+/// The server gave no answer, or could not read the question; a patch is for one project, and there are several.
+pub async fn recommend(
+    client: &Client,
+    question: RecommendRequest,
+    format: ProposalFormat,
+) -> Result<CommandOutput, Failure> {
+    let answer = client.recommend(question).await?;
+    let patch = match format {
+        ProposalFormat::Text => return Ok(CommandOutput::prose(recommendations::table(&answer))),
+        ProposalFormat::Json => Ok(json::render_recommendations(&answer)),
+        ProposalFormat::Csv => Ok(recommendations::csv(&answer)),
+        ProposalFormat::Gitlab => recommendations::gitlab(&answer),
+        ProposalFormat::Kubernetes => recommendations::kubernetes(&answer),
+        ProposalFormat::Spack => recommendations::spack(&answer),
+    };
+    patch.map(CommandOutput::data).map_err(Failure::Question)
 }
 
 /// One attempt with its series.

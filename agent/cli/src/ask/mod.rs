@@ -56,6 +56,24 @@ pub enum PredictFormat {
     Env,
 }
 
+/// How proposals are written.
+#[cfg(feature = "people")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum ProposalFormat {
+    /// For people.
+    Text,
+    /// For programs: stable names with their unit, the same as on the wire.
+    Json,
+    /// For a spreadsheet: a line for each package.
+    Csv,
+    /// Variables for each job, for `.gitlab-ci.yml`.
+    Gitlab,
+    /// Patches of Jobs, for kustomize.
+    Kubernetes,
+    /// A mapping for the `ci` section of Spack.
+    Spack,
+}
+
 /// An answer, ready to be printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandOutput {

@@ -55,6 +55,7 @@ mod tests {
             "show x",
             "watch",
             "report",
+            "recommend",
             "gitlab-ci -- true",
         ];
         for command in commands {

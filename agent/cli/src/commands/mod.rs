@@ -82,6 +82,8 @@ enum Command {
     #[cfg(feature = "people")]
     Report(Box<see::ReportArgs>),
     #[cfg(feature = "people")]
+    Recommend(Box<see::RecommendArgs>),
+    #[cfg(feature = "people")]
     GitlabCi(gitlab_ci::GitlabCiArgs),
     #[cfg(feature = "people")]
     Completions(shell::CompletionsArgs),
@@ -190,6 +192,8 @@ impl Cli {
             Command::Watch(args) => Box::pin(args.ask()).await,
             #[cfg(feature = "people")]
             Command::Report(args) => args.ask().await,
+            #[cfg(feature = "people")]
+            Command::Recommend(args) => args.ask().await,
             #[cfg(feature = "people")]
             Command::GitlabCi(args) => args.print(),
             #[cfg(feature = "people")]

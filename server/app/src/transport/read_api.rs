@@ -49,6 +49,17 @@ impl ReadApi {
         Ok(page.end(&listed))
     }
 
+    /// The rpc `Recommend`.
+    pub(crate) async fn recommend(
+        &self,
+        caller: &Arc<Identity>,
+        asked: pb::RecommendRequest,
+    ) -> Result<pb::RecommendResponse, Refusal> {
+        let question = wire::recommendations::question(asked)?;
+        let answer = self.statistics.recommend(caller, &self.sizing, question).await?;
+        Ok(wire::recommendations::answer(answer))
+    }
+
     /// The rpc `GetAttempt`.
     pub(crate) async fn get_attempt(
         &self,

@@ -9,6 +9,7 @@
 //! | `builds`, `names`, `labels` | what attempts have in common, as bounded numbers |
 //! | `count`, `sieve`, `groups`, `steps`, `totals`, `need_over_ask` | one walk over the rows |
 //! | `variable`, `moved`, `regressions`, `level`, `mixed` | needs that vary, that have moved, and that are of several groups |
+//! | `workloads` | the attempts of each package, for proposals |
 //! | `prices`, `ref_class` | settings |
 
 mod attempt_table;
@@ -36,6 +37,7 @@ mod steps;
 mod tests;
 mod totals;
 mod variation;
+mod workloads;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -54,6 +56,7 @@ use row_filter::RowFilter;
 pub use steps::TimeStep;
 pub use totals::StatsTotals;
 pub use variation::PackageVariation;
+pub use workloads::{WORKLOADS, WorkloadQuestion, Workloads};
 
 use crate::domain::{AttemptBrief, AttemptId, RetryStatus, StatsFields};
 

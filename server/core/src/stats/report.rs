@@ -122,7 +122,7 @@ impl Stats {
 }
 
 /// The price in each pool; that of all others is the last.
-fn prices(book: &AttemptTable, settings: &super::Settings, pools: &PoolPrices) -> Vec<Price> {
+pub(super) fn prices(book: &AttemptTable, settings: &super::Settings, pools: &PoolPrices) -> Vec<Price> {
     let of = |pool: &str| pools.pools.get(pool).copied().unwrap_or_else(|| settings.prices.of(pool));
     let mut prices: Vec<Price> = book.pools.texts().iter().map(|pool| of(pool)).collect();
     prices.push(settings.prices.of(""));
@@ -130,7 +130,7 @@ fn prices(book: &AttemptTable, settings: &super::Settings, pools: &PoolPrices) -
 }
 
 /// What the money of an answer is in.
-fn currency(settings: &super::Settings, pools: &PoolPrices, notes: &mut Vec<String>) -> String {
+pub(super) fn currency(settings: &super::Settings, pools: &PoolPrices, notes: &mut Vec<String>) -> String {
     let [ours, theirs] = [&settings.currency, &pools.currency];
     if !ours.is_empty() && !theirs.is_empty() && ours != theirs {
         notes.push(format!(
@@ -141,7 +141,7 @@ fn currency(settings: &super::Settings, pools: &PoolPrices, notes: &mut Vec<Stri
 }
 
 impl Coverage {
-    fn of(rows: &RowsSnapshot, cut: bool) -> Self {
+    pub(super) fn of(rows: &RowsSnapshot, cut: bool) -> Self {
         let mut covers = Self { cut, ..Self::default() };
         for chunk in &rows.chunks {
             covers.attempts += chunk.rows().len() as u64;
@@ -154,7 +154,7 @@ impl Coverage {
     }
 
     /// The same of one project alone.
-    fn within(rows: &RowsSnapshot, cut: bool, project: &str) -> Self {
+    pub(super) fn within(rows: &RowsSnapshot, cut: bool, project: &str) -> Self {
         let own: Vec<bool> = rows.builds.iter().map(|build| build.key.project == project).collect();
         let is_own =
             |row: &&AttemptRow| usize::try_from(row.build).ok().and_then(|at| own.get(at)) == Some(&true);
@@ -167,7 +167,7 @@ impl Coverage {
     }
 
     /// Says where the filter's time lies outside of what is counted.
-    fn explain(&self, filter: &Filter, notes: &mut Vec<String>) {
+    pub(super) fn explain(&self, filter: &Filter, notes: &mut Vec<String>) {
         let Some((first, last)) = self.ended else {
             notes.push("no attempt has ended here yet".to_owned());
             return;

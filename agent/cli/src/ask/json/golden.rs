@@ -26,6 +26,7 @@ fn programs_read_the_same_bytes_as_ever() {
             ("attempts", render_attempts(&message("ListAttemptsResponse", fill))),
             ("attempt", render_attempt(&message("GetAttemptResponse", fill))),
             ("watch", render_watch(&message("WatchResponse", fill))),
+            ("recommendations", render_recommendations(&message("RecommendResponse", fill))),
         ];
         for (name, json) in answers {
             let _written = writeln!(all, "## {name} {fill:?}");

@@ -17,7 +17,8 @@ use plimsoll_proto::{
     measured, reasons, shown, sums,
     v1::{
         CauseCount, Exit, ExplainResponse, GetAttemptResponse, GetStatsResponse, Hints, Key,
-        ListAttemptsResponse, Outlook, Prediction, Resources, StatsTotals, Summary, Verdict, WatchResponse,
+        ListAttemptsResponse, Outlook, Prediction, RecommendResponse, Resources, StatsTotals, Summary,
+        Verdict, WatchResponse,
     },
 };
 use serde::Serialize;
@@ -47,6 +48,10 @@ pub(super) fn render_stats(stats: &GetStatsResponse) -> String {
 
 pub(super) fn render_attempts(attempts: &ListAttemptsResponse) -> String {
     render(&told(attempts))
+}
+
+pub(super) fn render_recommendations(answer: &RecommendResponse) -> String {
+    render(&told(answer))
 }
 
 pub(super) fn render_attempt(shown: &GetAttemptResponse) -> String {

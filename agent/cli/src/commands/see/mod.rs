@@ -1,6 +1,7 @@
 //! The commands that show what has been, what is, and what it cost.
 
 mod filter;
+mod recommend;
 mod report;
 mod terminal;
 mod time;
@@ -15,6 +16,7 @@ use plimsoll_proto::{
     limits,
     v1::{AttemptOrder, GetAttemptRequest, GetStatsRequest, GroupBy, ListAttemptsRequest},
 };
+pub(super) use recommend::RecommendArgs;
 pub(super) use report::ReportArgs;
 use time::{millis, now_unix_ms};
 pub(super) use watch::WatchArgs;

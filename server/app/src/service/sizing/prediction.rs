@@ -39,6 +39,13 @@ impl SizingService {
         tokio::task::spawn_blocking(move || service.size(&key)).await.ok()
     }
 
+    /// The sizes of a key with the pool for them, for one of very many keys: neither counted nor kept in the cache, which is for builds
+    /// that are about to start.
+    pub(in crate::service) fn one_of_many(&self, key: &Key) -> Prediction {
+        let prediction = self.learned.read(|history| predict::predict(history, key, &self.settings));
+        if self.pools.now().pools().is_empty() { prediction } else { self.pools.lowered(key, prediction) }
+    }
+
     /// The sizes of a key before a pool is chosen, for those who choose it themselves. Not counted.
     pub(in crate::service) fn unplaced(&self, key: &Key) -> Prediction {
         self.cache.predict(&self.learned, key, &self.settings)

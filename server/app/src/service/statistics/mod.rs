@@ -1,6 +1,7 @@
 //! Sums and lists over all attempts that a caller may see.
 
 mod counting;
+mod recommendations;
 
 use std::sync::Arc;
 
@@ -12,8 +13,9 @@ use plimsoll_core::{
     shared_history::SharedHistory,
     stats::{AttemptPage, Filter, GroupBy, ListCursor, PageBuilder, PoolPrices, Price, Question, Report},
 };
+pub(crate) use recommendations::{RecommendQuestion, RecommendationAnswer};
 
-use super::{Refusal, redaction::Redactor};
+use super::{Refusal, SizingService, redaction::Redactor};
 use crate::{
     access::{identity::Identity, privacy::Private},
     sessions::Ingest,

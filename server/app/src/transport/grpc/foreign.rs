@@ -56,12 +56,15 @@ pub(crate) fn scaled(bytes: &[u8]) {
     }
 }
 
-/// A question about statistics, and one for a page of attempts.
+/// A question about statistics, one for a page of attempts, and one for proposals.
 pub(crate) fn counted(bytes: &[u8]) {
     if let Ok(request) = pb::GetStatsRequest::decode(bytes) {
         let _checked = wire::filter::question(request).is_ok();
     }
     if let Ok(request) = pb::ListAttemptsRequest::decode(bytes) {
         let _checked = wire::paging::understood(&request).is_ok();
+    }
+    if let Ok(request) = pb::RecommendRequest::decode(bytes) {
+        let _checked = wire::recommendations::question(request).is_ok();
     }
 }

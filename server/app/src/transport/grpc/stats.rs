@@ -1,4 +1,4 @@
-//! GetStats, ListAttempts, GetAttempt and Watch: convert, call, convert.
+//! GetStats, ListAttempts, GetAttempt, Recommend and Watch: convert, call, convert.
 
 mod watch;
 
@@ -47,6 +47,14 @@ impl Stats for StatsService {
     ) -> Result<Response<pb::GetAttemptResponse>, Status> {
         let caller = caller(&request);
         status::answered(self.api.get_attempt(&caller, request.into_inner()).await)
+    }
+
+    async fn recommend(
+        &self,
+        request: Request<pb::RecommendRequest>,
+    ) -> Result<Response<pb::RecommendResponse>, Status> {
+        let caller = caller(&request);
+        status::answered(self.api.recommend(&caller, request.into_inner()).await)
     }
 
     async fn watch(&self, request: Request<pb::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {

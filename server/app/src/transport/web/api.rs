@@ -20,6 +20,7 @@ use super::{
     attempts::question,
     package,
     query::{self, Query},
+    savings,
     trouble::Trouble,
 };
 
@@ -76,6 +77,15 @@ pub(super) async fn package(Asking(parts): Asking, Path(name): Path<String>, uri
             ListAttemptsRequest { filter: Some(filter), page_size: 1, ..ListAttemptsRequest::default() };
         let newest = parts.list_attempts(asked).await?.attempts;
         Ok(answer(&package::explained(&parts, &name, &newest).await?))
+    };
+    told(answer.await)
+}
+
+/// `Recommend`.
+pub(super) async fn recommendations(Asking(parts): Asking, uri: Uri) -> Response {
+    let answer = async {
+        let (query, view) = query::asked(&uri)?;
+        Ok(answer(&parts.recommend(savings::question(&query, &view)?).await?))
     };
     told(answer.await)
 }
@@ -156,7 +166,10 @@ fn group_by(text: &str) -> Result<GroupBy, FieldViolation> {
 mod tests {
     use plimsoll_proto::{
         fixtures::{Fill, assert_pinned, message},
-        v1::{ExplainResponse, GetAttemptResponse, GetStatsResponse, ListAttemptsResponse, WatchResponse},
+        v1::{
+            ExplainResponse, GetAttemptResponse, GetStatsResponse, ListAttemptsResponse, RecommendResponse,
+            WatchResponse,
+        },
     };
 
     use super::*;
@@ -189,6 +202,7 @@ mod tests {
                 ),
                 ("GetAttemptResponse", answer(&message::<GetAttemptResponse>("GetAttemptResponse", fill))),
                 ("WatchResponse", answer(&message::<WatchResponse>("WatchResponse", fill))),
+                ("RecommendResponse", answer(&message::<RecommendResponse>("RecommendResponse", fill))),
             ];
             answers.extend(of_fill.map(|(name, answer)| (format!("## {name} {fill:?}\n"), answer)));
         }

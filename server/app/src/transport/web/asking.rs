@@ -150,6 +150,14 @@ impl Reader {
         self.told(self.api.list_attempts(&self.caller, asked).await)
     }
 
+    /// As the rpc `Recommend`.
+    pub(super) async fn recommend(
+        &self,
+        asked: pb::RecommendRequest,
+    ) -> Result<pb::RecommendResponse, PageRefusal> {
+        self.told(self.api.recommend(&self.caller, asked).await)
+    }
+
     /// As the rpc `GetAttempt`.
     pub(super) async fn get_attempt(
         &self,

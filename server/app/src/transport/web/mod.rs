@@ -5,6 +5,7 @@
 //! | `/` | waste and failures over time, what was saved, what is worst, what runs now | `/api/stats` |
 //! | `/packages` | all packages, to sort and search | `/api/packages` |
 //! | `/packages/NAME` | need against ask over time, `-j`, versions, why the next size is what it is | `/api/packages/NAME` |
+//! | `/savings` | what packages should request, and what that saves | `/api/recommendations` |
 //! | `/attempts` | finished attempts, to filter | `/api/attempts` |
 //! | `/attempts/ID` | one attempt: memory, CPU, phases, evidence, verdict | `/api/attempts/ID` |
 //! | `/running` | what runs now | `/api/running` |
@@ -26,6 +27,7 @@ mod package;
 mod packages;
 mod query;
 mod running;
+mod savings;
 mod settings;
 mod trouble;
 
@@ -54,8 +56,8 @@ const INDEX: &str = "plimsoll-server\n\
     /livez          200 while the process runs\n\
     /readyz         200 while it serves and its store takes writes\n\
     /metrics        metrics for Prometheus\n\
-    /               the web page, for a browser: /packages, /attempts, /running, /settings\n\
-    /api/           the same as JSON: stats, packages/NAME, attempts, attempts/ID, running, settings\n";
+    /               the web page, for a browser: /packages, /savings, /attempts, /running, /settings\n\
+    /api/           the same as JSON: stats, packages/NAME, recommendations, attempts, attempts/ID, running, settings\n";
 
 /// All pages and their JSON.
 pub(crate) fn routes() -> Router<HttpState> {
@@ -63,6 +65,7 @@ pub(crate) fn routes() -> Router<HttpState> {
         .route("/", get(front))
         .route("/packages", get(packages::show))
         .route("/packages/{*name}", get(package::show))
+        .route("/savings", get(savings::show))
         .route("/attempts", get(attempts::show))
         .route("/attempts/{*id}", get(attempt::show))
         .route("/running", get(running::show))
@@ -71,6 +74,7 @@ pub(crate) fn routes() -> Router<HttpState> {
         .route("/api/stats", get(api::stats))
         .route("/api/packages", get(api::packages))
         .route("/api/packages/{*name}", get(api::package))
+        .route("/api/recommendations", get(api::recommendations))
         .route("/api/attempts", get(api::attempts))
         .route("/api/attempts/{*id}", get(api::attempt))
         .route("/api/running", get(api::running))

@@ -123,7 +123,7 @@ fn read_labels(wire: HashMap<String, String>) -> Result<HashMap<String, String>,
     Ok(wire)
 }
 
-fn text(field: &str, value: String, limit: usize) -> Result<String, FieldViolation> {
+pub(super) fn text(field: &str, value: String, limit: usize) -> Result<String, FieldViolation> {
     if value.len() > limit {
         return Err(FieldViolation::new(
             field,

@@ -9,6 +9,7 @@
 //! | [`attempts`], [`rows`] | attempts, ended and running; their series |
 //! | [`filter`], [`statistics`] | `GetStats`: the question, the answer |
 //! | [`paging`] | `ListAttempts`: the page and its token |
+//! | [`recommendations`] | `Recommend` |
 //! | [`tickets`], [`pools`] | `Placement` |
 
 pub(crate) mod attempts;
@@ -17,6 +18,7 @@ pub(crate) mod filter;
 mod next_size;
 pub(crate) mod paging;
 pub(crate) mod pools;
+pub(crate) mod recommendations;
 pub(crate) mod rows;
 pub(crate) mod sizing;
 pub(crate) mod statistics;

@@ -1,0 +1,105 @@
+//! What jobs should request, as people and their tools read it: a table, CSV, and patches for GitLab, Kubernetes and Spack. The program
+//! `plimsoll` and the server's command write the same.
+//!
+//! A patch holds what is proposed and nothing else: a package without a proposal keeps what it has.
+
+mod csv;
+mod patches;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use csv::csv;
+pub use patches::{gitlab, kubernetes, spack};
+pub use table::table;
+
+use crate::{
+    figures,
+    v1::{FitRisk, NoProposal, RecommendResponse, Recommendation, RequestedSizes},
+};
+
+/// Milliseconds of a day.
+const DAY_MS: u64 = 24 * 3_600_000;
+
+/// What a size is today, and what is proposed.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct SizeChange {
+    /// `None` if it is not requested, or not known.
+    pub today: Option<u64>,
+    /// `None` if it stays.
+    pub proposed: Option<u64>,
+}
+
+/// The memory request, bytes.
+pub fn memory_request(row: &Recommendation) -> SizeChange {
+    change(row, |sizes| sizes.memory_request_bytes)
+}
+
+/// The memory limit, bytes.
+pub fn memory_limit(row: &Recommendation) -> SizeChange {
+    change(row, |sizes| sizes.memory_limit_bytes)
+}
+
+/// The CPU request, thousandths of a core.
+pub fn cpu_request(row: &Recommendation) -> SizeChange {
+    change(row, |sizes| sizes.cpu_request_cores.map(crate::quantity::millicores))
+}
+
+fn change(row: &Recommendation, of: impl Fn(&RequestedSizes) -> Option<u64>) -> SizeChange {
+    SizeChange { today: row.today.as_ref().and_then(&of), proposed: row.proposed.as_ref().and_then(&of) }
+}
+
+/// Why nothing is proposed, in words; `None` if something is. A reason of a newer server is one too.
+pub fn reason(row: &Recommendation) -> Option<&'static str> {
+    if row.proposed.is_some() {
+        return None;
+    }
+    Some(match row.no_proposal() {
+        NoProposal::TooFew => "fewer than 5 trusted attempts are known",
+        NoProposal::Untrusted => "only untrusted attempts are known",
+        NoProposal::Stopped => "memory stopped every attempt that is known",
+        NoProposal::Unsure => "the prediction is not sure enough",
+        NoProposal::Unspecified => "no proposal",
+    })
+}
+
+/// `0 of 40`, or a dash where nothing could be judged.
+pub fn risk_cell(risk: Option<&FitRisk>) -> String {
+    match risk {
+        Some(risk) if risk.judged > 0 => {
+            format!("{} of {}", figures::count(risk.above), figures::count(risk.judged))
+        }
+        _ => figures::DASH.to_owned(),
+    }
+}
+
+/// The same in a sentence: `0 of 40, with 95 % confidence at most 7 %`.
+pub fn risk_words(risk: Option<&FitRisk>) -> String {
+    match risk {
+        Some(of) if of.judged > 0 => {
+            format!("{}, with 95 % confidence at most {}", risk_cell(risk), figures::percent(of.at_most))
+        }
+        _ => figures::NOT_KNOWN.to_owned(),
+    }
+}
+
+/// What all rows save, in sentences without their currency cleaned: `saves 180 GiB·h of 240 a month (75 %), 1.8 EUR`.
+pub fn summary(answer: &RecommendResponse) -> String {
+    let (saved, asked) = (answer.saved_gib_hours, answer.asked_gib_hours);
+    let money = match answer.has_prices {
+        true => format!(", {}", figures::money(answer.saved_money, &answer.currency).trim_end()),
+        false => String::new(),
+    };
+    format!(
+        "saves {} of {} a month ({}){money}",
+        figures::gib_hours(saved),
+        figures::gib_hours(asked),
+        figures::share(saved, asked)
+    )
+}
+
+/// Over which time the attempts were counted: `attempts of 10 days, counted up to a month of 30 days`.
+pub fn window(answer: &RecommendResponse) -> String {
+    let days = answer.window_ms.div_ceil(DAY_MS);
+    format!("attempts of {}, counted up to a month of 30 days", figures::counted(days, "day"))
+}

@@ -1,0 +1,204 @@
+//! Proposals as YAML that sizes jobs: for GitLab CI, for Kubernetes, for Spack's CI.
+//!
+//! Sizes are quantities of Kubernetes: whole `Mi` and thousandths of a core, rounded up. A package without a proposal is not in a patch,
+//! and one comment counts those that are left out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use super::{cpu_request, memory_limit, memory_request, summary};
+use crate::v1::{RecommendResponse, Recommendation};
+
+const MIB: u64 = 1 << 20;
+
+/// Sizes of one job.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct JobSizes {
+    request: u64,
+    limit: Option<u64>,
+    milli: Option<u64>,
+}
+
+impl JobSizes {
+    fn of(row: &Recommendation) -> Option<Self> {
+        Some(Self {
+            request: memory_request(row).proposed?,
+            limit: memory_limit(row).proposed,
+            milli: cpu_request(row).proposed,
+        })
+    }
+
+    /// What holds both: a size stays as it is for both where it stays for one.
+    fn with(self, other: Self) -> Self {
+        let both = |a: Option<u64>, b: Option<u64>| Some(a?.max(b?));
+        Self {
+            request: self.request.max(other.request),
+            limit: both(self.limit, other.limit),
+            milli: both(self.milli, other.milli),
+        }
+    }
+
+    /// The variables of GitLab's runner on Kubernetes, each with its value.
+    fn variables(self) -> Vec<(&'static str, String)> {
+        let limit = self.limit.map(|bytes| ("KUBERNETES_MEMORY_LIMIT", memory(bytes)));
+        let cpu = self.milli.map(|milli| ("KUBERNETES_CPU_REQUEST", cpu(milli)));
+        [Some(("KUBERNETES_MEMORY_REQUEST", memory(self.request))), limit, cpu]
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+}
+
+/// Variables for each job of one project, for `.gitlab-ci.yml`. Jobs of one `parallel` or matrix are one job there, and get the largest
+/// of their sizes.
+///
+/// # Errors
+/// The rows are of several projects, whose jobs may have the same names.
+pub fn gitlab(answer: &RecommendResponse) -> Result<String, String> {
+    one_project(answer, "a GitLab patch")?;
+    let base = |row: &Recommendation| Some(base_name(&row.package).to_owned());
+    let (jobs, left_out) = jobs(answer, base);
+    let mut text = head(answer, left_out, "jobs");
+    text.push_str(
+        "# The runner must allow it: memory_request_overwrite_max_allowed and the others of its kind.\n",
+    );
+    for (name, sizes) in jobs {
+        let _written = writeln!(text, "{}:\n  variables:", quoted(&name));
+        for (variable, value) in sizes.variables() {
+            let _written = writeln!(text, "    {variable}: {}", quoted(&value));
+        }
+    }
+    Ok(text)
+}
+
+/// Patches of Jobs, one document for each, as kustomize merges them. Names that Kubernetes does not allow are left out.
+///
+/// # Errors
+/// The rows are of several projects, whose jobs may have the same names.
+pub fn kubernetes(answer: &RecommendResponse) -> Result<String, String> {
+    one_project(answer, "a Kubernetes patch")?;
+    let name = |row: &Recommendation| Some(row.package.clone()).filter(|name| is_object_name(name));
+    let (jobs, left_out) = jobs(answer, name);
+    let mut text = head(answer, left_out, "packages");
+    text.push_str("# Set kind and the name of the container to those of your objects.\n");
+    for (name, sizes) in jobs {
+        let _written = write!(
+            text,
+            "---\napiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {}\nspec:\n  template:\n    spec:\n      containers:\n        \
+             - name: build\n          resources:\n            requests:\n              memory: {}\n",
+            quoted(&name),
+            quoted(&memory(sizes.request))
+        );
+        if let Some(milli) = sizes.milli {
+            let _written = writeln!(text, "              cpu: {}", quoted(&cpu(milli)));
+        }
+        if let Some(limit) = sizes.limit {
+            let _written =
+                writeln!(text, "            limits:\n              memory: {}", quoted(&memory(limit)));
+        }
+    }
+    Ok(text)
+}
+
+/// The mapping of Spack's `ci` section: variables for each package.
+///
+/// # Errors
+/// The rows are of several projects.
+pub fn spack(answer: &RecommendResponse) -> Result<String, String> {
+    one_project(answer, "a mapping for Spack")?;
+    let (packages, left_out) = jobs(answer, |row| Some(row.package.clone()));
+    let mut text = head(answer, left_out, "packages");
+    text.push_str("# Put it before other sections of pipeline-gen: an earlier one wins.\n");
+    text.push_str("ci:\n  pipeline-gen:\n  - submapping:");
+    if packages.is_empty() {
+        text.push_str(" []");
+    }
+    text.push('\n');
+    for (name, sizes) in packages {
+        let _written =
+            writeln!(text, "    - match: [{}]\n      build-job:\n        variables:", quoted(&name));
+        for (variable, value) in sizes.variables() {
+            let _written = writeln!(text, "          {variable}: {}", quoted(&value));
+        }
+    }
+    Ok(text)
+}
+
+fn one_project(answer: &RecommendResponse, what: &str) -> Result<(), String> {
+    let projects: BTreeSet<&str> = answer.recommendations.iter().map(|row| row.project.as_str()).collect();
+    if projects.len() < 2 {
+        return Ok(());
+    }
+    Err(format!("{what} is for one project, and there are {}: name one with --project", projects.len()))
+}
+
+/// What is proposed by the name of the job, and how many rows are left out: those without a proposal or without a usable name, and jobs of
+/// which one part has none.
+fn jobs(
+    answer: &RecommendResponse,
+    name: impl Fn(&Recommendation) -> Option<String>,
+) -> (BTreeMap<String, JobSizes>, usize) {
+    let mut jobs: BTreeMap<String, (Option<JobSizes>, usize)> = BTreeMap::new();
+    let mut left_out = 0;
+    for row in &answer.recommendations {
+        let usable = |name: &String| !name.is_empty() && !name.chars().any(char::is_control);
+        let Some(name) = name(row).filter(usable) else {
+            left_out += 1;
+            continue;
+        };
+        let sizes = JobSizes::of(row);
+        let job = jobs.entry(name).or_insert((sizes, 0));
+        if job.1 > 0 {
+            job.0 = job.0.zip(sizes).map(|(known, more)| known.with(more));
+        }
+        job.1 += 1;
+    }
+    left_out += jobs.values().filter(|(sizes, _)| sizes.is_none()).map(|(_, rows)| rows).sum::<usize>();
+    let sized = jobs.into_iter().filter_map(|(name, (sizes, _))| Some((name, sizes?)));
+    (sized.collect(), left_out)
+}
+
+fn head(answer: &RecommendResponse, left_out: usize, what: &str) -> String {
+    let summary: String = summary(answer).chars().filter(|letter| !letter.is_control()).collect();
+    let mut text = format!("# By plimsoll recommend: {summary}.\n");
+    if left_out > 0 {
+        let _written = writeln!(text, "# {what} without a proposal, which keep what they have: {left_out}");
+    }
+    text
+}
+
+/// The name of a job without its place in a `parallel` (` 2/5`) or a matrix (`: [a, b]`).
+fn base_name(job: &str) -> &str {
+    if let Some((base, rest)) = job.rsplit_once(": [")
+        && rest.ends_with(']')
+    {
+        return base;
+    }
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    match job.rsplit_once(' ').and_then(|(base, place)| Some((base, place.split_once('/')?))) {
+        Some((base, (part, all))) if digits(part) && digits(all) => base,
+        _ => job,
+    }
+}
+
+/// Whether an object of Kubernetes may have this name (RFC 1123 subdomain).
+fn is_object_name(name: &str) -> bool {
+    let ends = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit();
+    name.len() <= 253
+        && name.chars().all(|letter| ends(letter) || "-.".contains(letter))
+        && name.starts_with(ends)
+        && name.ends_with(ends)
+}
+
+fn memory(bytes: u64) -> String {
+    format!("{}Mi", bytes.div_ceil(MIB))
+}
+
+fn cpu(milli: u64) -> String {
+    format!("{}m", milli.max(1))
+}
+
+/// A scalar of YAML that means these characters and nothing else.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}

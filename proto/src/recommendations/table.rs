@@ -1,0 +1,105 @@
+//! Proposals as a table of 80 columns.
+
+use std::fmt::Write as _;
+
+use super::{SizeChange, memory_limit, memory_request, reason, risk_cell, summary, window};
+use crate::{
+    figures, shown,
+    v1::{RecommendResponse, Recommendation},
+};
+
+/// Columns of a terminal.
+const COLUMNS: usize = 80;
+/// Cells of a size, of what is saved, of its price, of the risk, of the confidence.
+const WIDTHS: [usize; 5] = [8, 8, 8, 8, 4];
+
+/// A line that says what is saved, the rows, and what the numbers cannot tell.
+pub fn table(answer: &RecommendResponse) -> String {
+    let mut text = String::new();
+    if answer.recommendations.is_empty() {
+        text.push_str("no attempts match: nothing to propose\n");
+    } else {
+        let _written = write!(text, "{}\n{}\n\n", shown::clean(&summary(answer)), window(answer));
+        let money = answer.has_prices;
+        let titles = ["request", "-> new", "limit", "-> new", "GiB·h", "money", "above", "sure"];
+        text.push_str(&line("package", &titles.map(str::to_owned), money));
+        for row in &answer.recommendations {
+            text.push_str(&cells(row, money));
+        }
+        text.push_str("\nGiB·h, money: saved a month. above: attempts above the limit. sure: confidence.\n");
+    }
+    if answer.left_out > 0 {
+        let rest = figures::counted(answer.left_out, "package");
+        let _written = writeln!(text, "{rest} more that save less or request less (--limit, --package)");
+    }
+    for note in &answer.notes {
+        let _written = writeln!(text, "note: {}", shown::clean(note));
+    }
+    text
+}
+
+fn cells(row: &Recommendation, money: bool) -> String {
+    let [request, limit] = [memory_request(row), memory_limit(row)];
+    let name = shown::clean(&row.package);
+    if let Some(why) = reason(row) {
+        let width = name_width(money);
+        return format!("{} {}  {why}\n", fit(&name, width), pad(&size(request.today), WIDTHS[0]));
+    }
+    let cells = [
+        size(request.today),
+        proposed(request),
+        size(limit.today),
+        proposed(limit),
+        figures::amount(row.saved_gib_hours),
+        figures::amount(row.saved_money),
+        risk_cell(row.limit_risk.as_ref()).replace(" of ", "/"),
+        figures::percent(row.confidence).replace(' ', ""),
+    ];
+    line(&name, &cells, money)
+}
+
+/// What a size becomes: `=` if it stays.
+fn proposed(change: SizeChange) -> String {
+    match change.proposed {
+        Some(bytes) => size(Some(bytes)),
+        None => "=".to_owned(),
+    }
+}
+
+/// `8.00Gi`: two cells less than in a sentence.
+fn size(bytes: Option<u64>) -> String {
+    figures::cell_bytes(bytes).replace(' ', "").replace("iB", "i")
+}
+
+fn name_width(money: bool) -> usize {
+    let [size, saved, price, risk, sure] = WIDTHS;
+    let numbers = 4 * size + saved + risk + sure + if money { price } else { 0 };
+    COLUMNS - numbers - if money { 8 } else { 7 }
+}
+
+fn line(name: &str, cells: &[String; 8], money: bool) -> String {
+    let [size, saved, price, risk, sure] = WIDTHS;
+    let widths = [size, size, size, size, saved, price, risk, sure];
+    let mut text = fit(name, name_width(money));
+    for (index, (cell, width)) in cells.iter().zip(widths).enumerate() {
+        if index != 5 || money {
+            text.push(' ');
+            text.push_str(&pad(cell, width));
+        }
+    }
+    text.push('\n');
+    text
+}
+
+fn pad(text: &str, width: usize) -> String {
+    format!("{text:>width$}")
+}
+
+/// A name in so many letters, cut with a mark where it is longer.
+fn fit(name: &str, width: usize) -> String {
+    if name.chars().count() <= width {
+        return format!("{name:<width$}");
+    }
+    let kept: String = name.chars().take(width.saturating_sub(1)).collect();
+    format!("{kept}…")
+}

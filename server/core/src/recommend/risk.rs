@@ -1,0 +1,94 @@
+//! How many attempts would not have fitted a size, and how many of the next ones may not.
+
+use plimsoll_proto::measured;
+
+use super::{NeedSource, WorkloadAttempt};
+use crate::domain::Bytes;
+
+/// How sure the upper bound is: one time in twenty the true share is above it.
+const SURE: f64 = 0.95;
+/// Halvings of the interval that holds the bound: 2^-40 of it is left.
+const HALVINGS: u32 = 40;
+
+/// Attempts held against a size.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Risk {
+    /// Attempts of which it is known whether they would have fitted, trusted or not.
+    pub judged: u64,
+    /// Of these, those that would not have.
+    pub above: u64,
+    /// The share that the next ones stay below, with 95 % confidence; 1 if nothing was judged.
+    pub at_most: f64,
+}
+
+impl Risk {
+    /// Holds attempts against `size`. A need that is only "at least" or "more than" a number below it says nothing.
+    pub(super) fn of(attempts: &[WorkloadAttempt], size: Bytes) -> Self {
+        let fitted = |attempt: &WorkloadAttempt| match (attempt.need?, attempt.source) {
+            (need, NeedSource::Measured) => measured::holds(need.0, false, size.0),
+            (need, NeedSource::Stopped) => measured::holds(need.0, true, size.0),
+            (need, NeedSource::Scraped) => (need > size).then_some(false),
+        };
+        let (mut judged, mut above) = (0, 0);
+        for fitted in attempts.iter().filter_map(fitted) {
+            judged += 1;
+            above += u64::from(!fitted);
+        }
+        Self { judged, above, at_most: upper_bound(above, judged) }
+    }
+}
+
+/// The exact upper bound of a share of which `above` of `judged` were seen (Clopper and Pearson 1934, one-sided): the share at which
+/// so few would be seen one time in twenty.
+fn upper_bound(above: u64, judged: u64) -> f64 {
+    if above >= judged {
+        return 1.0;
+    }
+    let (mut low, mut high) = (0.0_f64, 1.0_f64);
+    for _halving in 0..HALVINGS {
+        let middle = f64::midpoint(low, high);
+        if at_most_seen(above, judged, middle) > 1.0 - SURE {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    high
+}
+
+/// The probability that at most `seen` of `judged` happen, each with probability `share`: terms of the binomial distribution, each from
+/// the one before it, as logarithms so that none is lost.
+fn at_most_seen(seen: u64, judged: u64, share: f64) -> f64 {
+    let float = |count: u64| Bytes(count).as_f64();
+    let (log_yes, log_no) = (share.ln(), (-share).ln_1p());
+    let mut log_term = float(judged) * log_no;
+    let mut sum = log_term.exp();
+    for n in 0..seen {
+        log_term += (float(judged - n) / float(n + 1)).ln() + log_yes - log_no;
+        sum += log_term.exp();
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bound_is_the_one_of_the_tables() {
+        // of 0 of n it is 1 - 0.05^(1/n); of 1 of 10 and of 3 of 50 as in tables of Clopper and Pearson
+        for (above, judged, bound) in
+            [(0, 10, 0.258_866), (0, 100, 0.029_513), (1, 10, 0.394_163), (3, 50, 0.147_810), (10, 10, 1.0)]
+        {
+            let found = upper_bound(above, judged);
+            assert!((found - bound).abs() < 1e-4, "{above} of {judged}: {found}");
+        }
+        assert_eq!(upper_bound(0, 0).to_bits(), 1.0_f64.to_bits());
+    }
+
+    #[test]
+    fn a_bound_of_very_many_attempts_is_found() {
+        let found = upper_bound(5000, 1_000_000);
+        assert!((0.005..0.0052).contains(&found), "{found}");
+    }
+}

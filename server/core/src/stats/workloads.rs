@@ -1,0 +1,170 @@
+//! The attempts of each package in a window of time, for proposals: the packages that request most.
+
+use std::collections::HashMap;
+
+use super::{
+    Coverage, Filter, PoolPrices, Stats,
+    attempt_table::RowsSnapshot,
+    prices::Price,
+    report::{currency, prices},
+    row::AttemptRow,
+    row_filter::RowFilter,
+};
+use crate::{
+    domain::{Hints, Key},
+    recommend::{NeedSource, Workload, WorkloadAttempt},
+};
+
+/// Packages that are looked at, those that request most: each takes some predictions.
+pub const WORKLOADS: usize = 500;
+/// Builds of one package that are predicted, the newest.
+const BUILDS: usize = 8;
+/// Attempts of one package whose sizes are read, the newest.
+const NEWEST: usize = 5;
+
+/// A question about packages.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct WorkloadQuestion {
+    /// Which attempts count.
+    pub filter: Filter,
+    /// Price of a GiB for an hour in every pool; `None` for those of the pools and the settings.
+    pub gib_hour: Option<f64>,
+    /// See [`super::Question::confined`].
+    pub confined: bool,
+}
+
+/// What there is to propose for.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Workloads {
+    /// Those that request most, at most [`WORKLOADS`], in no order.
+    pub found: Vec<Workload>,
+    /// How many others there are.
+    pub left_out: u64,
+    /// The earliest end of an attempt that counts, milliseconds since 1970.
+    pub first_ended_unix_ms: Option<u64>,
+    /// Some attempt has a price.
+    pub priced: bool,
+    /// Of the prices; empty if none is named.
+    pub currency: String,
+    /// What the numbers cannot tell, in words.
+    pub notes: Vec<String>,
+}
+
+/// Rows of one package, while they are found.
+#[derive(Default)]
+struct FoundRows<'r> {
+    name: (&'r str, &'r str),
+    asked: f64,
+    rows: Vec<&'r AttemptRow>,
+}
+
+impl Stats {
+    /// Finds the packages of a question with their attempts. Takes as long as a report, and some memory for each attempt: not for a thread
+    /// that serves others.
+    pub fn workloads(&self, question: &WorkloadQuestion, pools: &PoolPrices) -> Workloads {
+        let WorkloadQuestion { filter, gib_hour, confined } = question;
+        let settings = &self.0.settings;
+        let mut notes = Vec::new();
+        let (rows, sieve, prices, gone) = {
+            let book = self.book();
+            let rows = book.rows();
+            let sieve = RowFilter::new(filter, &book, &rows, settings, &mut notes);
+            (rows, sieve, prices(&book, settings, pools), book.gone > 0)
+        };
+        let prices = match gib_hour {
+            Some(gib_hour) => vec![Price { gib_hour: *gib_hour, core_hour: 0.0 }],
+            None => prices,
+        };
+        let covers = match confined {
+            true => Coverage::within(&rows, gone, &filter.project),
+            false => Coverage::of(&rows, gone),
+        };
+        covers.explain(filter, &mut notes);
+        let mut found = by_package(&rows, &sieve);
+        let all = found.len();
+        found.sort_by(|a, b| b.asked.total_cmp(&a.asked).then_with(|| a.name.cmp(&b.name)));
+        found.truncate(WORKLOADS);
+        let first = found.iter().flat_map(|found| &found.rows).map(|row| row.brief.ended_unix_ms()).min();
+        let workloads: Vec<Workload> =
+            found.into_iter().map(|found| workload(found, &rows, &prices)).collect();
+        let mut attempts = workloads.iter().flat_map(|workload| &workload.attempts);
+        Workloads {
+            left_out: u64::try_from(all.saturating_sub(workloads.len())).unwrap_or(u64::MAX),
+            first_ended_unix_ms: first,
+            priced: attempts.any(|attempt| attempt.price > 0.0),
+            currency: currency(settings, pools, &mut notes),
+            found: workloads,
+            notes,
+        }
+    }
+}
+
+fn by_package<'r>(rows: &'r RowsSnapshot, sieve: &RowFilter) -> Vec<FoundRows<'r>> {
+    let mut places: HashMap<(&str, &str), usize> = HashMap::new();
+    let mut found: Vec<FoundRows<'r>> = Vec::new();
+    // looked up once for each build, and not for each attempt
+    let mut of_build: Vec<usize> = Vec::with_capacity(rows.builds.len());
+    for build in rows.builds.iter() {
+        let name = (build.key.project.as_str(), build.key.package.as_str());
+        let place = *places.entry(name).or_insert(found.len());
+        if place == found.len() {
+            found.push(FoundRows { name, ..FoundRows::default() });
+        }
+        of_build.push(place);
+    }
+    for chunk in rows.chunks.iter().filter(|chunk| sieve.may_take(chunk)) {
+        let counts = |(index, row): &(usize, &AttemptRow)| sieve.takes(chunk, *index, row);
+        for (_, row) in chunk.rows().iter().enumerate().filter(counts) {
+            let place = usize::try_from(row.build).ok().and_then(|build| of_build.get(build));
+            let Some(package) = place.and_then(|place| found.get_mut(*place)) else { continue };
+            let held = f64::from(row.asked) * f64::from(row.wall);
+            package.asked += if held.is_nan() { 0.0 } else { held };
+            package.rows.push(row);
+        }
+    }
+    found.retain(|package| !package.rows.is_empty());
+    found
+}
+
+fn workload(found: FoundRows<'_>, all: &RowsSnapshot, prices: &[Price]) -> Workload {
+    let FoundRows { name: (project, package), mut rows, .. } = found;
+    rows.sort_by(|a, b| b.ended.cmp(&a.ended).then_with(|| b.brief.attempt.cmp(&a.brief.attempt)));
+    let trusted = || rows.iter().filter(|row| !row.brief.untrusted);
+    let mut numbers: Vec<u32> = Vec::with_capacity(BUILDS);
+    for row in trusted() {
+        if numbers.len() < BUILDS && !numbers.contains(&row.build) {
+            numbers.push(row.build);
+        }
+    }
+    let build = |number: u32| all.builds.get(usize::try_from(number).ok()?);
+    let key = |number| {
+        let build = build(number)?;
+        let build_jobs = Some(u32::from(build.jobs)).filter(|jobs| *jobs > 0);
+        Some(Key { hints: Hints { build_jobs, ..Hints::default() }, ..Key::clone(&build.key) })
+    };
+    let requested = trusted().filter(|row| row.brief.memory_asked().is_some());
+    Workload {
+        project: project.to_owned(),
+        package: package.to_owned(),
+        builds: numbers.into_iter().filter_map(key).collect(),
+        newest: requested.take(NEWEST).map(|row| row.brief.attempt.clone()).collect(),
+        attempts: rows.iter().map(|row| attempt(row, prices)).collect(),
+    }
+}
+
+fn attempt(row: &AttemptRow, prices: &[Price]) -> WorkloadAttempt {
+    let price = prices.get(usize::from(row.pool)).or_else(|| prices.last()).copied().unwrap_or_default();
+    WorkloadAttempt {
+        asked: row.brief.memory_asked(),
+        wall: row.brief.wall,
+        price: price.gib_hour,
+        need: row.brief.proven(),
+        source: match (row.is_lower_bound(), row.brief.is_scraped()) {
+            (true, _) => NeedSource::Stopped,
+            (false, true) => NeedSource::Scraped,
+            (false, false) => NeedSource::Measured,
+        },
+        untrusted: row.brief.untrusted,
+        failed_for_memory: row.failed_for_memory(),
+    }
+}

@@ -1,0 +1,200 @@
+//! `plimsoll recommend`, its page and its patches over a history whose sums are worked out by hand.
+
+use plimsoll_proto::{
+    figures,
+    v1::{self as pb, NoProposal, Recommendation, agent_message::Message as Sent, stats_client::StatsClient},
+};
+use plimsoll_tests::{Agent, Programs, Sender, Server};
+use serde_json::json;
+
+const GIB: u64 = 1 << 30;
+const HOUR_MS: u64 = 3_600_000;
+const DAY_MS: u64 = 24 * HOUR_MS;
+
+struct Site {
+    _dir: tempfile::TempDir,
+    server: Server,
+    agent: Agent,
+    /// End of the first attempt, milliseconds since 1970.
+    first_ended_ms: u64,
+}
+
+/// An hour of a job that requested 8 GiB of 16, on 4 cores.
+async fn deliver(
+    server: &Server,
+    package: &str,
+    number: u64,
+    first_ms: u64,
+    (need_mib, killed): (u64, bool),
+) {
+    let attempt = format!("{package}-{number}");
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    let hello = Sent::Hello(pb::Hello {
+        attempt: attempt.clone(),
+        session: format!("s-{attempt}"),
+        key: Some(pb::Key { project: "group/app".into(), package: package.into(), ..pb::Key::default() }),
+        number: 1,
+        source: pb::Source::CgroupV2.into(),
+        started_unix_ms: first_ms + number * 2 * HOUR_MS,
+        resources: Some(pb::Resources {
+            memory_request_bytes: Some(8 * GIB),
+            memory_limit_bytes: Some(16 * GIB),
+            cpu_request_cores: Some(4.0),
+            ..pb::Resources::default()
+        }),
+        ..pb::Hello::default()
+    });
+    let sample = pb::Sample {
+        elapsed_ms: HOUR_MS - 1000,
+        memory_bytes: need_mib << 20,
+        need_bytes: need_mib << 20,
+        cpu_usec: 3_600_000_000,
+        oom_kill: Some(u64::from(killed)),
+        reclaim_failures: Some(0),
+        ..pb::Sample::default()
+    };
+    let batch = pb::Batch { attempt: attempt.clone(), first_sequence: 1, lost: 0, samples: vec![sample] };
+    let finish = pb::Finish {
+        attempt,
+        last_sequence: 1,
+        wall_ms: HOUR_MS,
+        exit: Some(pb::Exit { code: Some(i32::from(killed) * 2), signal: None }),
+        totals: Some(pb::Totals {
+            cpu_usec: 3_600_000_000,
+            need_peak_bytes: Some(need_mib << 20),
+            oom_kill: Some(u64::from(killed)),
+            reclaim_failures: Some(0),
+            ..pb::Totals::default()
+        }),
+        ..pb::Finish::default()
+    };
+    stream.exchange(hello).await.unwrap();
+    stream.exchange(Sent::Batch(batch)).await.unwrap();
+    stream.close(Sent::Finish(finish)).await.unwrap();
+}
+
+/// Ten attempts of `zlib` that need 1 GiB, two of `few`, and six of `killed` that memory stopped at 16 GiB.
+async fn site(options: &[&str]) -> Site {
+    let dir = tempfile::tempdir().unwrap();
+    let programs = Programs::for_tests();
+    let server = Server::start_with(programs, &dir.path().join("data"), options).unwrap();
+    let agent = Agent::new(programs, server.url(), &dir.path().join("spool"));
+    let now_ms = u64::try_from(std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis()).unwrap();
+    let first_ms = now_ms - 12 * DAY_MS;
+    for (package, attempts, needs) in
+        [("zlib", 10, (1024, false)), ("few", 2, (1024, false)), ("killed", 6, (16 * 1024, true))]
+    {
+        for number in 0..attempts {
+            deliver(&server, package, number, first_ms, needs).await;
+        }
+    }
+    Site { _dir: dir, server, agent, first_ended_ms: first_ms + HOUR_MS }
+}
+
+impl Site {
+    async fn asked(&self, more: pb::RecommendRequest) -> pb::RecommendResponse {
+        let mut stats = StatsClient::connect(self.server.url()).await.unwrap();
+        // ten days, of which a month has three
+        let to_unix_ms = Some(self.first_ended_ms + 10 * DAY_MS);
+        let request = pb::RecommendRequest { to_unix_ms, ..more };
+        stats.recommend(request).await.unwrap().into_inner()
+    }
+
+    fn said(&self, words: &[&str]) -> String {
+        let answer = self.agent.call(words);
+        assert_eq!((answer.code, answer.stderr.as_str()), (Some(0), ""), "{words:?}");
+        answer.stdout
+    }
+}
+
+fn close(a: f64, b: f64) -> bool {
+    (a - b).abs() < 1e-9 * b.abs().max(1.0)
+}
+
+fn row<'a>(answer: &'a pb::RecommendResponse, package: &str) -> &'a Recommendation {
+    answer.recommendations.iter().find(|row| row.package == package).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_saved_is_worked_out_from_the_attempts_and_sums_are_those_of_the_rows() {
+    let site = site(&[]).await;
+    let answer = site.asked(pb::RecommendRequest::default()).await;
+    assert_eq!((answer.window_ms, answer.left_out, answer.has_prices), (10 * DAY_MS, 0, false));
+    let zlib = row(&answer, "zlib");
+    let today = zlib.today.unwrap();
+    assert_eq!(today.memory_request_bytes, Some(8 * GIB));
+    assert_eq!((today.memory_limit_bytes, today.cpu_request_cores), (Some(16 * GIB), Some(4.0)));
+    let proposed = zlib.proposed.unwrap();
+    let (request, limit) = (proposed.memory_request_bytes.unwrap(), proposed.memory_limit_bytes.unwrap());
+    assert!((GIB..2 * GIB).contains(&request) && (request..4 * GIB).contains(&limit), "{proposed:?}");
+    // 10 hours of 8 GiB, three times
+    assert!(close(zlib.asked_gib_hours, 240.0), "{zlib:?}");
+    let held = figures::float(request) / figures::float(GIB) * 30.0;
+    assert!(close(zlib.saved_gib_hours, 240.0 - held), "{zlib:?}");
+    let risk = zlib.limit_risk.unwrap();
+    assert_eq!((risk.judged, risk.above), (10, 0));
+    assert!((risk.at_most - 0.2589).abs() < 1e-3, "none of ten: {risk:?}");
+    for (package, why, attempts) in [("few", NoProposal::TooFew, 2), ("killed", NoProposal::Stopped, 6)] {
+        let row = row(&answer, package);
+        assert_eq!((row.no_proposal(), row.proposed, row.attempts), (why, None, attempts));
+    }
+    assert_eq!(row(&answer, "killed").failed_for_memory, 6);
+    let sum = |of: fn(&Recommendation) -> f64| answer.recommendations.iter().map(of).sum::<f64>();
+    assert!(close(answer.asked_gib_hours, 18.0 * 8.0 * 3.0), "{}", answer.asked_gib_hours);
+    assert!(close(answer.asked_gib_hours, sum(|row| row.asked_gib_hours)));
+    assert!(close(answer.saved_gib_hours, sum(|row| row.saved_gib_hours)));
+    let priced = pb::RecommendRequest { price_gib_hour: Some(0.5), ..pb::RecommendRequest::default() };
+    let priced = site.asked(priced).await;
+    assert!(priced.has_prices && close(priced.saved_money, answer.saved_gib_hours * 0.5));
+    let one = pb::RecommendRequest { page_size: 1, ..pb::RecommendRequest::default() };
+    let one = site.asked(one).await;
+    assert_eq!((one.recommendations.len(), one.left_out), (1, 2));
+    assert_eq!(one.recommendations[0].package, "zlib");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_terminal_the_page_and_the_patches_say_what_the_rpc_says() {
+    let site = site(&["--prices", "0.01/0", "--currency", "EUR"]).await;
+    let answer = site.asked(pb::RecommendRequest::default()).await;
+    let request = row(&answer, "zlib").proposed.unwrap().memory_request_bytes.unwrap();
+    tokio::task::block_in_place(|| {
+        let json: serde_json::Value = serde_json::from_str(&site.said(&["recommend", "-o", "json"])).unwrap();
+        let first = &json["recommendations"][0];
+        assert_eq!(first["proposed"]["memory_request_bytes"], json!(request));
+        let table = site.said(&["recommend"]);
+        assert!(table.contains("EUR") && table.contains("zlib"), "{table}");
+        assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
+        for why in ["fewer than 5 trusted attempts", "memory stopped every attempt"] {
+            assert!(table.contains(why), "{table}");
+        }
+        let variable = format!("KUBERNETES_MEMORY_REQUEST: '{}Mi'", request.div_ceil(1 << 20));
+        for format in ["gitlab", "spack"] {
+            let patch = site.said(&["recommend", "--project", "group/app", "-o", format]);
+            assert!(patch.contains(&variable) && patch.contains("'zlib'"), "{patch}");
+            assert!(!patch.contains("few") && !patch.contains("killed"), "{patch}");
+        }
+        let patch = site.said(&["recommend", "-o", "kubernetes"]);
+        assert!(patch.contains(&format!("memory: '{}Mi'", request.div_ceil(1 << 20))), "{patch}");
+        let csv = site.said(&["recommend", "-o", "csv"]);
+        assert_eq!(csv.lines().count(), 4);
+        assert!(csv.contains(&format!(",8589934592,{request},")), "{csv}");
+        let (_, page) = site.server.get("/savings").unwrap();
+        assert!(page.contains(&figures::bytes(request)) && page.contains("fewer than 5"), "{page}");
+        let (_, api) = site.server.get("/api/recommendations").unwrap();
+        let api: serde_json::Value = serde_json::from_str(&api).unwrap();
+        assert_eq!(api["recommendations"][0]["proposed"]["memory_request_bytes"], json!(request));
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_question_is_refused_by_its_field() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    let mut stats = StatsClient::connect(server.url()).await.unwrap();
+    let asked = pb::RecommendRequest { page_size: 501, ..pb::RecommendRequest::default() };
+    let refused = stats.recommend(asked).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::InvalidArgument);
+    assert!(refused.message().contains("page_size"), "{refused}");
+    let empty = stats.recommend(pb::RecommendRequest::default()).await.unwrap().into_inner();
+    assert!(empty.recommendations.is_empty() && !empty.notes.is_empty(), "{empty:?}");
+}
