@@ -74,11 +74,15 @@ async fn answers(
     Ok(())
 }
 
+/// Memory stopped the build, or kept it busy: it needs more than was ever seen.
+pub(super) fn was_held_back(facts: &BuildFacts) -> bool {
+    facts.totals.oom_kill.unwrap_or(0) > 0 || facts.totals.starved_ms.unwrap_or(0) > 0
+}
+
 /// A memory request that follows from this build alone, bytes. `None` if nothing follows: it was not measured, or it was killed
 /// for memory, and so needs more than was ever seen.
 pub(super) fn from_need(facts: &BuildFacts) -> Option<u64> {
-    let killed = facts.totals.oom_kill.unwrap_or(0) > 0 || facts.totals.starved_ms.unwrap_or(0) > 0;
-    let need = facts.totals.need_peak_bytes.filter(|_| !killed)?;
+    let need = facts.totals.need_peak_bytes.filter(|_| !was_held_back(facts))?;
     let wanted = need.saturating_add(need.saturating_mul(MARGIN_PERCENT) / 100);
     Some(wanted.div_ceil(STEP_BYTES).saturating_mul(STEP_BYTES))
 }

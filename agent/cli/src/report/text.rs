@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 use plimsoll_proto::{
     evidence::is_of_success,
     figures, measured,
-    reasons::{self, SizeKind},
+    reasons::{self, SizeBound, SizeKind},
     shown::clean,
-    v1::{Phase, Prediction, Quantity},
+    v1::{Outcome, Phase, Prediction, Quantity},
     verdict,
 };
 
@@ -198,8 +198,13 @@ fn advice_lines(page: &mut ReportPage, facts: &BuildFacts) {
             page.line("", &line);
         }
     }
-    if let Some(prediction) = &facts.advice.prediction {
-        return prediction_lines(page, prediction);
+    match &facts.advice.prediction {
+        Some(prediction) if !is_default(prediction) => return prediction_lines(page, prediction),
+        Some(_default) if facts.summary().outcome() == Outcome::Failed && !advice::was_held_back(facts) => {
+            let had = measured::memory_asked_words(Some(&facts.resources));
+            return page.line("next run", &format!("no size is known yet: this attempt asked for {had}"));
+        }
+        _ => {}
     }
     if let Some(problem) = &facts.advice.problem {
         page.line("", &format!("no advice from the server: {}", clean(problem)));
@@ -213,6 +218,14 @@ fn advice_lines(page: &mut ReportPage, facts: &BuildFacts) {
         }
         (None, None) => {}
     }
+}
+
+/// No attempt says what memory the build needs: both sizes are the operator's default, which is no advice.
+fn is_default(prediction: &Prediction) -> bool {
+    let default = SizeBound::Default.to_string();
+    [SizeKind::MemoryRequest, SizeKind::MemoryLimit].into_iter().all(|kind| {
+        kind.of(prediction).and_then(|size| size.basis.as_ref()).is_some_and(|basis| basis.bound == default)
+    })
 }
 
 /// The sizes in one line, each with its reason in one of its own.

@@ -71,6 +71,8 @@ pub struct LowerBound {
     pub above: Bytes,
     /// Attempts that memory stopped, at this size or below it.
     pub attempts: u32,
+    /// The rung that weighs most among those attempts.
+    pub rung: Rung,
     /// The least size to try next: what the verdict on such an attempt names. No predicted size is below it, but for a cap.
     pub least: Bytes,
 }

@@ -186,6 +186,7 @@ pub(super) fn lower_bound(pool: &SimilarAttempts<'_>) -> Option<LowerBound> {
     Some(LowerBound {
         above,
         attempts: u32::try_from(attempts).unwrap_or(u32::MAX),
+        rung: pool.main_rung(),
         least: blind_step(above),
     })
 }
@@ -194,6 +195,19 @@ pub(super) fn lower_bound(pool: &SimilarAttempts<'_>) -> Option<LowerBound> {
 pub(super) fn raise_above_kills(sizes: &mut MemorySizes, pool: &SimilarAttempts<'_>, settings: &Settings) {
     if let Some(bound) = lower_bound(pool) {
         raise_above(sizes, bound.above, pool, settings);
+    }
+}
+
+/// The step above where memory stopped attempts of the package, in the place of a memory size that is only the default: the next attempt
+/// asks for one size, and a default that nothing supports does not stand beside it.
+pub(super) fn step_for_default(size: &mut Quantity, bound: &LowerBound, settings: &Settings) {
+    if !size.basis.is_unchanged_default() {
+        return;
+    }
+    *size = quantity(settings, bound.rung, bound.attempts, WantedSize::of(bound.least));
+    if size.basis.bound == SizeBound::None {
+        size.basis.bound = SizeBound::Stopped(bound.above.to_string());
+        size.basis.margin = Bytes(size.value).as_f64() / bound.above.as_f64().max(1.0);
     }
 }
 

@@ -69,6 +69,20 @@ fn grouped(prediction: Prediction, groups: Option<NeedGroups>) -> Prediction {
     Prediction { need_groups: groups.map(Arc::new), ..prediction }
 }
 
+/// A prediction as an answer to a caller: where attempts were killed and none fitted, memory that would be only the default is the next
+/// size that the verdict names. The default itself stays in force for those who ask for it by [`predict`].
+pub fn with_next_size(prediction: Prediction, settings: &Settings) -> Prediction {
+    let Some(bound) = prediction.lower_bound else { return prediction };
+    let mut answer = prediction;
+    for size in [&mut answer.memory_request, &mut answer.memory_limit] {
+        memory::step_for_default(size, &bound, settings);
+    }
+    if let Some(known) = answer.reason.strip_suffix(words::SIZES_ARE_DEFAULT) {
+        answer.reason = format!("{known}{}", words::REST_IS_DEFAULT);
+    }
+    answer
+}
+
 /// What the operator says of a build of which nothing is known, whatever is known.
 pub fn defaults(key: &Key, settings: &Settings) -> Prediction {
     predict(&History::new(1), key, settings)

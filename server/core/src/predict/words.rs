@@ -132,6 +132,11 @@ fn few_known(pool: &SimilarAttempts<'_>) -> String {
     }
 }
 
+/// How the sentence ends where attempts were killed below the default, and the sizes are that default.
+pub(super) const SIZES_ARE_DEFAULT: &str = "; the sizes are the configured default";
+/// The same where memory is the size after those kills.
+pub(super) const REST_IS_DEFAULT: &str = "; the rest is the configured default";
+
 /// No attempt fitted, or there is none.
 fn without_fitted(pool: &SimilarAttempts<'_>, key: &Key, sizes: &MemorySizes) -> String {
     let stopped = pool.of_package().count();
@@ -149,7 +154,7 @@ fn without_fitted(pool: &SimilarAttempts<'_>, key: &Key, sizes: &MemorySizes) ->
     let because = reasons::because(SizeKind::MemoryLimit, sizes.limit.value, 0.0, 1.0, &limit.bound);
     match &limit.bound {
         SizeBound::Default => format!(
-            "{known}, so the next one should have at least {}; the sizes are the configured default",
+            "{known}, so the next one should have at least {}{SIZES_ARE_DEFAULT}",
             memory::blind_step(highest)
         ),
         SizeBound::Stopped(_) => format!("{known}, so the sizes are a step of {} above that", step(sizes)),

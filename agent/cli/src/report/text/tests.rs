@@ -1,7 +1,7 @@
 //! The page at the end of a build, in both looks.
 
 use plimsoll_client::delivery::DeliveryReport;
-use plimsoll_proto::v1::{Action, Cause, Exit, OomOrigin, Outlook, Resources, Totals, Verdict};
+use plimsoll_proto::v1::{Action, Basis, Cause, Exit, OomOrigin, Outlook, Resources, Totals, Verdict};
 
 use super::*;
 use crate::report::{Advice, MeasurementEnd, Settings, Style, render};
@@ -111,6 +111,28 @@ fn the_servers_word_counts_more_than_one_build() {
     let page = body(&facts, true);
     assert!(page.contains("no advice from the server: no server\n"), "{page}");
     assert!(page.contains("without history"), "{page}");
+}
+
+#[test]
+fn a_default_is_no_advice_and_a_failed_job_says_what_it_had() {
+    let basis = Some(Basis { bound: SizeBound::Default.to_string(), ..Basis::default() });
+    let default = Some(Quantity { value: 2 * GIB, basis });
+    let prediction = Prediction {
+        memory_request_bytes: default.clone(),
+        memory_limit_bytes: default,
+        ..Prediction::default()
+    };
+    let mut facts = good();
+    facts.advice.prediction = Some(prediction);
+    let page = body(&facts, true);
+    assert!(
+        page.contains("next run  memory request 3.75 GiB (this build's need and 25 %, without history)"),
+        "{page}"
+    );
+    facts.end = MeasurementEnd::Exited(Exit { code: Some(1), signal: None });
+    let page = body(&facts, true);
+    let had = "  next run  no size is known yet: this attempt asked for 16.00 GiB, limit 4.00 GiB\n";
+    assert!(page.contains(had) && !page.contains("2.00 GiB"), "{page}");
 }
 
 #[test]

@@ -78,7 +78,7 @@ impl SizingService {
     /// The caller may not ask for this project; names the field.
     pub(crate) fn predict(&self, caller: &Identity, mut key: Key) -> Result<SizingAnswer, FieldViolation> {
         caller.asks("key.project", &mut key)?;
-        let prediction = self.size(&key);
+        let prediction = self.next_size(&key);
         Ok(self.answer(&key, prediction))
     }
 

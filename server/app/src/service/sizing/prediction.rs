@@ -27,10 +27,19 @@ const MOST: usize = 4096;
 impl SizingService {
     /// The sizes of a key with the pool for them, counted.
     pub(super) fn size(&self, key: &Key) -> Prediction {
+        self.pools.put(key, self.counted(key))
+    }
+
+    /// The same for a caller who asks for the next attempt: after kills alone, memory is the size that the verdict names.
+    pub(super) fn next_size(&self, key: &Key) -> Prediction {
+        self.pools.put(key, predict::with_next_size(self.counted(key), &self.settings))
+    }
+
+    fn counted(&self, key: &Key) -> Prediction {
         let began = Instant::now();
         let prediction = self.unplaced(key);
         self.metrics.predicted(prediction.memory_limit.basis.rung, began.elapsed());
-        self.pools.put(key, prediction)
+        prediction
     }
 
     /// The same, worked out where it holds up no other request. `None` if that ended badly.

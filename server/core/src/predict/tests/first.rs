@@ -51,6 +51,35 @@ fn a_kill_below_the_default_leaves_the_default_and_one_above_it_is_a_step() {
 }
 
 #[test]
+fn an_answer_after_a_kill_below_the_default_has_the_size_of_the_verdict_and_no_default_beside_it() {
+    let key = built(0, 1).key;
+    let answer =
+        |settings: &Settings| with_next_size(predict(&history([killed(1, 250)]), &key, settings), settings);
+    let next = answer(&Settings::default());
+    for size in [&next.memory_request, &next.memory_limit] {
+        assert_eq!((size.value, size.basis.attempts), (375 * MIB, 1), "{size:?}");
+        assert_eq!(size.basis.bound, SizeBound::Stopped("250 MiB".to_owned()));
+        assert_eq!(size.basis.rung, Rung::Exact);
+    }
+    assert_eq!(next.lower_bound.unwrap().least, Bytes(next.memory_limit.value));
+    assert_eq!(
+        next.reason,
+        "memory stopped the only known attempt of this key at 250 MiB, so the next one should have at least 375 MiB; the rest is the \
+         configured default"
+    );
+    assert_eq!(next.confidence.to_bits(), 0, "what is enough is not known");
+    let capped = answer(&Settings { memory_cap: Some(Bytes(300 * MIB)), ..Settings::default() });
+    assert_eq!(capped.memory_limit.value, 300 * MIB, "never above the cap: {capped:?}");
+    let fitted = ask([killed(1, 250), built(2, 300)]);
+    assert_eq!(with_next_size(fitted.clone(), &Settings::default()), fitted, "attempts that fitted decide");
+    assert_eq!(
+        with_next_size(ask([]), &Settings::default()),
+        ask([]),
+        "nothing is known, and nothing was killed"
+    );
+}
+
+#[test]
 fn what_other_packages_need_is_said_to_be_theirs_also_after_a_kill() {
     let others = (0..40).map(|n| test_summary(&format!("o{n}"), &format!("other-{n}"), "1", 900 + n));
     let prediction = ask(others.chain([killed(1, 100)]));
