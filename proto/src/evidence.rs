@@ -1,8 +1,8 @@
 //! Where evidence comes from, in words for people.
 
 use crate::{
-    json::Word as _,
     v1::{Action, Cause, OomOrigin, Verdict},
+    verdict::cause_words,
 };
 
 /// A source of evidence as it stands behind "from the": `kernel`, `CI system`. Words that are not known here stay as they are.
@@ -33,12 +33,12 @@ pub fn is_retry(action: Action) -> bool {
     !matches!(action, Action::No | Action::Unspecified)
 }
 
-/// A cause for a list of them: `tool oom`.
+/// A cause for a list of them, in the words of [`cause_words`]; JSON and options have a word of their own.
 #[must_use]
 pub fn cause_name(of: Cause) -> String {
     match of {
         Cause::Unspecified => "no cause known".to_owned(),
-        known => known.word().replace('_', " "),
+        known => cause_words(known).to_owned(),
     }
 }
 

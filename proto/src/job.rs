@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// All variables that [`key`] and [`attempt`] look at.
-pub const VARIABLES: [&str; 18] = [
+pub const VARIABLES: [&str; 19] = [
     "CI_PROJECT_PATH",
     "CI_COMMIT_REF_NAME",
     "CI_COMMIT_SHA",
@@ -16,6 +16,7 @@ pub const VARIABLES: [&str; 18] = [
     "CI_JOB_NAME",
     "CI_JOB_STAGE",
     "CI_SERVER_HOST",
+    "CI_SERVER_URL",
     "GITLAB_USER_LOGIN",
     "SPACK_CI_STACK_NAME",
     "SPACK_BUILD_JOBS",
@@ -30,6 +31,9 @@ pub const VARIABLES: [&str; 18] = [
 
 /// The variants have a bound of their own.
 pub const VARIANTS: &str = "SPACK_JOB_SPEC_VARIANTS";
+
+/// The label that says where GitLab is, for links to it: only where it is not at `https`.
+pub const SERVER_URL: &str = "ci_server_url";
 
 /// Labels, and the variables they come from: what tells one job of a pipeline from the others, for the order of its attempts, and why
 /// it is built, for the choice of where.
@@ -95,6 +99,11 @@ pub fn key(lookup: impl Fn(&str) -> Option<String>) -> Key {
         if let Some(value) = get(variable) {
             key.labels.insert(label.to_owned(), fitting(&value, limits::LABEL_BYTES));
         }
+    }
+    if let Some(url) =
+        get("CI_SERVER_URL").filter(|url| url.starts_with("http://") && url.len() <= limits::LABEL_BYTES)
+    {
+        key.labels.insert(SERVER_URL.to_owned(), url);
     }
     if let Some(jobs) = get("SPACK_BUILD_JOBS").and_then(|jobs| build_jobs(&jobs)) {
         key.hints = Some(Hints { build_jobs: Some(jobs), ..Hints::default() });

@@ -22,14 +22,21 @@ pub fn need(summary: &Summary) -> Option<u64> {
     above_zero(summary.need_peak_bytes)
 }
 
+/// What the attempt proves of the need, bytes: its highest need, or what it needs more than ([`stopped_at`]) if memory stopped it.
+pub fn proven_need(summary: &Summary) -> Option<u64> {
+    let limit = summary.resources.and_then(|resources| resources.memory_limit_bytes);
+    let limit = limit.filter(|_| summary.censored);
+    need(summary).map(|need| stopped_at(need, limit))
+}
+
 /// The same in words: `114 MiB`, `more than 114 MiB`, `not known`.
 pub fn need_words(summary: &Summary) -> String {
-    figures::known_bound(need(summary).map(figures::bytes), summary.censored)
+    figures::known_bound(proven_need(summary).map(figures::bytes), summary.censored)
 }
 
 /// The same for a cell of a table: `114 MiB`, `> 114 MiB`, a dash.
 pub fn need_cell(summary: &Summary) -> String {
-    figures::cell_bound(need(summary).map(figures::bytes), summary.censored)
+    figures::cell_bound(proven_need(summary).map(figures::bytes), summary.censored)
 }
 
 /// Mean of the need over time, bytes.
@@ -44,13 +51,22 @@ pub fn memory_peak(summary: &Summary) -> Option<u64> {
 
 /// The same in words: `324 MiB with page cache`. `None` as there.
 pub fn memory_peak_words(summary: &Summary) -> Option<String> {
-    memory_peak(summary).map(|mark| format!("{} with page cache", figures::bytes(mark)))
+    let mark = memory_peak(summary)?.max(proven_need(summary).unwrap_or(0));
+    Some(format!("{} with page cache", figures::bytes(mark)))
 }
 
-/// Highest need as a share of what was asked for. `None` if either is not known, or nothing was asked for.
+/// Why the need stands below the kernel's mark, where it does by more than a tenth: one sentence.
+pub fn need_below_mark(summary: &Summary) -> Option<&'static str> {
+    let (need, mark) = (proven_need(summary)?, memory_peak(summary)?);
+    (mark > need.saturating_add(need / 10)).then_some(
+        "The kernel's mark counts the page cache too; the need is sampled without it, so a peak between two samples may be missing.",
+    )
+}
+
+/// [`proven_need`] as a share of what was asked for. `None` if either is not known, or nothing was asked for.
 pub fn need_of_ask(summary: &Summary) -> Option<f64> {
     let asked = memory_asked(summary.resources.as_ref())?;
-    need(summary).map(|need| float(need) / float(asked.bytes))
+    proven_need(summary).map(|need| float(need) / float(asked.bytes))
 }
 
 /// The same for a cell of a table: `28 %`, `> 95 %`, `over 100 ×`, a dash.
@@ -165,9 +181,7 @@ pub fn holds(need: u64, censored: bool, size: u64) -> Option<bool> {
 /// attempt was stopped below that limit.
 pub fn limit_held(summary: &Summary) -> Option<bool> {
     let limit = predicted(summary).map(|predicted| predicted.memory_limit_bytes);
-    let (limit, need) = (limit.filter(|limit| *limit > 0)?, need(summary)?);
-    let in_force = summary.resources.and_then(|resources| resources.memory_limit_bytes);
-    let need = if summary.censored { stopped_at(need, in_force) } else { need };
+    let (limit, need) = (limit.filter(|limit| *limit > 0)?, proven_need(summary)?);
     holds(need, summary.censored, limit)
 }
 

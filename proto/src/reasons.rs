@@ -18,6 +18,9 @@ use crate::{
     v1::{LowerBound, NeedGroup, NeedGroups, Outlook, Prediction, Quantity, Rung},
 };
 
+/// Build jobs for each core of the request from which both are explained.
+const MANY_JOBS: u64 = 3;
+
 /// Which number of a prediction is explained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SizeKind {
@@ -164,6 +167,35 @@ pub fn lower_bound(bound: &LowerBound) -> String {
     };
     let [above, least] = [bound.above_bytes, bound.least_bytes].map(figures::bytes);
     format!("more than {above}: {killed}; try at least {least}")
+}
+
+/// How sure a prediction is, and why no surer: `41 %: only 1 attempt is known`.
+pub fn confidence(prediction: &Prediction) -> String {
+    let sure = figures::percent(prediction.confidence);
+    match prediction.unsure_because.as_str() {
+        "" => sure,
+        why => format!("{sure}: {why}"),
+    }
+}
+
+/// Why there are far more build jobs than cores in the request, as a sentence without its full stop; `None` if there are not, or if something
+/// else than what builds did decides one of the two.
+pub fn jobs_beside_cpu(prediction: &Prediction) -> Option<String> {
+    let of = |kind: SizeKind| {
+        let quantity = kind.of(prediction).filter(|quantity| quantity.value > 0)?;
+        Some((quantity.value, quantity.basis.as_ref()?))
+    };
+    let ((jobs, ran), (millicores, used)) = (of(SizeKind::BuildJobs)?, of(SizeKind::CpuRequest)?);
+    let is_usual = ran.bound.is_empty() && ran.attempts > 0;
+    if !is_usual || jobs.saturating_mul(1000) < millicores.saturating_mul(MANY_JOBS) {
+        return None;
+    }
+    let request = match used.rung() {
+        Rung::Default => "the cpu request is the default",
+        _ if used.bound.is_empty() => "the cpu request is what builds used on average",
+        _ => return None,
+    };
+    Some(format!("-j{jobs} is how many jobs the builds ran with, not how many ran at once; {request}"))
 }
 
 /// The reason of a memory size that is the default, where attempts were killed: more is known than nothing.

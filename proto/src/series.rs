@@ -46,7 +46,7 @@ pub fn points(series: &[Sample], summary: &Summary) -> Vec<SeriesPoint> {
         });
         before = *sample;
     }
-    reach(&mut points, measured::need(summary).unwrap_or(0));
+    reach(&mut points, measured::proven_need(summary).unwrap_or(0));
     points
 }
 

@@ -32,6 +32,24 @@ pub fn memory_wasted(totals: &StatsTotals) -> Option<f64> {
     memory_asked(totals).map(|asked| totals.memory_wasted_gib_hours / asked)
 }
 
+/// Every attempt failed or was lost: what it held was for nothing, whatever a build needs.
+pub fn is_nothing_built(totals: &StatsTotals) -> bool {
+    let StatsTotals { attempts, failed, lost, canceled, .. } = totals;
+    *attempts > 0 && failed + lost + canceled >= *attempts
+}
+
+/// The same in words: `40 % of what was asked for`. Where no attempt succeeded it is all of it by definition, and no share: what a build
+/// wastes is not known.
+pub fn memory_wasted_words(totals: &StatsTotals) -> String {
+    match memory_wasted(totals) {
+        None => NOTHING_ASKED_AND_MEASURED.to_owned(),
+        Some(_) if is_nothing_built(totals) => {
+            "all that failed attempts asked for: none succeeded".to_owned()
+        }
+        Some(share) => format!("{} of what was asked for", figures::percent(share)),
+    }
+}
+
 /// Share of the CPU asked for that was put to use.
 pub fn cpu_used(totals: &StatsTotals) -> Option<f64> {
     cpu_asked(totals).map(|asked| totals.cpu_used_of_asked_core_hours / asked)

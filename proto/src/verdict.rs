@@ -20,12 +20,18 @@ pub fn first_line(verdict: &Verdict) -> String {
     let sure = figures::percent(verdict.confidence);
     let left = match verdict.action() {
         Action::No | Action::Unspecified => String::new(),
-        _ => format!(", {} left", figures::counted(verdict.attempts_left.into(), "attempt")),
+        _ => format!(", {} left", figures::counted(attempts_left(verdict).into(), "attempt")),
     };
     match change(verdict) {
         Some(change) => format!("{answer}: {} ({cause}, {sure} sure{left})", clean(&change)),
         None => format!("{answer}: {cause} ({sure} sure{left})"),
     }
+}
+
+/// Attempts that may follow: what the budget leaves, or fewer where the policy allows fewer retries of such a failure.
+fn attempts_left(verdict: &Verdict) -> u32 {
+    let allowed = verdict.outlook.as_ref().and_then(|outlook| outlook.retries_allowed);
+    allowed.map_or(verdict.attempts_left, |allowed| allowed.min(verdict.attempts_left))
 }
 
 /// What to do, in a few words.

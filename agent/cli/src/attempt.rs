@@ -170,7 +170,7 @@ impl<'a> Attempt<'a> {
         let wanted = AdviceRequest {
             attempt: id.clone(),
             log_tail,
-            verdict: failed && (wants_verdict || advises),
+            verdict: failed && (wants_verdict || advises || settings.report.short_verdict),
             prediction: advises.then(|| settings.key.clone()),
         };
         let (delivery, advice) = match interrupted {

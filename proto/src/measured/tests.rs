@@ -84,6 +84,32 @@ fn what_no_build_fits_in_is_no_ask_in_any_form() {
 }
 
 #[test]
+fn a_kill_near_the_limit_says_more_than_the_limit_in_every_form() {
+    let of = |need: u64| Summary {
+        need_peak_bytes: Some(need * MIB),
+        resources: Some(resources(None, Some(375 * MIB))),
+        censored: true,
+        ..Summary::default()
+    };
+    // readings miss the last burst before a kill
+    let near = of(368);
+    assert_eq!([need_words(&near), need_cell(&near)], ["more than 375 MiB", "> 375 MiB"]);
+    assert_eq!(need_of_ask_cell(&near), "> 100 %");
+    assert_eq!(need_words(&of(100)), "more than 100 MiB", "another's memory was short");
+    let fitted = Summary { censored: false, ..near };
+    assert_eq!(need_words(&fitted), "368 MiB");
+}
+
+#[test]
+fn a_need_far_below_the_kernels_mark_says_why() {
+    let of = |need: u64, mark: u64| {
+        let (need_peak_bytes, memory_peak_bytes) = (Some(need * MIB), Some(mark * MIB));
+        need_below_mark(&Summary { need_peak_bytes, memory_peak_bytes, ..Summary::default() }).is_some()
+    };
+    assert_eq!([of(300, 400), of(300, 320), of(300, 200), of(0, 400)], [true, false, false, false]);
+}
+
+#[test]
 fn over_a_millisecond_there_is_no_mean_cpu_use() {
     let build =
         Summary { wall_ms: 1, cpu_usec: Some(4870), cpu_peak_cores: Some(4.87), ..Summary::default() };

@@ -73,6 +73,28 @@ fn a_default_beside_kills_says_what_they_prove() {
     assert!(of(3).contains("3 attempts were killed there or below"), "{}", of(3));
 }
 
+#[test]
+fn many_jobs_beside_few_cores_are_explained() {
+    let predicted = |jobs, millicores, rung: Rung, bound: &SizeBound| {
+        let sized = |value, rung: Rung, bound: &SizeBound| {
+            let basis =
+                Basis { rung: rung.into(), attempts: 3, bound: bound.to_string(), ..Basis::default() };
+            Some(Quantity { value, basis: Some(basis) })
+        };
+        jobs_beside_cpu(&Prediction {
+            build_jobs: sized(jobs, Rung::Exact, bound),
+            cpu_request_millicores: sized(millicores, rung, bound),
+            ..Prediction::default()
+        })
+    };
+    let of = |jobs, millicores, rung| predicted(jobs, millicores, rung, &SizeBound::None);
+    assert_eq!(predicted(12, 1000, Rung::Exact, &SizeBound::LastAttempt), None, "the verdict says why");
+    let said = "-j12 is how many jobs the builds ran with, not how many ran at once; the cpu request is what builds used on average";
+    assert_eq!(of(12, 1000, Rung::Exact).as_deref(), Some(said));
+    assert!(of(12, 1000, Rung::Default).unwrap().ends_with("the cpu request is the default"));
+    assert_eq!([of(4, 3500, Rung::Exact), of(2, 1000, Rung::Exact)], [None, None]);
+}
+
 fn example_default() -> Quantity {
     let bound = SizeBound::Default.to_string();
     Quantity { value: 4 << 30, basis: Some(Basis { rung: Rung::Default.into(), bound, ..Basis::default() }) }

@@ -31,6 +31,9 @@ fn used_and_wasted_are_all_that_was_asked_for() {
         ..StatsTotals::default()
     };
     assert_eq!((memory_used(&totals), memory_wasted(&totals)), (Some(0.25), Some(0.75)));
+    assert_eq!(memory_wasted_words(&totals), "75 % of what was asked for");
+    let killed = StatsTotals { failed: 1, ..totals.clone() };
+    assert_eq!(memory_wasted_words(&killed), "all that failed attempts asked for: none succeeded");
     assert_eq!(with_share(1.0, memory_used(&totals)), "1 (25 %)");
 }
 

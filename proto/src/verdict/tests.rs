@@ -99,6 +99,13 @@ fn each_other_retry_says_what_changes() {
 }
 
 #[test]
+fn attempts_left_are_those_that_the_policy_allows() {
+    let mut one = verdict(Action::AsIs, Cause::Unknown, Prediction::default());
+    one.outlook = Some(Outlook { retries_allowed: Some(1), ..Outlook::default() });
+    assert_eq!(first_line(&one), "Retry with the same size: unknown cause (99 % sure, 1 attempt left)");
+}
+
+#[test]
 fn the_same_size_is_said_only_where_it_is_the_same() {
     let of = |reason: &str| {
         let same = verdict(Action::AsIs, Cause::Preempted, Prediction::default());

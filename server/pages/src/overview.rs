@@ -86,10 +86,8 @@ fn cards(totals: &StatsTotals, currency: &str, running: usize, view: &View) -> M
                 a href=(view.link("/attempts", &[("cause", "STARVED")])) { (count(totals.starved)) " starved of it" }
             }))
             (card("Memory wasted", &hours(sums::memory_wasted_hours(totals)), &html! {
-                @if sums::memory_asked(totals).is_some() {
-                    (known(sums::memory_wasted(totals))) " of what was asked for"
-                    (money(totals.wasted_money))
-                } @else { (sums::NOTHING_ASKED_AND_MEASURED) }
+                (sums::memory_wasted_words(totals))
+                @if sums::memory_asked(totals).is_some() { (money(totals.wasted_money)) }
             }))
             (card("Memory put to use", &known(sums::memory_used(totals)), &html! {
                 @if let Some(asked) = sums::memory_asked(totals) { "of " (figures::gib_hours(asked)) " asked; " }

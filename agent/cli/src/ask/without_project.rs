@@ -1,5 +1,5 @@
-//! What leads on from an answer about a key that names no project. Packages of one name in two projects are different builds, so attempts
-//! of a project say nothing about such a key.
+//! What leads on from an answer about a package of which nothing is known in the key's project. Packages of one name in two projects are
+//! different builds, so attempts of another project, or of none, say nothing about such a key: the answer is the default, or of other packages.
 //!
 //! The server is asked which projects have the package: it names those that the caller may see, and no others.
 
@@ -7,15 +7,15 @@ use plimsoll_client::questions::Client;
 use plimsoll_proto::{
     figures::counted,
     shown::clean,
-    v1::{Filter, GetStatsRequest, Group, GroupBy, Key, Prediction},
+    v1::{Filter, GetStatsRequest, Group, GroupBy, Key, Prediction, Rung},
 };
 
 /// Projects that are named at most.
 const NAMED: usize = 3;
 
-/// A line for people below an answer; empty where something is known, or a project is named.
+/// A line for people below an answer; empty where something is known of the package itself.
 pub(super) async fn lead_on(client: &Client, key: &Key, answer: Option<&Prediction>) -> String {
-    if !key.project.is_empty() || answer.is_none_or(|answer| answer.attempts > 0) {
+    if answer.is_none_or(knows_package) {
         return String::new();
     }
     let filter = Filter { package: key.package.clone(), ..Filter::default() };
@@ -26,11 +26,39 @@ pub(super) async fn lead_on(client: &Client, key: &Key, answer: Option<&Predicti
     };
     // who may not read statistics gets the way on alone
     let groups = client.stats(question).await.map(|stats| stats.groups).unwrap_or_default();
-    line(&key.package, &groups)
+    if key.project.is_empty() { line(&key.package, &groups) } else { line_elsewhere(key, &groups) }
+}
+
+/// Attempts of the package itself are behind the memory sizes.
+fn knows_package(answer: &Prediction) -> bool {
+    let basis = answer.memory_request_bytes.as_ref().and_then(|request| request.basis.as_ref());
+    let others = [Rung::BuildSystem, Rung::Fleet, Rung::Default, Rung::Unspecified];
+    basis.is_some_and(|basis| !others.contains(&basis.rung()))
+}
+
+fn attempts(group: &Group) -> u64 {
+    group.totals.as_ref().map_or(0, |totals| totals.attempts)
+}
+
+/// The same for a key that names a project: the package is known in another one, or without any.
+fn line_elsewhere(key: &Key, groups: &[Group]) -> String {
+    let is_elsewhere =
+        |group: &&Group| group.name != key.project && group.name != "(others)" && attempts(group) > 0;
+    let Some(most) = groups.iter().filter(is_elsewhere).max_by_key(|group| attempts(group)) else {
+        return String::new();
+    };
+    let (package, project) = (clean(&key.package), clean(&key.project));
+    let known = counted(attempts(most), "attempt");
+    let (of, add) = match most.name.as_str() {
+        "" | "(none)" => ("without a project".to_owned(), String::new()),
+        name => (format!("of {}", clean(name)), clean(name)),
+    };
+    format!(
+        "nothing is known of {package} in project {project}; {package} {of} has {known}: --key project={add} asks about that\n"
+    )
 }
 
 fn line(package: &str, groups: &[Group]) -> String {
-    let attempts = |group: &Group| group.totals.as_ref().map_or(0, |totals| totals.attempts);
     let is_project = |group: &&Group| !group.name.starts_with('(') && !group.name.is_empty();
     let mut projects: Vec<&Group> = groups.iter().filter(is_project).collect();
     projects.sort_by_key(|group| std::cmp::Reverse(attempts(group)));
@@ -51,7 +79,7 @@ fn line(package: &str, groups: &[Group]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_proto::v1::StatsTotals;
+    use plimsoll_proto::v1::{Basis, Quantity, StatsTotals};
 
     use super::*;
 
@@ -72,6 +100,36 @@ mod tests {
             "{}",
             line("zlib", &many)
         );
+    }
+
+    #[test]
+    fn a_package_that_is_known_elsewhere_alone_is_said_to_be() {
+        let key = Key { package: "zlib".to_owned(), project: "a/b".to_owned(), ..Key::default() };
+        let said = |groups: &[Group]| line_elsewhere(&key, groups);
+        assert_eq!(
+            said(&[group("(none)", 12), group("c/d", 3)]),
+            "nothing is known of zlib in project a/b; zlib without a project has 12 attempts: --key project= asks about that\n"
+        );
+        assert_eq!(
+            said(&[group("c/d", 1)]),
+            "nothing is known of zlib in project a/b; zlib of c/d has 1 attempt: --key project=c/d asks about that\n"
+        );
+        assert_eq!([said(&[]), said(&[group("a/b", 7)])], ["", ""]);
+    }
+
+    #[test]
+    fn an_answer_that_rests_on_other_packages_knows_nothing_of_this_one() {
+        let of = |rung: Rung| {
+            let basis = Some(Basis { rung: rung.into(), ..Basis::default() });
+            let request = Some(Quantity { value: 1, basis });
+            knows_package(&Prediction {
+                memory_request_bytes: request,
+                attempts: 40,
+                ..Prediction::default()
+            })
+        };
+        assert!(of(Rung::Exact) && of(Rung::Package));
+        assert!(!of(Rung::Fleet) && !of(Rung::BuildSystem) && !of(Rung::Default));
     }
 
     #[test]

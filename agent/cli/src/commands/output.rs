@@ -1,6 +1,9 @@
 //! Options for what is read from the build's output, and for what is said at the end.
 
-use std::path::PathBuf;
+use std::{
+    io::{self, IsTerminal as _},
+    path::PathBuf,
+};
 
 use clap::Args;
 
@@ -78,7 +81,8 @@ fn add(kinds: PhaseMarks, word: &&str) -> Result<PhaseMarks, String> {
 /// What is said at the end.
 #[derive(Debug, Args)]
 pub(super) struct ReportArgs {
-    /// Report at the end: `text`, `line` or `none`, and `json=FILE` besides [default: text in a CI job, else line].
+    /// Report at the end: `text`, `line` or `none`, and `json=FILE` besides [default: text in a CI job; else line, and on a terminal the
+    /// verdict on a build that failed].
     #[arg(long, value_name = "STYLE", env = "PLIMSOLL_REPORT", value_delimiter = ',')]
     report: Vec<String>,
     /// Write the report to this file too, as JSON.
@@ -92,13 +96,19 @@ pub(super) struct ReportArgs {
 impl ReportArgs {
     /// What to say, and where.
     pub(super) fn settings(self, job: &CiJob) -> Result<report::Settings, String> {
+        self.settings_on(job, io::stderr().is_terminal())
+    }
+
+    /// The same, where it is known whether a person looks at standard error.
+    fn settings_on(self, job: &CiJob, is_terminal: bool) -> Result<report::Settings, String> {
         let mut style = if job.ci { Style::Text } else { Style::Line };
+        let mut is_chosen = false;
         let mut file = self.report_file.filter(|path| !path.as_os_str().is_empty());
         for word in self.report.iter().map(|word| word.trim()).filter(|word| !word.is_empty()) {
             match (word, word.strip_prefix("json=")) {
-                ("text", _) => style = Style::Text,
-                ("line", _) => style = Style::Line,
-                ("none", _) => style = Style::None,
+                ("text", _) => (style, is_chosen) = (Style::Text, true),
+                ("line", _) => (style, is_chosen) = (Style::Line, true),
+                ("none", _) => (style, is_chosen) = (Style::None, true),
                 (_, Some(path)) if !path.is_empty() => file = Some(PathBuf::from(path)),
                 _ => return Err(format!("--report {word:?}: expected text, line, none or json=FILE")),
             }
@@ -106,7 +116,8 @@ impl ReportArgs {
         if self.quiet {
             style = Style::None;
         }
-        Ok(report::Settings { style, fold: job.gitlab, utf8: job.utf8, file })
+        let short_verdict = is_terminal && style == Style::Line && !is_chosen;
+        Ok(report::Settings { style, fold: job.gitlab, utf8: job.utf8, file, short_verdict })
     }
 }
 
@@ -156,12 +167,28 @@ mod tests {
     }
 
     #[test]
+    fn a_terminal_shows_the_verdict_unless_another_report_was_chosen() {
+        let shows = |words: &[&str], job: &CiJob, is_terminal| {
+            line(words).unwrap().report.settings_on(job, is_terminal).unwrap().short_verdict
+        };
+        let (here, ci) = (job(&[]), job(&[("CI", "1")]));
+        assert!(shows(&[], &here, true) && shows(&["--report", "json=a.json"], &here, true));
+        assert!(!shows(&[], &here, false), "a file is read by no person at once");
+        assert!(!shows(&[], &ci, true), "the page has it already");
+        for chosen in [&["--quiet"][..], &["--report", "line"], &["--report", "none"], &["--report", "text"]]
+        {
+            assert!(!shows(chosen, &here, true), "{chosen:?}");
+        }
+    }
+
+    #[test]
     fn the_report_is_a_page_in_ci_and_a_line_elsewhere() {
-        let settings = |words: &[&str], job: &CiJob| line(words)?.report.settings(job);
+        let settings = |words: &[&str], job: &CiJob| line(words)?.report.settings_on(job, false);
         let (here, ci) =
             (job(&[]), job(&[("CI", "1"), ("GITLAB_CI", "true"), ("LANG", "C"), ("LC_CTYPE", "de_DE.utf8")]));
         assert_eq!(settings(&[], &here), Ok(report::Settings::default()));
-        let folded = report::Settings { style: Style::Text, fold: true, utf8: true, file: None };
+        let folded =
+            report::Settings { style: Style::Text, fold: true, utf8: true, file: None, short_verdict: false };
         assert_eq!(settings(&[], &ci), Ok(folded.clone()));
         assert_eq!(settings(&["--report", "text,json=a.json"], &ci).unwrap().file, Some("a.json".into()));
         assert_eq!(settings(&["--report", "json=a.json"], &ci).unwrap().style, Style::Text);

@@ -3,14 +3,17 @@
 use std::{ffi::OsString, fmt, path::Path};
 
 use plimsoll_proto::{
+    evidence::is_of_success,
     figures, measured, shown,
     v1::{Key, OomOrigin},
+    verdict,
 };
 
 use super::{
     BuildFacts, MeasurementEnd,
     words::{self, Bytes, Processes},
 };
+use crate::ask::outlook;
 
 /// The n-th part of a limit: a need that is closer to it has met it.
 const NEAR: u64 = 8;
@@ -110,6 +113,34 @@ impl ReportLine<'_> {
             None => Ok(()),
         }
     }
+}
+
+/// Characters of the reason below the line: two rows of a terminal.
+const REASON_CHARS: usize = 140;
+
+/// The verdict below the line, in two lines that fill at most four rows of a terminal: what to do, and the line of the log that the failure is
+/// known by, else why. Empty for a build that passed, or that was not asked about.
+pub(super) fn short_verdict(facts: &BuildFacts) -> String {
+    let Some(verdict) = &facts.advice.verdict else {
+        let problem = facts.advice.problem.as_ref();
+        return problem
+            .map(|why| format!("\nplimsoll: no verdict: {}", shown::clean(why)))
+            .unwrap_or_default();
+    };
+    let reason =
+        || Some(shown::clean(&verdict.reason)).filter(|why| !why.is_empty() && !is_of_success(verdict));
+    let why = outlook::failure(verdict).or_else(reason).map(|why| shortened(&why));
+    let lines = [Some(verdict::first_line(verdict)), why].into_iter().flatten();
+    lines.flat_map(|line| ["\nplimsoll: ".to_owned(), line]).collect()
+}
+
+/// The text, or its beginning: `plimsoll show` has all of it.
+fn shortened(text: &str) -> String {
+    if text.chars().count() <= REASON_CHARS {
+        return text.to_owned();
+    }
+    let begin: String = text.chars().take(REASON_CHARS).collect();
+    format!("{} ...", begin.rsplit_once(' ').map_or(begin.as_str(), |(words, _cut)| words))
 }
 
 #[cfg(test)]

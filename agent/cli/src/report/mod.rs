@@ -49,6 +49,8 @@ pub struct Settings {
     pub utf8: bool,
     /// Where a JSON file is written.
     pub file: Option<PathBuf>,
+    /// The line is followed by the verdict on a build that failed, in few lines: a person looks at a terminal.
+    pub short_verdict: bool,
 }
 
 impl Settings {
@@ -145,7 +147,10 @@ impl BuildFacts {
 pub(crate) fn render(facts: &BuildFacts, settings: &Settings) -> Option<String> {
     match settings.style {
         Style::None => None,
-        Style::Line => Some(line::ReportLine(facts).to_string()),
+        Style::Line => {
+            let verdict = if settings.short_verdict { line::short_verdict(facts) } else { String::new() };
+            Some(format!("{}{verdict}", line::ReportLine(facts)))
+        }
         Style::Text if settings.fold => {
             let (now, head) = (clock::unix_ms() / 1000, line::ReportHead(facts));
             let body = text::body(facts, settings.utf8);

@@ -237,7 +237,7 @@ fn prediction_lines(page: &mut ReportPage, prediction: &Prediction) {
     let parts: Vec<String> = sizes().map(short).collect();
     let from = figures::counted(prediction.attempts.into(), "attempt");
     let sure = figures::percent(prediction.confidence);
-    page.line("next run", &format!("{} (from {from}, {sure} sure)", parts.join(", ")));
+    page.line("next run", &format!("{} (from {from}; the sizes are {sure} sure)", parts.join(", ")));
     for (kind, quantity) in sizes() {
         let why = reasons::sentence_in(prediction, kind, quantity);
         if !why.is_empty() {

@@ -26,6 +26,9 @@ pub struct Prediction {
     pub wall_p95: Quantity,
     /// 0 (a guess) to 1 (many attempts of exactly this key that agree).
     pub confidence: f64,
+    /// Why the confidence is no higher, in a few words; empty where it is high. Not kept: it can be found again.
+    #[serde(skip)]
+    pub unsure_because: String,
     /// Attempts that it learnt from.
     pub attempts: u32,
     /// One sentence that sums the reasons up.

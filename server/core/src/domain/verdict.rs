@@ -266,6 +266,10 @@ pub struct RetryOutlook {
     /// A failure of the build itself beside trouble outside, where that trouble decides: which of them ended the build is not certain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own_failure: Option<String>,
+    /// Retries that the policy allows after a failure like this one, where that is less than the budget; `None` elsewhere, and in records
+    /// of earlier releases.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retries_allowed: Option<u32>,
 }
 
 impl RetryOutlook {

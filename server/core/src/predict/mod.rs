@@ -221,8 +221,10 @@ fn work_out_from<'h>(
     memory::raise_above_kills(&mut sizes, &pool, settings);
     decrease::bound(&mut sizes, history, key, settings);
     let [cpu_request, cpu_limit] = rates::cpu(&pool, settings);
+    let confidence = words::confidence(&pool.fitted_shares, pool.fitted(), sizes.width);
     let mut prediction = Prediction {
-        confidence: words::confidence(&pool.fitted_shares, pool.fitted(), sizes.width),
+        confidence,
+        unsure_because: words::unsure_because(&pool, confidence, sizes.width),
         attempts: pool.attempts(),
         reason: words::reason(&pool, key, &sizes, &build_jobs, lines.memory),
         memory_request: sizes.request,

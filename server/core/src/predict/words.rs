@@ -40,6 +40,42 @@ pub(super) fn confidence(shares: &[(Rung, f64)], told: usize, width: f64) -> f64
     (known / (1.0 + width)).clamp(0.0, 1.0)
 }
 
+/// Confidence below which a prediction says what holds it down.
+const SURE: f64 = 0.6;
+/// Share of a factor of [`confidence`] that holds nothing down.
+const NEARLY_ALL: f64 = 0.8;
+
+/// What holds the confidence down most, as the factors of [`confidence`] say: how few attempts fitted, how little they are like this build, or
+/// how far their needs lie apart. Empty for a high one, and where nothing is known.
+pub(super) fn unsure_because(pool: &SimilarAttempts<'_>, confidence: f64, width: f64) -> String {
+    let fitted = pool.fitted();
+    if confidence >= SURE || pool.used.is_empty() {
+        return String::new();
+    }
+    if fitted == 0 {
+        return "memory stopped every known attempt".to_owned();
+    }
+    let all = pool.fitted_shares.iter().fold(0.0, |all, (_, share)| all + share);
+    let alike = pool.fitted_shares.iter().fold(0.0, |sum, (rung, share)| sum + share * worth(*rung)) / all;
+    let close = 1.0 / (1.0 + width.max(0.0));
+    if alike < NEARLY_ALL && alike <= close {
+        return match pool.main_rung() {
+            rung @ (Rung::Fleet | Rung::BuildSystem | Rung::Default) => {
+                format!("most attempts are of {}", scope(rung))
+            }
+            _ => "few attempts have exactly this key".to_owned(),
+        };
+    }
+    if fitted < FEW {
+        return if fitted == 1 {
+            "only 1 attempt is known".to_owned()
+        } else {
+            format!("only {fitted} attempts are known")
+        };
+    }
+    "the needs of its attempts lie far apart".to_owned()
+}
+
 /// A limit above so many times the highest need that is known says why.
 const FAR_ABOVE: f64 = 2.0;
 /// Unless it is the least room for file pages that makes it so, above so many times that need.
@@ -155,7 +191,7 @@ fn without_fitted(pool: &SimilarAttempts<'_>, key: &Key, sizes: &MemorySizes) ->
     match &limit.bound {
         SizeBound::Default => format!(
             "{known}, so the next one should have at least {}{SIZES_ARE_DEFAULT}",
-            memory::blind_step(highest)
+            memory::lower_bound(pool).map_or_else(|| memory::blind_step(highest), |bound| bound.least)
         ),
         SizeBound::Stopped(_) => format!("{known}, so the sizes are a step of {} above that", step(sizes)),
         _ => format!("{known}; memory limit: {because}"),

@@ -65,6 +65,16 @@ pub(super) fn allow(
     (remedy, None)
 }
 
+/// Retries that the rules of [`allow`] leave after such a failure, this one included, where that is less than what is left of the budget.
+pub(super) fn allowed_below_budget(case: &WeighedFailure, policy: &RetryPolicy) -> Option<u32> {
+    let unproven = !case.finding.is_proven() && case.cause != Cause::Flaky;
+    let of_unproven = unproven.then_some(policy.unproven_retries);
+    let of_cause = case.terms.counts.then_some(case.terms.retries);
+    let retries = of_unproven.into_iter().chain(of_cause).min()?;
+    let allowed = retries.saturating_add(1).saturating_sub(case.spent);
+    (allowed < case.left).then_some(allowed)
+}
+
 /// The policy's bound on retries of one sort.
 fn allowed(count: u32, of: &str) -> String {
     let retries = if count == 0 {

@@ -1,7 +1,7 @@
 //! The verdict: what the cause asks for, and whether the budget, what was seen before and the price allow it.
 
 use super::{
-    allow::{WeighedFailure, allow},
+    allow::{WeighedFailure, allow, allowed_below_budget},
     finding::Finding,
     known_failures::{KnownFailures, RetrySuccess},
     lineage,
@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{
     domain::{
-        Action, AttemptBrief, Bytes, Cause, Evidence, EvidenceLine, EvidenceSource, History, Key, Prediction,
-        Quantity, RetryOutlook, Summary, Verdict, VerdictBasis,
+        Action, AttemptBrief, Bytes, Cause, Evidence, EvidenceLine, EvidenceSource, History, Key, Outcome,
+        Prediction, Quantity, RetryOutlook, Rung, Summary, Verdict, VerdictBasis,
     },
     predict::{Settings, predict, predict_above},
 };
@@ -45,7 +45,7 @@ pub fn judge(evidence: &Evidence, finding: Finding, known: &VerdictInputs<'_>) -
         SizingInputs { settings: known.settings, policy: known.policy, first: &first, history: &history };
     let remedy = remedy(evidence, &case.finding, case.cause, &predicted, sizing);
     let (allowed, rule) = allow(remedy, &case, evidence, known.policy);
-    verdict(evidence, case, allowed, rule)
+    verdict(evidence, case, (allowed, rule), known.policy)
 }
 
 /// What the history says of the sizes of a key.
@@ -73,6 +73,12 @@ impl SizeHistory for HistorySizes<'_> {
 
     fn uncapped(&self) -> Bytes {
         Bytes(self.limit(None).value)
+    }
+
+    fn untrusted_succeeded(&self) -> bool {
+        let history = self.known.history;
+        let mut untrusted = history.untrusted_on_rung(Rung::Package, self.key);
+        untrusted.any(|observed| observed.brief.outcome == Outcome::Succeeded)
     }
 }
 
@@ -115,8 +121,14 @@ fn can_be_flaky(finding: &Finding, cause: Cause) -> bool {
     from_log && matches!(cause, Cause::Deterministic | Cause::Unknown | Cause::Infra | Cause::Contention)
 }
 
-fn verdict(evidence: &Evidence, case: WeighedFailure, allowed: Remedy, rule: Option<String>) -> Verdict {
+fn verdict(
+    evidence: &Evidence,
+    case: WeighedFailure,
+    (allowed, rule): (Remedy, Option<String>),
+    policy: &RetryPolicy,
+) -> Verdict {
     let Remedy { action, next, mut reason, stopped_at } = allowed;
+    let retries_allowed = if action == Action::No { None } else { allowed_below_budget(&case, policy) };
     let proven = case.finding.is_proven() && case.finding.cause == Some(case.cause);
     let mend = case.finding.mend.filter(|_| action == Action::No);
     if let Some(mend) = &mend {
@@ -164,6 +176,7 @@ fn verdict(evidence: &Evidence, case: WeighedFailure, allowed: Remedy, rule: Opt
             stopped_at,
             root: case.finding.root,
             own_failure: case.finding.own_failure,
+            retries_allowed,
         },
         given_unix_ms: None,
         job: None,

@@ -29,6 +29,8 @@ pub(super) trait SizeHistory {
     fn covered(&self, size: Bytes) -> f64;
     /// The limit that is predicted where no cap is in the way.
     fn uncapped(&self) -> Bytes;
+    /// Whether an untrusted attempt of the package succeeded: it is known, and is no measurement to size others by.
+    fn untrusted_succeeded(&self) -> bool;
 }
 
 /// Where memory stopped an attempt: what the next size is about, whatever the attempt had asked for.
@@ -90,7 +92,7 @@ pub(super) fn as_it_was(
     settings: &Settings,
 ) -> Prediction {
     // the next size is about this attempt: the size at which others were stopped is part of it already
-    let mut next = Prediction { lower_bound: None, ..predicted.clone() };
+    let mut next = Prediction { lower_bound: None, unsure_because: String::new(), ..predicted.clone() };
     let Some(had) = measured.map(|summary| summary.resources) else { return next };
     let memory = |quantity: &mut Quantity, size: Option<Bytes>, kept: SizeBound| {
         if let Some(size) = size {

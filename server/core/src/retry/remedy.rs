@@ -63,7 +63,7 @@ pub(super) fn remedy(
 ) -> Remedy {
     let mut remedy = sized(evidence, finding, cause, predicted, sizing);
     if let Some(next) = &mut remedy.next {
-        size_words::explain(next, predicted, sizing.first);
+        size_words::explain(next, predicted, sizing);
     }
     remedy
 }

@@ -7,7 +7,7 @@ use plimsoll_proto::{
     reasons::{self, SizeBound, SizeKind},
 };
 
-use super::next::sizes_had;
+use super::next::{SizingInputs, sizes_had};
 use crate::domain::{Bytes, Prediction, Quantity, Summary};
 
 const SAME_SIZE: &str = "with the same size";
@@ -45,7 +45,9 @@ pub(super) fn how_it_was(next: &Prediction, measured: Option<&Summary>) -> Strin
 
 /// The reason of the next allocation: of its own memory sizes, where those are not what was `predicted`; and why it is below what is
 /// predicted for a `first` attempt, where it is.
-pub(super) fn explain(next: &mut Prediction, predicted: &Prediction, first: &Prediction) {
+///
+/// What it says of the history was so when the verdict was given, and is worded so: a verdict is read again after other attempts.
+pub(super) fn explain(next: &mut Prediction, predicted: &Prediction, sizing: SizingInputs<'_>) {
     let pairs = [
         (SizeKind::MemoryRequest, &next.memory_request, &predicted.memory_request),
         (SizeKind::MemoryLimit, &next.memory_limit, &predicted.memory_limit),
@@ -62,10 +64,13 @@ pub(super) fn explain(next: &mut Prediction, predicted: &Prediction, first: &Pre
         }
     }
     next.reason = parts.join("; ");
-    if let Some((kind, default)) = default_above(next, first) {
+    if let Some((kind, default)) = default_above(next, sizing.first) {
+        let which =
+            if sizing.history.untrusted_succeeded() { "trusted build of this package" } else { "such build" };
         let _written = write!(
             next.reason,
-            "; no such build has succeeded yet, and the default {kind} of {default} is no measurement of one, so it does not count"
+            "; when this was judged, no {which} had succeeded, and the default {kind} of {default} is no measurement of one, so it does not \
+             count"
         );
     }
 }

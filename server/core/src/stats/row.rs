@@ -116,7 +116,7 @@ impl AttemptRow {
             asked: brief.memory_asked().map_or(f32::NAN, gib),
             cpu: unless_zero(brief.cpu.0, brief.cpu.as_f64() / 3.6e9),
             cpu_asked: beside.cpu_asked.map_or(f32::NAN, |Cores(cores)| narrow(cores)),
-            need: gib(brief.need_peak),
+            need: gib(beside.proven.filter(|_| beside.censored).unwrap_or(brief.need_peak)),
             samples: brief.samples,
             predicted: f32::NAN,
             brief: Arc::clone(brief),

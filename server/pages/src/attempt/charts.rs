@@ -24,7 +24,7 @@ pub(super) fn memory(series: &[Sample], summary: &Summary) -> Chart {
     let limit = size(resources.memory_limit_bytes);
     let asked = size(resources.memory_request_bytes).filter(|asked| Some(*asked) != limit);
     let points = series::points(series, summary);
-    let need = measured::need(summary).unwrap_or(0);
+    let need = measured::proven_need(summary).unwrap_or(0);
     let used = points.iter().map(|point| point.memory).max().unwrap_or(0).max(need);
     let used = float(used);
     // a limit far above everything would press the rest flat: it is shown in words alone

@@ -1,14 +1,14 @@
 //! The pages in GitLab of the job that an attempt was. A job's attempt is named `HOST:JOB`; project and pipeline stand in its key.
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
-use plimsoll_proto::v1::Summary;
+use plimsoll_proto::{job, v1::Summary};
 
 /// All that would end a path.
 const PATH: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'<').add(b'>').add(b'?').add(b'\\').add(b'`');
 
 /// Names and addresses in GitLab: the job and, where it is known, its pipeline. None for an attempt that no job of GitLab was.
-/// GitLab is expected at `https`, at its usual port.
+/// GitLab is expected at `https`, at its usual port, unless the job said that its own host is at `http`.
 pub(super) fn of(summary: &Summary) -> Vec<(String, String)> {
     let Some((host, job)) = summary.attempt.split_once(':') else { return Vec::new() };
     let key = summary.key.clone().unwrap_or_default();
@@ -19,10 +19,18 @@ pub(super) fn of(summary: &Summary) -> Vec<(String, String)> {
     if !is_name(host) || !is_number(job) || project.is_empty() || project.contains("..") {
         return Vec::new();
     }
-    let base = format!("https://{host}/{}/-", utf8_percent_encode(project, PATH));
+    let plain = key.labels.get(job::SERVER_URL).filter(|url| is_of(url, host));
+    let server = plain.map_or_else(|| format!("https://{host}"), |url| url.trim_end_matches('/').to_owned());
+    let base = format!("{server}/{}/-", utf8_percent_encode(project, PATH));
     let pipeline = key.labels.get("pipeline").filter(|pipeline| is_number(pipeline));
     let link = |kind: &str, id: &str| (format!("{kind} {id}"), format!("{base}/{kind}s/{id}"));
     [Some(link("job", job)), pipeline.map(|id| link("pipeline", id))].into_iter().flatten().collect()
+}
+
+/// The address is this host's, in plain text, perhaps with a port: nothing else may come into a link.
+fn is_of(url: &str, host: &str) -> bool {
+    let rest = url.strip_prefix("http://").and_then(|rest| rest.trim_end_matches('/').strip_prefix(host));
+    rest.is_some_and(|port| port.is_empty() || port.strip_prefix(':').is_some_and(is_number))
 }
 
 fn is_number(text: &str) -> bool {
@@ -49,6 +57,26 @@ mod tests {
         assert_eq!(job.1, "https://gitlab.example/group/my%20app/-/jobs/4711");
         assert_eq!(pipeline.1, "https://gitlab.example/group/my%20app/-/pipelines/12");
         assert_eq!(of(&attempt("gitlab.example:4711", "group/app", "main")).len(), 1);
+    }
+
+    #[test]
+    fn a_gitlab_in_plain_text_is_linked_as_its_job_said_and_no_other_address_is() {
+        let linked = |url: &str| {
+            let mut summary = attempt("gitlab.example:4711", "group/app", "12");
+            let labels = &mut summary.key.as_mut().unwrap().labels;
+            labels.insert(job::SERVER_URL.to_owned(), url.to_owned());
+            of(&summary).swap_remove(0).1
+        };
+        assert_eq!(linked("http://gitlab.example:8080/"), "http://gitlab.example:8080/group/app/-/jobs/4711");
+        assert_eq!(linked("http://gitlab.example"), "http://gitlab.example/group/app/-/jobs/4711");
+        for url in [
+            "http://evil.example",
+            "http://gitlab.example.evil",
+            "http://gitlab.example:80@evil",
+            "javascript:x",
+        ] {
+            assert_eq!(linked(url), "https://gitlab.example/group/app/-/jobs/4711", "{url}");
+        }
     }
 
     #[test]

@@ -99,7 +99,10 @@ fn cards(summary: &Summary) -> Markup {
                     }
                 }))
             }
-            (card("With page cache", &figures::known_bytes(measured::memory_peak(summary)), &html! { "the kernel's high-water mark" }))
+            (card("With page cache", &figures::known_bytes(measured::memory_peak(summary)), &html! {
+                "the kernel's high-water mark"
+                @if let Some(why) = measured::need_below_mark(summary) { ". " (why) }
+            }))
             (card("Took", &millis(summary.wall_ms), &html! { "began " (times::time(summary.started_unix_ms)) }))
             (card("CPU", &measured::mean_cores(summary).map_or_else(|| figures::NOT_KNOWN.to_owned(), cores_named), &html! {
                 @if let Some(peak) = measured::peak_cores(summary) { "on average, " (cores(peak)) " at most" }

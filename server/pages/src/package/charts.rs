@@ -75,7 +75,7 @@ pub(super) fn need(newest: &[Summary], view: &View) -> Chart {
 /// The highest need in words.
 fn highest_need(newest: &[Summary]) -> String {
     // of two that are equal, one that memory stopped proves that there is more
-    let highest = newest.iter().max_by_key(|one| (measured::need(one), one.censored));
+    let highest = newest.iter().max_by_key(|one| (measured::proven_need(one), one.censored));
     highest.map_or_else(|| figures::NOT_KNOWN.to_owned(), measured::need_words)
 }
 

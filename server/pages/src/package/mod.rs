@@ -91,12 +91,7 @@ fn cards(totals: &StatsTotals) -> Markup {
             (card("Failed", &share_of(totals.failed, totals.attempts), &html! {
                 (count(totals.failed)) ", of which " (count(totals.oom + totals.starved)) " for memory"
             }))
-            (card("Memory wasted", &sums::memory_wasted_hours(totals).map_or_else(|| NOT_KNOWN.to_owned(), figures::gib_hours), &html! {
-                @match sums::memory_wasted(totals) {
-                    Some(share) => { (percent(share)) " of what was asked for" }
-                    None => { (sums::NOTHING_ASKED_AND_MEASURED) }
-                }
-            }))
+            (card("Memory wasted", &sums::memory_wasted_hours(totals).map_or_else(|| NOT_KNOWN.to_owned(), figures::gib_hours), &html! { (sums::memory_wasted_words(totals)) }))
             (card("Highest need", &sums::highest_need_words(totals), &html! {
                 "need over ask: " (sums::need_over_ask_words(totals))
             }))
@@ -118,8 +113,9 @@ fn next(explained: &ExplainResponse, newest: Option<&Summary>) -> Markup {
     html! {
         h2 { "Next size" }
         p.why {
-            (why(explained, newest)) " Confidence " (percent(prediction.confidence)) "."
+            (why(explained, newest)) " Confidence in these sizes " (reasons::confidence(&prediction)) "."
             @if !based_on.is_empty() { " Based on " (based_on) "." }
+            @if let Some(jobs) = reasons::jobs_beside_cpu(&prediction) { " " (jobs) "." }
             @if !of.is_empty() { " Asked for the newest build: " (of.join(", ")) "." }
         }
         div.scroll tabindex="0" role="region" aria-label="Next size" {

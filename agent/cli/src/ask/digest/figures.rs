@@ -182,7 +182,7 @@ mod tests {
         digest.now.causes.remove(0);
         let rows: Vec<_> = causes(&digest).into_iter().map(|row| (row.name, row.now, row.before)).collect();
         let row = |name: &str, now: &str, before: &str| (name.to_owned(), now.to_owned(), before.to_owned());
-        assert_eq!(rows, [row("infra", "14", "0"), row("oom", "0", "11")]);
+        assert_eq!(rows, [row("infrastructure", "14", "0"), row("out of memory", "0", "11")]);
         assert!(causes(&empty()).is_empty());
     }
 }

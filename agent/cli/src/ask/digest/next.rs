@@ -89,7 +89,7 @@ fn rising(digest: &Digest) -> Option<String> {
     let name = cause_name(of);
     let earlier = count(earlier(cause));
     Some(format!(
-        "Failures by {name} rose from {earlier} to {}: `plimsoll attempts --cause {}` lists them.",
+        "Failures with cause \"{name}\" rose from {earlier} to {}: `plimsoll attempts --cause {}` lists them.",
         count(now),
         of.word()
     ))
@@ -189,7 +189,7 @@ mod tests {
         let said = next(&full());
         let expected = [
             "20 builds had too little memory, 18 of them of zlib\\u{1b}[2J (11 the time before): let jobs ask for what `plimsoll predict` says.",
-            "Failures by infra rose from 0 to 14: `plimsoll attempts --cause infra` lists them.",
+            "Failures with cause \"infrastructure\" rose from 0 to 14: `plimsoll attempts --cause infra` lists them.",
             "llvm<script>alert(1)</script> wasted 200 GiB·h, 65 % of all, and put 23 % of what it asked for to use: let it ask for less.",
             "hdf5@1.14 <b> needs 2.5 × the memory that it did before attempt gitlab.com:77, with version 1.12 -> 1.14: find out whether it must.",
             "With the predicted sizes 250 GiB·h (62 %) less would have been asked for, with 3 instead of 20 failures for memory: take them.",

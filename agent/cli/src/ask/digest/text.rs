@@ -140,7 +140,7 @@ mod tests {
             "Builds from 2025-11-15 00:00 to 2025-11-22 00:00 UTC\nowner team a&b; before: the 7 d before that\n",
             "attempts                         1,234   1,100        +12 %\n",
             "\nfailures by cause\n",
-            "oom     20      11   +82 %\ninfra   14       0\n",
+            "out of memory    20      11   +82 %\ninfrastructure   14       0\n",
             "in steps of 1 d\n",
             "  200    65 %  23 %       600       2  llvm<script>alert(1)</script>\n",
             "zlib\\u{1b}[2J\n",

@@ -12,6 +12,7 @@ use plimsoll_proto::{
     measured,
     shown::clean,
     v1::{GetAttemptResponse, Outcome, Source, Summary, Verdict},
+    verdict::cause_words,
 };
 
 use super::{key::what, predicted, predictor::render_verdict, series, titled};
@@ -67,6 +68,9 @@ fn facts(summary: &Summary, look: TerminalStyle) -> String {
     text.push_str(&titled("time", &time(summary)));
     text.push_str(&titled("cpu", &cpu(summary)));
     text.push_str(&titled("memory", &memory(summary)));
+    if let Some(why) = measured::need_below_mark(summary) {
+        text.push_str(&titled("", why));
+    }
     if let Some(lost) = held_back(summary) {
         text.push_str(&titled("held back", &lost));
     }
@@ -184,11 +188,12 @@ fn memory(summary: &Summary) -> String {
 }
 
 pub(super) fn result(summary: &Summary) -> String {
-    let canceled = measured::is_canceled(summary);
-    let mut text = if canceled { "canceled".to_owned() } else { summary.outcome().word() };
-    if summary.cause != 0 && !canceled {
-        let _written = write!(text, ", {}", summary.cause().word().replace('_', " "));
-    }
+    // a cause says that it failed, as on the page
+    let mut text = match cause_words(summary.cause()) {
+        "" => summary.outcome().word(),
+        cause if summary.outcome() == Outcome::Lost => format!("lost, {cause}"),
+        cause => cause.to_owned(),
+    };
     let exit = summary.exit.unwrap_or_default();
     if let Some(code) = exit.code.filter(|code| *code != 0) {
         let _written = write!(text, " (exit {code})");

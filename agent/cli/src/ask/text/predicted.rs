@@ -22,7 +22,7 @@ fn verdict(held: bool, look: TerminalStyle) -> String {
 }
 
 fn memory(predicted: &Predicted, summary: &Summary, look: TerminalStyle) -> Option<String> {
-    let (limit, need) = (predicted.memory_limit_bytes, measured::need(summary)?);
+    let (limit, need) = (predicted.memory_limit_bytes, measured::proven_need(summary)?);
     if limit == 0 {
         return None;
     }

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use plimsoll_proto::{
     evidence::{is_of_success, is_retry},
-    figures,
     reasons::{self, SizeKind},
     shown::clean,
     v1::{Prediction, Verdict},
@@ -40,6 +39,9 @@ fn beside_the_sizes(prediction: &Prediction) -> String {
 /// What else is to be known of it.
 fn remarks(prediction: &Prediction) -> String {
     let mut text = groups::render(prediction.need_groups.as_ref());
+    if let Some(jobs) = reasons::jobs_beside_cpu(prediction) {
+        let _written = writeln!(text, "{jobs}");
+    }
     if prediction.shadow {
         text.push_str("shadow mode: these sizes are not put into force; the build keeps what it has\n");
     }
@@ -62,7 +64,7 @@ fn sizes(prediction: &Prediction) -> String {
     }
     let from = if based_on.is_empty() { attempts(prediction.attempts) } else { based_on };
     let _written = writeln!(text, "{:<15}{from}", "based on");
-    let _written = writeln!(text, "{:<15}{}", "confidence", figures::percent(prediction.confidence));
+    let _written = writeln!(text, "{:<15}{}", "confidence", clean(&reasons::confidence(prediction)));
     text
 }
 

@@ -92,7 +92,7 @@ fn retried(sums: &StatsTotals) -> Option<String> {
     let of = by_cause(&sums.retries_by_cause);
     let mut said = Vec::new();
     if !of.is_empty() {
-        said.push(format!("after {of}"));
+        said.push(format!("after: {of}"));
     }
     if sums.retries_helped > 0 {
         said.push(format!("{} helped", count(sums.retries_helped)));
@@ -108,7 +108,9 @@ fn memory(sums: &StatsTotals) -> String {
     let highest = sums::highest_need_words(sums);
     let over_time = sums::memory_over_time(sums);
     let over_time = over_time.map_or_else(|| NOT_KNOWN.to_owned(), figures::gib_hours);
-    let of_asked = if let Some(asked) = sums::memory_asked(sums) {
+    let of_asked = if let Some(asked) = sums::memory_asked(sums).filter(|_| sums::is_nothing_built(sums)) {
+        format!("of {} asked, none put to use: no attempt succeeded; ", figures::gib_hours(asked))
+    } else if let Some(asked) = sums::memory_asked(sums) {
         let used = sums::with_share(sums.memory_used_of_asked_gib_hours, sums::memory_used(sums));
         let wasted = sums::with_share(sums.memory_wasted_gib_hours, sums::memory_wasted(sums));
         format!("of {} asked, {used} put to use and {wasted} wasted; ", figures::gib_hours(asked))
@@ -215,8 +217,8 @@ mod tests {
         let text = lines(&sums, "EUR", TerminalStyle::default());
         for line in [
             "attempts    1,234: 1,200 succeeded, 34 failed, 0 lost; 8 were retries\n",
-            "failures    tool oom 30, infra 4\n",
-            "retries     after infra 4; 2 helped; 3 were not made because a verdict said no\n",
+            "failures    tool's own memory limit 30, infrastructure 4\n",
+            "retries     after: infrastructure 4; 2 helped; 3 were not made because a verdict said no\n",
             "cpu         of 8 core·h asked, 2 (25 %) put to use and 6 wasted\n",
             "need / ask  31 % on average, the highest above the ask: 1.2 ×\n",
             "money       of 45 EUR, 12.3 EUR (27 %) wasted\n",

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use plimsoll_client::delivery::DeliveryReport;
-use plimsoll_proto::v1::{Exit, Resources, Totals};
+use plimsoll_proto::v1::{Action, Cause, Exit, Outlook, Resources, Totals, Verdict};
 
 use super::*;
+use crate::report::{Advice, Settings, render};
 
 fn line(totals: &Totals, resources: &Resources, exit: Exit, report: &DeliveryReport) -> String {
     let facts = BuildFacts {
@@ -41,6 +42,39 @@ fn a_good_build_says_what_it_used_of_what_was_asked() {
 }
 
 #[test]
+fn on_a_terminal_the_verdict_follows_in_at_most_four_rows() {
+    let outlook = Outlook { failure_line: "x.c:3: error\u{1b}[2J".to_owned(), ..Outlook::default() };
+    let verdict = Verdict {
+        action: Action::No.into(),
+        cause: Cause::Deterministic.into(),
+        confidence: 0.8,
+        reason: "the build itself is broken: a retry would fail in the same way".to_owned(),
+        outlook: Some(outlook),
+        ..Verdict::default()
+    };
+    let mut facts = BuildFacts {
+        advice: Advice { verdict: Some(verdict), ..Advice::default() },
+        ..BuildFacts::default()
+    };
+    let settings = Settings { short_verdict: true, ..Settings::default() };
+    let said = |facts: &BuildFacts, settings: &Settings| {
+        let text = render(facts, settings).unwrap();
+        text.split_once('\n').map(|(_line, verdict)| verdict.to_owned())
+    };
+    let expected = "plimsoll: Do not retry: the build itself fails (80 % sure)\nplimsoll: failure: x.c:3: error\\u{1b}[2J";
+    assert_eq!(said(&facts, &settings).as_deref(), Some(expected));
+    assert_eq!(said(&facts, &Settings::default()), None, "nothing was wanted");
+    let verdict = facts.advice.verdict.as_mut().unwrap();
+    (verdict.outlook, verdict.reason) = (None, "word ".repeat(100));
+    let rows = said(&facts, &settings).unwrap();
+    assert!(rows.ends_with("word ...") && rows.lines().nth(1).unwrap().len() < 160, "{rows}");
+    facts.advice = Advice { problem: Some("the server is away".to_owned()), ..Advice::default() };
+    assert_eq!(said(&facts, &settings).as_deref(), Some("plimsoll: no verdict: the server is away"));
+    facts.advice = Advice::default();
+    assert_eq!(said(&facts, &settings), None, "a build that passed");
+}
+
+#[test]
 fn a_killed_build_says_who_killed_it_and_where_the_samples_wait() {
     let mut totals = Totals { oom_kill: Some(1), need_peak_bytes: Some(255 << 20), ..Totals::default() };
     totals.set_oom_origin(OomOrigin::OwnLimit);
@@ -51,7 +85,7 @@ fn a_killed_build_says_who_killed_it_and_where_the_samples_wait() {
     assert_eq!(
         line(&totals, &resources, Exit { code: None, signal: Some(9) }, &report),
         "plimsoll: zlib@1.3 was ended by SIGKILL after 12.3 s; the kernel killed 1 process at the limit of 256 MiB; \
-         needed more than 255 MiB, limit 256 MiB (more than 99.6 % of it needed), CPU not known, samples of job-7 kept for the next run in \
+         needed more than 256 MiB, limit 256 MiB (more than 100 % of it needed), CPU not known, samples of job-7 kept for the next run in \
          /spool/job-7, 2 lost: connection refused"
     );
 }

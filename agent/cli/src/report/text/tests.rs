@@ -88,7 +88,7 @@ fn a_killed_build_names_the_limit_and_the_verdict() {
     facts.end = MeasurementEnd::Exited(Exit { code: Some(1), signal: None });
     let settings = Settings { style: Style::Text, utf8: true, ..Settings::default() };
     let page = render(&facts, &settings).unwrap();
-    assert_eq!(page.matches("needed more than 3.00 GiB").count(), 2, "first line and table: {page}");
+    assert_eq!(page.matches("needed more than 4.00 GiB").count(), 2, "first line and table: {page}");
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn the_servers_word_counts_more_than_one_build() {
         ..Prediction::default()
     });
     let page = body(&facts, true);
-    let next = "  next run  memory request 5.00 GiB, memory limit 6.00 GiB, cpu request 3.5 cores, build jobs 4 (from 12 attempts, 90 % sure)\n";
+    let next = "  next run  memory request 5.00 GiB, memory limit 6.00 GiB, cpu request 3.5 cores, build jobs 4 (from 12 attempts; the sizes are 90 % sure)\n";
     assert!(page.contains(next) && !page.contains("without history"), "{page}");
     facts.advice = Advice { problem: Some("no server".to_owned()), ..Advice::default() };
     let page = body(&facts, true);
@@ -162,7 +162,7 @@ fn many_phases_are_eight_rows_and_a_sum() {
 
 #[test]
 fn in_gitlab_the_page_is_folded_and_without_utf8_it_is_ascii() {
-    let settings = Settings { style: Style::Text, fold: true, utf8: false, file: None };
+    let settings = Settings { style: Style::Text, fold: true, ..Settings::default() };
     let page = render(&good(), &settings).unwrap();
     assert!(page.is_ascii(), "{page}");
     let (start, rest) =

@@ -25,7 +25,14 @@ pub(super) fn data_directory(dir: &Path) -> (CheckLine, bool) {
     let shown = dir.display();
     let says = match look_at(dir) {
         Ok(id) => format!("{shown} holds the store {id}; no server has it open"),
-        Err(OpenError::Missing { .. }) => format!("{shown} holds no store yet: the server makes one"),
+        Err(OpenError::Missing { .. }) => {
+            let there = if dir.try_exists().unwrap_or(true) { "is empty" } else { "does not exist" };
+            let says = format!(
+                "{shown} {there}: no store yet, so the server begins without a history; is it the right --data-dir?"
+            );
+            let line = judge_writable(dir, says, &writable(dir));
+            return (CheckLine { warning: line.ok, ..line }, false);
+        }
         Err(OpenError::Locked { pid, .. }) => {
             return (CheckLine::ok(DATA, format!("{shown} is open in process {pid}")), true);
         }

@@ -18,8 +18,8 @@ const LEAST_FILES: u64 = 4096;
 pub(super) fn memory(config: &Config) -> CheckLine {
     let plan = MemoryPlan::of(config);
     let fits = plan.check().map(|()| {
-        let machine = config.machine.as_ref().map(|machine| format!(" of {machine}")).unwrap_or_default();
-        format!("{} with a full history{machine}", plan.all)
+        let machine = config.machine.as_ref().map(|machine| format!("; the machine has {machine}"));
+        format!("the server takes up to {}, with a full history{}", plan.all, machine.unwrap_or_default())
     });
     CheckLine::of("memory", fits)
 }

@@ -41,17 +41,20 @@ pub struct Doctor {
 struct CheckLine {
     check: &'static str,
     ok: bool,
+    /// Nothing is wrong, but it is probably not what was meant.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    warning: bool,
     /// What is there; or what is wrong, and what to do.
     says: String,
 }
 
 impl CheckLine {
     fn ok(check: &'static str, says: impl Into<String>) -> Self {
-        Self { check, ok: true, says: says.into() }
+        Self { check, ok: true, warning: false, says: says.into() }
     }
 
     fn wrong(check: &'static str, says: impl Into<String>) -> Self {
-        Self { check, ok: false, says: says.into() }
+        Self { check, ok: false, warning: false, says: says.into() }
     }
 
     /// What a check gave: its error says what to do.
@@ -96,7 +99,11 @@ fn check(config: &Config) -> anyhow::Result<Vec<CheckLine>> {
 /// A row for each check. Two spaces part the columns, so that what is wrapped stands below the last one.
 fn text(lines: &[CheckLine]) -> String {
     let row = |line: &CheckLine| {
-        let state = if line.ok { "ok" } else { "wrong" };
+        let state = match (line.ok, line.warning) {
+            (true, true) => "warn",
+            (true, false) => "ok",
+            (false, _) => "wrong",
+        };
         format!("{state:<5}  {:<15}  {}\n", line.check, line.says)
     };
     lines.iter().map(row).collect()

@@ -134,6 +134,9 @@ impl PrometheusClient {
         let answer = self.http.request(request).await.map_err(|error| {
             let cause =
                 std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+            if is_plain_text(&cause) {
+                return Unanswered::Refused("speaks no TLS there: give the address with http://".to_owned());
+            }
             Unanswered::Away(format!("cannot be reached: {}", fitting(&cause, SHOWN)))
         })?;
         let (head, body) = answer.into_parts();
@@ -148,6 +151,11 @@ impl PrometheusClient {
         }
         Err(refused(head.status, said.err().map(|why| fitting(&why, SHOWN)).unwrap_or_default()))
     }
+}
+
+/// What the TLS library says of an answer in plain text.
+fn is_plain_text(cause: &str) -> bool {
+    cause.contains("InvalidContentType")
 }
 
 /// What a status says that is not well; `said` is what stands in the answer.

@@ -101,6 +101,20 @@ async fn what_prometheus_will_not_do_is_said_in_one_line() {
 }
 
 #[tokio::test]
+async fn https_to_a_port_of_plain_text_names_the_slip() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    TaskTracker::new().spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _sent = stream.write_all(response("400 Bad Request", "").as_bytes()).await;
+        }
+    });
+    let client = PrometheusClient::hasty(&url, PATIENT, 1000);
+    let error = format!("{:#}", read_history(&client, &question(), |_| {}).await.unwrap_err());
+    assert!(error.contains("speaks no TLS there: give the address with http://"), "{error}");
+}
+
+#[tokio::test]
 async fn a_window_that_is_too_much_is_asked_about_in_parts_and_nothing_is_missed() {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&asked);

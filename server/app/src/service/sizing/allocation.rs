@@ -31,6 +31,7 @@ impl UnmatchedProjects {
     fn tell(&self, key: &Key, other: &str) {
         let mut named = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if named.len() < NAMED && named.insert(key.project.clone()) {
+            let other = if other.is_empty() { "(no project)" } else { other };
             tracing::warn!(
                 project = key.project,
                 package = key.package,

@@ -56,6 +56,7 @@ pub(super) fn prediction(prediction: Prediction) -> pb::Prediction {
         wall_p50_ms: Some(quantity(prediction.wall_p50)),
         wall_p95_ms: Some(quantity(prediction.wall_p95)),
         confidence: prediction.confidence,
+        unsure_because: prediction.unsure_because,
         attempts: prediction.attempts,
         reason: prediction.reason,
         shadow: false,

@@ -134,6 +134,7 @@ fn outlook(outlook: RetryOutlook) -> pb::Outlook {
         failure_line_from_end: from_end,
         consequences: outlook.root.map(|root| root.then).unwrap_or_default(),
         own_failure: outlook.own_failure.unwrap_or_default(),
+        retries_allowed: outlook.retries_allowed,
     }
 }
 

@@ -68,6 +68,11 @@ fn an_answer_after_a_kill_below_the_default_has_the_size_of_the_verdict_and_no_d
          configured default"
     );
     assert_eq!(next.confidence.to_bits(), 0, "what is enough is not known");
+    for mib in [60, 70, 110, 333] {
+        let next = predict(&history([killed(1, mib)]), &key, &Settings::default());
+        let least = next.lower_bound.unwrap().least;
+        assert!(next.reason.contains(&format!("at least {least}")), "one number: {}", next.reason);
+    }
     let capped = answer(&Settings { memory_cap: Some(Bytes(300 * MIB)), ..Settings::default() });
     assert_eq!(capped.memory_limit.value, 300 * MIB, "never above the cap: {capped:?}");
     let fitted = ask([killed(1, 250), built(2, 300)]);
@@ -109,6 +114,27 @@ fn a_failure_makes_nothing_surer_and_agreeing_evidence_does() {
     }
     let agreeing = [1, 2, 5, 10, 40].map(|count| ask((0..count).map(|n| built(n, 300))).confidence);
     assert!(agreeing.is_sorted() && agreeing[4] > 0.9, "{agreeing:?}");
+}
+
+#[test]
+fn a_low_confidence_says_what_holds_it_down() {
+    let why = |all: Vec<Summary>| {
+        let asked = ask(all);
+        (asked.confidence < 0.6, asked.unsure_because)
+    };
+    let said = |why: &str| (true, why.to_owned());
+    assert_eq!(why(vec![built(1, 300)]), said("only 1 attempt is known"));
+    assert_eq!(why(vec![killed(1, 100)]), said("memory stopped every known attempt"));
+    let of_another = |n: usize| {
+        let mut other = built(n, 300);
+        "+shared".clone_into(&mut other.key.variants);
+        other
+    };
+    assert_eq!(why((0..9).map(of_another).collect()), said("few attempts have exactly this key"));
+    let apart = (0..20).map(|n| built(n, if n % 2 == 0 { 100 } else { 900 })).collect();
+    assert_eq!(why(apart), said("the needs of its attempts lie far apart"));
+    assert_eq!(why((0..20).map(|n| built(n, 300)).collect()), (false, String::new()), "they agree");
+    assert_eq!(why(Vec::new()), (true, String::new()), "the reason says that nothing is known");
 }
 
 #[test]

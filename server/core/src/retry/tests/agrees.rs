@@ -69,9 +69,17 @@ fn of_a_build_of_which_only_a_kill_is_known_the_words_say_why_it_is_less_than_th
     let (verdict, told) = both(&unknown, &history([unknown.clone()]), &Settings::default());
     let next = verdict.next.unwrap();
     assert_eq!((next.memory_limit.value, told.memory_limit.value), (200 * MIB, 4096 * MIB));
-    let said = "memory limit 200 MiB: a step of 100 MiB above 100 MiB, where memory stopped the last attempt; no such build has \
-                succeeded yet, and the default limit of 4.00 GiB is no measurement of one, so it does not count";
+    let said = "memory limit 200 MiB: a step of 100 MiB above 100 MiB, where memory stopped the last attempt; when this was \
+                judged, no such build had succeeded, and the default limit of 4.00 GiB is no measurement of one, so it does not count";
     assert!(next.reason.ends_with(said), "{}", next.reason);
+    let mut of_a_fork = built(1, "zlib", 300, None);
+    of_a_fork.opening.untrusted = true;
+    let (verdict, _) = both(&unknown, &history([unknown.clone(), of_a_fork]), &Settings::default());
+    let reason = verdict.next.unwrap().reason;
+    assert!(
+        reason.contains("when this was judged, no trusted build of this package had succeeded"),
+        "{reason}"
+    );
     let capped = Settings { memory_cap: Some(Bytes(2050 * MIB)), ..Settings::default() };
     let (verdict, _) = both(&unknown, &history([unknown.clone()]), &capped);
     let reason = verdict.next.unwrap().reason;

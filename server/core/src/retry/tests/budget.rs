@@ -59,6 +59,21 @@ fn a_policy_file_that_is_wrong_says_where() {
 }
 
 #[test]
+fn where_the_policy_allows_fewer_retries_than_the_budget_the_verdict_says_how_many() {
+    let of = |evidence: &Evidence| {
+        let verdict = judged(evidence);
+        (verdict.action, verdict.attempts_left, verdict.outlook.retries_allowed)
+    };
+    // only the log, or nothing, names the cause: one retry in all
+    assert_eq!(of(&code(1, "working")), (Action::AsIs, 2, Some(1)));
+    let proven = evidence(Some(failed(Some(1))), Exit::Code(2), "");
+    assert_eq!(of(&proven), (Action::Bigger, 2, None), "the budget is what bounds it");
+    assert_eq!(of(&code(2, "a.c:3:1: error: no")), (Action::No, 2, None));
+    let once = policy("[[terms]]\ncause = \"oom\"\nretries = 1\n");
+    assert_eq!(with(&once, &proven, &History::new(1)).outlook.retries_allowed, Some(1));
+}
+
+#[test]
 fn the_policy_can_ask_for_a_retry_of_what_is_broken() {
     let policy = policy("[[terms]]\ncause = \"deterministic\"\nretries = 1\n");
     let verdict = with(&policy, &code(2, "a.c:3:1: error: no"), &History::new(1));

@@ -53,7 +53,7 @@ pub(super) fn plainly(
                 add("wasted", wasted);
                 add("money", wasted * gib_price);
             }
-            let over = attempt.need_peak.as_f64() / asked.as_f64();
+            let over = attempt.proven_need().as_f64() / asked.as_f64();
             add("over", over.min(1.0));
             add("above", f64::from(over > 1.0));
             add("lower bounds", f64::from(over < 1.0 && attempt.censored));
