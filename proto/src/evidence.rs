@@ -12,6 +12,7 @@ pub fn source_in_words(source: &str) -> &str {
         "ci" => "CI system",
         "exit" => "exit status",
         "measured" => "measurements",
+        "person" => "person who corrected it",
         known => known,
     }
 }

@@ -34,6 +34,10 @@ pub const STREAM_ATTEMPTS: usize = 64;
 pub const LOG_TAIL_BYTES: usize = 64 * 1024;
 /// Bytes of a reason that GitLab or Kubernetes gave.
 pub const REASON_BYTES: usize = 256;
+/// Bytes of the reason for a corrected cause.
+pub const CORRECTION_BYTES: usize = 500;
+/// Time for which a corrected cause may hold for a signature, milliseconds: a minute to 30 days.
+pub const SIGNATURE_FOR_MS: std::ops::RangeInclusive<u64> = 60_000..=30 * 24 * 3_600_000;
 /// Runs of one CI job that a question about a retry may list.
 pub const RETRIED_JOBS: usize = 100;
 /// Largest memory that a caller may claim: 1 PiB.

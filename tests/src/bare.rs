@@ -83,6 +83,13 @@ impl Predictor for Bare {
         Ok(Response::new(pb::ShouldRetryResponse::default()))
     }
 
+    async fn correct_verdict(
+        &self,
+        _request: Request<pb::CorrectVerdictRequest>,
+    ) -> Result<Response<pb::CorrectVerdictResponse>, Status> {
+        Err(Status::unimplemented("a bare server"))
+    }
+
     async fn explain(
         &self,
         _request: Request<pb::PredictRequest>,

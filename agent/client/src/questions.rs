@@ -5,10 +5,11 @@ use std::time::Duration;
 use plimsoll_proto::{
     shown,
     v1::{
-        CloseTicketRequest, ExplainResponse, GetAttemptRequest, GetAttemptResponse, GetStatsRequest,
-        GetStatsResponse, ListAttemptsRequest, ListAttemptsResponse, PredictRequest, Prediction,
-        RecommendRequest, RecommendResponse, ShouldRetryRequest, Verdict, WatchRequest, WatchResponse,
-        placement_client::PlacementClient, predictor_client::PredictorClient, stats_client::StatsClient,
+        CloseTicketRequest, CorrectVerdictRequest, ExplainResponse, GetAttemptRequest, GetAttemptResponse,
+        GetStatsRequest, GetStatsResponse, ListAttemptsRequest, ListAttemptsResponse, PredictRequest,
+        Prediction, RecommendRequest, RecommendResponse, ShouldRetryRequest, Verdict, WatchRequest,
+        WatchResponse, placement_client::PlacementClient, predictor_client::PredictorClient,
+        stats_client::StatsClient,
     },
 };
 use tonic::{
@@ -113,6 +114,15 @@ impl Client {
     /// The server gave no answer, or could not read the question.
     pub async fn should_retry(&self, question: ShouldRetryRequest) -> Result<Verdict, Failure> {
         let answer = self.predictor().should_retry(self.ask(question).await?).await;
+        self.answer(answer)?.verdict.ok_or_else(|| self.empty())
+    }
+
+    /// A person's word on the cause of a failure; the answer is the verdict in force.
+    ///
+    /// # Errors
+    /// The server gave no answer, or refused the word.
+    pub async fn correct_verdict(&self, question: CorrectVerdictRequest) -> Result<Verdict, Failure> {
+        let answer = self.predictor().correct_verdict(self.ask(question).await?).await;
         self.answer(answer)?.verdict.ok_or_else(|| self.empty())
     }
 

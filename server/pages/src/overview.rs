@@ -61,7 +61,7 @@ impl OverviewPage<'_> {
                 (mixed(&stats.mixed, view))
                 div.two {
                     div { (variable(&stats.variable, view)) }
-                    div { (flaky(&stats.flaky)) }
+                    div { (flaky(&stats.flaky)) (wrong(&stats.wrong)) }
                 }
             }
         };
@@ -326,6 +326,29 @@ fn flaky(flaky: &[pb::Flaky]) -> Markup {
                                 td.text { code { (plimsoll_proto::reasons::failure_line(&one.failure_line, &one.signature_line)) } }
                                 td.n { (count(one.retried.into())) }
                                 td.n { (share_of(one.passed.into(), one.retried.into())) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn wrong(wrong: &[pb::WrongVerdicts]) -> Markup {
+    html! {
+        @if !wrong.is_empty() {
+            h2 { "Causes that people corrected" }
+            div.scroll tabindex="0" role="region" aria-label="Causes that people corrected" {
+                table {
+                    thead { tr { th scope="col" { "Rule" } th scope="col" { "Found" } th scope="col" { "Corrected to" } th.n scope="col" { "Attempts" } } }
+                    tbody {
+                        @for one in wrong.iter().take(WORST) {
+                            tr {
+                                th scope="row" { (one.rule) }
+                                td.text { (words::cause(one.found())) }
+                                td.text { (words::cause(one.cause())) }
+                                td.n { (count(one.attempts)) }
                             }
                         }
                     }

@@ -58,6 +58,7 @@ const EVIDENCE: &[EvidenceSource] = &[
     EvidenceSource::Ci,
     EvidenceSource::Log,
     EvidenceSource::Policy,
+    EvidenceSource::Person,
 ];
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a field of the stored form")]

@@ -89,6 +89,13 @@ impl predictor_server::Predictor for Service {
         Err(Status::unimplemented("not in this test"))
     }
 
+    async fn correct_verdict(
+        &self,
+        _request: Request<pb::CorrectVerdictRequest>,
+    ) -> Result<Response<pb::CorrectVerdictResponse>, Status> {
+        Err(Status::unimplemented("not asked"))
+    }
+
     async fn explain(
         &self,
         _request: Request<pb::PredictRequest>,

@@ -128,6 +128,12 @@ impl Calls {
                 let question = pb::ShouldRetryRequest { attempt, key, exit, ..Default::default() };
                 Ok(format!("{:?}", self.judge(question).await?))
             }
+            "CorrectVerdict" => {
+                let (attempt, cause) = (about.attempt.to_owned(), pb::Cause::Infra.into());
+                let why = "mirror was down".to_owned();
+                let asked = pb::CorrectVerdictRequest { attempt, cause, why, ..Default::default() };
+                Ok(format!("{:?}", client.correct_verdict(self.ask(asked)).await?.into_inner()))
+            }
             "PredictBatch" => {
                 let asked = self.ask(tokio_stream::iter([asked]));
                 let mut answers = client.predict_batch(asked).await?.into_inner();

@@ -25,7 +25,7 @@ const NO: Code = Code::PermissionDenied;
 const UNKNOWN: Code = Code::NotFound;
 /// What operators may, too.
 const FOR_OPERATORS: [&str; 2] = ["Placement/WatchTicket", "Placement/CloseTicket"];
-const TABLE: [Row; 19] = [
+const TABLE: [Row; 20] = [
     Row("Collector/Stream", "agent", [YES, NO], [YES, YES]),
     Row("Predictor/Predict", "caller", [YES, NO], [YES, YES]),
     // an error in the place of one answer
@@ -33,6 +33,8 @@ const TABLE: [Row; 19] = [
     // what is not the caller's is as if it were not there: the answer follows from the caller's own words
     Row("Predictor/ShouldRetry", "caller", [YES, YES], [YES, YES]),
     Row("Predictor/Explain", "caller", [YES, NO], [YES, YES]),
+    // people correct causes, and see no attempt of another project
+    Row("Predictor/CorrectVerdict", "operator", [YES, UNKNOWN], [YES, YES]),
     Row("Stats/GetStats", "reader", [YES, NO], [YES, YES]),
     Row("Stats/ListAttempts", "reader", [YES, NO], [YES, YES]),
     Row("Stats/GetAttempt", "reader", [YES, Code::NotFound], [YES, YES]),

@@ -26,6 +26,8 @@ pub mod watch;
 mod without_project;
 
 use plimsoll_client::questions::{Client, Failure};
+#[cfg(feature = "people")]
+use plimsoll_proto::v1::CorrectVerdictRequest;
 use plimsoll_proto::{
     evidence::is_retry,
     v1::{Key, PredictRequest, ShouldRetryRequest},
@@ -192,6 +194,23 @@ pub async fn should_retry(
     };
     let status = if is_retry(verdict.action()) { 0 } else { DO_NOT_RETRY };
     Ok(CommandOutput { status, ..answer })
+}
+
+/// A person's word on the cause of a failure; the answer is the verdict in force.
+///
+/// # Errors
+/// The server gave no answer, or refused the word.
+#[cfg(feature = "people")]
+pub async fn correct_verdict(
+    client: &Client,
+    question: CorrectVerdictRequest,
+    format: Format,
+) -> Result<CommandOutput, Failure> {
+    let verdict = client.correct_verdict(question).await?;
+    Ok(match format {
+        Format::Text => CommandOutput::prose(text::render_verdict(&verdict)),
+        Format::Json => CommandOutput::data(json::render_verdict(&verdict)),
+    })
 }
 
 #[cfg(test)]

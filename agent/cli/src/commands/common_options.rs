@@ -53,6 +53,7 @@ mod tests {
             "stats",
             "attempts",
             "show x",
+            "verdict undo x",
             "watch",
             "report",
             "recommend",

@@ -20,6 +20,8 @@ mod see;
 #[cfg(feature = "people")]
 mod shell;
 mod variables;
+#[cfg(feature = "people")]
+mod verdict;
 mod verdict_args;
 
 use std::{
@@ -71,6 +73,8 @@ enum Command {
     Predict(ask::PredictArgs),
     Explain(ask::ExplainArgs),
     ShouldRetry(Box<ask::ShouldRetryArgs>),
+    #[cfg(feature = "people")]
+    Verdict(verdict::VerdictArgs),
     #[cfg(feature = "people")]
     Stats(Box<see::StatsArgs>),
     #[cfg(feature = "people")]
@@ -182,6 +186,8 @@ impl Cli {
             Command::Predict(args) => args.ask(&job).await,
             Command::Explain(args) => args.ask(&job).await,
             Command::ShouldRetry(args) => Box::pin(args.ask(&job)).await,
+            #[cfg(feature = "people")]
+            Command::Verdict(args) => args.ask().await,
             #[cfg(feature = "people")]
             Command::Stats(args) => args.ask().await,
             #[cfg(feature = "people")]

@@ -46,6 +46,9 @@ pub(crate) fn with_report(summary: &Summary, told: &ReportedOutcome) -> Option<S
     };
     changed.ci_reason = mask::text(reason).into_owned();
     changed.censored = retry::is_censored(&changed, changed.cause);
+    if summary.cause_source == Some(EvidenceSource::Person) {
+        (changed.cause, changed.cause_source) = (summary.cause, summary.cause_source);
+    }
     Some(changed)
 }
 
@@ -54,7 +57,8 @@ type Found = (Option<Cause>, Option<EvidenceSource>);
 
 /// What the CI system's words say, unless a verdict found a cause by stronger evidence, or they say nothing.
 fn stronger(told: Found, before: Found) -> Found {
-    let is_stronger = |before: EvidenceSource| told.1.is_none_or(|told| before < told);
+    let is_stronger =
+        |before: EvidenceSource| before != EvidenceSource::Person && told.1.is_none_or(|told| before < told);
     if before.1.is_some_and(is_stronger) { before } else { told }
 }
 

@@ -9,7 +9,10 @@ use plimsoll_proto::figures::counted;
 use plimsoll_store::{Store, StoreCopy};
 
 use super::{line::examples, note, progress::Progress, store_settings, target::Target};
-use crate::{commands::admin::export, runtime::settings::Config};
+use crate::{
+    commands::admin::{export, export_corrections},
+    runtime::settings::Config,
+};
 
 /// Attempts with unreadable samples that are named one by one.
 const NAMED: u64 = 10;
@@ -24,6 +27,10 @@ pub struct Export {
     /// Writes the samples of the ended attempts into this file, a run in a line; `import` does not read it.
     #[arg(long, value_name = "FILE")]
     series: Option<PathBuf>,
+    /// Writes the causes that people corrected into this file, as cases for rules: the rule that was wrong, the line of the log, the cause
+    /// that was said. Corrections that were taken back are not among them.
+    #[arg(long, value_name = "FILE")]
+    corrections: Option<PathBuf>,
     /// Directory in which the copy of the data directory is made that is read, so that nothing in the files themselves changes; else the
     /// data directory, or the one for temporary files where that cannot be written or has no room.
     #[arg(long, value_name = "DIR")]
@@ -38,6 +45,8 @@ struct Exported {
     damaged: u64,
     gaps: u64,
     cut_series: u64,
+    /// How many, where they were asked for.
+    corrections: Option<anyhow::Result<u64>>,
 }
 
 impl Export {
@@ -48,6 +57,9 @@ impl Export {
 
     async fn export(self, config: &Config) -> anyhow::Result<()> {
         ensure!(self.series.as_ref() != Some(&self.file), "FILE and the file of --series must be two");
+        let others = [Some(&self.file), self.series.as_ref()];
+        let is_own = self.corrections.is_none() || !others.contains(&self.corrections.as_ref());
+        ensure!(is_own, "the file of --corrections must be one of its own");
         let settings = store_settings(config);
         let copied = StoreCopy::of(&settings, self.scratch.as_deref())?;
         let (dir, place) = (settings.dir.display(), copied.path().display());
@@ -62,9 +74,12 @@ impl Export {
                 return Err(error);
             }
         };
-        let exported = write(&store, &mut target, series.as_mut()).await;
+        let mut exported = write(&store, &mut target, series.as_mut()).await;
+        if let (Ok(exported), Some(file)) = (&mut exported, self.corrections.as_deref()) {
+            exported.corrections = Some(write_corrections(&store, file).await);
+        }
         store.close().await.context("closing the store")?;
-        let exported = match exported {
+        let mut exported = match exported {
             Ok(exported) => exported,
             Err(error) => {
                 target.give_up();
@@ -80,6 +95,9 @@ impl Export {
             counted(exported.samples, "sample")
         ));
         drop(copied);
+        if let Some(corrections) = exported.corrections.take().transpose()? {
+            note(format_args!("{} exported", counted(corrections, "correction")));
+        }
         exported.judge(&config.data_dir)
     }
 }
@@ -121,6 +139,17 @@ async fn write(store: &Store, target: &mut Target, series: Option<&mut Target>) 
         write_series(store, &ids, series, &mut exported).await?;
     }
     Ok(exported)
+}
+
+async fn write_corrections(store: &Store, file: &Path) -> anyhow::Result<u64> {
+    let mut target = Target::open(file)?;
+    match export_corrections::corrections(store, &mut target).await {
+        Ok(count) => target.finish().map(|()| count),
+        Err(error) => {
+            target.give_up();
+            Err(error)
+        }
+    }
 }
 
 async fn write_series(

@@ -107,6 +107,7 @@ impl Retention {
             let id =
                 ended.map_err(|error| StoreError::Unavailable(format!("forgetting failed: {error}")))??;
             self.parts.learned.removed(&id);
+            self.parts.verdict_engine.forget_correction(&id);
             self.parts.metrics.summaries_removed.inc();
         }
     }

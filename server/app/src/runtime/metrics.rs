@@ -68,6 +68,13 @@ pub(crate) struct InPool {
     pub(crate) state: &'static str,
 }
 
+/// Something of one rule that says why an attempt failed. There are as many as rules were corrected.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct OfRule {
+    /// Id of the rule, or the source of the evidence.
+    pub(crate) rule: String,
+}
+
 type Bytes = Gauge<u64, AtomicU64>;
 type Kinds = Family<Kind, Counter>;
 /// A sum that is no whole number.
@@ -208,6 +215,9 @@ metrics! {
         "Attempts that ended after a verdict on them and were not judged anew at once, because too many waited; the next question does it";
     verdicts_asked: Gauge = "verdicts_asked", "Questions for a verdict that are being judged or wait for it";
     verdicts_asked_max: Gauge = "verdicts_asked_max", "Questions for a verdict that may be there at once";
+    verdicts_wrong: Family<OfRule, Gauge> = "verdicts_wrong",
+        "Attempts whose cause a person corrected, by the rule that found another one; a correction that is taken back is not among them";
+    corrections: Kinds = "verdict_corrections", "Causes of failures that persons corrected (made) or took back (undone)";
     open_attempts: Gauge = "ingest_open_attempts", "Attempts that have not ended";
     open_attempts_max: Gauge = "ingest_open_attempts_max", "Attempts that may be open at once";
     silent_attempts: Gauge = "ingest_silent_attempts",

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plimsoll_core::domain::{Evidence, Verdict};
+use plimsoll_core::domain::{AttemptId, Cause, Evidence, Verdict};
 
 use super::Refusal;
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
         identity::{Bound, Identity, Role},
         privacy::Private,
     },
-    sessions::{Asker, Ingest},
+    sessions::{Asker, Correcting, Ingest},
 };
 
 /// Says whether a failed attempt should be tried again. Cheap to clone.
@@ -19,6 +19,17 @@ use crate::{
 pub(crate) struct VerdictService {
     pub(crate) ingest: Ingest,
     pub(crate) private: Arc<Private>,
+}
+
+/// What a person says of the cause of a failure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CorrectionRequest {
+    pub(crate) attempt: AttemptId,
+    /// `None`: the correction is taken back.
+    pub(crate) cause: Option<Cause>,
+    pub(crate) why: String,
+    /// For how long it holds for other failures with the same signature; `None`: for this attempt alone.
+    pub(crate) signature_for_ms: Option<u64>,
 }
 
 /// What a question about an attempt may do.
@@ -51,6 +62,47 @@ impl VerdictService {
             (VerdictScope::WithoutAttempt, _) => self.ingest.judge_unseen(question).await,
         };
         Ok(verdict?)
+    }
+
+    /// The verdict with the cause that a person says, on disk before it is returned.
+    ///
+    /// # Errors
+    /// The caller is a CI job, the attempt is not known or not for the caller (both look the same), has not failed, or the writer refuses it.
+    pub(crate) async fn correct(
+        &self,
+        caller: &AdmittedCaller,
+        request: CorrectionRequest,
+    ) -> Result<Verdict, Refusal> {
+        let _own = caller.within(|caller| caller.place(Bound::Verdicts)).map_err(Refusal::Exceeded)?;
+        let caller = caller.identity();
+        if caller.proven.job.is_some() {
+            let text = "the token of a CI job corrects no verdict, because code in a pull request could excuse its own failures; \
+                        use a person's token with the role operator";
+            return Err(Refusal::NotAllowed(text.to_owned()));
+        }
+        let _place = self.ingest.line_up(true)?;
+        let CorrectionRequest { attempt, cause, why, signature_for_ms } = request;
+        let Some(project) = self.project_of(caller, &attempt).await? else {
+            return Err(Refusal::NotFound(format!("no attempt {attempt} is known here")));
+        };
+        let hides = self.private.logs && self.private.hides_from(caller, &project);
+        let asker = Asker {
+            is_trusted: true,
+            sees_all: caller.projects.is_all(),
+            reads_logs: caller.may_learn_of(&project) && !hides,
+            by: caller.speaker(&project),
+        };
+        let said = Correcting { attempt, project, cause, why, signature_for_ms, asker };
+        Ok(Box::pin(self.ingest.correct(said)).await?)
+    }
+
+    /// The project of an attempt that was measured or judged, if the caller may see it.
+    async fn project_of(&self, caller: &Identity, attempt: &AttemptId) -> Result<Option<String>, Refusal> {
+        let projects = match self.ingest.find(attempt).await? {
+            Some((summary, _running)) => vec![summary.key.project.clone()],
+            None => self.ingest.judged_projects(attempt).await?,
+        };
+        Ok(projects.into_iter().find(|project| caller.sees(project)))
     }
 
     /// How a question of `caller` is judged: an attempt belongs to the project that was measured, else to the one that is said. Kept is

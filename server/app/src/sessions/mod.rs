@@ -56,7 +56,7 @@ pub(crate) use request::{Append, Change, Finish, Opened, Running};
 pub(crate) use stream_handle::StreamHandle;
 use tokio::sync::{Semaphore, broadcast, mpsc, oneshot};
 use verdicts::queue::VerdictQueue;
-pub(crate) use verdicts::{after_memory_end::AfterMemoryEnd, rejudging::Rejudging};
+pub(crate) use verdicts::{after_memory_end::AfterMemoryEnd, correcting::Correcting, rejudging::Rejudging};
 pub(crate) use worker::Worker;
 
 pub(crate) use crate::{ci_outcomes::OutcomeStatus, verdict_records::known::Asker};

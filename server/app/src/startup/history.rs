@@ -92,6 +92,7 @@ impl HistoryLoader {
         let stats = self.learned.stats();
         let take = |verdict: Verdict, is_only: bool| {
             short.take(&verdict);
+            self.verdict_engine.note_correction(&verdict);
             let refuses = verdict.avoids_retry();
             if refuses || !is_only {
                 stats.expect_refused(&verdict.attempt, &verdict.basis.reported.project, refuses);

@@ -14,13 +14,17 @@ use std::{
 use plimsoll_core::{
     domain::{AttemptId, Evidence, History, Key, ReportedEvidence, Verdict},
     predict,
-    retry::{self, Finding, FlakyFailure, KnownFailures, LogRules, RetryPolicy, VerdictInputs},
+    retry::{
+        self, Corrections, Finding, FlakyFailure, KnownFailures, LogRules, RetryPolicy, VerdictInputs,
+        WrongVerdicts,
+    },
     shared_history::SharedHistory,
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::runtime::{
-    metrics::Metrics,
+    clock::Clock,
+    metrics::{Metrics, OfRule},
     reload,
     reload::{Kept, Stamp},
 };
@@ -32,6 +36,9 @@ const WHAT: &str = "rules and retry policy";
 
 /// Failures kept, each a key with a signature: about 40 MB.
 const FAILURES: usize = 50_000;
+
+/// Corrections kept, those of some years: about 10 MB.
+const CORRECTIONS: usize = 10_000;
 
 /// Where rules and terms are read from.
 #[derive(Debug, Clone)]
@@ -61,6 +68,7 @@ struct Shared {
     /// The files look like `None` if one of them could not be looked at.
     kept: Kept<InForce, Option<Vec<Stamp>>>,
     seen: Mutex<KnownFailures>,
+    corrections: Mutex<Corrections>,
     metrics: Arc<Metrics>,
 }
 
@@ -73,7 +81,8 @@ impl VerdictEngine {
         let stamps = stamps(&sources)?;
         let kept = Kept::new(WHAT, InForce::read(&sources)?, Some(stamps));
         let seen = Mutex::new(KnownFailures::new(FAILURES));
-        Ok(Self(Arc::new(Shared { sources, kept, seen, metrics })))
+        let corrections = Mutex::new(Corrections::new(CORRECTIONS));
+        Ok(Self(Arc::new(Shared { sources, kept, seen, corrections, metrics })))
     }
 
     /// The verdict on what is known of an ended attempt. Reads a log line by line: not for a thread that serves others.
@@ -86,7 +95,7 @@ impl VerdictEngine {
         let in_force = self.0.kept.now();
         let InForce { rules, policy } = &*in_force;
         // what takes long is done before anything is locked: who learns and who predicts would wait for it
-        let finding = retry::classify(evidence, rules);
+        let finding = self.corrected(evidence, retry::classify(evidence, rules));
         learned.read(|history| {
             let seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
             retry::judge(evidence, finding, &VerdictInputs { history, seen: &seen, settings, policy })
@@ -100,7 +109,51 @@ impl VerdictEngine {
 
     /// Why an attempt failed by what is known of it. Fast, if no log is to be read.
     pub(crate) fn classify(&self, evidence: &Evidence) -> Finding {
-        retry::classify(evidence, &self.0.kept.now().rules)
+        self.corrected(evidence, retry::classify(evidence, &self.0.kept.now().rules))
+    }
+
+    /// The finding with the cause that a person said of this attempt, else of its signature.
+    fn corrected(&self, evidence: &Evidence, finding: Finding) -> Finding {
+        if let Some(correction) = evidence.correction.as_deref().filter(|one| !one.undone) {
+            return finding.corrected(correction.cause, correction.says());
+        }
+        self.corrections().apply(&evidence.key.project, finding, Clock.now_unix_ms())
+    }
+
+    /// Takes note of the correction in a verdict that is on disk, if it has one.
+    pub(crate) fn note_correction(&self, verdict: &Verdict) {
+        if verdict.basis.correction.is_some() {
+            self.change_corrections(|corrections| corrections.note(verdict));
+        }
+    }
+
+    /// Which rules were wrong how often, in the projects for which `sees` is true: most often first.
+    pub(crate) fn wrong(&self, sees: impl Fn(&str) -> bool) -> Vec<WrongVerdicts> {
+        self.corrections().wrong(sees)
+    }
+
+    /// Forgets the correction of an attempt that is gone.
+    pub(crate) fn forget_correction(&self, attempt: &AttemptId) {
+        self.change_corrections(|corrections| corrections.forget(attempt));
+    }
+
+    /// Changes what is corrected, and counts anew which rules were wrong.
+    fn change_corrections(&self, change: impl FnOnce(&mut Corrections)) {
+        let mut corrections = self.corrections();
+        let before = corrections.len();
+        change(&mut corrections);
+        if before == 0 && corrections.is_empty() {
+            return;
+        }
+        let wrong = &self.0.metrics.verdicts_wrong;
+        wrong.clear();
+        for WrongVerdicts { rule, count, .. } in corrections.wrong(|_project| true) {
+            wrong.get_or_create(&OfRule { rule }).inc_by(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+    }
+
+    fn corrections(&self) -> std::sync::MutexGuard<'_, Corrections> {
+        self.0.corrections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Failures with retries whose end is known, most retries first.

@@ -5,13 +5,15 @@
 //! | a counter, a reason of cluster or CI system, an exit, said by a trusted caller | cause, and whether the need is a lower bound |
 //! | a line of a log, or a job that is not trusted and speaks of itself | the cause as it is shown, chosen by and counted |
 //! | nothing (`unknown`) | nothing: a cause that is known stays |
+//! | a person who corrects it | the cause alone: what was measured stays, also whether the need is a lower bound |
+//! | a correction that is taken back | the cause: what the rules find, else the one before the correction |
 //!
 //! An attempt that is judged before its end gets the cause when it is sealed, by all that is known then.
 
 use std::sync::Arc;
 
 use plimsoll_core::{
-    domain::{AttemptId, Cause, Evidence, EvidenceSource, Outcome, Summary, Verdict},
+    domain::{AttemptId, Cause, Evidence, EvidenceSource, Outcome, Summary, Verdict, VerdictCorrection},
     retry,
 };
 use plimsoll_store::{self as store, Store, StoreError};
@@ -33,14 +35,32 @@ pub(crate) fn with_cause(
     is_trusted: bool,
 ) -> Option<Summary> {
     let is_news = (summary.cause, summary.cause_source) != (Some(cause), source);
+    let by_person = source == Some(EvidenceSource::Person);
     if summary.outcome == Outcome::Succeeded || cause == Cause::Unknown || !is_news {
         return None;
     }
     let mut changed = Summary { cause: Some(cause), cause_source: source, ..summary.clone() };
-    if is_trusted && !changed.is_cause_by_log() {
+    if is_trusted && !changed.is_cause_by_log() && !by_person {
         changed.censored = retry::is_censored(&changed, changed.cause);
     }
     Some(changed)
+}
+
+/// The summary after a verdict with a correction: the evidence of the rules counts for what was measured, the person's word for the cause.
+fn with_correction(summary: &Summary, verdict: &Verdict, correction: &VerdictCorrection) -> Option<Summary> {
+    let (cause, source) = if correction.undone && verdict.cause == Cause::Unknown {
+        (correction.before.unwrap_or(Cause::Unknown), correction.before_source)
+    } else {
+        found(verdict)
+    };
+    if summary.outcome == Outcome::Succeeded {
+        return None;
+    }
+    let by_rules = (correction.found, correction.found_source);
+    let measured = with_cause(summary, by_rules, !verdict.basis.by_untrusted && !correction.undone);
+    let measured = measured.unwrap_or_else(|| summary.clone());
+    let changed = Summary { cause: Some(cause), cause_source: source, ..measured };
+    (changed != *summary).then_some(changed)
 }
 
 /// The cause that a verdict found, and where the evidence for it comes from.
@@ -83,9 +103,13 @@ pub(crate) async fn judged_early(
         measured: Some(Arc::new(summary.clone())),
         failure_reason: summary.ci_reason.clone(),
         reported: known.reported(),
+        correction: known.correction(),
         ..Evidence::about(summary.attempt.clone())
     };
     let finding = verdict_engine.classify(&evidence);
+    if let Some(changed) = finding.by_rules.and_then(|by_rules| with_cause(summary, by_rules, true)) {
+        *summary = changed;
+    }
     let found = finding.cause.map(|cause| (cause, finding.decided_by));
     if let Some(changed) = found.and_then(|found| with_cause(summary, found, true)) {
         *summary = changed;
@@ -112,7 +136,13 @@ pub(crate) async fn change_by_verdict(
     verdict: &Verdict,
 ) -> Result<Option<CauseChange>, StoreError> {
     let is_trusted = !verdict.basis.by_untrusted;
-    let change = change_by_cause(store, &verdict.attempt, found(verdict), is_trusted).await?;
+    let change = match &verdict.basis.correction {
+        Some(correction) => {
+            change_of(store, &verdict.attempt, |summary| with_correction(summary, verdict, correction))
+                .await?
+        }
+        None => change_by_cause(store, &verdict.attempt, found(verdict), is_trusted).await?,
+    };
     // it may have ended since the question was looked at
     Ok(change.filter(|change| verdict.counts_for(&change.summary.key.project)))
 }
@@ -127,6 +157,15 @@ pub(crate) async fn change_by_cause(
     if found.0 == Cause::Unknown {
         return Ok(None);
     }
+    change_of(store, attempt, |summary| with_cause(summary, found, is_trusted)).await
+}
+
+/// What `with` makes of the summary of an attempt; `None` if that has not ended, or does not change.
+async fn change_of(
+    store: &Store,
+    attempt: &AttemptId,
+    with: impl FnOnce(&Summary) -> Option<Summary>,
+) -> Result<Option<CauseChange>, StoreError> {
     let summary = match store::read_summary(store, attempt).await {
         Err(error @ StoreError::Damaged { .. }) => {
             tracing::error!(%attempt, %error, "cannot write the cause into a summary that is damaged");
@@ -135,7 +174,7 @@ pub(crate) async fn change_by_cause(
         read => read?,
     };
     let change = |summary: Summary| {
-        let changed = with_cause(&summary, found, is_trusted)?;
+        let changed = with(&summary)?;
         let before = Summary { phases: Vec::new(), ..summary };
         Some(CauseChange { before, summary: changed })
     };

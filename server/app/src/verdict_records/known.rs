@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 
 use plimsoll_core::{
-    domain::{AttemptId, ReportedEvidence, Reporter, Verdict},
+    domain::{AttemptId, ReportedEvidence, Reporter, Verdict, VerdictCorrection},
     retry,
 };
 use plimsoll_store::{self as store, Store, StoreError};
@@ -114,6 +114,11 @@ impl KnownVerdicts {
     /// The one that is in force.
     pub(crate) fn in_force(&self) -> Option<&Verdict> {
         self.given.last()
+    }
+
+    /// The correction that is in force.
+    pub(crate) fn correction(&self) -> Option<Box<VerdictCorrection>> {
+        self.in_force().and_then(Verdict::correction).cloned().map(Box::new)
     }
 
     /// Whether this very question was asked before: then it says nothing new.

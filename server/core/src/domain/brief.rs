@@ -86,7 +86,7 @@ impl AttemptBrief {
         Some(self.need_peak).filter(|need| need.0 > 0 && ended && !self.unneeded)
     }
 
-    /// See [`Summary::is_cause_by_log`].
+    /// See [`Summary::is_cause_unmeasured`].
     pub fn is_cause_by_log(&self) -> bool {
         self.flags & BY_LOG != 0
     }
@@ -134,7 +134,7 @@ impl AttemptBrief {
             jobs: u16::try_from(summary.key.hints.build_jobs.unwrap_or(0)).unwrap_or(u16::MAX),
             memory: summary.resources.memory_size_asked().unwrap_or_default(),
             flags: if summary.resources.memory_size_asked().is_some() { ASKED } else { 0 }
-                | if summary.is_cause_by_log() { BY_LOG } else { 0 }
+                | if summary.is_cause_unmeasured() { BY_LOG } else { 0 }
                 | if summary.opening.proven { OWN_JOB } else { 0 }
                 | if summary.is_scraped() { SCRAPED } else { 0 },
             is_nodes_fault: summary.is_nodes_fault(),

@@ -33,6 +33,8 @@ pub enum EvidenceSource {
     Log,
     /// A rule of the operator, for example the budget.
     Policy,
+    /// A person who corrected the cause. It wins over all others: the order says what rules find.
+    Person,
 }
 
 impl EvidenceSource {
@@ -47,6 +49,7 @@ impl EvidenceSource {
             Self::Ci => "ci",
             Self::Log => "log",
             Self::Policy => "policy",
+            Self::Person => "person",
         }
     }
 }

@@ -4,6 +4,7 @@
 
 mod attempt;
 mod brief;
+mod correction;
 mod evidence_line;
 mod field_violation;
 #[cfg(any(test, feature = "fixtures"))]
@@ -39,6 +40,7 @@ pub use attempt::{
     Attempt, AttemptId, MeasurementSource, OpeningRecord, PredictionSnapshot, Resources, SessionId, TicketId,
 };
 pub use brief::{AttemptBrief, JobMark, RetryStatus, RungObservation};
+pub use correction::{CorrectionRule, VerdictCorrection};
 pub use evidence_line::{EvidenceLine, EvidenceSource};
 pub use field_violation::FieldViolation;
 #[cfg(any(test, feature = "fixtures"))]

@@ -319,6 +319,12 @@ impl Summary {
         self.cause_source == Some(EvidenceSource::Log)
     }
 
+    /// Whether nothing measured says so: a line of a log, or a person who says that memory was short. Neither proves a need.
+    pub fn is_cause_unmeasured(&self) -> bool {
+        let by_person = self.cause_source == Some(EvidenceSource::Person);
+        self.is_cause_by_log() || (by_person && self.cause.is_some_and(Cause::is_memory))
+    }
+
     /// Its peaks were read now and then, so they are at least what is said. It may propose a request and lowers no limit.
     pub fn is_scraped(&self) -> bool {
         self.source == MeasurementSource::Prometheus

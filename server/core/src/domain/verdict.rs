@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     AttemptId, Bytes, Cause, EvidenceLine, EvidenceSource, Exit, Key, Millis, Prediction, ReportedEvidence,
-    Reporter, Resources, RootLine, Summary,
+    Reporter, Resources, RootLine, Summary, VerdictCorrection,
 };
 
 /// What is known of an ended attempt: what the server measured, joined with what the caller saw.
@@ -42,6 +42,8 @@ pub struct Evidence {
     pub reported: ReportedEvidence,
     /// What the verdict on the attempt before named for this one, if that one was short of memory too.
     pub named_before: Option<NamedSizes>,
+    /// What a person said of its cause.
+    pub correction: Option<Box<VerdictCorrection>>,
 }
 
 /// Memory sizes that a verdict named for the next attempt.
@@ -72,6 +74,7 @@ impl Evidence {
             pod_sizes: None,
             reported: ReportedEvidence::default(),
             named_before: None,
+            correction: None,
         }
     }
 
@@ -173,6 +176,9 @@ pub struct VerdictBasis {
     /// Who asked; `None` in records of earlier releases.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub said_by: Option<Reporter>,
+    /// What a person said of the cause; `None` without a correction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub correction: Option<Box<VerdictCorrection>>,
 }
 
 fn is_nothing(reported: &ReportedEvidence) -> bool {
@@ -192,6 +198,11 @@ impl Verdict {
     /// Whether it keeps an attempt from being made that would have been made without it: one above the budget would not have been.
     pub fn avoids_retry(&self) -> bool {
         self.action == Action::No && self.attempts_left > 0
+    }
+
+    /// The correction that is in force.
+    pub fn correction(&self) -> Option<&VerdictCorrection> {
+        self.basis.correction.as_deref().filter(|correction| !correction.undone)
     }
 
     /// Takes the lines of the log away, and the sentence that repeats one; what was decided stays. False if there is none.

@@ -155,6 +155,10 @@ fn says_oom_killed(said: &ReportedEvidence, measured: Option<&Summary>) -> bool 
 /// Whether the need of an attempt that failed for `cause` is only a lower bound: a limit, its own or one above, stopped it.
 /// A machine without memory kills any process, at any need, and a line of a log proves nothing.
 pub fn is_censored(summary: &Summary, cause: Option<Cause>) -> bool {
+    if summary.cause_source == Some(EvidenceSource::Person) {
+        // a person's word changes the cause, and not what was measured
+        return summary.censored;
+    }
     summary.outcome != Outcome::Succeeded
         && !summary.is_cause_by_log()
         && cause.is_some_and(Cause::is_memory)
@@ -185,6 +189,7 @@ fn not_failed(measured: Option<&Summary>) -> Finding {
         failure_line: None,
         root: None,
         own_failure: None,
+        by_rules: None,
         log_unread: false,
         refused: false,
     }
@@ -230,6 +235,7 @@ fn decide(found: &[Clue]) -> Finding {
         failure_line: None,
         root: None,
         own_failure,
+        by_rules: None,
         log_unread: false,
         refused: false,
     }

@@ -2,6 +2,7 @@
 
 use super::{
     allow::{WeighedFailure, allow, allowed_below_budget},
+    corrections,
     finding::Finding,
     known_failures::{KnownFailures, RetrySuccess},
     lineage,
@@ -118,7 +119,10 @@ fn weigh(
 /// A retry as it was can change this, and nothing better than the log says otherwise.
 fn can_be_flaky(finding: &Finding, cause: Cause) -> bool {
     let from_log = finding.decided_by.is_none_or(|source| source >= EvidenceSource::Exit);
-    from_log && matches!(cause, Cause::Deterministic | Cause::Unknown | Cause::Infra | Cause::Contention)
+    let by_person = finding.decided_by == Some(EvidenceSource::Person);
+    from_log
+        && !by_person
+        && matches!(cause, Cause::Deterministic | Cause::Unknown | Cause::Infra | Cause::Contention)
 }
 
 fn verdict(
@@ -130,7 +134,7 @@ fn verdict(
     let Remedy { action, next, mut reason, stopped_at } = allowed;
     let retries_allowed = if action == Action::No { None } else { allowed_below_budget(&case, policy) };
     let proven = case.finding.is_proven() && case.finding.cause == Some(case.cause);
-    let mend = case.finding.mend.filter(|_| action == Action::No);
+    let mend = case.finding.mend.clone().filter(|_| action == Action::No);
     if let Some(mend) = &mend {
         reason = format!("{reason}; {mend}");
     }
@@ -147,7 +151,7 @@ fn verdict(
         }
     };
     let clamped = next.as_ref().is_some_and(is_clamped);
-    let mut evidence_lines = case.finding.lines;
+    let (correction, mut evidence_lines) = corrections::noted(evidence.correction.as_deref(), &case.finding);
     evidence_lines.extend(rule.map(|text| EvidenceLine {
         source: EvidenceSource::Policy,
         text,
@@ -180,7 +184,7 @@ fn verdict(
         },
         given_unix_ms: None,
         job: None,
-        basis: VerdictBasis { cause_source: case.finding.decided_by, ..VerdictBasis::default() },
+        basis: VerdictBasis { cause_source: case.finding.decided_by, correction, ..VerdictBasis::default() },
     }
 }
 

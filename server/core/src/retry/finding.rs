@@ -26,6 +26,8 @@ pub struct Finding {
     pub own_failure: Option<String>,
     /// The line that names the failure says that memory was refused to a process, and not that one was killed.
     pub refused: bool,
+    /// The cause that the rules found and where its evidence comes from, where a person says another one: the failure keeps its signature.
+    pub by_rules: Option<(Cause, Option<EvidenceSource>)>,
     /// No text of the log was ever told, so that it cannot say why.
     pub log_unread: bool,
 }

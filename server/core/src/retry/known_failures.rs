@@ -48,9 +48,20 @@ struct FailedAttempt {
     attempt: AttemptId,
     /// Commit, else pipeline and job.
     place: Option<String>,
-    as_is: bool,
+    /// What a retry of it says; `None`: nothing, as its size was another one, or more than a log proved the cause.
+    retry: Option<RetryAfter>,
     /// Its verdict has the line that the signature stands for.
     has_line: bool,
+}
+
+/// After which verdict a failure may have been retried as it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RetryAfter {
+    /// One that asked for it.
+    AsIs,
+    /// A "no" that stood on the log alone: a person or the CI system may have retried it all the same. Such retries count once one of
+    /// them passed; those that failed only agree with the verdict.
+    NoByLog,
 }
 
 /// How often a retry as it was helped.
@@ -102,9 +113,9 @@ impl KnownFailures {
         if list.len() >= PER_SIGNATURE {
             list.pop_front();
         }
-        let (attempt, as_is) = (verdict.attempt.clone(), verdict.action == Action::AsIs);
+        let (attempt, retry) = (verdict.attempt.clone(), RetryAfter::of(verdict));
         let has_line = !signature.line.is_empty();
-        list.push_back(FailedAttempt { attempt, place: lineage::place(key), as_is, has_line });
+        list.push_back(FailedAttempt { attempt, place: lineage::place(key), retry, has_line });
     }
 
     /// Forgets the line of each failure of which no verdict has it any more: these have lost theirs.
@@ -153,14 +164,23 @@ impl KnownFailures {
 
     /// How often a retry as it was helped against this failure of this key.
     pub fn helped(&self, key: &Key, signature: &Signature, history: &History) -> RetrySuccess {
-        let mut helped = RetrySuccess::default();
-        for failure in self.of(key, signature).filter(|failure| failure.as_is) {
+        let (mut helped, mut against) = (RetrySuccess::default(), RetrySuccess::default());
+        for failure in self.of(key, signature) {
+            let counted = match failure.retry {
+                Some(RetryAfter::AsIs) => &mut helped,
+                Some(RetryAfter::NoByLog) => &mut against,
+                None => continue,
+            };
             let Some(retry) = history.retried_by(&failure.attempt, key) else { continue };
             if retry.outcome == Outcome::Lost || retry.proven_cause().is_some_and(Cause::is_taken_away) {
                 continue;
             }
-            helped.tried += 1;
-            helped.passed += u32::from(retry.outcome == Outcome::Succeeded);
+            counted.tried += 1;
+            counted.passed += u32::from(retry.outcome == Outcome::Succeeded);
+        }
+        if against.passed > 0 {
+            helped.tried += against.tried;
+            helped.passed += against.passed;
         }
         helped
     }
@@ -172,7 +192,7 @@ impl KnownFailures {
     /// Failures with retries whose end is known, most retries first; of those seen first last, at most `most`.
     pub fn flaky(&self, history: &History, most: usize) -> Vec<FlakyFailure> {
         let newest = self.order.iter().rev().filter_map(|name| self.entries.get(name));
-        let retried = newest.filter(|entry| entry.failures.iter().any(|failure| failure.as_is));
+        let retried = newest.filter(|entry| entry.failures.iter().any(|failure| failure.retry.is_some()));
         let mut flaky: Vec<FlakyFailure> = retried
             .take(LOOKED_AT)
             .map(|entry| FlakyFailure {
@@ -185,6 +205,17 @@ impl KnownFailures {
         flaky.sort_by_key(|flaky| std::cmp::Reverse(flaky.helped.tried));
         flaky.truncate(most);
         flaky
+    }
+}
+
+impl RetryAfter {
+    /// `None` if a retry after this verdict says nothing of the failure.
+    fn of(verdict: &Verdict) -> Option<Self> {
+        match verdict.action {
+            Action::AsIs => Some(Self::AsIs),
+            Action::No if !verdict.outlook.proven => Some(Self::NoByLog),
+            _ => None,
+        }
     }
 }
 

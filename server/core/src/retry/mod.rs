@@ -9,6 +9,7 @@
 //!          -> join       the same with what was said in earlier questions: a set, whatever came first
 //!          -> clues      what each kind of evidence says (reasons: the words of cluster and CI system)
 //!          -> classify   the cause, by the strongest clue
+//!          -> corrections the cause that a person says, over what the rules found
 //!          -> signature  what the failure is called; seen: what became of it before; lineage: what came before
 //!          -> remedy     what the cause asks for; next, cpu: the size, from what was measured; size_words: why
 //!          -> allow      whether the budget of policy, and what became of such failures, allow it
@@ -23,6 +24,7 @@ mod allow;
 mod check;
 mod classify;
 mod clues;
+mod corrections;
 mod cpu;
 mod decide;
 mod explain;
@@ -53,6 +55,7 @@ mod tests;
 pub use self::{
     check::{RuleReport, check},
     classify::{cause_of, classify, is_censored},
+    corrections::{Corrections, WrongVerdicts},
     decide::{VerdictInputs, judge},
     explain::{FiredRule, LogExplanation, explain},
     finding::Finding,

@@ -114,7 +114,10 @@ fn recollect(line: &EvidenceLine, verdict: &Verdict, said: &mut ReportedEvidence
                 said.log.push(MatchedLine { rule, cause, line, first, root: None, order });
             }
         }
-        EvidenceSource::Kernel | EvidenceSource::Measured | EvidenceSource::Policy => {}
+        EvidenceSource::Kernel
+        | EvidenceSource::Measured
+        | EvidenceSource::Policy
+        | EvidenceSource::Person => {}
     }
 }
 

@@ -14,7 +14,8 @@ const HASH: usize = 7;
 /// The signature of a failure; `None` if no line of the log says what went wrong.
 pub(super) fn of(finding: &Finding) -> Option<Signature> {
     let line = normalise(line_of(finding).or(finding.last_words.as_deref())?);
-    let id = format!("{:016x}", hash(finding.cause.unwrap_or(Cause::Unknown).as_str(), &line));
+    let cause = finding.by_rules.map(|(found, _source)| found).or(finding.cause);
+    let id = format!("{:016x}", hash(cause.unwrap_or(Cause::Unknown).as_str(), &line));
     Some(Signature { id, line, first: finding.failure_line.clone().unwrap_or_default() })
 }
 

@@ -1,6 +1,7 @@
 //! One attempt, running or finished.
 
 mod charts;
+mod correction;
 mod gitlab_links;
 
 use maud::{Markup, html};
@@ -31,12 +32,14 @@ pub struct AttemptPage<'a> {
     pub view: &'a View,
     /// The attempt with its series, of at most [`POINTS`] samples.
     pub shown: &'a GetAttemptResponse,
+    /// The reader may correct its cause.
+    pub may_correct: bool,
 }
 
 impl AttemptPage<'_> {
     /// The whole page.
     pub fn draw(&self) -> Markup {
-        let Self { view, shown } = *self;
+        let Self { view, shown, may_correct } = *self;
         let summary = shown.summary.clone().unwrap_or_default();
         let key = summary.key.clone().unwrap_or_default();
         let body = html! {
@@ -56,6 +59,7 @@ impl AttemptPage<'_> {
                 }
             }
             @if let Some(verdict) = &shown.verdict { (judged(verdict)) }
+            @if may_correct { (correction::form(shown, &view.attempt(&summary.attempt))) }
             (cards(&summary))
             (pictures(shown, &summary))
             (ending(&summary))

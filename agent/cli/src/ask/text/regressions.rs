@@ -6,7 +6,8 @@ use plimsoll_proto::{
     figures, reasons,
     shown::clean,
     sums,
-    v1::{ChangeKind, Flaky, GetStatsResponse, MixedNeed, Regression, Variable},
+    v1::{ChangeKind, Flaky, GetStatsResponse, MixedNeed, Regression, Variable, WrongVerdicts},
+    verdict::cause_words,
 };
 
 use super::table::{Cell, Column, Table};
@@ -24,6 +25,7 @@ pub(in crate::ask) fn parts(stats: &GetStatsResponse, look: TerminalStyle) -> St
         + &mixed(&stats.mixed, look)
         + &variable(&stats.variable, look)
         + &flaky(&stats.flaky, look)
+        + &wrong(&stats.wrong, look)
 }
 
 fn head(text: &str, look: TerminalStyle) -> String {
@@ -128,6 +130,25 @@ fn flaky(failures: &[Flaky], look: TerminalStyle) -> String {
     let text =
         head("failures that were retried as they were (over all attempts)", look) + &table.render(look);
     text + &and_more(failures.len(), "with fewer retries")
+}
+
+/// Which rules people corrected.
+fn wrong(wrong: &[WrongVerdicts], look: TerminalStyle) -> String {
+    if wrong.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(vec![
+        Column::number("attempts", 0),
+        Column::words("rule", 0, 8),
+        Column::words("cause found", 0, 8),
+        Column::words("corrected to", 0, 8),
+    ]);
+    for one in wrong.iter().take(SHOWN) {
+        let word = |cause| cause_words(cause).to_owned().into();
+        let attempts = figures::count(one.attempts);
+        table.row(vec![attempts.into(), clean(&one.rule).into(), word(one.found()), word(one.cause())]);
+    }
+    head("causes that people corrected", look) + &table.render(look) + &and_more(wrong.len(), "rules")
 }
 
 #[cfg(test)]

@@ -157,7 +157,8 @@ fn causes() -> impl Iterator<Item = Cause> {
     (1..).map_while(|number| Cause::try_from(number).ok())
 }
 
-fn cause(text: &str) -> Result<Cause, String> {
+/// A cause as a person types it; a wrong one gets the list of all.
+pub(in crate::commands) fn cause(text: &str) -> Result<Cause, String> {
     let asked = text.to_ascii_lowercase().replace([' ', '-'], "_");
     causes().find(|cause| cause.word() == asked).ok_or_else(|| {
         let known: Vec<String> = causes().map(Word::word).collect();

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use filter::FilterArgs;
+pub(super) use filter::cause;
 use plimsoll_client::questions::Failure;
 use plimsoll_proto::{
     limits,
@@ -18,7 +19,8 @@ use plimsoll_proto::{
 };
 pub(super) use recommend::RecommendArgs;
 pub(super) use report::ReportArgs;
-use time::{millis, now_unix_ms};
+pub(super) use time::millis;
+use time::now_unix_ms;
 pub(super) use watch::WatchArgs;
 
 use super::{STATUSES, ServerArgs, delivery_args::attempt_id, help};

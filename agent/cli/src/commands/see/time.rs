@@ -39,7 +39,7 @@ pub(super) fn moment(text: &str) -> Result<TimeArg, String> {
     })
 }
 
-pub(super) fn millis(long: Duration) -> u64 {
+pub(in crate::commands) fn millis(long: Duration) -> u64 {
     u64::try_from(long.as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -5,6 +5,7 @@
 
 pub(crate) mod backup;
 pub(crate) mod export;
+pub(crate) mod export_corrections;
 pub(crate) mod init;
 pub(crate) mod link;
 #[cfg(test)]

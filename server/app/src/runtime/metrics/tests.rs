@@ -82,6 +82,12 @@ impl Use for Family<OfIssuer, Gauge> {
     }
 }
 
+impl Use for Family<OfRule, Gauge> {
+    fn once(&self) {
+        self.get_or_create(&OfRule { rule: "some".to_owned() }).set(1);
+    }
+}
+
 impl Use for Family<InPool, Gauge> {
     fn once(&self) {
         self.get_or_create(&InPool { pool: "some".to_owned(), state: "wanted" }).set(1);

@@ -9,7 +9,7 @@ pub(crate) use counting::Counting;
 use plimsoll_core::{
     domain::{FieldViolation, Summary},
     placement::{Placement, Pool},
-    retry::FlakyFailure,
+    retry::{FlakyFailure, WrongVerdicts},
     shared_history::SharedHistory,
     stats::{AttemptPage, Filter, GroupBy, ListCursor, PageBuilder, PoolPrices, Price, Question, Report},
 };
@@ -24,6 +24,8 @@ use crate::{
 
 /// Flaky failures in an answer.
 const FLAKY: usize = 100;
+/// Rules that were wrong in an answer.
+const WRONG: usize = 100;
 
 /// Counts and lists attempts. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -41,6 +43,8 @@ pub(crate) struct StatisticsAnswer {
     pub(crate) report: Report,
     /// Over all projects: empty for a caller who may see only some.
     pub(crate) flaky: Vec<FlakyFailure>,
+    /// Rules whose causes were corrected, in the projects that were asked for.
+    pub(crate) wrong: Vec<WrongVerdicts>,
 }
 
 /// What a list holds.
@@ -67,6 +71,10 @@ impl StatisticsService {
         let question = Question { confined, ..question };
         let (stats, ingest) = (self.learned.stats().clone(), self.ingest.clone());
         let prices = prices(&self.pools.now());
+        let asked = question.filter.project.clone();
+        let mut wrong =
+            self.ingest.wrong(|project| caller.sees(project) && (asked.is_empty() || asked == project));
+        wrong.truncate(WRONG);
         // a million attempts take their time
         let counting = move || Ok((stats.report(&question, &prices)?, ingest.flaky(FLAKY)));
         let (report, mut flaky) =
@@ -76,7 +84,7 @@ impl StatisticsService {
             flaky.clear();
         }
         redactor.flaky(&mut flaky);
-        Ok(StatisticsAnswer { report, flaky })
+        Ok(StatisticsAnswer { report, flaky, wrong })
     }
 
     /// Hands the attempts of a page to `take`, until it takes no more.

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use plimsoll_core::{
-    domain::{Bytes, Evidence, MemoryGrowth, NamedSizes, ReportedEvidence, Summary, Verdict, VerdictBasis},
+    domain::{
+        Bytes, Evidence, MemoryGrowth, NamedSizes, ReportedEvidence, Summary, Verdict, VerdictBasis,
+        VerdictCorrection,
+    },
     predict, retry,
 };
 
@@ -29,6 +32,8 @@ pub(super) struct VerdictCase {
     pub(super) growth: Option<MemoryGrowth>,
     /// What the verdict on the attempt before named for this one.
     pub(super) named_before: Option<NamedSizes>,
+    /// The correction that is made now, or taken back.
+    pub(super) correcting: Option<Box<VerdictCorrection>>,
 }
 
 impl VerdictCase {
@@ -36,7 +41,7 @@ impl VerdictCase {
     /// how it ended. Reads the log: not for a thread that serves others.
     pub(super) fn weigh(self, parts: &Parts) -> WeighedVerdict {
         let before = self.known.reported();
-        let was_asked = self.known.was_asked(self.question);
+        let was_asked = self.correcting.is_none() && self.known.was_asked(self.question);
         let said = if was_asked && self.asker.reads_logs { None } else { Some(self.reported(parts)) };
         let readable = (!self.asker.reads_logs).then(|| said.as_ref().map(OwnLog::of).unwrap_or_default());
         let own = said.filter(|_| !was_asked).unwrap_or_default();
@@ -45,13 +50,14 @@ impl VerdictCase {
         let number =
             evidence_number(&reported, self.measured.as_ref().map(|(one, running)| (&**one, *running)));
         let adds = ReportedEvidence { project: before.project.clone(), ..reported.clone() } != before;
-        if let Some(verdict) = self.known.standing(number).filter(|_| !adds) {
+        if let Some(verdict) = self.known.standing(number).filter(|_| !adds && self.correcting.is_none()) {
             return WeighedVerdict { verdict: verdict.clone(), new: None, readable };
         }
         let evidence = self.evidence(reported);
         let mut verdict = placed(&evidence, parts);
         verdict.basis = VerdictBasis {
-            question: Some(self.question),
+            // a correction is no question
+            question: self.correcting.is_none().then_some(self.question),
             evidence: Some(number),
             by_untrusted: !self.asker.is_trusted,
             reported: own,
@@ -82,7 +88,8 @@ impl VerdictCase {
         let exit = reported.exit.or(ended);
         let failure_reason = measured.as_deref().map(|summary| summary.ci_reason.clone()).unwrap_or_default();
         let (time_limit, growth, named_before) = (reported.time_limit, self.growth, self.named_before);
-        let said = Evidence { time_limit, growth, reported, named_before, ..about };
+        let correction = self.correcting.clone().or_else(|| self.known.correction());
+        let said = Evidence { time_limit, growth, reported, named_before, correction, ..about };
         Evidence { key, number, measured, exit, failure_reason, ..said }
     }
 }

@@ -12,7 +12,7 @@ use plimsoll_core::{
         Verdict,
     },
     mask,
-    retry::FlakyFailure,
+    retry::{FlakyFailure, WrongVerdicts},
 };
 
 use super::{answer::WeighedVerdict, case::VerdictCase, numbers::fingerprint};
@@ -23,7 +23,7 @@ use crate::{
 
 /// Whether what is known here of an attempt counts.
 #[derive(Debug, Clone, Copy)]
-enum Known {
+pub(super) enum Known {
     Here,
     /// As if the attempt were not there.
     Nowhere,
@@ -60,7 +60,8 @@ impl Ingest {
         let asked = self.masked(asked).await?;
         // two questions about one attempt would not know of each other
         let _turn = self.line.turn_on(&asked.attempt).await;
-        let case = self.case(asked, asker, Known::Here).await?;
+        // the futures of the parts are large, and this one is held by many callers
+        let case = Box::pin(self.case(asked, asker, Known::Here)).await?;
         let (is_full, gives_way) = (case.known.is_full, case.known.gives_way);
         let time = case.known.next_time(self.parts.clock.now_unix_ms());
         let earlier = case.known.in_force().cloned();
@@ -74,17 +75,29 @@ impl Ingest {
             self.make_room(&attempt, given).await?;
         }
         weighed.verdict.given_unix_ms = Some(time);
-        let names_job = weighed.verdict.cause.is_memory() && !evidence.is_untrusted();
-        weighed.verdict.job = names_job.then(|| JobName::of(&evidence.key)).flatten();
-        // of its own: the same may be known again after other words, and is another verdict then
-        let record = Fnv::default().with_part(&number.to_string()).with_part(&time.to_string()).value();
-        let verdict = self.record(record, weighed.verdict).await?;
-        if !evidence.is_untrusted() {
-            self.learn_verdict(&evidence.key, &verdict, earlier.as_ref());
-        }
-        self.parts.learned.judged(&verdict, earlier.as_ref());
+        let verdict = Box::pin(self.keep(weighed.verdict, (&evidence, number), earlier.as_ref())).await?;
         self.parts.metrics.judged(verdict.cause, verdict.action);
         Ok(WeighedVerdict { verdict, new: None, readable: weighed.readable }.answer())
+    }
+
+    /// Puts a new verdict on disk, with what it stands on and the number of that, and learns it in the place of an earlier one.
+    pub(super) async fn keep(
+        &self,
+        mut verdict: Verdict,
+        (evidence, number): (&Evidence, u64),
+        earlier: Option<&Verdict>,
+    ) -> Result<Verdict, Refusal> {
+        let time = verdict.given_unix_ms.unwrap_or_default();
+        let names_job = verdict.cause.is_memory() && !evidence.is_untrusted();
+        verdict.job = names_job.then(|| JobName::of(&evidence.key)).flatten();
+        // of its own: the same may be known again after other words, and is another verdict then
+        let record = Fnv::default().with_part(&number.to_string()).with_part(&time.to_string()).value();
+        let verdict = self.record(record, verdict).await?;
+        if !evidence.is_untrusted() {
+            self.learn_verdict(&evidence.key, &verdict, earlier);
+        }
+        self.parts.learned.judged(&verdict, earlier);
+        Ok(verdict)
     }
 
     /// The verdict for a caller whose word is not to be kept: the one in force if it says nothing new, else the one of now. Nothing
@@ -145,7 +158,12 @@ impl Ingest {
     }
 
     /// A question with all that is known of its attempt.
-    async fn case(&self, asked: Evidence, asker: Asker, known: Known) -> Result<VerdictCase, Refusal> {
+    pub(super) async fn case(
+        &self,
+        asked: Evidence,
+        asker: Asker,
+        known: Known,
+    ) -> Result<VerdictCase, Refusal> {
         let question = fingerprint(&asked);
         let (known, measured) = match known {
             Known::Here => self.known(&asked, &asker, question).await?,
@@ -155,10 +173,11 @@ impl Ingest {
         let growth = self.growth(measured.as_ref().map(|(summary, _running)| &**summary)).await?;
         let ended = measured.as_ref().map(|(summary, _running)| Arc::clone(summary));
         let named_before = self.named_before(&asked, ended).await?;
-        Ok(VerdictCase { asked, question, asker, known, measured, growth, named_before })
+        let correcting = None;
+        Ok(VerdictCase { asked, question, asker, known, measured, growth, named_before, correcting })
     }
 
-    async fn weighed(&self, case: VerdictCase) -> Result<WeighedVerdict, Refusal> {
+    pub(super) async fn weighed(&self, case: VerdictCase) -> Result<WeighedVerdict, Refusal> {
         let parts = self.parts.clone();
         // the semaphore is never closed
         let turn = Arc::clone(&self.weighing).acquire_owned().await;
@@ -173,6 +192,11 @@ impl Ingest {
     /// Failures with retries whose end is known, most retries first.
     pub(crate) fn flaky(&self, most: usize) -> Vec<FlakyFailure> {
         self.parts.learned.read(|history| self.parts.verdict_engine.flaky(history, most))
+    }
+
+    /// Rules whose causes were corrected in the projects for which `sees` is true, most often first.
+    pub(crate) fn wrong(&self, sees: impl Fn(&str) -> bool) -> Vec<WrongVerdicts> {
+        self.parts.verdict_engine.wrong(sees)
     }
 
     /// How the need grew before memory ended it; other causes do not need it.

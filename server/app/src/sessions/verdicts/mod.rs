@@ -3,6 +3,7 @@
 pub(crate) mod after_memory_end;
 mod answer;
 mod case;
+pub(crate) mod correcting;
 mod judge;
 mod numbers;
 mod previous_attempt;

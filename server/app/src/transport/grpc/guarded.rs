@@ -33,6 +33,7 @@ fn role(path: &str) -> Option<Role> {
         // the scaler tells sums of pools, as GetDemand does
         "plimsoll.v1.Stats" | "externalscaler.ExternalScaler" => Some(Role::Reader),
         "plimsoll.v1.Placement" if matches!(rpc, "GetPools" | "GetDemand") => Some(Role::Reader),
+        "plimsoll.v1.Predictor" if rpc == "CorrectVerdict" => Some(Role::Operator),
         "plimsoll.v1.Predictor" | "plimsoll.v1.Placement" => Some(Role::Caller),
         service if service.starts_with("grpc.health.") || service.starts_with("grpc.reflection.") => None,
         // a new service is for operators only until its role is set here

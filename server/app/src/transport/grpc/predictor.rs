@@ -103,6 +103,18 @@ impl Predictor for PredictorService {
         Ok(Response::new(pb::ShouldRetryResponse { verdict: Some(wire::verdicts::verdict(verdict)) }))
     }
 
+    async fn correct_verdict(
+        &self,
+        request: Request<pb::CorrectVerdictRequest>,
+    ) -> Result<Response<pb::CorrectVerdictResponse>, Status> {
+        let caller = admitted_caller(&request);
+        let correction = wire::verdicts::correction_request(request.into_inner())
+            .map_err(|fault| status::of_fault(&fault))?;
+        let verdict = Box::pin(self.verdicts.correct(&caller, correction)).await;
+        let verdict = verdict.map_err(|refusal| status::of_service(&refusal))?;
+        Ok(Response::new(pb::CorrectVerdictResponse { verdict: Some(wire::verdicts::verdict(verdict)) }))
+    }
+
     async fn explain(
         &self,
         request: Request<pb::PredictRequest>,

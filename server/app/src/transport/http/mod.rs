@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `GET /` | the web page ([`web`]) for a browser; this table, as text, for other clients |
 //! | `GET /packages`, `/attempts`, `/running`, `/settings`, `/api/...` | more of the web page, and its JSON |
+//! | `POST /attempts/ID` | corrects the cause of a failed attempt, for the form on its page |
 //! | `GET /v1/allocation?spec=` | what a job of stock Spack shall ask for, as variables of that job |
 //! | `GET /agent/linux-amd64` | the agent's binary, where there is an `agent_dir`; `/agent/sha256sums` says what to pin |
 //! | `POST /v1/collect` | takes GitLab's job hook |

@@ -8,9 +8,12 @@ use plimsoll_pages::view::{Range, View};
 use plimsoll_proto::v1 as pb;
 
 use crate::{
-    access::identity::{Identity, Role},
+    access::{
+        guard::AdmittedCaller,
+        identity::{Identity, Role},
+    },
     runtime::settings::InForce,
-    service::Refusal,
+    service::{Refusal, VerdictService, verdicts::CorrectionRequest},
     sessions,
     transport::{read_api::ReadApi, state::HttpState},
 };
@@ -95,6 +98,21 @@ impl Reader {
     /// Whether the reader may see every project.
     pub(super) fn is_for_all(&self) -> bool {
         self.caller.projects.is_all()
+    }
+
+    /// Whether the reader may correct causes: whether that goes for an attempt is decided where it is known.
+    pub(super) fn may_correct(&self) -> bool {
+        self.caller.roles.has(Role::Operator) && self.caller.proven.job.is_none()
+    }
+
+    /// As the rpc `CorrectVerdict`.
+    pub(super) async fn correct(
+        &self,
+        verdicts: &VerdictService,
+        asked: CorrectionRequest,
+    ) -> Result<(), PageRefusal> {
+        let caller = AdmittedCaller::new(Arc::clone(&self.caller), None);
+        self.told(verdicts.correct(&caller, asked).await.map(drop))
     }
 
     /// An answer; a refusal names the projects that the reader may ask for.

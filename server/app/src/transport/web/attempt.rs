@@ -15,5 +15,7 @@ pub(super) async fn show(
     let max_samples = u32::try_from(POINTS).unwrap_or(u32::MAX);
     let asked = GetAttemptRequest { attempt: id, with_series: true, max_samples };
     let shown = parts.get_attempt(asked).await?;
-    Ok(Html(AttemptPage { view: &view, shown: &shown }.draw().into_string()))
+    Ok(Html(
+        AttemptPage { view: &view, shown: &shown, may_correct: parts.may_correct() }.draw().into_string(),
+    ))
 }

@@ -13,7 +13,7 @@
 //!
 //! Pages are written on the server, work without scripts and load nothing from elsewhere; a small script only makes them
 //! quicker. What they show comes from the services of `plimsoll.v1` ([`crate::transport::web::asking::Reader`]): nothing is counted here, and what
-//! it looks like is drawn by `plimsoll-pages`.
+//! it looks like is drawn by `plimsoll-pages`. One form changes something: `POST /attempts/ID` corrects the cause of a failure.
 //! Every page is bounded work: at most four answers of statistics, one
 //! page of attempts, and two hundred of the attempts that run.
 
@@ -22,6 +22,7 @@ mod asking;
 mod assets;
 mod attempt;
 mod attempts;
+mod correcting;
 mod overview;
 mod package;
 mod packages;
@@ -67,7 +68,7 @@ pub(crate) fn routes() -> Router<HttpState> {
         .route("/packages/{*name}", get(package::show))
         .route("/savings", get(savings::show))
         .route("/attempts", get(attempts::show))
-        .route("/attempts/{*id}", get(attempt::show))
+        .route("/attempts/{*id}", get(attempt::show).post(correcting::correct))
         .route("/running", get(running::show))
         .route("/settings", get(settings::show))
         .route("/assets/{name}", get(assets::asset))

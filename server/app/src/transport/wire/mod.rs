@@ -125,6 +125,16 @@ pub(crate) fn cause(cause: Cause) -> pb::Cause {
     }
 }
 
+/// A cause that a person names: any but "unknown".
+fn read_cause(field: &str, wire: i32) -> Validated<Cause> {
+    let named = |known: &Cause| *known != Cause::Unknown && i32::from(cause(*known)) == wire;
+    Cause::ALL.into_iter().find(named).ok_or_else(|| {
+        let all: Vec<&str> =
+            Cause::ALL.into_iter().filter(|known| *known != Cause::Unknown).map(Cause::as_str).collect();
+        FieldViolation::new(field, format!("is not known or not set; take one of {}", all.join(", ")))
+    })
+}
+
 fn rung(rung: Rung) -> pb::Rung {
     match rung {
         Rung::Default => pb::Rung::Default,

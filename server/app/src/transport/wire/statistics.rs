@@ -2,20 +2,21 @@
 
 use plimsoll_core::{
     domain::Cause,
-    retry::FlakyFailure,
+    retry::{FlakyFailure, WrongVerdicts},
     stats::{
         ChangeKind, Coverage, Group, MixedNeed, PackageVariation, Regression, Report, StatsTotals, TimeStep,
     },
 };
 use plimsoll_proto::v1 as pb;
 
-use super::sizing::need_groups;
+use super::{cause, sizing::need_groups};
 use crate::service::statistics::StatisticsAnswer;
 
 /// The answer.
 pub(crate) fn answer(counted: StatisticsAnswer) -> pb::GetStatsResponse {
     let flaky = counted.flaky.into_iter().map(flaky_failure).collect();
-    pb::GetStatsResponse { flaky, ..sums(counted.report) }
+    let wrong = counted.wrong.into_iter().map(wrong_verdicts).collect();
+    pb::GetStatsResponse { flaky, wrong, ..sums(counted.report) }
 }
 
 fn sums(report: Report) -> pb::GetStatsResponse {
@@ -141,6 +142,15 @@ fn flaky_failure(flaky: FlakyFailure) -> pb::Flaky {
         failure_line: flaky.signature.first,
         retried: flaky.helped.tried,
         passed: flaky.helped.passed,
+    }
+}
+
+fn wrong_verdicts(wrong: WrongVerdicts) -> pb::WrongVerdicts {
+    pb::WrongVerdicts {
+        rule: wrong.rule,
+        found: cause(wrong.found).into(),
+        cause: cause(wrong.cause).into(),
+        attempts: wrong.count,
     }
 }
 

@@ -2,13 +2,15 @@
 
 use plimsoll_core::{
     domain::{
-        Action, Evidence, EvidenceLine, FieldViolation, ListedRun, LogPlace, RetryOutlook, Signature, Verdict,
+        Action, Evidence, EvidenceLine, FieldViolation, ListedRun, LogPlace, RetryOutlook, Signature,
+        Verdict, VerdictCorrection,
     },
     validated::{Validated, key_or_empty, text},
 };
 use plimsoll_proto::{limits, v1 as pb};
 
-use super::{attempt_id, cause, next_size, read_exit};
+use super::{attempt_id, cause, next_size, read_cause, read_exit};
+use crate::service::verdicts::CorrectionRequest;
 
 /// What a caller of `ShouldRetry` says.
 pub(crate) fn question(wire: pb::ShouldRetryRequest) -> Validated<Evidence> {
@@ -86,6 +88,7 @@ pub(crate) fn verdict(verdict: Verdict) -> pb::Verdict {
         text: line.text,
         supports: line.supports,
     };
+    let correction = verdict.correction().map(correction);
     pb::Verdict {
         attempt: verdict.attempt.to_string(),
         action: action.into(),
@@ -96,11 +99,46 @@ pub(crate) fn verdict(verdict: Verdict) -> pb::Verdict {
         attempts_left: verdict.attempts_left,
         reason: verdict.reason,
         given_unix_ms: verdict.given_unix_ms.unwrap_or_default(),
+        correction,
         outlook: Some(outlook(verdict.outlook)),
         cause_source: verdict
             .basis
             .cause_source
             .map_or_else(String::new, |source| source.as_str().to_owned()),
+    }
+}
+
+/// A person's word on the cause of a failure.
+pub(crate) fn correction_request(wire: pb::CorrectVerdictRequest) -> Validated<CorrectionRequest> {
+    let pb::CorrectVerdictRequest { attempt, cause, why, signature_for_ms, undo } = wire;
+    let attempt = attempt_id("attempt", &attempt)?;
+    let why = text("why", why, limits::CORRECTION_BYTES)?.trim().to_owned();
+    let cause = if undo { None } else { Some(read_cause("cause", cause)?) };
+    if undo && signature_for_ms.is_some() {
+        return Err(FieldViolation::new("signature_for_ms", "says nothing with undo; leave it out"));
+    }
+    if why.is_empty() && !undo {
+        return Err(FieldViolation::new("why", "is empty; say in a few words what happened"));
+    }
+    if signature_for_ms.is_some_and(|time| !limits::SIGNATURE_FOR_MS.contains(&time)) {
+        let description =
+            "is not between 1 minute and 30 days; other failures are judged by the rules after that";
+        return Err(FieldViolation::new("signature_for_ms", description));
+    }
+    Ok(CorrectionRequest { attempt, cause, why, signature_for_ms })
+}
+
+fn correction(one: &VerdictCorrection) -> pb::Correction {
+    let source = one.found_source.map_or_else(String::new, |source| source.as_str().to_owned());
+    pb::Correction {
+        cause: cause(one.cause).into(),
+        why: one.why.clone(),
+        by: one.by.clone(),
+        at_unix_ms: one.at_unix_ms,
+        found: cause(one.found).into(),
+        found_source: source,
+        rule: one.rule.clone(),
+        signature_until_unix_ms: one.signature.as_ref().map(|rule| rule.until_unix_ms),
     }
 }
 

@@ -124,3 +124,67 @@ fn a_failure_is_shown_by_its_first_error_as_the_log_had_it() {
         assert!(!signature.line.contains('3'), "the fingerprint has no numbers: {}", signature.line);
     }
 }
+
+/// An attempt of one CI job of a pipeline, as an agent measures it that says nothing of what it retries.
+fn of_job(id: &str, pipeline: &str, outcome: Outcome) -> Summary {
+    let mut summary = test_summary(id, "zlib", "1", 100);
+    for (name, value) in [("commit", pipeline), ("pipeline", pipeline), ("job", "build")] {
+        summary.key.labels.insert(name.into(), value.into());
+    }
+    let failed = outcome == Outcome::Failed;
+    (summary.outcome, summary.exit) = (outcome, Some(Exit::Code(i32::from(failed))));
+    summary
+}
+
+#[test]
+fn a_retry_that_gitlab_made_by_itself_and_that_passed_weighs_against_a_no_that_stood_on_the_log() {
+    let (mut seen, mut history) = (KnownFailures::new(10), History::new(10));
+    let broken = "a.c:1:1: error: no";
+    let failed = |id: &str, pipeline: &str| Evidence {
+        attempt: AttemptId::parse(id).unwrap(),
+        key: Key::default(),
+        ..evidence(Some(of_job(id, pipeline, Outcome::Failed)), Exit::Code(1), broken)
+    };
+    let first = failed("gl:1", "100");
+    let verdict = with(&seen, &first, &history);
+    assert_eq!((verdict.cause, verdict.action), (Cause::Deterministic, Action::No));
+    history.learn(Arc::new(of_job("gl:1", "100", Outcome::Failed)));
+    seen.learn(&first.measured.as_ref().unwrap().key, &verdict);
+    let next = failed("gl:9", "101");
+    assert_eq!(with(&seen, &next, &history).action, Action::No, "nothing was retried yet");
+    // another job of the same pipeline is no retry
+    let mut other = of_job("gl:2", "100", Outcome::Succeeded);
+    other.key.labels.insert("job".into(), "lint".into());
+    history.learn(Arc::new(other));
+    assert_eq!(with(&seen, &next, &history).action, Action::No);
+    // one that failed again agrees with the verdict
+    seen.learn(
+        &of_job("gl:5", "99", Outcome::Failed).key,
+        &Verdict { attempt: AttemptId::parse("gl:5").unwrap(), ..verdict },
+    );
+    history.learn(Arc::new(of_job("gl:5", "99", Outcome::Failed)));
+    history.learn(Arc::new(of_job("gl:6", "99", Outcome::Failed)));
+    assert_eq!(with(&seen, &next, &history).outlook.retried, 0);
+    history.learn(Arc::new(of_job("gl:3", "100", Outcome::Succeeded)));
+    let verdict = with(&seen, &next, &history);
+    assert_eq!((verdict.cause, verdict.action), (Cause::Flaky, Action::AsIs), "{}", verdict.reason);
+    assert_eq!((verdict.outlook.retried, verdict.outlook.passed), (2, 1));
+}
+
+#[test]
+fn a_passing_retry_says_nothing_against_a_no_that_more_than_the_log_proves() {
+    let (mut seen, mut history) = (KnownFailures::new(10), History::new(10));
+    let crash = |id: &str, pipeline: &str| Evidence {
+        attempt: AttemptId::parse(id).unwrap(),
+        key: Key::default(),
+        ..evidence(Some(of_job(id, pipeline, Outcome::Failed)), Exit::Code(127), "x: command not found")
+    };
+    let first = crash("gl:1", "100");
+    let verdict = with(&seen, &first, &history);
+    assert!(verdict.action == Action::No && verdict.outlook.proven, "{verdict:?}");
+    history.learn(Arc::new(of_job("gl:1", "100", Outcome::Failed)));
+    seen.learn(&first.measured.as_ref().unwrap().key, &verdict);
+    history.learn(Arc::new(of_job("gl:2", "100", Outcome::Succeeded)));
+    let verdict = with(&seen, &crash("gl:9", "101"), &history);
+    assert_eq!((verdict.action, verdict.outlook.retried), (Action::No, 0), "{}", verdict.reason);
+}

@@ -3,6 +3,7 @@
 mod again;
 mod agrees;
 mod budget;
+mod corrected;
 mod cpu;
 mod decided;
 mod defects;

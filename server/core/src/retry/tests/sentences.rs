@@ -61,6 +61,7 @@ fn found(cause: Cause, source: EvidenceSource, text: &str) -> Finding {
         failure_line: None,
         root: None,
         own_failure: None,
+        by_rules: None,
         log_unread: false,
         refused: false,
     }

@@ -1,0 +1,185 @@
+//! `CorrectVerdict`: a person says why an ended attempt failed, or takes that back.
+//!
+//! The word is kept in a new verdict, which is in force from then on. Later questions about the attempt carry it on: what they add is
+//! judged, and the cause stays the person's until it is taken back. Of verdicts that say nothing but a correction the last one is kept,
+//! so that however often a person changes an opinion, an attempt has one of them.
+
+use plimsoll_core::{
+    domain::{
+        AttemptId, Cause, CorrectionRule, Evidence, FieldViolation, Key, Outcome, Verdict, VerdictCorrection,
+    },
+    mask,
+};
+use plimsoll_store as store;
+
+use super::{case::VerdictCase, judge::Known};
+use crate::{
+    runtime::{audit::AUDIT, metrics::Kind},
+    sessions::{Asker, Ingest, Refusal, refusal::unreadable},
+    verdict_records::known::in_order,
+};
+
+/// What a person says of an attempt.
+#[derive(Debug, Clone)]
+pub(crate) struct Correcting {
+    pub(crate) attempt: AttemptId,
+    /// Project of the attempt; empty if it has none.
+    pub(crate) project: String,
+    /// `None`: the correction is taken back.
+    pub(crate) cause: Option<Cause>,
+    pub(crate) why: String,
+    /// For how long it holds for other failures with the same signature; `None`: for this attempt alone.
+    pub(crate) signature_for_ms: Option<u64>,
+    /// Who says it.
+    pub(crate) asker: Asker,
+}
+
+impl Ingest {
+    /// The verdict with a corrected cause, or without one, on disk before it is returned. The same word again changes nothing.
+    pub(crate) async fn correct(&self, said: Correcting) -> Result<Verdict, Refusal> {
+        // a question and a correction would not know of each other
+        let _turn = self.line.turn_on(&said.attempt).await;
+        let key = Key { project: said.project.clone(), ..Key::default() };
+        let asked = Evidence { key, ..Evidence::about(said.attempt.clone()) };
+        let mut case = Box::pin(self.case(asked, said.asker.clone(), Known::Here)).await?;
+        check_failed(&case)?;
+        let now = self.parts.clock.now_unix_ms();
+        let Some(correction) = said.correction(&case, now)? else {
+            return case.known.in_force().cloned().ok_or_else(|| nothing_to_undo(&said.attempt).into());
+        };
+        case.correcting = Some(Box::new(correction));
+        let (earlier, time) = (case.known.in_force().cloned(), case.known.next_time(now));
+        if let Some(given) = case.known.gives_way {
+            self.make_room(&said.attempt, given).await?;
+        }
+        let mut weighed = self.weighed(case).await?;
+        let Some((evidence, number)) = weighed.new.take() else { return Ok(weighed.answer()) };
+        weighed.verdict.given_unix_ms = Some(time);
+        said.put_signature(&mut weighed.verdict, now)?;
+        weighed.verdict = Box::pin(self.keep(weighed.verdict, (&evidence, number), earlier.as_ref())).await?;
+        self.parts.verdict_engine.note_correction(&weighed.verdict);
+        let kind = if said.cause.is_some() { "made" } else { "undone" };
+        self.parts.metrics.corrections.get_or_create(&Kind::of(kind)).inc();
+        self.drop_earlier_words(&said.attempt, time).await;
+        audit(&weighed.verdict);
+        Ok(weighed.answer())
+    }
+
+    /// The projects in whose name verdicts on an attempt were asked for, that of the verdict in force first.
+    pub(crate) async fn judged_projects(&self, attempt: &AttemptId) -> Result<Vec<String>, Refusal> {
+        let mut given = in_order(&self.parts.store, attempt).await.map_err(|error| unreadable(&error))?;
+        given.reverse();
+        Ok(given.into_iter().map(|verdict| verdict.basis.reported.project).collect())
+    }
+
+    /// Forgets verdicts that say nothing but an earlier correction. That it cannot is harmless: the newest is in force.
+    async fn drop_earlier_words(&self, attempt: &AttemptId, newest: u64) {
+        let is_earlier_word = |verdict: &Verdict| {
+            let is_word = verdict.basis.correction.is_some() && verdict.basis.question.is_none();
+            is_word && verdict.given_unix_ms.unwrap_or(0) < newest
+        };
+        if let Err(error) = store::forget_verdicts_if(&self.parts.store, attempt, is_earlier_word).await {
+            tracing::warn!(%attempt, %error, "could not drop an earlier correction");
+        }
+    }
+}
+
+impl Correcting {
+    /// The correction that is to be made; `None` if it is in force already.
+    fn correction(&self, case: &VerdictCase, now: u64) -> Result<Option<VerdictCorrection>, FieldViolation> {
+        let last = case.known.in_force().and_then(|verdict| verdict.basis.correction.as_deref());
+        let in_force = last.filter(|last| !last.undone);
+        let Some(cause) = self.cause else {
+            return match (in_force, last) {
+                (Some(in_force), _) => Ok(Some(self.undone(in_force, now))),
+                (None, Some(_undone)) => Ok(None),
+                (None, None) => Err(nothing_to_undo(&self.attempt)),
+            };
+        };
+        let why = mask::text(&self.why).into_owned();
+        let is_known = |last: &VerdictCorrection| {
+            let is_about_both = self.signature_for_ms.is_some() || last.signature.is_some();
+            last.cause == cause && last.why == why && !is_about_both
+        };
+        if in_force.is_some_and(is_known) {
+            return Ok(None);
+        }
+        let measured = case.measured.as_ref().map(|(summary, _running)| summary);
+        let (before, before_source) = match (in_force, measured) {
+            (Some(earlier), _) => (earlier.before, earlier.before_source),
+            (None, Some(summary)) => (summary.cause, summary.cause_source),
+            (None, None) => (None, None),
+        };
+        Ok(Some(VerdictCorrection {
+            cause,
+            why,
+            by: self.asker.by.name().to_owned(),
+            at_unix_ms: now,
+            project: self.project.clone(),
+            found: Cause::Unknown,
+            found_source: None,
+            rule: String::new(),
+            before,
+            before_source,
+            signature: None,
+            undone: false,
+        }))
+    }
+
+    fn undone(&self, in_force: &VerdictCorrection, now: u64) -> VerdictCorrection {
+        let by = self.asker.by.name().to_owned();
+        let why = if self.why.is_empty() { in_force.why.clone() } else { mask::text(&self.why).into_owned() };
+        VerdictCorrection { undone: true, signature: None, by, why, at_unix_ms: now, ..in_force.clone() }
+    }
+
+    /// Notes in a new verdict for which other failures the correction holds.
+    fn put_signature(&self, verdict: &mut Verdict, now: u64) -> Result<(), FieldViolation> {
+        let signature = verdict.outlook.signature.as_ref().map(|signature| signature.id.clone());
+        let Some(correction) = verdict.basis.correction.as_deref_mut() else {
+            let description = format!("{} did not fail; only a failure has a cause", self.attempt);
+            return Err(FieldViolation::new("attempt", description));
+        };
+        let Some(time) = self.signature_for_ms else { return Ok(()) };
+        let id = signature.ok_or_else(|| {
+            let description = "no line of a log is known, so the failure has no signature; leave it out";
+            FieldViolation::new("signature_for_ms", description)
+        })?;
+        correction.signature = Some(CorrectionRule { id, until_unix_ms: now.saturating_add(time) });
+        Ok(())
+    }
+}
+
+fn nothing_to_undo(attempt: &AttemptId) -> FieldViolation {
+    FieldViolation::new("attempt", format!("{attempt} has no correction that could be taken back"))
+}
+
+/// An attempt that ended, and did not succeed.
+fn check_failed(case: &VerdictCase) -> Result<(), Refusal> {
+    let Some((summary, running)) = &case.measured else { return Ok(()) };
+    if *running {
+        return Err(Refusal::Running(summary.attempt.clone()));
+    }
+    if summary.outcome == Outcome::Succeeded {
+        let description = format!("{} succeeded; only a failure has a cause", summary.attempt);
+        return Err(FieldViolation::new("attempt", description).into());
+    }
+    Ok(())
+}
+
+fn audit(verdict: &Verdict) {
+    let Some(correction) = &verdict.basis.correction else { return };
+    let VerdictCorrection { cause, found, rule, why, by, signature, .. } = &**correction;
+    let (attempt, cause, found) = (&verdict.attempt, cause.as_str(), found.as_str());
+    if correction.undone {
+        tracing::info!(target: AUDIT, %attempt, by, why, cause, found, "took back the corrected cause of a failure");
+        return;
+    }
+    let until_unix_ms = signature.as_ref().map(|rule| rule.until_unix_ms);
+    let signature = signature.as_ref().map(|rule| rule.id.as_str());
+    tracing::info!(
+        target: AUDIT, %attempt, by, why, cause, found, rule, signature, until_unix_ms, "corrected the cause of a failure"
+    );
+}
+
+#[cfg(test)]
+mod tests;

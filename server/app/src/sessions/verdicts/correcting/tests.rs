@@ -1,0 +1,221 @@
+//! Causes that persons correct: in force everywhere, kept, carried on, taken back.
+
+use plimsoll_core::domain::{Action, Bytes, EvidenceSource, Exit, Resources, Summary, test_summary};
+use plimsoll_store::{Batch, Store};
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::{
+    sessions::fixture, startup::history::HistoryLoader,
+    verdict_records::jobs_short_of_memory::JobsShortOfMemory,
+};
+
+const BROKEN: &str = "a.c:1:1: error: no such thing\n";
+const HOUR: u64 = 3_600_000;
+
+fn id(id: &str) -> AttemptId {
+    AttemptId::parse(id).unwrap()
+}
+
+/// An attempt that the kernel stopped at its limit if it `killed` something, else one that failed.
+fn failed(attempt: &str, killed: bool) -> Summary {
+    let resources = Resources { memory_limit: Some(Bytes(100 << 20)), ..Resources::default() };
+    let cause = if killed { Cause::Oom } else { Cause::Unknown };
+    Summary {
+        outcome: Outcome::Failed,
+        exit: Some(Exit::Code(2)),
+        oom_kill: Some(u64::from(killed)),
+        cause: Some(cause),
+        cause_source: killed.then_some(EvidenceSource::Kernel),
+        censored: killed,
+        resources,
+        ..test_summary(attempt, "zlib", "1", 100)
+    }
+}
+
+async fn stored(summaries: &[Summary]) -> Store {
+    let (store, mut batch) = (Store::memory(), Batch::default());
+    for summary in summaries {
+        store::put_summary(&mut batch, summary).unwrap();
+    }
+    store.commit(batch).await.unwrap();
+    store
+}
+
+fn said(attempt: &str, cause: Option<Cause>, why: &str) -> Correcting {
+    let (attempt, project, why) = (id(attempt), String::new(), why.to_owned());
+    Correcting { attempt, project, cause, why, signature_for_ms: None, asker: Asker::TRUSTED }
+}
+
+fn asked(attempt: &str, log: &str) -> Evidence {
+    Evidence { exit: Some(Exit::Code(2)), log_tail: log.into(), ..Evidence::about(id(attempt)) }
+}
+
+async fn cause_of(ingest: &Ingest, attempt: &str) -> (Option<Cause>, Option<EvidenceSource>, bool) {
+    let summary = store::read_summary(&ingest.parts.store, &id(attempt)).await.unwrap().unwrap();
+    (summary.cause, summary.cause_source, summary.censored)
+}
+
+async fn judge(ingest: &Ingest, asked: Evidence) -> Result<Verdict, Refusal> {
+    Box::pin(ingest.judge(asked, Asker::TRUSTED)).await
+}
+
+async fn correct(ingest: &Ingest, said: Correcting) -> Result<Verdict, Refusal> {
+    Box::pin(ingest.correct(said)).await
+}
+
+/// Runs `test` beside the writer over these attempts.
+async fn with<F: Future<Output = ()>>(summaries: &[Summary], test: impl FnOnce(Ingest) -> F) {
+    let store = stored(summaries).await;
+    let (ingest, worker) = fixture::ingest(&store, 10);
+    tokio::select! {
+        () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
+        () = Box::pin(test(ingest)) => {}
+    }
+}
+
+const PERSON: Option<EvidenceSource> = Some(EvidenceSource::Person);
+
+#[tokio::test]
+async fn a_corrected_cause_is_that_of_the_attempt_until_it_is_taken_back() {
+    with(&[failed("a", false)], async |ingest| {
+        let judged = judge(&ingest, asked("a", BROKEN)).await.unwrap();
+        assert_eq!((judged.cause, judged.action), (Cause::Deterministic, Action::No));
+        let verdict = correct(&ingest, said("a", Some(Cause::Infra), "mirror was down")).await.unwrap();
+        assert_eq!((verdict.cause, verdict.action), (Cause::Infra, Action::AsIs), "{}", verdict.reason);
+        assert_eq!(cause_of(&ingest, "a").await, (Some(Cause::Infra), PERSON, false));
+        let again = judge(&ingest, asked("a", BROKEN)).await.unwrap();
+        assert_eq!(again, verdict, "a question that says nothing new gets the verdict in force");
+        let more = Evidence { failure_reason: "script_failure".into(), ..asked("a", BROKEN) };
+        let more = judge(&ingest, more).await.unwrap();
+        assert_eq!(more.cause, Cause::Infra, "a question with more evidence carries it on");
+        assert_eq!(more.correction().unwrap().found, Cause::Deterministic);
+        let wrong = ingest.wrong(|_| true);
+        assert_eq!((wrong.len(), wrong[0].found, wrong[0].count), (1, Cause::Deterministic, 1));
+        let undone = correct(&ingest, said("a", None, "")).await.unwrap();
+        assert_eq!((undone.cause, undone.correction()), (Cause::Deterministic, None));
+        let by_log = (Some(Cause::Deterministic), Some(EvidenceSource::Log), false);
+        assert_eq!(cause_of(&ingest, "a").await, by_log);
+        assert_eq!(ingest.wrong(|_| true), []);
+        assert_eq!(correct(&ingest, said("a", None, "")).await.unwrap(), undone, "twice is once");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_the_kernel_counted_and_that_the_need_is_a_lower_bound_stay() {
+    with(&[failed("a", true)], async |ingest| {
+        let verdict = correct(&ingest, said("a", Some(Cause::Infra), "node was broken")).await.unwrap();
+        assert_eq!(cause_of(&ingest, "a").await, (Some(Cause::Infra), PERSON, true));
+        let kernel = |verdict: &Verdict| {
+            verdict.evidence.iter().any(|line| line.source == EvidenceSource::Kernel && !line.supports)
+        };
+        assert!(kernel(&verdict), "{:?}", verdict.evidence);
+        correct(&ingest, said("a", None, "")).await.unwrap();
+        assert_eq!(cause_of(&ingest, "a").await, (Some(Cause::Oom), Some(EvidenceSource::Kernel), true));
+    })
+    .await;
+    with(&[failed("b", false)], async |ingest| {
+        correct(&ingest, said("b", Some(Cause::Oom), "looks like it")).await.unwrap();
+        assert_eq!(cause_of(&ingest, "b").await, (Some(Cause::Oom), PERSON, false), "a word proves no need");
+        correct(&ingest, said("b", None, "")).await.unwrap();
+        assert_eq!(cause_of(&ingest, "b").await, (Some(Cause::Unknown), None, false));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_word_about_a_signature_is_a_word_of_its_own() {
+    with(&[failed("a", false), failed("b", false), failed("c", false)], async |ingest| {
+        judge(&ingest, asked("a", BROKEN)).await.unwrap();
+        correct(&ingest, said("a", Some(Cause::Infra), "mirror")).await.unwrap();
+        let other = judge(&ingest, asked("b", BROKEN)).await.unwrap();
+        assert_eq!(other.cause, Cause::Deterministic, "it was about the attempt alone");
+        let both = Correcting { signature_for_ms: Some(HOUR), ..said("a", Some(Cause::Infra), "mirror") };
+        let verdict = correct(&ingest, both).await.unwrap();
+        let rule = verdict.correction().unwrap().signature.clone().unwrap();
+        assert_eq!(Some(rule.id), verdict.outlook.signature.map(|known| known.id));
+        let other = judge(&ingest, asked("c", BROKEN)).await.unwrap();
+        assert_eq!((other.cause, other.correction()), (Cause::Infra, None));
+        assert!(other.reason.contains("attempt a, which failed the same way"), "{}", other.reason);
+        assert_eq!(cause_of(&ingest, "c").await, (Some(Cause::Infra), PERSON, false));
+        let unnamed = Correcting { signature_for_ms: Some(HOUR), ..said("b", Some(Cause::Infra), "x") };
+        assert!(correct(&ingest, unnamed).await.is_ok(), "its log is known");
+    })
+    .await;
+    with(&[failed("a", false)], async |ingest| {
+        let both = Correcting { signature_for_ms: Some(HOUR), ..said("a", Some(Cause::Infra), "x") };
+        let refused = correct(&ingest, both).await.unwrap_err().to_string();
+        assert!(refused.contains("signature_for_ms") && refused.contains("no signature"), "{refused}");
+        assert_eq!(cause_of(&ingest, "a").await, (Some(Cause::Unknown), None, false), "nothing changed");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_same_word_twice_is_one_a_later_one_wins_and_one_is_kept() {
+    with(&[failed("a", false)], async |ingest| {
+        let first = correct(&ingest, said("a", Some(Cause::Infra), "mirror")).await.unwrap();
+        let again = correct(&ingest, said("a", Some(Cause::Infra), "mirror")).await.unwrap();
+        assert_eq!(again, first);
+        for n in 0..100 {
+            correct(&ingest, said("a", Some(Cause::NodeLost), &format!("node {n}"))).await.unwrap();
+        }
+        let kept = ingest.verdicts(&id("a"), "").await.unwrap();
+        assert_eq!((kept.len(), kept[0].cause), (1, Cause::NodeLost));
+        assert_eq!(kept[0].correction().unwrap().why, "node 99");
+        let secret =
+            correct(&ingest, said("a", Some(Cause::Infra), "PASSWORD=hunter2hunter2")).await.unwrap();
+        assert!(!format!("{secret:?}").contains("hunter2"), "{secret:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_runs_what_succeeded_and_what_is_not_known_is_not_corrected() {
+    let fine = test_summary("fine", "zlib", "1", 100);
+    with(&[fine], async |ingest| {
+        let refused = async |attempt: &str| {
+            correct(&ingest, said(attempt, Some(Cause::Infra), "x")).await.unwrap_err().to_string()
+        };
+        assert!(refused("fine").await.contains("succeeded"), "{}", refused("fine").await);
+        assert!(refused("new").await.contains("was not measured"), "{}", refused("new").await);
+        let running = fixture::attempt("run");
+        ingest.open(running, &crate::sessions::StreamHandle::new()).await.unwrap();
+        assert_eq!(
+            correct(&ingest, said("run", Some(Cause::Infra), "x")).await,
+            Err(Refusal::Running(id("run")))
+        );
+        let none = correct(&ingest, said("new", None, "")).await.unwrap_err().to_string();
+        assert!(none.contains("was not measured"), "{none}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_attempt_without_measurements_is_corrected_by_its_verdict_and_a_start_knows_it() {
+    let store = stored(&[]).await;
+    let (ingest, worker) = fixture::ingest(&store, 10);
+    let test = async {
+        judge(&ingest, asked("a", BROKEN)).await.unwrap();
+        let both = Correcting { signature_for_ms: Some(HOUR), ..said("a", Some(Cause::Infra), "x") };
+        assert_eq!(correct(&ingest, both).await.unwrap().cause, Cause::Infra);
+    };
+    tokio::select! {
+        () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
+        () = Box::pin(test) => {}
+    }
+    let (later, _worker) = fixture::ingest(&store, 10);
+    let loader = HistoryLoader {
+        store,
+        learned: later.parts.learned.clone(),
+        metrics: fixture::metrics(&later),
+        verdict_engine: later.parts.verdict_engine.clone(),
+        short_of_memory: std::sync::Arc::<std::sync::Mutex<JobsShortOfMemory>>::default(),
+        now_unix_ms: 0,
+    };
+    loader.load().await.unwrap();
+    assert_eq!(later.wrong(|_| true).len(), 1);
+    assert_eq!(later.parts.verdict_engine.classify(&asked("b", BROKEN)).cause, Some(Cause::Infra));
+    assert!(fixture::metrics(&later).encode().unwrap().contains("plimsoll_verdicts_wrong{rule="));
+}

@@ -1,0 +1,106 @@
+//! The form on the page of an attempt with which a person corrects its cause: the only thing that a page changes.
+//!
+//! It needs the role operator, and a browser that says that the page which sends it is ours: [`crate::transport::http`] refuses those of
+//! other origins, and this refuses what says nothing. Programs call `CorrectVerdict`. After a change the browser is led back to the page.
+
+use std::time::Duration;
+
+use axum::{
+    body::{Body, to_bytes},
+    extract::{Path, Request, State},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use plimsoll_core::domain::FieldViolation;
+use plimsoll_pages::view::View;
+use plimsoll_proto::v1::{self as pb, Cause};
+use tokio::time::timeout;
+
+use super::{asking::Asking, trouble::Trouble};
+use crate::transport::{state::HttpState, wire};
+
+/// A form has some hundred bytes; its reason may have 500, each written as three.
+const FORM_BYTES: usize = 8 * 1024;
+/// A browser sends it at once.
+const FORM_WITHIN: Duration = Duration::from_secs(10);
+/// What a browser of these years says of who made it ask.
+const SITE: &str = "Sec-Fetch-Site";
+
+pub(super) async fn correct(
+    State(parts): State<HttpState>,
+    Asking(reader): Asking,
+    Path(id): Path<String>,
+    request: Request,
+) -> Result<Response, Trouble> {
+    let (head, body) = request.into_parts();
+    if !says_origin(&head.headers) {
+        let text = "This form is for browsers, which say whose page sends it. Programs call CorrectVerdict.";
+        return Err(Trouble::new(StatusCode::FORBIDDEN, text));
+    }
+    let asked = wire::verdicts::correction_request(question(&id, &read(body).await?)?)?;
+    reader.correct(&parts.services.verdicts, asked).await?;
+    let back = View::default().attempt(&id);
+    Ok((StatusCode::SEE_OTHER, [(header::LOCATION, back)]).into_response())
+}
+
+fn says_origin(headers: &HeaderMap) -> bool {
+    headers.contains_key(SITE) || headers.contains_key(header::ORIGIN)
+}
+
+async fn read(body: Body) -> Result<Vec<u8>, Trouble> {
+    let read = timeout(FORM_WITHIN, to_bytes(body, FORM_BYTES)).await;
+    let wrong = |text: &str| Trouble::new(StatusCode::BAD_REQUEST, text);
+    let bytes = read.map_err(|_late| wrong("the form did not come within 10 s; send it again"))?;
+    let bytes = bytes.map_err(|_error| wrong("the form was cut short, or is longer than 8 KiB"))?;
+    Ok(bytes.to_vec())
+}
+
+/// The fields of the form as the rpc takes them.
+fn question(id: &str, form: &[u8]) -> Result<pb::CorrectVerdictRequest, FieldViolation> {
+    let mut question = pb::CorrectVerdictRequest { attempt: id.to_owned(), ..Default::default() };
+    for (name, value) in form_urlencoded::parse(form) {
+        match &*name {
+            "undo" => question.undo = true,
+            "why" => value.trim().clone_into(&mut question.why),
+            "cause" => {
+                let cause = Cause::from_str_name(&format!("CAUSE_{value}"));
+                question.cause = cause.unwrap_or_default().into();
+            }
+            "signature_for_ms" if !value.is_empty() => {
+                let time = value.parse().map_err(|_no_number| {
+                    FieldViolation::new("signature_for_ms", "is no whole number of milliseconds")
+                })?;
+                question.signature_for_ms = Some(time);
+            }
+            _ => {}
+        }
+    }
+    if question.undo {
+        // the other fields are those of the button beside it
+        (question.cause, question.signature_for_ms) = (0, None);
+    }
+    Ok(question)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_form_is_the_question_of_the_rpc() {
+        let form = b"cause=DISK_FULL&why=%20it+was%20&signature_for_ms=86400000&other=x";
+        let expected = pb::CorrectVerdictRequest {
+            attempt: "a:7".into(),
+            cause: Cause::DiskFull.into(),
+            why: "it was".into(),
+            signature_for_ms: Some(86_400_000),
+            undo: false,
+        };
+        assert_eq!(question("a:7", form), Ok(expected));
+        let undone = question("7", b"cause=INFRA&signature_for_ms=86400000&undo=1").unwrap();
+        assert_eq!((undone.cause, undone.signature_for_ms, undone.undo), (0, None, true));
+        let unknown = wire::verdicts::correction_request(question("7", b"cause=LUCK&why=x").unwrap());
+        assert_eq!(unknown.unwrap_err().field, "cause");
+        assert_eq!(question("7", b"signature_for_ms=x").unwrap_err().field, "signature_for_ms");
+    }
+}

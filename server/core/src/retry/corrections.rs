@@ -1,0 +1,177 @@
+//! Causes that persons corrected: how one changes a finding, which of them hold for other failures with the same signature, and which
+//! rules were wrong how often.
+//!
+//! | a correction | holds for | over |
+//! |---|---|---|
+//! | of an attempt | that attempt, until it is undone | every evidence |
+//! | with a signature | failures of the project with the signature, until it expires or is undone | exit, CI system and log: what kernel, container, pod or agent prove stays |
+//!
+//! Bounded: the newest corrections, one of each attempt.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use super::{finding::Finding, signature};
+use crate::domain::{AttemptId, Cause, EvidenceLine, EvidenceSource, Verdict, VerdictCorrection};
+
+/// The word of a person is as sure as anything gets.
+const SURE: f64 = 0.99;
+/// The rule of a cause that nothing decided.
+const NO_RULE: &str = "none";
+/// Longest id of a rule that is counted by, bytes.
+const RULE_BYTES: usize = 64;
+
+/// Corrections in force.
+#[derive(Debug)]
+pub struct Corrections {
+    capacity: usize,
+    /// The oldest first.
+    order: VecDeque<AttemptId>,
+    of: HashMap<AttemptId, VerdictCorrection>,
+    /// The attempt whose correction holds for a signature of a project: the last one.
+    by_signature: HashMap<(String, String), AttemptId>,
+}
+
+/// How often a rule was wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrongVerdicts {
+    /// The rule ([`VerdictCorrection::rule`]).
+    pub rule: String,
+    /// What it found.
+    pub found: Cause,
+    /// What persons say.
+    pub cause: Cause,
+    /// Attempts.
+    pub count: u64,
+}
+
+impl Corrections {
+    /// Room for this many (at least 1).
+    pub fn new(capacity: usize) -> Self {
+        Self {
+            capacity: capacity.max(1),
+            order: VecDeque::new(),
+            of: HashMap::new(),
+            by_signature: HashMap::new(),
+        }
+    }
+
+    /// Takes note of the correction in a verdict, which takes the place of an earlier one of the attempt; one that was undone goes.
+    pub fn note(&mut self, verdict: &Verdict) {
+        let Some(correction) = &verdict.basis.correction else { return };
+        self.forget(&verdict.attempt);
+        if correction.undone {
+            return;
+        }
+        while self.order.len() >= self.capacity
+            && let Some(oldest) = self.order.front().cloned()
+        {
+            self.forget(&oldest);
+        }
+        if let Some(rule) = &correction.signature {
+            let name = (correction.project.clone(), rule.id.clone());
+            self.by_signature.insert(name, verdict.attempt.clone());
+        }
+        self.order.push_back(verdict.attempt.clone());
+        self.of.insert(verdict.attempt.clone(), (**correction).clone());
+    }
+
+    /// Forgets the correction of an attempt.
+    pub fn forget(&mut self, attempt: &AttemptId) {
+        if self.of.remove(attempt).is_some() {
+            self.order.retain(|known| known != attempt);
+            self.by_signature.retain(|_name, known| known != attempt);
+        }
+    }
+
+    /// The finding with the cause that holds for its signature in this project now, if a person said one and nothing proves another.
+    pub fn apply(&self, project: &str, finding: Finding, now_unix_ms: u64) -> Finding {
+        if self.by_signature.is_empty() || is_measured(&finding) {
+            return finding;
+        }
+        let Some(signature) = signature::of(&finding) else { return finding };
+        let attempt = self.by_signature.get(&(project.to_owned(), signature.id));
+        let known = attempt.and_then(|attempt| Some((attempt, self.of.get(attempt)?)));
+        let holds = |known: &(_, &VerdictCorrection)| {
+            known.1.signature.as_ref().is_some_and(|rule| now_unix_ms < rule.until_unix_ms)
+        };
+        match known.filter(holds) {
+            Some((attempt, correction)) => {
+                let says = format!("{} (attempt {attempt}, which failed the same way)", correction.says());
+                finding.corrected(correction.cause, says)
+            }
+            None => finding,
+        }
+    }
+
+    /// Which rules were wrong how often, in the projects for which `sees` is true: most often first.
+    pub fn wrong(&self, sees: impl Fn(&str) -> bool) -> Vec<WrongVerdicts> {
+        let mut counts: BTreeMap<(&str, &str, &str), WrongVerdicts> = BTreeMap::new();
+        let seen = self.of.values().filter(|correction| sees(&correction.project));
+        for VerdictCorrection { rule, found, cause, .. } in seen.filter(|one| one.found != one.cause) {
+            let none = || WrongVerdicts { rule: rule.clone(), found: *found, cause: *cause, count: 0 };
+            counts.entry((rule, found.as_str(), cause.as_str())).or_insert_with(none).count += 1;
+        }
+        let mut wrong: Vec<WrongVerdicts> = counts.into_values().collect();
+        wrong.sort_by_key(|wrong| std::cmp::Reverse(wrong.count));
+        wrong
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+}
+
+/// Something better than an exit, the CI system or the log names the cause.
+fn is_measured(finding: &Finding) -> bool {
+    let decided = finding.decided_by.filter(|_| finding.cause != Some(Cause::Unknown));
+    decided.is_some_and(|source| source < EvidenceSource::Exit)
+}
+
+impl Finding {
+    /// The finding with the cause that a person says; as it was, if the attempt did not fail.
+    #[must_use]
+    pub fn corrected(mut self, cause: Cause, says: String) -> Self {
+        let Some(found) = self.cause else { return self };
+        self.by_rules = self.by_rules.or(Some((found, self.decided_by)));
+        self.lines.insert(0, EvidenceLine { source: EvidenceSource::Person, text: says, supports: true });
+        let (decided_by, cause) = (Some(EvidenceSource::Person), Some(cause));
+        Self { cause, decided_by, confidence: SURE, mend: None, own_failure: None, ..self }
+    }
+}
+
+/// The correction with what the rules found, and the lines of evidence as they speak for or against the cause that a person said.
+pub(super) fn noted(
+    correction: Option<&VerdictCorrection>,
+    finding: &Finding,
+) -> (Option<Box<VerdictCorrection>>, Vec<EvidenceLine>) {
+    let mut lines = finding.lines.clone();
+    let Some((found, found_source)) = finding.by_rules else {
+        return (correction.cloned().map(Box::new), lines);
+    };
+    let rule = rule_of(&lines, found_source);
+    if Some(found) != finding.cause {
+        let spoke = |line: &&mut EvidenceLine| line.source != EvidenceSource::Person;
+        lines.iter_mut().filter(spoke).for_each(|line| line.supports = false);
+    }
+    let noted = |one: &VerdictCorrection| VerdictCorrection { found, found_source, rule, ..one.clone() };
+    (correction.map(noted).map(Box::new), lines)
+}
+
+/// What found a cause.
+fn rule_of(lines: &[EvidenceLine], source: Option<EvidenceSource>) -> String {
+    let Some(source) = source else { return NO_RULE.to_owned() };
+    let decided = lines.iter().find(|line| line.supports && line.source == source);
+    let of_log = decided.filter(|_line| source == EvidenceSource::Log);
+    let is_id = |rule: &&str| {
+        let letters = |letter: char| letter.is_ascii_alphanumeric() || "-_./".contains(letter);
+        !rule.is_empty() && rule.len() <= RULE_BYTES && rule.chars().all(letters)
+    };
+    let id = of_log.and_then(|line| line.text.split_once(": ")).map(|(rule, _line)| rule).filter(is_id);
+    id.unwrap_or(source.as_str()).to_owned()
+}

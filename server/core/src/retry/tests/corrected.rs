@@ -1,0 +1,108 @@
+//! Causes that persons corrected.
+
+use super::*;
+use crate::{
+    domain::{CorrectionRule, VerdictCorrection},
+    retry::{Corrections, WrongVerdicts},
+};
+
+const BROKEN: &str = "a.c:1:1: error: no";
+const HOUR: u64 = 3_600_000;
+
+fn correction(cause: Cause) -> VerdictCorrection {
+    VerdictCorrection {
+        cause,
+        why: "mirror was down".into(),
+        by: "ann".into(),
+        at_unix_ms: 1,
+        project: "p".into(),
+        found: Cause::Unknown,
+        found_source: None,
+        rule: String::new(),
+        before: None,
+        before_source: None,
+        signature: None,
+        undone: false,
+    }
+}
+
+/// The verdict on a failure of which a person says another cause.
+fn corrected(evidence: &Evidence, correction: &VerdictCorrection) -> Verdict {
+    let evidence = Evidence { correction: Some(Box::new(correction.clone())), ..evidence.clone() };
+    let finding = classify(&evidence, &LogRules::built_in()).corrected(correction.cause, correction.says());
+    let (history, seen) = (History::new(10), KnownFailures::new(10));
+    let (settings, policy) = (Settings::default(), RetryPolicy::default());
+    let known = VerdictInputs { history: &history, seen: &seen, settings: &settings, policy: &policy };
+    crate::retry::judge(&evidence, finding, &known)
+}
+
+/// Corrections with that of one failure of this log, and the verdict on it.
+fn known(log: &str, cause: Cause) -> (Corrections, Verdict) {
+    let natural = judged(&code(2, log));
+    let rule = CorrectionRule { id: natural.outlook.signature.unwrap().id, until_unix_ms: 24 * HOUR };
+    let verdict = corrected(&code(2, log), &VerdictCorrection { signature: Some(rule), ..correction(cause) });
+    let mut known = Corrections::new(10);
+    known.note(&verdict);
+    (known, verdict)
+}
+
+#[test]
+fn a_corrected_cause_decides_and_the_failure_keeps_its_signature_and_its_evidence() {
+    let natural = judged(&code(2, BROKEN));
+    assert_eq!((natural.cause, natural.action), (Cause::Deterministic, Action::No));
+    let verdict = corrected(&code(2, BROKEN), &correction(Cause::Infra));
+    assert_eq!((verdict.cause, verdict.action), (Cause::Infra, Action::AsIs), "{}", verdict.reason);
+    assert_eq!(verdict.basis.cause_source, Some(EvidenceSource::Person));
+    assert_eq!(verdict.outlook.signature, natural.outlook.signature);
+    assert!(verdict.reason.contains("ann corrected the cause: mirror was down"), "{}", verdict.reason);
+    let supports: Vec<bool> = verdict.evidence.iter().map(|line| line.supports).collect();
+    assert_eq!((supports[0], supports[1..].contains(&true)), (true, false), "{:?}", verdict.evidence);
+    assert_eq!(verdict.evidence.len(), natural.evidence.len() + 1);
+    let noted = verdict.correction().unwrap();
+    assert_eq!((noted.found, noted.found_source), (Cause::Deterministic, Some(EvidenceSource::Log)));
+    assert_eq!(natural.evidence[0].text.split_once(": ").unwrap().0, noted.rule);
+}
+
+#[test]
+fn what_succeeded_and_what_the_kernel_proved_is_not_changed_by_the_word_about_a_signature() {
+    let (known, _) = known(BROKEN, Cause::Infra);
+    let rules = LogRules::built_in();
+    let found = |evidence: &Evidence| known.apply("p", classify(evidence, &rules), HOUR).cause;
+    assert_eq!(found(&code(2, BROKEN)), Some(Cause::Infra));
+    assert_eq!(found(&code(0, BROKEN)), None);
+    assert_eq!(found(&evidence(Some(failed(Some(1))), Exit::Code(2), BROKEN)), Some(Cause::Oom));
+}
+
+#[test]
+fn the_word_about_a_signature_ends_and_holds_for_its_project_alone() {
+    let (mut known, verdict) = known(BROKEN, Cause::Infra);
+    let natural = || classify(&code(2, BROKEN), &LogRules::built_in());
+    assert_eq!(known.apply("p", natural(), 24 * HOUR - 1).decided_by, Some(EvidenceSource::Person));
+    assert_eq!(known.apply("p", natural(), 24 * HOUR), natural(), "it has expired");
+    assert_eq!(known.apply("q", natural(), HOUR), natural(), "another project");
+    let other = classify(&code(2, "b.c:1:1: error: other"), &LogRules::built_in());
+    assert_eq!(known.apply("p", other.clone(), HOUR), other, "another failure");
+    let mut undone = verdict;
+    undone.basis.correction.as_mut().unwrap().undone = true;
+    known.note(&undone);
+    assert!(known.is_empty());
+    assert_eq!(known.apply("p", natural(), HOUR), natural(), "it was taken back");
+}
+
+#[test]
+fn wrong_verdicts_are_counted_by_the_rule_that_was_wrong() {
+    let mut known = Corrections::new(2);
+    for (id, log, cause) in [
+        ("1", BROKEN, Cause::Infra),
+        ("2", BROKEN, Cause::Deterministic),
+        ("3", "working", Cause::Infra),
+        ("3", "working", Cause::Infra),
+    ] {
+        let evidence = Evidence { attempt: AttemptId::parse(id).unwrap(), ..code(2, log) };
+        known.note(&corrected(&evidence, &correction(cause)));
+    }
+    let by_nothing =
+        WrongVerdicts { rule: "none".into(), found: Cause::Unknown, cause: Cause::Infra, count: 1 };
+    assert_eq!((known.len(), known.wrong(|_| true)), (2, vec![by_nothing]), "the oldest gave its place");
+    assert_eq!(known.wrong(|project| project == "q"), []);
+}
