@@ -63,50 +63,52 @@ pub(crate) async fn list_jobs(
     let (mut jobs, mut hidden) = (Vec::new(), Vec::new());
     for (done, number) in projects.iter().enumerate() {
         tell(share(done, projects.len()));
-        let project = match project(client, *number).await {
-            Ok(project) => project,
-            Err(Trouble::Away) => return Err(Unlisted::Away),
-            Err(_unseen) => {
-                hidden.push(*number);
-                continue;
-            }
-        };
-        let mut requests = MergeRequests::default();
-        let mut query = "per_page=100&pagination=keyset&order_by=id&sort=desc".to_owned();
-        for page in 0.. {
-            if page >= PAGES {
-                return Err(Unlisted::TooMany(*number));
-            }
-            let path = format!("projects/{number}/jobs?{query}");
-            let answer = match client.get(&path, Keep::All(PAGE_BYTES)).await {
-                Ok(answer) => answer,
-                Err(Trouble::Away) => return Err(Unlisted::Away),
-                // a token may see a project, and not its pipelines
-                Err(_unseen) => {
-                    hidden.push(*number);
-                    break;
-                }
-            };
-            let Ok(read) = serde_json::from_slice::<Vec<Value>>(&answer.body) else {
-                hidden.push(*number);
-                break;
-            };
-            for listed in &read {
-                let Some(mut job) = listed_job(listed, &project) else { continue };
-                if job.finished_ms.is_none_or(|end| end >= range.start_ms) {
-                    job.untrusted = project.is_fork || requests.is_foreign(client, &project, listed).await?;
-                    jobs.push(job);
-                }
-            }
-            let made = read.iter().filter_map(|job| time(job, "created_at")).min();
-            let is_over = made.is_none_or(|made| made.saturating_add(MADE_BEFORE_MS) < range.start_ms);
-            match answer.next_query {
-                Some(next) if !is_over => query = next,
-                _ => break,
-            }
+        match jobs_of_project(client, *number, range).await? {
+            Some(listed) => jobs.extend(listed),
+            None => hidden.push(*number),
         }
     }
     Ok((jobs, hidden))
+}
+
+/// The jobs of one project; `None` if GitLab does not show them.
+async fn jobs_of_project(
+    client: &Client,
+    number: u64,
+    range: TimeRange,
+) -> Result<Option<Vec<ListedJob>>, Unlisted> {
+    let Some(project) = shown(project(client, number).await)? else { return Ok(None) };
+    let (mut jobs, mut requests) = (Vec::new(), MergeRequests::default());
+    let mut query = "per_page=100&pagination=keyset&order_by=id&sort=desc".to_owned();
+    for _page in 0..PAGES {
+        let path = format!("projects/{number}/jobs?{query}");
+        // a token may see a project, and not its pipelines
+        let Some(answer) = shown(client.get(&path, Keep::All(PAGE_BYTES)).await)? else { return Ok(None) };
+        let Ok(read) = serde_json::from_slice::<Vec<Value>>(&answer.body) else { return Ok(None) };
+        for listed in &read {
+            let Some(mut job) = listed_job(listed, &project) else { continue };
+            if job.finished_ms.is_none_or(|end| end >= range.start_ms) {
+                job.untrusted = project.is_fork || requests.is_foreign(client, &project, listed).await?;
+                jobs.push(job);
+            }
+        }
+        let made = read.iter().filter_map(|job| time(job, "created_at")).min();
+        let is_over = made.is_none_or(|made| made.saturating_add(MADE_BEFORE_MS) < range.start_ms);
+        match answer.next_query {
+            Some(next) if !is_over => query = next,
+            _ => return Ok(Some(jobs)),
+        }
+    }
+    Err(Unlisted::TooMany(number))
+}
+
+/// What GitLab answers; `None` if it does not show it to this token.
+fn shown<T>(answer: Result<T, Trouble>) -> Result<Option<T>, Unlisted> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(Trouble::Away) => Err(Unlisted::Away),
+        Err(Trouble::Gone | Trouble::Refused | Trouble::Malformed) => Ok(None),
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52 projects")]
@@ -178,14 +180,10 @@ impl MergeRequests {
             return Ok(*known);
         }
         let path = format!("projects/{}/merge_requests/{request}", project.number);
-        let is_foreign = match client.get(&path, Keep::All(ONE_BYTES)).await {
-            Ok(answer) => object(&answer.body)
-                .ok()
-                .and_then(|said| said.get("source_project_id").and_then(Value::as_u64))
-                .is_none_or(|source| source != project.number),
-            Err(Trouble::Away) => return Err(Unlisted::Away),
-            Err(_unseen) => true,
-        };
+        let said = shown(client.get(&path, Keep::All(ONE_BYTES)).await)?;
+        let said = said.and_then(|answer| object(&answer.body).ok());
+        let source = said.and_then(|said| said.get("source_project_id").and_then(Value::as_u64));
+        let is_foreign = source.is_none_or(|source| source != project.number);
         self.foreign.insert(request, is_foreign);
         Ok(is_foreign)
     }

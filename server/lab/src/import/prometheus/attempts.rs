@@ -108,18 +108,13 @@ impl BuildPods {
         for (project, pods) in bare {
             let own = |pod: &KnownPod<'_>| pod.listed.filter(|job| job.project == project).map(|job| job.id);
             let taken: HashSet<u64> = known.iter().filter_map(own).collect();
-            let readings: Vec<&BuildPod> = pods.iter().map(|(_, pod)| pod).collect();
-            let found = jobs.fit(project, &readings, &taken);
-            for ((name, pod), job) in pods.into_iter().zip(found) {
-                let Some(job) = job else {
-                    all.coverage.project_alone += 1;
-                    all.coverage.unfit += u64::from(jobs.knows(project));
-                    continue;
-                };
-                all.coverage.by_time += 1;
-                let attempt = if host.is_empty() { job.id.to_string() } else { format!("{host}:{}", job.id) };
-                known.push(KnownPod { name, pod, attempt, key: job.key.clone(), listed: Some(job) });
-            }
+            let seen = pods.len() as u64;
+            let found = found_by_time(pods, host, jobs, project, &taken);
+            let alone = seen - found.len() as u64;
+            all.coverage.by_time += found.len() as u64;
+            all.coverage.project_alone += alone;
+            all.coverage.unfit += if jobs.knows(project) { alone } else { 0 };
+            known.extend(found);
         }
         known.sort_by(|a, b| (a.pod.first_ms, &a.name).cmp(&(b.pod.first_ms, &b.name)));
         let mut by_job: HashMap<AttemptId, Summary> = HashMap::new();
@@ -166,6 +161,24 @@ impl BuildPods {
         }
         (known, bare)
     }
+}
+
+/// Those of the pods of a project that one of its jobs alone fits.
+fn found_by_time<'j>(
+    pods: BarePods,
+    host: &str,
+    jobs: &'j ListedJobs,
+    project: u64,
+    taken: &HashSet<u64>,
+) -> Vec<KnownPod<'j>> {
+    let readings: Vec<&BuildPod> = pods.iter().map(|(_, pod)| pod).collect();
+    let found = jobs.fit(project, &readings, taken);
+    let known = |((name, pod), job): (_, Option<&'j ListedJob>)| {
+        let job = job?;
+        let attempt = if host.is_empty() { job.id.to_string() } else { format!("{host}:{}", job.id) };
+        Some(KnownPod { name, pod, attempt, key: job.key.clone(), listed: Some(job) })
+    };
+    pods.into_iter().zip(found).filter_map(known).collect()
 }
 
 impl KnownPod<'_> {

@@ -55,7 +55,7 @@ fn a_pod_is_the_only_job_of_its_project_that_fits_in_time() {
 }
 
 #[test]
-fn jobs_at_the_same_time_are_told_apart_where_one_way_alone_is_left() {
+fn jobs_at_the_same_time_are_known_where_one_way_alone_is_left() {
     // job 2 ends before the long pod does: so the long pod is job 1, and the short one is job 2
     let jobs = [job(1, 0, 60), job(2, 0, 50)];
     assert_eq!(fit(&jobs, &[pod(1, 58), pod(1, 48)]), [Some(1), Some(2)]);

@@ -13,7 +13,7 @@ use super::pods::{BuildPod, BuildPods};
 /// By how much the clocks of GitLab and of Prometheus may differ.
 const CLOCKS_MS: u64 = 60_000;
 /// From the start of a job to the first reading of its build: a node is started, images are pulled. The runner waits for a pod for 3
-/// minutes unless it is told otherwise (`poll_timeout`); jobs whose nodes are slower wait longer.
+/// minutes by default (`poll_timeout`); jobs whose nodes are slower wait longer.
 const UP_TO_BUILD_MS: u64 = 30 * 60_000;
 /// From the last reading of a build to the end of its job: caches and artifacts are sent.
 const AFTER_BUILD_MS: u64 = 30 * 60_000;
@@ -95,23 +95,31 @@ impl ListedJobs {
         let mut open: Vec<BTreeSet<usize>> = pods.iter().map(|pod| fits(pod)).collect();
         let mut found = vec![None; pods.len()];
         loop {
-            let mut claims: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-            for (pod, fits) in open.iter().enumerate().filter(|(_, fits)| fits.len() == 1) {
-                fits.iter().for_each(|job| claims.entry(*job).or_default().push(pod));
-            }
+            let claims = claims(&open);
             if claims.is_empty() {
                 return found;
             }
             for (job, claimants) in &claims {
-                if let [pod] = claimants.as_slice() {
-                    found[*pod] = jobs.get(*job);
+                if let [pod] = claimants.as_slice()
+                    && let Some(found) = found.get_mut(*pod)
+                {
+                    *found = jobs.get(*job);
                 }
             }
-            for fits in &mut open {
-                fits.retain(|job| !claims.contains_key(job));
-            }
+            open.iter_mut().for_each(|fits| fits.retain(|job| !claims.contains_key(job)));
         }
     }
+}
+
+/// Which pods claim a job: those that it alone fits.
+fn claims(open: &[BTreeSet<usize>]) -> BTreeMap<usize, Vec<usize>> {
+    let mut claims: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (pod, fits) in open.iter().enumerate() {
+        if let (1, Some(job)) = (fits.len(), fits.first()) {
+            claims.entry(*job).or_default().push(pod);
+        }
+    }
+    claims
 }
 
 impl ListedJob {
