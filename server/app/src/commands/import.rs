@@ -1,5 +1,6 @@
 //! `plimsoll-server import`: recorded history, from a file or from Prometheus.
 
+mod coverage;
 mod gitlab;
 mod prometheus;
 

@@ -11,7 +11,7 @@ mod history;
 mod history_tests;
 
 pub(crate) use client::{PrometheusAccess, PrometheusClient};
-pub(crate) use history::{HistoryQuestion, read_history};
+pub(crate) use history::{HistoryQuestion, PrometheusHistory, read_history};
 
 /// The media type of OpenMetrics.
 pub(crate) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -6,32 +6,27 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, bail};
-use clap::Args;
-use plimsoll_lab::import::{
-    self, Record,
-    prometheus::{NamespaceTotals, PodAttempts, PrometheusLabels, TimeRange},
-};
-use plimsoll_proto::{
-    figures::{amount, count, counted, rate},
-    times::date_time,
-};
-
-use super::{gitlab, into, kept_in, open, remarks, told};
+use super::{coverage, gitlab, into, kept_in, open, remarks, told};
 use crate::{
     commands::{Incomplete, note, progress::Progress},
-    integrations::prometheus::{HistoryQuestion, PrometheusAccess, PrometheusClient, read_history},
+    integrations::prometheus::{
+        HistoryQuestion, PrometheusAccess, PrometheusClient, PrometheusHistory, read_history,
+    },
     runtime::{
         clock::Clock,
         reload,
         settings::{Config, rooms::gitlab::BaseUrl},
     },
 };
+use anyhow::{Context as _, bail};
+use clap::Args;
+use plimsoll_lab::import::{
+    self, Record,
+    prometheus::{PrometheusLabels, TimeRange},
+};
 
 /// The longest time that is read.
 const LONGEST: Duration = Duration::from_hours(400 * 24);
-/// Namespaces that are listed.
-const LISTED: usize = 20;
 
 /// History that Prometheus has.
 #[derive(Debug, Args)]
@@ -96,44 +91,17 @@ fn labels(file: Option<PathBuf>) -> anyhow::Result<PrometheusLabels> {
 impl FromPrometheus {
     /// Reads all of the range, then stores what it says: what breaks off stores nothing.
     pub(super) async fn import(self, config: &Config, host: &str, project: &str) -> anyhow::Result<()> {
-        let Some(url) = self.prometheus else { bail!("name a file, or --prometheus") };
         let end_ms = Clock.now_unix_ms() / 1000 * 1000;
-        let start_ms = end_ms.saturating_sub(self.since.as_secs() * 1000);
-        let range = TimeRange { start_ms, end_ms };
-        let question = HistoryQuestion {
-            labels: labels(self.prometheus_labels)?,
-            selector: self.prometheus_selector,
-            range,
-        };
-        let name = url.to_string();
-        let access = PrometheusAccess {
-            url,
-            token_file: self.prometheus_token_file,
-            ca_file: self.prometheus_ca_file,
-        };
-        let client = PrometheusClient::open(access)?;
-        note(into(config));
-        let mut progress = Progress::new();
-        let read = read_history(&client, &question, |share| progress.tell("reading", share)).await;
-        progress.end();
-        let read = read.with_context(|| name.clone())?;
-        if let Some(warning) = &read.warning {
-            note(format_args!("{name} warns: {}", plimsoll_proto::job::fitting(warning, 300)));
-        }
+        let range = TimeRange { start_ms: end_ms.saturating_sub(self.since.as_secs() * 1000), end_ms };
+        let read = self.read(config, range).await?;
         let listed = gitlab::jobs(config, &read.pods.projects(), range).await?;
         let is_asked = listed.is_some();
         let (jobs, of_gitlab) = listed.unwrap_or_default();
         let host = if host.is_empty() { &of_gitlab } else { host };
         let mut found = read.pods.finish(range, host, &jobs);
-        show(&found, range, read.empty_ms, is_asked)?;
+        coverage::show(&found, range, read.empty_ms, is_asked)?;
         if found.coverage.keyed == 0 {
-            let option = PrometheusLabels::allowlist();
-            return Err(Incomplete(format!(
-                "no pod says which job it is of, so nothing was stored; start kube-state-metrics with\n{option}\n\
-                 and import again when builds have run{}",
-                if is_asked { "" } else { ". Or let GitLab say which jobs ran: set gitlab_url and gitlab_token_file" }
-            ))
-            .into());
+            return Err(Incomplete(no_job(is_asked)).into());
         }
         for Record { summary, .. } in &mut found.records {
             if summary.key.project.is_empty() {
@@ -158,69 +126,46 @@ impl FromPrometheus {
         }
         Ok(())
     }
+
+    /// What Prometheus knows of the range.
+    async fn read(self, config: &Config, range: TimeRange) -> anyhow::Result<PrometheusHistory> {
+        let Some(url) = self.prometheus else { bail!("name a file, or --prometheus") };
+        let question = HistoryQuestion {
+            labels: labels(self.prometheus_labels)?,
+            selector: self.prometheus_selector,
+            range,
+        };
+        let name = url.to_string();
+        let access = PrometheusAccess {
+            url,
+            token_file: self.prometheus_token_file,
+            ca_file: self.prometheus_ca_file,
+        };
+        let client = PrometheusClient::open(access)?;
+        note(into(config));
+        let mut progress = Progress::new();
+        let read = read_history(&client, &question, |share| progress.tell("reading", share)).await;
+        progress.end();
+        let read = read.with_context(|| name.clone())?;
+        if let Some(warning) = &read.warning {
+            note(format_args!("{name} warns: {}", plimsoll_proto::job::fitting(warning, 300)));
+        }
+        Ok(read)
+    }
 }
 
-/// How much is known of the pods, and what they used.
-fn show(found: &PodAttempts, range: TimeRange, empty_ms: u64, is_asked: bool) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    let coverage = &found.coverage;
-    let hours = |ms: u64| ms.div_ceil(3_600_000);
-    writeln!(
-        out,
-        "{} to {}: {}; none seen in {} of {}",
-        date_time(range.start_ms),
-        date_time(range.end_ms),
-        counted(coverage.builds, "build"),
-        count(hours(empty_ms)),
-        counted(hours(range.end_ms - range.start_ms), "hour"),
-    )?;
-    let rest = coverage.builds - coverage.keyed - coverage.project_alone;
-    let alone = if coverage.unfit > 0 {
-        "no job of GitLab's list fits alone in time; left out"
+/// Why nothing was stored, and what mends it.
+fn no_job(is_asked: bool) -> String {
+    let other = if is_asked {
+        ""
     } else {
-        "the name of the pod says no more; left out"
+        ". Or let GitLab say which jobs ran: set gitlab_url and gitlab_token_file"
     };
-    for (what, builds, why) in [
-        ("job known", coverage.keyed, ""),
-        ("project alone", coverage.project_alone, alone),
-        ("namespace alone", rest, "left out"),
-    ] {
-        let why = if why.is_empty() || builds == 0 { String::new() } else { format!("  {why}") };
-        writeln!(out, "{what:<16}{:>9}  {:>7}{why}", count(builds), rate(builds, coverage.builds))?;
-    }
-    let unheard = if is_asked { coverage.keyed - coverage.ended } else { 0 };
-    for (builds, why) in [
-        (coverage.by_time, "found by time among GitLab's jobs"),
-        (coverage.running, "still running; left for the next import"),
-        (coverage.began_before, "began before; a longer --since reads them whole"),
-        (
-            unheard.saturating_sub(coverage.running + coverage.began_before),
-            "of which GitLab does not say how they ended: they count as succeeded unless they were killed",
-        ),
-    ] {
-        if builds > 0 {
-            writeln!(out, "{:<16}{:>9}  {why}", "of them", count(builds))?;
-        }
-    }
-    let width =
-        found.totals.keys().map(|name| name.chars().count()).max().unwrap_or(0).max("namespace".len());
-    writeln!(
-        out,
-        "{:<width$}  {:>8}  {:>12}  {:>12}  {:>12}",
-        "namespace", "builds", "GiB·h used", "requested", "core·h used"
-    )?;
-    let mut totals: Vec<(&String, &NamespaceTotals)> = found.totals.iter().collect();
-    totals.sort_by(|(_, a), (_, b)| b.used.total_cmp(&a.used));
-    for (namespace, totals) in totals.into_iter().take(LISTED) {
-        let NamespaceTotals { builds, used, requested, core_hours } = totals;
-        let [used, requested, core_hours] = [*used, *requested, *core_hours].map(amount);
-        writeln!(
-            out,
-            "{namespace:<width$}  {:>8}  {used:>12}  {requested:>12}  {core_hours:>12}",
-            count(*builds)
-        )?;
-    }
-    out.flush()
+    format!(
+        "no pod says which job it is of, so nothing was stored; start kube-state-metrics with\n{}\n\
+         and import again when builds have run{other}",
+        PrometheusLabels::allowlist()
+    )
 }
 
 #[cfg(test)]

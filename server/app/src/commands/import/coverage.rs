@@ -1,0 +1,83 @@
+//! What `import --prometheus` prints before it stores anything: how much is known of the builds, and what they used.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Write},
+};
+
+use plimsoll_lab::import::prometheus::{NamespaceTotals, PodAttempts, TimeRange};
+use plimsoll_proto::{
+    figures::{amount, count, counted, rate},
+    times::date_time,
+};
+
+/// Namespaces that are listed.
+const LISTED: usize = 20;
+
+/// How much is known of the pods, and what they used.
+pub(super) fn show(found: &PodAttempts, range: TimeRange, empty_ms: u64, is_asked: bool) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    let coverage = &found.coverage;
+    let hours = |ms: u64| ms.div_ceil(3_600_000);
+    writeln!(
+        out,
+        "{} to {}: {}; none seen in {} of {}",
+        date_time(range.start_ms),
+        date_time(range.end_ms),
+        counted(coverage.builds, "build"),
+        count(hours(empty_ms)),
+        counted(hours(range.end_ms - range.start_ms), "hour"),
+    )?;
+    let rest = coverage.builds - coverage.keyed - coverage.project_alone;
+    let alone = if coverage.unfit > 0 {
+        "no job of GitLab's list fits alone in time; left out"
+    } else {
+        "the name of the pod says no more; left out"
+    };
+    for (what, builds, why) in [
+        ("job known", coverage.keyed, ""),
+        ("project alone", coverage.project_alone, alone),
+        ("namespace alone", rest, "left out"),
+    ] {
+        let why = if why.is_empty() || builds == 0 { String::new() } else { format!("  {why}") };
+        writeln!(out, "{what:<16}{:>9}  {:>7}{why}", count(builds), rate(builds, coverage.builds))?;
+    }
+    let unheard = if is_asked { coverage.keyed - coverage.ended } else { 0 };
+    for (builds, why) in [
+        (coverage.by_time, "found by time among GitLab's jobs"),
+        (coverage.running, "still running; left for the next import"),
+        (coverage.began_before, "began before; a longer --since reads them whole"),
+        (
+            unheard.saturating_sub(coverage.running + coverage.began_before),
+            "of which GitLab does not say how they ended: they count as succeeded unless they were killed",
+        ),
+    ] {
+        if builds > 0 {
+            writeln!(out, "{:<16}{:>9}  {why}", "of them", count(builds))?;
+        }
+    }
+    show_totals(&mut out, &found.totals)?;
+    out.flush()
+}
+
+/// What the builds of each namespace used, those that used most first.
+fn show_totals(out: &mut impl Write, all: &BTreeMap<String, NamespaceTotals>) -> io::Result<()> {
+    let width = all.keys().map(|name| name.chars().count()).max().unwrap_or(0).max("namespace".len());
+    writeln!(
+        out,
+        "{:<width$}  {:>8}  {:>12}  {:>12}  {:>12}",
+        "namespace", "builds", "GiB·h used", "requested", "core·h used"
+    )?;
+    let mut totals: Vec<(&String, &NamespaceTotals)> = all.iter().collect();
+    totals.sort_by(|(_, a), (_, b)| b.used.total_cmp(&a.used));
+    for (namespace, totals) in totals.into_iter().take(LISTED) {
+        let NamespaceTotals { builds, used, requested, core_hours } = totals;
+        let [used, requested, core_hours] = [*used, *requested, *core_hours].map(amount);
+        writeln!(
+            out,
+            "{namespace:<width$}  {:>8}  {used:>12}  {requested:>12}  {core_hours:>12}",
+            count(*builds)
+        )?;
+    }
+    Ok(())
+}
