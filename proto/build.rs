@@ -8,10 +8,11 @@ use prost_types::{
     field_descriptor_proto::Type,
 };
 
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
     "externalscaler.proto",
     "plimsoll/v1/types.proto",
     "plimsoll/v1/collector.proto",
+    "plimsoll/v1/introspection.proto",
     "plimsoll/v1/placement.proto",
     "plimsoll/v1/predictor.proto",
     "plimsoll/v1/stats.proto",

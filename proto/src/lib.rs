@@ -2,8 +2,11 @@
 //! `.proto` files beside this crate, the [`limits`] that both ends obey, the spelling of keys and
 //! quantities that both must agree on, and numbers as both ends tell
 //! them to people: how they are written ([`figures`]), of one attempt ([`measured`], [`series`]), of many ([`sums`]), points in [`times`], and what a
-//! verdict says first ([`verdict`]), and what jobs should request ([`recommendations`]). Words of others are shown by [`shown`].
+//! verdict says first ([`verdict`]), and what jobs should request ([`recommendations`]). Words of others are shown by [`shown`]. What the
+//! programs find when they check themselves is [`checks`], and when a certificate ends [`certificate`].
 
+pub mod certificate;
+pub mod checks;
 pub mod counters;
 pub mod evidence;
 pub mod figures;

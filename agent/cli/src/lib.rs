@@ -12,6 +12,7 @@
 //! | [`output`] | passes the command's output through, and reads phases out of it |
 //! | [`standard_error`] | writes to standard error without being held up by its reader |
 //! | [`report`] | what is said at the end: a line, a page for the job's log, a file |
+//! | `doctor` | checks the agent's configuration and its machine, line by line |
 //! | [`ask`] | predictions, verdicts and statistics, for people and for jobs |
 //!
 //! What a build uses is measured in `plimsoll_measure`; samples and questions reach the server through `plimsoll_client`.
@@ -20,6 +21,7 @@ pub mod ask;
 pub mod attach;
 pub mod attempt;
 pub mod commands;
+mod doctor;
 pub mod key;
 mod log_filter;
 pub mod output;

@@ -6,10 +6,11 @@ use plimsoll_proto::{
     shown,
     v1::{
         CloseTicketRequest, CorrectVerdictRequest, ExplainResponse, GetAttemptRequest, GetAttemptResponse,
-        GetStatsRequest, GetStatsResponse, ListAttemptsRequest, ListAttemptsResponse, PredictRequest,
-        Prediction, RecommendRequest, RecommendResponse, ShouldRetryRequest, Verdict, WatchRequest,
-        WatchResponse, placement_client::PlacementClient, predictor_client::PredictorClient,
-        stats_client::StatsClient,
+        GetServerRequest, GetServerResponse, GetStatsRequest, GetStatsResponse, ListAttemptsRequest,
+        ListAttemptsResponse, PredictRequest, Prediction, RecommendRequest, RecommendResponse,
+        ShouldRetryRequest, Verdict, WatchRequest, WatchResponse,
+        introspection_client::IntrospectionClient, placement_client::PlacementClient,
+        predictor_client::PredictorClient, stats_client::StatsClient,
     },
 };
 use tonic::{
@@ -57,6 +58,20 @@ impl Failure {
             Self::NoAnswer(_) => 3,
         }
     }
+}
+
+/// Why a server does not say what it is.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ServerUnknown {
+    /// It does not accept the caller: a token is missing, wrong, or without a role.
+    #[error("{0}")]
+    Denied(String),
+    /// It answers, and does not know the question: it is older than this agent, or another program.
+    #[error("{0}")]
+    Older(String),
+    /// It does not answer, or the question cannot be asked.
+    #[error("{0}")]
+    NoAnswer(String),
 }
 
 /// The attempts that run, as the server tells of them.
@@ -170,6 +185,26 @@ impl Client {
     pub async fn attempt(&self, question: GetAttemptRequest) -> Result<GetAttemptResponse, Failure> {
         let answer = self.counter().get_attempt(self.ask(question).await?).await;
         self.answer(answer)
+    }
+
+    /// What the server is, and what the caller may do there.
+    ///
+    /// # Errors
+    /// The server gave no answer, does not accept the caller, or is too old.
+    pub async fn server(&self) -> Result<GetServerResponse, ServerUnknown> {
+        let question = self.ask(GetServerRequest {}).await;
+        let question = question.map_err(|failure| ServerUnknown::Denied(failure.to_string()))?;
+        let answer = IntrospectionClient::new(self.channel.clone()).get_server(question).await;
+        answer.map(Response::into_inner).map_err(|status| {
+            let why = failure(&self.server, &status).to_string();
+            let is_answer = no_grpc(&status).is_none() && broken(&status, &self.server).is_none();
+            match status.code() {
+                Code::Unauthenticated | Code::PermissionDenied if is_answer => ServerUnknown::Denied(why),
+                // one that says why is no older server: the HTTP port of this one names its gRPC port
+                Code::Unimplemented if is_answer && status.message().is_empty() => ServerUnknown::Older(why),
+                _other => ServerUnknown::NoAnswer(why),
+            }
+        })
     }
 
     /// A request, with the caller's token if there is one.

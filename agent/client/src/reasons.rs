@@ -17,6 +17,11 @@ pub(crate) fn no_server(server: &str, reason: &str) -> String {
     format!("no server at {server} ({reason}){hint}")
 }
 
+/// Says that the network refused a connection to a server, and where its address comes from.
+pub(crate) fn refused_by_network(server: &str, error: &io::Error) -> String {
+    no_server(server, &innermost(error)) + "; --server or PLIMSOLL_SERVER names another"
+}
+
 /// Says that no connection to a server came about, why, and where its address comes from if the network is the reason.
 pub(crate) fn no_connection(server: &str, error: &(dyn Error + 'static)) -> String {
     let text = no_server(server, &innermost(error));

@@ -209,8 +209,7 @@ impl Meter {
     }
 
     /// Says whether the build has a group of its own.
-    #[cfg(test)]
-    pub(crate) fn has_own_group(&self) -> bool {
+    pub fn has_own_group(&self) -> bool {
         self.own.is_some()
     }
 

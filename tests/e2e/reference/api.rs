@@ -13,7 +13,7 @@ A request that is wrong gets `INVALID_ARGUMENT` with `google.rpc.BadRequest`, wh
 `RESOURCE_EXHAUSTED` or `UNAVAILABLE` with `google.rpc.RetryInfo`. New fields may be added; none is renamed or removed.
 ";
 
-const FILES: [&str; 5] = ["collector", "predictor", "placement", "stats", "types"];
+const FILES: [&str; 6] = ["collector", "introspection", "predictor", "placement", "stats", "types"];
 
 /// A service, message or enumeration: its name, what is said of it, and its lines as cells.
 struct Declared {

@@ -50,6 +50,7 @@ mod tests {
             "predict",
             "explain",
             "should-retry",
+            "doctor",
             "stats",
             "attempts",
             "show x",

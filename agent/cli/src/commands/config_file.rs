@@ -30,8 +30,8 @@ const MOST_BYTES: u64 = 64 * 1024;
 const EVERYWHERE: [&str; 5] = ["server", "ca", "client-cert", "client-key", "token-file"];
 /// Options that it may set for commands that measure.
 const MEASURING: [&str; 6] = ["pool", "interval", "spool-dir", "spool-max", "patience", "report"];
-/// The commands that measure.
-const MEASURING_COMMANDS: [&str; 2] = ["run", "attach"];
+/// The commands that measure, and the one that checks how they would.
+const MEASURING_COMMANDS: [&str; 3] = ["run", "attach", "doctor"];
 /// Options that are paths: those that do not begin with `/` are below the folder of the file.
 const PATHS: [&str; 5] = ["ca", "client-cert", "client-key", "token-file", "spool-dir"];
 

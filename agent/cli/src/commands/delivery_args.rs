@@ -41,15 +41,29 @@ pub(super) struct DeliveryArgs {
     /// Time between two samples; the first seconds are sampled faster.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     interval: Duration,
+    #[command(flatten)]
+    spool: SpoolArgs,
+    /// Longest wait at the end for the server, and for the reader of the report; at most 1h.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = patience)]
+    patience: Duration,
+}
+
+/// Where samples wait for the server.
+#[derive(Debug, Args)]
+pub(super) struct SpoolArgs {
     /// Directory for samples that are not delivered yet [default: ~/.local/state/plimsoll/spool].
     #[arg(long, value_name = "DIR", env = "PLIMSOLL_SPOOL_DIR")]
     spool_dir: Option<PathBuf>,
     /// Largest size of this directory.
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = quantity::bytes)]
     spool_max: u64,
-    /// Longest wait at the end for the server, and for the reader of the report; at most 1h.
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = patience)]
-    patience: Duration,
+}
+
+impl SpoolArgs {
+    /// The directory, and the bytes that all files in it together may take.
+    pub(super) fn place(&self, job: &CiJob) -> (PathBuf, u64) {
+        (self.spool_dir.clone().unwrap_or_else(|| spool_dir(job)), self.spool_max)
+    }
 }
 
 impl DeliveryArgs {
@@ -83,13 +97,9 @@ impl DeliveryArgs {
 
     /// Where samples go.
     fn delivery(&self, job: &CiJob) -> delivery::Settings {
-        let server = Some(self.server.clone()).filter(|server| !server.is_empty() && server != "none");
-        delivery::Settings {
-            trust: self.trust.towards(server.as_deref()),
-            server,
-            spool_dir: self.spool_dir.clone().unwrap_or_else(|| spool_dir(job)),
-            spool_bytes: self.spool_max,
-        }
+        let server = named_server(&self.server);
+        let (spool_dir, spool_bytes) = self.spool.place(job);
+        delivery::Settings { trust: self.trust.towards(server.as_deref()), server, spool_dir, spool_bytes }
     }
 
     /// What was asked for.
@@ -97,6 +107,11 @@ impl DeliveryArgs {
         let memory_request_bytes = self.request_memory.or(job.asked.memory_request_bytes);
         Resources { memory_request_bytes, ..job.asked }
     }
+}
+
+/// The server, unless `none` says that there shall be none.
+pub(super) fn named_server(server: &str) -> Option<String> {
+    Some(server.to_owned()).filter(|server| !server.is_empty() && server != "none")
 }
 
 fn spool_dir(job: &CiJob) -> PathBuf {

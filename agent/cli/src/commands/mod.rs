@@ -8,6 +8,7 @@ mod attach;
 mod common_options;
 mod config_file;
 mod delivery_args;
+mod doctor;
 #[cfg(feature = "people")]
 mod gitlab_ci;
 mod help;
@@ -73,6 +74,7 @@ enum Command {
     Predict(ask::PredictArgs),
     Explain(ask::ExplainArgs),
     ShouldRetry(Box<ask::ShouldRetryArgs>),
+    Doctor(doctor::DoctorArgs),
     #[cfg(feature = "people")]
     Verdict(verdict::VerdictArgs),
     #[cfg(feature = "people")]
@@ -140,14 +142,20 @@ impl ServerArgs {
 impl TrustArgs {
     /// What is trusted at, and shown to, this server; a token's file before its variable. Warns if others can read the token.
     fn towards(&self, server: Option<&str>) -> Trust {
-        // a variable that is set to nothing names no file
-        let file = |path: &Option<OsString>| path.clone().filter(|path| !path.is_empty()).map(PathBuf::from);
-        let token = file(&self.token_file).map(Token::File).or_else(|| key::token().map(Token::Text));
-        if let Some(server) = server.filter(|server| token.is_some() && is_read_by_others(server)) {
+        let trust = self.quietly();
+        if let Some(server) = server.filter(|server| trust.token.is_some() && is_read_by_others(server)) {
             tracing::warn!(
                 "the token goes to {server} in plain text, where others can read it: use https://"
             );
         }
+        trust
+    }
+
+    /// The same for any server, without a warning.
+    fn quietly(&self) -> Trust {
+        // a variable that is set to nothing names no file
+        let file = |path: &Option<OsString>| path.clone().filter(|path| !path.is_empty()).map(PathBuf::from);
+        let token = file(&self.token_file).map(Token::File).or_else(|| key::token().map(Token::Text));
         Trust { ca: file(&self.ca), certificate: file(&self.client_cert), key: file(&self.client_key), token }
     }
 }
@@ -186,6 +194,7 @@ impl Cli {
             Command::Predict(args) => args.ask(&job).await,
             Command::Explain(args) => args.ask(&job).await,
             Command::ShouldRetry(args) => Box::pin(args.ask(&job)).await,
+            Command::Doctor(args) => Box::pin(args.check(&job)).await,
             #[cfg(feature = "people")]
             Command::Verdict(args) => args.ask().await,
             #[cfg(feature = "people")]

@@ -35,8 +35,10 @@ use backlog::Backlog;
 use orphans::deliver_orphans;
 use route::{Network, ServerRoute, TcpNetwork};
 use shared_backlog::SharedBacklog;
-use spool::Spool;
 use uplink::{DeliveryOutcome, RetryPolicy, deliver};
+
+pub(crate) use quota::{REFUSED, SPOOL};
+pub(crate) use spool::{Spool, own_dir};
 
 use crate::{channel::endpoint, trust::Trust};
 
@@ -100,7 +102,7 @@ impl Delivery {
         if hello.session.is_empty() {
             hello.session = Ulid::new().to_string();
         }
-        let spool_dir = spool::own_dir(&settings.spool_dir);
+        let spool_dir = own_dir(&settings.spool_dir);
         let spool = Spool::create(&spool_dir, settings.spool_bytes, &hello);
         let no_spool = spool.as_ref().err().map(|error: &io::Error| {
             tracing::warn!(path = %spool_dir.display(), %error, "cannot keep samples on disk");

@@ -12,9 +12,9 @@ use std::{
 };
 
 /// Suffix of a spool file that waits for delivery.
-pub(super) const SPOOL: &str = "spool";
+pub(crate) const SPOOL: &str = "spool";
 /// Suffix of a spool file that the server refused for good.
-pub(super) const REFUSED: &str = "refused";
+pub(crate) const REFUSED: &str = "refused";
 /// Suffix of a spool file whose agent has not finished to create it.
 pub(super) const DRAFT: &str = "draft";
 

@@ -54,9 +54,9 @@ const HELLO_AT: u64 = MAGIC.len() as u64;
 
 /// An open and locked spool file.
 #[derive(Debug)]
-pub(super) struct Spool {
+pub(crate) struct Spool {
     pub(super) file: File,
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Bytes that are good: where the next record goes.
     pub(super) len: u64,
     pub(super) front: SpoolFront,
@@ -110,7 +110,7 @@ pub(super) enum AdoptedSpool {
 
 impl Spool {
     /// Makes the file of a new attempt. `bytes` bounds all files of `dir` together.
-    pub(super) fn create(dir: &Path, bytes: u64, hello: &Hello) -> io::Result<Self> {
+    pub(crate) fn create(dir: &Path, bytes: u64, hello: &Hello) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         refuse_shared(dir)?;
         let name = file_name(hello);
@@ -305,7 +305,7 @@ fn refuse_owner(owner: u32, own: u32) -> io::Result<()> {
 
 /// Where the files of this user lie: in `dir`, or, where all users may write and replace what lies there, as in an `emptyDir` of
 /// Kubernetes, in a directory of its own below it.
-pub(super) fn own_dir(dir: &Path) -> PathBuf {
+pub(crate) fn own_dir(dir: &Path) -> PathBuf {
     let is_open =
         fs::metadata(dir).is_ok_and(|found| found.mode() & (WRITABLE_BY_ALL | STICKY) == WRITABLE_BY_ALL);
     let own = dir.join(format!("user-{}", geteuid()));

@@ -20,6 +20,11 @@ impl Projects {
         self.0.iter().any(|pattern| pattern != "*" && is_like(pattern, project))
     }
 
+    /// The list, as it is written; empty for every project.
+    pub(crate) fn patterns(&self) -> &[String] {
+        &self.0
+    }
+
     /// Those that are named in whole, not by a pattern.
     pub(crate) fn whole(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str).filter(|pattern| !pattern.ends_with('*'))

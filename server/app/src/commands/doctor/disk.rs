@@ -31,12 +31,13 @@ pub(super) fn data_directory(dir: &Path) -> (CheckLine, bool) {
                 "{shown} {there}: no store yet, so the server begins without a history; is it the right --data-dir?"
             );
             let line = judge_writable(dir, says, &writable(dir));
-            return (CheckLine { warning: line.ok, ..line }, false);
+            let line = if line.is_ok() { CheckLine::warn(DATA, line.says) } else { line };
+            return (line, false);
         }
         Err(OpenError::Locked { pid, .. }) => {
             return (CheckLine::ok(DATA, format!("{shown} is open in process {pid}")), true);
         }
-        Err(error) => return (CheckLine::wrong(DATA, error.to_string()), false),
+        Err(error) => return (CheckLine::fail(DATA, error.to_string()), false),
     };
     (judge_writable(dir, says, &writable(dir)), false)
 }
@@ -48,14 +49,14 @@ pub(super) fn judge_writable(dir: &Path, says: String, writable: &io::Result<()>
         "{} cannot be written ({error}): give it to the user of the server (this one has the number {user}), or name another --data-dir",
         existing(dir).display()
     );
-    CheckLine::wrong(DATA, says)
+    CheckLine::fail(DATA, says)
 }
 
 /// The room on the disk of the data directory.
 pub(super) fn room(dir: &Path) -> CheckLine {
     match disk(&existing(dir)) {
         Ok(space) => judge(space, dir),
-        Err(error) => CheckLine::wrong(ROOM, format!("the disk of {} does not say: {error}", dir.display())),
+        Err(error) => CheckLine::fail(ROOM, format!("the disk of {} does not say: {error}", dir.display())),
     }
 }
 
@@ -70,7 +71,7 @@ pub(super) fn judge(space: DiskSpace, dir: &Path) -> CheckLine {
         "{says} on the disk of {}: make room, at least {least}; on a full disk the server takes no samples",
         dir.display()
     );
-    CheckLine::wrong(ROOM, says)
+    CheckLine::fail(ROOM, says)
 }
 
 fn writable(dir: &Path) -> io::Result<()> {

@@ -8,14 +8,15 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow, ensure};
+use plimsoll_proto::certificate::last_second;
 
-use super::CheckLine;
+use super::{CheckLine, line_of};
 use crate::{
     access::{guard::Guard, identity::AccessFile},
     runtime::{
         clock::Clock,
         metrics::Metrics,
-        net::tls::{Certificate, Clients, certificates, last_second},
+        net::tls::{Certificate, Clients, certificates},
         settings::Config,
     },
     state::{
@@ -39,7 +40,7 @@ pub(super) fn access(config: &Config) -> CheckLine {
         return if is_local {
             CheckLine::ok(CHECK, format!("{open}; only this machine can reach the server"))
         } else {
-            CheckLine::wrong(
+            CheckLine::fail(
                 CHECK,
                 format!("{open}, and other machines can reach the server: set access_file"),
             )
@@ -50,7 +51,7 @@ pub(super) fn access(config: &Config) -> CheckLine {
         let file = AccessFile::parse(&fs::read_to_string(path)?).map_err(|wrong| anyhow!(wrong))?;
         Ok(format!("{}: {}", path.display(), file.in_words()))
     };
-    CheckLine::of(CHECK, read())
+    line_of(CHECK, read())
 }
 
 /// The certificate of the listeners for gRPC and HTTP.
@@ -66,7 +67,7 @@ pub(super) fn tls(config: &Config) -> CheckLine {
     };
     let clients = config.tls.client_ca.as_ref();
     let clients = clients.map(|ca| Clients { ca: ca.clone(), required: config.tls.client_required });
-    CheckLine::of(CHECK, good_until(chain, key, clients))
+    line_of(CHECK, good_until(chain, key, clients))
 }
 
 /// The certificate of the webhook, if there is one.
@@ -75,7 +76,7 @@ pub(super) fn webhook(config: &Config) -> Option<CheckLine> {
     let _address = admission.listen?;
     let (chain, key) = (admission.certificate.as_ref()?, admission.key.as_ref()?);
     let clients = admission.client_ca.as_ref().map(|ca| Clients { ca: ca.clone(), required: true });
-    Some(CheckLine::of("hook's TLS", good_until(chain, key, clients)))
+    Some(line_of("hook's TLS", good_until(chain, key, clients)))
 }
 
 /// When a certificate that can be used ends.
@@ -96,7 +97,7 @@ fn good_until(chain: &Path, key: &Path, clients: Option<Clients>) -> anyhow::Res
 /// The file of pools and rules over them.
 pub(super) fn pools(config: &Config) -> CheckLine {
     let read = PoolRegistry::open(config.pools_file.clone(), Arc::new(Metrics::new()));
-    CheckLine::of("pools", read.map(|_pools| named(config.pools_file.as_ref())))
+    line_of("pools", read.map(|_pools| named(config.pools_file.as_ref())))
 }
 
 /// The operator's rules for verdicts, and the terms of retries.
@@ -110,7 +111,7 @@ pub(super) fn rules(config: &Config) -> CheckLine {
     let files = [&config.rules_dir, &config.retry_policy].into_iter().flatten();
     let names: Vec<String> = files.map(|path| path.display().to_string()).collect();
     let says = if names.is_empty() { "those of the program".to_owned() } else { names.join(", ") };
-    CheckLine::of("retry rules", read.map(|_engine| says))
+    line_of("retry rules", read.map(|_engine| says))
 }
 
 fn named(path: Option<&PathBuf>) -> String {

@@ -10,7 +10,7 @@ use axum::{
 use http_body_util::Empty;
 use tokio::{runtime::Builder, time::timeout};
 
-use super::CheckLine;
+use super::{CheckLine, line_of};
 use crate::runtime::{
     net::outgoing,
     reload,
@@ -29,7 +29,7 @@ const QUESTION: &str = "projects?per_page=1&simple=true";
 pub(super) fn answers(settings: &Settings) -> anyhow::Result<Option<CheckLine>> {
     let Some(place) = &settings.url else { return Ok(None) };
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    Ok(Some(CheckLine::of("GitLab", runtime.block_on(ask(settings, place)))))
+    Ok(Some(line_of("GitLab", runtime.block_on(ask(settings, place)))))
 }
 
 async fn ask(settings: &Settings, place: &BaseUrl) -> anyhow::Result<String> {

@@ -7,7 +7,7 @@ use std::{
 
 use rustix::process::{Resource, getrlimit};
 
-use super::CheckLine;
+use super::{CheckLine, line_of};
 use crate::runtime::settings::{Config, MemoryPlan};
 
 const FILES: &str = "open files";
@@ -21,7 +21,7 @@ pub(super) fn memory(config: &Config) -> CheckLine {
         let machine = config.machine.as_ref().map(|machine| format!("; the machine has {machine}"));
         format!("the server takes up to {}, with a full history{}", plan.all, machine.unwrap_or_default())
     });
-    CheckLine::of("memory", fits)
+    line_of("memory", fits)
 }
 
 /// How many files, and with them connections, there may be.
@@ -31,7 +31,7 @@ pub(super) fn open_files() -> CheckLine {
 
 pub(super) fn judge_files(most: Option<u64>) -> CheckLine {
     match most {
-        Some(most) if most < LEAST_FILES => CheckLine::wrong(
+        Some(most) if most < LEAST_FILES => CheckLine::fail(
             FILES,
             format!(
                 "the hard limit is {most}, and each agent needs one: raise it to {LEAST_FILES} or more (ulimit -Hn; LimitNOFILE of systemd)"
@@ -62,7 +62,7 @@ fn address_line(check: &'static str, setting: &str, address: SocketAddr, is_serv
             CheckLine::ok(check, format!("{address} is in use, and a server has the data directory open"))
         }
         Err(error) => {
-            CheckLine::wrong(check, format!("cannot listen on {address} ({error}): set another {setting}"))
+            CheckLine::fail(check, format!("cannot listen on {address} ({error}): set another {setting}"))
         }
     }
 }

@@ -19,15 +19,17 @@ use std::io::{self, Write as _};
 
 use anyhow::bail;
 use clap::Args;
-use plimsoll_proto::figures::counted;
-use serde::Serialize;
+use plimsoll_proto::{
+    checks::{CheckLine, text},
+    figures::counted,
+};
 
 use super::{Output, line::examples, terminal};
 use crate::runtime::settings::Config;
 
 /// Checks the settings and the machine as a server would find them, and says what to change. Starts nothing.
 ///
-/// The exit status is 0 if nothing is to be done, and 1 if something is.
+/// Each line begins with `ok`, `warn` or `fail`. The exit status is 1 if a line begins with `fail`, else 0.
 #[derive(Debug, Args)]
 #[command(after_help = examples(&["doctor --config plimsoll.toml", "doctor --output json"]))]
 pub struct Doctor {
@@ -36,33 +38,11 @@ pub struct Doctor {
     output: Output,
 }
 
-/// What one check found.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-struct CheckLine {
-    check: &'static str,
-    ok: bool,
-    /// Nothing is wrong, but it is probably not what was meant.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    warning: bool,
-    /// What is there; or what is wrong, and what to do.
-    says: String,
-}
-
-impl CheckLine {
-    fn ok(check: &'static str, says: impl Into<String>) -> Self {
-        Self { check, ok: true, warning: false, says: says.into() }
-    }
-
-    fn wrong(check: &'static str, says: impl Into<String>) -> Self {
-        Self { check, ok: false, warning: false, says: says.into() }
-    }
-
-    /// What a check gave: its error says what to do.
-    fn of(check: &'static str, found: anyhow::Result<String>) -> Self {
-        match found {
-            Ok(says) => Self::ok(check, says),
-            Err(error) => Self::wrong(check, format!("{error:#}")),
-        }
+/// What a check gave: its error says what to do.
+fn line_of(check: &'static str, found: anyhow::Result<String>) -> CheckLine {
+    match found {
+        Ok(says) => CheckLine::ok(check, says),
+        Err(error) => CheckLine::fail(check, format!("{error:#}")),
     }
 }
 
@@ -75,10 +55,10 @@ impl Doctor {
                 write!(io::stdout(), "{}", terminal::fitted(&text(&lines), io::stdout()))?;
             }
         }
-        let wrong = lines.iter().filter(|line| !line.ok).count();
-        if wrong > 0 {
+        let failed = lines.iter().filter(|line| line.is_failed()).count();
+        if failed > 0 {
             let checks = counted(u64::try_from(lines.len()).unwrap_or(u64::MAX), "check");
-            bail!("{wrong} of {checks} found something to do");
+            bail!("{failed} of {checks} found something to do");
         }
         Ok(())
     }
@@ -94,17 +74,4 @@ fn check(config: &Config) -> anyhow::Result<Vec<CheckLine>> {
     lines.extend([files::pools(config), files::rules(config)]);
     lines.extend(gitlab::answers(&config.gitlab)?);
     Ok(lines)
-}
-
-/// A row for each check. Two spaces part the columns, so that what is wrapped stands below the last one.
-fn text(lines: &[CheckLine]) -> String {
-    let row = |line: &CheckLine| {
-        let state = match (line.ok, line.warning) {
-            (true, true) => "warn",
-            (true, false) => "ok",
-            (false, _) => "wrong",
-        };
-        format!("{state:<5}  {:<15}  {}\n", line.check, line.says)
-    };
-    lines.iter().map(row).collect()
 }

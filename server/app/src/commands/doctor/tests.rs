@@ -22,7 +22,7 @@ fn sound(dir: &Path) -> Config {
 fn said(config: &Config, check: &str) -> (bool, String) {
     let lines = super::check(config).unwrap();
     let line = lines.into_iter().find(|line| line.check == check).unwrap();
-    (line.ok, line.says)
+    (line.is_ok(), line.says)
 }
 
 fn assert_wrong(config: &Config, check: &str, words: &[&str]) {
@@ -86,18 +86,18 @@ fn the_data_directory_is_found_missing_whole_open_or_foreign() {
     // root may write everywhere, so the system's answer is given
     let denied =
         disk::judge_writable(dir.path(), String::new(), &Err(io::ErrorKind::PermissionDenied.into()));
-    assert!(!denied.ok && denied.says.contains("cannot be written (permission denied)"), "{denied:?}");
+    assert!(!denied.is_ok() && denied.says.contains("cannot be written (permission denied)"), "{denied:?}");
 }
 
 #[test]
 fn room_memory_and_files_say_how_much_there_must_be() {
     let dir = tempfile::tempdir().unwrap();
     let full = disk::judge(DiskSpace { free: 5 << 20, size: 1 << 30 }, dir.path());
-    assert!(!full.ok && full.says.contains("make room, at least 1.00 GiB"), "{full:?}");
-    assert!(disk::judge(DiskSpace { free: 2 << 30, size: 4 << 30 }, dir.path()).ok);
+    assert!(!full.is_ok() && full.says.contains("make room, at least 1.00 GiB"), "{full:?}");
+    assert!(disk::judge(DiskSpace { free: 2 << 30, size: 4 << 30 }, dir.path()).is_ok());
     let few = machine::judge_files(Some(1024));
-    assert!(!few.ok && few.says.contains("LimitNOFILE"), "{few:?}");
-    assert!(machine::judge_files(Some(1 << 20)).ok && machine::judge_files(None).ok);
+    assert!(!few.is_ok() && few.says.contains("LimitNOFILE"), "{few:?}");
+    assert!(machine::judge_files(Some(1 << 20)).is_ok() && machine::judge_files(None).is_ok());
     let mut config = sound(dir.path());
     let machine = |bytes| Some(MachineMemory { bytes: Bytes(bytes), source: "memory.max".to_owned() });
     config.machine = machine(8 << 30);
@@ -212,5 +212,5 @@ fn the_rows_fit_eighty_columns() {
     let lines = check(&sound(dir.path())).unwrap();
     let shown = wrapped(&text(&lines), 80);
     assert!(shown.lines().all(|line| line.chars().count() <= 80 || !line.trim().contains(' ')), "{shown}");
-    assert!(shown.starts_with("warn   data directory   "), "{shown}");
+    assert!(shown.starts_with("warn  data directory  "), "{shown}");
 }

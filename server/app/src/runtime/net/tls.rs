@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
-pub(crate) use expiry::{Expiry, last_second};
+pub(crate) use expiry::Expiry;
 use tokio_rustls::{
     TlsAcceptor,
     rustls::{

@@ -17,9 +17,16 @@ use crate::{
 /// When a caller may come back whose call was ended because of what let it in.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
+/// What the paths of the service begin with that says what a caller may do.
+const INTROSPECTION: &str = "/plimsoll.v1.Introspection/";
+
 /// What an rpc needs, one of them; `None` for those that every caller may use: health and the wire's own description.
 fn roles(path: &str) -> Option<Roles> {
     let role = role(path)?;
+    // a caller asks what it may do: any role will do
+    if path.starts_with(INTROSPECTION) {
+        return Some(Role::ALL.into_iter().collect());
+    }
     // an operator watches and closes all tickets: what a caller may touch is decided where the ticket is known
     let is_for_both =
         matches!(path, "/plimsoll.v1.Placement/WatchTicket" | "/plimsoll.v1.Placement/CloseTicket");
@@ -270,5 +277,8 @@ pub(super) mod tests {
             let both: Roles = [Role::Caller, Role::Operator].into_iter().collect();
             assert_eq!(roles(path), Some(both), "an operator ends what others have left open: {path}");
         }
+        let any: Roles = Role::ALL.into_iter().collect();
+        assert_eq!(roles("/plimsoll.v1.Introspection/GetServer"), Some(any));
+        assert_eq!(roles("/plimsoll.v1.IntrospectionX/GetServer"), Some(Role::Operator.into()));
     }
 }

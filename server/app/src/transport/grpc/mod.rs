@@ -8,6 +8,7 @@ mod deadline;
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) mod foreign;
 mod guarded;
+mod introspection;
 mod outbound;
 mod placement;
 mod predictor;
@@ -25,13 +26,14 @@ use std::sync::Arc;
 
 use call_layer::CallLayer;
 use collector::CollectorService;
+use introspection::IntrospectionService;
 use placement::PlacementService;
 use plimsoll_proto::{
     externalscaler::external_scaler_server::ExternalScalerServer,
     limits,
     v1::{
-        collector_server::CollectorServer, placement_server::PlacementServer,
-        predictor_server::PredictorServer, stats_server::StatsServer,
+        collector_server::CollectorServer, introspection_server::IntrospectionServer,
+        placement_server::PlacementServer, predictor_server::PredictorServer, stats_server::StatsServer,
     },
 };
 use predictor::PredictorService;
@@ -117,6 +119,7 @@ pub(crate) async fn set_health(health: &HealthReporter, serving: bool, writable:
     health.set_service_status("plimsoll.v1.Predictor", status(serving)).await;
     health.set_service_status("plimsoll.v1.Stats", status(serving)).await;
     health.set_service_status("plimsoll.v1.Placement", status(serving)).await;
+    health.set_service_status("plimsoll.v1.Introspection", status(serving)).await;
     health.set_service_status("externalscaler.ExternalScaler", status(serving)).await;
     health.set_service_status("plimsoll.v1.Collector", status(serving && writable)).await;
 }
@@ -130,6 +133,7 @@ pub(crate) async fn serve(listener: Listener, parts: Parts, health: HealthReport
     let reflection = ReflectionService::new()?;
     let (stats, predictor) = (parts.stats(), parts.predictor());
     let placement = parts.placement();
+    let introspection = IntrospectionService { is_open: parts.guard.is_open() };
     let scaler = ScalerService::new(parts.services.demands.clone(), parts.streams(scaler::STREAMS));
     let streams = parts.streams(collector::STREAMS);
     let Parts { ingest, pools, metrics, calls, guard, connections, agents, stopping, .. } = parts;
@@ -144,6 +148,7 @@ pub(crate) async fn serve(listener: Listener, parts: Parts, health: HealthReport
         .add_service(PredictorServer::new(predictor).max_decoding_message_size(limits::MESSAGE_BYTES))
         .add_service(PlacementServer::new(placement).max_decoding_message_size(limits::MESSAGE_BYTES))
         .add_service(ExternalScalerServer::new(scaler).max_decoding_message_size(limits::MESSAGE_BYTES))
+        .add_service(IntrospectionServer::new(introspection).max_decoding_message_size(OPEN_MESSAGE_BYTES))
         .add_service(StatsServer::new(stats).max_decoding_message_size(limits::MESSAGE_BYTES));
     serving::serve(listener, policy, layer.layer(routes.prepare()), &metrics, stopping).await;
     Ok(())

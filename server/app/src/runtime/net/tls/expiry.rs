@@ -3,21 +3,16 @@
 use std::{
     pin::Pin,
     task::{Context, Poll, ready},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
+use plimsoll_proto::certificate::last_second;
 use tokio::time::{Sleep, sleep};
 
 use crate::runtime::clock::Clock;
 
 /// How often the clock on the wall is looked at, whatever it said before: it may be set.
 const LOOK: Duration = Duration::from_mins(10);
-
-/// Kinds of elements in a certificate (X.690, section 8; RFC 5280, section 4.1).
-const SEQUENCE: u8 = 0x30;
-const VERSION: u8 = 0xa0;
-const UTC_TIME: u8 = 0x17;
-const GENERALIZED_TIME: u8 = 0x18;
 
 /// The end of a certificate.
 #[derive(Debug)]
@@ -56,55 +51,6 @@ impl Expiry {
     pub(crate) async fn over(&mut self) {
         std::future::poll_fn(|cx| self.poll_over(cx)).await;
     }
-}
-
-/// The last second, since 1970, of a certificate in DER.
-pub(crate) fn last_second(certificate: &[u8]) -> Option<u64> {
-    let (_, certificate, _) = element(certificate)?;
-    let (_, mut rest, _) = element(certificate)?;
-    // the version, which the first one leaves out, a number, an algorithm and who signed come before
-    let (kind, _, behind) = element(rest)?;
-    if kind == VERSION {
-        rest = behind;
-    }
-    for _ in 0..3 {
-        rest = element(rest)?.2;
-    }
-    let (kind, validity, _) = element(rest)?;
-    let (_, _, end) = element(validity)?;
-    let (form, end, _) = element(end)?;
-    (kind == SEQUENCE).then(|| time(form, std::str::from_utf8(end).ok()?))?
-}
-
-/// Kind and content of the first element, and what is behind it.
-fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
-    let (&[kind, short], mut rest) = bytes.split_first_chunk::<2>()?;
-    let mut length = usize::from(short);
-    if short & 0x80 != 0 {
-        let (long, behind) = rest.split_at_checked(usize::from(short & 0x7f))?;
-        // a certificate of more than 16 MiB was not shaken hands with
-        length =
-            (long.len() <= 3).then(|| long.iter().fold(0, |sum, byte| (sum << 8) | usize::from(*byte)))?;
-        rest = behind;
-    }
-    let (content, behind) = rest.split_at_checked(length)?;
-    Some((kind, content, behind))
-}
-
-/// Seconds since 1970 of a time as certificates write it: with two digits of the year up to 2049, with four from then on.
-fn time(form: u8, text: &str) -> Option<u64> {
-    let text = match form {
-        UTC_TIME if text.get(..2)? < "50" => format!("20{text}"),
-        UTC_TIME => format!("19{text}"),
-        GENERALIZED_TIME => text.to_owned(),
-        _ => return None,
-    };
-    let part = |from: usize, to: usize| text.get(from..to);
-    let (year, month, day) = (part(0, 4)?, part(4, 6)?, part(6, 8)?);
-    let (hour, minute, second) = (part(8, 10)?, part(10, 12)?, part(12, 14)?);
-    let written = format!("{year}-{month}-{day}T{hour}:{minute}:{second}Z");
-    let time: SystemTime = humantime::parse_rfc3339(&written).ok()?;
-    Some(time.duration_since(UNIX_EPOCH).ok()?.as_secs())
 }
 
 #[cfg(test)]

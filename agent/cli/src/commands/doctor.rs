@@ -1,0 +1,53 @@
+//! `plimsoll doctor`: which configuration is checked, and how the result is written.
+
+use clap::Args;
+use plimsoll_client::questions::Failure;
+
+use super::{
+    DEFAULT_SERVER, TrustArgs,
+    delivery_args::{SpoolArgs, named_server},
+    help,
+    output::PhaseArgs,
+};
+use crate::{
+    ask::{CommandOutput, Format},
+    doctor::{self, Settings},
+    key::CiJob,
+};
+
+/// The end of its help.
+const STATUSES: &str = "Exit status: 0 no line begins with fail, 1 one does, 2 wrong usage.";
+
+/// Check what stands between builds here and the server: address, TLS, token, clock, cgroup, spool. Takes the options of `run`.
+///
+/// Each line begins with `ok`, `warn` (it works, but something should be changed) or `fail`, and says what to do. Run it where builds
+/// run: in the job, in its container. It sends no samples. Without an answer it ends within half a minute.
+#[derive(Debug, Args)]
+#[command(after_help = help::end(STATUSES, &["doctor", "doctor --server https://plimsoll.example:7410 -o json"]))]
+pub(super) struct DoctorArgs {
+    /// Address of the server; `none` checks only this machine.
+    #[arg(long, value_name = "URL", env = "PLIMSOLL_SERVER", default_value = DEFAULT_SERVER)]
+    server: String,
+    #[command(flatten)]
+    trust: TrustArgs,
+    #[command(flatten)]
+    spool: SpoolArgs,
+    #[command(flatten)]
+    phases: PhaseArgs,
+    /// How to write the result.
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    output: Format,
+}
+
+impl DoctorArgs {
+    pub(super) async fn check(self, job: &CiJob) -> Result<CommandOutput, Failure> {
+        let (spool_dir, spool_bytes) = self.spool.place(job);
+        let server = named_server(&self.server);
+        // a token that others can read is a line of the result
+        let trust = self.trust.quietly();
+        let phases = self.phases.marks(job).map_err(Failure::Question)?;
+        Ok(doctor::check(&Settings { server, trust, spool_dir, spool_bytes, phases })
+            .await
+            .output(self.output))
+    }
+}

@@ -1,0 +1,166 @@
+//! This machine: how a build here would be measured, and where its samples would wait.
+
+use std::time::{Duration, Instant};
+
+use plimsoll_client::probe;
+use plimsoll_measure::{cgroup::CgroupLimits, kernel::Kernel, meter::Meter};
+use plimsoll_proto::{checks::CheckLine, figures, v1::Source};
+
+use super::Settings;
+use crate::output::PhaseMarks;
+
+/// Readings whose median is shown.
+const READINGS: usize = 5;
+
+/// How a build would be measured, and the limits in force for it. Makes the group that a build would get, and removes it.
+pub(super) async fn measuring(kernel: &Kernel) -> Vec<CheckLine> {
+    let mut meter = Meter::prepare(kernel, &format!("doctor-{}", ulid::Ulid::new()), None);
+    let mut costs: Vec<Duration> = (0..READINGS).filter_map(|_| reading(&mut meter)).collect();
+    costs.sort_unstable();
+    let cost = costs.get(costs.len() / 2).copied();
+    let lines = vec![way(meter.source(), meter.has_own_group(), cost), limits(meter.limits())];
+    meter.close().await;
+    lines
+}
+
+fn reading(meter: &mut Meter) -> Option<Duration> {
+    let begin = Instant::now();
+    meter.read().map(|_reading| begin.elapsed())
+}
+
+/// Where the numbers come from, what is missing in them, and what one reading costs.
+fn way(source: Source, has_own_group: bool, cost: Option<Duration>) -> CheckLine {
+    const CHECK: &str = "cgroup";
+    let Some(cost) = cost else {
+        let says = "nothing can be measured here: neither a cgroup nor /proc can be read; run it as the build's user, with /proc mounted";
+        return CheckLine::fail(CHECK, says);
+    };
+    let cost = format!("a reading takes {:.2} ms", cost.as_secs_f64() * 1000.0);
+    let version = match source {
+        Source::CgroupV1 => "v1",
+        Source::CgroupV2 => "v2",
+        _tree => {
+            let says = format!(
+                "no cgroup of the build can be read, so its processes are added up: {cost}, more with many processes; kills for \
+                 memory are not seen. Give the agent a cgroup that it may write (deploy/docs/agent.md)"
+            );
+            return CheckLine::warn(CHECK, says);
+        }
+    };
+    let says = if has_own_group {
+        format!("{version}, a group for each build: {cost}")
+    } else {
+        format!(
+            "{version}, the group of this job, so other commands in it are counted, and --limit-memory has no effect: {cost}"
+        )
+    };
+    CheckLine::ok(CHECK, says)
+}
+
+fn limits(limits: &CgroupLimits) -> CheckLine {
+    let memory = limits
+        .memory
+        .map_or_else(|| "none, so a build can take all of the machine".to_owned(), figures::bytes);
+    let cpu = limits.cpu.map_or_else(|| "none".to_owned(), |cores| format!("{cores} cores"));
+    CheckLine::ok("limits", format!("memory: {memory}; CPU: {cpu}"))
+}
+
+/// Where samples wait for the server.
+pub(super) async fn spool(settings: &Settings) -> CheckLine {
+    const CHECK: &str = "spool";
+    let dir = settings.spool_dir.display();
+    let found = match probe::spool(&settings.spool_dir, settings.spool_bytes).await {
+        Ok(found) => found,
+        Err(error) => {
+            let says = format!(
+                "{dir} cannot be used ({error}): samples wait in memory only, and are lost if the server is away; name another --spool-dir"
+            );
+            return CheckLine::warn(CHECK, says);
+        }
+    };
+    let says = format!("{} takes up to {}", found.dir.display(), figures::bytes(settings.spool_bytes));
+    let free = found.free_bytes.unwrap_or(u64::MAX);
+    if free < settings.spool_bytes {
+        let free = figures::bytes(free);
+        return CheckLine::warn(
+            CHECK,
+            format!("{says}, but its disk has only {free} free: make room, or name another --spool-dir"),
+        );
+    }
+    let left = [(found.waiting, "waiting for the server"), (found.refused, "refused by a server")];
+    let left = left.into_iter().filter(|(count, _)| *count > 0);
+    let left: Vec<String> = left.map(|(count, what)| format!("; earlier attempts {what}: {count}")).collect();
+    CheckLine::ok(CHECK, says + &left.concat())
+}
+
+/// What is looked for in the build's output.
+pub(super) fn phases(marks: Option<&PhaseMarks>) -> CheckLine {
+    let Some(marks) = marks else {
+        return CheckLine::ok(
+            "phases",
+            "not read here: --phases gitlab, --phases spack or a pattern turns them on",
+        );
+    };
+    let kinds = [(marks.gitlab, "GitLab's sections"), (marks.spack, "Spack's phases")];
+    let mut kinds: Vec<String> =
+        kinds.into_iter().filter(|(is_on, _)| *is_on).map(|(_, what)| what.to_owned()).collect();
+    if !marks.patterns.is_empty() {
+        kinds.push(figures::counted(u64::try_from(marks.patterns.len()).unwrap_or(u64::MAX), "pattern"));
+    }
+    CheckLine::ok("phases", format!("read from the build's output: {}", kinds.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_measure::fake_kernel::FakeKernel;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_cgroup_that_cannot_be_read_is_a_warning_and_no_kernel_at_all_a_failure() {
+        let nothing = measuring(&FakeKernel::new().kernel()).await;
+        assert!(nothing[0].is_failed() && nothing[0].says.contains("/proc can be read"), "{nothing:?}");
+        let tree = way(Source::ProcessTree, false, Some(Duration::from_millis(2)));
+        assert!(
+            !tree.is_ok()
+                && tree.says.contains("a reading takes 2.00 ms")
+                && tree.says.contains("kills for memory"),
+            "{tree:?}"
+        );
+        let shared = way(Source::CgroupV2, false, Some(Duration::ZERO));
+        assert!(shared.is_ok() && shared.says.contains("other commands in it are counted"), "{shared:?}");
+    }
+
+    #[test]
+    fn limits_say_that_there_are_none() {
+        assert!(limits(&CgroupLimits::default()).says.starts_with("memory: none"));
+        let some = CgroupLimits { memory: Some(2 << 30), cpu: Some(1.5), ..CgroupLimits::default() };
+        assert_eq!(limits(&some).says, "memory: 2.00 GiB; CPU: 1.5 cores");
+    }
+
+    #[tokio::test]
+    async fn a_spool_that_cannot_be_written_or_has_no_room_says_what_is_lost() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let settings = |dir, bytes| Settings {
+            server: None,
+            trust: plimsoll_client::trust::Trust::default(),
+            spool_dir: dir,
+            spool_bytes: bytes,
+            phases: None,
+        };
+        let refused = spool(&settings(file.join("spool"), 1 << 20)).await;
+        assert!(!refused.is_ok() && refused.says.contains("name another --spool-dir"), "{refused:?}");
+        let full = spool(&settings(dir.path().join("spool"), u64::MAX - 1)).await;
+        assert!(full.says.contains("free: make room"), "{full:?}");
+        assert!(spool(&settings(dir.path().join("spool"), 1 << 20)).await.is_ok());
+    }
+
+    #[test]
+    fn phases_say_what_is_looked_for() {
+        assert!(phases(None).says.starts_with("not read here"));
+        let marks = PhaseMarks { gitlab: true, ..PhaseMarks::default() };
+        assert_eq!(phases(Some(&marks)).says, "read from the build's output: GitLab's sections");
+    }
+}

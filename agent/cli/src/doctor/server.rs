@@ -1,0 +1,200 @@
+//! The server: from its address to what the caller may do there.
+
+use plimsoll_client::{
+    channel::is_read_by_others,
+    probe::{self, ServerAddress},
+    questions::{Client, ServerUnknown},
+    trust::Trust,
+};
+use plimsoll_measure::clock::unix_ms;
+use plimsoll_proto::{certificate::last_second, checks::CheckLine, times, v1::GetServerResponse};
+
+/// A certificate that ends sooner is to be renewed now.
+const RENEW_WITHIN_MS: u64 = 14 * 86_400_000;
+/// Clocks may differ by so much: signed tokens are good for a minute more.
+const CLOCK_MS: u64 = 60_000;
+/// What an agent and its questions need.
+const WANTED: [(&str, &str); 2] =
+    [("agent", "samples are refused"), ("caller", "predict and should-retry are refused")];
+
+/// All lines about a server.
+pub(super) async fn check(server: &str, trust: &Trust) -> Vec<CheckLine> {
+    let address = match probe::address(server, trust).await {
+        Ok(address) => address,
+        Err(why) => return vec![CheckLine::fail("address", why)],
+    };
+    let peer = match address.reached().await {
+        Ok(peer) => peer,
+        Err(why) => return vec![CheckLine::fail("address", why)],
+    };
+    let mut lines = vec![CheckLine::ok("address", format!("{} takes connections at {peer}", address.url))];
+    let shown = if address.is_tls { address.certificate(peer).await } else { None };
+    lines.extend(encryption(&address, shown.as_deref(), unix_ms()));
+    let before = unix_ms();
+    let answer = match Client::connect(server, trust).await {
+        Ok(client) => client.server().await,
+        Err(failure) => Err(ServerUnknown::NoAnswer(failure.to_string())),
+    };
+    lines.extend(answered(&address, answer, (before, unix_ms()), trust.token.is_some()));
+    lines
+}
+
+/// Whether others can read what is sent, and when the certificate ends. No line where a server with TLS shows none: why not, the next
+/// line says.
+fn encryption(address: &ServerAddress, shown: Option<&[u8]>, now_unix_ms: u64) -> Option<CheckLine> {
+    if !address.is_tls {
+        return Some(if is_read_by_others(&address.url) {
+            let says = "none: others on the network can read samples and the token; use https:// and a server with TLS";
+            CheckLine::warn("TLS", says)
+        } else {
+            CheckLine::ok("TLS", "none: the server is on this machine")
+        });
+    }
+    Some(certificate(last_second(shown?)?.saturating_mul(1000), now_unix_ms))
+}
+
+fn certificate(last_unix_ms: u64, now_unix_ms: u64) -> CheckLine {
+    let end = times::date_time(last_unix_ms);
+    match last_unix_ms.checked_sub(now_unix_ms) {
+        None => CheckLine::fail("TLS", format!("the server's certificate ended at {end} UTC: renew it")),
+        Some(left) if left < RENEW_WITHIN_MS => {
+            CheckLine::warn("TLS", format!("the server's certificate ends at {end} UTC: renew it before"))
+        }
+        Some(_) => CheckLine::ok("TLS", format!("the server's certificate is good until {end} UTC")),
+    }
+}
+
+/// What follows from the server's answer, which came between two times of the clock here.
+fn answered(
+    address: &ServerAddress,
+    answer: Result<GetServerResponse, ServerUnknown>,
+    (before, after): (u64, u64),
+    has_token: bool,
+) -> Vec<CheckLine> {
+    match answer {
+        Ok(server) => {
+            let halfway = before.midpoint(after);
+            vec![version(&server.version), token(&server, has_token), clock(server.unix_ms, halfway)]
+        }
+        Err(ServerUnknown::Denied(why)) => vec![CheckLine::fail("token", why)],
+        Err(ServerUnknown::Older(_)) => {
+            let says = format!(
+                "{} does not say its version: it is older than this agent ({}), or no plimsoll-server; update it",
+                address.url,
+                env!("CARGO_PKG_VERSION")
+            );
+            vec![CheckLine::warn("server", says)]
+        }
+        Err(ServerUnknown::NoAnswer(why)) => vec![CheckLine::fail("server", why)],
+    }
+}
+
+/// The server's version against this program's: the same up to the second number is the same to the wire.
+fn version(server: &str) -> CheckLine {
+    let own = env!("CARGO_PKG_VERSION");
+    let release = |version: &str| {
+        let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or_default());
+        (parts.next().unwrap_or_default(), parts.next().unwrap_or_default())
+    };
+    let shown = plimsoll_proto::shown::in_line(server);
+    if release(server) == release(own) {
+        return CheckLine::ok("server", format!("plimsoll-server {shown}; this agent is {own}"));
+    }
+    let older = if release(server) < release(own) { "the server" } else { "this agent" };
+    CheckLine::warn("server", format!("plimsoll-server {shown}, but this agent is {own}: update {older}"))
+}
+
+fn token(server: &GetServerResponse, has_token: bool) -> CheckLine {
+    if !server.access_required {
+        let says = "not needed: the server has no access file, so every caller may do everything";
+        return CheckLine::ok("token", says);
+    }
+    let projects =
+        if server.projects.is_empty() { "every project".to_owned() } else { server.projects.join(", ") };
+    let who = if has_token { "the token is that of" } else { "without a token you are" };
+    let trust = if server.trusted { "" } else { "; its builds do not lower predictions for others" };
+    let says = format!("{who} {}: {} for {projects}{trust}", server.caller, server.roles.join(", "));
+    let says = plimsoll_proto::shown::in_line(&says).into_owned();
+    let missing = WANTED.into_iter().find(|(role, _)| !server.roles.iter().any(|own| own == role));
+    match missing {
+        Some((role, so)) => CheckLine::warn(
+            "token",
+            format!("{says}; without the role {role}, {so}: add it in the access file"),
+        ),
+        None => CheckLine::ok("token", says),
+    }
+}
+
+fn clock(server_unix_ms: u64, own_unix_ms: u64) -> CheckLine {
+    let off = server_unix_ms.abs_diff(own_unix_ms);
+    if off <= CLOCK_MS {
+        return CheckLine::ok("clock", "less than a minute from the server's");
+    }
+    let way = if own_unix_ms > server_unix_ms { "ahead of" } else { "behind" };
+    let off = humantime::format_duration(std::time::Duration::from_secs(off / 1000));
+    let says = format!(
+        "{off} {way} the server's: set both by NTP; certificates and signed tokens may be refused, and times of builds are estimated"
+    );
+    CheckLine::warn("clock", says)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(roles: &[&str]) -> GetServerResponse {
+        GetServerResponse {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            unix_ms: 7_200_000,
+            access_required: true,
+            caller: "ci".to_owned(),
+            roles: roles.iter().map(|role| (*role).to_owned()).collect(),
+            projects: vec!["group/*".to_owned()],
+            trusted: true,
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_an_hour_off_is_a_warning_that_says_which_way() {
+        assert!(clock(7_200_000, 7_259_000).is_ok());
+        let ahead = clock(3_600_000, 7_200_000);
+        assert!(
+            !ahead.is_ok() && !ahead.is_failed() && ahead.says.starts_with("1h ahead of the server's: set"),
+            "{ahead:?}"
+        );
+        assert!(clock(7_200_000, 3_600_000).says.starts_with("1h behind"));
+    }
+
+    #[test]
+    fn a_certificate_is_good_ends_soon_or_has_ended() {
+        let day = 86_400_000;
+        assert!(certificate(100 * day, 10 * day).says.contains("is good until 1970-04-11"));
+        let soon = certificate(100 * day, 90 * day);
+        assert!(!soon.is_ok() && !soon.is_failed() && soon.says.contains("renew it before"), "{soon:?}");
+        assert!(certificate(100 * day, 101 * day).is_failed());
+    }
+
+    #[test]
+    fn a_token_names_its_roles_and_the_one_that_is_missing() {
+        let both = token(&known(&["agent", "caller"]), true);
+        assert_eq!(both, CheckLine::ok("token", "the token is that of ci: agent, caller for group/*"));
+        let reader = token(&known(&["reader"]), true);
+        assert!(
+            !reader.is_ok() && reader.says.contains("without the role agent, samples are refused"),
+            "{reader:?}"
+        );
+        let open = GetServerResponse { access_required: false, ..known(&[]) };
+        assert!(token(&open, false).says.contains("no access file"));
+    }
+
+    #[test]
+    fn another_release_on_the_other_side_names_the_older_one() {
+        assert!(version(env!("CARGO_PKG_VERSION")).is_ok());
+        assert!(version("0.1.9").says.ends_with("update the server"));
+        assert!(version("99.0.0").says.ends_with("update this agent"));
+        assert!(
+            version("\u{1b}[31m").says.contains("update the server")
+                && !version("\u{1b}[31m").says.contains('\u{1b}')
+        );
+    }
+}

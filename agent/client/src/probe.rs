@@ -1,0 +1,217 @@
+//! Looks at what stands between an agent and its server, one step after the other, for an agent that checks its configuration: the
+//! address, a connection to it, the certificate that is shown there, the spool. Nothing is sent but the beginning of a TLS handshake,
+//! and every step ends within [`PATIENCE`].
+
+use std::{
+    io,
+    net::{SocketAddr, TcpStream as BlockingStream},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use plimsoll_proto::v1::Hello;
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, Error as TlsError, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::ring,
+    pki_types::{CertificateDer, ServerName, UnixTime},
+};
+use tokio::{net::TcpStream, time::timeout};
+use tonic::transport::Uri;
+
+use crate::{
+    channel::endpoint,
+    delivery::{REFUSED, SPOOL, Spool, own_dir},
+    files::blocking,
+    reasons::{no_server, refused_by_network},
+    trust::Trust,
+};
+
+/// How long one step may take.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// How long the server may leave a read of the handshake waiting.
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// Where a server should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerAddress {
+    /// As it was given, with its scheme.
+    pub url: String,
+    host: String,
+    port: u16,
+    /// It is spoken to over TLS.
+    pub is_tls: bool,
+}
+
+/// The directory for samples that are not delivered yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpoolDirectory {
+    /// Where it is.
+    pub dir: PathBuf,
+    /// Bytes that are free on its disk; `None` if the system does not say.
+    pub free_bytes: Option<u64>,
+    /// Attempts of earlier runs that wait for delivery.
+    pub waiting: usize,
+    /// Attempts that the server refused for good.
+    pub refused: usize,
+}
+
+/// Reads the address of a server, and the files that a connection needs.
+///
+/// # Errors
+/// The address is not one, or the certificates or the key cannot be read; in words.
+pub async fn address(server: &str, trust: &Trust) -> Result<ServerAddress, String> {
+    let endpoint = endpoint(server, trust).await?;
+    let uri: &Uri = endpoint.uri();
+    let is_tls = uri.scheme_str().is_some_and(|scheme| scheme.eq_ignore_ascii_case("https"));
+    let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+    Ok(ServerAddress { url: crate::channel::name(&endpoint), host, port, is_tls })
+}
+
+impl ServerAddress {
+    /// Connects, and gives the address that took the connection.
+    ///
+    /// # Errors
+    /// The name is not known, or no program listens there; in words.
+    pub async fn reached(&self) -> Result<SocketAddr, String> {
+        let connected = timeout(PATIENCE, TcpStream::connect((self.host.as_str(), self.port))).await;
+        let stream = match connected {
+            Ok(connected) => connected.map_err(|error| refused_by_network(&self.url, &error))?,
+            Err(_late) => return Err(no_server(&self.url, &format!("no answer within {PATIENCE:?}"))),
+        };
+        stream.peer_addr().map_err(|error| refused_by_network(&self.url, &error))
+    }
+
+    /// The certificate that is shown at `peer`, in DER, whether it is trusted or not. `None` if none is shown: the server speaks no TLS,
+    /// or does not answer.
+    pub async fn certificate(&self, peer: SocketAddr) -> Option<Vec<u8>> {
+        let name = ServerName::try_from(self.host.clone()).ok()?;
+        blocking(move || shown(peer, name).ok().flatten()).await.ok().flatten()
+    }
+}
+
+/// Begins a handshake, and breaks it off when the certificate has come.
+fn shown(peer: SocketAddr, name: ServerName<'static>) -> io::Result<Option<Vec<u8>>> {
+    let seen = Arc::new(SeenCertificate::default());
+    let provider = Arc::new(ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = config.map_err(io::Error::other)?.dangerous();
+    let config = config.with_custom_certificate_verifier(Arc::<SeenCertificate>::clone(&seen));
+    let mut config = config.with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let mut connection = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
+    let mut stream = BlockingStream::connect_timeout(&peer, SILENCE)?;
+    stream.set_read_timeout(Some(SILENCE))?;
+    stream.set_write_timeout(Some(SILENCE))?;
+    // it ends with an error as soon as the certificate is seen
+    drop(connection.complete_io(&mut stream));
+    let certificate = seen.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+    Ok(certificate)
+}
+
+/// Keeps the certificate, and trusts no one: no connection comes about.
+#[derive(Debug, Default)]
+struct SeenCertificate(Mutex<Option<Vec<u8>>>);
+
+impl ServerCertVerifier for SeenCertificate {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        _others: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, TlsError> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(certificate.to_vec());
+        Err(TlsError::General("the certificate was only looked at".to_owned()))
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        Err(TlsError::General("nothing is trusted here".to_owned()))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        self.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        ring::default_provider().signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Opens a file in the spool as an attempt would, and takes it away again. The directory is made if it is not there.
+///
+/// # Errors
+/// An attempt could keep no samples there.
+pub async fn spool(dir: &Path, bytes: u64) -> io::Result<SpoolDirectory> {
+    let dir = dir.to_owned();
+    blocking(move || look_at_spool(&own_dir(&dir), bytes)).await?
+}
+
+fn look_at_spool(dir: &Path, bytes: u64) -> io::Result<SpoolDirectory> {
+    let hello =
+        Hello { attempt: "doctor".to_owned(), session: ulid::Ulid::new().to_string(), ..Hello::default() };
+    let trial = Spool::create(dir, bytes, &hello)?;
+    // still locked: no other agent takes it for an attempt that was left behind
+    std::fs::remove_file(&trial.path)?;
+    let (mut waiting, mut refused) = (0, 0);
+    for file in std::fs::read_dir(dir)?.flatten() {
+        let path = file.path();
+        waiting += usize::from(path.extension().is_some_and(|end| end == SPOOL));
+        refused += usize::from(path.extension().is_some_and(|end| end == REFUSED));
+    }
+    let free = rustix::fs::statvfs(dir).ok().map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+    Ok(SpoolDirectory { dir: dir.to_owned(), free_bytes: free, waiting, refused })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_address_has_the_port_of_its_scheme_and_an_ipv6_host_without_brackets() {
+        let of = async |server: &str| address(server, &Trust::default()).await.unwrap();
+        let plain = of("http://[::1]").await;
+        assert_eq!((plain.host.as_str(), plain.port, plain.is_tls), ("::1", 80, false));
+        assert_eq!((of("https://ci").await.port, of("ci:7410").await.port), (443, 7410));
+        assert!(address("ftp://ci", &Trust::default()).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_port_without_a_program_differs_from_one_without_tls() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = listener.local_addr().unwrap();
+        let server = address(&format!("https://{peer}"), &Trust::default()).await.unwrap();
+        assert_eq!(server.reached().await, Ok(peer));
+        drop(listener);
+        assert_eq!(server.certificate(peer).await, None);
+        assert!(server.reached().await.unwrap_err().contains("connection refused"));
+    }
+
+    #[tokio::test]
+    async fn a_spool_is_tried_and_left_as_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("spool");
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join("a.refused"), "").unwrap();
+        let found = spool(&path, 1 << 20).await.unwrap();
+        assert_eq!((found.waiting, found.refused, found.dir), (0, 1, path.clone()));
+        assert!(found.free_bytes.is_some());
+        assert_eq!(std::fs::read_dir(&path).unwrap().count(), 1);
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        assert!(spool(&file.join("spool"), 1 << 20).await.is_err());
+    }
+}

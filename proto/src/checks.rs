@@ -1,0 +1,103 @@
+//! What a program finds when it checks itself: `plimsoll doctor`, `plimsoll-server doctor`. One form for both, as text and as JSON.
+
+use serde::{Serialize, Serializer, ser::SerializeStruct as _};
+
+/// How a check ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CheckState {
+    /// Nothing is to be done.
+    Ok,
+    /// It works, and something should be changed.
+    Warn,
+    /// It does not work.
+    Fail,
+}
+
+impl CheckState {
+    /// Its word, the same in text and JSON.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        }
+    }
+}
+
+/// What one check found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckLine {
+    /// What was checked, in a word or two.
+    pub check: &'static str,
+    /// How it ended.
+    pub state: CheckState,
+    /// What is there; or what is wrong, and what to do.
+    pub says: String,
+}
+
+impl CheckLine {
+    /// Nothing is to be done.
+    pub fn ok(check: &'static str, says: impl Into<String>) -> Self {
+        Self { check, state: CheckState::Ok, says: says.into() }
+    }
+
+    /// It works, and something should be changed.
+    pub fn warn(check: &'static str, says: impl Into<String>) -> Self {
+        Self { check, state: CheckState::Warn, says: says.into() }
+    }
+
+    /// It does not work.
+    pub fn fail(check: &'static str, says: impl Into<String>) -> Self {
+        Self { check, state: CheckState::Fail, says: says.into() }
+    }
+
+    /// Whether nothing is to be done.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.state == CheckState::Ok
+    }
+
+    /// Whether it does not work.
+    #[must_use]
+    pub fn is_failed(&self) -> bool {
+        self.state == CheckState::Fail
+    }
+}
+
+impl Serialize for CheckLine {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut line = to.serialize_struct("CheckLine", 3)?;
+        line.serialize_field("check", self.check)?;
+        line.serialize_field("state", self.state.word())?;
+        line.serialize_field("says", &self.says)?;
+        line.end()
+    }
+}
+
+/// A row for each check. Two spaces part the columns, so that what is wrapped stands below the last one.
+#[must_use]
+pub fn text(lines: &[CheckLine]) -> String {
+    let widest = lines.iter().map(|line| line.check.len()).max().unwrap_or_default();
+    let row =
+        |line: &CheckLine| format!("{:<4}  {:<widest$}  {}\n", line.state.word(), line.check, line.says);
+    lines.iter().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_the_same_words_as_text_and_as_json() {
+        let lines = [
+            CheckLine::ok("clock", "as the server's"),
+            CheckLine::warn("spool", "full"),
+            CheckLine::fail("server", "silent"),
+        ];
+        assert_eq!(text(&lines), "ok    clock   as the server's\nwarn  spool   full\nfail  server  silent\n");
+        let json = serde_json::to_string(&lines[1]).unwrap();
+        assert_eq!(json, r#"{"check":"spool","state":"warn","says":"full"}"#);
+        assert!(lines[0].is_ok() && !lines[1].is_ok() && !lines[1].is_failed() && lines[2].is_failed());
+    }
+}
