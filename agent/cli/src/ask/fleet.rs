@@ -3,10 +3,13 @@
 use plimsoll_client::questions::{Client, Failure};
 use plimsoll_proto::{
     limits, recommendations,
-    v1::{GetAttemptRequest, GetStatsRequest, ListAttemptsRequest, ListAttemptsResponse, RecommendRequest},
+    v1::{
+        GetAttemptRequest, GetAttemptResponse, GetStatsRequest, ListAttemptsRequest, ListAttemptsResponse,
+        RecommendRequest,
+    },
 };
 
-use super::{CommandOutput, Format, ProposalFormat, TerminalStyle, json, text};
+use super::{CommandOutput, Format, ProposalFormat, TerminalStyle, comparison, json, text};
 
 /// How an answer is written, and on what kind of terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,5 +99,31 @@ pub async fn show(
     Ok(match shown.format {
         Format::Text => CommandOutput::prose(text::render_attempt(&attempt, shown.style)),
         Format::Json => CommandOutput::data(json::render_attempt(&attempt)),
+    })
+}
+
+/// Two attempts side by side.
+///
+/// # Errors
+/// The server gave no answer, does not know one of the attempts, or could not read the question.
+pub async fn compare(
+    client: &Client,
+    attempts: [String; 2],
+    shown: Presentation<Format>,
+) -> Result<CommandOutput, Failure> {
+    let [first, second] =
+        attempts.map(|attempt| GetAttemptRequest { attempt, ..GetAttemptRequest::default() });
+    let first = client.attempt(first).await?;
+    let second = client.attempt(second).await?;
+    let rows = comparison::rows(&first, &second);
+    let id =
+        |shown: &GetAttemptResponse| shown.summary.as_ref().map(|of| of.attempt.clone()).unwrap_or_default();
+    let ids = [id(&first), id(&second)];
+    Ok(match shown.format {
+        // its columns are as wide as the terminal already
+        Format::Text => {
+            CommandOutput::data(comparison::render_comparison([&ids[0], &ids[1]], &rows, shown.style))
+        }
+        Format::Json => CommandOutput::data(json::render_comparison(&first, &second, &rows)),
     })
 }

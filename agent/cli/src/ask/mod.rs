@@ -4,6 +4,8 @@
 //! return what the command prints; only `main` prints.
 
 #[cfg(feature = "people")]
+mod comparison;
+#[cfg(feature = "people")]
 pub mod digest;
 #[cfg(feature = "people")]
 mod filter_words;

@@ -23,6 +23,9 @@ use plimsoll_proto::{
 };
 use serde::Serialize;
 
+#[cfg(feature = "people")]
+use super::comparison::ComparisonRow;
+
 pub(crate) fn render_prediction(prediction: &Prediction) -> String {
     render(&told(prediction))
 }
@@ -56,6 +59,29 @@ pub(super) fn render_recommendations(answer: &RecommendResponse) -> String {
 
 pub(super) fn render_attempt(shown: &GetAttemptResponse) -> String {
     render(&told(shown))
+}
+
+/// Both attempts, and the rows in which they differ.
+#[cfg(feature = "people")]
+pub(super) fn render_comparison(
+    first: &GetAttemptResponse,
+    second: &GetAttemptResponse,
+    rows: &[ComparisonRow],
+) -> String {
+    let text = |name: &'static str, text: &str| (name.into(), Json::Text(text.to_owned()));
+    let row = |row: &ComparisonRow| {
+        Json::Object(Fields(vec![
+            text("name", &row.name),
+            text("first", &row.first),
+            text("second", &row.second),
+        ]))
+    };
+    let differences = rows.iter().filter(|row| row.differs()).map(row).collect();
+    render(&Json::Object(Fields(vec![
+        ("first".into(), told(first)),
+        ("second".into(), told(second)),
+        ("differences".into(), Json::List(differences)),
+    ])))
 }
 
 /// One line for one message.

@@ -187,7 +187,7 @@ fn memory(summary: &Summary) -> String {
     text
 }
 
-pub(super) fn result(summary: &Summary) -> String {
+pub(in crate::ask) fn result(summary: &Summary) -> String {
     // a cause says that it failed, as on the page
     let mut text = match cause_words(summary.cause()) {
         "" => summary.outcome().word(),

@@ -25,7 +25,7 @@ pub(super) mod table;
 mod totals;
 
 #[cfg(feature = "people")]
-pub(super) use attempt::render_attempt;
+pub(super) use attempt::{render_attempt, result as attempt_result};
 #[cfg(feature = "people")]
 pub(super) use attempts::render_attempts;
 #[cfg(feature = "people")]

@@ -91,15 +91,19 @@ pub(in crate::commands) struct AttemptsArgs {
     output: Format,
 }
 
-/// Show one attempt, running or finished: memory and CPU over time, phases, what was predicted for it, the verdict on it.
+/// Show one attempt, running or finished: memory and CPU over time, phases, what was predicted for it, the verdict on it. Two are
+/// shown side by side, with what differs marked.
 #[derive(Debug, Args)]
-#[command(after_help = help::end(STATUSES, &["show 204"]))]
+#[command(after_help = help::end(STATUSES, &["show 204", "show 204 205"]))]
 pub(in crate::commands) struct ShowArgs {
     #[command(flatten)]
     server: ServerArgs,
     /// Id of the attempt.
     #[arg(value_name = "ID", value_parser = attempt_id, required_unless_present = "attempt")]
     id: Option<String>,
+    /// Id of another attempt, to show beside the first.
+    #[arg(value_name = "OTHER", value_parser = attempt_id, conflicts_with_all = ["attempt", "samples"])]
+    other: Option<String>,
     /// Id of the attempt.
     #[arg(long, value_name = "ID", value_parser = attempt_id, conflicts_with = "id")]
     attempt: Option<String>,
@@ -221,6 +225,10 @@ impl AttemptsArgs {
 impl ShowArgs {
     pub(in crate::commands) async fn ask(self) -> Result<CommandOutput, Failure> {
         let attempt = self.id.or(self.attempt).unwrap_or_default();
+        if let Some(other) = self.other {
+            let client = self.server.connect().await?;
+            return fleet::compare(&client, [attempt, other], terminal::shown(self.output)).await;
+        }
         let question = GetAttemptRequest { attempt, with_series: true, max_samples: self.samples };
         fleet::show(&self.server.connect().await?, question, terminal::shown(self.output)).await
     }
@@ -275,6 +283,8 @@ mod tests {
     fn an_attempt_is_named_once() {
         let parse = |words: &[&str]| Cli::try_parse_from([&["plimsoll", "show"], words].concat());
         assert!(parse(&["gitlab.com:7"]).is_ok() && parse(&["--attempt", "7"]).is_ok());
+        assert!(parse(&["7", "8"]).is_ok() && parse(&["7", "8", "9"]).is_err());
+        assert!(parse(&["7", "8", "--samples", "9"]).is_err(), "series are not compared");
         for wrong in [&[][..], &["7", "--attempt", "7"], &["a b"], &["7", "--samples", "20001"]] {
             assert!(parse(wrong).is_err(), "{wrong:?}");
         }

@@ -1,0 +1,201 @@
+//! Two attempts side by side: what was built, and what became of it, row by row.
+
+mod table;
+
+use std::collections::BTreeSet;
+
+use plimsoll_proto::{
+    figures::{self, NOT_KNOWN},
+    measured,
+    shown::clean,
+    v1::{GetAttemptResponse, Key, Phase, Summary},
+};
+
+use super::{numbers, text};
+pub(super) use table::render_comparison;
+
+/// One fact of both attempts; empty where an attempt has none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ComparisonRow {
+    /// What it is.
+    pub(super) name: String,
+    /// Of the first attempt.
+    pub(super) first: String,
+    /// Of the second.
+    pub(super) second: String,
+}
+
+impl ComparisonRow {
+    /// Whether the attempts differ in it.
+    pub(super) fn differs(&self) -> bool {
+        self.first != self.second
+    }
+}
+
+/// All rows that have something of at least one of them: the key, the result, memory, CPU, time, phases, verdict.
+pub(super) fn rows(first: &GetAttemptResponse, second: &GetAttemptResponse) -> Vec<ComparisonRow> {
+    let of = |shown: &GetAttemptResponse| {
+        let summary = shown.summary.clone().unwrap_or_default();
+        let key = summary.key.clone().unwrap_or_default();
+        [key_facts(&key), usage(&summary), phases(&summary.phases), verdict(shown)].concat()
+    };
+    let (first, second) = (of(first), of(second));
+    let value = |facts: &[(String, String)], name: &str| {
+        facts.iter().find(|fact| fact.0 == name).map(|fact| fact.1.clone()).unwrap_or_default()
+    };
+    let mut seen = BTreeSet::new();
+    // in the order of the first, and what only the second has behind what stands before it there
+    let mut names: Vec<&String> =
+        first.iter().map(|fact| &fact.0).filter(|name| seen.insert(*name)).collect();
+    let mut place = 0;
+    for (name, _) in &second {
+        if let Some(at) = names.iter().position(|known| *known == name) {
+            place = at + 1;
+        } else {
+            names.insert(place, name);
+            place += 1;
+        }
+    }
+    let rows = names.into_iter().map(|name| ComparisonRow {
+        name: name.clone(),
+        first: value(&first, name),
+        second: value(&second, name),
+    });
+    rows.filter(|row| !row.first.is_empty() || !row.second.is_empty()).collect()
+}
+
+fn fact(name: &str, value: impl Into<String>) -> (String, String) {
+    (name.to_owned(), value.into())
+}
+
+fn key_facts(key: &Key) -> Vec<(String, String)> {
+    let hints = key.hints.unwrap_or_default();
+    let compiler = [key.compiler.as_str(), key.compiler_version.as_str()];
+    let compiler: Vec<&str> = compiler.into_iter().filter(|part| !part.is_empty()).collect();
+    let mut facts = vec![
+        fact("package", clean(&key.package)),
+        fact("version", clean(&key.version)),
+        fact("variants", clean(&key.variants)),
+        fact("compiler", clean(&compiler.join("@"))),
+        fact("arch", clean(&key.arch)),
+        fact("build system", clean(&key.build_system)),
+        fact("project", clean(&key.project)),
+        fact("stack", clean(&key.stack)),
+        fact("ref", clean(&key.r#ref)),
+        fact("owner", clean(&key.owner)),
+        fact("build jobs", hints.build_jobs.map(|jobs| jobs.to_string()).unwrap_or_default()),
+        fact("input", hints.input_bytes.map(figures::bytes).unwrap_or_default()),
+    ];
+    let mut labels: Vec<_> = key.labels.iter().collect();
+    labels.sort();
+    facts.extend(
+        labels.into_iter().map(|(name, value)| fact(&format!("label {}", clean(name)), clean(value))),
+    );
+    facts
+}
+
+fn usage(summary: &Summary) -> Vec<(String, String)> {
+    let resources = summary.resources.unwrap_or_default();
+    let size = |bytes: Option<u64>| bytes.filter(|bytes| measured::is_size(*bytes)).map(figures::bytes);
+    let cores = |cores: Option<f64>| cores.map(figures::cores);
+    let none = || "none".to_owned();
+    let cpu = match measured::cpu_usec(summary) {
+        Some(_) => format!("{}, {}", measured::cpu_time_words(summary), measured::cpu_words(summary)),
+        None => NOT_KNOWN.to_owned(),
+    };
+    vec![
+        fact("result", text::attempt_result(summary)),
+        fact("need", measured::need_words(summary)),
+        fact("mean need", figures::known_bytes(measured::mean_need(summary))),
+        fact("peak", measured::memory_peak(summary).map_or_else(|| NOT_KNOWN.to_owned(), figures::bytes)),
+        fact("memory request", size(resources.memory_request_bytes).unwrap_or_else(none)),
+        fact("memory limit", size(resources.memory_limit_bytes).unwrap_or_else(none)),
+        fact("CPU request", cores(resources.cpu_request_cores).unwrap_or_else(none)),
+        fact("CPU limit", cores(resources.cpu_limit_cores).unwrap_or_else(none)),
+        fact("CPU used", cpu),
+        fact("time", numbers::millis(summary.wall_ms)),
+        fact("started", numbers::date_time(summary.started_unix_ms)),
+        fact("pool", clean(&summary.pool)),
+    ]
+}
+
+/// A fact for each name: phases of one name are one fact, with their sum of time and their highest need.
+fn phases(phases: &[Phase]) -> Vec<(String, String)> {
+    let mut sums: Vec<(&str, u64, u64)> = Vec::new();
+    for phase in phases {
+        match sums.iter_mut().find(|sum| sum.0 == phase.name) {
+            Some(sum) => {
+                (sum.1, sum.2) = (sum.1.saturating_add(phase.wall_ms), sum.2.max(phase.need_peak_bytes));
+            }
+            None => sums.push((&phase.name, phase.wall_ms, phase.need_peak_bytes)),
+        }
+    }
+    let row = |(name, wall_ms, need): (&str, u64, u64)| {
+        let value = format!("{}, needed {}", numbers::millis(wall_ms), numbers::bytes(need));
+        fact(&format!("phase {}", clean(name)), value)
+    };
+    sums.into_iter().map(row).collect()
+}
+
+/// What the verdict in force says first.
+fn verdict(shown: &GetAttemptResponse) -> Vec<(String, String)> {
+    let first = |text: String| text.lines().next().unwrap_or_default().to_owned();
+    shown.verdict.iter().map(|verdict| fact("verdict", first(text::render_verdict(verdict)))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_proto::v1::{Exit, Outcome, Resources};
+
+    use super::*;
+
+    fn attempt(version: &str, need: u64) -> GetAttemptResponse {
+        let key = Key { package: "zlib".into(), version: version.into(), ..Key::default() };
+        let summary = Summary {
+            attempt: format!("job-{version}"),
+            key: Some(key),
+            outcome: Outcome::Succeeded.into(),
+            need_peak_bytes: Some(need),
+            wall_ms: 60_000,
+            samples: 10,
+            resources: Some(Resources { memory_limit_bytes: Some(2 << 30), ..Resources::default() }),
+            exit: Some(Exit { code: Some(0), ..Exit::default() }),
+            ..Summary::default()
+        };
+        GetAttemptResponse { summary: Some(summary), ..GetAttemptResponse::default() }
+    }
+
+    fn row<'r>(rows: &'r [ComparisonRow], name: &str) -> &'r ComparisonRow {
+        rows.iter().find(|row| row.name == name).unwrap()
+    }
+
+    #[test]
+    fn what_differs_is_marked_and_what_neither_has_is_left_out() {
+        let rows = rows(&attempt("1.2", 300 << 20), &attempt("1.3", 900 << 20));
+        assert!(row(&rows, "version").differs() && row(&rows, "need").differs());
+        assert!(!row(&rows, "package").differs() && !row(&rows, "time").differs());
+        assert_eq!(row(&rows, "need").second, "900 MiB");
+        assert_eq!(row(&rows, "memory limit").first, "2.00 GiB");
+        assert!(rows.iter().all(|row| row.name != "variants" && row.name != "verdict"));
+    }
+
+    #[test]
+    fn phases_and_labels_that_one_alone_has_stand_in_their_place() {
+        let (mut first, mut second) = (attempt("1", 1 << 30), attempt("1", 1 << 30));
+        let phase = |name: &str| Phase { name: name.into(), wall_ms: 1000, ..Phase::default() };
+        first.summary.as_mut().unwrap().phases = vec![phase("configure"), phase("install")];
+        second.summary.as_mut().unwrap().phases = vec![phase("configure"), phase("build"), phase("build")];
+        let labels = &mut second.summary.as_mut().unwrap().key.as_mut().unwrap().labels;
+        labels.insert("cuda".into(), "12".into());
+        let rows = rows(&first, &second);
+        let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+        let at = |name: &str| names.iter().position(|known| *known == name).unwrap();
+        assert_eq!(
+            [at("phase build"), at("phase install")],
+            [at("phase configure") + 1, at("phase configure") + 2]
+        );
+        assert!(row(&rows, "phase build").second.starts_with('2'), "both of them: {rows:?}");
+        assert_eq!(row(&rows, "phase build").first, "");
+        assert!(at("label cuda") < at("result"), "{names:?}");
+    }
+}

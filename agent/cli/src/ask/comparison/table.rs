@@ -1,0 +1,85 @@
+//! Two attempts side by side, in two columns of the terminal.
+
+use plimsoll_proto::{shown::clean, wrap::wrapped};
+
+use super::ComparisonRow;
+use crate::ask::{
+    terminal_style::{Paint, TerminalStyle},
+    text::{fit, width},
+};
+
+/// Columns of a file or a pipe.
+const COLUMNS: usize = 80;
+/// Cells of a name at most; a longer one is cut.
+const NAME: usize = 18;
+/// Cells before and between columns: the mark, and two gaps.
+const GAPS: usize = 6;
+
+/// A table with a column for each attempt. Rows that differ begin with `*`.
+pub(in crate::ask) fn render_comparison(
+    ids: [&str; 2],
+    rows: &[ComparisonRow],
+    look: TerminalStyle,
+) -> String {
+    let widest = rows.iter().map(|row| width(&row.name)).max().unwrap_or_default().min(NAME);
+    let cell = look.columns.unwrap_or(COLUMNS).max(COLUMNS / 2).saturating_sub(GAPS + widest) / 2;
+    let head = ComparisonRow { name: String::new(), first: clean(ids[0]), second: clean(ids[1]) };
+    let mut text = row_lines(&head, "", (widest, cell), (look, Paint::Head));
+    for row in rows {
+        let (mark, paint) = if row.differs() { ("*", Paint::Plain) } else { ("", Paint::Faint) };
+        text.push_str(&row_lines(row, mark, (widest, cell), (look, paint)));
+    }
+    let differing = rows.iter().filter(|row| row.differs()).count();
+    text + &format!("\n* differs: {differing} of {} rows\n", rows.len())
+}
+
+/// The lines of one row: what does not fit in a cell goes on below it.
+fn row_lines(
+    row: &ComparisonRow,
+    mark: &str,
+    (name, cell): (usize, usize),
+    (look, paint): (TerminalStyle, Paint),
+) -> String {
+    let lines =
+        |text: &str| wrapped(text, cell).lines().map(|line| fit(line.trim_start(), cell)).collect::<Vec<_>>();
+    let (first, second) = (lines(&row.first), lines(&row.second));
+    let mut text = String::new();
+    for nth in 0..first.len().max(second.len()).max(1) {
+        let of = |lines: &[String]| lines.get(nth).cloned().unwrap_or_default();
+        let (mark, title) = if nth == 0 { (mark, fit(&row.name, name)) } else { ("", String::new()) };
+        let line = [padded(mark, 1), padded(&title, name), padded(&of(&first), cell), of(&second)];
+        let line = format!("{} {}  {}  {}", line[0], line[1], line[2], line[3]);
+        text.push_str(&look.paint(paint, line.trim_end()));
+        text.push('\n');
+    }
+    text
+}
+
+fn padded(text: &str, cells: usize) -> String {
+    format!("{text}{}", " ".repeat(cells.saturating_sub(width(text))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_columns_fit_eighty_cells_whatever_stands_in_them() {
+        let row = |name: &str, first: &str, second: &str| ComparisonRow {
+            name: name.to_owned(),
+            first: first.to_owned(),
+            second: second.to_owned(),
+        };
+        let long = "retry with more memory, because the kernel killed the compiler".repeat(2);
+        let rows = [
+            row("package", "zlib", "zlib"),
+            row("a label with a name that is long", "x".repeat(200).as_str(), "\u{5305}\u{88c5}"),
+            row("verdict", &long, ""),
+        ];
+        let text = render_comparison(["a", "b"], &rows, TerminalStyle::default());
+        assert!(text.lines().all(|line| width(line) <= 80), "{text}");
+        assert!(text.lines().any(|line| line.starts_with("  package")), "{text}");
+        assert!(text.lines().any(|line| line.starts_with("* verdict")), "{text}");
+        assert!(text.ends_with("* differs: 2 of 3 rows\n"), "{text}");
+    }
+}
