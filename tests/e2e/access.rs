@@ -35,7 +35,7 @@ const CERTIFICATES: &str = r#"
 "#;
 
 /// Writes what a server with TLS needs, and a client's certificate, all signed by one CA.
-fn certificates(dir: &Path) {
+pub(crate) fn certificates(dir: &Path) {
     let mut ca = CertificateParams::new(Vec::new()).unwrap();
     ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let ca = CertifiedIssuer::self_signed(ca, KeyPair::generate().unwrap()).unwrap();

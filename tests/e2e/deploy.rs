@@ -12,12 +12,12 @@ use std::{
 
 use yaml_rust2::YamlLoader;
 
-/// The release against whose schema objects are checked.
-const KUBERNETES: &str = "1.34";
+/// The releases against whose schemas objects are checked.
+const KUBERNETES: [&str; 5] = ["1.30", "1.31", "1.32", "1.33", "1.34"];
 
 /// What a cluster can be given.
-const OVERLAYS: [&str; 7] =
-    ["base", "access", "webhook", "webhook-access", "monitoring", "monitoring-access", "keda"];
+const OVERLAYS: [&str; 8] =
+    ["base", "access", "webhook", "webhook-access", "monitoring", "monitoring-access", "keda", "restore"];
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
@@ -34,47 +34,154 @@ fn has(program: &str, words: &[&str]) -> bool {
     there
 }
 
-/// Checks a file of objects; gives the complaints, which include kinds that are not Kubernetes' own.
-pub(crate) fn complaints(objects: &Path) -> Option<Vec<String>> {
+/// Checks files of objects against every release; gives the complaints, which include kinds that are not Kubernetes' own.
+pub(crate) fn complaints(objects: &[PathBuf]) -> Option<Vec<String>> {
     if !has("kubernetes-validate", &["--version"]) {
         return None;
     }
-    let mut command = Command::new("kubernetes-validate");
-    let output = command.args(["--strict", "-k", KUBERNETES]).arg(objects).output().unwrap();
-    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-    assert!(text.contains("passed"), "nothing was checked: {text}");
-    Some(text.lines().filter(|line| !line.starts_with("INFO")).map(ToOwned::to_owned).collect())
+    let checked = KUBERNETES.map(|release| {
+        let mut command = Command::new("kubernetes-validate");
+        let output = command.args(["--strict", "-k", release]).args(objects).output().unwrap();
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(text.contains("passed"), "nothing was checked: {text}");
+        text.lines().filter(|line| !line.starts_with("INFO")).map(ToOwned::to_owned).collect::<Vec<_>>()
+    });
+    Some(checked.concat())
+}
+
+/// Kinds of cert-manager, of the Prometheus operator and of KEDA.
+const FOREIGN: [&str; 7] = [
+    "Certificate",
+    "Issuer",
+    "PrometheusRule",
+    "ScaledJob",
+    "ScaledObject",
+    "ServiceMonitor",
+    "TriggerAuthentication",
+];
+
+/// Every object of these files fits the schemas.
+fn assert_fits(files: &[PathBuf]) {
+    let Some(complaints) = complaints(files) else { return };
+    let is_foreign =
+        |line: &&String| FOREIGN.iter().any(|kind| line.contains(&format!("schema for kind {kind} ")));
+    let own: Vec<_> = complaints.iter().filter(|line| !is_foreign(line)).collect();
+    assert!(own.is_empty(), "{own:?}");
 }
 
 #[test]
-fn every_overlay_renders_and_every_object_fits_the_schema() {
+fn every_overlay_renders_and_every_object_fits_the_schema_of_each_release() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut files = Vec::new();
+    for overlay in OVERLAYS {
+        let Some(all) = rendered(overlay) else { return };
+        let file = dir.path().join(format!("{overlay}.yaml"));
+        fs::write(&file, all).unwrap();
+        files.push(file);
+    }
+    assert_fits(&files);
+}
+
+/// The components of `deploy/kubernetes` in every order of choice that makes sense.
+fn combinations() -> Vec<Vec<&'static str>> {
+    let mut all = Vec::new();
+    for callers in [&[][..], &["open-clients"], &["access"], &["access", "own-certificate"]] {
+        let has_access = callers.contains(&"access");
+        let webhook: &[&str] = if has_access { &["webhook", "webhook-access"] } else { &["webhook"] };
+        for webhook in [&[][..], webhook] {
+            for ingress in [&[][..], &["ingress"], &["backup"], &["ingress", "backup", "backup-s3"]] {
+                for priority in [&[][..], &["priority"]] {
+                    if has_access || ingress.is_empty() {
+                        all.push([callers, webhook, ingress, priority, &["images"]].concat());
+                    }
+                }
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn components_combine_without_a_copy_of_any_file() {
     if !has("kubectl", &["kustomize", "--help"]) {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    for overlay in OVERLAYS {
-        let place = repository().join("deploy/kubernetes").join(overlay);
-        let output = Command::new("kubectl").arg("kustomize").arg(place).output().unwrap();
-        assert!(output.status.success(), "{overlay}: {}", String::from_utf8_lossy(&output.stderr));
-        let file = dir.path().join(format!("{overlay}.yaml"));
-        fs::write(&file, &output.stdout).unwrap();
-        let Some(complaints) = complaints(&file) else { return };
-        // of cert-manager, of the Prometheus operator and of KEDA
-        let foreign = [
-            "Certificate",
-            "Issuer",
-            "PrometheusRule",
-            "ScaledJob",
-            "ScaledObject",
-            "ServiceMonitor",
-            "TriggerAuthentication",
-        ];
-        let own: Vec<_> = complaints
-            .iter()
-            .filter(|line| !foreign.iter().any(|kind| line.contains(&format!("schema for kind {kind} "))))
-            .collect();
-        assert!(own.is_empty(), "{overlay}: {own:?}");
+    let here = repository().join("deploy/kubernetes");
+    for file in files(&here) {
+        let copy = dir.path().join(file.strip_prefix(&here).unwrap());
+        fs::create_dir_all(copy.parent().unwrap()).unwrap();
+        fs::copy(&file, copy).unwrap();
     }
+    let mut written = Vec::new();
+    for (number, components) in combinations().into_iter().enumerate() {
+        let place = dir.path().join(format!("own-{number}"));
+        fs::create_dir(&place).unwrap();
+        let webhook_access = components.contains(&"webhook-access");
+        let lines: String =
+            components.iter().map(|name| format!("\n  - ../components/{name}")).collect::<Vec<_>>().concat();
+        if webhook_access {
+            // the secret stands beside the overlay, as an overlay of one's own has it
+            fs::copy(here.join("webhook-access/secret.yaml"), place.join("secret.yaml")).unwrap();
+        }
+        let secret = if webhook_access { "\n  - secret.yaml" } else { "" };
+        let text = format!(
+            "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nnamespace: plimsoll\n\
+             resources:\n  - ../base{secret}\ncomponents:{lines}\n"
+        );
+        fs::write(place.join("kustomization.yaml"), text).unwrap();
+        let output = Command::new("kubectl").arg("kustomize").arg(&place).output().unwrap();
+        assert!(output.status.success(), "{components:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let all = String::from_utf8(output.stdout).unwrap();
+        assert_combination(&components, &all);
+        let file = dir.path().join(format!("own-{number}.yaml"));
+        fs::write(&file, all).unwrap();
+        written.push(file);
+    }
+    assert!(written.len() >= 40, "{}", written.len());
+    assert_fits(&written);
+}
+
+/// What each combination promises.
+fn assert_combination(components: &[&str], all: &str) {
+    let has = |component: &str| components.contains(&component);
+    let opens = has("access") || has("open-clients");
+    assert_eq!(all.contains("plimsoll/client: \"true\""), opens, "{components:?}: pods of clients get in");
+    let own = has("access") && !has("own-certificate");
+    assert_eq!(all.contains("name: plimsoll-server-ca\n"), own, "{components:?}: cert-manager's CA");
+    assert_eq!(all.contains("priorityClassName: plimsoll-server\n"), has("priority"), "{components:?}");
+    assert_eq!(all.contains("kind: Ingress\n"), has("ingress"), "{components:?}");
+    assert_eq!(all.contains("kind: CronJob\n"), has("backup"), "{components:?}");
+    assert_eq!(all.contains("name: copy-to-s3\n"), has("backup-s3"), "{components:?}");
+    if has("backup") {
+        assert!(in_force(all).contains("backup_remote = \"on\""), "{components:?}");
+        // the copy comes behind the backup, and the job gets the CA and no private key
+        let place = |word: &str| all.find(word).unwrap_or(usize::MAX);
+        assert!(place("name: backup\n") < place("name: copy-to-s3\n"), "{components:?}");
+        assert!(all.contains("key: ca.crt\n") && all.contains("serviceAccountName: plimsoll-operator\n"));
+    }
+    let probes = if has("access") { (3, 0) } else { (0, 1) };
+    assert_eq!(
+        (all.matches("scheme: HTTPS").count(), all.matches("grpc:\n").count()),
+        probes,
+        "{components:?}: probes speak TLS where the server does"
+    );
+    for right in ["Role\n", "RoleBinding\n", "ClusterRole\n", "ClusterRoleBinding\n"] {
+        assert!(!all.contains(&format!("kind: {right}")), "{components:?}");
+    }
+}
+
+#[test]
+fn the_base_lets_no_pod_reach_a_server_that_asks_no_caller_who_it_is() {
+    let Some(all) = rendered("base") else { return };
+    let objects = YamlLoader::load_from_str(&all).unwrap();
+    let policies: Vec<_> =
+        objects.iter().filter(|object| object["kind"].as_str() == Some("NetworkPolicy")).collect();
+    assert_eq!(policies.len(), 1);
+    let spec = &policies[0]["spec"];
+    assert_eq!((spec["ingress"].as_vec().unwrap().len(), spec["egress"].as_vec().unwrap().len()), (0, 0));
+    let types: Vec<_> = spec["policyTypes"].as_vec().unwrap().iter().map(|kind| kind.as_str()).collect();
+    assert_eq!(types, [Some("Ingress"), Some("Egress")]);
 }
 
 /// An overlay as the cluster gets it; `None` where nothing renders it.
@@ -304,7 +411,7 @@ fn the_settings_of_the_deployment_are_settings_of_the_server() {
         let place = repository().join("deploy/kubernetes/components").join(component).join("server.yaml");
         fs::read_to_string(place).unwrap()
     };
-    let overlay = ["webhook", "access", "webhook-access"].map(of).concat();
+    let overlay = ["webhook", "access", "webhook-access", "backup"].map(of).concat();
     let variables: Vec<&str> =
         overlay.split("name: PLIMSOLL_").skip(1).filter_map(|rest| rest.split(',').next()).collect();
     assert!(variables.len() >= 12, "{variables:?}");

@@ -37,7 +37,10 @@ async fn a_retry_after_an_oom_kill_becomes_a_bigger_pod() {
     let mut named = first.clone();
     named["metadata"]["name"] = json!("runner-abcdefg");
     std::fs::write(file.path(), named.to_string()).unwrap();
-    assert_eq!(crate::deploy::complaints(file.path()).unwrap_or_default(), Vec::<String>::new());
+    assert_eq!(
+        crate::deploy::complaints(&[file.path().to_owned()]).unwrap_or_default(),
+        Vec::<String>::new()
+    );
     // GitLab tries again by itself: the same job of the same pipeline, in a new pod, with the same variables
     webhook.attempt("killed", "777", chosen, true).await;
     let (again, _) = webhook.admit(&pod()).await;
@@ -80,7 +83,10 @@ async fn a_pod_is_sent_to_the_pool_that_its_job_fits() {
     let mut named = after.clone();
     named["metadata"]["name"] = json!("runner-abcdefg");
     std::fs::write(file.path(), named.to_string()).unwrap();
-    assert_eq!(crate::deploy::complaints(file.path()).unwrap_or_default(), Vec::<String>::new());
+    assert_eq!(
+        crate::deploy::complaints(&[file.path().to_owned()]).unwrap_or_default(),
+        Vec::<String>::new()
+    );
     let (same, response) = webhook.admit(&after).await;
     assert!(same == after && response["patch"].is_null(), "{response}");
 }

@@ -163,6 +163,10 @@ fn every_block_of_toml_is_taken_by_the_reader_of_that_file() {
 
 /// An object of Kubernetes that a block shows; a part of a pod is put into one.
 fn kubernetes_object(block: &Yaml, text: &str) -> Option<String> {
+    // what kustomize reads is no object of a cluster: deploy.rs renders every combination of components
+    if block["kind"].as_str() == Some("Kustomization") {
+        return None;
+    }
     if !block["apiVersion"].is_badvalue() {
         return Some(text.to_owned());
     }
@@ -182,7 +186,7 @@ fn every_block_of_yaml_is_read_and_objects_of_kubernetes_fit_their_schema() {
             objects += 1;
             let file = dir.path().join("object.yaml");
             fs::write(&file, object).unwrap();
-            let complaints = crate::deploy::complaints(&file).unwrap_or_default();
+            let complaints = crate::deploy::complaints(std::slice::from_ref(&file)).unwrap_or_default();
             assert!(complaints.is_empty(), "{}: {complaints:?}", block.at());
         }
     }

@@ -81,6 +81,7 @@ impl Running {
             agent_files: Arc::new(agent_files),
             shown,
             store: store.clone(),
+            backup_remote: config.backup_remote,
             gantry: Arc::new(config.gantry),
             pods,
             token: secrets.hook,

@@ -1,6 +1,10 @@
 //! `plimsoll-server backup`.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    net::ToSocketAddrs as _,
+    path::{Path, PathBuf},
+};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -8,13 +12,19 @@ use plimsoll_store::{self as store, OfflineStore, OpenError, backup};
 
 use super::{line::examples, note, progress::Progress, progress::share, store_settings, target::Target};
 use crate::{
-    commands::admin::{backup::fetch, link::Running},
+    commands::admin::{
+        backup::fetch,
+        link::{Elsewhere, Running},
+    },
     runtime::settings::Config,
 };
 
 /// Writes a backup.
 #[derive(Debug, Args)]
-#[command(after_help = examples(&["backup --data-dir data plimsoll.backup"]))]
+#[command(after_help = examples(&[
+    "backup --data-dir data plimsoll.backup",
+    "backup --server ci:7411 --ca ca.crt night.backup",
+]))]
 pub struct Backup {
     /// A file that does not exist yet, or - for standard output.
     #[arg(value_name = "FILE")]
@@ -29,6 +39,12 @@ pub struct Backup {
     /// Reads the files of a stopped server themselves: needs no room, but what is damaged in them may be changed.
     #[arg(long)]
     in_place: bool,
+    /// A server on another machine, by its HTTP listener; it must have `backup_remote = "on"`. No data directory is looked at.
+    #[arg(long, value_name = "HOST:PORT", requires = "ca", conflicts_with_all = ["scratch", "in_place"])]
+    server: Option<String>,
+    /// PEM file of the CA that signed the certificate of --server.
+    #[arg(long, value_name = "FILE", requires = "server")]
+    ca: Option<PathBuf>,
     /// PEM file with a certificate to show to a running server, for one with a `tls_client_ca_file`.
     #[arg(long, value_name = "FILE", env = "PLIMSOLL_CLIENT_CERT", requires = "client_key")]
     client_cert: Option<PathBuf>,
@@ -39,6 +55,9 @@ pub struct Backup {
 
 impl Backup {
     pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
+        if let Some((server, ca)) = self.server.as_ref().zip(self.ca.as_ref()) {
+            return self.take_elsewhere(server, ca);
+        }
         // asked first: a server that runs is no mistake
         let settings = store_settings(config);
         let opened = if self.in_place {
@@ -72,6 +91,45 @@ impl Backup {
         Ok(())
     }
 
+    /// The backup of a server on another machine.
+    fn take_elsewhere(&self, server: &str, ca: &Path) -> anyhow::Result<()> {
+        let (host, _port) = server.rsplit_once(':').context("--server: expected HOST:PORT")?;
+        let mut addresses = server.to_socket_addrs().with_context(|| format!("--server {server}"))?;
+        let address = addresses.next().with_context(|| format!("--server {server} has no address"))?;
+        let host = host.trim_matches(['[', ']']).to_owned();
+        let running = Running {
+            address,
+            certificate: None,
+            elsewhere: Some(Elsewhere { host, ca }),
+            token: self.token()?,
+            client: self.client(),
+        };
+        let mut target = Target::open(&self.file)?;
+        let mut progress = Progress::new();
+        let written = fetch(&running, None, &mut target, |bytes| progress.tell("backup", share(bytes, 0)));
+        progress.end();
+        if let Err(error) = written {
+            target.give_up();
+            return Err(error.context(format!("{server} gave no backup")));
+        }
+        target.finish()?;
+        note(format_args!("backup written, {server} goes on"));
+        Ok(())
+    }
+
+    fn client(&self) -> Option<(&Path, &Path)> {
+        self.client_cert.as_deref().zip(self.client_key.as_deref())
+    }
+
+    fn token(&self) -> anyhow::Result<Option<String>> {
+        let read = |file: &PathBuf| {
+            let text = fs::read_to_string(file)
+                .with_context(|| format!("the token file {} cannot be read", file.display()))?;
+            anyhow::Ok(text.trim().to_owned())
+        };
+        self.token_file.as_ref().map(read).transpose()
+    }
+
     /// The backup that the server gives which has the store open.
     fn fetch(&self, config: &Config, target: &mut Target, tell: impl FnMut(u64)) -> anyhow::Result<()> {
         let wanted = store::id_of(&config.data_dir)?;
@@ -88,14 +146,8 @@ impl Backup {
 
     /// The server that has the store open. It is this machine's, so its own settings say how to reach it.
     fn server<'a>(&'a self, config: &'a Config) -> anyhow::Result<Running<'a>> {
-        let read = |file: &PathBuf| {
-            let text = fs::read_to_string(file)
-                .with_context(|| format!("the token file {} cannot be read", file.display()))?;
-            anyhow::Ok(text.trim().to_owned())
-        };
-        let token = self.token_file.as_ref().map(read).transpose()?;
-        let client = self.client_cert.as_deref().zip(self.client_key.as_deref());
+        let (token, client) = (self.token()?, self.client());
         let certificate = config.tls.certificate.as_deref();
-        Ok(Running { address: config.http_listen, certificate, token, client })
+        Ok(Running { address: config.http_listen, certificate, elsewhere: None, token, client })
     }
 }

@@ -23,6 +23,8 @@ pub(crate) struct HttpState {
     pub(crate) services: Services,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) store: Store,
+    /// Operators on other machines may take backups.
+    pub(crate) backup_remote: bool,
     pub(crate) gantry: Arc<gantry::Settings>,
     pub(crate) pods: PodReviewer,
     /// Of the job hook; `None` takes every hook.

@@ -27,7 +27,8 @@ pub(crate) fn fetch(
     let authorization = link::authorization(server.token.as_deref())?;
     let mut stream = link::connect(server)?;
     // HTTP/1.0: the body ends with the connection; whether it is complete says the archive
-    let request = format!("GET {ENDPOINT} HTTP/1.0\r\nHost: localhost\r\n{authorization}\r\n");
+    let host = server.elsewhere.as_ref().map_or("localhost", |elsewhere| elsewhere.host.as_str());
+    let request = format!("GET {ENDPOINT} HTTP/1.0\r\nHost: {host}\r\n{authorization}\r\n");
     stream.write_all(request.as_bytes()).with_context(|| format!("{} takes no request", server.address))?;
     stream.flush()?;
     let mut answer = BufReader::new(stream);

@@ -11,9 +11,12 @@ use std::{
 
 use anyhow::{Context as _, ensure};
 use tokio_rustls::rustls::{
-    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme,
-    StreamOwned,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    CertificateError, ClientConfig, ClientConnection, ConfigBuilder, DigitallySignedStruct, Error,
+    RootCertStore, SignatureScheme, StreamOwned,
+    client::{
+        WantsClientCert,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    },
     crypto::{WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature},
     pki_types::{CertificateDer, ServerName, UnixTime},
 };
@@ -23,13 +26,24 @@ use crate::runtime::net::tls::{certificates, private_key};
 /// How long a server may be silent before it is given up.
 const SILENCE: Duration = Duration::from_mins(1);
 
-/// A running server, as its own settings describe it.
+/// A server on another machine.
+#[derive(Debug)]
+pub(crate) struct Elsewhere<'a> {
+    /// The name that its certificate is for.
+    pub(crate) host: String,
+    /// PEM file of the CA that signs it.
+    pub(crate) ca: &'a Path,
+}
+
+/// A running server, as its own settings describe it; or one on another machine.
 #[derive(Debug)]
 pub(crate) struct Running<'a> {
     /// Its HTTP listener.
     pub(crate) address: SocketAddr,
     /// The certificate that it shows; without one it speaks plain text.
     pub(crate) certificate: Option<&'a Path>,
+    /// Of a server on another machine, instead of its certificate.
+    pub(crate) elsewhere: Option<Elsewhere<'a>>,
     /// Says that an operator asks.
     pub(crate) token: Option<String>,
     /// PEM files of a certificate and its key, for a server that wants to see one or knows an operator by it.
@@ -49,9 +63,14 @@ pub(super) fn connect(server: &Running<'_>) -> anyhow::Result<Box<dyn Stream>> {
     let stream = TcpStream::connect(address)
         .with_context(|| format!("the server's HTTP listener {address} (http_listen) cannot be reached"))?;
     stream.set_read_timeout(Some(SILENCE))?;
-    let Some(file) = server.certificate else { return Ok(Box::new(stream)) };
-    let config = trusting(file, server.client)?;
-    let connection = ClientConnection::new(Arc::new(config), ServerName::from(address.ip()))?;
+    let (config, name) = match (&server.elsewhere, server.certificate) {
+        (Some(Elsewhere { host, ca }), _) => {
+            (signed_by(ca, server.client)?, ServerName::try_from(host.clone()).context("--server")?)
+        }
+        (None, Some(file)) => (trusting(file, server.client)?, ServerName::from(address.ip())),
+        (None, None) => return Ok(Box::new(stream)),
+    };
+    let connection = ClientConnection::new(Arc::new(config), name)?;
     Ok(Box::new(StreamOwned::new(connection, stream)))
 }
 
@@ -75,7 +94,25 @@ fn trusting(file: &Path, client: Option<(&Path, &Path)>) -> anyhow::Result<Clien
     let algorithms = provider.signature_verification_algorithms;
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let only = Arc::new(Only { certificate, algorithms });
-    let config = config.dangerous().with_custom_certificate_verifier(only);
+    showing(config.dangerous().with_custom_certificate_verifier(only), client)
+}
+
+/// Trusts what this CA has signed, for the name that was asked for.
+fn signed_by(ca: &Path, client: Option<(&Path, &Path)>) -> anyhow::Result<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(ca).context("--ca")? {
+        roots.add(certificate).with_context(|| format!("--ca {}", ca.display()))?;
+    }
+    ensure!(!roots.is_empty(), "--ca {} holds no certificate", ca.display());
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    showing(config.with_safe_default_protocol_versions()?.with_root_certificates(roots), client)
+}
+
+/// With the client's own certificate, if there is one.
+fn showing(
+    config: ConfigBuilder<ClientConfig, WantsClientCert>,
+    client: Option<(&Path, &Path)>,
+) -> anyhow::Result<ClientConfig> {
     let Some((chain, key)) = client else { return Ok(config.with_no_client_auth()) };
     config
         .with_client_auth_cert(certificates(chain)?, private_key(key)?)
@@ -190,6 +227,7 @@ mod tests {
         let server = Running {
             address,
             certificate: Some(trusted),
+            elsewhere: None,
             token: token.map(ToOwned::to_owned),
             client: None,
         };

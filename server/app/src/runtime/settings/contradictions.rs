@@ -29,6 +29,9 @@ impl Config {
             "tls_client_required",
             "needs tls_client_ca_file, which says whose certificates are good",
         );
+        let wrong = self.backup_remote && (tls.certificate.is_none() || self.access_file.is_none());
+        let text = "needs access_file and tls_cert_file: a backup holds everything that builds said, and only operators may take it";
+        check(wrong, "backup_remote", text);
         for (name, address) in [("grpc_listen", self.grpc_listen), ("http_listen", self.http_listen)] {
             let wrong = tls.certificate.is_none() && !self.plain_text && !address.ip().is_loopback();
             let text = "can be reached by others, who would be served in plain text: set tls_cert_file and tls_key_file, or \

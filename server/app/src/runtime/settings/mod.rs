@@ -67,6 +67,8 @@ pub struct Config {
     pub agent_dir: Option<PathBuf>,
     /// File that says who may call; without one every caller may.
     pub access_file: Option<PathBuf>,
+    /// Operators on other machines may take backups.
+    pub backup_remote: bool,
     /// What is not shown to every reader.
     pub private: privacy::Private,
     /// What is logged, in the syntax of `tracing_subscriber::EnvFilter`.
@@ -164,6 +166,7 @@ impl Default for Config {
             plain_text: false,
             agent_dir: None,
             access_file: None,
+            backup_remote: false,
             private: privacy::Private::default(),
             log_format: LogFormat::Text,
             otlp_endpoint: None,

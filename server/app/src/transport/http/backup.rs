@@ -39,10 +39,11 @@ const OF_PROXIES: [&str; 3] = ["forwarded", "via", "x-real-ip"];
 const FORWARDED: &str = "x-forwarded-";
 /// The answer to a caller on another machine.
 const ELSEWHERE: &str = "a backup is given to callers on the server's own machine only, who ask it as localhost and through no proxy: \
-     plimsoll-server backup FILE\n";
+     plimsoll-server backup FILE; with backup_remote = on operators may take it from other machines, through no proxy\n";
 
 /// An archive of the store as it is now. It holds everything that builds said, so only this machine gets it: neither a page in one of
-/// its browsers, which asks a name of its own that means this machine, nor who comes through a proxy on it that says so.
+/// its browsers, which asks a name of its own that means this machine, nor who comes through a proxy on it that says so. Where the
+/// operator allows it, other machines get it too: the settings see to it that callers prove who they are, over TLS.
 pub(super) async fn backup(
     State(parts): State<HttpState>,
     Extension(Peer { address: peer, local, .. }): Extension<Peer>,
@@ -51,7 +52,7 @@ pub(super) async fn backup(
     let said = request.extensions();
     let caller =
         said.get::<Arc<Identity>>().map_or_else(|| "anyone".into(), |caller| Arc::clone(&caller.name));
-    if !is_here(peer.ip(), local) || is_for_others(request.headers()) || !names_us(&request, local) {
+    if !is_given(&request, (peer.ip(), local), parts.backup_remote) {
         tracing::warn!(target: AUDIT, %peer, %caller, "refused a backup to another machine");
         return (StatusCode::FORBIDDEN, ELSEWHERE).into_response();
     }
@@ -64,6 +65,12 @@ pub(super) async fn backup(
         }
         Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response(),
     }
+}
+
+/// Whether a request that came from `peer` to `local` gets a backup; `remote` says that other machines may.
+fn is_given(request: &Request, (peer, local): (IpAddr, Option<IpAddr>), remote: bool) -> bool {
+    let is_own = is_here(peer, local) && names_us(request, local);
+    !is_for_others(request.headers()) && (is_own || remote)
 }
 
 /// Whether who calls from `peer` is on this machine, whose end of the connection is `local`: a listener on one address of the machine
@@ -233,6 +240,19 @@ mod tests {
         assert!(here("127.0.0.1", Some("127.0.0.1")) && here("::1", None) && here("::ffff:127.0.0.1", None));
         assert!(here("10.0.0.5", Some("10.0.0.5")) && here("::ffff:10.0.0.5", Some("10.0.0.5")));
         assert!(!here("10.0.0.6", Some("10.0.0.5")) && !here("10.0.0.5", None));
+    }
+
+    #[test]
+    fn another_machine_gets_a_backup_only_where_the_operator_allows_it_and_never_through_a_proxy() {
+        let (peer, local) = ("10.0.0.6".parse().unwrap(), Some("10.0.0.5".parse().unwrap()));
+        let request = |header: (&str, &str)| {
+            let request = axum::http::Request::builder().uri("/").header("host", "plimsoll.example");
+            request.header(header.0, header.1).body(Body::empty()).unwrap()
+        };
+        let plain = request(("accept", "*/*"));
+        assert!(!is_given(&plain, (peer, local), false) && is_given(&plain, (peer, local), true));
+        let forwarded = request(("X-Forwarded-For", "127.0.0.1"));
+        assert!(!is_given(&forwarded, (peer, local), true));
     }
 
     #[test]

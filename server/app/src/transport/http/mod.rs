@@ -11,7 +11,7 @@
 //! | `GET /livez` | 200 while the process runs |
 //! | `GET /readyz` | 200 while it serves and its store takes writes, else 503 with the reason |
 //! | `GET /metrics` | all metrics: Prometheus' text format, or OpenMetrics for clients that prefer it |
-//! | `GET /admin/backup` | an archive of the whole store at this moment; to callers on this machine only |
+//! | `GET /admin/backup` | an archive of the whole store at this moment; to callers on this machine, and with `backup_remote` to operators |
 //!
 //! The webhook has a listener of its own, with TLS: `POST /admit` takes an `AdmissionReview` of `admission.k8s.io/v1`; with an
 //! `admit_secret_file`, `POST /admit/SECRET` alone.

@@ -31,6 +31,9 @@ pub(super) const ACCESS: &[Setting] = settings! {
     /// File that says who may call what: tokens, token issuers, certificates. Changes take effect while the server runs. Without it
     /// every caller may do everything.
     "access_file" => access_file, "FILE";
+    /// on: operators may take backups from other machines, over TLS. Needs access_file and tls_cert_file. Without it a backup is given
+    /// to callers on the server's own machine only.
+    "backup_remote" => backup_remote, "on|off";
     /// Labels whose values are shown only to operators and to readers of the attempt's project. Separated by commas; `customer*`
     /// stands for all names that begin so.
     "private_labels" => private.labels, "NAMES", read checks::labels;
