@@ -8,9 +8,8 @@ use plimsoll_proto::{
         CloseTicketRequest, CorrectVerdictRequest, ExplainResponse, GetAttemptRequest, GetAttemptResponse,
         GetServerRequest, GetServerResponse, GetStatsRequest, GetStatsResponse, ListAttemptsRequest,
         ListAttemptsResponse, PredictRequest, Prediction, RecommendRequest, RecommendResponse,
-        ShouldRetryRequest, Verdict, WatchRequest, WatchResponse,
-        introspection_client::IntrospectionClient, placement_client::PlacementClient,
-        predictor_client::PredictorClient, stats_client::StatsClient,
+        ShouldRetryRequest, Verdict, WatchRequest, WatchResponse, introspection_client::IntrospectionClient,
+        placement_client::PlacementClient, predictor_client::PredictorClient, stats_client::StatsClient,
     },
 };
 use tonic::{
