@@ -100,13 +100,13 @@ impl ListedJobs {
                 return found;
             }
             for (job, claimants) in &claims {
-                if let [pod] = claimants.as_slice()
-                    && let Some(found) = found.get_mut(*pod)
-                {
-                    *found = jobs.get(*job);
-                }
+                let [pod] = claimants.as_slice() else { continue };
+                let Some(found) = found.get_mut(*pod) else { continue };
+                *found = jobs.get(*job);
             }
-            open.iter_mut().for_each(|fits| fits.retain(|job| !claims.contains_key(job)));
+            for fits in &mut open {
+                fits.retain(|job| !claims.contains_key(job));
+            }
         }
     }
 }
