@@ -18,7 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("access", &["runtime"]),
     ("app", &["access", "integrations", "runtime", "service", "sessions", "state", "transport"]),
     ("ci_outcomes", &["runtime"]),
-    ("commands", &["access", "integrations", "runtime", "state"]),
+    ("commands", &["access", "ci_outcomes", "integrations", "runtime", "state"]),
     ("fuzz", &["access", "integrations", "runtime", "transport"]),
     ("integrations", &["runtime", "service", "sessions"]),
     ("program", &["app", "commands", "runtime"]),

@@ -7,8 +7,7 @@ use plimsoll_core::predict::Settings;
 
 use super::{
     kind::PolicyKind,
-    report::PolicyResults,
-    tally::{PolicyCost, PolicyTally},
+    tally::{PolicyCost, PolicyResults, PolicyTally},
     tape::ReplayTape,
     walk::{PolicySetting, walk},
 };

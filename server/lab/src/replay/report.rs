@@ -5,15 +5,12 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use super::{
     gain::GainThreshold,
     kind::PolicyKind,
-    tally::{PolicyCost, PolicyTally},
+    tally::{PolicyCost, PolicyResults, PolicyTally},
     tape::ReplayTape,
 };
 
 /// Packages in the table by package.
 const PACKAGES: usize = 30;
-
-/// What each policy cost.
-pub(crate) type PolicyResults = [(PolicyKind, PolicyTally)];
 
 /// A table for people. `gain` says why predicted sizes lost to those that the builds asked for.
 pub fn text(results: &PolicyResults, gain: Option<GainThreshold>) -> String {

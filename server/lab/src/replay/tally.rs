@@ -2,6 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::kind::PolicyKind;
+
+/// What each policy cost.
+pub(crate) type PolicyResults = [(PolicyKind, PolicyTally)];
+
 /// 10^9 bytes for an hour, in bytes x milliseconds.
 const GB_HOUR: f64 = 1e9 * 3_600_000.0;
 

@@ -93,17 +93,19 @@ impl ListedJobs {
             near.iter().enumerate().filter(|(_, job)| fit(job)).map(|(place, _)| first + place).collect()
         };
         let mut open: Vec<BTreeSet<usize>> = pods.iter().map(|pod| fits(pod)).collect();
-        let mut found = vec![None; pods.len()];
+        let mut found = BTreeMap::new();
         loop {
             let claims = claims(&open);
             if claims.is_empty() {
-                return found;
+                return (0..pods.len())
+                    .map(|pod| found.get(&pod).copied().and_then(|job| jobs.get(job)))
+                    .collect();
             }
-            for (job, claimants) in &claims {
-                let [pod] = claimants.as_slice() else { continue };
-                let Some(found) = found.get_mut(*pod) else { continue };
-                *found = jobs.get(*job);
-            }
+            let alone = claims.iter().filter_map(|(job, pods)| match pods.as_slice() {
+                [pod] => Some((*pod, *job)),
+                _ => None,
+            });
+            found.extend(alone);
             for fits in &mut open {
                 fits.retain(|job| !claims.contains_key(job));
             }
