@@ -88,15 +88,18 @@ fn combinations() -> Vec<Vec<&'static str>> {
     for callers in [&[][..], &["open-clients"], &["access"], &["access", "own-certificate"]] {
         let has_access = callers.contains(&"access");
         let webhook: &[&str] = if has_access { &["webhook", "webhook-access"] } else { &["webhook"] };
-        for webhook in [&[][..], webhook] {
-            for ingress in [&[][..], &["ingress"], &["backup"], &["ingress", "backup", "backup-s3"]] {
-                for priority in [&[][..], &["priority"]] {
-                    if has_access || ingress.is_empty() {
-                        all.push([callers, webhook, ingress, priority, &["images"]].concat());
-                    }
-                }
-            }
-        }
+        let more: &[&[&'static str]] = if has_access {
+            &[&[], &["ingress"], &["backup"], &["ingress", "backup", "backup-s3"]]
+        } else {
+            &[&[]]
+        };
+        let priorities = [&[][..], &["priority"]];
+        let two =
+            [&[][..], webhook].into_iter().flat_map(|webhook| more.iter().map(move |more| (webhook, *more)));
+        let three = two.flat_map(|(webhook, more)| priorities.map(|priority| (webhook, more, priority)));
+        all.extend(
+            three.map(|(webhook, more, priority)| [callers, webhook, more, priority, &["images"]].concat()),
+        );
     }
     all
 }

@@ -40,7 +40,9 @@ struct Found {
 impl Found {
     fn at(agent: &Agent, options: &[&str]) -> Self {
         let answer = agent.call(&[&["doctor", "-o", "json"][..], options].concat());
-        let lines: Vec<Value> = serde_json::from_str(&answer.stdout).unwrap_or_else(|_| panic!("{answer:?}"));
+        let lines: Result<Vec<Value>, _> = serde_json::from_str(&answer.stdout);
+        assert!(lines.is_ok(), "{answer:?}");
+        let lines = lines.unwrap();
         let text = |line: &Value, name: &str| line[name].as_str().unwrap().to_owned();
         let lines = lines.iter().map(|line| (text(line, "check"), text(line, "state"), text(line, "says")));
         Self { status: answer.code, lines: lines.collect() }
@@ -48,7 +50,8 @@ impl Found {
 
     fn line(&self, check: &str) -> (&str, &str) {
         let line = self.lines.iter().find(|line| line.0 == check);
-        let (_, state, says) = line.unwrap_or_else(|| panic!("no {check}: {:?}", self.lines));
+        assert!(line.is_some(), "no {check}: {:?}", self.lines);
+        let (_, state, says) = line.unwrap();
         (state, says)
     }
 

@@ -26,7 +26,7 @@ fn now() -> Duration {
 /// A job that ran between these minutes before `now`.
 fn job(now: Duration, id: u64, name: &str, ran: (u64, u64), end: (&str, &str)) -> Value {
     let ago = |minutes: u64| {
-        let then = now - Duration::from_secs(minutes * 60);
+        let then = now.saturating_sub(Duration::from_secs(minutes * 60));
         rfc3339(u64::try_from(then.as_millis()).unwrap())
     };
     json!({

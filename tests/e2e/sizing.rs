@@ -15,9 +15,9 @@ const BATCH: u64 = 100;
 
 /// A sample as a compiler's: memory comes and goes in pages, CPU is nearly a core.
 fn uneven(build: u64, number: u64) -> pb::Sample {
-    let mixed = |n: u64| (n ^ n >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40;
+    let mixed = |n: u64| (n ^ (n >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40;
     let phase = mixed(build * 100 + number / 40) % 300;
-    let need_bytes = ((100 + phase) << 20) + (mixed(build << 20 | number) % 64 << 12);
+    let need_bytes = ((100 + phase) << 20) + ((mixed((build << 20) | number) % 64) << 12);
     let cpu_usec = number * 900_000 + mixed(number) % 10_000;
     pb::Sample { need_bytes, memory_bytes: need_bytes + (1 << 26), cpu_usec, ..sample(number) }
 }

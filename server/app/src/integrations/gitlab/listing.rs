@@ -222,7 +222,7 @@ mod tests {
             said[field] = value;
             assert_eq!(listed_job(&said, &project), None, "{field}");
         }
-        let mut later = said.clone();
+        let mut later = said;
         later["status"] = json!("of_2030");
         assert_eq!(listed_job(&later, &project).unwrap().end, None);
     }
