@@ -1,9 +1,6 @@
 //! Where evidence comes from, in words for people.
 
-use crate::{
-    v1::{Action, Cause, OomOrigin, Verdict},
-    verdict::cause_words,
-};
+use crate::v1::{Action, Cause, OomOrigin, Verdict};
 
 /// A source of evidence as it stands behind "from the": `kernel`, `CI system`. Words that are not known here stay as they are.
 #[must_use]
@@ -32,6 +29,30 @@ pub fn oom_origin(origin: OomOrigin) -> &'static str {
 #[must_use]
 pub fn is_retry(action: Action) -> bool {
     !matches!(action, Action::No | Action::Unspecified)
+}
+
+/// A cause in words: `out of memory`; empty if there is none.
+#[must_use]
+pub fn cause_words(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Unspecified => "",
+        Cause::Oom => "out of memory",
+        Cause::Starved => "starved of memory",
+        Cause::Timeout => "time-out",
+        Cause::Deterministic => "the build itself fails",
+        Cause::Infra => "infrastructure",
+        Cause::Preempted => "preempted",
+        Cause::DiskFull => "disk full",
+        Cause::Canceled => "canceled",
+        Cause::Unknown => "unknown cause",
+        Cause::ToolOom => "tool's own memory limit",
+        Cause::EphemeralStorage => "pod's storage full",
+        Cause::NodeLost => "node lost",
+        Cause::EvictedByNode => "evicted by node",
+        Cause::Contention => "contention",
+        Cause::Flaky => "flaky",
+        Cause::Configuration => "configuration",
+    }
 }
 
 /// A cause for a list of them, in the words of [`cause_words`]; JSON and options have a word of their own.

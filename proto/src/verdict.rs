@@ -3,7 +3,7 @@
 //! The line is `answer: what it means (cause, how sure, attempts left if there is to be one)`. Programs read the fields of the message instead.
 
 use crate::{
-    evidence::{NOTHING_TO_RETRY, is_of_success},
+    evidence::{NOTHING_TO_RETRY, cause_words, is_of_success},
     figures,
     reasons::{SizeBound, SizeKind},
     shown::clean,
@@ -147,30 +147,6 @@ fn bound(quantity: &Quantity) -> SizeBound {
 
 fn is_of_memory(cause: Cause) -> bool {
     matches!(cause, Cause::Oom | Cause::Starved)
-}
-
-/// A cause in words: `out of memory`; empty if there is none.
-#[must_use]
-pub fn cause_words(cause: Cause) -> &'static str {
-    match cause {
-        Cause::Unspecified => "",
-        Cause::Oom => "out of memory",
-        Cause::Starved => "starved of memory",
-        Cause::Timeout => "time-out",
-        Cause::Deterministic => "the build itself fails",
-        Cause::Infra => "infrastructure",
-        Cause::Preempted => "preempted",
-        Cause::DiskFull => "disk full",
-        Cause::Canceled => "canceled",
-        Cause::Unknown => "unknown cause",
-        Cause::ToolOom => "tool's own memory limit",
-        Cause::EphemeralStorage => "pod's storage full",
-        Cause::NodeLost => "node lost",
-        Cause::EvictedByNode => "evicted by node",
-        Cause::Contention => "contention",
-        Cause::Flaky => "flaky",
-        Cause::Configuration => "configuration",
-    }
 }
 
 #[cfg(test)]

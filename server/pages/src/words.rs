@@ -1,8 +1,8 @@
 //! The words of the wire, for people.
 
 use maud::{Markup, html};
+pub(super) use plimsoll_proto::evidence::cause_words as cause;
 use plimsoll_proto::v1::{Cause, ChangeKind, Outcome, Source};
-pub(super) use plimsoll_proto::verdict::cause_words as cause;
 
 /// All causes that a failure can have, with the value that a form sends.
 pub fn causes() -> impl Iterator<Item = (&'static str, Cause)> {

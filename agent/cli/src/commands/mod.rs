@@ -60,6 +60,7 @@ const STATUSES: &str = "Exit status: 0 answered, 2 wrong usage or a question tha
     version = env!("PLIMSOLL_VERSION"),
     arg_required_else_help = true,
     max_term_width = help::COLUMNS,
+    styles = help::STYLES,
     after_help = help::end("", &["run --key package=zlib -- make -j4", "predict --key package=zlib"])
 )]
 pub struct Cli {

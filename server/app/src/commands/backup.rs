@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use clap::Args;
 use plimsoll_store::{self as store, OfflineStore, OpenError, backup};
 
-use super::{line::examples, note, progress::Progress, progress::share, store_settings, target::Target};
+use super::{line::examples, note, progress::Progress, store_settings, target::Target};
 use crate::{
     commands::admin::{
         backup::fetch,
@@ -73,7 +73,7 @@ impl Backup {
         let mut target = Target::open(&self.file)?;
         let mut progress = Progress::new();
         let whole = store.as_ref().map_or(0, OfflineStore::bytes_on_disk);
-        let tell = |bytes| progress.tell("backup", share(bytes, whole));
+        let tell = |bytes| progress.bytes("backup", bytes, whole);
         let written = match &store {
             Some(store) => backup::write(store, &mut target, tell).map(|_entries| ()).map_err(Into::into),
             None => self.fetch(config, &mut target, tell),
@@ -106,7 +106,7 @@ impl Backup {
         };
         let mut target = Target::open(&self.file)?;
         let mut progress = Progress::new();
-        let written = fetch(&running, None, &mut target, |bytes| progress.tell("backup", share(bytes, 0)));
+        let written = fetch(&running, None, &mut target, |bytes| progress.bytes("backup", bytes, 0));
         progress.end();
         if let Err(error) = written {
             target.give_up();

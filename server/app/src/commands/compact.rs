@@ -6,7 +6,7 @@ use clap::Args;
 use plimsoll_proto::figures::{count, counted};
 use plimsoll_store::OfflineStore;
 
-use super::{line::examples, progress::Progress, progress::share, store_settings};
+use super::{line::examples, progress::Progress, store_settings};
 use crate::runtime::settings::Config;
 
 /// Makes the files of a store small.
@@ -21,8 +21,7 @@ impl Compact {
         let store = OfflineStore::open(&settings)?;
         let before = store.bytes_on_disk();
         let mut progress = Progress::new();
-        let done =
-            store.compact(settings.cache_bytes, |bytes| progress.tell("compacting", share(bytes, before)));
+        let done = store.compact(settings.cache_bytes, |bytes| progress.bytes("compacting", bytes, before));
         progress.end();
         let smaller = done?;
         let after = OfflineStore::open(&settings)?.bytes_on_disk();

@@ -169,7 +169,7 @@ async fn write_series(
                 }
             }
         }
-        progress.tell("series", super::progress::share(done as u64, ids.len() as u64));
+        progress.part("series", done as u64, ids.len() as u64);
     }
     progress.end();
     Ok(())

@@ -4,13 +4,24 @@
 
 use std::{env, ffi::OsString};
 
-use clap::{Arg, CommandFactory as _, FromArgMatches as _, error::ErrorKind};
+use clap::{
+    Arg, CommandFactory as _, FromArgMatches as _,
+    builder::styling::{AnsiColor, Styles},
+    error::ErrorKind,
+};
 
 use super::Cli;
 use crate::runtime::settings::options;
 
 /// Columns of help at most, also on a wider terminal.
 pub(super) const COLUMNS: usize = 80;
+
+/// Colours of help and of errors in options. clap leaves them out where there is no terminal, or `NO_COLOR` is set.
+pub(super) const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default())
+    .placeholder(AnsiColor::Yellow.on_default());
 
 /// Above the examples of each command's help.
 const SETTINGS: &str =

@@ -51,6 +51,7 @@ struct Incomplete(String);
     name = "plimsoll-server",
     version = env!("PLIMSOLL_VERSION"),
     max_term_width = line::COLUMNS,
+    styles = line::STYLES,
     after_help = line::examples(&["init first", "--config first/plimsoll.toml"])
 )]
 pub struct Cli {

@@ -1,71 +1,136 @@
-//! A line on the terminal that shows the progress; nothing without a terminal.
+//! A line on the terminal that shows the progress, the rate and the time that is left; nothing without a terminal.
 
-use std::{
-    io::{IsTerminal as _, Write as _, stderr},
-    time::{Duration, Instant},
-};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use plimsoll_core::domain::Bytes;
+/// Updates a second: often enough to see that it lives.
+const A_SECOND: u8 = 10;
+/// Steps of a share.
+const STEPS: u32 = 1000;
 
-/// Time between two updates: often enough to see that it lives.
-const EVERY: Duration = Duration::from_millis(100);
-/// Characters of the bar.
-const WIDTH: usize = 30;
+/// What is known beside the name of the work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ProgressForm {
+    /// How much of all is done.
+    Share,
+    /// How many bytes of all are done.
+    Bytes,
+    /// How many bytes are done; how many there are is not known.
+    BytesSoFar,
+    /// How many of all are done.
+    Part,
+    /// How many are done; how many there are is not known.
+    Count,
+}
+
+impl ProgressForm {
+    const fn template(self) -> &'static str {
+        match self {
+            Self::Share => "{msg:<16} [{bar:30}] {percent:>3} %  {eta} left",
+            Self::Bytes => "{msg:<16} [{bar:30}] {percent:>3} %  {binary_bytes_per_sec}, {eta} left",
+            Self::BytesSoFar => "{msg:<16} {binary_bytes}  {binary_bytes_per_sec}",
+            Self::Part => "{msg:<16} [{bar:30}] {percent:>3} %  {per_sec}, {eta} left",
+            Self::Count => "{msg:<16} {human_pos}  {per_sec}",
+        }
+    }
+}
 
 /// A progress bar.
 #[derive(Debug)]
 pub(super) struct Progress {
-    shown: bool,
-    last: Option<Instant>,
+    bar: ProgressBar,
+    /// The work that is shown, and how.
+    shown: Option<(String, ProgressForm)>,
 }
 
 impl Progress {
     /// One that is shown if standard error is a terminal.
     pub(super) fn new() -> Self {
-        Self { shown: stderr().is_terminal(), last: None }
+        Self::on(ProgressDrawTarget::stderr_with_hz(A_SECOND))
     }
 
-    /// Whether it is time for a new line, and there is a terminal.
-    fn due(&mut self) -> bool {
-        if !self.shown || self.last.is_some_and(|last| last.elapsed() < EVERY) {
-            return false;
-        }
-        self.last = Some(Instant::now());
-        true
+    fn on(target: ProgressDrawTarget) -> Self {
+        Self { bar: ProgressBar::with_draw_target(None, target), shown: None }
     }
 
     /// `count` of `what` are done; how many there are in all is not known.
     pub(super) fn count(&mut self, what: &str, count: u64) {
-        if self.due() {
-            // a terminal that is gone needs no count
-            let _unseen = write!(stderr(), "\r\u{1b}[K{what:<16} {count}");
-        }
+        self.show(what, ProgressForm::Count, count, 0);
+    }
+
+    /// `done` of `whole` of `what` are done.
+    pub(super) fn part(&mut self, what: &str, done: u64, whole: u64) {
+        self.show(what, ProgressForm::Part, done.min(whole), whole);
+    }
+
+    /// `done` bytes of `whole` are done; 0 if it is not known how many there are.
+    pub(super) fn bytes(&mut self, what: &str, done: u64, whole: u64) {
+        let form = if whole > 0 { ProgressForm::Bytes } else { ProgressForm::BytesSoFar };
+        // a store may grow meanwhile
+        self.show(what, form, if whole > 0 { done.min(whole) } else { done }, whole);
     }
 
     /// `share` of `what` is done, 0 to 1.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and STEPS")]
     pub(super) fn tell(&mut self, what: &str, share: f64) {
-        if !self.due() {
-            return;
+        let steps = (share.clamp(0.0, 1.0) * f64::from(STEPS)).round() as u64;
+        self.show(what, ProgressForm::Share, steps, u64::from(STEPS));
+    }
+
+    fn show(&mut self, what: &str, form: ProgressForm, done: u64, whole: u64) {
+        let is_shown = self.shown.as_ref().is_some_and(|(shown, of)| shown == what && *of == form);
+        if !is_shown {
+            // rate and time left are those of this work alone
+            self.bar.reset();
+            if let Ok(style) = ProgressStyle::with_template(form.template()) {
+                self.bar.set_style(style.progress_chars("#."));
+            }
+            self.bar.set_message(what.to_owned());
+            self.shown = Some((what.to_owned(), form));
         }
-        let percent = (share.clamp(0.0, 1.0) * 100.0).round();
-        let full = (0..WIDTH)
-            .take_while(|n| f64::from(u32::try_from(*n).unwrap_or(0)) * 100.0 < percent * 30.0)
-            .count();
-        let bar: String = (0..WIDTH).map(|n| if n < full { '#' } else { '.' }).collect();
-        // a terminal that is gone needs no bar
-        let _unseen = write!(stderr(), "\r\u{1b}[K{what:<16} [{bar}] {percent:>3.0} %");
+        if whole > 0 {
+            self.bar.set_length(whole);
+        } else {
+            self.bar.unset_length();
+        }
+        self.bar.set_position(done);
     }
 
     /// Clears the line.
     pub(super) fn end(&mut self) {
-        if self.shown && self.last.is_some() {
-            let _unseen = write!(stderr(), "\r\u{1b}[K");
-        }
+        self.bar.finish_and_clear();
+        self.shown = None;
     }
 }
 
-/// How much `done` is of `whole`, 0 to 1.
-pub(super) fn share(done: u64, whole: u64) -> f64 {
-    let (done, whole) = (Bytes(done).as_f64(), Bytes(whole).as_f64());
-    if whole > 0.0 { (done / whole).min(1.0) } else { 0.0 }
+#[cfg(test)]
+mod tests {
+    use indicatif::InMemoryTerm;
+
+    use super::*;
+
+    #[test]
+    fn each_form_says_how_much_is_done_and_clears_its_line() {
+        let terminal = InMemoryTerm::new(5, 80);
+        let mut progress = Progress::on(ProgressDrawTarget::term_like(Box::new(terminal.clone())));
+        let mut shown = |tell: &mut dyn FnMut(&mut Progress)| {
+            tell(&mut progress);
+            progress.bar.force_draw();
+            terminal.contents()
+        };
+        let half = shown(&mut |progress| progress.tell("reading", 0.5));
+        assert!(half.starts_with("reading          [###############") && half.contains(" 50 %"), "{half}");
+        assert!(half.ends_with(" left"), "{half}");
+        let bytes = shown(&mut |progress| progress.bytes("backup", 3 << 20, 4 << 20));
+        assert!(bytes.starts_with("backup ") && bytes.contains(" 75 %") && bytes.contains("/s, "), "{bytes}");
+        let grown = shown(&mut |progress| progress.bytes("backup", 9 << 20, 4 << 20));
+        assert!(grown.contains("100 %"), "{grown}");
+        let unknown = shown(&mut |progress| progress.bytes("restoring", 3 << 20, 0));
+        assert!(unknown.starts_with("restoring        3.00 MiB  ") && unknown.ends_with("/s"), "{unknown}");
+        let part = shown(&mut |progress| progress.part("series", 1, 4));
+        assert!(part.starts_with("series ") && part.contains(" 25 %") && part.ends_with(" left"), "{part}");
+        let count = shown(&mut |progress| progress.count("attempts", 1_234));
+        assert!(count.starts_with("attempts         1,234  "), "{count}");
+        let cleared = shown(&mut Progress::end);
+        assert_eq!(cleared, "");
+    }
 }

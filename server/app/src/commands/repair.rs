@@ -10,9 +10,7 @@ use clap::Args;
 use plimsoll_proto::figures::counted;
 use plimsoll_store::{self as store, RepairReport, StoreSettings};
 
-use super::{
-    Incomplete, line::examples, note, progress::Progress, progress::share, store_settings, verify::records,
-};
+use super::{Incomplete, line::examples, note, progress::Progress, store_settings, verify::records};
 use crate::runtime::settings::Config;
 
 /// Losses that are named one by one.
@@ -39,8 +37,7 @@ impl Repair {
         let settings = StoreSettings { dir: into, ..store_settings(config) };
         let mut progress = Progress::new();
         let whole = store::bytes_below(&self.dir).unwrap_or(0);
-        let repaired =
-            store::repair(&self.dir, &settings, |bytes| progress.tell("repairing", share(bytes, whole)));
+        let repaired = store::repair(&self.dir, &settings, |bytes| progress.bytes("repairing", bytes, whole));
         progress.end();
         report(&self.dir, &settings.dir, &repaired?)
     }

@@ -11,7 +11,7 @@ use clap::Args;
 use plimsoll_proto::figures::counted_as;
 use plimsoll_store::backup;
 
-use super::{line::examples, progress::Progress, progress::share, store_settings};
+use super::{line::examples, progress::Progress, store_settings};
 use crate::runtime::settings::Config;
 
 /// Makes a data directory from a backup.
@@ -28,7 +28,7 @@ impl Restore {
         let settings = store_settings(config);
         let mut progress = Progress::new();
         let restored = if self.file == Path::new("-") {
-            let tell = |bytes| progress.tell("restoring", share(bytes, 0));
+            let tell = |bytes| progress.bytes("restoring", bytes, 0);
             let counted = Counted { source: io::stdin().lock(), done: 0, tell };
             backup::restore(None::<io::Empty>, counted, &settings)
         } else {
@@ -36,7 +36,7 @@ impl Restore {
             let found = source.get_ref().metadata()?;
             // a pipe is read once
             let before = found.is_file().then(|| self.open()).transpose()?;
-            let tell = |bytes| progress.tell("restoring", share(bytes, found.len()));
+            let tell = |bytes| progress.bytes("restoring", bytes, found.len());
             backup::restore(before, Counted { source, done: 0, tell }, &settings)
         };
         progress.end();

@@ -21,7 +21,7 @@ use crate::{runtime::settings::Config, state::pools};
 
 /// Looks at rules: those for pools, and those for lines of logs.
 #[derive(Debug, Args)]
-#[command(after_help = examples(&["rules test pools.toml --key package=llvm", "rules explain build.log", "rules check rules/"]))]
+#[command(after_help = examples(&["rules test pools.toml --key package=llvm", "rules explain build.log"]))]
 pub struct Rules {
     #[command(subcommand)]
     what: What,

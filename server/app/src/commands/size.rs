@@ -14,10 +14,10 @@ use crate::runtime::settings::Config;
 #[command(after_help = examples(&["size --builds-per-day 5000 --mean-minutes 20"]))]
 pub struct Size {
     /// Builds in a day.
-    #[arg(long, value_name = "NUMBER", value_parser = builds)]
+    #[arg(long, value_name = "N", value_parser = builds)]
     builds_per_day: f64,
     /// Mean wall time of a build, minutes.
-    #[arg(long, value_name = "MINUTES", value_parser = minutes)]
+    #[arg(long, value_name = "N", value_parser = minutes)]
     mean_minutes: f64,
     /// Agents that run at once at the busiest time [default: three times the mean of the day].
     #[arg(long, value_name = "NUMBER", value_parser = agents)]

@@ -10,7 +10,7 @@ use clap::Args;
 use plimsoll_proto::figures::{count, counted, counted_as};
 use plimsoll_store::{CheckReport, OfflineStore};
 
-use super::{Incomplete, line::examples, note, progress::Progress, progress::share, store_settings};
+use super::{Incomplete, line::examples, note, progress::Progress, store_settings};
 use crate::runtime::settings::Config;
 
 /// Reads a whole data directory.
@@ -54,7 +54,7 @@ impl Verify {
         let (mut progress, whole) = (Progress::new(), store.bytes_on_disk());
         let checked = store.check(
             |flaw| note(format_args!("{}: {}", flaw.key, flaw.reason)),
-            |bytes| progress.tell("verifying", share(bytes, whole)),
+            |bytes| progress.bytes("verifying", bytes, whole),
         );
         progress.end();
         let mut out = io::stdout();

@@ -6,13 +6,12 @@ pub(super) mod tests;
 use std::fmt::Write as _;
 
 use plimsoll_proto::{
-    evidence::{self, source_in_words},
+    evidence::{self, cause_words, source_in_words},
     figures::{self, count},
     json::Word as _,
     measured,
     shown::clean,
     v1::{GetAttemptResponse, Outcome, Source, Summary, Verdict},
-    verdict::cause_words,
 };
 
 use super::{key::what, predicted, predictor::render_verdict, series, titled};

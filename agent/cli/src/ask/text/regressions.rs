@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use plimsoll_proto::{
+    evidence::cause_words,
     figures, reasons,
     shown::clean,
     sums,
     v1::{ChangeKind, Flaky, GetStatsResponse, MixedNeed, Regression, Variable, WrongVerdicts},
-    verdict::cause_words,
 };
 
 use super::table::{Cell, Column, Table};

@@ -72,8 +72,11 @@ mod tests {
 
     #[test]
     fn gitlab_says_how_a_build_ended_and_prometheus_what_killed_it() {
-        let seen =
-            || Summary { source: MeasurementSource::Prometheus, ..test_summary("7", "zlib", "1", 100) };
+        let seen = || Summary {
+            source: MeasurementSource::Prometheus,
+            exit: None,
+            ..test_summary("7", "zlib", "1", 100)
+        };
         let killed = || Summary {
             outcome: Outcome::Failed,
             cause: Some(Cause::Oom),
