@@ -83,7 +83,7 @@ pub fn risk_words(risk: Option<&FitRisk>) -> String {
     }
 }
 
-/// What all rows save, in sentences without their currency cleaned: `saves 180 GiB·h of 240 a month (75 %), 1.8 EUR`.
+/// What all packages save, those among the rows and the others, in sentences without their currency cleaned: `saves 180 GiB·h of 240 a month (75 %), 1.8 EUR`.
 pub fn summary(answer: &RecommendResponse) -> String {
     let (saved, asked) = (answer.saved_gib_hours, answer.asked_gib_hours);
     let money = match answer.has_prices {
@@ -96,6 +96,21 @@ pub fn summary(answer: &RecommendResponse) -> String {
         figures::gib_hours(asked),
         figures::share(saved, asked)
     )
+}
+
+/// Which packages the sums are over, if not all of them are among the rows: `sums of all 12 packages, 10 shown`.
+pub fn scope(answer: &RecommendResponse) -> Option<String> {
+    let shown = u64::try_from(answer.recommendations.len()).unwrap_or(u64::MAX);
+    let known = shown.saturating_add(answer.left_out);
+    if answer.packages == 0 || known <= shown {
+        return None;
+    }
+    let packages = figures::counted(answer.packages, "package");
+    let shown = figures::count(shown);
+    Some(match answer.packages < known {
+        true => format!("sums of the {packages} that request most, {shown} shown"),
+        false => format!("sums of all {packages}, {shown} shown"),
+    })
 }
 
 /// Over which time the attempts were counted: `attempts of 10 days, counted up to a month of 30 days`.

@@ -6,10 +6,29 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::{cpu_request, memory_limit, memory_request, summary};
+use super::{cpu_request, memory_limit, memory_request, scope, summary};
 use crate::v1::{RecommendResponse, Recommendation};
 
 const MIB: u64 = 1 << 20;
+/// Keys of `.gitlab-ci.yml` that are no jobs, names that GitLab refuses for jobs, and the key with which YAML merges.
+const RESERVED: [&str; 16] = [
+    "default",
+    "include",
+    "variables",
+    "stages",
+    "workflow",
+    "image",
+    "services",
+    "cache",
+    "before_script",
+    "after_script",
+    "spec",
+    "types",
+    "true",
+    "false",
+    "nil",
+    "<<",
+];
 
 /// Sizes of one job.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -56,9 +75,17 @@ impl JobSizes {
 /// The rows are of several projects, whose jobs may have the same names.
 pub fn gitlab(answer: &RecommendResponse) -> Result<String, String> {
     one_project(answer, "a GitLab patch")?;
-    let base = |row: &Recommendation| Some(base_name(&row.package).to_owned());
-    let (jobs, left_out) = jobs(answer, base);
-    let mut text = head(answer, left_out, "jobs");
+    let name = |row: &Recommendation| {
+        let name = base_name(&row.package);
+        (!is_reserved(name)).then(|| name.to_owned())
+    };
+    let (jobs, left_out) = jobs(answer, name);
+    let reserved = answer.recommendations.iter().filter(|row| name(row).is_none()).count();
+    let mut text = head(answer, left_out - reserved, "jobs");
+    if reserved > 0 {
+        let _written =
+            writeln!(text, "# jobs with a name that has a meaning of its own in GitLab: {reserved}");
+    }
     text.push_str(
         "# The runner must allow it: memory_request_overwrite_max_allowed and the others of its kind.\n",
     );
@@ -141,7 +168,7 @@ fn jobs(
     let mut jobs: BTreeMap<String, (Option<JobSizes>, usize)> = BTreeMap::new();
     let mut left_out = 0;
     for row in &answer.recommendations {
-        let usable = |name: &String| !name.is_empty() && !name.chars().any(char::is_control);
+        let usable = |name: &String| !name.is_empty() && !name.chars().any(breaks_line);
         let Some(name) = name(row).filter(usable) else {
             left_out += 1;
             continue;
@@ -161,6 +188,9 @@ fn jobs(
 fn head(answer: &RecommendResponse, left_out: usize, what: &str) -> String {
     let summary: String = summary(answer).chars().filter(|letter| !letter.is_control()).collect();
     let mut text = format!("# By plimsoll recommend: {summary}.\n");
+    if let Some(scope) = scope(answer) {
+        let _written = writeln!(text, "# {scope}");
+    }
     if left_out > 0 {
         let _written = writeln!(text, "# {what} without a proposal, which keep what they have: {left_out}");
     }
@@ -181,6 +211,11 @@ fn base_name(job: &str) -> &str {
     }
 }
 
+/// Whether GitLab or YAML takes the name for something other than a job that runs. A name with a dot in front is a hidden job.
+fn is_reserved(name: &str) -> bool {
+    name.starts_with('.') || RESERVED.contains(&name)
+}
+
 /// Whether an object of Kubernetes may have this name (RFC 1123 subdomain).
 fn is_object_name(name: &str) -> bool {
     let ends = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit();
@@ -196,6 +231,11 @@ fn memory(bytes: u64) -> String {
 
 fn cpu(milli: u64) -> String {
     format!("{}m", milli.max(1))
+}
+
+/// Whether a letter cannot stand in a scalar in quotes: YAML breaks lines at two letters that are no control letters.
+fn breaks_line(letter: char) -> bool {
+    letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
 
 /// A scalar of YAML that means these characters and nothing else.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{SizeChange, memory_limit, memory_request, reason, risk_cell, summary, window};
+use super::{SizeChange, memory_limit, memory_request, reason, risk_cell, scope, summary, window};
 use crate::{
     figures, shown,
     v1::{RecommendResponse, Recommendation},
@@ -19,7 +19,12 @@ pub fn table(answer: &RecommendResponse) -> String {
     if answer.recommendations.is_empty() {
         text.push_str("no attempts match: nothing to propose\n");
     } else {
-        let _written = write!(text, "{}\n{}\n\n", shown::clean(&summary(answer)), window(answer));
+        let _written = write!(text, "{}\n{}\n", shown::clean(&summary(answer)), window(answer));
+        if let Some(scope) = scope(answer) {
+            text.push_str(&scope);
+            text.push('\n');
+        }
+        text.push('\n');
         let money = answer.has_prices;
         let titles = ["request", "-> new", "limit", "-> new", "GiB·h", "money", "above", "sure"];
         text.push_str(&line("package", &titles.map(str::to_owned), money));

@@ -173,3 +173,41 @@ fn a_risk_says_what_it_counted_and_how_sure_that_is() {
     assert_eq!(risk_words(Some(&FitRisk::default())), "not known");
     assert_eq!(risk_words(None), "not known");
 }
+
+#[test]
+fn a_cut_answer_says_which_packages_its_sums_are_over() {
+    let mut cut = answer(vec![row("zlib", Some(sizes(2, 4)))]);
+    (cut.packages, cut.saved_gib_hours) = (1, 60.0);
+    assert_eq!(scope(&cut), None);
+    (cut.packages, cut.left_out) = (12, 11);
+    let text = table(&cut);
+    assert!(
+        text.starts_with("saves 60 GiB·h") && text.contains("\nsums of all 12 packages, 1 shown\n"),
+        "{text}"
+    );
+    assert!(gitlab(&cut).unwrap().contains("\n# sums of all 12 packages, 1 shown\n"));
+    (cut.packages, cut.left_out) = (500, 1000);
+    assert_eq!(scope(&cut).unwrap(), "sums of the 500 packages that request most, 1 shown");
+}
+
+#[test]
+fn a_gitlab_patch_leaves_out_names_that_are_no_jobs_and_counts_them() {
+    let names = ["default", "variables 1/2", "spec: [a]", ".hidden", "<<", "pages", "zlib"];
+    let mut rows: Vec<_> = names.into_iter().map(|name| row(name, Some(sizes(2, 4)))).collect();
+    rows.push(row("few", None));
+    let text = gitlab(&answer(rows)).unwrap();
+    let jobs: Vec<&str> = text.lines().filter(|line| line.starts_with('\'')).collect();
+    assert_eq!(jobs, ["'pages':", "'zlib':"]);
+    assert!(text.contains("\n# jobs without a proposal, which keep what they have: 1\n"), "{text}");
+    assert!(text.contains("\n# jobs with a name that has a meaning of its own in GitLab: 5\n"), "{text}");
+}
+
+#[test]
+fn strange_names_stay_one_quoted_key() {
+    let names = ["a: b", "it's", "*a", "&a", "{{ a }}", "# a", "a\nb:", "a\u{2028}b"];
+    let rows = names.into_iter().map(|name| row(name, Some(sizes(2, 4)))).collect();
+    let text = gitlab(&answer(rows)).unwrap();
+    let jobs: Vec<&str> = text.lines().filter(|line| line.starts_with('\'')).collect();
+    assert_eq!(jobs, ["'# a':", "'&a':", "'*a':", "'a: b':", "'it''s':", "'{{ a }}':"]);
+    assert!(text.contains("which keep what they have: 2\n"), "{text}");
+}

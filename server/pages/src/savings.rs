@@ -33,6 +33,7 @@ impl SavingsPage<'_> {
                 (cards(answer))
                 p.quiet {
                     "What each package should request, by the attempts that ended " (view.range.during()) " (" (said::window(answer)) "). "
+                    @if let Some(scope) = said::scope(answer) { "The cards are " (scope) ". " }
                     "A proposed limit is never below the need of a trusted attempt of that time. As a patch: "
                     code { "plimsoll recommend -o gitlab" } ", " code { "kubernetes" } " or " code { "spack" } "."
                 }

@@ -7,7 +7,8 @@ use crate::{
     integrations::{kubernetes, kubernetes::PodReviewer},
     service::{
         AdmissionService, AttemptService, Services, SizingService, StatisticsService, TicketService,
-        VerdictService, statistics::Counting,
+        VerdictService,
+        statistics::{Counting, ProposalPlaces},
     },
 };
 
@@ -33,6 +34,7 @@ pub(super) fn services(app: &App) -> Services {
             ingest,
             pools: app.pools.clone(),
             counting: Counting::default(),
+            proposals: ProposalPlaces::default(),
             private,
         },
         tickets: TicketService { sizing: sizing.clone(), registry: app.tickets.clone() },

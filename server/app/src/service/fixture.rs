@@ -6,7 +6,10 @@ use plimsoll_core::{domain::History, shared_history::SharedHistory};
 use plimsoll_store::Store;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{AttemptService, SizingService, StatisticsService, VerdictService, statistics::Counting};
+use super::{
+    AttemptService, SizingService, StatisticsService, VerdictService,
+    statistics::{Counting, ProposalPlaces},
+};
 use crate::{
     runtime::metrics::Metrics, sessions::fixture, state::pools::PoolRegistry, transport::read_api::ReadApi,
 };
@@ -52,6 +55,7 @@ pub(crate) async fn read_api(store: &Store) -> ReadApi {
             ingest: ingest.clone(),
             pools: sizing.pools.clone(),
             counting: Counting::default(),
+            proposals: ProposalPlaces::default(),
             private: Arc::clone(&private),
         },
         attempts: AttemptService { ingest, private },

@@ -134,6 +134,31 @@ pub struct Draft {
     saved_money: f64,
 }
 
+/// What packages hold and what their proposals save, together.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Savings {
+    /// How many packages these are.
+    pub packages: u64,
+    /// Memory that the attempts requested, GiB x h a month.
+    pub asked_gib_hours: f64,
+    /// What of that the proposed requests save, GiB x h a month: packages that need more count below 0.
+    pub saved_gib_hours: f64,
+    /// The same in money.
+    pub saved_money: f64,
+}
+
+impl Savings {
+    /// The sums of these packages.
+    pub fn of(drafts: &[Draft]) -> Self {
+        drafts.iter().fold(Self::default(), |sums, draft| Self {
+            packages: sums.packages + 1,
+            asked_gib_hours: sums.asked_gib_hours + draft.asked,
+            saved_gib_hours: sums.saved_gib_hours + draft.saved,
+            saved_money: sums.saved_money + draft.saved_money,
+        })
+    }
+}
+
 /// A proposal for one package, with what it stands on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recommendation {

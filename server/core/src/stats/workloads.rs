@@ -40,7 +40,8 @@ pub struct Workloads {
     pub found: Vec<Workload>,
     /// How many others there are.
     pub left_out: u64,
-    /// The earliest end of an attempt that counts, milliseconds since 1970.
+    /// The earliest end of an attempt that the server still knows, matched by the filter or not, milliseconds since 1970; of the
+    /// project of the filter alone where the question is confined.
     pub first_ended_unix_ms: Option<u64>,
     /// Some attempt has a price.
     pub priced: bool,
@@ -84,19 +85,26 @@ impl Stats {
         let all = found.len();
         found.sort_by(|a, b| b.asked.total_cmp(&a.asked).then_with(|| a.name.cmp(&b.name)));
         found.truncate(WORKLOADS);
-        let first = found.iter().flat_map(|found| &found.rows).map(|row| row.brief.ended_unix_ms()).min();
         let workloads: Vec<Workload> =
             found.into_iter().map(|found| workload(found, &rows, &prices)).collect();
         let mut attempts = workloads.iter().flat_map(|workload| &workload.attempts);
         Workloads {
             left_out: u64::try_from(all.saturating_sub(workloads.len())).unwrap_or(u64::MAX),
-            first_ended_unix_ms: first,
+            first_ended_unix_ms: covers.ended.and_then(|(first, _)| ended_in(&rows, first)),
             priced: attempts.any(|attempt| attempt.price > 0.0),
             currency: currency(settings, pools, &mut notes),
             found: workloads,
             notes,
         }
     }
+}
+
+/// The earliest end within a second, milliseconds since 1970.
+fn ended_in(rows: &RowsSnapshot, second: u32) -> Option<u64> {
+    let begins = |chunk_ended: Option<(u32, u32)>| chunk_ended.is_some_and(|(first, _)| first <= second);
+    let chunks = rows.chunks.iter().filter(|chunk| begins(chunk.ended()));
+    let found = chunks.flat_map(|chunk| chunk.rows()).filter(|row| row.ended == second);
+    found.map(|row| row.brief.ended_unix_ms()).min()
 }
 
 fn by_package<'r>(rows: &'r RowsSnapshot, sieve: &RowFilter) -> Vec<FoundRows<'r>> {

@@ -13,7 +13,7 @@ use plimsoll_core::{
     shared_history::SharedHistory,
     stats::{AttemptPage, Filter, GroupBy, ListCursor, PageBuilder, PoolPrices, Price, Question, Report},
 };
-pub(crate) use recommendations::{RecommendQuestion, RecommendationAnswer};
+pub(crate) use recommendations::{ProposalPlaces, RecommendQuestion, RecommendationAnswer};
 
 use super::{Refusal, SizingService, redaction::Redactor};
 use crate::{
@@ -34,6 +34,7 @@ pub(crate) struct StatisticsService {
     pub(crate) ingest: Ingest,
     pub(crate) pools: PoolRegistry,
     pub(crate) counting: Counting,
+    pub(crate) proposals: ProposalPlaces,
     pub(crate) private: Arc<Private>,
 }
 

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use plimsoll_core::{
     domain::Millis,
-    recommend::{DAY, Draft, MONTH, ProposalTerms, Recommendation, Sizes, propose},
+    recommend::{DAY, Draft, MONTH, ProposalTerms, Recommendation, Savings, Sizes, propose},
     stats::{Filter, WorkloadQuestion, Workloads},
 };
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{SizingService, StatisticsService, prices};
 use crate::{access::identity::Identity, runtime::clock::Clock, service::Refusal};
@@ -26,16 +27,60 @@ pub(crate) struct RecommendQuestion {
     pub(crate) most: usize,
 }
 
+/// Questions about proposals that are worked on at once: each holds the attempts of its packages until its rows are read from disk.
+const PROPOSALS: usize = 4;
+
+/// The places of questions about proposals. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct ProposalPlaces(Arc<Semaphore>);
+
+impl Default for ProposalPlaces {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(PROPOSALS)))
+    }
+}
+
+impl ProposalPlaces {
+    fn take(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        let full = |_| Refusal::Crowded { what: "questions about proposals", most: PROPOSALS };
+        Arc::clone(&self.0).try_acquire_owned().map_err(full)
+    }
+}
+
 /// Proposals, and what they are over.
 #[derive(Debug)]
 pub(crate) struct RecommendationAnswer {
     pub(crate) rows: Vec<Recommendation>,
     /// Packages that are not among the rows.
     pub(crate) left_out: u64,
+    /// Of all packages that were looked at, those among the rows and those that were cut.
+    pub(crate) savings: Savings,
     pub(crate) window: Millis,
     pub(crate) priced: bool,
     pub(crate) currency: String,
     pub(crate) notes: Vec<String>,
+}
+
+/// The time that a question is about, milliseconds since 1970.
+#[derive(Debug, Clone, Copy)]
+struct AskedTime {
+    from: u64,
+    until: u64,
+}
+
+impl AskedTime {
+    /// The last month, unless the question names another time. It never ends in the future.
+    fn of(filter: &Filter, now: u64) -> Self {
+        let until = filter.to_unix_ms.unwrap_or(now).min(now);
+        Self { from: filter.from_unix_ms.unwrap_or(until.saturating_sub(MONTH.0)), until }
+    }
+
+    /// How much of it the server knows, whose first attempt ended at `first`. Quiet days count: a package that was built on one day of a
+    /// month holds that in a month.
+    fn window(self, first: Option<u64>) -> Millis {
+        let first = first.map_or(self.until, |first| first.max(self.from));
+        Millis(self.until.saturating_sub(first)).max(DAY)
+    }
 }
 
 impl StatisticsService {
@@ -51,8 +96,9 @@ impl StatisticsService {
     ) -> Result<RecommendationAnswer, Refusal> {
         let RecommendQuestion { mut filter, gib_hour, least_confidence, most } = question;
         caller.may_see("project", &filter.project).map_err(Refusal::Forbidden)?;
-        let until = filter.to_unix_ms.unwrap_or_else(|| Clock.now_unix_ms());
-        filter.from_unix_ms.get_or_insert_with(|| until.saturating_sub(MONTH.0));
+        let place = self.proposals.take()?;
+        let time = AskedTime::of(&filter, Clock.now_unix_ms());
+        filter.from_unix_ms = Some(time.from);
         let asked = WorkloadQuestion { filter, gib_hour, confined: !caller.projects.is_all() };
         let (stats, sizing) = (self.learned.stats().clone(), sizing.clone());
         let prices = prices(&self.pools.now());
@@ -60,18 +106,19 @@ impl StatisticsService {
         let counting = move || {
             let Workloads { found, left_out, first_ended_unix_ms, priced, currency, notes } =
                 stats.workloads(&asked, &prices);
-            let first = first_ended_unix_ms.unwrap_or(until);
-            let window = Millis(until.saturating_sub(first)).max(DAY);
+            let window = time.window(first_ended_unix_ms);
             let terms = ProposalTerms { least_confidence, window };
             let propose = |workload| propose(workload, |key| sizing.one_of_many(key), &terms);
             let mut drafts: Vec<Draft> = found.into_iter().map(propose).collect();
             Draft::sort(&mut drafts);
+            let savings = Savings::of(&drafts);
             let cut = u64::try_from(drafts.len().saturating_sub(most)).unwrap_or(u64::MAX);
             drafts.truncate(most);
             let left_out = left_out.saturating_add(cut);
-            (drafts, RecommendationAnswer { rows: Vec::new(), left_out, window, priced, currency, notes })
+            let rows = Vec::new();
+            (place, drafts, RecommendationAnswer { rows, left_out, savings, window, priced, currency, notes })
         };
-        let (drafts, answer) = self.counting.run(counting).await?;
+        let (_place, drafts, answer) = self.counting.run(counting).await?;
         let mut rows = Vec::with_capacity(drafts.len());
         for draft in drafts {
             let newest = self.sizes_of(&draft).await?;
@@ -89,5 +136,45 @@ impl StatisticsService {
             sizes.push(Sizes::of(&summary.resources));
         }
         Ok(sizes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_store::Store;
+
+    use super::*;
+    use crate::service::fixture::read_api;
+
+    #[tokio::test]
+    async fn one_question_about_proposals_too_many_is_refused_and_the_places_come_back() {
+        let api = read_api(&Store::memory()).await;
+        let caller = Identity::anyone();
+        let question = || RecommendQuestion {
+            filter: Filter::default(),
+            gib_hour: None,
+            least_confidence: 0.1,
+            most: 10,
+        };
+        let held: Vec<_> = (0..PROPOSALS).map(|_| api.statistics.proposals.take().unwrap()).collect();
+        let refused = api.statistics.recommend(&caller, &api.sizing, question()).await;
+        assert!(matches!(refused, Err(Refusal::Crowded { most: PROPOSALS, .. })), "{refused:?}");
+        drop(held);
+        api.statistics.recommend(&caller, &api.sizing, question()).await.unwrap();
+        assert_eq!(api.statistics.proposals.0.available_permits(), PROPOSALS);
+    }
+
+    #[test]
+    fn a_window_is_the_known_part_of_the_question_and_ends_no_later_than_now() {
+        let window = |from: Option<u64>, to: Option<u64>, first: Option<u64>| {
+            let days = |days: Option<u64>| days.map(|days| days * DAY.0);
+            let filter = Filter { from_unix_ms: days(from), to_unix_ms: days(to), ..Filter::default() };
+            AskedTime::of(&filter, 100 * DAY.0).window(days(first)).0 / DAY.0
+        };
+        assert_eq!(window(None, None, Some(10)), 30, "the last month, all of it known");
+        assert_eq!(window(None, None, Some(95)), 5, "the history begins within it");
+        assert_eq!(window(Some(90), Some(1000), Some(10)), 10, "an end in the future is now");
+        assert_eq!(window(Some(40), Some(60), Some(10)), 20);
+        assert_eq!(window(None, None, None), 1, "at least a day");
     }
 }

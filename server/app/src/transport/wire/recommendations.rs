@@ -58,11 +58,12 @@ fn number(field: &str, value: Option<f64>, most: f64) -> Result<Option<f64>, Fie
 
 /// The answer.
 pub(crate) fn answer(answer: RecommendationAnswer) -> pb::RecommendResponse {
-    let sum = |of: fn(&Recommendation) -> f64| answer.rows.iter().map(of).sum();
+    let savings = answer.savings;
     pb::RecommendResponse {
-        asked_gib_hours: sum(|row| row.asked_gib_hours),
-        saved_gib_hours: sum(|row| row.saved_gib_hours),
-        saved_money: sum(|row| row.saved_money),
+        asked_gib_hours: savings.asked_gib_hours,
+        saved_gib_hours: savings.saved_gib_hours,
+        saved_money: savings.saved_money,
+        packages: savings.packages,
         has_prices: answer.priced,
         currency: answer.currency,
         window_ms: answer.window.0,
