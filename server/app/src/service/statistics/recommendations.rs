@@ -72,7 +72,7 @@ impl AskedTime {
     /// The last month, unless the question names another time. It never ends in the future.
     fn of(filter: &Filter, now: u64) -> Self {
         let until = filter.to_unix_ms.unwrap_or(now).min(now);
-        Self { from: filter.from_unix_ms.unwrap_or(until.saturating_sub(MONTH.0)), until }
+        Self { from: filter.from_unix_ms.unwrap_or_else(|| until.saturating_sub(MONTH.0)), until }
     }
 
     /// How much of it the server knows, whose first attempt ended at `first`. Quiet days count: a package that was built on one day of a
