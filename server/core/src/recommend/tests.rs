@@ -294,7 +294,11 @@ proptest! {
                 attempts.push(summary);
             }
         }
-        let rows = known(&attempts).rows();
+        let known = known(&attempts);
+        // also where a prediction is far too low
+        let found = known.workloads(Filter::default()).found.into_iter();
+        let low = |workload| propose(workload, |_| predicted(1, 1, 0.6), &TERMS).with_today(&[]);
+        for rows in [known.rows(), found.map(low).collect()] {
         prop_assert_eq!(rows.len(), packages.len());
         let mut asked = 0.0;
         for row in &rows {
@@ -314,5 +318,6 @@ proptest! {
         // 8 GiB for an hour each, three times
         let hours = Bytes(attempts.len() as u64).as_f64();
         prop_assert!((asked - hours * 8.0 * 3.0).abs() < 1e-6 * hours);
+        }
     }
 }
