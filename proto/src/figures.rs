@@ -141,6 +141,16 @@ pub fn gib_hours(gib_hours: f64) -> String {
     format!("{} GiB·h", amount(gib_hours))
 }
 
+/// What takes the place of another amount of memory over time, the unit once if both have the same: `40 instead of 100 GiB·h`.
+pub fn gib_hours_instead(now: f64, before: f64) -> String {
+    let (now, before) = (gib_hours(now), gib_hours(before));
+    let amount = match (now.split_once(' '), before.split_once(' ')) {
+        (Some((amount, unit)), Some((_, other))) if unit == other => amount,
+        _ => &now,
+    };
+    format!("{amount} instead of {before}")
+}
+
 /// CPU over time: `12 core·h`.
 pub fn core_hours(core_hours: f64) -> String {
     format!("{} core·h", amount(core_hours))

@@ -45,7 +45,7 @@ fn shown_everywhere(server: &Server, agent: &Agent) {
     assert_eq!((&totals["retries"], &totals["retries_helped"]), (&1.into(), &1.into()), "{totals}");
     assert_eq!(totals["retries_by_cause"]["oom"], Value::from(1), "{totals}");
     let text = agent.call(&["stats"]).stdout;
-    assert!(text.contains("after oom 1"), "{text}");
+    assert!(text.contains("after: out of memory 1; 1 helped"), "{text}");
     let report = agent.json(&["report"]);
     assert_eq!(report["now"]["retries"], Value::from(1), "{report}");
     let page = server.get("/packages/zlib?range=all").unwrap().1;

@@ -132,7 +132,7 @@ fn saved(totals: &StatsTotals, currency: &str) -> Markup {
             dl.cards {
                 @if would.attempts > 0 {
                     (card("Asked with predicted sizes", &figures::gib_hours(would.predicted_gib_hours), &html! {
-                        "instead of " (amount(would.asked_gib_hours)) ", over " (figures::counted(would.attempts, "attempt"))
+                        "instead of " (figures::gib_hours(would.asked_gib_hours)) ", over " (figures::counted(would.attempts, "attempt"))
                     }))
                     (card(if less >= 0.0 { "That is less by" } else { "That is more by" },
                         &share(less.abs(), would.asked_gib_hours), &html! {

@@ -20,6 +20,8 @@ impl Attack<'_> {
     pub(super) async fn by_rpc(&self, rpc: &str) -> Vec<AttackOutcome> {
         match rpc {
             "Collector/Stream" => self.deliveries().await,
+            // it names no attempt
+            "Introspection/GetServer" => Vec::new(),
             "Placement/OpenTicket" | "Placement/WatchTicket" | "Placement/CloseTicket" => {
                 self.tickets(rpc).await
             }

@@ -103,16 +103,26 @@ impl Reader {
         let asks =
             |shown: &&Shown| shown.command.starts_with("plimsoll ") || shown.command.contains(" backup ");
         if commands.iter().any(asks) {
-            let data = reader.dir.path().join("var/lib/plimsoll");
             let imported = reader.run("plimsoll-server import lab_builds.csv --data-dir /var/lib/plimsoll");
             assert!(imported.status.success(), "{imported:?}");
-            reader.server = Some(Server::start(programs, &data).unwrap());
+            reader.start();
         }
         if commands.iter().any(|shown| shown.command.contains(BEFORE.0)) {
             let made = reader.run(BEFORE.1);
             assert!(made.status.success(), "{made:?}");
         }
         reader
+    }
+
+    fn start(&mut self) {
+        let data = self.dir.path().join("var/lib/plimsoll");
+        self.server = Some(Server::start(Programs::for_tests(), &data).unwrap());
+    }
+
+    fn stop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.stop().unwrap();
+        }
     }
 
     fn run(&self, command: &str) -> Output {
@@ -133,11 +143,15 @@ impl Reader {
     /// Runs a command as readers do who have come so far, and says what is not as the guide shows it.
     fn follow(&mut self, shown: &Shown) -> Option<String> {
         let command = &shown.command;
+        // the guide says so: the server is stopped for it, and started again behind it
+        if command.starts_with("plimsoll-server") && command.contains("import ") {
+            self.stop();
+        } else if command.starts_with("plimsoll ") && self.server.is_none() {
+            self.start();
+        }
         if command.starts_with("plimsoll-server repair") {
             // the guide says so: the server is stopped, and the new directory is empty
-            if let Some(server) = self.server.take() {
-                server.stop().unwrap();
-            }
+            self.stop();
             fs::remove_dir_all(self.dir.path().join("var/lib/plimsoll-new")).unwrap();
         }
         let serves = command.starts_with("plimsoll-server")

@@ -67,7 +67,7 @@ fn agrees(summary: &pb::Summary, rows: &[pb::Sample]) {
     let points = series::points(rows, summary);
     let highest = points.iter().map(|point| point.need).max();
     assert!(
-        rows.is_empty() || highest.filter(|need| *need > 0) == need,
+        rows.is_empty() || highest.filter(|need| *need > 0) == measured::proven_need(summary),
         "the curve reaches the need: {summary:?}"
     );
     assert!(points.iter().all(|point| point.memory >= point.need), "{summary:?}");

@@ -3,8 +3,9 @@
 use plimsoll_proto::{
     externalscaler::{GetMetricsRequest, ScaledObjectRef, external_scaler_client::ExternalScalerClient},
     v1::{
-        self as pb, agent_message::Message as Sent, placement_client::PlacementClient,
-        predict_batch_response::Result as Told, predictor_client::PredictorClient, stats_client::StatsClient,
+        self as pb, agent_message::Message as Sent, introspection_client::IntrospectionClient,
+        placement_client::PlacementClient, predict_batch_response::Result as Told,
+        predictor_client::PredictorClient, stats_client::StatsClient,
     },
 };
 use plimsoll_tests::{Sender, hello};
@@ -89,6 +90,10 @@ impl Calls {
         let (service, rpc) = rpc.split_once('/').unwrap();
         match service {
             "Collector" => self.collector(about).await,
+            "Introspection" => {
+                let mut client = IntrospectionClient::new(self.channel.clone());
+                Ok(format!("{:?}", client.get_server(self.ask(pb::GetServerRequest {})).await?.into_inner()))
+            }
             "Predictor" => self.predictor(rpc, about).await,
             "Stats" => self.stats(rpc, about).await,
             "Placement" => self.placement(rpc, about).await,

@@ -76,7 +76,12 @@ fn answered(
             let halfway = before.midpoint(after);
             vec![version(&server.version), token(&server, has_token), clock(server.unix_ms, halfway)]
         }
-        Err(ServerUnknown::Denied(why)) => vec![CheckLine::fail("token", why)],
+        Err(ServerUnknown::Denied(why)) => {
+            let why = why.strip_prefix("token: ").unwrap_or(&why);
+            let mend =
+                if why.starts_with("cannot read") { "; name the right file with --token-file" } else { "" };
+            vec![CheckLine::fail("token", format!("{why}{mend}"))]
+        }
         Err(ServerUnknown::Older(_)) => {
             let says = format!(
                 "{} does not say its version: it is older than this agent ({}), or no plimsoll-server; update it",

@@ -187,11 +187,10 @@ fn memory(summary: &Summary) -> String {
 }
 
 pub(in crate::ask) fn result(summary: &Summary) -> String {
-    // a cause says that it failed, as on the page
-    let mut text = match cause_words(summary.cause()) {
-        "" => summary.outcome().word(),
-        cause if summary.outcome() == Outcome::Lost => format!("lost, {cause}"),
-        cause => cause.to_owned(),
+    let mut text = match (summary.outcome(), cause_words(summary.cause())) {
+        (outcome, "") => outcome.word(),
+        _ if measured::is_canceled(summary) => "canceled".to_owned(),
+        (outcome, cause) => format!("{}, {cause}", outcome.word()),
     };
     let exit = summary.exit.unwrap_or_default();
     if let Some(code) = exit.code.filter(|code| *code != 0) {

@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn attempts_are_rows() {
         let text = render_attempts(&ListAttemptsRequest::default(), &page(), TerminalStyle::default());
-        let row = "out of memory (exit 2)  > 1.00 GiB  > 200 %  1 min 1 s  2025-11-21 09:06        zlib@1.3  gitlab:7";
+        let row = "failed, out of memory (exit 2)  > 1.00 GiB  > 200 %  1 min 1 s  2025-11-21 09:06        zlib@1.3  gitlab:7";
         assert_eq!(text.lines().nth(1), Some(row), "{text}");
         assert!(text.ends_with("--page-token x\n"), "{text}");
     }

@@ -156,10 +156,9 @@ pub(in crate::ask) fn would_have_been(would: &WouldHaveBeen, currency: &str) -> 
         return None;
     }
     let mut text = format!(
-        "with the predicted sizes of {}: {} instead of {} asked",
+        "with the predicted sizes of {}: {} asked",
         numbers::counted(would.attempts, "attempt"),
-        amount(would.predicted_gib_hours),
-        figures::gib_hours(would.asked_gib_hours),
+        figures::gib_hours_instead(would.predicted_gib_hours, would.asked_gib_hours),
     );
     if !currency.is_empty() && would.asked_money > 0.0 {
         let (predicted, asked) = (would.predicted_money, would.asked_money);

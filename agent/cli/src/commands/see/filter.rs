@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use clap::{Args, ValueEnum};
 use plimsoll_client::questions::Failure;
 use plimsoll_proto::{
+    evidence::cause_words,
     json::Word,
     v1::{Cause, Filter, Outcome},
 };
@@ -160,9 +161,14 @@ fn causes() -> impl Iterator<Item = Cause> {
 /// A cause as a person types it; a wrong one gets the list of all.
 pub(in crate::commands) fn cause(text: &str) -> Result<Cause, String> {
     let asked = text.to_ascii_lowercase().replace([' ', '-'], "_");
-    causes().find(|cause| cause.word() == asked).ok_or_else(|| {
-        let known: Vec<String> = causes().map(Word::word).collect();
-        format!("is none of {}", known.join(", "))
+    let is_meant =
+        |cause: &Cause| cause.word() == asked || cause_words(*cause).eq_ignore_ascii_case(text.trim());
+    causes().find(is_meant).ok_or_else(|| {
+        let known = causes().map(|cause| {
+            let (word, shown) = (cause.word(), cause_words(cause));
+            if word.replace('_', " ") == shown { word } else { format!("{word} ({shown})") }
+        });
+        format!("is none of {}", known.collect::<Vec<_>>().join(", "))
     })
 }
 
@@ -220,7 +226,7 @@ mod tests {
             ("--label =x", "a name before"),
             ("--label x=", "a value behind"),
             ("--label a=1 --label a=2", "one value"),
-            ("--cause boredom", "oom, starved"),
+            ("--cause boredom", "oom (out of memory), starved"),
             ("--since soon", "as 7d"),
             ("--outcome canceled --cause oom", "no other --cause"),
         ] {

@@ -39,7 +39,7 @@ fn an_attempt_is_drawn_and_described() {
         "attempt     gitlab:7, try 2, after gitlab:6\n",
         "what        zlib@1.3\n",
         "where       pool bi\\u{1b}g\n",
-        "result      out of memory (exit 2)\n",
+        "result      failed, out of memory (exit 2)\n",
         "time        2025-11-21 09:06 UTC, after 1 min 1 s\n",
         "needed more than 1.00 GiB (mean not known); asked for nothing; ",
         "cpu         not known\n",
