@@ -31,6 +31,7 @@ impl Attack<'_> {
             | "ExternalScaler/GetMetricSpec"
             | "ExternalScaler/GetMetrics" => self.scaler(rpc).await,
             "Predictor/ShouldRetry" => self.questions().await,
+            "Predictor/CorrectVerdict" => self.corrections().await,
             "Predictor/Predict" | "Predictor/PredictBatch" | "Predictor/Explain" => self.sizes(rpc).await,
             "Stats/GetStats" | "Stats/ListAttempts" | "Stats/GetAttempt" | "Stats/Watch"
             | "Stats/Recommend" => self.statistics(rpc).await,
@@ -98,6 +99,24 @@ impl Attack<'_> {
             stream.exchange(finish(id, 2, exit)).await
         };
         deliver().await.map_or_else(|status| status.code(), |_acknowledged| Code::Ok)
+    }
+
+    async fn corrections(&self) -> Vec<AttackOutcome> {
+        let mut predictor = PredictorClient::new(self.site.channel.clone());
+        let mut said = Vec::new();
+        for attempt in [self.victim.id.clone(), self.victim.unmeasured()] {
+            let correct = pb::CorrectVerdictRequest {
+                attempt: attempt.clone(),
+                cause: pb::Cause::Infra.into(),
+                why: "mirror was down".to_owned(),
+                ..Default::default()
+            };
+            let undo = pb::CorrectVerdictRequest { attempt, undo: true, ..Default::default() };
+            for (what, asked) in [("corrects its cause", correct), ("takes a correction back", undo)] {
+                said.push((what, code(predictor.correct_verdict(with(self.token, asked)).await)));
+            }
+        }
+        said
     }
 
     async fn questions(&self) -> Vec<AttackOutcome> {

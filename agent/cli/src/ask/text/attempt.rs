@@ -11,7 +11,7 @@ use plimsoll_proto::{
     json::Word as _,
     measured,
     shown::clean,
-    v1::{GetAttemptResponse, Outcome, Source, Summary, Verdict},
+    v1::{Cause, GetAttemptResponse, Outcome, Source, Summary, Verdict},
 };
 
 use super::{key::what, predicted, predictor::render_verdict, series, titled};
@@ -186,12 +186,26 @@ fn memory(summary: &Summary) -> String {
     text
 }
 
+/// How it ended: `failed, out of memory (exit 2)`.
 pub(in crate::ask) fn result(summary: &Summary) -> String {
-    let mut text = match (summary.outcome(), cause_words(summary.cause())) {
+    let words = match (summary.outcome(), cause_words(summary.cause())) {
         (outcome, "") => outcome.word(),
         _ if measured::is_canceled(summary) => "canceled".to_owned(),
         (outcome, cause) => format!("{}, {cause}", outcome.word()),
     };
+    with_exit(words, summary)
+}
+
+/// The same for a row of a list, where a cause says that it failed, as on the page: `out of memory (exit 2)`.
+pub(super) fn result_cell(summary: &Summary) -> String {
+    if summary.outcome() == Outcome::Failed && !matches!(summary.cause(), Cause::Unspecified | Cause::Unknown)
+    {
+        return with_exit(cause_words(summary.cause()).to_owned(), summary);
+    }
+    result(summary)
+}
+
+fn with_exit(mut text: String, summary: &Summary) -> String {
     let exit = summary.exit.unwrap_or_default();
     if let Some(code) = exit.code.filter(|code| *code != 0) {
         let _written = write!(text, " (exit {code})");

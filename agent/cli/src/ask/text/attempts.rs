@@ -7,7 +7,7 @@ use plimsoll_proto::{
 };
 
 use super::{
-    attempt::{paint, result},
+    attempt::{paint, result_cell},
     key::name,
     stats,
     table::{Cell, Column, Table},
@@ -60,7 +60,7 @@ fn row(summary: &Summary) -> Vec<Cell> {
     let share = measured::need_of_ask(summary);
     let over = share.is_some_and(|share| share > 1.0);
     vec![
-        Cell::painted(result(summary), paint(summary)),
+        Cell::painted(result_cell(summary), paint(summary)),
         measured::need_cell(summary).into(),
         Cell::painted(measured::need_of_ask_cell(summary), if over { Paint::Warn } else { Paint::Plain }),
         numbers::millis(summary.wall_ms).into(),
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn attempts_are_rows() {
         let text = render_attempts(&ListAttemptsRequest::default(), &page(), TerminalStyle::default());
-        let row = "failed, out of memory (exit 2)  > 1.00 GiB  > 200 %  1 min 1 s  2025-11-21 09:06        zlib@1.3  gitlab:7";
+        let row = "out of memory (exit 2)  > 1.00 GiB  > 200 %  1 min 1 s  2025-11-21 09:06        zlib@1.3  gitlab:7";
         assert_eq!(text.lines().nth(1), Some(row), "{text}");
         assert!(text.ends_with("--page-token x\n"), "{text}");
     }
