@@ -136,6 +136,7 @@ impl Retention {
         let last = given.iter().map(|verdict| verdict.given_unix_ms.unwrap_or(0)).max();
         if last.is_some_and(|last| last < since_unix_ms) {
             store::forget_verdicts_on(&self.parts.store, id).await?;
+            self.parts.verdict_engine.forget_correction(id);
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use plimsoll_core::{
-    domain::{EvidenceSource, Key, Signature, Summary, Verdict},
+    domain::{EvidenceLine, EvidenceSource, Key, Signature, Summary, Verdict},
     retry::FlakyFailure,
     stats::{Filter, GroupBy},
 };
@@ -58,10 +58,16 @@ impl Redactor {
         if !self.private.logs || !self.private.hides_from(&self.caller, project) {
             return verdict;
         }
-        for line in verdict.evidence.iter_mut().filter(|line| line.source == EvidenceSource::Log) {
+        // a person who corrects a cause quotes logs, too
+        let is_of_log =
+            |line: &&mut EvidenceLine| matches!(line.source, EvidenceSource::Log | EvidenceSource::Person);
+        for line in verdict.evidence.iter_mut().filter(is_of_log) {
             HIDDEN.clone_into(&mut line.text);
             // the sentence repeats what decided
             HIDDEN.clone_into(&mut verdict.reason);
+        }
+        if let Some(correction) = &mut verdict.basis.correction {
+            HIDDEN.clone_into(&mut correction.why);
         }
         if let Some(signature) = &mut verdict.outlook.signature {
             hide_lines(signature);

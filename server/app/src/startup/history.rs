@@ -92,7 +92,7 @@ impl HistoryLoader {
         let stats = self.learned.stats();
         let take = |verdict: Verdict, is_only: bool| {
             short.take(&verdict);
-            self.verdict_engine.note_correction(&verdict);
+            self.verdict_engine.recall_correction(&verdict);
             let refuses = verdict.avoids_retry();
             if refuses || !is_only {
                 stats.expect_refused(&verdict.attempt, &verdict.basis.reported.project, refuses);
@@ -102,6 +102,7 @@ impl HistoryLoader {
         let mut in_force = InForce::of_projects(take);
         store::load_verdicts(&self.store, |verdict| in_force.push(verdict)).await?;
         in_force.end();
+        self.verdict_engine.count_corrections();
         short.note_all(&self.short_of_memory);
         let newest = room.map(|room| NewestAttempts::of(room, stats.clone()));
         let metrics = Arc::clone(&self.metrics);

@@ -117,14 +117,26 @@ impl VerdictEngine {
         if let Some(correction) = evidence.correction.as_deref().filter(|one| !one.undone) {
             return finding.corrected(correction.cause, correction.says());
         }
-        self.corrections().apply(&evidence.key.project, finding, Clock.now_unix_ms())
+        self.corrections().apply(&evidence.key.project, &evidence.attempt, finding, Clock.now_unix_ms())
     }
 
     /// Takes note of the correction in a verdict that is on disk, if it has one.
     pub(crate) fn note_correction(&self, verdict: &Verdict) {
         if verdict.basis.correction.is_some() {
-            self.change_corrections(|corrections| corrections.note(verdict));
+            let mut corrections = self.corrections();
+            corrections.note(verdict);
+            self.count_wrong(&corrections);
         }
+    }
+
+    /// The same of verdicts that are read at the start, one after another: [`Self::count_corrections`] counts them behind the last.
+    pub(crate) fn recall_correction(&self, verdict: &Verdict) {
+        self.corrections().note(verdict);
+    }
+
+    /// Counts which rules were wrong.
+    pub(crate) fn count_corrections(&self) {
+        self.count_wrong(&self.corrections());
     }
 
     /// Which rules were wrong how often, in the projects for which `sees` is true: most often first.
@@ -134,17 +146,13 @@ impl VerdictEngine {
 
     /// Forgets the correction of an attempt that is gone.
     pub(crate) fn forget_correction(&self, attempt: &AttemptId) {
-        self.change_corrections(|corrections| corrections.forget(attempt));
+        let mut corrections = self.corrections();
+        if corrections.forget(attempt) {
+            self.count_wrong(&corrections);
+        }
     }
 
-    /// Changes what is corrected, and counts anew which rules were wrong.
-    fn change_corrections(&self, change: impl FnOnce(&mut Corrections)) {
-        let mut corrections = self.corrections();
-        let before = corrections.len();
-        change(&mut corrections);
-        if before == 0 && corrections.is_empty() {
-            return;
-        }
+    fn count_wrong(&self, corrections: &Corrections) {
         let wrong = &self.0.metrics.verdicts_wrong;
         wrong.clear();
         for WrongVerdicts { rule, count, .. } in corrections.wrong(|_project| true) {

@@ -8,7 +8,7 @@
 //!
 //! Bounded: the newest corrections, one of each attempt.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{finding::Finding, signature};
 use crate::domain::{AttemptId, Cause, EvidenceLine, EvidenceSource, Verdict, VerdictCorrection};
@@ -24,11 +24,11 @@ const RULE_BYTES: usize = 64;
 #[derive(Debug)]
 pub struct Corrections {
     capacity: usize,
-    /// The oldest first.
-    order: VecDeque<AttemptId>,
+    /// The oldest first: when each was said, and of which attempt.
+    order: BTreeSet<(u64, AttemptId)>,
     of: HashMap<AttemptId, VerdictCorrection>,
-    /// The attempt whose correction holds for a signature of a project: the last one.
-    by_signature: HashMap<(String, String), AttemptId>,
+    /// The attempts whose corrections are words about a signature of a project.
+    by_signature: HashMap<(String, String), Vec<AttemptId>>,
 }
 
 /// How often a rule was wrong.
@@ -49,7 +49,7 @@ impl Corrections {
     pub fn new(capacity: usize) -> Self {
         Self {
             capacity: capacity.max(1),
-            order: VecDeque::new(),
+            order: BTreeSet::new(),
             of: HashMap::new(),
             by_signature: HashMap::new(),
         }
@@ -62,39 +62,51 @@ impl Corrections {
         if correction.undone {
             return;
         }
-        while self.order.len() >= self.capacity
-            && let Some(oldest) = self.order.front().cloned()
+        if let Some(rule) = &correction.signature {
+            let name = (correction.project.clone(), rule.id.clone());
+            self.by_signature.entry(name).or_default().push(verdict.attempt.clone());
+        }
+        self.order.insert((correction.at_unix_ms, verdict.attempt.clone()));
+        self.of.insert(verdict.attempt.clone(), (**correction).clone());
+        while self.order.len() > self.capacity
+            && let Some((_at, oldest)) = self.order.first().cloned()
         {
             self.forget(&oldest);
         }
-        if let Some(rule) = &correction.signature {
-            let name = (correction.project.clone(), rule.id.clone());
-            self.by_signature.insert(name, verdict.attempt.clone());
-        }
-        self.order.push_back(verdict.attempt.clone());
-        self.of.insert(verdict.attempt.clone(), (**correction).clone());
     }
 
-    /// Forgets the correction of an attempt.
-    pub fn forget(&mut self, attempt: &AttemptId) {
-        if self.of.remove(attempt).is_some() {
-            self.order.retain(|known| known != attempt);
-            self.by_signature.retain(|_name, known| known != attempt);
+    /// Forgets the correction of an attempt; whether there was one.
+    pub fn forget(&mut self, attempt: &AttemptId) -> bool {
+        let Some(gone) = self.of.remove(attempt) else { return false };
+        self.order.remove(&(gone.at_unix_ms, attempt.clone()));
+        if let Some(rule) = gone.signature {
+            let name = (gone.project, rule.id);
+            let others = self.by_signature.get_mut(&name);
+            let is_last = others.is_some_and(|others| {
+                others.retain(|known| known != attempt);
+                others.is_empty()
+            });
+            if is_last {
+                self.by_signature.remove(&name);
+            }
         }
+        true
     }
 
-    /// The finding with the cause that holds for its signature in this project now, if a person said one and nothing proves another.
-    pub fn apply(&self, project: &str, finding: Finding, now_unix_ms: u64) -> Finding {
+    /// The finding with the cause that holds for its signature in this project now, if a person said one of another attempt than `own`, and
+    /// nothing proves another cause. Of several words the last one counts.
+    pub fn apply(&self, project: &str, own: &AttemptId, finding: Finding, now_unix_ms: u64) -> Finding {
         if self.by_signature.is_empty() || is_measured(&finding) {
             return finding;
         }
         let Some(signature) = signature::of(&finding) else { return finding };
-        let attempt = self.by_signature.get(&(project.to_owned(), signature.id));
-        let known = attempt.and_then(|attempt| Some((attempt, self.of.get(attempt)?)));
-        let holds = |known: &(_, &VerdictCorrection)| {
+        let attempts = self.by_signature.get(&(project.to_owned(), signature.id)).into_iter().flatten();
+        let others = attempts.filter(|attempt| *attempt != own);
+        let known = others.filter_map(|attempt| Some((attempt, self.of.get(attempt)?)));
+        let holds = |known: &(&AttemptId, &VerdictCorrection)| {
             known.1.signature.as_ref().is_some_and(|rule| now_unix_ms < rule.until_unix_ms)
         };
-        match known.filter(holds) {
+        match known.filter(holds).max_by_key(|(attempt, correction)| (correction.at_unix_ms, *attempt)) {
             Some((attempt, correction)) => {
                 let says = format!("{} (attempt {attempt}, which failed the same way)", correction.says());
                 finding.corrected(correction.cause, says)

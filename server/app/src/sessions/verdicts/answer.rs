@@ -1,6 +1,6 @@
 //! The verdict as one caller gets it: without lines of logs that others sent, if it may not read them.
 
-use plimsoll_core::domain::{Evidence, EvidenceSource, MatchedLine, ReportedEvidence, Verdict};
+use plimsoll_core::domain::{Evidence, EvidenceLine, EvidenceSource, MatchedLine, ReportedEvidence, Verdict};
 
 use crate::access::privacy::HIDDEN;
 
@@ -46,7 +46,10 @@ impl WeighedVerdict {
         let Self { mut verdict, readable, .. } = self;
         let Some(own) = readable else { return verdict };
         let mut hidden = false;
-        for line in verdict.evidence.iter_mut().filter(|line| line.source == EvidenceSource::Log) {
+        // a person who corrects a cause quotes logs, too
+        let is_of_others =
+            |line: &&mut EvidenceLine| matches!(line.source, EvidenceSource::Log | EvidenceSource::Person);
+        for line in verdict.evidence.iter_mut().filter(is_of_others) {
             if !own.has(&line.text) {
                 HIDDEN.clone_into(&mut line.text);
                 hidden = true;

@@ -26,6 +26,11 @@ fn correction(cause: Cause) -> VerdictCorrection {
     }
 }
 
+/// An attempt that no person spoke of.
+fn other() -> AttemptId {
+    AttemptId::parse("other").unwrap()
+}
+
 /// The verdict on a failure of which a person says another cause.
 fn corrected(evidence: &Evidence, correction: &VerdictCorrection) -> Verdict {
     let evidence = Evidence { correction: Some(Box::new(correction.clone())), ..evidence.clone() };
@@ -67,7 +72,7 @@ fn a_corrected_cause_decides_and_the_failure_keeps_its_signature_and_its_evidenc
 fn what_succeeded_and_what_the_kernel_proved_is_not_changed_by_the_word_about_a_signature() {
     let (known, _) = known(BROKEN, Cause::Infra);
     let rules = LogRules::built_in();
-    let found = |evidence: &Evidence| known.apply("p", classify(evidence, &rules), HOUR).cause;
+    let found = |evidence: &Evidence| known.apply("p", &other(), classify(evidence, &rules), HOUR).cause;
     assert_eq!(found(&code(2, BROKEN)), Some(Cause::Infra));
     assert_eq!(found(&code(0, BROKEN)), None);
     assert_eq!(found(&evidence(Some(failed(Some(1))), Exit::Code(2), BROKEN)), Some(Cause::Oom));
@@ -77,16 +82,49 @@ fn what_succeeded_and_what_the_kernel_proved_is_not_changed_by_the_word_about_a_
 fn the_word_about_a_signature_ends_and_holds_for_its_project_alone() {
     let (mut known, verdict) = known(BROKEN, Cause::Infra);
     let natural = || classify(&code(2, BROKEN), &LogRules::built_in());
-    assert_eq!(known.apply("p", natural(), 24 * HOUR - 1).decided_by, Some(EvidenceSource::Person));
-    assert_eq!(known.apply("p", natural(), 24 * HOUR), natural(), "it has expired");
-    assert_eq!(known.apply("q", natural(), HOUR), natural(), "another project");
-    let other = classify(&code(2, "b.c:1:1: error: other"), &LogRules::built_in());
-    assert_eq!(known.apply("p", other.clone(), HOUR), other, "another failure");
+    assert_eq!(known.apply("p", &other(), natural(), 24 * HOUR - 1).decided_by, Some(EvidenceSource::Person));
+    assert_eq!(known.apply("p", &other(), natural(), 24 * HOUR), natural(), "it has expired");
+    assert_eq!(known.apply("q", &other(), natural(), HOUR), natural(), "another project");
+    let unlike = classify(&code(2, "b.c:1:1: error: other"), &LogRules::built_in());
+    assert_eq!(known.apply("p", &other(), unlike.clone(), HOUR), unlike, "another failure");
     let mut undone = verdict;
     undone.basis.correction.as_mut().unwrap().undone = true;
     known.note(&undone);
     assert!(known.is_empty());
-    assert_eq!(known.apply("p", natural(), HOUR), natural(), "it was taken back");
+    assert_eq!(known.apply("p", &other(), natural(), HOUR), natural(), "it was taken back");
+}
+
+#[test]
+fn an_attempt_does_not_inherit_its_own_word() {
+    let (known, verdict) = known(BROKEN, Cause::Infra);
+    let natural = classify(&code(2, BROKEN), &LogRules::built_in());
+    // so that what is left without the word is what the rules find
+    assert_eq!(known.apply("p", &verdict.attempt, natural.clone(), HOUR), natural);
+}
+
+#[test]
+fn of_several_words_about_a_signature_the_last_that_holds_counts_in_whatever_order_they_are_read() {
+    let natural = || classify(&code(2, BROKEN), &LogRules::built_in());
+    let id = judged(&code(2, BROKEN)).outlook.signature.unwrap().id;
+    let word = |attempt: &str, cause, at_unix_ms, until_unix_ms| {
+        let rule = CorrectionRule { id: id.clone(), until_unix_ms };
+        let said = VerdictCorrection { signature: Some(rule), at_unix_ms, ..correction(cause) };
+        let of = Evidence { attempt: AttemptId::parse(attempt).unwrap(), ..code(2, BROKEN) };
+        corrected(&of, &said)
+    };
+    let (long, short) = (word("b", Cause::Infra, 1, 24 * HOUR), word("a", Cause::DiskFull, 2, HOUR));
+    for words in [[&long, &short], [&short, &long]] {
+        let mut known = Corrections::new(10);
+        words.into_iter().for_each(|verdict| known.note(verdict));
+        let cause = |known: &Corrections, now| known.apply("p", &other(), natural(), now).cause;
+        assert_eq!(cause(&known, 0), Some(Cause::DiskFull));
+        assert_eq!(cause(&known, 2 * HOUR), Some(Cause::Infra), "the short one has expired");
+        assert!(known.forget(&short.attempt) && !known.forget(&short.attempt));
+        assert_eq!(cause(&known, 0), Some(Cause::Infra), "the other word is still there");
+        let mut one = Corrections::new(1);
+        words.into_iter().for_each(|verdict| one.note(verdict));
+        assert_eq!(cause(&one, 0), Some(Cause::DiskFull), "the oldest gave its place");
+    }
 }
 
 #[test]
