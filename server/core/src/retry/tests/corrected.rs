@@ -115,14 +115,18 @@ fn of_several_words_about_a_signature_the_last_that_holds_counts_in_whatever_ord
     let (long, short) = (word("b", Cause::Infra, 1, 24 * HOUR), word("a", Cause::DiskFull, 2, HOUR));
     for words in [[&long, &short], [&short, &long]] {
         let mut known = Corrections::new(10);
-        words.into_iter().for_each(|verdict| known.note(verdict));
+        for verdict in words {
+            known.note(verdict);
+        }
         let cause = |known: &Corrections, now| known.apply("p", &other(), natural(), now).cause;
         assert_eq!(cause(&known, 0), Some(Cause::DiskFull));
         assert_eq!(cause(&known, 2 * HOUR), Some(Cause::Infra), "the short one has expired");
         assert!(known.forget(&short.attempt) && !known.forget(&short.attempt));
         assert_eq!(cause(&known, 0), Some(Cause::Infra), "the other word is still there");
         let mut one = Corrections::new(1);
-        words.into_iter().for_each(|verdict| one.note(verdict));
+        for verdict in words {
+            one.note(verdict);
+        }
         assert_eq!(cause(&one, 0), Some(Cause::DiskFull), "the oldest gave its place");
     }
 }
