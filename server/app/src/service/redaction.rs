@@ -68,6 +68,7 @@ impl Redactor {
         }
         if let Some(correction) = &mut verdict.basis.correction {
             HIDDEN.clone_into(&mut correction.why);
+            correction.by.clear();
         }
         if let Some(signature) = &mut verdict.outlook.signature {
             hide_lines(signature);

@@ -60,6 +60,10 @@ impl WeighedVerdict {
             HIDDEN.clone_into(&mut verdict.reason);
             verdict.outlook.own_failure = None;
         }
+        if let Some(correction) = &mut verdict.basis.correction {
+            HIDDEN.clone_into(&mut correction.why);
+            correction.by.clear();
+        }
         let named = verdict.outlook.signature.as_mut().filter(|named| !named.line.is_empty());
         if let Some(named) = named.filter(|named| hidden || !own.begins(&named.first)) {
             HIDDEN.clone_into(&mut named.line);
