@@ -62,10 +62,7 @@ async fn the_disk_that_size_names_is_within_a_factor_of_two_of_a_real_store() {
 #[test]
 fn a_load_that_makes_no_sense_is_refused_with_its_bounds() {
     for (words, part) in [
-        (
-            ["--builds-per-day", "0", "--mean-minutes", "20"],
-            "--builds-per-day <NUMBER>': must be a number from",
-        ),
+        (["--builds-per-day", "0", "--mean-minutes", "20"], "--builds-per-day <N>': must be a number from"),
         (["--builds-per-day", "NaN", "--mean-minutes", "20"], "must be a number from 0.001 to 100000000"),
         (["--builds-per-day", "5000", "--mean-minutes", "20m"], "without a unit"),
         (["--builds-per-day", "5000", "--mean-minutes", "1e9"], "must be a number from 0.001 to 10080"),

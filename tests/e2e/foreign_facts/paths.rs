@@ -21,8 +21,19 @@ impl Attack<'_> {
             "/admin/backup" => vec![self.get("takes a backup", path)],
             // those need no identity, and take nothing
             "/livez" | "/readyz" | "/assets/{name}" | "/agent/{platform}" => Vec::new(),
-            "/" | "/packages" | "/attempts" | "/running" | "/settings" | "/metrics" | "/api/stats"
-            | "/api/packages" | "/api/attempts" | "/api/running" | "/api/settings" => {
+            "/"
+            | "/packages"
+            | "/attempts"
+            | "/running"
+            | "/settings"
+            | "/metrics"
+            | "/api/stats"
+            | "/api/packages"
+            | "/api/attempts"
+            | "/api/running"
+            | "/api/settings"
+            | "/savings"
+            | "/api/recommendations" => {
                 let asked = format!("{path}?range=all&project={}", self.victim.project);
                 vec![self.get("asks in the name of its project", &asked), self.post(path)]
             }
