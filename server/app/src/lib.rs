@@ -4,7 +4,7 @@
 //! (the disk), [`plimsoll_lab`] (recorded history from files). Here is what has a clock, a network or a command line.
 //!
 //! Arrows point one way: [`main`] -> [`App`] -> (`transport`, `integrations`) -> `service` -> `sessions` -> (its parts) -> `state` -> (`access`,
-//! `runtime`) -> the crates below. Which room may use which stands in a table in `tests/house.rs`.
+//! `runtime`) -> the crates below. A table in `tests/support/tests/house.rs` names which room may use which.
 //!
 //! | room | what it does |
 //! |---|---|

@@ -3,10 +3,12 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`collector`] | a server that takes samples by the rules of the wire, and misbehaves where a test wants it to |
+//! | `collector` | a server that takes samples by the rules of the wire, and misbehaves where a test wants it to |
 //! | [`house`] | reads the source tree: which modules use which, what a code map names |
-//! | [`patience`] | waits for something that happens soon |
+//! | `patience` | waits for something that happens soon |
 
+#[cfg(feature = "servers")]
 pub mod collector;
 pub mod house;
+#[cfg(feature = "servers")]
 pub mod patience;

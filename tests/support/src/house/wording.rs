@@ -1,4 +1,4 @@
-//! Words and sentences of the texts that people read: code, comments, messages and guides.
+//! Words and sentences of the texts that users read: guides, help, output and messages.
 
 /// A word of a text, in small letters, with the number of its line.
 #[derive(Debug)]
@@ -29,6 +29,56 @@ pub fn lines_with(text: &str, phrases: &[&str]) -> Vec<(usize, String)> {
     }
     found.sort();
     found
+}
+
+/// The texts in the string literals of Rust code, each at its line; code and comments are blank.
+pub fn messages(code: &str) -> String {
+    let mut found = String::new();
+    let mut rest = code;
+    while let Some(first) = rest.chars().next() {
+        let skipped = if let Some(comment) = rest.strip_prefix("//") {
+            2 + comment.find('\n').unwrap_or(comment.len())
+        } else if rest.starts_with("'\"'") {
+            // a quotation mark as a character is no string
+            3
+        } else if first == '"' {
+            let text = rest.get(1..).unwrap_or_default();
+            let end = end_of_string(text, rest_is_raw(code, rest));
+            found.push_str(text.get(..end).unwrap_or_default());
+            found.push(' ');
+            (1 + end + 1).min(rest.len())
+        } else {
+            if first == '\n' {
+                found.push('\n');
+            }
+            first.len_utf8()
+        };
+        rest = rest.get(skipped..).unwrap_or_default();
+    }
+    found
+}
+
+/// How many `#` end the string that begins `rest`, if it is a raw one.
+fn rest_is_raw(code: &str, rest: &str) -> Option<usize> {
+    let before = code.get(..code.len() - rest.len()).unwrap_or_default();
+    let marks = before.len() - before.trim_end_matches('#').len();
+    before.trim_end_matches('#').ends_with('r').then_some(marks)
+}
+
+/// Where a string ends whose text begins here.
+fn end_of_string(text: &str, raw: Option<usize>) -> usize {
+    if let Some(marks) = raw {
+        return text.find(&format!("\"{}", "#".repeat(marks))).unwrap_or(text.len());
+    }
+    let mut is_escaped = false;
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '"' if !is_escaped => return at,
+            '\\' => is_escaped = !is_escaped,
+            _ => is_escaped = false,
+        }
+    }
+    text.len()
 }
 
 /// The sentences of a guide, without tables, headings, code and HTML. A point of a list is a sentence.
@@ -73,6 +123,13 @@ mod tests {
         let found = lines_with(text, &["is told", "nobody"]);
         assert_eq!(found, [(1, "is told".to_owned()), (3, "is told".to_owned())]);
         assert_eq!(lines_with("Nobody's turn, nobody", &["nobody"]), [(1, "nobody".to_owned())]);
+    }
+
+    #[test]
+    fn messages_are_the_strings_of_code_at_their_lines() {
+        let code = "// a \"comment\"\nlet a = \"one \\\" // two\";\nf('\"', r#\"three \"four\"\"#); // \"five\"\n\"six\nseven\"";
+        let lines: Vec<String> = messages(code).lines().map(|line| line.trim().to_owned()).collect();
+        assert_eq!(lines, ["", "one \\\" // two", "three \"four\"", "six", "seven"]);
     }
 
     #[test]
