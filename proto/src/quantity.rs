@@ -4,6 +4,8 @@
 //! `B` at the end allowed, because that is how people write bytes. Arithmetic is exact; what is not whole is rounded up, as
 //! Kubernetes does.
 
+use std::cmp::Ordering;
+
 use crate::limits;
 
 /// No build needs less memory, bytes.
@@ -50,6 +52,21 @@ pub fn cores(text: &str) -> Result<f64, String> {
     } else {
         Err(format!("{text:?} is more cores than any machine has"))
     }
+}
+
+/// Memory of a build from a variable or an annotation: 0 is how GitLab and Kubernetes write that there is none.
+///
+/// # Errors
+/// The text is not a quantity, or not one of a build's memory.
+pub fn memory_or_zero(text: &str) -> Result<u64, String> {
+    if bytes(text) == Ok(0) { Ok(0) } else { memory(text) }
+}
+
+/// How two sizes compare, exactly, as the API server of Kubernetes compares a request with its limit. `None` if one of them is not a size,
+/// or too large to tell.
+pub fn compare(one: &str, other: &str) -> Option<Ordering> {
+    let (one, other) = (Ratio::parse(one)?, Ratio::parse(other)?);
+    Some(one.over.checked_mul(other.under)?.cmp(&other.over.checked_mul(one.under)?))
 }
 
 /// Bytes as Kubernetes reads them, exactly: `2048Mi`, or plain bytes where they are not whole MiB.
@@ -158,6 +175,34 @@ mod tests {
         }
         assert_eq!((memory("1Mi"), memory("2147483648")), (Ok(1 << 20), Ok(1 << 31)));
         assert!(memory("4 GB").unwrap_err().contains("is not a size such as 2GiB"));
+    }
+
+    #[test]
+    fn sizes_compare_exactly_in_any_unit() {
+        for (one, other, expected) in [
+            ("1500m", "1.5", Some(Ordering::Equal)),
+            ("1n", "0", Some(Ordering::Greater)),
+            ("1m", "1n", Some(Ordering::Greater)),
+            ("1E", "4096Mi", Some(Ordering::Greater)),
+            ("2G", "2Gi", Some(Ordering::Less)),
+            ("1e3", "1k", Some(Ordering::Equal)),
+            ("-1", "1", None),
+            ("lots", "1", None),
+            ("999999999999999999999E", "1", None),
+        ] {
+            assert_eq!(compare(one, other), expected, "{one} {other}");
+            assert_eq!(compare(other, one), expected.map(Ordering::reverse), "{other} {one}");
+        }
+    }
+
+    #[test]
+    fn no_memory_is_written_as_0_and_a_number_without_its_unit_is_no_memory() {
+        for text in ["0", "0Mi", "000m", "0.0"] {
+            assert_eq!(memory_or_zero(text), Ok(0), "{text}");
+        }
+        assert_eq!(memory_or_zero("64Mi"), Ok(64 << 20));
+        assert!(memory_or_zero("4096").unwrap_err().contains("write the unit"));
+        assert!(memory_or_zero("9223372036854775808").unwrap_err().contains("more than 1 PiB"));
     }
 
     #[test]

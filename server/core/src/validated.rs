@@ -86,11 +86,12 @@ pub fn key_or_empty(wire: Option<pb::Key>) -> Validated<Key> {
         git_ref: field("ref", git_ref)?,
         owner: field("owner", owner)?,
         labels: checked,
-        hints: read_hints(hints.unwrap_or_default())?,
+        hints: self::hints(hints.unwrap_or_default())?,
     })
 }
 
-fn read_hints(wire: pb::Hints) -> Validated<Hints> {
+/// What is known of a build before it starts.
+pub fn hints(wire: pb::Hints) -> Validated<Hints> {
     let pb::Hints { build_jobs, input_bytes } = wire;
     if let Some(jobs) = build_jobs
         && (jobs == 0 || jobs > limits::BUILD_JOBS)

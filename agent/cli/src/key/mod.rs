@@ -14,7 +14,8 @@
 //! A retry of a job has another id, but the same pipeline and name: by these labels the server finds the attempts before it, and by the
 //! commit the same failure of another pipeline. No number of the attempt is read: GitLab has none for the job itself.
 //!
-//! The attempt's id is `CI_SERVER_HOST:CI_JOB_ID`, and what it asked for are the `KUBERNETES_*` that GitLab's runner reads.
+//! The attempt's id is `CI_SERVER_HOST:CI_JOB_ID`, and what it asked for are the `KUBERNETES_*` that GitLab's runner reads. A size of 0 is
+//! none there. A size that cannot be used is left out with a warning that names the variable.
 //! This is the one module that reads the environment, apart from the settings that clap declares. What it finds there is made
 //! to fit the bounds of the wire; what a person typed is refused with a reason instead.
 
@@ -97,6 +98,10 @@ impl CiJob {
     pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Self {
         let get = |name: &str| job::said(lookup(name));
         let mut key = job::key(&lookup);
+        if let Some(jobs) = get("SPACK_BUILD_JOBS").filter(|_| key.hints.is_none()) {
+            let error = format!("{jobs:?} is no number of build jobs from 1 to {}", limits::BUILD_JOBS);
+            tracing::warn!(name = "SPACK_BUILD_JOBS", error, "ignored a variable");
+        }
         if key.arch.is_empty() {
             env::consts::ARCH.clone_into(&mut key.arch);
         }
@@ -144,11 +149,16 @@ impl CiJob {
 }
 
 fn asked(get: &impl Fn(&str) -> Option<String>) -> Resources {
-    fn read<T>(name: &str, value: Option<String>, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
+    fn read<T: Default + PartialOrd>(
+        name: &str,
+        value: Option<String>,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Option<T> {
         let read = parse(&value?);
-        read.inspect_err(|error| tracing::warn!(name, error, "ignored a variable")).ok()
+        let size = read.inspect_err(|error| tracing::warn!(name, error, "ignored a variable")).ok()?;
+        Some(size).filter(|size| *size > T::default())
     }
-    let memory = |name| read(name, get(name), quantity::bytes);
+    let memory = |name| read(name, get(name), quantity::memory_or_zero);
     let cpu = |name| read(name, get(name), quantity::cores);
     Resources {
         memory_request_bytes: memory("KUBERNETES_MEMORY_REQUEST"),

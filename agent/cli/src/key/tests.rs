@@ -136,6 +136,28 @@ fn what_a_person_says_wins() {
 }
 
 #[test]
+fn each_size_in_a_variable_is_used_or_is_none() {
+    let sizes = [
+        "KUBERNETES_MEMORY_REQUEST",
+        "KUBERNETES_MEMORY_LIMIT",
+        "KUBERNETES_CPU_REQUEST",
+        "KUBERNETES_CPU_LIMIT",
+    ];
+    for text in ["0", "0Mi", "000m", "0.0", "-1", "", " ", "lots", "9223372036854775808", "-0", "1e99", "NaN"]
+    {
+        let asked = job(&sizes.map(|name| (name, text))).asked;
+        assert_eq!(asked, Resources::default(), "{text:?}");
+    }
+    // memory without its unit is bytes, of which no build has so few
+    let asked = job(&sizes.map(|name| (name, "2"))).asked;
+    let cpu = Resources { cpu_request_cores: Some(2.0), cpu_limit_cores: Some(2.0), ..Resources::default() };
+    assert_eq!(asked, cpu);
+    // one that cannot be used costs no other
+    let asked = job(&[("KUBERNETES_CPU_LIMIT", "0"), ("KUBERNETES_MEMORY_LIMIT", "2Gi")]).asked;
+    assert_eq!(asked, Resources { memory_limit_bytes: Some(2 << 30), ..Resources::default() });
+}
+
+#[test]
 fn an_unfit_environment_is_made_to_fit() {
     let long = "ä".repeat(3000);
     let job = job(&[

@@ -202,6 +202,8 @@ metrics! {
     admissions: Kinds = "admissions", "Pods that were looked at, by what became of them";
     admissions_unsized: Kinds = "admissions_unsized",
         "Pods of CI jobs that kept their own sizes, by the reason; pods of no job are not among them";
+    facts_skipped: Kinds = "facts_skipped",
+        "Facts that cannot be used and were left out (a size of -1, a number of jobs of 0), by what they came with: hello, finish, pod; the log names each";
     pods_not_on_disk: Counter = "pods_not_on_disk",
         "Pods of jobs that are remembered until the next start alone: too many requests waited for the writer";
     samples: Counter = "ingest_samples", "Samples that were synced to disk and acknowledged";

@@ -9,6 +9,7 @@ pub(crate) mod metrics;
 pub(crate) mod net;
 pub(crate) mod reload;
 pub(crate) mod settings;
+pub(crate) mod skipped_facts;
 #[cfg(not(feature = "otlp"))]
 #[path = "no_traces.rs"]
 pub(crate) mod traces;

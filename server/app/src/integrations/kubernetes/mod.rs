@@ -3,7 +3,7 @@
 //! | module | |
 //! |---|---|
 //! | [`pod`] | which job a pod is of, from its container's environment and its annotations, and why a pod is left alone |
-//! | [`sizes`] | requests and limits of the build's container |
+//! | [`sizes`], [`own_sizes`] | requests and limits of the build's container: what they shall be, and what they are |
 //! | [`place`] | nodes, tolerations and priority of its pool |
 //! | [`time`] | how long its build is predicted to run |
 //! | [`sidecar`] | the agent beside the build |
@@ -15,6 +15,7 @@
 //! broken does not. What is done to a pod is written into it, so that a second look changes nothing and people see it.
 
 mod left;
+mod own_sizes;
 mod place;
 mod pod;
 mod review;
@@ -39,7 +40,10 @@ pub(crate) use review::PodReviewer;
 pub(crate) use reviewed::begin_counts;
 
 pub use crate::runtime::settings::rooms::admission::{Mode, Settings, Size};
-use crate::service::admission::SizeSource;
+use crate::{runtime::skipped_facts::SkippedFacts, service::admission::SizeSource};
+
+/// What could not be used of the pod, for people.
+const SKIPPED: &str = "plimsoll/skipped";
 
 /// What shall become of a pod.
 #[derive(Debug)]
@@ -54,6 +58,8 @@ pub(crate) struct Plan {
     pub(crate) left: Option<Left>,
     /// The pod as it becomes.
     pub(crate) pod: Pod,
+    /// What could not be used of it.
+    pub(crate) skipped: SkippedFacts,
     /// It is sent to a pool, given a priority, or says how long it runs.
     pub(crate) placed: bool,
 }
@@ -71,9 +77,9 @@ pub(crate) fn plan(
     aim: impl FnOnce(&ResourceNeeds) -> Option<PlacementTarget>,
 ) -> Result<Plan, FieldViolation> {
     let mut pod = before.clone();
-    let (mut lines, left) = match prediction {
-        Some((prediction, from)) => sizes::apply(&mut pod, job, prediction, from, settings),
-        None => (Vec::new(), Left::OtherSystem),
+    let (mut lines, left, skipped) = match prediction {
+        Some(known) => sizes::apply(&mut pod, job, known, settings),
+        None => (Vec::new(), Left::OtherSystem, SkippedFacts::default()),
     };
     let sized = !lines.is_empty();
     let left = (!sized).then_some(left);
@@ -85,8 +91,13 @@ pub(crate) fn plan(
     lines.extend(there.lines.into_iter().chain(timed));
     let agent = sidecar::apply(&mut pod, job, settings, &there.pool);
     lines.extend(agent.then(|| "the agent is put beside the build".to_owned()));
-    let patch = (sized || placed || agent).then(|| difference(before, &pod)).transpose()?;
-    Ok(Plan { patch, lines, sized, left, pod, placed })
+    if !skipped.is_empty() {
+        pod.metadata.annotations.get_or_insert_default().insert(SKIPPED.to_owned(), skipped.words());
+    }
+    let is_changed = sized || placed || agent || !skipped.is_empty();
+    let patch = is_changed.then(|| difference(before, &pod)).transpose()?;
+    let patch = patch.filter(|patch| !patch.0.is_empty());
+    Ok(Plan { patch, lines, sized, left, pod, skipped, placed })
 }
 
 /// Only what changed: whatever else the object holds, known here or not, is not spoken of.

@@ -65,6 +65,7 @@ pub(super) fn planned(metrics: &Metrics, mode: Mode, pod: &PodName, plan: &Plan)
     let unsized_for = plan.left.filter(|why| why.is_unsized());
     let would = if mode == Mode::DryRun { "would be set" } else { "set" };
     let sizes = unsized_for.map_or(would, Left::words);
+    plan.skipped.note(metrics, "pod", &format!("{namespace}/{pod} of job {job}"));
     if let Some(why) = unsized_for {
         count_unsized(metrics, why);
     }
@@ -76,6 +77,7 @@ pub(super) fn planned(metrics: &Metrics, mode: Mode, pod: &PodName, plan: &Plan)
     let kind = match (plan.sized, plan.placed) {
         (true, _) => "sized",
         (false, true) => "placed",
+        (false, false) if plan.lines.is_empty() => "noted",
         (false, false) => "agent",
     };
     count(metrics, kind);

@@ -1,18 +1,15 @@
 //! Requests and limits of the container that builds.
 
-use std::collections::BTreeMap;
-
-use k8s_openapi::{
-    api::core::v1::{Pod, ResourceRequirements},
-    apimachinery::pkg::api::resource::Quantity,
-};
-use plimsoll_core::domain::{self, Bytes, Prediction, Resources};
+use k8s_openapi::api::core::v1::Pod;
+use plimsoll_core::domain::{self, Bytes, FieldViolation, Prediction, Resources};
 use plimsoll_proto::quantity;
 
 use super::{
     Job, Left, Settings, Size, SizeSource,
+    own_sizes::{annotation_of, by_annotation, has, is_memory, is_valid, path, raw, set, written},
     pod::{DONE, OFF, annotation},
 };
+use crate::runtime::skipped_facts::SkippedFacts;
 
 /// A request or limit while it is chosen: bytes, or thousandths of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,20 +21,22 @@ struct Chosen {
     new: bool,
 }
 
-/// Sets the sizes that enough is known of, and writes into the pod what was done. Gives a line for each size that changes, and why there is
-/// none.
+/// Sets the sizes that enough is known of, and writes into the pod what was done. Gives a line for each size that changes, why there is
+/// none, and what could not be used.
 pub(super) fn apply(
     pod: &mut Pod,
     job: &Job,
-    prediction: &Prediction,
-    from: SizeSource,
+    (prediction, from): (&Prediction, SizeSource),
     settings: &Settings,
-) -> (Vec<String>, Left) {
-    let choices = Size::ALL.map(|size| (size, choose(pod, job, size, (prediction, from), settings)));
+) -> (Vec<String>, Left, SkippedFacts) {
+    let mut skipped = SkippedFacts::default();
+    let choices =
+        Size::ALL.map(|size| (size, choose(pod, job, size, (prediction, from), (settings, &mut skipped))));
     let get = |size| choices.iter().find(|(known, _)| *known == size).and_then(|(_, choice)| choice.chosen);
     let mut lines = Vec::new();
     for (request, limit) in [(Size::MemoryRequest, Size::MemoryLimit), (Size::CpuRequest, Size::CpuLimit)] {
-        let Some((asked, most)) = together(get(request), get(limit)) else { continue };
+        let pair = checked(pod, job, [(request, get(request)), (limit, get(limit))]);
+        let Some((asked, most)) = skipped.keep(pair) else { continue };
         for (size, chosen) in [(request, asked), (limit, most)] {
             let Some(chosen) = chosen.filter(|chosen| chosen.new) else { continue };
             let text = written(size, chosen.value);
@@ -68,7 +67,7 @@ pub(super) fn apply(
         let done = format!("{}; {why}{kept}", lines.join(", "));
         pod.metadata.annotations.get_or_insert_default().insert(DONE.to_owned(), done);
     }
-    (lines, left)
+    (lines, left, skipped)
 }
 
 /// What becomes of one size.
@@ -86,16 +85,17 @@ fn choose(
     job: &Job,
     size: Size,
     (prediction, from): (&Prediction, SizeSource),
-    settings: &Settings,
+    (settings, skipped): (&Settings, &mut SkippedFacts),
 ) -> Choice {
     let sure = |chosen| Choice { chosen, unsure: false, was_short: false };
     let own = has(pod, job, size);
     let there = own.map(|value| Chosen { value, fixed: true, new: false });
-    match annotation(pod, &format!("plimsoll/{}", size.as_str().replace('_', "-"))) {
+    match annotation(pod, &annotation_of(size)) {
         Some(OFF) => return sure(there),
         // what is not a size is no reason to break the pod
         Some(text) => {
-            let value = read(size, text).map(|value| value.min(most(size, settings)));
+            let value = skipped.keep(by_annotation(size, text));
+            let value = value.map(|value| value.min(most(size, settings)));
             return sure(value.map(|value| Chosen { value, fixed: true, new: true }).or(there));
         }
         None => {}
@@ -182,7 +182,36 @@ fn above_own(
     larger(own, grown.0.max(least).min(most(size, settings)))
 }
 
-/// A request and its limit, such that the request is not above: Kubernetes refuses such a pod. `None` if that cannot be.
+/// A request and its limit, such that the request is not above: Kubernetes refuses such a pod, also where the limit is 0, which limits
+/// nothing where the pod runs.
+///
+/// # Errors
+/// Both stay as the pod has them: what keeps them from going together.
+fn checked(
+    pod: &Pod,
+    job: &Job,
+    [(request, asked), (limit, most)]: [(Size, Option<Chosen>); 2],
+) -> Result<(Option<Chosen>, Option<Chosen>), FieldViolation> {
+    let text = |size, chosen: Option<Chosen>| match chosen.filter(|chosen| chosen.new) {
+        Some(new) => Some(written(size, new.value)),
+        None => raw(pod, job, size).map(ToOwned::to_owned),
+    };
+    let is_changed = |chosen: &Option<Chosen>| chosen.is_some_and(|chosen| chosen.new);
+    let fault = |asked, most| {
+        let [asked, most] = [text(request, asked), text(limit, most)].map(Option::unwrap_or_default);
+        let description = format!("{asked} does not go with {} {most}: both stay as they are", path(limit));
+        FieldViolation::new(path(request), description)
+    };
+    let pair = together(asked, most).ok_or_else(|| fault(asked, most))?;
+    let is_fit = is_valid(text(request, pair.0).as_deref(), text(limit, pair.1).as_deref());
+    if is_fit || !(is_changed(&pair.0) || is_changed(&pair.1)) {
+        Ok(pair)
+    } else {
+        Err(fault(pair.0, pair.1))
+    }
+}
+
+/// A request and its limit, one of them moved to make room for the other if it may. `None` if neither may.
 fn together(request: Option<Chosen>, limit: Option<Chosen>) -> Option<(Option<Chosen>, Option<Chosen>)> {
     let (Some(asked), Some(most)) = (request, limit) else { return Some((request, limit)) };
     if asked.value <= most.value {
@@ -192,44 +221,4 @@ fn together(request: Option<Chosen>, limit: Option<Chosen>) -> Option<(Option<Ch
         return Some((request, Some(Chosen { value: asked.value, ..most })));
     }
     (!asked.fixed).then_some((Some(Chosen { value: most.value, ..asked }), limit))
-}
-
-fn is_memory(size: Size) -> bool {
-    matches!(size, Size::MemoryRequest | Size::MemoryLimit)
-}
-
-fn read(size: Size, text: &str) -> Option<u64> {
-    let value = if is_memory(size) {
-        quantity::bytes(text).ok()?
-    } else {
-        quantity::millicores(quantity::cores(text).ok()?)
-    };
-    Some(value).filter(|value| *value > 0)
-}
-
-fn written(size: Size, value: u64) -> String {
-    if is_memory(size) { quantity::written_bytes(value) } else { format!("{value}m") }
-}
-
-/// Where a size stands: in the requests or in the limits, under which name.
-fn place(size: Size) -> (bool, &'static str) {
-    let request = matches!(size, Size::MemoryRequest | Size::CpuRequest);
-    (request, if is_memory(size) { "memory" } else { "cpu" })
-}
-
-fn has(pod: &Pod, job: &Job, size: Size) -> Option<u64> {
-    let sizes = pod.spec.as_ref()?.containers.get(job.container)?.resources.as_ref()?;
-    let (request, name) = place(size);
-    let list = if request { &sizes.requests } else { &sizes.limits };
-    read(size, &list.as_ref()?.get(name)?.0)
-}
-
-/// Sets a size; gives what was there.
-fn set(pod: &mut Pod, job: &Job, size: Size, text: &str) -> Option<String> {
-    let container = pod.spec.as_mut()?.containers.get_mut(job.container)?;
-    let sizes: &mut ResourceRequirements = container.resources.get_or_insert_default();
-    let (request, name) = place(size);
-    let list: &mut BTreeMap<String, Quantity> =
-        if request { sizes.requests.get_or_insert_default() } else { sizes.limits.get_or_insert_default() };
-    list.insert(name.to_owned(), Quantity(text.to_owned())).map(|was| was.0)
 }

@@ -5,6 +5,7 @@ mod runners;
 mod sure;
 mod time;
 mod token;
+mod valid;
 mod verdict;
 
 use plimsoll_core::{

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     access::identity::{Bound, Identity},
-    runtime::metrics::Metrics,
+    runtime::{metrics::Metrics, skipped_facts::SkippedFacts},
     sessions::{Ingest, Refusal, StreamHandle},
     state::pools::PoolRegistry,
     transport::wire::delivery,
@@ -71,6 +71,7 @@ impl Collector for CollectorService {
                 pools,
                 handle: StreamHandle::of(Arc::clone(&caller)),
                 caller,
+                metrics: Arc::clone(&metrics),
                 attempts: HashSet::new(),
                 underway: Underway::default(),
                 outbound,
@@ -89,6 +90,7 @@ struct AgentStream {
     admitted: Admitted,
     ingest: Ingest,
     pools: PoolRegistry,
+    metrics: Arc<Metrics>,
     handle: StreamHandle,
     attempts: HashSet<AttemptId>,
     underway: Underway,
@@ -224,8 +226,10 @@ impl AgentStream {
     }
 
     async fn finish(&mut self, finish: &pb::Finish) -> Result<Answer, Refusal> {
-        let finish = delivery::finish(finish)?;
+        let mut skipped = SkippedFacts::default();
+        let finish = delivery::finish(finish, &mut skipped)?;
         let attempt = finish.attempt.clone();
+        skipped.note(&self.metrics, "finish", attempt.as_str());
         let acknowledged = self.ingest.finish(finish, &self.handle).await?;
         self.attempts.remove(&attempt);
         Ok(Answer::Ack(pb::Ack { attempt: attempt.to_string(), acknowledged, sealed: true }))
@@ -233,8 +237,10 @@ impl AgentStream {
 
     /// The attempt that a Hello is about, with what is proven of it.
     fn announced(&self, hello: pb::Hello) -> Result<Attempt, Refusal> {
-        let tags = delivery::runner_tags(&hello)?;
-        let mut attempt = delivery::hello(hello)?;
+        let mut skipped = SkippedFacts::default();
+        let tags = delivery::runner_tags(&hello, &mut skipped);
+        let mut attempt = delivery::hello(hello, &mut skipped)?;
+        skipped.note(&self.metrics, "hello", attempt.id.as_str());
         self.caller.opens(&mut attempt).map_err(|fault| Refusal::Forbidden(fault.within("hello")))?;
         if attempt.opening.pool.is_empty() {
             attempt.opening.pool = self.pools.named_by(&tags);

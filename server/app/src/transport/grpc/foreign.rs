@@ -7,17 +7,19 @@ use plimsoll_proto::{
 };
 use prost::Message as _;
 
-use crate::{integrations::keda as triggers, transport::wire};
+use crate::{integrations::keda as triggers, runtime::skipped_facts::SkippedFacts, transport::wire};
 
 /// A message of an agent.
 pub(crate) fn delivered(bytes: &[u8]) {
     let message = pb::AgentMessage::decode(bytes).ok().and_then(|message| message.message);
+    let mut skipped = SkippedFacts::default();
     let fault = match message {
         Some(Message::Hello(hello)) => {
-            wire::delivery::runner_tags(&hello).err().or_else(|| wire::delivery::hello(hello).err())
+            let _tags = wire::delivery::runner_tags(&hello, &mut skipped);
+            wire::delivery::hello(hello, &mut skipped).err()
         }
         Some(Message::Batch(batch)) => wire::delivery::batch(&batch).err(),
-        Some(Message::Finish(finish)) => wire::delivery::finish(&finish).err(),
+        Some(Message::Finish(finish)) => wire::delivery::finish(&finish, &mut skipped).err(),
         None => None,
     };
     assert!(fault.is_none_or(|fault| !fault.field.is_empty()), "a fault names its field");

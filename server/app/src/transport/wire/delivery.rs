@@ -1,8 +1,12 @@
 //! What an agent delivers: the opening of an attempt, its samples, its end.
+//!
+//! A fact of an attempt that cannot be used (a size, a hint, a counter, how it ended) is left out and named in [`SkippedFacts`]; the attempt
+//! is kept. What says which attempt, which run and which build it is, and in which order samples and phases came, is refused if it is
+//! wrong: a guess would mix up attempts.
 
 use plimsoll_core::{
     domain::{
-        Attempt, CpuMicros, FieldViolation, FinalTotals, MeasurementSource, Micros, Millis, OomOrigin,
+        Attempt, CpuMicros, FieldViolation, FinalTotals, Key, MeasurementSource, Micros, Millis, OomOrigin,
         OpeningRecord, Phase, Resources, Sample, SessionId,
     },
     validated::{self, Validated, text},
@@ -10,27 +14,44 @@ use plimsoll_core::{
 use plimsoll_proto::{limits, v1 as pb};
 
 use super::{at_most, attempt_id, cores, known, memory, read_exit, ticket_id};
-use crate::sessions::{Append, Finish};
+use crate::{
+    runtime::skipped_facts::{Part, SkippedFacts},
+    sessions::{Append, Finish},
+};
 
-fn read_resources(wire: Option<pb::Resources>) -> Validated<Resources> {
+/// What was asked for. A size of 0 is none: so GitLab and Kubernetes write it.
+fn read_resources(wire: Option<pb::Resources>, skipped: &mut SkippedFacts) -> Resources {
     let pb::Resources { memory_request_bytes, memory_limit_bytes, cpu_request_cores, cpu_limit_cores } =
         wire.unwrap_or_default();
-    let bytes = |name: &str, value: Option<u64>| {
-        value.map(|v| memory(&format!("hello.resources.{name}"), v)).transpose()
-    };
-    let cpu = |name: &str, value: Option<f64>| {
-        value.map(|v| cores(&format!("hello.resources.{name}"), v)).transpose()
-    };
-    Ok(Resources {
-        memory_request: bytes("memory_request_bytes", memory_request_bytes)?,
-        memory_limit: bytes("memory_limit_bytes", memory_limit_bytes)?,
-        cpu_request: cpu("cpu_request_cores", cpu_request_cores)?,
-        cpu_limit: cpu("cpu_limit_cores", cpu_limit_cores)?,
-    })
+    let mut sizes = skipped.part("hello.resources");
+    let mut bytes = |name, value: Option<u64>| sizes.usable(name, value.filter(|bytes| *bytes > 0), memory);
+    let (memory_request, memory_limit) = (
+        bytes("memory_request_bytes", memory_request_bytes),
+        bytes("memory_limit_bytes", memory_limit_bytes),
+    );
+    let mut cpu = |name, value: Option<f64>| sizes.usable(name, value.filter(|cpu| *cpu != 0.0), cores);
+    let (cpu_request, cpu_limit) =
+        (cpu("cpu_request_cores", cpu_request_cores), cpu("cpu_limit_cores", cpu_limit_cores));
+    Resources { memory_request, memory_limit, cpu_request, cpu_limit }
+}
+
+/// The key, without hints that cannot be used.
+fn read_key(wire: Option<pb::Key>, skipped: &mut SkippedFacts) -> Validated<Key> {
+    let wire = wire.map(|wire| {
+        let is_usable = |hints: &pb::Hints| match validated::hints(*hints) {
+            Ok(_) => true,
+            Err(fault) => {
+                skipped.push(fault.within("hello"));
+                false
+            }
+        };
+        pb::Key { hints: wire.hints.filter(is_usable), ..wire }
+    });
+    validated::key(wire).map_err(|fault| fault.within("hello"))
 }
 
 /// The opening of an attempt.
-pub(crate) fn hello(wire: pb::Hello) -> Validated<Attempt> {
+pub(crate) fn hello(wire: pb::Hello, skipped: &mut SkippedFacts) -> Validated<Attempt> {
     let pb::Hello {
         attempt,
         session,
@@ -64,14 +85,14 @@ pub(crate) fn hello(wire: pb::Hello) -> Validated<Attempt> {
             pb::Source::ProcessTree => MeasurementSource::ProcessTree,
             pb::Source::Prometheus => MeasurementSource::Prometheus,
         },
-        resources: read_resources(resources)?,
-        key: validated::key(key).map_err(|fault| fault.within("hello"))?,
+        resources: read_resources(resources, skipped),
+        key: read_key(key, skipped)?,
         started_unix_ms,
         opening: OpeningRecord {
-            pool: text("hello.pool", pool, limits::KEY_FIELD_BYTES)?,
+            pool: skipped.keep(text("hello.pool", pool, limits::KEY_FIELD_BYTES)).unwrap_or_default(),
             ticket: match ticket.as_str() {
                 "" => None,
-                id => Some(ticket_id("hello.ticket", id)?),
+                id => skipped.keep(ticket_id("hello.ticket", id)),
             },
             ..OpeningRecord::default()
         },
@@ -79,13 +100,15 @@ pub(crate) fn hello(wire: pb::Hello) -> Validated<Attempt> {
 }
 
 /// What the runner is known by, where the agent says so.
-pub(crate) fn runner_tags(wire: &pb::Hello) -> Validated<Vec<String>> {
+pub(crate) fn runner_tags(wire: &pb::Hello, skipped: &mut SkippedFacts) -> Vec<String> {
     let tags = &wire.runner_tags;
     if tags.len() > limits::RUNNER_TAGS {
         let description = format!("has {} tags, at most {} are allowed", tags.len(), limits::RUNNER_TAGS);
-        return Err(FieldViolation::new("hello.runner_tags", description));
+        skipped.push(FieldViolation::new("hello.runner_tags", description));
     }
-    tags.iter().map(|tag| text("hello.runner_tags", tag.clone(), limits::KEY_FIELD_BYTES)).collect()
+    let checked = tags.iter().take(limits::RUNNER_TAGS);
+    let checked = checked.map(|tag| text("hello.runner_tags", tag.clone(), limits::KEY_FIELD_BYTES));
+    checked.filter_map(|tag| skipped.keep(tag)).collect()
 }
 
 /// The year 2500.
@@ -154,7 +177,7 @@ fn cpu(field: &str, value: u64) -> Validated<CpuMicros> {
 }
 
 /// The end of an attempt.
-pub(crate) fn finish(wire: &pb::Finish) -> Validated<Finish> {
+pub(crate) fn finish(wire: &pb::Finish, skipped: &mut SkippedFacts) -> Validated<Finish> {
     let &pb::Finish { ref attempt, last_sequence, lost, wall_ms, exit, totals, ref phases, keeps_ticket } =
         wire;
     if lost > last_sequence {
@@ -166,20 +189,21 @@ pub(crate) fn finish(wire: &pb::Finish) -> Validated<Finish> {
         last_sequence: at_most("finish.last_sequence", last_sequence, limits::ATTEMPT_SAMPLES)?,
         lost,
         wall,
-        exit: read_exit(exit).map_err(|fault| fault.within("finish"))?,
-        totals: read_totals(&totals.unwrap_or_default()).map_err(|fault| fault.within("finish.totals"))?,
+        exit: skipped.keep(read_exit(exit).map_err(|fault| fault.within("finish"))).flatten(),
+        totals: read_totals(&totals.unwrap_or_default(), &mut skipped.part("finish.totals")),
         phases: read_phases(phases, wall).map_err(|fault| fault.within("finish"))?,
         keeps_ticket,
     })
 }
 
-fn read_totals(wire: &pb::Totals) -> Validated<FinalTotals> {
-    Ok(FinalTotals {
-        cpu: cpu("cpu_usec", wire.cpu_usec)?,
-        memory_peak: wire.memory_peak_bytes.map(|v| memory("memory_peak_bytes", v)).transpose()?,
+/// What is left out is as the last sample has it.
+fn read_totals(wire: &pb::Totals, totals: &mut Part<'_>) -> FinalTotals {
+    FinalTotals {
+        cpu: totals.usable("cpu_usec", Some(wire.cpu_usec), cpu).unwrap_or_default(),
+        memory_peak: totals.usable("memory_peak_bytes", wire.memory_peak_bytes, memory),
         oom_kill: wire.oom_kill,
         reclaim_failures: wire.reclaim_failures,
-        need_peak: wire.need_peak_bytes.map(|v| memory("need_peak_bytes", v)).transpose()?,
+        need_peak: totals.usable("need_peak_bytes", wire.need_peak_bytes, memory),
         oom_origin: match wire.oom_origin() {
             pb::OomOrigin::Unspecified => None,
             pb::OomOrigin::OwnLimit => Some(OomOrigin::OwnLimit),
@@ -187,11 +211,11 @@ fn read_totals(wire: &pb::Totals) -> Validated<FinalTotals> {
             pb::OomOrigin::Host => Some(OomOrigin::Host),
         },
         oom_group_kill: wire.oom_group_kill,
-        memory_stall: wire.memory_stall_usec.map(|v| stall("memory_stall_usec", v)).transpose()?,
+        memory_stall: totals.usable("memory_stall_usec", wire.memory_stall_usec, stall),
         pages: wire.into(),
-        throttled: wire.throttled_usec.map(|v| throttled("throttled_usec", v)).transpose()?,
-        starved: wire.starved_ms.map(|v| elapsed("starved_ms", v)).transpose()?,
-    })
+        throttled: totals.usable("throttled_usec", wire.throttled_usec, throttled),
+        starved: totals.usable("starved_ms", wire.starved_ms, elapsed),
+    }
 }
 
 fn read_phases(wire: &[pb::Phase], wall: Millis) -> Validated<Vec<Phase>> {
@@ -211,92 +235,4 @@ fn read_phases(wire: &[pb::Phase], wall: Millis) -> Validated<Vec<Phase>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use plimsoll_proto::counters::PageCounters;
-
-    use super::*;
-
-    #[test]
-    fn a_bad_batch_names_the_sample() {
-        let at = |ms| pb::Sample { elapsed_ms: ms, ..pb::Sample::default() };
-        let wire =
-            |first_sequence, lost, samples| pb::Batch { attempt: "a".into(), first_sequence, lost, samples };
-        let cases = [
-            (wire(0, 0, vec![at(1)]), "batch.first_sequence"),
-            (wire(3, 3, vec![at(1)]), "batch.lost"),
-            (wire(1, 0, vec![]), "batch.samples"),
-            (wire(1, 0, vec![at(1); 1001]), "batch.samples"),
-            (wire(1, 0, vec![at(u64::MAX)]), "batch.samples[0].elapsed_ms"),
-        ];
-        for (wire, field) in cases {
-            assert_eq!(batch(&wire).unwrap_err().field, field);
-        }
-    }
-
-    #[test]
-    fn what_is_absurd_in_a_row_is_named() {
-        let row = pb::Sample { elapsed_ms: 1, need_bytes: 5, ..pb::Sample::default() };
-        let cases = [
-            (pb::Sample { need_max_bytes: Some(4), ..row }, "need_max_bytes"),
-            (pb::Sample { need_max_bytes: Some(u64::MAX), ..row }, "need_max_bytes"),
-            (pb::Sample { memory_stall_usec: Some(u64::MAX), ..row }, "memory_stall_usec"),
-            (pb::Sample { throttled_usec: Some(u64::MAX), ..row }, "throttled_usec"),
-            (pb::Sample { starved_ms: Some(u64::MAX), ..row }, "starved_ms"),
-        ];
-        for (wire, field) in cases {
-            assert_eq!(sample(&wire).unwrap_err().field, field);
-        }
-        let full = pb::Sample {
-            need_max_bytes: Some(5),
-            memory_stall_usec: Some(1),
-            throttled_usec: Some(3),
-            starved_ms: Some(4),
-            ..row
-        }
-        .with_pages(PageCounters::all(Some(2)));
-        assert_eq!(
-            crate::transport::wire::attempts::sample(&sample(&full).unwrap()),
-            full,
-            "nothing of it is lost"
-        );
-    }
-
-    #[test]
-    fn an_end_with_a_bad_phase_or_total_names_it() {
-        let phase =
-            |name: &str, started_ms| pb::Phase { name: name.into(), started_ms, ..pb::Phase::default() };
-        let ended = |phases| pb::Finish { attempt: "a".into(), wall_ms: 10, phases, ..pb::Finish::default() };
-        let starved = pb::Totals { starved_ms: Some(u64::MAX), ..pb::Totals::default() };
-        let cases = [
-            (ended(vec![phase("", 0)]), "finish.phases[0].name"),
-            (ended(vec![phase("a", 0), phase("b", 11)]), "finish.phases[1].wall_ms"),
-            (ended(vec![phase("a", u64::MAX)]), "finish.phases[0].started_ms"),
-            (
-                ended(vec![pb::Phase { need_peak_bytes: u64::MAX, ..phase("a", 0) }]),
-                "finish.phases[0].need_peak_bytes",
-            ),
-            (ended(vec![phase("a", 0); 65]), "finish.phases"),
-            (pb::Finish { totals: Some(starved), ..ended(vec![]) }, "finish.totals.starved_ms"),
-        ];
-        for (wire, field) in cases {
-            assert_eq!(finish(&wire).unwrap_err().field, field);
-        }
-        // an origin that a newer agent knows is one that this server does not
-        let totals = Some(pb::Totals { oom_origin: 99, oom_kill: Some(1), ..pb::Totals::default() });
-        let finish = finish(&pb::Finish { totals, ..ended(vec![phase("a", 3)]) }).unwrap();
-        assert_eq!((finish.totals.oom_origin, finish.phases.len()), (None, 1));
-    }
-
-    #[test]
-    fn a_source_that_this_server_does_not_know_is_named() {
-        let wire = |source| pb::Hello {
-            attempt: "a".into(),
-            session: "s".into(),
-            key: Some(pb::Key { package: "zlib".into(), ..pb::Key::default() }),
-            source,
-            ..pb::Hello::default()
-        };
-        assert_eq!(hello(wire(99)).unwrap_err().field, "hello.source");
-        assert_eq!(hello(wire(0)).unwrap().source, MeasurementSource::Unspecified);
-    }
-}
+mod tests;

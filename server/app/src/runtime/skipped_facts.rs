@@ -1,0 +1,70 @@
+//! Facts that cannot be used: each is left out and named, and what it came with is kept.
+
+use plimsoll_core::{domain::FieldViolation, validated::Validated};
+
+use super::metrics::{Kind, Metrics};
+
+/// What a message holds that cannot be used.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SkippedFacts(Vec<FieldViolation>);
+
+impl SkippedFacts {
+    /// A fact, or `None` and its fault is remembered.
+    pub(crate) fn keep<T>(&mut self, fact: Validated<T>) -> Option<T> {
+        fact.map_err(|fault| self.push(fault)).ok()
+    }
+
+    /// One more fact that is left out.
+    pub(crate) fn push(&mut self, fault: FieldViolation) {
+        self.0.push(fault);
+    }
+
+    /// The facts of one part of a message, for example `hello.resources`.
+    pub(crate) fn part(&mut self, name: &'static str) -> Part<'_> {
+        Part { skipped: self, name }
+    }
+
+    /// Whether everything could be used.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Each fault as `field: what is wrong`, one after the other.
+    pub(crate) fn words(&self) -> String {
+        self.0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    }
+
+    /// Names what was left out in the log and counts it: `kind` is what it came with, `about` the attempt or the pod.
+    pub(crate) fn note(&self, metrics: &Metrics, kind: &'static str, about: &str) {
+        for FieldViolation { field, description } in &self.0 {
+            tracing::warn!(kind, about, field, why = description, "left out a fact that cannot be used");
+            metrics.facts_skipped.get_or_create(&Kind::of(kind)).inc();
+        }
+    }
+
+    /// The fields that were left out, in the order in which they were read.
+    #[cfg(test)]
+    pub(crate) fn fields(&self) -> Vec<&str> {
+        self.0.iter().map(|fault| fault.field.as_str()).collect()
+    }
+}
+
+/// Facts of one part of a message.
+#[derive(Debug)]
+pub(crate) struct Part<'m> {
+    skipped: &'m mut SkippedFacts,
+    name: &'static str,
+}
+
+impl Part<'_> {
+    /// The value of a field if it is there and passes its check.
+    pub(crate) fn usable<V, T>(
+        &mut self,
+        field: &str,
+        value: Option<V>,
+        check: impl Fn(&str, V) -> Validated<T>,
+    ) -> Option<T> {
+        let fact = check(field, value?).map_err(|fault| fault.within(self.name));
+        self.skipped.keep(fact)
+    }
+}

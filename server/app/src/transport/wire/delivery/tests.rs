@@ -1,0 +1,171 @@
+//! Messages of agents, right and wrong.
+
+use plimsoll_proto::counters::PageCounters;
+
+use super::*;
+
+#[test]
+fn a_bad_batch_names_the_sample() {
+    let at = |ms| pb::Sample { elapsed_ms: ms, ..pb::Sample::default() };
+    let wire =
+        |first_sequence, lost, samples| pb::Batch { attempt: "a".into(), first_sequence, lost, samples };
+    let cases = [
+        (wire(0, 0, vec![at(1)]), "batch.first_sequence"),
+        (wire(3, 3, vec![at(1)]), "batch.lost"),
+        (wire(1, 0, vec![]), "batch.samples"),
+        (wire(1, 0, vec![at(1); 1001]), "batch.samples"),
+        (wire(1, 0, vec![at(u64::MAX)]), "batch.samples[0].elapsed_ms"),
+    ];
+    for (wire, field) in cases {
+        assert_eq!(batch(&wire).unwrap_err().field, field);
+    }
+}
+
+#[test]
+fn what_is_absurd_in_a_row_is_named() {
+    let row = pb::Sample { elapsed_ms: 1, need_bytes: 5, ..pb::Sample::default() };
+    let cases = [
+        (pb::Sample { need_max_bytes: Some(4), ..row }, "need_max_bytes"),
+        (pb::Sample { need_max_bytes: Some(u64::MAX), ..row }, "need_max_bytes"),
+        (pb::Sample { memory_stall_usec: Some(u64::MAX), ..row }, "memory_stall_usec"),
+        (pb::Sample { throttled_usec: Some(u64::MAX), ..row }, "throttled_usec"),
+        (pb::Sample { starved_ms: Some(u64::MAX), ..row }, "starved_ms"),
+    ];
+    for (wire, field) in cases {
+        assert_eq!(sample(&wire).unwrap_err().field, field);
+    }
+    let full = pb::Sample {
+        need_max_bytes: Some(5),
+        memory_stall_usec: Some(1),
+        throttled_usec: Some(3),
+        starved_ms: Some(4),
+        ..row
+    }
+    .with_pages(PageCounters::all(Some(2)));
+    assert_eq!(
+        crate::transport::wire::attempts::sample(&sample(&full).unwrap()),
+        full,
+        "nothing of it is lost"
+    );
+}
+
+#[test]
+fn an_end_with_a_bad_phase_names_it() {
+    let phase = |name: &str, started_ms| pb::Phase { name: name.into(), started_ms, ..pb::Phase::default() };
+    let ended = |phases| pb::Finish { attempt: "a".into(), wall_ms: 10, phases, ..pb::Finish::default() };
+    let cases = [
+        (ended(vec![phase("", 0)]), "finish.phases[0].name"),
+        (ended(vec![phase("a", 0), phase("b", 11)]), "finish.phases[1].wall_ms"),
+        (ended(vec![phase("a", u64::MAX)]), "finish.phases[0].started_ms"),
+        (
+            ended(vec![pb::Phase { need_peak_bytes: u64::MAX, ..phase("a", 0) }]),
+            "finish.phases[0].need_peak_bytes",
+        ),
+        (ended(vec![phase("a", 0); 65]), "finish.phases"),
+    ];
+    for (wire, field) in cases {
+        assert_eq!(finish(&wire, &mut SkippedFacts::default()).unwrap_err().field, field);
+    }
+    // an origin that a newer agent knows is one that this server does not
+    let totals = Some(pb::Totals { oom_origin: 99, oom_kill: Some(1), ..pb::Totals::default() });
+    let finish =
+        finish(&pb::Finish { totals, ..ended(vec![phase("a", 3)]) }, &mut SkippedFacts::default()).unwrap();
+    assert_eq!((finish.totals.oom_origin, finish.phases.len()), (None, 1));
+}
+
+#[test]
+fn a_source_that_this_server_does_not_know_is_named() {
+    let wire = |source| pb::Hello {
+        attempt: "a".into(),
+        session: "s".into(),
+        key: Some(pb::Key { package: "zlib".into(), ..pb::Key::default() }),
+        source,
+        ..pb::Hello::default()
+    };
+    let skipped = &mut SkippedFacts::default();
+    assert_eq!(hello(wire(99), skipped).unwrap_err().field, "hello.source");
+    assert_eq!(hello(wire(0), skipped).unwrap().source, MeasurementSource::Unspecified);
+}
+
+fn opening(resources: pb::Resources) -> pb::Hello {
+    pb::Hello {
+        attempt: "a".into(),
+        session: "s".into(),
+        key: Some(pb::Key { package: "zlib".into(), ..pb::Key::default() }),
+        resources: Some(resources),
+        ..pb::Hello::default()
+    }
+}
+
+#[test]
+fn a_size_of_0_is_none() {
+    let zero = pb::Resources {
+        memory_request_bytes: Some(0),
+        memory_limit_bytes: Some(0),
+        cpu_request_cores: Some(0.0),
+        cpu_limit_cores: Some(-0.0),
+    };
+    let mut skipped = SkippedFacts::default();
+    assert_eq!(hello(opening(zero), &mut skipped).unwrap().resources, Resources::default());
+    assert_eq!(skipped.fields(), Vec::<&str>::new());
+}
+
+#[test]
+fn a_fact_of_an_opening_that_cannot_be_used_is_left_out_and_named() {
+    for bad in [-1.0, f64::NAN, f64::INFINITY, 1e9] {
+        let sizes = pb::Resources {
+            memory_request_bytes: Some(1 << 63),
+            memory_limit_bytes: Some(2 << 30),
+            cpu_request_cores: Some(2.0),
+            cpu_limit_cores: Some(bad),
+        };
+        let mut wire = opening(sizes);
+        wire.key.as_mut().unwrap().hints = Some(pb::Hints { build_jobs: Some(0), input_bytes: None });
+        (wire.pool, wire.ticket) = ("a\u{7}b".into(), "not an id".into());
+        wire.runner_tags = vec!["docker".into(), "x".repeat(300)];
+        let mut skipped = SkippedFacts::default();
+        assert_eq!(runner_tags(&wire, &mut skipped), ["docker"]);
+        let attempt = hello(wire, &mut skipped).unwrap();
+        let left = (attempt.resources.memory_limit, attempt.resources.cpu_request.map(|cores| cores.0));
+        assert_eq!(left, (Some(plimsoll_core::domain::Bytes(2 << 30)), Some(2.0)));
+        assert_eq!((attempt.resources.memory_request, attempt.resources.cpu_limit), (None, None));
+        assert_eq!((attempt.key.hints.build_jobs, attempt.opening.ticket), (None, None));
+        assert_eq!(attempt.opening.pool, "");
+        let named = [
+            "hello.runner_tags",
+            "hello.resources.memory_request_bytes",
+            "hello.resources.cpu_limit_cores",
+            "hello.key.hints.build_jobs",
+            "hello.pool",
+            "hello.ticket",
+        ];
+        assert_eq!(skipped.fields(), named, "{bad}");
+    }
+}
+
+#[test]
+fn a_fact_of_an_end_that_cannot_be_used_is_left_out_and_named() {
+    let totals = pb::Totals {
+        cpu_usec: u64::MAX,
+        starved_ms: Some(u64::MAX),
+        oom_kill: Some(1),
+        need_peak_bytes: Some(1 << 63),
+        ..pb::Totals::default()
+    };
+    let exit = Some(pb::Exit { code: None, signal: Some(65) });
+    let wire =
+        pb::Finish { attempt: "a".into(), wall_ms: 10, totals: Some(totals), exit, ..pb::Finish::default() };
+    let mut skipped = SkippedFacts::default();
+    let finish = finish(&wire, &mut skipped).unwrap();
+    assert_eq!(
+        (finish.exit, finish.totals),
+        (None, FinalTotals { oom_kill: Some(1), ..FinalTotals::default() })
+    );
+    let named = [
+        "finish.exit.signal",
+        "finish.totals.cpu_usec",
+        "finish.totals.need_peak_bytes",
+        "finish.totals.starved_ms",
+    ];
+    assert_eq!(skipped.fields(), named);
+}
