@@ -56,9 +56,9 @@ pub fn classify(evidence: &Evidence, rules: &LogRules) -> Finding {
     found.extend(deadlines);
     found.extend(ended);
     found.extend(ci);
-    found.extend(measured.and_then(clues::recorded));
     found.extend(clues::log(&hits, measured));
     found.extend(unknown);
+    add_recorded(&mut found, measured);
     let finding = doubted(Finding { log_unread: is_log_unread(&said), ..decide(&found) }, &hits);
     if said.log.is_empty() {
         return Finding { last_words: said.last_words, failure_line: said.first_words, ..finding };
@@ -67,6 +67,17 @@ pub fn classify(evidence: &Evidence, rules: &LogRules) -> Finding {
     let refused = first.is_some_and(|hit| hit.rule.sign == Some(Sign::Alloc));
     let (failure_line, root) = first.map(|hit| (hit.first.clone(), hit.root.clone())).unzip();
     Finding { failure_line, refused, root: root.flatten(), ..finding }
+}
+
+/// Adds the cause that an imported history recorded, in the place of its source. The same cause from the same source is this record, said
+/// once more, and not a second witness.
+fn add_recorded(found: &mut Vec<Clue>, measured: Option<&Summary>) {
+    let Some(recorded) = measured.and_then(clues::recorded) else { return };
+    let is_known = |clue: &Clue| (clue.source, clue.cause) == (recorded.source, recorded.cause);
+    if !found.iter().any(is_known) {
+        let place = found.iter().position(|clue| clue.source > recorded.source).unwrap_or(found.len());
+        found.insert(place, recorded);
+    }
 }
 
 /// A test that failed beside trouble outside the build may have failed by itself: then it is not certain which of them ended the build.

@@ -1,11 +1,10 @@
 //! What each kind of evidence says for itself. The confidences are judgements: a counter of the kernel is nearly proof, a
 //! reason in the cluster's own words too, a signal could come from any process, and any process can write a line into a log.
 
+use plimsoll_proto::evidence::source_in_words;
+
 use super::{finding::Clue, rule::Sign, rules::RuleMatch};
-use crate::domain::{
-    Cause, EvidenceSource as Source, Exit, LogOrder, MeasurementSource as MeasuredBy, Millis, OomOrigin,
-    Outcome, Summary,
-};
+use crate::domain::{Cause, EvidenceSource as Source, Exit, LogOrder, Millis, OomOrigin, Outcome, Summary};
 
 /// Charges that failed without reclaim, a second, above which a build starves: between 110/s (healthy at its limit) and
 /// 88,000/s (the least of the starved ones), the middle on a logarithmic scale.
@@ -34,12 +33,28 @@ pub(super) fn weak(clue: Clue) -> Clue {
     Clue { weak: true, ..clue }
 }
 
-/// What an imported history says of an attempt that memory stopped: no agent measured it, so no counter can.
+/// The cause that an imported history recorded. No agent was beside the attempt, so no counter can say it. It is worth what its source is
+/// worth: a counter or a reason that another program saw, else the word of the program that wrote the history.
+///
+/// A line of a log and the word of a person prove nothing here: both count by themselves where they are known. A cause of memory counts
+/// only where the record says that memory stopped the attempt.
 pub(super) fn recorded(summary: &Summary) -> Option<Clue> {
-    let is_imported = summary.source == MeasuredBy::Unspecified && summary.samples == 0;
-    let stopped = |cause: &Cause| matches!(cause, Cause::Oom | Cause::Starved);
-    let cause = summary.cause.filter(|cause| is_imported && summary.censored && stopped(cause))?;
-    Some(clue(Source::Ci, cause, 0.85, format!("the imported history says {}", cause.as_str())))
+    let is_imported =
+        summary.origin.is_none() && summary.samples == 0 && summary.outcome != Outcome::Succeeded;
+    let is_found = |cause: &Cause| *cause != Cause::Unknown && (summary.censored || !cause.is_memory());
+    let cause = summary.cause.filter(|cause| is_imported && is_found(cause))?;
+    let (source, confidence) = match summary.cause_source {
+        Some(Source::Log | Source::Policy | Source::Person) => return None,
+        Some(source @ Source::Kernel) => (source, 0.97),
+        Some(source @ (Source::Container | Source::Pod)) => (source, 0.95),
+        Some(source @ (Source::Measured | Source::Exit | Source::Ci)) => (source, 0.85),
+        None => (Source::Ci, 0.85),
+    };
+    let from = summary
+        .cause_source
+        .map_or(String::new(), |source| format!(", from the {}", source_in_words(source.as_str())));
+    let text = format!("the imported history says {}{from}", cause.as_str());
+    Some(clue(source, cause, confidence, text))
 }
 
 /// The kernel's count of OOM kills, and whose limit it was.

@@ -1,6 +1,7 @@
 //! Memory was short: for how long, and whose limit it was.
 
 use super::*;
+use crate::domain::MeasurementSource;
 
 /// A failed attempt of ten minutes whose agent counted starved seconds: in all, and just before the end.
 fn starved_for(seconds: u64, at_end: u64) -> Summary {
@@ -135,4 +136,70 @@ fn what_an_imported_history_says_of_memory_stands_against_a_log() {
             assert_eq!((verdict.cause, verdict.action), (cause, Action::Bigger), "{log:?}");
         }
     }
+}
+
+/// What Prometheus, or a history in a file, recorded of an attempt that failed.
+fn imported(cause: Cause, cause_source: Option<EvidenceSource>) -> Summary {
+    Summary {
+        source: MeasurementSource::Prometheus,
+        cause: Some(cause),
+        cause_source,
+        censored: cause.is_memory(),
+        outcome: Outcome::Failed,
+        need_peak: Bytes(900 << 20),
+        ..Summary::recorded(AttemptId::parse("g-0").unwrap(), Key::default())
+    }
+}
+
+#[test]
+fn the_cause_that_an_import_recorded_is_the_cause_of_a_verdict_and_has_its_source() {
+    let found = |summary: Summary| {
+        let asked = Evidence {
+            measured: Some(Arc::new(summary)),
+            ..Evidence::about(AttemptId::parse("g-0").unwrap())
+        };
+        let finding = classify(&asked, &LogRules::built_in());
+        (finding.cause, finding.decided_by, finding.confidence)
+    };
+    for (source, decided_by, confidence) in [
+        (Some(EvidenceSource::Kernel), EvidenceSource::Kernel, 0.97),
+        (Some(EvidenceSource::Container), EvidenceSource::Container, 0.95),
+        (None, EvidenceSource::Ci, 0.85),
+    ] {
+        let told = found(imported(Cause::Oom, source));
+        assert_eq!((told.0, told.1), (Some(Cause::Oom), Some(decided_by)));
+        assert!((told.2 - confidence).abs() < 1e-9, "{told:?}");
+    }
+    assert_eq!(found(imported(Cause::Timeout, Some(EvidenceSource::Ci))).0, Some(Cause::Timeout));
+    // neither a line of a log nor a person's word proves anything by itself, and memory counts only where it stopped the attempt
+    for source in [EvidenceSource::Log, EvidenceSource::Person] {
+        assert_eq!(found(imported(Cause::Infra, Some(source))).0, Some(Cause::Unknown), "{source:?}");
+    }
+    let uncensored = Summary { censored: false, ..imported(Cause::Oom, Some(EvidenceSource::Container)) };
+    assert_eq!(found(uncensored).0, Some(Cause::Unknown));
+}
+
+#[test]
+fn a_recorded_cause_stands_where_its_source_stands_and_is_one_witness() {
+    let asked = |container: &str, pod: &str, log: &str| {
+        let evidence = Evidence {
+            measured: Some(Arc::new(imported(Cause::Oom, Some(EvidenceSource::Container)))),
+            container_reason: container.to_owned(),
+            pod_reason: pod.to_owned(),
+            log_tail: log.to_owned(),
+            ..Evidence::about(AttemptId::parse("g-0").unwrap())
+        };
+        classify(&evidence, &LogRules::built_in())
+    };
+    let against_log = asked("", "", "a.c:3:1: error: no\n");
+    assert_eq!(against_log.cause, Some(Cause::Oom), "a line of the log comes after it");
+    let later = asked("", "Evicted", "");
+    assert_eq!(
+        (later.cause, later.lines.len()),
+        (Some(Cause::Oom), 2),
+        "a pod's reason comes after a container's"
+    );
+    let again = asked("OOMKilled", "", "");
+    assert_eq!((again.cause, again.lines.len()), (Some(Cause::Oom), 1), "the same record is one witness");
+    assert!((again.confidence - 0.95).abs() < 1e-9, "{}", again.confidence);
 }
