@@ -1,14 +1,21 @@
 //! What a verdict says first, for people: the terminal, the report at the end of a job and the page have the same line.
 //!
-//! The line is `answer: what it means (cause, how sure, attempts left if there is to be one)`. Programs read the fields of the message instead.
+//! The line is `answer: what it means (cause, how sure, attempts left if there is to be one)`. Where no cause is known there is nothing to be
+//! sure of, and a retry is the policy's, not an answer: the line says what is not known first, and what the policy allows second. How to make
+//! the cause known stands in the reason, below it. Programs read the fields of the message instead.
 
 use crate::{
-    evidence::{NOTHING_TO_RETRY, cause_words, is_of_success},
+    evidence::{NOTHING_TO_RETRY, cause_words, is_of_success, is_retry},
     figures,
     reasons::{SizeBound, SizeKind},
     shown::clean,
     v1::{Action, Cause, Quantity, Verdict},
 };
+
+/// What the reason of a verdict says where no line and no word of a log was read.
+pub const LOG_UNREAD: &str = "its log was not read";
+/// What the reason says where a log was read and names no cause.
+pub const NO_RULE_KNOWS_IT: &str = "no rule knows a line of its log that says why";
 
 /// The first line, cleaned of control characters.
 #[must_use]
@@ -16,16 +23,35 @@ pub fn first_line(verdict: &Verdict) -> String {
     if is_of_success(verdict) {
         return NOTHING_TO_RETRY.to_owned();
     }
-    let (answer, cause) = (answer(verdict), cause(verdict));
-    let sure = figures::percent(verdict.confidence);
-    let left = match verdict.action() {
-        Action::No | Action::Unspecified => String::new(),
-        _ => format!(", {} left", figures::counted(attempts_left(verdict).into(), "attempt")),
-    };
-    match change(verdict) {
-        Some(change) => format!("{answer}: {} ({cause}, {sure} sure{left})", clean(&change)),
-        None => format!("{answer}: {cause} ({sure} sure{left})"),
+    let left = || format!("{} left", figures::counted(attempts_left(verdict).into(), "attempt"));
+    let left = is_retry(verdict.action()).then(left);
+    if let (true, Some(left)) = (is_cause_unknown(verdict), &left) {
+        let size = answer(verdict).trim_start_matches("Retry");
+        let why = unknown_because(&verdict.reason);
+        return format!("Cause not known{why}; the retry policy allows another attempt{size} ({left})");
     }
+    let sure = format!("{} sure", figures::percent(verdict.confidence));
+    let sure = Some(sure).filter(|_| !is_cause_unknown(verdict));
+    let (means, cause) = match change(verdict) {
+        Some(change) => (clean(&change), Some(cause(verdict))),
+        None => (cause(verdict), None),
+    };
+    let answer = answer(verdict);
+    match [cause, sure, left].into_iter().flatten().collect::<Vec<_>>().join(", ") {
+        beside if beside.is_empty() => format!("{answer}: {means}"),
+        beside => format!("{answer}: {means} ({beside})"),
+    }
+}
+
+/// No clue names a cause: there is nothing to be sure of.
+fn is_cause_unknown(verdict: &Verdict) -> bool {
+    matches!(verdict.cause(), Cause::Unknown | Cause::Unspecified)
+}
+
+/// Why no cause is known, as the reason says it.
+fn unknown_because(reason: &str) -> String {
+    let why = [LOG_UNREAD, NO_RULE_KNOWS_IT].into_iter().find(|why| reason.contains(why));
+    why.map_or(String::new(), |why| format!(": {why}"))
 }
 
 /// Attempts that may follow: what the budget leaves, or fewer where the policy allows fewer retries of such a failure.
@@ -62,7 +88,7 @@ pub fn answer(verdict: &Verdict) -> &'static str {
 fn cause(verdict: &Verdict) -> String {
     let cause = verdict.cause();
     let words = match cause_words(cause) {
-        "" => "unknown cause",
+        _ if is_cause_unknown(verdict) => "cause not known",
         // one failure says nothing of the next
         _ if cause == Cause::Deterministic && is_repeated(verdict) => "fails every time",
         // a failed test beside a lost connection: the log does not say which of them came of the other

@@ -100,9 +100,37 @@ fn each_other_retry_says_what_changes() {
 
 #[test]
 fn attempts_left_are_those_that_the_policy_allows() {
-    let mut one = verdict(Action::AsIs, Cause::Unknown, Prediction::default());
+    let mut one = verdict(Action::AsIs, Cause::Infra, Prediction::default());
     one.outlook = Some(Outlook { retries_allowed: Some(1), ..Outlook::default() });
-    assert_eq!(first_line(&one), "Retry with the same size: unknown cause (99 % sure, 1 attempt left)");
+    assert_eq!(first_line(&one), "Retry with the same size: infrastructure (99 % sure, 1 attempt left)");
+}
+
+#[test]
+fn without_a_cause_the_line_says_what_is_not_known_and_the_policy_comes_second() {
+    let mut unknown = verdict(Action::AsIs, Cause::Unknown, Prediction::default());
+    for (reason, expected) in [
+        (
+            "the cause is not known: its log was not read (read it): the retry policy allows another attempt with the same size",
+            "Cause not known: its log was not read; the retry policy allows another attempt with the same size (2 attempts left)",
+        ),
+        (
+            "the cause is not known: no rule knows a line of its log that says why: the retry policy allows another attempt with the predicted size",
+            "Cause not known: no rule knows a line of its log that says why; the retry policy allows another attempt with the predicted size (2 attempts left)",
+        ),
+        ("(removed)", "Cause not known; the retry policy allows another attempt (2 attempts left)"),
+    ] {
+        reason.clone_into(&mut unknown.reason);
+        assert_eq!(first_line(&unknown), expected);
+    }
+    let rule = EvidenceLine {
+        source: "policy".to_owned(),
+        text: "the policy allows 1 retry".to_owned(),
+        supports: true,
+    };
+    let mut used_up = Verdict { action: Action::No.into(), evidence: vec![rule], ..unknown };
+    assert_eq!(first_line(&used_up), "Do not retry: the policy allows 1 retry (cause not known)");
+    used_up.evidence.clear();
+    assert_eq!(first_line(&used_up), "Do not retry: cause not known");
 }
 
 #[test]

@@ -78,8 +78,8 @@ fn the_report_says_what_the_verdict_stands_on() {
     let ran = run(&site.agent, &["--report", "text", "--exit-code-for", "as-is=81"], MOON);
     assert_eq!(ran.code, Some(81), "{ran:?}");
     for words in [
-        "verdict   Retry with the same size: unknown cause",
-        "            no known cause explains the failure: retry with the same size\n",
+        "verdict   Cause not known: no rule knows a line of its log that says why; the retry policy allows another attempt",
+        "            the cause is not known: no rule knows a line of its log that says why (to make it known, ",
         "failure: fatal: the moon is full",
         "cost: ",
         "next run  no size is known yet: this attempt asked for nothing",

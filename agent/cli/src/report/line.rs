@@ -5,7 +5,7 @@ use std::{ffi::OsString, fmt, path::Path};
 use plimsoll_proto::{
     evidence::is_of_success,
     figures, measured, shown,
-    v1::{Key, OomOrigin},
+    v1::{Cause, Key, OomOrigin},
     verdict,
 };
 
@@ -115,11 +115,12 @@ impl ReportLine<'_> {
     }
 }
 
-/// Characters of the reason below the line: two rows of a terminal.
-const REASON_CHARS: usize = 140;
+/// Characters of a line of the log below the line: two rows of a terminal.
+const FAILURE_CHARS: usize = 140;
 
-/// The verdict below the line, in two lines that fill at most four rows of a terminal: what to do, and the line of the log that the failure is
-/// known by, else why. Empty for a build that passed, or that was not asked about.
+/// The verdict below the line: what to do, and the line of the log that the failure is known by, else why. Where the cause is not known it has
+/// both: the reason says how to make it known. A line of the log may be cut, and the reason is not. Empty for a build that passed, or that
+/// was not asked about.
 pub(super) fn short_verdict(facts: &BuildFacts) -> String {
     let Some(verdict) = &facts.advice.verdict else {
         let problem = facts.advice.problem.as_ref();
@@ -127,19 +128,20 @@ pub(super) fn short_verdict(facts: &BuildFacts) -> String {
             .map(|why| format!("\nplimsoll: no verdict: {}", shown::clean(why)))
             .unwrap_or_default();
     };
-    let reason =
-        || Some(shown::clean(&verdict.reason)).filter(|why| !why.is_empty() && !is_of_success(verdict));
-    let why = outlook::failure(verdict).or_else(reason).map(|why| shortened(&why));
-    let lines = [Some(verdict::first_line(verdict)), why].into_iter().flatten();
+    let failure = outlook::failure(verdict).map(|line| shortened(&line));
+    let is_why = failure.is_none() || verdict.cause() == Cause::Unknown;
+    let reason = Some(shown::clean(&verdict.reason))
+        .filter(|why| is_why && !why.is_empty() && !is_of_success(verdict));
+    let lines = [Some(verdict::first_line(verdict)), failure, reason].into_iter().flatten();
     lines.flat_map(|line| ["\nplimsoll: ".to_owned(), line]).collect()
 }
 
-/// The text, or its beginning: `plimsoll show` has all of it.
+/// The line, or its beginning: `plimsoll show` has all of it.
 fn shortened(text: &str) -> String {
-    if text.chars().count() <= REASON_CHARS {
+    if text.chars().count() <= FAILURE_CHARS {
         return text.to_owned();
     }
-    let begin: String = text.chars().take(REASON_CHARS).collect();
+    let begin: String = text.chars().take(FAILURE_CHARS).collect();
     format!("{} ...", begin.rsplit_once(' ').map_or(begin.as_str(), |(words, _cut)| words))
 }
 

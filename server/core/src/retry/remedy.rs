@@ -1,6 +1,10 @@
 //! What a cause asks for, before the budget: the action, the next size, and the sentence that says why.
 
-use plimsoll_proto::{figures, reasons::SizeBound};
+use plimsoll_proto::{
+    figures,
+    reasons::SizeBound,
+    verdict::{LOG_UNREAD, NO_RULE_KNOWS_IT},
+};
 
 use super::{
     cpu,
@@ -42,9 +46,12 @@ impl Remedy {
 /// Said of a size that the cap cut.
 const MOST_THERE_IS: &str = ", the most there is, which may not be enough";
 
-/// Said where a log could have named the cause.
-const LOG_UNREAD: &str = "its log was not read (`plimsoll run` in front of the build reads it in CI, and elsewhere with `--phases gitlab`; \
-                          a server with `gitlab_url` reads that of a GitLab job)";
+/// How to make the cause known where no log was read.
+const READ_THE_LOG: &str = "to make it known, put `plimsoll run` in front of the build, outside CI with `--phases gitlab`, or set `gitlab_url` \
+                            on the server, which then reads the logs of GitLab jobs";
+/// The same where a log was read, and no rule knows a line of it that says why.
+const NAME_THE_CAUSE: &str =
+    "to make it known, say it with `plimsoll verdict correct`, or write a rule for its log into `rules_dir`";
 
 /// Said where memory was refused, and not by a memory limit of the build.
 const UNDER_ULIMIT: &str = "the kernel killed nothing and the build has no memory limit, so a retry with the same size would fail in the same \
@@ -168,6 +175,7 @@ fn same_again(cause: Cause, how: &str) -> String {
         Cause::Infra | Cause::Preempted | Cause::NodeLost | Cause::EvictedByNode => {
             format!("the build is not at fault, so retry {how}")
         }
+        Cause::Unknown => format!("the retry policy allows another attempt {how}"),
         _ => format!("retry {how}"),
     }
 }
@@ -284,7 +292,8 @@ pub(super) fn sentence(finding: &Finding, cause: Cause) -> String {
     };
     match (cause, &finding.own_failure) {
         (Cause::Infra, Some(own)) => format!("{words}, or the build itself did ({own})"),
-        (Cause::Unknown, _) if finding.log_unread => format!("{words}, and {LOG_UNREAD}"),
+        (Cause::Unknown, _) if finding.log_unread => format!("{words}: {LOG_UNREAD} ({READ_THE_LOG})"),
+        (Cause::Unknown, _) => format!("{words}: {NO_RULE_KNOWS_IT} ({NAME_THE_CAUSE})"),
         _ => words,
     }
 }
@@ -319,6 +328,6 @@ fn words(cause: Cause) -> (&'static str, &'static str) {
         Cause::Contention => ("it ", "did not get what it needed in time"),
         Cause::Flaky => ("this failure ", "went away on a retry before"),
         Cause::Configuration => ("the CI system or the runner is ", "misconfigured"),
-        Cause::Unknown => ("", "no known cause explains the failure"),
+        Cause::Unknown => ("", "the cause is not known"),
     }
 }

@@ -42,7 +42,7 @@ fn a_good_build_says_what_it_used_of_what_was_asked() {
 }
 
 #[test]
-fn on_a_terminal_the_verdict_follows_in_at_most_four_rows() {
+fn on_a_terminal_the_verdict_follows_and_its_reason_is_never_cut() {
     let outlook = Outlook { failure_line: "x.c:3: error\u{1b}[2J".to_owned(), ..Outlook::default() };
     let verdict = Verdict {
         action: Action::No.into(),
@@ -65,13 +65,41 @@ fn on_a_terminal_the_verdict_follows_in_at_most_four_rows() {
     assert_eq!(said(&facts, &settings).as_deref(), Some(expected));
     assert_eq!(said(&facts, &Settings::default()), None, "nothing was wanted");
     let verdict = facts.advice.verdict.as_mut().unwrap();
-    (verdict.outlook, verdict.reason) = (None, "word ".repeat(100));
+    verdict.outlook.as_mut().unwrap().failure_line = "word ".repeat(100);
     let rows = said(&facts, &settings).unwrap();
-    assert!(rows.ends_with("word ...") && rows.lines().nth(1).unwrap().len() < 160, "{rows}");
+    assert!(rows.ends_with("word ...") && rows.lines().nth(1).unwrap().len() < 170, "{rows}");
+    let verdict = facts.advice.verdict.as_mut().unwrap();
+    (verdict.outlook, verdict.reason) = (None, "word ".repeat(100) + "end");
+    assert!(
+        said(&facts, &settings).unwrap().ends_with("word end"),
+        "the reason is advice: all of it is shown"
+    );
     facts.advice = Advice { problem: Some("the server is away".to_owned()), ..Advice::default() };
     assert_eq!(said(&facts, &settings).as_deref(), Some("plimsoll: no verdict: the server is away"));
     facts.advice = Advice::default();
     assert_eq!(said(&facts, &settings), None, "a build that passed");
+}
+
+#[test]
+fn a_failure_of_unknown_cause_says_what_is_not_known_and_how_to_make_it_known_before_the_policy() {
+    let reason = "the cause is not known: its log was not read (to make it known, put `plimsoll run` in front of the build): \
+                  the retry policy allows another attempt with the same size";
+    let mut verdict = Verdict {
+        action: Action::AsIs.into(),
+        cause: Cause::Unknown.into(),
+        confidence: 0.2,
+        reason: reason.to_owned(),
+        attempts_left: 1,
+        ..Verdict::default()
+    };
+    let said = |verdict: &Verdict| {
+        let advice = Advice { verdict: Some(verdict.clone()), ..Advice::default() };
+        short_verdict(&BuildFacts { advice, ..BuildFacts::default() })
+    };
+    let first = "\nplimsoll: Cause not known: its log was not read; the retry policy allows another attempt with the same size (1 attempt left)";
+    assert_eq!(said(&verdict), format!("{first}\nplimsoll: {reason}"));
+    verdict.outlook = Some(Outlook { failure_line: "the moon is full".to_owned(), ..Outlook::default() });
+    assert_eq!(said(&verdict), format!("{first}\nplimsoll: failure: the moon is full\nplimsoll: {reason}"));
 }
 
 #[test]

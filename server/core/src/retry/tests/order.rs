@@ -95,12 +95,15 @@ fn a_failed_test_beside_a_connection_that_was_lost_clears_the_build_of_nothing()
 }
 
 #[test]
-fn a_failure_without_a_known_cause_says_whether_its_log_was_read() {
-    let unread = "no known cause explains the failure, and its log was not read (`plimsoll run` in front of the build reads it in CI, and elsewhere with `--phases gitlab`";
-    assert!(judged(&code(1, "")).reason.starts_with(unread), "{}", judged(&code(1, "")).reason);
+fn a_failure_without_a_known_cause_says_what_is_not_known_and_how_to_make_it_known_before_the_policy() {
+    let unread = "the cause is not known: its log was not read (to make it known, put `plimsoll run` in front of the build, ";
+    let policy = ": the retry policy allows another attempt with the same size";
+    let reason = judged(&code(1, "")).reason;
+    assert!(reason.starts_with(unread) && reason.ends_with(policy), "{reason}");
     for log in ["the moon is full", "fatal: the moon is full"] {
         let reason = judged(&code(1, log)).reason;
-        assert!(reason.starts_with("no known cause explains the failure: retry"), "{reason}");
+        let unmatched = "the cause is not known: no rule knows a line of its log that says why (to make it known, say it with `plimsoll verdict correct`, ";
+        assert!(reason.starts_with(unmatched) && reason.ends_with(policy), "{reason}");
     }
 }
 
