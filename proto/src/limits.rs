@@ -73,3 +73,6 @@ pub const PHASE_NAME_BYTES: usize = 128;
 
 /// Most verdicts that are shown of an attempt beside the one in force.
 pub const EARLIER_VERDICTS: usize = 16;
+/// The least memory size of a build, bytes: a shell, a compiler driver and the agent's own pages. A server may set another one
+/// (`memory_floor`); an agent without a server has this one.
+pub const MEMORY_FLOOR_BYTES: u64 = 64 << 20;

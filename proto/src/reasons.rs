@@ -18,6 +18,10 @@ use crate::{
     v1::{LowerBound, NeedGroup, NeedGroups, Outlook, Prediction, Quantity, Rung},
 };
 
+/// Confidence below which sizes are a guess, 0 to 1: no view shows them as advice, and no job is sized by them. Ten percent is what attempts of
+/// other packages are worth where no attempt of the package is known, so a guess by those alone stays below it.
+pub const LEAST_CONFIDENCE: f64 = 0.1;
+
 /// Build jobs for each core of the request from which both are explained.
 const MANY_JOBS: u64 = 3;
 

@@ -82,7 +82,7 @@ fn the_report_says_what_the_verdict_stands_on() {
         "            the cause is not known: no rule knows a line of its log that says why (to make it known, ",
         "failure: fatal: the moon is full",
         "cost: ",
-        "next run  no size is known yet: this attempt asked for nothing",
+        "next run  nothing is known about it yet: the default is memory request ",
     ] {
         assert!(ran.stderr.contains(words), "{words}: {}", ran.stderr);
     }

@@ -6,15 +6,11 @@ use std::fmt::Write as _;
 
 use plimsoll_proto::{
     figures::percent,
-    reasons,
+    reasons::{self, LEAST_CONFIDENCE},
     v1::{Prediction, Quantity, Rung},
 };
 
 const MIB: u64 = 1 << 20;
-
-/// A job is sized from this confidence on: the one that stock Spack needs, whose answers say no confidence either (`allocation_confidence`
-/// of the server).
-const LEAST_CONFIDENCE: f64 = 0.1;
 
 fn is_sure(prediction: &Prediction) -> bool {
     prediction.confidence >= LEAST_CONFIDENCE

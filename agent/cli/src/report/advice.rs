@@ -5,7 +5,10 @@ use plimsoll_client::{
     delivery,
     questions::{Client, Failure},
 };
-use plimsoll_proto::v1::{Key, PredictRequest, Prediction, ShouldRetryRequest, Verdict};
+use plimsoll_proto::{
+    limits,
+    v1::{Key, PredictRequest, Prediction, ShouldRetryRequest, Verdict},
+};
 
 use super::BuildFacts;
 
@@ -79,16 +82,19 @@ pub(super) fn was_held_back(facts: &BuildFacts) -> bool {
     facts.totals.oom_kill.unwrap_or(0) > 0 || facts.totals.starved_ms.unwrap_or(0) > 0
 }
 
-/// A memory request that follows from this build alone, bytes. `None` if nothing follows: it was not measured, or it was killed
-/// for memory, and so needs more than was ever seen.
+/// A memory request that follows from this build alone, bytes: never below the least size that a server names. `None` if nothing follows: it
+/// was not measured, or it was killed for memory, and so needs more than was ever seen.
 pub(super) fn from_need(facts: &BuildFacts) -> Option<u64> {
     let need = facts.totals.need_peak_bytes.filter(|_| !was_held_back(facts))?;
     let wanted = need.saturating_add(need.saturating_mul(MARGIN_PERCENT) / 100);
-    Some(wanted.div_ceil(STEP_BYTES).saturating_mul(STEP_BYTES))
+    Some(wanted.div_ceil(STEP_BYTES).saturating_mul(STEP_BYTES).max(limits::MEMORY_FLOOR_BYTES))
 }
 
 /// The words for [`from_need`].
-pub(super) fn basis() -> String {
+pub(super) fn basis(request: u64) -> String {
+    if request <= limits::MEMORY_FLOOR_BYTES {
+        return "the least size; without history".to_owned();
+    }
     format!("this build's need and {MARGIN_PERCENT} %, without history")
 }
 
@@ -103,6 +109,9 @@ mod tests {
         let totals = Totals { need_peak_bytes: Some(1000 << 20), oom_kill: Some(0), ..Totals::default() };
         let advice = |totals| from_need(&BuildFacts { totals, ..BuildFacts::default() });
         assert_eq!(advice(totals), Some(1264 << 20));
+        let small = advice(Totals { need_peak_bytes: Some(304 << 10), ..totals });
+        assert_eq!(small, Some(64 << 20), "no size is below the least one");
+        assert_eq!(basis(64 << 20), "the least size; without history");
         assert_eq!(advice(Totals { oom_kill: Some(1), ..totals }), None);
         assert_eq!(advice(Totals { starved_ms: Some(1), ..totals }), None);
         assert_eq!(advice(Totals::default()), None);

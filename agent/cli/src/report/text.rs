@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 use plimsoll_proto::{
     evidence::is_of_success,
     figures, measured,
-    reasons::{self, SizeBound, SizeKind},
+    reasons::{self, LEAST_CONFIDENCE, SizeBound, SizeKind},
     shown::clean,
-    v1::{Outcome, Phase, Prediction, Quantity},
+    v1::{Phase, Prediction},
     verdict,
 };
 
@@ -198,26 +198,39 @@ fn advice_lines(page: &mut ReportPage, facts: &BuildFacts) {
             page.line("", &line);
         }
     }
+    next_run(page, facts);
+}
+
+/// What the next run should ask for: the server's number, if there is one, and none beside it.
+fn next_run(page: &mut ReportPage, facts: &BuildFacts) {
     match &facts.advice.prediction {
         Some(prediction) if !is_default(prediction) => return prediction_lines(page, prediction),
-        Some(_default) if facts.summary().outcome() == Outcome::Failed && !advice::was_held_back(facts) => {
+        Some(default) if !advice::was_held_back(facts) => {
             let had = measured::memory_asked_words(Some(&facts.resources));
-            return page.line("next run", &format!("no size is known yet: this attempt asked for {had}"));
+            let default = size_names(default, &[SizeKind::MemoryRequest, SizeKind::MemoryLimit]);
+            let text = format!(
+                "nothing is known about it yet: the default is {default}; this attempt asked for {had}"
+            );
+            return page.line("next run", &text);
         }
         _ => {}
     }
     if let Some(problem) = &facts.advice.problem {
         page.line("", &format!("no advice from the server: {}", clean(problem)));
     }
-    match (advice::from_need(facts), facts.totals.need_peak_bytes) {
-        (Some(request), _) => {
-            page.line("next run", &format!("memory request {} ({})", Bytes(request), advice::basis()));
-        }
-        (None, Some(need)) => {
-            page.line("next run", &format!("more memory than {}: it was held back there", Bytes(need)));
-        }
-        (None, None) => {}
+    if let Some(request) = advice::from_need(facts) {
+        page.line("next run", &format!("memory request {} ({})", Bytes(request), advice::basis(request)));
+    } else if let Some(need) = measured::proven_need(&facts.summary()) {
+        page.line("next run", &format!("more memory than {}: it was held back there", Bytes(need)));
     }
+}
+
+/// `memory request 2.00 GiB, memory limit 4.00 GiB`: those that the prediction has.
+fn size_names(prediction: &Prediction, kinds: &[SizeKind]) -> String {
+    let named = kinds
+        .iter()
+        .filter_map(|kind| Some(format!("{} {}", kind.name(), kind.shown(kind.of(prediction)?.value))));
+    named.collect::<Vec<_>>().join(", ")
 }
 
 /// No attempt says what memory the build needs: both sizes are the operator's default, which is no advice.
@@ -228,17 +241,18 @@ fn is_default(prediction: &Prediction) -> bool {
     })
 }
 
-/// The sizes in one line, each with its reason in one of its own.
+/// The sizes in one line, each with its reason in one of its own. A verdict's size after a failure may rest on that failure alone: then it has
+/// reasons, and no share of attempts that agree.
 fn prediction_lines(page: &mut ReportPage, prediction: &Prediction) {
     let shown = [SizeKind::MemoryRequest, SizeKind::MemoryLimit, SizeKind::CpuRequest, SizeKind::BuildJobs];
-    let sizes = || shown.into_iter().filter_map(|kind| Some((kind, kind.of(prediction)?)));
-    let short =
-        |(kind, quantity): (SizeKind, &Quantity)| format!("{} {}", kind.name(), kind.shown(quantity.value));
-    let parts: Vec<String> = sizes().map(short).collect();
-    let from = figures::counted(prediction.attempts.into(), "attempt");
-    let sure = figures::percent(prediction.confidence);
-    page.line("next run", &format!("{} (from {from}; the sizes are {sure} sure)", parts.join(", ")));
-    for (kind, quantity) in sizes() {
+    let mut text = size_names(prediction, &shown);
+    if prediction.confidence >= LEAST_CONFIDENCE {
+        let from = figures::counted(prediction.attempts.into(), "attempt");
+        let sure = figures::percent(prediction.confidence);
+        let _written = write!(text, " (from {from}; the sizes are {sure} sure)");
+    }
+    page.line("next run", &text);
+    for (kind, quantity) in shown.into_iter().filter_map(|kind| Some((kind, kind.of(prediction)?))) {
         let why = reasons::sentence_in(prediction, kind, quantity);
         if !why.is_empty() {
             page.line("", &format!("{}: {}", kind.name(), clean(&why)));

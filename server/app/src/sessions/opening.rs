@@ -17,7 +17,7 @@ impl Ingest {
             return attempt;
         }
         let prediction =
-            parts.learned.read(|history| predict::predict(history, &attempt.key, &parts.predict));
+            parts.learned.read(|history| predict::predict_known(history, &attempt.key, &parts.predict));
         // what callers get, not what no pool has
         let prediction = parts.pools.lowered(&attempt.key, prediction);
         let opening = OpeningRecord { predicted: Some(noted(&prediction)), ..attempt.opening };

@@ -2,6 +2,8 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use plimsoll_proto::reasons::LEAST_CONFIDENCE;
+
 use crate::{
     domain::{Bytes, Cores},
     shadow::ANY_STACK,
@@ -91,7 +93,7 @@ impl Default for Settings {
             max_ephemeral_storage: None,
             retry_exit_codes: Vec::new(),
             // below it are guesses from builds of other packages; one build of the package itself is above it
-            confidence: 0.1,
+            confidence: LEAST_CONFIDENCE,
             // a client asks for one spec after another: 1000 of them are under a minute even then
             answer_within: Duration::from_millis(50),
             token_file: None,

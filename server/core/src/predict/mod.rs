@@ -15,6 +15,7 @@
 //!         -> groups  whether the attempts are of several groups that need different sizes
 //!         -> raise   what untrusted attempts may add
 //!         -> scraped limits that peaks from Prometheus do not lower
+//!         -> guess   the default where too little is known
 //! pool    -> curve   the same build at other numbers of jobs
 //! ```
 //!
@@ -27,6 +28,7 @@ mod deviation;
 mod distribution;
 mod exact;
 pub mod groups;
+mod guess;
 mod inputs;
 mod jobs;
 mod known;
@@ -69,11 +71,23 @@ fn grouped(prediction: Prediction, groups: Option<NeedGroups>) -> Prediction {
     Prediction { need_groups: groups.map(Arc::new), ..prediction }
 }
 
-/// A prediction as an answer to a caller: where attempts were killed and none fitted, memory that would be only the default is the next
-/// size that the verdict names. The default itself stays in force for those who ask for it by [`predict`].
-pub fn with_next_size(prediction: Prediction, settings: &Settings) -> Prediction {
-    let Some(bound) = prediction.lower_bound else { return prediction };
-    let mut answer = prediction;
+/// The same as [`predict`], with the default in the place of what only builds of other packages say, if that is a guess
+/// ([`LEAST_CONFIDENCE`](plimsoll_proto::reasons::LEAST_CONFIDENCE)). What is known of the package itself stays, however little.
+pub fn predict_known(history: &History, key: &Key, settings: &Settings) -> Prediction {
+    let prediction = predict(history, key, settings);
+    if guess::is_of_others(&prediction) {
+        without_guess(prediction, history, key, settings)
+    } else {
+        prediction
+    }
+}
+
+/// A prediction as an answer to a caller. Where attempts were killed and none fitted, memory that would be only the default is the next
+/// size that the verdict names. A guess gives way to the default. Those with a bound of their own for what is sure ask by [`predict`].
+pub fn as_answer(prediction: Prediction, history: &History, key: &Key, settings: &Settings) -> Prediction {
+    let is_guess = guess::is_guess(&prediction);
+    let mut answer = if is_guess { without_guess(prediction, history, key, settings) } else { prediction };
+    let Some(bound) = answer.lower_bound else { return answer };
     for size in [&mut answer.memory_request, &mut answer.memory_limit] {
         memory::step_for_default(size, &bound, settings);
     }
@@ -81,6 +95,16 @@ pub fn with_next_size(prediction: Prediction, settings: &Settings) -> Prediction
         answer.reason = format!("{known}{}", words::REST_IS_DEFAULT);
     }
     answer
+}
+
+/// The default in the place of a guess.
+fn without_guess(prediction: Prediction, history: &History, key: &Key, settings: &Settings) -> Prediction {
+    let known = work_out_with(history, key, |key, heard| {
+        let (mut known, pool) = work_out_from(history, key, settings, heard);
+        guess::replace(&mut known, &pool, key, settings);
+        (known, pool)
+    });
+    Prediction { need_groups: prediction.need_groups, ..known.0 }
 }
 
 /// What the operator says of a build of which nothing is known, whatever is known.
@@ -178,18 +202,27 @@ fn price(history: &History, settings: &Settings, heard: TrustScope) -> f64 {
 }
 
 fn work_out<'h>(history: &'h History, key: &Key, settings: &Settings) -> (Prediction, SimilarAttempts<'h>) {
-    let (mut prediction, pool) = work_out_from(history, key, settings, TrustScope::Trusted);
+    work_out_with(history, key, |key, heard| work_out_from(history, key, settings, heard))
+}
+
+/// The prediction by trusted attempts, held against those by other attempts: `of` works it out by the attempts of one scope.
+fn work_out_with<'h>(
+    history: &'h History,
+    key: &Key,
+    of: impl Fn(&Key, TrustScope) -> (Prediction, SimilarAttempts<'h>),
+) -> (Prediction, SimilarAttempts<'h>) {
+    let (mut prediction, pool) = of(key, TrustScope::Trusted);
     let at_its_jobs = |prediction: &Prediction| {
         let build_jobs = u32::try_from(prediction.build_jobs.value).ok();
         Key { hints: Hints { build_jobs, ..key.hints }, ..key.clone() }
     };
     if history.has_scraped() || pool.used.iter().any(|used| used.fact.scraped) {
-        let (measured, _) = work_out_from(history, &at_its_jobs(&prediction), settings, TrustScope::Measured);
+        let (measured, _) = of(&at_its_jobs(&prediction), TrustScope::Measured);
         scraped::hold_limits(&mut prediction, measured);
     }
     if history.has_untrusted(key) {
         let key = at_its_jobs(&prediction);
-        let (all, of_all) = work_out_from(history, &key, settings, TrustScope::All);
+        let (all, of_all) = of(&key, TrustScope::All);
         if raise::raise(&mut prediction, all, pool.knows_package(), history.highest_need()) {
             return (prediction, of_all);
         }

@@ -4,12 +4,9 @@
 //! request, which is for packing. A limit kills: it is worked out a second time, from the attempts that were measured alone, and the
 //! larger one counts. Where nothing else is known of it, it counts as a default: no pod and no job gets it in the place of its own.
 
-use plimsoll_proto::reasons::SizeBound;
+use plimsoll_proto::reasons::{LEAST_CONFIDENCE, SizeBound};
 
 use crate::domain::{Prediction, Rung};
-
-/// Confidence below which no job is sized by attempts alone: what `-o env` and the answer to stock Spack need (`allocation_confidence`).
-const LEAST_CONFIDENCE: f64 = 0.1;
 
 /// Raises the limits of `own` to those of `measured`, which is the same prediction without the attempts that were scraped.
 pub(super) fn hold_limits(own: &mut Prediction, measured: Prediction) {

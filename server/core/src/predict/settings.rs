@@ -1,6 +1,6 @@
 //! What the operator decides: the answer for an unknown key, the price of a failure, and the walls around every size.
 
-use plimsoll_proto::{figures, reasons::SizeBound};
+use plimsoll_proto::{figures, limits, reasons::SizeBound};
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{Bytes, Cores, Millis};
@@ -59,8 +59,7 @@ impl Default for Settings {
             failure_price: None,
             failure_ceiling: 0.01,
             max_decrease: None,
-            // a shell, a compiler driver and the agent's own pages
-            memory_floor: Bytes(64 * Bytes::MIB.0),
+            memory_floor: Bytes(limits::MEMORY_FLOOR_BYTES),
             memory_cap: None,
             cpu_floor: Cores(0.1),
             cpu_cap: None,

@@ -18,7 +18,7 @@ use crate::{
         Action, AttemptBrief, Bytes, Cause, Evidence, EvidenceLine, EvidenceSource, History, Key, Outcome,
         Prediction, Quantity, RetryOutlook, Rung, Summary, Verdict, VerdictBasis,
     },
-    predict::{Settings, predict, predict_above},
+    predict::{Settings, predict, predict_above, predict_known},
 };
 
 /// What is known when a verdict is asked for.
@@ -39,7 +39,7 @@ pub fn judge(evidence: &Evidence, finding: Finding, known: &VerdictInputs<'_>) -
     let Some(cause) = finding.cause else { return nothing_to_retry(evidence, finding, known.policy) };
     let case = weigh(evidence, finding, cause, known);
     let evidence = &*lineage::with_build_jobs(evidence, known.history);
-    let first = predict(known.history, key(evidence), known.settings);
+    let first = predict_known(known.history, key(evidence), known.settings);
     let predicted = as_its_pod(first.clone(), evidence, known.settings);
     let history = HistorySizes { known, key: key(evidence) };
     let sizing =

@@ -1,7 +1,9 @@
 //! The page at the end of a build, in both looks.
 
 use plimsoll_client::delivery::DeliveryReport;
-use plimsoll_proto::v1::{Action, Basis, Cause, Exit, OomOrigin, Outlook, Resources, Totals, Verdict};
+use plimsoll_proto::v1::{
+    Action, Basis, Cause, Exit, OomOrigin, Outlook, Quantity, Resources, Totals, Verdict,
+};
 
 use super::*;
 use crate::report::{Advice, MeasurementEnd, Settings, Style, render};
@@ -114,25 +116,54 @@ fn the_servers_word_counts_more_than_one_build() {
 }
 
 #[test]
-fn a_default_is_no_advice_and_a_failed_job_says_what_it_had() {
+fn a_default_is_no_advice_and_says_that_nothing_is_known() {
     let basis = Some(Basis { bound: SizeBound::Default.to_string(), ..Basis::default() });
-    let default = Some(Quantity { value: 2 * GIB, basis });
-    let prediction = Prediction {
-        memory_request_bytes: default.clone(),
-        memory_limit_bytes: default,
-        ..Prediction::default()
-    };
+    let default = |value| Some(Quantity { value, basis: basis.clone() });
     let mut facts = good();
-    facts.advice.prediction = Some(prediction);
+    facts.advice.prediction = Some(Prediction {
+        memory_request_bytes: default(2 * GIB),
+        memory_limit_bytes: default(4 * GIB),
+        confidence: 0.02,
+        ..Prediction::default()
+    });
+    let expected = "  next run  nothing is known about it yet: the default is memory request 2.00 GiB, memory limit 4.00 GiB; this attempt asked \
+                    for 16.00 GiB, limit 4.00 GiB\n";
+    for code in [0, 1] {
+        facts.end = MeasurementEnd::Exited(Exit { code: Some(code), signal: None });
+        let page = body(&facts, true);
+        assert!(page.contains(expected) && page.matches("next run").count() == 1, "{page}");
+        assert!(!page.contains("2 % sure") && !page.contains("without history"), "{page}");
+    }
+}
+
+#[test]
+fn a_verdicts_size_after_a_failure_has_reasons_and_no_share_of_a_guess() {
+    let mut facts = good();
+    let stopped = Basis { bound: SizeBound::Stopped("128 MiB".to_owned()).to_string(), ..Basis::default() };
+    let size = Some(Quantity { value: 256 << 20, basis: Some(stopped) });
+    facts.advice.prediction = Some(Prediction {
+        memory_limit_bytes: size,
+        attempts: 40,
+        confidence: 0.02,
+        ..Prediction::default()
+    });
     let page = body(&facts, true);
-    assert!(
-        page.contains("next run  memory request 3.75 GiB (this build's need and 25 %, without history)"),
-        "{page}"
-    );
-    facts.end = MeasurementEnd::Exited(Exit { code: Some(1), signal: None });
+    assert!(page.contains("  next run  memory limit 256 MiB\n") && !page.contains(" sure"), "{page}");
+}
+
+#[test]
+fn without_a_server_one_size_is_named_and_none_is_below_the_least() {
+    let mut facts = good();
+    facts.totals.need_peak_bytes = Some(304 << 10);
     let page = body(&facts, true);
-    let had = "  next run  no size is known yet: this attempt asked for 16.00 GiB, limit 4.00 GiB\n";
-    assert!(page.contains(had) && !page.contains("2.00 GiB"), "{page}");
+    assert!(page.contains("next run  memory request 64 MiB (the least size; without history)\n"), "{page}");
+    // 38 MiB were seen, and 40 MiB were the limit: that is what it needs more than
+    facts.totals = Totals { need_peak_bytes: Some(38 << 20), oom_kill: Some(1), ..facts.totals };
+    facts.resources.memory_limit_bytes = Some(40 << 20);
+    facts.end = MeasurementEnd::Exited(Exit { code: Some(137), signal: None });
+    let page = body(&facts, true);
+    assert!(page.contains("next run  more memory than 40 MiB: it was held back there\n"), "{page}");
+    assert!(!page.contains("38 MiB"), "{page}");
 }
 
 #[test]

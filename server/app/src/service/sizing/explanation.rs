@@ -42,7 +42,8 @@ impl SizingService {
             let groups = self.tell_apart(NeedGroups::clone(&groups), &key, &members, caller).await?;
             prediction.need_groups = Some(Arc::new(groups));
         }
-        let prediction = predict::with_next_size(prediction, &self.settings);
+        let as_answer = |history: &History| predict::as_answer(prediction, history, &key, &self.settings);
+        let prediction = self.learned.read(as_answer);
         let limit = limit.or(self.settings.memory_cap);
         let answer = self.answer(&key, self.pools.put(&key, prediction));
         let curve = |history: &History| predict::jobs_curve(history, &key, &self.settings, limit);

@@ -5,13 +5,11 @@ use plimsoll_core::{
     recommend::{NoProposal, Recommendation, Risk, Sizes},
     stats::Filter,
 };
-use plimsoll_proto::{limits, v1 as pb};
+use plimsoll_proto::{limits, reasons::LEAST_CONFIDENCE, v1 as pb};
 
 use super::filter::text;
 use crate::service::statistics::{RecommendQuestion, RecommendationAnswer};
 
-/// Confidence below which nothing is proposed, unless the question names another.
-const LEAST_CONFIDENCE: f64 = 0.1;
 /// Highest price: a slip of the finger is refused.
 const MOST_PRICE: f64 = 1_000_000.0;
 

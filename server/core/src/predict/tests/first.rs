@@ -53,8 +53,10 @@ fn a_kill_below_the_default_leaves_the_default_and_one_above_it_is_a_step() {
 #[test]
 fn an_answer_after_a_kill_below_the_default_has_the_size_of_the_verdict_and_no_default_beside_it() {
     let key = built(0, 1).key;
-    let answer =
-        |settings: &Settings| with_next_size(predict(&history([killed(1, 250)]), &key, settings), settings);
+    let of = |history: &History, settings: &Settings| {
+        as_answer(predict(history, &key, settings), history, &key, settings)
+    };
+    let answer = |settings: &Settings| of(&history([killed(1, 250)]), settings);
     let next = answer(&Settings::default());
     for size in [&next.memory_request, &next.memory_limit] {
         assert_eq!((size.value, size.basis.attempts), (375 * MIB, 1), "{size:?}");
@@ -75,13 +77,10 @@ fn an_answer_after_a_kill_below_the_default_has_the_size_of_the_verdict_and_no_d
     }
     let capped = answer(&Settings { memory_cap: Some(Bytes(300 * MIB)), ..Settings::default() });
     assert_eq!(capped.memory_limit.value, 300 * MIB, "never above the cap: {capped:?}");
-    let fitted = ask([killed(1, 250), built(2, 300)]);
-    assert_eq!(with_next_size(fitted.clone(), &Settings::default()), fitted, "attempts that fitted decide");
-    assert_eq!(
-        with_next_size(ask([]), &Settings::default()),
-        ask([]),
-        "nothing is known, and nothing was killed"
-    );
+    let fitted = || [killed(1, 250), built(2, 300)];
+    let default = Settings::default();
+    assert_eq!(of(&history(fitted()), &default), ask(fitted()), "attempts that fitted decide");
+    assert_eq!(of(&history([]), &default), ask([]), "nothing is known, and nothing was killed");
 }
 
 #[test]
@@ -91,6 +90,61 @@ fn what_other_packages_need_is_said_to_be_theirs_also_after_a_kill() {
     assert_eq!(prediction.memory_limit.basis.rung, Rung::Fleet);
     assert!(prediction.reason.starts_with("40 attempts of other packages needed"), "{}", prediction.reason);
     assert!(prediction.confidence < 0.1, "{}", prediction.confidence);
+}
+
+#[test]
+fn below_ten_percent_an_answer_is_the_default_and_says_that_nothing_is_known() {
+    let others = || (0..40).map(|n| test_summary(&format!("o{n}"), &format!("other-{n}"), "1", 20_000 + n));
+    let (key, settings) = (built(0, 1).key, Settings::default());
+    let answer = |all: Vec<Summary>| {
+        let history = history(all);
+        as_answer(predict(&history, &key, &settings), &history, &key, &settings)
+    };
+    let guess = ask(others());
+    assert!(guess.confidence < 0.1 && guess.memory_limit.value > 20_000 * MIB, "{guess:?}");
+    let known = answer(others().collect());
+    let default = ask([]);
+    for (size, default) in [
+        (&known.memory_request, &default.memory_request),
+        (&known.memory_limit, &default.memory_limit),
+        (&known.cpu_limit, &default.cpu_limit),
+        (&known.wall_p95, &default.wall_p95),
+    ] {
+        assert_eq!((size.value, &size.basis.bound), (default.value, &SizeBound::Default), "{known:?}");
+        assert_eq!((size.basis.rung, size.basis.attempts), (Rung::Default, 40));
+    }
+    let reason = &known.reason;
+    let said = "nothing is known about zlib@1 yet, so this is the configured default: 40 attempts, mostly of other packages, would be only ";
+    assert!(reason.starts_with(said) && reason.ends_with(" sure"), "{reason}");
+    assert_eq!(known.confidence.to_bits(), guess.confidence.to_bits(), "programs see how little is known");
+    // one attempt of the package knows more than ten percent, and decides
+    let own = answer(others().chain([built(1, 300)]).collect());
+    assert!(own.confidence >= 0.1 && own.memory_limit.value < 2048 * MIB, "{own:?}");
+    // after a kill it is the size of the verdict, and other packages do not decide it
+    let after = answer(others().chain([killed(1, 250)]).collect());
+    assert_eq!(
+        [&after.memory_request, &after.memory_limit].map(|size| size.value),
+        [375 * MIB; 2],
+        "{after:?}"
+    );
+    assert!(
+        after.reason.contains("at 250 MiB, so the next one should have at least 375 MiB"),
+        "{}",
+        after.reason
+    );
+}
+
+#[test]
+fn where_the_package_is_known_too_little_the_default_is_no_less_than_it_has_needed() {
+    let apart = (0..12).map(|n| built(n, if n % 3 == 0 { 9000 } else { 20 }));
+    let (history, key, settings) = (history(apart), built(0, 1).key, Settings::default());
+    let predicted = predict(&history, &key, &settings);
+    assert!(predicted.confidence < 0.1, "{predicted:?}");
+    assert_eq!(predict_known(&history, &key, &settings), predicted, "a verdict has what the package says");
+    let known = as_answer(predicted, &history, &key, &settings);
+    assert!(known.memory_limit.value > 9000 * MIB && known.memory_request.value >= 9000 * MIB, "{known:?}");
+    let said = "too little is known about zlib@1 yet, so this is the configured default, but no less than attempts of the package have needed";
+    assert!(known.reason.starts_with(said), "{}", known.reason);
 }
 
 #[test]
