@@ -189,6 +189,11 @@ impl History {
             .find(is_retry)
     }
 
+    /// Whether a retry of this attempt is known and passed.
+    pub fn has_retry_passed(&self, original: &AttemptId, key: &Key) -> bool {
+        self.retried_by(original, key).is_some_and(|retry| retry.outcome == Outcome::Succeeded)
+    }
+
     /// The attempts that something new about this one may matter to, each with what it is a retry after: itself, those of its job, the
     /// one that it says it retries, and `retries`, which say that they retry it. One that is not known any more is left out.
     pub(crate) fn lineage_of(

@@ -203,6 +203,7 @@ fn not_failed(measured: Option<&Summary>) -> Finding {
         by_rules: None,
         log_unread: false,
         refused: false,
+        clues: Vec::new(),
     }
 }
 
@@ -210,17 +211,9 @@ fn decide(found: &[Clue]) -> Finding {
     let named = || found.iter().filter(|clue| clue.cause.is_some());
     let winner = named().find(|clue| !clue.weak).or_else(|| named().next()).cloned();
     let cause = winner.as_ref().and_then(|clue| clue.cause).unwrap_or(Cause::Unknown);
-    let supports = |clue: &Clue| match clue.against {
-        Some(against) => against != cause,
-        // a summary says that something failed, as in a build that is broken, and nothing of other causes
-        None if cause == Cause::Deterministic && clue.weak => {
-            matches!(clue.cause, Some(Cause::Deterministic | Cause::Unknown))
-        }
-        None => clue.cause == Some(cause),
-    };
     let mut confidence = winner.as_ref().map_or(NOTHING, |clue| clue.confidence);
     for clue in found.iter().filter(|clue| Some(*clue) != winner.as_ref() && !clue.weak) {
-        confidence += if supports(clue) { EACH_CLUE } else { -EACH_CLUE };
+        confidence += if clue.supports(cause) { EACH_CLUE } else { -EACH_CLUE };
     }
     // lines of a log are one witness, however many: they never lift a candidate of memory to proof
     let most: f64 =
@@ -234,7 +227,7 @@ fn decide(found: &[Clue]) -> Finding {
     let lines = found.iter().map(|clue| EvidenceLine {
         source: clue.source,
         text: clue.text.clone(),
-        supports: supports(clue),
+        supports: clue.supports(cause),
     });
     Finding {
         cause: Some(cause),
@@ -249,6 +242,7 @@ fn decide(found: &[Clue]) -> Finding {
         by_rules: None,
         log_unread: false,
         refused: false,
+        clues: found.to_vec(),
     }
 }
 

@@ -10,7 +10,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::{finding::Finding, signature};
+use super::{
+    finding::{Clue, Finding},
+    signature,
+};
 use crate::domain::{AttemptId, Cause, EvidenceLine, EvidenceSource, Verdict, VerdictCorrection};
 
 /// The word of a person is as sure as anything gets.
@@ -151,34 +154,34 @@ impl Finding {
     pub fn corrected(mut self, cause: Cause, says: String) -> Self {
         let Some(found) = self.cause else { return self };
         self.by_rules = self.by_rules.or(Some((found, self.decided_by)));
+        let seen = self.lines.iter_mut().filter(|line| line.source != EvidenceSource::Person);
+        for (line, clue) in seen.zip(&self.clues) {
+            line.supports = clue.supports(cause);
+        }
         self.lines.insert(0, EvidenceLine { source: EvidenceSource::Person, text: says, supports: true });
         let (decided_by, cause) = (Some(EvidenceSource::Person), Some(cause));
         Self { cause, decided_by, confidence: SURE, mend: None, own_failure: None, ..self }
     }
 }
 
-/// The correction with what the rules found, and the lines of evidence as they speak for or against the cause that a person said.
+/// The correction with what the rules found, and the lines of evidence.
 pub(super) fn noted(
     correction: Option<&VerdictCorrection>,
     finding: &Finding,
 ) -> (Option<Box<VerdictCorrection>>, Vec<EvidenceLine>) {
-    let mut lines = finding.lines.clone();
+    let lines = finding.lines.clone();
     let Some((found, found_source)) = finding.by_rules else {
         return (correction.cloned().map(Box::new), lines);
     };
-    let rule = rule_of(&lines, found_source);
-    if Some(found) != finding.cause {
-        let spoke = |line: &&mut EvidenceLine| line.source != EvidenceSource::Person;
-        lines.iter_mut().filter(spoke).for_each(|line| line.supports = false);
-    }
+    let rule = rule_of(&finding.clues, found, found_source);
     let noted = |one: &VerdictCorrection| VerdictCorrection { found, found_source, rule, ..one.clone() };
     (correction.map(noted).map(Box::new), lines)
 }
 
 /// What found a cause.
-fn rule_of(lines: &[EvidenceLine], source: Option<EvidenceSource>) -> String {
+fn rule_of(clues: &[Clue], found: Cause, source: Option<EvidenceSource>) -> String {
     let Some(source) = source else { return NO_RULE.to_owned() };
-    let decided = lines.iter().find(|line| line.supports && line.source == source);
+    let decided = clues.iter().find(|clue| clue.supports(found) && clue.source == source);
     let of_log = decided.filter(|_line| source == EvidenceSource::Log);
     let is_id = |rule: &&str| {
         let letters = |letter: char| letter.is_ascii_alphanumeric() || "-_./".contains(letter);

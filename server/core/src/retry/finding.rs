@@ -30,6 +30,8 @@ pub struct Finding {
     pub by_rules: Option<(Cause, Option<EvidenceSource>)>,
     /// No text of the log was ever told, so that it cannot say why.
     pub log_unread: bool,
+    /// What each of `lines` was seen as, in their order: with it they are marked for another cause.
+    pub(super) clues: Vec<Clue>,
 }
 
 impl Finding {
@@ -37,6 +39,20 @@ impl Finding {
     pub(super) fn is_proven(&self) -> bool {
         self.cause != Some(Cause::Unknown)
             && self.decided_by.is_some_and(|source| source != EvidenceSource::Log)
+    }
+}
+
+impl Clue {
+    /// Whether it speaks for this cause.
+    pub(super) fn supports(&self, cause: Cause) -> bool {
+        match self.against {
+            Some(against) => against != cause,
+            // a summary says that something failed, as in a build that is broken, and nothing of other causes
+            None if cause == Cause::Deterministic && self.weak => {
+                matches!(self.cause, Some(Cause::Deterministic | Cause::Unknown))
+            }
+            None => self.cause == Some(cause),
+        }
     }
 }
 

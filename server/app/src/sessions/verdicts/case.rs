@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use plimsoll_core::{
     domain::{
-        Bytes, Evidence, MemoryGrowth, NamedSizes, ReportedEvidence, Summary, Verdict, VerdictBasis,
-        VerdictCorrection,
+        Bytes, Evidence, EvidenceSource, MemoryGrowth, NamedSizes, ReportedEvidence, Summary, Verdict,
+        VerdictBasis, VerdictCorrection,
     },
     predict, retry,
 };
@@ -47,8 +47,8 @@ impl VerdictCase {
         let own = said.filter(|_| !was_asked).unwrap_or_default();
         let mut reported = before.clone();
         retry::join(&mut reported, &own);
-        let number =
-            evidence_number(&reported, self.measured.as_ref().map(|(one, running)| (&**one, *running)));
+        let measured = self.measured.as_ref().map(|(one, running)| (&**one, *running));
+        let number = evidence_number(&reported, measured, self.has_retry_passed(&reported, parts));
         let adds = ReportedEvidence { project: before.project.clone(), ..reported.clone() } != before;
         if let Some(verdict) = self.known.standing(number).filter(|_| !adds && self.correcting.is_none()) {
             return WeighedVerdict { verdict: verdict.clone(), new: None, readable };
@@ -65,6 +65,20 @@ impl VerdictCase {
             ..verdict.basis
         };
         WeighedVerdict { verdict, new: Some((evidence, number)), readable }
+    }
+
+    /// Whether a retry of the attempt passed, where nothing better than exit, CI system and log says why it failed.
+    fn has_retry_passed(&self, reported: &ReportedEvidence, parts: &Parts) -> bool {
+        let measured = self.measured.as_ref().map(|(summary, _running)| &**summary);
+        let is_measured =
+            |source: EvidenceSource| source < EvidenceSource::Exit || source == EvidenceSource::Person;
+        if measured.and_then(|summary| summary.cause_source).is_some_and(is_measured) {
+            return false;
+        }
+        let key = measured.map(|summary| &summary.key).or(reported.key.as_deref());
+        key.is_some_and(|key| {
+            parts.learned.read(|history| history.has_retry_passed(&self.asked.attempt, key))
+        })
     }
 
     fn reported(&self, parts: &Parts) -> ReportedEvidence {

@@ -18,8 +18,13 @@ pub(super) fn fingerprint(asked: &Evidence) -> u64 {
 }
 
 /// The number of all that is known of an attempt, the same in every release: what was said, and what was measured as far as it can
-/// say why it failed. Of an attempt that is running it does not change with each sample.
-pub(super) fn evidence_number(reported: &ReportedEvidence, measured: Option<(&Summary, bool)>) -> u64 {
+/// say why it failed. Of an attempt that is running it does not change with each sample. That a retry passed is known only afterwards, and
+/// says that the failure was a flaky one; it adds nothing as long as none has.
+pub(super) fn evidence_number(
+    reported: &ReportedEvidence,
+    measured: Option<(&Summary, bool)>,
+    has_retry_passed: bool,
+) -> u64 {
     let said = ReportedEvidence { project: String::new(), ..reported.without_log_lines() };
     // a record of our own types is always written
     let said = serde_json::to_string(&said).unwrap_or_default();
@@ -37,6 +42,9 @@ pub(super) fn evidence_number(reported: &ReportedEvidence, measured: Option<(&Su
             );
             number = number.with_part(&known);
         }
+    }
+    if has_retry_passed {
+        number = number.with_part("its retry passed");
     }
     number.value()
 }

@@ -69,6 +69,29 @@ fn a_corrected_cause_decides_and_the_failure_keeps_its_signature_and_its_evidenc
 }
 
 #[test]
+fn after_a_correction_each_line_of_evidence_is_marked_for_the_new_cause() {
+    let asked = code(1, "curl: (6) Could not resolve host: x\na.c:1:1: error: no\n");
+    let marked = |verdict: &Verdict| -> Vec<(String, bool)> {
+        let of_log = verdict.evidence.iter().filter(|line| line.source == EvidenceSource::Log);
+        of_log.map(|line| (line.text.split(':').next().unwrap().to_owned(), line.supports)).collect()
+    };
+    let natural = judged(&asked);
+    let other = if natural.cause == Cause::Infra { Cause::Deterministic } else { Cause::Infra };
+    let corrected = corrected(&asked, &correction(other));
+    let (before, after) = (marked(&natural), marked(&corrected));
+    assert!(before.len() >= 2 && before.iter().any(|(_, supports)| *supports), "{before:?}");
+    assert!(before.iter().any(|(_, supports)| !supports), "{before:?}");
+    for ((rule, before), (same, after)) in before.iter().zip(&after) {
+        assert_eq!(
+            (rule, !before),
+            (same, *after),
+            "what spoke against it speaks for the new cause: {corrected:?}"
+        );
+    }
+    assert_eq!(corrected.cause, other);
+}
+
+#[test]
 fn what_succeeded_and_what_the_kernel_proved_is_not_changed_by_the_word_about_a_signature() {
     let (known, _) = known(BROKEN, Cause::Infra);
     let rules = LogRules::built_in();

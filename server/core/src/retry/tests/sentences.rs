@@ -64,6 +64,7 @@ fn found(cause: Cause, source: EvidenceSource, text: &str) -> Finding {
         by_rules: None,
         log_unread: false,
         refused: false,
+        clues: Vec::new(),
     }
 }
 

@@ -166,9 +166,9 @@ fn the_cause_that_an_import_recorded_is_the_cause_of_a_verdict_and_has_its_sourc
         (Some(EvidenceSource::Container), EvidenceSource::Container, 0.95),
         (None, EvidenceSource::Ci, 0.85),
     ] {
-        let told = found(imported(Cause::Oom, source));
-        assert_eq!((told.0, told.1), (Some(Cause::Oom), Some(decided_by)));
-        assert!((told.2 - confidence).abs() < 1e-9, "{told:?}");
+        let finding = found(imported(Cause::Oom, source));
+        assert_eq!((finding.0, finding.1), (Some(Cause::Oom), Some(decided_by)));
+        assert!((finding.2 - confidence).abs() < 1e-9, "{finding:?}");
     }
     assert_eq!(found(imported(Cause::Timeout, Some(EvidenceSource::Ci))).0, Some(Cause::Timeout));
     // neither a line of a log nor a person's word proves anything by itself, and memory counts only where it stopped the attempt

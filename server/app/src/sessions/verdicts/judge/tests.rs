@@ -212,6 +212,36 @@ async fn a_verdict_on_words_that_no_rule_knows_is_the_one_that_is_kept() {
     }
 }
 
+async fn ask_again_after_the_retry(ingest: &Ingest) {
+    let failed = Summary {
+        outcome: Outcome::Failed,
+        exit: Some(Exit::Code(1)),
+        cause: Some(Cause::Unknown),
+        ..test_summary("a", "zlib", "1", 100)
+    };
+    ingest.parts.learned.learn(&failed);
+    let asked =
+        || Evidence { key: failed.key.clone(), log_tail: "error: the moon is full".into(), ..question() };
+    let first = ingest.judge(asked(), Asker::TRUSTED).await.unwrap();
+    assert_eq!((first.cause, first.action), (Cause::Unknown, Action::AsIs));
+    assert_eq!(ingest.judge(asked(), Asker::TRUSTED).await, Ok(first), "nothing is new");
+    let retry =
+        Summary { number: 2, retries: Some(failed.attempt.clone()), ..test_summary("b", "zlib", "1", 100) };
+    ingest.parts.learned.learn(&retry);
+    let again = ingest.judge(asked(), Asker::TRUSTED).await.unwrap();
+    assert_eq!((again.cause, again.action), (Cause::Flaky, Action::AsIs), "{again:?}");
+    assert_eq!(ingest.judge(asked(), Asker::TRUSTED).await, Ok(again), "and it stays so");
+}
+
+#[tokio::test]
+async fn a_verdict_that_is_asked_again_after_a_retry_passed_says_flaky() {
+    let (ingest, worker) = fixture::ingest(&Store::memory(), 10);
+    tokio::select! {
+        () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
+        () = ask_again_after_the_retry(&ingest) => {}
+    }
+}
+
 async fn ask_for_another_project(ingest: &Ingest) {
     let key = Key { project: "a/one".into(), package: "zlib".into(), ..Key::default() };
     let killed = Evidence { key, container_reason: "OOMKilled".into(), ..question() };
