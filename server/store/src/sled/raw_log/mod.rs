@@ -110,8 +110,7 @@ impl RawLog {
     /// The same of what stands before a log position.
     fn read_before(path: &Path, lsn: u64, behind: bool) -> io::Result<Self> {
         let file = File::open(path)?;
-        let mut survey = LogSurvey::of(path, 0)?;
-        survey.end_before(lsn);
+        let survey = LogSurvey::before(path, lsn)?;
         let mut log = Self::replay(path, file, survey, false);
         if behind || !log.losses().is_empty() {
             // a segment that is not there may be one that was lost, and not one that was used anew

@@ -105,6 +105,7 @@ impl Replay {
                 }
                 None => self.strange += 1,
             },
+            MessageKind::Link if survey.is_superseded(page, lsn) => {}
             MessageKind::Link => match PageChange::read(message.body) {
                 Some(change) => self.change(page, &change, lsn, base + message.body_at as u64),
                 None => self.strange += 1,

@@ -1,6 +1,9 @@
 //! A first walk over the log: which segments there are, in which order they were written, and where they are damaged.
 
-use std::{fs::File, io, os::unix::fs::FileExt as _, path::Path};
+#[cfg(test)]
+mod tests;
+
+use std::{collections::HashMap, fs::File, io, ops::Range, os::unix::fs::FileExt as _, path::Path};
 
 use super::message::{
     LogMessage, MessageKind, SEGMENT, SEGMENT_HEADER, claimed_at, may_begin, message_at, segment_header,
@@ -37,6 +40,8 @@ pub(super) struct LogSurvey {
     pub(super) holes: Vec<LogHole>,
     /// Log positions of the first and the last byte of each batch.
     pub(super) batches: Vec<(u64, u64)>,
+    /// Log position of the newest message with all of a page, or with its end, by page.
+    newest_of_page: HashMap<u64, u64>,
     /// Log position behind the last message.
     pub(super) end: u64,
     /// All messages before this log position were on the disk once.
@@ -133,6 +138,23 @@ impl LogSurvey {
     /// # Errors
     /// The disk cannot be read.
     pub(super) fn of(path: &Path, since: u64) -> io::Result<Self> {
+        Self::within(path, since, u64::MAX)
+    }
+
+    /// Reads all of the log once, and forgets what stands from the log position `until` on.
+    ///
+    /// # Errors
+    /// The disk cannot be read.
+    pub(super) fn before(path: &Path, until: u64) -> io::Result<Self> {
+        let mut survey = Self::within(path, 0, until)?;
+        survey.slots.retain(|slot| slot.number.saturating_mul(SEGMENT as u64) < until);
+        survey.holes.retain(|hole| hole.lsn.is_none_or(|at| at < until));
+        survey.batches.retain(|(first, _)| *first < until);
+        survey.end = survey.end.min(until);
+        Ok(survey)
+    }
+
+    fn within(path: &Path, since: u64, until: u64) -> io::Result<Self> {
         let file = File::open(path)?;
         let whole = file.metadata()?.len();
         let (mut survey, mut bytes) = (Self::default(), Vec::new());
@@ -141,7 +163,7 @@ impl LogSurvey {
                 continue;
             }
             read_segment(&file, at, &mut bytes);
-            survey.take_in(at, &bytes, since);
+            survey.take_in(at, &bytes, since..until);
         }
         survey.slots.sort_by_key(|slot| slot.number);
         let newest = survey.slots.last().map(|slot| slot.number);
@@ -179,7 +201,8 @@ impl LogSurvey {
         (header.number + 1).saturating_mul(SEGMENT as u64) <= since
     }
 
-    fn take_in(&mut self, at: u64, bytes: &[u8], since: u64) {
+    /// `within`: the log positions that count.
+    fn take_in(&mut self, at: u64, bytes: &[u8], within: Range<u64>) {
         let header = segment_header(bytes);
         self.stable = self.stable.max(header.map_or(0, |header| header.stable));
         let Some(number) = header.map(|header| header.number).or_else(|| number_within(bytes)) else {
@@ -191,7 +214,7 @@ impl LogSurvey {
             return;
         };
         let base = number.saturating_mul(SEGMENT as u64);
-        if base.saturating_add(SEGMENT as u64) <= since {
+        if base.saturating_add(SEGMENT as u64) <= within.start {
             return;
         }
         self.slots.push(SegmentSlot { at, number });
@@ -206,13 +229,17 @@ impl LogSurvey {
                 inside: true,
             });
         }
-        let Self { holes, batches, end, .. } = self;
+        let Self { holes, batches, newest_of_page, end, .. } = self;
         walk(bytes, number, |step| match step {
             WalkStep::Message(place, message) => {
                 *end = (*end).max(base + message.end() as u64);
                 let last = message.body.first_chunk().map(|last| u64::from_le_bytes(*last));
                 if let (MessageKind::Batch, Some(last)) = (message.kind, last) {
                     batches.push((base + place as u64, last));
+                }
+                let lsn = base + place as u64;
+                if matches!(message.kind, MessageKind::Node | MessageKind::Free) && lsn < within.end {
+                    newest_of_page.entry(message.page).and_modify(|old| *old = lsn.max(*old)).or_insert(lsn);
                 }
             }
             WalkStep::Gap { overwritten: true, .. } => {}
@@ -265,12 +292,11 @@ impl LogSurvey {
             && self.reach(since) >= self.stable.min(self.end)
     }
 
-    /// Forgets what stands from this log position on.
-    pub(super) fn end_before(&mut self, lsn: u64) {
-        self.slots.retain(|slot| slot.number.saturating_mul(SEGMENT as u64) < lsn);
-        self.holes.retain(|hole| hole.lsn.is_none_or(|at| at < lsn));
-        self.batches.retain(|(first, _)| *first < lsn);
-        self.end = self.end.min(lsn);
+    /// Whether a change of a page at this log position is part of a newer message with all of that page. Such a change is not looked at in a
+    /// log that lacks nothing: between it and the page that it is about, a segment may have been used anew that held the page with other
+    /// bounds, and with a shorter or longer prefix.
+    pub(super) fn is_superseded(&self, page: u64, lsn: u64) -> bool {
+        self.newest_of_page.get(&page).is_some_and(|newest| *newest > lsn)
     }
 
     /// The hole that begins at this log position.
@@ -282,7 +308,10 @@ impl LogSurvey {
     ///
     /// As long as each place of the file says which segment it has, none is left where a lost one could have been: those that are not
     /// there were used anew. A file that was cut has fewer places; it shows by its last commit, or by a segment that ends too early.
+    ///
+    /// The newest message of a page may be one that was lost, and an old change the only one that is left: all of them count.
     pub(super) fn doubt_absent(&mut self, behind: bool) {
+        self.newest_of_page.clear();
         self.absent_may_be_lost = behind || self.nameless;
     }
 
@@ -316,53 +345,4 @@ const MOST_SEGMENTS: u64 = 1024;
 /// The number of a segment whose header is damaged: its messages know it.
 fn number_within(bytes: &[u8]) -> Option<u64> {
     (SEGMENT_HEADER..bytes.len()).find_map(|at| message_at(bytes, at)).map(|message| message.segment)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_the_disk_cannot_read_is_a_hole_and_no_free_segment() {
-        // each read of a directory fails
-        let file = File::open(std::env::temp_dir()).unwrap();
-        let mut bytes = Vec::new();
-        read_segment(&file, 0, &mut bytes);
-        assert_eq!(bytes.len(), SEGMENT);
-        let mut survey = LogSurvey::default();
-        survey.take_in(0, &bytes, 0);
-        assert_eq!((survey.holes.len(), survey.holes[0].len), (1, SEGMENT as u64));
-    }
-
-    /// Segments 0 and 2 are there, and a batch that began in the one ends in the other.
-    fn without_segment_1(stable: u64) -> (LogSurvey, u64, u64) {
-        let size = SEGMENT as u64;
-        let slots = vec![SegmentSlot { at: size, number: 0 }, SegmentSlot { at: 0, number: 2 }];
-        let survey = LogSurvey { slots, end: 3 * size, stable, ..LogSurvey::default() };
-        (survey, size - 100, 2 * size + 100)
-    }
-
-    #[test]
-    fn a_segment_that_was_used_anew_does_not_cut_a_batch() {
-        let (mut survey, first, last) = without_segment_1(2 * SEGMENT as u64);
-        assert!(survey.is_whole(first, last));
-        // something else is lost; each place of the file has a segment, so this one was not
-        survey.doubt_absent(false);
-        assert!(survey.is_whole(first, last));
-    }
-
-    #[test]
-    fn a_segment_that_may_be_lost_cuts_a_batch() {
-        let (mut behind, first, last) = without_segment_1(2 * SEGMENT as u64);
-        behind.doubt_absent(true);
-        assert!(!behind.is_whole(first, last));
-        let (mut nameless, ..) = without_segment_1(2 * SEGMENT as u64);
-        nameless.take_in(2 * SEGMENT as u64, &vec![0; SEGMENT], 0);
-        assert!(nameless.is_whole(first, last), "a healthy log has free places");
-        nameless.doubt_absent(false);
-        assert!(!nameless.is_whole(first, last));
-        // it was never written to its end
-        let (unstable, ..) = without_segment_1(2 * SEGMENT as u64 - 1);
-        assert!(!unstable.is_whole(first, last));
-    }
 }
