@@ -52,6 +52,7 @@ pub fn cause_words(cause: Cause) -> &'static str {
         Cause::Contention => "contention",
         Cause::Flaky => "flaky",
         Cause::Configuration => "configuration",
+        Cause::Undecided => "undecided",
     }
 }
 

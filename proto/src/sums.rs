@@ -2,7 +2,7 @@
 
 use crate::{
     figures::{self, NOT_KNOWN, amount, count, counted, counted_as, float},
-    v1::{Calibration, ChangeKind, Regression, StatsTotals, WouldHaveBeen},
+    v1::{Calibration, ChangeKind, FailureGroup, Regression, StatsTotals, WouldHaveBeen},
 };
 
 /// Memory asked for over time, GiB x h; `None` if no attempt asked for some and measured its need.
@@ -252,6 +252,16 @@ pub fn with_share(part: f64, share: Option<f64>) -> String {
 
 fn ratio(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
+}
+
+/// Packages of a group of failures, those with most of them first: `zlib, hdf5 and 3 more`.
+#[must_use]
+pub fn packages_words(group: &FailureGroup) -> String {
+    let named = group.packages.join(", ");
+    match group.packages_total.saturating_sub(group.packages.len() as u64) {
+        0 => named,
+        more => format!("{named} and {} more", figures::count(more)),
+    }
 }
 
 #[cfg(test)]

@@ -92,9 +92,7 @@ fn cause(verdict: &Verdict) -> String {
         // one failure says nothing of the next
         _ if cause == Cause::Deterministic && is_repeated(verdict) => "fails every time",
         // a failed test beside a lost connection: the log does not say which of them came of the other
-        _ if cause == Cause::Infra && has_own_failure(verdict) => {
-            "undecided: the build itself or infrastructure"
-        }
+        _ if cause == Cause::Undecided => "undecided: the build itself or infrastructure",
         words => words,
     };
     // no log proves that memory was short
@@ -105,11 +103,6 @@ fn cause(verdict: &Verdict) -> String {
 /// The same failure was seen before, at this commit or in this job.
 fn is_repeated(verdict: &Verdict) -> bool {
     verdict.outlook.as_ref().is_some_and(|outlook| outlook.seen > 0)
-}
-
-/// The log names a failure of the build itself, too.
-fn has_own_failure(verdict: &Verdict) -> bool {
-    verdict.outlook.as_ref().is_some_and(|outlook| !outlook.own_failure.is_empty())
 }
 
 /// What changes, as old value -> new value; or the rule that forbids a retry. `None` if the answer says it all.

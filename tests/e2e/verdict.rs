@@ -140,6 +140,12 @@ async fn a_retry_that_passed_shows_in_the_statistics() {
     let [flaky] = &stats.flaky[..] else { panic!("{stats:?}") };
     assert_eq!((flaky.key.as_str(), flaky.retried, flaky.passed), ("zlib", 1, 1));
     assert_eq!(flaky.signature_line, "fatal: the moon is full");
+    let [failure] = &stats.failures[..] else { panic!("{stats:?}") };
+    assert_eq!((failure.failure_line.as_str(), failure.attempts), ("fatal: the moon is full", 1));
+    assert_eq!((failure.retried, failure.passed, failure.newest_attempt.as_str()), (1, 1, "1"));
+    let listed = client.list_attempts(pb::ListAttemptsRequest::default()).await.unwrap().into_inner();
+    let line = |id: &str| listed.attempts.iter().find(|one| one.attempt == id).unwrap().failure_line.clone();
+    assert_eq!([line("1"), line("1b")], ["fatal: the moon is full", ""]);
     failed(&server, "2", "").await;
     let verdict = ask(&server, "2", "fatal: the moon is full").await.unwrap();
     assert_eq!((verdict.cause(), verdict.action()), (pb::Cause::Flaky, pb::Action::AsIs), "{verdict:?}");

@@ -159,7 +159,10 @@ fn row(summary: &Summary, view: &View) -> Markup {
         tr {
             th scope="row" { a href=(view.package(&key.package)) { (key.package) } " " span.quiet { (key.version) } }
             td { a.id href=(view.attempt(&summary.attempt)) { (summary.attempt) } }
-            td { (words::badge(summary.outcome(), summary.cause())) }
+            td {
+                (words::badge(summary.outcome(), summary.cause()))
+                @if !summary.failure_line.is_empty() { br; code { (summary.failure_line) } }
+            }
             td { (times::time(summary.started_unix_ms.saturating_add(summary.wall_ms))) }
             td.n { (millis(summary.wall_ms)) }
             td.n title=[summary.censored.then_some("It was stopped for memory: it needs more than this")] { (measured::need_cell(summary)) }
@@ -174,6 +177,12 @@ fn row(summary: &Summary, view: &View) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failed_attempt_shows_the_line_that_it_is_known_by() {
+        let failed = Summary { failure_line: "x.c: <b> error".to_owned(), ..Summary::default() };
+        assert!(row(&failed, &View::default()).into_string().contains("x.c: &lt;b&gt; error"));
+    }
 
     #[test]
     fn what_is_chosen_is_marked_however_it_is_written() {

@@ -5,6 +5,7 @@
 //! | [`overview`] | waste and failures over time, what was saved, what is worst |
 //! | [`packages`], [`package`] | all packages; one with its need over time and its next size |
 //! | [`attempts`], [`attempt`] | finished attempts; one with its curves, evidence and verdict |
+//! | [`failures`] | failures by cause and by the line that they are known by, and what their retries cost |
 //! | [`savings`] | what jobs should request, and what that saves |
 //! | [`running`] | what runs now |
 //! | [`settings`] | the settings in force |
@@ -23,6 +24,7 @@ pub mod assets;
 pub mod attempt;
 pub mod attempts;
 mod chart;
+pub mod failures;
 mod flow;
 mod numbers;
 pub mod overview;

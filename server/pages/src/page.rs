@@ -8,9 +8,10 @@ use super::{
     view::{Range, View},
 };
 
-const PAGES: [(&str, &str); 6] = [
+const PAGES: [(&str, &str); 7] = [
     ("/", "Overview"),
     ("/packages", "Packages"),
+    ("/failures", "Failures"),
     ("/savings", "Savings"),
     ("/attempts", "Attempts"),
     ("/running", "Running"),

@@ -6,7 +6,7 @@ use plimsoll_proto::v1::{Cause, ChangeKind, Outcome, Source};
 
 /// All causes that a failure can have, with the value that a form sends.
 pub fn causes() -> impl Iterator<Item = (&'static str, Cause)> {
-    (1..=16).filter_map(|n| Cause::try_from(n).ok()).map(|one| (value(one.as_str_name(), "CAUSE_"), one))
+    (1..=17).filter_map(|n| Cause::try_from(n).ok()).map(|one| (value(one.as_str_name(), "CAUSE_"), one))
 }
 
 /// A reason as a sentence: a capital letter first, a full stop last.
@@ -102,8 +102,8 @@ mod tests {
     #[test]
     fn every_cause_can_be_chosen_and_has_words() {
         let all: Vec<_> = causes().collect();
-        assert_eq!(all.len(), 16, "a new cause needs its words here");
-        assert!(Cause::try_from(17).is_err());
+        assert_eq!(all.len(), 17, "a new cause needs its words here");
+        assert!(Cause::try_from(18).is_err());
         assert!(all.iter().all(|(value, one)| !cause(*one).is_empty() && !value.is_empty()));
         assert_eq!(all.first().map(|(value, _)| *value), Some("OOM"));
     }

@@ -47,6 +47,7 @@ const CAUSES: &[Cause] = &[
     Cause::Flaky,
     Cause::Configuration,
     Cause::Unknown,
+    Cause::Undecided,
 ];
 
 const EVIDENCE: &[EvidenceSource] = &[

@@ -32,6 +32,7 @@ impl Attack<'_> {
             | "/api/attempts"
             | "/api/running"
             | "/api/settings"
+            | "/failures"
             | "/savings"
             | "/api/recommendations" => {
                 let asked = format!("{path}?range=all&project={}", self.victim.project);

@@ -17,6 +17,7 @@ fn all() -> Vec<(String, &'static str)> {
         ("/packages/never-built".to_owned(), "never-built"),
         (format!("/attempts?range=all&owner={}", quoted(HOSTILE)), "Attempts"),
         ("/attempts?range=all&outcome=FAILED".to_owned(), "Attempts"),
+        ("/failures?range=all".to_owned(), "Failures"),
         ("/savings?range=all".to_owned(), "Savings"),
         ("/attempts/odd".to_owned(), "Attempt odd"),
         ("/attempts/now".to_owned(), "Attempt now"),
@@ -131,7 +132,7 @@ async fn the_same_is_there_as_json() {
 async fn an_empty_server_says_what_to_do_next() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
-    for path in ["/", "/packages", "/savings", "/attempts", "/running", "/packages/zlib"] {
+    for path in ["/", "/packages", "/failures", "/savings", "/attempts", "/running", "/packages/zlib"] {
         let answer = get(&server, path);
         assert!(answer.body.contains("plimsoll run --key"), "{path}");
         assert_reached(&Html::parse_document(&answer.body), path);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use plimsoll_core::{
     domain::{EvidenceLine, EvidenceSource, Key, Signature, Summary, Verdict},
-    retry::FlakyFailure,
+    retry::{FailureGroup, FlakyFailure},
     stats::{Filter, GroupBy},
 };
 
@@ -83,6 +83,13 @@ impl Redactor {
             for failure in flaky {
                 hide_lines(&mut failure.signature);
             }
+        }
+    }
+
+    /// Failures of a project without lines of the log, if these are private.
+    pub(super) fn failures(&self, group: &mut FailureGroup) {
+        if self.private.logs && self.private.hides_from(&self.caller, &group.project) {
+            hide_lines(&mut group.signature);
         }
     }
 

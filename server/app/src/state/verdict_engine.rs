@@ -12,11 +12,11 @@ use std::{
 };
 
 use plimsoll_core::{
-    domain::{AttemptId, Evidence, History, Key, ReportedEvidence, Verdict},
+    domain::{AttemptBrief, AttemptId, Evidence, History, Key, ReportedEvidence, Verdict},
     predict,
     retry::{
-        self, Corrections, Finding, FlakyFailure, KnownFailures, LogRules, RetryPolicy, VerdictInputs,
-        WrongVerdicts,
+        self, Corrections, FailureGroup, Finding, FlakyFailure, KnownFailures, LogRules, RetryPolicy,
+        VerdictInputs, WrongVerdicts,
     },
     shared_history::SharedHistory,
 };
@@ -167,6 +167,16 @@ impl VerdictEngine {
     /// Failures with retries whose end is known, most retries first.
     pub(crate) fn flaky(&self, history: &History, most: usize) -> Vec<FlakyFailure> {
         self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).flaky(history, most)
+    }
+
+    /// Failures that `takes` takes, the same ones together, most attempts first.
+    pub(crate) fn failure_groups(
+        &self,
+        history: &History,
+        takes: impl Fn(&AttemptBrief) -> bool,
+        most: usize,
+    ) -> Vec<FailureGroup> {
+        self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).groups(history, takes, most)
     }
 
     /// Learns a verdict that is on disk.

@@ -72,11 +72,13 @@ pub enum Cause {
     Configuration,
     /// Nothing known explains it.
     Unknown,
+    /// Trouble outside the build, or the build itself: the log names both, and not which of them ended it.
+    Undecided,
 }
 
 impl Cause {
     /// All causes.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Oom,
         Self::Starved,
         Self::Timeout,
@@ -93,6 +95,7 @@ impl Cause {
         Self::Flaky,
         Self::Configuration,
         Self::Unknown,
+        Self::Undecided,
     ];
 
     /// The word for people, metrics and JSON.
@@ -114,6 +117,7 @@ impl Cause {
             Self::Flaky => "flaky",
             Self::Configuration => "configuration",
             Self::Unknown => "unknown",
+            Self::Undecided => "undecided",
         }
     }
 

@@ -18,7 +18,7 @@ use crate::{
         Action, AttemptBrief, Bytes, Cause, Evidence, EvidenceLine, EvidenceSource, History, Key, Outcome,
         Prediction, Quantity, RetryOutlook, Rung, Summary, Verdict, VerdictBasis,
     },
-    predict::{Settings, predict, predict_above, predict_known},
+    predict::{Settings, as_answer, predict, predict_above, predict_known},
 };
 
 /// What is known when a verdict is asked for.
@@ -40,7 +40,13 @@ pub fn judge(evidence: &Evidence, finding: Finding, known: &VerdictInputs<'_>) -
     let case = weigh(evidence, finding, cause, known);
     let evidence = &*lineage::with_build_jobs(evidence, known.history);
     let first = predict_known(known.history, key(evidence), known.settings);
-    let predicted = as_its_pod(first.clone(), evidence, known.settings);
+    // a size that nothing has to grow from is the one that callers get
+    let asked_for = if case.cause.is_memory() {
+        first.clone()
+    } else {
+        as_answer(first.clone(), known.history, key(evidence), known.settings)
+    };
+    let predicted = as_its_pod(asked_for, evidence, known.settings);
     let history = HistorySizes { known, key: key(evidence) };
     let sizing =
         SizingInputs { settings: known.settings, policy: known.policy, first: &first, history: &history };
@@ -103,7 +109,7 @@ fn weigh(
         helped = known.seen.helped(key, signature, known.history);
     }
     let went_away = helped.passed > 0 && can_be_flaky(&finding, cause);
-    let cause = if went_away { Cause::Flaky } else { cause };
+    let cause = if went_away { Cause::Flaky } else { finding.cause_as_far_as_decided(cause) };
     if went_away {
         let text = format!("{} of {} retries of this failure passed", helped.passed, helped.tried);
         finding.lines.push(EvidenceLine { source: EvidenceSource::Measured, text, supports: true });
@@ -122,7 +128,10 @@ fn can_be_flaky(finding: &Finding, cause: Cause) -> bool {
     let by_person = finding.decided_by == Some(EvidenceSource::Person);
     from_log
         && !by_person
-        && matches!(cause, Cause::Deterministic | Cause::Unknown | Cause::Infra | Cause::Contention)
+        && matches!(
+            cause,
+            Cause::Deterministic | Cause::Unknown | Cause::Infra | Cause::Undecided | Cause::Contention
+        )
 }
 
 fn verdict(

@@ -76,7 +76,7 @@ pub fn explain(log: &str, rules: &LogRules) -> LogExplanation {
     let mut rules: Vec<FiredRule> = known.iter().map(fired).collect();
     rules.sort_by_key(|fired| !fired.decides);
     LogExplanation {
-        cause: finding.cause.unwrap_or(Cause::Unknown),
+        cause: finding.cause_as_far_as_decided(finding.cause.unwrap_or(Cause::Unknown)),
         confidence: finding.confidence,
         rules,
         last_words: finding.last_words,
@@ -113,7 +113,9 @@ fn why_it_decides(hit: &RuleMatch<'_>) -> &'static str {
         (Cause::Oom | Cause::Starved | Cause::ToolOom, _) => {
             "memory was short: a process that is killed reports nothing, and the tools that wait for it do"
         }
-        (Cause::Infra | Cause::Contention, _) => "trouble outside the build explains errors that follow it",
+        (Cause::Infra | Cause::Undecided | Cause::Contention, _) => {
+            "trouble outside the build explains errors that follow it"
+        }
         (Cause::Deterministic, _) => "an error of the build itself, and no trouble outside it explains it",
         _ => "no stronger rule knows a line",
     }

@@ -35,6 +35,12 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// The cause, or that it is undecided: trouble outside beside a failure of the build itself is a cause of its own, because statistics of
+    /// either would count what is not known.
+    pub fn cause_as_far_as_decided(&self, cause: Cause) -> Cause {
+        if self.own_failure.is_some() { Cause::Undecided } else { cause }
+    }
+
     /// Something better than the log names the cause.
     pub(super) fn is_proven(&self) -> bool {
         self.cause != Some(Cause::Unknown)

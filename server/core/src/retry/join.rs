@@ -118,7 +118,7 @@ fn explains(cause: Cause) -> u8 {
         Cause::NodeLost => 6,
         Cause::EvictedByNode => 7,
         Cause::Timeout => 8,
-        Cause::Infra => 9,
+        Cause::Infra | Cause::Undecided => 9,
         Cause::Contention => 10,
         Cause::Deterministic => 11,
         Cause::Configuration => 12,

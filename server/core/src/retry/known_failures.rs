@@ -23,9 +23,9 @@ pub struct KnownFailures {
 
 /// One failure of one key.
 #[derive(Debug)]
-struct FailureRecord {
-    key: Key,
-    signature: Signature,
+pub(super) struct FailureRecord {
+    pub(super) key: Key,
+    pub(super) signature: Signature,
     failures: VecDeque<FailedAttempt>,
 }
 
@@ -38,6 +38,13 @@ pub struct FlakyFailure {
     pub signature: Signature,
     /// What became of its retries.
     pub helped: RetrySuccess,
+}
+
+impl FailureRecord {
+    /// The attempts that failed so.
+    pub(super) fn attempts(&self) -> impl Iterator<Item = &AttemptId> {
+        self.failures.iter().map(|failure| &failure.attempt)
+    }
 }
 
 type FailureId = (String, String);
@@ -189,10 +196,15 @@ impl KnownFailures {
         self.entries.get(&name(key, signature)).into_iter().flat_map(|entry| &entry.failures)
     }
 
+    /// All, those that were seen first last.
+    pub(super) fn newest(&self) -> impl Iterator<Item = &FailureRecord> {
+        self.order.iter().rev().filter_map(|name| self.entries.get(name))
+    }
+
     /// Failures with retries whose end is known, most retries first; of those seen first last, at most `most`.
     pub fn flaky(&self, history: &History, most: usize) -> Vec<FlakyFailure> {
-        let newest = self.order.iter().rev().filter_map(|name| self.entries.get(name));
-        let retried = newest.filter(|entry| entry.failures.iter().any(|failure| failure.retry.is_some()));
+        let retried =
+            self.newest().filter(|entry| entry.failures.iter().any(|failure| failure.retry.is_some()));
         let mut flaky: Vec<FlakyFailure> = retried
             .take(LOOKED_AT)
             .map(|entry| FlakyFailure {

@@ -14,6 +14,7 @@
 //!          -> remedy     what the cause asks for; next, cpu: the size, from what was measured; size_words: why
 //!          -> allow      whether the budget of policy, and what became of such failures, allow it
 //!          -> decide     the verdict; outlook: cost and wait
+//! failure_groups: failures that are the same, together, for people
 //! explain: which rules know lines of a log, and why one decides; check: files of rules before a server reads them
 //! ```
 //!
@@ -29,6 +30,7 @@ mod cpu;
 mod decide;
 mod explain;
 mod extend;
+mod failure_groups;
 mod finding;
 mod join;
 mod known_failures;
@@ -58,6 +60,7 @@ pub use self::{
     corrections::{Corrections, WrongVerdicts},
     decide::{VerdictInputs, judge},
     explain::{FiredRule, LogExplanation, explain},
+    failure_groups::FailureGroup,
     finding::Finding,
     join::join,
     known_failures::{FlakyFailure, KnownFailures, RetrySuccess},

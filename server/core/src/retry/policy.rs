@@ -132,7 +132,9 @@ impl RetryPolicy {
         for other in &self.terms {
             let fits = other.project.as_ref().is_none_or(|project| *project == key.project)
                 && other.stack.as_ref().is_none_or(|stack| *stack == key.stack)
-                && other.cause.is_none_or(|only| only == cause);
+                && other
+                    .cause
+                    .is_none_or(|only| only == cause || (only, cause) == (Cause::Infra, Cause::Undecided));
             if !fits {
                 continue;
             }
@@ -151,7 +153,7 @@ impl RetryPolicy {
         let budget = self.max_attempts.saturating_sub(1);
         let (retries, wait, most, counts) = match cause {
             Cause::Preempted | Cause::NodeLost | Cause::EvictedByNode => (self.max_preempted, 10, 300, false),
-            Cause::Infra => (budget, 30, 600, true),
+            Cause::Infra | Cause::Undecided => (budget, 30, 600, true),
             Cause::Contention => (budget, 60, 900, true),
             Cause::Unknown => (self.unproven_retries, 0, 0, true),
             Cause::Oom

@@ -136,9 +136,6 @@ fn sized(
             Remedy::retry(Action::Elsewhere, next, format!("{why}: retry on another machine, {how}"))
         }
         cause if cause.is_final() => Remedy::no(format!("{why}: {}", no_retry(cause))),
-        Cause::Infra if finding.own_failure.is_some() => {
-            Remedy::retry(Action::AsIs, next, format!("{why}: retry {how}"))
-        }
         cause => Remedy::retry(Action::AsIs, next, format!("{why}: {}", same_again(cause, &how))),
     }
 }
@@ -291,7 +288,7 @@ pub(super) fn sentence(finding: &Finding, cause: Cause) -> String {
         None => words,
     };
     match (cause, &finding.own_failure) {
-        (Cause::Infra, Some(own)) => format!("{words}, or the build itself did ({own})"),
+        (Cause::Undecided, Some(own)) => format!("{words}, or the build itself did ({own})"),
         (Cause::Unknown, _) if finding.log_unread => format!("{words}: {LOG_UNREAD} ({READ_THE_LOG})"),
         (Cause::Unknown, _) => format!("{words}: {NO_RULE_KNOWS_IT} ({NAME_THE_CAUSE})"),
         _ => words,
@@ -317,7 +314,7 @@ fn words(cause: Cause) -> (&'static str, &'static str) {
         Cause::Starved => ("it ", "starved at its memory limit"),
         Cause::Timeout => ("it ", "ran out of time"),
         Cause::Deterministic => ("the build itself is ", "broken"),
-        Cause::Infra => ("something outside the build ", "failed"),
+        Cause::Infra | Cause::Undecided => ("something outside the build ", "failed"),
         Cause::Preempted => ("it was ", "preempted"),
         Cause::DiskFull => ("a disk was ", "full"),
         Cause::Canceled => ("it was ", "canceled"),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::domain::{Cause, Key, Outcome};
+use crate::domain::{AttemptBrief, Cause, Key, Outcome};
 
 /// Which attempts count. Empty and `None` mean all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -47,6 +47,13 @@ impl Filter {
             && same(&self.version, &key.version)
             && same(&self.compiler, &key.compiler)
             && same(&self.arch, &key.arch)
+    }
+
+    /// Whether a finished attempt counts, as far as memory has what is asked for: time, key and cause. Pool, owner, class of ref, labels and
+    /// outcome are not looked at.
+    pub fn takes(&self, attempt: &AttemptBrief) -> bool {
+        let is_cause = self.cause.is_none_or(|cause| attempt.cause == Some(cause));
+        is_cause && self.takes_key(&attempt.key) && self.takes_time(attempt.ended_unix_ms())
     }
 
     /// Whether it leaves out keys.

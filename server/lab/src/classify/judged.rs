@@ -1,9 +1,7 @@
 //! The verdict on a recorded failure, as it is written.
 
 use plimsoll_core::{
-    domain::{
-        Action, Cause, EvidenceLine, History, LogPlace, Prediction, ReservationCost, RetryOutlook, RootLine,
-    },
+    domain::{Action, EvidenceLine, History, LogPlace, Prediction, ReservationCost, RetryOutlook, RootLine},
     mask, predict,
     retry::{self, KnownFailures, LogRules, RetryPolicy, VerdictInputs},
 };
@@ -135,7 +133,7 @@ pub fn judge(failure: Failure, terms: &ClassifyTerms<'_>) -> JudgedLine {
         settings: terms.predict,
         policy: terms.retry,
     };
-    let cause = finding.cause.map_or("none", Cause::as_str);
+    let cause = finding.cause.map_or("none", |cause| finding.cause_as_far_as_decided(cause).as_str());
     let verdict = retry::judge(&evidence, finding, &known);
     let root = root_of(&verdict.outlook);
     JudgedLine {

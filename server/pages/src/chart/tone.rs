@@ -51,9 +51,12 @@ impl Tone {
             Cause::Oom | Cause::ToolOom => Self::Oom,
             Cause::Starved => Self::Starved,
             Cause::Timeout => Self::Timeout,
-            Cause::Infra | Cause::Preempted | Cause::NodeLost | Cause::EvictedByNode | Cause::Contention => {
-                Self::Infra
-            }
+            Cause::Infra
+            | Cause::Preempted
+            | Cause::NodeLost
+            | Cause::EvictedByNode
+            | Cause::Contention
+            | Cause::Undecided => Self::Infra,
             Cause::Deterministic => Self::Same,
             _ => Self::Other,
         }

@@ -191,12 +191,22 @@ fn mean_ms(totals: &StatsTotals) -> u64 {
     numbers::whole(sums::mean_wall_ms(totals).unwrap_or(0.0))
 }
 
+/// No attempt decides the memory: it is the configured default.
+fn is_default(explained: &ExplainResponse) -> bool {
+    let request =
+        explained.prediction.as_ref().and_then(|prediction| prediction.memory_request_bytes.as_ref());
+    request.and_then(|request| request.basis.as_ref()).is_some_and(|basis| basis.rung() == Rung::Default)
+}
+
 /// The attempts that the prediction learnt from.
 fn behind(explained: &ExplainResponse, view: &View) -> Markup {
     html! {
         @if !explained.attempts.is_empty() {
             h2 { "What the prediction learnt from" }
-            p.why { "The heaviest " (explained.attempts.len().min(USED)) " attempts behind the numbers above." }
+            p.why {
+                "The heaviest " (explained.attempts.len().min(USED)) " attempts "
+                @if is_default(explained) { "that are known. They say too little about this build, so its memory is the default." } @else { "behind the numbers above." }
+            }
             div.scroll tabindex="0" role="region" aria-label="What the prediction learnt from" {
                 table {
                     thead { tr {

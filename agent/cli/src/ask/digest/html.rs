@@ -2,8 +2,9 @@
 
 use plimsoll_pages::report::{DRAWN, ReportCell, ReportPage, ReportRow, ReportSection};
 use plimsoll_proto::{
-    sums,
-    v1::{ChangeKind, MixedNeed, Regression},
+    evidence::cause_words,
+    reasons, sums,
+    v1::{ChangeKind, FailureGroup, MixedNeed, Regression},
 };
 
 use super::{
@@ -31,6 +32,7 @@ pub(super) fn render(digest: &Digest) -> String {
         sections.push(compared("Failures by cause", "cause", figures::causes(digest)));
     }
     sections.extend([
+        failures(&digest.stats.failures),
         steps(digest),
         wasters(digest),
         regressions(&digest.stats.regressions),
@@ -97,6 +99,25 @@ fn wasters(digest: &Digest) -> ReportSection {
     ReportSection::Table {
         heading: "Packages that waste most",
         columns: vec!["package", "of all", "used of asked", "attempts", "failed", "wasted GiB·h", DRAWN],
+        rows: rows.collect(),
+    }
+}
+
+fn failures(groups: &[FailureGroup]) -> ReportSection {
+    let rows = groups.iter().take(NAMED).map(|group| {
+        let texts = [
+            cause_words(group.cause()).to_owned(),
+            count(group.attempts),
+            sums::packages_words(group),
+            count(group.retried),
+            count(group.passed),
+            amount(group.retries_gib_hours),
+        ];
+        row(reasons::failure_line(&group.failure_line, &group.signature_line), texts.map(ReportCell::Text))
+    });
+    ReportSection::Table {
+        heading: "Failures by the line that they are known by",
+        columns: vec!["failing line", "cause", "failures", "packages", "retried", "passed", "retries GiB·h"],
         rows: rows.collect(),
     }
 }

@@ -26,7 +26,8 @@ pub(in crate::ask) fn render_attempts(
     if page.attempts.is_empty() {
         return stats::nothing(&asked.filter.clone().unwrap_or_default());
     }
-    let mut table = Table::new(vec![
+    let has_lines = page.attempts.iter().any(|summary| !summary.failure_line.is_empty());
+    let mut columns = vec![
         Column::words("result", 3, 6),
         Column::number("need", 2),
         Column::number("of ask", 4),
@@ -36,9 +37,14 @@ pub(in crate::ask) fn render_attempts(
         Column::words("what", 1, 12),
         // an id that is cut is of no use
         Column::words("attempt", 0, usize::MAX),
-    ]);
+    ];
+    if has_lines {
+        columns.push(Column::words("failing line", 8, 12));
+    }
+    let mut table = Table::new(columns);
     for summary in &page.attempts {
-        table.row(row(summary));
+        let line = has_lines.then(|| clean(&summary.failure_line).into());
+        table.row(row(summary).into_iter().chain(line).collect());
     }
     let mut text = table.render(look);
     if !page.next_page_token.is_empty() {
@@ -90,6 +96,15 @@ mod tests {
         let row = "out of memory (exit 2)  > 1.00 GiB  > 200 %  1 min 1 s  2025-11-21 09:06        zlib@1.3  gitlab:7";
         assert_eq!(text.lines().nth(1), Some(row), "{text}");
         assert!(text.ends_with("--page-token x\n"), "{text}");
+    }
+
+    #[test]
+    fn a_failed_attempt_has_the_line_that_it_is_known_by() {
+        let mut page = page();
+        page.attempts[0].failure_line = "x.c:3: error: \u{9b}no".to_owned();
+        let text = render_attempts(&ListAttemptsRequest::default(), &page, TerminalStyle::default());
+        let row = text.lines().nth(1).unwrap();
+        assert!(row.ends_with("gitlab:7  x.c:3: error: \\u{9b}no"), "{row}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use plimsoll_proto::{
     figures, reasons,
     shown::clean,
     sums,
-    v1::{ChangeKind, Flaky, GetStatsResponse, MixedNeed, Regression, Variable, WrongVerdicts},
+    v1::{ChangeKind, FailureGroup, Flaky, GetStatsResponse, MixedNeed, Regression, Variable, WrongVerdicts},
 };
 
 use super::table::{Cell, Column, Table};
@@ -24,6 +24,7 @@ pub(in crate::ask) fn parts(stats: &GetStatsResponse, look: TerminalStyle) -> St
     regressions(&stats.regressions, look)
         + &mixed(&stats.mixed, look)
         + &variable(&stats.variable, look)
+        + &failures(&stats.failures, look)
         + &flaky(&stats.flaky, look)
         + &wrong(&stats.wrong, look)
 }
@@ -110,6 +111,35 @@ fn variable(packages: &[Variable], look: TerminalStyle) -> String {
     text + &and_more(packages.len(), "that vary less")
 }
 
+/// Failures that are the same, with the line that they are known by.
+fn failures(groups: &[FailureGroup], look: TerminalStyle) -> String {
+    if groups.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(vec![
+        Column::number("failures", 0),
+        Column::number("retried", 2),
+        Column::number("passed", 3),
+        Column::number("retries GiB·h", 4),
+        Column::words("cause", 1, 8),
+        Column::words("packages", 5, 8),
+        Column::words("failing line", 0, 12),
+    ]);
+    for group in groups.iter().take(SHOWN) {
+        table.row(vec![
+            figures::count(group.attempts).into(),
+            figures::count(group.retried).into(),
+            figures::count(group.passed).into(),
+            numbers::amount(group.retries_gib_hours).into(),
+            cause_words(group.cause()).to_owned().into(),
+            clean(&sums::packages_words(group)).into(),
+            clean(reasons::failure_line(&group.failure_line, &group.signature_line)).into(),
+        ]);
+    }
+    let text = head("failures by the line that they are known by", look) + &table.render(look);
+    text + &and_more(groups.len(), "with fewer failures")
+}
+
 fn flaky(failures: &[Flaky], look: TerminalStyle) -> String {
     if failures.is_empty() {
         return String::new();
@@ -181,6 +211,25 @@ mod tests {
         );
         assert!(text.contains("; nothing in the key changed with it\n"), "{text}");
         assert!(text.ends_with("and 1 more that cost less (all with -o json)\n"), "{text}");
+    }
+
+    #[test]
+    fn failures_have_their_line_and_what_their_retries_cost() {
+        let group = FailureGroup {
+            cause: plimsoll_proto::v1::Cause::Deterministic.into(),
+            failure_line: "x.c:3: error: \u{9b}no".to_owned(),
+            attempts: 7,
+            packages: vec!["zlib".to_owned(), "hdf5".to_owned()],
+            packages_total: 3,
+            retried: 4,
+            passed: 1,
+            retries_gib_hours: 1.5,
+            ..FailureGroup::default()
+        };
+        let stats = GetStatsResponse { failures: vec![group], ..Default::default() };
+        let text = parts(&stats, TerminalStyle::default());
+        let row = "       7        4       1            1.5  the build itself fails  zlib, hdf5 and 1 more  x.c:3: error: \\u{9b}no\n";
+        assert!(text.contains(row), "{text}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What is private, in what is shown to others.
 
 use plimsoll_core::{
-    domain::{AttemptId, EvidenceLine, LogPlace, RetryOutlook, RootLine, test_summary},
+    domain::{AttemptId, Cause, EvidenceLine, LogPlace, RetryOutlook, RootLine, test_summary},
     retry::RetrySuccess,
 };
 
@@ -43,6 +43,23 @@ fn verdict() -> Verdict {
     }
 }
 
+fn group() -> FailureGroup {
+    FailureGroup {
+        project: "spack/packages".into(),
+        cause: Cause::Deterministic,
+        signature: signature(),
+        attempts: 1,
+        packages: vec!["zlib".into()],
+        packages_total: 1,
+        newest: AttemptId::parse("1").unwrap(),
+        ended_unix_ms: 1,
+        retried: 0,
+        passed: 0,
+        retries_gib_h: 0.0,
+        retries_h: 0.0,
+    }
+}
+
 /// All that is shown, in one text.
 fn shown(redactor: &Redactor) -> String {
     let summary = redactor.summary(Summary { key: key(), ..test_summary("1", "zlib", "1", 10) });
@@ -53,7 +70,10 @@ fn shown(redactor: &Redactor) -> String {
     let mut flaky =
         [FlakyFailure { key: String::new(), signature: signature(), helped: RetrySuccess::default() }];
     redactor.flaky(&mut flaky);
-    format!("{summary:?} {running:?} {:?} {flaky:?}", redactor.verdict(verdict(), "spack/packages"))
+    let mut group = group();
+    redactor.failures(&mut group);
+    let verdict = redactor.verdict(verdict(), "spack/packages");
+    format!("{summary:?} {running:?} {verdict:?} {flaky:?} {group:?}")
 }
 
 #[test]
@@ -64,10 +84,10 @@ fn what_is_private_is_in_no_answer_to_a_reader_who_is_not_named_for_the_project(
             !shown.contains("acme") && shown.contains("build") && shown.contains("oom_kill 1"),
             "{shown}"
         );
-        assert_eq!(shown.matches(HIDDEN).count(), 8, "{shown}");
+        assert_eq!(shown.matches(HIDDEN).count(), 10, "{shown}");
     }
     let named = shown(&redactor(&["spack/*"]));
-    assert_eq!(named.matches("acme").count(), 10 - 2, "flaky failures are over all projects: {named}");
+    assert_eq!(named.matches("acme").count(), 12 - 2, "flaky failures are over all projects: {named}");
 }
 
 #[test]

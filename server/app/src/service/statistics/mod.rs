@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 pub(crate) use counting::Counting;
 use plimsoll_core::{
-    domain::{FieldViolation, Summary},
+    domain::{AttemptBrief, FieldViolation, Outcome, Summary},
     placement::{Placement, Pool},
-    retry::{FlakyFailure, WrongVerdicts},
+    retry::{FailureGroup, FlakyFailure, WrongVerdicts},
     shared_history::SharedHistory,
     stats::{AttemptPage, Filter, GroupBy, ListCursor, PageBuilder, PoolPrices, Price, Question, Report},
 };
+use plimsoll_proto::reasons::failure_line;
 pub(crate) use recommendations::{ProposalPlaces, RecommendQuestion, RecommendationAnswer};
 
 use super::{Refusal, SizingService, redaction::Redactor};
@@ -24,6 +25,8 @@ use crate::{
 
 /// Flaky failures in an answer.
 const FLAKY: usize = 100;
+/// Groups of the same failure in an answer.
+const FAILURES: usize = 100;
 /// Rules that were wrong in an answer.
 const WRONG: usize = 100;
 
@@ -44,8 +47,18 @@ pub(crate) struct StatisticsAnswer {
     pub(crate) report: Report,
     /// Over all projects: empty for a caller who may see only some.
     pub(crate) flaky: Vec<FlakyFailure>,
+    /// Failures that are the same, of the projects that the caller may see.
+    pub(crate) failures: Vec<FailureGroup>,
     /// Rules whose causes were corrected, in the projects that were asked for.
     pub(crate) wrong: Vec<WrongVerdicts>,
+}
+
+/// One attempt of a list.
+#[derive(Debug)]
+pub(crate) struct ListedAttempt {
+    pub(crate) summary: Summary,
+    /// The line of the log that the failure is known by; empty without one.
+    pub(crate) line: String,
 }
 
 /// What a list holds.
@@ -77,15 +90,24 @@ impl StatisticsService {
             self.ingest.wrong(|project| caller.sees(project) && (asked.is_empty() || asked == project));
         wrong.truncate(WRONG);
         // a million attempts take their time
-        let counting = move || Ok((stats.report(&question, &prices)?, ingest.flaky(FLAKY)));
-        let (report, mut flaky) =
+        let reader = Arc::clone(caller);
+        let counting = move || {
+            let filter = &question.filter;
+            let takes = |attempt: &AttemptBrief| reader.sees(&attempt.key.project) && filter.takes(attempt);
+            let failures = ingest.failure_groups(takes, FAILURES);
+            Ok((stats.report(&question, &prices)?, ingest.flaky(FLAKY), failures))
+        };
+        let (report, mut flaky, mut failures) =
             self.counting.run(counting).await?.map_err(|fault: FieldViolation| Refusal::Fault(fault))?;
+        for group in &mut failures {
+            redactor.failures(group);
+        }
         if confined {
             // these are over all projects
             flaky.clear();
         }
         redactor.flaky(&mut flaky);
-        Ok(StatisticsAnswer { report, flaky, wrong })
+        Ok(StatisticsAnswer { report, flaky, failures, wrong })
     }
 
     /// Hands the attempts of a page to `take`, until it takes no more.
@@ -97,7 +119,7 @@ impl StatisticsService {
         caller: &Arc<Identity>,
         filter: Filter,
         page: PageBuilder,
-        mut take: impl FnMut(&ListCursor, Summary) -> bool + Send,
+        mut take: impl FnMut(&ListCursor, ListedAttempt) -> bool + Send,
     ) -> Result<ListedAttempts, Refusal> {
         let redactor = self.allowed(caller, &filter, &GroupBy::Nothing)?;
         let stats = self.learned.stats().clone();
@@ -106,11 +128,25 @@ impl StatisticsService {
         for place in &page.places {
             // one that is gone meanwhile is left out
             let Some(summary) = self.ingest.listed(&place.attempt).await? else { continue };
-            if !take(place, redactor.summary(self.learned.related(&summary).into_owned())) {
+            let line = self.failure_line(&redactor, &summary).await?;
+            let summary = redactor.summary(self.learned.related(&summary).into_owned());
+            if !take(place, ListedAttempt { summary, line }) {
                 return Ok(ListedAttempts { page, is_cut: true });
             }
         }
         Ok(ListedAttempts { page, is_cut: false })
+    }
+
+    /// The line that a failed attempt is known by, as the reader may see it.
+    async fn failure_line(&self, redactor: &Redactor, summary: &Summary) -> Result<String, Refusal> {
+        if summary.outcome == Outcome::Succeeded {
+            return Ok(String::new());
+        }
+        let project = &summary.key.project;
+        let in_force = self.ingest.verdicts(&summary.attempt, project).await?.into_iter().next();
+        let shown = in_force.map(|verdict| redactor.verdict(verdict, project));
+        let signature = shown.and_then(|verdict| verdict.outlook.signature);
+        Ok(signature.map_or_else(String::new, |known| failure_line(&known.first, &known.line).to_owned()))
     }
 
     /// Whether `caller` may see sums and lists over these attempts: one with some projects names one of them, and no label that is private

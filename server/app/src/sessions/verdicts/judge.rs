@@ -8,11 +8,11 @@ use std::{collections::VecDeque, sync::Arc};
 
 use plimsoll_core::{
     domain::{
-        AttemptId, Bytes, Cause, Evidence, FieldViolation, Fnv, JobName, Key, MemoryGrowth, Millis, Summary,
-        Verdict,
+        AttemptBrief, AttemptId, Bytes, Cause, Evidence, FieldViolation, Fnv, JobName, Key, MemoryGrowth,
+        Millis, Summary, Verdict,
     },
     mask,
-    retry::{FlakyFailure, WrongVerdicts},
+    retry::{FailureGroup, FlakyFailure, WrongVerdicts},
 };
 
 use super::{answer::WeighedVerdict, case::VerdictCase, numbers::fingerprint};
@@ -192,6 +192,16 @@ impl Ingest {
     /// Failures with retries whose end is known, most retries first.
     pub(crate) fn flaky(&self, most: usize) -> Vec<FlakyFailure> {
         self.parts.learned.read(|history| self.parts.verdict_engine.flaky(history, most))
+    }
+
+    /// Failures that `takes` takes, the same ones together, most attempts first.
+    pub(crate) fn failure_groups(
+        &self,
+        takes: impl Fn(&AttemptBrief) -> bool,
+        most: usize,
+    ) -> Vec<FailureGroup> {
+        let engine = &self.parts.verdict_engine;
+        self.parts.learned.read(|history| engine.failure_groups(history, takes, most))
     }
 
     /// Rules whose causes were corrected in the projects for which `sees` is true, most often first.

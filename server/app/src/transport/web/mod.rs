@@ -5,6 +5,7 @@
 //! | `/` | waste and failures over time, what was saved, what is worst, what runs now | `/api/stats` |
 //! | `/packages` | all packages, to sort and search | `/api/packages` |
 //! | `/packages/NAME` | need against ask over time, `-j`, versions, why the next size is what it is | `/api/packages/NAME` |
+//! | `/failures` | failures by cause and by the line that they are known by, and what their retries cost | `/api/stats` |
 //! | `/savings` | what packages should request, and what that saves | `/api/recommendations` |
 //! | `/attempts` | finished attempts, to filter | `/api/attempts` |
 //! | `/attempts/ID` | one attempt: memory, CPU, phases, evidence, verdict | `/api/attempts/ID` |
@@ -23,6 +24,7 @@ mod assets;
 mod attempt;
 mod attempts;
 mod correcting;
+mod failures;
 mod overview;
 mod package;
 mod packages;
@@ -57,7 +59,7 @@ const INDEX: &str = "plimsoll-server\n\
     /livez          200 while the process runs\n\
     /readyz         200 while it serves and its store takes writes\n\
     /metrics        metrics for Prometheus\n\
-    /               the web page, for a browser: /packages, /savings, /attempts, /running, /settings\n\
+    /               the web page, for a browser: /packages, /failures, /savings, /attempts, /running, /settings\n\
     /api/           the same as JSON: stats, packages/NAME, recommendations, attempts, attempts/ID, running, settings\n";
 
 /// All pages and their JSON.
@@ -66,6 +68,7 @@ pub(crate) fn routes() -> Router<HttpState> {
         .route("/", get(front))
         .route("/packages", get(packages::show))
         .route("/packages/{*name}", get(package::show))
+        .route("/failures", get(failures::show))
         .route("/savings", get(savings::show))
         .route("/attempts", get(attempts::show))
         .route("/attempts/{*id}", get(attempt::show).post(correcting::correct))

@@ -7,7 +7,10 @@ use plimsoll_core::domain::{
 use plimsoll_proto::{limits, measured, v1 as pb};
 
 use super::{cause, key, rows::Rows, verdicts::verdict};
-use crate::{service::attempts::ShownAttempt, sessions::Running};
+use crate::{
+    service::{attempts::ShownAttempt, statistics::ListedAttempt},
+    sessions::Running,
+};
 
 /// The answer of `GetAttempt`, without a series.
 pub(crate) fn shown(attempt: ShownAttempt) -> pb::GetAttemptResponse {
@@ -88,6 +91,11 @@ pub(crate) fn summary(summary: &Summary) -> pb::Summary {
         ..pb::Summary::default()
     }
     .with_pages(summary.pages)
+}
+
+/// An attempt of a list, with the line that its failure is known by.
+pub(crate) fn listed(listed: ListedAttempt) -> pb::Summary {
+    pb::Summary { failure_line: listed.line, ..summary(&listed.summary) }
 }
 
 fn resources(resources: &Resources) -> pb::Resources {

@@ -122,15 +122,16 @@ pub(crate) fn cause(cause: Cause) -> pb::Cause {
         Cause::Flaky => pb::Cause::Flaky,
         Cause::Configuration => pb::Cause::Configuration,
         Cause::Unknown => pb::Cause::Unknown,
+        Cause::Undecided => pb::Cause::Undecided,
     }
 }
 
-/// A cause that a person names: any but "unknown".
+/// A cause that a person names: any that decides.
 fn read_cause(field: &str, wire: i32) -> Validated<Cause> {
-    let named = |known: &Cause| *known != Cause::Unknown && i32::from(cause(*known)) == wire;
+    let decides = |known: &Cause| !matches!(known, Cause::Unknown | Cause::Undecided);
+    let named = |known: &Cause| decides(known) && i32::from(cause(*known)) == wire;
     Cause::ALL.into_iter().find(named).ok_or_else(|| {
-        let all: Vec<&str> =
-            Cause::ALL.into_iter().filter(|known| *known != Cause::Unknown).map(Cause::as_str).collect();
+        let all: Vec<&str> = Cause::ALL.into_iter().filter(decides).map(Cause::as_str).collect();
         FieldViolation::new(field, format!("is not known or not set; take one of {}", all.join(", ")))
     })
 }

@@ -2,7 +2,7 @@
 
 use plimsoll_core::{
     domain::Cause,
-    retry::{FlakyFailure, WrongVerdicts},
+    retry::{FailureGroup, FlakyFailure, WrongVerdicts},
     stats::{
         ChangeKind, Coverage, Group, MixedNeed, PackageVariation, Regression, Report, StatsTotals, TimeStep,
     },
@@ -15,8 +15,9 @@ use crate::service::statistics::StatisticsAnswer;
 /// The answer.
 pub(crate) fn answer(counted: StatisticsAnswer) -> pb::GetStatsResponse {
     let flaky = counted.flaky.into_iter().map(flaky_failure).collect();
+    let failures = counted.failures.into_iter().map(failure_group).collect();
     let wrong = counted.wrong.into_iter().map(wrong_verdicts).collect();
-    pb::GetStatsResponse { flaky, wrong, ..sums(counted.report) }
+    pb::GetStatsResponse { flaky, failures, wrong, ..sums(counted.report) }
 }
 
 fn sums(report: Report) -> pb::GetStatsResponse {
@@ -142,6 +143,25 @@ fn flaky_failure(flaky: FlakyFailure) -> pb::Flaky {
         failure_line: flaky.signature.first,
         retried: flaky.helped.tried,
         passed: flaky.helped.passed,
+    }
+}
+
+fn failure_group(group: FailureGroup) -> pb::FailureGroup {
+    pb::FailureGroup {
+        project: group.project,
+        cause: cause(group.cause).into(),
+        signature: group.signature.id,
+        signature_line: group.signature.line,
+        failure_line: group.signature.first,
+        attempts: group.attempts,
+        packages: group.packages,
+        packages_total: group.packages_total,
+        newest_attempt: group.newest.to_string(),
+        ended_unix_ms: group.ended_unix_ms,
+        retried: group.retried,
+        passed: group.passed,
+        retries_gib_hours: group.retries_gib_h,
+        retries_hours: group.retries_h,
     }
 }
 

@@ -5,7 +5,7 @@ use plimsoll_proto::reasons::SizeBound;
 use super::*;
 use crate::{
     domain::{Hints, NamedSizes, Prediction},
-    predict::predict_known,
+    predict::{as_answer, predict_known},
 };
 
 /// An attempt of zlib that the kernel killed at a limit of so many MiB, with this many build jobs.
@@ -61,6 +61,24 @@ fn a_retry_gets_no_less_than_a_first_attempt_gets_at_that_moment() {
     let next = verdict.next.unwrap();
     assert!(next.memory_request.value >= told.memory_request.value, "{next:?} {told:?}");
     assert!(next.memory_limit.value >= told.memory_limit.value, "{next:?} {told:?}");
+}
+
+#[test]
+fn a_retry_that_nothing_has_to_grow_for_has_the_size_that_callers_get() {
+    let settings = Settings::default();
+    let apart = (0..12).map(|n| built(n, "zlib", if n % 3 == 0 { 9000 } else { 20 }, None));
+    let others = (0..80).map(|n| built(n, &format!("other-{n}"), 20_000, None));
+    for history in [history(apart), history(others)] {
+        let resources = Resources::default();
+        let broken = Summary { resources, ..failed(Some(0)) };
+        let next =
+            judge_with(&evidence(Some(broken.clone()), Exit::Code(1), ""), &history, &settings).next.unwrap();
+        let told = predict_known(&history, &broken.key, &settings);
+        let told = as_answer(told, &history, &broken.key, &settings);
+        assert!(told.confidence < 0.1, "{told:?}");
+        let sizes = |of: &Prediction| (of.memory_request.value, of.memory_limit.value);
+        assert_eq!(sizes(&next), sizes(&told), "{next:?}");
+    }
 }
 
 #[test]

@@ -28,6 +28,7 @@ fn exceptions_are_for_the_projects_stacks_and_causes_they_name() {
     let key =
         |project: &str, stack: &str| Key { project: project.into(), stack: stack.into(), ..Key::default() };
     assert_eq!(policy.terms(&key("a", ""), Cause::Infra).retries, 0);
+    assert_eq!(policy.terms(&key("a", ""), Cause::Undecided).retries, 0, "retried as trouble outside is");
     assert_eq!(policy.terms(&key("b", ""), Cause::Infra).retries, 2);
     assert_eq!(policy.terms(&key("a", ""), Cause::Timeout).retries, 2);
     assert_eq!(policy.terms(&key("a", "s"), Cause::Infra).wait, Millis(7000));

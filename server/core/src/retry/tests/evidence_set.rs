@@ -111,7 +111,7 @@ fn of_two_logs_in_two_questions_the_same_one_decides_in_either_order() {
     let compiler = Piece::Log(vec!["a.c:3:1: error: no".into()]);
     let (one, other) = (vec![network.clone()], vec![compiler.clone()]);
     let both = after(&[vec![network, compiler]], None);
-    assert_eq!((both.cause, both.action), (Cause::Infra, Action::AsIs));
+    assert_eq!((both.cause, both.action), (Cause::Undecided, Action::AsIs));
     assert_eq!(after(&[one.clone(), other.clone()], None), both);
     assert_eq!(after(&[other, one], None), both);
 }

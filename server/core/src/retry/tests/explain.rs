@@ -12,7 +12,7 @@ const LOG: &str = "cc -c a.c\n\
 #[test]
 fn an_explanation_names_every_rule_its_lines_and_why_one_decides() {
     let explained = explain(LOG, &LogRules::built_in());
-    assert_eq!(explained.cause, Cause::Infra);
+    assert_eq!(explained.cause, Cause::Undecided);
     let rule = |id: &str| explained.rules.iter().find(|fired| fired.rule == id).unwrap();
     let first = &explained.rules[0];
     assert_eq!((first.rule.as_str(), first.decides, first.count), ("connection", true, 2));

@@ -60,31 +60,33 @@ fn what_may_follow_from_a_download_that_failed_does_not_take_its_place() {
     for network in NETWORK {
         let outside = cause(&[network]);
         assert!(matches!(outside, Cause::Infra | Cause::Contention));
-        assert_eq!(cause(&[&[network][..], &FOLLOW].concat()), outside, "{network}");
+        let is_not_the_builds = |lines: &[&str]| [outside, Cause::Undecided].contains(&cause(lines));
+        assert!(is_not_the_builds(&[&[network][..], &FOLLOW].concat()), "{network}");
         for follow in FOLLOW {
-            assert_eq!(cause(&[network, "trying again: download failed", follow]), outside, "{follow}");
+            assert!(is_not_the_builds(&[network, "trying again: download failed", follow]), "{follow}");
         }
     }
     let inside = ["running 12 tests", NETWORK[2], "test result: FAILED. 11 passed; 1 failed"];
-    assert_eq!(cause(&inside), Cause::Infra, "the trouble was in a test");
+    assert_eq!(cause(&inside), Cause::Undecided, "the trouble was in a test");
     let itself = [NETWORK[0], "downloaded b", "FAILED tests/t.py::get - Connection reset by peer"];
-    assert_eq!(cause(&itself), Cause::Infra, "a failure that names the trouble is no other");
+    assert_eq!(cause(&itself), Cause::Undecided, "a failure that names the trouble is not another one");
 }
 
 #[test]
 fn of_trouble_and_a_failure_of_the_build_the_last_counts_unless_the_build_was_over() {
     let (network, own) = (NETWORK[0], OWN[0]);
-    assert_eq!(cause(&[own, "trying the packaged one", network, FOLLOW[1]]), Cause::Infra);
+    assert_eq!(cause(&[own, "trying the packaged one", network, FOLLOW[1]]), Cause::Undecided);
     let over = [own, FOLLOW[0], "uploading the log", network, FOLLOW[1]];
     assert_eq!(cause(&over), Cause::Deterministic, "the upload did not break the build");
     let taken = "ERROR: Job failed (system failure): pods \"runner-x\" not found";
-    assert_eq!(cause(&[own, FOLLOW[0], taken]), Cause::Infra, "the runner says why the job ended");
+    assert_eq!(cause(&[own, FOLLOW[0], taken]), Cause::Undecided, "the runner says why the job ended");
 }
 
 #[test]
 fn a_failed_test_beside_a_connection_that_was_lost_clears_the_build_of_nothing() {
     for log in [[OWN[4], NETWORK[2]], [NETWORK[2], OWN[4]], [NETWORK[2], OWN[3]]] {
         let verdict = judged(&code(1, &log.join("\n")));
+        assert_eq!((verdict.cause, verdict.action), (Cause::Undecided, Action::AsIs), "{log:?}");
         let reason = &verdict.reason;
         assert!(verdict.confidence <= 0.5, "{log:?}: {}", verdict.confidence);
         assert!(reason.contains("or the build itself did (test-failed: "), "{reason}");
@@ -124,6 +126,6 @@ fn a_log_that_shows_more_of_the_order_counts_whatever_was_asked_first() {
         assert_eq!(verdict.cause, Cause::Deterministic, "{known:?}");
         join(&mut known, &asked(&[OWN[0], NETWORK[0]]));
         let verdict = judged(&Evidence { reported: known, ..code(1, "") });
-        assert_eq!(verdict.cause, Cause::Infra, "it came again, and last");
+        assert_eq!(verdict.cause, Cause::Undecided, "it came again, and last");
     }
 }

@@ -1,0 +1,196 @@
+//! Failures that are the same, together: which line they are known by, how many there are and of which packages, and what their retries
+//! cost.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::known_failures::{FailureRecord, KnownFailures};
+use crate::domain::{AttemptBrief, AttemptId, Cause, History, Outcome, Signature};
+
+/// Newest failures of a build, each by its signature, that are looked at for one answer: a few milliseconds.
+const LOOKED_AT: usize = 1000;
+/// Packages of a group that are named.
+const PACKAGES: usize = 10;
+
+/// Failures of one project with one signature and one cause.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FailureGroup {
+    /// Their project; empty for none.
+    pub project: String,
+    /// Why they failed.
+    pub cause: Cause,
+    /// What they are called.
+    pub signature: Signature,
+    /// Attempts that failed so.
+    pub attempts: u64,
+    /// Their packages, those with most of the attempts first: at most 10, and how many there are.
+    pub packages: Vec<String>,
+    /// See `packages`.
+    pub packages_total: u64,
+    /// The attempt that ended last, and when, milliseconds since 1970.
+    pub newest: AttemptId,
+    /// See `newest`.
+    pub ended_unix_ms: u64,
+    /// Retries of them that have ended, and those of them that passed.
+    pub retried: u64,
+    /// See `retried`.
+    pub passed: u64,
+    /// Memory that those retries asked for, over their time, GiB x h; a retry that asked for none counts as 0.
+    pub retries_gib_h: f64,
+    /// Wall time of those retries, hours.
+    pub retries_h: f64,
+}
+
+/// A group that is being counted.
+struct GroupCount {
+    group: FailureGroup,
+    packages: BTreeMap<String, u64>,
+}
+
+impl KnownFailures {
+    /// Failures that `takes` takes, most attempts first, at most `most` groups. One whose attempt is no longer in the history does not count.
+    pub fn groups(
+        &self,
+        history: &History,
+        takes: impl Fn(&AttemptBrief) -> bool,
+        most: usize,
+    ) -> Vec<FailureGroup> {
+        let mut groups: HashMap<(String, Cause, String), GroupCount> = HashMap::new();
+        for record in self.newest().take(LOOKED_AT) {
+            for failed in
+                record.attempts().filter_map(|attempt| history.get(attempt)).filter(|one| takes(one))
+            {
+                let cause = failed.cause.unwrap_or(Cause::Unknown);
+                let name = (record.key.project.clone(), cause, record.signature.id.clone());
+                let count = groups.entry(name).or_insert_with(|| GroupCount::new(record, cause, failed));
+                count.add(record, failed, history);
+            }
+        }
+        let mut groups: Vec<FailureGroup> = groups.into_values().map(GroupCount::finish).collect();
+        groups.sort_by(|one, other| {
+            let place = |group: &FailureGroup| (group.attempts, group.ended_unix_ms);
+            place(other).cmp(&place(one)).then_with(|| one.signature.id.cmp(&other.signature.id))
+        });
+        groups.truncate(most);
+        groups
+    }
+}
+
+impl GroupCount {
+    fn new(record: &FailureRecord, cause: Cause, failed: &AttemptBrief) -> Self {
+        let group = FailureGroup {
+            project: record.key.project.clone(),
+            cause,
+            signature: record.signature.clone(),
+            attempts: 0,
+            packages: Vec::new(),
+            packages_total: 0,
+            newest: failed.attempt.clone(),
+            ended_unix_ms: 0,
+            retried: 0,
+            passed: 0,
+            retries_gib_h: 0.0,
+            retries_h: 0.0,
+        };
+        Self { group, packages: BTreeMap::new() }
+    }
+
+    fn add(&mut self, record: &FailureRecord, failed: &AttemptBrief, history: &History) {
+        let Self { group, packages } = self;
+        group.attempts += 1;
+        *packages.entry(record.key.package.clone()).or_default() += 1;
+        if failed.ended_unix_ms() >= group.ended_unix_ms {
+            (group.newest, group.ended_unix_ms) = (failed.attempt.clone(), failed.ended_unix_ms());
+        }
+        if group.signature.first.is_empty() {
+            group.signature.clone_from(&record.signature);
+        }
+        let Some(retry) = history.retried_by(&failed.attempt, &record.key) else { return };
+        group.retried += 1;
+        group.passed += u64::from(retry.outcome == Outcome::Succeeded);
+        group.retries_h += retry.wall.hours();
+        group.retries_gib_h += retry.memory_asked().map_or(0.0, |asked| asked.gib_hours(retry.wall));
+    }
+
+    fn finish(self) -> FailureGroup {
+        let Self { mut group, packages } = self;
+        group.packages_total = packages.len() as u64;
+        let mut packages: Vec<(String, u64)> = packages.into_iter().collect();
+        packages.sort_by_key(|(_, attempts)| std::cmp::Reverse(*attempts));
+        group.packages = packages.into_iter().take(PACKAGES).map(|(package, _)| package).collect();
+        group
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::domain::{
+        Action, Bytes, Millis, Resources, RetryOutlook, Summary, Verdict, VerdictBasis, test_summary,
+    };
+
+    fn failed(id: &str, package: &str) -> Summary {
+        Summary {
+            outcome: Outcome::Failed,
+            cause: Some(Cause::Deterministic),
+            wall: Millis(60_000),
+            ..test_summary(id, package, "1", 100)
+        }
+    }
+
+    fn verdict(of: &Summary, line: &str) -> Verdict {
+        let signature = Some(Signature { id: line.into(), line: line.into(), first: line.into() });
+        Verdict {
+            attempt: of.attempt.clone(),
+            action: Action::No,
+            cause: Cause::Deterministic,
+            confidence: 0.8,
+            evidence: Vec::new(),
+            next: None,
+            attempts_left: 1,
+            reason: String::new(),
+            outlook: RetryOutlook { signature, ..RetryOutlook::default() },
+            given_unix_ms: None,
+            job: None,
+            basis: VerdictBasis::default(),
+        }
+    }
+
+    #[test]
+    fn failures_of_one_line_are_one_group_with_packages_retries_and_what_those_cost() {
+        let (mut seen, mut history) = (KnownFailures::new(10), History::new(100));
+        for (id, package, line) in
+            [("a", "zlib", "x.c: error"), ("b", "hdf5", "x.c: error"), ("c", "zlib", "disk")]
+        {
+            let summary = failed(id, package);
+            seen.learn(&summary.key, &verdict(&summary, line));
+            history.learn(Arc::new(summary));
+        }
+        let resources = Resources { memory_request: Some(Bytes::GIB), ..Resources::default() };
+        let retry = test_summary("a2", "zlib", "1", 100);
+        let retry = Summary {
+            retries: failed("a", "zlib").attempt.into(),
+            number: 2,
+            wall: Millis(3_600_000),
+            resources,
+            ..retry
+        };
+        history.learn(Arc::new(retry));
+        let all = seen.groups(&history, |_| true, 10);
+        let [first, second] = &all[..] else { panic!("{all:?}") };
+        assert_eq!(
+            (first.signature.first.as_str(), first.attempts, first.packages_total),
+            ("x.c: error", 2, 2)
+        );
+        assert_eq!(first.packages, ["hdf5", "zlib"]);
+        assert_eq!((first.retried, first.passed, first.cause), (1, 1, Cause::Deterministic));
+        assert!(
+            (first.retries_gib_h - 1.0).abs() < 1e-9 && (first.retries_h - 1.0).abs() < 1e-9,
+            "{first:?}"
+        );
+        assert_eq!((second.attempts, second.retried), (1, 0));
+        let zlib = seen.groups(&history, |brief| brief.key.package == "zlib", 1);
+        assert_eq!((zlib.len(), zlib[0].attempts), (1, 1));
+    }
+}
