@@ -7,7 +7,8 @@ mod asked;
 
 use crate::{
     figures::{self, float},
-    v1::{Cause, CurveKnown, JobsCurve, JobsPoint, Outcome, Predicted, Running, Source, Summary},
+    limits,
+    v1::{Cause, CurveKnown, JobsCurve, JobsPoint, OomOrigin, Outcome, Predicted, Running, Source, Summary},
 };
 pub use asked::{
     LEAST_ASK_BYTES, RequestedMemory, cpu_asked, is_size, memory_asked, memory_asked_words, no_ask_words,
@@ -26,7 +27,8 @@ pub fn need(summary: &Summary) -> Option<u64> {
 pub fn proven_need(summary: &Summary) -> Option<u64> {
     let limit = summary.resources.and_then(|resources| resources.memory_limit_bytes);
     let limit = limit.filter(|_| summary.censored);
-    need(summary).map(|need| stopped_at(need, limit))
+    let is_above = summary.oom_origin() == OomOrigin::LimitAbove;
+    above_zero(Some(stopped_at(need(summary).unwrap_or(0), limit, is_above)))
 }
 
 /// The same in words: `114 MiB`, `more than 114 MiB`, `not known`.
@@ -160,12 +162,14 @@ pub fn predicted(summary: &Summary) -> Option<Predicted> {
     summary.predicted.filter(|predicted| !predicted.is_default)
 }
 
-/// What an attempt that memory stopped proves to be too little, bytes: the limit in force if it was near it, else what was seen of it.
+/// What an attempt that memory stopped proves to be too little, bytes: the limit in force, or what was seen of it where that is more.
 ///
-/// Readings miss the last burst before a kill, so the limit is the better bound. But far below the limit another's memory was short,
-/// and the limit says nothing about this build.
-pub fn stopped_at(need: u64, limit: Option<u64>) -> u64 {
-    need.max(limit.filter(|limit| need >= limit / 2).unwrap_or(0))
+/// Readings miss what a build takes between the last of them and the kill, so a reading far below the limit says nothing against it. It is
+/// the same whatever says that memory ended the attempt. Only a kill at the limit of a group above (`is_above`) may come from what others
+/// in that group took: then the limit counts if half of it was read.
+pub fn stopped_at(need: u64, limit: Option<u64>, is_above: bool) -> u64 {
+    let held = limit.filter(|limit| *limit <= limits::MEMORY_BYTES && (!is_above || need >= limit / 2));
+    need.max(held.unwrap_or(0))
 }
 
 /// Whether a need stayed at or below `size`. `None` if that is not known: memory stopped the attempt (`censored`) before it needed more.

@@ -72,6 +72,7 @@ pub fn answer(verdict: &Verdict) -> &'static str {
         }
         Action::AsIs if verdict.reason.contains("the predicted size") => "Retry with the predicted size",
         Action::AsIs => "Retry",
+        Action::Bigger if request_had(verdict).is_some() => "Retry with a larger memory request",
         Action::Bigger if !is_of_memory(cause) => "Retry with more CPU",
         Action::Bigger if jobs_had(verdict).is_some() => "Retry with more memory and fewer build jobs",
         Action::Bigger => "Retry with more memory",
@@ -124,6 +125,10 @@ fn change(verdict: &Verdict) -> Option<String> {
                 None => memory,
             })
         }
+        Action::Bigger if request_had(verdict).is_some() => {
+            let kind = SizeKind::MemoryRequest;
+            Some(from_to(request_had(verdict), &kind.shown(kind.of(next?)?.value)))
+        }
         Action::Bigger => {
             let kind = SizeKind::CpuLimit;
             let limit = kind.of(next?)?;
@@ -156,6 +161,14 @@ fn jobs_had(verdict: &Verdict) -> Option<String> {
     match bound(jobs) {
         SizeBound::HalfOf { jobs: had, .. } => Some(format!("-j{had} -> -j{}", jobs.value)),
         SizeBound::RoomIn(_) => Some(format!("-j{}", jobs.value)),
+        _ => None,
+    }
+}
+
+/// The memory request above which the attempt was evicted.
+fn request_had(verdict: &Verdict) -> Option<String> {
+    match bound(SizeKind::MemoryRequest.of(verdict.next.as_ref()?)?) {
+        SizeBound::AboveRequest(had) => Some(had),
         _ => None,
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::v1::Resources;
+use crate::v1::{OomOrigin, Resources};
 
 const MIB: u64 = 1 << 20;
 
@@ -84,7 +84,7 @@ fn what_no_build_fits_in_is_no_ask_in_any_form() {
 }
 
 #[test]
-fn a_kill_near_the_limit_says_more_than_the_limit_in_every_form() {
+fn a_kill_at_a_limit_says_more_than_the_limit_in_every_form() {
     let of = |need: u64| Summary {
         need_peak_bytes: Some(need * MIB),
         resources: Some(resources(None, Some(375 * MIB))),
@@ -95,7 +95,16 @@ fn a_kill_near_the_limit_says_more_than_the_limit_in_every_form() {
     let near = of(368);
     assert_eq!([need_words(&near), need_cell(&near)], ["more than 375 MiB", "> 375 MiB"]);
     assert_eq!(need_of_ask_cell(&near), "> 100 %");
-    assert_eq!(need_words(&of(100)), "more than 100 MiB", "another's memory was short");
+    assert_eq!(need_words(&of(100)), "more than 375 MiB", "the kill came after the last reading");
+    let above = |need| Summary { oom_origin: OomOrigin::LimitAbove.into(), ..of(need) };
+    assert_eq!(need_words(&above(100)), "more than 100 MiB", "others may have taken the rest");
+    assert_eq!(need_words(&above(368)), "more than 375 MiB");
+    assert_eq!(need_words(&of(0)), "more than 375 MiB", "nothing was read before the kill");
+    assert_eq!(
+        stopped_at(100 * MIB, Some(1 << 63), false),
+        100 * MIB,
+        "no machine has that, so it is no limit"
+    );
     let fitted = Summary { censored: false, ..near };
     assert_eq!(need_words(&fitted), "368 MiB");
 }
@@ -153,5 +162,5 @@ fn a_limit_held_if_the_need_stayed_below_it() {
     assert_eq!([of(100, None, false), of(101, None, false)], [Some(true), Some(false)]);
     assert_eq!([of(100, None, true), of(99, None, true), of(0, None, false)], [Some(false), None, None]);
     let at_limit = [of(95, Some(100), true), of(50, Some(80), true), of(49, Some(100), true)];
-    assert_eq!(at_limit, [Some(false), None, None], "the last reading misses the last burst");
+    assert_eq!(at_limit, [Some(false), None, Some(false)], "the last reading misses the last burst");
 }

@@ -17,6 +17,7 @@
 //! | `needs above 280 MiB, where it was stopped` | memory was short there, and similar builds say how much more is needed |
 //! | `growth above 280 MiB, where it was stopped` | memory was short there, and it was still growing |
 //! | `size of the verdict before` | the verdict on the attempt before named it: a next size never goes down |
+//! | `use above the request of 100 MiB` | the node evicted it for memory, and it used more than it had requested |
 //! | `weight of the attempts` | build jobs that no more attempts used than others, by the newer and more similar ones |
 //! | `step above 4.00 GiB, which it may have had` | memory was short, and its size is not known |
 //! | `step above 1 min 0 s, which was not enough` | time was short |
@@ -73,6 +74,8 @@ pub enum SizeBound {
     Grown(String),
     /// The size that the verdict on the attempt before named.
     VerdictBefore,
+    /// What the last attempt used, which was above its request: its node evicted it for that.
+    AboveRequest(String),
     /// Build jobs that were not used most often, but by the newer and more similar attempts.
     MostWeight,
     /// A step above the size that the last attempt may have had, which is not known.
@@ -145,6 +148,9 @@ impl SizeBound {
         if let Some(most) = room {
             return Some(Self::RoomIn(most));
         }
+        if let Some(request) = between("use above the request of ", "") {
+            return Some(Self::AboveRequest(request));
+        }
         let at_stop = |start: &str| between(start, ", where it was stopped");
         if let Some(needed) = at_stop("needs above ").map(Self::NeededAbove) {
             return Some(needed);
@@ -173,6 +179,7 @@ impl SizeBound {
                 | Self::NeededAbove(_)
                 | Self::Grown(_)
                 | Self::VerdictBefore
+                | Self::AboveRequest(_)
                 | Self::MostWeight
                 | Self::MayHaveHad(_)
                 | Self::TooShort(_)
@@ -237,6 +244,9 @@ impl SizeBound {
                 format!("above {size}, where memory stopped the last attempt: what its growth leads to")
             }
             Self::VerdictBefore => "as the verdict on the attempt before named it".to_owned(),
+            Self::AboveRequest(request) => {
+                format!("what the last attempt used above its request of {request}, with room for its files")
+            }
             Self::MostWeight => "used by the newer and more similar attempts".to_owned(),
             Self::MayHaveHad(size) => {
                 format!("a step above {size}, the limit predicted for the last attempt")
@@ -275,6 +285,7 @@ impl fmt::Display for SizeBound {
             Self::NeededAbove(size) => write!(f, "needs above {size}, where it was stopped"),
             Self::Grown(size) => write!(f, "growth above {size}, where it was stopped"),
             Self::VerdictBefore => f.write_str("size of the verdict before"),
+            Self::AboveRequest(request) => write!(f, "use above the request of {request}"),
             Self::MostWeight => f.write_str("weight of the attempts"),
             Self::MayHaveHad(size) => write!(f, "step above {size}, which it may have had"),
             Self::TooShort(time) => write!(f, "step above {time}, which was not enough"),

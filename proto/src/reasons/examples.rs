@@ -93,6 +93,7 @@ pub(super) fn bounds(kind: SizeKind) -> Vec<SizeBound> {
         SizeBound::NeededAbove("280 MiB".to_owned()),
         SizeBound::Grown("280 MiB".to_owned()),
         SizeBound::VerdictBefore,
+        SizeBound::AboveRequest("280 MiB".to_owned()),
         SizeBound::MostWeight,
         SizeBound::MayHaveHad("280 MiB".to_owned()),
         SizeBound::TooShort("1 min 0 s".to_owned()),
@@ -120,6 +121,7 @@ fn fits(kind: SizeKind, bound: &SizeBound) -> bool {
         SizeBound::TrustedTimes(_) => memory || cpu || time,
         SizeBound::Request => matches!(kind, SizeKind::MemoryLimit | SizeKind::CpuLimit),
         SizeBound::LastLimit => matches!(kind, SizeKind::MemoryRequest | SizeKind::CpuRequest),
+        SizeBound::AboveRequest(_) => kind == SizeKind::MemoryRequest,
         SizeBound::Preset | SizeBound::Scraped => kind == SizeKind::MemoryLimit,
         SizeBound::LastSize(_)
         | SizeBound::TrustedNeed

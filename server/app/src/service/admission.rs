@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use plimsoll_core::{
-    domain::{JobPod, Key, Prediction, Resources},
+    domain::{Cause, JobPod, Key, Prediction},
     placement::{OperatingSystem, PlacementTarget, ResourceNeeds},
 };
 use tokio::time::{Instant, timeout_at};
@@ -20,10 +20,12 @@ const MARGIN: Duration = Duration::from_millis(20);
 pub(crate) enum SizeSource {
     /// What is known of the key.
     ByHistory,
-    /// The verdict on the job's last attempt, which ran out of memory.
+    /// The verdict on the job's last attempt, which ran out of memory, or which its node evicted above its request.
     ByVerdict {
-        /// What that attempt had, if its pod was seen.
-        had: Option<Resources>,
+        /// Which of them.
+        cause: Cause,
+        /// What that attempt had is not known: then it is thought to have had what this pod asks for.
+        had_unknown: bool,
     },
 }
 
@@ -60,11 +62,15 @@ impl AdmissionService {
                 None
             }
         };
-        let Some(AfterMemoryEnd { next, had }) = next else { return Some((known, SizeSource::ByHistory)) };
+        let Some(AfterMemoryEnd { next, cause, had_unknown }) = next else {
+            return Some((known, SizeSource::ByHistory));
+        };
         // what is only the default says nothing against the verdict
         let is_sure = known.is_known(&known.memory_limit, terms.confidence);
-        let is_more = is_sure && known.memory_limit.value > next.memory_limit.value;
-        Some((if is_more { known } else { next }, SizeSource::ByVerdict { had }))
+        let is_more = is_sure
+            && known.memory_limit.value > next.memory_limit.value
+            && known.memory_request.value >= next.memory_request.value;
+        Some((if is_more { known } else { next }, SizeSource::ByVerdict { cause, had_unknown }))
     }
 
     /// Where a pod of this key shall run: in the pool `predicted`, if it fits there.

@@ -22,7 +22,7 @@ pub(crate) struct JobsShortOfMemory {
 impl JobsShortOfMemory {
     /// Notes the job of a verdict that names one.
     pub(crate) fn note(&mut self, verdict: &Verdict) {
-        let Some(job) = verdict.job.clone().filter(|_| verdict.cause.is_memory()) else { return };
+        let Some(job) = verdict.job.clone().filter(|_| verdict.raises_memory()) else { return };
         if self.attempts.insert(job.clone(), verdict.attempt.clone()).is_none() {
             self.order.push_back(job);
         }

@@ -37,8 +37,8 @@ pub struct Prediction {
     /// again.
     #[serde(skip)]
     pub need_groups: Option<Arc<NeedGroups>>,
-    /// What trusted attempts of the package that memory stopped prove, while none of the package fitted; else `None`. It stands
-    /// beside a confidence of 0: what is too little is known, and what is enough is not. Not kept: it can be found again.
+    /// What attempts prove that memory stopped, while none of the package fitted, or none of exactly this key since; else `None`. In the
+    /// first case the confidence is 0: what is too little is known, and what is enough is not. Not kept: it can be found again.
     #[serde(skip)]
     pub lower_bound: Option<LowerBound>,
     /// Where it should run.
@@ -74,7 +74,7 @@ pub struct LowerBound {
     pub above: Bytes,
     /// Attempts that memory stopped, at this size or below it.
     pub attempts: u32,
-    /// The rung that weighs most among those attempts.
+    /// The rung of the one that was stopped at the highest size.
     pub rung: Rung,
     /// The least size to try next: what the verdict on such an attempt names. No predicted size is below it, but for a cap.
     pub least: Bytes,

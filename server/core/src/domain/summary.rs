@@ -306,7 +306,8 @@ impl Summary {
 
     /// What an attempt that memory stopped proves to be too little ([`stopped_at`]).
     pub fn stopped_at(&self) -> Bytes {
-        Bytes(stopped_at(self.need_peak.0, self.resources.memory_limit.map(|limit| limit.0)))
+        let is_above = self.oom_origin == Some(OomOrigin::LimitAbove);
+        Bytes(stopped_at(self.need_peak.0, self.resources.memory_limit.map(|limit| limit.0), is_above))
     }
 
     /// The need, or what it is proven to exceed.
@@ -330,8 +331,10 @@ impl Summary {
         self.source == MeasurementSource::Prometheus
     }
 
-    /// What it says about memory: all of it if it succeeded, a lower bound if memory stopped it, nothing otherwise.
+    /// What it says about memory: all of it if it succeeded, a lower bound if memory stopped it, nothing otherwise. A kill before the first
+    /// reading proves the limit too little all the same.
     pub fn teaches_memory(&self) -> bool {
-        self.need_peak.0 > 0 && !self.unneeded && (self.outcome == Outcome::Succeeded || self.censored)
+        let ended = self.outcome == Outcome::Succeeded || self.censored;
+        self.proven_need().0 > 0 && !self.unneeded && ended
     }
 }

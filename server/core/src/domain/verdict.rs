@@ -154,6 +154,13 @@ pub struct Verdict {
     pub basis: VerdictBasis,
 }
 
+impl Verdict {
+    /// Whether memory was short, so that the next attempt gets more of it: a limit or the machine's lack of it ended this one.
+    pub fn raises_memory(&self) -> bool {
+        self.cause.is_memory() || (self.cause == Cause::EvictedByNode && self.action == Action::Bigger)
+    }
+}
+
 /// What a verdict stands on: with it, a later question knows what was known, and whether it says anything new.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

@@ -7,24 +7,29 @@ use plimsoll_proto::{
 };
 
 use super::{Settings, defaults, memory, similar::SimilarAttempts, words};
-use crate::domain::{Key, LowerBound, Prediction, Quantity, Rung};
+use crate::domain::{Key, Prediction, Quantity, Rung};
 
-/// Whether its memory is a share of builds that are too little known to size by.
+/// Whether a number of it rests on builds that are too little known to size by.
 pub(super) fn is_guess(prediction: &Prediction) -> bool {
-    is_of_others(prediction) || is_unsure(prediction, |size| size.basis.quantile > 0.0)
+    let mut sizes = [&prediction.memory_request, &prediction.memory_limit].into_iter();
+    let is_share = sizes.any(|size| size.basis.quantile > 0.0) && prediction.lower_bound.is_none();
+    is_of_others(prediction) || (is_unsure(prediction) && is_share)
 }
 
 /// Whether that is so because those builds are of other packages: they never decide alone.
 pub(super) fn is_of_others(prediction: &Prediction) -> bool {
-    is_unsure(prediction, |size| matches!(size.basis.rung, Rung::Fleet | Rung::BuildSystem))
+    let Prediction { memory_request, memory_limit, cpu_request, cpu_limit, wall_p50, wall_p95, .. } =
+        prediction;
+    let mut numbers = [memory_request, memory_limit, cpu_request, cpu_limit, wall_p50, wall_p95].into_iter();
+    is_unsure(prediction)
+        && numbers.any(|number| matches!(number.basis.rung, Rung::Fleet | Rung::BuildSystem))
 }
 
-fn is_unsure(prediction: &Prediction, is_so: impl Fn(&Quantity) -> bool) -> bool {
-    let mut sizes = [&prediction.memory_request, &prediction.memory_limit].into_iter();
-    prediction.confidence < LEAST_CONFIDENCE && sizes.any(is_so)
+fn is_unsure(prediction: &Prediction) -> bool {
+    prediction.confidence < LEAST_CONFIDENCE
 }
 
-/// The defaults in the place of all numbers of a guess that are not known by themselves.
+/// The defaults in the place of all numbers of a guess that are not known by themselves. Memory after kills is no guess, and stays.
 pub(super) fn replace(
     prediction: &mut Prediction,
     pool: &SimilarAttempts<'_>,
@@ -34,7 +39,12 @@ pub(super) fn replace(
     let least = memory::least_sizes(pool, settings);
     let mut default =
         Prediction { memory_request: least.request, memory_limit: least.limit, ..defaults(key, settings) };
-    prediction.reason = reason(prediction, pool, key, &default.memory_limit);
+    if prediction.lower_bound.is_some() {
+        default.memory_request.clone_from(&prediction.memory_request);
+        default.memory_limit.clone_from(&prediction.memory_limit);
+    } else {
+        prediction.reason = reason(prediction, pool, key, &default.memory_limit);
+    }
     for quantity in default.quantities_mut() {
         if quantity.basis.bound == SizeBound::Default {
             // so many attempts say too little about it
@@ -64,9 +74,6 @@ fn in_order(prediction: &mut Prediction) {
 /// What is too little, and what is put in its place: `limit`.
 fn reason(prediction: &Prediction, pool: &SimilarAttempts<'_>, key: &Key, limit: &Quantity) -> String {
     let is_default = limit.basis.bound == SizeBound::Default;
-    if let Some(bound) = &prediction.lower_bound {
-        return above_kills(bound, is_default);
-    }
     let attempts = figures::counted(prediction.attempts.into(), "attempt");
     let known = if pool.knows_package() { "too little" } else { "nothing" };
     let (scope, sure) = (words::scope(pool.main_rung()), figures::percent(prediction.confidence));
@@ -75,14 +82,4 @@ fn reason(prediction: &Prediction, pool: &SimilarAttempts<'_>, key: &Key, limit:
         "{known} is known about {} yet, so this is the configured default{but}: {attempts}, mostly of {scope}, would be only {sure} sure",
         key.describe()
     )
-}
-
-fn above_kills(bound: &LowerBound, is_default: bool) -> String {
-    let LowerBound { above, attempts, least, .. } = bound;
-    let stopped = match attempts {
-        1 => format!("memory stopped the only known attempt of this package at {above}"),
-        many => format!("memory stopped all {many} known attempts of this package, at up to {above}"),
-    };
-    let end = if is_default { words::SIZES_ARE_DEFAULT } else { words::REST_IS_DEFAULT };
-    format!("{stopped}, so the next one should have at least {least}{end}")
 }

@@ -13,20 +13,17 @@ use plimsoll_proto::reasons::SizeBound;
 use super::{
     Settings,
     distribution::Distribution,
-    plan::{BLIND_STEP, REAL_STEP, SizePlan},
+    next_size::step_above,
+    plan::SizePlan,
     similar::{SimilarAttempts, WeightedAttempt},
 };
-use crate::domain::{Basis, Bytes, LowerBound, Quantity, Rung};
+use crate::domain::{Basis, Bytes, Quantity, Rung};
 
 /// Factor above the need that leaves room for hot file pages: 320 MB against 281 MB was healthy.
 const PAGES_FACTOR: f64 = 1.15;
 /// Least room for hot file pages: a compiler and its headers, whatever the need.
 pub(super) const PAGES_LEAST: Bytes = Bytes(64 << 20);
 
-/// What a size is rounded to that comes back from a logarithm.
-const LOG_STEP: u64 = 64 << 10;
-/// The least step above a size that failed: a linker or a compiler more.
-const STEP_LEAST: Bytes = Bytes(100 << 20);
 /// Share of what lies above a size that failed which the next one shall cover at most.
 const RETRY_COVERS: f64 = 0.92;
 /// A size this much above what would be tried first was a retry already.
@@ -45,6 +42,8 @@ pub(super) struct MemorySizes {
     pub(super) limit: Quantity,
     /// How far the middle 80 % of the expected needs lie apart, in medians.
     pub(super) width: f64,
+    /// Memory stopped every known attempt of the package, and no preset says what it needs: the sizes follow from that.
+    pub(super) by_kills: bool,
 }
 
 /// What the needs of the next attempt are expected to be.
@@ -117,7 +116,7 @@ pub(super) fn size(pool: &SimilarAttempts<'_>, settings: &Settings, price: f64) 
         limit.basis.bound = SizeBound::Request;
     }
     cover_at_least(&mut limit, &request, seldom);
-    MemorySizes { request, limit, width: width(pool, settings, &plain) }
+    MemorySizes { request, limit, width: width(pool, settings, &plain), by_kills: false }
 }
 
 /// A limit never covers less than a request that is not above it: the room that it has is above what the request covers.
@@ -141,8 +140,9 @@ pub(super) struct FailureCost {
     pub(super) held: f64,
 }
 
-/// The next size after `failed` was too little. A surer retry than [`RETRY_COVERS`] is not worth what it holds.
-pub(super) fn above(
+/// What attempts of the package, or a preset, say after `failed` was too little. A surer retry than [`RETRY_COVERS`] is not worth what it
+/// holds.
+pub(super) fn needed_above(
     pool: &SimilarAttempts<'_>,
     settings: &Settings,
     cost: FailureCost,
@@ -153,7 +153,7 @@ pub(super) fn above(
     let plan = SizePlan::new(&spread, cost.price);
     let below = spread.covered(failed);
     let sure = spread.quantile(below + (1.0 - below) * RETRY_COVERS).value;
-    let mut next = plan.above(failed, cost.held.min(cost.price)).min(sure).max(failed * REAL_STEP);
+    let mut next = plan.above(failed, cost.held.min(cost.price)).min(sure);
     let preset = settings.memory_request.as_f64();
     if settings.preset && preset > failed && failed > plan.first().bytes * SECOND_TIME {
         // attempts are few: the author of the preset knows more than one more step
@@ -162,81 +162,20 @@ pub(super) fn above(
     Bytes::from_f64(next).ceil_mib()
 }
 
-/// The least size after one that was too little, in whole MiB: what is smaller is no real step.
-pub(super) fn smallest_step(failed: Bytes) -> Bytes {
-    step(failed, REAL_STEP)
-}
-
-/// The size after one that was too little, where nothing is known of what lies above it, in whole MiB.
-pub(super) fn blind_step(failed: Bytes) -> Bytes {
-    step(failed, BLIND_STEP)
-}
-
-fn step(failed: Bytes, factor: f64) -> Bytes {
-    let least = Bytes(failed.0.saturating_add(STEP_LEAST.0));
-    Bytes::from_f64(failed.as_f64() * factor).max(least).ceil_mib()
-}
-
-/// What attempts of the package that memory stopped prove, while none of the package fitted.
-pub(super) fn lower_bound(pool: &SimilarAttempts<'_>) -> Option<LowerBound> {
-    let highest = if pool.knows_package() { None } else { highest(pool, true) }?;
-    // a need is kept as a logarithm, so a size comes back some KiB off
-    let above = Bytes(highest.0.saturating_add(LOG_STEP / 2) / LOG_STEP * LOG_STEP);
-    let attempts = pool.of_package().filter(|used| used.fact.censored).count();
-    Some(LowerBound {
-        above,
-        attempts: u32::try_from(attempts).unwrap_or(u32::MAX),
-        rung: pool.main_rung(),
-        least: blind_step(above),
-    })
-}
-
-/// Raises sizes to the step above where memory stopped attempts of the package, while none of the package fitted.
-pub(super) fn raise_above_kills(sizes: &mut MemorySizes, pool: &SimilarAttempts<'_>, settings: &Settings) {
-    if let Some(bound) = lower_bound(pool) {
-        raise_above(sizes, bound.above, pool, settings);
-    }
-}
-
-/// The step above where memory stopped attempts of the package, in the place of a memory size that is only the default: the next attempt
-/// asks for one size, and a default that nothing supports does not stand beside it.
-pub(super) fn step_for_default(size: &mut Quantity, bound: &LowerBound, settings: &Settings) {
-    if !size.basis.is_unchanged_default() {
-        return;
-    }
-    *size = quantity(settings, bound.rung, bound.attempts, WantedSize::of(bound.least));
-    if size.basis.bound == SizeBound::None {
-        size.basis.bound = SizeBound::Stopped(bound.above.to_string());
-        size.basis.margin = Bytes(size.value).as_f64() / bound.above.as_f64().max(1.0);
-    }
-}
-
-/// Raises sizes to the step above one that was too little.
-fn raise_above(sizes: &mut MemorySizes, stopped: Bytes, pool: &SimilarAttempts<'_>, settings: &Settings) {
-    let before = [sizes.request.value, sizes.limit.value];
-    raise_to(sizes, [blind_step(stopped); 2], pool, settings);
-    for (size, before) in [&mut sizes.request, &mut sizes.limit].into_iter().zip(before) {
-        if size.value > before && size.basis.bound == SizeBound::None {
-            size.basis.bound = SizeBound::Stopped(stopped.to_string());
-            size.basis.margin = Bytes(size.value).as_f64() / stopped.as_f64().max(1.0);
-        }
-    }
-}
-
-/// Sizes for a key of which no attempt fitted: the defaults, before [`raise_above_kills`].
+/// Sizes for a key of which no attempt fitted: the defaults.
 pub(super) fn default_sizes(settings: &Settings) -> MemorySizes {
     let limit = quantity(settings, Rung::Default, 0, WantedSize::of(settings.memory_limit));
     let asked = settings.memory_request.min(Bytes(limit.value));
     let mut request = quantity(settings, Rung::Default, 0, WantedSize::of(asked));
     request.value = request.value.min(limit.value);
-    MemorySizes { request, limit, width: 0.0 }
+    MemorySizes { request, limit, width: 0.0, by_kills: false }
 }
 
 /// The defaults, raised to what attempts of the package have shown to be needed: for those who do not trust the prediction.
 pub(super) fn least_sizes(pool: &SimilarAttempts<'_>, settings: &Settings) -> MemorySizes {
     let mut sizes = default_sizes(settings);
     if let Some(stopped) = highest(pool, true) {
-        raise_above(&mut sizes, stopped, pool, settings);
+        raise_to(&mut sizes, [step_above(stopped); 2], pool, settings);
     }
     if let Some(need) = highest(pool, false) {
         raise_to(&mut sizes, [need, with_pages(need)], pool, settings);

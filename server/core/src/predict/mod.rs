@@ -8,6 +8,7 @@
 //!         -> deviation, spread    the expected values, censored ones as "more than", and what was not seen yet
 //!         -> plan    the sizes of least expected cost, one after the other
 //!         -> memory, rates    the answer
+//!         -> next_size    where memory stopped the last builds, what comes after that
 //!         -> exact   the values of CPU and time as attempts had them
 //!         -> known   how well each number but memory is known
 //!         -> decrease    how far below the last one, if the operator bounds that
@@ -33,6 +34,7 @@ mod inputs;
 mod jobs;
 mod known;
 mod memory;
+mod next_size;
 mod plan;
 mod raise;
 mod rates;
@@ -44,6 +46,7 @@ mod tests;
 mod words;
 
 use self::memory::FailureCost;
+pub(crate) use self::next_size::{MemoryEnd, NextSize};
 pub use self::settings::Settings;
 use self::similar::{SimilarAttempts, TrustScope};
 use std::sync::Arc;
@@ -82,19 +85,10 @@ pub fn predict_known(history: &History, key: &Key, settings: &Settings) -> Predi
     }
 }
 
-/// A prediction as an answer to a caller. Where attempts were killed and none fitted, memory that would be only the default is the next
-/// size that the verdict names. A guess gives way to the default. Those with a bound of their own for what is sure ask by [`predict`].
+/// A prediction as an answer to a caller: a guess gives way to the default. Those with a bound of their own for what is sure ask by
+/// [`predict`].
 pub fn as_answer(prediction: Prediction, history: &History, key: &Key, settings: &Settings) -> Prediction {
-    let is_guess = guess::is_guess(&prediction);
-    let mut answer = if is_guess { without_guess(prediction, history, key, settings) } else { prediction };
-    let Some(bound) = answer.lower_bound else { return answer };
-    for size in [&mut answer.memory_request, &mut answer.memory_limit] {
-        memory::step_for_default(size, &bound, settings);
-    }
-    if let Some(known) = answer.reason.strip_suffix(words::SIZES_ARE_DEFAULT) {
-        answer.reason = format!("{known}{}", words::REST_IS_DEFAULT);
-    }
-    answer
+    if guess::is_guess(&prediction) { without_guess(prediction, history, key, settings) } else { prediction }
 }
 
 /// The default in the place of a guess.
@@ -112,23 +106,34 @@ pub fn defaults(key: &Key, settings: &Settings) -> Prediction {
     predict(&History::new(1), key, settings)
 }
 
-/// The same, but no memory size is below what attempts of the package have shown to be needed: for those to whom a prediction is not sure
-/// enough.
+/// The same, but no memory size is below what attempts of the package have shown to be needed, and where memory stopped the last of them it
+/// is what [`predict`] says: for those to whom a prediction is not sure enough.
 pub fn defaults_above_need(history: &History, key: &Key, settings: &Settings) -> Prediction {
+    let defaults = defaults(key, settings);
+    let known = predict(history, key, settings);
+    if let Some(lower_bound) = known.lower_bound {
+        let Prediction { memory_request, memory_limit, reason, .. } = known;
+        return Prediction {
+            memory_request,
+            memory_limit,
+            reason,
+            lower_bound: Some(lower_bound),
+            ..defaults
+        };
+    }
     let (_, pool) = work_out_from(history, key, settings, TrustScope::Trusted);
     let least = memory::least_sizes(&pool, settings);
-    Prediction { memory_request: least.request, memory_limit: least.limit, ..defaults(key, settings) }
+    Prediction { memory_request: least.request, memory_limit: least.limit, ..defaults }
 }
 
-/// The least size after one that was too little, in whole MiB, where more than that was needed by builds that are known.
-pub(crate) fn smallest_step(failed: Bytes) -> Bytes {
-    memory::smallest_step(failed)
+/// The least size after one that was too little, in whole MiB: half as much again, and 100 MiB more at least.
+pub fn step_above(stopped: Bytes) -> Bytes {
+    next_size::step_above(stopped)
 }
 
-/// The size after one at which memory stopped builds, where nothing is known of those that need more: in whole MiB. Verdicts, predictions
-/// and pods have it from here.
-pub(crate) fn blind_step(failed: Bytes) -> Bytes {
-    memory::blind_step(failed)
+/// A size that leaves room for the pages of files above `need`.
+pub(crate) fn with_pages(need: Bytes) -> Bytes {
+    memory::with_pages(need)
 }
 
 /// The attempts of the groups that [`predict_grouped`] finds, each with the place of its group; none where it finds none.
@@ -168,28 +173,35 @@ pub fn jobs_curve(history: &History, key: &Key, settings: &Settings, limit: Opti
     curve::draw(&pool, u32::try_from(usual.value).unwrap_or(u32::MAX), limit)
 }
 
-/// The memory to ask for when `failed` was too little: enough for nine in ten of what may be above it, or less if a step in
-/// between is expected to cost less; at least a real step larger, within the cap. After a second failure a preset is not
-/// tried around any longer.
+/// The memory to ask for when `failed` was too little: see [`next_size`].
 pub fn predict_above(history: &History, key: &Key, settings: &Settings, failed: Bytes) -> Bytes {
-    let above = |heard| {
-        let mut pool = SimilarAttempts::gather_for_retry(history, key, settings, heard);
+    next_size(history, key, settings, MemoryEnd { stopped: failed, growth: Bytes(0) }).size
+}
+
+/// The next memory size after memory ended a build of `key`. Untrusted attempts raise it as they raise a prediction.
+pub(crate) fn next_size(history: &History, key: &Key, settings: &Settings, end: MemoryEnd) -> NextSize {
+    let by = |scope| {
+        let mut pool = SimilarAttempts::gather(history, key, settings, scope);
         inputs::adjust(&mut pool, key);
         let build_jobs = jobs::choose(&pool, key, settings);
         let lines = curve::lines(&pool);
         jobs::adjust(&mut pool, lines.memory, build_jobs.value);
-        let cost = FailureCost { price: price(history, settings, heard), held: history.mean_held() };
-        let size = settings.bound_memory(memory::above(&pool, settings, cost, failed)).0;
-        (size, pool.knows_package())
+        let next = next_size::by_attempts(&pool, settings, cost(history, settings, scope), end);
+        (next, pool.knows_package())
     };
-    let (trusted, known) = above(TrustScope::Trusted);
-    if history.has_untrusted(key) {
-        let least = if known { Some(0) } else { history.highest_need().map(|highest| highest.0) };
-        let most = trusted.0.saturating_mul(raise::MOST).max(least.unwrap_or(u64::MAX));
-        trusted.max(above(TrustScope::All).0.min(Bytes(most)))
-    } else {
-        trusted
+    let (trusted, known) = by(TrustScope::Trusted);
+    if !history.has_untrusted(key) {
+        return trusted;
     }
+    let least = if known { Some(0) } else { history.highest_need().map(|highest| highest.0) };
+    let most = trusted.size.0.saturating_mul(raise::MOST).max(least.unwrap_or(u64::MAX));
+    let (all, _) = by(TrustScope::All);
+    if all.size > trusted.size { NextSize { size: all.size.min(Bytes(most)), ..all } } else { trusted }
+}
+
+/// What a retry is weighed against.
+fn cost(history: &History, settings: &Settings, scope: TrustScope) -> FailureCost {
+    FailureCost { price: price(history, settings, scope), held: history.mean_held() }
 }
 
 /// What one failure costs, in GiB x h.
@@ -251,10 +263,12 @@ fn work_out_from<'h>(
     } else {
         memory::size(&pool, settings, price(history, settings, heard))
     };
-    memory::raise_above_kills(&mut sizes, &pool, settings);
+    let lower_bound = next_size::apply(&mut sizes, &pool, settings, cost(history, settings, heard));
     decrease::bound(&mut sizes, history, key, settings);
     let [cpu_request, cpu_limit] = rates::cpu(&pool, settings);
-    let confidence = words::confidence(&pool.fitted_shares, pool.fitted(), sizes.width);
+    // by kills alone it is known what is too little, and not what is enough
+    let confidence =
+        if sizes.by_kills { 0.0 } else { words::confidence(&pool.fitted_shares, pool.fitted(), sizes.width) };
     let mut prediction = Prediction {
         confidence,
         unsure_because: words::unsure_because(&pool, confidence, sizes.width),
@@ -268,7 +282,7 @@ fn work_out_from<'h>(
         wall_p50: wall.half,
         wall_p95: wall.most,
         need_groups: None,
-        lower_bound: memory::lower_bound(&pool),
+        lower_bound,
         placed: PoolAssignment::default(),
     };
     for quantity in prediction.quantities_mut() {

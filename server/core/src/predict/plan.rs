@@ -5,7 +5,10 @@
 //! the way on from there. The way on is worked out from the largest size down, so that "cover both modes" and "cover the common
 //! one and try again" are weighed against each other with the right second size.
 
-use super::distribution::{Bin, Distribution};
+use super::{
+    distribution::{Bin, Distribution},
+    next_size::STEP,
+};
 use crate::domain::Bytes;
 
 /// Room for the sizes that are weighed: usually 40 to 90.
@@ -18,9 +21,6 @@ const COARSE: u32 = 6;
 const TOO_LOW: f64 = 1e-4;
 /// The share above which no size is looked for.
 const TOO_HIGH: f64 = 1e-5;
-/// A size that follows a failure is at least this much larger: less is a retry that fails again, more is held for nothing by
-/// a build that was just over.
-pub(super) const REAL_STEP: f64 = 1.35;
 /// A retry that holds more than this many times the need is not a good one.
 const FITS: f64 = 1.5;
 /// What it costs that a retry fails again or is not a good one, in average builds. At the bare cost a retry often takes twice the
@@ -28,9 +28,6 @@ const FITS: f64 = 1.5;
 const MISSED: f64 = 3.0;
 /// Half a step of the grid down: `2^(-1/64)`.
 const HALF_STEP: f64 = 0.989_228;
-/// The step when nothing is known above the size that failed.
-pub(super) const BLIND_STEP: f64 = 1.5;
-
 /// One size that may be tried, with sums over all needs that it covers.
 #[derive(Debug, Clone, Copy, Default)]
 struct CandidateSize {
@@ -90,7 +87,7 @@ impl SizePlan {
     /// The size to try when `failed` was too little: the cheapest, if a retry that misses the need, or holds more than [`FITS`] times
     /// the need, costs [`MISSED`] times `missed` more, in GiB x h.
     pub(super) fn above(&self, failed: f64, missed: f64) -> f64 {
-        let from = self.sizes.partition_point(|size| size.bytes < failed * REAL_STEP);
+        let from = self.sizes.partition_point(|size| size.bytes < failed * STEP);
         let below = self.covered(failed);
         let all = self.sizes.last().map_or(0.0, |size| size.covered.share);
         let more = |size: &CandidateSize| {
@@ -98,7 +95,7 @@ impl SizePlan {
             MISSED * missed * Bytes::GIB.as_f64() * (all - size.covered.share + far_too_much)
         };
         let (_, best) = self.cheapest(from, &self.onward(from), more);
-        best.map_or(failed * BLIND_STEP, |size| size.bytes)
+        best.map_or(failed * STEP, |size| size.bytes)
     }
 
     /// The share of needs that a size covers, as far as sizes differ.

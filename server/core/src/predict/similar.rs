@@ -106,29 +106,8 @@ pub(super) struct SimilarAttempts<'h> {
 }
 
 impl<'h> SimilarAttempts<'h> {
-    /// For a first attempt: an unknown package gets the default until [`FEWEST_PACKAGES`] others are known.
+    /// An unknown package gets the default until [`FEWEST_PACKAGES`] others are known.
     pub(super) fn gather(history: &'h History, key: &Key, settings: &Settings, scope: TrustScope) -> Self {
-        Self::gather_from(history, key, settings, scope, FEWEST_PACKAGES)
-    }
-
-    /// For an attempt after one that had too little: then any package that needs more says more than the default does.
-    pub(super) fn gather_for_retry(
-        history: &'h History,
-        key: &Key,
-        settings: &Settings,
-        scope: TrustScope,
-    ) -> Self {
-        Self::gather_from(history, key, settings, scope, 1)
-    }
-
-    /// `fewest`: packages that must be known before builds of others speak.
-    fn gather_from(
-        history: &'h History,
-        key: &Key,
-        settings: &Settings,
-        scope: TrustScope,
-        fewest: usize,
-    ) -> Self {
         let mut pool = Self { left: 1.0, fitted_left: 1.0, unknown: 1.0, ..Self::default() };
         pool.used.reserve(2 * History::PER_RUNG);
         for rung in Rung::LADDER.into_iter().filter(|rung| *rung >= Rung::Package) {
@@ -141,7 +120,7 @@ impl<'h> SimilarAttempts<'h> {
         if !pool.knows_package() && !settings.preset {
             let scope = if scope == TrustScope::All { TrustScope::Trusted } else { scope };
             let trusted = HistoryView { history, scope };
-            let tells = |rung: &Rung| has_packages(fewest, trusted.on_rung(*rung, key));
+            let tells = |rung: &Rung| has_packages(FEWEST_PACKAGES, trusted.on_rung(*rung, key));
             for rung in [Rung::BuildSystem, Rung::Fleet].into_iter().filter(tells) {
                 pool.climb_down(trusted, key, rung, HALF_KNOWN_WIDE);
             }

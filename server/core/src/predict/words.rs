@@ -52,7 +52,7 @@ pub(super) fn unsure_because(pool: &SimilarAttempts<'_>, confidence: f64, width:
     if confidence >= SURE || pool.used.is_empty() {
         return String::new();
     }
-    if fitted == 0 {
+    if fitted == 0 || confidence <= 0.0 {
         return "memory stopped every known attempt".to_owned();
     }
     let all = pool.fitted_shares.iter().fold(0.0, |all, (_, share)| all + share);
@@ -91,7 +91,7 @@ pub(super) fn reason(
     jobs: &Quantity,
     memory_of_a_job: f64,
 ) -> String {
-    if pool.fitted() == 0 {
+    if pool.fitted() == 0 || sizes.by_kills {
         return without_fitted(pool, key, sizes);
     }
     let mut text = who(pool);
@@ -168,33 +168,26 @@ fn few_known(pool: &SimilarAttempts<'_>) -> String {
     }
 }
 
-/// How the sentence ends where attempts were killed below the default, and the sizes are that default.
-pub(super) const SIZES_ARE_DEFAULT: &str = "; the sizes are the configured default";
-/// The same where memory is the size after those kills.
-pub(super) const REST_IS_DEFAULT: &str = "; the rest is the configured default";
-
-/// No attempt fitted, or there is none.
+/// No attempt of the package fitted, or there is none.
 fn without_fitted(pool: &SimilarAttempts<'_>, key: &Key, sizes: &MemorySizes) -> String {
-    let stopped = pool.of_package().count();
-    let highest = pool.of_package().map(|used| used.need).max_by(f64::total_cmp);
-    let Some(highest) = highest.map(|log| Bytes::from_f64(log.exp2())) else {
+    let Some(highest) = pool.of_package().max_by(|a, b| a.need.total_cmp(&b.need)) else {
         return format!("nothing is known about {} yet, so this is the configured default", key.describe());
     };
-    let scope = scope(pool.main_rung());
+    let (stopped, scope) = (pool.of_package().count(), scope(highest.rung));
+    let highest = Bytes::from_f64(highest.need.exp2());
     let known = if stopped == 1 {
         format!("memory stopped the only known attempt of {scope} at {highest}")
     } else {
         format!("memory stopped all {stopped} known attempts of {scope}, at up to {highest}")
     };
     let limit = &sizes.limit.basis;
-    let because = reasons::because(SizeKind::MemoryLimit, sizes.limit.value, 0.0, 1.0, &limit.bound);
     match &limit.bound {
-        SizeBound::Default => format!(
-            "{known}, so the next one should have at least {}{SIZES_ARE_DEFAULT}",
-            memory::lower_bound(pool).map_or_else(|| memory::blind_step(highest), |bound| bound.least)
-        ),
         SizeBound::Stopped(_) => format!("{known}, so the sizes are a step of {} above that", step(sizes)),
-        _ => format!("{known}; memory limit: {because}"),
+        SizeBound::Default => format!("{known}; the configured default is above that"),
+        bound => {
+            let because = reasons::because(SizeKind::MemoryLimit, sizes.limit.value, 0.0, 1.0, bound);
+            format!("{known}; memory limit: {because}")
+        }
     }
 }
 

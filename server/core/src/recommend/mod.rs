@@ -319,7 +319,7 @@ fn least_limit(attempts: &[WorkloadAttempt]) -> Bytes {
     let trusted = attempts.iter().filter(|attempt| !attempt.untrusted);
     let least = trusted.filter_map(|attempt| {
         let need = attempt.need?;
-        Some(if attempt.source == NeedSource::Stopped { predict::smallest_step(need) } else { need })
+        Some(if attempt.source == NeedSource::Stopped { predict::step_above(need) } else { need })
     });
     least.max().unwrap_or_default().ceil_mib()
 }

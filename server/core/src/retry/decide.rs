@@ -18,7 +18,7 @@ use crate::{
         Action, AttemptBrief, Bytes, Cause, Evidence, EvidenceLine, EvidenceSource, History, Key, Outcome,
         Prediction, Quantity, RetryOutlook, Rung, Summary, Verdict, VerdictBasis,
     },
-    predict::{Settings, as_answer, predict, predict_above, predict_known},
+    predict::{MemoryEnd, NextSize, Settings, as_answer, next_size, predict, predict_known},
 };
 
 /// What is known when a verdict is asked for.
@@ -69,8 +69,8 @@ impl HistorySizes<'_> {
 }
 
 impl SizeHistory for HistorySizes<'_> {
-    fn above(&self, failed: Bytes) -> Bytes {
-        predict_above(self.known.history, self.key, self.known.settings, failed)
+    fn next(&self, end: MemoryEnd) -> NextSize {
+        next_size(self.known.history, self.key, self.known.settings, end)
     }
 
     fn covered(&self, size: Bytes) -> f64 {
@@ -153,7 +153,8 @@ fn verdict(
     let cost = chosen.and_then(|next| outlook::cost(next, measured));
     let (wait, saves) = match (chosen, action) {
         // what was short is there at once
-        (None, _) | (_, Action::Bigger) => Default::default(),
+        (None, _) => Default::default(),
+        (_, Action::Bigger) if !case.cause.is_taken_away() => Default::default(),
         _ => {
             let cost = cost.unwrap_or_default();
             outlook::wait(&case.terms, &evidence.attempt, case.spent, cost, case.helped)

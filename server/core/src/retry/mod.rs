@@ -11,7 +11,7 @@
 //!          -> classify   the cause, by the strongest clue
 //!          -> corrections the cause that a person says, over what the rules found
 //!          -> signature  what the failure is called; seen: what became of it before; lineage: what came before
-//!          -> remedy     what the cause asks for; next, cpu: the size, from what was measured; size_words: why
+//!          -> remedy     what the cause asks for; next, cpu, evicted: the size, from what was measured; size_words: why
 //!          -> allow      whether the budget of policy, and what became of such failures, allow it
 //!          -> decide     the verdict; outlook: cost and wait
 //! failure_groups: failures that are the same, together, for people
@@ -28,6 +28,7 @@ mod clues;
 mod corrections;
 mod cpu;
 mod decide;
+mod evicted;
 mod explain;
 mod extend;
 mod failure_groups;

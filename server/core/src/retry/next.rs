@@ -4,8 +4,8 @@ use plimsoll_proto::{limits, reasons::SizeBound};
 
 use super::RetryPolicy;
 use crate::{
-    domain::{Bytes, Cores, Evidence, KNOWN_ENOUGH, Millis, Prediction, Quantity, Resources, Summary},
-    predict::{Settings, blind_step, smallest_step},
+    domain::{Bytes, Cores, Evidence, KNOWN_ENOUGH, Millis, Prediction, Quantity, Resources, Rung, Summary},
+    predict::{MemoryEnd, NextSize, Settings},
 };
 
 /// A size within this share of the cap is at the cap: so small a step is no bigger place.
@@ -23,8 +23,8 @@ pub(super) struct SizingInputs<'a> {
 
 /// What the history says of the sizes of a build.
 pub(super) trait SizeHistory {
-    /// The size to try after one that was too little.
-    fn above(&self, failed: Bytes) -> Bytes;
+    /// The size to try after memory ended a build.
+    fn next(&self, end: MemoryEnd) -> NextSize;
     /// The share of such builds that need no more than a size.
     fn covered(&self, size: Bytes) -> f64;
     /// The limit that is predicted where no cap is in the way.
@@ -58,18 +58,13 @@ impl StoppedAt {
     pub(super) fn is_at(self, cap: Bytes) -> bool {
         self.size.as_f64() * (1.0 + NO_STEP) > cap.as_f64()
     }
-
-    fn bound(self) -> SizeBound {
-        let size = self.size.to_string();
-        if self.is_assumed { SizeBound::MayHaveHad(size) } else { SizeBound::Stopped(size) }
-    }
 }
 
 /// Memory that an attempt had, as far as that was a size: 0 is none, and more than any machine has is no limit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SizesHad {
     pub(super) request: Option<Bytes>,
-    limit: Option<Bytes>,
+    pub(super) limit: Option<Bytes>,
     /// It asked for more than its limit let it have, so it had its limit.
     is_cut: bool,
 }
@@ -139,51 +134,19 @@ fn order(next: &mut Prediction) {
     raise(&mut next.cpu_limit, &next.cpu_request);
 }
 
-/// What decides the next size of an attempt that had too little.
-struct GrownSize {
-    size: Bytes,
-    bound: SizeBound,
-    /// The history says so: attempts behind it.
-    attempts: u32,
-}
-
-/// The largest of what the history says of builds that need more than where it was stopped, of where its own growth leads, and of a step.
-/// Where too little is known of the build, what others need and what the default is say nothing: then it is a step alone, above the highest
-/// size at which the package was ever stopped.
+/// The size after where this one was stopped.
 fn grown_size(
     predicted: &Prediction,
     evidence: &Evidence,
     stopped: StoppedAt,
     sizing: SizingInputs<'_>,
-) -> GrownSize {
-    let known = is_known(predicted);
-    let step = if known { smallest_step(stopped.size) } else { blind_step(stopped.size) };
-    let mut grown = GrownSize { size: step, bound: stopped.bound(), attempts: 0 };
-    let text = stopped.size.to_string();
-    let needed = if known {
-        sizing.history.above(stopped.size).ceil_mib()
-    } else {
-        above_other_kills(predicted, stopped)
-    };
-    if needed > grown.size {
-        let (bound, attempts) = (SizeBound::NeededAbove(text.clone()), predicted.memory_limit.basis.attempts);
-        grown = GrownSize { size: needed, bound, attempts };
-    }
-    if !known {
-        return grown;
-    }
-    let forecast = forecast(evidence, predicted, stopped.size).ceil_mib();
-    if forecast > grown.size {
-        grown = GrownSize { size: forecast, bound: SizeBound::Grown(text), attempts: 0 };
+) -> NextSize {
+    let growth = forecast(evidence, predicted, stopped.size);
+    let mut grown = sizing.history.next(MemoryEnd { stopped: stopped.size, growth });
+    if let (true, SizeBound::Stopped(size)) = (stopped.is_assumed, &grown.bound) {
+        grown.bound = SizeBound::MayHaveHad(size.clone());
     }
     grown
-}
-
-/// A step above where memory stopped other builds of the package, if that was higher than where it stopped this one; else 0.
-fn above_other_kills(predicted: &Prediction, stopped: StoppedAt) -> Bytes {
-    // a need is kept as a logarithm, so the same size may be a byte larger
-    let own = stopped.size.0.saturating_add(Bytes::MIB.0);
-    predicted.lower_bound.filter(|bound| bound.above.0 > own).map_or(Bytes(0), |bound| bound.least)
 }
 
 /// Whether the prediction speaks for this build, and not for others or the default.
@@ -192,8 +155,8 @@ fn is_known(predicted: &Prediction) -> bool {
 }
 
 /// Memory for an attempt that had too little: [`grown_size`], or what is predicted for a first attempt of such a build if that is more, or
-/// what the verdict on the attempt before named. Never above the cap. Of a build of which nothing is known the prediction is the default:
-/// that is no measurement, and counts for nothing.
+/// what the verdict on the attempt before named. Never above the cap. The default and what other packages need are no measurement of this
+/// build, and count for nothing.
 ///
 /// What it asked for beyond where it was stopped it never had, so that counts for nothing. A limit of its own that was not short,
 /// because another one held, stays where the history does not know better.
@@ -210,7 +173,7 @@ pub(super) fn grow_memory(
     let first = sizing.first;
     let more_is_known = |own: Bytes| speaks(&first.memory_limit) && first.memory_limit.value > own.0;
     let limit_grows = is_known(predicted) || own.is_none_or(|own| own <= grown.size || more_is_known(own));
-    let grow = |quantity: &mut Quantity, first: &Quantity| grow_to(quantity, first, &grown, stopped, sizing);
+    let grow = |quantity: &mut Quantity, first: &Quantity| grow_to(quantity, first, &grown, stopped);
     grow(&mut next.memory_request, &first.memory_request);
     if limit_grows {
         grow(&mut next.memory_limit, &first.memory_limit);
@@ -222,36 +185,30 @@ pub(super) fn grow_memory(
     order(next);
 }
 
-/// Attempts that fitted decide the size: it is not the default, and no step above where others were stopped.
+/// Attempts of the same package decide the size.
 fn speaks(first: &Quantity) -> bool {
-    !first.basis.is_default() && !matches!(first.basis.bound, SizeBound::Default | SizeBound::Stopped(_))
+    first.basis.rung >= Rung::Package
 }
 
-fn grow_to(
-    quantity: &mut Quantity,
-    first: &Quantity,
-    grown: &GrownSize,
-    stopped: StoppedAt,
-    sizing: SizingInputs<'_>,
-) {
-    let settings = sizing.settings;
-    if speaks(first) && first.value >= grown.size.0 {
+fn grow_to(quantity: &mut Quantity, first: &Quantity, grown: &NextSize, stopped: StoppedAt) {
+    let times = |size: u64| Bytes(size).as_f64() / stopped.size.as_f64().max(1.0);
+    // the prediction may rest on this very kill, and its words are not about the attempt
+    let is_by_kill = matches!(first.basis.bound, SizeBound::Stopped(_) | SizeBound::NeededAbove(_));
+    if speaks(first) && first.value >= grown.size.0 + u64::from(is_by_kill) {
         *quantity = first.clone();
-        if quantity.basis.bound.is_cut() {
+        let basis = &mut quantity.basis;
+        if is_by_kill {
+            (basis.bound, basis.margin) =
+                (SizeBound::NeededAbove(stopped.size.to_string()), times(first.value));
+        }
+        if basis.bound.is_cut() {
             // what the cap leaves may not be enough: no share of builds is promised
-            (quantity.basis.quantile, quantity.basis.margin) = (0.0, 1.0);
+            (basis.quantile, basis.margin) = (0.0, 1.0);
         }
         return;
     }
-    let (size, bound) = settings.bound_memory(grown.size);
-    let bound = match (bound, settings.memory_cap) {
-        // what others need is shown up to the cap alone
-        (_, Some(cap)) if size == cap && grown.attempts > 0 => SizeBound::Cap(cap.to_string()),
-        (SizeBound::None, _) => grown.bound.clone(),
-        (bound, _) => bound,
-    };
-    keep(quantity, size.0, bound);
-    quantity.basis.margin = size.as_f64() / stopped.size.as_f64().max(1.0);
+    keep(quantity, grown.size.0, grown.bound.clone());
+    quantity.basis.margin = times(grown.size.0);
     quantity.basis.attempts = grown.attempts;
 }
 
@@ -279,12 +236,15 @@ fn factor(policy: &RetryPolicy) -> f64 {
     if policy.grow_factor.is_finite() { policy.grow_factor.max(1.0) } else { 1.0 }
 }
 
-/// Where the need would be if it went on growing as it did before the end, for as long as half of the attempts take. At most
-/// twice where it was stopped: nothing grows in a straight line for ever.
+/// Where the need would be if it went on growing as it did before the end, for as long as half of the attempts of the package take; 0 where
+/// that is not known. At most twice where it was stopped: nothing grows in a straight line for ever.
 fn forecast(evidence: &Evidence, predicted: &Prediction, stopped: Bytes) -> Bytes {
     let (Some(growth), Some(measured)) = (evidence.growth, evidence.measured.as_deref()) else {
         return Bytes(0);
     };
+    if predicted.wall_p50.basis.rung < Rung::Package {
+        return Bytes(0);
+    }
     let left = Millis(predicted.wall_p50.value).saturating_sub(measured.wall).as_f64() / 1000.0;
     let most = Bytes(stopped.0.saturating_mul(2));
     Bytes::from_f64(growth.need.as_f64() + growth.per_second * left).min(most)

@@ -7,13 +7,14 @@ use plimsoll_proto::{
 };
 
 use super::{
-    cpu,
+    cpu, evicted,
     finding::Finding,
     next::{self, SizingInputs, StoppedAt},
     size_words,
 };
-use crate::domain::{
-    Action, Bytes, Cause, Evidence, EvidenceSource, Millis, Prediction, Quantity, Rung, Summary,
+use crate::{
+    domain::{Action, Bytes, Cause, Evidence, EvidenceSource, Millis, Prediction, Quantity, Rung, Summary},
+    predict::Settings,
 };
 
 /// Action and next allocation, before the budget.
@@ -135,9 +136,24 @@ fn sized(
         Cause::Infra if measured.is_some_and(Summary::was_killed_by_host) => {
             Remedy::retry(Action::Elsewhere, next, format!("{why}: retry on another machine, {how}"))
         }
+        Cause::EvictedByNode if finding.is_proven() => evicted_again(evidence, &why, next, (settings, &how)),
         cause if cause.is_final() => Remedy::no(format!("{why}: {}", no_retry(cause))),
         cause => Remedy::retry(Action::AsIs, next, format!("{why}: {}", same_again(cause, &how))),
     }
+}
+
+/// With a larger memory request, if it used more than it had.
+fn evicted_again(
+    evidence: &Evidence,
+    why: &str,
+    mut next: Prediction,
+    (settings, how): (&Settings, &str),
+) -> Remedy {
+    let (action, what) = match evicted::grow_request(&mut next, evidence, settings) {
+        Some(grown) => (Action::Bigger, grown),
+        None => (Action::AsIs, same_again(Cause::EvictedByNode, how)),
+    };
+    Remedy::retry(action, next, format!("{why}: {what}"))
 }
 
 /// No retry where [`is_under_ulimit`].

@@ -1,8 +1,11 @@
 //! Requests and limits of the container that builds.
 
 use k8s_openapi::api::core::v1::Pod;
-use plimsoll_core::domain::{self, Bytes, FieldViolation, Prediction, Resources};
-use plimsoll_proto::quantity;
+use plimsoll_core::{
+    domain::{self, Bytes, Cause, FieldViolation, Prediction},
+    predict,
+};
+use plimsoll_proto::{figures, quantity};
 
 use super::{
     Job, Left, Settings, Size, SizeSource,
@@ -19,6 +22,20 @@ struct Chosen {
     fixed: bool,
     /// It is not what the pod has.
     new: bool,
+    why: SizeReason,
+}
+
+/// Where a size comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SizeReason {
+    /// The prediction, or the verdict.
+    Predicted,
+    /// An annotation of the pod names it.
+    Annotation,
+    /// The most that the operator allows is less than what is predicted.
+    Most,
+    /// A step above so many bytes that the pod asks for.
+    AboveOwn(u64),
 }
 
 /// Sets the sizes that enough is known of, and writes into the pod what was done. Gives a line for each size that changes, why there is
@@ -33,7 +50,7 @@ pub(super) fn apply(
     let choices =
         Size::ALL.map(|size| (size, choose(pod, job, size, (prediction, from), (settings, &mut skipped))));
     let get = |size| choices.iter().find(|(known, _)| *known == size).and_then(|(_, choice)| choice.chosen);
-    let mut lines = Vec::new();
+    let (mut lines, mut reasons) = (Vec::new(), Reasons::default());
     for (request, limit) in [(Size::MemoryRequest, Size::MemoryLimit), (Size::CpuRequest, Size::CpuLimit)] {
         let pair = checked(pod, job, [(request, get(request)), (limit, get(limit))]);
         let Some((asked, most)) = skipped.keep(pair) else { continue };
@@ -43,6 +60,7 @@ pub(super) fn apply(
             let was = set(pod, job, size, &text);
             if was.as_ref() != Some(&text) {
                 lines.push(format!("{} {} -> {text}", size.as_str(), was.as_deref().unwrap_or("none")));
+                reasons.add(size, chosen, get(size));
             }
         }
     }
@@ -51,23 +69,65 @@ pub(super) fn apply(
     let left = if unsure.is_empty() { Left::Fits } else { Left::Unsure };
     if !lines.is_empty() {
         let was_short = choices.iter().any(|(_, choice)| choice.was_short);
-        let why = match from {
-            SizeSource::ByHistory => match prediction.lower_bound.filter(|_| was_short) {
-                Some(bound) => format!(
-                    "{}; its own memory was not above {}, where memory stopped builds of this package",
-                    prediction.reason, bound.above
-                ),
-                None => prediction.reason.clone(),
-            },
-            SizeSource::ByVerdict { .. } => {
-                format!("the last attempt ran out of memory; {}", prediction.reason)
-            }
-        };
         let kept = if unsure.is_empty() { unsure } else { format!("; too little is known to set {unsure}") };
+        let why = reasons.sentence(prediction, from, was_short);
         let done = format!("{}; {why}{kept}", lines.join(", "));
         pod.metadata.annotations.get_or_insert_default().insert(DONE.to_owned(), done);
     }
     (lines, left, skipped)
+}
+
+/// Why the sizes that are set are what they are.
+#[derive(Debug, Default)]
+struct Reasons {
+    /// A size is the predicted one, so that the words of the prediction are about it.
+    predicted: bool,
+    /// Of those that are not.
+    own: Vec<String>,
+}
+
+impl Reasons {
+    /// Adds a size that is set, as it was chosen before its request and limit were put together.
+    fn add(&mut self, size: Size, set: Chosen, chosen: Option<Chosen>) {
+        let name = size.as_str();
+        if chosen.is_some_and(|chosen| chosen.value != set.value) {
+            self.own.push(format!("{name}: a request is never above its limit"));
+            return;
+        }
+        match set.why {
+            SizeReason::Predicted => self.predicted = true,
+            SizeReason::Annotation => self.own.push(format!("{name}: as the pod's annotation says")),
+            SizeReason::Most => self.own.push(format!("{name}: the most that a pod may have")),
+            SizeReason::AboveOwn(own) => {
+                let own = figures::bytes(own);
+                self.own.push(format!(
+                    "{name}: a step above {own}, which the last attempt is thought to have had"
+                ));
+            }
+        }
+    }
+
+    fn sentence(self, prediction: &Prediction, from: SizeSource, was_short: bool) -> String {
+        let mut parts = Vec::with_capacity(self.own.len() + 3);
+        match from {
+            SizeSource::ByHistory => {}
+            SizeSource::ByVerdict { cause: Cause::EvictedByNode, .. } => {
+                parts.push("its node evicted the last attempt".to_owned());
+            }
+            SizeSource::ByVerdict { .. } => parts.push("the last attempt ran out of memory".to_owned()),
+        }
+        parts.extend(self.own);
+        if self.predicted {
+            parts.push(prediction.reason.clone());
+        }
+        if let (SizeSource::ByHistory, Some(bound)) = (from, prediction.lower_bound.filter(|_| was_short)) {
+            let above = bound.above;
+            parts.push(format!(
+                "its own memory was not above {above}, where memory stopped builds of this package"
+            ));
+        }
+        parts.join("; ")
+    }
 }
 
 /// What becomes of one size.
@@ -89,14 +149,16 @@ fn choose(
 ) -> Choice {
     let sure = |chosen| Choice { chosen, unsure: false, was_short: false };
     let own = has(pod, job, size);
-    let there = own.map(|value| Chosen { value, fixed: true, new: false });
+    let by_prediction = SizeReason::Predicted;
+    let there = own.map(|value| Chosen { value, fixed: true, new: false, why: by_prediction });
     match annotation(pod, &annotation_of(size)) {
         Some(OFF) => return sure(there),
         // what is not a size is no reason to break the pod
         Some(text) => {
             let value = skipped.keep(by_annotation(size, text));
             let value = value.map(|value| value.min(most(size, settings)));
-            return sure(value.map(|value| Chosen { value, fixed: true, new: true }).or(there));
+            let why = SizeReason::Annotation;
+            return sure(value.map(|value| Chosen { value, fixed: true, new: true, why }).or(there));
         }
         None => {}
     }
@@ -106,43 +168,43 @@ fn choose(
     let quantity = predicted(prediction, size);
     // a default is no knowledge, whatever the rest of the prediction rests on
     if prediction.is_known(quantity, settings.confidence) {
-        let value = quantity.value.min(most(size, settings));
+        let (value, why) = bounded(quantity.value, by_prediction, size, settings);
         // the same in other words would only look like a change
-        return sure(Some(Chosen { value, fixed: false, new: own != Some(value) }));
+        return sure(Some(Chosen { value, fixed: false, new: own != Some(value), why }));
     }
-    match (from, own) {
-        (SizeSource::ByVerdict { had }, Some(own)) if is_memory(size) => {
-            sure(Some(above_own((own, had), size, prediction, settings)))
+    let own = own.filter(|_| is_memory(size));
+    let chosen = match (from, own) {
+        (SizeSource::ByVerdict { had_unknown, .. }, Some(own)) => {
+            larger(own, above_own((own, had_unknown), quantity), size, settings)
         }
-        (SizeSource::ByHistory, Some(own)) if is_memory(size) && is_too_little(own, prediction) => {
-            let chosen = above_kills(own, size, prediction, settings);
-            Choice { chosen: Some(chosen), unsure: false, was_short: chosen.new }
+        (SizeSource::ByHistory, Some(own)) if is_too_little(own, prediction) => {
+            larger(own, (quantity.value, by_prediction), size, settings)
         }
-        _ => Choice { chosen: there, unsure: true, was_short: false },
-    }
+        _ => return Choice { chosen: there, unsure: true, was_short: false },
+    };
+    Choice { chosen: Some(chosen), unsure: false, was_short: chosen.new }
 }
 
-/// Memory stopped builds of the package at no less than what the pod has, and none of the package fitted.
+/// Memory stopped builds of the package at no less than what the pod has, and none like them succeeded since.
 fn is_too_little(own: u64, prediction: &Prediction) -> bool {
     // a need is kept as a logarithm, so the same size may be a byte smaller
     prediction.lower_bound.is_some_and(|bound| own < bound.above.0.saturating_add(Bytes::MIB.0))
 }
 
-/// A step above where builds of the package were stopped, or what is predicted if that is more. What a cap or a pool cut is not raised again.
-fn above_kills(own: u64, size: Size, prediction: &Prediction, settings: &Settings) -> Chosen {
-    let guess = predicted(prediction, size);
-    let bound = prediction.lower_bound.filter(|_| !guess.basis.bound.is_cut());
-    let step = bound.map_or(Bytes(0), |bound| bound.least);
-    larger(own, guess.value.max(step.0).min(most(size, settings)))
+/// A size in the place of the pod's own, which stays unless it grows.
+fn larger(own: u64, (value, why): (u64, SizeReason), size: Size, settings: &Settings) -> Chosen {
+    let (value, why) = bounded(value, why, size, settings);
+    if value > own {
+        Chosen { value, fixed: false, new: true, why }
+    } else {
+        Chosen { value: own, fixed: true, new: false, why }
+    }
 }
 
-/// A size in the place of the pod's own, which stays unless it grows.
-fn larger(own: u64, value: u64) -> Chosen {
-    if value > own {
-        Chosen { value, fixed: false, new: true }
-    } else {
-        Chosen { value: own, fixed: true, new: false }
-    }
+/// At most what the operator allows.
+fn bounded(value: u64, why: SizeReason, size: Size, settings: &Settings) -> (u64, SizeReason) {
+    let most = most(size, settings);
+    if value > most { (most, SizeReason::Most) } else { (value, why) }
 }
 
 fn predicted(prediction: &Prediction, size: Size) -> &domain::Quantity {
@@ -163,23 +225,15 @@ fn most(size: Size, settings: &Settings) -> u64 {
     }
 }
 
-/// After an end by memory of a job about which little is known, so that its pod had its own memory: that was too small, whatever others
-/// need. It grows as far as the verdict's size is above the one that was thought to be too small: from what the last attempt's pod `had`,
-/// which may have grown before, else from what this one asks for.
-fn above_own(
-    (own, had): (u64, Option<Resources>),
-    size: Size,
-    prediction: &Prediction,
-    settings: &Settings,
-) -> Chosen {
-    let guess = predicted(prediction, size);
-    let factor = Some(guess.basis.margin).filter(|factor| factor.is_finite()).unwrap_or(1.0);
-    let had =
-        had.and_then(|had| if size == Size::MemoryLimit { had.memory_limit } else { had.memory_request });
-    let grown = Bytes::from_f64(had.unwrap_or(Bytes(own)).as_f64() * factor.max(1.0)).ceil_mib();
-    // what was not seen is thought to have had the size that is predicted
-    let least = if had.is_some() { 0 } else { guess.value };
-    larger(own, grown.0.max(least).min(most(size, settings)))
+/// What the verdict says after an end by memory. Where what the last attempt had is not known, it had what this pod asks for: then it is a
+/// step above that, if that is more. What a cap or a pool cut is not raised again.
+fn above_own((own, had_unknown): (u64, bool), named: &domain::Quantity) -> (u64, SizeReason) {
+    let step = predict::step_above(Bytes(own)).0;
+    if had_unknown && !named.basis.bound.is_cut() && step > named.value {
+        (step, SizeReason::AboveOwn(own))
+    } else {
+        (named.value, SizeReason::Predicted)
+    }
 }
 
 /// A request and its limit, such that the request is not above: Kubernetes refuses such a pod, also where the limit is 0, which limits

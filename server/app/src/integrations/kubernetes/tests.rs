@@ -9,7 +9,7 @@ mod valid;
 mod verdict;
 
 use plimsoll_core::{
-    domain::{Bytes, Cores, History, Key, Quantity, Rung},
+    domain::{Bytes, Cause, Cores, History, Key, Quantity, Rung},
     predict,
 };
 use serde_json::{Value, json};
@@ -191,8 +191,14 @@ fn a_guess_sets_nothing_and_a_verdict_always_does() {
     guess.memory_limit.basis.margin = 1.5;
     let typed = parse(pod());
     let job = job(&typed, "ci-builds", &on()).unwrap();
-    let plan = plan(&typed, &job, Some((&guess, SizeSource::ByVerdict { had: None })), &on(), |_needs| None)
-        .unwrap();
+    let plan = plan(
+        &typed,
+        &job,
+        Some((&guess, SizeSource::ByVerdict { cause: Cause::Oom, had_unknown: true })),
+        &on(),
+        |_needs| None,
+    )
+    .unwrap();
     assert!(plan.sized);
 }
 

@@ -30,8 +30,7 @@ impl SizingService {
         self.pools.put(key, self.counted(key))
     }
 
-    /// The same for a caller who asks for the next attempt: after kills alone, memory is the size that the verdict names, and a guess gives way
-    /// to the default.
+    /// The same for a caller who asks for the next attempt: a guess gives way to the default.
     pub(super) fn next_size(&self, key: &Key) -> Prediction {
         let predicted = self.counted(key);
         let answer = self.learned.read(|history| predict::as_answer(predicted, history, key, &self.settings));

@@ -76,12 +76,25 @@ fn an_attempt_without_samples_still_has_a_summary() {
 }
 
 #[test]
-fn an_attempt_stopped_near_its_limit_proves_the_limit_too_little_and_one_far_below_does_not() {
-    let at = |need, limit| {
+fn the_limit_that_held_is_too_little_whatever_was_read_before_the_kill() {
+    let at = |need, limit, oom_origin| {
         let resources = Resources { memory_limit: Some(Bytes(limit)), ..Resources::default() };
-        Summary { need_peak: Bytes(need), resources, ..crate::domain::test_summary("1", "zlib", "1", 1) }
-            .stopped_at()
+        let killed = Summary {
+            censored: true,
+            outcome: Outcome::Failed,
+            ..crate::domain::test_summary("1", "zlib", "1", 1)
+        };
+        Summary { need_peak: Bytes(need), resources, oom_origin, ..killed }
     };
-    assert_eq!(at(193, 200), Bytes(200), "the last burst is between two readings");
-    assert_eq!(at(100, 64_000), Bytes(100), "the node was out of memory, not the build's limit");
+    for origin in [None, Some(OomOrigin::OwnLimit)] {
+        assert_eq!(at(193, 200, origin).stopped_at(), Bytes(200), "the last burst is between two readings");
+        assert_eq!(at(100, 64_000, origin).stopped_at(), Bytes(64_000), "the burst was larger than that");
+        assert_eq!(at(300, 200, origin).stopped_at(), Bytes(300), "more was read");
+        let unread = at(0, 200, origin);
+        assert_eq!((unread.proven_need(), unread.teaches_memory()), (Bytes(200), true));
+        assert_eq!(at(100, 1 << 63, origin).stopped_at(), Bytes(100), "no machine has that");
+    }
+    let shared = Some(OomOrigin::LimitAbove);
+    assert_eq!(at(100, 64_000, shared).stopped_at(), Bytes(100), "others in the group took the rest");
+    assert_eq!(at(193, 200, shared).stopped_at(), Bytes(200));
 }

@@ -66,11 +66,12 @@ fn builds_of_a_build_system_with_few_packages_count_among_those_of_the_fleet() {
 }
 
 #[test]
-fn after_a_default_that_was_too_little_the_one_package_that_is_known_says_how_much_more_may_be_needed() {
-    let known = history(measured(1, 5));
-    let next = predict_above(&known, &unknown(), &Settings::default(), Bytes(2 << 30));
-    let blind = predict_above(&history([]), &unknown(), &Settings::default(), Bytes(2 << 30));
-    assert!(next > blind && next.0 < 30_000 * MIB, "{next} and {blind}");
+fn after_a_size_that_was_too_little_other_packages_do_not_say_how_much_more_is_needed() {
+    for packages in [1, FEWEST_PACKAGES] {
+        let known = history(measured(packages, 5));
+        let next = predict_above(&known, &unknown(), &Settings::default(), Bytes(128 << 20));
+        assert_eq!(next, Bytes(228 << 20), "{packages} packages");
+    }
 }
 
 #[test]

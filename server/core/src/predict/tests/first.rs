@@ -29,67 +29,98 @@ fn ask(all: impl IntoIterator<Item = Summary>) -> Prediction {
 }
 
 #[test]
-fn a_kill_below_the_default_leaves_the_default_and_one_above_it_is_a_step() {
-    let default = ask([]);
-    let below = ask([killed(1, 100)]);
-    assert_eq!(below.memory_limit, default.memory_limit);
-    assert_eq!(below.memory_request, default.memory_request);
-    assert_eq!(
-        below.reason,
-        "memory stopped the only known attempt of this key at 100 MiB, so the next one should have at least 200 MiB; the sizes are the \
-         configured default"
-    );
-    let bound = below.lower_bound.unwrap();
-    assert_eq!((bound.above, bound.attempts, bound.least), (Bytes(100 * MIB), 1, Bytes(200 * MIB)));
-    let above = ask([killed(1, 3000), killed(2, 5000)]);
-    for size in [&above.memory_limit, &above.memory_request] {
-        assert_eq!((size.value, size.basis.quantile.to_bits()), (7500 * MIB, 0), "{size:?}");
-        assert_eq!(size.basis.bound, SizeBound::Stopped("4.88 GiB".to_owned()));
+fn a_kill_is_a_step_whether_it_was_below_the_default_or_above_it() {
+    for (limits, step, reason) in [
+        (
+            vec![100],
+            200,
+            "memory stopped the only known attempt of this key at 100 MiB, so the sizes are a step of 100 MiB above that",
+        ),
+        (
+            vec![250],
+            375,
+            "memory stopped the only known attempt of this key at 250 MiB, so the sizes are a step of 125 MiB above that",
+        ),
+        (
+            vec![3000, 5000],
+            7500,
+            "memory stopped all 2 known attempts of this key, at up to 4.88 GiB, so the sizes are a step of 2.44 GiB above that",
+        ),
+    ] {
+        let (kills, highest) = (limits.len(), Bytes(*limits.last().unwrap() * MIB));
+        let next = ask(limits.into_iter().enumerate().map(|(n, limit)| killed(n, limit)));
+        for size in [&next.memory_limit, &next.memory_request] {
+            assert_eq!((size.value, size.basis.attempts as usize), (step * MIB, kills), "{size:?}");
+            assert_eq!(size.basis.bound, SizeBound::Stopped(highest.to_string()));
+            assert_eq!((size.basis.rung, size.basis.quantile.to_bits()), (Rung::Exact, 0));
+        }
+        let bound = next.lower_bound.unwrap();
+        assert_eq!((bound.above, bound.attempts as usize, bound.least), (highest, kills, Bytes(step * MIB)));
+        assert_eq!(next.reason, reason);
+        assert_eq!(
+            (next.confidence.to_bits(), next.attempts as usize),
+            (0, kills),
+            "what is enough is not known"
+        );
     }
-    assert!(above.reason.ends_with("so the sizes are a step of 2.44 GiB above that"), "{}", above.reason);
-    assert_eq!((above.confidence.to_bits(), above.attempts), (0, 2));
-}
-
-#[test]
-fn an_answer_after_a_kill_below_the_default_has_the_size_of_the_verdict_and_no_default_beside_it() {
-    let key = built(0, 1).key;
-    let of = |history: &History, settings: &Settings| {
-        as_answer(predict(history, &key, settings), history, &key, settings)
-    };
-    let answer = |settings: &Settings| of(&history([killed(1, 250)]), settings);
-    let next = answer(&Settings::default());
-    for size in [&next.memory_request, &next.memory_limit] {
-        assert_eq!((size.value, size.basis.attempts), (375 * MIB, 1), "{size:?}");
-        assert_eq!(size.basis.bound, SizeBound::Stopped("250 MiB".to_owned()));
-        assert_eq!(size.basis.rung, Rung::Exact);
-    }
-    assert_eq!(next.lower_bound.unwrap().least, Bytes(next.memory_limit.value));
-    assert_eq!(
-        next.reason,
-        "memory stopped the only known attempt of this key at 250 MiB, so the next one should have at least 375 MiB; the rest is the \
-         configured default"
-    );
-    assert_eq!(next.confidence.to_bits(), 0, "what is enough is not known");
-    for mib in [60, 70, 110, 333] {
-        let next = predict(&history([killed(1, mib)]), &key, &Settings::default());
-        let least = next.lower_bound.unwrap().least;
-        assert!(next.reason.contains(&format!("at least {least}")), "one number: {}", next.reason);
-    }
-    let capped = answer(&Settings { memory_cap: Some(Bytes(300 * MIB)), ..Settings::default() });
+    let cap = Settings { memory_cap: Some(Bytes(300 * MIB)), ..Settings::default() };
+    let capped = predict(&history([killed(1, 250)]), &built(0, 1).key, &cap);
     assert_eq!(capped.memory_limit.value, 300 * MIB, "never above the cap: {capped:?}");
-    let fitted = || [killed(1, 250), built(2, 300)];
-    let default = Settings::default();
-    assert_eq!(of(&history(fitted()), &default), ask(fitted()), "attempts that fitted decide");
-    assert_eq!(of(&history([]), &default), ask([]), "nothing is known, and nothing was killed");
+    let preset = Settings { preset: true, ..Settings::default() };
+    let preset = predict(&history([killed(1, 250)]), &built(0, 1).key, &preset);
+    assert_eq!(preset.memory_limit.value, 4096 * MIB, "the author of a preset knows more: {preset:?}");
+    let known = history([killed(1, 250)]);
+    let (key, settings) = (built(0, 1).key, Settings::default());
+    let predicted = predict(&known, &key, &settings);
+    assert_eq!(as_answer(predicted.clone(), &known, &key, &settings), predicted, "it is no guess");
 }
 
 #[test]
-fn what_other_packages_need_is_said_to_be_theirs_also_after_a_kill() {
-    let others = (0..40).map(|n| test_summary(&format!("o{n}"), &format!("other-{n}"), "1", 900 + n));
-    let prediction = ask(others.chain([killed(1, 100)]));
-    assert_eq!(prediction.memory_limit.basis.rung, Rung::Fleet);
-    assert!(prediction.reason.starts_with("40 attempts of other packages needed"), "{}", prediction.reason);
-    assert!(prediction.confidence < 0.1, "{}", prediction.confidence);
+fn what_other_packages_need_does_not_decide_the_size_after_a_kill() {
+    let others = (0..40).map(|n| test_summary(&format!("o{n}"), &format!("other-{n}"), "1", 27_000 + n));
+    let prediction = ask(others.chain([killed(1, 128)]));
+    assert_eq!([&prediction.memory_request, &prediction.memory_limit].map(|size| size.value), [228 * MIB; 2]);
+    assert_eq!(prediction.memory_limit.basis.rung, Rung::Exact);
+    assert!(
+        prediction.reason.starts_with("memory stopped the only known attempt of this key"),
+        "{}",
+        prediction.reason
+    );
+    assert_eq!(prediction.unsure_because, "memory stopped every known attempt");
+    assert_eq!(prediction.confidence.to_bits(), 0);
+}
+
+#[test]
+fn after_a_kill_above_all_that_is_known_the_next_size_is_a_step_until_a_build_fits_again() {
+    let later = |minutes: u64, summary: Summary| Summary {
+        started_unix_ms: summary.started_unix_ms + 60_000 * minutes,
+        ..summary
+    };
+    let known = || (1..=8).map(|n| built(n, 150));
+    let usual = ask(known());
+    assert!(usual.memory_limit.value < 300 * MIB, "{usual:?}");
+    // the last reading was far below the limit that held
+    let mut late = later(60, killed(9, 249));
+    late.resources.memory_limit = Some(Bytes(420 * MIB));
+    let after = ask(known().chain([late.clone()]));
+    for size in [&after.memory_request, &after.memory_limit] {
+        assert!(size.value >= 630 * MIB && size.value < 1260 * MIB, "{size:?}");
+    }
+    let bound = after.lower_bound.unwrap();
+    assert_eq!(
+        (bound.above, bound.attempts, bound.least),
+        (Bytes(420 * MIB), 1, Bytes(after.memory_request.value))
+    );
+    let above = predict_above(
+        &history(known().chain([late.clone()])),
+        &built(0, 1).key,
+        &Settings::default(),
+        Bytes(420 * MIB),
+    );
+    assert_eq!(above.0, after.memory_request.value, "one next size");
+    let fitted = ask(known().chain([late, later(120, built(10, 500))]));
+    assert_eq!(fitted.lower_bound, None);
+    assert!(fitted.memory_limit.value > 500 * MIB, "{fitted:?}");
 }
 
 #[test]
@@ -127,10 +158,11 @@ fn below_ten_percent_an_answer_is_the_default_and_says_that_nothing_is_known() {
         [375 * MIB; 2],
         "{after:?}"
     );
-    assert!(
-        after.reason.contains("at 250 MiB, so the next one should have at least 375 MiB"),
-        "{}",
-        after.reason
+    let said = "memory stopped the only known attempt of this key at 250 MiB, so the sizes are a step of 125 MiB above that";
+    assert_eq!(after.reason, said);
+    assert_eq!(
+        (after.cpu_limit.value, &after.cpu_limit.basis.bound),
+        (default.cpu_limit.value, &SizeBound::Default)
     );
 }
 
@@ -272,6 +304,7 @@ fn defaults_for_a_build_of_which_too_little_is_known_are_not_below_what_it_neede
     assert_eq!(least(vec![built(1, 3000), built(2, 9000), built(3, 500)]), [9000, 10_350]);
     // a need is kept as a logarithm, which is rounded
     assert!(least(vec![killed(1, 6000)]).iter().all(|mib| (9000..=9001).contains(mib)));
+    assert_eq!(least(vec![killed(1, 128)]), [228; 2], "the size that the verdict names");
     let others = (0..40).map(|n| test_summary(&format!("o{n}"), "other", "1", 50_000)).collect();
     assert_eq!(least(others), [2048, 4096], "another package");
 }

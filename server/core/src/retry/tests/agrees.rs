@@ -48,13 +48,13 @@ fn both(summary: &Summary, history: &History, settings: &Settings) -> (Verdict, 
 #[test]
 fn a_retry_gets_no_less_than_a_first_attempt_gets_at_that_moment() {
     let settings = Settings::default();
-    let others = (0..80).map(|n| built(n, &format!("other-{n}"), 300 + 5 * n, None));
-    let unknown = killed("k", 100, None);
+    let others = (0..80).map(|n| built(n, &format!("other-{n}"), 27_000 + 5 * n, None));
+    let unknown = killed("k", 128, None);
     let (verdict, told) = both(&unknown, &history(others.chain([unknown.clone()])), &settings);
     let next = verdict.next.unwrap();
-    assert!(told.memory_request.basis.is_default(), "other packages say too little: {told:?}");
-    assert_eq!((next.memory_request.value, next.memory_limit.value), (200 * MIB, 200 * MIB), "{next:?}");
-    assert!(next.reason.contains("is no measurement of one, so it does not count"), "{}", next.reason);
+    for size in [&next.memory_request, &next.memory_limit, &told.memory_request, &told.memory_limit] {
+        assert_eq!(size.value, 228 * MIB, "other packages do not decide it: {size:?}");
+    }
 
     let grown = killed("k", 550, None);
     let (verdict, told) = both(&grown, &history([built(1, "zlib", 500, None), grown.clone()]), &settings);
@@ -86,20 +86,22 @@ fn of_a_build_of_which_only_a_kill_is_known_the_words_say_why_it_is_less_than_th
     let unknown = killed("k", 100, None);
     let (verdict, told) = both(&unknown, &history([unknown.clone()]), &Settings::default());
     let next = verdict.next.unwrap();
-    assert_eq!((next.memory_limit.value, told.memory_limit.value), (200 * MIB, 4096 * MIB));
+    assert_eq!((next.memory_limit.value, told.memory_limit.value), (200 * MIB, 200 * MIB));
+    let before = killed("k", 100, None);
+    let next = both(&before, &history([]), &Settings::default()).0.next.unwrap();
     let said = "memory limit 200 MiB: a step of 100 MiB above 100 MiB, where memory stopped the last attempt; when this was \
                 judged, no such build had succeeded, and the default limit of 4.00 GiB is no measurement of one, so it does not count";
     assert!(next.reason.ends_with(said), "{}", next.reason);
     let mut of_a_fork = built(1, "zlib", 300, None);
     of_a_fork.opening.untrusted = true;
-    let (verdict, _) = both(&unknown, &history([unknown.clone(), of_a_fork]), &Settings::default());
+    let (verdict, _) = both(&unknown, &history([of_a_fork]), &Settings::default());
     let reason = verdict.next.unwrap().reason;
     assert!(
         reason.contains("when this was judged, no trusted build of this package had succeeded"),
         "{reason}"
     );
     let capped = Settings { memory_cap: Some(Bytes(2050 * MIB)), ..Settings::default() };
-    let (verdict, _) = both(&unknown, &history([unknown.clone()]), &capped);
+    let (verdict, _) = both(&unknown, &history([]), &capped);
     let reason = verdict.next.unwrap().reason;
     assert!(reason.contains("the default limit of 2.00 GiB is no measurement"), "{reason}");
     let large = killed("k", 5000, None);

@@ -127,7 +127,7 @@ fn a_need_that_was_still_growing_gets_what_it_was_growing_to() {
         let asked = Evidence { growth, ..evidence(Some(killed), Exit::Code(2), "") };
         judge_with(&asked, &history, &Settings::default()).next.unwrap().memory_limit.value / MIB
     };
-    assert_eq!((after(0.0), after(1.0), after(1e9)), (380, 380, 560));
+    assert_eq!((after(0.0), after(1.0), after(1e9)), (420, 420, 560));
     assert!((500..560).contains(&after(5.0)), "270 MiB and 5 more a second for about 50 s: {}", after(5.0));
 }
 

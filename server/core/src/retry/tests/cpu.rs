@@ -128,7 +128,7 @@ fn a_number_of_build_jobs_that_was_not_recorded_is_not_said_and_not_halved() {
 
 #[test]
 fn what_was_taken_away_never_grows_in_any_dimension() {
-    for pod in ["Preempting", "NodeShutdown", "NodeLost", "Evicted: The node was low on resource: memory. "] {
+    for pod in ["Preempting", "NodeShutdown", "NodeLost", "Evicted: The node was low on resource: pids. "] {
         for summary in [held_back(1150, 90_000), Summary { oom_kill: None, ..starved() }] {
             let had = summary.resources;
             let asked = Evidence { pod_reason: pod.into(), ..evidence(Some(summary), Exit::Code(143), "") };

@@ -74,7 +74,7 @@ fn a_step_is_called_a_step_and_growth_is_called_growth() {
     let next = verdict_on(killed_at(550), &usual(), &settings).next.unwrap();
     for (_, size) in memory(&next) {
         assert_eq!(size.basis.bound, SizeBound::Stopped("550 MiB".to_owned()), "{size:?}");
-        assert_eq!((size.value, size.basis.attempts), ((550 * 27_u64).div_ceil(20) * MIB, 0));
+        assert_eq!((size.value, size.basis.attempts), (825 * MIB, 0));
     }
     // half of the builds take a minute, and this one ended at once
     let summary = Summary { wall: Millis(1000), ..killed_at(550) };

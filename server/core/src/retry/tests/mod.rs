@@ -201,8 +201,8 @@ fn the_next_memory_is_a_real_step_above_what_was_measured_and_nothing_else_grows
         let evidence = evidence(Some(failed(Some(1))), Exit::Code(2), "");
         judge_with(&evidence, &history, &Settings::default())
     };
-    // half as much again if nothing is known; else what the history says, and 100 MiB more at least
-    for (need, grown) in [(0, 420), (250, 380)] {
+    // half as much again, also where the history says less
+    for (need, grown) in [(0, 420), (250, 420)] {
         let (verdict, next) = (after(need), after(need).next.unwrap());
         assert_eq!([next.memory_limit.value, next.memory_request.value], [grown * MIB; 2], "{need}");
         assert_eq!((next.cpu_request.value, next.cpu_limit.value), (1000, 2000));

@@ -1,5 +1,7 @@
 //! Memory was short: for how long, and whose limit it was.
 
+use plimsoll_proto::reasons::SizeBound;
+
 use super::*;
 use crate::domain::MeasurementSource;
 
@@ -202,4 +204,50 @@ fn a_recorded_cause_stands_where_its_source_stands_and_is_one_witness() {
     let again = asked("OOMKilled", "", "");
     assert_eq!((again.cause, again.lines.len()), (Some(Cause::Oom), 1), "the same record is one witness");
     assert!((again.confidence - 0.95).abs() < 1e-9, "{}", again.confidence);
+}
+
+/// The verdict on an attempt that its node evicted, with this need and these sizes in MiB.
+fn evicted(need: u64, request: Option<u64>, limit: Option<u64>, pod_reason: &str) -> Verdict {
+    let mib = |size: Option<u64>| size.map(|mib| Bytes(mib * MIB));
+    let resources =
+        Resources { memory_request: mib(request), memory_limit: mib(limit), ..Resources::default() };
+    let summary = Summary { need_peak: Bytes(need * MIB), resources, oom_kill: Some(0), ..failed(Some(0)) };
+    let asked =
+        Evidence { pod_reason: pod_reason.to_owned(), ..evidence(Some(summary), Exit::Code(137), "") };
+    judged(&asked)
+}
+
+#[test]
+fn an_attempt_that_was_evicted_above_its_request_asks_for_what_it_used() {
+    let short = "Evicted: The node was low on resource: memory. Threshold quantity: 100Mi, available: 80Mi.";
+    for pod_reason in ["Evicted", short] {
+        let verdict = evicted(607, Some(100), None, pod_reason);
+        assert_eq!((verdict.cause, verdict.action), (Cause::EvictedByNode, Action::Bigger), "{verdict:?}");
+        let next = verdict.next.unwrap();
+        assert_eq!(next.memory_request.value, 699 * MIB, "with room for the pages of its files");
+        assert_eq!(next.memory_request.basis.bound, SizeBound::AboveRequest("100 MiB".to_owned()));
+        assert!(next.memory_limit.value >= next.memory_request.value);
+        let said = "it used 607 MiB with a memory request of 100 MiB, and what is above its request is evicted first, so retry with a larger \
+                    memory request (100 MiB -> 699 MiB)";
+        assert!(verdict.reason.contains(said), "{}", verdict.reason);
+        let why = "memory request 699 MiB: what the last attempt used above its request of 100 MiB, with room for its files";
+        assert!(next.reason.contains(why), "{}", next.reason);
+        assert_eq!(verdict.attempts_left, 3, "it was not the build's fault alone, and counts for nothing");
+    }
+    // never above the limit in force, which was enough
+    let limited = evicted(607, Some(100), Some(620), "Evicted").next.unwrap();
+    assert_eq!([limited.memory_request.value, limited.memory_limit.value], [620 * MIB; 2]);
+}
+
+#[test]
+fn an_attempt_that_was_evicted_below_its_request_gets_the_same_size() {
+    let disk = "Evicted: The node was low on resource: ephemeral-storage. ";
+    for (need, request, pod_reason) in [(607, 1000, "Evicted"), (607, 607, "Evicted"), (607, 100, disk)] {
+        let verdict = evicted(need, Some(request), Some(2000), pod_reason);
+        assert_eq!((verdict.cause, verdict.action), (Cause::EvictedByNode, Action::AsIs), "{verdict:?}");
+        assert!(verdict.reason.ends_with("retry with the same size"), "{}", verdict.reason);
+        assert_eq!(verdict.next.unwrap().memory_request.value, request * MIB);
+    }
+    let unknown = evicted(607, None, None, "Evicted");
+    assert_eq!(unknown.action, Action::AsIs, "what it had asked for is not known");
 }

@@ -23,9 +23,9 @@ fn cpu_of_which_nothing_is_known_stays_when_the_memory_is_set() {
     let (value, prediction) = llvm();
     for (from, confidence) in [
         (SizeSource::ByHistory, 0.3),
-        (SizeSource::ByVerdict { had: None }, 0.3),
+        (SizeSource::ByVerdict { cause: Cause::Oom, had_unknown: true }, 0.3),
         (SizeSource::ByHistory, 0.0),
-        (SizeSource::ByVerdict { had: None }, 0.0),
+        (SizeSource::ByVerdict { cause: Cause::Oom, had_unknown: true }, 0.0),
     ] {
         let settings = Settings { confidence, max_time: Some(2.0), ..on() };
         let typed = parse(value.clone());
@@ -122,23 +122,23 @@ fn a_pod_does_not_get_again_the_memory_at_which_its_package_was_always_killed() 
         ((memory("requests"), memory("limits")), after, plan)
     };
     let both = |request: &str, limit: &str| (request.to_owned(), limit.to_owned());
-    // a step above the kill is more than the default request and less than the default limit
     let known = after_kills(2048, 0, &usual);
     assert_eq!(known.confidence.to_bits(), 0, "a failure makes nothing surer");
     let (got, after, plan) = sizes("2Gi", &known, &on());
-    assert_eq!(got, both("3072Mi", "4096Mi"));
+    assert_eq!(got, both("3072Mi", "3072Mi"), "the size that the verdict names");
     assert!(plan.sized);
     let why = after["metadata"]["annotations"]["plimsoll/sized"].as_str().unwrap();
     let said = "; its own memory was not above 2.00 GiB, where memory stopped builds of this package; too little is known to set cpu_request, cpu_limit";
     assert!(why.ends_with(said), "{why}");
     // what is above the kills may be enough, and nothing better is known
     assert_eq!(sizes("2200Mi", &known, &on()).0, both("2200Mi", "2200Mi"));
-    // a kill under the default leaves the default
-    assert_eq!(sizes("100Mi", &after_kills(100, 0, &usual), &on()).0, both("2048Mi", "4096Mi"));
-    // however little other packages need
-    let (request, limit) = sizes("2Gi", &after_kills(2048, 40, &usual), &on()).0;
-    let bytes = |text: &str| plimsoll_proto::quantity::bytes(text).unwrap();
-    assert!(bytes(&request) >= 3 << 30 && bytes(&limit) >= bytes(&request), "{request} {limit}");
+    assert_eq!(
+        sizes("100Mi", &after_kills(100, 0, &usual), &on()).0,
+        both("200Mi", "200Mi"),
+        "and not the default"
+    );
+    // whatever other packages need
+    assert_eq!(sizes("2Gi", &after_kills(2048, 40, &usual), &on()).0, both("3072Mi", "3072Mi"));
     // what no pod may have is not given, and what a cap cut is not raised
     let small = Settings { max_memory: Some(Bytes(5 << 29)), ..on() };
     assert_eq!(sizes("2Gi", &known, &small).0, both("2560Mi", "2560Mi"));

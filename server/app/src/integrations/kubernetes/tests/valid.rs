@@ -125,7 +125,7 @@ proptest! {
                 return Ok(());
             }
         };
-        let from = if by_verdict { SizeSource::ByVerdict { had: None } } else { SizeSource::ByHistory };
+        let from = if by_verdict { SizeSource::ByVerdict { cause: Cause::Oom, had_unknown: true } } else { SizeSource::ByHistory };
         let plan = plan(&typed, &job, Some((&prediction, from)), &settings, |_needs| None).unwrap();
         let mut after = value.clone();
         if let Some(patch) = &plan.patch {

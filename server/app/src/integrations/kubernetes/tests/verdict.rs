@@ -1,19 +1,20 @@
 //! What a pod gets whose job memory ended before.
 
-use plimsoll_core::domain::Resources;
-
 use super::*;
 
-/// The pod after a verdict with sizes for memory, each half as much again as what was thought to be too little.
+/// The pod after a verdict with sizes for memory, on an attempt of which it is not known what it had.
 fn after_a_kill(pod: &Value, memory_mib: (u64, u64), confidence: f64, settings: &Settings) -> Value {
-    let mut prediction = sizes(memory_mib, (1000, 2000), confidence);
-    prediction.memory_limit.basis.margin = 1.5;
-    prediction.memory_request.basis.margin = 1.5;
+    let prediction = sizes(memory_mib, (1000, 2000), confidence);
     let typed = parse(pod.clone());
     let job = job(&typed, "ci-builds", settings).unwrap();
-    let plan =
-        plan(&typed, &job, Some((&prediction, SizeSource::ByVerdict { had: None })), settings, |_needs| None)
-            .unwrap();
+    let plan = plan(
+        &typed,
+        &job,
+        Some((&prediction, SizeSource::ByVerdict { cause: Cause::Oom, had_unknown: true })),
+        settings,
+        |_needs| None,
+    )
+    .unwrap();
     let mut after = pod.clone();
     if let Some(patch) = &plan.patch {
         json_patch::patch(&mut after, patch).unwrap();
@@ -46,30 +47,55 @@ fn an_unknown_pod_gets_more_than_it_had_and_not_the_default() {
     assert_eq!(after_a_kill(&none, (6144, 6144), 0.0, &on()), none, "it had no limit");
 }
 
+/// Sizes and annotation of a pod after a verdict that names so many MiB.
+fn after_verdict(own: &Value, named_mib: u64, had_unknown: bool, settings: &Settings) -> (Value, String) {
+    let mut prediction = sizes((named_mib, named_mib), (1000, 2000), 0.0);
+    prediction.reason = "memory limit: a step of 100 MiB above 128 MiB".to_owned();
+    let typed = parse(own.clone());
+    let job = job(&typed, "ci-builds", settings).unwrap();
+    let known = Some((&prediction, SizeSource::ByVerdict { cause: Cause::Oom, had_unknown }));
+    let mut after = own.clone();
+    let plan = plan(&typed, &job, known, settings, |_needs| None).unwrap();
+    json_patch::patch(&mut after, plan.patch.as_ref().unwrap()).unwrap();
+    let why = after["metadata"]["annotations"]["plimsoll/sized"].as_str().unwrap().to_owned();
+    (resources(&after).clone(), why)
+}
+
 #[test]
-fn a_pod_grows_from_what_the_last_one_had_and_not_again_from_what_its_variables_say() {
-    let own = with(&json!({"memory": "2Gi", "cpu": "4"}), &json!({"memory": "4Gi"}));
-    let grown = |had: Option<(u64, u64)>| {
-        let mut prediction = sizes((6144, 6144), (1000, 2000), 0.0);
-        prediction.memory_limit.basis.margin = 1.5;
-        prediction.memory_request.basis.margin = 1.5;
-        let had = had.map(|(request, limit)| Resources {
-            memory_request: Some(Bytes(request << 20)),
-            memory_limit: Some(Bytes(limit << 20)),
-            ..Resources::default()
-        });
-        let typed = parse(own.clone());
-        let job = job(&typed, "ci-builds", &on()).unwrap();
-        let known = Some((&prediction, SizeSource::ByVerdict { had }));
-        let mut after = own.clone();
-        let plan = plan(&typed, &job, known, &on(), |_needs| None).unwrap();
-        json_patch::patch(&mut after, plan.patch.as_ref().unwrap()).unwrap();
-        resources(&after).clone()
-    };
-    let expected = |request: &str, limit: &str| json!({ "requests": { "memory": request, "cpu": "4" }, "limits": { "memory": limit } });
-    assert_eq!(grown(Some((2048, 4096))), expected("3072Mi", "6144Mi"));
-    assert_eq!(grown(Some((3072, 6144))), expected("4608Mi", "9216Mi"));
-    assert_eq!(grown(None), expected("6144Mi", "6144Mi"), "its pod was not seen");
+fn a_pod_gets_the_size_that_the_verdict_names_and_says_why_it_is_that() {
+    let own = with(&json!({"memory": "128Mi"}), &json!({"memory": "128Mi"}));
+    let (sizes, why) = after_verdict(&own, 228, false, &on());
+    assert_eq!(sizes, json!({ "requests": { "memory": "228Mi" }, "limits": { "memory": "228Mi" } }));
+    assert_eq!(
+        why,
+        "memory_request 128Mi -> 228Mi, memory_limit 128Mi -> 228Mi; the last attempt ran out of memory; memory limit: a step of 100 MiB \
+         above 128 MiB; too little is known to set cpu_request, cpu_limit"
+    );
+}
+
+#[test]
+fn the_annotation_gives_the_reason_of_the_number_in_force() {
+    let own = with(&json!({"memory": "2Gi"}), &json!({"memory": "4Gi"}));
+    // what the last attempt had is not known: the pod's own limit was too little, and its request is below what the verdict names
+    let (sizes, why) = after_verdict(&own, 5000, true, &on());
+    assert_eq!(sizes, json!({ "requests": { "memory": "5000Mi" }, "limits": { "memory": "6144Mi" } }));
+    let step = "memory_limit: a step above 4.00 GiB, which the last attempt is thought to have had; memory limit: a step of 100 MiB";
+    assert!(why.contains(step), "{why}");
+    let most = Settings { max_memory: Some(Bytes(4608 << 20)), ..on() };
+    let (sizes, why) = after_verdict(&own, 5000, false, &most);
+    assert_eq!(sizes, json!({ "requests": { "memory": "4608Mi" }, "limits": { "memory": "4608Mi" } }));
+    assert!(why.contains("memory_limit: the most that a pod may have") && !why.contains("a step"), "{why}");
+    let mut named = own;
+    named["metadata"]["annotations"]["plimsoll/memory-limit"] = json!("3Gi");
+    let (sizes, why) = after_verdict(&named, 5000, false, &on());
+    assert_eq!(sizes, json!({ "requests": { "memory": "3072Mi" }, "limits": { "memory": "3072Mi" } }));
+    assert!(
+        why.contains(
+            "memory_request: a request is never above its limit; memory_limit: as the pod's annotation says"
+        ),
+        "{why}"
+    );
+    assert!(!why.contains("a step"), "{why}");
 }
 
 #[test]
@@ -77,4 +103,22 @@ fn a_pod_whose_job_is_known_gets_what_the_verdict_says() {
     let own = with(&json!({"memory": "16Gi", "cpu": "4"}), &json!({"memory": "96Gi"}));
     let after = after_a_kill(&own, (1500, 1500), 0.9, &on());
     assert_eq!(resources(&after)["limits"]["memory"], "1500Mi", "it was sized by what is known before");
+}
+
+#[test]
+fn a_pod_whose_last_attempt_was_evicted_above_its_request_asks_for_more_and_keeps_its_limit() {
+    let own = with(&json!({"memory": "100Mi"}), &json!({"memory": "2Gi"}));
+    let mut prediction = sizes((699, 2048), (1000, 2000), 0.0);
+    prediction.reason = "memory request 699 MiB: what the last attempt used".to_owned();
+    let typed = parse(own.clone());
+    let job = job(&typed, "ci-builds", &on()).unwrap();
+    let from = SizeSource::ByVerdict { cause: Cause::EvictedByNode, had_unknown: false };
+    let plan = plan(&typed, &job, Some((&prediction, from)), &on(), |_needs| None).unwrap();
+    let mut after = own;
+    json_patch::patch(&mut after, plan.patch.as_ref().unwrap()).unwrap();
+    let expected = json!({ "requests": { "memory": "699Mi" }, "limits": { "memory": "2Gi" } });
+    assert_eq!(resources(&after), &expected);
+    let why = after["metadata"]["annotations"]["plimsoll/sized"].as_str().unwrap();
+    let said = "memory_request 100Mi -> 699Mi; its node evicted the last attempt; memory request 699 MiB: what the last attempt used; ";
+    assert!(why.starts_with(said), "{why}");
 }

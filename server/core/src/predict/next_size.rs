@@ -1,0 +1,141 @@
+//! The next memory size after memory ended a build. Verdicts, predictions, pods and proposals have it from here.
+//!
+//! It is the largest of
+//!
+//! - a step above the size at which memory stopped the build,
+//! - where its own growth leads,
+//! - what attempts of the same package needed that did not fit there,
+//!
+//! within the operator's floor and cap. What other packages need is no reason for it: a build that was stopped at 128 MiB is none of theirs.
+
+use plimsoll_proto::reasons::SizeBound;
+
+use super::{
+    Settings,
+    memory::{FailureCost, MemorySizes, expected, needed_above},
+    similar::{SimilarAttempts, WeightedAttempt},
+};
+use crate::domain::{Basis, Bytes, LowerBound, Quantity, Rung};
+
+/// The least factor above a size that was too little: less is a retry that fails again, more is held for nothing by a build that was just
+/// over.
+pub(super) const STEP: f64 = 1.5;
+/// The least step above a size that was too little: a linker or a compiler more.
+const STEP_LEAST: Bytes = Bytes(100 << 20);
+/// A need is kept as a logarithm of 24 bits, so a size comes back a millionth off. It is rounded to this,
+const LOG_STEP: u64 = 64 << 10;
+/// and above 16 GiB to a whole MiB.
+const LOG_STEP_LARGE: u64 = 1 << 20;
+
+/// How memory ended a build.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MemoryEnd {
+    /// What is proven to be too little.
+    pub(crate) stopped: Bytes,
+    /// Where its growth just before the end leads; 0 where that is not known.
+    pub(crate) growth: Bytes,
+}
+
+/// A next size, and what decided it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct NextSize {
+    /// In whole MiB, within floor and cap.
+    pub(crate) size: Bytes,
+    pub(crate) bound: SizeBound,
+    /// Attempts of the package that decided it; 0 if they did not.
+    pub(crate) attempts: u32,
+}
+
+/// The step above a size that was too little, in whole MiB.
+pub(super) fn step_above(stopped: Bytes) -> Bytes {
+    let least = Bytes(stopped.0.saturating_add(STEP_LEAST.0));
+    Bytes::from_f64(stopped.as_f64() * STEP).max(least).ceil_mib()
+}
+
+/// The next size by the attempts of the package in `pool`.
+pub(super) fn by_attempts(
+    pool: &SimilarAttempts<'_>,
+    settings: &Settings,
+    cost: FailureCost,
+    end: MemoryEnd,
+) -> NextSize {
+    let stopped = end.stopped.to_string();
+    let mut next =
+        NextSize { size: step_above(end.stopped), bound: SizeBound::Stopped(stopped.clone()), attempts: 0 };
+    if pool.knows_package() || settings.preset {
+        let needed = needed_above(pool, settings, cost, end.stopped);
+        if needed > next.size {
+            let (bound, attempts) = if pool.knows_package() {
+                (SizeBound::NeededAbove(stopped.clone()), pool.attempts())
+            } else {
+                (SizeBound::Preset, 0)
+            };
+            next = NextSize { size: needed, bound, attempts };
+        }
+    }
+    let growth = end.growth.ceil_mib();
+    if growth > next.size {
+        next = NextSize { size: growth, bound: SizeBound::Grown(stopped), attempts: 0 };
+    }
+    match settings.bound_memory(next.size) {
+        (_, SizeBound::None) => next,
+        (size, bound) => NextSize { size, bound, ..next },
+    }
+}
+
+/// Attempts that memory stopped and after which no build like them succeeded: all of the package while none of it did, else those of exactly
+/// this key that are newer than the last of it that did.
+fn open_kills<'p, 'h>(pool: &'p SimilarAttempts<'h>) -> impl Iterator<Item = &'p WeightedAttempt<'h>> {
+    let exact = || pool.used.iter().filter(|used| used.rung == Rung::Exact);
+    let ended = |used: &WeightedAttempt<'_>| used.fact.brief.ended_unix_ms();
+    let last_fit = exact().filter(|used| !used.fact.censored).map(ended).max();
+    let known = pool.knows_package();
+    let is_open = move |used: &&WeightedAttempt<'_>| {
+        !known || (used.rung == Rung::Exact && last_fit.is_none_or(|fit| ended(used) > fit))
+    };
+    pool.of_package().filter(|used| used.fact.censored).filter(is_open)
+}
+
+/// What was too little, of a need that is kept as a logarithm.
+fn stopped_at(used: &WeightedAttempt<'_>) -> Bytes {
+    let size = Bytes::from_f64(used.need.exp2()).0;
+    let step = if size > 16 << 30 { LOG_STEP_LARGE } else { LOG_STEP };
+    Bytes(size.saturating_add(step / 2) / step * step)
+}
+
+/// Puts the next size into `sizes` where memory stopped the last builds, and gives what those prove. What is known of the package, or preset
+/// for it, stays where it is more; a default, and what other packages need, gives way.
+pub(super) fn apply(
+    sizes: &mut MemorySizes,
+    pool: &SimilarAttempts<'_>,
+    settings: &Settings,
+    cost: FailureCost,
+) -> Option<LowerBound> {
+    let highest = open_kills(pool).max_by(|a, b| a.need.total_cmp(&b.need))?;
+    let (above, rung) = (stopped_at(highest), highest.rung);
+    let kills = u32::try_from(open_kills(pool).count()).unwrap_or(u32::MAX);
+    let next = by_attempts(pool, settings, cost, MemoryEnd { stopped: above, growth: Bytes(0) });
+    let is_known = pool.knows_package() || settings.preset;
+    let attempts = if next.attempts > 0 { next.attempts } else { kills };
+    let covered =
+        if is_known { expected(pool, settings).smoothed().covered(next.size.as_f64()) } else { 0.0 };
+    let raise = |size: &mut Quantity, most: f64| {
+        if is_known && size.value >= next.size.0 {
+            return;
+        }
+        size.value = next.size.0;
+        size.basis = Basis {
+            rung,
+            attempts,
+            quantile: covered.clamp(0.0, most),
+            margin: (next.size.as_f64() / above.as_f64().max(1.0)).max(1.0),
+            bound: next.bound.clone(),
+            confidence: None,
+            all_of_rung: false,
+        };
+    };
+    sizes.by_kills = !is_known;
+    raise(&mut sizes.limit, 1.0);
+    raise(&mut sizes.request, sizes.limit.basis.quantile);
+    Some(LowerBound { above, attempts: kills, rung, least: next.size })
+}

@@ -1,0 +1,59 @@
+//! A pod that its node evicted for memory: what it is to ask for next.
+//!
+//! A node that is short of memory evicts pods that use more than they requested before those that do not
+//! (<https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#pod-selection-for-kubelet-eviction>). So an attempt that was
+//! above its request would be the first again, and one below it was not at fault.
+
+use plimsoll_proto::reasons::SizeBound;
+
+use super::next::sizes_had;
+use crate::{
+    domain::{Bytes, Evidence, Prediction, Summary},
+    predict::{Settings, with_pages},
+};
+
+/// What the kubelet writes before the resource of which the node had too little (pkg/kubelet/eviction/helpers.go).
+const LOW_ON: &str = "low on resource: ";
+
+/// Raises the memory request of an attempt that used more than it had requested, to that and room for the pages of its files, which the
+/// kubelet counts too. Gives the sentence that says so; `None` if it used no more, if that is not known, or if something else was short.
+pub(super) fn grow_request(
+    next: &mut Prediction,
+    evidence: &Evidence,
+    settings: &Settings,
+) -> Option<String> {
+    let measured = evidence.measured.as_deref()?;
+    let used = measured.need_peak;
+    let had = sizes_had(&measured.resources).request?;
+    if used <= had || !is_for_memory(evidence) {
+        return None;
+    }
+    let (wanted, _) = settings.bound_memory(with_pages(used).min(most(measured).max(used)).ceil_mib());
+    if wanted <= had {
+        return None;
+    }
+    let (request, limit) = (&mut next.memory_request, &mut next.memory_limit);
+    request.value = wanted.0;
+    request.basis.bound = SizeBound::AboveRequest(had.to_string());
+    (request.basis.quantile, request.basis.margin, request.basis.attempts) = (0.0, 1.0, 0);
+    if limit.value < wanted.0 {
+        limit.value = wanted.0;
+        limit.basis.bound = SizeBound::Request;
+    }
+    Some(format!(
+        "it used {used} with a memory request of {had}, and what is above its request is evicted first, so retry with a larger memory request \
+         ({had} -> {wanted})"
+    ))
+}
+
+/// The limit in force: a request above it is none.
+fn most(measured: &Summary) -> Bytes {
+    sizes_had(&measured.resources).limit.unwrap_or(Bytes(u64::MAX))
+}
+
+/// The reason alone does not say what the node was short of; its message may.
+fn is_for_memory(evidence: &Evidence) -> bool {
+    let reasons = evidence.reported.pod_reasons.iter().chain([&evidence.pod_reason]);
+    let mut named = reasons.filter_map(|reason| reason.split_once(LOW_ON)).peekable();
+    named.peek().is_none() || named.any(|(_, resource)| resource.starts_with("memory"))
+}
