@@ -154,6 +154,26 @@ impl<'a> JobExecution<'a> {
     }
 }
 
+/// The id of another run under the same id: `ID.2`, or `ID.2/TRY`. The wire takes it.
+pub fn run_id(attempt: &str, number: u32) -> String {
+    let is_number = |text: &str| text.parse::<u32>().is_ok();
+    let (rest, tried) = match attempt.rsplit_once('/').filter(|(_, tried)| is_number(tried)) {
+        Some((rest, tried)) => (rest, format!("/{tried}")),
+        None => (attempt, String::new()),
+    };
+    let numbered = rest
+        .rsplit_once('.')
+        .filter(|(job, command)| is_number(command) && JobExecution::read(job).number().is_some());
+    with_suffix(numbered.map_or(rest, |(job, _)| job), &format!(".{number}{tried}"))
+}
+
+/// The id with a suffix, cut so that the wire takes it.
+pub fn with_suffix(id: &str, suffix: &str) -> String {
+    let most = limits::ATTEMPT_BYTES.saturating_sub(suffix.len());
+    let cut: String = id.chars().take(most).collect();
+    format!("{cut}{suffix}")
+}
+
 /// Empty counts as not set, and so does the `None` that Spack writes.
 pub fn said(value: Option<String>) -> Option<String> {
     value.filter(|value| !value.is_empty() && value != "None")
@@ -236,6 +256,25 @@ mod tests {
             (JobExecution::read("h:7.2").number(), JobExecution::read("mine").number()),
             (Some(7), None)
         );
+    }
+
+    #[test]
+    fn another_run_under_an_id_has_the_next_number() {
+        for (id, expected) in [
+            ("gitlab.com:7", "gitlab.com:7.3"),
+            ("gitlab.com:7.2", "gitlab.com:7.3"),
+            ("7.1/2", "7.3/2"),
+            ("gitlab.com:7/2", "gitlab.com:7.3/2"),
+            ("mine", "mine.3"),
+            ("a/b", "a/b.3"),
+            ("mine-1.2", "mine-1.2.3"),
+        ] {
+            assert_eq!(run_id(id, 3), expected);
+        }
+        let read = JobExecution { host: "gitlab.com", job: "7", command: "3", tried: 2 };
+        assert_eq!(JobExecution::read(&run_id("gitlab.com:7/2", 3)), read);
+        let long = run_id(&"x".repeat(limits::ATTEMPT_BYTES), 12);
+        assert_eq!((long.len(), long.ends_with("x.12")), (limits::ATTEMPT_BYTES, true));
     }
 
     #[test]

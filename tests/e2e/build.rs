@@ -6,7 +6,7 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use plimsoll_tests::{Agent, Programs, Site, eventually};
+use plimsoll_tests::{Agent, Programs, Server, Site, eventually};
 
 /// A command whose `tail` holds about this many MiB of anonymous memory.
 fn hold(mib: u32) -> String {
@@ -56,12 +56,26 @@ fn the_exit_code_and_the_output_are_the_commands_own() {
 
 #[test]
 fn without_a_server_the_build_runs_and_the_next_run_delivers() {
-    let site = Site::start().unwrap();
-    let unserved = Agent::new(Programs::for_tests(), "http://127.0.0.1:9", &site.dir.path().join("spool"));
-    let ran =
-        unserved.call(&["run", "--attempt", "early", "--key", "package=holder", "--", "sh", "-c", "exit 3"]);
+    let away = Site::start().unwrap().end_server().unwrap();
+    let ran = away.agent.call(&[
+        "run",
+        "--attempt",
+        "early",
+        "--key",
+        "package=holder",
+        "--",
+        "sh",
+        "-c",
+        "exit 3",
+    ]);
     assert_eq!(ran.code, Some(3), "{ran:?}");
     assert!(ran.stderr.contains("kept"), "it says that the samples are kept: {}", ran.stderr);
+    // another server is not what it waits for
+    let other = Server::start(Programs::for_tests(), &away.dir.path().join("other")).unwrap();
+    let elsewhere = Agent::new(Programs::for_tests(), other.url(), &away.dir.path().join("spool"));
+    assert_eq!(elsewhere.call(&["run", "--attempt", "other", "--", "true"]).code, Some(0));
+    assert_eq!(elsewhere.call(&["show", "early"]).code, Some(3), "it belongs to the first server");
+    let site = away.start_server().unwrap();
     assert_eq!(site.agent.call(&["run", "--attempt", "late", "--", "true"]).code, Some(0));
     let shown = site.agent.json(&["show", "--attempt", "early"]);
     assert!(shown.to_string().contains("failed"), "{shown}");
@@ -69,11 +83,11 @@ fn without_a_server_the_build_runs_and_the_next_run_delivers() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_agent_leaves_what_it_saw_for_the_next_one() {
-    let site = Site::start().unwrap();
-    let started = site.dir.path().join("started");
+    let away = Site::start().unwrap().end_server().unwrap();
+    let started = away.dir.path().join("started");
     let script = format!("echo $$ > {}; exec sleep 1000", started.display());
-    let unserved = Agent::new(Programs::for_tests(), "http://127.0.0.1:9", &site.dir.path().join("spool"));
-    let mut agent = unserved
+    let mut agent = away
+        .agent
         .command(&["run", "--attempt", "orphan", "--key", "package=holder", "--", "sh", "-c", &script])
         .stderr(Stdio::null())
         .spawn()
@@ -85,7 +99,7 @@ async fn a_killed_agent_leaves_what_it_saw_for_the_next_one() {
     );
     let pid: i32 = pid.await.trim().parse().unwrap();
     let spooled = async || {
-        let files = fs::read_dir(site.dir.path().join("spool")).into_iter().flatten().flatten();
+        let files = fs::read_dir(away.dir.path().join("spool")).into_iter().flatten().flatten();
         files
             .filter(|file| file.path().extension().is_some_and(|end| end == "spool"))
             .map(|file| file.metadata().unwrap().len())
@@ -96,6 +110,7 @@ async fn a_killed_agent_leaves_what_it_saw_for_the_next_one() {
     agent.kill().unwrap();
     agent.wait().unwrap();
     kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+    let site = away.start_server().unwrap();
     assert_eq!(site.agent.call(&["run", "--attempt", "next", "--", "true"]).code, Some(0));
     let shown = site.agent.json(&["show", "--attempt", "orphan"]);
     assert!(shown.to_string().contains("lost"), "its end was not seen: {shown}");

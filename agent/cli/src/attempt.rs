@@ -118,6 +118,7 @@ pub(crate) fn hello(settings: &Settings, session: String, meter: &Meter, started
         pool: settings.pool.clone(),
         runner_tags: settings.runner_tags.clone(),
         ticket: settings.ticket.clone(),
+        takes_new_id: true,
     }
 }
 
@@ -186,7 +187,7 @@ impl<'a> Attempt<'a> {
             resources,
             phases,
             curve,
-            attempt: id,
+            attempt: delivery.runs_as.clone().unwrap_or(id),
             number: settings.number,
             retries: settings.retries.clone(),
             delivery,
@@ -218,7 +219,7 @@ async fn deliver(
     settings: &Settings,
     delivery: Delivery,
     finish: Finish,
-    wanted: AdviceRequest,
+    mut wanted: AdviceRequest,
     interruption: &mut impl AsyncFnMut() -> String,
 ) -> (DeliveryReport, Advice) {
     let now = Instant::now();
@@ -228,6 +229,9 @@ async fn deliver(
         signal = interruption() => interruption_report(&signal),
     };
     let mut advice = Advice::default();
+    if let Some(id) = &report.runs_as {
+        wanted.attempt.clone_from(id);
+    }
     if settings.delivery.server.is_none() || !report.delivered || wanted.is_nothing() {
         return (report, advice);
     }

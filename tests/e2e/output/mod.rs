@@ -130,15 +130,15 @@ async fn phases_reach_the_server_with_the_end_of_the_attempt() {
     let dir = tempfile::tempdir().unwrap();
     let collector = FakeCollector::start(CollectorFaults::default()).await;
     let run = ["run", "--phase-pattern", "^Entering (.+)$", "--key", "package=zlib", "--attempt"];
-    let call = |url: &str, attempt: &str| {
-        let agent = Agent::new(Programs::for_tests(), url, &dir.path().join("spool"));
-        agent.call(&[&run[..], &[attempt, "--", "sh", "-c", PHASES]].concat())
+    let agent = Agent::new(Programs::for_tests(), &collector.url, &dir.path().join("spool"));
+    let call = |attempt: &str, patience: &str| {
+        agent.call(&[&run[..], &[attempt, "--patience", patience, "--", "sh", "-c", PHASES]].concat())
     };
-    let ran = call(&collector.url, "direct");
+    let ran = call("direct", "1min");
     assert_eq!(ran.code, Some(0), "{ran:?}");
     // the other way: kept on disk first, delivered by a later run
-    assert_eq!(call("http://127.0.0.1:9", "kept").code, Some(0));
-    assert_eq!(call(&collector.url, "later").code, Some(0));
+    assert_eq!(call("kept", "0s").code, Some(0));
+    assert_eq!(call("later", "1min").code, Some(0));
     for attempt in ["direct", "kept", "later"] {
         let phases = collector.finish(attempt).phases;
         assert_eq!(phases.iter().map(|phase| phase.name.as_str()).collect::<Vec<_>>(), NAMES, "{attempt}");

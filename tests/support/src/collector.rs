@@ -12,11 +12,14 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use plimsoll_proto::v1::{
-    Ack, Advice, AgentMessage, Batch, Finish, Hello, Sample, ServerMessage, Welcome,
-    agent_message::Message,
-    collector_server::{Collector, CollectorServer},
-    server_message::Message as Answer,
+use plimsoll_proto::{
+    job,
+    v1::{
+        Ack, Advice, AgentMessage, Batch, Finish, Hello, Sample, ServerMessage, Welcome,
+        agent_message::Message,
+        collector_server::{Collector, CollectorServer},
+        server_message::Message as Answer,
+    },
 };
 use tokio::{net::TcpListener, sync::mpsc, task::JoinHandle};
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
@@ -134,7 +137,23 @@ impl FakeCollector {
         faults: CollectorFaults,
         beside: impl FnOnce(CollectorServer<CollectorService>) -> Router,
     ) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::serve_at("127.0.0.1:0", faults, beside).await
+    }
+
+    /// Starts one at an address at which none was before.
+    ///
+    /// # Panics
+    /// The address is taken.
+    pub async fn start_at(address: &str, faults: CollectorFaults) -> Self {
+        Self::serve_at(address, faults, |service| Server::builder().add_service(service)).await
+    }
+
+    async fn serve_at(
+        address: &str,
+        faults: CollectorFaults,
+        beside: impl FnOnce(CollectorServer<CollectorService>) -> Router,
+    ) -> Self {
+        let listener = TcpListener::bind(address).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (tell, seen) = mpsc::channel(10_000);
         let state = Arc::new(Mutex::new(CollectorState { faults, ..CollectorState::default() }));
@@ -256,8 +275,8 @@ impl CollectorState {
         match message {
             Message::Hello(hello) => {
                 self.streams += 1;
-                *stream =
-                    OpenStream { id: self.streams, attempt: hello.attempt.clone(), ..OpenStream::default() };
+                let attempt = self.id_for(&hello);
+                *stream = OpenStream { id: self.streams, attempt, ..OpenStream::default() };
                 Some(self.hello(&hello, stream.id))
             }
             Message::Batch(batch) => {
@@ -288,7 +307,9 @@ impl CollectorState {
         if self.faults.forgets {
             self.attempts.retain(|id, held| *id != hello.attempt || held.session == hello.session);
         }
-        let held = self.attempts.entry(hello.attempt.clone()).or_default();
+        let id = self.id_for(hello);
+        let runs_as = if id == hello.attempt { String::new() } else { id.clone() };
+        let held = self.attempts.entry(id).or_default();
         let sealed = held.finish.is_some();
         if !sealed && !held.session.is_empty() && held.session != hello.session {
             return Err(Status::already_exists("another agent holds it"));
@@ -303,8 +324,18 @@ impl CollectorState {
             attempt: hello.attempt.clone(),
             acknowledged: held.acknowledged,
             sealed,
+            runs_as,
             ..Welcome::default()
         }))
+    }
+
+    /// The first id that no other run has, for an agent that takes another one.
+    fn id_for(&self, hello: &Hello) -> String {
+        let is_own = |id: &String| self.attempts.get(id).is_none_or(|held| held.session == hello.session);
+        let asked = hello.attempt.clone();
+        let runs = (2..).map(|number| job::run_id(&asked, number));
+        let mut ids = std::iter::once(asked.clone()).chain(runs);
+        if hello.takes_new_id { ids.find(is_own).unwrap_or(asked) } else { asked }
     }
 
     fn held(&mut self, attempt: &str, stream: u64) -> Result<&mut HeldAttempt, Status> {

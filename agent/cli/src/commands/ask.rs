@@ -182,6 +182,8 @@ impl ShouldRetryArgs {
             pod_reason: self.pod_reason.clone().unwrap_or_default(),
             number: self.number,
             include_retried: include_retried.transpose()?.unwrap_or_default(),
+            // the job's id is that of its first run
+            newest_run: self.attempt.is_none(),
         })
     }
 }

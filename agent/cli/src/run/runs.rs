@@ -1,4 +1,5 @@
-//! Numbers the runs of one CI job, so that a second `plimsoll run` in it is an attempt of its own without any option.
+//! Numbers the runs of one CI job on this machine, so that a second `plimsoll run` in it is an attempt of its own without any option. The server
+//! does the same for runs on other machines, and for those in containers that share no folder.
 //!
 //! Each run makes the first empty file `ID.N` in the folder `runs` of the spool that is not there yet; the kernel lets only one make
 //! it, so runs at the same time get different numbers. A job's id never comes again, and files older than a week are swept, after the
@@ -13,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use plimsoll_proto::limits;
+use plimsoll_proto::job::with_suffix;
 use tokio::{sync::oneshot, time::timeout};
 use ulid::Ulid;
 
@@ -74,13 +75,6 @@ async fn in_time<T: Send + 'static>(most: Duration, work: impl FnOnce() -> T + S
     };
     thread::Builder::new().name("runs".to_owned()).spawn(work).ok()?;
     timeout(most, answer).await.ok()?.ok()
-}
-
-/// The id with a suffix, cut so that the wire takes it.
-pub(super) fn with_suffix(id: &str, suffix: &str) -> String {
-    let most = limits::ATTEMPT_BYTES.saturating_sub(suffix.len());
-    let cut: String = id.chars().take(most).collect();
-    format!("{cut}{suffix}")
 }
 
 fn claim(dir: &Path, job: &str) -> io::Result<RunNumber> {
@@ -167,11 +161,5 @@ mod tests {
         assert_eq!(left(), 2, "not before the build");
         sweep_beside(&new.file);
         assert_eq!(left(), 1);
-    }
-
-    #[test]
-    fn an_id_with_a_suffix_still_fits_the_wire() {
-        let long = with_suffix(&"x".repeat(limits::ATTEMPT_BYTES), ".12");
-        assert_eq!((long.len(), long.ends_with("x.12")), (limits::ATTEMPT_BYTES, true));
     }
 }

@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use plimsoll_client::{delivery, questions::Client};
 use plimsoll_measure::kernel::Kernel;
 use plimsoll_proto::{
-    figures,
+    figures, job,
     json::Word as _,
     shown::clean,
     v1::{CloseTicketRequest, Exit},
@@ -216,7 +216,7 @@ impl<'a> RetryLoop<'a> {
         self.retried = self.retried.saturating_add(1);
         let attempt = &mut self.settings.attempt;
         let suffix = format!("/{}", self.retried.saturating_add(1));
-        attempt.id = Some(runs::with_suffix(&self.first, &suffix));
+        attempt.id = Some(job::with_suffix(&self.first, &suffix));
         attempt.number = attempt.number.saturating_add(1);
         attempt.retries.clone_from(&tried.closed.attempt);
         // a number that the command may not have heeded would put something wrong into the history

@@ -26,6 +26,8 @@ const BATCH: BatchBounds =
 #[derive(Debug)]
 pub(super) struct Backlog {
     hello: Hello,
+    /// The id under which the server keeps the attempt.
+    runs_as: String,
     spool: Option<Spool>,
     /// The newest samples, without a gap: the last one has the number `last`.
     memory: VecDeque<BufferedSample>,
@@ -59,6 +61,7 @@ impl Backlog {
     /// The backlog of a new attempt.
     pub(super) fn new(hello: Hello, spool: Option<Spool>) -> Self {
         Self {
+            runs_as: hello.attempt.clone(),
             hello,
             spool,
             memory: VecDeque::new(),
@@ -162,17 +165,31 @@ impl Backlog {
         self.declared.push_back((last, lost));
         cursor.sent = last;
         let samples = run.into_iter().map(|(_, sample)| sample).collect();
-        Some(Batch { attempt: self.hello.attempt.clone(), first_sequence: first, lost, samples })
+        Some(Batch { attempt: self.runs_as.clone(), first_sequence: first, lost, samples })
     }
 
     /// The end, for a server that has everything up to `acknowledged`. `None` if the attempt has not ended.
     pub(super) fn finish_after(&mut self, acknowledged: u64) -> Option<Finish> {
         let mut finish = self.finish.clone()?;
+        finish.attempt.clone_from(&self.runs_as);
         // a file that lost its tail may know less than the server
         finish.last_sequence = finish.last_sequence.max(acknowledged);
         finish.lost = finish.last_sequence.saturating_sub(acknowledged);
         self.declared.push_back((finish.last_sequence, finish.lost));
         Some(finish)
+    }
+
+    /// The server keeps the attempt under this id, because another run has the one in Hello.
+    pub(super) fn run_as(&mut self, id: &str) {
+        if self.runs_as != id {
+            tracing::info!(asked = self.hello.attempt, id, "another run has the id of this attempt");
+            id.clone_into(&mut self.runs_as);
+        }
+    }
+
+    /// The id under which the server keeps the attempt.
+    pub(super) fn runs_as(&self) -> &str {
+        &self.runs_as
     }
 
     /// Opens the attempt on a stream.

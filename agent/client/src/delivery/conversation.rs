@@ -71,8 +71,11 @@ pub(super) async fn converse(
         Ok(opened) => opened,
         Err(trouble) => return ConversationEnd::Trouble(trouble),
     };
-    if let Err(trouble) = talk.check_attempt(&welcome.attempt) {
-        return ConversationEnd::Trouble(trouble);
+    if shared.with(|backlog| backlog.hello().attempt != welcome.attempt) {
+        return ConversationEnd::Trouble(DeliveryProblem::mistaken(&welcome.attempt));
+    }
+    if !welcome.runs_as.is_empty() {
+        shared.with(|backlog| backlog.run_as(&welcome.runs_as));
     }
     shared.set_problem(None);
     let is_first = shared.welcomed.send_if_modified(|welcomed| {
@@ -238,7 +241,7 @@ impl<'a> OpenStream<'a> {
 
     /// An answer about another attempt says nothing of this one, and what was not acknowledged is kept.
     fn check_attempt(&self, answered: &str) -> Result<(), DeliveryProblem> {
-        let is_own = self.shared.with(|backlog| backlog.hello().attempt == answered);
+        let is_own = self.shared.with(|backlog| backlog.runs_as() == answered);
         if is_own { Ok(()) } else { Err(DeliveryProblem::mistaken(answered)) }
     }
 

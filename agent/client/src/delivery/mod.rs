@@ -2,13 +2,15 @@
 //!
 //! A sample that is pushed is numbered and written to the attempt's own file ([`spool`]) and held in memory ([`backlog`]); a task
 //! in the background sends it ([`uplink`], [`conversation`]) and forgets it when the server has it on its disk. When the server
-//! has sealed the attempt, the file is deleted; a file that stays is delivered by a later run ([`orphans`]). Nothing here
+//! has sealed the attempt, the file is deleted; a file that stays is delivered by a later run that goes to the same server as the same caller
+//! ([`orphans`], [`destination`]). Nothing here
 //! waits for the network or fails because of the disk: a build never notices either.
 
 mod backlog;
 mod backoff;
 mod compact;
 mod conversation;
+mod destination;
 mod front;
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) mod fuzzed;
@@ -32,6 +34,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use ulid::Ulid;
 
 use backlog::Backlog;
+use destination::SpoolDestination;
 use orphans::deliver_orphans;
 use route::{Network, ServerRoute, TcpNetwork};
 use shared_backlog::SharedBacklog;
@@ -70,6 +73,8 @@ pub struct Delivery {
 pub struct DeliveryReport {
     /// Everything, the end included, is on the server's disk.
     pub delivered: bool,
+    /// The id under which the server keeps the attempt, if another run has the one in Hello.
+    pub runs_as: Option<String>,
     /// Samples that had to be dropped.
     pub lost: u64,
     /// Where the rest waits for the next run, if it does.
@@ -103,7 +108,8 @@ impl Delivery {
             hello.session = Ulid::new().to_string();
         }
         let spool_dir = own_dir(&settings.spool_dir);
-        let spool = Spool::create(&spool_dir, settings.spool_bytes, &hello);
+        let destination = SpoolDestination::of(server, &settings.trust);
+        let spool = Spool::create_for(&spool_dir, settings.spool_bytes, &hello, Some(&destination));
         let no_spool = spool.as_ref().err().map(|error: &io::Error| {
             tracing::warn!(path = %spool_dir.display(), %error, "cannot keep samples on disk");
             format!("cannot keep samples in {}: {error}", spool_dir.display())
@@ -112,7 +118,7 @@ impl Delivery {
         let tracker = TaskTracker::new();
         let (server, trust) = (server.to_owned(), settings.trust.clone());
         let uplink = tracker.spawn(own(server, trust, network, Arc::clone(&shared)));
-        let orphans = tracker.spawn(deliver_orphans(spool_dir, Arc::clone(&shared)));
+        let orphans = tracker.spawn(deliver_orphans(spool_dir, destination, Arc::clone(&shared)));
         let (uplink, orphans) = (AbortOnDropHandle::new(uplink), AbortOnDropHandle::new(orphans));
         Self { sending: Some(ActiveDelivery { shared, no_spool, uplink, orphans }) }
     }
@@ -164,13 +170,15 @@ fn report(shared: &SharedBacklog, ending: DeliveryOutcome, no_spool: Option<Stri
     shared.with(|backlog| {
         let trouble = backlog.spool().and_then(|spool| spool.trouble().map(str::to_owned)).or(no_spool);
         let lost = backlog.lost();
+        let runs_as = Some(backlog.runs_as().to_owned()).filter(|id| *id != backlog.hello().attempt);
         match ending {
             DeliveryOutcome::Delivered => {
-                DeliveryReport { delivered: true, lost, kept: None, problem: trouble }
+                DeliveryReport { delivered: true, runs_as, lost, kept: None, problem: trouble }
             }
             DeliveryOutcome::Refused(text) | DeliveryOutcome::Left(text) | DeliveryOutcome::GaveUp(text) => {
                 DeliveryReport {
                     delivered: false,
+                    runs_as,
                     lost: lost.saturating_add(backlog.unspooled()),
                     kept: backlog
                         .path()

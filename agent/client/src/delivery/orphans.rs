@@ -14,6 +14,7 @@ use tokio::task::yield_now;
 
 use super::{
     backlog::Backlog,
+    destination::SpoolDestination,
     quota::{DRAFT, SPOOL, list},
     shared_backlog::SharedBacklog,
     spool::{AdoptedSpool, Spool},
@@ -31,15 +32,15 @@ const TRIES: u32 = 3;
 /// A draft that is older than this run's own file by so much has lost its agent.
 const DRAFT_AGE: Duration = Duration::from_hours(1);
 
-/// Delivers the files of `dir` that no living agent holds, once the own attempt is welcome.
-pub(super) async fn deliver_orphans(dir: PathBuf, own: Arc<SharedBacklog>) {
+/// Delivers the files of `dir` that wait for this destination and that no living agent holds, once the own attempt is welcome.
+pub(super) async fn deliver_orphans(dir: PathBuf, destination: SpoolDestination, own: Arc<SharedBacklog>) {
     let mut welcomed = own.welcomed.subscribe();
     let Some(route) = welcomed.wait_for(Option::is_some).await.ok().and_then(|route| route.clone()) else {
         return;
     };
     sweep_drafts(&dir, &own);
     let (mut delivered, mut left, mut refused) = (0, 0, false);
-    for entry in list(&dir, SPOOL) {
+    for entry in list(&dir, SPOOL).into_iter().filter(|entry| destination.takes(&entry.path)) {
         if delivered == ORPHANS || left == LEFT {
             return;
         }

@@ -35,6 +35,7 @@ use prost::Message as _;
 use rustix::{fs::OFlags, process::geteuid};
 
 use super::{
+    destination::SpoolDestination,
     front::SpoolFront,
     quota::{DRAFT, REFUSED, SPOOL, SpoolQuota},
     record,
@@ -109,11 +110,21 @@ pub(super) enum AdoptedSpool {
 }
 
 impl Spool {
-    /// Makes the file of a new attempt. `bytes` bounds all files of `dir` together.
+    /// Makes a file that waits for no server in particular.
     pub(crate) fn create(dir: &Path, bytes: u64, hello: &Hello) -> io::Result<Self> {
+        Self::create_for(dir, bytes, hello, None)
+    }
+
+    /// Makes the file of a new attempt, which waits for its `destination`. `bytes` bounds all files of `dir` together.
+    pub(super) fn create_for(
+        dir: &Path,
+        bytes: u64,
+        hello: &Hello,
+        destination: Option<&SpoolDestination>,
+    ) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         refuse_shared(dir)?;
-        let name = file_name(hello);
+        let name = file_name(hello, destination);
         let draft = dir.join(&name).with_extension(DRAFT);
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&draft)?;
         let (front, room) = (SpoolFront::default(), SpoolQuota::new(dir, bytes));
@@ -354,13 +365,15 @@ pub(super) fn stands_at(file: &File, path: &Path) -> io::Result<bool> {
     Ok((open.dev(), open.ino()) == (there.dev(), there.ino()))
 }
 
-/// A name that is valid everywhere. Only people read it: the file's Hello says whose it is. The session makes it unique.
-fn file_name(hello: &Hello) -> String {
+/// A name that is valid everywhere. The session makes it unique; the file's Hello says which attempt it is, its name says which server it
+/// waits for.
+fn file_name(hello: &Hello, destination: Option<&SpoolDestination>) -> String {
     let safe = |text: &str, most: usize| -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() || "_-".contains(c) { c } else { '_' };
         text.chars().take(most).map(plain).collect()
     };
-    format!("{}-{}.{SPOOL}", safe(&hello.attempt, 128), safe(&hello.session, 64))
+    let waits_for = destination.map(|destination| format!("{}.", destination.part())).unwrap_or_default();
+    format!("{}-{}.{waits_for}{SPOOL}", safe(&hello.attempt, 128), safe(&hello.session, 64))
 }
 
 #[cfg(test)]

@@ -10,9 +10,12 @@ use plimsoll_support::collector::{CollectorEvent, CollectorFaults, FakeCollector
 use tempfile::TempDir;
 use tonic::Code;
 
+use crate::token::Token;
+
 use super::{
     Delivery, DeliveryReport, Settings, Trust,
     backlog::{Backlog, MEMORY_SAMPLES},
+    destination::SpoolDestination,
     quota::list,
     spool::Spool,
 };
@@ -142,11 +145,11 @@ async fn an_attempt_that_others_closed_is_reported_and_not_called_delivered() {
 #[tokio::test]
 async fn samples_of_a_killed_agent_are_delivered_by_the_next_with_an_end() {
     let dir = TempDir::new().unwrap();
-    let nowhere = settings(&dir, "http://127.0.0.1:1");
-    let mut killed = Delivery::start(&nowhere, hello("killed"));
+    let mut fake = FakeCollector::start(CollectorFaults::default()).await;
+    // killed before it could send anything
+    let mut killed = Delivery::start(&settings(&dir, &fake.url), hello("killed"));
     (1..=2500).for_each(|number| killed.push(sample(number)));
     drop(killed);
-    let mut fake = FakeCollector::start(CollectorFaults::default()).await;
     run_until_finished(&dir, &mut fake, "killed").await;
     let held = fake.attempt("killed");
     assert_in_order_once(&held, 2500);
@@ -159,12 +162,14 @@ async fn samples_of_a_killed_agent_are_delivered_by_the_next_with_an_end() {
 #[tokio::test]
 async fn without_a_server_the_file_stays_with_its_end_and_the_reason_is_reported() {
     let dir = TempDir::new().unwrap();
-    let mut delivery = Delivery::start(&settings(&dir, "http://127.0.0.1:1"), hello("late"));
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("http://{free}");
+    let mut delivery = Delivery::start(&settings(&dir, &url), hello("late"));
     delivery.push(sample(1));
     let report = finish(delivery).await;
-    assert_eq!(report.problem.as_deref(), Some("no server at http://127.0.0.1:1 (connection refused)"));
+    assert_eq!(report.problem, Some(format!("no server at {url} (connection refused)")));
     assert_eq!((report.delivered, report.lost, report.kept), (false, 0, files(&dir, "spool").pop()));
-    let mut fake = FakeCollector::start(CollectorFaults::default()).await;
+    let mut fake = FakeCollector::start_at(&free.to_string(), CollectorFaults::default()).await;
     run_until_finished(&dir, &mut fake, "late").await;
     let held = fake.attempt("late");
     assert_in_order_once(&held, 1);
@@ -289,6 +294,55 @@ async fn an_orphan_out_of_step_is_tried_once_more_and_then_set_aside() {
     fake.wait_for(|seen| matches!(seen, CollectorEvent::Finish(finish) if finish.attempt == "odd2")).await;
     assert!(finish(delivery).await.delivered);
     assert_eq!(files(&dir, "refused").len(), 1);
+}
+
+#[tokio::test]
+async fn a_run_whose_id_another_run_has_goes_on_under_the_one_that_the_server_names() {
+    let (first, second) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let fake = FakeCollector::start(CollectorFaults::default()).await;
+    let run = |session: &str| Hello { session: session.into(), takes_new_id: true, ..hello("h:7") };
+    let mut other = Delivery::start(&settings(&first, &fake.url), run("one"));
+    other.push(sample(1));
+    assert!(finish(other).await.delivered);
+    let mut delivery = Delivery::start(&settings(&second, &fake.url), run("two"));
+    (1..=3).for_each(|number| delivery.push(sample(number)));
+    let report = finish(delivery).await;
+    assert_eq!((report.delivered, report.runs_as.as_deref()), (true, Some("h:7.2")));
+    assert_eq!((fake.attempt("h:7").samples.len(), fake.attempt("h:7.2").samples.len()), (1, 3));
+    assert!(files(&second, "spool").is_empty() && files(&second, "refused").is_empty());
+}
+
+#[tokio::test]
+async fn what_waits_for_one_server_goes_to_no_other_and_to_no_other_caller() {
+    let dir = TempDir::new().unwrap();
+    let with_token = |url: &str, token: &str| {
+        let trust = Trust { token: Some(Token::Text(token.into())), ..Trust::default() };
+        Settings { trust, ..settings(&dir, url) }
+    };
+    let away = "http://127.0.0.1:1";
+    for (attempt, to) in [("for-a", with_token(away, "a")), ("for-none", settings(&dir, away))] {
+        let mut delivery = Delivery::start(&to, hello(attempt));
+        delivery.push(sample(1));
+        let report = delivery.finish_with(ended(10, None), Duration::ZERO).await;
+        assert!(!report.delivered && report.kept.is_some(), "{report:?}");
+    }
+    let other = FakeCollector::start(CollectorFaults::default()).await;
+    assert!(finish(Delivery::start(&settings(&dir, &other.url), hello("b"))).await.delivered);
+    assert_eq!(files(&dir, "spool").len(), 2, "they wait");
+    assert!(other.attempt("for-a").samples.is_empty() && other.attempt("for-none").samples.is_empty());
+
+    // an earlier run left one for this server; another token is another caller
+    let mut own = FakeCollector::start(CollectorFaults::default()).await;
+    let to_own = SpoolDestination::of(&own.url, &with_token("", "a").trust);
+    let named = hello("for-own");
+    let spool = Spool::create_for(&dir.path().join("spool"), 1 << 20, &named, Some(&to_own)).unwrap();
+    Backlog::new(named, Some(spool)).push(sample(1));
+    assert!(finish(Delivery::start(&with_token(&own.url, "b"), hello("c"))).await.delivered);
+    assert_eq!(files(&dir, "spool").len(), 3);
+    let delivery = Delivery::start(&with_token(&own.url, "a"), hello("d"));
+    own.wait_for(|seen| matches!(seen, CollectorEvent::Finish(finish) if finish.attempt == "for-own")).await;
+    assert!(finish(delivery).await.delivered);
+    assert_eq!(own.attempt("for-own").samples.len(), 1);
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ mod awaited;
 mod counted;
 mod early_reports;
 mod fleet;
+mod own_runs;
 mod reported;
 mod reports;
 mod status;

@@ -82,7 +82,7 @@ impl OutcomeBatch {
 /// Writes what the CI system reports into summaries, and keeps what comes before its attempt.
 #[derive(Debug)]
 pub(crate) struct CiReports {
-    store: Store,
+    pub(super) store: Store,
     learned: SharedHistory,
     metrics: Arc<Metrics>,
     early: EarlyReports,
@@ -108,6 +108,7 @@ impl CiReports {
     ) {
         let mut ends = OutcomeBatch::default();
         for CiReport { told, answer } in reports {
+            let told = self.with_own_runs(told, open).await;
             // of two reports on one attempt the first stands: the second is held against what it left on the disk
             if ends.is_full() || told.attempts.iter().any(|id| ends.changed.contains_key(id)) {
                 self.put(std::mem::take(&mut ends), fleet).await;

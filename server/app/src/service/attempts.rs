@@ -5,16 +5,11 @@ use std::sync::Arc;
 use plimsoll_core::domain::{AttemptId, Sample, Summary, Verdict};
 use tokio::sync::broadcast;
 
-use super::{Refusal, redaction::Redactor};
+use super::{Refusal, attempt_names::AttemptNames, redaction::Redactor};
 use crate::{
     access::{identity::Identity, privacy::Private},
     sessions::{Change, Ingest, Running},
 };
-
-/// Running attempts among which one is looked for that a host named.
-const RUNNING: usize = 10_000;
-/// Attempts of several hosts that are named at most.
-const NAMED: usize = 10;
 
 /// Shows attempts. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -45,37 +40,9 @@ impl AttemptService {
     /// # Errors
     /// It is not known, or not for this caller: both look the same. Several hosts named one so: names them.
     pub(crate) async fn show(&self, caller: &Arc<Identity>, id: &AttemptId) -> Result<ShownAttempt, Refusal> {
-        if let Some(shown) = self.show_named(caller, id).await? {
-            return Ok(shown);
-        }
-        let of_hosts = self.of_hosts(caller, id).await?;
-        if let [only] = of_hosts.as_slice()
-            && let Some(shown) = self.show_named(caller, only).await?
-        {
-            return Ok(shown);
-        }
-        let names: Vec<&str> = of_hosts.iter().take(NAMED).map(AttemptId::as_str).collect();
-        let several =
-            if names.is_empty() { String::new() } else { format!("; name its host: {}", names.join(", ")) };
-        Err(Refusal::NotFound(format!("no attempt {id} is known here{several}")))
-    }
-
-    /// Attempts that hosts named so, among those that run and those that predictions learn from, as far as the caller may see them.
-    async fn of_hosts(&self, caller: &Arc<Identity>, id: &AttemptId) -> Result<Vec<AttemptId>, Refusal> {
-        let is_named = |full: &AttemptId| {
-            full.as_str().strip_suffix(id.as_str()).is_some_and(|host| host.ends_with(':'))
-        };
-        if id.as_str().contains(':') {
-            return Ok(Vec::new());
-        }
-        let mut found = self.ingest.learned_ids(|brief| {
-            is_named(&brief.attempt) && caller.may_see("attempt", &brief.key.project).is_ok()
-        });
-        let (running, _) = self.ingest.highest(RUNNING, Arc::clone(caller)).await?;
-        found.extend(running.iter().map(|running| running.attempt.id.clone()).filter(is_named));
-        found.sort_unstable();
-        found.dedup();
-        Ok(found)
+        let full = AttemptNames { ingest: &self.ingest, caller }.full(id).await?;
+        let shown = self.show_named(caller, &full).await?;
+        shown.ok_or_else(|| Refusal::NotFound(format!("no attempt {id} is known here")))
     }
 
     /// The attempt with exactly this id, if the caller may see it.

@@ -14,6 +14,7 @@
 //! | [`refusal`] | why there is no answer |
 
 pub(crate) mod admission;
+pub(crate) mod attempt_names;
 pub(crate) mod attempts;
 pub(crate) mod demand;
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use plimsoll_core::domain::{AttemptId, Cause, Evidence, Verdict};
 
-use super::Refusal;
+use super::{Refusal, attempt_names::AttemptNames};
 use crate::{
     access::{
         guard::AdmittedCaller,
@@ -44,18 +44,21 @@ enum VerdictScope {
 }
 
 impl VerdictService {
-    /// The verdict on an ended attempt; if it is kept, it is on disk before it is returned.
+    /// The verdict on an ended attempt, or on the newest run of a CI job; if it is kept, it is on disk before it is returned.
     ///
     /// # Errors
     /// The caller may not ask about it, asks too much at once, or the writer refuses it.
     pub(crate) async fn should_retry(
         &self,
         caller: &AdmittedCaller,
-        mut question: Evidence,
+        (mut question, newest_run): (Evidence, bool),
     ) -> Result<Verdict, Refusal> {
         let _own = caller.within(|caller| caller.place(Bound::Verdicts)).map_err(Refusal::Exceeded)?;
         let caller = caller.identity();
         let _place = self.ingest.line_up(caller.trusted)?;
+        if !learns_nothing(caller) {
+            question.attempt = self.meant(caller, &question, newest_run).await?;
+        }
         let verdict = match self.scope(caller, &mut question).await? {
             (VerdictScope::Kept, asker) => self.ingest.judge(question, asker).await,
             (VerdictScope::NotKept, asker) => self.ingest.judge_aside(question, asker).await,
@@ -82,6 +85,7 @@ impl VerdictService {
         }
         let _place = self.ingest.line_up(true)?;
         let CorrectionRequest { attempt, cause, why, signature_for_ms } = request;
+        let attempt = AttemptNames { ingest: &self.ingest, caller }.full(&attempt).await?;
         let Some(project) = self.project_of(caller, &attempt).await? else {
             return Err(Refusal::NotFound(format!("no attempt {attempt} is known here")));
         };
@@ -94,6 +98,25 @@ impl VerdictService {
         };
         let said = Correcting { attempt, project, cause, why, signature_for_ms, asker };
         Ok(Box::pin(self.ingest.correct(said)).await?)
+    }
+
+    /// The attempt that a question is about. One that a host named is not meant by a caller who names another build.
+    async fn meant(
+        &self,
+        caller: &Arc<Identity>,
+        question: &Evidence,
+        newest_run: bool,
+    ) -> Result<AttemptId, Refusal> {
+        let names = AttemptNames { ingest: &self.ingest, caller };
+        let (asked, package) = (&question.attempt, &question.key.package);
+        let mut full = names.full(asked).await?;
+        if full != *asked && !package.is_empty() {
+            let found = self.ingest.find(&full).await?;
+            if found.is_none_or(|(summary, _running)| summary.key.package != *package) {
+                full.clone_from(asked);
+            }
+        }
+        if newest_run { names.newest_run(&full).await } else { Ok(full) }
     }
 
     /// The project of an attempt that was measured or judged, if the caller may see it.
@@ -119,7 +142,7 @@ impl VerdictService {
         if is_trusted && sees_all && caller.roles.has(Role::Reader) && !self.private.logs {
             return Ok((VerdictScope::Kept, Asker { reads_logs: true, ..asker }));
         }
-        if caller.is_anonymous && !caller.roles.has(Role::Reader) && !(is_trusted && sees_all) {
+        if learns_nothing(caller) {
             return Ok((VerdictScope::WithoutAttempt, asker));
         }
         let found = self.ingest.find(&question.attempt).await?;
@@ -144,6 +167,12 @@ impl VerdictService {
         };
         Ok((scope, asker))
     }
+}
+
+/// A caller without a name, to whom no attempt is shown.
+fn learns_nothing(caller: &Identity) -> bool {
+    let is_everyone = caller.trusted && caller.projects.is_all();
+    caller.is_anonymous && !caller.roles.has(Role::Reader) && !is_everyone
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ pub(crate) mod refusal;
 pub(crate) mod request;
 pub(crate) mod resume;
 pub(crate) mod rolls;
+pub(crate) mod run_ids;
 pub(crate) mod session;
 pub(crate) mod silence;
 pub(crate) mod staging;
@@ -53,6 +54,7 @@ use plimsoll_store::{self as store, Store, StoreError};
 pub(crate) use refusal::Refusal;
 use request::{Answer, Request};
 pub(crate) use request::{Append, Change, Finish, Opened, Running};
+pub(crate) use run_ids::RUNS;
 pub(crate) use stream_handle::StreamHandle;
 use tokio::sync::{Semaphore, broadcast, mpsc, oneshot};
 use verdicts::queue::VerdictQueue;
@@ -125,11 +127,17 @@ impl Ingest {
         (Self { requests, weighing, line, short_of_memory, parts }, worker)
     }
 
-    /// Opens an attempt for a stream, or hands it over to it.
-    pub(crate) async fn open(&self, mut attempt: Attempt, stream: &StreamHandle) -> Result<Opened, Refusal> {
+    /// Opens an attempt for a stream, or hands it over to it. If another run has the attempt's id, an agent that `takes_new_id` gets another.
+    pub(crate) async fn open(
+        &self,
+        mut attempt: Attempt,
+        stream: &StreamHandle,
+        takes_new_id: bool,
+    ) -> Result<Opened, Refusal> {
         mask::attempt(&mut attempt);
-        let attempt = self.with_prediction(attempt);
-        self.ask(|answer| Request::Open { attempt: Box::new(attempt), stream: stream.clone(), answer }).await
+        let attempt = Box::new(self.with_prediction(attempt, takes_new_id));
+        let stream = stream.clone();
+        self.ask(|answer| Request::Open { attempt, stream, takes_new_id, answer }).await
     }
 
     /// Why the ticket that an open attempt names holds no place for it; `None` if it does, or if it names none.

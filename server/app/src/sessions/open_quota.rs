@@ -105,7 +105,12 @@ mod tests {
         attempt.opening.untrusted = !caller.trusted;
         let (answer, answered) = oneshot::channel();
         let stream = StreamHandle::of(Arc::clone(caller));
-        worker.work([Request::Open { attempt: Box::new(attempt), stream, answer }].into_iter()).await;
+        worker
+            .work(
+                [Request::Open { attempt: Box::new(attempt), stream, takes_new_id: false, answer }]
+                    .into_iter(),
+            )
+            .await;
         worker.commit_all().await;
         answered.await.unwrap().map(drop)
     }

@@ -10,10 +10,10 @@ use crate::sessions::Ingest;
 impl Ingest {
     /// The attempt with what is predicted for it now. From memory, and on the thread of its stream: the writer has no time to
     /// spare. An attempt that is open already keeps what was noted at its first opening, and one that is sealed its summary.
-    pub(crate) fn with_prediction(&self, attempt: Attempt) -> Attempt {
+    pub(crate) fn with_prediction(&self, attempt: Attempt, takes_new_id: bool) -> Attempt {
         let parts = &self.parts;
-        // what is known under the id of a proven job may be of another caller, and go
-        if parts.learned.knows(&attempt.id) && !attempt.opening.proven {
+        // what is known under the id of a proven job may be of another caller, and go; an agent that takes a new id may be another run
+        if parts.learned.knows(&attempt.id) && !attempt.opening.proven && !takes_new_id {
             return attempt;
         }
         let prediction =
@@ -50,7 +50,7 @@ mod tests {
 
     /// Opens the attempt of one and the same agent once more.
     async fn open(ingest: &Ingest, stream: &StreamHandle) {
-        ingest.open(fixture::attempt("a"), stream).await.unwrap();
+        ingest.open(fixture::attempt("a"), stream, false).await.unwrap();
     }
 
     /// Builds of the same package that need far more.
@@ -97,7 +97,7 @@ mod tests {
         std::fs::write(&path, "[[pool]]\nname = \"small\"\nmemory = \"64MiB\"\n").unwrap();
         let (mut ingest, _worker) = fixture::ingest(&Store::memory(), 10);
         let noted =
-            |ingest: &Ingest| ingest.with_prediction(fixture::attempt("a")).opening.predicted.unwrap();
+            |ingest: &Ingest| ingest.with_prediction(fixture::attempt("a"), false).opening.predicted.unwrap();
         assert!(noted(&ingest).memory_limit > Bytes(64 << 20));
         let metrics = std::sync::Arc::clone(&ingest.parts.metrics);
         ingest.parts.pools = crate::state::pools::PoolRegistry::open(Some(path), metrics).unwrap();

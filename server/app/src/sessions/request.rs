@@ -23,6 +23,8 @@ pub(crate) enum Request {
     Open {
         attempt: Box<Attempt>,
         stream: StreamHandle,
+        /// Its agent goes on under another id if another run has this one.
+        takes_new_id: bool,
         answer: Answer<Opened>,
     },
     Append {
@@ -106,12 +108,14 @@ pub(crate) struct EndRequest {
 }
 
 /// Answer to an opening.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Opened {
     /// Everything up to this number is on disk.
     pub(crate) acknowledged: u64,
     /// The attempt is closed already.
     pub(crate) sealed: bool,
+    /// The id under which it is kept.
+    pub(crate) attempt: AttemptId,
 }
 
 /// An open attempt as it is now.

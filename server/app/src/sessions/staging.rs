@@ -18,31 +18,25 @@ use crate::verdict_records::causes::{self, CauseChange};
 
 impl Worker {
     /// The attempt as it will be when the round, and the one before it, are on disk.
-    fn latest(&self, id: &AttemptId) -> Option<Session> {
+    pub(super) fn latest(&self, id: &AttemptId) -> Option<Session> {
         let staged = self.commits.staged(id);
         staged.map(|staged| &staged.session).or_else(|| self.sessions.get(id)).cloned()
     }
 
-    /// Opens an attempt, or hands it to a newer stream of its agent.
+    /// Opens an attempt, or hands it to a newer stream of its agent; under another id if another run has this one and the agent takes it.
     pub(super) async fn stage_open(
         &mut self,
         attempt: Attempt,
-        stream: &StreamHandle,
+        (stream, takes_new_id): (&StreamHandle, bool),
         answer: Answer<Opened>,
     ) {
-        let result = match self.latest(&attempt.id) {
-            Some(open) if open.attempt.yields_to(&attempt) => match self.take_over_open(&attempt).await {
-                Ok(()) => self.first_opening(&attempt, stream).await,
-                Err(refusal) => Err(refusal),
-            },
-            Some(session) => Ok(Some(session)),
-            None => self.first_opening(&attempt, stream).await,
+        let asked = attempt.id.clone();
+        let own = if takes_new_id { self.with_own_id(attempt).await } else { Ok(attempt) };
+        let attempt = match own {
+            Ok(attempt) => attempt,
+            Err(refusal) => return drop(answer.send(Err(refusal))),
         };
-        let result = match result {
-            Ok(Some(mut session)) => session.take(&attempt, stream).map(|()| Some(session)),
-            other => other,
-        };
-        match result {
+        match self.opened(&attempt, &asked, stream).await {
             Ok(Some(mut session)) => {
                 session.heard = self.now();
                 session.share = self.quota.known(session.share.take(), stream);
@@ -50,19 +44,43 @@ impl Worker {
                     // also if this round cannot be put on disk
                     open.heard = session.heard;
                 }
-                let opened = Opened { acknowledged: session.acknowledged, sealed: false };
+                let id = attempt.id.clone();
+                let opened = Opened { acknowledged: session.acknowledged, sealed: false, attempt: id };
                 self.commits.filling().stage(session, 0);
                 self.commits.filling().promises.push(PromisedAnswer::Opened(attempt.id, answer, opened));
             }
-            Ok(None) => drop(answer.send(Ok(Opened { acknowledged: 0, sealed: true }))),
+            Ok(None) => {
+                drop(answer.send(Ok(Opened { acknowledged: 0, sealed: true, attempt: attempt.id })));
+            }
             Err(refusal) => drop(answer.send(Err(refusal))),
         }
+    }
+
+    /// The session of an attempt, held by `stream`; `None` if it is sealed already. Its agent `asked` for this id.
+    async fn opened(
+        &mut self,
+        attempt: &Attempt,
+        asked: &AttemptId,
+        stream: &StreamHandle,
+    ) -> Result<Option<Session>, Refusal> {
+        let session = match self.latest(&attempt.id) {
+            Some(open) if open.attempt.yields_to(attempt) => {
+                self.take_over_open(attempt).await?;
+                self.first_opening(attempt, asked, stream).await?
+            }
+            Some(session) => Some(session),
+            None => self.first_opening(attempt, asked, stream).await?,
+        };
+        let Some(mut session) = session else { return Ok(None) };
+        session.take(attempt, stream)?;
+        Ok(Some(session))
     }
 
     /// A session for an attempt that is not open; `None` if it is sealed already.
     async fn first_opening(
         &mut self,
         attempt: &Attempt,
+        asked: &AttemptId,
         stream: &StreamHandle,
     ) -> Result<Option<Session>, Refusal> {
         match self.sealed(&attempt.id).await? {
@@ -84,12 +102,14 @@ impl Worker {
         let mut session = Session::new(Arc::new(attempt.clone()), self.now());
         session.share = Some(share);
         self.commits.filling().begun.push(Arc::clone(&session.attempt));
-        session.told = self.ci_reports.waiting_for(&attempt.id, &attempt.key.project);
+        // a report names the job, whose id an attempt of another project may have
+        let waiting = |id| self.ci_reports.waiting_for(id, &attempt.key.project);
+        session.told = waiting(&attempt.id).or_else(|| waiting(asked));
         session.place = self.parts.pools.hold(attempt);
         Ok(Some(session))
     }
 
-    async fn sealed(&self, id: &AttemptId) -> Result<Option<Arc<Summary>>, Refusal> {
+    pub(super) async fn sealed(&self, id: &AttemptId) -> Result<Option<Arc<Summary>>, Refusal> {
         let summary = store::read_summary(&self.parts.store, id).await.map_err(|error| unreadable(&error))?;
         Ok(summary.map(Arc::new))
     }

@@ -157,8 +157,8 @@ impl Worker {
                 }
                 // needs to know which attempts are open, and is known when one of them ends
                 Request::Report(report) => reported.push(report),
-                Request::Open { attempt, stream, answer } => {
-                    self.stage_open(*attempt, &stream, answer).await;
+                Request::Open { attempt, stream, takes_new_id, answer } => {
+                    self.stage_open(*attempt, (&stream, takes_new_id), answer).await;
                 }
                 Request::Append { append, stream, answer } => {
                     self.sessions.hear(&append.attempt, &stream, self.now());

@@ -113,7 +113,7 @@ impl AdmittedCaller {
         Self { identity, pass }
     }
 
-    pub(crate) fn identity(&self) -> &Identity {
+    pub(crate) fn identity(&self) -> &Arc<Identity> {
         &self.identity
     }
 

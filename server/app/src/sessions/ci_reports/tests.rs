@@ -120,3 +120,25 @@ async fn a_word_of_another_project_settles_nothing_and_waits_only_while_the_id_m
         assert!(summary.is_none_or(|summary| summary.outcome == Outcome::Lost), "{id}");
     }
 }
+
+#[tokio::test]
+async fn a_report_on_a_job_whose_id_another_project_took_reaches_the_jobs_own_attempt() {
+    let store = Store::Memory(MemoryStore::default());
+    let (_ingest, mut worker) = fixture::ingest(&store, 10);
+    let mut ended = Batch::default();
+    for (id, project) in [("h:7", "a/theirs"), ("h:7.2", "b/ours")] {
+        let mut lost = Summary { outcome: Outcome::Lost, exit: None, ..test_summary(id, "zlib", "1", 10) };
+        lost.key.project = project.to_owned();
+        store::put_summary(&mut ended, &lost).unwrap();
+    }
+    store.commit(ended).await.unwrap();
+    let (mut word, became) = word("h:7", JobStatus::Canceled);
+    word.told.by = Reporter::of("hook", vec!["b/*".to_owned()]);
+    worker.apply_reports(vec![word]).await;
+    assert_eq!(became.await, Ok(OutcomeStatus::Now));
+    let cause = async |id: &str| {
+        let summary = store::read_summary(&store, &AttemptId::parse(id).unwrap()).await.unwrap();
+        summary.unwrap().cause
+    };
+    assert_eq!((cause("h:7").await, cause("h:7.2").await), (None, Some(Cause::Canceled)));
+}

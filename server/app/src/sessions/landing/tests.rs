@@ -102,7 +102,7 @@ async fn no_more_attempts_open_than_may_wherever_they_are_on_their_way_to_the_di
                 let (answer, answered) = oneshot::channel();
                 answers.push(answered);
                 let attempt = fixture::attempt(&format!("new{n}")).into();
-                Request::Open { attempt, stream: stream.clone(), answer }
+                Request::Open { attempt, stream: stream.clone(), takes_new_id: false, answer }
             })
             .collect();
         worker.work(requests.into_iter()).await;

@@ -37,7 +37,12 @@ async fn asked<T>(
 
 async fn open(worker: &mut Worker, attempt: Attempt, stream: &StreamHandle) -> Result<Opened, Refusal> {
     let attempt = Box::new(attempt);
-    asked(worker, |answer| Request::Open { attempt, stream: stream.clone(), answer }).await
+    asked(worker, |answer| Request::Open { attempt, stream: stream.clone(), takes_new_id: false, answer })
+        .await
+}
+
+fn opens(acknowledged: u64, sealed: bool) -> Opened {
+    Opened { acknowledged, sealed, attempt: proven().id }
 }
 
 fn samples(numbers: std::ops::RangeInclusive<u64>) -> Append {
@@ -97,7 +102,7 @@ async fn a_jobs_own_agent_has_its_attempt_even_if_another_caller_opened_it_also_
     let memory = MemoryStore::default();
     let (mut worker, squatter) = with_squatter(&memory).await;
     let own = StreamHandle::new();
-    assert_eq!(open(&mut worker, proven(), &own).await, Ok(Opened { acknowledged: 0, sealed: false }));
+    assert_eq!(open(&mut worker, proven(), &own).await, Ok(opens(0, false)));
     assert_eq!(known(&worker).await, of_job(0));
     let ousted = Err(Refusal::Ousted(proven().id));
     assert!(squatter.replaced.is_cancelled());
@@ -114,7 +119,7 @@ async fn a_jobs_own_agent_has_its_attempt_even_if_another_caller_opened_it_also_
     let again = open(&mut worker, squatted(), &StreamHandle::new()).await;
     assert_eq!(again, Err(Refusal::Held(proven().id)), "nor after a restart");
     let own = StreamHandle::new();
-    assert_eq!(open(&mut worker, proven(), &own).await, Ok(Opened { acknowledged: 2, sealed: false }));
+    assert_eq!(open(&mut worker, proven(), &own).await, Ok(opens(2, false)));
     finish(&mut worker, 2, &own).await.unwrap();
     let summary = store::read_summary(&worker.parts.store, &proven().id).await.unwrap().unwrap();
     assert_eq!((summary.key.project.as_str(), summary.samples, summary.opening.proven), ("team/x", 2, true));
@@ -129,7 +134,7 @@ async fn an_attempt_that_was_ended_before_the_job_began_is_unlearnt_with_its_ver
     asked(&mut worker, |answer| Request::Record { fingerprint: 7, verdict, answer }).await.unwrap();
     assert_eq!(known(&worker).await, (vec!["evil/fork".to_owned()], 5));
     let own = StreamHandle::new();
-    assert_eq!(open(&mut worker, proven(), &own).await, Ok(Opened { acknowledged: 0, sealed: false }));
+    assert_eq!(open(&mut worker, proven(), &own).await, Ok(opens(0, false)));
     assert_eq!(known(&worker).await, of_job(0));
     assert_eq!(store::count_verdicts(&worker.parts.store, &proven().id, 9).await.unwrap(), 0);
     append(&mut worker, samples(1..=3), &own).await.unwrap();
@@ -165,7 +170,7 @@ async fn of_two_agents_of_one_job_the_first_has_the_attempt() {
     finish(&mut worker, 2, &first).await.unwrap();
     assert_eq!(open(&mut worker, other, &StreamHandle::new()).await, held);
     let again = open(&mut worker, proven(), &first).await;
-    assert_eq!(again, Ok(Opened { acknowledged: 0, sealed: true }), "its own agent may ask again");
+    assert_eq!(again, Ok(opens(0, true)), "its own agent may ask again");
 }
 
 #[tokio::test]
@@ -191,13 +196,14 @@ async fn what_is_gathered_with_the_jobs_opening_is_refused_and_not_half_kept() {
     let (answer, more) = oneshot::channel();
     let before = Request::Append { append: samples(6..=9), stream: squatter.clone(), answer };
     let (answer, opened) = oneshot::channel();
-    let opening = Request::Open { attempt: Box::new(proven()), stream: own.clone(), answer };
+    let opening =
+        Request::Open { attempt: Box::new(proven()), stream: own.clone(), takes_new_id: false, answer };
     let (answer, late) = oneshot::channel();
     let behind = Request::Append { append: samples(10..=11), stream: squatter, answer };
     worker.work([before, opening, behind].into_iter()).await;
     worker.commit_all().await;
     assert_eq!(more.await.unwrap(), Ok(9), "it was there first");
-    assert_eq!(opened.await.unwrap(), Ok(Opened { acknowledged: 0, sealed: false }));
+    assert_eq!(opened.await.unwrap(), Ok(opens(0, false)));
     assert_eq!(late.await.unwrap(), Err(Refusal::Ousted(proven().id)));
     assert_eq!(known(&worker).await, of_job(0));
 }

@@ -160,10 +160,11 @@ impl AgentStream {
             },
             Some(Sent::Hello(hello)) => {
                 self.settle(stopping).await?;
+                let takes_new_id = hello.takes_new_id;
                 match self.announced(hello) {
                     Ok(attempt) => {
                         self.admitted.within(|caller| caller.note(&attempt, Instant::now()))?;
-                        self.open(attempt).await
+                        self.open(attempt, takes_new_id).await
                     }
                     Err(refusal) => Err(refusal),
                 }
@@ -248,25 +249,27 @@ impl AgentStream {
         Ok(attempt)
     }
 
-    async fn open(&mut self, attempt: Attempt) -> Result<Answer, Refusal> {
-        let id = attempt.id.clone();
-        if !self.attempts.contains(&id) && self.attempts.len() >= limits::STREAM_ATTEMPTS {
+    async fn open(&mut self, attempt: Attempt, takes_new_id: bool) -> Result<Answer, Refusal> {
+        let asked = attempt.id.clone();
+        if !self.attempts.contains(&asked) && self.attempts.len() >= limits::STREAM_ATTEMPTS {
             let description =
                 format!("{} attempts are open on this stream; finish some first", self.attempts.len());
             return Err(FieldViolation::new("hello.attempt", description).into());
         }
         let (ticket, project) = (attempt.opening.ticket.clone(), attempt.key.project.clone());
-        let opened = self.ingest.open(attempt, &self.handle).await;
+        let opened = self.ingest.open(attempt, &self.handle, takes_new_id).await;
         if let Err(Refusal::Exceeded(exceeded)) = &opened {
             // found where the attempts are, and counted where all is that goes beyond a bound
             let _refused = self.admitted.within(|_caller| Err::<(), _>(exceeded.clone()));
         }
         let opened = opened?;
+        let id = opened.attempt;
         let mut welcome = pb::Welcome {
-            attempt: id.to_string(),
+            attempt: asked.to_string(),
             acknowledged: opened.acknowledged,
             sealed: opened.sealed,
             no_place: String::new(),
+            runs_as: if id == asked { String::new() } else { id.to_string() },
         };
         if !opened.sealed {
             welcome.no_place = self.ingest.no_place(&id, (ticket.as_ref(), &project)).unwrap_or_default();

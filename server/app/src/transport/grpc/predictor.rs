@@ -96,9 +96,10 @@ impl Predictor for PredictorService {
         request: Request<pb::ShouldRetryRequest>,
     ) -> Result<Response<pb::ShouldRetryResponse>, Status> {
         let caller = admitted_caller(&request);
-        let question =
-            wire::verdicts::question(request.into_inner()).map_err(|fault| status::of_fault(&fault))?;
-        let verdict = Box::pin(self.verdicts.should_retry(&caller, question)).await;
+        let asked = request.into_inner();
+        let newest_run = asked.newest_run;
+        let question = wire::verdicts::question(asked).map_err(|fault| status::of_fault(&fault))?;
+        let verdict = Box::pin(self.verdicts.should_retry(&caller, (question, newest_run))).await;
         let verdict = verdict.map_err(|refusal| status::of_service(&refusal))?;
         Ok(Response::new(pb::ShouldRetryResponse { verdict: Some(wire::verdicts::verdict(verdict)) }))
     }

@@ -24,6 +24,7 @@ pub(crate) fn question(wire: pb::ShouldRetryRequest) -> Validated<Evidence> {
         pod_reason,
         number,
         include_retried,
+        newest_run: _,
     } = wire;
     if log_tail.len() > limits::LOG_TAIL_BYTES {
         let description =

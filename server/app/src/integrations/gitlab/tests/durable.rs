@@ -146,7 +146,7 @@ async fn the_word_on_a_job_whose_agent_died_is_known_after_a_restart_hours_later
     assert_eq!(hours_later(&house.ingest).await, 1);
     // what a silent attempt ends with
     let stream = crate::sessions::StreamHandle::new();
-    house.ingest.open(attempt.clone(), &stream).await.unwrap();
+    house.ingest.open(attempt.clone(), &stream, false).await.unwrap();
     let finish = crate::sessions::Finish {
         attempt: attempt.id.clone(),
         last_sequence: 0,

@@ -181,7 +181,7 @@ async fn what_runs_what_succeeded_and_what_is_not_known_is_not_corrected() {
         assert!(refused("fine").await.contains("succeeded"), "{}", refused("fine").await);
         assert!(refused("new").await.contains("was not measured"), "{}", refused("new").await);
         let running = fixture::attempt("run");
-        ingest.open(running, &crate::sessions::StreamHandle::new()).await.unwrap();
+        ingest.open(running, &crate::sessions::StreamHandle::new(), false).await.unwrap();
         assert_eq!(
             correct(&ingest, said("run", Some(Cause::Infra), "x")).await,
             Err(Refusal::Running(id("run")))

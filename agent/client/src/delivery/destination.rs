@@ -1,0 +1,90 @@
+//! Which server a spool file waits for, and as whom its agent comes there: the last part of the file's name.
+//!
+//! ```text
+//! ATTEMPT-SESSION.HOST-ADDRESS-IDENTITY.spool
+//! ```
+//!
+//! `HOST` is the server's host and port, for people: at most 32 characters, `_` in place of all but letters, digits and `_`. `ADDRESS` is the
+//! CRC-32 (IEEE) of the server's address, `IDENTITY` that of what says who comes, each as eight hexadecimal digits. A run delivers the files
+//! with its own `ADDRESS` and `IDENTITY`: another server must not learn what was built, and an attempt must not count as one of a caller
+//! who did not measure it. A file without this part was written by version 0.2 or older, and any run delivers it.
+
+use std::path::Path;
+
+use crate::{token::Token, trust::Trust};
+
+/// Characters of the host in a file's name: with the longest attempt and session it fits the 255 bytes that file systems take.
+const HOST_CHARS: usize = 32;
+
+/// A server, and who comes there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SpoolDestination {
+    /// `HOST-ADDRESS-IDENTITY`.
+    part: String,
+}
+
+impl SpoolDestination {
+    /// The server at an address, for an agent with this identity. A token in a file is known by its path, because it is renewed.
+    pub(super) fn of(server: &str, trust: &Trust) -> Self {
+        let address = server.trim_end_matches('/').to_ascii_lowercase();
+        let host = address.split_once("://").map_or(address.as_str(), |(_, host)| host);
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+        let host: String = host.chars().take(HOST_CHARS).map(plain).collect();
+        let identity = match (&trust.token, &trust.certificate) {
+            (Some(Token::Text(token)), _) => format!("token {}", token.trim()),
+            (Some(Token::File(path)), _) => format!("token in {}", path.display()),
+            (None, Some(path)) => format!("certificate in {}", path.display()),
+            (None, None) => String::new(),
+        };
+        let [address, identity] = [&address, &identity].map(|text| crc32fast::hash(text.as_bytes()));
+        Self { part: format!("{host}-{address:08x}-{identity:08x}") }
+    }
+
+    /// What a file's name holds of it.
+    pub(super) fn part(&self) -> &str {
+        &self.part
+    }
+
+    /// Whether a file waits for this destination.
+    pub(super) fn takes(&self, file: &Path) -> bool {
+        let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        stem.rsplit_once('.').is_none_or(|(_attempt, part)| marks(part) == marks(&self.part))
+    }
+}
+
+/// `ADDRESS-IDENTITY`, which decide.
+fn marks(part: &str) -> &str {
+    part.split_once('-').map_or(part, |(_host, marks)| marks)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn with(token: Option<Token>) -> Trust {
+        Trust { token, ..Trust::default() }
+    }
+
+    #[test]
+    fn a_file_waits_for_its_server_and_its_identity() {
+        let text = |text: &str| with(Some(Token::Text(text.into())));
+        let own = SpoolDestination::of("http://A.example:7410/", &text("one"));
+        let file = PathBuf::from(format!("/spool/h_7-01ABC.{}.spool", own.part()));
+        assert!(own.part().starts_with("a_example_7410-"), "{own:?}");
+        assert!(own.takes(&file));
+        assert!(SpoolDestination::of("http://a.example:7410", &text("one ")).takes(&file), "the same");
+        for (server, trust) in [
+            ("http://b.example:7410", text("one")),
+            ("https://a.example:7410", text("one")),
+            ("http://a.example:7410", text("two")),
+            ("http://a.example:7410", with(Some(Token::File("/token".into())))),
+            ("http://a.example:7410", with(None)),
+        ] {
+            assert!(!SpoolDestination::of(server, &trust).takes(&file), "{server} {trust:?}");
+        }
+        assert!(own.takes(Path::new("/spool/h_7-01ABC.spool")), "of an older agent");
+        assert!(!own.part().contains("one"), "the token is not in the name");
+    }
+}
