@@ -1,6 +1,8 @@
 //! The file that a GitLab pipeline includes: its lines run as GitLab's runner runs them, in each shell that an image may have.
 
 mod ci_local;
+mod scripts;
+mod with_access;
 
 use std::{
     io::{Read as _, Write as _},

@@ -3,7 +3,7 @@
 //! | style | what it is |
 //! |---|---|
 //! | line | one line ([`line`]) |
-//! | text | a page: sizes, a curve of the memory, the phases, advice for the next run ([`text`], [`curve`]); folded in GitLab |
+//! | text | a page: sizes, a curve of the memory, the phases, advice for the next run ([`text`], [`curve`]); folded in GitLab, but for the verdict |
 //! | none | nothing |
 //! | a file | the same in JSON ([`json`]), besides one of the others |
 //!
@@ -153,7 +153,10 @@ pub(crate) fn render(facts: &BuildFacts, settings: &Settings) -> Option<String> 
         }
         Style::Text if settings.fold => {
             let (now, head) = (clock::unix_ms() / 1000, line::ReportHead(facts));
-            let body = text::body(facts, settings.utf8);
+            let body = text::body_without_verdict(facts, settings.utf8);
+            // what a person looks for first is not folded away
+            let verdict = text::verdict_lines(facts);
+            let verdict = if verdict.is_empty() { verdict } else { format!("\n{}", verdict.trim_end()) };
             // sections of one log need different names
             let section = match facts.number {
                 0 | 1 => "plimsoll".to_owned(),
@@ -162,7 +165,7 @@ pub(crate) fn render(facts: &BuildFacts, settings: &Settings) -> Option<String> 
             // the marks that GitLab's log viewer folds by; the second one must begin a line
             Some(format!(
                 "\x1b[0Ksection_start:{now}:{section}[collapsed=true]\r\x1b[0K{head}\n{body}\
-                 \x1b[0Ksection_end:{now}:{section}\r\x1b[0K"
+                 \x1b[0Ksection_end:{now}:{section}\r\x1b[0K{verdict}"
             ))
         }
         Style::Text => {

@@ -26,6 +26,16 @@ const NAME_WIDTH: usize = 32;
 
 /// Everything below the first line; each line ends with a line feed.
 pub(super) fn body(facts: &BuildFacts, utf8: bool) -> String {
+    let (measured, next) = (measured_lines(facts, utf8), next_lines(facts));
+    format!("{measured}{}{next}", verdict_lines(facts))
+}
+
+/// The same without the verdict.
+pub(super) fn body_without_verdict(facts: &BuildFacts, utf8: bool) -> String {
+    format!("{}{}", measured_lines(facts, utf8), next_lines(facts))
+}
+
+fn measured_lines(facts: &BuildFacts, utf8: bool) -> String {
     let mut page = ReportPage::default();
     memory(&mut page, facts);
     draw(&mut page, facts, utf8);
@@ -33,7 +43,6 @@ pub(super) fn body(facts: &BuildFacts, utf8: bool) -> String {
     troubles(&mut page, facts);
     phases(&mut page, &facts.phases);
     page.line("samples", &samples(facts));
-    advice_lines(&mut page, facts);
     page.0
 }
 
@@ -185,7 +194,9 @@ fn samples(facts: &BuildFacts) -> String {
     clean(&text)
 }
 
-fn advice_lines(page: &mut ReportPage, facts: &BuildFacts) {
+/// The verdict on a build that failed; empty if there is none.
+pub(super) fn verdict_lines(facts: &BuildFacts) -> String {
+    let mut page = ReportPage::default();
     if let Some(verdict) = &facts.advice.verdict {
         page.line("verdict", &verdict::first_line(verdict));
         if let Some(line) = outlook::failure(verdict) {
@@ -198,7 +209,13 @@ fn advice_lines(page: &mut ReportPage, facts: &BuildFacts) {
             page.line("", &line);
         }
     }
-    next_run(page, facts);
+    page.0
+}
+
+fn next_lines(facts: &BuildFacts) -> String {
+    let mut page = ReportPage::default();
+    next_run(&mut page, facts);
+    page.0
 }
 
 /// What the next run should ask for: the server's number, if there is one, and none beside it.

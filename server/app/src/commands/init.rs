@@ -10,8 +10,8 @@ use clap::Args;
 
 use super::line::examples;
 use crate::{
-    commands::admin::init::{self, Made},
-    runtime::clock::Clock,
+    commands::admin::init::{self, ListenAddresses, Made},
+    runtime::{clock::Clock, settings::Config},
 };
 
 /// Writes a configuration for a first try into a new directory: TLS with a CA of its own, and two tokens.
@@ -22,16 +22,18 @@ pub struct Init {
     #[arg(value_name = "DIR")]
     dir: PathBuf,
     /// A name or an address under which others reach the server, beside localhost; may come more than once. With one it listens on all
-    /// of the machine's addresses (those of IPv6 too if one of the names is such an address), without on loopback alone.
+    /// of the machine's addresses (those of IPv6 too if one of the names is such an address), without on loopback alone. --grpc-listen and
+    /// --http-listen name other addresses.
     #[arg(long = "name", value_name = "NAME")]
     names: Vec<String>,
 }
 
 impl Init {
-    pub(super) fn run(self) -> anyhow::Result<()> {
+    pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
         let now = Duration::from_millis(Clock.now_unix_ms());
-        let made = init::init(&self.dir, &self.names, now)?;
-        Ok(io::stdout().write_all(told(&made, &shown_host(&self.names)).as_bytes())?)
+        let listen = ListenAddresses::of(config, &self.names);
+        let made = init::init(&self.dir, &self.names, listen, now)?;
+        Ok(io::stdout().write_all(told(&made, &shown_host(&self.names), listen).as_bytes())?)
     }
 }
 
@@ -42,9 +44,10 @@ fn shown_host(names: &[String]) -> String {
 }
 
 /// What to do with it. The tokens are here and nowhere else.
-fn told(made: &Made, host: &str) -> String {
+fn told(made: &Made, host: &str, listen: ListenAddresses) -> String {
     let Made { dir, agent, operator } = made;
     let dir = dir.display();
+    let (grpc, http) = (listen.grpc.port(), listen.http.port());
     let quoted = |name: &str| shell_word(&format!("{dir}/{name}"));
     let (settings, ca) = (quoted("plimsoll.toml"), quoted("ca.crt"));
     format!(
@@ -57,11 +60,11 @@ fn told(made: &Made, host: &str) -> String {
          plimsoll-server --config {settings}\n\
          \n\
          2. Measure a build, with a copy of ca.crt where it runs:\n\
-         PLIMSOLL_TOKEN={agent} plimsoll run --server https://{host}:7410 --ca {ca} --key package=hello -- make\n\
+         PLIMSOLL_TOKEN={agent} plimsoll run --server https://{host}:{grpc} --ca {ca} --key package=hello -- make\n\
          \n\
-         3. See what it used; or open https://{host}:7411/ in a browser\n\
+         3. See what it used; or open https://{host}:{http}/ in a browser\n\
          (any user name, the operator's token as password):\n\
-         PLIMSOLL_TOKEN={operator} plimsoll attempts --server https://{host}:7410 --ca {ca}\n\
+         PLIMSOLL_TOKEN={operator} plimsoll attempts --server https://{host}:{grpc} --ca {ca}\n\
          \n\
          The CA's key, ca.key, signs further certificates: keep it elsewhere.\n"
     )

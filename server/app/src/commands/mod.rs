@@ -112,7 +112,7 @@ impl Command {
     /// Does it, and says how it went.
     pub fn run(self, config: &Config) -> ExitCode {
         let done = match self {
-            Self::Init(init) => init.run(),
+            Self::Init(init) => init.run(config),
             Self::Doctor(doctor) => doctor.run(config),
             Self::Replay(replay) => replay.run(config),
             Self::Simulate(simulate) => simulate.run(config),

@@ -200,6 +200,11 @@ fn in_gitlab_the_page_is_folded_and_without_utf8_it_is_ascii() {
         page.split_once(":plimsoll[collapsed=true]\r\x1b[0Kplimsoll: hdf5@1.14.6 ended").unwrap();
     assert!(start.starts_with("\x1b[0Ksection_start:") && rest.contains(" needed 3.00 GiB"), "{page}");
     let end = page.lines().last().unwrap();
+    let verdict = Some(Verdict { cause: Cause::Oom.into(), ..Verdict::default() });
+    let advice = Advice { verdict, ..Advice::default() };
+    let failed = render(&BuildFacts { advice, ..good() }, &settings).unwrap();
+    let (_folded, verdict) = failed.split_once("section_end:").unwrap();
+    assert!(verdict.contains("\n  verdict   "), "{failed}");
     assert!(end.starts_with("\x1b[0Ksection_end:") && end.ends_with(":plimsoll\r\x1b[0K"), "{page}");
     let again = render(&BuildFacts { number: 2, ..good() }, &settings).unwrap();
     assert!(again.contains(":plimsoll_2[collapsed=true]") && again.contains(":plimsoll_2\r"), "{again}");

@@ -13,6 +13,7 @@
 use std::{
     fs::{self, DirBuilder, OpenOptions, Permissions},
     io::Write as _,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     time::{Duration, UNIX_EPOCH},
@@ -26,7 +27,7 @@ use rcgen::{
 };
 use ring::rand::{SecureRandom as _, SystemRandom};
 
-use crate::access::identity::hash;
+use crate::{access::identity::hash, runtime::settings::Config};
 
 /// How long the CA is good for.
 const CA_FOR: Duration = Duration::from_hours(24 * 3650);
@@ -51,15 +52,41 @@ pub(crate) struct Made {
     pub(crate) operator: String,
 }
 
+/// Where the server will listen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ListenAddresses {
+    pub(crate) grpc: SocketAddr,
+    pub(crate) http: SocketAddr,
+}
+
+impl ListenAddresses {
+    /// The addresses that an option, a variable or a file names, else those that a server needs that is reached under `names`.
+    pub(crate) fn of(config: &Config, names: &[String]) -> Self {
+        let named = |name: &str, address: SocketAddr| {
+            let is_set = config.places.get(name).is_some_and(|place| place != "default");
+            if is_set { address } else { SocketAddr::new(host_for(names), address.port()) }
+        };
+        Self {
+            grpc: named("grpc_listen", config.grpc_listen),
+            http: named("http_listen", config.http_listen),
+        }
+    }
+}
+
 /// Writes a configuration into `dir`, for a server that is reached under `names` too. `now` is the time since 1970.
 ///
 /// # Errors
 /// There is something in the directory already, a name is none, or something cannot be written: then nothing is there.
-pub(crate) fn init(dir: &Path, names: &[String], now: Duration) -> anyhow::Result<Made> {
+pub(crate) fn init(
+    dir: &Path,
+    names: &[String],
+    listen: ListenAddresses,
+    now: Duration,
+) -> anyhow::Result<Made> {
     let dir = free(dir)?;
     let random = SystemRandom::new();
     let made = Made { dir, agent: token(&random)?, operator: token(&random)? };
-    let files = files(&made, names, now)?;
+    let files = files(&made, names, listen, now)?;
     let mut part = made.dir.as_os_str().to_owned();
     part.push(".part");
     let part = PathBuf::from(part);
@@ -101,7 +128,12 @@ fn free(dir: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// Names and contents.
-fn files(made: &Made, names: &[String], now: Duration) -> anyhow::Result<Vec<(&'static str, String)>> {
+fn files(
+    made: &Made,
+    names: &[String],
+    listen: ListenAddresses,
+    now: Duration,
+) -> anyhow::Result<Vec<(&'static str, String)>> {
     let ca_key = KeyPair::generate()?;
     let ca_key_text = ca_key.serialize_pem();
     let ca = CertifiedIssuer::self_signed(authority(now), ca_key)?;
@@ -113,7 +145,7 @@ fn files(made: &Made, names: &[String], now: Duration) -> anyhow::Result<Vec<(&'
         ("server.crt", certificate.pem()),
         ("server.key", key.serialize_pem()),
         ("access.toml", access(made)),
-        ("plimsoll.toml", settings(&made.dir, host_for(names))),
+        ("plimsoll.toml", settings(&made.dir, listen)),
     ])
 }
 
@@ -173,21 +205,22 @@ fn access(made: &Made) -> String {
 }
 
 /// Where the server listens that is reached under these names. A socket of IPv6 serves IPv4 too, but not every machine has one.
-fn host_for(names: &[String]) -> &'static str {
+fn host_for(names: &[String]) -> IpAddr {
     match names {
-        [] => "127.0.0.1",
-        _ if names.iter().any(|name| name.contains(':')) => "[::]",
-        _ => "0.0.0.0",
+        [] => Ipv4Addr::LOCALHOST.into(),
+        _ if names.iter().any(|name| name.contains(':')) => Ipv6Addr::UNSPECIFIED.into(),
+        _ => Ipv4Addr::UNSPECIFIED.into(),
     }
 }
 
-fn settings(dir: &Path, host: &str) -> String {
+fn settings(dir: &Path, listen: ListenAddresses) -> String {
+    let ListenAddresses { grpc, http } = listen;
     let path = |name: &str| toml::Value::String(dir.join(name).display().to_string()).to_string();
     format!(
         "# Settings of the server; `plimsoll-server --print-config` lists all of them.\n\
          data_dir = {}\n\
-         grpc_listen = \"{host}:7410\"\n\
-         http_listen = \"{host}:7411\"\n\
+         grpc_listen = \"{grpc}\"\n\
+         http_listen = \"{http}\"\n\
          tls_cert_file = {}\n\
          tls_key_file = {}\n\
          access_file = {}\n",
@@ -228,10 +261,17 @@ mod tests {
 
     const NOW: Duration = Duration::from_hours(24 * 365 * 50);
 
+    /// Without options.
+    fn init(dir: &Path, names: &[String]) -> anyhow::Result<Made> {
+        let args = Args::parse_from(["plimsoll-server"]);
+        let config = Config::load(&args, |_name| None).unwrap().config;
+        super::init(dir, names, ListenAddresses::of(&config, names), NOW)
+    }
+
     #[test]
     fn what_it_writes_is_read_by_its_owner_alone_and_holds_no_token() {
         let dir = tempfile::tempdir().unwrap();
-        let made = init(&dir.path().join("new/one"), &["plimsoll.example".into()], NOW).unwrap();
+        let made = init(&dir.path().join("new/one"), &["plimsoll.example".into()]).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&made.dir), OWNERS_DIRECTORY);
         let mut names = Vec::new();
@@ -251,7 +291,7 @@ mod tests {
     #[test]
     fn its_settings_and_its_file_of_access_are_good_ones() {
         let dir = tempfile::tempdir().unwrap();
-        let made = init(&dir.path().join("a \"quoted\" name"), &[], NOW).unwrap();
+        let made = init(&dir.path().join("a \"quoted\" name"), &[]).unwrap();
         let args = Args::parse_from([
             "plimsoll-server",
             "--config",
@@ -270,11 +310,34 @@ mod tests {
 
     #[test]
     fn it_listens_where_its_names_lead() {
-        let host =
-            |names: &[&str]| host_for(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        let host = |names: &[&str]| {
+            host_for(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).to_string()
+        };
         assert_eq!(host(&[]), "127.0.0.1");
         assert_eq!(host(&["plimsoll.example", "192.0.2.1"]), "0.0.0.0");
-        assert_eq!(host(&["plimsoll.example", "2001:db8::1"]), "[::]");
+        assert_eq!(host(&["plimsoll.example", "2001:db8::1"]), "::");
+    }
+
+    #[test]
+    fn it_listens_where_its_options_say_and_nowhere_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let listen = |options: &[&str], names: &[&str]| {
+            let args = Args::parse_from([&["plimsoll-server"], options].concat());
+            let config = Config::load(&args, |_name| None).unwrap().config;
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            let listen = ListenAddresses::of(&config, &names);
+            let made =
+                super::init(&dir.path().join(format!("{options:?}{names:?}")), &names, listen, NOW).unwrap();
+            let text = fs::read_to_string(made.dir.join("plimsoll.toml")).unwrap();
+            let of = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).unwrap().to_owned();
+            [of("grpc_listen = "), of("http_listen = ")]
+        };
+        let name = ["plimsoll.example"];
+        assert_eq!(listen(&[], &name), ["\"0.0.0.0:7410\"", "\"0.0.0.0:7411\""]);
+        // also the default, if a person names it
+        let both = ["--grpc-listen", "127.0.0.1:7410", "--http-listen", "[::1]:9"];
+        assert_eq!(listen(&both, &name), ["\"127.0.0.1:7410\"", "\"[::1]:9\""]);
+        assert_eq!(listen(&both[..2], &[]), ["\"127.0.0.1:7410\"", "\"127.0.0.1:7411\""]);
     }
 
     #[test]
@@ -283,7 +346,7 @@ mod tests {
         let other = dir.path().join("one.part");
         fs::create_dir(&other).unwrap();
         fs::write(other.join("precious"), "kept").unwrap();
-        let error = init(&dir.path().join("one"), &[], NOW).map(|_made| ()).unwrap_err();
+        let error = init(&dir.path().join("one"), &[]).map(|_made| ()).unwrap_err();
         assert!(error.to_string().contains("left over"), "{error}");
         assert_eq!(fs::read_to_string(other.join("precious")).unwrap(), "kept");
         assert!(!dir.path().join("one").try_exists().unwrap());
@@ -293,17 +356,17 @@ mod tests {
     fn nothing_is_overwritten_and_nothing_is_left_half_done() {
         let dir = tempfile::tempdir().unwrap();
         let place = dir.path().join("one");
-        init(&place, &[], NOW).unwrap();
+        init(&place, &[]).unwrap();
         let before = fs::read(place.join("server.key")).unwrap();
-        let error = init(&place, &[], NOW).map(|_made| ()).unwrap_err();
+        let error = init(&place, &[]).map(|_made| ()).unwrap_err();
         assert!(error.to_string().contains("is not empty"), "{error}");
         assert_eq!(fs::read(place.join("server.key")).unwrap(), before);
-        let error = init(&dir.path().join("two"), &["no name".into()], NOW).map(|_made| ()).unwrap_err();
+        let error = init(&dir.path().join("two"), &["no name".into()]).map(|_made| ()).unwrap_err();
         assert!(error.to_string().contains("--name"), "{error}");
         let there: Vec<_> =
             fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(there, ["one"]);
         fs::create_dir(dir.path().join("empty")).unwrap();
-        init(&dir.path().join("empty"), &[], NOW).unwrap();
+        init(&dir.path().join("empty"), &[]).unwrap();
     }
 }

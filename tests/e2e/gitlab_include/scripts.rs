@@ -1,0 +1,43 @@
+//! What scripts of jobs do at their end, and what of it reaches the server.
+
+use super::*;
+
+/// Scripts that do something about their own end, or about the jobs of their shell.
+const SCRIPTS: [&str; 12] = [
+    "trap 'echo cleanup $?' EXIT\necho built",
+    "trap 'echo cleanup $?' EXIT\nfalse\necho never",
+    "trap 'rc=$?; echo cleanup; exit $rc' EXIT\nexit 7",
+    "trap 'echo zero' 0; trap - EXIT; trap 'echo signal' INT TERM; exit 4",
+    "trap -- 'echo cleanup' EXIT HUP\ncd /\nPATH=/usr/bin:/bin\nexit 9",
+    "set -u; trap 'echo cleanup' EXIT; echo \"${NOT_SET:-x}\"",
+    "set -u\necho \"$NOT_SET\"\necho never",
+    "set -C; set -e; trap 'echo cleanup' EXIT; echo x",
+    "( trap 'echo inner' EXIT; exit 0 ); echo after",
+    "sleep 0.1 & wait; echo waited",
+    "for job in $(jobs -p); do kill $job; done; echo done",
+    "case \"$(trap -p EXIT 2>/dev/null || true)\" in ?*) saved=$(trap -p EXIT); eval \"$saved\" ;; esac; exit 3",
+];
+
+/// Runs a script alone and measured: it must end in the same way, and the server must know how.
+fn check(fleet: &Fleet, shell: &[&str], id: &str, script: &str) {
+    let alone = fleet.job(shell, "0", script, &[("PLIMSOLL_MEASURE", "off")]);
+    let measured = fleet.job(shell, id, script, &[]);
+    let output = text(&measured);
+    assert_eq!(measured.status.code(), alone.status.code(), "{shell:?} {script}: {output}");
+    assert_eq!(measured.stdout, alone.stdout, "{shell:?} {script}: {output}");
+    let shown = fleet.shown(id);
+    let (summary, status) = (&shown["summary"], alone.status.code().unwrap());
+    let outcome = if status == 0 { "succeeded" } else { "failed" };
+    assert_eq!(summary["outcome"], outcome, "{shell:?} {script}: {shown} {output}");
+    assert_eq!(summary["exit_code"].as_i64(), Some(status.into()), "{shell:?} {script}: {shown}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_script_with_a_trap_of_its_own_ends_as_it_would_alone_and_is_never_lost() {
+    let Some(fleet) = Fleet::start() else { return };
+    for (number, shell) in SHELLS.iter().filter(|shell| found(shell[0]).is_some()).enumerate() {
+        for (place, script) in SCRIPTS.iter().enumerate() {
+            check(&fleet, shell, &format!("{number}{place:02}"), script);
+        }
+    }
+}
