@@ -160,7 +160,7 @@ async fn two_logs_end_in_one_verdict_in_either_order_and_one_log_in_that_on_what
         verdicts.push((last.cause(), last.action(), last.reason, last.confidence.to_bits(), next, evidence));
     }
     // no log says which came last
-    assert_eq!(verdicts[0].0, pb::Cause::Infra, "{verdicts:?}");
+    assert_eq!(verdicts[0].0, pb::Cause::Undecided, "{verdicts:?}");
     assert_eq!(verdicts[1], verdicts[0]);
     // the trouble was overcome, or came after the build had failed
     assert_eq!(verdicts[2].0, pb::Cause::Deterministic, "{verdicts:?}");

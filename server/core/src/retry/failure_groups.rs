@@ -1,7 +1,10 @@
 //! Failures that are the same, together: which line they are known by, how many there are and of which packages, and what their retries
 //! cost.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use super::known_failures::{FailureRecord, KnownFailures};
 use crate::domain::{AttemptBrief, AttemptId, Cause, History, Outcome, Signature};
@@ -56,9 +59,10 @@ impl KnownFailures {
     ) -> Vec<FailureGroup> {
         let mut groups: HashMap<(String, Cause, String), GroupCount> = HashMap::new();
         for record in self.newest().take(LOOKED_AT) {
-            for failed in
-                record.attempts().filter_map(|attempt| history.get(attempt)).filter(|one| takes(one))
-            {
+            // a verdict that was given in the name of another project says nothing of the attempt
+            let is_own = |failed: &&Arc<AttemptBrief>| failed.key.project == record.key.project;
+            let failures = record.attempts().filter_map(|attempt| history.get(attempt)).filter(is_own);
+            for failed in failures.filter(|failed| takes(failed)) {
                 let cause = failed.cause.unwrap_or(Cause::Unknown);
                 let name = (record.key.project.clone(), cause, record.signature.id.clone());
                 let count = groups.entry(name).or_insert_with(|| GroupCount::new(record, cause, failed));
@@ -123,11 +127,9 @@ impl GroupCount {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::domain::{
-        Action, Bytes, Millis, Resources, RetryOutlook, Summary, Verdict, VerdictBasis, test_summary,
+        Action, Bytes, Key, Millis, Resources, RetryOutlook, Summary, Verdict, VerdictBasis, test_summary,
     };
 
     fn failed(id: &str, package: &str) -> Summary {
@@ -190,6 +192,13 @@ mod tests {
             "{first:?}"
         );
         assert_eq!((second.attempts, second.retried), (1, 0));
+        let stranger = Key { project: "of/others".to_owned(), ..failed("a", "zlib").key };
+        seen.learn(&stranger, &verdict(&failed("a", "zlib"), "forged"));
+        assert_eq!(
+            seen.groups(&history, |_| true, 10),
+            all,
+            "a verdict of another project says nothing of it"
+        );
         let zlib = seen.groups(&history, |brief| brief.key.package == "zlib", 1);
         assert_eq!((zlib.len(), zlib[0].attempts), (1, 1));
     }

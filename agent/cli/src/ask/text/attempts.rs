@@ -17,7 +17,7 @@ use crate::ask::{
     terminal_style::{Paint, TerminalStyle},
 };
 
-/// A row for each attempt.
+/// A row for each attempt, and below a failed one the line that it is known by.
 pub(in crate::ask) fn render_attempts(
     asked: &ListAttemptsRequest,
     page: &ListAttemptsResponse,
@@ -26,8 +26,7 @@ pub(in crate::ask) fn render_attempts(
     if page.attempts.is_empty() {
         return stats::nothing(&asked.filter.clone().unwrap_or_default());
     }
-    let has_lines = page.attempts.iter().any(|summary| !summary.failure_line.is_empty());
-    let mut columns = vec![
+    let mut table = Table::new(vec![
         Column::words("result", 3, 6),
         Column::number("need", 2),
         Column::number("of ask", 4),
@@ -37,14 +36,12 @@ pub(in crate::ask) fn render_attempts(
         Column::words("what", 1, 12),
         // an id that is cut is of no use
         Column::words("attempt", 0, usize::MAX),
-    ];
-    if has_lines {
-        columns.push(Column::words("failing line", 8, 12));
-    }
-    let mut table = Table::new(columns);
+    ]);
     for summary in &page.attempts {
-        let line = has_lines.then(|| clean(&summary.failure_line).into());
-        table.row(row(summary).into_iter().chain(line).collect());
+        table.row(row(summary));
+        if !summary.failure_line.is_empty() {
+            table.note(clean(&summary.failure_line));
+        }
     }
     let mut text = table.render(look);
     if !page.next_page_token.is_empty() {
@@ -103,8 +100,10 @@ mod tests {
         let mut page = page();
         page.attempts[0].failure_line = "x.c:3: error: \u{9b}no".to_owned();
         let text = render_attempts(&ListAttemptsRequest::default(), &page, TerminalStyle::default());
-        let row = text.lines().nth(1).unwrap();
-        assert!(row.ends_with("gitlab:7  x.c:3: error: \\u{9b}no"), "{row}");
+        assert_eq!(text.lines().nth(2), Some("    x.c:3: error: \\u{9b}no"), "{text}");
+        let narrow = TerminalStyle { columns: Some(20), colour: false };
+        let text = render_attempts(&ListAttemptsRequest::default(), &page, narrow);
+        assert_eq!(text.lines().nth(2), Some("    x.c:3: error: \\…"), "{text}");
     }
 
     #[test]

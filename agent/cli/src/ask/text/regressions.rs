@@ -111,32 +111,27 @@ fn variable(packages: &[Variable], look: TerminalStyle) -> String {
     text + &and_more(packages.len(), "that vary less")
 }
 
-/// Failures that are the same, with the line that they are known by.
+/// Two lines for failures that are the same: the second is the one that they are known by.
 fn failures(groups: &[FailureGroup], look: TerminalStyle) -> String {
     if groups.is_empty() {
         return String::new();
     }
-    let mut table = Table::new(vec![
-        Column::number("failures", 0),
-        Column::number("retried", 2),
-        Column::number("passed", 3),
-        Column::number("retries GiB·h", 4),
-        Column::words("cause", 1, 8),
-        Column::words("packages", 5, 8),
-        Column::words("failing line", 0, 12),
-    ]);
+    let mut text = head("failures by the line that they are known by (the most frequent first)", look);
     for group in groups.iter().take(SHOWN) {
-        table.row(vec![
-            figures::count(group.attempts).into(),
-            figures::count(group.retried).into(),
-            figures::count(group.passed).into(),
-            numbers::amount(group.retries_gib_hours).into(),
-            cause_words(group.cause()).to_owned().into(),
-            clean(&sums::packages_words(group)).into(),
-            clean(reasons::failure_line(&group.failure_line, &group.signature_line)).into(),
-        ]);
+        let retries = match group.retried {
+            0 => "not retried".to_owned(),
+            retried => format!(
+                "{}, {} passed, {} asked for",
+                figures::counted_as(retried, "retry", "retries"),
+                figures::count(group.passed),
+                figures::gib_hours(group.retries_gib_hours)
+            ),
+        };
+        let (cause, packages) = (cause_words(group.cause()), clean(&sums::packages_words(group)));
+        let line = clean(reasons::failure_line(&group.failure_line, &group.signature_line));
+        let count = look.paint(Paint::Bad, &format!("{:>8}", figures::count(group.attempts)));
+        let _written = writeln!(text, "{count}  {cause}: {packages}; {retries}\n          {line}");
     }
-    let text = head("failures by the line that they are known by", look) + &table.render(look);
     text + &and_more(groups.len(), "with fewer failures")
 }
 
@@ -228,7 +223,7 @@ mod tests {
         };
         let stats = GetStatsResponse { failures: vec![group], ..Default::default() };
         let text = parts(&stats, TerminalStyle::default());
-        let row = "       7        4       1            1.5  the build itself fails  zlib, hdf5 and 1 more  x.c:3: error: \\u{9b}no\n";
+        let row = "       7  the build itself fails: zlib, hdf5 and 1 more; 4 retries, 1 passed, 1.5 GiB·h asked for\n          x.c:3: error: \\u{9b}no\n";
         assert!(text.contains(row), "{text}");
     }
 

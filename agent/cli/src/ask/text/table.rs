@@ -1,8 +1,12 @@
 //! Tables that fit the width of a terminal: columns that may be missed go first, names are cut last.
 
+use std::collections::BTreeMap;
+
 use super::cells;
 use crate::ask::terminal_style::{Paint, TerminalStyle};
 
+/// Before a line below a row.
+const NOTE: &str = "    ";
 /// Between two columns.
 const GAP: usize = 2;
 
@@ -63,17 +67,24 @@ impl From<String> for Cell {
 pub(in crate::ask) struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
+    /// Lines below rows, by the place of the row.
+    notes: BTreeMap<usize, String>,
 }
 
 impl Table {
     /// No rows yet.
     pub(in crate::ask) fn new(columns: Vec<Column>) -> Self {
-        Self { columns, rows: Vec::new() }
+        Self { columns, rows: Vec::new(), notes: BTreeMap::new() }
     }
 
     /// One more row, with a cell for each column.
     pub(in crate::ask) fn row(&mut self, cells: Vec<Cell>) {
         self.rows.push(cells);
+    }
+
+    /// A line of its own below the last row. It is cut where there is no room.
+    pub(in crate::ask) fn note(&mut self, text: String) {
+        self.notes.insert(self.rows.len(), text);
     }
 
     /// A line for the heads and one for each row.
@@ -82,9 +93,15 @@ impl Table {
         let head = |column: &Column| Cell::painted(column.head.to_owned(), Paint::Head);
         let heads: Vec<Cell> = self.columns.iter().map(head).collect();
         let mut text = String::new();
-        for row in std::iter::once(&heads).chain(&self.rows) {
+        for (place, row) in std::iter::once(&heads).chain(&self.rows).enumerate() {
             text.push_str(&self.line(row, &shown, look));
             text.push('\n');
+            if let Some(note) = self.notes.get(&place) {
+                let room = look.columns.map_or(usize::MAX, |columns| columns.saturating_sub(NOTE.len()));
+                text.push_str(NOTE);
+                text.push_str(&look.paint(Paint::Faint, &cells::fit(note, room)));
+                text.push('\n');
+            }
         }
         text
     }
