@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use plimsoll_proto::figures::counted;
+use plimsoll_proto::figures::{count, counted};
 use plimsoll_store::{self as store, RepairReport, StoreSettings};
 
 use super::{Incomplete, line::examples, note, progress::Progress, store_settings, verify::records};
@@ -53,8 +53,14 @@ fn beside(dir: &Path) -> anyhow::Result<PathBuf> {
     Ok(dir.with_file_name(name))
 }
 
+/// How many attempts that ended are gone, where it is known how many there were.
+fn missing(attempts: u64, found: u64) -> Option<String> {
+    let missing = attempts.checked_sub(found).filter(|missing| *missing > 0)?;
+    Some(format!("{} of {} that ended are missing; ", count(missing), counted(attempts, "attempt")))
+}
+
 fn report(dir: &Path, into: &Path, repaired: &RepairReport) -> anyhow::Result<()> {
-    let RepairReport { by_engine, checked, losses } = repaired;
+    let RepairReport { by_engine, attempts, checked, losses } = repaired;
     for loss in losses.iter().take(NAMED) {
         note(loss);
     }
@@ -65,9 +71,11 @@ fn report(dir: &Path, into: &Path, repaired: &RepairReport) -> anyhow::Result<()
     let how = if *by_engine { "by the storage engine" } else { "from the log itself" };
     writeln!(out, "{} was read {how}; it is as it was", dir.display())?;
     writeln!(out, "{} has {}", into.display(), records(checked))?;
-    if !losses.is_empty() {
+    let missing = attempts.and_then(|attempts| missing(attempts, checked.summaries));
+    if !losses.is_empty() || missing.is_some() {
+        let missing = missing.unwrap_or_default();
         bail!(Incomplete(format!(
-            "{} of {} cannot be read and {} named above; all else is in {}: start the server with that directory",
+            "{missing}{} of {} cannot be read and {} named above; all else is in {}: start the server with that directory",
             counted(losses.len() as u64, "part"),
             dir.display(),
             if losses.len() == 1 { "is" } else { "are" },

@@ -8,6 +8,7 @@ use std::{
 };
 
 use super::{
+    engine::Engine,
     fault::{ENGINE, OpenError},
     marker::{self, Marker, StoreStage, sync_dir},
     witness,
@@ -60,21 +61,25 @@ impl Directory {
             marker.write(path)?;
             marker
         };
-        directory.settle_copy()?;
-        directory.prepare_engine(&marker)?;
+        directory.check_engine(&marker)?;
         Ok((directory, marker))
     }
 
     /// Opens a directory that holds a store; makes nothing.
     pub(crate) fn open_existing(path: &Path) -> Result<(Self, Marker), OpenError> {
-        if fs::metadata(path).is_ok_and(|found| found.is_dir()) && Marker::read(path)?.is_some() {
-            return Self::open(path);
+        marker_of_store(path)?;
+        Self::open(path)
+    }
+
+    /// Opens a directory that holds a store, also one that this process may not write, to read it. Nothing in it is removed or renamed.
+    pub(crate) fn open_to_read(path: &Path) -> Result<(Self, Marker), OpenError> {
+        let marker = marker_of_store(path)?;
+        if marker.state == StoreStage::Filling {
+            return Err(OpenError::HalfRestored { dir: path.to_owned() });
         }
-        match fs::metadata(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(OpenError::io("open", path)(error)),
-            Ok(found) if !found.is_dir() => Err(OpenError::NotADirectory { dir: path.to_owned() }),
-            _ if holds_a_store(path) => Err(OpenError::MarkerLost { dir: path.to_owned() }),
-            _ => Err(OpenError::Missing { dir: path.to_owned() }),
+        match lock(path) {
+            Err(refused) if refused.is_write_refused() => Self::open_unwritable(path),
+            lock => Self::checked(path, Some(lock?), marker),
         }
     }
 
@@ -87,24 +92,21 @@ impl Directory {
         Ok(Self { path: path.to_owned(), _lock: lock_unwritable(path)? })
     }
 
-    /// The engine's log, wherever a crash left it; `None` if there is none with anything in it.
-    pub(crate) fn log(&self) -> Option<PathBuf> {
+    /// The engine's logs with anything in them: its own, and the one that a compact copy replaced, where a crash left it.
+    pub(crate) fn logs(&self) -> impl Iterator<Item = PathBuf> {
         let logs = [ENGINE, REPLACED].map(|engine| self.path.join(engine).join(LOG));
-        logs.into_iter().find(|log| fs::metadata(log).is_ok_and(|found| found.is_file() && found.len() > 0))
+        logs.into_iter().filter(|log| fs::metadata(log).is_ok_and(|found| found.is_file() && found.len() > 0))
     }
 
     /// Opens a directory that holds a store and that this process may not write; changes nothing. The lock of one who may write keeps
     /// others out as well, and a store that was never locked is not in use.
     pub(crate) fn open_unwritable(path: &Path) -> Result<(Self, Marker), OpenError> {
-        let Some(marker) = Marker::read(path)? else {
-            let dir = path.to_owned();
-            return Err(if holds_a_store(path) {
-                OpenError::MarkerLost { dir }
-            } else {
-                OpenError::Missing { dir }
-            });
-        };
-        let directory = Self { path: path.to_owned(), _lock: lock_unwritable(path)? };
+        let marker = marker_of_store(path)?;
+        Self::checked(path, lock_unwritable(path)?, marker)
+    }
+
+    fn checked(path: &Path, lock: Option<File>, marker: Marker) -> Result<(Self, Marker), OpenError> {
+        let directory = Self { path: path.to_owned(), _lock: lock };
         directory.check_engine(&marker)?;
         Ok((directory, marker))
     }
@@ -146,31 +148,38 @@ impl Directory {
         remove_all(&self.path.join(COPY))
     }
 
-    /// Puts a copy that is whole and on the disk in the place of the engine's files. A crash leaves the one or the other.
+    /// Puts a copy that is whole and on the disk in the place of the engine's files, all of which were read. A crash leaves the one or the
+    /// other.
     pub(crate) fn swap_copy(&self) -> Result<(), OpenError> {
+        let own = self.path.join(ENGINE);
         let (engine, copy, replaced) = (self.engine(), self.path.join(COPY), self.path.join(REPLACED));
         sync_dir(&copy)?;
-        fs::rename(&engine, &replaced).map_err(OpenError::io("rename", &engine))?;
-        sync_dir(&self.path)?;
-        fs::rename(&copy, &engine).map_err(OpenError::io("rename", &copy))?;
+        if engine == own {
+            remove_all(&replaced)?;
+            fs::rename(&engine, &replaced).map_err(OpenError::io("rename", &engine))?;
+            sync_dir(&self.path)?;
+        }
+        fs::rename(&copy, &own).map_err(OpenError::io("rename", &copy))?;
         sync_dir(&self.path)?;
         remove_all(&replaced)
     }
 
-    /// Ends a swap that a crash cut short: what stood before it comes back, unless the copy is in place.
-    fn settle_copy(&self) -> Result<(), OpenError> {
-        let (engine, replaced) = (self.engine(), self.path.join(REPLACED));
-        let there = |path: &Path| fs::exists(path).map_err(OpenError::io("look at", path));
-        if there(&replaced)? {
-            if there(&engine)? {
-                remove_all(&replaced)?;
-            } else {
-                fs::rename(&replaced, &engine).map_err(OpenError::io("rename", &replaced))?;
-                sync_dir(&self.path)?;
+    /// Removes what crashes and commands left beside the engine's files. Those that a compact copy replaced go only if all of the copy can be
+    /// read: else `repair` finds in them what the copy has lost.
+    pub(crate) fn tidy(&self, engine: &Engine) -> Result<(), OpenError> {
+        remove_all(&self.path.join(LOOK))?;
+        remove_all(&self.path.join(COPY))?;
+        let replaced = self.path.join(REPLACED);
+        if !fs::exists(&replaced).map_err(OpenError::io("look at", &replaced))? {
+            return Ok(());
+        }
+        match engine.read_through() {
+            Ok(()) => remove_all(&replaced),
+            Err(error) => {
+                tracing::warn!(%error, kept = %replaced.display(), "a part of the store cannot be read: plimsoll-server repair looks for it in the files that the last compact replaced");
+                Ok(())
             }
         }
-        remove_all(&self.path.join(LOOK))?;
-        remove_all(&self.path.join(COPY))
     }
 
     /// The data directory.
@@ -178,17 +187,10 @@ impl Directory {
         &self.path
     }
 
-    /// The engine's directory.
+    /// The engine's directory, where a crash left it: while a compact copy takes its place, it has another name.
     pub(crate) fn engine(&self) -> PathBuf {
-        self.path.join(ENGINE)
-    }
-
-    /// Clears what would break the engine; refuses what it would take for a fresh store.
-    fn prepare_engine(&self, marker: &Marker) -> Result<(), OpenError> {
-        self.check_engine(marker)?;
-        make_private(&self.engine())?;
-        sync_dir(&self.path)?;
-        self.remove_unfinished_snapshots()
+        let [own, replaced] = [ENGINE, REPLACED].map(|engine| self.path.join(engine));
+        if !own.is_dir() && replaced.is_dir() { replaced } else { own }
     }
 
     /// Refuses what the engine would take for a fresh store, and what it does not keep well.
@@ -210,21 +212,6 @@ impl Directory {
             Ok(true) => Err(OpenError::Blobs { path: blobs }),
             _ => Ok(()),
         }
-    }
-
-    /// Removes snapshots that a crash cut short: sled takes them for whole ones and never opens again.
-    pub(crate) fn remove_unfinished_snapshots(&self) -> Result<(), OpenError> {
-        let engine = self.engine();
-        for file in fs::read_dir(&engine).map_err(OpenError::io("list", &engine))? {
-            let file = file.map_err(OpenError::io("list", &engine))?;
-            let name = file.file_name();
-            let name = name.to_string_lossy();
-            if name.starts_with("snap.") && name.ends_with(".generating") {
-                fs::remove_file(file.path()).map_err(OpenError::io("remove", file.path()))?;
-                tracing::info!(file = %file.path().display(), "removed a snapshot that was never finished");
-            }
-        }
-        Ok(())
     }
 
     /// Size of all files of the store. What vanishes meanwhile counts as nothing.
@@ -289,6 +276,20 @@ fn create(path: &Path) -> Result<(), OpenError> {
         sync_dir(if above.as_os_str().is_empty() { Path::new(".") } else { above })?;
     }
     Ok(())
+}
+
+/// The marker of a directory that holds a store.
+fn marker_of_store(path: &Path) -> Result<Marker, OpenError> {
+    let dir = path.to_owned();
+    match fs::metadata(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(OpenError::io("open", path)(error)),
+        Ok(found) if !found.is_dir() => Err(OpenError::NotADirectory { dir }),
+        _ => match Marker::read(path)? {
+            Some(marker) => Ok(marker),
+            None if holds_a_store(path) => Err(OpenError::MarkerLost { dir }),
+            None => Err(OpenError::Missing { dir }),
+        },
+    }
 }
 
 /// The marker of a store that can be opened; none where a new one can be made.

@@ -151,6 +151,18 @@ impl Engine {
         Ok(false)
     }
 
+    /// Reads all of it.
+    pub(crate) fn read_through(&self) -> Result<(), EngineError> {
+        let mut after = None;
+        loop {
+            let page = self.scan(&[], after.as_deref(), PageLimit::PAGE)?;
+            after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+            if after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
     /// The first value from a key on.
     pub(crate) fn first_from(&self, from: Bound<&[u8]>) -> Result<Option<KeyValue>, EngineError> {
         let mut entries = self.call(|db| Ok(db.range::<&[u8], _>((from, Bound::Unbounded))))?;

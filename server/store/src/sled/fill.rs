@@ -5,6 +5,9 @@
 //! stretch's keys makes sled move the values of the first (1.3 times the payload instead of 1.2 at 100 MiB, 1.9 instead of 1.4 at 10).
 //! Values shorter than some hundred bytes gain nothing by it: the dead space of their keys is larger than they are. Those come in batches
 //! alone.
+//!
+//! Entries keep the versions that they had, in the order of their keys. So no version says how much of such a store is there: its identity
+//! holds the commit 0 until all entries are written, and the last batch of all writes the number that it is to have.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +21,8 @@ use super::{
 use crate::{
     StoreSettings,
     bounds::BATCH_BYTES,
-    kv::{KeyValue, StoreIdentity},
+    keys::KeyKind,
+    kv::{KeyValue, PageLimit, StoreIdentity},
 };
 
 /// Entries of one batch. Where keys were not laid out, large ones save disk: 1.6 times the payload instead of 2.4 for single ones; still
@@ -47,6 +51,7 @@ impl StoreFiller {
             format_version: FORMAT_VERSION,
             commit_sequence: identity.sequence,
             state: StoreStage::Filling,
+            attempts: None,
         };
         let identity = StoreIdentity { format: FORMAT_VERSION, ..identity };
         let directory = Directory::begin_filling(&settings.dir, &marker)?;
@@ -76,8 +81,8 @@ impl StoreFiller {
     /// # Errors
     /// The disk is full or broken.
     pub fn end(self) -> Result<(), OpenError> {
-        self.filler.end()?;
-        Marker { state: StoreStage::Ready, ..self.marker }.write(self.directory.path())
+        let attempts = Some(self.filler.end()?);
+        Marker { state: StoreStage::Ready, attempts, ..self.marker }.write(self.directory.path())
     }
 }
 
@@ -95,7 +100,7 @@ impl EngineFiller {
     pub(crate) fn begin(dir: &Path, cache_bytes: u64, identity: StoreIdentity) -> Result<Self, OpenError> {
         let failed = |error: EngineError| OpenError::Engine { dir: dir.to_owned(), reason: error.0 };
         let engine = Engine::open_to_fill(dir, cache_bytes).map_err(failed)?;
-        prove_durable(dir, &engine, identity)?;
+        prove_durable(dir, &engine, StoreIdentity { sequence: 0, ..identity })?;
         Ok(Self { engine, identity, dir: dir.to_owned(), waiting: Vec::new(), bytes: 0 })
     }
 
@@ -115,7 +120,8 @@ impl EngineFiller {
 
     fn flush(&mut self) -> Result<(), OpenError> {
         let changes: Vec<EngineWrite<'_>> = self.waiting.iter().map(change).collect();
-        self.engine.apply(&changes, self.identity).map_err(|error| self.failed(error))?;
+        let unfinished = StoreIdentity { sequence: 0, ..self.identity };
+        self.engine.apply(&changes, unfinished).map_err(|error| self.failed(error))?;
         self.waiting.clear();
         self.bytes = 0;
         Ok(())
@@ -125,10 +131,29 @@ impl EngineFiller {
         OpenError::Engine { dir: self.dir.clone(), reason: error.0 }
     }
 
-    pub(crate) fn end(mut self) -> Result<(), OpenError> {
+    /// All entries are there; gives how many attempts that ended are among them.
+    pub(crate) fn end(mut self) -> Result<u64, OpenError> {
         self.flush()?;
         let failed = |error: EngineError| OpenError::Engine { dir: self.dir.clone(), reason: error.0 };
-        self.engine.close().map_err(failed)
+        let attempts = count_ended(&self.engine).map_err(failed)?;
+        self.engine.apply(&[], self.identity).map_err(failed)?;
+        self.engine.close().map_err(failed)?;
+        Ok(attempts)
+    }
+}
+
+/// How many attempts have a summary.
+fn count_ended(engine: &Engine) -> Result<u64, EngineError> {
+    let (prefix, mut after, mut count) = (KeyKind::Summary.prefix(), None, 0);
+    loop {
+        let page = engine.scan(&prefix, after.as_deref(), PageLimit::PAGE)?;
+        // a long record has more parts, which are numbered from 0
+        let first_parts = page.entries.iter().filter(|entry| entry.key.ends_with(&[0]));
+        count += first_parts.count() as u64;
+        after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+        if after.is_none() {
+            return Ok(count);
+        }
     }
 }
 

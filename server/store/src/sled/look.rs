@@ -10,9 +10,9 @@ use std::{
 };
 
 use super::{
-    directory::{Directory, LOOK, ROOM, make_private, remove_all},
+    directory::{Directory, LOOK, ROOM, bytes_below, make_private, remove_all},
     fault::{ENGINE, OpenError},
-    marker::{self, Marker},
+    marker,
     opening::refuse_foreseen,
     small_files, witness,
 };
@@ -50,9 +50,9 @@ impl StoreCopy {
     /// # Errors
     /// There is no store, it is in use, or there is no room.
     pub fn of(settings: &StoreSettings, scratch: Option<&Path>) -> Result<Self, OpenError> {
-        let (directory, marker) = open_to_read(&settings.dir)?;
+        let (directory, marker) = Directory::open_to_read(&settings.dir)?;
         refuse_foreseen(directory.path(), &directory.engine(), &marker)?;
-        let look = copy(&directory, scratch)?;
+        let look = copy(&directory, &directory.engine(), scratch)?;
         let settings = StoreSettings { dir: look.0.clone(), ..settings.clone() };
         Ok(Self { look, directory, settings })
     }
@@ -72,17 +72,13 @@ impl StoreCopy {
     }
 }
 
-/// Opens a directory that holds a store, also one that this process may not write.
-pub(crate) fn open_to_read(path: &Path) -> Result<(Directory, Marker), OpenError> {
-    match Directory::open_existing(path) {
-        Err(refused) if refused.is_write_refused() => Directory::open_unwritable(path),
-        other => other,
-    }
-}
-
-/// Copies the files of a store as they are.
-pub(crate) fn copy(directory: &Directory, scratch: Option<&Path>) -> Result<CopiedFiles, OpenError> {
-    let needed = directory.bytes().saturating_add(ROOM);
+/// Copies the files of a store as they are, with those of the engine in `engine`.
+pub(crate) fn copy(
+    directory: &Directory,
+    engine: &Path,
+    scratch: Option<&Path>,
+) -> Result<CopiedFiles, OpenError> {
+    let needed = bytes_below(engine).unwrap_or(0).saturating_add(ROOM);
     let mut refused = Vec::new();
     for place in places(directory.path(), scratch) {
         let parent = place.parent().unwrap_or(&place);
@@ -91,7 +87,7 @@ pub(crate) fn copy(directory: &Directory, scratch: Option<&Path>) -> Result<Copi
             refused.push(format!("{} has {free} free", parent.display()));
             continue;
         }
-        match copy_to(directory, place.clone()) {
+        match copy_to(directory, engine, place.clone()) {
             Err(error) if error.is_write_refused() && scratch.is_none() => {
                 refused.push(format!("{} cannot be written", parent.display()));
             }
@@ -110,7 +106,7 @@ fn places(dir: &Path, scratch: Option<&Path>) -> Vec<PathBuf> {
     }
 }
 
-fn copy_to(directory: &Directory, place: PathBuf) -> Result<CopiedFiles, OpenError> {
+fn copy_to(directory: &Directory, engine: &Path, place: PathBuf) -> Result<CopiedFiles, OpenError> {
     if place.starts_with(directory.path()) {
         remove_all(&place)?;
     }
@@ -127,16 +123,14 @@ fn copy_to(directory: &Directory, place: PathBuf) -> Result<CopiedFiles, OpenErr
             _ => {}
         }
     }
-    let engine = directory.engine();
-    for file in fs::read_dir(&engine).map_err(OpenError::io("list", &engine))? {
-        let file = file.map_err(OpenError::io("list", &engine))?;
-        let unfinished = file.file_name().to_string_lossy().ends_with(".generating");
-        if !unfinished && file.file_type().is_ok_and(|found| found.is_file()) {
+    for file in fs::read_dir(engine).map_err(OpenError::io("list", engine))? {
+        let file = file.map_err(OpenError::io("list", engine))?;
+        if file.file_type().is_ok_and(|found| found.is_file()) {
             let copied = fs::copy(file.path(), look.engine().join(file.file_name()));
             copied.map_err(OpenError::io("copy", file.path()))?;
         }
     }
-    small_files::remove_damaged(&look.engine())?;
+    small_files::remove_unusable(&look.engine())?;
     Ok(look)
 }
 

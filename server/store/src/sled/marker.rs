@@ -27,6 +27,9 @@ pub(crate) struct Marker {
     pub(crate) format_version: u32,
     pub(crate) commit_sequence: u64,
     pub(crate) state: StoreStage,
+    /// How many attempts that ended the store had when `restore` or `repair` had filled it; `None` as soon as a server opened it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) attempts: Option<u64>,
 }
 
 /// How far the store was made.
@@ -49,6 +52,7 @@ impl Marker {
             format_version: FORMAT_VERSION,
             commit_sequence: 0,
             state: StoreStage::Creating,
+            attempts: None,
         }
     }
 

@@ -6,11 +6,12 @@
 //! | `engine`, `quiet_panics` | every call of sled, guarded |
 //! | `durable` | makes its flush reach the disk |
 //! | `directory`, `marker`, `witness`, `small_files`, `fault` | the data directory: ours or not, whole or not, and why a store does not open |
-//! | `opening` | compares engine, marker and witness before anything is written |
+//! | `opening`, `prepared` | compares engine, marker and witness before anything is written; a start that is refused changes nothing |
 //! | `snapshot`, `look`, `offline`, `fill` | a store read while it runs, as a copy, at rest, and made anew |
-//! | `past_damage`, `raw_log`, `whole`, `check`, `repair` | what can be read of a damaged store |
+//! | `past_damage`, `raw_log`, `whole`, `check`, `damaged`, `repair` | what can be read of a damaged store |
 
 mod check;
+mod damaged;
 pub(crate) mod directory;
 mod durable;
 pub(crate) mod engine;
@@ -22,6 +23,7 @@ mod offline;
 mod opening;
 mod past_damage;
 mod plan;
+mod prepared;
 mod quiet_panics;
 pub(crate) mod raw_log;
 mod repair;

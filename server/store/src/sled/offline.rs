@@ -12,6 +12,7 @@ use super::{
     look::{self, CopiedFiles},
     marker::Marker,
     opening::{open_compared, reconcile, refuse_foreseen},
+    prepared::PreparedEngine,
     small_files,
     witness::CommitWitness,
 };
@@ -42,7 +43,8 @@ impl OfflineStore {
     /// There is none, it is in use, or it cannot be opened.
     pub fn open(settings: &StoreSettings) -> Result<Self, OpenError> {
         let (directory, marker) = Directory::open_existing(&settings.dir)?;
-        let (engine, identity) = open_compared(&directory, &marker, settings.cache_bytes)?;
+        let cache_bytes = settings.cache_bytes;
+        let (engine, identity) = open_compared(&directory, &marker, cache_bytes, PreparedEngine::in_place)?;
         Ok(Self { directory, marker, engine, identity, behind: None, _look: None })
     }
 
@@ -52,10 +54,10 @@ impl OfflineStore {
     /// # Errors
     /// As [`Self::open`], or there is no room for the copy.
     pub fn look(settings: &StoreSettings, scratch: Option<&Path>) -> Result<Self, OpenError> {
-        let (directory, marker) = look::open_to_read(&settings.dir)?;
+        let (directory, marker) = Directory::open_to_read(&settings.dir)?;
         // what a server would say to the files as they are
         let foreseen = refuse_foreseen(directory.path(), &directory.engine(), &marker).err();
-        let look = match look::copy(&directory, scratch) {
+        let look = match look::copy(&directory, &directory.engine(), scratch) {
             Ok(look) => look,
             Err(error) => return Err(foreseen.unwrap_or(error)),
         };
@@ -89,14 +91,14 @@ impl OfflineStore {
     /// As [`Self::look`]; it holds nothing at all, or is another store.
     pub fn accept_loss(settings: &StoreSettings, scratch: Option<&Path>) -> Result<(), OpenError> {
         let (directory, marker) = Directory::open_existing(&settings.dir)?;
-        let look = look::copy(&directory, scratch)?;
+        let look = look::copy(&directory, &directory.engine(), scratch)?;
         what_is_left(&look.engine(), &directory, &marker, settings.cache_bytes)?;
         drop(look);
-        small_files::remove_damaged(&directory.engine())?;
+        small_files::remove_unusable(&directory.engine())?;
         let (engine, found) = what_is_left(&directory.engine(), &directory, &marker, settings.cache_bytes)?;
         let failed = |error: EngineError| OpenError::Engine { dir: directory.engine(), reason: error.0 };
         engine.apply(&[], found).map_err(failed)?;
-        Marker { commit_sequence: found.sequence, ..marker }.write(directory.path())?;
+        Marker { commit_sequence: found.sequence, attempts: None, ..marker }.write(directory.path())?;
         CommitWitness::begin(directory.path(), found)?;
         engine.close().map_err(failed)
     }
@@ -213,8 +215,14 @@ impl OfflineStore {
         }
         old.close().and_then(|()| copy.engine.close()).map_err(|error| failed(error.0))?;
         let smaller = copy.directory.is_copy_smaller();
-        if smaller { copy.directory.swap_copy() } else { copy.directory.drop_copy() }?;
-        Ok(smaller)
+        if !smaller {
+            copy.directory.drop_copy()?;
+            return Ok(false);
+        }
+        // true of both: a copy that is cut short before it is served is then seen to end too early
+        Marker { commit_sequence: identity.sequence, ..copy.marker }.write(copy.directory.path())?;
+        copy.directory.swap_copy()?;
+        Ok(true)
     }
 }
 

@@ -10,24 +10,32 @@ use super::{
     engine::{Engine, EngineError},
     fault::OpenError,
     marker::{self, FORMAT_VERSION, Marker, StoreStage, check_format, sync_dir},
+    prepared::PreparedEngine,
     raw_log::{self, OpenForecast},
     small_files,
     witness::{self, CommitWitness},
 };
 use crate::kv::StoreIdentity;
 
-/// Opens the engine and compares it with its marker; writes nothing.
+/// Opens the engine, in files that `prepare` makes ready for it, and compares it with its marker; writes nothing. Where it is refused, the
+/// directory is as it was.
 pub(crate) fn open_compared(
     directory: &Directory,
     marker: &Marker,
     cache_bytes: u64,
+    prepare: fn(&Directory) -> Result<PreparedEngine, OpenError>,
 ) -> Result<(Engine, StoreIdentity), OpenError> {
-    let failed = |error: EngineError| OpenError::Engine { dir: directory.engine(), reason: error.0 };
     refuse_foreseen(directory.path(), &directory.engine(), marker)?;
-    small_files::remove_damaged(&directory.engine())?;
-    let engine = Engine::open(&directory.engine(), cache_bytes).map_err(failed)?;
-    let identity = reconcile(directory.path(), marker, engine.identity().map_err(failed)?)?;
-    Ok((engine, identity))
+    let prepared = prepare(directory)?;
+    let failed = |error: EngineError| OpenError::Engine { dir: prepared.engine.clone(), reason: error.0 };
+    let opened = Engine::open(&prepared.engine, cache_bytes).map_err(failed).and_then(|engine| {
+        let identity = reconcile(directory.path(), marker, engine.identity().map_err(failed)?)?;
+        Ok((engine, identity))
+    });
+    if opened.is_err() {
+        prepared.undo();
+    }
+    opened
 }
 
 /// Which store a server would find in a data directory. Changes nothing, and does not start the engine: damage of records, and of pages

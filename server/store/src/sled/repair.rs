@@ -1,34 +1,32 @@
 //! Saves what is left of a damaged store into a new one. The damaged directory is read, and never changed.
 //!
-//! Where the log is whole and the engine opens a copy of it, the engine says what is in the store. Else the log is read as it is
-//! ([`super::raw_log`]). Either way only what a server could read goes into the new store: whole records, under their own keys.
+//! Where a server would start and the engine reads all of a copy, the engine says what is in the store: what cannot be read of its log is not
+//! in use. Else the log is read as it is ([`super::raw_log`]). Either way only what a server could read goes into the new store: whole records, under their own keys.
 
 use std::{
     fmt, fs,
     path::{Path, PathBuf},
 };
 
-use plimsoll_proto::figures::counted;
-use ulid::Ulid;
-
 use super::{
     check::CheckReport,
+    damaged::DamagedStore,
     directory::{Directory, make_private},
     engine::{Engine, EngineError},
     fault::OpenError,
     fill::StoreFiller,
-    look::{self, CopiedFiles},
-    marker::{FORMAT_VERSION, Marker, sync_dir},
+    look::CopiedFiles,
+    marker::sync_dir,
     offline::OfflineStore,
     raw_log::{LogLoss, RawLog},
     whole::{CheckFinding, WholeRecords, belongs},
-    witness::CommitWitness,
 };
 use crate::{
     StoreSettings,
     keys::{self, KeyKind},
-    kv::{KeyValue, PageLimit, StoreIdentity},
+    kv::{KeyValue, PageLimit},
 };
+use plimsoll_proto::figures::counted;
 
 /// GitLab's job hooks that wait; no part of the store, and of use to the new one.
 const HOOKS: &str = "hooks";
@@ -69,6 +67,10 @@ impl fmt::Display for RepairLoss {
                 write!(f, "{changes} of lost pages cannot be placed: the keys are not known")
             }
             Self::Record(flaw) => write!(f, "{}: {}", flaw.key, flaw.reason),
+            Self::Commits { found: 0, known } => write!(
+                f,
+                "the store ends before the last of what restore or repair wrote, which was commit {known}: a part of it is lost"
+            ),
             Self::Commits { found, known } => write!(
                 f,
                 "the last commit that can be read is {found}, and there was commit {known}: what was written after {found} is lost"
@@ -82,6 +84,8 @@ impl fmt::Display for RepairLoss {
 pub struct RepairReport {
     /// The engine opened, and had all.
     pub by_engine: bool,
+    /// How many attempts that ended there were, if that is known: of a store that was filled and not served since.
+    pub attempts: Option<u64>,
     /// What is in the new store.
     pub checked: CheckReport,
     /// What is not.
@@ -99,15 +103,16 @@ pub fn repair(
 ) -> Result<RepairReport, OpenError> {
     let directory = Directory::open_damaged(from)?;
     refuse_within(from, &into.dir)?;
-    let Some(log) = directory.log() else { return Err(OpenError::NothingLeft { dir: from.to_owned() }) };
-    let found = DamagedStore::read(&directory, &log)?;
-    if found.log.is_empty() && !found.losses.is_empty() {
-        return Err(OpenError::NothingLeft { dir: from.to_owned() });
-    }
-    let source = EntrySource::of(Box::new(found.log), &directory, into, found.identity);
-    let identity = StoreIdentity { format: FORMAT_VERSION, ..found.identity };
+    let nothing_left = || OpenError::NothingLeft { dir: from.to_owned() };
+    let found = DamagedStore::best(&directory)?.ok_or_else(nothing_left)?;
+    let (identity, attempts) = (found.identity, found.attempts());
+    let (source, mut losses) = match found.open_whole(&directory, into) {
+        // what cannot be read of its log is not in use
+        Some((engine, look)) => (EntrySource::Engine { engine, path: found.engine, _look: look }, Vec::new()),
+        None if found.log.is_empty() && !found.losses.is_empty() => return Err(nothing_left()),
+        None => (EntrySource::Log(Box::new(found.log)), found.losses),
+    };
     let mut filling = StoreFiller::begin(into, identity)?;
-    let mut losses = found.losses;
     let mut lay_out = |entry: Result<KeyValue, CheckFinding>| match entry {
         Ok(entry) => filling.lay_out([&entry]),
         Err(flaw) => {
@@ -129,7 +134,7 @@ pub fn repair(
     drop(source);
     let store = OfflineStore::open(into)?;
     let checked = store.check(|flaw| losses.push(RepairLoss::Record(flaw)), |_bytes| {});
-    Ok(RepairReport { by_engine, checked, losses })
+    Ok(RepairReport { by_engine, attempts, checked, losses })
 }
 
 /// The one directory must not be in the other.
@@ -142,54 +147,6 @@ fn refuse_within(from: &Path, into: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// What the damaged directory says.
-struct DamagedStore {
-    log: RawLog,
-    identity: StoreIdentity,
-    losses: Vec<RepairLoss>,
-}
-
-impl DamagedStore {
-    fn read(directory: &Directory, path: &Path) -> Result<Self, OpenError> {
-        let read = |behind| RawLog::read(path, behind).map_err(OpenError::io("read", path));
-        let dir = directory.path();
-        let mut log = read(false)?;
-        let identity = |log: &RawLog| log.identity().map_err(OpenError::io("read", path));
-        let mut own = identity(&log)?;
-        if let Some(newer) = own.filter(|own| own.format > FORMAT_VERSION) {
-            let (dir, found) = (dir.to_owned(), newer.format);
-            return Err(OpenError::NewerFormat { dir, found, known: FORMAT_VERSION });
-        }
-        let marker = match Marker::read(dir) {
-            // the log knows its own format
-            Err(OpenError::Marker { .. } | OpenError::NewerFormat { .. }) if own.is_some() => None,
-            Err(OpenError::Marker { .. }) => None,
-            other => other?,
-        };
-        let id = own.map(|own| own.id).or_else(|| marker.as_ref().map(|marker| marker.store_id));
-        // what cannot be read of the witness was not written
-        let witnessed = id.and_then(|id| CommitWitness::read(dir, id).ok().flatten()).unwrap_or(0);
-        let marked =
-            marker.filter(|marker| Some(marker.store_id) == id).map_or(0, |marker| marker.commit_sequence);
-        let known = witnessed.max(marked);
-        let end = |log: &RawLog, own: Option<StoreIdentity>| {
-            log.newest_version().max(own.map_or(0, |own| own.sequence))
-        };
-        if end(&log, own) < known {
-            log = read(true)?;
-            own = identity(&log)?;
-        }
-        let found = end(&log, own);
-        let mut losses: Vec<RepairLoss> = log.losses().into_iter().map(RepairLoss::Log).collect();
-        let whole = log.last_whole_commit().map_err(OpenError::io("read", path))?;
-        losses.extend((whole < known).then_some(RepairLoss::Commits { found: whole, known }));
-        // later versions are to be higher than all that there are
-        let sequence = found.max(witnessed);
-        let identity = StoreIdentity { format: FORMAT_VERSION, id: id.unwrap_or_else(Ulid::new), sequence };
-        Ok(Self { log, identity, losses })
-    }
-}
-
 /// Where the entries come from.
 enum EntrySource {
     Engine { engine: Engine, path: PathBuf, _look: CopiedFiles },
@@ -197,21 +154,6 @@ enum EntrySource {
 }
 
 impl EntrySource {
-    /// The engine if the log is whole and the engine has all of it, else the log.
-    fn of(log: Box<RawLog>, directory: &Directory, into: &StoreSettings, identity: StoreIdentity) -> Self {
-        if !log.is_whole() {
-            return Self::Log(log);
-        }
-        let beside = into.dir.parent().filter(|beside| beside.is_dir());
-        let Ok(look) = look::copy(directory, Some(beside.unwrap_or_else(|| Path::new(".")))) else {
-            return Self::Log(log);
-        };
-        match open_whole(&look, into.cache_bytes, identity) {
-            Some(engine) => Self::Engine { engine, path: directory.engine(), _look: look },
-            None => Self::Log(log),
-        }
-    }
-
     /// Hands on every record that is whole, and what is wrong with the others.
     fn each_whole(
         &self,
@@ -246,23 +188,6 @@ fn has_ended(log: &RawLog, entry: &KeyValue) -> Result<bool, OpenError> {
     Ok(summary.is_some_and(|summary| {
         summary.version > entry.value.version && belongs(&key, &summary.value) != Some(false)
     }))
-}
-
-/// The engine of a copy, if it opens, is the store that is looked for to its last commit, and can be read to its end.
-fn open_whole(look: &CopiedFiles, cache_bytes: u64, identity: StoreIdentity) -> Option<Engine> {
-    let engine = Engine::open(&look.engine(), cache_bytes).ok()?;
-    let found = engine.identity().ok()??;
-    if (found.id, found.sequence) != (identity.id, identity.sequence) {
-        return None;
-    }
-    let mut after = None;
-    loop {
-        let page = engine.scan(&[], after.as_deref(), PageLimit::PAGE).ok()?;
-        after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
-        if after.is_none() {
-            return Some(engine);
-        }
-    }
 }
 
 /// Copies what GitLab sent and no server has worked on.

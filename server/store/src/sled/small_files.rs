@@ -17,37 +17,47 @@ const LEAST_SETTINGS: usize = 9;
 /// Length and checksum at the end of a snapshot.
 const SNAPSHOT_END: usize = 12;
 
-/// Removes what is damaged.
+/// A file that was removed, with what was in it.
+#[derive(Debug)]
+pub(crate) struct RemovedFile {
+    pub(crate) path: PathBuf,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// Removes what is damaged, and snapshots that a crash cut short: sled takes them for whole ones and never opens again.
 ///
 /// # Errors
 /// The directory cannot be read or changed.
-pub(crate) fn remove_damaged(engine: &Path) -> Result<(), OpenError> {
-    for path in damaged(engine)? {
-        fs::remove_file(&path).map_err(OpenError::io("remove", &path))?;
+pub(crate) fn remove_unusable(engine: &Path) -> Result<Vec<RemovedFile>, OpenError> {
+    let unusable = unusable(engine)?;
+    for RemovedFile { path, .. } in &unusable {
+        fs::remove_file(path).map_err(OpenError::io("remove", path))?;
         tracing::warn!(
             file = %path.display(),
-            "removed a damaged file of the storage engine that holds nothing of its own; it is written anew"
+            "removed a damaged or unfinished file of the storage engine that holds nothing of its own; it is written anew"
         );
     }
-    Ok(())
+    Ok(unusable)
 }
 
-/// The files whose checksum is wrong.
-fn damaged(engine: &Path) -> Result<Vec<PathBuf>, OpenError> {
-    let mut damaged = Vec::new();
+/// The files that are unfinished, or whose checksum is wrong.
+fn unusable(engine: &Path) -> Result<Vec<RemovedFile>, OpenError> {
+    let mut unusable = Vec::new();
     for file in fs::read_dir(engine).map_err(OpenError::io("list", engine))? {
         let path = file.map_err(OpenError::io("list", engine))?.path();
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let is_whole = match name.as_str() {
             SETTINGS => settings_are_whole,
             _ if is_snapshot(&name) => snapshot_is_whole,
+            _ if name.starts_with("snap.") => |_unfinished: &[u8]| false,
             _ => continue,
         };
-        if !is_whole(&fs::read(&path).map_err(OpenError::io("read", &path))?) {
-            damaged.push(path);
+        let bytes = fs::read(&path).map_err(OpenError::io("read", &path))?;
+        if !is_whole(&bytes) {
+            unusable.push(RemovedFile { path, bytes });
         }
     }
-    Ok(damaged)
+    Ok(unusable)
 }
 
 /// Log position up to which a start need not read the log: the newest snapshot that is whole has it. 0 without one.

@@ -18,6 +18,7 @@ use super::{
     marker::{FORMAT_VERSION, Marker, StoreStage},
     opening::{open_compared, prove_durable},
     plan::CommitJob,
+    prepared::PreparedEngine,
     shared::EngineState,
     snapshot::Snapshot,
     witness::CommitWitness,
@@ -81,9 +82,11 @@ impl SledStore {
         let (directory, marker) = Directory::open(&settings.dir)?;
         let before = marker.format_version;
         let (engine, identity) = open_engine(&directory, &marker, settings.cache_bytes)?;
+        directory.tidy(&engine)?;
         let (store_id, commit_sequence) = (identity.id, identity.sequence);
-        let marker =
-            Marker { store_id, format_version: FORMAT_VERSION, commit_sequence, state: StoreStage::Ready };
+        let format_version = FORMAT_VERSION;
+        let state = StoreStage::Ready;
+        let marker = Marker { store_id, format_version, commit_sequence, state, attempts: None };
         marker.write(directory.path())?;
         let witness = CommitWitness::begin(directory.path(), identity)?;
         let shared = Arc::new(EngineState::new(engine, identity.sequence));
@@ -213,7 +216,7 @@ fn open_engine(
     marker: &Marker,
     cache_bytes: u64,
 ) -> Result<(Engine, StoreIdentity), OpenError> {
-    let (engine, identity) = open_compared(directory, marker, cache_bytes)?;
+    let (engine, identity) = open_compared(directory, marker, cache_bytes, PreparedEngine::settled)?;
     prove_durable(&directory.engine(), &engine, StoreIdentity { format: FORMAT_VERSION, ..identity })?;
     Ok((engine, StoreIdentity { format: FORMAT_VERSION, ..identity }))
 }

@@ -23,6 +23,7 @@ use super::{
     opening::refuse_foreseen,
     plan::{CommitJob, plan},
     shared::EngineState,
+    small_files,
     snapshot::Rescue,
     witness::CommitWitness,
 };
@@ -251,7 +252,7 @@ impl Writer {
             engine.close()?;
         }
         let unusable = |error: OpenError| EngineError(error.to_string());
-        self.directory.remove_unfinished_snapshots().map_err(unusable)?;
+        small_files::remove_unusable(&self.directory.engine()).map_err(unusable)?;
         refuse_foreseen(self.directory.path(), &self.directory.engine(), &self.marker()).map_err(unusable)?;
         let engine = Engine::open(&self.directory.engine(), self.cache_bytes)?;
         let found = engine.identity()?;
@@ -284,6 +285,7 @@ impl Writer {
             format_version: FORMAT_VERSION,
             commit_sequence: self.identity.sequence,
             state: StoreStage::Ready,
+            attempts: None,
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod conformance;
 mod damage;
+mod filled;
 pub(super) mod fixture;
 mod formats;
 mod full_disk;

@@ -181,14 +181,33 @@ async fn a_swap_that_a_crash_cut_short_ends_with_one_of_the_two() {
         fs::create_dir(data.join("sled.new")).unwrap();
         fs::write(data.join("sled.new/db"), "half").unwrap();
     };
+    let left = |name: &str| fs::exists(data.join(name)).unwrap();
     half_written();
-    assert_eq!(entries(&offline(&dir)), before, "while the copy is written");
+    open(dir.path()).close().await.unwrap();
+    assert_eq!(
+        (entries(&offline(&dir)), left("sled.new")),
+        (before.clone(), false),
+        "while the copy is written"
+    );
     half_written();
     fs::rename(data.join("sled"), data.join("sled.old")).unwrap();
-    assert_eq!(entries(&offline(&dir)), before, "between the two renames");
+    open(dir.path()).close().await.unwrap();
+    assert_eq!(
+        (entries(&offline(&dir)), left("sled.old")),
+        (before.clone(), false),
+        "between the two renames"
+    );
     fs::create_dir(data.join("sled.old")).unwrap();
-    assert_eq!(entries(&offline(&dir)), before, "before the old files are removed");
-    assert!(!fs::exists(data.join("sled.old")).unwrap());
+    open(dir.path()).close().await.unwrap();
+    assert_eq!(
+        (entries(&offline(&dir)), left("sled.old")),
+        (before, false),
+        "before the old files are removed"
+    );
+    // the crash was in the command that goes on
+    fs::rename(data.join("sled"), data.join("sled.old")).unwrap();
+    offline(&dir).compact(4 << 20, |_| {}).unwrap();
+    assert!(!left("sled.old") || !left("sled"), "one of the two");
 }
 
 #[tokio::test]

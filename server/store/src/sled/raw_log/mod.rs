@@ -153,7 +153,7 @@ impl RawLog {
     }
 
     /// Whether the engine could read all of it.
-    pub(crate) fn is_whole(&self) -> bool {
+    fn is_whole(&self) -> bool {
         self.survey.holes.is_empty() && self.losses().is_empty()
     }
 
@@ -172,18 +172,17 @@ impl RawLog {
         Ok(bytes.and_then(|bytes| StoreIdentity::decode(&bytes)))
     }
 
-    /// The last commit of which all is there: where the log ends within a commit, the one before it.
+    /// The last commit of which all is there: where the log ends within a commit, the one before it. By the identity, which each commit
+    /// writes: the values of a store that was filled were written in the order of their keys, so their versions say nothing about it.
     ///
     /// # Errors
     /// The disk cannot be read.
     pub(crate) fn last_whole_commit(&self) -> io::Result<u64> {
-        match self.survey.torn_at(self.survey.end) {
-            None => Ok(self.newest.max(self.identity()?.map_or(0, |identity| identity.sequence))),
-            Some(torn) => {
-                let before = foresight::newest_identity(&self.path, &self.survey, torn)?;
-                Ok(before.map_or(0, |identity| identity.sequence))
-            }
-        }
+        let newest = match self.survey.torn_at(self.survey.end) {
+            None => self.identity()?,
+            Some(torn) => foresight::newest_identity(&self.path, &self.survey, torn)?,
+        };
+        Ok(newest.map_or(0, |identity| identity.sequence))
     }
 
     /// Whether it holds no entry.

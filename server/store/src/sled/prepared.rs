@@ -1,0 +1,99 @@
+//! The last steps before the engine opens its files. If it refuses them all the same, each is undone: a start that is refused leaves the
+//! directory as it was.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::PathBuf,
+};
+
+use super::{
+    directory::{Directory, make_private},
+    fault::{ENGINE, OpenError},
+    marker::sync_dir,
+    small_files::{self, RemovedFile},
+};
+
+/// Files that the engine can open.
+#[derive(Debug)]
+pub(crate) struct PreparedEngine {
+    /// Their directory.
+    pub(crate) engine: PathBuf,
+    /// Where they were before.
+    moved_from: Option<PathBuf>,
+    removed: Vec<RemovedFile>,
+}
+
+impl PreparedEngine {
+    /// The files where they are, without those that would break the engine.
+    ///
+    /// # Errors
+    /// The directory cannot be written.
+    pub(crate) fn in_place(directory: &Directory) -> Result<Self, OpenError> {
+        let engine = directory.engine();
+        make_private(&engine)?;
+        sync_dir(directory.path())?;
+        let removed = small_files::remove_unusable(&engine)?;
+        Ok(Self { engine, moved_from: None, removed })
+    }
+
+    /// The same under their own name: ends a swap that a crash cut short.
+    ///
+    /// # Errors
+    /// The directory cannot be written.
+    pub(crate) fn settled(directory: &Directory) -> Result<Self, OpenError> {
+        let (found, own) = (directory.engine(), directory.path().join(ENGINE));
+        if found == own {
+            return Self::in_place(directory);
+        }
+        fs::rename(&found, &own).map_err(OpenError::io("rename", &found))?;
+        Self::in_place(directory).map(|prepared| Self { moved_from: Some(found), ..prepared })
+    }
+
+    /// The engine refused them.
+    pub(crate) fn undo(self) {
+        let Self { engine, moved_from, removed } = self;
+        let put_back = removed.iter().try_for_each(write_new);
+        let moved_back = moved_from.map_or(Ok(()), |before| fs::rename(&engine, before));
+        if let Err(error) = put_back.and(moved_back) {
+            tracing::warn!(%error, dir = %engine.display(), "a start was refused, and not all files could be put back");
+        }
+    }
+}
+
+fn write_new(file: &RemovedFile) -> io::Result<()> {
+    let RemovedFile { path, bytes } = file;
+    let mut options = OpenOptions::new();
+    match options.write(true).create_new(true).mode(0o600).open(path) {
+        Ok(mut file) => file.write_all(bytes),
+        // the engine has written its own
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_done_before_a_start_that_is_refused_is_undone() {
+        let dir = tempfile::tempdir().unwrap();
+        let old = dir.path().join("sled.old");
+        fs::create_dir(&old).unwrap();
+        let names = ["conf", "snap.00", "snap.01.generating", "db"];
+        for name in names {
+            fs::write(old.join(name), format!("damaged {name}")).unwrap();
+        }
+        let directory = Directory::open_damaged(dir.path()).unwrap();
+        let prepared = PreparedEngine::settled(&directory).unwrap();
+        let left: Vec<_> = fs::read_dir(dir.path().join("sled")).unwrap().map(|file| file.unwrap()).collect();
+        assert_eq!(left.iter().map(fs::DirEntry::file_name).collect::<Vec<_>>(), ["db"]);
+        prepared.undo();
+        assert!(!fs::exists(dir.path().join("sled")).unwrap());
+        for name in names {
+            assert_eq!(fs::read_to_string(old.join(name)).unwrap(), format!("damaged {name}"));
+        }
+    }
+}
