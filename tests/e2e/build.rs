@@ -74,7 +74,7 @@ fn without_a_server_the_build_runs_and_the_next_run_delivers() {
     let other = Server::start(Programs::for_tests(), &away.dir.path().join("other")).unwrap();
     let elsewhere = Agent::new(Programs::for_tests(), other.url(), &away.dir.path().join("spool"));
     assert_eq!(elsewhere.call(&["run", "--attempt", "other", "--", "true"]).code, Some(0));
-    assert_eq!(elsewhere.call(&["show", "early"]).code, Some(3), "it belongs to the first server");
+    assert_eq!(elsewhere.call(&["show", "early"]).code, Some(2), "it waits for the first server");
     let site = away.start_server().unwrap();
     assert_eq!(site.agent.call(&["run", "--attempt", "late", "--", "true"]).code, Some(0));
     let shown = site.agent.json(&["show", "--attempt", "early"]);
