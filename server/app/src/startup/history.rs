@@ -93,6 +93,9 @@ impl HistoryLoader {
         let take = |verdict: Verdict, is_only: bool| {
             short.take(&verdict);
             self.verdict_engine.recall_correction(&verdict);
+            if !verdict.basis.by_untrusted {
+                self.learned.note_memory_end(verdict.basis.reported.key.as_deref(), &verdict);
+            }
             let refuses = verdict.avoids_retry();
             if refuses || !is_only {
                 stats.expect_refused(&verdict.attempt, &verdict.basis.reported.project, refuses);

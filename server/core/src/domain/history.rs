@@ -8,19 +8,21 @@
 //! out, take no id from one, and change no sum.
 
 mod jobs;
+mod memory_ends;
 #[cfg(test)]
 mod tests;
 mod tier;
 
 use std::sync::Arc;
 
+use self::memory_ends::{JudgedMemoryEnd, JudgedMemoryEnds};
 pub(super) use jobs::LINEAGE_STEPS;
 pub use tier::HistoryLimits;
 use tier::TrustTier;
 pub use tier::bytes_of;
 
 use super::{
-    AttemptBrief, AttemptId, Bytes, JobMark, Key, Outcome, RetryStatus, Rung, RungObservation,
+    AttemptBrief, AttemptId, Bytes, JobMark, Key, Outcome, RetryStatus, Rung, RungObservation, Verdict,
     ladder::PER_RUNG,
 };
 
@@ -40,6 +42,7 @@ pub struct History {
     /// Of the trusted attempts that succeeded: those that were measured, and those that were scraped ([`Summary::is_scraped`]).
     held_measured: HeldMemory,
     held_scraped: HeldMemory,
+    memory_ends: JudgedMemoryEnds,
     /// Highest need of a trusted attempt that succeeded, also of one that is no longer here; 0 without.
     highest: Bytes,
 }
@@ -88,7 +91,25 @@ impl History {
             held_measured: HeldMemory::default(),
             held_scraped: HeldMemory::default(),
             highest: Bytes::default(),
+            memory_ends: JudgedMemoryEnds::default(),
         }
+    }
+
+    /// Notes how memory ended an attempt, if the verdict on it says so. `key`: what was built, if the attempt may be none of the history.
+    pub fn note_memory_end(&mut self, key: Option<&Key>, verdict: &Verdict) {
+        if self.memory_ends.note(key, verdict) {
+            self.changes += 1;
+        }
+    }
+
+    /// Where the need of an attempt was heading when memory ended it; 0 if that is not known.
+    pub(crate) fn growth_of(&self, attempt: &AttemptId) -> Bytes {
+        self.memory_ends.of(attempt).map_or(Bytes(0), |end| end.growth)
+    }
+
+    /// Attempts of exactly this key that memory ended, and that are not in the history.
+    pub(crate) fn memory_ends_beside(&self, key: &Key) -> impl Iterator<Item = &JudgedMemoryEnd> {
+        self.memory_ends.of_key(key).filter(|(attempt, _)| self.get(attempt).is_none()).map(|(_, end)| end)
     }
 
     /// Learns many attempts, oldest first: where none like them is known yet, in less time and memory than one by one. Those for which

@@ -17,7 +17,7 @@ use super::{
     plan::SizePlan,
     similar::{SimilarAttempts, WeightedAttempt},
 };
-use crate::domain::{Basis, Bytes, Quantity, Rung};
+use crate::domain::{Basis, Bytes, LowerBound, Quantity, Rung};
 
 /// Factor above the need that leaves room for hot file pages: 320 MB against 281 MB was healthy.
 const PAGES_FACTOR: f64 = 1.15;
@@ -43,7 +43,7 @@ pub(super) struct MemorySizes {
     /// How far the middle 80 % of the expected needs lie apart, in medians.
     pub(super) width: f64,
     /// Memory stopped every known attempt of the package, and no preset says what it needs: the sizes follow from that.
-    pub(super) by_kills: bool,
+    pub(super) by_kills: Option<LowerBound>,
 }
 
 /// What the needs of the next attempt are expected to be.
@@ -116,7 +116,7 @@ pub(super) fn size(pool: &SimilarAttempts<'_>, settings: &Settings, price: f64) 
         limit.basis.bound = SizeBound::Request;
     }
     cover_at_least(&mut limit, &request, seldom);
-    MemorySizes { request, limit, width: width(pool, settings, &plain), by_kills: false }
+    MemorySizes { request, limit, width: width(pool, settings, &plain), by_kills: None }
 }
 
 /// A limit never covers less than a request that is not above it: the room that it has is above what the request covers.
@@ -168,7 +168,7 @@ pub(super) fn default_sizes(settings: &Settings) -> MemorySizes {
     let asked = settings.memory_request.min(Bytes(limit.value));
     let mut request = quantity(settings, Rung::Default, 0, WantedSize::of(asked));
     request.value = request.value.min(limit.value);
-    MemorySizes { request, limit, width: 0.0, by_kills: false }
+    MemorySizes { request, limit, width: 0.0, by_kills: None }
 }
 
 /// The defaults, raised to what attempts of the package have shown to be needed: for those who do not trust the prediction.

@@ -263,16 +263,20 @@ fn work_out_from<'h>(
     } else {
         memory::size(&pool, settings, price(history, settings, heard))
     };
-    let lower_bound = next_size::apply(&mut sizes, &pool, settings, cost(history, settings, heard));
+    let lower_bound =
+        next_size::apply(&mut sizes, &pool, settings, (history, key, cost(history, settings, heard)));
     decrease::bound(&mut sizes, history, key, settings);
     let [cpu_request, cpu_limit] = rates::cpu(&pool, settings);
     // by kills alone it is known what is too little, and not what is enough
-    let confidence =
-        if sizes.by_kills { 0.0 } else { words::confidence(&pool.fitted_shares, pool.fitted(), sizes.width) };
+    let confidence = if sizes.by_kills.is_some() {
+        0.0
+    } else {
+        words::confidence(&pool.fitted_shares, pool.fitted(), sizes.width)
+    };
     let mut prediction = Prediction {
         confidence,
-        unsure_because: words::unsure_because(&pool, confidence, sizes.width),
-        attempts: pool.attempts(),
+        unsure_because: words::unsure_because(&pool, confidence, &sizes),
+        attempts: pool.attempts().max(sizes.by_kills.map_or(0, |bound| bound.attempts)),
         reason: words::reason(&pool, key, &sizes, &build_jobs, lines.memory),
         memory_request: sizes.request,
         memory_limit: sizes.limit,

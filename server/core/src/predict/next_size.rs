@@ -15,7 +15,7 @@ use super::{
     memory::{FailureCost, MemorySizes, expected, needed_above},
     similar::{SimilarAttempts, WeightedAttempt},
 };
-use crate::domain::{Basis, Bytes, LowerBound, Quantity, Rung};
+use crate::domain::{Basis, Bytes, History, Key, LowerBound, Quantity, Rung};
 
 /// The least factor above a size that was too little: less is a retry that fails again, more is held for nothing by a build that was just
 /// over.
@@ -83,17 +83,32 @@ pub(super) fn by_attempts(
     }
 }
 
-/// Attempts that memory stopped and after which no build like them succeeded: all of the package while none of it did, else those of exactly
-/// this key that are newer than the last of it that did.
-fn open_kills<'p, 'h>(pool: &'p SimilarAttempts<'h>) -> impl Iterator<Item = &'p WeightedAttempt<'h>> {
+/// An attempt that memory stopped, and after which no build like it succeeded.
+struct OpenKill {
+    stopped: Bytes,
+    growth: Bytes,
+    rung: Rung,
+}
+
+/// All attempts of the package that memory stopped while none of it succeeded, else those of exactly this key that are newer than the last of
+/// it that did. With those that are not in the history yet.
+fn open_kills(pool: &SimilarAttempts<'_>, history: &History, key: &Key) -> Vec<OpenKill> {
     let exact = || pool.used.iter().filter(|used| used.rung == Rung::Exact);
     let ended = |used: &WeightedAttempt<'_>| used.fact.brief.ended_unix_ms();
     let last_fit = exact().filter(|used| !used.fact.censored).map(ended).max();
+    let is_newer = |ended: u64| last_fit.is_none_or(|fit| ended > fit);
     let known = pool.knows_package();
-    let is_open = move |used: &&WeightedAttempt<'_>| {
-        !known || (used.rung == Rung::Exact && last_fit.is_none_or(|fit| ended(used) > fit))
+    let is_open = |used: &&WeightedAttempt<'_>| {
+        used.fact.censored && (!known || (used.rung == Rung::Exact && is_newer(ended(used))))
     };
-    pool.of_package().filter(|used| used.fact.censored).filter(is_open)
+    let learnt = pool.of_package().filter(is_open).map(|used| OpenKill {
+        stopped: stopped_at(used),
+        growth: history.growth_of(&used.fact.brief.attempt),
+        rung: used.rung,
+    });
+    let beside = history.memory_ends_beside(key).filter(|end| is_newer(end.judged_unix_ms));
+    let beside = beside.map(|end| OpenKill { stopped: end.stopped, growth: end.growth, rung: Rung::Exact });
+    learnt.chain(beside).collect()
 }
 
 /// What was too little, of a need that is kept as a logarithm.
@@ -109,12 +124,14 @@ pub(super) fn apply(
     sizes: &mut MemorySizes,
     pool: &SimilarAttempts<'_>,
     settings: &Settings,
-    cost: FailureCost,
+    (history, key, cost): (&History, &Key, FailureCost),
 ) -> Option<LowerBound> {
-    let highest = open_kills(pool).max_by(|a, b| a.need.total_cmp(&b.need))?;
-    let (above, rung) = (stopped_at(highest), highest.rung);
-    let kills = u32::try_from(open_kills(pool).count()).unwrap_or(u32::MAX);
-    let next = by_attempts(pool, settings, cost, MemoryEnd { stopped: above, growth: Bytes(0) });
+    let open = open_kills(pool, history, key);
+    let highest = open.iter().max_by_key(|kill| kill.stopped)?;
+    let (above, rung) = (highest.stopped, highest.rung);
+    let kills = u32::try_from(open.len()).unwrap_or(u32::MAX);
+    let growth = open.iter().map(|kill| kill.growth).max().unwrap_or_default();
+    let next = by_attempts(pool, settings, cost, MemoryEnd { stopped: above, growth });
     let is_known = pool.knows_package() || settings.preset;
     let attempts = if next.attempts > 0 { next.attempts } else { kills };
     let covered =
@@ -134,8 +151,9 @@ pub(super) fn apply(
             all_of_rung: false,
         };
     };
-    sizes.by_kills = !is_known;
+    let bound = LowerBound { above, attempts: kills, rung, least: next.size };
+    sizes.by_kills = (!is_known).then_some(bound);
     raise(&mut sizes.limit, 1.0);
     raise(&mut sizes.request, sizes.limit.basis.quantile);
-    Some(LowerBound { above, attempts: kills, rung, least: next.size })
+    Some(bound)
 }

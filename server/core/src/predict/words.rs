@@ -47,13 +47,13 @@ const NEARLY_ALL: f64 = 0.8;
 
 /// What holds the confidence down most, as the factors of [`confidence`] say: how few attempts fitted, how little they are like this build, or
 /// how far their needs lie apart. Empty for a high one, and where nothing is known.
-pub(super) fn unsure_because(pool: &SimilarAttempts<'_>, confidence: f64, width: f64) -> String {
-    let fitted = pool.fitted();
+pub(super) fn unsure_because(pool: &SimilarAttempts<'_>, confidence: f64, sizes: &MemorySizes) -> String {
+    let (fitted, width) = (pool.fitted(), sizes.width);
+    if sizes.by_kills.is_some() || (fitted == 0 && !pool.used.is_empty()) {
+        return "memory stopped every known attempt".to_owned();
+    }
     if confidence >= SURE || pool.used.is_empty() {
         return String::new();
-    }
-    if fitted == 0 || confidence <= 0.0 {
-        return "memory stopped every known attempt".to_owned();
     }
     let all = pool.fitted_shares.iter().fold(0.0, |all, (_, share)| all + share);
     let alike = pool.fitted_shares.iter().fold(0.0, |sum, (rung, share)| sum + share * worth(*rung)) / all;
@@ -91,7 +91,7 @@ pub(super) fn reason(
     jobs: &Quantity,
     memory_of_a_job: f64,
 ) -> String {
-    if pool.fitted() == 0 || sizes.by_kills {
+    if pool.fitted() == 0 || sizes.by_kills.is_some() {
         return without_fitted(pool, key, sizes);
     }
     let mut text = who(pool);
@@ -170,11 +170,16 @@ fn few_known(pool: &SimilarAttempts<'_>) -> String {
 
 /// No attempt of the package fitted, or there is none.
 fn without_fitted(pool: &SimilarAttempts<'_>, key: &Key, sizes: &MemorySizes) -> String {
-    let Some(highest) = pool.of_package().max_by(|a, b| a.need.total_cmp(&b.need)) else {
+    let by_preset = || {
+        let highest = pool.of_package().max_by(|a, b| a.need.total_cmp(&b.need))?;
+        let stopped = u32::try_from(pool.of_package().count()).unwrap_or(u32::MAX);
+        Some((stopped, highest.rung, Bytes::from_f64(highest.need.exp2())))
+    };
+    let by_kills = sizes.by_kills.map(|bound| (bound.attempts, bound.rung, bound.above));
+    let Some((stopped, rung, highest)) = by_kills.or_else(by_preset) else {
         return format!("nothing is known about {} yet, so this is the configured default", key.describe());
     };
-    let (stopped, scope) = (pool.of_package().count(), scope(highest.rung));
-    let highest = Bytes::from_f64(highest.need.exp2());
+    let scope = scope(rung);
     let known = if stopped == 1 {
         format!("memory stopped the only known attempt of {scope} at {highest}")
     } else {

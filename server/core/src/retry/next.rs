@@ -193,7 +193,8 @@ fn speaks(first: &Quantity) -> bool {
 fn grow_to(quantity: &mut Quantity, first: &Quantity, grown: &NextSize, stopped: StoppedAt) {
     let times = |size: u64| Bytes(size).as_f64() / stopped.size.as_f64().max(1.0);
     // the prediction may rest on this very kill, and its words are not about the attempt
-    let is_by_kill = matches!(first.basis.bound, SizeBound::Stopped(_) | SizeBound::NeededAbove(_));
+    let is_by_kill =
+        matches!(first.basis.bound, SizeBound::Stopped(_) | SizeBound::NeededAbove(_) | SizeBound::Grown(_));
     if speaks(first) && first.value >= grown.size.0 + u64::from(is_by_kill) {
         *quantity = first.clone();
         let basis = &mut quantity.basis;

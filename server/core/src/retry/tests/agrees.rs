@@ -82,6 +82,62 @@ fn a_retry_that_nothing_has_to_grow_for_has_the_size_that_callers_get() {
 }
 
 #[test]
+fn a_prediction_after_a_kill_has_the_size_of_the_verdict_also_where_the_need_was_growing() {
+    let settings = Settings::default();
+    let later =
+        |summary: Summary| Summary { started_unix_ms: summary.started_unix_ms + 3_600_000, ..summary };
+    let long = |n| Summary { wall: Millis(600_000), ..built(n, "zlib", 150, None) };
+    let killed = later(Summary { wall: Millis(60_000), ..killed("k", 420, None) });
+    let mut known = history((0..8).map(long).chain([killed.clone()]));
+    for (per_second, grows) in [(0.0, false), (1e6, true)] {
+        let growth = Some(MemoryGrowth { need: Bytes(400 * MIB), per_second });
+        let asked = Evidence {
+            attempt: killed.attempt.clone(),
+            growth,
+            ..evidence(Some(killed.clone()), Exit::Code(2), "")
+        };
+        let verdict = judge_with(&asked, &known, &settings);
+        known.note_memory_end(None, &verdict);
+        let told = predict_known(&known, &killed.key, &settings);
+        let next = verdict.next.unwrap();
+        assert!(next.memory_limit.value >= 630 * MIB, "{next:?}");
+        assert_eq!(matches!(next.memory_limit.basis.bound, SizeBound::Grown(_)), grows, "{next:?}");
+        let sizes = |of: &Prediction| [of.memory_request.value, of.memory_limit.value];
+        assert_eq!(sizes(&told), sizes(&next), "grows: {grows}");
+        let again = judge_with(&asked, &known, &settings).next.unwrap();
+        assert_eq!(sizes(&again), sizes(&next), "the note changes no verdict");
+    }
+}
+
+#[test]
+fn a_kill_of_an_attempt_that_is_not_in_the_history_yet_is_known_to_the_next_prediction() {
+    let settings = Settings::default();
+    let lost = killed("k", 420, None);
+    let asked = Evidence { attempt: lost.attempt.clone(), ..evidence(Some(lost.clone()), Exit::Code(2), "") };
+    for fitted in [0, 8] {
+        let mut known = history((0..fitted).map(|n| built(n, "zlib", 150, None)));
+        let mut verdict = judge_with(&asked, &known, &settings);
+        verdict.given_unix_ms = Some(lost.ended_unix_ms() + 3_600_000);
+        known.note_memory_end(Some(&lost.key), &verdict);
+        let told = predict_known(&known, &lost.key, &settings);
+        let next = verdict.next.clone().unwrap();
+        assert_eq!(
+            [told.memory_request.value, told.memory_limit.value],
+            [next.memory_request.value, next.memory_limit.value],
+            "{fitted} fitted"
+        );
+        assert!(told.memory_limit.value >= 630 * MIB && told.lower_bound.is_some(), "{told:?}");
+        // another key, and a build that fitted since
+        let other = Key { version: "2".to_owned(), ..lost.key.clone() };
+        assert_eq!(predict_known(&known, &other, &settings).lower_bound, None);
+        let mut later = built(99, "zlib", 500, None);
+        later.started_unix_ms += 7_200_000;
+        known.learn(later);
+        assert_eq!(predict_known(&known, &lost.key, &settings).lower_bound, None);
+    }
+}
+
+#[test]
 fn of_a_build_of_which_only_a_kill_is_known_the_words_say_why_it_is_less_than_the_default() {
     let unknown = killed("k", 100, None);
     let (verdict, told) = both(&unknown, &history([unknown.clone()]), &Settings::default());
