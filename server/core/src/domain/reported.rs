@@ -41,9 +41,12 @@ pub struct ReportedEvidence {
     /// The first line of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_words: Option<String>,
-    /// The last word of the CI system's runner in the log is that the container was killed for memory.
+    /// The last word of the CI system's runner in the log is that the build's container was killed for memory.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub runner_says_oom: bool,
+    /// The container beside the build's of which the runner's last word says the same; empty if it says it of none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub runner_oom_container: String,
     /// Text of a log was read, whether or not it says anything. False in records of earlier releases.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub log_read: bool,

@@ -10,7 +10,7 @@ use super::{
     clues, cpu,
     finding::{Clue, Finding},
     join::join,
-    reasons,
+    reasons::{self, OutOfMemory},
     reported::{hits, reported},
     rule::Sign,
     rules::{LogRules, RuleMatch},
@@ -34,7 +34,7 @@ pub fn classify(evidence: &Evidence, rules: &LogRules) -> Finding {
     join(&mut said, &reported(evidence, rules));
     let exit = said.exit.or_else(|| measured.and_then(|summary| summary.exit));
     let (hits, unknown): (Vec<RuleMatch<'_>>, Vec<Clue>) = hits(&said, rules);
-    let told = ReportedReasons::of(&said, says_oom_killed(&said, measured));
+    let told = ReportedReasons::of(&said, out_of_memory(&said, measured));
     if succeeded(exit, measured) {
         return after_success(measured, told.all().collect());
     }
@@ -104,7 +104,7 @@ struct ReportedReasons {
 }
 
 impl ReportedReasons {
-    fn of(said: &ReportedEvidence, oom_killed: bool) -> Self {
+    fn of(said: &ReportedEvidence, killed: OutOfMemory<'_>) -> Self {
         Self {
             container: said
                 .container_reasons
@@ -112,7 +112,7 @@ impl ReportedReasons {
                 .filter_map(|reason| reasons::container(reason))
                 .collect(),
             pod: said.pod_reasons.iter().filter_map(|reason| reasons::pod(reason)).collect(),
-            ci: said.ci_reasons.iter().filter_map(|reason| reasons::ci(reason, oom_killed)).collect(),
+            ci: said.ci_reasons.iter().filter_map(|reason| reasons::ci(reason, killed)).collect(),
         }
     }
 
@@ -156,11 +156,15 @@ pub fn cause_of(summary: &Summary) -> Option<(Cause, Option<EvidenceSource>)> {
     Some((finding.cause?, finding.decided_by))
 }
 
-/// The runner's last word is that the container was killed for memory, and no counter was read after that end that says
-/// otherwise. A build can print the runner's line, but not after the runner.
-fn says_oom_killed(said: &ReportedEvidence, measured: Option<&Summary>) -> bool {
+/// The container that was killed for memory by the runner's last word. Of the build's it counts if no counter was read after that end
+/// that says otherwise. A build can print the runner's line, but not after the runner.
+fn out_of_memory<'s>(said: &'s ReportedEvidence, measured: Option<&Summary>) -> OutOfMemory<'s> {
     let spared = measured.is_some_and(|m| m.oom_kill == Some(0) && m.exit.is_some());
-    said.runner_says_oom && !spared
+    match said.runner_oom_container.as_str() {
+        "" if said.runner_says_oom && !spared => OutOfMemory::Build,
+        "" => OutOfMemory::Unknown,
+        container => OutOfMemory::Beside(container),
+    }
 }
 
 /// Whether the need of an attempt that failed for `cause` is only a lower bound: a limit, its own or one above, stopped it.

@@ -48,6 +48,9 @@ pub fn join(known: &mut ReportedEvidence, said: &ReportedEvidence) {
     known.last_words = one_of(known.last_words.take(), said.last_words.as_ref());
     known.first_words = one_of(known.first_words.take(), said.first_words.as_ref());
     known.runner_says_oom |= said.runner_says_oom;
+    if said.runner_oom_container > known.runner_oom_container {
+        known.runner_oom_container.clone_from(&said.runner_oom_container);
+    }
     known.log_read |= said.log_read;
     known.runs_before = known.runs_before.max(said.runs_before);
     known.time_limit = [known.time_limit, said.time_limit].into_iter().flatten().min();

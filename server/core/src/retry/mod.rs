@@ -7,7 +7,7 @@
 //!          -> order      whether trouble in the log was overcome: the only use of where a line stands
 //!          -> reported   that and the words of callers
 //!          -> join       the same with what was said in earlier questions: a set, whatever came first
-//!          -> clues      what each kind of evidence says (reasons: the words of cluster and CI system)
+//!          -> clues      what each kind of evidence says (reasons: the words of cluster and CI system; containers: which one they are of)
 //!          -> classify   the cause, by the strongest clue
 //!          -> corrections the cause that a person says, over what the rules found
 //!          -> signature  what the failure is called; seen: what became of it before; lineage: what came before
@@ -25,6 +25,7 @@ mod allow;
 mod check;
 mod classify;
 mod clues;
+mod containers;
 mod corrections;
 mod cpu;
 mod decide;
@@ -58,6 +59,7 @@ mod tests;
 pub use self::{
     check::{RuleReport, check},
     classify::{cause_of, classify, is_censored},
+    containers::{container_beside_build, reason_in_container},
     corrections::{Corrections, WrongVerdicts},
     decide::{VerdictInputs, judge},
     explain::{FiredRule, LogExplanation, explain},

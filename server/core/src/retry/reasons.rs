@@ -4,13 +4,21 @@
 
 use super::{
     clues::{clue, weak},
+    containers,
     finding::Clue,
 };
 use crate::domain::{Cause, EvidenceSource as Source};
 
 /// The container's reason.
 pub(super) fn container(reason: &str) -> Option<Clue> {
-    let named = match word(reason) {
+    let said = || format!("container reason {reason}");
+    let named = match (word(reason), containers::named(reason)) {
+        ("OOMKilled", Some(other)) => {
+            return Some(containers::out_of_memory(Source::Container, other, 0.95, said()));
+        }
+        (word, _) => word,
+    };
+    let named = match named {
         "" | "Completed" | "Error" => return None,
         "OOMKilled" => (Cause::Oom, 0.95),
         "ErrImagePull" | "ImagePullBackOff" | "RegistryUnavailable" => (Cause::Infra, 0.9),
@@ -23,7 +31,7 @@ pub(super) fn container(reason: &str) -> Option<Clue> {
         "DeadlineExceeded" => (Cause::Timeout, 0.9),
         _ => return Some(unheard(Source::Container, reason)),
     };
-    Some(clue(Source::Container, named.0, named.1, format!("container reason {reason}")))
+    Some(clue(Source::Container, named.0, named.1, said()))
 }
 
 /// The pod's reason, or the one of its condition `DisruptionTarget`; the kubelet's message may follow after a colon.
@@ -68,7 +76,7 @@ pub(super) fn pod_strength(reason: &str) -> u32 {
 
 /// See [`container_strength`].
 pub(super) fn ci_strength(reason: &str) -> u32 {
-    strength(ci(reason, false).as_ref())
+    strength(ci(reason, OutOfMemory::Unknown).as_ref())
 }
 
 /// A cause counts before a weak one, that before a word that is not known here, and that before one that says nothing.
@@ -94,15 +102,29 @@ fn used_up_its_storage(message: &str) -> bool {
     texts.iter().any(|text| message.contains(text))
 }
 
-/// The CI system's failure reason; numbers and names after GitLab's `commit_status.rb`. `oom_killed`: the runner says that the
-/// container was killed for memory.
-pub(super) fn ci(reason: &str, oom_killed: bool) -> Option<Clue> {
+/// Which container GitLab's runner says was killed for memory, as its last word in the log.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum OutOfMemory<'s> {
+    /// It says nothing of the kind, or a counter says otherwise.
+    Unknown,
+    /// The build's.
+    Build,
+    /// Another one.
+    Beside(&'s str),
+}
+
+/// The CI system's failure reason; numbers and names after GitLab's `commit_status.rb`.
+pub(super) fn ci(reason: &str, killed: OutOfMemory<'_>) -> Option<Clue> {
     let found = |cause, confidence| clue(Source::Ci, cause, confidence, format!("failure reason {reason}"));
+    if let ("runner_system_failure", OutOfMemory::Beside(container)) = (word(reason), killed) {
+        let text = format!("failure reason {reason}: the container {container} was killed for memory");
+        return Some(containers::out_of_memory(Source::Ci, container, 0.7, text));
+    }
     Some(match word(reason) {
         // the build's own script, which can be anything
         "" | "script_failure" | "unknown_failure" => return None,
-        // the runner writes this line; a build that imitates it ends as script_failure
-        "runner_system_failure" if oom_killed => found(Cause::Oom, 0.7),
+        // the runner writes that line; a build that imitates it ends as script_failure
+        "runner_system_failure" if matches!(killed, OutOfMemory::Build) => found(Cause::Oom, 0.7),
         // many things: what else is known decides
         "runner_system_failure" | "runner_external_dependency_failure" | "runner_interrupted" => {
             weak(found(Cause::Infra, 0.6))

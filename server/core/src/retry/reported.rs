@@ -3,6 +3,7 @@
 
 use super::{
     clues::{clue, weak},
+    containers::container_beside_build,
     finding::Clue,
     lineage,
     rules::{self, LogRules, RuleMatch},
@@ -12,8 +13,10 @@ use crate::domain::{
     ReportedEvidence, Verdict,
 };
 
-/// The rule for the last word of GitLab's runner on a container that was killed for memory.
+/// The rule for the last word of GitLab's runner where the build's container was killed for memory.
 const RUNNER_OOM: &str = "runner-oomkilled";
+/// The same of another container of the pod.
+const CONTAINER_OOM: &str = "container-oomkilled";
 /// Confidence in a line whose rule is no longer known.
 const WITHOUT_RULE: f64 = 0.5;
 
@@ -23,8 +26,10 @@ pub fn reported(evidence: &Evidence, rules: &LogRules) -> ReportedEvidence {
     let one =
         |reason: &String| Some(reason.clone()).filter(|reason| !reason.is_empty()).into_iter().collect();
     let hits = rules.read(log_tail);
-    let is_oom = |last: String| rules.read(&last).iter().any(|hit| hit.rule.id == RUNNER_OOM);
-    let runner_says_oom = rules::runners_last_word(log_tail).is_some_and(is_oom);
+    let last = rules::runners_last_word(log_tail).unwrap_or_default();
+    let says = |id: &str| rules.read(&last).iter().any(|hit| hit.rule.id == id);
+    let runner_oom_container =
+        container_beside_build(&last).filter(|_| says(CONTAINER_OOM)).unwrap_or_default().to_owned();
     let built = measured.as_deref().map_or(key, |summary| &summary.key);
     let is_said = measured.is_none() && *key != Key::default();
     ReportedEvidence {
@@ -39,7 +44,8 @@ pub fn reported(evidence: &Evidence, rules: &LogRules) -> ReportedEvidence {
         first_words: if hits.is_empty() { rules::first_words(log_tail) } else { None },
         log: hits.into_iter().map(matched).collect(),
         log_read: !log_tail.trim().is_empty(),
-        runner_says_oom,
+        runner_says_oom: says(RUNNER_OOM),
+        runner_oom_container,
         runs_before: lineage::listed(evidence, built).map(|runs| u32::try_from(runs).unwrap_or(u32::MAX)),
         time_limit: evidence.time_limit,
     }

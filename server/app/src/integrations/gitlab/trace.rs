@@ -1,7 +1,10 @@
 //! What the end of a job's log says. The runner writes the last lines itself, after the build's: only those are believed where
 //! they say how it ended.
 
-use plimsoll_core::domain::Exit;
+use plimsoll_core::{
+    domain::Exit,
+    retry::{container_beside_build, reason_in_container},
+};
 
 /// Lines at the end among which the runner's own are.
 const RUNNERS: usize = 8;
@@ -15,7 +18,7 @@ const FOUND: [&str; 2] = [", found hash match at:", ", found full hash match at:
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct End {
     pub(super) exit: Option<Exit>,
-    /// Kubernetes' reason for the end of the container.
+    /// Kubernetes' reason for the end of the container, with its name if it is not the build's.
     pub(super) container_reason: String,
 }
 
@@ -39,7 +42,15 @@ pub(super) fn end(log: &str) -> End {
     });
     let reason = line.split_once("reason: '").and_then(|(_, rest)| rest.split_once('\''));
     let reason = reason.map(|(reason, _)| plimsoll_proto::job::fitting(reason, 64)).unwrap_or_default();
-    End { exit: code.map(Exit::Code), container_reason: reason }
+    match container_beside_build(line) {
+        // how another container ended is no exit of the build
+        Some(container) if !reason.is_empty() => {
+            let container = plimsoll_proto::job::fitting(container, 64);
+            End { exit: None, container_reason: reason_in_container(&reason, &container) }
+        }
+        Some(_) => End::default(),
+        None => End { exit: code.map(Exit::Code), container_reason: reason },
+    }
 }
 
 /// Whether the job found its work done already. The same words anywhere else, in a log that is shown or a test's output, say
@@ -102,6 +113,12 @@ mod tests {
         assert_eq!(ended(&format!("a\n{section}{line}\n\n")), (Some(Exit::Code(137)), String::new()));
         let killed = "ERROR: Job failed (system failure): Error in container build: exit code: 137, reason: 'OOMKilled'";
         assert_eq!(ended(killed), (Some(Exit::Code(137)), "OOMKilled".to_owned()));
+        let helper = killed.replace("build", "helper");
+        assert_eq!(
+            ended(&helper),
+            (None, "OOMKilled in container helper".to_owned()),
+            "no exit of the build"
+        );
         assert_eq!(ended("ERROR: Job failed: exit status 1"), (None, String::new()));
         let faked = format!("{killed}\n{}", "make: nothing\n".repeat(20));
         assert_eq!(ended(&faked), (None, String::new()), "the build wrote it");

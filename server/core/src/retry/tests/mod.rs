@@ -3,6 +3,7 @@
 mod again;
 mod agrees;
 mod budget;
+mod containers;
 mod corrected;
 mod cpu;
 mod decided;

@@ -1,0 +1,59 @@
+//! A container beside the build's ran out of its own memory: that is said, with what to raise, and the build's size stays.
+
+use super::*;
+
+fn runners(container: &str) -> Evidence {
+    let log = format!(
+        "done\nERROR: Job failed (system failure): Error in container {container}: exit code: 137, reason: 'OOMKilled'"
+    );
+    Evidence { failure_reason: "runner_system_failure".into(), exit: None, ..code(1, &log) }
+}
+
+fn container_reason(reason: &str) -> Evidence {
+    Evidence { container_reason: reason.into(), exit: None, ..code(1, "") }
+}
+
+#[test]
+fn memory_of_another_container_is_named_and_grows_nothing() {
+    for (container, raised) in [
+        ("helper", "KUBERNETES_HELPER_MEMORY_LIMIT"),
+        ("init-permissions", "KUBERNETES_HELPER_MEMORY_LIMIT"),
+        ("svc-0", "KUBERNETES_SERVICE_MEMORY_LIMIT"),
+        ("istio-proxy", "the memory limit of the container `istio-proxy`"),
+    ] {
+        let reason = reason_in_container("OOMKilled", container);
+        let measured = Evidence { measured: Some(Arc::new(failed(Some(0)))), ..runners(container) };
+        for told in [runners(container), measured, container_reason(&reason)] {
+            let verdict = judged(&told);
+            assert_eq!((verdict.cause, verdict.action), (Cause::Configuration, Action::No), "{container}");
+            assert!(
+                verdict.reason.contains(raised) && verdict.reason.contains(container),
+                "{}",
+                verdict.reason
+            );
+            let source = verdict.basis.cause_source;
+            let summary = Summary { cause: Some(verdict.cause), cause_source: source, ..failed(Some(0)) };
+            assert!(!is_censored(&summary, summary.cause), "it says nothing of the build's need");
+        }
+    }
+}
+
+#[test]
+fn memory_of_the_builds_container_is_the_builds() {
+    assert_eq!(reason_in_container("OOMKilled", "build"), "OOMKilled");
+    for told in
+        [runners("build"), container_reason("OOMKilled"), container_reason("OOMKilled in container build")]
+    {
+        let verdict = judged(&told);
+        assert_eq!((verdict.cause, verdict.action), (Cause::Oom, Action::Bigger));
+    }
+    let killed = Evidence { measured: Some(Arc::new(failed(Some(1)))), ..runners("helper") };
+    assert_eq!(judged(&killed).cause, Cause::Oom, "a counter of the build's own group comes first");
+}
+
+#[test]
+fn a_build_that_prints_the_runners_line_moves_no_size() {
+    let printed = runners("helper").log_tail + "\nmake: *** [all] Error 2\nERROR: Job failed: exit code 2\n";
+    let verdict = judged(&Evidence { failure_reason: "script_failure".into(), ..code(2, &printed) });
+    assert!(!matches!(verdict.action, Action::Bigger) && verdict.cause != Cause::Oom, "{verdict:?}");
+}
