@@ -382,6 +382,7 @@ pub fn scope(rung: Rung) -> &'static str {
         Rung::NoVersion => "this key in other versions",
         Rung::NoCompiler => "this key with other compilers",
         Rung::Package => "this package",
+        Rung::Siblings => "other parts of this job",
         Rung::BuildSystem => "this build system",
         Rung::Fleet | Rung::Default | Rung::Unspecified => "other packages",
     }

@@ -63,6 +63,7 @@ fn by_attempts(kind: SizeKind) -> Vec<(SizeKind, Quantity)> {
         (Rung::NoVersion, 7),
         (Rung::NoCompiler, 7),
         (Rung::Package, 7),
+        (Rung::Siblings, 7),
         (Rung::BuildSystem, 7),
         (Rung::Fleet, 7),
     ];

@@ -25,7 +25,7 @@ use lists::{ListId, Lists};
 pub(super) use loader::LadderLoader;
 use rung_key::{RungHasher, RungKey};
 
-use super::{AttemptBrief, Key, Rung, RungObservation, weight};
+use super::{AttemptBrief, Key, Rung, RungObservation, job_of_part, weight};
 
 /// Attempts by similarity.
 #[derive(Debug, Default)]
@@ -66,10 +66,13 @@ struct KeyLists {
     splits: u64,
 }
 
+/// Rungs of a key that is no part of a parallel job.
+const USUAL_RUNGS: usize = Rung::LADDER.len() - 1;
+
 /// What a key takes beside its texts: places in tables, here and in the statistics, which number what was built.
 const KEY_BYTES: usize = weight::in_table(size_of::<(Arc<Key>, KeyLists)>())
-    + weight::piece(Rung::LADDER.len() * size_of::<ListId>())
-    + (Rung::LADDER.len() - 2) * weight::in_table(size_of::<(RungKey, OnRung)>())
+    + weight::piece(USUAL_RUNGS * size_of::<ListId>())
+    + (USUAL_RUNGS - 2) * weight::in_table(size_of::<(RungKey, OnRung)>())
     + 3 * weight::in_table(size_of::<(Arc<Key>, u64)>());
 
 impl Ladder {
@@ -215,7 +218,7 @@ impl Rungs {
 
 /// Some few things, each once.
 fn once_each<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
-    let mut found = Vec::with_capacity(Rung::LADDER.len());
+    let mut found = Vec::with_capacity(USUAL_RUNGS);
     all.for_each(|one| {
         if !found.contains(&one) {
             found.push(one);
@@ -225,5 +228,6 @@ fn once_each<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
 }
 
 fn bytes_of(key: &Key) -> usize {
-    key.allocated() + KEY_BYTES
+    let siblings = weight::in_table(size_of::<(RungKey, OnRung)>()) + size_of::<ListId>();
+    key.allocated() + KEY_BYTES + if job_of_part(&key.package).is_some() { siblings } else { 0 }
 }

@@ -18,6 +18,7 @@ mod ladder;
 mod lineage;
 mod need_groups;
 mod outcome;
+mod parallel_part;
 mod phase;
 mod prediction;
 mod progress;
@@ -55,6 +56,7 @@ pub use key::{Hints, Key};
 pub(crate) use lineage::RetryOf;
 pub use need_groups::{Distinction, NeedGroup, NeedGroups};
 pub use outcome::{Cause, Exit, OomOrigin, Outcome};
+pub(crate) use parallel_part::job_of_part;
 pub use phase::Phase;
 pub use prediction::{
     Basis, KNOWN_ENOUGH, LowerBound, PoolAssignment, Prediction, Quantity, Rung, UsedAttempt,

@@ -178,6 +178,8 @@ pub enum Rung {
     Fleet,
     /// The same build system.
     BuildSystem,
+    /// Other parts of the same parallel job of the same project: `test 1/4` for `test 2/4`.
+    Siblings,
     /// The same package of the same project.
     Package,
     /// All but the version and the compiler.
@@ -190,8 +192,20 @@ pub enum Rung {
 
 impl Rung {
     /// The rungs that hold attempts, most similar first.
-    pub const LADDER: [Self; 6] =
-        [Self::Exact, Self::NoVersion, Self::NoCompiler, Self::Package, Self::BuildSystem, Self::Fleet];
+    pub const LADDER: [Self; 7] = [
+        Self::Exact,
+        Self::NoVersion,
+        Self::NoCompiler,
+        Self::Package,
+        Self::Siblings,
+        Self::BuildSystem,
+        Self::Fleet,
+    ];
+
+    /// Whether its attempts tell what this build is, and not only what builds are like.
+    pub(crate) fn is_of_build(self) -> bool {
+        self >= Self::Siblings
+    }
 
     /// The word for the wire, metrics and JSON.
     pub fn as_str(self) -> &'static str {
@@ -199,6 +213,7 @@ impl Rung {
             Self::Default => "default",
             Self::Fleet => "fleet",
             Self::BuildSystem => "build_system",
+            Self::Siblings => "siblings",
             Self::Package => "package",
             Self::NoCompiler => "no_compiler",
             Self::NoVersion => "no_version",

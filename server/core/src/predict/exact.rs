@@ -7,7 +7,6 @@ use super::{
     known::{self, NumberConfidence},
     similar::{SimilarAttempts, WeightedAttempt},
 };
-use crate::domain::Rung;
 
 /// What one attempt says, or the default.
 #[derive(Debug, Clone, Copy)]
@@ -60,8 +59,7 @@ impl<'p, 'h> RateValues<'p, 'h> {
         let told = pool.used.iter().map(|used| (used, log(used))).filter(|(_, log)| log.is_finite());
         let mut values: Vec<RateValue<'_, '_>> =
             told.map(|(used, log)| RateValue { log, weight: used.weight, used: Some(used) }).collect();
-        let of_package =
-            |value: &RateValue<'_, '_>| value.used.is_some_and(|used| used.rung >= Rung::Package);
+        let of_package = |value: &RateValue<'_, '_>| value.used.is_some_and(|used| used.rung.is_of_build());
         let alone = counts == DefaultCounts::Alone && values.iter().any(of_package);
         let (known, unseen) =
             known::of_telling(values.iter().filter_map(|value| Some((value.used?, value.log))));

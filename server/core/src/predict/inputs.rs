@@ -5,7 +5,7 @@
 //! how loudly the near ones speak (`pool`).
 
 use super::similar::{SimilarAttempts, WeightedAttempt};
-use crate::domain::{Bytes, Key, Rung};
+use crate::domain::{Bytes, Key};
 
 /// Attempts below which a line says nothing.
 const FEWEST: usize = 5;
@@ -32,7 +32,7 @@ pub(super) fn adjust(pool: &mut SimilarAttempts<'_>, key: &Key) {
 }
 
 fn input(used: &WeightedAttempt<'_>) -> Option<f64> {
-    (used.rung >= Rung::Package && !used.fact.input.is_nan()).then(|| f64::from(used.fact.input))
+    (used.rung.is_of_build() && !used.fact.input.is_nan()).then(|| f64::from(used.fact.input))
 }
 
 /// Least squares over the attempts that fitted, the near ones first: a line through all of them follows the few that lie far

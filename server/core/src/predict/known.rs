@@ -47,13 +47,13 @@ pub(super) fn of_telling<'p, 'h: 'p>(
 }
 
 /// The share of all weight that each rung has, if it holds attempts with so much freshness; most similar first.
-fn shares(fresh: [(Rung, f64); 6]) -> Vec<(Rung, f64)> {
+fn shares(fresh: [(Rung, f64); Rung::LADDER.len()]) -> Vec<(Rung, f64)> {
     let mut shares = Vec::with_capacity(fresh.len());
     let (mut left, mut of_package) = (1.0, 1.0);
     for (rung, fresh) in fresh.into_iter().filter(|(_, fresh)| *fresh > 0.0) {
         let share = credible(left, fresh, half_known(rung));
         left -= share;
-        if rung >= Rung::Package {
+        if rung.is_of_build() {
             of_package = left;
         }
         shares.push((rung, share));

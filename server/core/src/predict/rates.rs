@@ -96,7 +96,7 @@ pub(super) fn wall(
     // builds of other packages share another time
     let is_moved = |used: &WeightedAttempt<'_>| {
         let had = u32::from(used.fact.jobs);
-        shared > 0.0 && had > 0 && had != asked && used.rung >= Rung::Package
+        shared > 0.0 && had > 0 && had != asked && used.rung.is_of_build()
     };
     let log = |used: &WeightedAttempt<'_>| {
         let log = f64::from(used.fact.rates[0]);

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::Settings;
-use crate::domain::{AttemptBrief, Bytes, History, Key, Rung, RungObservation};
+use crate::domain::{Bytes, History, Key, Rung, RungObservation, job_of_part};
 
 /// Whose attempts speak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(super) fn credible(left: f64, known: f64, k: f64) -> f64 {
 
 /// The `k` of a rung.
 pub(super) fn half_known(rung: Rung) -> f64 {
-    if rung >= Rung::Package { HALF_KNOWN } else { HALF_KNOWN_WIDE }
+    if rung.is_of_build() { HALF_KNOWN } else { HALF_KNOWN_WIDE }
 }
 
 /// Weight of an attempt against the next newer one of its rung: half after 69 (replayed: 0.97 to 0.99 are alike, 0.9 and 0.95 forget
@@ -43,6 +43,8 @@ pub(super) fn half_known(rung: Rung) -> f64 {
 const DECAY: f64 = 0.99;
 /// Wider rungs are left out when the rungs inside know all but this share: they would not be scope.
 const UNHEARD: f64 = 0.02;
+/// The same for other parts of the job: parts of a matrix can need very different sizes, so from three attempts on a part is known by itself.
+const PART_KNOWN: f64 = 0.2;
 /// Packages that must have been measured before their builds say what a build of an unknown one needs. With fewer, one package that
 /// was built a hundred times would speak for all that are not known.
 pub(super) const FEWEST_PACKAGES: usize = 10;
@@ -110,8 +112,8 @@ impl<'h> SimilarAttempts<'h> {
     pub(super) fn gather(history: &'h History, key: &Key, settings: &Settings, scope: TrustScope) -> Self {
         let mut pool = Self { left: 1.0, fitted_left: 1.0, unknown: 1.0, ..Self::default() };
         pool.used.reserve(2 * History::PER_RUNG);
-        for rung in Rung::LADDER.into_iter().filter(|rung| *rung >= Rung::Package) {
-            if pool.unknown >= UNHEARD {
+        for rung in Rung::LADDER.into_iter().filter(|rung| rung.is_of_build()) {
+            if pool.unknown >= if rung == Rung::Siblings { PART_KNOWN } else { UNHEARD } {
                 let known = pool.climb_down(HistoryView { history, scope }, key, rung, HALF_KNOWN);
                 pool.unknown *= HALF_KNOWN / (known + HALF_KNOWN);
             }
@@ -156,7 +158,7 @@ impl<'h> SimilarAttempts<'h> {
         let first = self.used.len();
         let mut said = RungWeight::default();
         self.listen(key, rung, |rung| view.on_rung(rung, key), &mut said);
-        if scope == TrustScope::All {
+        if scope == TrustScope::All && rung >= Rung::Package {
             self.listen(key, rung, |rung| history.untrusted_on_rung(rung, key), &mut said);
         }
         if said.known <= 0.0 {
@@ -184,7 +186,7 @@ impl<'h> SimilarAttempts<'h> {
         list: impl Fn(Rung) -> I,
         said: &mut RungWeight,
     ) {
-        let input = key.hints.input_bytes.filter(|bytes| *bytes > 0 && rung >= Rung::Package);
+        let input = key.hints.input_bytes.filter(|bytes| *bytes > 0 && rung.is_of_build());
         let input = input.map(|bytes| Bytes(bytes).as_f64().log2());
         let mut fresh = 1.0;
         // lists are in order of arrival, and a list holds all that the lists inside it hold of its time: so what is counted
@@ -193,7 +195,7 @@ impl<'h> SimilarAttempts<'h> {
         let here = list(rung).filter(|fact| {
             let same = |other: &&RungObservation| Arc::ptr_eq(&other.brief, &fact.brief);
             let counted = inside.iter_mut().filter_map(|list| list.next_if(same)).count() > 0;
-            let same_package = || rung == Rung::BuildSystem && is_same_package(key, &fact.brief);
+            let same_package = || rung == Rung::BuildSystem && is_same_build(key, &fact.brief.key);
             !counted && !fact.need.is_nan() && !same_package()
         });
         for fact in here {
@@ -237,12 +239,14 @@ impl<'h> SimilarAttempts<'h> {
     /// Whether all attempts are of a rung; those of a package are of it on the rungs inside as well.
     pub(super) fn are_all_of(&self, rung: Rung) -> bool {
         !self.used.is_empty()
-            && self.used.iter().all(|used| used.rung == rung || (rung == Rung::Package && used.rung > rung))
+            && self.used.iter().all(|used| {
+                used.rung == rung || (matches!(rung, Rung::Package | Rung::Siblings) && used.rung > rung)
+            })
     }
 
     /// Attempts of the package itself, whatever became of them.
     pub(super) fn of_package(&self) -> impl Iterator<Item = &WeightedAttempt<'h>> {
-        self.used.iter().filter(|used| used.rung >= Rung::Package)
+        self.used.iter().filter(|used| used.rung.is_of_build())
     }
 }
 
@@ -254,7 +258,8 @@ fn lists_inside(rung: Rung) -> &'static [Rung] {
         Rung::NoVersion => &[Rung::Exact],
         Rung::NoCompiler => &[Rung::NoVersion],
         Rung::Package => &[Rung::NoCompiler],
-        Rung::Fleet => &[Rung::Package, Rung::BuildSystem],
+        Rung::Siblings => &[Rung::Package],
+        Rung::Fleet => &[Rung::Package, Rung::Siblings, Rung::BuildSystem],
     }
 }
 
@@ -291,8 +296,10 @@ fn nearness(asked: f64, fact: &RungObservation) -> f64 {
     1.0 / (1.0 + far * far)
 }
 
-fn is_same_package(a: &Key, b: &AttemptBrief) -> bool {
-    a.package == b.key.package && a.project == b.key.project
+/// Of the same package, or parts of one job.
+fn is_same_build(a: &Key, b: &Key) -> bool {
+    let parts = || job_of_part(&a.package).is_some_and(|job| job_of_part(&b.package) == Some(job));
+    a.project == b.project && (a.package == b.package || parts())
 }
 
 #[cfg(test)]
@@ -333,7 +340,7 @@ mod tests {
             for rung in Rung::LADDER {
                 // of the same package, but pushed off its list by others: too old to say anything
                 let too_old =
-                    |s: &RungObservation| rung == Rung::BuildSystem && is_same_package(&asked, &s.brief);
+                    |s: &RungObservation| rung == Rung::BuildSystem && is_same_build(&asked, &s.brief.key);
                 let listed =
                     history.on_rung(rung, &asked).filter(|s| seen.insert(&s.brief.attempt) && !too_old(s));
                 let expected: Vec<_> = listed.map(|s| &s.brief.attempt).collect();

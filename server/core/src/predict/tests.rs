@@ -4,6 +4,7 @@ mod cold;
 mod decrease;
 mod drift;
 mod first;
+mod parts;
 mod scraped;
 mod trust;
 

@@ -20,6 +20,7 @@ fn worth(rung: Rung) -> f64 {
         Rung::NoVersion => 0.85,
         Rung::NoCompiler => 0.7,
         Rung::Package => 0.5,
+        Rung::Siblings => 0.4,
         Rung::BuildSystem => 0.2,
         Rung::Fleet => 0.1,
         Rung::Default => 0.0,
@@ -60,7 +61,7 @@ pub(super) fn unsure_because(pool: &SimilarAttempts<'_>, confidence: f64, sizes:
     let close = 1.0 / (1.0 + width.max(0.0));
     if alike < NEARLY_ALL && alike <= close {
         return match pool.main_rung() {
-            rung @ (Rung::Fleet | Rung::BuildSystem | Rung::Default) => {
+            rung @ (Rung::Fleet | Rung::BuildSystem | Rung::Siblings | Rung::Default) => {
                 format!("most attempts are of {}", scope(rung))
             }
             _ => "few attempts have exactly this key".to_owned(),
@@ -240,6 +241,7 @@ pub(super) fn scope(rung: Rung) -> &'static str {
         Rung::NoVersion => v1::Rung::NoVersion,
         Rung::NoCompiler => v1::Rung::NoCompiler,
         Rung::Package => v1::Rung::Package,
+        Rung::Siblings => v1::Rung::Siblings,
         Rung::BuildSystem => v1::Rung::BuildSystem,
         Rung::Fleet => v1::Rung::Fleet,
         Rung::Default => v1::Rung::Default,

@@ -141,6 +141,7 @@ fn rung(rung: Rung) -> pb::Rung {
         Rung::Default => pb::Rung::Default,
         Rung::Fleet => pb::Rung::Fleet,
         Rung::BuildSystem => pb::Rung::BuildSystem,
+        Rung::Siblings => pb::Rung::Siblings,
         Rung::Package => pb::Rung::Package,
         Rung::NoCompiler => pb::Rung::NoCompiler,
         Rung::NoVersion => pb::Rung::NoVersion,

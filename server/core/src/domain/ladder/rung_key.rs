@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState};
 
-use super::super::{Key, Rung};
+use super::super::{Key, Rung, job_of_part};
 
 /// A rung with the part of a key that its attempts share.
 pub(super) type RungKey = u64;
@@ -15,11 +15,13 @@ pub(super) struct RungHasher(RandomState);
 impl RungHasher {
     /// All rungs of a key, from the narrowest to the widest.
     pub(super) fn of<'m>(&'m self, key: &'m Key) -> impl Iterator<Item = RungKey> + 'm {
-        // a key without a build system has no part in the rung of its build system
-        let rungs = Rung::LADDER.into_iter();
-        rungs
-            .filter(|rung| *rung != Rung::BuildSystem || !key.build_system.is_empty())
-            .map(|rung| self.mark(rung, key))
+        // a key without a build system has no place on the rung of its build system, and one of a job that has no parts none on theirs
+        let has = |rung: &Rung| match rung {
+            Rung::BuildSystem => !key.build_system.is_empty(),
+            Rung::Siblings => job_of_part(&key.package).is_some(),
+            _ => true,
+        };
+        Rung::LADDER.into_iter().filter(has).map(|rung| self.mark(rung, key))
     }
 
     /// One rung of a key.
@@ -28,6 +30,11 @@ impl RungHasher {
         (rung as u8).hash(&mut hasher);
         if rung == Rung::BuildSystem {
             key.build_system.hash(&mut hasher);
+            return hasher.finish();
+        }
+        if rung == Rung::Siblings {
+            key.project.hash(&mut hasher);
+            job_of_part(&key.package).hash(&mut hasher);
             return hasher.finish();
         }
         // each rung has all that the wider ones have
@@ -42,7 +49,7 @@ impl RungHasher {
             &key.version,
         ];
         let shared = match rung {
-            Rung::Default | Rung::Fleet | Rung::BuildSystem => 0,
+            Rung::Default | Rung::Fleet | Rung::BuildSystem | Rung::Siblings => 0,
             Rung::Package => 2,
             Rung::NoCompiler => 5,
             Rung::NoVersion => 7,
@@ -70,6 +77,10 @@ mod tests {
         }
         assert_eq!(marks.mark(Rung::Fleet, &one), marks.mark(Rung::Fleet, &other));
         let all: std::collections::HashSet<RungKey> = marks.of(&one).collect();
-        assert_eq!(all.len(), Rung::LADDER.len() - 1, "each rung has a number of its own");
+        assert_eq!(all.len(), Rung::LADDER.len() - 2, "each rung has a number of its own");
+        let (part, other) = (key("a", "test 1/3"), key("a", "test 2/4"));
+        assert_eq!(marks.of(&part).count(), Rung::LADDER.len() - 1);
+        assert_eq!(marks.mark(Rung::Siblings, &part), marks.mark(Rung::Siblings, &other));
+        assert_ne!(marks.mark(Rung::Siblings, &part), marks.mark(Rung::Siblings, &key("b", "test 1/3")));
     }
 }

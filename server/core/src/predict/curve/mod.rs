@@ -36,7 +36,7 @@ pub(super) struct JobsLines {
 
 /// The lines of the curve.
 pub(super) fn lines(pool: &SimilarAttempts<'_>) -> JobsLines {
-    let mut told = pool.used.iter().filter(|used| used.rung >= Rung::Package && used.fact.jobs > 0);
+    let mut told = pool.used.iter().filter(|used| used.rung.is_of_build() && used.fact.jobs > 0);
     let first = told.next().map(|used| used.fact.jobs);
     if told.all(|used| Some(used.fact.jobs) == first) {
         return JobsLines::default();

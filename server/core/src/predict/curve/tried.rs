@@ -94,7 +94,7 @@ impl<'h> TriedJobs<'h> {
 
     /// The most similar attempts that are enough to compare: rung by rung until two numbers of jobs are there.
     pub(super) fn judged(pool: &SimilarAttempts<'h>) -> Self {
-        let told = || pool.used.iter().filter(|used| used.rung >= Rung::Package && used.fact.jobs > 0);
+        let told = || pool.used.iter().filter(|used| used.rung.is_of_build() && used.fact.jobs > 0);
         let mut tried = Self {
             points: Vec::new(),
             needs: Vec::new(),
@@ -104,7 +104,7 @@ impl<'h> TriedJobs<'h> {
             shared: 0.0,
             mixed: false,
         };
-        for rung in Rung::LADDER.into_iter().filter(|rung| *rung >= Rung::Package) {
+        for rung in Rung::LADDER.into_iter().filter(|rung| rung.is_of_build()) {
             let here = told().filter(|used| used.rung == rung).map(JobsObservation::of);
             let before = tried.points.len();
             tried.points.extend(here);

@@ -23,7 +23,7 @@ pub use words::describe;
 use std::collections::BTreeSet;
 
 use super::similar::{SimilarAttempts, WeightedAttempt};
-use crate::domain::{AttemptBrief, Bytes, Key, NeedGroup, NeedGroups, Phase, Rung, Summary};
+use crate::domain::{AttemptBrief, Bytes, Key, NeedGroup, NeedGroups, Phase, Summary};
 
 /// Attempts of which a narrower rung is not taken alone.
 const ENOUGH: usize = 10;
@@ -88,7 +88,7 @@ fn oldest_first<'p, 'h>(pool: &'p SimilarAttempts<'h>) -> Vec<&'p WeightedAttemp
         }
         let fitted = |used: &&WeightedAttempt<'_>| {
             let counts = !used.fact.censored && !used.fact.brief.untrusted;
-            counts && used.rung >= Rung::Package && used.need.is_finite()
+            counts && used.rung.is_of_build() && used.need.is_finite()
         };
         taken.extend(rung.iter().filter(fitted));
         rungs += 1;
