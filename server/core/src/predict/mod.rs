@@ -229,8 +229,8 @@ fn work_out_with<'h>(
         Key { hints: Hints { build_jobs, ..key.hints }, ..key.clone() }
     };
     if history.has_scraped() || pool.used.iter().any(|used| used.fact.scraped) {
-        let (measured, _) = of(&at_its_jobs(&prediction), TrustScope::Measured);
-        scraped::hold_limits(&mut prediction, measured);
+        let (measured, of_agents) = of(&at_its_jobs(&prediction), TrustScope::Measured);
+        scraped::hold(&mut prediction, measured, [&pool, &of_agents]);
     }
     if history.has_untrusted(key) {
         let key = at_its_jobs(&prediction);

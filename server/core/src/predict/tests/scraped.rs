@@ -61,6 +61,39 @@ fn a_kill_that_the_cluster_reported_proves_the_limit_too_little_however_low_the_
 }
 
 #[test]
+fn what_agents_measured_is_not_lowered_by_what_prometheus_saw() {
+    let measured = || (0..3).map(|n| built(n, "1", 8_000, 2));
+    let forged = (0..100).map(|n| scraped(built(n, "1", 60, 2)));
+    let before = ask(&history(measured()), &key("zlib", "1"));
+    let after = ask(&history(measured().chain(forged)), &key("zlib", "1"));
+    for (before, after) in
+        [(&before.memory_request, &after.memory_request), (&before.memory_limit, &after.memory_limit)]
+    {
+        assert!(after.value >= before.value, "{before:?} became {after:?}");
+    }
+    assert!(after.confidence <= before.confidence, "{} became {}", before.confidence, after.confidence);
+    assert!(after.reason.contains("; peaks from Prometheus do not lower its request"), "{}", after.reason);
+}
+
+#[test]
+fn kills_that_agents_measured_are_not_lowered_either() {
+    let killed = || (0..3).map(|n| stopped(n, "1", 4_000));
+    let forged = (0..24).map(|n| scraped(built(n, "1", 60, 2)));
+    let before = ask(&history(killed()), &key("zlib", "1")).memory_request.value;
+    let after = ask(&history(killed().chain(forged)), &key("zlib", "1")).memory_request.value;
+    assert!(after >= before, "{before} became {after}");
+}
+
+#[test]
+fn a_build_that_was_read_once_is_hardly_known_and_several_readings_leave_half_open() {
+    let read = |wall: u64| {
+        let seen = (0..20).map(|n| Summary { wall: Millis(wall), ..scraped(built(n, "1", 300, 2)) });
+        ask(&history(seen), &key("zlib", "1")).confidence
+    };
+    assert!(read(0) <= 0.2 && read(60_000) <= 0.5, "{} {}", read(0), read(60_000));
+}
+
+#[test]
 fn stock_spack_is_not_sent_a_limit_that_only_prometheus_speaks_for() {
     use crate::gantry::{self, ExtraVariable};
     let settings =
