@@ -1,10 +1,12 @@
 //! The processes of a build, for machines on which no cgroup counts them.
 //!
-//! Second best, and the numbers say so. Anonymous memory counts for each process that has it: pages that a parent and its child
-//! share after a fork count twice until one of them ends or starts a program, so the need may be too high. Shared memory counts once,
-//! as much as the process that maps most of it: two programs with different shared memory make it too low. (`smaps_rollup` could
-//! tell, but walks all pages of a process.) Neither kernel memory nor an OOM kill is seen. Descendants are found by their parent's id. One whose parent has ended would go to init
-//! and be lost; the agent therefore declares itself the reaper of its descendants.
+//! Second best, and the numbers say so. A page that several processes share counts once: each of them counts its part of it
+//! (`Pss` of `smaps_rollup`, Linux 5.4). Where that cannot be read, as of another user's process, anonymous memory counts for each process
+//! that has it, so the need of a build that forks may be too high; and shared memory counts as much as the process that maps most of it, so
+//! it may be too low. Not seen at all: files in a tmpfs (`/dev/shm`) that no process maps, kernel memory, an OOM kill.
+//!
+//! Descendants are found by their parent's id. One whose parent has ended would go to init and be lost; the agent therefore declares
+//! itself the reaper of its descendants.
 
 use std::{
     collections::HashMap,
@@ -34,6 +36,10 @@ pub struct ProcessTree {
     /// Highest so far: a process that ends without being waited for takes its CPU time with it.
     cpu_usec: u64,
 }
+
+/// Resident bytes from which `smaps_rollup` is read: the kernel walks all pages of the process for it, and the many small tools of a build
+/// share little. A judgement.
+const LEAST_WALKED: u64 = 4 << 20;
 
 /// Resident bytes of one process.
 #[derive(Debug, Clone, Copy)]
@@ -95,19 +101,24 @@ impl ProcessTree {
         let processes = all_processes_with_root(&self.proc).map_err(|error| self.error(error))?;
         // a process that ends while it is looked at is no error; it is waited for, and counted by its parent
         let stats: Vec<Stat> = processes.flatten().filter_map(|process| process.stat().ok()).collect();
-        let (mut reading, mut shared) = (Reading::default(), 0);
+        // shared memory of processes that tell their part of it, and the most of another one
+        let (mut reading, mut apart, mut shared) = (Reading::default(), 0_u64, 0);
         let waited_before = if self.counts_top { 0 } else { self.waited_ticks().unwrap_or(0) };
         let mut ticks = waited_before.saturating_sub(self.base_ticks);
         let top = stats.iter().filter(|stat| self.counts_top && stat.pid == self.top);
         for stat in descendants(&stats, self.top).into_iter().chain(top) {
             ticks = ticks.saturating_add(stat.utime).saturating_add(stat.stime).saturating_add(waited(stat));
-            if let Ok(resident) = self.resident(stat.pid) {
-                reading.memory = reading.memory.saturating_add(resident.file);
-                reading.need = reading.need.saturating_add(resident.anonymous);
-                shared = shared.max(resident.shared);
+            let Ok(resident) = self.resident(stat.pid) else { continue };
+            let part = self.proportional(stat.pid, resident);
+            match part {
+                Some(part) => apart = apart.saturating_add(part.shared),
+                None => shared = shared.max(resident.shared),
             }
+            let ResidentMemory { anonymous, file, .. } = part.unwrap_or(resident);
+            reading.memory = reading.memory.saturating_add(file);
+            reading.need = reading.need.saturating_add(anonymous);
         }
-        reading.need = reading.need.saturating_add(shared);
+        reading.need = reading.need.saturating_add(apart).saturating_add(shared);
         reading.memory = reading.memory.saturating_add(reading.need);
         self.cpu_usec = self.cpu_usec.max(ticks.saturating_mul(1_000_000) / self.ticks_per_second);
         reading.cpu_usec = self.cpu_usec;
@@ -120,6 +131,26 @@ impl ProcessTree {
         let (anonymous, shared) = (bytes(status.rssanon), bytes(status.rssshmem));
         let file = bytes(status.vmrss).saturating_sub(anonymous.saturating_add(shared));
         Ok(ResidentMemory { anonymous, shared, file })
+    }
+
+    /// Its part of what it shares with others; `None` where the kernel does not say, or for a small process.
+    fn proportional(&self, pid: i32, resident: ResidentMemory) -> Option<ResidentMemory> {
+        let ResidentMemory { anonymous, shared, file } = resident;
+        if anonymous.saturating_add(shared).saturating_add(file) < LEAST_WALKED {
+            return None;
+        }
+        let path = self.proc.join(pid.to_string()).join("smaps_rollup");
+        let rollup = kernel::read(&path).ok()??;
+        let bytes = |name: &str| {
+            let kib = rollup.lines().find_map(|line| line.strip_prefix(name))?;
+            let kib: u64 = kib.split_whitespace().next()?.parse().ok()?;
+            Some(kib.saturating_mul(1024))
+        };
+        Some(ResidentMemory {
+            anonymous: bytes("Pss_Anon:")?,
+            shared: bytes("Pss_Shmem:")?,
+            file: bytes("Pss_File:")?,
+        })
     }
 
     fn waited_ticks(&self) -> ProcResult<u64> {
@@ -196,6 +227,28 @@ mod tests {
         assert_eq!((reading.oom_kill, reading.memory_peak), (None, None));
         fake.remove("/proc/12/stat");
         assert_eq!(tree.read().unwrap().cpu_usec, reading.cpu_usec);
+    }
+
+    #[test]
+    fn pages_that_processes_share_count_once() {
+        let fake = FakeKernel::new();
+        process(&fake, 10, 1, [0; 4], 0);
+        for pid in 11..15 {
+            process(&fake, pid, 10, [0; 4], 400_000);
+            let rollup = "00400000-7fff rollup\nRss: 400108 kB\nPss: 100027 kB\nPss_Dirty: 1 kB\nPss_Anon: 100000 kB\nPss_File: 25 kB\nPss_Shmem: 2 kB\n";
+            fake.write(&format!("/proc/{pid}/smaps_rollup"), rollup);
+        }
+        let mut tree = ProcessTree::of(&fake.kernel(), 10).unwrap();
+        let reading = tree.read().unwrap();
+        assert_eq!(reading.need, 4 * (100_000 + 2) * 1024);
+        assert_eq!(reading.memory, 4 * (100_000 + 2 + 25) * 1024);
+        fake.remove("/proc/14/smaps_rollup");
+        let reading = tree.read().unwrap();
+        assert_eq!(
+            reading.need,
+            (3 * (100_000 + 2) + 400_000 + 8) * 1024,
+            "what cannot be read counts whole"
+        );
     }
 
     #[test]
