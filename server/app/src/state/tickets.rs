@@ -42,7 +42,7 @@ use tokio::{
 pub(crate) use watching::Watching;
 
 use crate::{
-    access::identity::{Identity, Role},
+    access::identity::Identity,
     runtime::{clock::Clock, metrics::Metrics},
     state::pools::PoolRegistry,
 };
@@ -262,10 +262,11 @@ impl TicketRegistry {
     }
 }
 
-/// Whether `caller` may watch and close this ticket: it opened the ticket, or runs the server. Several callers share the name of an issuer of
+/// Whether `caller` may watch and close this ticket: it opened the ticket, or operates its project. Several callers share the name of an issuer of
 /// tokens; what they may see tells them apart.
 fn may_touch(caller: &Identity, id: &TicketId, claim: &TicketClaim) -> Result<(), Refusal> {
-    if (claim.by == caller.kept_name() && caller.sees(&claim.project)) || caller.roles.has(Role::Operator) {
+    let opened = claim.by == caller.kept_name() && caller.sees(&claim.project);
+    if opened || caller.operates(&claim.project) {
         return Ok(());
     }
     may_know(caller, id, claim)?;

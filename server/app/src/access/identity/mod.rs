@@ -61,7 +61,7 @@ pub(crate) enum Role {
     Reader,
     /// Delivers hooks of the CI system.
     Hook,
-    /// Takes backups.
+    /// Takes backups, corrects causes, watches and closes tickets of others.
     Operator,
 }
 
@@ -350,6 +350,16 @@ impl Identity {
             self.prove(key);
         }
         Ok(())
+    }
+
+    /// Whether it operates this project: what an operator may goes for its `projects`; empty stands for all of them.
+    pub(crate) fn operates(&self, project: &str) -> bool {
+        self.roles.has(Role::Operator) && self.sees(project)
+    }
+
+    /// Whether it reads what people wrote of the attempts of this project.
+    pub(crate) fn reads(&self, project: &str) -> bool {
+        (self.roles.has(Role::Reader) && self.sees(project)) || self.operates(project)
     }
 
     /// Whether attempts of this project may be named to it: it reads them, or is named for the project.

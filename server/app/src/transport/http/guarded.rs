@@ -39,6 +39,17 @@ fn role(path: &str, changes: bool, has_hook_secret: bool) -> Option<Role> {
     }
 }
 
+/// For an answer that is over all projects, and cannot name one: what a caller with `projects` does instead. A page names its project.
+fn instead(path: &str) -> Option<&'static str> {
+    match path {
+        "/metrics" | "/v1/allocation" => Some("ask over gRPC, with plimsoll stats --project"),
+        ENDPOINT => {
+            Some("a backup holds all of them, and needs an operator without projects in the access file")
+        }
+        _ => None,
+    }
+}
+
 /// Answers those who may not go on, and tells the others' handlers who calls.
 pub(super) async fn guarded(
     State((guard, has_hook_secret)): State<(Guard, bool)>,
@@ -57,15 +68,11 @@ pub(super) async fn guarded(
     let peer = request.extensions().get::<Peer>();
     let (names, from) = peer.map(|peer| (Arc::clone(&peer.names), peer.address.ip())).unzip();
     match guard.check(authorization.as_deref(), &names.unwrap_or_default(), role, path) {
-        // these are over all projects, and cannot name one; a page names it
-        Ok(identity) if !identity.projects.is_all() && matches!(path, "/metrics" | "/v1/allocation") => {
-            let text = format!(
-                "{} may see only some projects: ask over gRPC, with plimsoll stats --project",
-                identity.name
-            );
-            refuse(path, StatusCode::FORBIDDEN, &FieldViolation::new("authorization", text))
-        }
         Ok(identity) => {
+            if let Some(instead) = instead(path).filter(|_| !identity.projects.is_all()) {
+                let text = format!("{} may see only some projects: {instead}", identity.name);
+                return refuse(path, StatusCode::FORBIDDEN, &FieldViolation::new("authorization", text));
+            }
             let place = match taken(&guard, &identity, from) {
                 Ok(place) => place,
                 Err(exceeded) => return beyond(path, &exceeded),
@@ -137,4 +144,43 @@ fn denial(path: &str, denied: &Denied) -> Response {
         answer.headers_mut().insert(header::WWW_AUTHENTICATE, schemes);
     }
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use axum::{Router, body::Body, middleware};
+    use tower::ServiceExt as _;
+
+    use super::*;
+    use crate::{access::identity::hash, runtime::metrics::Metrics};
+
+    #[tokio::test]
+    async fn what_holds_all_projects_is_for_callers_of_all_projects() {
+        let dir = tempfile::tempdir().unwrap();
+        let token = |name: &str, projects: &str| {
+            let sha256 = hash(name);
+            format!(
+                "[[token]]\nname = \"of-{name}\"\nsha256 = \"{sha256}\"\nroles = [\"operator\", \"reader\"]\n{projects}\n"
+            )
+        };
+        let file = dir.path().join("access.toml");
+        let text =
+            token("all", "") + &token("one", "projects = [\"team/*\"]") + &token("any", "projects = [\"*\"]");
+        std::fs::write(&file, text).unwrap();
+        let guard = Guard::open(Some(file), Arc::new(Metrics::new())).unwrap();
+        let router = Router::<()>::new()
+            .fallback(async || "let in")
+            .layer(middleware::from_fn_with_state((guard, false), guarded));
+        let ask = async |token: &str, path: &str| {
+            let request = Request::builder().uri(path).header("authorization", format!("Bearer {token}"));
+            router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap().status().as_u16()
+        };
+        for path in [ENDPOINT, "/metrics"] {
+            let answers = [ask("all", path).await, ask("one", path).await, ask("any", path).await];
+            assert_eq!(answers, [200, 403, 403], "{path}");
+        }
+        assert_eq!(ask("one", "/attempts").await, 200);
+    }
 }

@@ -4,7 +4,7 @@ use plimsoll_core::{domain::History, predict};
 
 use super::*;
 use crate::{
-    access::identity::{Job, Proven, Roles},
+    access::identity::{Job, Proven, Role, Roles},
     runtime::metrics::Kind,
     service::{TicketService, fixture, tickets::TicketQuestion},
 };
@@ -49,8 +49,18 @@ async fn no_caller_closes_or_watches_the_ticket_of_another_one() {
         assert_eq!(unknown, Err(TicketRefusal::Unknown(id("b")).into()));
         assert_eq!(word(&tickets.close(&id("a"), "o", &me).await.unwrap()), "closed");
         tickets.open(&id("c"), claim(3)).await.unwrap();
-        let operator = named("root", &["-"], [Role::Operator].into_iter().collect());
-        assert!(tickets.close(&id("c"), "o", &operator).await.is_ok());
+        let theirs = TicketClaim { project: "team/x".into(), ..claim(4) };
+        tickets.open(&id("d"), theirs).await.unwrap();
+        let operator = |projects| named("root", projects, Role::Operator.into());
+        let of_another = operator(&["team/y"]);
+        for ticket in ["c", "d"] {
+            let closed = tickets.close(&id(ticket), "o", &of_another).await.map(drop);
+            let watched = tickets.watch(&id(ticket), true, &of_another).map(drop);
+            let unknown = Err(TicketRefusal::Unknown(id(ticket)).into());
+            assert_eq!([closed, watched], [unknown.clone(), unknown], "{ticket}");
+        }
+        assert!(tickets.close(&id("d"), "o", &operator(&["team/x"])).await.is_ok(), "of its project");
+        assert!(tickets.close(&id("c"), "o", &operator(&[])).await.is_ok(), "of all");
     })
     .await;
 }
