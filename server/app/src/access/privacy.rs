@@ -4,13 +4,28 @@
 //! values, which would tell the values. A caller with the role `operator`, or whose `projects` name the attempt's, sees all of it. Without
 //! a file of access every caller does.
 
-use plimsoll_core::domain::FieldViolation;
+use plimsoll_core::domain::{EvidenceSource, FieldViolation, Verdict};
 
 use crate::access::identity::{Identity, Role, is_like};
 pub use crate::runtime::settings::rooms::privacy::Private;
 
 /// What stands in the place of what is private.
 pub(crate) const HIDDEN: &str = "***";
+/// What callers see of a correction who do not read the project.
+pub(crate) const BY_A_PERSON: &str = "corrected by a person";
+
+/// Takes who corrected a cause, and why, out of a verdict. The cause stays, and that a person named it.
+pub(crate) fn hide_correction(verdict: &mut Verdict) {
+    for line in verdict.evidence.iter_mut().filter(|line| line.source == EvidenceSource::Person) {
+        let words = std::mem::replace(&mut line.text, BY_A_PERSON.to_owned());
+        // the sentence repeats what decided
+        verdict.reason = verdict.reason.replace(&words, BY_A_PERSON);
+    }
+    if let Some(correction) = &mut verdict.basis.correction {
+        HIDDEN.clone_into(&mut correction.why);
+        correction.by.clear();
+    }
+}
 
 impl Private {
     /// Whether the values of this label are.

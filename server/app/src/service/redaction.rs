@@ -12,7 +12,7 @@ use super::Refusal;
 use crate::{
     access::{
         identity::Identity,
-        privacy::{HIDDEN, Private},
+        privacy::{HIDDEN, Private, hide_correction},
     },
     sessions::Running,
 };
@@ -53,22 +53,21 @@ impl Redactor {
         running
     }
 
-    /// A verdict on an attempt of `project` without lines of the log, if these are private.
+    /// A verdict on an attempt of `project` without lines of the log, if these are private. A job sees those of its own log.
     pub(super) fn verdict(&self, mut verdict: Verdict, project: &str) -> Verdict {
         if !self.private.logs || !self.private.hides_from(&self.caller, project) {
             return verdict;
         }
         // a person who corrects a cause quotes logs, too
-        let is_of_log =
-            |line: &&mut EvidenceLine| matches!(line.source, EvidenceSource::Log | EvidenceSource::Person);
+        hide_correction(&mut verdict);
+        if self.caller.is_own_job(verdict.attempt.as_str()) {
+            return verdict;
+        }
+        let is_of_log = |line: &&mut EvidenceLine| line.source == EvidenceSource::Log;
         for line in verdict.evidence.iter_mut().filter(is_of_log) {
             HIDDEN.clone_into(&mut line.text);
             // the sentence repeats what decided
             HIDDEN.clone_into(&mut verdict.reason);
-        }
-        if let Some(correction) = &mut verdict.basis.correction {
-            HIDDEN.clone_into(&mut correction.why);
-            correction.by.clear();
         }
         if let Some(signature) = &mut verdict.outlook.signature {
             hide_lines(signature);

@@ -11,7 +11,7 @@ use crate::{
         identity::{Bound, Identity, Role},
         privacy::Private,
     },
-    sessions::{Asker, Correcting, Ingest},
+    sessions::{Asker, Correcting, Ingest, ReadableWords},
 };
 
 /// Says whether a failed attempt should be tried again. Cheap to clone.
@@ -93,7 +93,10 @@ impl VerdictService {
         let asker = Asker {
             is_trusted: true,
             sees_all: caller.projects.is_all(),
-            reads_logs: caller.may_learn_of(&project) && !hides,
+            reads: ReadableWords {
+                logs: caller.may_learn_of(&project) && !hides,
+                corrections: caller.reads(&project) && !hides,
+            },
             by: caller.speaker(&project),
         };
         let said = Correcting { attempt, project, cause, why, signature_for_ms, asker };
@@ -138,9 +141,9 @@ impl VerdictService {
     ) -> Result<(VerdictScope, Asker), Refusal> {
         let (is_trusted, sees_all) = (caller.trusted, caller.projects.is_all());
         let by = caller.speaker(&question.key.project);
-        let asker = Asker { is_trusted, sees_all, reads_logs: false, by };
+        let asker = Asker { is_trusted, sees_all, reads: ReadableWords::NONE, by };
         if is_trusted && sees_all && caller.roles.has(Role::Reader) && !self.private.logs {
-            return Ok((VerdictScope::Kept, Asker { reads_logs: true, ..asker }));
+            return Ok((VerdictScope::Kept, Asker { reads: ReadableWords::ALL, ..asker }));
         }
         if learns_nothing(caller) {
             return Ok((VerdictScope::WithoutAttempt, asker));
@@ -157,7 +160,12 @@ impl VerdictService {
         let hides = self.private.logs && self.private.hides_from(caller, project);
         // the project in whose name the caller asks is known by now
         let by = caller.speaker(project);
-        let asker = Asker { reads_logs: is_own_job || (may_see && !hides), by, ..asker };
+        // of its own log a job sees all; what people wrote of it is for those who read its project
+        let reads = ReadableWords {
+            logs: is_own_job || (may_see && !hides),
+            corrections: caller.reads(project) && !hides,
+        };
+        let asker = Asker { reads, by, ..asker };
         let teaches = measured.is_some_and(|summary| !summary.opening.untrusted);
         let is_own = seen.is_some() && !teaches && is_own_job;
         let scope = match seen {

@@ -61,7 +61,10 @@ use verdicts::queue::VerdictQueue;
 pub(crate) use verdicts::{after_memory_end::AfterMemoryEnd, correcting::Correcting, rejudging::Rejudging};
 pub(crate) use worker::Worker;
 
-pub(crate) use crate::{ci_outcomes::OutcomeStatus, verdict_records::known::Asker};
+pub(crate) use crate::{
+    ci_outcomes::OutcomeStatus,
+    verdict_records::known::{Asker, ReadableWords},
+};
 
 use crate::{
     access::identity::Identity,

@@ -30,19 +30,37 @@ pub(crate) struct Asker {
     pub(crate) is_trusted: bool,
     /// The caller sees the attempts of all projects.
     pub(crate) sees_all: bool,
-    /// The caller may read lines of the log that others sent.
-    pub(crate) reads_logs: bool,
+    pub(crate) reads: ReadableWords,
     /// As whose the question is kept.
     pub(crate) by: Reporter,
+}
+
+/// Which words of others a caller may read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReadableWords {
+    /// Lines of the log that others sent.
+    pub(crate) logs: bool,
+    /// Who corrected a cause, and why.
+    pub(crate) corrections: bool,
+}
+
+impl ReadableWords {
+    pub(crate) const ALL: Self = Self { logs: true, corrections: true };
+    pub(crate) const NONE: Self = Self { logs: false, corrections: false };
 }
 
 impl Asker {
     /// The CI system, or the server itself.
     pub(crate) const TRUSTED: Self =
-        Self { is_trusted: true, sees_all: true, reads_logs: true, by: Reporter::server() };
+        Self { is_trusted: true, sees_all: true, reads: ReadableWords::ALL, by: Reporter::server() };
     /// Nothing that others said counts for the caller.
     pub(crate) fn stranger() -> Self {
-        Self { is_trusted: false, sees_all: false, reads_logs: false, by: Reporter::of("", Vec::new()) }
+        Self {
+            is_trusted: false,
+            sees_all: false,
+            reads: ReadableWords::NONE,
+            by: Reporter::of("", Vec::new()),
+        }
     }
 }
 
@@ -230,9 +248,9 @@ mod tests {
     }
 
     const TRUSTED_OF_ONE: Asker =
-        Asker { is_trusted: true, sees_all: false, reads_logs: true, by: Reporter::server() };
+        Asker { is_trusted: true, sees_all: false, reads: ReadableWords::ALL, by: Reporter::server() };
     const JOB_ITSELF: Asker =
-        Asker { is_trusted: false, sees_all: false, reads_logs: true, by: Reporter::server() };
+        Asker { is_trusted: false, sees_all: false, reads: ReadableWords::ALL, by: Reporter::server() };
 
     #[tokio::test]
     async fn of_a_job_that_spoke_of_itself_trusted_callers_count_its_end_and_its_log_and_no_reason() {

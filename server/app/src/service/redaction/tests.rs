@@ -6,7 +6,10 @@ use plimsoll_core::{
 };
 
 use super::*;
-use crate::{access::identity::Role, sessions::fixture};
+use crate::{
+    access::identity::{Job, Proven, Role},
+    sessions::fixture,
+};
 
 fn redactor(projects: &[&str]) -> Redactor {
     let caller = Identity {
@@ -103,4 +106,34 @@ fn the_values_of_a_private_label_cannot_be_found_out_by_asking_for_them() {
     assert!(redactor(&[]).may_ask(&filter("spack/packages"), &GroupBy::Nothing).is_err());
     assert!(redactor(&["spack/*"]).may_ask(&filter("spack/packages"), &by("customer")).is_ok());
     assert!(redactor(&[]).may_ask(&Filter::default(), &by("stage")).is_ok());
+}
+
+#[test]
+fn a_job_sees_the_lines_of_its_own_log_and_no_word_of_a_correction() {
+    let job = Some(Job { host: "ci".into(), id: "7".into() });
+    let verdict = |attempt: &str| {
+        let person = EvidenceLine {
+            source: EvidenceSource::Person,
+            text: "ann corrected the cause: acme's mirror".into(),
+            supports: true,
+        };
+        let reason = format!("infrastructure ({})", person.text);
+        let evidence = [vec![person], verdict().evidence].concat();
+        Verdict { attempt: AttemptId::parse(attempt).unwrap(), evidence, reason, ..verdict() }
+    };
+    let shown = |attempt: &str| {
+        let redactor = redactor(&[]);
+        let proven = Proven { job: job.clone(), ..Proven::default() };
+        let caller = Arc::new(Identity { proven, ..(*redactor.caller).clone() });
+        Redactor { caller, ..redactor }.verdict(verdict(attempt), "spack/packages")
+    };
+    let own = shown("ci:7");
+    assert_eq!(own.reason, "infrastructure (corrected by a person)");
+    assert_eq!(
+        (own.evidence[0].text.as_str(), own.evidence[1].text.as_str()),
+        ("corrected by a person", "error: acme")
+    );
+    assert_eq!(own.outlook.signature.unwrap().line, "error: acme");
+    let other = format!("{:?}", shown("ci:8"));
+    assert!(!other.contains("acme") && !other.contains("ann"), "{other}");
 }

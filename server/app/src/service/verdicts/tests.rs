@@ -62,3 +62,34 @@ async fn a_job_that_is_not_trusted_leaves_verdicts_on_what_was_measured_of_itsel
         assert_eq!(kept(job(trusted), "ci:9").await, Ok(VerdictScope::WithoutAttempt));
     }
 }
+
+#[tokio::test]
+async fn only_a_reader_or_operator_of_the_project_reads_who_corrected_a_cause_and_why() {
+    let (store, mut batch) = (Store::memory(), Batch::default());
+    let mut summary = test_summary("ci:7", "zlib", "1", 10);
+    summary.key.project = "a".into();
+    store::put_summary(&mut batch, &summary).unwrap();
+    store.commit(batch).await.unwrap();
+    let reads = async |private: bool, roles: &[Role], caller: Identity| {
+        let private = Private { logs: private, ..Private::default() };
+        let service = VerdictService { private: Arc::new(private), ..verdicts(&store).await };
+        let caller = Identity { roles: roles.iter().copied().collect(), ..caller };
+        let mut question = Evidence::about(AttemptId::parse("ci:7").unwrap());
+        question.key.project = caller.projects.whole().next().unwrap_or_default().to_owned();
+        let (_scope, asker) = service.scope(&caller, &mut question).await.unwrap();
+        (asker.reads.logs, asker.reads.corrections)
+    };
+    let everywhere = || Identity { projects: Vec::new().into(), ..job(false) };
+    let other = |projects: &[&str]| {
+        let projects = projects.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>().into();
+        Identity { proven: Proven::default(), projects, ..job(true) }
+    };
+    assert_eq!(reads(false, &[Role::Agent, Role::Caller], job(true)).await, (true, false), "its own log");
+    assert_eq!(reads(false, &[Role::Agent, Role::Caller], everywhere()).await, (true, false));
+    assert_eq!(reads(false, &[Role::Caller, Role::Reader], job(false)).await, (true, true));
+    assert_eq!(reads(true, &[Role::Caller, Role::Reader], everywhere()).await, (true, false), "private");
+    assert_eq!(reads(true, &[Role::Caller, Role::Reader], other(&["a"])).await, (true, true));
+    assert_eq!(reads(false, &[Role::Caller, Role::Reader], other(&["b"])).await, (false, false));
+    assert_eq!(reads(false, &[Role::Caller, Role::Operator], other(&["a"])).await, (true, true));
+    assert_eq!(reads(false, &[Role::Caller, Role::Operator], other(&["b"])).await, (false, false));
+}

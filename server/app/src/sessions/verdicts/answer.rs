@@ -2,7 +2,7 @@
 
 use plimsoll_core::domain::{Evidence, EvidenceLine, EvidenceSource, MatchedLine, ReportedEvidence, Verdict};
 
-use crate::access::privacy::HIDDEN;
+use crate::access::privacy::{HIDDEN, hide_correction};
 
 /// What becomes of a question.
 #[derive(Debug)]
@@ -12,6 +12,8 @@ pub(super) struct WeighedVerdict {
     pub(super) new: Option<(Evidence, u64)>,
     /// What the asker itself said of the log; `None` if it may read all.
     pub(super) readable: Option<OwnLog>,
+    /// The asker may read who corrected a cause, and why.
+    pub(super) reads_corrections: bool,
 }
 
 /// What an asker said of the log.
@@ -41,14 +43,15 @@ impl OwnLog {
 }
 
 impl WeighedVerdict {
-    /// The verdict as the asker gets it: without lines of logs that others sent, if it may not read them.
+    /// The verdict as the asker gets it: without the words of corrections, and lines of logs that others sent, if it may not read them.
     pub(super) fn answer(self) -> Verdict {
-        let Self { mut verdict, readable, .. } = self;
+        let Self { mut verdict, readable, reads_corrections, .. } = self;
+        if !reads_corrections {
+            hide_correction(&mut verdict);
+        }
         let Some(own) = readable else { return verdict };
         let mut hidden = false;
-        // a person who corrects a cause quotes logs, too
-        let is_of_others =
-            |line: &&mut EvidenceLine| matches!(line.source, EvidenceSource::Log | EvidenceSource::Person);
+        let is_of_others = |line: &&mut EvidenceLine| line.source == EvidenceSource::Log;
         for line in verdict.evidence.iter_mut().filter(is_of_others) {
             if !own.has(&line.text) {
                 HIDDEN.clone_into(&mut line.text);
@@ -59,10 +62,6 @@ impl WeighedVerdict {
             // it repeats what decided
             HIDDEN.clone_into(&mut verdict.reason);
             verdict.outlook.own_failure = None;
-        }
-        if let Some(correction) = &mut verdict.basis.correction {
-            HIDDEN.clone_into(&mut correction.why);
-            correction.by.clear();
         }
         let named = verdict.outlook.signature.as_mut().filter(|named| !named.line.is_empty());
         if let Some(named) = named.filter(|named| hidden || !own.begins(&named.first)) {

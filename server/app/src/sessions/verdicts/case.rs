@@ -42,8 +42,9 @@ impl VerdictCase {
     pub(super) fn weigh(self, parts: &Parts) -> WeighedVerdict {
         let before = self.known.reported();
         let was_asked = self.correcting.is_none() && self.known.was_asked(self.question);
-        let said = if was_asked && self.asker.reads_logs { None } else { Some(self.reported(parts)) };
-        let readable = (!self.asker.reads_logs).then(|| said.as_ref().map(OwnLog::of).unwrap_or_default());
+        let said = if was_asked && self.asker.reads.logs { None } else { Some(self.reported(parts)) };
+        let readable = (!self.asker.reads.logs).then(|| said.as_ref().map(OwnLog::of).unwrap_or_default());
+        let reads_corrections = self.asker.reads.corrections;
         let own = said.filter(|_| !was_asked).unwrap_or_default();
         let mut reported = before.clone();
         retry::join(&mut reported, &own);
@@ -51,7 +52,7 @@ impl VerdictCase {
         let number = evidence_number(&reported, measured, self.has_retry_passed(&reported, parts));
         let adds = ReportedEvidence { project: before.project.clone(), ..reported.clone() } != before;
         if let Some(verdict) = self.known.standing(number).filter(|_| !adds && self.correcting.is_none()) {
-            return WeighedVerdict { verdict: verdict.clone(), new: None, readable };
+            return WeighedVerdict { verdict: verdict.clone(), new: None, readable, reads_corrections };
         }
         let evidence = self.evidence(reported);
         let mut verdict = placed(&evidence, parts);
@@ -64,7 +65,7 @@ impl VerdictCase {
             said_by: Some(self.asker.by),
             ..verdict.basis
         };
-        WeighedVerdict { verdict, new: Some((evidence, number)), readable }
+        WeighedVerdict { verdict, new: Some((evidence, number)), readable, reads_corrections }
     }
 
     /// Whether a retry of the attempt passed, where nothing better than exit, CI system and log says why it failed.

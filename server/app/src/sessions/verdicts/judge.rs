@@ -75,9 +75,9 @@ impl Ingest {
             self.make_room(&attempt, given).await?;
         }
         weighed.verdict.given_unix_ms = Some(time);
-        let verdict = Box::pin(self.keep(weighed.verdict, (&evidence, number), earlier.as_ref())).await?;
-        self.parts.metrics.judged(verdict.cause, verdict.action);
-        Ok(WeighedVerdict { verdict, new: None, readable: weighed.readable }.answer())
+        weighed.verdict = Box::pin(self.keep(weighed.verdict, (&evidence, number), earlier.as_ref())).await?;
+        self.parts.metrics.judged(weighed.verdict.cause, weighed.verdict.action);
+        Ok(weighed.answer())
     }
 
     /// Puts a new verdict on disk, with what it stands on and the number of that, and learns it in the place of an earlier one.

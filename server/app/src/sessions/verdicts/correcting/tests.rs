@@ -6,7 +6,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::{
-    sessions::fixture, startup::history::HistoryLoader,
+    sessions::{ReadableWords, fixture},
+    startup::history::HistoryLoader,
     verdict_records::jobs_short_of_memory::JobsShortOfMemory,
 };
 
@@ -148,6 +149,33 @@ async fn the_word_about_a_signature_is_a_word_of_its_own() {
         let refused = correct(&ingest, both).await.unwrap_err().to_string();
         assert!(refused.contains("signature_for_ms") && refused.contains("no signature"), "{refused}");
         assert_eq!(cause_of(&ingest, "a").await, (Some(Cause::Unknown), None, false), "nothing changed");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_job_that_may_not_read_a_correction_sees_its_own_failure_and_that_a_person_corrected_the_cause() {
+    with(&[failed("a", false), failed("b", false), failed("c", false)], async |ingest| {
+        judge(&ingest, asked("a", BROKEN)).await.unwrap();
+        let both = Correcting { signature_for_ms: Some(HOUR), ..said("a", Some(Cause::Infra), "mirror") };
+        correct(&ingest, both).await.unwrap();
+        for (attempt, logs) in [("b", true), ("c", false)] {
+            let asker = Asker { reads: ReadableWords { logs, corrections: false }, ..Asker::TRUSTED };
+            let verdict = Box::pin(ingest.judge(asked(attempt, BROKEN), asker)).await.unwrap();
+            assert_eq!(verdict.evidence[0].text, "corrected by a person");
+            assert!(verdict.reason.contains("(corrected by a person)"), "{}", verdict.reason);
+            let line = verdict.outlook.signature.as_ref().map(|known| known.line.as_str());
+            assert!(line.is_some_and(|line| line.contains("no such thing")), "{line:?}");
+            let shown = format!("{} {:?}", verdict.reason, verdict.evidence);
+            assert!(!shown.contains("mirror") && !shown.contains("attempt a"), "{shown}");
+            let kept = ingest.verdicts(&id(attempt), "").await.unwrap();
+            assert!(kept[0].reason.contains("mirror"), "it is kept in full: {}", kept[0].reason);
+        }
+        let asker = Asker { reads: ReadableWords { logs: true, corrections: false }, ..Asker::TRUSTED };
+        let corrected = Box::pin(ingest.judge(asked("a", BROKEN), asker)).await.unwrap();
+        let correction = corrected.correction().unwrap();
+        assert_eq!((correction.why.as_str(), correction.by.as_str()), ("***", ""));
+        assert!(!corrected.reason.contains("mirror"), "{}", corrected.reason);
     })
     .await;
 }
