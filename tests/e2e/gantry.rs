@@ -72,7 +72,7 @@ fn hook(server: &Server, headers: &str, body: &str) -> (u16, String) {
 /// As GitLab tells of a job.
 pub(crate) fn post_hook(server: &Server, headers: &str, body: &str) -> (u16, String) {
     let request = format!(
-        "POST /v1/collect HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nX-Gitlab-Event: Job Hook\r\n\
+        "POST /v1/collect HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nX-Gitlab-Event: Job Hook\r\n\
          {headers}Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
         body.len()
     );
@@ -206,8 +206,9 @@ fn bad_requests_get_a_status_that_is_no_success_and_the_field() {
         ("GET", "/v1/allocation/", 404, "path: "),
         ("GET", "/v1/../../etc/passwd", 404, "path: "),
     ] {
-        let request =
-            format!("{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        );
         let shown: String = path.chars().take(60).collect();
         let (seen, body) = send(&server, request.as_bytes());
         assert_eq!(seen, status, "{shown}: {body}");
@@ -218,7 +219,8 @@ fn bad_requests_get_a_status_that_is_no_success_and_the_field() {
         }
     }
     let headers = "X: y\r\n".repeat(500);
-    let many = format!("GET /v1/allocation HTTP/1.1\r\nHost: x\r\n{headers}Connection: close\r\n\r\n");
+    let many =
+        format!("GET /v1/allocation HTTP/1.1\r\nHost: localhost\r\n{headers}Connection: close\r\n\r\n");
     assert_eq!(send(&server, many.as_bytes()).0, 431);
     let endless = format!("GET /v1/allocation?spec={}", "+x".repeat(1 << 19));
     assert_eq!(send(&server, endless.as_bytes()).0, 431);
@@ -292,7 +294,7 @@ fn hooks_without_the_token_or_with_wrong_fields_change_nothing() {
     ] {
         let length = body.len();
         let request = format!(
-            "POST /v1/collect HTTP/1.1\r\nHost: x\r\n{token}Content-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+            "POST /v1/collect HTTP/1.1\r\nHost: localhost\r\n{token}Content-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
         );
         let (seen, said) = send(&server, request.as_bytes());
         assert!(seen == status && said.contains(words), "without GitLab's header: {words}: {seen} {said}");

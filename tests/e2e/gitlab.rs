@@ -65,7 +65,7 @@ fn post(server: &Server, body: &str) -> u16 {
     let length = body.len();
     write!(
         stream,
-        "POST /v1/collect HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+        "POST /v1/collect HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
     )
     .unwrap();
     let mut answer = String::new();

@@ -162,7 +162,7 @@ async fn hooks_of_one_job_count_once_in_any_order_however_often_they_come() {
 fn event(server: &Server, event: &str, headers: &str, body: &str) -> (u16, String) {
     let length = body.len();
     let request = format!(
-        "POST /v1/collect HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nX-Gitlab-Event: {event}\r\n{headers}\
+        "POST /v1/collect HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nX-Gitlab-Event: {event}\r\n{headers}\
          Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
     );
     crate::gantry::send(server, request.as_bytes())

@@ -118,7 +118,7 @@ impl Prometheus {
 /// Status, headers and body of a GET.
 fn get(server: &Server, headers: &str) -> String {
     let mut stream = TcpStream::connect(server.http).unwrap();
-    write!(stream, "GET /metrics HTTP/1.1\r\nHost: x\r\n{headers}Connection: close\r\n\r\n").unwrap();
+    write!(stream, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n{headers}Connection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer

@@ -57,7 +57,8 @@ fn stock_spack_is_sent_no_variables_but_for_a_stack_that_is_in_force() {
         use std::io::{Read as _, Write as _};
         let mut stream = std::net::TcpStream::connect(server.http).unwrap();
         let path = "/v1/allocation?spec=zlib@1.3.1%20arch=linux-debian12-x86_64_v3%25gcc@12.2.0";
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n{header}Connection: close\r\n\r\n").unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n{header}Connection: close\r\n\r\n")
+            .unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer.split_once("\r\n\r\n").unwrap().1.to_owned()

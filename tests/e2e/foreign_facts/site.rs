@@ -148,7 +148,7 @@ pub(super) fn http(address: SocketAddr, method: &str, path: &str, head: &str, bo
     let mut stream = TcpStream::connect(address).unwrap();
     let length = body.len();
     let request = format!(
-        "{method} {path} HTTP/1.1\r\nHost: x\r\n{head}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{head}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
     );
     // a server that refuses may close before all is written
     let _refused = stream.write_all(request.as_bytes());

@@ -82,6 +82,7 @@ impl Running {
             shown,
             store: store.clone(),
             backup_remote: config.backup_remote,
+            hosts: config.http_hosts.into(),
             gantry: Arc::new(config.gantry),
             pods,
             token: secrets.hook,

@@ -25,6 +25,8 @@ pub(crate) struct HttpState {
     pub(crate) store: Store,
     /// Operators on other machines may take backups.
     pub(crate) backup_remote: bool,
+    /// Names that are answered without a file of access, in lower case.
+    pub(crate) hosts: Arc<[String]>,
     pub(crate) gantry: Arc<gantry::Settings>,
     pub(crate) pods: PodReviewer,
     /// Of the job hook; `None` takes every hook.

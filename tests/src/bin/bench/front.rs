@@ -192,7 +192,8 @@ async fn ask(
                 let question = questions.get(at % questions.len()).context("no question")?;
                 at += 1;
                 let sent = Instant::now();
-                let request = format!("GET /v1/allocation?spec={question} HTTP/1.1\r\nHost: x\r\n\r\n");
+                let request =
+                    format!("GET /v1/allocation?spec={question} HTTP/1.1\r\nHost: localhost\r\n\r\n");
                 once(&mut stream, request.as_bytes(), &mut buffer).await?;
                 times.add(sent.elapsed());
             }

@@ -52,6 +52,26 @@ pub(super) fn namespaces(text: &str) -> Result<Vec<String>, String> {
     parse::list(text).map(|name| is_name(name).then(|| name.to_owned()).ok_or_else(|| wrong(name))).collect()
 }
 
+/// Names of hosts, in lower case.
+pub(super) fn hosts(text: &str) -> Result<Vec<String>, String> {
+    let is_name = |name: &str| {
+        let fits = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.');
+        // RFC 1035, section 2.3.4
+        name.len() <= 253 && name.bytes().all(fits) && !name.starts_with('.') && !name.contains("..")
+    };
+    let wrong = |name: &str| {
+        format!(
+            "{:?} is not the name of a host; write it without scheme and port, as plimsoll.example",
+            mask::text(name)
+        )
+    };
+    let read = |name: &str| {
+        let plain = name.trim_end_matches('.').to_ascii_lowercase();
+        (is_name(&plain) && !plain.is_empty()).then_some(plain).ok_or_else(|| wrong(name))
+    };
+    parse::list(text).map(read).collect()
+}
+
 pub(super) fn exit_codes(text: &str) -> Result<Vec<u8>, String> {
     parse::list(text).map(|code| parse::number(code, &(1..=255))).collect()
 }

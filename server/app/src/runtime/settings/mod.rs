@@ -67,6 +67,8 @@ pub struct Config {
     pub agent_dir: Option<PathBuf>,
     /// File that says who may call; without one every caller may.
     pub access_file: Option<PathBuf>,
+    /// Names of the server that HTTP answers to without an access file, in lower case.
+    pub http_hosts: Vec<String>,
     /// Operators on other machines may take backups.
     pub backup_remote: bool,
     /// What is not shown to every reader.
@@ -166,6 +168,7 @@ impl Default for Config {
             plain_text: false,
             agent_dir: None,
             access_file: None,
+            http_hosts: Vec::new(),
             backup_remote: false,
             private: privacy::Private::default(),
             log_format: LogFormat::Text,

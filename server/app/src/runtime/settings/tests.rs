@@ -95,6 +95,20 @@ fn settings_that_contradict_each_other_are_mistakes() {
 }
 
 #[test]
+fn names_of_the_server_are_names_of_hosts_and_nothing_else() {
+    let hosts = |text: &str| load(None, &[("PLIMSOLL_HTTP_HOSTS", text)], &[]);
+    let read = hosts("Plimsoll.Example., plimsoll,ci_1.svc,").unwrap().config.http_hosts;
+    assert_eq!(read, ["plimsoll.example", "plimsoll", "ci_1.svc"]);
+    for wrong in
+        ["http://plimsoll.example", "plimsoll.example:7411", "a b", "*.example", ".example", "a..b", "."]
+    {
+        let mistakes = hosts(wrong).unwrap_err();
+        assert_eq!(mistakes.len(), 1, "{wrong}: {mistakes:?}");
+        assert!(mistakes[0].to_string().contains("is not the name of a host"), "{mistakes:?}");
+    }
+}
+
+#[test]
 fn a_webhook_beside_a_file_of_access_needs_a_proof_of_who_asks() {
     let files = ["--admit-listen", "127.0.0.1:0", "--admit-cert-file", "c", "--admit-key-file", "k"];
     let mistakes = |more: &[&str]| load(None, &[], &[&files[..], more].concat()).err().unwrap_or_default();

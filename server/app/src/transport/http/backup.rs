@@ -11,7 +11,7 @@ use std::{
 use axum::{
     body::{Body, Bytes},
     extract::{Extension, Request, State},
-    http::{HeaderMap, HeaderName, StatusCode, header, uri::Authority},
+    http::{HeaderMap, HeaderName, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use http_body::Frame;
@@ -19,6 +19,7 @@ use plimsoll_store::backup::BackupStream;
 use tokio::sync::mpsc::{self, error::SendTimeoutError};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
+use super::hosts::{Host, asked};
 use crate::transport::state::HttpState;
 use crate::{
     access::identity::Identity,
@@ -90,16 +91,16 @@ fn is_for_others(headers: &HeaderMap) -> bool {
 
 /// Whether the request names this machine by its own address or as localhost, wherever it names whom it asks.
 fn names_us(request: &Request, local: Option<IpAddr>) -> bool {
-    let hosts = request.headers().get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or_default());
-    let mut asked = request.uri().authority().map(Authority::as_str).into_iter().chain(hosts).peekable();
+    let mut asked = asked(request.headers(), request.uri()).peekable();
     asked.peek().is_some() && asked.all(|asked| is_ours(asked, local))
 }
 
 /// Whether a name, which may have a port behind it, always means this machine.
 fn is_ours(asked: &str, local: Option<IpAddr>) -> bool {
-    let Ok(asked) = asked.parse::<Authority>() else { return false };
-    let host = asked.host().trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(|host| is_here(host, local))
+    Host::parse(asked).is_some_and(|host| match host {
+        Host::Address(address) => is_here(address, local),
+        Host::Name(_) => host.is_localhost(),
+    })
 }
 
 /// An archive whose next piece is read when the last one is on its way. A task of its own reads it: a client that stands still asks for

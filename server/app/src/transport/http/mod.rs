@@ -24,6 +24,7 @@ mod allocation;
 mod backup;
 mod collect;
 mod guarded;
+mod hosts;
 mod origin;
 mod probes;
 mod refusal;
@@ -41,6 +42,7 @@ use axum::{
     routing::{get, post},
 };
 use plimsoll_core::domain::FieldViolation;
+use tower::util::option_layer;
 use tracing::Instrument as _;
 
 use crate::{
@@ -56,6 +58,10 @@ pub(crate) async fn serve(listener: Listener, parts: HttpState, bounds: Bounds) 
     let (metrics, stopping, unsent) =
         (Arc::clone(&parts.metrics), parts.stopping.clone(), parts.calls.unsent());
     let guard = (parts.guard.clone(), parts.token.is_some() || parts.signing.is_some());
+    let hosts = parts
+        .guard
+        .is_open()
+        .then(|| middleware::from_fn_with_state(Arc::clone(&parts.hosts), hosts::only_own));
     let router = Router::new()
         .route("/v1/allocation", get(allocation::allocation))
         .route("/v1/collect", post(collect::collect))
@@ -69,6 +75,7 @@ pub(crate) async fn serve(listener: Listener, parts: HttpState, bounds: Bounds) 
         .method_not_allowed_fallback(wrong_method)
         .layer(middleware::from_fn_with_state(guard, guarded::guarded))
         .layer(middleware::from_fn(origin::of_ours))
+        .layer(option_layer(hosts))
         .layer(middleware::from_fn_with_state(parts.grpc_port, stray_grpc::told_port))
         .layer(middleware::from_fn_with_state(parts.calls.clone(), counted))
         .with_state(parts);

@@ -31,6 +31,9 @@ pub(super) const ACCESS: &[Setting] = settings! {
     /// File that says who may call what: tokens, token issuers, certificates. Changes take effect while the server runs. Without it
     /// every caller may do everything.
     "access_file" => access_file, "FILE";
+    /// Names by which clients reach the HTTP port of a server without an access file, separated by commas. Localhost and IP addresses are
+    /// always answered. Other names are refused: a web page of another site can make its name mean this machine.
+    "http_hosts" => http_hosts, "NAMES", read checks::hosts;
     /// on: operators may take backups from other machines, over TLS. Needs access_file and tls_cert_file. Without it a backup is given
     /// to callers on the server's own machine only.
     "backup_remote" => backup_remote, "on|off";

@@ -1,0 +1,137 @@
+//! Without an access file the server answers only to names that mean it. A page of another site can have its own name resolve to this
+//! machine (DNS rebinding): to the browser that page and the server are one origin then, and the page reads and changes what its user may. It
+//! cannot choose the name in `Host`, which stays its own.
+//!
+//! | answered | why |
+//! |---|---|
+//! | `localhost`, and names below it | always this machine (RFC 6761, section 6.3) |
+//! | an IP address | no name that could resolve to another machine |
+//! | a name of the setting `http_hosts` | the operator's own |
+//! | a request without a name | HTTP/1.0: every browser sends one |
+
+use std::{net::IpAddr, sync::Arc};
+
+use axum::{
+    extract::{Request, State},
+    http::{HeaderMap, StatusCode, Uri, header, uri::Authority},
+    middleware::Next,
+    response::Response,
+};
+use plimsoll_core::domain::FieldViolation;
+
+use super::{refusal::refuse, shown_path};
+
+/// Letters of a refused name that the answer repeats: the longest name of a host (RFC 1035, section 2.3.4).
+const SHOWN: usize = 253;
+
+/// Refuses a request that names another host. `own` are the names that the operator gave, in lower case.
+pub(super) async fn only_own(State(own): State<Arc<[String]>>, request: Request, next: Next) -> Response {
+    let foreign = asked(request.headers(), request.uri()).find(|asked| !is_own(asked, &own));
+    let Some(foreign) = foreign.map(|asked| asked.chars().take(SHOWN).collect::<String>()) else {
+        return next.run(request).await;
+    };
+    let text = format!(
+        "{foreign:?} is no name of this server: without an access_file it answers to localhost, IP addresses and the names in http_hosts \
+         (PLIMSOLL_HTTP_HOSTS); add the name there"
+    );
+    let fault = FieldViolation::new("Host", text);
+    refuse(shown_path(request.uri()), StatusCode::MISDIRECTED_REQUEST, &fault)
+}
+
+/// All that a request names as whom it asks, each with a port or without; what is no text is empty.
+pub(super) fn asked<'r>(headers: &'r HeaderMap, uri: &'r Uri) -> impl Iterator<Item = &'r str> {
+    let hosts = headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or_default());
+    uri.authority().map(Authority::as_str).into_iter().chain(hosts)
+}
+
+/// A host that a request names.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Host {
+    Address(IpAddr),
+    /// In lower case, without the dot of the root.
+    Name(String),
+}
+
+impl Host {
+    /// `None` for what names no host.
+    pub(super) fn parse(asked: &str) -> Option<Self> {
+        let asked = asked.parse::<Authority>().ok()?;
+        let host = asked.host().trim_start_matches('[').trim_end_matches(']');
+        let name = || Self::Name(host.trim_end_matches('.').to_ascii_lowercase());
+        Some(host.parse().map_or_else(|_| name(), Self::Address))
+    }
+
+    /// Whether it is a name that means the machine itself everywhere.
+    pub(super) fn is_localhost(&self) -> bool {
+        matches!(self, Self::Name(name) if name == "localhost" || name.ends_with(".localhost"))
+    }
+}
+
+fn is_own(asked: &str, own: &[String]) -> bool {
+    Host::parse(asked).is_some_and(|host| match &host {
+        Host::Address(_) => true,
+        Host::Name(name) => host.is_localhost() || own.contains(name),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::{Router, body::Body, middleware};
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_page_whose_name_resolves_to_this_machine_gets_no_answer() {
+        let own: Arc<[String]> = ["plimsoll.example".to_owned(), "plimsoll".to_owned()].into();
+        let router = Router::<()>::new()
+            .fallback(async || "answer")
+            .layer(middleware::from_fn_with_state(own, only_own));
+        let answer = async |uri: &str, hosts: &[&str]| {
+            let request = Request::builder().method("POST").uri(uri);
+            let request = hosts.iter().fold(request, |request, host| request.header("host", *host));
+            let answer = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+            let status = answer.status().as_u16();
+            let body = axum::body::to_bytes(answer.into_body(), 10_000).await.unwrap();
+            (status, String::from_utf8(body.to_vec()).unwrap())
+        };
+        for host in [
+            "localhost:7411",
+            "LocalHost",
+            "localhost.",
+            "ci.localhost:7411",
+            "127.0.0.1:7411",
+            "127.8.9.1",
+            "[::1]:7411",
+            "10.0.0.5:7411",
+            "[2001:db8::1]",
+            "plimsoll.example",
+            "Plimsoll.Example.:7411",
+            "plimsoll:7411",
+        ] {
+            assert_eq!(answer("/attempts/1", &[host]).await.0, 200, "{host}");
+            assert_eq!(answer("/attempts/1", &[host, "evil.example"]).await.0, 421, "{host}");
+        }
+        for host in [
+            "evil.example:7411",
+            "evil.plimsoll.example",
+            "plimsoll.example.evil",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "127.1.evil",
+            "0x7f.1",
+            "",
+            "a b",
+        ] {
+            let (status, body) = answer("/attempts/1", &[host]).await;
+            assert_eq!(status, 421, "{host}: {body}");
+            assert!(body.contains("http_hosts") && body.contains("access_file"), "{body}");
+        }
+        // as HTTP/2 names it
+        assert_eq!(answer("http://evil.example/", &[]).await.0, 421);
+        assert_eq!(answer("http://localhost:7411/", &[]).await.0, 200);
+        assert_eq!(answer("/", &[]).await.0, 200, "no browser asks so");
+        let (_, long) = answer("/", &[&"x".repeat(5000)]).await;
+        assert!(long.len() < 600, "{long}");
+    }
+}
