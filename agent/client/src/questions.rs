@@ -244,6 +244,10 @@ fn failure(server: &str, status: &Status) -> Failure {
     let reason = if wrong.is_empty() { status.message().to_owned() } else { wrong.join("; ") };
     let reason = shown::in_line(&reason).into_owned();
     match status.code() {
+        Code::OutOfRange if is_answer_too_large(status.message()) => Failure::NoAnswer(format!(
+            "{server}: its answer is larger than {} MiB; ask for less",
+            ANSWER_BYTES >> 20
+        )),
         Code::InvalidArgument | Code::NotFound | Code::OutOfRange => Failure::Question(reason),
         code => Failure::NoAnswer(match (no_grpc(status), broken(status, server)) {
             (Some(text), _) => format!("{server}: {text}"),
@@ -251,6 +255,13 @@ fn failure(server: &str, status: &Status) -> Failure {
             (None, None) => format!("{server}: {}", refusal(code, &reason)),
         }),
     }
+}
+
+/// Whether the client refused an answer: the server refuses a question with the same code and words (tonic's `codec/decode.rs`), and a bound of
+/// its own.
+fn is_answer_too_large(message: &str) -> bool {
+    message.contains("message length too large")
+        && message.ends_with(&format!("the limit is: {ANSWER_BYTES} bytes"))
 }
 
 #[cfg(test)]
@@ -266,6 +277,20 @@ mod tests {
         let status = Status::with_error_details(Code::InvalidArgument, "bad", details);
         let failure = failure("http://x", &status);
         assert_eq!((failure.to_string().as_str(), failure.status()), ("key.package: must not be empty", 2));
+    }
+
+    #[test]
+    fn an_answer_that_is_too_large_is_no_mistake_in_the_question() {
+        let too_large = |limit: usize| {
+            let text = format!(
+                "Error, decoded message length too large: found 999999999 bytes, the limit is: {limit} bytes"
+            );
+            failure("http://x", &Status::out_of_range(text))
+        };
+        let answer = too_large(ANSWER_BYTES);
+        let said = "http://x: its answer is larger than 64 MiB; ask for less";
+        assert_eq!((answer.to_string().as_str(), answer.status()), (said, 3));
+        assert_eq!(too_large(1 << 20).status(), 2, "the server's bound on a question");
     }
 
     #[tokio::test]

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use plimsoll_proto::shown::in_lines;
 use tokio::{
     runtime::Handle,
     signal::unix::{Signal, SignalKind, signal},
@@ -63,7 +64,7 @@ pub fn main() -> ExitCode {
 
 fn say(line: &str) {
     // if stderr is closed, there is no other way to report it
-    let _unheard = writeln!(std::io::stderr(), "{line}");
+    let _unheard = writeln!(std::io::stderr(), "{}", in_lines(line));
 }
 
 fn run(config: Config) -> anyhow::Result<()> {

@@ -94,7 +94,7 @@ impl Check {
         let dir = self.dir.as_deref().or(config.rules_dir.as_deref());
         let dir = dir.context("name a directory, or set rules_dir")?;
         let report = check(&verdict_engine::rule_files(dir)?);
-        report.notes.iter().for_each(note);
+        report.notes.iter().map(|text| clean(text)).for_each(note);
         let mut out = stdout().lock();
         for wrong in &report.wrong {
             writeln!(out, "{}", clean(wrong)).context("standard output")?;

@@ -29,6 +29,7 @@ use std::{
 };
 
 use clap::{Parser, Subcommand, ValueEnum};
+use plimsoll_proto::shown::in_lines;
 use plimsoll_store::StoreSettings;
 
 use crate::runtime::settings::{Args, Config};
@@ -158,8 +159,9 @@ fn store_settings(config: &Config) -> StoreSettings {
     StoreSettings { dir: config.data_dir.clone(), cache_bytes: config.store_cache.0 }
 }
 
-/// A line for people, beside the result.
+/// A line for people, beside the result. Names in it may come from files: nothing in them moves the cursor of a terminal.
 fn note(line: impl Display) {
+    let line = in_lines(&line.to_string()).into_owned();
     // if stderr is closed, there is no other way to report it
-    let _unheard = writeln!(io::stderr(), "{}", terminal::fitted(&line.to_string(), io::stderr()));
+    let _unheard = writeln!(io::stderr(), "{}", terminal::fitted(&line, io::stderr()));
 }

@@ -13,7 +13,7 @@ use plimsoll_core::{
     placement::{NodePlacement, Placement, ResourceNeeds, RuleSubject, RuleTrace},
     predict,
 };
-use plimsoll_proto::{job, limits, quantity};
+use plimsoll_proto::{job, limits, quantity, shown::in_lines};
 use serde::Serialize;
 
 use super::{Output, line::examples, log_rules, note};
@@ -159,7 +159,7 @@ impl Test {
         let place = placement.place(&subject, choice.pool);
         let pool = choice.pool.map(|pool| pool.name.as_str());
         match self.output {
-            Output::Text => Ok(text(&looked, &choice.reason, choice.clamped, &place)),
+            Output::Text => Ok(in_lines(&text(&looked, &choice.reason, choice.clamped, &place)).into_owned()),
             Output::Json => {
                 let said = looked.iter().map(|looked| RuleAnswer {
                     rule: &looked.rule,

@@ -11,7 +11,7 @@ use plimsoll_proto::figures::{count, counted, counted_as};
 use plimsoll_store::{CheckReport, OfflineStore};
 
 use super::{Incomplete, line::examples, note, progress::Progress, store_settings};
-use crate::runtime::settings::Config;
+use crate::{integrations::gitlab::Spool, runtime::settings::Config};
 
 /// Reads a whole data directory.
 ///
@@ -69,6 +69,11 @@ impl Verify {
         writeln!(out, "{entries}, {}, {} on disk", counted(checked.bytes, "byte"), counted(whole, "byte"))?;
         writeln!(out, "{}", records(&checked))?;
         judge(&checked, &settings.dir)?;
+        if let Err(error) = Spool::check(&settings.dir) {
+            bail!(Incomplete(format!(
+                "job hooks cannot be kept on disk: {error}. A server starts, is not ready, and loses the hooks that wait when it is killed"
+            )));
+        }
         writeln!(out, "no damage found")?;
         Ok(())
     }

@@ -113,10 +113,10 @@ fn is_version(what: &str, version: &str) -> Result<(), String> {
     plain(what, version, if version.starts_with(GIT) { "._-=/" } else { "._-=" })
 }
 
-/// Platform, system and target. Several parts may belong to the system's name.
+/// Platform, system and target, or the target alone. Several parts may belong to the system's name.
 fn is_arch(arch: &str) -> Result<(), String> {
     plain("arch", arch, "._-")?;
-    if arch.split('-').filter(|part| !part.is_empty()).count() < 3 || arch.split('-').any(str::is_empty) {
+    if arch.split('-').any(str::is_empty) {
         return Err(format!(
             "its arch {arch:?} is not whole; write PLATFORM-OS-TARGET, as linux-debian12-x86_64_v3"
         ));

@@ -69,6 +69,11 @@ impl Hooks {
         (Self { known, ingest, queue, asks, spool, metrics }, follower)
     }
 
+    /// Whether hooks wait on disk, so that none is lost when the server is killed.
+    pub(crate) fn are_on_disk(&self) -> bool {
+        self.spool.is_some()
+    }
+
     /// Takes the end of a job, on disk where there is a place for it. `delivery` is GitLab's `Idempotency-Key`, the same when it sends a
     /// hook again; a job ends once, so that the same end of the same job is the same hook, too. What is not worked on later is counted here.
     pub(crate) async fn take(&self, ended: Box<Ended>, delivery: Option<&str>) -> Taken {

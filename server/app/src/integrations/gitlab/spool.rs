@@ -98,12 +98,28 @@ impl Room {
 }
 
 impl Spool {
+    /// Whether a server could keep hooks in this data directory.
+    ///
+    /// # Errors
+    /// What is in the place of the directory is none.
+    pub(crate) fn check(data_dir: &Path) -> io::Result<()> {
+        let dir = data_dir.join(DIR);
+        let is_absent =
+            || fs::symlink_metadata(&dir).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        if dir.is_dir() || is_absent() {
+            return Ok(());
+        }
+        let text = format!("{} is no directory; move it away", dir.display());
+        Err(io::Error::new(io::ErrorKind::NotADirectory, text))
+    }
+
     /// Opens the directory beside the store, and reads what a stop left in it, oldest first.
     ///
     /// # Errors
     /// It can be neither made nor read.
     pub(crate) fn open(data_dir: &Path, metrics: &Arc<Metrics>) -> io::Result<(Self, Vec<Found>)> {
-        let dir = data_dir.join("hooks");
+        Self::check(data_dir)?;
+        let dir = data_dir.join(DIR);
         DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
         File::open(data_dir)?.sync_all()?;
         let room = Arc::new(Room { used: Mutex::default(), metrics: Arc::clone(metrics) });
@@ -171,6 +187,8 @@ impl Spool {
     }
 }
 
+/// The directory, in that of the data.
+const DIR: &str = "hooks";
 const NEW: &str = "new";
 const HOOK: &str = "hook";
 const TOLD: &str = "told";

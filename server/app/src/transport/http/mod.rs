@@ -9,7 +9,7 @@
 //! | `GET /agent/linux-amd64` | the agent's binary, where there is an `agent_dir`; `/agent/sha256sums` says what to pin |
 //! | `POST /v1/collect` | takes GitLab's job hook |
 //! | `GET /livez` | 200 while the process runs |
-//! | `GET /readyz` | 200 while it serves and its store takes writes, else 503 with the reason |
+//! | `GET /readyz` | 200 while it serves, and its store and its directory of hooks take writes, else 503 with the reason |
 //! | `GET /metrics` | all metrics: Prometheus' text format, or OpenMetrics for clients that prefer it |
 //! | `GET /admin/backup` | an archive of the whole store at this moment; to callers on this machine, and with `backup_remote` to operators |
 //!

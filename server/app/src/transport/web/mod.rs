@@ -57,7 +57,7 @@ const INDEX: &str = "plimsoll-server\n\
     /v1/collect     takes GitLab's job hook\n\
     /agent/         the agent for jobs that fetch it: linux-amd64, linux-arm64, sha256sums\n\
     /livez          200 while the process runs\n\
-    /readyz         200 while it serves and its store takes writes\n\
+    /readyz         200 while it serves, and store and hooks take writes\n\
     /metrics        metrics for Prometheus\n\
     /               the web page, for a browser: /packages, /failures, /savings, /attempts, /running, /settings\n\
     /api/           the same as JSON: stats, packages/NAME, recommendations, attempts, attempts/ID, running, settings\n";

@@ -219,6 +219,27 @@ async fn damaged_and_half_written_files_cost_themselves_alone() {
     assert!(files(dir.path()).iter().all(|name| is_applied(name)));
 }
 
+#[test]
+fn what_is_no_directory_in_the_place_of_that_of_hooks_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let hooks = dir.path().join("hooks");
+    Spool::check(dir.path()).unwrap();
+    let wrong = || {
+        let opened = Spool::open(dir.path(), &Arc::new(Metrics::new())).map(drop).unwrap_err();
+        let checked = Spool::check(dir.path()).unwrap_err();
+        assert!(checked.to_string().ends_with("hooks is no directory; move it away"), "{checked}");
+        assert_eq!(opened.to_string(), checked.to_string());
+    };
+    fs::write(&hooks, "").unwrap();
+    wrong();
+    fs::remove_file(&hooks).unwrap();
+    std::os::unix::fs::symlink("nowhere", &hooks).unwrap();
+    wrong();
+    fs::remove_file(&hooks).unwrap();
+    fs::create_dir(&hooks).unwrap();
+    Spool::check(dir.path()).unwrap();
+}
+
 #[tokio::test]
 async fn without_room_on_the_disk_a_hook_is_taken_all_the_same_and_counted() {
     let (dir, metrics) = (tempfile::tempdir().unwrap(), Arc::new(Metrics::new()));
