@@ -32,7 +32,9 @@ impl SavingsPage<'_> {
             } @else {
                 (cards(answer))
                 p.quiet {
-                    "What each package should request, by the attempts that ended " (view.range.during()) " (" (said::window(answer)) "). "
+                    "One size for all builds of a package, by the attempts that ended " (view.range.during()) " (" (said::window(answer)) "): "
+                    "the largest that is predicted for its newest builds, of all versions, variants and compilers. "
+                    "What one of these builds gets next can be less, and is on the page of the package. "
                     @if let Some(scope) = said::scope(answer) { "The cards are " (scope) ". " }
                     "A proposed limit is never below the need of a trusted attempt of that time. As a patch: "
                     code { "plimsoll recommend -o gitlab" } ", " code { "kubernetes" } " or " code { "spack" } "."
@@ -61,15 +63,25 @@ fn cards(answer: &RecommendResponse) -> Markup {
     }
 }
 
+/// Names of the columns behind the package; on a narrow screen each stands before its number.
+const REQUEST: &str = "Request now → proposed";
+const LIMIT: &str = "Limit now → proposed";
+const SAVED: &str = "Saved GiB·h a month";
+const MONEY: &str = "Saved money";
+const ABOVE: &str = "Above the limit";
+const CONFIDENCE: &str = "Confidence";
+const ATTEMPTS: &str = "Attempts";
+
 fn table(answer: &RecommendResponse, view: &View) -> Markup {
+    let money = answer.has_prices.then_some(MONEY);
+    let names =
+        [Some(REQUEST), Some(LIMIT), Some(SAVED), money, Some(ABOVE), Some(CONFIDENCE), Some(ATTEMPTS)];
     html! {
         div.scroll tabindex="0" role="region" aria-label="Savings by package" {
-            table #savings {
+            table.stack.named #savings {
                 thead { tr {
-                    th scope="col" { "Package" } th.n scope="col" { "Request" } th.n scope="col" { "Proposed request" }
-                    th.n scope="col" { "Limit" } th.n scope="col" { "Proposed limit" } th.n scope="col" { "Saved GiB·h a month" }
-                    @if answer.has_prices { th.n scope="col" { "Saved money" } }
-                    th.n scope="col" { "Above the limit" } th.n scope="col" { "Confidence" } th.n scope="col" { "Attempts" }
+                    th scope="col" { "Package" }
+                    @for name in names.into_iter().flatten() { th.n scope="col" { (name) } }
                 } }
                 tbody { @for row in &answer.recommendations { (one(row, answer.has_prices, view)) } }
             }
@@ -81,18 +93,23 @@ fn one(row: &Recommendation, money: bool, view: &View) -> Markup {
     let [request, limit] = [said::memory_request(row), said::memory_limit(row)];
     let reason = said::reason(row);
     let known = |text: String| if reason.is_some() { figures::DASH.to_owned() } else { text };
+    let new_limit = limit.proposed.map_or_else(|| "stays".to_owned(), figures::bytes);
     html! {
         tr {
             th scope="row" { a href=(view.package(&row.package)) { (row.package) } " " span.quiet { (row.project) } }
-            td.n { (figures::cell_bytes(request.today)) }
-            td.n { @if let Some(why) = reason { span.quiet { (why) } } @else { (figures::cell_bytes(request.proposed)) } }
-            td.n { (figures::cell_bytes(limit.today)) }
-            td.n { (known(limit.proposed.map_or_else(|| "stays".to_owned(), figures::bytes))) }
-            td.n { (known(amount(row.saved_gib_hours))) }
-            @if money { td.n { (known(amount(row.saved_money))) } }
-            td.n { (known(said::risk_words(row.limit_risk.as_ref()))) }
-            td.n { (known(figures::percent(row.confidence))) }
-            td.n { (count(row.attempts)) }
+            td.n data-name=(REQUEST) {
+                span.keep { (figures::cell_bytes(request.today)) } " → "
+                @match reason {
+                    Some(why) => span.quiet { (why) },
+                    None => span.keep { (figures::cell_bytes(request.proposed)) },
+                }
+            }
+            td.n data-name=(LIMIT) { span.keep { (figures::cell_bytes(limit.today)) } " → " span.keep { (known(new_limit)) } }
+            td.n data-name=(SAVED) { (known(amount(row.saved_gib_hours))) }
+            @if money { td.n data-name=(MONEY) { (known(amount(row.saved_money))) } }
+            td.n data-name=(ABOVE) { (known(said::risk_words(row.limit_risk.as_ref()))) }
+            td.n data-name=(CONFIDENCE) { span.keep { (known(figures::percent(row.confidence))) } }
+            td.n data-name=(ATTEMPTS) { (count(row.attempts)) }
         }
     }
 }
@@ -133,6 +150,11 @@ mod tests {
         }
         assert!(text.contains("fewer than 5 trusted attempts are known"), "{text}");
         assert!(text.contains("75 % of 240 GiB·h") && !text.contains("money"), "{text}");
+        assert!(text.contains("One size for all builds of a package"), "{text}");
+        // on a narrow screen, where there is no head, each number has its name
+        for name in [REQUEST, LIMIT, SAVED, ABOVE, CONFIDENCE, ATTEMPTS] {
+            assert_eq!(text.matches(&format!("data-name=\"{name}\"")).count(), 2, "{name}: {text}");
+        }
         answer.recommendations.clear();
         assert!(drawn(&answer).contains("plimsoll run --key"));
     }

@@ -6,8 +6,8 @@ mod groups;
 use maud::{Markup, html};
 use plimsoll_proto::{
     figures::{self, NOT_KNOWN},
-    measured, reasons, sums,
-    v1::{ExplainResponse, GetStatsResponse, Rung, StatsTotals, Summary},
+    measured, reasons, recommendations, sums,
+    v1::{ExplainResponse, GetStatsResponse, Recommendation, Rung, StatsTotals, Summary},
 };
 
 use super::{
@@ -46,6 +46,8 @@ pub struct PackagePage<'a> {
     pub newest: &'a [Summary],
     /// The prediction for the newest build, where the reader may see it.
     pub explained: Option<&'a ExplainResponse>,
+    /// What is proposed for all of its builds together, as on the page of savings.
+    pub proposal: Option<&'a Recommendation>,
 }
 
 impl PackagePage<'_> {
@@ -68,6 +70,7 @@ impl PackagePage<'_> {
             }
             @if let Some(explained) = self.explained {
                 (next(explained, newest.first()))
+                (for_all_builds(self.proposal, view))
                 (groups::show(&explained.prediction.clone().unwrap_or_default()))
                 (jobs(explained))
             }
@@ -103,22 +106,19 @@ fn cards(totals: &StatsTotals) -> Markup {
     }
 }
 
-/// The sizes for the next attempt, and why.
+/// The sizes for the next attempt of one build, and why.
 fn next(explained: &ExplainResponse, newest: Option<&Summary>) -> Markup {
     let prediction = explained.prediction.clone().unwrap_or_default();
-    let key = newest.and_then(|summary| summary.key.clone()).unwrap_or_default();
-    let of = [key.version.as_str(), key.compiler.as_str(), key.compiler_version.as_str(), key.arch.as_str()];
-    let of: Vec<&str> = of.into_iter().filter(|part| !part.is_empty()).collect();
     let reasons::ExplainedPrediction { sizes, based_on } = reasons::explained(&prediction);
     html! {
-        h2 { "Next size" }
+        h2 { "Next size of one build" }
         p.why {
+            "For the next attempt of " (build(newest)) ". "
             (why(explained, newest)) " Confidence in these sizes " (reasons::confidence(&prediction)) "."
             @if !based_on.is_empty() { " Based on " (based_on) "." }
             @if let Some(jobs) = reasons::jobs_beside_cpu(&prediction) { " " (jobs) "." }
-            @if !of.is_empty() { " Asked for the newest build: " (of.join(", ")) "." }
         }
-        div.scroll tabindex="0" role="region" aria-label="Next size" {
+        div.scroll tabindex="0" role="region" aria-label="Next size of one build" {
             table.stack {
                 thead { tr { th scope="col" { "Size" } th.n scope="col" { "Value" } th scope="col" { "Because of" } } }
                 tbody {
@@ -127,6 +127,38 @@ fn next(explained: &ExplainResponse, newest: Option<&Summary>) -> Markup {
                     }
                 }
             }
+        }
+    }
+}
+
+/// The build that the next size is for.
+fn build(newest: Option<&Summary>) -> String {
+    let Some(newest) = newest else { return "a build of which only the package is known".to_owned() };
+    let key = newest.key.clone().unwrap_or_default();
+    let parts = [key.version, key.variants, key.compiler, key.compiler_version, key.arch, key.r#ref];
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    if parts.is_empty() {
+        "the newest build".to_owned()
+    } else {
+        format!("the newest build ({})", parts.join(", "))
+    }
+}
+
+/// One size for every build of the package, which is another question: versions and variants differ.
+fn for_all_builds(proposal: Option<&Recommendation>, view: &View) -> Markup {
+    let Some(proposal) = proposal else { return Markup::default() };
+    let [request, limit] =
+        [recommendations::memory_request(proposal), recommendations::memory_limit(proposal)];
+    let Some(size) = request.proposed else { return Markup::default() };
+    html! {
+        p.why {
+            "One size for all of its builds, as " a href=(view.link("/savings", &[])) { "Savings" } " proposes it: request " strong { (bytes(size)) }
+            @match (limit.proposed, limit.today) {
+                (Some(limit), _) => { ", limit " strong { (bytes(limit)) } },
+                (None, Some(today)) => { ", limit " strong { (bytes(today)) } " as today" },
+                (None, None) => {},
+            }
+            ". It is the largest of its newest builds, so it can be more than the size above."
         }
     }
 }
@@ -247,6 +279,28 @@ mod tests {
         assert!(why(&explained, None).starts_with("Nothing is known about x@1 yet"));
         let listed = why(&explained, Some(&Summary::default()));
         assert!(listed.starts_with("None of its attempts says what it needs"), "{listed}");
+    }
+
+    #[test]
+    fn the_two_sizes_of_a_package_name_the_question_that_each_answers() {
+        let sizes = |gib: f64| pb::RequestedSizes {
+            memory_request_bytes: Some(numbers::whole(gib * 1024.0) << 20),
+            ..pb::RequestedSizes::default()
+        };
+        let proposal = Recommendation {
+            today: Some(pb::RequestedSizes { memory_limit_bytes: Some(16 << 30), ..sizes(10.0) }),
+            proposed: Some(sizes(8.35)),
+            ..Recommendation::default()
+        };
+        let all = for_all_builds(Some(&proposal), &View::default()).into_string();
+        assert!(all.contains("One size for all of its builds") && all.contains("8.35 GiB"), "{all}");
+        assert!(all.contains("limit <strong>16.00 GiB</strong> as today"), "{all}");
+        let key = pb::Key { version: "1.3".into(), variants: "+shared".into(), ..pb::Key::default() };
+        let newest = Summary { key: Some(key), ..Summary::default() };
+        let one = next(&ExplainResponse::default(), Some(&newest)).into_string();
+        assert!(one.contains("For the next attempt of the newest build (1.3, +shared)."), "{one}");
+        let none = Recommendation { proposed: None, ..proposal };
+        assert_eq!(for_all_builds(Some(&none), &View::default()).into_string(), "");
     }
 
     #[test]

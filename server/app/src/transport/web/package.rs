@@ -1,14 +1,19 @@
 //! One package: need against ask over time, other `-j`, versions, and why the next size is what it is.
 
 use axum::{extract::Path, http::Uri, response::Html};
-use plimsoll_pages::package::{DRAWN, PackagePage};
+use plimsoll_pages::{
+    package::{DRAWN, PackagePage},
+    view::View,
+};
 use plimsoll_proto::v1::{
-    self as pb, ExplainResponse, Filter, GroupBy, ListAttemptsRequest, PredictRequest, Summary,
+    self as pb, ExplainResponse, Filter, GroupBy, ListAttemptsRequest, PredictRequest, RecommendRequest,
+    Recommendation, Summary,
 };
 
 use super::{
     asking::{Asking, PageRefusal, Reader},
-    query,
+    query::{self, Query},
+    savings,
     trouble::Trouble,
 };
 
@@ -17,7 +22,7 @@ pub(super) async fn show(
     Path(name): Path<String>,
     uri: Uri,
 ) -> Result<Html<String>, Trouble> {
-    let (_query, view) = query::asked(&uri)?;
+    let (query, view) = query::asked(&uri)?;
     let filter = Filter { package: name.clone(), ..view.filter() };
     let (stats, step_ms) = parts.over_time(&view, filter.clone(), GroupBy::Unspecified).await?;
     let versions = parts.over_time(&view, filter.clone(), GroupBy::Version).await;
@@ -27,6 +32,7 @@ pub(super) async fn show(
         Err(PageRefusal::Forbidden { .. }) => None,
         answer => Some(answer?),
     };
+    let proposal = proposal(&parts, (&query, &view), &name, newest.first()).await;
     let page = PackagePage {
         name: &name,
         view: &view,
@@ -35,6 +41,7 @@ pub(super) async fn show(
         versions: versions.as_ref().ok().map(|(versions, _)| versions),
         newest: &newest,
         explained: explained.as_ref(),
+        proposal: proposal.as_ref(),
     };
     Ok(Html(page.draw().into_string()))
 }
@@ -54,4 +61,18 @@ pub(super) async fn explained(
     let key = newest.first().and_then(|summary| summary.key.clone());
     let key = key.unwrap_or_else(|| pb::Key { package: name.to_owned(), ..pb::Key::default() });
     parts.explain(PredictRequest { key: Some(key), memory_limit_bytes: None }).await
+}
+
+/// What the page of savings proposes for the package in the project of its newest attempt. The page has no such line where it cannot be
+/// known.
+async fn proposal(
+    parts: &Reader,
+    (query, view): (&Query, &View),
+    name: &str,
+    newest: Option<&Summary>,
+) -> Option<Recommendation> {
+    let asked = savings::question(query, view).ok()?;
+    let answer = parts.recommend(RecommendRequest { package: name.to_owned(), ..asked }).await.ok()?;
+    let project = newest?.key.as_ref().map_or("", |key| key.project.as_str());
+    answer.recommendations.into_iter().find(|row| row.project == project)
 }
