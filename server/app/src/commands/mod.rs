@@ -71,7 +71,7 @@ pub enum Command {
     Init(init::Init),
     /// Checks the settings and the machine as a server would find them, and says what to change. Starts nothing.
     Doctor(doctor::Doctor),
-    /// Runs the predictor and the rules of others over recorded history, and tells what each would have wasted.
+    /// Runs the predictor and the rules of others over recorded history, and tells what each would have held beyond the needs.
     Replay(replay::Replay),
     /// Packs a day of recorded history on nodes, with the sizes of several policies, and tells nodes, waits and money.
     Simulate(simulate::Simulate),

@@ -33,7 +33,7 @@ pub struct Replay {
     /// Turns each policy's knob until at most this share of the builds is too small at first.
     #[arg(long, value_name = "SHARE", value_parser = parse_share, conflicts_with = "match_failures")]
     max_failures: Option<f64>,
-    /// Turns each policy's knob until this share of the builds is too small at first, so that waste compares.
+    /// Turns each policy's knob until this share of the builds is too small at first, so that surplus compares.
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     match_failures: Option<f64>,
     /// What a build asks for by hand where the file does not name it, for `preset`.
@@ -42,7 +42,7 @@ pub struct Replay {
     /// Learns the first share of the rows without counting them.
     #[arg(long, value_name = "SHARE", value_parser = warmup, default_value = "0%")]
     warmup: f64,
-    /// Waste for each package too.
+    /// Surplus for each package too.
     #[arg(long)]
     by_package: bool,
     /// Answers evaluation programs in JSON lines on standard input and output.

@@ -15,7 +15,10 @@ use plimsoll_core::{
 use plimsoll_lab::{
     import::Reader,
     replay::{PolicyKind, ReplayTape},
-    simulate::{self, Fleet, FleetReport, RowWindow, SimulatedRows, SimulatedSizes, SimulationTerms},
+    simulate::{
+        self, CpuRule, Fleet, FleetReport, RowWindow, SimulatedCores, SimulatedRows, SimulatedSizes,
+        SimulationTerms,
+    },
 };
 use plimsoll_proto::quantity;
 
@@ -53,9 +56,12 @@ pub struct Simulate {
     /// What a build asks for by hand where the file does not name it.
     #[arg(long, value_name = "SIZE", value_parser = quantity::memory)]
     memory: Option<u64>,
-    /// The same of cores; also for a policy that knows nothing of CPU.
+    /// The same of cores.
     #[arg(long, value_name = "CORES", value_parser = quantity::cores, default_value = "1")]
     cores: f64,
+    /// Cores that every build holds, whatever the policy: `asked` for by hand, or `predicted`. With fewer than it used a build takes longer.
+    #[arg(long, value_name = "RULE", value_enum, hide_possible_values = true, default_value = "asked")]
+    cpu: CpuRule,
     /// Time until a new node takes builds.
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "0s")]
     boot: std::time::Duration,
@@ -114,7 +120,6 @@ impl Simulate {
         }
         let terms = SimulationTerms {
             memory: self.memory.map(Bytes),
-            milli: quantity::millicores(self.cores).max(1),
             boot: millis(self.boot),
             idle: match self.idle {
                 Idle::After(time) => Some(millis(time)),
@@ -123,7 +128,8 @@ impl Simulate {
             settings: config.predict.clone(),
         };
         let spread = self.spread.map(millis);
-        let rows = SimulatedRows { tape: &tape, window };
+        let cores = self.held_cores(&tape, config, |share| progress.tell("predicting cores", share))?;
+        let rows = SimulatedRows { tape: &tape, window, cores: &cores };
         let mut all = Vec::new();
         for fleet in &fleets {
             let mut outcomes = Vec::new();
@@ -132,7 +138,7 @@ impl Simulate {
                 let outcome = simulate::run(rows, fleet, SimulatedSizes { kind, spread }, &terms, tell);
                 outcomes.push((named(kind, spread), outcome));
             }
-            all.push(FleetReport { fleet, outcomes });
+            all.push(FleetReport { fleet, cpu: self.cpu, outcomes });
         }
         progress.end();
         let currency =
@@ -148,6 +154,23 @@ impl Simulate {
         io::stdout().write_all(text.as_bytes()).context("standard output")?;
         replay::say_what_is_left_out(&tape);
         Ok(())
+    }
+
+    fn held_cores(
+        &self,
+        tape: &ReplayTape,
+        config: &Config,
+        tell: impl FnMut(f64),
+    ) -> anyhow::Result<SimulatedCores> {
+        match self.cpu {
+            CpuRule::Asked => Ok(SimulatedCores::asked(tape, quantity::millicores(self.cores).max(1))),
+            CpuRule::Predicted if tape.without_cpu > 0 => bail!(
+                "--cpu predicted: {} of {} rows have no cpu_usec, so their cores cannot be predicted",
+                tape.without_cpu,
+                tape.rows.len()
+            ),
+            CpuRule::Predicted => Ok(SimulatedCores::predicted(tape, &config.predict, tell)),
+        }
     }
 
     fn fleets(&self, pools: &Placement, config: &Config) -> anyhow::Result<Vec<Fleet>> {

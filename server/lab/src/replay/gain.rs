@@ -1,4 +1,4 @@
-//! From which failure rate on predicted sizes waste less than those that the builds asked for.
+//! From which failure rate on predicted sizes have less surplus than those that the builds asked for.
 //!
 //! Fewer failures need larger sizes. At a rate that is low enough the predictor holds more than people who know their builds; where that
 //! begins is found by turning its knob, the price of a failure, from the highest down.
@@ -14,7 +14,7 @@ use super::{
 
 /// Settings of the knob over its whole range.
 const STEPS: u32 = 13;
-/// Halvings between the last setting that wastes more and the first that wastes less.
+/// Halvings between the last setting with more surplus and the first with less.
 const HALVINGS: u32 = 6;
 
 /// Why predicted sizes lost to those that the builds asked for.
@@ -22,11 +22,11 @@ const HALVINGS: u32 = 6;
 pub struct GainThreshold {
     /// Share of first tries that were too small where it lost, 0 to 1.
     pub(crate) lost_at: f64,
-    /// The lowest share found at which it wastes less; `None` if no setting does.
+    /// The lowest share found at which it has less; `None` if no setting does.
     pub(crate) gains_from: Option<f64>,
 }
 
-/// Looks for the lowest failure rate at which `plimsoll` wastes less than `preset`. `None` if both are not there, or if it does so already.
+/// Looks for the lowest failure rate at which `plimsoll` has less surplus than `preset`. `None` if both are not there, or if it does so already.
 pub fn threshold(
     tape: &ReplayTape,
     results: &PolicyResults,
@@ -36,7 +36,7 @@ pub fn threshold(
 ) -> Option<GainThreshold> {
     let of = |kind| results.iter().find(|(of, _)| *of == kind).map(|(_, tally)| &tally.all);
     let (ours, preset) = (of(PolicyKind::Plimsoll)?, of(PolicyKind::Preset)?);
-    if ours.waste_gbh < preset.waste_gbh {
+    if ours.surplus_gib_hours < preset.surplus_gib_hours {
         return None;
     }
     let (low, high) = PolicyKind::Plimsoll.knob()?;
@@ -44,7 +44,7 @@ pub fn threshold(
         let setting = PolicySetting { kind: PolicyKind::Plimsoll, knob: Some(knob.exp()) };
         walk(tape, setting, settings, warmup, &mut tell)
     };
-    let gains = |tally: &PolicyTally| tally.all.waste_gbh < preset.waste_gbh;
+    let gains = |tally: &PolicyTally| tally.all.surplus_gib_hours < preset.surplus_gib_hours;
     let (low, mut above) = (low.ln(), high.ln());
     let step = (above - low) / f64::from(STEPS - 1);
     let mut first = None;
@@ -77,12 +77,12 @@ impl GainThreshold {
     /// The same for people, a line.
     pub(crate) fn line(self) -> String {
         let lost = format!(
-            "plimsoll wastes more than preset where {} of the first tries fail",
+            "plimsoll has more surplus than preset where {} of the first tries fail",
             percent(self.lost_at)
         );
         match self.gains_from {
             Some(rate) => format!(
-                "{lost}: fewer failures need larger sizes. It wastes less from {} on (--match-failures {}).\n",
+                "{lost}: fewer failures need larger sizes. It has less from {} on (--match-failures {}).\n",
                 percent(rate),
                 percent(rate).replace(' ', "")
             ),

@@ -6,10 +6,10 @@
 //!      -> tally -> table or JSON
 //! ```
 //!
-//! A build that needs more than it is given is lost with all that it held for its whole time, and tried again. Waste is what was
-//! held and not used, and all that lost attempts held, in GB x h (GB = 10^9 bytes). A build that uses more than its request, below its
-//! limit, holds what it uses. A policy sees what a real caller knows
-//! before the start, and nothing of an attempt before it has ended; only `oracle` knows the need.
+//! A build that needs more than it is given is lost with all that it held for its whole time, and tried again. Surplus is what was held
+//! above the highest need, and all that lost attempts held, in GiB x h: what exact sizes would save. It is not the waste of statistics, which
+//! is against the mean use: recorded history has the peak of every build, and the mean of some. A build that needs more than its request,
+//! below its limit, holds what it needs. A policy sees what a real caller knows before the start, and nothing of an attempt before it has ended; only `oracle` knows the need.
 //!
 //! | name | rule |
 //! |---|---|
@@ -39,5 +39,5 @@ pub use kind::PolicyKind;
 pub use policy::{FinishedBuild, MemorySizes, PolicyQuestion, SizingPolicy};
 pub use report::{json, packages, text};
 pub use stdio::serve as serve_stdio;
-pub use tape::ReplayTape;
+pub use tape::{ReplayTape, TapeRow};
 pub use tune::{FailureTarget, TuneGoal, run};

@@ -11,8 +11,6 @@ pub struct PolicyQuestion {
     pub(crate) workload: u64,
     /// What was asked for when it was recorded, bytes.
     pub preset: Option<f64>,
-    /// Thousandths of a core that were asked for then, or parallel jobs; 0 if neither is known.
-    pub(crate) milli_asked: u64,
     /// Start, milliseconds since 1970, 0 if no time is known.
     pub start_ms: f64,
     /// The need, for a policy that foresees; NaN for all others.

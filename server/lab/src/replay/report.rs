@@ -12,13 +12,16 @@ use super::{
 /// Packages in the table by package.
 const PACKAGES: usize = 30;
 
+/// 10^9 bytes in a GiB.
+const GIB_IN_GB: f64 = 1.073_741_824;
+
 /// A table for people. `gain` says why predicted sizes lost to those that the builds asked for.
 pub fn text(results: &PolicyResults, gain: Option<GainThreshold>) -> String {
     let mut text = format!(
-        "{:<14} {:>11} {:>10} {:>9} {:>9} {:>9} {:>9} {:>7} {:>8} {:>11}\n",
+        "{:<14} {:>13} {:>12} {:>9} {:>9} {:>9} {:>9} {:>7} {:>8} {:>11}\n",
         "policy",
-        "waste GB·h",
-        "waste/use",
+        "surplus GiB·h",
+        "surplus/need",
         "failures",
         "attempts",
         "1st fail",
@@ -32,25 +35,26 @@ pub fn text(results: &PolicyResults, gain: Option<GainThreshold>) -> String {
         let [enough, fits] = all.retry_rates();
         let _written = writeln!(
             text,
-            "{:<14} {:>11} {:>10.3} {:>9} {:>9} {:>8.2}% {:>9} {:>7} {:>7.2}x {:>8.1} us",
+            "{:<14} {:>13} {:>12.3} {:>9} {:>9} {:>8.2}% {:>9} {:>7} {:>7.2}x {:>8.1} us",
             kind.name(),
-            short(all.waste_gbh),
-            all.waste_over_use(),
+            short(all.surplus_gib_hours),
+            all.surplus_over_need(),
             all.failures,
             all.scored + all.failures,
             all.first_failed_rate() * 100.0,
             percent(all, enough),
             percent(all, fits),
-            1.0 + all.waste_over_use(),
+            1.0 + all.surplus_over_need(),
             plimsoll_core::domain::Bytes(tally.predict_ns()).as_f64() / 1000.0,
         );
     }
     if let Some((_, tally)) = results.first() {
-        let used = short(tally.all.used_gbh);
+        let need = short(tally.all.need_gib_hours);
         let _written = writeln!(
             text,
-            "{} builds used {used} GB·h. Retry ok: first retries that were large enough; <=1.5x: that held at most 1.5 times the \
-             need beside that. Regret: what was held, against holding exactly the need. GB = 10^9 bytes.",
+            "{} builds needed {need} GiB·h: their highest need for all of their time. Surplus: what was held above that, and all that lost \
+             attempts held. Retry ok: first retries that were large enough; <=1.5x: that held at most 1.5 times the need beside that. Regret: \
+             what was held, against holding exactly the need.",
             tally.all.scored
         );
     }
@@ -63,8 +67,8 @@ pub fn text(results: &PolicyResults, gain: Option<GainThreshold>) -> String {
 fn against_today(results: &PolicyResults) -> Option<String> {
     let of = |kind| results.iter().find(|(of, _)| *of == kind).map(|(_, tally)| &tally.all);
     let (ours, today) = (of(PolicyKind::Plimsoll)?, of(PolicyKind::Preset)?);
-    let saved = today.waste_gbh - ours.waste_gbh;
-    let (change, share) = (if saved >= 0.0 { "less" } else { "more" }, saved.abs() / today.waste_gbh);
+    let saved = today.surplus_gib_hours - ours.surplus_gib_hours;
+    let (change, share) = (if saved >= 0.0 { "less" } else { "more" }, saved.abs() / today.surplus_gib_hours);
     let failures = match ours.failures.cmp(&today.failures) {
         std::cmp::Ordering::Equal => "as many failures".to_owned(),
         std::cmp::Ordering::Less => format!("{} failures fewer", today.failures - ours.failures),
@@ -72,14 +76,14 @@ fn against_today(results: &PolicyResults) -> Option<String> {
     };
     let share = if share.is_finite() { format!(" ({:.0} %)", share * 100.0) } else { String::new() };
     Some(format!(
-        "plimsoll against preset, what the builds asked for: {} GB·h {change} waste{share}, {failures}.\n",
+        "plimsoll against preset, what the builds asked for: {} GiB·h {change} surplus{share}, {failures}.\n",
         short(saved.abs())
     ))
 }
 
-/// Waste over use for each package, those first that waste most by what the builds asked for, or by the first policy if that is not there.
+/// Surplus over need for each package, those first that hold most for nothing by what the builds asked for, or by the first policy if that is not there.
 pub fn packages(results: &PolicyResults) -> String {
-    let mut text = format!("{:<32} {:>8} {:>11}", "package", "builds", "use GB·h");
+    let mut text = format!("{:<32} {:>8} {:>11}", "package", "builds", "need GiB·h");
     for (kind, _) in results {
         let _written = write!(text, " {:>14}", kind.name());
     }
@@ -87,12 +91,12 @@ pub fn packages(results: &PolicyResults) -> String {
     let asked = results.iter().find(|(kind, _)| *kind == PolicyKind::Preset);
     let Some((_, first)) = asked.or_else(|| results.first()) else { return text };
     let mut names: Vec<(&String, &PolicyCost)> = first.packages.iter().collect();
-    names.sort_by(|a, b| b.1.waste_gbh.total_cmp(&a.1.waste_gbh));
+    names.sort_by(|a, b| b.1.surplus_gib_hours.total_cmp(&a.1.surplus_gib_hours));
     for (name, cost) in names.iter().take(PACKAGES) {
-        let _written = write!(text, "{name:<32} {:>8} {:>11}", cost.scored, short(cost.used_gbh));
+        let _written = write!(text, "{name:<32} {:>8} {:>11}", cost.scored, short(cost.need_gib_hours));
         for (_, tally) in results {
             let _written = match tally.packages.get(*name) {
-                Some(cost) => write!(text, " {:>7.2} ({:>4})", cost.waste_over_use(), cost.failures),
+                Some(cost) => write!(text, " {:>7.2} ({:>4})", cost.surplus_over_need(), cost.failures),
                 None => write!(text, " {:>14}", ""),
             };
         }
@@ -101,7 +105,7 @@ pub fn packages(results: &PolicyResults) -> String {
     if names.len() > PACKAGES {
         let _written = writeln!(text, ".. and {} more packages", names.len() - PACKAGES);
     }
-    text.push_str("Waste over use (lost attempts).\n");
+    text.push_str("Surplus over need (lost attempts).\n");
     text
 }
 
@@ -157,8 +161,11 @@ fn one(kind: PolicyKind, tally: &PolicyTally, by_package: bool) -> serde_json::V
 fn cost(cost: &PolicyCost) -> serde_json::Value {
     let [enough, fits] = cost.retry_rates();
     serde_json::json!({
-        "waste_gbh": cost.waste_gbh,
-        "used_gbh": cost.used_gbh,
+        "surplus_gib_hours": cost.surplus_gib_hours,
+        "need_gib_hours": cost.need_gib_hours,
+        // the same in 10^9 bytes x h, under the names that programs know
+        "waste_gbh": cost.surplus_gib_hours * GIB_IN_GB,
+        "used_gbh": cost.need_gib_hours * GIB_IN_GB,
         "failures": cost.failures,
         "attempts": cost.scored + cost.failures,
         "scored": cost.scored,

@@ -51,15 +51,7 @@ impl Task {
         };
         let key = Key { project: self.trace, package: self.process, hints, ..Key::default() };
         let start_ms = self.submit_ms.unwrap_or(0.0);
-        let milli_asked = u64::from(key.hints.build_jobs.unwrap_or(0)) * 1000;
-        PolicyQuestion {
-            key,
-            workload: 0,
-            preset: self.requested_bytes,
-            milli_asked,
-            start_ms,
-            need: f64::NAN,
-        }
+        PolicyQuestion { key, workload: 0, preset: self.requested_bytes, start_ms, need: f64::NAN }
     }
 }
 

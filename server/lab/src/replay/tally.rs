@@ -7,8 +7,8 @@ use super::kind::PolicyKind;
 /// What each policy cost.
 pub(crate) type PolicyResults = [(PolicyKind, PolicyTally)];
 
-/// 10^9 bytes for an hour, in bytes x milliseconds.
-const GB_HOUR: f64 = 1e9 * 3_600_000.0;
+/// A GiB for an hour, in bytes x milliseconds.
+const GIB_HOUR: f64 = 1_073_741_824.0 * 3_600_000.0;
 
 /// A retry that holds more than this many times the need is not a good one.
 const FITS: f64 = 1.5;
@@ -26,10 +26,10 @@ pub struct PolicyCost {
     pub(crate) retry_enough: u64,
     /// Those of them whose retry held at most 1.5 times the need.
     pub(crate) retry_fitted: u64,
-    /// Held and not used, and all that lost attempts held, GB x h.
-    pub(crate) waste_gbh: f64,
-    /// Used, if the highest need is held for the whole time, GB x h.
-    pub(crate) used_gbh: f64,
+    /// Held above the highest need, and all that lost attempts held, GiB x h.
+    pub(crate) surplus_gib_hours: f64,
+    /// The highest need for the whole time, GiB x h: what sizes hold that fit exactly.
+    pub(crate) need_gib_hours: f64,
 }
 
 /// One build as a policy sized it.
@@ -54,8 +54,8 @@ impl PolicyCost {
         self.failures += failures;
         self.retry_enough += u64::from(failures == 1);
         self.retry_fitted += u64::from(failures == 1 && held <= FITS * peak);
-        self.waste_gbh += (lost + held - peak) * wall_ms / GB_HOUR;
-        self.used_gbh += peak * wall_ms / GB_HOUR;
+        self.surplus_gib_hours += (lost + held - peak) * wall_ms / GIB_HOUR;
+        self.need_gib_hours += peak * wall_ms / GIB_HOUR;
     }
 
     /// Share of the builds whose first try was too small.
@@ -68,9 +68,9 @@ impl PolicyCost {
         [self.retry_enough, self.retry_fitted].map(|count| share(count, self.first_failed))
     }
 
-    /// Waste for each unit of use.
-    pub(crate) fn waste_over_use(&self) -> f64 {
-        if self.used_gbh > 0.0 { self.waste_gbh / self.used_gbh } else { 0.0 }
+    /// Surplus for each unit of need.
+    pub(crate) fn surplus_over_need(&self) -> f64 {
+        if self.need_gib_hours > 0.0 { self.surplus_gib_hours / self.need_gib_hours } else { 0.0 }
     }
 }
 

@@ -17,7 +17,7 @@ pub struct TapeRow {
     hints: Hints,
     preset: Option<Bytes>,
     /// Thousandths of a core that were asked for; 0 if that is not known.
-    milli_asked: u32,
+    pub(crate) milli_asked: u32,
     /// When it started, milliseconds since 1970.
     pub start_ms: u64,
     /// How long it took.
@@ -25,7 +25,8 @@ pub struct TapeRow {
     /// Highest need, or what it had when memory stopped it.
     pub peak: Bytes,
     mean: Bytes,
-    cpu: CpuMicros,
+    /// CPU time; 0 if that is not known.
+    pub(crate) cpu: CpuMicros,
     /// Memory stopped it.
     pub stopped: bool,
     untrusted: bool,
@@ -44,8 +45,8 @@ pub struct ReplayTape {
     pub timed: bool,
     /// Whether some row names what was asked for.
     pub has_presets: bool,
-    /// Rows that do not tell the CPU time.
-    pub(crate) without_cpu: u64,
+    /// Rows without the CPU time.
+    pub without_cpu: u64,
     /// Rows that failed for another reason than memory: they say nothing about sizes.
     pub skipped: u64,
     /// Rows that were not taken.
@@ -135,7 +136,6 @@ impl ReplayTape {
             key: Key { hints: row.hints, ..key },
             workload,
             preset: row.preset.map(Bytes::as_f64),
-            milli_asked: u64::from(row.milli_asked),
             start_ms: Millis(row.start_ms).as_f64(),
             need: f64::NAN,
         };

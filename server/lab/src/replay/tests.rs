@@ -31,22 +31,27 @@ fn builds(peaks: &[u64], preset: u64) -> ReplayTape {
 }
 
 #[test]
-fn waste_is_what_is_held_and_not_used_and_all_of_what_is_lost() {
-    // the preset of 1 GB fits the first build; the second needs 3 GB: 1 and 2 GB are lost, 4 GB are held
-    let tally = cost(
-        &builds(&[600_000_000, 3_000_000_000], 1_000_000_000),
-        PolicyKind::Preset,
-        FailureTarget::AsItIs,
+fn surplus_is_what_is_held_above_the_need_and_all_of_what_is_lost() {
+    // the preset of 1 GiB fits the first build; the second needs 3 GiB: 1 and 2 GiB are lost, 4 GiB are held
+    let tape = builds(&[GIB / 2, 3 * GIB], GIB);
+    let tally = cost(&tape, PolicyKind::Preset, FailureTarget::AsItIs);
+    assert!((tally.all.surplus_gib_hours - (0.5 + 1.0 + 2.0 + 1.0)).abs() < 1e-9, "{:?}", tally.all);
+    assert!((tally.all.need_gib_hours - 3.5).abs() < 1e-9);
+    let value: serde_json::Value =
+        serde_json::from_str(&json(&tape, &[(PolicyKind::Preset, tally.clone())], None, false)).unwrap();
+    let number = |name: &str| value["policies"][0][name].as_f64().unwrap();
+    assert!(
+        (number("surplus_gib_hours") - 4.5).abs() < 1e-9 && (number("need_gib_hours") - 3.5).abs() < 1e-9
     );
-    assert!((tally.all.waste_gbh - (0.4 + 1.0 + 2.0 + 1.0)).abs() < 1e-9, "{:?}", tally.all);
-    assert!((tally.all.used_gbh - 3.6).abs() < 1e-9);
+    // the names from before are in 10^9 bytes
+    assert!((number("waste_gbh") - 4.5 * 1.073_741_824).abs() < 1e-9, "{value}");
     assert_eq!((tally.all.scored, tally.all.first_failed, tally.all.failures), (2, 1, 2));
 }
 
 #[test]
-fn nothing_is_wasted_with_perfect_foresight() {
+fn perfect_foresight_has_no_surplus() {
     let tally = cost(&builds(&[GIB, 5 * GIB, 2 * GIB], 4 * GIB), PolicyKind::Oracle, FailureTarget::AsItIs);
-    assert!((tally.all.waste_gbh, tally.all.failures) == (0.0, 0));
+    assert!((tally.all.surplus_gib_hours, tally.all.failures) == (0.0, 0));
 }
 
 #[test]
@@ -62,9 +67,8 @@ fn an_attempt_teaches_when_it_has_ended_and_not_before() {
             8 * GIB,
         ))
     };
-    let waste = |tape: &ReplayTape| {
-        cost(tape, PolicyKind::MaxSeen, FailureTarget::AsItIs).all.waste_gbh * 1e9 / f64::from(1 << 30)
-    };
+    let waste =
+        |tape: &ReplayTape| cost(tape, PolicyKind::MaxSeen, FailureTarget::AsItIs).all.surplus_gib_hours;
     // unsorted rows; the later one starts while the earlier one runs, and knows nothing of it
     assert!((waste(&rows(HOUR / 2)) - (6.0 + 7.0)).abs() < 1e-6);
     assert!((waste(&rows(HOUR)) - (6.0 + 1.0)).abs() < 1e-6);
@@ -78,7 +82,7 @@ fn rows_of_the_same_time_keep_the_order_of_the_file() {
     }
     let peaks: Vec<u64> = tape(&text).rows.iter().map(|row| row.peak.0 - 1_000_000).collect();
     assert_eq!(peaks, (1..1000).step_by(2).chain((0..1000).step_by(2)).collect::<Vec<_>>());
-    assert!(size_of::<tape::TapeRow>() <= 104, "{} bytes a row", size_of::<tape::TapeRow>());
+    assert!(size_of::<TapeRow>() <= 104, "{} bytes a row", size_of::<TapeRow>());
 }
 
 #[test]
@@ -93,7 +97,7 @@ fn every_policy_settles_on_a_build_that_repeats() {
             |_| {},
         )
         .unwrap();
-        let over = tally.all.waste_over_use();
+        let over = tally.all.surplus_over_need();
         // VPA's buckets and margin, TaskVine's buckets and our limits hold most above a need that repeats
         let most = if kind == PolicyKind::PlimsollLimit { 16.0 } else { 0.3 };
         assert!(tally.all.scored == 30 && tally.all.failures == 0 && over < most, "{}: {over}", kind.name());
@@ -153,25 +157,33 @@ fn the_result_as_json_is_one_object_with_the_names_that_are_documented() {
         "oracle",
     ];
     assert_eq!(names, documented);
-    for field in
-        ["waste_gbh", "used_gbh", "failures", "attempts", "scored", "first_try_oom_rate", "predict_ns"]
-    {
+    for field in [
+        "waste_gbh",
+        "used_gbh",
+        "surplus_gib_hours",
+        "need_gib_hours",
+        "failures",
+        "attempts",
+        "scored",
+        "first_try_oom_rate",
+        "predict_ns",
+    ] {
         assert!(value["policies"][0][field].is_number(), "{field}");
     }
     assert!(packages(&results).contains("zlib") && text(&results, None).contains("pod-scaler"));
 }
 
 #[test]
-fn packages_that_waste_most_come_first_and_not_those_that_use_most() {
+fn packages_with_most_surplus_come_first_and_not_those_that_need_most() {
     let tape = tape(
         "package,wall_ms,peak_bytes,requested_bytes\n\
-         used,3600000,4294967296,4294967296\nwasted,1800000,1073741824,17179869184\n",
+         fits,3600000,4294967296,4294967296\nlarge,1800000,1073741824,17179869184\n",
     );
     let kinds = [PolicyKind::Plimsoll, PolicyKind::Preset];
     let results: Vec<_> =
         kinds.into_iter().map(|kind| (kind, cost(&tape, kind, FailureTarget::AsItIs))).collect();
     let listed = packages(&results);
-    assert!(listed.lines().nth(1).unwrap().starts_with("wasted "), "{listed}");
+    assert!(listed.lines().nth(1).unwrap().starts_with("large "), "{listed}");
 }
 
 #[test]
@@ -198,27 +210,30 @@ fn stdio_answers_each_request_with_one_line() {
 
 #[test]
 fn a_replay_ends_with_what_predicted_sizes_would_have_saved() {
-    // 8 GB asked for, 1 GB needed, 20 times: almost all of it is wasted today
+    // 8 GB asked for, 1 GB needed, 20 times: almost all of it is surplus today
     let tape = builds(&[1_000_000_000; 20], 8_000_000_000);
     let both = [PolicyKind::Plimsoll, PolicyKind::Preset]
         .map(|kind| (kind, cost(&tape, kind, FailureTarget::AsItIs)));
     let text = text(&both, None);
     let last = text.lines().last().unwrap();
     assert!(last.starts_with("plimsoll against preset, what the builds asked for: "), "{text}");
-    assert!(last.ends_with(" %), as many failures.") && last.contains(" GB·h less waste ("), "{text}");
+    assert!(last.ends_with(" %), as many failures.") && last.contains(" GiB·h less surplus ("), "{text}");
     let text = super::text(&both[..1], None);
     assert!(!text.contains("against preset"), "{text}");
 }
 
 #[test]
-fn a_pod_with_both_sizes_is_lost_at_its_limit_and_wastes_what_it_requests_in_vain() {
+fn the_surplus_of_a_pod_is_what_it_requests_in_vain_and_it_is_lost_at_its_limit() {
     let needs: Vec<u64> = (0..200_u64).map(|n| GIB + (n * 7919 % 3) * GIB).collect();
     let tape = builds(&needs, 16 * GIB);
     let [request, limit, pod] = [PolicyKind::Plimsoll, PolicyKind::PlimsollLimit, PolicyKind::PlimsollPod]
         .map(|kind| cost(&tape, kind, FailureTarget::AsItIs).all);
     assert!(request.failures > limit.failures, "{request:?} {limit:?}");
     assert_eq!(pod.failures, limit.failures);
-    assert!(pod.waste_gbh < limit.waste_gbh && pod.waste_gbh >= 0.0, "{pod:?} {limit:?}");
+    assert!(
+        pod.surplus_gib_hours < limit.surplus_gib_hours && pod.surplus_gib_hours >= 0.0,
+        "{pod:?} {limit:?}"
+    );
 }
 
 /// Needs of 1 GiB, one in twenty of 4 GiB, and what a person asked for who knew each of them.
@@ -239,19 +254,19 @@ fn gain(tape: &ReplayTape, rate: f64) -> (Option<GainThreshold>, String) {
 }
 
 #[test]
-fn where_predicted_sizes_waste_more_the_replay_says_from_which_failure_rate_on_they_waste_less() {
+fn where_predicted_sizes_have_more_surplus_the_replay_says_from_which_failure_rate_on_they_have_less() {
     // people ask for twice the need: less than the 4 GiB without failures, more than 1 GiB with a few
     let tape = asked_well(100);
     let (found, said) = gain(&tape, 0.001);
     let from = found.unwrap().gains_from.unwrap();
-    assert!(said.contains("It wastes less from ") && said.contains("(--match-failures "), "{said}");
+    assert!(said.contains("It has less from ") && said.contains("(--match-failures "), "{said}");
     // at that rate it is so, and nothing is said
     let (there, quiet) = gain(&tape, from);
-    assert!(there.is_none() && !quiet.contains("wastes more"), "{from}: {quiet}");
+    assert!(there.is_none() && !quiet.contains("more surplus"), "{from}: {quiet}");
 }
 
 #[test]
-fn a_replay_says_so_where_no_failure_rate_makes_predicted_sizes_waste_less() {
+fn a_replay_says_so_where_predicted_sizes_have_more_surplus_at_every_failure_rate() {
     // each build asks for exactly what it needs
     let (found, said) = gain(&asked_well(0), 0.01);
     assert_eq!(found.unwrap().gains_from, None);
@@ -261,9 +276,9 @@ fn a_replay_says_so_where_no_failure_rate_makes_predicted_sizes_waste_less() {
 #[test]
 fn a_size_asked_for_by_hand_stands_where_the_file_says_none() {
     let mut tape = tape(
-        "package,wall_ms,peak_bytes,requested_bytes\na,3600000,1000000000,4000000000\na,3600000,1000000000,\n",
+        "package,wall_ms,peak_bytes,requested_bytes\na,3600000,1073741824,4294967296\na,3600000,1073741824,\n",
     );
-    tape.fill_presets(plimsoll_core::domain::Bytes(2_000_000_000));
-    let waste = cost(&tape, PolicyKind::Preset, FailureTarget::AsItIs).all.waste_gbh;
+    tape.fill_presets(plimsoll_core::domain::Bytes(2 * GIB));
+    let waste = cost(&tape, PolicyKind::Preset, FailureTarget::AsItIs).all.surplus_gib_hours;
     assert!((waste - (3.0 + 1.0)).abs() < 1e-9, "{waste}");
 }

@@ -1,4 +1,4 @@
-//! Runs policies, as they are or tuned to a failure rate, so that their waste can be compared.
+//! Runs policies, as they are or tuned to a failure rate, so that their surplus can be compared.
 
 use plimsoll_core::predict::Settings;
 

@@ -22,21 +22,38 @@ pub(super) struct BuildSize {
 
 impl BuildSize {
     /// The most that it uses, bytes.
-    fn uses(self) -> u64 {
+    pub(super) fn uses(self) -> u64 {
         self.needs.min(self.limit)
     }
+
+    /// How much of that is above its request, bytes.
+    fn above_request(self) -> u64 {
+        self.uses().saturating_sub(self.memory)
+    }
+}
+
+/// A build on its node.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct PlacedBuild {
+    pub(super) slot: NodeSlot,
+    /// When it starts there.
+    pub(super) start_ms: u64,
+    /// Builds that the node's memory stops since then; it may be one of them.
+    pub(super) evicted: Vec<usize>,
 }
 
 /// Where a build is: kind of node, and number among those of its kind.
 pub(super) type NodeSlot = (usize, usize);
 
 /// A node that is open.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Node {
     free_milli: u64,
     free_memory: u64,
-    /// The highest use of all its builds together, bytes: their peaks need not fall on the same moment.
+    /// The highest use of all its builds together, bytes, as if their peaks fell on the same moment. Of evicted ones their requests.
     peaks: u64,
+    /// Builds that use more than their requests and are not evicted, with how much more, bytes.
+    above_request: Vec<(u64, usize)>,
     builds: u32,
     /// Whether one of its builds is; says nothing when it has none.
     is_long: bool,
@@ -44,6 +61,22 @@ struct Node {
     ready_ms: u64,
     /// Until when it is accounted for; the time of its last change.
     seen_ms: u64,
+}
+
+impl Node {
+    /// Builds to stop, until the uses of the others fit: first those that use most above their requests, as the kernel and the kubelet
+    /// choose. The requests themselves always fit.
+    fn evict(&mut self, memory: u64) -> Vec<usize> {
+        let mut evicted = Vec::new();
+        while self.peaks > memory {
+            let most = self.above_request.iter().enumerate().max_by_key(|(_, above)| **above);
+            let Some((at, (above, build))) = most.map(|(at, above)| (at, *above)) else { break };
+            self.above_request.swap_remove(at);
+            self.peaks = self.peaks.saturating_sub(above);
+            evicted.push(build);
+        }
+        evicted
+    }
 }
 
 /// All nodes.
@@ -67,28 +100,36 @@ impl<'f> Nodes<'f> {
         Self { fleet, boot_ms, idle_ms, spread, open: vec![Vec::new(); kinds], used }
     }
 
-    /// A place for a build and when it starts there; `None` if it must wait.
-    pub(super) fn place(&mut self, size: BuildSize, now_ms: u64) -> Option<(NodeSlot, u64)> {
+    /// A place for a build; `None` if it must wait.
+    pub(super) fn place(&mut self, build: usize, size: BuildSize, now_ms: u64) -> Option<PlacedBuild> {
         let slot = self.with_room(size).or_else(|| self.open_one(size, now_ms))?;
         self.account(slot, now_ms);
+        let memory = self.memory(slot);
         let node = self.node(slot)?;
         node.free_milli = node.free_milli.saturating_sub(size.milli);
         node.free_memory = node.free_memory.saturating_sub(size.memory);
         node.is_long = size.is_long || (node.is_long && node.builds > 0);
         node.builds += 1;
         node.peaks = node.peaks.saturating_add(size.uses());
-        let (peaks, ready_ms) = (node.peaks, node.ready_ms);
-        self.used.tight_starts += u64::from(peaks > self.memory(slot));
-        Some((slot, now_ms.max(ready_ms)))
+        if size.above_request() > 0 {
+            node.above_request.push((size.above_request(), build));
+        }
+        Some(PlacedBuild { slot, start_ms: now_ms.max(node.ready_ms), evicted: node.evict(memory) })
     }
 
     /// A build has ended.
-    pub(super) fn release(&mut self, slot: NodeSlot, size: BuildSize, now_ms: u64) {
+    pub(super) fn release(&mut self, build: usize, placed: (NodeSlot, BuildSize), now_ms: u64) {
+        let (slot, size) = placed;
         self.account(slot, now_ms);
         if let Some(node) = self.node(slot) {
             node.free_milli += size.milli;
             node.free_memory += size.memory;
-            node.peaks = node.peaks.saturating_sub(size.uses());
+            let known = node.above_request.iter().position(|(_, other)| *other == build);
+            let used = if known.is_some() { size.uses() } else { size.uses().min(size.memory) };
+            if let Some(at) = known {
+                node.above_request.swap_remove(at);
+            }
+            node.peaks = node.peaks.saturating_sub(used);
             node.builds -= 1;
         }
     }
@@ -156,6 +197,7 @@ impl<'f> Nodes<'f> {
                 free_milli: of_kind.milli,
                 free_memory: of_kind.memory.0,
                 peaks: 0,
+                above_request: Vec::new(),
                 builds: 0,
                 is_long: size.is_long,
                 ready_ms: now_ms.saturating_add(self.boot_ms),

@@ -39,9 +39,6 @@ pub struct NodeUsage {
     pub gib_hours: f64,
     /// Of them what no build held.
     pub free_gib_hours: f64,
-    /// Builds that started on a node whose builds may use more memory together than it has: the sum of their highest uses. With
-    /// requests alone there are none.
-    pub tight_starts: u64,
     /// In the currency of the prices; 0 where none is given.
     pub money: f64,
 }
@@ -64,16 +61,23 @@ impl NodeUsage {
 /// What one policy's sizes take of one fleet.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FleetOutcome {
+    /// Whether it is the least that any sizes can take, and not what nodes were.
+    pub(crate) is_bound: bool,
     /// Whether builds have limits above their requests.
     pub(crate) has_limits: bool,
     /// Builds that count.
     pub builds: u64,
-    /// Attempts that were lost because they needed more memory than they were given.
+    /// Attempts that were lost because they needed more memory than they were given, or than their node had.
     pub lost: u64,
+    /// Of them those that used more than their request on a node whose builds together need more than it has. With requests alone there
+    /// are none.
+    pub evicted: u64,
     /// Wall time of those, hours.
     pub(crate) lost_hours: f64,
     /// Memory that they had x hours, GiB x h.
     pub(crate) lost_gib_hours: f64,
+    /// Time that all attempts took longer because they held fewer cores than they used, hours.
+    pub slower_hours: f64,
     /// Builds that need more memory than any node has.
     pub given_up: u64,
     /// Builds that asked for more than any node has, and got the largest.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use plimsoll_core::domain::Millis;
 
-use super::{Fleet, FleetOutcome};
+use super::{CpuRule, Fleet, FleetOutcome};
 use plimsoll_proto::figures::counted;
 
 /// What the columns mean.
@@ -13,7 +13,13 @@ const COLUMNS: &str = "Nodes: most that were open at once. Core h: cores of open
      memory than they were given, with their time and the memory that they had meanwhile; given up: builds that need more than any node \
      has.\n";
 /// What a row with a request and a higher limit adds.
-const TIGHT: &str = "Tight: builds that started where the peaks of all builds on the node are more than its memory, if they fall together.\n";
+const EVICTED: &str = "Evicted: of the lost attempts those that were above their request on a node whose builds together needed more than it has.\n";
+/// What builds add that hold fewer cores than they used.
+const SLOWER: &str = "Slower h: what all attempts took longer because they held fewer cores than they used; contained in the hours of nodes.\n";
+/// What the row of the oracle is.
+const ORACLE: &str = "Oracle: the least that any sizes can take, with exactly the needs and full nodes; each number is a bound by itself.\n";
+/// What a bound does not have.
+const NONE: &str = "-";
 /// Instead of a column of zeros.
 const NO_PRICES: &str = "No money: no prices are given. Give --prices GIB_HOUR/CORE_HOUR, or a price of a node for an hour, as in --nodes 16x64GiB@3.20.\n";
 
@@ -22,6 +28,8 @@ const NO_PRICES: &str = "No money: no prices are given. Give --prices GIB_HOUR/C
 pub struct FleetReport<'f> {
     /// The nodes.
     pub fleet: &'f Fleet,
+    /// The cores that all builds hold.
+    pub cpu: CpuRule,
     /// In the order of the table.
     pub outcomes: Vec<(String, FleetOutcome)>,
 }
@@ -30,7 +38,9 @@ pub struct FleetReport<'f> {
 #[derive(Debug, Clone, Copy)]
 struct ShownColumns<'c> {
     /// Some row has limits above its requests.
-    tight: bool,
+    evicted: bool,
+    /// Some build takes longer than recorded.
+    slower: bool,
     /// The head of the column of money, if there are prices.
     money: Option<&'c str>,
 }
@@ -38,6 +48,9 @@ struct ShownColumns<'c> {
 impl FleetReport<'_> {
     /// Peaks by kind, as `12 (8+4)` where there are several.
     fn nodes(outcome: &FleetOutcome) -> String {
+        if outcome.is_bound {
+            return NONE.to_owned();
+        }
         match outcome.used.peaks.as_slice() {
             [_] | [] => outcome.used.peak.to_string(),
             several => {
@@ -63,7 +76,9 @@ impl FleetReport<'_> {
             "lost GiB·h",
             "given up",
         ];
-        let head = head.into_iter().chain(shown.tight.then_some("tight")).chain(shown.money);
+        let evicted = shown.evicted.then_some("evicted");
+        let head =
+            head.into_iter().chain(evicted).chain(shown.slower.then_some("slower h")).chain(shown.money);
         let rows = self.outcomes.iter().map(|(name, outcome)| row(name, outcome, shown));
         [head.map(str::to_owned).collect()].into_iter().chain(rows).collect()
     }
@@ -71,6 +86,7 @@ impl FleetReport<'_> {
 
 fn row(name: &str, outcome: &FleetOutcome, shown: ShownColumns<'_>) -> Vec<String> {
     let used = &outcome.used;
+    let wait = |share| if outcome.is_bound { NONE.to_owned() } else { outcome.wait(share).to_string() };
     let mut row = vec![
         name.to_owned(),
         FleetReport::nodes(outcome),
@@ -78,14 +94,15 @@ fn row(name: &str, outcome: &FleetOutcome, shown: ShownColumns<'_>) -> Vec<Strin
         format!("{:.1}", used.core_hours),
         format!("{:.1}", used.free_core_hours),
         format!("{:.1}", used.stranded_core_hours),
-        outcome.wait(0.5).to_string(),
-        outcome.wait(0.95).to_string(),
+        wait(0.5),
+        wait(0.95),
         outcome.lost.to_string(),
         format!("{:.1}", outcome.lost_hours),
         format!("{:.1}", outcome.lost_gib_hours),
         outcome.given_up.to_string(),
     ];
-    row.extend(shown.tight.then(|| used.tight_starts.to_string()));
+    row.extend(shown.evicted.then(|| outcome.evicted.to_string()));
+    row.extend(shown.slower.then(|| format!("{:.1}", outcome.slower_hours)));
     row.extend(shown.money.map(|_| format!("{:.2}", used.money)));
     row
 }
@@ -116,20 +133,30 @@ fn has_prices(all: &[FleetReport<'_>]) -> bool {
 pub fn text(all: &[FleetReport<'_>], currency: &str) -> String {
     let currency = if currency.is_empty() { "money" } else { currency };
     let money = has_prices(all).then_some(currency);
-    let tight = all.iter().flat_map(|report| &report.outcomes).any(|(_, outcome)| outcome.has_limits);
+    let any = |is: fn(&FleetOutcome) -> bool| {
+        all.iter().flat_map(|report| &report.outcomes).any(|(_, outcome)| is(outcome))
+    };
+    let shown = ShownColumns {
+        evicted: any(|outcome| outcome.has_limits),
+        slower: any(|outcome| outcome.slower_hours > 0.0),
+        money,
+    };
     let mut text = String::new();
     for report in all {
-        let builds = report.outcomes.first().map_or(0, |(_, outcome)| outcome.builds);
-        let table = aligned(&report.cells(ShownColumns { tight, money }));
-        let _written = writeln!(text, "nodes {}, {}\n{table}", report.fleet.name, counted(builds, "build"));
+        let builds = counted(report.outcomes.first().map_or(0, |(_, outcome)| outcome.builds), "build");
+        let table = aligned(&report.cells(shown));
+        let _written =
+            writeln!(text, "nodes {}, {builds}, {}\n{table}", report.fleet.name, report.cpu.words());
     }
     text.push_str(COLUMNS);
-    text.push_str(if tight { TIGHT } else { "" });
+    text.push_str(if shown.evicted { EVICTED } else { "" });
+    text.push_str(if shown.slower { SLOWER } else { "" });
+    text.push_str(if any(|outcome| outcome.is_bound) { ORACLE } else { "" });
     text.push_str(if money.is_none() { NO_PRICES } else { "" });
     text
 }
 
-/// One JSON object. Money is null where no prices are given.
+/// One JSON object. Money is null where no prices are given, and what a bound does not have.
 pub fn json(all: &[FleetReport<'_>], currency: &str) -> String {
     let priced = has_prices(all);
     let fleets: Vec<serde_json::Value> = all
@@ -137,7 +164,7 @@ pub fn json(all: &[FleetReport<'_>], currency: &str) -> String {
         .map(|shown| {
             let outcomes: Vec<serde_json::Value> =
                 shown.outcomes.iter().map(|named| one(named, shown.fleet, priced)).collect();
-            serde_json::json!({ "nodes": shown.fleet.name, "outcomes": outcomes })
+            serde_json::json!({ "nodes": shown.fleet.name, "cpu": shown.cpu.name(), "outcomes": outcomes })
         })
         .collect();
     serde_json::json!({ "currency": currency, "fleets": fleets }).to_string()
@@ -151,10 +178,12 @@ fn one((name, outcome): &(String, FleetOutcome), fleet: &Fleet, priced: bool) ->
         .zip(&used.peaks)
         .map(|(kind, peak)| serde_json::json!({ "kind": kind.name, "nodes": peak }))
         .collect();
+    let of_nodes = |value: u64| (!outcome.is_bound).then_some(value);
     serde_json::json!({
         "sizes": name,
+        "bound": outcome.is_bound,
         "builds": outcome.builds,
-        "nodes": used.peak,
+        "nodes": (!outcome.is_bound).then_some(used.peak),
         "kinds": kinds,
         "node_hours": used.node_hours,
         "core_hours": used.core_hours,
@@ -162,16 +191,17 @@ fn one((name, outcome): &(String, FleetOutcome), fleet: &Fleet, priced: bool) ->
         "stranded_core_hours": used.stranded_core_hours,
         "gib_hours": used.gib_hours,
         "free_gib_hours": used.free_gib_hours,
-        "wait_p50_ms": outcome.wait(0.5).0,
-        "wait_p95_ms": outcome.wait(0.95).0,
-        "wait_max_ms": outcome.wait(1.0).0,
+        "wait_p50_ms": of_nodes(outcome.wait(0.5).0),
+        "wait_p95_ms": of_nodes(outcome.wait(0.95).0),
+        "wait_max_ms": of_nodes(outcome.wait(1.0).0),
         "lost": outcome.lost,
         "lost_hours": outcome.lost_hours,
         "lost_gib_hours": outcome.lost_gib_hours,
         "given_up": outcome.given_up,
         "clamped": outcome.clamped,
-        "tight_starts": used.tight_starts,
-        "span_hours": Millis(outcome.span_ms).hours(),
+        "evicted": outcome.evicted,
+        "slower_hours": outcome.slower_hours,
+        "span_hours": (!outcome.is_bound).then(|| Millis(outcome.span_ms).hours()),
         "money": priced.then_some(used.money),
     })
 }

@@ -8,12 +8,14 @@ use plimsoll_core::{
 };
 
 use super::{
+    cores::{SimulatedCores, wall_with},
     fleet::Fleet,
     nodes::{BuildSize, NodeSlot, Nodes},
+    oracle,
     outcome::FleetOutcome,
     waiting::WaitingBuilds,
 };
-use crate::replay::{FinishedBuild, PolicyKind, PolicyQuestion, ReplayTape, SizingPolicy};
+use crate::replay::{FinishedBuild, PolicyKind, PolicyQuestion, ReplayTape, SizingPolicy, TapeRow};
 
 /// Tries after which a build is given up; doubling reaches the largest node long before.
 const MOST_TRIES: u32 = 60;
@@ -23,8 +25,6 @@ const MOST_TRIES: u32 = 60;
 pub struct SimulationTerms {
     /// What was asked for by hand where the file does not say it, bytes.
     pub memory: Option<Bytes>,
-    /// The same of CPU, thousandths of a core; also what a build holds under a policy that knows nothing of CPU.
-    pub milli: u64,
     /// Time until a new node takes builds.
     pub boot: Millis,
     /// Time after which an empty node is closed; `None` for never.
@@ -40,6 +40,12 @@ pub struct RowWindow {
     pub from_ms: u64,
     /// First time that is too late.
     pub until_ms: u64,
+}
+
+impl RowWindow {
+    fn simulates(self, row: &TapeRow) -> bool {
+        (self.from_ms..self.until_ms).contains(&row.start_ms) && !row.stopped
+    }
 }
 
 /// What happens at a time; at the same time, what ends comes before what arrives, because it leaves room.
@@ -61,6 +67,8 @@ struct SimulatedBuild {
     waits_since_ms: u64,
     waited_ms: u64,
     tries: u32,
+    /// Its node's memory stops this try.
+    evicted: bool,
 }
 
 /// The builds that are simulated.
@@ -70,6 +78,15 @@ pub struct SimulatedRows<'t> {
     pub tape: &'t ReplayTape,
     /// Which part of it.
     pub window: RowWindow,
+    /// What each build holds.
+    pub cores: &'t SimulatedCores,
+}
+
+impl<'t> SimulatedRows<'t> {
+    /// Those that are simulated, with their numbers. Of a build that memory stopped the need is not known, so it is not among them.
+    pub(super) fn simulated(self) -> impl Iterator<Item = (usize, &'t TapeRow)> {
+        self.tape.rows.iter().enumerate().filter(move |(_, row)| self.window.simulates(row))
+    }
 }
 
 /// Whose sizes the builds have.
@@ -89,15 +106,17 @@ pub fn run(
     terms: &SimulationTerms,
     mut tell: impl FnMut(f64),
 ) -> FleetOutcome {
-    let SimulatedRows { tape, window } = rows;
+    let SimulatedRows { tape, window, .. } = rows;
     let SimulatedSizes { kind, spread } = sizes;
+    if kind.foresees() {
+        return oracle::outcome(rows, fleet);
+    }
     let nodes = Nodes::new(fleet, terms.boot.0, terms.idle.map(|idle| idle.0), spread.is_some());
     let policy = kind.make(None, &terms.settings);
     let mut day = SimulatedDay {
-        tape,
+        rows,
         fleet,
         terms,
-        kind,
         spread,
         policy,
         nodes,
@@ -112,13 +131,13 @@ pub fn run(
             tell(share(number, tape.rows.len()));
         }
         now_ms = day.until(row.start_ms).unwrap_or(now_ms);
-        if row.start_ms < window.from_ms || row.stopped {
-            // of one that memory stopped the need is not known: it is learned from, and is not simulated
-            let end = row.start_ms.saturating_add(row.wall.0);
-            day.events.push(Reverse((end, BuildEvent::Taught { row: number })));
-        } else {
+        if window.simulates(row) {
             now_ms = row.start_ms;
             day.arrive(number, now_ms);
+        } else {
+            // it is learned from
+            let end = row.start_ms.saturating_add(row.wall.0);
+            day.events.push(Reverse((end, BuildEvent::Taught { row: number })));
         }
     }
     now_ms = day.until(u64::MAX).unwrap_or(now_ms).max(now_ms);
@@ -131,16 +150,16 @@ pub fn run(
     outcome
 }
 
-fn share(part: usize, whole: usize) -> f64 {
+/// A part of a whole, 0 to 1.
+pub(super) fn share(part: usize, whole: usize) -> f64 {
     let float = |count: usize| Bytes(u64::try_from(count).unwrap_or(u64::MAX)).as_f64();
     float(part) / float(whole).max(1.0)
 }
 
 struct SimulatedDay<'d> {
-    tape: &'d ReplayTape,
+    rows: SimulatedRows<'d>,
     fleet: &'d Fleet,
     terms: &'d SimulationTerms,
-    kind: PolicyKind,
     spread: Option<Millis>,
     policy: Box<dyn SizingPolicy>,
     nodes: Nodes<'d>,
@@ -174,12 +193,9 @@ impl SimulatedDay<'_> {
     }
 
     fn ask(&self, number: usize) -> Option<(PolicyQuestion, FinishedBuild)> {
-        let row = self.tape.rows.get(number)?;
-        let (mut ask, done) = self.tape.ask(number, row);
+        let row = self.rows.tape.rows.get(number)?;
+        let (mut ask, done) = self.rows.tape.ask(number, row);
         ask.preset = ask.preset.or_else(|| self.terms.memory.map(Bytes::as_f64));
-        if self.kind.foresees() {
-            ask.need = done.peak;
-        }
         Some((ask, done))
     }
 
@@ -192,14 +208,11 @@ impl SimulatedDay<'_> {
     fn arrive(&mut self, row: usize, now_ms: u64) {
         let Some((ask, done)) = self.ask(row) else { return };
         let plan = self.policy.plan(&ask);
-        let by_hand = if ask.milli_asked > 0 { ask.milli_asked } else { self.terms.milli };
-        // a history that does not tell CPU predicts none
-        let predicted = plan.milli.filter(|_| self.tape.without_cpu == 0);
         let is_long = self.spread.zip(plan.wall_p95).is_some_and(|(from, p95)| p95 > from);
         let [memory, limit] =
             [plan.memory.request, plan.memory.limit].map(|size| Bytes::from_f64(size.max(1.0)).0);
         let needs = Bytes::from_f64(done.peak).0;
-        let milli = predicted.unwrap_or(by_hand);
+        let milli = self.rows.cores.of(row);
         let size = self.clamp(BuildSize { milli, memory, limit, needs, is_long });
         let build = self.builds.len();
         self.builds.push(SimulatedBuild {
@@ -209,6 +222,7 @@ impl SimulatedDay<'_> {
             waits_since_ms: now_ms,
             waited_ms: 0,
             tries: 0,
+            evicted: false,
         });
         self.outcome.builds += 1;
         self.nodes.close_idle(now_ms);
@@ -228,12 +242,21 @@ impl SimulatedDay<'_> {
     /// Puts a build on a node, if one has room.
     fn start(&mut self, number: usize, now_ms: u64) -> bool {
         let Some(build) = self.builds.get_mut(number) else { return false };
-        let Some((slot, start_ms)) = self.nodes.place(build.size, now_ms) else { return false };
-        build.slot = Some(slot);
+        let Some(placed) = self.nodes.place(number, build.size, now_ms) else { return false };
+        (build.slot, build.evicted) = (Some(placed.slot), false);
         build.tries += 1;
-        build.waited_ms += start_ms.saturating_sub(build.waits_since_ms);
-        let wall = self.tape.rows.get(build.row).map_or(0, |row| row.wall.0);
-        self.events.push(Reverse((start_ms.saturating_add(wall), BuildEvent::Ended { build: number })));
+        build.waited_ms += placed.start_ms.saturating_sub(build.waits_since_ms);
+        if let Some(row) = self.rows.tape.rows.get(build.row) {
+            let wall = wall_with(row, build.size.milli);
+            self.outcome.slower_hours += wall.saturating_sub(row.wall).hours();
+            self.events
+                .push(Reverse((placed.start_ms.saturating_add(wall.0), BuildEvent::Ended { build: number })));
+        }
+        for evicted in placed.evicted {
+            if let Some(build) = self.builds.get_mut(evicted) {
+                build.evicted = true;
+            }
+        }
         true
     }
 
@@ -262,27 +285,25 @@ impl SimulatedDay<'_> {
     /// A build has left its node: it is done, or comes back with the next size.
     fn ended(&mut self, number: usize, now_ms: u64) {
         let Some(build) = self.builds.get(number) else { return };
-        let (row, size, tries) = (build.row, build.size, build.tries);
+        let (row, size, tries, evicted) = (build.row, build.size, build.tries, build.evicted);
         // a limit above what the node has stops nothing: the end of the node's memory does
         let stopped_at = build.slot.map_or(size.limit, |slot| size.limit.min(self.nodes.memory(slot)));
         if let Some(slot) = build.slot {
-            self.nodes.release(slot, size, now_ms);
+            self.nodes.release(number, (slot, size), now_ms);
         }
         let Some((ask, done)) = self.ask(row) else { return };
-        let failed = Bytes(stopped_at).as_f64();
-        if failed >= done.peak {
+        if !evicted && Bytes(stopped_at).as_f64() >= done.peak {
             self.policy.learn(&ask, &done);
             return;
         }
-        self.outcome.lost += 1;
-        let wall = Millis::from_f64(done.wall_ms);
-        self.outcome.lost_hours += wall.hours();
-        self.outcome.lost_gib_hours += Bytes(stopped_at).gib_hours(wall);
-        let next = self.policy.again(&ask, failed);
-        let next = Bytes::from_f64(if next > failed { next } else { failed * 2.0 });
-        let size = BuildSize { memory: next.0, limit: next.0, ..size };
+        self.lost(row, size, stopped_at);
+        // an evicted build comes back with all of its limit as its request
+        let failed = if evicted { size.memory } else { stopped_at };
+        let next = if evicted { size.limit } else { self.next(&ask, failed) };
+        let size = BuildSize { memory: next, limit: next, ..size };
+        self.outcome.evicted += u64::from(evicted);
         let (_, memory) = self.fleet.clamp(size.milli, size.memory);
-        if memory <= Bytes::from_f64(failed).0 || tries >= MOST_TRIES {
+        if memory <= failed || tries >= MOST_TRIES {
             self.outcome.given_up += 1;
             return;
         }
@@ -293,5 +314,21 @@ impl SimulatedDay<'_> {
         if !self.start(number, now_ms) {
             self.queue.push(number, size);
         }
+    }
+
+    /// The policy's next size after one that was too small, bytes.
+    fn next(&mut self, ask: &PolicyQuestion, failed: u64) -> u64 {
+        let failed = Bytes(failed).as_f64();
+        let next = self.policy.again(ask, failed);
+        Bytes::from_f64(if next > failed { next } else { failed * 2.0 }).0
+    }
+
+    /// Counts an attempt in vain.
+    fn lost(&mut self, row: usize, size: BuildSize, stopped_at: u64) {
+        let Some(row) = self.rows.tape.rows.get(row) else { return };
+        let wall = wall_with(row, size.milli);
+        self.outcome.lost += 1;
+        self.outcome.lost_hours += wall.hours();
+        self.outcome.lost_gib_hours += Bytes(stopped_at.min(size.uses())).gib_hours(wall);
     }
 }

@@ -8,7 +8,10 @@ use plimsoll_core::{
     predict::Settings,
 };
 
-use super::{nodes::BuildSize, nodes::Nodes, *};
+use super::{
+    nodes::{BuildSize, Nodes},
+    *,
+};
 use crate::{
     import::Reader,
     replay::{PolicyKind, ReplayTape},
@@ -17,7 +20,11 @@ use crate::{
 const GIB: u64 = 1 << 30;
 const MINUTE: u64 = 60_000;
 const START: u64 = 1_700_000_000_000;
+/// What a build holds whose row names no cores, thousandths.
+const CORE: u64 = 1000;
 const ALL: RowWindow = RowWindow { from_ms: 0, until_ms: u64::MAX };
+
+mod bounds;
 
 /// Arrival and wall time in minutes, cores, GiB needed, GiB asked for.
 type Row = (&'static str, [u64; 5]);
@@ -40,17 +47,22 @@ fn fleet(text: &str) -> Fleet {
 
 fn terms() -> SimulationTerms {
     let idle = Some(Millis(10 * MINUTE));
-    SimulationTerms { memory: None, milli: 1000, boot: Millis(0), idle, settings: Settings::default() }
+    SimulationTerms { memory: None, boot: Millis(0), idle, settings: Settings::default() }
 }
 
 fn simulated(rows: &[Row], nodes: &str, kind: PolicyKind, terms: &SimulationTerms) -> FleetOutcome {
-    run(
-        SimulatedRows { tape: &tape(rows), window: ALL },
-        &fleet(nodes),
-        SimulatedSizes { kind, spread: None },
-        terms,
-        |_| {},
-    )
+    in_window(&tape(rows), ALL, &fleet(nodes), SimulatedSizes { kind, spread: None }, terms)
+}
+
+fn in_window(
+    tape: &ReplayTape,
+    window: RowWindow,
+    fleet: &Fleet,
+    sizes: SimulatedSizes,
+    terms: &SimulationTerms,
+) -> FleetOutcome {
+    let cores = SimulatedCores::asked(tape, CORE);
+    run(SimulatedRows { tape, window, cores: &cores }, fleet, sizes, terms, |_| {})
 }
 
 fn near(one: f64, other: f64) -> bool {
@@ -129,8 +141,7 @@ fn rows_before_the_day_teach_and_take_no_node() {
     let rows = [("a", [0, 10, 1, 2, 16]), ("a", [60, 10, 1, 2, 16]), ("a", [500, 10, 1, 2, 16])];
     let window = RowWindow { from_ms: START + 30 * MINUTE, until_ms: START + 400 * MINUTE };
     let sizes = SimulatedSizes { kind: PolicyKind::MaxSeen, spread: None };
-    let outcome =
-        run(SimulatedRows { tape: &tape(&rows), window }, &fleet("8x32GiB"), sizes, &terms(), |_| {});
+    let outcome = in_window(&tape(&rows), window, &fleet("8x32GiB"), sizes, &terms());
     assert_eq!((outcome.builds, outcome.span_ms), (1, 10 * MINUTE));
     // it holds the 2 GiB that the first was seen with, not the 16 of the preset
     assert!(near(outcome.used.free_gib_hours, 30.0 / 6.0), "{outcome:?}");
@@ -152,7 +163,7 @@ fn with_the_spread_hint_a_long_build_keeps_no_node_of_short_ones_open() {
     let window = RowWindow { from_ms: START + day * MINUTE, until_ms: u64::MAX };
     let hours = |spread| {
         let sizes = SimulatedSizes { kind: PolicyKind::Plimsoll, spread };
-        run(SimulatedRows { tape: &tape, window }, &fleet("8x32GiB"), sizes, &terms(), |_| {}).used.node_hours
+        in_window(&tape, window, &fleet("8x32GiB"), sizes, &terms()).used.node_hours
     };
     let (without, with) = (hours(None), hours(Some(Millis(60 * MINUTE))));
     // the two long ones keep two nodes open without, and one with
@@ -169,7 +180,7 @@ fn the_same_day_has_the_same_outcome() {
         let fleet = fleet("8x32GiB:3,16x64GiB");
         let outcomes = [PolicyKind::Preset, PolicyKind::Plimsoll, PolicyKind::Oracle]
             .map(|kind| (kind.name().to_owned(), simulated(&rows, &fleet.name, kind, &terms())));
-        json(&[FleetReport { fleet: &fleet, outcomes: outcomes.to_vec() }], "EUR")
+        json(&[FleetReport { fleet: &fleet, cpu: CpuRule::Asked, outcomes: outcomes.to_vec() }], "EUR")
     };
     assert_eq!(once(), once());
     assert!(once().contains("\"builds\":300"), "{}", once());
@@ -182,23 +193,24 @@ fn a_node_never_holds_more_than_it_has_and_a_fleet_never_more_nodes_than_it_may(
     proptest!(|(asks in prop::collection::vec(ask, 1..80))| {
         let fleet = fleet("4x16GiB:2,8x32GiB:1");
         let mut nodes = Nodes::new(&fleet, 0, Some(3 * MINUTE), true);
-        let mut held: Vec<((usize, usize), BuildSize)> = Vec::new();
-        for (now, (milli, gib, is_long, ends)) in (0_u64..).step_by(60_000).zip(asks) {
+        let mut held: Vec<((usize, usize), BuildSize, usize)> = Vec::new();
+        for (number, (now, (milli, gib, is_long, ends))) in (0_u64..).step_by(60_000).zip(asks).enumerate() {
             nodes.close_idle(now);
             for _ in 0..ends.min(held.len()) {
-                let (slot, size) = held.remove(0);
-                nodes.release(slot, size, now);
+                let (slot, size, number) = held.remove(0);
+                nodes.release(number, (slot, size), now);
             }
             let memory = gib * GIB;
             let size = BuildSize { milli, memory, limit: memory, needs: memory, is_long };
-            if let Some((slot, _)) = nodes.place(size, now) {
-                held.push((slot, size));
+            if let Some(placed) = nodes.place(number, size, now) {
+                prop_assert!(placed.evicted.is_empty());
+                held.push((placed.slot, size, number));
             } else {
                 // it is refused only if no node that may be there has room for it
                 for (kind, of_kind) in fleet.kinds.iter().enumerate() {
                     for number in 0..of_kind.most {
-                        let on = |part: fn(&BuildSize) -> u64| held.iter().filter(|(slot, _)| *slot == (kind, number))
-                            .map(|(_, size)| part(size)).sum::<u64>();
+                        let on = |part: fn(&BuildSize) -> u64| held.iter().filter(|(slot, ..)| *slot == (kind, number))
+                            .map(|(_, size, _)| part(size)).sum::<u64>();
                         prop_assert!(
                             on(|size| size.milli) + milli > of_kind.milli
                                 || on(|size| size.memory) + size.memory > of_kind.memory.0
@@ -206,10 +218,10 @@ fn a_node_never_holds_more_than_it_has_and_a_fleet_never_more_nodes_than_it_may(
                     }
                 }
             }
-            for (slot, _) in &held {
+            for (slot, ..) in &held {
                 let of_kind = &fleet.kinds[slot.0];
-                let on = |part: fn(&BuildSize) -> u64| held.iter().filter(|(other, _)| other == slot)
-                    .map(|(_, size)| part(size)).sum::<u64>();
+                let on = |part: fn(&BuildSize) -> u64| held.iter().filter(|(other, ..)| other == slot)
+                    .map(|(_, size, _)| part(size)).sum::<u64>();
                 prop_assert!(slot.1 < of_kind.most);
                 prop_assert!(on(|size| size.milli) <= of_kind.milli);
                 prop_assert!(on(|size| size.memory) <= of_kind.memory.0);
@@ -235,14 +247,17 @@ fn a_table_says_whose_sizes_take_how_many_nodes() {
     let rows = [("a", [0, 60, 4, 1, 8]), ("b", [0, 60, 4, 1, 24])];
     let fleet = fleet("8x32GiB");
     let outcomes = vec![("preset".to_owned(), simulated(&rows, "8x32GiB", PolicyKind::Preset, &terms()))];
-    let table = text(&[FleetReport { fleet: &fleet, outcomes }], "EUR");
+    let table = text(&[FleetReport { fleet: &fleet, cpu: CpuRule::Asked, outcomes }], "EUR");
     let line = table.lines().nth(2).unwrap();
     let cells: Vec<&str> = line.split_whitespace().collect();
     assert_eq!(
         cells,
         ["preset", "1", "1.0", "8.0", "0.0", "0.0", "0", "s", "0", "s", "0", "0.0", "0.0", "0", "8.00"]
     );
-    assert!(table.starts_with("nodes 8x32GiB, 2 builds\n") && table.contains("EUR"), "{table}");
+    assert!(
+        table.starts_with("nodes 8x32GiB, 2 builds, cores as asked for\n") && table.contains("EUR"),
+        "{table}"
+    );
     assert_eq!(Bytes::GIB.0, GIB);
 }
 
@@ -251,11 +266,10 @@ fn without_prices_there_is_no_money_and_the_way_to_it_is_said() {
     let rows = [("a", [0, 60, 1, 3, 1])];
     let free = Fleet::parse("8x32GiB", &Placement::default(), PoolPrice::default()).unwrap();
     let outcomes = |fleet: &Fleet| {
-        let rows = SimulatedRows { tape: &tape(&rows), window: ALL };
         let sizes = SimulatedSizes { kind: PolicyKind::Preset, spread: None };
-        vec![("preset".to_owned(), run(rows, fleet, sizes, &terms(), |_| {}))]
+        vec![("preset".to_owned(), in_window(&tape(&rows), ALL, fleet, sizes, &terms()))]
     };
-    let report = [FleetReport { fleet: &free, outcomes: outcomes(&free) }];
+    let report = [FleetReport { fleet: &free, cpu: CpuRule::Asked, outcomes: outcomes(&free) }];
     let table = text(&report, "EUR");
     assert!(
         !table.contains("EUR") && table.contains("No money: no prices are given. Give --prices"),
@@ -266,7 +280,7 @@ fn without_prices_there_is_no_money_and_the_way_to_it_is_said() {
     let cells: Vec<&str> = table.lines().nth(2).unwrap().split_whitespace().rev().take(4).collect();
     assert_eq!(cells, ["0", "3.0", "2.0", "2"], "{table}");
     let priced = fleet("8x32GiB");
-    let report = [FleetReport { fleet: &priced, outcomes: outcomes(&priced) }];
+    let report = [FleetReport { fleet: &priced, cpu: CpuRule::Asked, outcomes: outcomes(&priced) }];
     assert!(text(&report, "EUR").contains("EUR") && !text(&report, "EUR").contains("No money"));
 }
 
@@ -287,15 +301,18 @@ fn with_request_and_limit_in_force_a_build_holds_its_request_and_is_stopped_at_i
     assert!(near(pod.lost_gib_hours, limit.lost_gib_hours));
     assert!(held(&pod) < held(&limit), "{} {}", held(&pod), held(&limit));
     // one build on each node: none takes what another one needs
-    assert_eq!([request.used.tight_starts, pod.used.tight_starts], [0, 0]);
+    assert_eq!([request.evicted, pod.evicted], [0, 0]);
     let fleet = fleet("1x64GiB");
     let outcomes = vec![("plimsoll-pod".to_owned(), pod)];
-    let table = text(&[FleetReport { fleet: &fleet, outcomes }], "");
-    assert!(table.contains("given up  tight") && table.contains("Tight: builds that started"), "{table}");
+    let table = text(&[FleetReport { fleet: &fleet, cpu: CpuRule::Asked, outcomes }], "");
+    assert!(
+        table.contains("given up  evicted") && table.contains("Evicted: of the lost attempts"),
+        "{table}"
+    );
 }
 
 #[test]
-fn a_start_is_tight_where_the_builds_of_a_node_may_use_more_than_it_has() {
+fn a_node_stops_those_that_are_most_above_their_requests_until_the_others_fit() {
     let fleet = fleet("8x16GiB:1");
     let mut nodes = Nodes::new(&fleet, 0, None, false);
     let size = |needs| BuildSize {
@@ -305,11 +322,15 @@ fn a_start_is_tight_where_the_builds_of_a_node_may_use_more_than_it_has() {
         needs: needs * GIB,
         is_long: false,
     };
-    // 8 GiB, then as much as its limit of 10 lets it use: together above 16
-    let (first, _) = nodes.place(size(8), 0).unwrap();
-    nodes.place(size(12), 0).unwrap();
-    nodes.release(first, size(8), 0);
-    // with 10 still there: 16 in all are as many as it has
-    nodes.place(size(6), 0).unwrap();
-    assert_eq!(nodes.end(0).tight_starts, 1);
+    let mut place = |build, needs| nodes.place(build, size(needs), 0).unwrap();
+    // 8 GiB, and 3 that the request covers: 11 in all
+    let first = place(0, 8);
+    assert_eq!((first.evicted, place(1, 3).evicted), (vec![], vec![]));
+    // 6 more are too many: the first is 4 above its request, this one 2; without those 4 it is 13 of 16
+    assert_eq!(place(2, 6).evicted, [0]);
+    // as much as its limit lets it use, 10: without the 6 above its request it is 17, and the next one goes, too
+    assert_eq!(place(3, 12).evicted, [3, 2]);
+    nodes.release(0, (first.slot, size(8)), 0);
+    // the requests of the two that are still evicted and 3 are 11: there is room for 3 more
+    assert_eq!(nodes.place(4, size(3), 0).unwrap().evicted, Vec::<usize>::new());
 }

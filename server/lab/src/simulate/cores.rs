@@ -1,0 +1,114 @@
+//! How many cores each build holds, and what too few cost.
+//!
+//! The cores of a build are the same under every policy, so that the rows of a table differ by their memory alone.
+
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+use plimsoll_core::{
+    domain::{Bytes, Millis},
+    predict::Settings,
+};
+
+use crate::replay::{PolicyKind, ReplayTape, SizingPolicy, TapeRow};
+
+/// Which cores every build holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum CpuRule {
+    /// Those that were asked for by hand.
+    Asked,
+    /// Those that this server predicts.
+    Predicted,
+}
+
+impl CpuRule {
+    /// As on the command line.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Asked => "asked",
+            Self::Predicted => "predicted",
+        }
+    }
+
+    /// For the head of a table.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::Asked => "cores as asked for",
+            Self::Predicted => "cores as predicted",
+        }
+    }
+}
+
+/// The cores that each build holds, thousandths.
+#[derive(Debug, Clone)]
+pub struct SimulatedCores {
+    /// By row, above 0.
+    milli: Vec<u64>,
+}
+
+impl SimulatedCores {
+    /// What the file says was asked for, else `otherwise`, thousandths.
+    pub fn asked(tape: &ReplayTape, otherwise: u64) -> Self {
+        let asked =
+            |row: &TapeRow| if row.milli_asked > 0 { row.milli_asked.into() } else { otherwise.max(1) };
+        Self { milli: tape.rows.iter().map(asked).collect() }
+    }
+
+    /// What is predicted for each build from those that had ended before it began, with the recorded times: the fleet and the policy
+    /// change nothing. `tell` gets the share that is done after each thousand rows.
+    pub fn predicted(tape: &ReplayTape, settings: &Settings, mut tell: impl FnMut(f64)) -> Self {
+        let mut policy = PolicyKind::Plimsoll.make(None, settings);
+        // builds that run, by their end
+        let mut running: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
+        let mut milli = Vec::with_capacity(tape.rows.len());
+        for (number, row) in tape.rows.iter().enumerate() {
+            if number.is_multiple_of(1000) {
+                tell(super::run::share(number, tape.rows.len()));
+            }
+            for ended in std::iter::from_fn(|| next_ended(&mut running, row.start_ms)) {
+                learn(policy.as_mut(), tape, ended);
+            }
+            let (ask, _) = tape.ask(number, row);
+            milli.push(policy.plan(&ask).milli.unwrap_or_default().max(1));
+            running.push(Reverse((row.start_ms.saturating_add(row.wall.0), number)));
+        }
+        Self { milli }
+    }
+
+    /// Of the row with this number, thousandths.
+    pub(super) fn of(&self, row: usize) -> u64 {
+        self.milli.get(row).copied().unwrap_or(1).max(1)
+    }
+}
+
+fn learn(policy: &mut dyn SizingPolicy, tape: &ReplayTape, ended: usize) {
+    if let Some(row) = tape.rows.get(ended) {
+        let (ask, done) = tape.ask(ended, row);
+        policy.learn(&ask, &done);
+    }
+}
+
+/// Takes out the build that ended first, if one has by `now_ms`.
+fn next_ended(running: &mut BinaryHeap<Reverse<(u64, usize)>>, now_ms: u64) -> Option<usize> {
+    let Reverse((end_ms, number)) = *running.peek()?;
+    if end_ms > now_ms {
+        return None;
+    }
+    running.pop();
+    Some(number)
+}
+
+/// How many times as long as recorded a build takes that holds so many thousandths of a core; at least 1.
+///
+/// With fewer than it used on average it takes longer in that proportion, as if none were free on its node. Where the file says how many it
+/// asked for, what it used beyond those was not promised to it then either, so only what it holds below them counts. 1 where the file has no
+/// CPU time.
+pub(super) fn slow_down(row: &TapeRow, milli: u64) -> f64 {
+    let used = Bytes(row.cpu.0).as_f64() / row.wall.as_f64().max(1.0);
+    let promised = if row.milli_asked > 0 { used.min(f64::from(row.milli_asked)) } else { used };
+    (promised / Bytes(milli.max(1)).as_f64()).max(1.0)
+}
+
+/// How long it takes then.
+pub(super) fn wall_with(row: &TapeRow, milli: u64) -> Millis {
+    Millis::from_f64((row.wall.as_f64() * slow_down(row, milli)).ceil())
+}
