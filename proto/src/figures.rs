@@ -141,6 +141,11 @@ pub fn gib_hours(gib_hours: f64) -> String {
     format!("{} GiB·h", amount(gib_hours))
 }
 
+/// What amounts in GiB·h are multiplied by to be in the unit that [`gib_hours`] gives `whole`.
+pub fn gib_hours_scale(whole: f64) -> f64 {
+    if gib_hours(whole).ends_with(" MiB·h") { 1024.0 } else { 1.0 }
+}
+
 /// What takes the place of another amount of memory over time, the unit once if both have the same: `40 instead of 100 GiB·h`.
 pub fn gib_hours_instead(now: f64, before: f64) -> String {
     let (now, before) = (gib_hours(now), gib_hours(before));

@@ -11,6 +11,7 @@
 //! A library: the options, the files of the operator and what is printed belong to the commands of the server. Begin with [`import`].
 
 pub mod classify;
+mod gzip;
 pub mod import;
 pub mod replay;
 pub mod simulate;

@@ -89,6 +89,7 @@ pub(super) const SLIPS: &[(&str, &str)] = &[
     ("security", "plimsoll-server --data-dir new --access-file role-access.toml"),
     ("security", "plimsoll-server --data-dir new --access-file plain-access.toml"),
     ("security", "plimsoll-server --data-dir new --tls-cert-file etc/server.crt"),
+    ("security", "curl -sS http://$OPEN_HTTP/metrics -H 'Host: plimsoll.example'"),
     ("security", "plimsoll stats --server http://$GUARDED"),
     ("security", "curl -sS http://$GUARDED_HTTP/metrics"),
     ("security", "PLIMSOLL_TOKEN=wrong plimsoll stats --server http://$GUARDED"),
@@ -120,6 +121,7 @@ pub(super) const SLIPS: &[(&str, &str)] = &[
 pub(super) const NOT_TYPED: &[(&str, &str, &str)] = &[
     ("agent", "`memory was not measured`", "this machine shows processes"),
     ("evaluate", "`... has no container_memory", "needs a Prometheus; prometheus_import.rs has one"),
+    ("evaluate", "`... unable to open database file", "needs a mount that cannot be written"),
     ("evaluate", "all rules waste", "is about numbers; guide_tables.rs compares them"),
     ("evaluate", "nothing in `plimsoll_would_be_*`", "is about numbers; shadow.rs compares them"),
     ("gitlab", "every job is retried", "needs a GitLab"),

@@ -1,25 +1,21 @@
 //! What a retry would mean, for people: its chance, its cost, and what else is known of the failure.
 
-use std::fmt::Write as _;
-
 use plimsoll_proto::{figures, reasons, shown::clean, v1::Verdict};
 
 /// Lines that only pass a failure on, at most.
 const CONSEQUENCES: usize = 3;
 
 /// The line of the log that the failure is known by, with its place; then the lines that only pass it on, one in a line.
-pub(crate) fn failure(verdict: &Verdict) -> Option<String> {
-    let outlook = verdict.outlook.as_ref()?;
+pub(crate) fn failure(verdict: &Verdict) -> Vec<String> {
+    let Some(outlook) = &verdict.outlook else { return Vec::new() };
     let failure = reasons::failure_line(&outlook.failure_line, &outlook.signature_line);
     if failure.is_empty() {
-        return None;
+        return Vec::new();
     }
     let place = reasons::failure_place(outlook).map_or(String::new(), |place| format!(" ({place})"));
-    let mut text = format!("failure: {}{place}", clean(failure));
-    for line in outlook.consequences.iter().take(CONSEQUENCES) {
-        let _written = write!(text, "\n  then: {}", clean(line));
-    }
-    Some(text)
+    let consequences = outlook.consequences.iter().take(CONSEQUENCES);
+    let first = format!("failure: {}{place}", clean(failure));
+    std::iter::once(first).chain(consequences.map(|line| format!("  then: {}", clean(line)))).collect()
 }
 
 /// One line for each thing else that is known; the same in an answer and in the job's log.
@@ -95,17 +91,13 @@ mod tests {
             "what mends it: ask the moon",
         ];
         assert_eq!(lines(&verdict), expected);
-        assert_eq!(failure(&verdict).as_deref(), Some("failure: the moon\\u{1b}[2J is full"));
+        assert_eq!(failure(&verdict), ["failure: the moon\\u{1b}[2J is full"]);
         verdict.reason = "broken; ask the moon".to_owned();
         assert_eq!(lines(&verdict).len(), expected.len() - 1);
         let older = Outlook { signature_line: "the moon is full of 0".to_owned(), ..Outlook::default() };
         verdict.outlook = Some(older);
         let said = failure(&verdict);
-        assert_eq!(
-            said.as_deref(),
-            Some("failure: the moon is full of 0"),
-            "an older server tells only that"
-        );
+        assert_eq!(said, ["failure: the moon is full of 0"], "an older server tells only that");
         let placed = Outlook {
             failure_line: "the moon is full".to_owned(),
             failure_line_number: 2,
@@ -114,13 +106,11 @@ mod tests {
             ..Outlook::default()
         };
         verdict.outlook = Some(placed);
-        let (said, then) = (failure(&verdict).unwrap(), "\n  then: make: *** [moon]\\u{1b} Error 1");
-        assert_eq!(
-            said,
-            format!("failure: the moon is full (line 2 from the end of the log){}", then.repeat(3))
-        );
+        let first = "failure: the moon is full (line 2 from the end of the log)";
+        let then = "  then: make: *** [moon]\\u{1b} Error 1";
+        assert_eq!(failure(&verdict), [first, then, then, then]);
         verdict.outlook = Some(Outlook::default());
         assert!(lines(&verdict).is_empty() && lines(&Verdict::default()).is_empty());
-        assert_eq!(failure(&verdict), None);
+        assert_eq!(failure(&verdict), Vec::<String>::new());
     }
 }

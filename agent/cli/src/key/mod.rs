@@ -129,7 +129,14 @@ impl CiJob {
     /// An assignment is wrong, or nothing says what the package is.
     pub fn key_for(&self, command: &[OsString], assignments: &[String]) -> Result<Key, String> {
         let mut key = self.key.clone();
-        for assignment in assignments {
+        for (at, assignment) in assignments.iter().enumerate() {
+            let name = |assignment: &String| assignment.split('=').next().map(str::to_owned);
+            if assignments.iter().take(at).any(|earlier| name(earlier) == name(assignment)) {
+                return Err(format!(
+                    "--key {} is given twice; give it once",
+                    name(assignment).unwrap_or_default()
+                ));
+            }
             assign(&mut key, assignment)?;
         }
         if key.package.is_empty()

@@ -113,6 +113,9 @@ fn without_anything_the_command_names_the_package() {
     let key = job(&[]).key_for(&command(&["/usr/bin/make", "-j3", "all"]), &[]).unwrap();
     assert_eq!((key.package.as_str(), key.hints.unwrap().build_jobs), ("make", Some(3)));
     assert!(job(&[]).key_for(&[], &[]).unwrap_err().contains("--key package=NAME"));
+    let twice = ["package=a", "label.x=1", "label.y=1", "package=b"].map(str::to_owned);
+    assert_eq!(job(&[]).key_for(&[], &twice).unwrap_err(), "--key package is given twice; give it once");
+    assert_eq!(job(&[]).key_for(&[], &twice[1..]).unwrap().package, "b");
 }
 
 #[test]

@@ -128,7 +128,7 @@ pub(super) fn short_verdict(facts: &BuildFacts) -> String {
             .map(|why| format!("\nplimsoll: no verdict: {}", shown::clean(why)))
             .unwrap_or_default();
     };
-    let failure = outlook::failure(verdict).map(|line| shortened(&line));
+    let failure = outlook::failure(verdict).first().map(|line| shortened(line));
     let is_why = failure.is_none() || verdict.cause() == Cause::Unknown;
     let reason = Some(shown::clean(&verdict.reason))
         .filter(|why| is_why && !why.is_empty() && !is_of_success(verdict));

@@ -199,7 +199,7 @@ pub(super) fn verdict_lines(facts: &BuildFacts) -> String {
     let mut page = ReportPage::default();
     if let Some(verdict) = &facts.advice.verdict {
         page.line("verdict", &verdict::first_line(verdict));
-        if let Some(line) = outlook::failure(verdict) {
+        for line in outlook::failure(verdict) {
             page.line("", &line);
         }
         if !verdict.reason.is_empty() && !is_of_success(verdict) {

@@ -206,9 +206,13 @@ fn text(looked: &[RuleTrace], reason: &str, clamped: bool, place: &NodePlacement
 /// A key of assignments.
 fn key(assignments: &[String]) -> anyhow::Result<Key> {
     let mut key = Key::default();
+    let mut named = std::collections::HashSet::new();
     for assignment in assignments {
         let (name, value) =
             assignment.split_once('=').with_context(|| format!("--key {assignment:?} is not name=value"))?;
+        if !named.insert(name) {
+            bail!("--key {name} is given twice; give it once");
+        }
         if value.len() > limits::KEY_FIELD_BYTES {
             bail!("--key {name}: has {} bytes, at most {} are allowed", value.len(), limits::KEY_FIELD_BYTES);
         }
@@ -248,5 +252,8 @@ mod tests {
         for wrong in ["package", "label.=x", "color=red", &owner] {
             assert!(read(&[wrong]).is_err());
         }
+        assert!(
+            read(&["package=a", "package=b"]).unwrap_err().to_string().contains("package is given twice")
+        );
     }
 }

@@ -5,12 +5,11 @@ use std::{
     io::{self, BufRead, BufReader, Read},
 };
 
-use flate2::read::MultiGzDecoder;
-
 use super::{
     failure::{Failure, LOG},
     shortened::ShorteningReader,
 };
+use crate::gzip::{self, GzipMembers};
 
 /// One line.
 #[derive(Debug)]
@@ -37,10 +36,9 @@ impl InputLines {
     /// Unpacks `file` if it is gzip.
     pub fn open(file: Box<dyn Read>) -> io::Result<Self> {
         let mut packed = BufReader::with_capacity(64 << 10, file);
-        // the two bytes that every gzip begins with (RFC 1952, 2.3.1)
-        let gzip = packed.fill_buf()?.starts_with(&[0x1f, 0x8b]);
+        let gzip = packed.fill_buf()?.starts_with(&gzip::MAGIC);
         let from: Box<dyn BufRead> = if gzip {
-            Box::new(BufReader::with_capacity(64 << 10, MultiGzDecoder::new(packed)))
+            Box::new(BufReader::with_capacity(64 << 10, GzipMembers::new(packed)))
         } else {
             Box::new(packed)
         };

@@ -19,7 +19,7 @@ use std::{
 };
 
 use plimsoll_core::domain::{Bytes, Cores, CpuMicros, Millis};
-use rusqlite::{Connection, OpenFlags, types::Value};
+use rusqlite::{Connection, ErrorCode, OpenFlags, types::Value};
 
 use super::{
     columns::COLUMNS,
@@ -74,6 +74,17 @@ pub(super) struct GantryJobs {
     pub(super) place: ReadPosition,
 }
 
+/// SQLite reads a database in WAL mode only where it can write beside it (sqlite.org/wal.html, "Read-Only Databases").
+fn way_out(code: Option<ErrorCode>) -> &'static str {
+    match code {
+        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly) => {
+            "; a database in WAL mode is read only where its directory can be written: copy the file, with the one of the same name \
+             and -wal behind it, into such a directory"
+        }
+        _ => "",
+    }
+}
+
 impl GantryJobs {
     /// Opens a database for reading, and looks for the columns.
     ///
@@ -81,8 +92,10 @@ impl GantryJobs {
     /// It cannot be read, or it is not one of Gantry.
     pub(super) fn open(path: &Path) -> Result<Self, FileError> {
         let columns = |reason: String| FileError::Columns { path: path.to_owned(), reason };
-        let broken =
-            |error: rusqlite::Error| columns(format!("cannot be read as a SQLite database: {error}"));
+        let broken = |error: rusqlite::Error| {
+            let way_out = way_out(error.sqlite_error_code());
+            columns(format!("cannot be read as a SQLite database: {error}{way_out}"))
+        };
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let database = Connection::open_with_flags(path, flags).map_err(broken)?;
         let names = |query: &str| -> rusqlite::Result<Vec<String>> {

@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use flate2::read::MultiGzDecoder;
+use crate::gzip::{self, GzipMembers};
 
 /// What makes a file as a whole unusable.
 #[derive(Debug, thiserror::Error)]
@@ -119,10 +119,9 @@ pub(super) fn look(
     place: ReadPosition,
 ) -> Result<UnpackedFile, FileError> {
     let fail = |cause| FileError::Open { path: path.to_owned(), cause };
-    // the two bytes that every gzip begins with (RFC 1952, 2.3.1)
-    let gzip = packed.fill_buf().map_err(fail)?.starts_with(&[0x1f, 0x8b]);
+    let gzip = packed.fill_buf().map_err(fail)?.starts_with(&gzip::MAGIC);
     let mut bytes: Box<dyn BufRead> =
-        if gzip { Box::new(BufReader::new(MultiGzDecoder::new(packed))) } else { Box::new(packed) };
+        if gzip { Box::new(BufReader::new(GzipMembers::new(packed))) } else { Box::new(packed) };
     let broken = |error: io::Error| FileError::Broken {
         path: path.to_owned(),
         unit: "line",

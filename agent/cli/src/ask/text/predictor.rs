@@ -72,8 +72,8 @@ fn sizes(prediction: &Prediction) -> String {
 /// retry would mean, and with what size.
 pub(in crate::ask) fn render_verdict(verdict: &Verdict) -> String {
     let mut text = format!("{}\n", verdict::first_line(verdict));
-    if let Some(failure) = outlook::failure(verdict) {
-        let _written = writeln!(text, "{failure}");
+    for line in outlook::failure(verdict) {
+        let _written = writeln!(text, "{line}");
     }
     if !verdict.reason.is_empty() && !is_of_success(verdict) {
         let _written = writeln!(text, "{}", clean(&verdict.reason));

@@ -111,8 +111,9 @@ fn memory(sums: &StatsTotals) -> String {
     let of_asked = if let Some(asked) = sums::memory_asked(sums).filter(|_| sums::is_nothing_built(sums)) {
         format!("of {} asked, none put to use: no attempt succeeded; ", figures::gib_hours(asked))
     } else if let Some(asked) = sums::memory_asked(sums) {
-        let used = sums::with_share(sums.memory_used_of_asked_gib_hours, sums::memory_used(sums));
-        let wasted = sums::with_share(sums.memory_wasted_gib_hours, sums::memory_wasted(sums));
+        let scale = figures::gib_hours_scale(asked);
+        let used = sums::with_share(sums.memory_used_of_asked_gib_hours * scale, sums::memory_used(sums));
+        let wasted = sums::with_share(sums.memory_wasted_gib_hours * scale, sums::memory_wasted(sums));
         format!("of {} asked, {used} put to use and {wasted} wasted; ", figures::gib_hours(asked))
     } else {
         format!("{}; ", sums::NOTHING_ASKED_AND_MEASURED)
@@ -172,6 +173,24 @@ pub(in crate::ask) fn would_have_been(would: &WouldHaveBeen, currency: &str) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_of_what_was_asked_for_have_its_unit() {
+        let asked = 0.19 / 1024.0;
+        let sums = StatsTotals {
+            attempts: 1,
+            memory_asked_gib_hours: asked,
+            memory_used_of_asked_gib_hours: asked * 0.6,
+            memory_wasted_gib_hours: asked * 0.4,
+            succeeded: 1,
+            ..StatsTotals::default()
+        };
+        let said = memory(&sums);
+        assert!(
+            said.starts_with("of 0.19 MiB·h asked, 0.114 (60 %) put to use and 0.076 (40 %) wasted; "),
+            "{said}"
+        );
+    }
 
     #[test]
     fn each_thing_that_is_known_has_a_line_and_the_rest_has_none() {

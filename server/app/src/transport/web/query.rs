@@ -10,6 +10,45 @@ use crate::runtime::clock::Clock;
 /// Bytes of a query that are read at all.
 const QUERY_BYTES: usize = 16 * 1024;
 
+/// All names that addresses of the page and its JSON have: a page lets those pass that another page carries on.
+const NAMES: [&str; 24] = [
+    "range",
+    "project",
+    "stack",
+    "package",
+    "version",
+    "compiler",
+    "arch",
+    "pool",
+    "owner",
+    "ref_class",
+    "outcome",
+    "cause",
+    "order",
+    "sort",
+    "q",
+    "page",
+    "page_size",
+    "page_token",
+    "group_by",
+    "group_label",
+    "step_ms",
+    "from_unix_ms",
+    "to_unix_ms",
+    "max_samples",
+];
+/// Names at least so alike, 0 to 1, are taken for one with a typo (Jaro and Winkler's measure).
+const ALIKE: f64 = 0.8;
+
+/// A name that no page has, with the one that was probably meant.
+fn unknown(name: &str) -> FieldViolation {
+    let alike = NAMES.iter().map(|known| (strsim::jaro_winkler(name, known), *known));
+    let nearest = alike.filter(|(alike, _)| *alike >= ALIKE).max_by(|a, b| a.0.total_cmp(&b.0));
+    let hint = nearest.map_or(String::new(), |(_, known)| format!(" (did you mean {known}?)"));
+    let known = NAMES.join(", ");
+    FieldViolation::new(name, format!("is not known here{hint}; there are {known}"))
+}
+
 /// What an address asks for.
 ///
 /// # Errors
@@ -28,7 +67,7 @@ impl Query {
     /// Reads the query of an address.
     ///
     /// # Errors
-    /// It is too long, or one of its values is.
+    /// It is too long, one of its values is, or a name is not known.
     pub(super) fn of(uri: &Uri) -> Result<Self, FieldViolation> {
         let text = uri.query().unwrap_or_default();
         if text.len() > QUERY_BYTES {
@@ -45,7 +84,10 @@ impl Query {
                     format!("has {} bytes, at most {} are allowed", value.len(), limits::KEY_FIELD_BYTES);
                 Err(FieldViolation::new(name, rule))
             }
-            None => Ok(Self(Fields::new(pairs))),
+            None => match pairs.iter().find(|(name, _)| !NAMES.contains(&name.as_str())) {
+                Some((name, _)) => Err(unknown(&name.chars().take(40).collect::<String>())),
+                None => Ok(Self(Fields::new(pairs))),
+            },
         }
     }
 
@@ -114,6 +156,13 @@ mod tests {
         let long = format!("project={}", "x".repeat(300));
         assert_eq!(view(&long).unwrap_err().field, "project");
         assert_eq!(view(&"y".repeat(20_000)).unwrap_err().field, "query");
+        let typo = query("range=7d&packge=zlib").unwrap_err();
+        assert_eq!(typo.field, "packge");
+        assert!(
+            typo.description.starts_with("is not known here (did you mean package?); there are range, "),
+            "{typo}"
+        );
+        assert_eq!(query("limit=-1").unwrap_err().field, "limit");
         assert_eq!(query("page=-1").unwrap().number("page").unwrap_err().field, "page");
     }
 }

@@ -218,3 +218,10 @@ async fn a_job_that_an_agent_measured_is_not_counted_twice() {
     let named = ["gitlab.com:103", "gitlab.com:104", "gitlab.com:105"];
     assert_eq!(imported("gitlab.com").await, named);
 }
+
+#[test]
+fn a_database_that_cannot_be_opened_beside_its_log_comes_with_the_way_out() {
+    let hint = "copy the file, with the one of the same name and -wal behind it";
+    assert!(way_out(Some(ErrorCode::CannotOpen)).contains(hint));
+    assert_eq!(way_out(Some(ErrorCode::NotADatabase)), "");
+}
