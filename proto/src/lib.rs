@@ -3,7 +3,8 @@
 //! quantities that both must agree on, and numbers as both ends tell
 //! them to people: how they are written ([`figures`]), of one attempt ([`measured`], [`series`]), of many ([`sums`]), points in [`times`], and what a
 //! verdict says first ([`verdict`]), and what jobs should request ([`recommendations`]). Words of others are shown by [`shown`]. What the
-//! programs find when they check themselves is [`checks`], and when a certificate ends [`certificate`].
+//! programs find when they check themselves is [`checks`], and when a certificate ends [`certificate`]. How both open their own files is
+//! [`own_files`].
 
 pub mod certificate;
 pub mod checks;
@@ -17,6 +18,7 @@ pub mod job_pod;
 pub mod json;
 pub mod limits;
 pub mod measured;
+pub mod own_files;
 pub mod quantity;
 pub mod reasons;
 pub mod recommendations;

@@ -1,4 +1,7 @@
 //! The report for programs: one JSON object in a file, with the names and units of the wire.
+//!
+//! The path is the user's: a symbolic link is meant, so it stays, and what it leads to is replaced. A file with a second name (a hard link)
+//! is replaced under this name alone.
 
 use std::{
     fs::{self, File},
@@ -168,6 +171,17 @@ mod tests {
             assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
             assert!(fs::read_to_string(dir.path().join("there/report.json")).unwrap().contains("totals"));
         }
+    }
+
+    #[test]
+    fn a_file_with_a_second_name_keeps_its_bytes_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let (other, path) = (dir.path().join("other"), dir.path().join("report.json"));
+        fs::write(&other, "of another program").unwrap();
+        fs::hard_link(&other, &path).unwrap();
+        write(&BuildFacts::default(), &path).unwrap();
+        assert_eq!(fs::read(&other).unwrap(), b"of another program");
+        assert!(fs::read_to_string(&path).unwrap().contains("totals"));
     }
 
     #[test]

@@ -6,15 +6,15 @@
 //! build. A file system that hangs holds the build only for [`PATIENCE`].
 
 use std::{
-    fs::{self, DirBuilder, OpenOptions},
+    fs::{self, DirBuilder},
     io,
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
     thread,
     time::Duration,
 };
 
-use plimsoll_proto::job::with_suffix;
+use plimsoll_proto::{job::with_suffix, own_files};
 use tokio::{sync::oneshot, time::timeout};
 use ulid::Ulid;
 
@@ -78,11 +78,14 @@ async fn in_time<T: Send + 'static>(most: Duration, work: impl FnOnce() -> T + S
 }
 
 fn claim(dir: &Path, job: &str) -> io::Result<RunNumber> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    // the spool is where the user wants it, and may be behind a link; what is in it is ours
+    let spool = dir.parent().unwrap_or(dir);
+    DirBuilder::new().recursive(true).mode(0o700).create(spool)?;
+    own_files::make_dir(dir)?;
     let name = job.replace('/', "%");
     for number in 1..=RUNS {
         let file = dir.join(format!("{name}.{number}"));
-        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file) {
+        match own_files::create_new(&file) {
             Ok(_made) => return Ok(RunNumber { file, number }),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
@@ -147,6 +150,19 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("file"), "").unwrap();
         assert_eq!(own(&dir.path().join("file/spool"), "7"), "7");
+    }
+
+    #[test]
+    fn a_folder_of_another_program_is_neither_written_nor_swept() {
+        let dir = tempfile::tempdir().unwrap();
+        let (spool, other) = (dir.path().join("spool"), dir.path().join("other"));
+        for made in [&spool, &other] {
+            fs::create_dir(made).unwrap();
+        }
+        std::os::unix::fs::symlink(&other, spool.join("runs")).unwrap();
+        assert!(claim(&spool.join("runs"), "7").is_err());
+        assert_eq!(own(&spool, "7"), "7");
+        assert_eq!(fs::read_dir(&other).unwrap().count(), 0);
     }
 
     #[test]

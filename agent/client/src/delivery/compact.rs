@@ -7,13 +7,12 @@
 //! An offset counts the bytes that were dropped, so it means the same record before and after.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     io::{self, Read as _, Seek as _, SeekFrom},
-    os::unix::fs::OpenOptionsExt as _,
     path::Path,
 };
 
-use plimsoll_proto::v1::agent_message::Message;
+use plimsoll_proto::{own_files, v1::agent_message::Message};
 
 use super::{
     quota::DRAFT,
@@ -73,7 +72,7 @@ impl Spool {
     }
 
     fn copy(&self, draft: &Path, rest: u64) -> io::Result<File> {
-        let mut new = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(draft)?;
+        let mut new = own_files::create_new(draft)?;
         lock(&new);
         for (from, bytes) in [(0, self.front.first), (self.front.keep, rest)] {
             let mut old = &self.file;

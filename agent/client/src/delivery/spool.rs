@@ -23,16 +23,19 @@
 //! that its agent is dead. `.spool` becomes `.refused` if the server will never take it, or if its beginning is damaged.
 
 use std::{
-    fs::{self, DirBuilder, File, Metadata, OpenOptions, TryLockError},
+    fs::{self, DirBuilder, File, TryLockError},
     io,
-    os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _},
+    os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _},
     path::{Path, PathBuf},
 };
 
 use bytesize::ByteSize;
-use plimsoll_proto::v1::{Batch, Finish, Hello, Sample, agent_message::Message};
+use plimsoll_proto::{
+    own_files,
+    v1::{Batch, Finish, Hello, Sample, agent_message::Message},
+};
 use prost::Message as _;
-use rustix::{fs::OFlags, process::geteuid};
+use rustix::process::geteuid;
 
 use super::{
     destination::SpoolDestination,
@@ -41,8 +44,6 @@ use super::{
     record,
 };
 
-/// A link is not followed.
-const NO_FOLLOW: i32 = OFlags::NOFOLLOW.bits().cast_signed();
 /// Who owns directories that all users may share.
 const ROOT: u32 = 0;
 /// Bits of a mode: every user may add and remove files; only the owner of a file may remove it.
@@ -126,7 +127,7 @@ impl Spool {
         refuse_shared(dir)?;
         let name = file_name(hello, destination);
         let draft = dir.join(&name).with_extension(DRAFT);
-        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&draft)?;
+        let file = own_files::create_new(&draft)?;
         let (front, room) = (SpoolFront::default(), SpoolQuota::new(dir, bytes));
         let mut spool = Self { file, path: draft, len: 0, front, room, trouble: None };
         let made = spool.begin(hello, &dir.join(name));
@@ -148,10 +149,10 @@ impl Spool {
     }
 
     /// Takes over a file that an earlier run of the same user left behind. What it holds is delivered with this run's token, so a file of
-    /// another user, or a link that leads elsewhere, is refused.
+    /// another user, a link that leads elsewhere, and a file with a second name are refused.
     pub(super) fn adopt(path: &Path) -> io::Result<AdoptedSpool> {
-        let file = OpenOptions::new().read(true).write(true).custom_flags(NO_FOLLOW).open(path)?;
-        refuse_others(&file.metadata()?)?;
+        let file = own_files::open(path)?;
+        refuse_owner(file.metadata()?.uid(), geteuid().as_raw())?;
         // a file that was replaced or delivered between opening and locking is not the one that stands there now
         if file.try_lock().is_err() || !stands_at(&file, path)? {
             return Ok(AdoptedSpool::Busy);
@@ -293,14 +294,6 @@ impl Spool {
             Err(error) => tracing::debug!(%error, "cannot rename a refused spool file"),
         }
     }
-}
-
-/// Refuses what is no plain file of this user.
-fn refuse_others(found: &Metadata) -> io::Result<()> {
-    if !found.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a plain file"));
-    }
-    refuse_owner(found.uid(), geteuid().as_raw())
 }
 
 /// Refuses to deliver a file of the user `owner` as the user `own`.

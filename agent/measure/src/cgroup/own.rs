@@ -13,9 +13,12 @@
 use std::{
     fs::{self, OpenOptions},
     io::{self, Write},
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     time::Duration,
 };
+
+use nix::fcntl::OFlag;
 
 use super::find::{Cgroup, CgroupVersion, Cgroups};
 use crate::{
@@ -190,10 +193,10 @@ fn join(dir: &Path, version: CgroupVersion) -> Result<(), Error> {
     write(&dir.join(name), "0")
 }
 
-/// Writes to a file that must be there; one `write`, as the kernel wants it.
+/// Writes to a file that must be there; one `write`, as the kernel wants it. The kernel's files are no links: a link is not followed.
 fn write(path: &Path, value: &str) -> Result<(), Error> {
-    let written =
-        OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(value.as_bytes()));
+    let file = OpenOptions::new().write(true).custom_flags(OFlag::O_NOFOLLOW.bits()).open(path);
+    let written = file.and_then(|mut file| file.write_all(value.as_bytes()));
     written.map_err(|problem| Error::new(path, problem))
 }
 

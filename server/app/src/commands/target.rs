@@ -1,13 +1,15 @@
-//! Where a command writes: a new file that has its name only when it is whole, or standard output.
+//! Where a command writes: a new file that has its name only when it is whole, or standard output (`-`).
+//!
+//! The name is the user's, and must be new: what has it already stays as it is, also a link, and also `/dev/stdout`.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     io::{self, BufWriter, Write},
-    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context as _, ensure};
+use plimsoll_proto::own_files;
 
 /// Something to write to. A file keeps another name until [`Self::finish`].
 #[derive(Debug)]
@@ -30,7 +32,7 @@ impl Target {
         let mut part = path.as_os_str().to_owned();
         part.push(format!(".{}.part", std::process::id()));
         let part = PathBuf::from(part);
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part);
+        let file = own_files::create_new(&part);
         let file = file.with_context(|| {
             format!("cannot create {}; if it is left over from a crash, remove it", part.display())
         })?;
@@ -65,7 +67,11 @@ impl Target {
 
 fn refuse_taken(path: &Path) -> anyhow::Result<()> {
     // also a link that leads nowhere
-    ensure!(fs::symlink_metadata(path).is_err(), "{} exists already; give a new name", path.display());
+    ensure!(
+        fs::symlink_metadata(path).is_err(),
+        "{} exists already; give a new name, or - for standard output",
+        path.display()
+    );
     Ok(())
 }
 

@@ -1,17 +1,19 @@
 //! The data directory before the engine sees it: ours or not, in use or not, and cleared of what would break the engine.
 
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
+    fs::{self, DirBuilder, File, TryLockError},
     io::{self, Read as _, Seek as _, Write as _},
     os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
 };
 
+use plimsoll_proto::own_files;
+
 use super::{
     engine::Engine,
     fault::{ENGINE, OpenError},
     marker::{self, Marker, StoreStage, sync_dir},
-    witness,
+    small_files, witness,
 };
 
 const LOCK: &str = "plimsoll.lock";
@@ -196,6 +198,7 @@ impl Directory {
     /// Refuses what the engine would take for a fresh store, and what it does not keep well.
     fn check_engine(&self, marker: &Marker) -> Result<(), OpenError> {
         let engine = self.engine();
+        small_files::refuse_links(&engine)?;
         let log = engine.join(LOG);
         let bytes = fs::metadata(&log).map_or(0, |found| found.len());
         if marker.state == StoreStage::Ready && bytes == 0 {
@@ -225,7 +228,7 @@ impl Directory {
         let snapshots = files.filter(|file| file.file_name().to_string_lossy().starts_with("snap."));
         let largest = snapshots.filter_map(|file| file.metadata().ok()).map(|file| file.len()).max();
         let path = self.path.join(PROBE);
-        let written = File::create(&path).and_then(|mut file| {
+        let written = own_files::create(&path).and_then(|mut file| {
             io::copy(&mut io::repeat(0).take(ROOM.saturating_add(largest.unwrap_or(0))), &mut file)?;
             file.sync_all()
         });
@@ -250,10 +253,9 @@ pub(crate) fn remove_snapshots(engine: &Path) -> io::Result<bool> {
     Ok(removed)
 }
 
-/// Makes a directory that only its owner can look into, if it is not there.
+/// Makes a directory of the store that only its owner can look into, if it is not there.
 pub(crate) fn make_private(path: &Path) -> Result<(), OpenError> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(OpenError::io("create", path))
+    own_files::make_dir(path).map_err(OpenError::io("create", path))
 }
 
 /// Removes a directory with all that is in it, if it is there.
@@ -271,7 +273,9 @@ fn create(path: &Path) -> Result<(), OpenError> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent).map_err(OpenError::io("create", path))?;
     }
-    make_private(path)?;
+    // the path is the operator's: where it is a link, the link is meant
+    let private = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    private.map_err(OpenError::io("create", path))?;
     for above in made.into_iter().filter_map(Path::parent) {
         sync_dir(if above.as_os_str().is_empty() { Path::new(".") } else { above })?;
     }
@@ -329,8 +333,7 @@ pub(crate) fn check_empty(path: &Path) -> Result<(), OpenError> {
 /// Takes the lock and leaves our process id in it, for the message that the next one prints.
 fn lock(dir: &Path) -> Result<File, OpenError> {
     let path = dir.join(LOCK);
-    let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-    let mut file = open.map_err(OpenError::io("create", &path))?;
+    let mut file = own_files::open_or_create(&path).map_err(OpenError::io("create", &path))?;
     hold(&mut file, dir)?;
     let mut note = || {
         file.set_len(0)?;

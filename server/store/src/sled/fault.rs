@@ -5,6 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use plimsoll_proto::own_files::LinkRefusal;
+
 /// The engine's own directory.
 pub(crate) const ENGINE: &str = "sled";
 
@@ -143,6 +145,14 @@ pub enum OpenError {
         /// The engine's directory.
         dir: PathBuf,
     },
+    /// What is written under a name of ours could change another file.
+    #[error("{path} is not used: {refusal}", path = path.display())]
+    Link {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        refusal: LinkRefusal,
+    },
     /// A file or directory cannot be used.
     #[error("cannot {action} {path}: {cause}; check that the disk is there, has room, and belongs to the user that the server runs as", path = path.display())]
     Io {
@@ -187,6 +197,9 @@ impl OpenError {
     /// Turns an I/O error into one that names the action and the path.
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
-        move |cause| Self::Io { action, path, cause }
+        move |cause| match LinkRefusal::of(&cause) {
+            Some(refusal) => Self::Link { path, refusal },
+            None => Self::Io { action, path, cause },
+        }
     }
 }

@@ -4,10 +4,11 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Write as _},
+    io,
     path::Path,
 };
 
+use plimsoll_proto::own_files;
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 
@@ -84,14 +85,7 @@ impl Marker {
         let (path, new) = (dir.join(FILE), dir.join(NEW_FILE));
         let text = serde_json::to_vec_pretty(self)
             .map_err(|error| OpenError::Marker { path: path.clone(), reason: error.to_string() })?;
-        let write = || {
-            let mut file = File::create(&new)?;
-            file.write_all(&text)?;
-            file.sync_all()
-        };
-        write().map_err(OpenError::io("write", &new))?;
-        fs::rename(&new, &path).map_err(OpenError::io("replace", path))?;
-        sync_dir(dir)
+        own_files::replace(&new, &path, &text).map_err(OpenError::io("write", new))
     }
 }
 

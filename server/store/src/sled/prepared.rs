@@ -2,11 +2,12 @@
 //! directory as it was.
 
 use std::{
-    fs::{self, OpenOptions},
+    fs,
     io::{self, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
     path::PathBuf,
 };
+
+use plimsoll_proto::own_files;
 
 use super::{
     directory::{Directory, make_private},
@@ -64,8 +65,7 @@ impl PreparedEngine {
 
 fn write_new(file: &RemovedFile) -> io::Result<()> {
     let RemovedFile { path, bytes } = file;
-    let mut options = OpenOptions::new();
-    match options.write(true).create_new(true).mode(0o600).open(path) {
+    match own_files::create_new(path) {
         Ok(mut file) => file.write_all(bytes),
         // the engine has written its own
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),

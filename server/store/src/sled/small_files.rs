@@ -8,6 +8,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use plimsoll_proto::own_files;
+
 use super::fault::OpenError;
 
 /// sled's name for its settings.
@@ -94,4 +96,25 @@ fn snapshot_is_whole(bytes: &[u8]) -> bool {
         bytes.len().checked_sub(SNAPSHOT_END).filter(|len| *len > 0).and_then(|len| bytes.get(..len));
     let crc = bytes.last_chunk().map(|crc| u32::from_le_bytes(*crc));
     content.is_some_and(|content| crc == Some(crc32fast::hash(content)))
+}
+
+/// Refuses an engine that is not in files of its own: sled writes through links.
+pub(crate) fn refuse_links(engine: &Path) -> Result<(), OpenError> {
+    match fs::symlink_metadata(engine) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(OpenError::io("look at", engine)(error)),
+        Ok(found) if found.is_dir() => {}
+        Ok(found) => return own_files::refuse_links(&found).map_err(OpenError::io("look at", engine)),
+    }
+    for file in fs::read_dir(engine).map_err(OpenError::io("list", engine))? {
+        let file = file.map_err(OpenError::io("list", engine))?;
+        match file.metadata() {
+            Ok(found) if found.is_dir() => {}
+            Ok(found) => own_files::refuse_links(&found).map_err(OpenError::io("open", file.path()))?,
+            // sled of a store that just closed may still remove old snapshots
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(OpenError::io("look at", file.path())(error)),
+        }
+    }
+    Ok(())
 }

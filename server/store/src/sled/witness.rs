@@ -5,13 +5,9 @@
 //! engine's sync and before the answers, and is itself not synced: the kernel has it, so a killed process leaves it right, and after
 //! a power cut it is at most behind. It never leads. `FORMAT.md` has its bytes.
 
-use std::{
-    fs::{File, OpenOptions},
-    io,
-    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
-    path::Path,
-};
+use std::{fs::File, io, os::unix::fs::FileExt as _, path::Path};
 
+use plimsoll_proto::own_files;
 use ulid::Ulid;
 
 use super::{fault::OpenError, marker::sync_dir};
@@ -54,9 +50,7 @@ impl CommitWitness {
     /// It cannot be written.
     pub(crate) fn begin(dir: &Path, identity: StoreIdentity) -> Result<Self, OpenError> {
         let path = dir.join(FILE);
-        let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
-        let file = file.map_err(OpenError::io("create", &path))?;
+        let file = own_files::open_or_create(&path).map_err(OpenError::io("create", &path))?;
         let slot = encode(identity);
         let written = file.write_all_at(&slot.repeat(SLOTS), 0).and_then(|()| file.sync_all());
         written.map_err(OpenError::io("write", &path))?;

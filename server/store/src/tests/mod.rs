@@ -6,6 +6,7 @@ mod filled;
 pub(super) mod fixture;
 mod formats;
 mod full_disk;
+mod links;
 mod look;
 mod matrix;
 mod opening;

@@ -270,6 +270,27 @@ fn a_batch_stays_within_the_size_of_a_message_however_much_a_sample_says() {
 }
 
 #[test]
+fn no_new_spool_file_is_written_through_a_link() {
+    for hard in [false, true] {
+        let dir = TempDir::new().unwrap();
+        let (other, hello) = (dir.path().join("other"), hello("own"));
+        fs::write(&other, "of another program").unwrap();
+        let spool = Spool::create(dir.path(), 1 << 20, &hello).unwrap();
+        let path = spool.path().to_owned();
+        spool.remove();
+        for name in [path.with_extension("draft"), path.clone()] {
+            if hard { fs::hard_link(&other, &name) } else { symlink(&other, &name) }.unwrap();
+            let mut made = Spool::create(dir.path(), 1 << 20, &hello);
+            if let Ok(spool) = &mut made {
+                assert!(spool.append_sample(1, sample(1)));
+            }
+            assert_eq!(fs::read(&other).unwrap(), b"of another program", "{}, hard: {hard}", name.display());
+            fs::remove_file(&name).unwrap();
+        }
+    }
+}
+
+#[test]
 fn neither_a_link_nor_a_file_of_another_user_is_taken_over() {
     let dir = TempDir::new().unwrap();
     let path = leave_behind(&dir, "own", 3);
@@ -277,6 +298,10 @@ fn neither_a_link_nor_a_file_of_another_user_is_taken_over() {
     let link = path.with_file_name("link.spool");
     symlink(&path, &link).unwrap();
     assert!(Spool::adopt(&link).is_err());
+    fs::remove_file(&link).unwrap();
+    fs::hard_link(&path, &link).unwrap();
+    let refused = Spool::adopt(&path).unwrap_err().to_string();
+    assert!(refused.contains("second name"), "{refused}");
     fs::remove_file(&link).unwrap();
     // only root can give files away
     if chown(&path, Some(12_345), None).is_ok() {

@@ -11,16 +11,17 @@
 //! The directory comes into being whole or not at all. Only its owner may read what is in it.
 
 use std::{
-    fs::{self, DirBuilder, OpenOptions, Permissions},
+    fs::{self, DirBuilder, Permissions},
     io::Write as _,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
+    os::unix::fs::{DirBuilderExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     time::{Duration, UNIX_EPOCH},
 };
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use plimsoll_proto::own_files;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
     KeyUsagePurpose,
@@ -235,7 +236,7 @@ fn write(part: &Path, files: &[(&str, String)]) -> anyhow::Result<()> {
     for (name, text) in files {
         let path = part.join(name);
         let write = || {
-            let mut file = OpenOptions::new().write(true).create_new(true).mode(OWNERS_FILE).open(&path)?;
+            let mut file = own_files::create_new(&path)?;
             // whatever the umask says
             file.set_permissions(Permissions::from_mode(OWNERS_FILE))?;
             file.write_all(text.as_bytes())?;

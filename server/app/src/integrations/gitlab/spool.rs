@@ -5,7 +5,7 @@
 //!
 //! | file | what | a crash leaves |
 //! |---|---|---|
-//! | `NAME.new` | being written | it is removed at a start: GitLab got no answer |
+//! | `NAME.ID.new` | being written | it is removed at a start: GitLab got no answer |
 //! | `NAME.hook` | to be worked on | it is worked on again, which changes nothing that was done |
 //! | `NAME.told` | worked on, and its attempt is still open, until it ends, or never comes: waits for an hour | it is applied again, without asking GitLab |
 //!
@@ -26,16 +26,17 @@
 //! place is taken without a file, and counted.
 
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, Write as _},
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    fs::{self, File},
+    io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::SystemTime,
 };
 
 use plimsoll_core::domain::ReportedOutcome;
+use plimsoll_proto::own_files;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use ulid::Ulid;
 
 use super::{Ended, QUEUE, record::Record};
 use crate::runtime::metrics::Metrics;
@@ -104,10 +105,11 @@ impl Spool {
     /// What is in the place of the directory is none.
     pub(crate) fn check(data_dir: &Path) -> io::Result<()> {
         let dir = data_dir.join(DIR);
-        let is_absent =
-            || fs::symlink_metadata(&dir).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
-        if dir.is_dir() || is_absent() {
-            return Ok(());
+        match fs::symlink_metadata(&dir) {
+            Ok(found) if found.is_dir() => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            // a link is none either: files are written through no link
+            _ => {}
         }
         let text = format!("{} is no directory; move it away", dir.display());
         Err(io::Error::new(io::ErrorKind::NotADirectory, text))
@@ -120,7 +122,8 @@ impl Spool {
     pub(crate) fn open(data_dir: &Path, metrics: &Arc<Metrics>) -> io::Result<(Self, Vec<Found>)> {
         Self::check(data_dir)?;
         let dir = data_dir.join(DIR);
-        DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
+        own_files::make_dir(&dir)
+            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", dir.display())))?;
         File::open(data_dir)?.sync_all()?;
         let room = Arc::new(Room { used: Mutex::default(), metrics: Arc::clone(metrics) });
         metrics.hooks_on_disk_max.set(i64::try_from(FILES).unwrap_or(i64::MAX));
@@ -220,13 +223,9 @@ impl Kept {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let new = path.with_extension(NEW);
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&new, path)?;
-    let dir = path.parent().ok_or(io::ErrorKind::NotFound)?;
-    File::open(dir)?.sync_all()
+    // a name of its own: GitLab may send one hook twice at once
+    let new = path.with_extension(format!("{}.{NEW}", Ulid::new()));
+    own_files::replace(&new, path, bytes)
 }
 
 /// A file that stays is worked on again at the next start.

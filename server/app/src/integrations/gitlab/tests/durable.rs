@@ -251,3 +251,14 @@ async fn without_room_on_the_disk_a_hook_is_taken_all_the_same_and_counted() {
     assert_eq!(metrics.hooks_on_disk.get(), 0);
     house.end().await;
 }
+
+#[test]
+fn a_folder_of_another_program_is_neither_read_nor_cleared() {
+    let (dir, metrics) = (tempfile::tempdir().unwrap(), Arc::new(Metrics::new()));
+    let other = tempfile::tempdir().unwrap();
+    fs::write(other.path().join("passwd"), "root").unwrap();
+    std::os::unix::fs::symlink(other.path(), dir.path().join("hooks")).unwrap();
+    let refused = Spool::open(dir.path(), &metrics).unwrap_err().to_string();
+    assert!(refused.contains("/hooks: it is a symbolic link"), "{refused}");
+    assert_eq!(fs::read(other.path().join("passwd")).unwrap(), b"root");
+}

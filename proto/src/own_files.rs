@@ -1,0 +1,253 @@
+//! Files of a program in its own directories, opened so that nothing is written through a link.
+//!
+//! Another program may have made such a name: as a symbolic link, or as a hard link to a file that has another name. What is written there would
+//! change that other file, with the rights of this process.
+//!
+//! | what is opened | rule |
+//! |---|---|
+//! | a new file under a name that no other process uses | [`create_new`]: refused if the name is taken, by a link too |
+//! | a new file in the place of a left-over one | [`create`]: the old name goes first; of a link, only the link |
+//! | a file that is replaced in one step | [`replace`]: a new file takes its name; a link goes, and what it leads to stays |
+//! | a file that stays (lock, witness, spool) | [`open`], [`open_or_create`]: refused if it is a link or has another name |
+//! | a directory | [`make_dir`]: refused if it is a link |
+//!
+//! A path that a user names is another matter. The user may mean the link: each command says what it does with one.
+
+use std::{
+    error::Error,
+    fmt,
+    fs::{self, DirBuilder, File, Metadata, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
+    path::Path,
+};
+
+use rustix::{fs::OFlags, io::Errno};
+
+/// Only the owner may read and write.
+const OWNERS_FILE: u32 = 0o600;
+const OWNERS_DIRECTORY: u32 = 0o700;
+
+/// Why a name is not used: what is written there could change another file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkRefusal {
+    /// The name leads elsewhere.
+    Symbolic,
+    /// The file has a second name.
+    Hard,
+    /// A pipe, a device, or a directory in the place of a file; or a file in the place of a directory.
+    OtherKind,
+}
+
+impl fmt::Display for LinkRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Symbolic => {
+                "it is a symbolic link, and nothing is written through a link: remove it, or put what it leads to in its place"
+            }
+            Self::Hard => {
+                "the file has a second name (a hard link), and what is written here would change both: put a copy in its place"
+            }
+            Self::OtherKind => "something else has this name: move it away",
+        })
+    }
+}
+
+impl Error for LinkRefusal {}
+
+impl From<LinkRefusal> for io::Error {
+    fn from(refusal: LinkRefusal) -> Self {
+        Self::new(io::ErrorKind::InvalidInput, refusal)
+    }
+}
+
+impl LinkRefusal {
+    /// The refusal in an error of this module.
+    pub fn of(error: &io::Error) -> Option<Self> {
+        error.get_ref()?.downcast_ref().copied()
+    }
+}
+
+/// Makes a file that only its owner can read, for reading and writing.
+///
+/// # Errors
+/// The name is taken, or the file cannot be made.
+pub fn create_new(path: &Path) -> io::Result<File> {
+    // O_EXCL follows no link (open(2))
+    OpenOptions::new().read(true).write(true).create_new(true).mode(OWNERS_FILE).open(path)
+}
+
+/// The same in the place of a file that is left over. Of a link, only the link is removed.
+///
+/// # Errors
+/// There is a directory, or the file cannot be removed or made.
+pub fn create(path: &Path) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => create_new(path),
+    }
+}
+
+/// Puts `bytes` in the place of the file `path`, durably: a crash leaves the old file or the new one. `new` is the name in the same directory that
+/// the file has until it is whole.
+///
+/// # Errors
+/// The file cannot be written or renamed.
+pub fn replace(new: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = create(new)?;
+    let written = file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| fs::rename(new, path));
+    if written.is_err() {
+        // the error counts, not whether its remains can be removed
+        drop(fs::remove_file(new));
+    }
+    written?;
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    File::open(dir)?.sync_all()
+}
+
+/// Opens a file for reading and writing.
+///
+/// # Errors
+/// It is not there, it is a link or has another name ([`LinkRefusal`]), or it cannot be opened.
+pub fn open(path: &Path) -> io::Result<File> {
+    open_as(path, OpenOptions::new().read(true).write(true))
+}
+
+/// Opens a file for reading and writing, and makes it where there is none. Only its owner can read a new one.
+///
+/// # Errors
+/// It is a link or has another name ([`LinkRefusal`]), or it cannot be opened.
+pub fn open_or_create(path: &Path) -> io::Result<File> {
+    open_as(path, OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(OWNERS_FILE))
+}
+
+fn open_as(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let no_follow = OFlags::NOFOLLOW.bits().cast_signed();
+    let file = options.custom_flags(no_follow).open(path).map_err(|error| {
+        if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) {
+            LinkRefusal::Symbolic.into()
+        } else {
+            error
+        }
+    })?;
+    refuse_links(&file.metadata()?)?;
+    Ok(file)
+}
+
+/// Refuses what is no plain file with a single name. `found` is of the open file, or of the name itself (`symlink_metadata`).
+///
+/// # Errors
+/// A [`LinkRefusal`].
+pub fn refuse_links(found: &Metadata) -> io::Result<()> {
+    if found.is_symlink() {
+        return Err(LinkRefusal::Symbolic.into());
+    }
+    if !found.is_file() {
+        return Err(LinkRefusal::OtherKind.into());
+    }
+    if found.nlink() > 1 { Err(LinkRefusal::Hard.into()) } else { Ok(()) }
+}
+
+/// Makes a directory that only its owner can look into, if it is not there.
+///
+/// # Errors
+/// The name leads elsewhere, or something else has it ([`LinkRefusal`]); or the directory cannot be made.
+pub fn make_dir(path: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(OWNERS_DIRECTORY).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let found = fs::symlink_metadata(path)?;
+            if found.is_dir() {
+                return Ok(());
+            }
+            Err(if found.is_symlink() { LinkRefusal::Symbolic } else { LinkRefusal::OtherKind }.into())
+        }
+        made => made,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    const PRECIOUS: &[u8] = b"of another program";
+
+    /// Makes a link to the first path at the second.
+    type Linking = fn(&Path, &Path);
+
+    /// What has a name before it is used.
+    const KINDS: [(&str, Linking); 3] = [
+        ("symbolic link", |other, path| symlink(other, path).unwrap()),
+        ("link to nothing", |other, path| symlink(other.with_file_name("nothing"), path).unwrap()),
+        ("hard link", |other, path| fs::hard_link(other, path).unwrap()),
+    ];
+
+    fn write(file: io::Result<File>) -> io::Result<()> {
+        let mut file = file?;
+        file.set_len(0)?;
+        file.write_all(b"ours")
+    }
+
+    #[test]
+    fn nothing_is_written_through_a_link() {
+        type Opened = fn(&Path) -> io::Result<()>;
+        let ways: [(&str, Opened, bool); 5] = [
+            ("create_new", |path| write(create_new(path)), false),
+            ("create", |path| write(create(path)), true),
+            ("replace", |path| replace(&path.with_extension("new"), path, b"ours"), true),
+            ("open_or_create", |path| write(open_or_create(path)), false),
+            ("make_dir", make_dir, false),
+        ];
+        for ((kind, link), (name, way, takes_the_name)) in
+            KINDS.into_iter().flat_map(|kind| ways.map(|way| (kind, way)))
+        {
+            let dir = tempfile::tempdir().unwrap();
+            let (other, path) = (dir.path().join("other"), dir.path().join("ours"));
+            fs::write(&other, PRECIOUS).unwrap();
+            link(&other, &path);
+            let done = way(&path);
+            assert_eq!(done.is_ok(), takes_the_name, "{name} at a {kind}: {done:?}");
+            assert_eq!(fs::read(&other).unwrap(), PRECIOUS, "{name} at a {kind}");
+            assert!(!dir.path().join("nothing").try_exists().unwrap(), "{name} at a {kind}");
+            if takes_the_name {
+                assert_eq!(fs::read(&path).unwrap(), b"ours");
+                assert!(fs::symlink_metadata(&path).unwrap().is_file());
+            }
+        }
+    }
+
+    #[test]
+    fn a_new_file_is_not_written_through_a_link_at_its_first_name() {
+        for (kind, link) in KINDS {
+            let dir = tempfile::tempdir().unwrap();
+            let (other, path, new) =
+                (dir.path().join("other"), dir.path().join("ours"), dir.path().join("ours.new"));
+            fs::write(&other, PRECIOUS).unwrap();
+            link(&other, &new);
+            replace(&new, &path, b"ours").unwrap();
+            assert_eq!(
+                (fs::read(&other).unwrap(), fs::read(&path).unwrap()),
+                (PRECIOUS.to_vec(), b"ours".to_vec())
+            );
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "{kind}");
+        }
+    }
+
+    #[test]
+    fn a_file_with_a_single_name_is_opened_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ours");
+        assert_eq!(open(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
+        write(open_or_create(&path)).unwrap();
+        open_or_create(&path).unwrap();
+        open(&path).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"ours");
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        let other = dir.path().join("second name");
+        fs::hard_link(&path, other).unwrap();
+        assert_eq!(LinkRefusal::of(&open(&path).unwrap_err()), Some(LinkRefusal::Hard));
+        make_dir(&dir.path().join("folder")).unwrap();
+        make_dir(&dir.path().join("folder")).unwrap();
+    }
+}
