@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::App;
 use crate::{
     integrations::{kubernetes, kubernetes::PodReviewer},
+    runtime::answer_memory::AnswerMemory,
     service::{
         AdmissionService, AttemptService, Services, SizingService, StatisticsService, TicketService,
         VerdictService,
@@ -33,7 +34,7 @@ pub(super) fn services(app: &App) -> Services {
             learned: app.learned.clone(),
             ingest,
             pools: app.pools.clone(),
-            counting: Counting::default(),
+            counting: Counting::new(AnswerMemory::default()),
             proposals: ProposalPlaces::default(),
             private,
         },

@@ -1,6 +1,7 @@
 //! What the program runs on: settings, the clock, logs, metrics, files that are read again, and connections.
 
 pub(crate) mod agent_files;
+pub(crate) mod answer_memory;
 pub(crate) mod audit;
 pub(crate) mod clock;
 pub(crate) mod log;

@@ -11,7 +11,10 @@ use super::{
     statistics::{Counting, ProposalPlaces},
 };
 use crate::{
-    runtime::metrics::Metrics, sessions::fixture, state::pools::PoolRegistry, transport::read_api::ReadApi,
+    runtime::{answer_memory::AnswerMemory, metrics::Metrics},
+    sessions::fixture,
+    state::pools::PoolRegistry,
+    transport::read_api::ReadApi,
 };
 
 /// The service over these pools, with an empty history and without a writer.
@@ -54,7 +57,7 @@ pub(crate) async fn read_api(store: &Store) -> ReadApi {
             learned: sizing.learned.clone(),
             ingest: ingest.clone(),
             pools: sizing.pools.clone(),
-            counting: Counting::default(),
+            counting: Counting::new(AnswerMemory::default()),
             proposals: ProposalPlaces::default(),
             private: Arc::clone(&private),
         },

@@ -3,7 +3,7 @@
 use plimsoll_core::domain::FieldViolation;
 use plimsoll_store::StoreError;
 
-use crate::{access::identity::Exceeded, sessions};
+use crate::{access::identity::Exceeded, runtime::answer_memory::TooLittleMemory, sessions};
 
 /// Why a question was refused.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +28,9 @@ pub(crate) enum Refusal {
         /// The bound.
         most: usize,
     },
+    /// The answer would take more memory than is left.
+    #[error(transparent)]
+    TooLittleMemory(#[from] TooLittleMemory),
     /// The caller has gone beyond a bound of its own.
     #[error("{0}")]
     Exceeded(Exceeded),

@@ -6,6 +6,7 @@
 //! | `/proc/self/cgroup` | in which cgroup the process is |
 //! | `memory.max`, in `/sys/fs/cgroup` or `/sys/fs/cgroup/unified` | limit of cgroup v2 |
 //! | `memory.limit_in_bytes`, in `/sys/fs/cgroup/memory` | limit of cgroup v1 |
+//! | `memory.current` or `memory.usage_in_bytes`, and `memory.stat`, beside the limit | what is taken of it; the kernel takes pages of files back |
 //!
 //! A container sees its own cgroup as the topmost one, under a path that is not there: so each folder above counts, and one that is
 //! missing is skipped.
@@ -36,8 +37,8 @@ impl MachineMemory {
     /// What the kernel's files below `root` say; `None` if they say nothing.
     pub fn read(root: &Path) -> Option<Self> {
         let text = |path: &str| fs::read_to_string(root.join(path.trim_start_matches('/'))).ok();
-        let limit = |(folder, file): &(String, &str)| {
-            let source = format!("{folder}/{file}");
+        let limit = |(folder, files): &(String, &CgroupFiles)| {
+            let source = format!("{folder}/{}", files.limit);
             let bytes = text(&source)?.trim().parse().ok().map(Bytes)?;
             Some(Self { bytes, source })
         };
@@ -47,17 +48,62 @@ impl MachineMemory {
         // of equals the innermost: an operator finds it first
         folders.iter().filter_map(limit).chain(ram).min_by_key(|memory| memory.bytes)
     }
+
+    /// How much this process can take more before the kernel kills for memory, by its files below `root`; `None` if they say nothing.
+    pub(crate) fn left(root: &Path) -> Option<Bytes> {
+        let text = |path: &str| fs::read_to_string(root.join(path.trim_start_matches('/'))).ok();
+        let number = |path: &str| text(path)?.trim().parse::<u64>().ok();
+        let of_group = |(folder, files): (String, &CgroupFiles)| {
+            let limit = number(&format!("{folder}/{}", files.limit))?;
+            let taken = number(&format!("{folder}/{}", files.taken))?;
+            let stat = text(&format!("{folder}/memory.stat")).unwrap_or_default();
+            let of_files: u64 = files.file_pages.iter().filter_map(|name| field(&stat, name)).sum();
+            Some(limit.saturating_sub(taken.saturating_sub(of_files)))
+        };
+        let groups = text("/proc/self/cgroup").map(|groups| folders(&groups)).unwrap_or_default();
+        let meminfo = text("/proc/meminfo").unwrap_or_default();
+        let available = field(&meminfo, "MemAvailable:").map(|kib| kib.saturating_mul(1024));
+        groups.into_iter().filter_map(of_group).chain(available).min().map(Bytes)
+    }
 }
 
-/// Folders with a limit of this process, and the name of its file; the innermost first.
-fn folders(groups: &str) -> Vec<(String, &'static str)> {
+/// The number behind a name at the begin of a line.
+fn field(text: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines().map(str::split_whitespace);
+    lines.find_map(|mut words| {
+        words.next().filter(|first| *first == name).and_then(|_| words.next())?.parse().ok()
+    })
+}
+
+/// How a version of cgroups names its files.
+#[derive(Debug)]
+struct CgroupFiles {
+    limit: &'static str,
+    taken: &'static str,
+    /// Fields of `memory.stat`: pages of files that the kernel can take back.
+    file_pages: [&'static str; 2],
+}
+
+const V1: CgroupFiles = CgroupFiles {
+    limit: "memory.limit_in_bytes",
+    taken: "memory.usage_in_bytes",
+    file_pages: ["total_inactive_file", "total_active_file"],
+};
+const V2: CgroupFiles = CgroupFiles {
+    limit: "memory.max",
+    taken: "memory.current",
+    file_pages: ["inactive_file", "active_file"],
+};
+
+/// Folders with a limit of this process, and the names of their files; the innermost first.
+fn folders(groups: &str) -> Vec<(String, &'static CgroupFiles)> {
     let of_line = |line: &str| {
         let mut parts = line.splitn(3, ':').skip(1);
         let (controllers, path) = (parts.next()?.to_owned(), parts.next()?.to_owned());
-        let mounts: &[(&str, &str)] = if controllers.is_empty() {
-            &[("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/unified", "memory.max")]
+        let mounts: &[(&str, &'static CgroupFiles)] = if controllers.is_empty() {
+            &[("/sys/fs/cgroup", &V2), ("/sys/fs/cgroup/unified", &V2)]
         } else if controllers.split(',').any(|controller| controller == "memory") {
-            &[("/sys/fs/cgroup/memory", "memory.limit_in_bytes")]
+            &[("/sys/fs/cgroup/memory", &V1)]
         } else {
             &[]
         };
@@ -171,6 +217,42 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     /// A kernel with 4 GiB of RAM and these files.
+    #[test]
+    fn what_is_left_is_the_least_of_all_limits_and_pages_of_files_count_as_free() {
+        let left = |files: &[(&str, &str)]| {
+            let root = tempfile::tempdir().unwrap();
+            for (path, text) in files {
+                let path = root.path().join(path);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, text).unwrap();
+            }
+            MachineMemory::left(root.path())
+        };
+        let meminfo = ("proc/meminfo", "MemTotal:  4194304 kB\nMemAvailable:    1024 kB\n");
+        assert_eq!(left(&[]), None);
+        assert_eq!(left(&[meminfo]), Some(Bytes(MIB)));
+        let v2 = [
+            ("proc/self/cgroup", "0::/ci/server\n"),
+            ("proc/meminfo", "MemAvailable: 4194304 kB\n"),
+            ("sys/fs/cgroup/ci/server/memory.max", "max\n"),
+            ("sys/fs/cgroup/ci/server/memory.current", "1\n"),
+            ("sys/fs/cgroup/ci/memory.max", "1000\n"),
+            ("sys/fs/cgroup/ci/memory.current", "900\n"),
+            ("sys/fs/cgroup/ci/memory.stat", "anon 500\ninactive_file 300\nactive_file 60\n"),
+        ];
+        assert_eq!(left(&v2), Some(Bytes(460)));
+        let v1 = [
+            ("proc/self/cgroup", "4:memory:/server\n"),
+            ("sys/fs/cgroup/memory/server/memory.limit_in_bytes", "1000\n"),
+            ("sys/fs/cgroup/memory/server/memory.usage_in_bytes", "900\n"),
+            (
+                "sys/fs/cgroup/memory/server/memory.stat",
+                "inactive_file 1\ntotal_inactive_file 30\ntotal_active_file 3\n",
+            ),
+        ];
+        assert_eq!(left(&v1), Some(Bytes(133)));
+    }
+
     fn kernel(files: &[(&str, &str)]) -> Option<MachineMemory> {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in

@@ -1,11 +1,12 @@
 //! Where questions about all attempts are worked on: some at once, some that wait, and no more. They share their threads with
-//! allocations, verdicts and the store, which must always find one.
+//! allocations, verdicts and the store, which must always find one. Each takes its part of the memory before it begins.
 
 use std::sync::Arc;
 
+use plimsoll_core::domain::Bytes;
 use tokio::{sync::Semaphore, task};
 
-use crate::service::Refusal;
+use crate::{runtime::answer_memory::AnswerMemory, service::Refusal};
 
 /// Questions that are worked on at once: each keeps a core busy.
 const AT_ONCE: usize = 4;
@@ -17,21 +18,24 @@ const HELD: usize = 64;
 pub(crate) struct Counting {
     held: Arc<Semaphore>,
     working: Arc<Semaphore>,
+    pub(super) memory: AnswerMemory,
 }
 
-impl Default for Counting {
-    fn default() -> Self {
-        Self { held: Arc::new(Semaphore::new(HELD)), working: Arc::new(Semaphore::new(AT_ONCE)) }
+impl Counting {
+    /// Its answers take their memory from `memory`.
+    pub(crate) fn new(memory: AnswerMemory) -> Self {
+        Self { held: Arc::new(Semaphore::new(HELD)), working: Arc::new(Semaphore::new(AT_ONCE)), memory }
     }
 }
 
 impl Counting {
-    /// Does `work` on a thread of its own.
+    /// Does `work`, which takes so much memory, on a thread of its own.
     ///
     /// # Errors
-    /// Too many wait already, or the work panicked.
+    /// Too many wait already, there is too little memory, or the work panicked.
     pub(super) async fn run<T: Send + 'static>(
         &self,
+        needed: Bytes,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Refusal> {
         let held = Arc::clone(&self.held).try_acquire_owned();
@@ -39,9 +43,10 @@ impl Counting {
             held.map_err(|_full| Refusal::Crowded { what: "questions about all attempts", most: HELD })?;
         let working = Arc::clone(&self.working).acquire_owned().await;
         let working = working.map_err(|_closed| Refusal::Stopping)?;
+        let memory = self.memory.take("a look at all attempts", needed)?;
         // the places go with the work: it goes on after its caller has gone
         let counted = task::spawn_blocking(move || {
-            let _places = (held, working);
+            let _places = (held, working, memory);
             work()
         });
         counted.await.map_err(Refusal::Panicked)
@@ -55,13 +60,27 @@ mod tests {
     use tokio_util::task::TaskTracker;
 
     use super::*;
+    use crate::runtime::answer_memory::tests::kernel;
+
+    #[tokio::test]
+    async fn a_question_that_needs_more_memory_than_is_left_is_refused_and_the_next_one_answered() {
+        let (_root, memory) = kernel(100);
+        let counting = Counting::new(memory);
+        let refused = counting.run(Bytes(101 << 20), || ()).await;
+        assert!(matches!(refused, Err(Refusal::TooLittleMemory(_))), "{refused:?}");
+        counting.run(Bytes(10 << 20), || ()).await.unwrap();
+        assert_eq!(
+            (counting.working.available_permits(), counting.held.available_permits()),
+            (AT_ONCE, HELD)
+        );
+    }
 
     #[tokio::test]
     async fn work_whose_caller_has_gone_keeps_its_place_and_one_question_too_many_is_refused() {
-        let counting = Counting::default();
+        let counting = Counting::new(AnswerMemory::below("/nowhere".into()));
         let (go, wait) = mpsc::channel::<()>();
         let (counts, tasks) = (counting.clone(), TaskTracker::new());
-        let asked = tasks.spawn(async move { counts.run(move || wait.recv()).await });
+        let asked = tasks.spawn(async move { counts.run(Bytes(0), move || wait.recv()).await });
         while counting.working.available_permits() == AT_ONCE {
             task::yield_now().await;
         }
@@ -69,13 +88,13 @@ mod tests {
         assert!(asked.await.unwrap_err().is_cancelled());
         assert_eq!((counting.working.available_permits(), counting.held.available_permits()), (3, 63));
         let others = Arc::clone(&counting.held).try_acquire_many_owned(63).unwrap();
-        assert!(matches!(counting.run(|| ()).await, Err(Refusal::Crowded { most: HELD, .. })));
+        assert!(matches!(counting.run(Bytes(0), || ()).await, Err(Refusal::Crowded { most: HELD, .. })));
         drop((others, go));
-        counting.run(|| ()).await.unwrap();
+        counting.run(Bytes(0), || ()).await.unwrap();
         while counting.working.available_permits() < AT_ONCE {
             task::yield_now().await;
         }
-        let panicked = counting.run(|| panic!("on purpose")).await.map(|()| 0);
+        let panicked = counting.run(Bytes(0), || panic!("on purpose")).await.map(|()| 0);
         assert!(matches!(panicked, Err(Refusal::Panicked(_))));
         assert_eq!(counting.held.available_permits(), HELD);
     }

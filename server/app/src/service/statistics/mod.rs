@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 pub(crate) use counting::Counting;
 use plimsoll_core::{
-    domain::{AttemptBrief, FieldViolation, Outcome, Summary},
+    domain::{AttemptBrief, Bytes, FieldViolation, History, Outcome, Summary},
     placement::{Placement, Pool},
     retry::{FailureGroup, FlakyFailure, WrongVerdicts},
     shared_history::SharedHistory,
@@ -19,10 +19,15 @@ pub(crate) use recommendations::{ProposalPlaces, RecommendQuestion, Recommendati
 use super::{Refusal, SizingService, redaction::Redactor};
 use crate::{
     access::{identity::Identity, privacy::Private},
+    runtime::answer_memory::AnswerMemory,
     sessions::Ingest,
     state::pools::PoolRegistry,
 };
 
+/// Memory of any answer over all attempts, bytes: its groups and steps with their texts, and the message that they become.
+const ANSWER: u64 = 12 << 20;
+/// More for each attempt of the history, bytes: places of rows while needs that moved are looked for, and chunks that change meanwhile.
+const PER_ATTEMPT: u64 = 12;
 /// Flaky failures in an answer.
 const FLAKY: usize = 100;
 /// Groups of the same failure in an answer.
@@ -71,6 +76,17 @@ pub(crate) struct ListedAttempts {
 }
 
 impl StatisticsService {
+    /// The memory for large answers.
+    pub(crate) fn memory(&self) -> &AnswerMemory {
+        &self.counting.memory
+    }
+
+    /// What an answer over all attempts takes, with so many bytes for each.
+    fn needed(&self, per_attempt: u64) -> Bytes {
+        let attempts = self.learned.read(History::len) as u64;
+        Bytes(ANSWER.saturating_add(attempts.saturating_mul(per_attempt)))
+    }
+
     /// The answer to a question about sums.
     ///
     /// # Errors
@@ -97,8 +113,11 @@ impl StatisticsService {
             let failures = ingest.failure_groups(takes, FAILURES);
             Ok((stats.report(&question, &prices)?, ingest.flaky(FLAKY), failures))
         };
-        let (report, mut flaky, mut failures) =
-            self.counting.run(counting).await?.map_err(|fault: FieldViolation| Refusal::Fault(fault))?;
+        let (report, mut flaky, mut failures) = self
+            .counting
+            .run(self.needed(PER_ATTEMPT), counting)
+            .await?
+            .map_err(|fault: FieldViolation| Refusal::Fault(fault))?;
         for group in &mut failures {
             redactor.failures(group);
         }
@@ -124,7 +143,7 @@ impl StatisticsService {
         let redactor = self.allowed(caller, &filter, &GroupBy::Nothing)?;
         let stats = self.learned.stats().clone();
         // a look at a million attempts takes its time
-        let page = self.counting.run(move || stats.list(&filter, page)).await?;
+        let page = self.counting.run(self.needed(PER_ATTEMPT), move || stats.list(&filter, page)).await?;
         for place in &page.places {
             // one that is gone meanwhile is left out
             let Some(summary) = self.ingest.listed(&place.attempt).await? else { continue };

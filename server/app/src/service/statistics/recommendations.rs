@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use plimsoll_core::{
-    domain::Millis,
-    recommend::{DAY, Draft, MONTH, ProposalTerms, Recommendation, Savings, Sizes, propose},
+    domain::{Bytes, Millis},
+    recommend::{DAY, Draft, MONTH, ProposalTerms, Recommendation, Savings, Sizes, WorkloadAttempt, propose},
     stats::{Filter, WorkloadQuestion, Workloads},
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -29,6 +29,10 @@ pub(crate) struct RecommendQuestion {
 
 /// Questions about proposals that are worked on at once: each holds the attempts of its packages until its rows are read from disk.
 const PROPOSALS: usize = 4;
+
+/// Memory for each attempt of the history, bytes: a place in the list of its package, which may have twice the room it needs, and what a
+/// proposal looks at.
+const PER_ATTEMPT: u64 = 2 * size_of::<usize>() as u64 + size_of::<WorkloadAttempt>() as u64;
 
 /// The places of questions about proposals. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -97,6 +101,8 @@ impl StatisticsService {
         let RecommendQuestion { mut filter, gib_hour, least_confidence, most } = question;
         caller.may_see("project", &filter.project).map_err(Refusal::Forbidden)?;
         let place = self.proposals.take()?;
+        // until the rows are read from disk, and not only for the walk over all attempts
+        let _memory = self.counting.memory.take("a look at all packages", self.needed(PER_ATTEMPT))?;
         let time = AskedTime::of(&filter, Clock.now_unix_ms());
         filter.from_unix_ms = Some(time.from);
         let asked = WorkloadQuestion { filter, gib_hour, confined: !caller.projects.is_all() };
@@ -118,7 +124,7 @@ impl StatisticsService {
             let rows = Vec::new();
             (place, drafts, RecommendationAnswer { rows, left_out, savings, window, priced, currency, notes })
         };
-        let (_place, drafts, answer) = self.counting.run(counting).await?;
+        let (_place, drafts, answer) = self.counting.run(Bytes(0), counting).await?;
         let mut rows = Vec::with_capacity(drafts.len());
         for draft in drafts {
             let newest = self.sizes_of(&draft).await?;

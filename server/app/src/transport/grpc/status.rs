@@ -78,6 +78,7 @@ pub(super) fn of_service(refusal: &service::Refusal) -> Status {
         service::Refusal::NotAllowed(text) => Status::permission_denied(text),
         service::Refusal::NotFound(text) => Status::not_found(text),
         service::Refusal::Crowded { what, most } => of_crowd(what, *most),
+        service::Refusal::TooLittleMemory(refused) => of_short_time(refused.to_string()),
         service::Refusal::Exceeded(exceeded) => of_exceeded(exceeded),
         service::Refusal::Writer(refusal) => of_refusal(refusal),
         service::Refusal::Store(_) | service::Refusal::Stopping => Status::unavailable(refusal.to_string()),
@@ -92,8 +93,12 @@ pub(super) fn answered<T>(answer: Result<T, service::Refusal>) -> Result<Respons
 
 /// RESOURCE_EXHAUSTED: as many as may be there at once are there.
 pub(super) fn of_crowd(what: &str, bound: usize) -> Status {
+    of_short_time(format!("{bound} {what} are there, which is the bound; come back later"))
+}
+
+/// RESOURCE_EXHAUSTED: it may go well a little later.
+fn of_short_time(text: String) -> Status {
     let details = ErrorDetails::with_retry_info(Some(CROWD_RETRY));
-    let text = format!("{bound} {what} are there, which is the bound; come back later");
     Status::with_error_details(Code::ResourceExhausted, text, details)
 }
 

@@ -15,6 +15,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http_body::Frame;
+use plimsoll_core::domain::Bytes as Quantity;
 use plimsoll_store::backup::BackupStream;
 use tokio::sync::mpsc::{self, error::SendTimeoutError};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
@@ -24,6 +25,7 @@ use crate::transport::state::HttpState;
 use crate::{
     access::identity::Identity,
     runtime::{
+        answer_memory::{AnswerMemory, AnswerShare, TooLittleMemory},
         audit::AUDIT,
         metrics::{Kind, Metrics},
         net::serve::Peer,
@@ -34,6 +36,12 @@ use crate::{
 /// and the writer keeps aside for it what changes. As long as a connection may stand still, and for a client that moves a byte now and
 /// then as well.
 const TAKEN_WITHIN: Duration = Duration::from_mins(2);
+
+/// For people.
+const BACKUP: &str = "a backup";
+/// Memory that a backup takes at its begin: some pages of the store, their archive, and the engine's cache, which a walk over all of the
+/// store fills. What changes meanwhile is kept aside and may take more, so it is looked at for each piece.
+const BACKUP_MEMORY: Quantity = Quantity(48 << 20);
 
 /// What a proxy says of whom it asks for; so does whatever begins with [`FORWARDED`].
 const OF_PROXIES: [&str; 3] = ["forwarded", "via", "x-real-ip"];
@@ -57,10 +65,19 @@ pub(super) async fn backup(
         tracing::warn!(target: AUDIT, %peer, %caller, "refused a backup to another machine");
         return (StatusCode::FORBIDDEN, ELSEWHERE).into_response();
     }
+    let memory = parts.services.statistics.memory().clone();
+    let share = match memory.take(BACKUP, BACKUP_MEMORY) {
+        Ok(share) => share,
+        Err(refused) => {
+            tracing::warn!(target: AUDIT, %peer, %caller, error = %refused, "refused a backup");
+            return (StatusCode::SERVICE_UNAVAILABLE, format!("{refused}\n")).into_response();
+        }
+    };
     match parts.store.snapshot().await {
         Ok(snapshot) => {
             tracing::info!(target: AUDIT, %peer, %caller, "gave a backup");
-            let archive = Archive::new(BackupStream::new(snapshot), TAKEN_WITHIN, Arc::clone(&parts.metrics));
+            let live = LiveBackup { stream: BackupStream::new(snapshot), memory, _share: Some(share) };
+            let archive = Archive::new(live, TAKEN_WITHIN, Arc::clone(&parts.metrics));
             let content_type = [(header::CONTENT_TYPE, "application/octet-stream")];
             (content_type, Body::new(archive)).into_response()
         }
@@ -103,6 +120,13 @@ fn is_ours(asked: &str, local: Option<IpAddr>) -> bool {
     })
 }
 
+/// A backup that is read, with its part of the memory.
+struct LiveBackup {
+    stream: BackupStream,
+    memory: AnswerMemory,
+    _share: Option<AnswerShare>,
+}
+
 /// An archive whose next piece is read when the last one is on its way. A task of its own reads it: a client that stands still asks for
 /// nothing, and no other backup may begin as long as this one reads.
 struct Archive {
@@ -118,12 +142,14 @@ struct Archive {
 enum Short {
     #[error("{0}")]
     Unreadable(String),
+    #[error("the backup was cut short: {0}")]
+    Overloaded(TooLittleMemory),
     #[error("the backup was cut short: its client took nothing for {}", humantime::format_duration(*.0))]
     Stalled(Duration),
 }
 
 impl Archive {
-    fn new(live: BackupStream, taken_within: Duration, metrics: Arc<Metrics>) -> Self {
+    fn new(live: LiveBackup, taken_within: Duration, metrics: Arc<Metrics>) -> Self {
         let (sender, pieces) = mpsc::channel(1);
         let reading = TaskTracker::new().spawn(read(live, taken_within, sender));
         Self { pieces, metrics, ended: false, _reading: AbortOnDropHandle::new(reading) }
@@ -143,9 +169,12 @@ impl Drop for Archive {
 }
 
 /// Reads an archive as fast as it is taken. Lets go of the store before it says why it ends early.
-async fn read(mut live: BackupStream, taken_within: Duration, pieces: mpsc::Sender<Result<Bytes, Short>>) {
+async fn read(mut live: LiveBackup, taken_within: Duration, pieces: mpsc::Sender<Result<Bytes, Short>>) {
     let short = loop {
-        let piece = match live.next().await {
+        if let Err(refused) = live.memory.check(BACKUP) {
+            break Short::Overloaded(refused);
+        }
+        let piece = match live.stream.next().await {
             Ok(Some(bytes)) => bytes.into(),
             Ok(None) => return,
             Err(error) => break Short::Unreadable(error.to_string()),
@@ -208,6 +237,8 @@ mod tests {
         store.commit(batch).await.unwrap();
         let give = async |taken_within| {
             let live = BackupStream::new(store.snapshot().await.ok()?);
+            let live =
+                LiveBackup { stream: live, memory: AnswerMemory::below("/nowhere".into()), _share: None };
             Some(Archive::new(live, taken_within, Arc::clone(&metrics)))
         };
         let count = |kind| metrics.backups.get_or_create(&Kind::of(kind)).get();
@@ -231,6 +262,18 @@ mod tests {
         drop(give(soon).await.unwrap());
         assert_eq!(["whole", "stalled", "left", "unreadable"].map(count), [1, 1, 1, 0]);
         store.close().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_backup_that_takes_the_last_memory_ends_with_its_reason_and_the_server_goes_on() {
+        let (_root, memory) = crate::runtime::answer_memory::tests::kernel(1);
+        assert!(memory.take(BACKUP, BACKUP_MEMORY).is_err(), "none is begun");
+        let (store, metrics) = (Store::memory(), Arc::new(Metrics::new()));
+        let stream = BackupStream::new(store.snapshot().await.unwrap());
+        let live = LiveBackup { stream, memory, _share: None };
+        let mut archive = Archive::new(live, TAKEN_WITHIN, metrics);
+        let cut = next(&mut archive).await.unwrap().unwrap_err().to_string();
+        assert!(cut.contains("cut short: overloaded: a backup may take"), "{cut}");
     }
 
     #[test]

@@ -70,9 +70,11 @@ impl From<Refusal> for PageRefusal {
             Refusal::Fault(_) => Self::Wrong(text),
             Refusal::Forbidden(_) | Refusal::NotAllowed(_) => Self::Forbidden { text, projects: Vec::new() },
             Refusal::NotFound(_) => Self::Unknown(text),
-            Refusal::Crowded { .. } | Refusal::Exceeded(_) | Refusal::Store(_) | Refusal::Stopping => {
-                Self::Busy(text)
-            }
+            Refusal::Crowded { .. }
+            | Refusal::TooLittleMemory(_)
+            | Refusal::Exceeded(_)
+            | Refusal::Store(_)
+            | Refusal::Stopping => Self::Busy(text),
             Refusal::Panicked(_) => Self::Broken(text),
             Refusal::Writer(refusal) => Self::of_writer(&refusal),
         }

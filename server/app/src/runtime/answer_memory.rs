@@ -1,0 +1,141 @@
+//! Memory for large answers: each takes its part of what is left before it begins, and is refused where that is too little. A refused answer
+//! costs its caller a repetition; one too many costs the whole server, because the kernel kills it.
+//!
+//! What is left is read from the kernel at each question ([`MachineMemory::left`]). Parts that are taken and not yet used count as well.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use plimsoll_core::domain::Bytes;
+
+use super::settings::MachineMemory;
+
+/// Left to all else, so that samples are taken in and predictions answered while an answer is made.
+const KEPT: u64 = 16 << 20;
+
+/// Gives out parts of the memory. Cheap to clone; clones share what is left.
+#[derive(Debug, Clone)]
+pub(crate) struct AnswerMemory {
+    /// Where the kernel's files are.
+    root: Arc<Path>,
+    taken: Arc<AtomicU64>,
+}
+
+/// A part of the memory, given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct AnswerShare {
+    bytes: u64,
+    taken: Arc<AtomicU64>,
+}
+
+/// There is too little memory for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "overloaded: {what} may take {needed} of memory, and {left} is left; come back later. If this happens often, give the server more memory, or set history_memory lower"
+)]
+pub(crate) struct TooLittleMemory {
+    what: &'static str,
+    needed: Bytes,
+    left: Bytes,
+}
+
+impl Default for AnswerMemory {
+    fn default() -> Self {
+        Self::below("/".into())
+    }
+}
+
+impl AnswerMemory {
+    /// With the kernel's files below `root`.
+    pub(crate) fn below(root: PathBuf) -> Self {
+        Self { root: root.into(), taken: Arc::default() }
+    }
+
+    /// Takes a part for an answer; `what` it is, for people. Without word from the kernel each gets its part.
+    ///
+    /// # Errors
+    /// Too little is left.
+    pub(crate) fn take(&self, what: &'static str, needed: Bytes) -> Result<AnswerShare, TooLittleMemory> {
+        let before = self.taken.fetch_add(needed.0, Relaxed);
+        let share = AnswerShare { bytes: needed.0, taken: Arc::clone(&self.taken) };
+        match self.left(before) {
+            Some(left) if left < needed => Err(TooLittleMemory { what, needed, left }),
+            _ => Ok(share),
+        }
+    }
+
+    /// Whether the kernel still leaves more than must be kept for all else; for an answer that is under way.
+    ///
+    /// # Errors
+    /// It does not.
+    pub(crate) fn check(&self, what: &'static str) -> Result<(), TooLittleMemory> {
+        match self.left(0) {
+            Some(left) if left.0 == 0 => Err(TooLittleMemory { what, needed: Bytes(KEPT), left }),
+            _ => Ok(()),
+        }
+    }
+
+    fn left(&self, taken: u64) -> Option<Bytes> {
+        let left = MachineMemory::left(&self.root)?;
+        Some(Bytes(left.0.saturating_sub(KEPT).saturating_sub(taken)))
+    }
+}
+
+impl Drop for AnswerShare {
+    fn drop(&mut self) {
+        self.taken.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// A kernel with so much memory left, MiB.
+    pub(crate) fn kernel(available: u64) -> (tempfile::TempDir, AnswerMemory) {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("proc")).unwrap();
+        let text = format!("MemAvailable: {} kB\n", available << 10);
+        std::fs::write(root.path().join("proc/meminfo"), text).unwrap();
+        let memory = AnswerMemory::below(root.path().to_owned());
+        (root, memory)
+    }
+
+    #[test]
+    fn answers_share_what_is_left_and_one_too_many_is_refused_until_another_ends() {
+        let (_root, memory) = kernel(16 + 100);
+        let first = memory.take("a page", Bytes(60 * MIB)).unwrap();
+        let refused = memory.take("a page", Bytes(60 * MIB)).unwrap_err();
+        assert_eq!(
+            refused,
+            TooLittleMemory { what: "a page", needed: Bytes(60 * MIB), left: Bytes(40 * MIB) }
+        );
+        assert!(
+            refused
+                .to_string()
+                .starts_with("overloaded: a page may take 60 MiB of memory, and 40 MiB is left")
+        );
+        memory.take("a page", Bytes(40 * MIB)).unwrap();
+        drop(first);
+        memory.take("a page", Bytes(100 * MIB)).unwrap();
+        assert_eq!(memory.taken.load(Relaxed), 0, "all is given back, by the refused one, too");
+    }
+
+    #[test]
+    fn an_answer_under_way_ends_before_the_last_memory_is_gone_and_a_silent_kernel_refuses_none() {
+        let (_root, memory) = kernel(17);
+        memory.check("a backup").unwrap();
+        let (_root, memory) = kernel(16);
+        assert!(memory.check("a backup").is_err());
+        let silent = AnswerMemory::below("/nowhere".into());
+        silent.take("a page", Bytes(u64::MAX >> 1)).unwrap();
+        silent.check("a backup").unwrap();
+    }
+}
