@@ -27,8 +27,8 @@ const TRIES: u32 = 3;
 const BACKOFF: Duration = Duration::from_secs(1);
 /// From a question to the end of its answer: Prometheus itself gives up after two minutes.
 const ANSWER_WITHIN: Duration = Duration::from_secs(150);
-/// Largest answer, bytes. A window with a larger one is asked about in parts.
-const ANSWER_BYTES: usize = 32 << 20;
+/// Largest answer, bytes. A window with a larger one is asked about in parts. An answer is held twice while it is read.
+const ANSWER_BYTES: usize = 8 << 20;
 /// Most bytes that are shown of what Prometheus says.
 const SHOWN: usize = 300;
 

@@ -1,9 +1,7 @@
 //! What Prometheus knows of the pods of builds, window by window. Read access is enough: nothing is asked but the value of expressions.
 
-use anyhow::{anyhow, bail};
-use plimsoll_lab::import::prometheus::{
-    BuildPods, PrometheusLabels, PrometheusQuestion, PrometheusSeries, TimeRange,
-};
+use anyhow::anyhow;
+use plimsoll_lab::import::prometheus::{BuildPods, PrometheusLabels, PrometheusQuestion, TimeRange};
 
 use plimsoll_proto::figures::float;
 
@@ -49,27 +47,14 @@ pub(crate) async fn read_history(
 ) -> anyhow::Result<PrometheusHistory> {
     let HistoryQuestion { labels, range, .. } = question;
     let mut read = PrometheusHistory { pods: BuildPods::new(labels.clone()), empty_ms: 0, warning: None };
-    let (mut start_ms, mut width_s, mut good) = (range.start_ms, WINDOW_S, 0);
+    let mut parts = PrometheusQuestion::ALL.map(|asked| (asked, WindowParts::default()));
+    let mut start_ms = range.start_ms;
     while start_ms < range.end_ms {
-        let window = TimeRange { start_ms, end_ms: range.end_ms.min(start_ms + width_s * 1000) };
-        let asked_s = (window.end_ms - start_ms).div_ceil(1000);
-        match answers(client, question, window, asked_s, &mut read.warning).await {
-            Ok(answers) => {
-                if !read.pods.add(window, &answers)? {
-                    read.empty_ms += window.end_ms - start_ms;
-                }
-            }
-            Err(Unanswered::TooMuch(_)) if asked_s > LEAST_WINDOW_S => {
-                (width_s, good) = ((asked_s / 2).max(LEAST_WINDOW_S), 0);
-                continue;
-            }
-            Err(unanswered) => bail!("{}", unanswered.why()),
+        let window = TimeRange { start_ms, end_ms: range.end_ms.min(start_ms + WINDOW_S * 1000) };
+        if !read_window(client, question, window, &mut parts, &mut read).await? {
+            read.empty_ms += window.end_ms - start_ms;
         }
         start_ms = window.end_ms;
-        good += 1;
-        if good >= GOOD_WINDOWS {
-            (width_s, good) = ((width_s * 2).min(WINDOW_S), 0);
-        }
         tell(float(start_ms - range.start_ms) / float(range.end_ms - range.start_ms));
     }
     if read.empty_ms >= range.end_ms - range.start_ms {
@@ -78,31 +63,79 @@ pub(crate) async fn read_history(
     Ok(read)
 }
 
-type Answers = Vec<(PrometheusQuestion, Vec<PrometheusSeries>)>;
+/// In which parts Prometheus answers one question about a window.
+#[derive(Debug, Clone, Copy)]
+struct WindowParts {
+    width_s: u64,
+    /// Parts of this width that were answered.
+    good: u32,
+}
 
-/// The answers to all questions about a window: all of them, or none.
-async fn answers(
+impl Default for WindowParts {
+    fn default() -> Self {
+        Self { width_s: WINDOW_S, good: 0 }
+    }
+}
+
+impl WindowParts {
+    fn answered(&mut self) {
+        self.good += 1;
+        if self.good >= GOOD_WINDOWS {
+            *self = Self { width_s: (self.width_s * 2).min(WINDOW_S), good: 0 };
+        }
+    }
+}
+
+/// Asks all questions about a window. Whether there was a build in it.
+async fn read_window(
     client: &PrometheusClient,
     question: &HistoryQuestion,
     window: TimeRange,
-    asked_s: u64,
-    warning: &mut Option<String>,
-) -> Result<Answers, Unanswered> {
-    let mut answers = Vec::with_capacity(PrometheusQuestion::ALL.len());
-    for asked in PrometheusQuestion::ALL {
-        let text = asked.text(&question.labels, &question.selector, asked_s);
-        let answer = client.ask(&text, window.end_ms).await?;
-        if warning.is_none() {
-            *warning = answer.warning;
-        }
-        let is_empty = answer.series.is_empty();
-        answers.push((asked, answer.series));
+    parts: &mut [(PrometheusQuestion, WindowParts)],
+    read: &mut PrometheusHistory,
+) -> anyhow::Result<bool> {
+    let mut seen = false;
+    for (asked, parts) in parts {
+        seen |= read_answers(client, (question, *asked), window, parts, read).await?;
         // without a build, the rest says nothing
-        if is_empty && asked == PrometheusQuestion::Memory {
+        if !seen && *asked == PrometheusQuestion::Memory {
             break;
         }
     }
-    Ok(answers)
+    Ok(seen)
+}
+
+/// Asks one question about a window, and again about its parts where that is too much. An answer is read and let go before the next one: all
+/// of a window together would be most of the memory that an import takes. Whether a build was seen.
+async fn read_answers(
+    client: &PrometheusClient,
+    (question, asked): (&HistoryQuestion, PrometheusQuestion),
+    window: TimeRange,
+    parts: &mut WindowParts,
+    read: &mut PrometheusHistory,
+) -> anyhow::Result<bool> {
+    let (mut start_ms, mut seen) = (window.start_ms, false);
+    while start_ms < window.end_ms {
+        let part = TimeRange { start_ms, end_ms: window.end_ms.min(start_ms + parts.width_s * 1000) };
+        let asked_s = (part.end_ms - start_ms).div_ceil(1000);
+        let text = asked.text(&question.labels, &question.selector, asked_s);
+        let answer = match client.ask(&text, part.end_ms).await {
+            Err(Unanswered::TooMuch(_)) if asked_s > LEAST_WINDOW_S => {
+                *parts = WindowParts { width_s: (asked_s / 2).max(LEAST_WINDOW_S), good: 0 };
+                continue;
+            }
+            answer => answer.map_err(|unanswered| anyhow!("{}", unanswered.why()))?,
+        };
+        if read.warning.is_none() {
+            read.warning.clone_from(&answer.warning);
+        }
+        for series in answer.series() {
+            seen |= read.pods.add(part, asked, &series.map_err(anyhow::Error::msg)?)?;
+        }
+        parts.answered();
+        start_ms = part.end_ms;
+    }
+    Ok(seen)
 }
 
 /// Why no build was seen, as far as Prometheus can tell.
@@ -113,7 +146,7 @@ async fn no_build(client: &PrometheusClient, question: &HistoryQuestion) -> anyh
     let any = format!("topk(1, last_over_time({metric}{{{selector}}}[{}s]))", seconds.min(WINDOW_S));
     match client.ask(&any, range.end_ms).await {
         Err(unanswered) => anyhow!("{}", unanswered.why()),
-        Ok(answer) => match answer.series.first() {
+        Ok(answer) => match answer.series().find_map(Result::ok) {
             None => anyhow!(
                 "has no {metric} for this: does it scrape the kubelet's cAdvisor, and is the selector right?"
             ),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 /// A series of an answer.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -42,13 +43,27 @@ fn unix_ms(seconds: f64) -> Option<u64> {
     (0.0..7.3e9).contains(&seconds).then(|| (seconds * 1000.0).round() as u64)
 }
 
-/// What an answer says.
+/// What an answer says. Its series are kept as text: read all at once, they take eight times the memory.
 #[derive(Debug, Default)]
 pub struct PrometheusAnswer {
-    /// Its series.
-    pub series: Vec<PrometheusSeries>,
+    series: Vec<Box<RawValue>>,
     /// The first thing that Prometheus warns of, such as a part that did not answer.
     pub warning: Option<String>,
+}
+
+impl PrometheusAnswer {
+    /// Its series, one after the other; each that was read is let go.
+    pub fn series(self) -> impl Iterator<Item = Result<PrometheusSeries, String>> {
+        self.series
+            .into_iter()
+            .map(|text| serde_json::from_str(text.get()).map_err(|_other| no_answer(text.get().as_bytes())))
+    }
+}
+
+/// The text of what is no answer.
+fn no_answer(body: &[u8]) -> String {
+    let begin = String::from_utf8_lossy(body.get(..body.len().min(60)).unwrap_or_default()).into_owned();
+    format!("the answer is not one of Prometheus; it begins with {begin:?}")
 }
 
 #[derive(Debug, Deserialize)]
@@ -65,7 +80,7 @@ struct Body {
 #[derive(Debug, Default, Deserialize)]
 struct Data {
     #[serde(default)]
-    result: Vec<PrometheusSeries>,
+    result: Vec<Box<RawValue>>,
 }
 
 /// Reads the body of an answer.
@@ -75,11 +90,10 @@ struct Data {
 pub fn read_answer(body: &[u8]) -> Result<PrometheusAnswer, String> {
     let read: Result<Body, _> = serde_json::from_slice(body);
     let body = read.map_err(|error| {
-        let begin = String::from_utf8_lossy(body.get(..body.len().min(60)).unwrap_or_default()).into_owned();
-        if error.is_eof() && begin.starts_with('{') {
+        if error.is_eof() && body.starts_with(b"{") {
             "the answer breaks off".to_owned()
         } else {
-            format!("the answer is not one of Prometheus; it begins with {begin:?}")
+            no_answer(body)
         }
     })?;
     match body.data.filter(|_| body.status == "success") {

@@ -1,9 +1,11 @@
 //! Names of labels, which differ between clusters.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_proto::job_pod::{COPIES, JOB_URL, OF_RUNNER, PROJECT, of_page};
 use serde::Deserialize;
+
+use super::pods::Described;
 
 /// A variable of no job: the address of its page.
 const PAGE: &str = "CI_JOB_URL";
@@ -97,15 +99,18 @@ impl PrometheusLabels {
     }
 
     /// A variable of the job, from all labels that its pod has.
-    pub(super) fn variable(&self, labels: &BTreeMap<String, String>, name: &str) -> Option<String> {
-        let text = |label: &str| labels.get(label).filter(|text| !text.is_empty());
+    pub(super) fn variable(&self, labels: &Described, name: &str) -> Option<String> {
+        let text = |label: &str| {
+            let place = labels.binary_search_by(|(known, _)| (**known).cmp(label)).ok()?;
+            labels.get(place).map(|(_, text)| &**text)
+        };
         if let Some(said) = self.variables.get(name).and_then(|label| text(label)) {
-            return Some(said.clone());
+            return Some(said.to_owned());
         }
         let exported = |name: &str| text(&of_annotation(name)).or_else(|| text(&of_label(name)));
         let place = |table: &[(&str, &str)]| {
             let mut named = table.iter().filter(|(variable, _)| *variable == name);
-            named.find_map(|(_, place)| exported(place)).cloned()
+            named.find_map(|(_, place)| exported(place)).map(str::to_owned)
         };
         let page = || self.variables.get(PAGE).and_then(|label| text(label)).or_else(|| exported(JOB_URL));
         let by_page = || {
@@ -121,6 +126,14 @@ impl PrometheusLabels {
             PROJECT.into_iter().find_map(both).filter(|_| name == "CI_PROJECT_PATH")
         };
         place(&OF_RUNNER).or_else(by_page).or_else(of_project).or_else(|| place(&COPIES))
+    }
+
+    /// All labels that [`Self::variable`] looks at.
+    pub(super) fn used(&self) -> BTreeSet<String> {
+        let places = OF_RUNNER.iter().chain(&COPIES).map(|(_, place)| *place);
+        let exported = places.chain(PROJECT.into_iter().flatten()).chain([JOB_URL]);
+        let known = exported.flat_map(|name| [of_annotation(name), of_label(name)]);
+        known.chain(self.variables.values().cloned()).collect()
     }
 
     /// The option of kube-state-metrics that exports what is asked for.

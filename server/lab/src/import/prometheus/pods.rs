@@ -1,6 +1,9 @@
 //! Pods of builds, from the windows of time in which they were seen. A pod that is seen in several windows is one build.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use plimsoll_core::domain::{Bytes, Cores, Resources};
 
@@ -23,6 +26,9 @@ pub struct TimeRange {
 #[error("more than {} pods: ask for less with --since or --prometheus-selector", MOST_PODS)]
 pub struct TooManyPods;
 
+/// Annotations and labels, in order of their names. Those of all pods share their names.
+pub(super) type Described = Vec<(Arc<str>, Box<str>)>;
+
 /// What was seen of a pod. What was not is 0 or empty.
 #[derive(Debug, Default)]
 pub(super) struct BuildPod {
@@ -38,13 +44,15 @@ pub(super) struct BuildPod {
     pub(super) oom_events: f64,
     pub(super) oom_killed: bool,
     /// Its annotations and labels, by the labels that kube-state-metrics makes of them.
-    pub(super) described: BTreeMap<String, String>,
+    pub(super) described: Described,
 }
 
 /// The pods of builds.
 #[derive(Debug)]
 pub struct BuildPods {
     pub(super) labels: PrometheusLabels,
+    /// Labels by which jobs are known: of all that a pod says, these are kept.
+    used: BTreeSet<Arc<str>>,
     /// By namespace and name.
     pub(super) pods: HashMap<(String, String), BuildPod>,
 }
@@ -52,29 +60,15 @@ pub struct BuildPods {
 impl BuildPods {
     /// None yet.
     pub fn new(labels: PrometheusLabels) -> Self {
-        Self { labels, pods: HashMap::new() }
+        let used = labels.used().into_iter().map(Into::into).collect();
+        Self { labels, used, pods: HashMap::new() }
     }
 
-    /// Adds the answers about a window, one for each question. Whether there was a build in it.
+    /// Adds a series of the answer to a question about a window. Whether it is the memory of a build.
     ///
     /// # Errors
     /// There are too many pods.
     pub fn add(
-        &mut self,
-        window: TimeRange,
-        answers: &[(PrometheusQuestion, Vec<PrometheusSeries>)],
-    ) -> Result<bool, TooManyPods> {
-        let mut seen = false;
-        for (question, series) in answers {
-            for series in series {
-                seen |= self.add_series(window, *question, series)?;
-            }
-        }
-        Ok(seen)
-    }
-
-    /// Whether the series is the memory of a build.
-    fn add_series(
         &mut self,
         window: TimeRange,
         question: PrometheusQuestion,
@@ -100,7 +94,11 @@ impl BuildPods {
         if question == PrometheusQuestion::Memory {
             return Ok(pod.add_memory(window, series));
         }
-        pod.add_other(question, series);
+        if matches!(question, PrometheusQuestion::Annotations | PrometheusQuestion::Labels) {
+            pod.describe(&self.used, series);
+        } else {
+            pod.add_other(question, series);
+        }
         Ok(false)
     }
 }
@@ -119,12 +117,19 @@ impl BuildPod {
         self.samples > before
     }
 
-    fn add_other(&mut self, question: PrometheusQuestion, series: &PrometheusSeries) {
-        if matches!(question, PrometheusQuestion::Annotations | PrometheusQuestion::Labels) {
-            let told = series.labels.iter().filter(|(_, text)| !text.is_empty());
-            self.described.extend(told.map(|(name, text)| (name.clone(), text.clone())));
-            return;
+    /// Keeps what is used of its annotations and labels. A later answer counts.
+    fn describe(&mut self, used: &BTreeSet<Arc<str>>, series: &PrometheusSeries) {
+        for (name, text) in series.labels.iter().filter(|(_, text)| !text.is_empty()) {
+            let Some(name) = used.get(name.as_str()) else { continue };
+            let label = (Arc::clone(name), text.as_str().into());
+            match self.described.binary_search_by(|(known, _)| known.cmp(name)) {
+                Ok(place) => self.described.splice(place..=place, [label]).for_each(drop),
+                Err(place) => self.described.insert(place, label),
+            }
         }
+    }
+
+    fn add_other(&mut self, question: PrometheusQuestion, series: &PrometheusSeries) {
         let Some(value) = series.last() else { return };
         let is = |label: &str, word: &str| series.labels.get(label).is_some_and(|text| text == word);
         let Resources { memory_request, memory_limit, cpu_request, cpu_limit } = &mut self.resources;

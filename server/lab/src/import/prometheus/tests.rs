@@ -11,9 +11,14 @@ const HOUR_MS: u64 = 3_600_000;
 pub(super) const START_MS: u64 = 1_800_000_000_000;
 const GIB: f64 = 1_073_741_824.0;
 
+/// The series of an answer.
+fn series(body: &[u8]) -> Result<Vec<PrometheusSeries>, String> {
+    read_answer(body)?.series().collect()
+}
+
 fn read(result: &Value) -> Vec<PrometheusSeries> {
     let body = json!({"status": "success", "data": {"resultType": "matrix", "result": result}});
-    read_answer(body.to_string().as_bytes()).unwrap().series
+    series(body.to_string().as_bytes()).unwrap()
 }
 
 fn window(hour: u64) -> TimeRange {
@@ -69,7 +74,11 @@ pub(super) type Answers = Vec<(PrometheusQuestion, Vec<PrometheusSeries>)>;
 pub(super) fn pods(windows: &[(u64, Answers)]) -> BuildPods {
     let mut pods = BuildPods::new(PrometheusLabels::default());
     for (hour, answers) in windows {
-        pods.add(window(*hour), answers).unwrap();
+        for (question, series) in answers {
+            for series in series {
+                pods.add(window(*hour), *question, series).unwrap();
+            }
+        }
     }
     pods
 }
@@ -224,6 +233,21 @@ async fn an_import_adds_each_job_once_also_one_that_an_agent_measured() {
 }
 
 #[test]
+fn of_what_a_pod_says_only_what_is_used_is_kept() {
+    let described = json!({
+        "namespace": "ci",
+        "pod": "p",
+        "annotation_gitlab_ci_job_id": "12",
+        "annotation_kubernetes_io_config_source": "api",
+        "instance": "10.0.0.1:8080",
+    });
+    let pods = pods(&[(1, vec![one(PrometheusQuestion::Annotations, &described, "1")])]);
+    let described = &pods.pods[&("ci".to_owned(), "p".to_owned())].described;
+    let names: Vec<&str> = described.iter().map(|(name, _)| &**name).collect();
+    assert_eq!(names, ["annotation_gitlab_ci_job_id"]);
+}
+
+#[test]
 fn what_is_asked_names_the_labels_of_the_cluster() {
     let mut labels = PrometheusLabels::default();
     let text = |labels: &PrometheusLabels, question: PrometheusQuestion| {
@@ -305,15 +329,13 @@ fn what_is_no_answer_of_prometheus_is_an_error_that_says_so() {
         (r#"{"status":"success"}"#, "has no data"),
         (r#"{"status":"success","data":{"resultType":"scalar","result":[1,"2"]}}"#, "not one of Prometheus"),
     ] {
-        let error = read_answer(body.as_bytes()).unwrap_err();
+        let error = series(body.as_bytes()).unwrap_err();
         assert!(error.contains(word), "{body}: {error}");
     }
     let odd = r#"{"status":"success","warnings":["a store is away"],"data":{"resultType":"vector","result":[
         {"metric":{},"value":[1,"+Inf"]},{"value":[-5,"1"]},{"metric":{"a":"b"},"histogram":[1,{}]}]}}"#;
+    let read = series(odd.as_bytes()).unwrap();
+    assert_eq!((read.iter().filter_map(PrometheusSeries::last).count(), read.len()), (0, 3));
     let answer = read_answer(odd.as_bytes()).unwrap();
-    assert_eq!(
-        (answer.series.iter().filter_map(PrometheusSeries::last).count(), answer.series.len()),
-        (0, 3)
-    );
     assert_eq!(answer.warning.as_deref(), Some("a store is away"));
 }
