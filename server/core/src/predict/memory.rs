@@ -13,8 +13,7 @@ use plimsoll_proto::reasons::SizeBound;
 use super::{
     Settings,
     distribution::Distribution,
-    next_size::step_above,
-    plan::SizePlan,
+    plan::{SizePlan, step_above},
     similar::{SimilarAttempts, WeightedAttempt},
 };
 use crate::domain::{Basis, Bytes, LowerBound, Quantity, Rung};

@@ -128,7 +128,7 @@ pub fn defaults_above_need(history: &History, key: &Key, settings: &Settings) ->
 
 /// The least size after one that was too little, in whole MiB: half as much again, and 100 MiB more at least.
 pub fn step_above(stopped: Bytes) -> Bytes {
-    next_size::step_above(stopped)
+    plan::step_above(stopped)
 }
 
 /// A size that leaves room for the pages of files above `need`.

@@ -13,15 +13,11 @@ use plimsoll_proto::reasons::SizeBound;
 use super::{
     Settings,
     memory::{FailureCost, MemorySizes, expected, needed_above},
+    plan::step_above,
     similar::{SimilarAttempts, WeightedAttempt},
 };
 use crate::domain::{Basis, Bytes, History, Key, LowerBound, Quantity, Rung};
 
-/// The least factor above a size that was too little: less is a retry that fails again, more is held for nothing by a build that was just
-/// over.
-pub(super) const STEP: f64 = 1.5;
-/// The least step above a size that was too little: a linker or a compiler more.
-const STEP_LEAST: Bytes = Bytes(100 << 20);
 /// A need is kept as a logarithm of 24 bits, so a size comes back a millionth off. It is rounded to this,
 const LOG_STEP: u64 = 64 << 10;
 /// and above 16 GiB to a whole MiB.
@@ -44,12 +40,6 @@ pub(crate) struct NextSize {
     pub(crate) bound: SizeBound,
     /// Attempts of the package that decided it; 0 if they did not.
     pub(crate) attempts: u32,
-}
-
-/// The step above a size that was too little, in whole MiB.
-pub(super) fn step_above(stopped: Bytes) -> Bytes {
-    let least = Bytes(stopped.0.saturating_add(STEP_LEAST.0));
-    Bytes::from_f64(stopped.as_f64() * STEP).max(least).ceil_mib()
 }
 
 /// The next size by the attempts of the package in `pool`.

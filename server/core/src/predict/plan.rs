@@ -5,12 +5,14 @@
 //! the way on from there. The way on is worked out from the largest size down, so that "cover both modes" and "cover the common
 //! one and try again" are weighed against each other with the right second size.
 
-use super::{
-    distribution::{Bin, Distribution},
-    next_size::STEP,
-};
+use super::distribution::{Bin, Distribution};
 use crate::domain::Bytes;
 
+/// The least factor above a size that was too little: less is a retry that fails again, more is held for nothing by a build that was just
+/// over.
+pub(super) const STEP: f64 = 1.5;
+/// The least step above a size that was too little: a linker or a compiler more.
+const STEP_LEAST: Bytes = Bytes(100 << 20);
 /// Room for the sizes that are weighed: usually 40 to 90.
 const SIZES: usize = 96;
 /// A size of its own for each such share of the needs, so that the choice is fine where the needs are.
@@ -28,6 +30,13 @@ const FITS: f64 = 1.5;
 const MISSED: f64 = 3.0;
 /// Half a step of the grid down: `2^(-1/64)`.
 const HALF_STEP: f64 = 0.989_228;
+
+/// The step above a size that was too little, in whole MiB.
+pub(super) fn step_above(stopped: Bytes) -> Bytes {
+    let least = Bytes(stopped.0.saturating_add(STEP_LEAST.0));
+    Bytes::from_f64(stopped.as_f64() * STEP).max(least).ceil_mib()
+}
+
 /// One size that may be tried, with sums over all needs that it covers.
 #[derive(Debug, Clone, Copy, Default)]
 struct CandidateSize {

@@ -62,7 +62,7 @@ impl SimulatedCores {
         let mut milli = Vec::with_capacity(tape.rows.len());
         for (number, row) in tape.rows.iter().enumerate() {
             if number.is_multiple_of(1000) {
-                tell(super::run::share(number, tape.rows.len()));
+                tell(share(number, tape.rows.len()));
             }
             for ended in std::iter::from_fn(|| next_ended(&mut running, row.start_ms)) {
                 learn(policy.as_mut(), tape, ended);
@@ -95,6 +95,12 @@ fn next_ended(running: &mut BinaryHeap<Reverse<(u64, usize)>>, now_ms: u64) -> O
     }
     running.pop();
     Some(number)
+}
+
+/// A part of a whole, 0 to 1.
+pub(super) fn share(part: usize, whole: usize) -> f64 {
+    let float = |count: usize| Bytes(u64::try_from(count).unwrap_or(u64::MAX)).as_f64();
+    float(part) / float(whole).max(1.0)
 }
 
 /// How many times as long as recorded a build takes that holds so many thousandths of a core; at least 1.

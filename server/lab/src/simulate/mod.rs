@@ -30,6 +30,7 @@ mod nodes;
 mod oracle;
 mod outcome;
 mod report;
+mod rows;
 mod run;
 #[cfg(test)]
 mod tests;
@@ -39,4 +40,5 @@ pub use cores::{CpuRule, SimulatedCores};
 pub use fleet::Fleet;
 pub use outcome::FleetOutcome;
 pub use report::{FleetReport, json, text};
-pub use run::{RowWindow, SimulatedRows, SimulatedSizes, SimulationTerms, run};
+pub use rows::{RowWindow, SimulatedRows};
+pub use run::{SimulatedSizes, SimulationTerms, run};

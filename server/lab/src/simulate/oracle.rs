@@ -12,7 +12,7 @@ use super::{
     cores::slow_down,
     fleet::{Fleet, NodeKind},
     outcome::{FleetOutcome, NodeUsage},
-    run::SimulatedRows,
+    rows::SimulatedRows,
 };
 
 /// What all builds need together.

@@ -8,14 +8,15 @@ use plimsoll_core::{
 };
 
 use super::{
-    cores::{SimulatedCores, wall_with},
+    cores::{share, wall_with},
     fleet::Fleet,
     nodes::{BuildSize, NodeSlot, Nodes},
     oracle,
     outcome::FleetOutcome,
+    rows::SimulatedRows,
     waiting::WaitingBuilds,
 };
-use crate::replay::{FinishedBuild, PolicyKind, PolicyQuestion, ReplayTape, SizingPolicy, TapeRow};
+use crate::replay::{FinishedBuild, PolicyKind, PolicyQuestion, SizingPolicy};
 
 /// Tries after which a build is given up; doubling reaches the largest node long before.
 const MOST_TRIES: u32 = 60;
@@ -31,21 +32,6 @@ pub struct SimulationTerms {
     pub idle: Option<Millis>,
     /// How predictions are made.
     pub settings: Settings,
-}
-
-/// Which rows are simulated; those before them are only learned from, and those behind them are left out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RowWindow {
-    /// First time of arrival, milliseconds since 1970.
-    pub from_ms: u64,
-    /// First time that is too late.
-    pub until_ms: u64,
-}
-
-impl RowWindow {
-    fn simulates(self, row: &TapeRow) -> bool {
-        (self.from_ms..self.until_ms).contains(&row.start_ms) && !row.stopped
-    }
 }
 
 /// What happens at a time; at the same time, what ends comes before what arrives, because it leaves room.
@@ -69,24 +55,6 @@ struct SimulatedBuild {
     tries: u32,
     /// Its node's memory stops this try.
     evicted: bool,
-}
-
-/// The builds that are simulated.
-#[derive(Debug, Clone, Copy)]
-pub struct SimulatedRows<'t> {
-    /// Recorded history.
-    pub tape: &'t ReplayTape,
-    /// Which part of it.
-    pub window: RowWindow,
-    /// What each build holds.
-    pub cores: &'t SimulatedCores,
-}
-
-impl<'t> SimulatedRows<'t> {
-    /// Those that are simulated, with their numbers. Of a build that memory stopped the need is not known, so it is not among them.
-    pub(super) fn simulated(self) -> impl Iterator<Item = (usize, &'t TapeRow)> {
-        self.tape.rows.iter().enumerate().filter(move |(_, row)| self.window.simulates(row))
-    }
 }
 
 /// Whose sizes the builds have.
@@ -148,12 +116,6 @@ pub fn run(
     let first = builds.first().and_then(|build| tape.rows.get(build.row)).map_or(now_ms, |row| row.start_ms);
     outcome.span_ms = now_ms.saturating_sub(first);
     outcome
-}
-
-/// A part of a whole, 0 to 1.
-pub(super) fn share(part: usize, whole: usize) -> f64 {
-    let float = |count: usize| Bytes(u64::try_from(count).unwrap_or(u64::MAX)).as_f64();
-    float(part) / float(whole).max(1.0)
 }
 
 struct SimulatedDay<'d> {

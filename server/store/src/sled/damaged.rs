@@ -13,7 +13,7 @@ use super::{
     marker::{FORMAT_VERSION, Marker, StoreStage},
     opening::{reconcile, refuse_foreseen},
     raw_log::RawLog,
-    repair::RepairLoss,
+    repair_loss::RepairLoss,
     witness::CommitWitness,
 };
 use crate::{StoreSettings, kv::StoreIdentity};

@@ -8,7 +8,7 @@
 //! | `directory`, `marker`, `witness`, `small_files`, `fault` | the data directory: ours or not, whole or not, and why a store does not open |
 //! | `opening`, `prepared` | compares engine, marker and witness before anything is written; a start that is refused changes nothing |
 //! | `snapshot`, `look`, `offline`, `fill` | a store read while it runs, as a copy, at rest, and made anew |
-//! | `past_damage`, `raw_log`, `whole`, `check`, `damaged`, `repair` | what can be read of a damaged store |
+//! | `past_damage`, `raw_log`, `whole`, `check`, `damaged`, `repair`, `repair_loss` | what can be read of a damaged store |
 
 mod check;
 mod damaged;
@@ -27,6 +27,7 @@ mod prepared;
 mod quiet_panics;
 pub(crate) mod raw_log;
 mod repair;
+mod repair_loss;
 mod shared;
 pub(crate) mod small_files;
 mod snapshot;
@@ -45,7 +46,8 @@ pub use marker::{FORMAT_VERSION, id_of};
 pub use offline::OfflineStore;
 pub use opening::look_at;
 pub use raw_log::LogLoss;
-pub use repair::{RepairLoss, RepairReport, repair};
+pub use repair::{RepairReport, repair};
+pub use repair_loss::RepairLoss;
 pub use snapshot::Snapshot;
 pub use store::{SledStore, StoreSettings};
 pub use whole::CheckFinding;

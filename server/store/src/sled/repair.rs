@@ -4,7 +4,7 @@
 //! in use. Else the log is read as it is ([`super::raw_log`]). Either way only what a server could read goes into the new store: whole records, under their own keys.
 
 use std::{
-    fmt, fs,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -18,7 +18,8 @@ use super::{
     look::CopiedFiles,
     marker::sync_dir,
     offline::OfflineStore,
-    raw_log::{LogLoss, RawLog},
+    raw_log::RawLog,
+    repair_loss::RepairLoss,
     whole::{CheckFinding, WholeRecords, belongs},
 };
 use crate::{
@@ -26,58 +27,9 @@ use crate::{
     keys::{self, KeyKind},
     kv::{KeyValue, PageLimit},
 };
-use plimsoll_proto::figures::counted;
 
 /// GitLab's job hooks that wait; no part of the store, and of use to the new one.
 const HOOKS: &str = "hooks";
-
-/// Something that is not in the new store, or not as it was.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RepairLoss {
-    /// A part of the engine's log cannot be read.
-    Log(LogLoss),
-    /// A record that cannot be understood.
-    Record(CheckFinding),
-    /// Commits behind the last one that can be read.
-    Commits {
-        /// The last one that can be read.
-        found: u64,
-        /// The last one that marker or witness know of.
-        known: u64,
-    },
-}
-
-impl fmt::Display for RepairLoss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Log(LogLoss::Bytes { at, len, after_commit }) => write!(
-                f,
-                "{} of sled/db from byte {at} on cannot be read: what was written there after commit {after_commit} is lost, or as it was before",
-                counted(*len, "byte")
-            ),
-            Self::Log(LogLoss::Keys { from, until }) => {
-                let until = until.as_ref().map_or_else(|| "the end".to_owned(), ToString::to_string);
-                write!(
-                    f,
-                    "the page with the keys from \"{from}\" to \"{until}\" is lost: its records are lost, or as they were before"
-                )
-            }
-            Self::Log(LogLoss::Changes(count)) => {
-                let changes = counted(*count, "change");
-                write!(f, "{changes} of lost pages cannot be placed: the keys are not known")
-            }
-            Self::Record(flaw) => write!(f, "{}: {}", flaw.key, flaw.reason),
-            Self::Commits { found: 0, known } => write!(
-                f,
-                "the store ends before the last of what restore or repair wrote, which was commit {known}: a part of it is lost"
-            ),
-            Self::Commits { found, known } => write!(
-                f,
-                "the last commit that can be read is {found}, and there was commit {known}: what was written after {found} is lost"
-            ),
-        }
-    }
-}
 
 /// How a repair went.
 #[derive(Debug)]

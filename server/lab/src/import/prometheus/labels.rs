@@ -1,11 +1,15 @@
 //! Names of labels, which differ between clusters.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use plimsoll_proto::job_pod::{COPIES, JOB_URL, OF_RUNNER, PROJECT, of_page};
 use serde::Deserialize;
 
-use super::pods::Described;
+/// Annotations and labels, in order of their names. Those of all pods share their names.
+pub(super) type Described = Vec<(Arc<str>, Box<str>)>;
 
 /// A variable of no job: the address of its page.
 const PAGE: &str = "CI_JOB_URL";

@@ -7,7 +7,7 @@ use std::{
 
 use plimsoll_core::domain::{Bytes, Cores, Resources};
 
-use super::{PrometheusLabels, PrometheusQuestion, PrometheusSeries};
+use super::{PrometheusLabels, PrometheusQuestion, PrometheusSeries, labels::Described};
 
 /// Most pods that are held: some 1 GB.
 const MOST_PODS: usize = 500_000;
@@ -25,9 +25,6 @@ pub struct TimeRange {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("more than {} pods: ask for less with --since or --prometheus-selector", MOST_PODS)]
 pub struct TooManyPods;
-
-/// Annotations and labels, in order of their names. Those of all pods share their names.
-pub(super) type Described = Vec<(Arc<str>, Box<str>)>;
 
 /// What was seen of a pod. What was not is 0 or empty.
 #[derive(Debug, Default)]
