@@ -187,7 +187,7 @@ mod tests {
         };
         let said = memory(&sums);
         assert!(
-            said.starts_with("of 0.19 MiB·h asked, 0.114 (60 %) put to use and 0.076 (40 %) wasted; "),
+            said.starts_with("of 0.19 MiB·h asked, 0.11 (60 %) put to use and 0.076 (40 %) wasted; "),
             "{said}"
         );
     }

@@ -142,7 +142,7 @@ fn an_evicted_build_is_lost_and_comes_back_with_its_limit_as_its_request() {
         "",
     );
     assert!(
-        table.contains("given up  evicted  money") && table.contains("Evicted: of the lost attempts"),
+        table.contains("given up  evicted ") && table.contains("Evicted: of the lost attempts"),
         "{table}"
     );
 }

@@ -259,6 +259,6 @@ fn a_folder_of_another_program_is_neither_read_nor_cleared() {
     fs::write(other.path().join("passwd"), "root").unwrap();
     std::os::unix::fs::symlink(other.path(), dir.path().join("hooks")).unwrap();
     let refused = Spool::open(dir.path(), &metrics).unwrap_err().to_string();
-    assert!(refused.contains("/hooks: it is a symbolic link"), "{refused}");
+    assert!(refused.ends_with("/hooks is no directory; move it away"), "{refused}");
     assert_eq!(fs::read(other.path().join("passwd")).unwrap(), b"root");
 }
