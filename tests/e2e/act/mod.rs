@@ -35,7 +35,8 @@ fn a_failure_ends_with_the_code_of_its_verdict() {
     let ran = run(&site.agent, &codes, BROKEN);
     assert_eq!(ran.code, Some(80), "{ran:?}");
     assert!(ran.stderr.contains("exit code 80 in place of 1: the verdict is no: "), "{}", ran.stderr);
-    let ran = run(&site.agent, &[&codes[..], &["--key", "package=moon"]].concat(), MOON);
+    let moon = ["run", "--phases", "gitlab", "--patience", "2m", "--key", "package=moon"];
+    let ran = site.agent.call(&[&moon[..], &codes, &["--", "sh", "-c", MOON]].concat());
     assert_eq!(ran.code, Some(81), "{ran:?}");
     let ran = run(&site.agent, &["--exit-code-for", "bigger=82", "--exit-code-for", "longer=84"], BROKEN);
     assert_eq!(ran.code, Some(1), "{ran:?}");
