@@ -275,9 +275,10 @@ impl CollectorState {
         match message {
             Message::Hello(hello) => {
                 self.streams += 1;
-                let attempt = self.id_for(&hello);
-                *stream = OpenStream { id: self.streams, attempt, ..OpenStream::default() };
-                Some(self.hello(&hello, stream.id))
+                let id = self.streams;
+                let answer = self.hello(&hello, id);
+                *stream = OpenStream { id, attempt: self.id_for(&hello), ..OpenStream::default() };
+                Some(answer)
             }
             Message::Batch(batch) => {
                 assert_eq!(batch.attempt, stream.attempt);
