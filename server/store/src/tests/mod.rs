@@ -4,6 +4,7 @@ mod conformance;
 mod damage;
 mod filled;
 pub(super) mod fixture;
+mod flipped;
 mod formats;
 mod full_disk;
 mod links;

@@ -207,7 +207,8 @@ impl LogSurvey {
         self.stable = self.stable.max(header.map_or(0, |header| header.stable));
         let Some(number) = header.map(|header| header.number).or_else(|| number_within(bytes)) else {
             self.nameless = true;
-            if bytes.iter().any(|byte| *byte != 0) {
+            // a place that is free holds zeros: with fewer other bytes than a header has, it is free and damaged
+            if bytes.iter().filter(|byte| **byte != 0).count() >= SEGMENT_HEADER {
                 let len = bytes.len() as u64;
                 self.holes.push(LogHole { at, len, lsn: None, only: None, inside: false });
             }
