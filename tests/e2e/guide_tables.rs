@@ -13,7 +13,7 @@ const LAB: &str = "tests/data/lab_builds.csv";
 /// The rows of a table of `replay` without the time that a prediction takes, which is another on each machine.
 fn rows(text: &str) -> Vec<String> {
     let table = text.lines().skip_while(|line| !line.starts_with("policy "));
-    let rows = table.skip(1).take_while(|line| line.contains('x') && !line.contains("builds used"));
+    let rows = table.skip(1).take_while(|line| line.contains('x') && !line.contains("builds needed"));
     let cells = |line: &str| line.split_whitespace().take(9).collect::<Vec<_>>().join(" ");
     rows.map(cells).collect()
 }
@@ -29,7 +29,7 @@ fn the_table_of_the_lab_builds_is_what_replay_prints() {
     let printed = String::from_utf8(answer.stdout).unwrap();
     assert!(rows(&printed).len() > 5, "{printed}");
     assert_eq!(rows(after), rows(&printed), "write this into the guide:\n{printed}");
-    let last = printed.lines().find(|line| line.contains("builds used")).unwrap();
+    let last = printed.lines().find(|line| line.contains("builds needed")).unwrap();
     let counted = last.split(". ").next().unwrap();
     assert!(after.contains(counted), "{counted}");
 }

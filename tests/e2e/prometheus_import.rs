@@ -181,16 +181,17 @@ pub(crate) async fn prometheus() -> (Prometheus, String) {
     (prometheus, url)
 }
 
-/// A server over what was imported predicts another request for the package than for an unknown one, and the same limit.
+/// A server over what was imported predicts another request for the package than for an unknown one, and the same limit. In the project where a
+/// build was killed at its limit, the limit is above that one.
 fn requests_change_and_limits_stay(dir: &Path) {
     let programs = Programs::for_tests();
     let server = Server::start(programs, &dir.join("data")).unwrap();
     let agent = Agent::new(programs, server.url(), &dir.join("spool"));
-    let predict = |package: &str| {
-        let (project, package) = ("project=group/one", format!("package={package}"));
-        agent.call(&["predict", "--key", project, "--key", &package, "--key", "ref=main", "--key", "arch="])
+    let predict = |project: &str, package: &str| {
+        let (project, package) = (format!("project={project}"), format!("package={package}"));
+        agent.call(&["predict", "--key", &project, "--key", &package, "--key", "ref=main", "--key", "arch="])
     };
-    let (known, unknown) = (predict("compile"), predict("unknown"));
+    let (known, unknown) = (predict("group/two", "compile"), predict("group/two", "unknown"));
     assert_eq!((known.code, unknown.code), (Some(0), Some(0)), "{known:?}");
     let line =
         |answer: &str, name: &str| answer.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
@@ -201,6 +202,10 @@ fn requests_change_and_limits_stay(dir: &Path) {
     assert_eq!(size(&known.stdout, "memory limit"), size(&unknown.stdout, "memory limit"));
     let why = "peaks from Prometheus raise a limit and do not lower it";
     assert!(line(&known.stdout, "memory limit").contains(why), "{}", known.stdout);
+    let killed = predict("group/one", "compile").stdout;
+    let limit = size(&killed, "memory limit");
+    let gib: f64 = limit.split_whitespace().nth(2).unwrap().parse().unwrap();
+    assert!(gib > 16.0 && limit.ends_with("GiB"), "killed at 16 GiB: {killed}");
     server.stop().unwrap();
 }
 

@@ -61,6 +61,11 @@ impl Site {
         symlink(root.join("../deploy/pools.toml"), path("pools.toml")).unwrap();
         symlink(root.join("data/lab_builds.csv"), path("builds.csv")).unwrap();
         fs::write(path("wrong.csv"), "package,wall_ms,peak_bytes\nzlib,1000,2000000\nzlib,soon,3\n").unwrap();
+        fs::write(
+            path("no_cpu.csv"),
+            "package,wall_ms,peak_bytes,requested_bytes,start_ms\nzlib,1000,2000000,4000000,1000\n",
+        )
+        .unwrap();
         let word = |name: &str| path(name).display().to_string();
         let hook = ["--collect-token-file", &word("hook-secret")];
         let open = Server::start_with(programs, &path("open"), &hook).unwrap();
