@@ -173,7 +173,7 @@ pub fn jobs_curve(history: &History, key: &Key, settings: &Settings, limit: Opti
     curve::draw(&pool, u32::try_from(usual.value).unwrap_or(u32::MAX), limit)
 }
 
-/// The memory to ask for when `failed` was too little: see [`next_size`].
+/// The memory to ask for when `failed` was too little: see `next_size`.
 pub fn predict_above(history: &History, key: &Key, settings: &Settings, failed: Bytes) -> Bytes {
     next_size(history, key, settings, MemoryEnd { stopped: failed, growth: Bytes(0) }).size
 }
