@@ -1,10 +1,15 @@
-//! The wire contract of Plimsoll, and nothing else: messages and services of the package `plimsoll.v1`, compiled from the
-//! `.proto` files beside this crate, the [`limits`] that both ends obey, the spelling of keys and
-//! quantities that both must agree on, and numbers as both ends tell
-//! them to people: how they are written ([`figures`]), of one attempt ([`measured`], [`series`]), of many ([`sums`]), points in [`times`], and what a
-//! verdict says first ([`verdict`]), and what jobs should request ([`recommendations`]). Words of others are shown by [`shown`]. What the
-//! programs find when they check themselves is [`checks`], and when a certificate ends [`certificate`]. How both open their own files is
-//! [`own_files`].
+//! The wire contract of Plimsoll, and what both programs share beside it.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`v1`], [`externalscaler`] | messages and services, compiled from the `.proto` files of this crate |
+//! | [`limits`] | the bounds that both ends keep |
+//! | [`counters`], [`job`], [`job_pod`], [`quantity`], [`spack`] | spellings of counters, jobs, pods, quantities and Spack's variables |
+//! | [`json`] | the messages as JSON |
+//! | [`figures`], [`times`], [`wrap`], [`shown`] | numbers, times and text for people; text of others made safe to show |
+//! | [`measured`], [`series`], [`sums`] | what one attempt used, its samples, and the totals of many |
+//! | [`reasons`], [`evidence`], [`verdict`], [`recommendations`] | reasons, evidence, verdicts and proposals in words |
+//! | [`certificate`], [`checks`], [`own_files`] | when a certificate ends; checks of `doctor`; how both programs open their own files |
 
 pub mod certificate;
 pub mod checks;

@@ -6,7 +6,7 @@
 //! Arrows point one way: [`main`] -> [`App`] -> (`transport`, `integrations`) -> `service` -> `sessions` -> (its parts) -> `state` -> (`access`,
 //! `runtime`) -> the crates below. A table in `tests/support/tests/house.rs` names which room may use which.
 //!
-//! | room | what it does |
+//! | module | what it does |
 //! |---|---|
 //! | `program` | the life of the process |
 //! | `app` | binds, opens, serves, drains |

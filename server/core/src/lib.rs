@@ -19,7 +19,8 @@
 //! | [`gantry`] | what stock Spack clients say and hear: specs, queries, variables |
 //! | `fuzz` | its parsers of foreign bytes, for fuzzers (feature `fuzz`) |
 //!
-//! Generated messages stand in [`validated`] and [`gantry`] only. Begin with [`domain`], then read [`predict`].
+//! [`validated`] reads generated messages; `predict/words.rs` writes reasons with the generated enum of rungs. Begin with [`domain`], then
+//! read [`predict`].
 
 #[cfg(test)]
 mod dice;

@@ -1,5 +1,6 @@
 //! The structure of the source tree: modules of the server use only those that the table names, no modules use each other in a circle, no
-//! type has a name that says nothing, and the code maps name what is there.
+//! type has a name that says nothing, and the code maps and tables of modules name what is
+//! there.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot read the tree must fail")]
 
@@ -10,7 +11,8 @@ use std::{
 };
 
 use plimsoll_support::house::{
-    Modules, bare_names, code, files, in_source_folder, is_of_tests, named_in_code_map,
+    Modules, bare_names, code, files, gone_from_module_tables, in_source_folder, is_of_tests,
+    named_in_code_map,
 };
 
 /// What each module of the server uses beside itself, tests apart. The crates below are guarded by the compiler. A new arrow wants a
@@ -113,6 +115,13 @@ fn no_type_has_a_name_that_says_nothing_without_its_module() {
     let found: BTreeSet<String> = found.map(|name| name.replace(&root, "")).collect();
     let left: BTreeSet<String> = BARE.iter().map(|name| (*name).to_owned()).collect();
     assert_eq!(found, left, "say which: `PoolSlot`, `EvidenceLine`, `QueueEntry`");
+}
+
+#[test]
+fn a_table_of_modules_names_only_modules_that_are_there() {
+    let sources = ["proto", "server", "agent", "tests"].map(|name| repository().join(name));
+    let gone = gone_from_module_tables(&sources.each_ref().map(PathBuf::as_path));
+    assert_eq!(gone, Vec::<String>::new());
 }
 
 #[test]

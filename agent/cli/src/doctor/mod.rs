@@ -1,10 +1,10 @@
 //! `plimsoll doctor`: what a build here would meet. Each check is one line, in the order in which a build needs what it looks at; what
 //! cannot be checked because an earlier check failed has no line. Every wait is bounded, and no sample is sent.
 //!
-//! | file | what it checks |
+//! | module | what it checks |
 //! |---|---|
-//! | `server.rs` | address, certificate, server and its version, token and roles, clock |
-//! | `machine.rs` | cgroup, limits, spool, phases |
+//! | `server` | address, certificate, server and its version, token and roles, clock |
+//! | `machine` | cgroup, limits, spool, phases |
 
 mod machine;
 mod server;

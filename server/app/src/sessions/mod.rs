@@ -1,17 +1,17 @@
-//! The only writer but of tickets, which their registry writes: takes attempts, samples, ends and verdicts in, and has them on disk before it says so.
+//! Writes everything except tickets: attempts, samples, ends and verdicts are on disk before their sender is answered.
 //!
 //! One task, the worker, owns the open attempts. All others send it requests over one bounded queue and wait for the answer. The worker
 //! takes what has gathered, checks it, commits it with one sync, and then answers all of it. While the disk syncs, it checks what
 //! gathers next.
 //!
-//! | part of the worker | what it owns |
-//! |---|---|
-//! | `SessionTable` (`table.rs`) | the open attempts, as they are on disk |
-//! | `OpenQuota` (`open_quota.rs`) | how many each caller may have open |
-//! | `CommitPipeline` (`commit/`) | the commit that is filled, and the one on its way |
-//! | `Rolls` (`rolls.rs`), over `sealing` | long attempts that are sealed while they run, and the answers that wait for it |
-//! | `CiReports`, `FleetCounters` (`ci_outcomes`) | ends that the CI system reports, and what is counted of ends |
-//! | `Retention` (`retention`) | the walks over what gets old |
+//! | module | part of the worker | what it owns |
+//! |---|---|---|
+//! | `table` | `SessionTable` | the open attempts, as they are on disk |
+//! | `open_quota` | `OpenQuota` | how many each caller may have open |
+//! | `commit` | `CommitPipeline` | the commit that is filled, and the one on its way |
+//! | `rolls` | `Rolls` | long attempts that are sealed while they run, and the answers that wait for it |
+//! | `crate::ci_outcomes` | `CiReports`, `FleetCounters` | ends that the CI system reports, and which ends are counted |
+//! | `crate::retention` | `Retention` | removal of what is too old |
 
 pub(crate) mod ci_reports;
 pub(crate) mod commit;

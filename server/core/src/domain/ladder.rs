@@ -5,10 +5,10 @@
 //!
 //! Rungs with the same attempts share a list until a key comes that stands on some of them alone.
 //!
-//! | file | what it does |
+//! | module | what it does |
 //! |---|---|
-//! | `bulk` | many attempts at once, at a start |
-//! | `marks` | rungs as numbers |
+//! | `loader` | adds many attempts at once, at a start |
+//! | `rung_key` | rungs as numbers |
 //! | `lists` | the attempts of rungs |
 
 mod lists;

@@ -1,31 +1,31 @@
-//! Who said something of an attempt. It is kept with what was said, because much is said before the attempt is known: only then is it
-//! clear whose the attempt is, and whether the speaker may speak of it.
+//! The reporter of a fact about an attempt. It is kept with the fact, because many facts arrive before their attempt is known: only then
+//! is its project known, and whether the reporter may report on it.
 //!
-//! What the server remembers of an attempt that it does not know yet, or that comes from another caller than the attempt's agent:
+//! What the server remembers of an attempt that it does not know yet, or that another caller than the attempt's agent reported:
 //!
-//! | what | where | who may say it | checked against the project of the attempt | goes | bound |
-//! |---|---|---|---|---|---|
-//! | how a job ended (hook) | `ingest::settle`, memory; `hooks/*.told`, disk | role `hook`, or the hook's own secret; the project that it names must be the speaker's | when it settles an attempt, and when one opens | the oldest of the speaker who has most; on disk after an hour | 10,000 |
-//! | that a hook came before (`gitlab::hooks`) | memory | the same; two speakers are two hooks | not needed: only the same speaker's hook is known again | the oldest | 20,000 |
-//! | verdicts, with what was said for them | store | a trusted caller of the project, or the job itself | when the next one is given, at the end of the attempt, when shown, at a start | those of others when the attempt ends; all with the attempt, or as one of 100,000 strays | 64 of a project, 1,024 of an attempt |
-//! | failures of a key (`judging`) | memory | as verdicts | by the project in the key | the oldest | 50,000 |
-//! | jobs that memory ended (`ingest::again`) | memory, from verdicts | as verdicts | by the project in the name of the job | the oldest | 10,000 |
-//! | refused retries (`stats`) | memory | as verdicts | when the attempt gets its row | the oldest | see `stats` |
-//! | sizes of pods (`ingest::pods`) | memory, store | the API server, of pods in the webhook's namespaces | when a verdict or the next pod asks | the oldest; all after a week | 10,000 |
-//! | what an attempt retries | its own record | its agent | when it is followed: only to attempts of the same project | with the attempt | one |
-//! | the place of a ticket | store | who opened it | when an attempt names it: of the same project | with the ticket | `each_owner`, `most_open` |
-//! | the id of an attempt | store | its first agent; of a job the one that shows the job's ID token (`ingest::ousting`) | at each opening | with the attempt | `open_attempts` |
-//! | attempts that wait for their end to be counted (`ingest::unsettled`) | memory | none: their own summaries | not needed | after an hour | 10,000 |
+//! | what | module | where | who may report it | checked against the project of the attempt | removed | bound |
+//! |---|---|---|---|---|---|---|
+//! | how a job ended (hook) | `ci_outcomes::early_reports`, `gitlab::spool` | memory; `hooks/*.told` on disk | role `hook`, or the hook's own secret; it must be allowed to report on the project that it names | when it ends an attempt, and when one opens | the oldest of the busiest reporter; on disk after an hour | 10,000 |
+//! | that a hook came before | `gitlab::waiting` | memory | the same; two reporters are two hooks | not needed: only a hook of the same reporter is a repetition | the oldest | 20,000 |
+//! | verdicts, with their evidence | `verdict_records::known` | store | a trusted caller of the project, or the job itself | when the next one is given, at the end of the attempt, when shown, at a start | those of others when the attempt ends; all with the attempt, or as one of 100,000 strays | 64 of a project, 1,024 of an attempt |
+//! | failures of a key | `state::verdict_engine` | memory | as verdicts | by the project in the key | the oldest | 50,000 |
+//! | jobs that memory ended | `verdict_records::jobs_short_of_memory` | memory, from verdicts | as verdicts | by the project in the name of the job | the oldest | 10,000 |
+//! | refused retries | `crate::stats` | memory | as verdicts | when the attempt gets its row | the oldest | see `stats` |
+//! | sizes of pods | `sessions::job_pods` | memory, store | the API server, of pods in the webhook's namespaces | when a verdict or the next pod asks | the oldest; all after a week | 10,000 |
+//! | what an attempt retries | `domain::attempt` | its own record | its agent | when it is followed: only to attempts of the same project | with the attempt | one |
+//! | the place of a ticket | `placement::tickets` | store | who opened it | when an attempt names it: of the same project | with the ticket | `each_owner`, `most_open` |
+//! | the id of an attempt | `sessions::takeover` | store | its first agent; of a job the one that shows the job's ID token | at each opening | with the attempt | `open_attempts` |
+//! | attempts that wait for their end to be counted | `ci_outcomes::awaited` | memory | none: their own summaries | not needed | after an hour | 10,000 |
 //!
 //! The owner in a key is what its agent said, unless a token proves it: statistics by owner over all projects trust the agents. An
 //! import is the operator's word. `/v1/allocation` remembers nothing.
 
 use serde::{Deserialize, Serialize};
 
-/// Longest name of a speaker that is kept, in characters: a longer one is cut.
+/// Longest name of a reporter that is kept, in characters: a longer one is cut.
 const NAME: usize = 64;
 
-/// Who said something, and of which projects it may speak.
+/// A caller that reported a fact, and the projects that it may report on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Reporter {
     #[serde(default, skip_serializing_if = "String::is_empty")]

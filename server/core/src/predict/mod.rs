@@ -1,24 +1,25 @@
 //! What the next attempt of a key needs, from what earlier ones used.
 //!
-//! ```text
-//! History -> pool    who speaks for the key, and how loudly (the ladder of similarity)
-//!         -> inputs  for how much input
-//!         -> curve   what other numbers of build jobs say, as lines
-//!         -> jobs    for how many build jobs
-//!         -> deviation, spread    the expected values, censored ones as "more than", and what was not seen yet
-//!         -> plan    the sizes of least expected cost, one after the other
-//!         -> memory, rates    the answer
-//!         -> next_size    where memory stopped the last builds, what comes after that
-//!         -> exact   the values of CPU and time as attempts had them
-//!         -> known   how well each number but memory is known
-//!         -> decrease    how far below the last one, if the operator bounds that
-//!         -> words   why
-//!         -> groups  whether the attempts are of several groups that need different sizes
-//!         -> raise   what untrusted attempts may add
-//!         -> scraped limits that peaks from Prometheus do not lower
-//!         -> guess   the default where too little is known
-//! pool    -> curve   the same build at other numbers of jobs
-//! ```
+//! The modules in the order in which a prediction passes them:
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `similar` | the attempts of the history that are similar to the key, with weights (the ladder of similarity) |
+//! | `inputs` | brings their needs to the amount of input of the key |
+//! | `curve` | need and time over the number of build jobs, as lines |
+//! | `jobs` | brings their needs to the number of build jobs, by that curve |
+//! | `deviation`, `distribution` | the expected values, censored ones as "more than", and what was not seen yet |
+//! | `plan` | the sizes of least expected cost, one after the other |
+//! | `memory`, `rates` | the answer |
+//! | `next_size` | the size after one at which memory stopped the last builds |
+//! | `exact` | the values of CPU and time as attempts had them |
+//! | `known` | how well each number except memory is known |
+//! | `decrease` | how far a size may go below the last one, if the operator bounds that |
+//! | `words` | the reasons |
+//! | `groups` | whether the attempts are of several groups that need different sizes |
+//! | `raise` | what untrusted attempts may add |
+//! | `scraped` | limits that peaks from Prometheus do not lower |
+//! | `guess` | the default where too little is known |
 //!
 //! Pure: no I/O, no clock, the same history gives the same answer. An unknown key is an answer with low confidence, never
 //! an error. [`predict`] and [`explain`] are one computation.

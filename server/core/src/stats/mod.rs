@@ -1,14 +1,14 @@
 //! What the fleet used, asked for and lost: every finished attempt in memory, counted by group and over time, and the builds
 //! whose need has moved. No I/O, no clock.
 //!
-//! | file | what it does |
+//! | module | what it does |
 //! |---|---|
 //! | `listing`, `glance` | the attempts of one page of a list |
 //! | `question`, `report` | what may be asked, and the answer |
-//! | `book`, `chunk`, `row` | the attempts, kept as they end, and why as rows |
-//! | `builds`, `names`, `labels` | what attempts have in common, as bounded numbers |
-//! | `count`, `sieve`, `groups`, `steps`, `totals`, `need_over_ask` | one walk over the rows |
-//! | `variable`, `moved`, `regressions`, `level`, `mixed` | needs that vary, that have moved, and that are of several groups |
+//! | `attempt_table`, `chunk`, `row` | the ended attempts, and why they are kept as rows |
+//! | `builds`, `interner`, `labels` | what attempts have in common, as bounded numbers |
+//! | `count`, `row_filter`, `groups`, `steps`, `totals`, `need_to_request` | one walk over the rows |
+//! | `variation`, `need_shifts`, `regressions`, `level`, `mixed` | needs that vary, that have moved, and that are of several groups |
 //! | `workloads` | the attempts of each package, for proposals |
 //! | `prices`, `ref_class` | settings |
 
@@ -124,7 +124,7 @@ impl Stats {
         self.book().add(beside, brief, &self.0.settings);
     }
 
-    /// Lets those go whose attempts only this table still has.
+    /// Drops attempts held only by this table.
     pub fn sweep(&self) {
         self.book().sweep_all();
     }

@@ -1,6 +1,6 @@
 //! The store in files, and all that is known of sled 0.34.7: nothing outside of this module names it.
 //!
-//! | file | what it does |
+//! | module | what it does |
 //! |---|---|
 //! | `store`, `writer`, `plan`, `shared` | the handle; the thread that gathers commits into one sync |
 //! | `engine`, `quiet_panics` | every call of sled, guarded |

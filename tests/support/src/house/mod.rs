@@ -1,10 +1,11 @@
 //! Rules of the source tree that no compiler checks: which module uses which, that none of them go round in circles, what a code map
-//! names, and which names of types say nothing.
+//! and a table of modules name, and which names of types say nothing.
 //!
 //! It reads text and not syntax: comments are left out, and so are tests, at the foot of a file or in files of their own.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot read the tree must fail")]
 
+mod module_tables;
 mod modules;
 mod paths;
 pub mod wording;
@@ -15,6 +16,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+pub use module_tables::gone_from_module_tables;
 pub use modules::Modules;
 
 /// Names of types that say nothing without their module. A path before them does not help at the place of use.

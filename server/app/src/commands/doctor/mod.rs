@@ -1,12 +1,12 @@
 //! `plimsoll-server doctor`: whether a server with these settings would start, and what would trouble it. Starts nothing, and changes
 //! nothing.
 //!
-//! | file | what it checks |
+//! | module | what it checks |
 //! |---|---|
-//! | `machine.rs` | addresses, memory, open files |
-//! | `disk.rs` | data directory and its disk |
-//! | `files.rs` | files that the settings name: access, certificates, pools, rules |
-//! | `gitlab.rs` | whether GitLab answers |
+//! | `machine` | addresses, memory, open files |
+//! | `disk` | data directory and its disk |
+//! | `files` | files that the settings name: access, certificates, pools, rules |
+//! | `gitlab` | whether GitLab answers |
 
 mod disk;
 mod files;

@@ -20,13 +20,13 @@
 //! | `claim` | the limits, and which of them count a ticket |
 //! | `count` | who holds and who waits under each limit |
 //! | `change` | what happens to tickets, and why something does not |
-//! | `entry` | a ticket from its beginning to its end |
+//! | `open_ticket` | a ticket from its opening to its end |
 //! | `class` | tickets that need the same places, in lines by owner |
 //! | `grant` | who is next |
-//! | `lineup` | the classes by their turns, and which of them wait for what |
-//! | `terms` | what the operator says of all that |
-//! | `heard` | how long a ticket lives without a sign of life |
-//! | `told` | the status of a ticket: its position, when its turn comes, what it waits for |
+//! | `class_queue` | the classes by their turns, and which of them wait for what |
+//! | `terms` | what the operator sets |
+//! | `presence` | how long a ticket lives without a message from its caller or agent |
+//! | `status` | the status of a ticket: its position, when its turn comes, what it waits for |
 //! | `ranks` | a sorted set that counts |
 
 mod change;
