@@ -19,7 +19,11 @@ use crate::{
     runtime::net::{accept::Listener, files, serve::Bounds, unsent::Unsent},
     sessions::{Ingest, Rejudging, Worker},
     state::tickets::Keeper,
-    transport::{calls::Calls, grpc, http, state::HttpState},
+    transport::{
+        calls::Calls,
+        grpc, http,
+        state::{HttpParts, HttpState},
+    },
 };
 
 /// How long connections without a call may take to end when the server stops: time to send what they hold.
@@ -76,7 +80,7 @@ impl Running {
             tasks: streams.clone(),
             stopping: stopping.clone(),
         };
-        let http_parts = HttpState {
+        let http_parts = HttpParts {
             services,
             agent_files: Arc::new(agent_files),
             shown,
@@ -95,7 +99,7 @@ impl Running {
             grpc_port: grpc.tcp.local_addr().ok().map(|address| address.port()),
             stopping: stopping.clone(),
         };
-        let serving_http = serve_http(http, webhook, http_parts, http::bounds(connections.http));
+        let serving_http = serve_http(http, webhook, Arc::new(http_parts), http::bounds(connections.http));
         Self {
             worker: Long::new("ingest", tasks.spawn(work(worker, app.ingest, keeper, ingesting.clone()))),
             grpc: Long::new("gRPC listener", tasks.spawn(grpc::serve(grpc, grpc_parts, health.clone()))),
@@ -169,10 +173,10 @@ async fn serve_http(
 ) -> anyhow::Result<()> {
     let webhook = async {
         if let Some(listener) = admission {
-            http::serve_admission(listener, parts.clone(), bounds).await;
+            http::serve_admission(listener, Arc::clone(&parts), bounds).await;
         }
     };
-    tokio::join!(http::serve(listener, parts.clone(), bounds), webhook);
+    tokio::join!(http::serve(listener, Arc::clone(&parts), bounds), webhook);
     Ok(())
 }
 

@@ -17,9 +17,12 @@ use crate::{
     transport::calls::Calls,
 };
 
-/// What each handler of HTTP may use; cheap to clone.
-#[derive(Debug, Clone)]
-pub(crate) struct HttpState {
+/// What each handler of HTTP may use. A request clones the pointer and nothing else.
+pub(crate) type HttpState = Arc<HttpParts>;
+
+/// What the handlers of HTTP share.
+#[derive(Debug)]
+pub(crate) struct HttpParts {
     pub(crate) services: Services,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) store: Store,

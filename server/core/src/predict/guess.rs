@@ -10,7 +10,7 @@ use super::{Settings, defaults, memory, similar::SimilarAttempts, words};
 use crate::domain::{Key, Prediction, Quantity, Rung};
 
 /// Whether a number of it rests on builds that are too little known to size by.
-pub(super) fn is_guess(prediction: &Prediction) -> bool {
+pub fn is_guess(prediction: &Prediction) -> bool {
     let mut sizes = [&prediction.memory_request, &prediction.memory_limit].into_iter();
     let is_share = sizes.any(|size| size.basis.quantile > 0.0) && prediction.lower_bound.is_none();
     is_of_others(prediction) || (is_unsure(prediction) && is_share)

@@ -46,6 +46,7 @@ mod similar;
 mod tests;
 mod words;
 
+pub use self::guess::is_guess;
 use self::memory::FailureCost;
 pub(crate) use self::next_size::{MemoryEnd, NextSize};
 pub use self::settings::Settings;
@@ -89,7 +90,7 @@ pub fn predict_known(history: &History, key: &Key, settings: &Settings) -> Predi
 /// A prediction as an answer to a caller: a guess gives way to the default. Those with a bound of their own for what is sure ask by
 /// [`predict`].
 pub fn as_answer(prediction: Prediction, history: &History, key: &Key, settings: &Settings) -> Prediction {
-    if guess::is_guess(&prediction) { without_guess(prediction, history, key, settings) } else { prediction }
+    if is_guess(&prediction) { without_guess(prediction, history, key, settings) } else { prediction }
 }
 
 /// The default in the place of a guess.

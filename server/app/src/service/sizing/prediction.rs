@@ -2,7 +2,8 @@
 //!
 //! The cache holds what was worked out since the history last changed: a burst of pipelines asks for the same specs again and again.
 //! A prediction depends on what is built, the history and the settings alone, so what was worked out for the same history is the
-//! answer. One change of the history drops all of them. Bounded; a full table begins anew.
+//! answer. One change of the history drops all of them. Bounded; a full table begins anew. What it knows is answered where it is asked for,
+//! the rest is worked out where it holds up no other request.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -26,26 +27,31 @@ const MOST: usize = 4096;
 
 impl SizingService {
     /// The sizes of a key with the pool for them, counted.
-    pub(super) fn size(&self, key: &Key) -> Prediction {
-        self.pools.put(key, self.counted(key))
+    fn size(&self, key: &Key) -> Prediction {
+        self.pools.put(key, self.counted(Instant::now(), self.sizes(key)).into_predicted())
     }
 
     /// The same for a caller who asks for the next attempt: a guess gives way to the default.
     pub(super) fn next_size(&self, key: &Key) -> Prediction {
-        let predicted = self.counted(key);
-        let answer = self.learned.read(|history| predict::as_answer(predicted, history, key, &self.settings));
-        self.pools.put(key, answer)
+        self.pools.put(key, self.counted(Instant::now(), self.sizes(key)).into_answer())
     }
 
-    fn counted(&self, key: &Key) -> Prediction {
-        let began = Instant::now();
-        let prediction = self.unplaced(key);
-        self.metrics.predicted(prediction.memory_limit.basis.rung, began.elapsed());
-        prediction
+    fn sizes(&self, key: &Key) -> Sizes {
+        self.cache.sizes(&self.learned, key, &self.settings)
     }
 
-    /// The same, worked out where it holds up no other request. `None` if that ended badly.
+    /// Counts the sizes of one question, worked out since `began`.
+    fn counted(&self, began: Instant, sizes: Sizes) -> Sizes {
+        self.metrics.predicted(sizes.predicted.memory_limit.basis.rung, began.elapsed());
+        sizes
+    }
+
+    /// The sizes of a key with the pool for them, counted; worked out where it holds up no other request. `None` if that ended badly.
     pub(in crate::service) async fn size_in_background(&self, key: Arc<Key>) -> Option<Prediction> {
+        let began = Instant::now();
+        if let Some(known) = self.cache.known(&self.learned, &key) {
+            return Some(self.pools.put(&key, self.counted(began, known).into_predicted()));
+        }
         let service = self.clone();
         tokio::task::spawn_blocking(move || service.size(&key)).await.ok()
     }
@@ -59,7 +65,37 @@ impl SizingService {
 
     /// The sizes of a key before a pool is chosen, for those who choose it themselves. Not counted.
     pub(in crate::service) fn unplaced(&self, key: &Key) -> Prediction {
-        self.cache.predict(&self.learned, key, &self.settings)
+        self.sizes(key).into_predicted()
+    }
+}
+
+/// What was worked out for a key. Shared, so that none is copied, and many are not dropped, while others wait.
+#[derive(Debug, Clone)]
+pub(crate) struct Sizes {
+    predicted: Arc<Prediction>,
+    /// What the next attempt is to ask for: the same, unless it is a guess.
+    answer: Arc<Prediction>,
+}
+
+impl Sizes {
+    fn work_out(history: &History, key: &Key, settings: &predict::Settings) -> Self {
+        let predicted = Arc::new(predict::predict_grouped(history, key, settings));
+        let answer = if predict::is_guess(&predicted) {
+            Arc::new(predict::as_answer(Prediction::clone(&predicted), history, key, settings))
+        } else {
+            Arc::clone(&predicted)
+        };
+        Self { predicted, answer }
+    }
+
+    fn into_predicted(self) -> Prediction {
+        drop(self.answer);
+        Arc::unwrap_or_clone(self.predicted)
+    }
+
+    fn into_answer(self) -> Prediction {
+        drop(self.predicted);
+        Arc::unwrap_or_clone(self.answer)
     }
 }
 
@@ -70,9 +106,8 @@ pub(crate) struct PredictionCache {
     hasher: RandomState,
 }
 
-/// Predictions by the hash of what is built, each with its key: a question that finds its answer copies no text. Shared, so that
-/// none is copied, and many are not dropped, while others wait.
-type Known = HashMap<u64, (Key, Arc<Prediction>), RandomState>;
+/// Predictions by the hash of what is built, each with its key: a question that finds its answer copies no text.
+type Known = HashMap<u64, (Key, Sizes), RandomState>;
 
 #[derive(Debug, Default)]
 struct Table {
@@ -82,41 +117,45 @@ struct Table {
 }
 
 impl PredictionCache {
-    /// What the next attempt of `key` should ask for. `settings` must be the same in every call.
-    pub(crate) fn predict(
-        &self,
-        learned: &SharedHistory,
-        key: &Key,
-        settings: &predict::Settings,
-    ) -> Prediction {
+    /// What was worked out for `key` and this state of the history, if it was.
+    fn known(&self, learned: &SharedHistory, key: &Key) -> Option<Sizes> {
         let built = Built::of(key);
-        let hash = self.hasher.hash_one(&built);
-        let now = learned.read(History::changes);
+        self.known_by(self.hasher.hash_one(&built), &built, learned.read(History::changes))
+    }
+
+    fn known_by(&self, hash: u64, built: &Built<'_>, now: u64) -> Option<Sizes> {
         let (known, old) = self.table(|table| {
             let old = table.renew(now);
             let known = table.at(now).and_then(|known| known.get(&hash));
             // two keys may have one hash
-            let known = known.filter(|(key, _)| Built::of(key) == built);
-            (known.map(|(_, answer)| Arc::clone(answer)), old)
+            let known = known.filter(|(key, _)| Built::of(key) == *built);
+            (known.map(|(_, sizes)| sizes.clone()), old)
         });
         drop(old);
-        if let Some(known) = known {
-            return Arc::unwrap_or_clone(known);
+        known
+    }
+
+    /// What the next attempt of `key` should ask for. `settings` must be the same in every call.
+    fn sizes(&self, learned: &SharedHistory, key: &Key, settings: &predict::Settings) -> Sizes {
+        let built = Built::of(key);
+        let hash = self.hasher.hash_one(&built);
+        if let Some(known) = self.known_by(hash, &built, learned.read(History::changes)) {
+            return known;
         }
         let key = built.key();
-        // both under one lock: the answer belongs to exactly this state
-        let (changes, prediction) =
-            learned.read(|history| (history.changes(), predict::predict_grouped(history, &key, settings)));
-        let answer = Arc::new(prediction.clone());
+        // all under one lock: the sizes belong to exactly this state
+        let (changes, sizes) =
+            learned.read(|history| (history.changes(), Sizes::work_out(history, &key, settings)));
+        let kept = sizes.clone();
         let old = self.table(|table| {
             let old = table.renew(changes);
             let Some(known) = table.at(changes) else { return old };
             let full = if known.len() >= MOST { mem::take(known) } else { old };
-            known.insert(hash, (key, answer));
+            known.insert(hash, (key, kept));
             full
         });
         drop(old);
-        prediction
+        sizes
     }
 
     fn table<T>(&self, with: impl FnOnce(&mut Table) -> T) -> T {
@@ -192,7 +231,7 @@ mod tests {
     fn an_answer_is_that_of_the_history_as_it_is_now() {
         let (learned, cache) = (SharedHistory::new(History::new(100)), PredictionCache::default());
         let settings = predict::Settings::default();
-        let asked = |package| cache.predict(&learned, &key(package), &settings);
+        let asked = |package| cache.sizes(&learned, &key(package), &settings).into_predicted();
         let worked_out = |package| learned.read(|h| predict::predict(h, &key(package), &settings));
         for n in 0..5 {
             for package in ["zlib", "hdf5", "zlib"] {
@@ -214,12 +253,12 @@ mod tests {
         for n in 0..MOST + 5 {
             let of_a_pipeline = Key { git_ref: n.to_string(), ..key(&n.to_string()) };
             for asked in [key(&n.to_string()), of_a_pipeline] {
-                cache.predict(&learned, &asked, &settings);
+                cache.sizes(&learned, &asked, &settings);
             }
         }
         assert_eq!(cache.table(|table| table.known.len()), 5);
         learned.learn(&test_summary("1", "zlib", "1", 100));
-        cache.predict(&learned, &key("zlib"), &settings);
+        cache.sizes(&learned, &key("zlib"), &settings);
         assert_eq!(cache.table(|table| (table.changes, table.known.len())), (1, 1));
     }
 }

@@ -4,9 +4,8 @@
 use std::{borrow::Cow, net::IpAddr, sync::Arc};
 
 use axum::{
-    extract::{Request, State},
+    extract::Request,
     http::{Extensions, HeaderMap, Method, StatusCode, header},
-    middleware::Next,
     response::Response,
 };
 use plimsoll_core::domain::FieldViolation;
@@ -50,52 +49,50 @@ fn instead(path: &str) -> Option<&'static str> {
     }
 }
 
-/// Answers those who may not go on, and tells the others' handlers who calls.
-pub(super) async fn guarded(
-    State((guard, has_hook_secret)): State<(Guard, bool)>,
-    mut request: Request,
-    next: Next,
-) -> Response {
+/// Answers callers that may not go on, and puts the identity of the others beside their request. The place among the calls of its caller
+/// is to be held until the answer is sent.
+pub(super) fn admit(
+    request: &mut Request,
+    guard: &Guard,
+    has_hook_secret: bool,
+) -> Result<Option<CallPlace>, Box<Response>> {
     // a secret may stand in a path, also in one that is asked for at the wrong door
     let path = shown_path(request.uri());
     let changes = *request.method() == Method::POST;
-    let Some(role) = role(path, changes, has_hook_secret) else { return next.run(request).await };
+    let Some(role) = role(path, changes, has_hook_secret) else { return Ok(None) };
     if guard.is_open() {
         let_in(request.extensions());
-        return next.run(request).await;
+        return Ok(None);
     }
     let authorization = authorization(request.headers(), role);
     let peer = request.extensions().get::<Peer>();
     let (names, from) = peer.map(|peer| (Arc::clone(&peer.names), peer.address.ip())).unzip();
-    match guard.check(authorization.as_deref(), &names.unwrap_or_default(), role, path) {
-        Ok(identity) => {
-            if let Some(instead) = instead(path).filter(|_| !identity.projects.is_all()) {
-                let text = format!("{} may see only some projects: {instead}", identity.name);
-                return refuse(path, StatusCode::FORBIDDEN, &FieldViolation::new("authorization", text));
-            }
-            let place = match taken(&guard, &identity, from) {
-                Ok(place) => place,
-                Err(exceeded) => return beyond(path, &exceeded),
-            };
-            let_in(request.extensions());
-            request.extensions_mut().insert(identity);
-            let mut answer = next.run(request).await;
-            answer.extensions_mut().insert(place);
-            answer
-        }
-        Err(denied) => denial(path, &denied),
+    let identity = guard
+        .check(authorization.as_deref(), &names.unwrap_or_default(), role, path)
+        .map_err(|denied| Box::new(denial(path, &denied)))?;
+    if let Some(instead) = instead(path).filter(|_| !identity.projects.is_all()) {
+        let text = format!("{} may see only some projects: {instead}", identity.name);
+        return Err(Box::new(refuse(
+            path,
+            StatusCode::FORBIDDEN,
+            &FieldViolation::new("authorization", text),
+        )));
     }
+    let place = taken(guard, &identity, from).map_err(|exceeded| Box::new(beyond(path, &exceeded)))?;
+    let_in(request.extensions());
+    request.extensions_mut().insert(identity);
+    Ok(Some(place))
 }
 
-/// The place of a request among the calls of its caller, beside its answer until that is sent.
-#[derive(Debug, Clone)]
-pub(super) struct CallPlace(#[expect(dead_code, reason = "held for its end")] Arc<UsageSlot>);
+/// The place of a request among the calls of its caller.
+#[derive(Debug)]
+pub(super) struct CallPlace(#[expect(dead_code, reason = "held for its end")] UsageSlot);
 
 /// Takes a question of the caller's rate, and a place among its calls.
 fn taken(guard: &Guard, caller: &Identity, from: Option<IpAddr>) -> Result<CallPlace, Exceeded> {
     guard.question(caller)?;
     let place = caller.call_place(from).inspect_err(|exceeded| guard.exceeded(caller, exceeded))?;
-    Ok(CallPlace(Arc::new(place)))
+    Ok(CallPlace(place))
 }
 
 fn beyond(path: &str, exceeded: &Exceeded) -> Response {
@@ -106,12 +103,11 @@ fn beyond(path: &str, exceeded: &Exceeded) -> Response {
     answer
 }
 
-/// Lets who has shown a certificate in, for want of other proof: the TLS settings say whose are good.
-pub(super) async fn certified(request: Request, next: Next) -> Response {
-    if request.extensions().get::<Peer>().is_some_and(|peer| !peer.names.is_empty()) {
-        let_in(request.extensions());
+/// The connection of a client that has shown a certificate keeps its place, for want of other proof: the TLS settings say which are good.
+pub(super) fn let_certified_in(of_request: &Extensions) {
+    if of_request.get::<Peer>().is_some_and(|peer| !peer.names.is_empty()) {
+        let_in(of_request);
     }
-    next.run(request).await
 }
 
 /// The connection of this request keeps its place.
@@ -150,14 +146,13 @@ fn denial(path: &str, denied: &Denied) -> Response {
 mod tests {
     use std::sync::Arc;
 
-    use axum::{Router, body::Body, middleware};
-    use tower::ServiceExt as _;
+    use axum::body::Body;
 
     use super::*;
     use crate::{access::identity::hash, runtime::metrics::Metrics};
 
-    #[tokio::test]
-    async fn what_holds_all_projects_is_for_callers_of_all_projects() {
+    #[test]
+    fn what_holds_all_projects_is_for_callers_of_all_projects() {
         let dir = tempfile::tempdir().unwrap();
         let token = |name: &str, projects: &str| {
             let sha256 = hash(name);
@@ -170,17 +165,15 @@ mod tests {
             token("all", "") + &token("one", "projects = [\"team/*\"]") + &token("any", "projects = [\"*\"]");
         std::fs::write(&file, text).unwrap();
         let guard = Guard::open(Some(file), Arc::new(Metrics::new())).unwrap();
-        let router = Router::<()>::new()
-            .fallback(async || "let in")
-            .layer(middleware::from_fn_with_state((guard, false), guarded));
-        let ask = async |token: &str, path: &str| {
+        let ask = |token: &str, path: &str| {
             let request = Request::builder().uri(path).header("authorization", format!("Bearer {token}"));
-            router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap().status().as_u16()
+            let admitted = admit(&mut request.body(Body::empty()).unwrap(), &guard, false);
+            admitted.map_or_else(|refusal| refusal.status().as_u16(), |_place| 200)
         };
         for path in [ENDPOINT, "/metrics"] {
-            let answers = [ask("all", path).await, ask("one", path).await, ask("any", path).await];
+            let answers = [ask("all", path), ask("one", path), ask("any", path)];
             assert_eq!(answers, [200, 403, 403], "{path}");
         }
-        assert_eq!(ask("one", "/attempts").await, 200);
+        assert_eq!(ask("one", "/attempts"), 200);
     }
 }

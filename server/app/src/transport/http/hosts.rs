@@ -9,12 +9,10 @@
 //! | a name of the setting `http_hosts` | the operator's own |
 //! | a request without a name | HTTP/1.0: every browser sends one |
 
-use std::{net::IpAddr, sync::Arc};
+use std::net::IpAddr;
 
 use axum::{
-    extract::{Request, State},
     http::{HeaderMap, StatusCode, Uri, header, uri::Authority},
-    middleware::Next,
     response::Response,
 };
 use plimsoll_core::domain::FieldViolation;
@@ -25,17 +23,15 @@ use super::{refusal::refuse, shown_path};
 const SHOWN: usize = 253;
 
 /// Refuses a request that names another host. `own` are the names that the operator gave, in lower case.
-pub(super) async fn only_own(State(own): State<Arc<[String]>>, request: Request, next: Next) -> Response {
-    let foreign = asked(request.headers(), request.uri()).find(|asked| !is_own(asked, &own));
-    let Some(foreign) = foreign.map(|asked| asked.chars().take(SHOWN).collect::<String>()) else {
-        return next.run(request).await;
-    };
+pub(super) fn refusal(headers: &HeaderMap, uri: &Uri, own: &[String]) -> Option<Response> {
+    let foreign = asked(headers, uri).find(|asked| !is_own(asked, own))?;
+    let foreign: String = foreign.chars().take(SHOWN).collect();
     let text = format!(
         "{foreign:?} is no name of this server: without an access_file it answers to localhost, IP addresses and the names in http_hosts \
          (PLIMSOLL_HTTP_HOSTS); add the name there"
     );
     let fault = FieldViolation::new("Host", text);
-    refuse(shown_path(request.uri()), StatusCode::MISDIRECTED_REQUEST, &fault)
+    Some(refuse(shown_path(uri), StatusCode::MISDIRECTED_REQUEST, &fault))
 }
 
 /// All that a request names as whom it asks, each with a port or without; what is no text is empty.
@@ -76,21 +72,18 @@ fn is_own(asked: &str, own: &[String]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use axum::{Router, body::Body, middleware};
-    use tower::ServiceExt as _;
+    use axum::{body::Body, extract::Request};
 
     use super::*;
 
     #[tokio::test]
     async fn a_page_whose_name_resolves_to_this_machine_gets_no_answer() {
-        let own: Arc<[String]> = ["plimsoll.example".to_owned(), "plimsoll".to_owned()].into();
-        let router = Router::<()>::new()
-            .fallback(async || "answer")
-            .layer(middleware::from_fn_with_state(own, only_own));
+        let own = ["plimsoll.example".to_owned(), "plimsoll".to_owned()];
         let answer = async |uri: &str, hosts: &[&str]| {
             let request = Request::builder().method("POST").uri(uri);
             let request = hosts.iter().fold(request, |request, host| request.header("host", *host));
-            let answer = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+            let request = request.body(Body::empty()).unwrap();
+            let answer = refusal(request.headers(), request.uri(), &own).unwrap_or_default();
             let status = answer.status().as_u16();
             let body = axum::body::to_bytes(answer.into_body(), 10_000).await.unwrap();
             (status, String::from_utf8(body.to_vec()).unwrap())

@@ -23,6 +23,7 @@ mod agent;
 mod allocation;
 mod backup;
 mod collect;
+mod gate;
 mod guarded;
 mod hosts;
 mod origin;
@@ -35,20 +36,17 @@ use std::sync::Arc;
 
 use axum::{
     Router,
-    extract::{Request, State},
     http::{HeaderMap, Method, StatusCode, Uri},
-    middleware::{self, Next},
     response::Response,
     routing::{get, post},
 };
+use gate::{Checks, Gate};
 use plimsoll_core::domain::FieldViolation;
-use tower::util::option_layer;
-use tracing::Instrument as _;
 
 use crate::{
     commands::admin::backup::ENDPOINT,
     runtime::net::{accept::Listener, serve::Bounds},
-    transport::{calls::Calls, state::HttpState, web},
+    transport::{state::HttpState, web},
 };
 use refusal::refuse;
 pub(crate) use serving::bounds;
@@ -57,11 +55,13 @@ pub(crate) use serving::bounds;
 pub(crate) async fn serve(listener: Listener, parts: HttpState, bounds: Bounds) {
     let (metrics, stopping, unsent) =
         (Arc::clone(&parts.metrics), parts.stopping.clone(), parts.calls.unsent());
-    let guard = (parts.guard.clone(), parts.token.is_some() || parts.signing.is_some());
-    let hosts = parts
-        .guard
-        .is_open()
-        .then(|| middleware::from_fn_with_state(Arc::clone(&parts.hosts), hosts::only_own));
+    let checks = Checks::Paths {
+        grpc_port: parts.grpc_port,
+        own_names: Arc::clone(&parts.hosts),
+        guard: parts.guard.clone(),
+        has_hook_secret: parts.token.is_some() || parts.signing.is_some(),
+    };
+    let calls = parts.calls.clone();
     let router = Router::new()
         .route("/v1/allocation", get(allocation::allocation))
         .route("/v1/collect", post(collect::collect))
@@ -73,36 +73,23 @@ pub(crate) async fn serve(listener: Listener, parts: HttpState, bounds: Bounds) 
         .merge(web::routes())
         .fallback(no_such_path)
         .method_not_allowed_fallback(wrong_method)
-        .layer(middleware::from_fn_with_state(guard, guarded::guarded))
-        .layer(middleware::from_fn(origin::of_ours))
-        .layer(option_layer(hosts))
-        .layer(middleware::from_fn_with_state(parts.grpc_port, stray_grpc::told_port))
-        .layer(middleware::from_fn_with_state(parts.calls.clone(), counted))
         .with_state(parts);
-    serving::serve(listener, (router, unsent), bounds, metrics, stopping).await;
+    serving::serve(listener, (Gate { router, calls, checks }, unsent), bounds, metrics, stopping).await;
 }
 
 /// Serves the webhook until `parts.stopping`: nothing but `POST /admit`.
 pub(crate) async fn serve_admission(listener: Listener, parts: HttpState, bounds: Bounds) {
     let (metrics, stopping, unsent) =
         (Arc::clone(&parts.metrics), parts.stopping.clone(), parts.calls.unsent());
+    let calls = parts.calls.clone();
     let router = Router::new()
         .route(admit::PATH, post(admit::admit))
         .route("/admit/{secret}", post(admit::admit))
         .fallback(no_such_path)
         .method_not_allowed_fallback(wrong_method)
-        .layer(middleware::from_fn(origin::of_ours))
-        .layer(middleware::from_fn(guarded::certified))
-        .layer(middleware::from_fn_with_state(parts.calls.clone(), counted))
         .with_state(parts);
-    serving::serve(listener, (router, unsent), bounds, metrics, stopping).await;
-}
-
-/// Counts a request until its answer is ready, so that a server that stops waits for it.
-async fn counted(State(calls): State<Calls>, request: Request, next: Next) -> Response {
-    let _call = calls.begin();
-    let span = tracing::debug_span!("request", otel.name = shown_path(request.uri()));
-    next.run(request).instrument(span).await
+    let gate = Gate { router, calls, checks: Checks::Certificate };
+    serving::serve(listener, (gate, unsent), bounds, metrics, stopping).await;
 }
 
 /// The path of a request, for the log. What stands below `/admit` is a secret.

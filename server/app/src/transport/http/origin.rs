@@ -4,7 +4,6 @@
 use axum::{
     extract::Request,
     http::{HeaderMap, Method, StatusCode, Uri, header, uri::Authority},
-    middleware::Next,
     response::Response,
 };
 use plimsoll_core::domain::FieldViolation;
@@ -15,16 +14,13 @@ use super::{refusal::refuse, shown_path};
 const SITE: &str = "Sec-Fetch-Site";
 
 /// Refuses what could change something and comes from a page of another origin.
-pub(super) async fn of_ours(request: Request, next: Next) -> Response {
-    let only_reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-    match foreign(request.headers(), request.uri()).filter(|_said| !only_reads) {
-        Some(name) => {
-            let fault =
-                FieldViolation::new(name, "says that a page of another origin sends this; only programs may");
-            refuse(shown_path(request.uri()), StatusCode::FORBIDDEN, &fault)
-        }
-        None => next.run(request).await,
+pub(super) fn refusal(request: &Request) -> Option<Response> {
+    if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
+        return None;
     }
+    let name = foreign(request.headers(), request.uri())?;
+    let fault = FieldViolation::new(name, "says that a page of another origin sends this; only programs may");
+    Some(refuse(shown_path(request.uri()), StatusCode::FORBIDDEN, &fault))
 }
 
 /// The header that names another origin, if one does.

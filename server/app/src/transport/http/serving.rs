@@ -3,11 +3,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use axum::{Router, body::Body, extract::Request, http::Response};
+use axum::{body::Body, extract::Request, http::Response};
 use tokio_util::sync::CancellationToken;
-use tower::ServiceExt as _;
 
-use super::guarded::CallPlace;
+use super::{gate::Gate, guarded::CallPlace};
 use crate::runtime::{
     metrics::Metrics,
     net::{
@@ -29,7 +28,7 @@ pub(crate) fn bounds(connections: usize) -> Bounds {
 /// Serves until `stopping`, then lets running requests end.
 pub(super) async fn serve(
     listener: Listener,
-    (router, unsent): (Router, Unsent),
+    (gate, unsent): (Gate, Unsent),
     bounds: Bounds,
     metrics: Arc<Metrics>,
     stopping: CancellationToken,
@@ -38,9 +37,10 @@ pub(super) async fn serve(
         Counts { open: metrics.http_connections.clone(), refused: metrics.http_connections_refused.clone() };
     let cut = metrics.http_connections_cut.clone();
     let policy = Policy { bounds, protocol: Protocol::Http, streams: STREAMS, counts, cut };
+    let gate = Arc::new(gate);
     let answer = move |request: hyper::Request<_>| {
         let running = request.extensions().get().map(|peer: &Peer| peer.requests.begin());
-        answer(request.map(Body::new), running, (router.clone(), unsent.clone()))
+        answer(request.map(Body::new), running, (Arc::clone(&gate), unsent.clone()))
     };
     serve::serve(listener, policy, answer, stopping).await;
 }
@@ -48,10 +48,9 @@ pub(super) async fn serve(
 async fn answer(
     request: Request,
     running: Option<Running>,
-    (router, unsent): (Router, Unsent),
+    (gate, unsent): (Arc<Gate>, Unsent),
 ) -> Response<Paced<Body, Option<CallPlace>>> {
-    let Ok(mut answer) = router.oneshot(request).await;
-    let place = answer.extensions_mut().remove::<CallPlace>();
+    let (answer, place) = gate.answer(request).await;
     answer.map(|body| Paced::new(body, (running, place), unsent))
 }
 

@@ -1,9 +1,7 @@
 //! Calls of gRPC that come to a port for HTTP. A status in words tells their caller more than "not found" would.
 
 use axum::{
-    extract::{Request, State},
-    http::{HeaderMap, HeaderValue, header},
-    middleware::Next,
+    http::{HeaderMap, HeaderValue, Uri, header},
     response::{IntoResponse as _, Response},
 };
 
@@ -12,11 +10,11 @@ const UNIMPLEMENTED: HeaderValue = HeaderValue::from_static("12");
 const GRPC: &str = "application/grpc";
 
 /// Answers calls of gRPC, wherever they go, with the number of the port that serves them.
-pub(super) async fn told_port(State(port): State<Option<u16>>, request: Request, next: Next) -> Response {
-    if !is_grpc(request.headers()) {
-        return next.run(request).await;
+pub(super) fn refusal(headers: &HeaderMap, uri: &Uri, port: Option<u16>) -> Option<Response> {
+    if !is_grpc(headers) {
+        return None;
     }
-    let path: String = request.uri().path().chars().take(100).collect();
+    let path: String = uri.path().chars().take(100).collect();
     tracing::info!(path, "a call of gRPC came to the port for HTTP");
     let port = port.map_or_else(String::new, |port| format!(" {port}"));
     let text = format!(
@@ -24,7 +22,7 @@ pub(super) async fn told_port(State(port): State<Option<u16>>, request: Request,
     );
     let message = HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("this port serves no gRPC"));
     let headers = [("grpc-status", UNIMPLEMENTED), ("grpc-message", message)];
-    ([(header::CONTENT_TYPE, HeaderValue::from_static(GRPC))], headers).into_response()
+    Some(([(header::CONTENT_TYPE, HeaderValue::from_static(GRPC))], headers).into_response())
 }
 
 fn is_grpc(headers: &HeaderMap) -> bool {

@@ -4,7 +4,10 @@ mod unread;
 
 use std::{net::SocketAddr, time::Duration};
 
-use axum::routing::{get, post};
+use axum::{
+    Router,
+    routing::{get, post},
+};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::{
@@ -14,8 +17,8 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-use super::*;
-use crate::runtime::metrics::Kind;
+use super::{super::gate::Checks, *};
+use crate::{runtime::metrics::Kind, transport::calls::Calls};
 
 /// So long that no machine is that slow.
 const NEVER: Duration = Duration::from_hours(1);
@@ -32,10 +35,14 @@ struct Running {
 }
 
 async fn start(bounds: Bounds, router: Router) -> Running {
+    start_behind(Checks::Certificate, bounds, router).await
+}
+
+async fn start_behind(checks: Checks, bounds: Bounds, router: Router) -> Running {
     let tcp = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = tcp.local_addr().unwrap();
     let (metrics, stopping) = (Arc::new(Metrics::new()), CancellationToken::new());
-    let served = (router, Unsent::default());
+    let served = (Gate { router, calls: Calls::default(), checks }, Unsent::default());
     let serving = serve(Listener { tcp, tls: None }, served, bounds, Arc::clone(&metrics), stopping.clone());
     Running { address, metrics, stopping, serving: TaskTracker::new().spawn(serving) }
 }
@@ -196,9 +203,9 @@ async fn who_is_let_in_nowhere_leaves_places_for_probes_and_for_those_who_are() 
     let text = format!("[[token]]\nname = \"one\"\nsha256 = \"{token}\"\nroles = [\"reader\"]\n");
     std::fs::write(&file, text).unwrap();
     let guard = crate::access::guard::Guard::open(Some(file), Arc::new(Metrics::new())).unwrap();
-    let guarded = axum::middleware::from_fn_with_state((guard, false), super::super::guarded::guarded);
+    let checks = Checks::Paths { grpc_port: None, own_names: Arc::default(), guard, has_hook_secret: false };
     let router = Router::new().route("/livez", get(async || "ok")).route("/metrics", get(async || "many"));
-    let server = start(PATIENT, router.layer(guarded)).await;
+    let server = start_behind(checks, PATIENT, router).await;
     let mut strangers = Vec::new();
     for path in ["/metrics", "/livez"].repeat(8) {
         let sent = format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n");

@@ -1,0 +1,94 @@
+//! What a request passes before it is routed. The checks are plain functions in one place: as layers of axum each would box every request
+//! and copy all that lies below it.
+//!
+//! | check | refuses |
+//! |---|---|
+//! | [`stray_grpc`] | calls of gRPC |
+//! | [`hosts`] | requests that name another host, where there is no access file |
+//! | [`origin`] | changes that a page of another origin asks for |
+//! | [`guarded`] | callers without the role that the path needs |
+
+use std::sync::Arc;
+
+use axum::{Router, extract::Request, response::Response};
+use tower::ServiceExt as _;
+use tracing::Instrument as _;
+
+use super::{
+    guarded::{self, CallPlace},
+    hosts, origin, shown_path, stray_grpc,
+};
+use crate::{access::guard::Guard, transport::calls::Calls};
+
+/// The routes of a listener behind its checks.
+#[derive(Debug)]
+pub(super) struct Gate {
+    pub(super) router: Router,
+    pub(super) calls: Calls,
+    pub(super) checks: Checks,
+}
+
+/// What a listener checks.
+#[derive(Debug)]
+pub(super) enum Checks {
+    /// The listener for people, tools and hooks.
+    Paths {
+        /// Where calls of gRPC are served; `None` if it is not known.
+        grpc_port: Option<u16>,
+        /// The names that the server answers to without an access file, in lower case.
+        own_names: Arc<[String]>,
+        guard: Guard,
+        has_hook_secret: bool,
+    },
+    /// The webhook's listener: its TLS settings say who may call.
+    Certificate,
+}
+
+impl Gate {
+    /// The answer, and the caller's place among its calls until the answer is sent. The request counts as running until the answer is
+    /// ready, so that a server that stops waits for it.
+    pub(super) async fn answer(&self, request: Request) -> (Response, Option<CallPlace>) {
+        let _call = self.calls.begin();
+        let span = tracing::debug_span!("request", otel.name = shown_path(request.uri()));
+        self.pass(request).instrument(span).await
+    }
+
+    async fn pass(&self, mut request: Request) -> (Response, Option<CallPlace>) {
+        if let Some(refusal) = self.checks.refusal(&request) {
+            return (refusal, None);
+        }
+        match self.checks.admit(&mut request) {
+            Ok(place) => {
+                let Ok(answer) = self.router.clone().oneshot(request).await;
+                (answer, place)
+            }
+            Err(refusal) => (*refusal, None),
+        }
+    }
+}
+
+impl Checks {
+    /// The answer to a request that no caller may send.
+    fn refusal(&self, request: &Request) -> Option<Response> {
+        if let Self::Paths { grpc_port, own_names, guard, .. } = self {
+            let (headers, uri) = (request.headers(), request.uri());
+            let stray = stray_grpc::refusal(headers, uri, *grpc_port);
+            let foreign = || guard.is_open().then(|| hosts::refusal(headers, uri, own_names)).flatten();
+            if let Some(refusal) = stray.or_else(foreign) {
+                return Some(refusal);
+            }
+        }
+        origin::refusal(request)
+    }
+
+    /// Puts the caller's identity beside its request, or answers a caller that may not go on.
+    fn admit(&self, request: &mut Request) -> Result<Option<CallPlace>, Box<Response>> {
+        match self {
+            Self::Paths { guard, has_hook_secret, .. } => guarded::admit(request, guard, *has_hook_secret),
+            Self::Certificate => {
+                guarded::let_certified_in(request.extensions());
+                Ok(None)
+            }
+        }
+    }
+}
