@@ -59,7 +59,7 @@ struct ForeignAttempt {
 enum ReportError {
     #[error("the store cannot be read: {0}")]
     Unreadable(StoreError),
-    #[error("the store cannot write: {0}; nothing that was acknowledged is lost, come back later")]
+    #[error("the store cannot write: {0}; nothing that was acknowledged is lost, retry later")]
     Unwritable(String),
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct AnswerShare {
 /// There is too little memory for an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "overloaded: {what} may take {needed} of memory, and {left} is left; come back later. If this happens often, give the server more memory, or set history_memory lower"
+    "overloaded: {what} may take {needed} of memory, and {left} is left; retry later. If this happens often, give the server more memory, or set history_memory lower"
 )]
 pub(crate) struct TooLittleMemory {
     what: &'static str,

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{SizingService, sizing::WithheldAnswer};
 use crate::sessions::{AfterMemoryEnd, Ingest};
 
-/// Of the time for an answer, what is kept to write it.
+/// Time reserved for writing the answer.
 const MARGIN: Duration = Duration::from_millis(20);
 
 /// Where the sizes of a pod come from.

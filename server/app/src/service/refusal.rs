@@ -20,8 +20,8 @@ pub(crate) enum Refusal {
     /// What was asked for is not known, or not for this caller.
     #[error("{0}")]
     NotFound(String),
-    /// As many as may be there at once are there.
-    #[error("{most} {what} are there, which is the bound; come back later")]
+    /// The limit of requests of this kind is reached.
+    #[error("limit of {most} {what} reached; retry later")]
     Crowded {
         /// What they are, for people.
         what: &'static str,

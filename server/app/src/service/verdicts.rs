@@ -39,7 +39,7 @@ enum VerdictScope {
     Kept,
     /// It is not.
     NotKept,
-    /// As if the attempt were not there: whose it is, and that it is there, is not for this caller.
+    /// Not found: the caller must not learn that the attempt exists.
     WithoutAttempt,
 }
 

@@ -48,7 +48,7 @@ pub(crate) enum Refusal {
     Running(AttemptId),
     /// So many different questions about the attempt were answered that no other one is.
     #[error(
-        "{most} different questions about {attempt} were answered, which is the bound for one attempt; ask one of them again, it gets the same verdict"
+        "limit of {most} different questions about {attempt} reached; repeat one of them to get its verdict"
     )]
     Judged {
         /// The attempt concerned.
@@ -57,23 +57,19 @@ pub(crate) enum Refusal {
         most: usize,
     },
     /// So many questions for a verdict wait that no other one may.
-    #[error(
-        "{0} questions for a verdict are being judged or wait, which is the bound; ask again in some seconds"
-    )]
+    #[error("limit of {0} verdict requests reached; retry in some seconds")]
     Crowded(usize),
     /// Too many attempts are open.
-    #[error("{0} attempts are open, which is the bound; come back later")]
+    #[error("limit of {0} open attempts reached; retry later")]
     Full(usize),
     /// Untrusted callers have as many open as they may have together.
-    #[error(
-        "{0} attempts of callers who are not trusted are open, which is the bound for all of them together; come back later"
-    )]
+    #[error("limit of {0} open attempts of untrusted callers reached; retry later")]
     FullOfUntrusted(usize),
     /// The caller has as many open as it may have.
     #[error("{0}")]
     Exceeded(Exceeded),
     /// The store refuses to write.
-    #[error("the store cannot write: {0}; nothing that was acknowledged is lost, come back later")]
+    #[error("the store cannot write: {0}; nothing that was acknowledged is lost, retry later")]
     Unwritable(String),
     /// The store cannot be read.
     #[error("the store cannot be read: {0}")]

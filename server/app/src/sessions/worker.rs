@@ -137,7 +137,7 @@ impl Worker {
         }
     }
 
-    /// Whatever silence ends is ended after at most twice that silence.
+    /// An abandoned attempt ends within twice the timeout.
     fn between_sweeps(&self) -> Duration {
         let of_tickets = self.parts.pools.now().terms().patience.silent_within_ms;
         self.parts.abandon_after.min(Duration::from_millis(of_tickets)).clamp(SWEEP_ON, SWEEP)

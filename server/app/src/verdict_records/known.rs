@@ -185,8 +185,8 @@ impl KnownVerdicts {
     }
 }
 
-/// When the verdict was given that has to go before another is stored: the oldest of the speaker who has most, so that none makes room
-/// for himself by what others asked. `None` while there is room.
+/// Time of the verdict to evict before another is stored: the oldest of the busiest reporter, so that no reporter evicts the verdicts of
+/// others. `None` while there is room.
 fn oldest_of_the_loudest(given: &[Verdict]) -> Option<u64> {
     let speaker = |verdict: &Verdict| verdict.basis.said_by.as_ref().map_or("", Reporter::name).to_owned();
     let mut counts: HashMap<String, usize> = HashMap::new();

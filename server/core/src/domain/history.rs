@@ -1,11 +1,10 @@
 //! The attempts that a prediction may learn from, in memory and bounded.
 //!
-//! An attempt stands in the order of arrival, under its id, and on each rung of the ladder. Lists of a rung keep the newest
-//! [`History::PER_RUNG`]; the whole keeps the newest, as many as it has [`HistoryLimits`] for. The oldest leaves everywhere at once, so that
-//! nothing leaks.
+//! An attempt is stored in the order of arrival, by its id, and on each rung of the ladder. The list of a rung keeps the newest
+//! [`History::PER_RUNG`]; the history keeps as many of the newest as [`HistoryLimits`] allow. The oldest is removed everywhere at once, so
+//! that nothing leaks.
 //!
-//! Untrusted attempts stand on a shelf of their own, with lists of their own: however many there are, they push no trusted one
-//! out, take no id from one, and change no sum.
+//! Untrusted attempts are stored apart and never evict trusted ones, take the id of one, or change a sum.
 
 mod jobs;
 mod memory_ends;

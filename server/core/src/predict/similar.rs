@@ -1,4 +1,4 @@
-//! Which attempts speak for a key, and how loudly.
+//! Attempts similar to a key, with weights.
 //!
 //! Every attempt counts on the most similar rung that it shares with the key, and nowhere else. A rung that holds `n`
 //! attempts takes `n / (n + k)` of the weight that the more similar rungs left over; what no rung takes is the default's.

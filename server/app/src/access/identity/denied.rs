@@ -14,7 +14,7 @@ pub(crate) enum Denied {
     #[error("the token {0}")]
     NotAccepted(&'static str),
     /// Who may have signed it does not answer.
-    #[error("the token cannot be checked at the moment; come back later")]
+    #[error("the token cannot be checked at the moment; retry later")]
     NotNow,
     /// It is believed, and nothing is granted to it.
     #[error("the token is good, but nothing is granted to its claims")]

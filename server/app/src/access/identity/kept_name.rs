@@ -25,7 +25,7 @@ impl Identity {
         format!("{start}~{sum:016x}")
     }
 
-    /// It, as the one who says something in the name of `project`: of which other projects that counts follows from its grant for this one.
+    /// The caller as reporter for `project`. The other projects that it may report on follow from its grant for this one.
     pub(crate) fn speaker(&self, project: &str) -> Reporter {
         if self.projects.is_all() {
             return Reporter::of_all(&self.kept_name());

@@ -273,10 +273,10 @@ impl Identity {
         }
     }
 
-    /// Takes note of an attempt that it opens, its key and the labels of that.
+    /// Records an opened attempt with its key and labels.
     ///
     /// # Errors
-    /// It is one too many of this hour.
+    /// The limit of this hour is exceeded.
     pub(crate) fn note(&self, attempt: &Attempt, now: Instant) -> Result<(), Exceeded> {
         let Some(bounds) = &self.bounds else { return Ok(()) };
         let key = &attempt.key;

@@ -25,7 +25,7 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Known {
     Here,
-    /// As if the attempt were not there.
+    /// Not found: the caller must not learn that the attempt exists.
     Nowhere,
 }
 

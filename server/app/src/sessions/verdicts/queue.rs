@@ -1,5 +1,5 @@
-//! The line of those who ask for verdicts. Weighing a log keeps a core busy, and all questions share few turns: so none waits behind
-//! more than a bounded number of others, and questions about one attempt are judged one after the other.
+//! Queue of verdict requests. Weighing a log keeps a core busy, and only a few requests are judged at a time. The queue is bounded, and
+//! requests about one attempt are judged one after the other.
 
 use std::{
     collections::HashMap,
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!((waiting.len(), metrics.verdicts_asked.get()), (QUESTIONS, 256));
         let refused = line.join(true).unwrap_err();
         assert!(
-            refused.retry_after().is_some() && refused.to_string().contains("256 questions"),
+            refused.retry_after().is_some() && refused.to_string().contains("256 verdict requests"),
             "{refused}"
         );
         assert_eq!(metrics.refusals.get_or_create(&Kind::of("crowded")).get(), 2 + 1);

@@ -17,7 +17,7 @@ pub(crate) enum Refusal {
     #[error(transparent)]
     Refused(#[from] TicketRefusal),
     /// The store refuses to write: what was asked may come true later, and asking again with the same id tells.
-    #[error("the store cannot write: {0}; come back later, with the same id")]
+    #[error("the store cannot write: {0}; retry later with the same id")]
     Unwritable(String),
     /// The server is about to stop.
     #[error("the server is stopping; come back in a moment")]

@@ -284,7 +284,7 @@ impl TicketState {
         self.tickets.vacate(pool, now)
     }
 
-    /// Rings when a ticket changes.
+    /// Wakes watchers when a ticket changes.
     pub(super) fn bell(&mut self, id: &TicketId) -> watch::Receiver<()> {
         self.bells.entry(id.clone()).or_default().subscribe()
     }

@@ -1,16 +1,15 @@
-//! What is no call of gRPC on the listener for it: another method than POST, or a body of another type. Such a request gets the status of
-//! HTTP that gRPC names for it (PROTOCOL-HTTP2.md, "Requests"), before anything looks at it. A page in a browser cannot send the right
-//! type to another origin without asking first.
+//! Rejects requests that are not gRPC: another method than POST, or a body of another type. They get the HTTP status that gRPC names for
+//! them (PROTOCOL-HTTP2.md, "Requests"). A page in a browser cannot send the right type to another origin without a preflight request.
 
 use tonic::{
     body::Body,
     codegen::http::{self, HeaderMap, HeaderValue, Method, StatusCode, header},
 };
 
-/// The type of calls; a suffix names how messages are written, and all of ours are protobuf.
+/// Content types of gRPC. A suffix names the message format; only protobuf is accepted.
 const CALLS: [&str; 2] = ["application/grpc", "application/grpc+proto"];
 
-/// The answer to what is no call; `None` if it is one.
+/// The response to a request that is not gRPC; `None` if it is.
 pub(super) fn refusal<B>(request: &http::Request<B>) -> Option<http::Response<Body>> {
     let mut answer = http::Response::new(Body::empty());
     if request.method() != Method::POST {

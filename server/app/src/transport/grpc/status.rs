@@ -91,9 +91,9 @@ pub(super) fn answered<T>(answer: Result<T, service::Refusal>) -> Result<Respons
     answer.map(Response::new).map_err(|refusal| of_service(&refusal))
 }
 
-/// RESOURCE_EXHAUSTED: as many as may be there at once are there.
+/// RESOURCE_EXHAUSTED: a limit is reached.
 pub(super) fn of_crowd(what: &str, bound: usize) -> Status {
-    of_short_time(format!("{bound} {what} are there, which is the bound; come back later"))
+    of_short_time(format!("limit of {bound} {what} reached; retry later"))
 }
 
 /// RESOURCE_EXHAUSTED: it may go well a little later.

@@ -33,11 +33,11 @@ pub enum TicketChange {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TicketRefusal {
     /// As many are open as may be.
-    #[error("{0} tickets are open, which is the bound; come back later")]
+    #[error("limit of {0} open tickets reached; retry later")]
     Full(usize),
     /// So many of the owner are open that the rest of the bound is left to others.
     #[error(
-        "{of_owner} tickets of this owner are open, and what is left of {most} is for others; come back later"
+        "this owner has {of_owner} open tickets, and the rest of the limit of {most} is for other owners; retry later"
     )]
     Crowded {
         /// Open tickets of the owner.
@@ -46,9 +46,7 @@ pub enum TicketRefusal {
         most: usize,
     },
     /// Tickets of so many sorts wait that no other sort is taken.
-    #[error(
-        "tickets with {0} different combinations of pool, kind and tags wait, which is the bound; come back later"
-    )]
+    #[error("limit of {0} waiting combinations of pool, kind and tags reached; retry later")]
     Mixed(usize),
     /// Another question has this id.
     #[error("ticket {0} is open for another key, kind, owner, pool or tags; give this one an id of its own")]
