@@ -129,178 +129,178 @@ macro_rules! first {
 }
 
 metrics! {
-    history_attempts: Gauge = "history_attempts", "Attempts in memory to learn from";
-    history_attempts_max: Gauge = "history_attempts_max", "Attempts that may be in memory to learn from";
+    history_attempts: Gauge = "history_attempts", "Attempts in memory that predictions learn from";
+    history_attempts_max: Gauge = "history_attempts_max", "Limit of attempts in memory";
     history_bytes: Bytes = "history",
-        "Memory that they take, as counted by their parts; statistics and what builds have in common are part of it",
+        "Memory of the attempts that predictions and statistics use, as the server counts it",
         in Unit::Bytes;
-    history_bytes_max: Bytes = "history_max", "Memory that they may take; then the oldest are left on disk alone",
+    history_bytes_max: Bytes = "history_max", "Limit of that memory; beyond it the oldest attempts are kept on disk only",
         in Unit::Bytes;
-    predictions: Kinds = "predictions", "Predictions, by the rung that weighed most";
-    predict_seconds: Times = "predict", "Time to compute one prediction, by the rung that weighed most",
+    predictions: Kinds = "predictions", "Predictions, by the rung with the most weight";
+    predict_seconds: Times = "predict", "Time to compute one prediction, by the rung with the most weight",
         from Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.000_001, 2.0, 16))),
         in Unit::Seconds;
-    verdicts: Family<Judged, Counter> = "verdicts", "Verdicts, by cause and by what was advised";
+    verdicts: Family<Judged, Counter> = "verdicts", "Verdicts, by cause and advised action";
     withheld: Kinds = "shadow_withheld",
-        "Predictions that were not put into force because of shadow mode: prediction, allocation, pod";
-    shadow: Gauge = "shadow", "1 in shadow mode";
+        "Predictions not applied because of shadow mode, by kind: prediction, allocation, pod";
+    shadow: Gauge = "shadow", "1 if the server is in shadow mode";
     rules_reloads: Kinds = "rules_reloads",
-        "Times that rules and retry policy were read again: taken, refused (those in force stayed)";
+        "Reloads of the rules and the retry policy, by result: taken, refused (the old ones stay in force)";
     access_reloads: Kinds = "access_reloads",
-        "Readings of a changed file of access, by what became of it: taken, refused (the old one stays in force)";
-    access_file_refused: Gauge = "access_file_refused", "1 if the file of access is wrong and not in force";
-    access_callers: Gauge = "access_callers", "Callers of whom is known what they have done, as of the last look at files";
+        "Reloads of the access file, by result: taken, refused (the old one stays in force)";
+    access_file_refused: Gauge = "access_file_refused", "1 if the access file on disk is invalid and not in force";
+    access_callers: Gauge = "access_callers", "Callers with tracked usage, at the last check of the access file";
     access_tokens: Gauge = "access_tokens_remembered",
-        "Signed tokens whose check is remembered, as of the last look at files; at 10000 all are forgotten";
+        "Signed tokens with a cached check, at the last check of the access file; at 10000 the cache is emptied";
     issuer_keys_until: Family<OfIssuer, Gauge> = "issuer_keys_until_timestamp",
-        "Until when the keys that were fetched from an issuer serve, since 1970; 0 if none ever came", in Unit::Seconds;
+        "Unix time at which the keys fetched from an issuer expire; 0 if none were fetched", in Unit::Seconds;
     issuer_fetches: Kinds = "issuer_fetches",
-        "Questions to issuers for their keys, by what became of them; keys from before serve on for a day";
-    access_refused: Kinds = "access_refused", "Callers that were refused, by the reason";
+        "Requests to issuers for their keys, by result; after a failure the old keys stay valid for a day";
+    access_refused: Kinds = "access_refused", "Callers refused, by reason";
     access_exceeded: Kinds = "access_exceeded",
-        "Messages, questions and streams that were refused because a caller exceeded one of its bounds, by the bound";
+        "Messages, requests and streams refused because a caller exceeded one of its limits, by limit";
     rules_refused: Gauge = "rules_refused",
-        "1 if the rules or the retry policy on disk are wrong and not in force";
+        "1 if the rules or the retry policy on disk are invalid and not in force";
     certificates_reloads: Kinds = "certificates_reloads",
-        "Times that changed certificates were read again: taken, refused (the one in force stayed)";
+        "Reloads of changed certificates, by result: taken, refused (the old one stays in force)";
     certificates_refused: Gauge = "certificates_refused",
-        "Listeners whose certificate on disk is wrong and not in force";
+        "Listeners with an invalid certificate on disk that is not in force";
     pools_reloads: Kinds = "pools_reloads",
-        "Times that the file of pools was read again: taken, refused (the one in force stayed)";
-    pools_refused: Gauge = "pools_refused", "1 if the file of pools is wrong and not in force";
+        "Reloads of the pools file, by result: taken, refused (the old one stays in force)";
+    pools_refused: Gauge = "pools_refused", "1 if the pools file on disk is invalid and not in force";
     placements: Kinds = "placements",
-        "Predictions that were put into a pool: fits, clamped (no pool has as much), none (no pool takes it)";
+        "Predictions placed in a pool, by result: fits, clamped (no pool is that large), none (no pool takes it)";
     pool_places: Family<InPool, Gauge> = "pool_places",
-        "Places in a pool: wanted (tickets that wait), held (tickets, and open attempts without one)";
-    pool_cores: Family<InPool, Gauge<f64, AtomicU64>> = "pool_cores", "Cores that are requested in them";
-    pool_memory_bytes: Family<InPool, Bytes> = "pool_memory", "Memory that is requested in them",
+        "Places in a pool, by state: wanted (waiting tickets), held (granted tickets, and open attempts without a ticket)";
+    pool_cores: Family<InPool, Gauge<f64, AtomicU64>> = "pool_cores", "Cores requested by the places of a pool";
+    pool_memory_bytes: Family<InPool, Bytes> = "pool_memory", "Memory requested by the places of a pool",
         in Unit::Bytes;
-    tickets: Family<Kind, Gauge> = "tickets", "Open tickets: granted, queued";
-    tickets_max: Gauge = "tickets_max", "Tickets that may be open at once";
+    tickets: Family<Kind, Gauge> = "tickets", "Open tickets, by state: granted, queued";
+    tickets_max: Gauge = "tickets_max", "Limit of open tickets";
     ticket_changes: Kinds = "ticket_changes",
-        "What became of tickets: opened, granted, attended (an attempt runs in the place), missed (one came, and had no place), kept (it ended, and another try may follow), closed, expired";
-    ticket_wait_seconds: Histogram = "ticket_wait", "Time from the opening of a ticket until it had its place",
+        "Changes of tickets, by kind: opened, granted, attended (an attempt runs in the place), missed (an attempt came before its place was granted), kept (the attempt ended and may be retried), closed, expired";
+    ticket_wait_seconds: Histogram = "ticket_wait", "Time from the opening of a ticket to its grant",
         from Histogram::new(exponential_buckets(0.1, 3.0, 14)), in Unit::Seconds;
     ticket_decision_seconds: Histogram = "ticket_decision",
-        "Time to decide on a question about a ticket, without the disk",
+        "Time to decide one ticket request, without the disk",
         from Histogram::new(exponential_buckets(0.000_001, 2.0, 16)), in Unit::Seconds;
     allocations: Kinds = "allocations",
-        "Requests for an allocation: answered, late or unsure (the defaults were sent), other project (the same, while another project has attempts of the package), refused, shadow (nothing was sent)";
+        "Allocation requests, by result: answered, late or unsure (defaults sent), other project (defaults sent; another project has attempts of the package), refused, shadow (nothing sent)";
     hooks: Kinds = "hooks",
-        "Hooks of GitLab, by what became of them; dropped: the queue was full; not kept: taken in memory alone; foreign: of a project that the caller may not tell of; other: no end of a job";
+        "GitLab hooks, by result; dropped: the queue was full; not kept: accepted in memory only; foreign: of a project that the caller may not report on; other: not the end of a job";
     hooks_ignored: Kinds = "hooks_ignored",
-        "Hooks of GitLab that tell of no ended job, by their event; a job that goes on is job, an event of a later GitLab unknown";
-    hooks_on_disk: Gauge = "hooks_on_disk", "Job hooks that are on disk until they are worked on";
-    hooks_on_disk_max: Gauge = "hooks_on_disk_max", "Job hooks that may be on disk at once";
+        "GitLab hooks that report no ended job, by event; job: a job that has not ended; unknown: an event that this release does not know";
+    hooks_on_disk: Gauge = "hooks_on_disk", "Job hooks on disk that wait to be processed";
+    hooks_on_disk_max: Gauge = "hooks_on_disk_max", "Limit of job hooks on disk";
     ends_left_out: Counter = "ends_left_out",
-        "Ends of jobs that no agent had told of yet and that were not kept: enough others had told of the same job";
+        "Job ends dropped: too many reports for one job";
     gitlab_requests: Kinds = "gitlab_requests",
-        "Questions to GitLab, by what became of them; without a turn: there were too many, or it is away";
-    gitlab_queue: Gauge = "gitlab_queue_jobs", "Ended jobs that GitLab shall be asked about";
+        "Requests to GitLab, by result; without a turn: not sent, because too many were waiting or GitLab did not answer";
+    gitlab_queue: Gauge = "gitlab_queue_jobs", "Ended jobs that wait for a request to GitLab";
     backups: Kinds = "backups",
-        "Backups over HTTP, by what became of them: whole, stalled (the client took nothing for two minutes), left (the client went), unreadable";
-    admissions: Kinds = "admissions", "Pods that were looked at, by what became of them";
+        "Backups over HTTP, by result: whole, stalled (the client read nothing for two minutes), left (the client disconnected), unreadable";
+    admissions: Kinds = "admissions", "Pods reviewed at admission, by result";
     admissions_unsized: Kinds = "admissions_unsized",
-        "Pods of CI jobs that kept their own sizes, by the reason; pods of no job are not among them";
+        "Pods of CI jobs that kept their own sizes, by reason; other pods are not counted";
     facts_skipped: Kinds = "facts_skipped",
-        "Facts that cannot be used and were left out (a size of -1, a number of jobs of 0), by what they came with: hello, finish, pod; the log names each";
+        "Invalid facts that were ignored (a size of -1, 0 build jobs), by their source: hello, finish, pod; the log names each";
     pods_not_on_disk: Counter = "pods_not_on_disk",
-        "Pods of jobs that are remembered until the next start alone: too many requests waited for the writer";
-    samples: Counter = "ingest_samples", "Samples that were synced to disk and acknowledged";
+        "Pods of jobs kept in memory only, because too many requests waited for the writer";
+    samples: Counter = "ingest_samples", "Samples synced to disk and acknowledged";
     samples_repeated: Counter = "ingest_samples_repeated",
-        "Samples that came again and were acknowledged again";
-    samples_lost: Counter = "ingest_samples_lost", "Samples that agents had to drop";
-    refusals: Kinds = "ingest_refusals", "Requests that were refused, by kind";
+        "Samples received again and acknowledged again";
+    samples_lost: Counter = "ingest_samples_lost", "Samples dropped by agents";
+    refusals: Kinds = "ingest_refusals", "Requests refused, by kind";
     ousted: Kinds = "ousted",
-        "What was dropped because the agent of the job came whose id it had: open and ended attempts, tickets";
+        "Attempts (open, ended) and tickets dropped when the job's own agent claimed their ID";
     verdicts_left_old: Counter = "verdicts_left_old",
-        "Attempts that ended after a verdict on them and were not judged anew at once, because too many waited; the next question does it";
-    verdicts_asked: Gauge = "verdicts_asked", "Questions for a verdict that are being judged or wait for it";
-    verdicts_asked_max: Gauge = "verdicts_asked_max", "Questions for a verdict that may be there at once";
+        "Attempts not judged again at their end, because too many waited; the next request for a verdict judges them";
+    verdicts_asked: Gauge = "verdicts_asked", "Verdict requests in progress or waiting";
+    verdicts_asked_max: Gauge = "verdicts_asked_max", "Limit of verdict requests in progress or waiting";
     verdicts_wrong: Family<OfRule, Gauge> = "verdicts_wrong",
-        "Attempts whose cause a person corrected, by the rule that found another one; a correction that is taken back is not among them";
-    corrections: Kinds = "verdict_corrections", "Causes of failures that persons corrected (made) or took back (undone)";
-    open_attempts: Gauge = "ingest_open_attempts", "Attempts that have not ended";
-    open_attempts_max: Gauge = "ingest_open_attempts_max", "Attempts that may be open at once";
+        "Attempts with a cause corrected by a person, by the rule that found the wrong one; undone corrections are not counted";
+    corrections: Kinds = "verdict_corrections", "Corrections of failure causes by people: made, undone";
+    open_attempts: Gauge = "ingest_open_attempts", "Open attempts";
+    open_attempts_max: Gauge = "ingest_open_attempts_max", "Limit of open attempts";
     silent_attempts: Gauge = "ingest_silent_attempts",
-        "Open attempts of which nothing was heard for two minutes, as of the last minute";
-    connections: Gauge = "grpc_connections", "Connections to the gRPC listener";
+        "Open attempts without a message for two minutes, checked every minute";
+    connections: Gauge = "grpc_connections", "Open connections to the gRPC listener";
     connections_refused: Counter = "grpc_connections_refused",
-        "Connections that were closed at once: as many as may be there were there";
+        "gRPC connections refused: limit of connections reached";
     connections_cut: Kinds = "grpc_connections_cut",
-        "Connections to the gRPC listener that were cut off: control frames (floods of frames of HTTP/2 without messages)";
+        "gRPC connections closed by the server, by reason: control frames (a flood of HTTP/2 frames without messages)";
     calls_failed: Kinds = "grpc_calls_failed",
-        "Calls that were answered with nothing but an error, by its code; those beyond a bound are resource exhausted";
-    http_connections: Gauge = "http_connections", "Connections to the HTTP listeners";
+        "gRPC calls answered with an error alone, by its code; resource exhausted: a limit was exceeded";
+    http_connections: Gauge = "http_connections", "Open connections to the HTTP listeners";
     http_connections_refused: Counter = "http_connections_refused",
-        "HTTP connections that were closed at once: as many as may be there were there";
+        "HTTP connections refused: limit of connections reached";
     http_connections_cut: Kinds = "http_connections_cut",
-        "HTTP connections that were cut off: slow, unread, malformed, too large, handshake, control frames";
+        "HTTP connections closed by the server, by reason: slow, unread, malformed, too large, handshake, control frames";
     answers_unsent: Bytes = "answers_unsent",
-        "Memory of large answers that their clients have not taken yet", in Unit::Bytes;
+        "Memory of large answers that clients have not read yet", in Unit::Bytes;
     answers_dropped: Counter = "answers_dropped",
-        "Answers that were cut short: their clients took nothing the longest, and others needed the room";
-    streams: Gauge = "ingest_streams", "Connected streams of agents";
-    sealed: Kinds = "ingest_sealed_attempts", "Attempts that ended, by outcome or cause";
-    starts_estimated: Counter = "ingest_starts_estimated", "Attempts with a wrong clock";
-    queue: Gauge = "ingest_queue_requests", "Requests that wait for the writer";
-    queue_max: Gauge = "ingest_queue_requests_max", "Requests that may wait for the writer";
-    commit_seconds: Histogram = "store_commit", "Time from a commit's start until it is on disk",
+        "Answers dropped to free memory: their clients had read nothing for the longest time";
+    streams: Gauge = "ingest_streams", "Connected agent streams";
+    sealed: Kinds = "ingest_sealed_attempts", "Ended attempts, by outcome or cause";
+    starts_estimated: Counter = "ingest_starts_estimated", "Attempts with an estimated start, because the clock of the agent is wrong";
+    queue: Gauge = "ingest_queue_requests", "Requests waiting for the writer";
+    queue_max: Gauge = "ingest_queue_requests_max", "Limit of requests waiting for the writer";
+    commit_seconds: Histogram = "store_commit", "Time from the start of a commit until it is on disk",
         from Histogram::new(exponential_buckets(0.000_25, 2.0, 14)), in Unit::Seconds;
-    store_writable: Gauge = "store_writable", "1 if the store takes writes";
-    series_bytes: Bytes = "store_series", "Sealed samples, as of the last walk over them", in Unit::Bytes;
-    series_blocks: Kinds = "store_old_blocks", "Blocks of old samples that were made smaller or removed";
+    store_writable: Gauge = "store_writable", "1 if the store accepts writes";
+    series_bytes: Bytes = "store_series", "Size of all sealed samples, at the last retention run", in Unit::Bytes;
+    series_blocks: Kinds = "store_old_blocks", "Blocks of old samples downsampled or removed";
     summaries_removed: Counter = "summaries_removed",
-        "Ended attempts that were older than the bound on their age and are gone";
+        "Ended attempts removed because of their age";
     log_lines_removed: Counter = "log_lines_removed",
-        "Verdicts whose lines of logs were older than the bound on their age and are gone";
-    store_bytes: Bytes = "store", "Disk that the store takes", in Unit::Bytes;
-    series_max_bytes: Bytes = "store_series_max", "Most bytes of sealed samples; 0 without a bound",
+        "Verdicts with log lines removed because of their age";
+    store_bytes: Bytes = "store", "Disk space used by the store", in Unit::Bytes;
+    series_max_bytes: Bytes = "store_series_max", "Limit of sealed samples; 0 if there is none",
         in Unit::Bytes;
-    disk_free_bytes: Bytes = "store_disk_free", "Room on the disk of the store", in Unit::Bytes;
+    disk_free_bytes: Bytes = "store_disk_free", "Free space on the disk of the store", in Unit::Bytes;
     disk_bytes: Bytes = "store_disk", "Size of the disk of the store", in Unit::Bytes;
     fleet_attempts: Family<Ended, Counter> = "fleet_attempts",
-        "Attempts that ended, by outcome (`succeeded`, `failed`, `lost`, or `canceled`, which is not among `failed`) and cause";
+        "Ended attempts, by outcome (`succeeded`, `failed`, `lost`, `canceled`) and cause";
     fleet_cause_changes: Family<CauseChanged, Counter> = "fleet_cause_changes",
-        "Attempts whose cause a verdict changed after they were counted, since the start, by the cause they were counted with and the new one";
+        "Attempts with a cause changed by a verdict after they were counted, by the old and the new cause";
     fleet_retries: Counter = "fleet_retries",
-        "Attempts that ended and were retries, by what they said or by the attempts of their job that are known";
-    fleet_wall: Amount = "fleet_wall", "Time that attempts took", in Unit::Seconds;
+        "Ended attempts that were retries, as their agent reported or as earlier attempts of the job show";
+    fleet_wall: Amount = "fleet_wall", "Wall time of ended attempts", in Unit::Seconds;
     fleet_memory_asked: Amount = "fleet_memory_asked",
-        "Memory asked for over time, the request or else the limit, by attempts whose need was measured",
+        "Memory asked for (request, else limit) multiplied by time, of attempts with a measured need",
         in unit("byte_seconds");
     fleet_memory_used: Amount = "fleet_memory_used",
-        "Of the memory asked for over time, what successful attempts put to use", in unit("byte_seconds");
+        "Part of the memory asked for that successful attempts used, multiplied by time", in unit("byte_seconds");
     fleet_memory_wasted: Amount = "fleet_memory_wasted",
-        "Of the memory asked for over time, what was not put to use", in unit("byte_seconds");
+        "Part of the memory asked for that was not used, or that failed attempts used, multiplied by time", in unit("byte_seconds");
     fleet_memory_not_measured: Counter = "fleet_memory_not_measured",
-        "Attempts whose need over time was not measured: they count in none of the sums of memory";
+        "Attempts without a measured mean need; they are in none of the memory sums";
     fleet_cpu_asked: Amount = "fleet_cpu_asked",
-        "CPU asked for over time, the request or else the limit, by attempts whose CPU time was measured",
+        "CPU asked for (request, else limit) multiplied by time, of attempts with measured CPU time",
         in unit("core_seconds");
     fleet_cpu_used: Amount = "fleet_cpu_used",
-        "Of the CPU asked for over time, what successful attempts put to use", in unit("core_seconds");
+        "Part of the CPU asked for that successful attempts used, multiplied by time", in unit("core_seconds");
     fleet_cpu_wasted: Amount = "fleet_cpu_wasted",
-        "Of the CPU asked for over time, what was not put to use", in unit("core_seconds");
+        "Part of the CPU asked for that was not used, or that failed attempts used, multiplied by time", in unit("core_seconds");
     fleet_cpu_not_measured: Counter = "fleet_cpu_not_measured",
-        "Attempts whose CPU time was not measured: they count in none of the sums of CPU";
+        "Attempts without measured CPU time; they are in none of the CPU sums";
     fleet_need_over_ask: Histogram = "fleet_need_over_ask",
-        "Highest need over the memory asked for, without asks below 1 MiB; of attempts that memory stopped a lower bound",
+        "Peak need divided by the memory asked for, of attempts that asked for at least 1 MiB; a lower bound for attempts stopped by memory",
         from Histogram::new([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5, 2.0]),
         in unit("ratio");
     fleet_predictions: Family<Held, Counter> = "fleet_predictions",
-        "Attempts whose need or time was held against what was predicted when they opened; one that memory stopped below a size counts not for that size";
+        "Attempts compared with the prediction at their start, by number and whether it held; one stopped by memory below a size does not count for that size";
     fleet_limit_over_need: Histogram = "fleet_limit_over_need",
-        "Memory limit predicted at the opening over the need that came",
+        "Memory limit predicted at the start, divided by the measured peak need",
         from Histogram::new([0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0]), in unit("ratio");
     would_be_attempts: Counter = "would_be_attempts",
-        "Attempts with a prediction, a known need and a known ask, in shadow mode or not";
-    would_be_asked: Amount = "would_be_asked", "Memory that they asked for over time",
+        "Attempts with a prediction, a measured need and a known memory request or limit, in shadow mode or not";
+    would_be_asked: Amount = "would_be_asked", "Memory asked for by these attempts, multiplied by time",
         in unit("byte_seconds");
     would_be_predicted: Amount = "would_be_predicted",
-        "Memory that the predicted requests would have asked for over time", in unit("byte_seconds");
-    would_be_failed: Counter = "would_be_failed", "Of them, those that memory ended";
-    would_be_failing: Counter = "would_be_failing", "Of them, those whose need is above the predicted limit";
+        "Memory that the predicted requests would have asked for, multiplied by time", in unit("byte_seconds");
+    would_be_failed: Counter = "would_be_failed", "Of these attempts, those ended by memory";
+    would_be_failing: Counter = "would_be_failing", "Of these attempts, those with a need above the predicted limit";
 }
 
 fn unit(name: &str) -> Unit {

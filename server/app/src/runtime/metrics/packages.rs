@@ -72,16 +72,18 @@ type PackageGauge = (&'static str, &'static str, fn(&Sums) -> f64);
 
 /// What is shown of a package.
 const GAUGES: [PackageGauge; 6] = [
-    ("package_attempts", "Attempts that ended", |sums| sums.attempts),
-    ("package_memory_failures", "Attempts that memory ended", |sums| sums.by_memory),
-    ("package_memory_asked_byte_seconds", "Memory asked for over time", |sums| sums.asked),
-    ("package_memory_wasted_byte_seconds", "Memory asked for and not used over time", |sums| sums.wasted),
+    ("package_attempts", "Ended attempts", |sums| sums.attempts),
+    ("package_memory_failures", "Attempts ended by memory", |sums| sums.by_memory),
+    ("package_memory_asked_byte_seconds", "Memory asked for, multiplied by time", |sums| sums.asked),
+    ("package_memory_wasted_byte_seconds", "Memory asked for and not used, multiplied by time", |sums| {
+        sums.wasted
+    }),
     (
         "package_would_save_byte_seconds",
-        "Memory that the predicted requests would have asked less than was asked, over time",
+        "Memory that the predicted requests would save, multiplied by time",
         |sums| sums.would_save,
     ),
-    ("package_would_fail", "Attempts whose need is above the predicted limit", |sums| sums.would_fail),
+    ("package_would_fail", "Attempts with a need above the predicted limit", |sums| sums.would_fail),
 ];
 
 /// The attempts of the last day by package.
