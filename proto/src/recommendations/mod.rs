@@ -83,9 +83,23 @@ pub fn risk_words(risk: Option<&FitRisk>) -> String {
     }
 }
 
+/// What a package saves in a month, or its money: a dash where no attempt requested memory, as then that is not known.
+pub fn saved(row: &Recommendation, amount: f64) -> String {
+    if row.asked_gib_hours > 0.0 { figures::amount(amount) } else { figures::DASH.to_owned() }
+}
+
+/// Why it is not known what is saved, if it is not.
+pub fn savings_unknown(answer: &RecommendResponse) -> Option<&'static str> {
+    let is_unknown = answer.asked_gib_hours <= 0.0 && !answer.recommendations.is_empty();
+    is_unknown.then_some("no attempt requested memory")
+}
+
 /// What all packages save, those among the rows and the others, in sentences without their currency cleaned: `saves 180 GiB·h of 240 a month (75 %), 1.8 EUR`.
 pub fn summary(answer: &RecommendResponse) -> String {
     let (saved, asked) = (answer.saved_gib_hours, answer.asked_gib_hours);
+    if let Some(why) = savings_unknown(answer) {
+        return format!("what is saved is {}: {why}", figures::NOT_KNOWN);
+    }
     let money = match answer.has_prices {
         true => format!(", {}", figures::money(answer.saved_money, &answer.currency).trim_end()),
         false => String::new(),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{SizeChange, memory_limit, memory_request, reason, risk_cell, scope, summary, window};
+use super::{SizeChange, memory_limit, memory_request, reason, risk_cell, saved, scope, summary, window};
 use crate::{
     figures, shown,
     v1::{RecommendResponse, Recommendation},
@@ -55,8 +55,8 @@ fn cells(row: &Recommendation, money: bool) -> String {
         proposed(request),
         size(limit.today),
         proposed(limit),
-        figures::amount(row.saved_gib_hours),
-        figures::amount(row.saved_money),
+        saved(row, row.saved_gib_hours),
+        saved(row, row.saved_money),
         risk_cell(row.limit_risk.as_ref()).replace(" of ", "/"),
         figures::percent(row.confidence).replace(' ', ""),
     ];
@@ -77,14 +77,14 @@ fn size(bytes: Option<u64>) -> String {
 }
 
 fn name_width(money: bool) -> usize {
-    let [size, saved, price, risk, sure] = WIDTHS;
-    let numbers = 4 * size + saved + risk + sure + if money { price } else { 0 };
+    let [size, gain, price, risk, sure] = WIDTHS;
+    let numbers = 4 * size + gain + risk + sure + if money { price } else { 0 };
     COLUMNS - numbers - if money { 8 } else { 7 }
 }
 
 fn line(name: &str, cells: &[String; 8], money: bool) -> String {
-    let [size, saved, price, risk, sure] = WIDTHS;
-    let widths = [size, size, size, size, saved, price, risk, sure];
+    let [size, gain, price, risk, sure] = WIDTHS;
+    let widths = [size, size, size, size, gain, price, risk, sure];
     let mut text = fit(name, name_width(money));
     for (index, (cell, width)) in cells.iter().zip(widths).enumerate() {
         if index != 5 || money {

@@ -72,6 +72,16 @@ GiB·h, money: saved a month. above: attempts above the limit. sure: confidence.
 }
 
 #[test]
+fn where_no_attempt_requested_memory_what_is_saved_is_not_known() {
+    let new = Recommendation { asked_gib_hours: 0.0, today: None, ..row("new", Some(sizes(2, 4))) };
+    let text = table(&answer(vec![new]));
+    assert!(text.starts_with("what is saved is not known: no attempt requested memory\n"), "{text}");
+    let cells: Vec<_> =
+        text.lines().find(|line| line.starts_with("new")).unwrap().split_whitespace().collect();
+    assert_eq!(cells[5..7], ["–", "–"], "{text}");
+}
+
+#[test]
 fn a_csv_has_a_cell_for_each_column_and_texts_are_no_formulas() {
     let text = csv(&answer(vec![row("a,\"b\"", Some(sizes(2, 4))), row("=cmd", None)]));
     let lines: Vec<&str> = text.lines().collect();

@@ -7,7 +7,7 @@ use plimsoll_proto::{
 };
 
 use super::{
-    numbers::{amount, count},
+    numbers::count,
     page::{card, empty, page},
     view::View,
 };
@@ -53,10 +53,14 @@ impl SavingsPage<'_> {
 fn cards(answer: &RecommendResponse) -> Markup {
     let share = figures::share(answer.saved_gib_hours, answer.asked_gib_hours);
     let of = html! { (share) " of " (figures::gib_hours(answer.asked_gib_hours)) " that is requested" };
+    let unknown = said::savings_unknown(answer);
     html! {
         dl.cards {
-            (card("Saved a month", &figures::gib_hours(answer.saved_gib_hours), &of))
-            @if answer.has_prices {
+            @match unknown {
+                Some(why) => (card("Saved a month", figures::NOT_KNOWN, &html! { (why) })),
+                None => (card("Saved a month", &figures::gib_hours(answer.saved_gib_hours), &of)),
+            }
+            @if answer.has_prices && unknown.is_none() {
                 (card("Saved money a month", figures::money(answer.saved_money, &answer.currency).trim_end(), &html! { "by the prices of memory" }))
             }
         }
@@ -105,8 +109,8 @@ fn one(row: &Recommendation, money: bool, view: &View) -> Markup {
                 }
             }
             td.n data-name=(LIMIT) { span.keep { (figures::cell_bytes(limit.today)) } " → " span.keep { (known(new_limit)) } }
-            td.n data-name=(SAVED) { (known(amount(row.saved_gib_hours))) }
-            @if money { td.n data-name=(MONEY) { (known(amount(row.saved_money))) } }
+            td.n data-name=(SAVED) { (known(said::saved(row, row.saved_gib_hours))) }
+            @if money { td.n data-name=(MONEY) { (known(said::saved(row, row.saved_money))) } }
             td.n data-name=(ABOVE) { (known(said::risk_words(row.limit_risk.as_ref()))) }
             td.n data-name=(CONFIDENCE) { span.keep { (known(figures::percent(row.confidence))) } }
             td.n data-name=(ATTEMPTS) { (count(row.attempts)) }
@@ -127,6 +131,7 @@ mod tests {
             package: "zlib".into(),
             today: Some(sizes(8)),
             proposed: Some(sizes(2)),
+            asked_gib_hours: 240.0,
             saved_gib_hours: 180.0,
             limit_risk: Some(FitRisk { judged: 40, above: 1, at_most: 0.1134 }),
             ..Recommendation::default()
@@ -155,6 +160,9 @@ mod tests {
         for name in [REQUEST, LIMIT, SAVED, ABOVE, CONFIDENCE, ATTEMPTS] {
             assert_eq!(text.matches(&format!("data-name=\"{name}\"")).count(), 2, "{name}: {text}");
         }
+        answer.asked_gib_hours = 0.0;
+        let text = drawn(&answer);
+        assert!(text.contains("no attempt requested memory") && !text.contains("0 GiB·h"), "{text}");
         answer.recommendations.clear();
         assert!(drawn(&answer).contains("plimsoll run --key"));
     }
