@@ -1,4 +1,4 @@
-//! The two programs, built by cargo the way a user builds them.
+//! The two programs, built by cargo with the features of the whole workspace, which are those of the tests: nothing is compiled twice.
 
 use std::{
     env,
@@ -39,14 +39,14 @@ impl Programs {
             "build",
             "--quiet",
             "--locked",
-            "--bins",
-            "-p",
+            "--workspace",
+            "--bin",
             "plimsoll-server",
-            "-p",
-            "plimsoll-agent",
+            "--bin",
+            "plimsoll",
         ]);
         cargo.args(release.then_some("--release"));
-        // beside this program, so that nothing is compiled twice
+        // beside this program, with what was compiled for it
         let own = env::current_exe()?;
         let target = own
             .ancestors()

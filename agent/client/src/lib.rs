@@ -15,7 +15,6 @@
 pub mod channel;
 pub mod delivery;
 mod files;
-#[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 pub mod probe;
 pub mod questions;

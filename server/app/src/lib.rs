@@ -29,7 +29,6 @@ mod access;
 mod app;
 mod ci_outcomes;
 mod commands;
-#[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 mod integrations;
 mod program;

@@ -25,7 +25,6 @@
 #[cfg(test)]
 mod dice;
 pub mod domain;
-#[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 pub mod gantry;
 pub mod mask;

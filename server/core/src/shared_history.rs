@@ -32,7 +32,6 @@ pub struct HistoryUpdate {
 
 impl SharedHistory {
     /// Shares `history`, and counts in the default way.
-    #[cfg(any(test, feature = "fixtures"))]
     pub fn new(history: History) -> Self {
         Self::with_stats(history, Stats::new(crate::stats::Settings::default()))
     }
@@ -170,7 +169,6 @@ impl SharedHistory {
     }
 
     /// All attempts, newest first. Copies pointers, so that long work is done without the lock.
-    #[cfg(any(test, feature = "fixtures"))]
     pub fn newest_first(&self) -> Vec<Arc<AttemptBrief>> {
         self.read(|history| history.newest_first().map(Arc::clone).collect())
     }

@@ -27,7 +27,6 @@ fn read(stored: &[u8]) {
 }
 
 /// One of each kind.
-#[cfg(any(test, feature = "fixtures"))]
 #[expect(clippy::unwrap_used, reason = "a fixture that is wrong may end its test")]
 pub fn examples() -> Vec<(&'static str, Vec<u8>)> {
     use plimsoll_core::domain::{Millis, Sample, test_summary};

@@ -24,9 +24,7 @@ pub mod disk;
 mod each;
 mod envelope;
 mod errors;
-#[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
-#[cfg(any(test, feature = "fuzz"))]
 pub mod foreign;
 mod grid;
 mod keys;

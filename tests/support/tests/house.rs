@@ -8,6 +8,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use plimsoll_support::house::{
@@ -169,4 +170,36 @@ fn the_code_map_of_the_repository_names_all_crates() {
             CRATES.iter().filter(|name| name.starts_with(side)).map(|name| format!("{name}/")).collect();
         assert_eq!(named_in_code_map(&readme, side), there, "README.md");
     }
+}
+
+/// What cargo compiles each crate of the workspace and below with, if it builds for these kinds of dependencies.
+fn features(edges: &str) -> BTreeSet<String> {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args([
+        "tree",
+        "--workspace",
+        "--locked",
+        "--prefix",
+        "none",
+        "--format",
+        "{p} {f}",
+        "--edges",
+        edges,
+    ]);
+    let tree = cargo.current_dir(repository()).output().unwrap();
+    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    let lines = String::from_utf8(tree.stdout).unwrap();
+    lines.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect()
+}
+
+/// Cargo compiles a crate once for each set of features: a test that builds the programs would compile the server again.
+#[test]
+fn a_build_of_the_workspace_asks_for_the_features_that_its_tests_ask_for() {
+    let (build, test) = (features("normal,build"), features("normal,build,dev"));
+    assert!(build.len() > 200, "{build:?}");
+    let other: Vec<_> = build.difference(&test).collect();
+    assert!(
+        other.is_empty(),
+        "name these features in tests/Cargo.toml, as only tests ask for them: {other:#?}"
+    );
 }

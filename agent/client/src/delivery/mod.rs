@@ -12,7 +12,6 @@ mod compact;
 mod conversation;
 mod destination;
 mod front;
-#[cfg(any(test, feature = "fuzz"))]
 pub(crate) mod fuzzed;
 mod orphans;
 mod problem;

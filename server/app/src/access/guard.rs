@@ -2,7 +2,6 @@
 //! file that is wrong is named, and what was in force stays. Keys of issuers that are not in files are fetched.
 
 mod fetch;
-#[cfg(any(test, feature = "fuzz"))]
 pub(crate) mod foreign;
 #[cfg(test)]
 mod issuer_tests;

@@ -138,7 +138,6 @@ impl Trigger {
 }
 
 /// Reads what a trigger's metadata says; what is understood is within its bounds.
-#[cfg(any(test, feature = "fuzz"))]
 pub(crate) fn understood(metadata: &HashMap<String, String>) {
     match Trigger::read(metadata) {
         Ok(Trigger { target, .. }) => assert!(target > 0.0 && target <= MOST, "{target}"),

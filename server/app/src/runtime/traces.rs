@@ -94,14 +94,8 @@ mod tests {
         fn call(&mut self, request: http::Request<Body>) -> Self::Future {
             let got = self.0.clone();
             Box::pin(async move {
-                let mut body = std::pin::pin!(request.into_body());
-                let mut bytes = Vec::new();
-                while let Some(frame) =
-                    std::future::poll_fn(|cx| http_body::Body::poll_frame(body.as_mut(), cx)).await
-                {
-                    bytes.extend(frame.unwrap().into_data().into_iter().flatten());
-                }
-                got.send(bytes).unwrap();
+                let body = http_body_util::BodyExt::collect(request.into_body()).await.unwrap();
+                got.send(body.to_bytes().to_vec()).unwrap();
                 // an empty message after the header of its frame
                 let answer = http::Response::new(Body::new(Answer(Some(vec![0; 5]))));
                 let (mut head, body) = answer.into_parts();
@@ -150,10 +144,8 @@ mod tests {
         let traces = Traces::start(&format!("http://{address}")).unwrap();
         let subscriber = tracing_subscriber::registry().with(traces.layer());
         tracing::subscriber::with_default(subscriber, || {
-            tracing::debug_span!(target: "plimsoll_server::grpc", "call", otel.name = "the-call-of-a-test")
-                .in_scope(|| {
-                    tracing::debug_span!(target: "h2", "of-another-library").in_scope(|| {});
-                });
+            let call = tracing::debug_span!(target: "plimsoll_server::grpc", "call", otel.name = "the-call-of-a-test");
+            call.in_scope(|| tracing::debug_span!(target: "h2", "of-another-library").in_scope(|| {}));
         });
         tokio::select! {
             served = serving => served.unwrap(),

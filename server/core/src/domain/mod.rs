@@ -7,7 +7,6 @@ mod brief;
 mod correction;
 mod evidence_line;
 mod field_violation;
-#[cfg(any(test, feature = "fixtures"))]
 mod fixtures;
 mod fnv;
 mod history;
@@ -44,7 +43,6 @@ pub use brief::{AttemptBrief, JobMark, RetryStatus, RungObservation};
 pub use correction::{CorrectionRule, VerdictCorrection};
 pub use evidence_line::{EvidenceLine, EvidenceSource};
 pub use field_violation::FieldViolation;
-#[cfg(any(test, feature = "fixtures"))]
 pub use fixtures::test_summary;
 pub use fnv::Fnv;
 pub use history::bytes_of;

@@ -23,7 +23,6 @@
 mod columns;
 mod commit;
 mod draft;
-#[cfg(any(test, feature = "fuzz"))]
 pub mod foreign;
 #[cfg(feature = "sqlite")]
 mod gantry;

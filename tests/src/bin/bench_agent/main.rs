@@ -3,7 +3,8 @@
 //! for 0.3 s again and again; then the time that `plimsoll run` adds to a command. About a minute after compiling. A peer that
 //! is not installed is left out, and the table says so.
 //!
-//! `cargo run --release --locked --bin bench_agent [-- PATH/TO/plimsoll]`
+//! `cargo run --release --locked --bin bench_agent [-- PATH/TO/plimsoll]`; without a path it is the agent with the features of the whole
+//! workspace, which is larger than the one that `cargo build --release --locked -p plimsoll-agent` makes.
 
 #![expect(clippy::print_stdout, reason = "figures go to stdout")]
 #![expect(clippy::cast_precision_loss, reason = "figures are printed with three digits")]

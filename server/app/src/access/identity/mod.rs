@@ -14,7 +14,6 @@ mod cluster_tests;
 mod denied;
 mod fetched;
 mod file;
-#[cfg(any(test, feature = "fuzz"))]
 pub(crate) mod foreign;
 mod jwt;
 mod kept_name;

@@ -22,7 +22,6 @@
 mod client;
 mod event;
 mod follow;
-#[cfg(any(test, feature = "fuzz"))]
 pub(crate) mod foreign;
 mod hooks;
 mod job_hook;

@@ -6,7 +6,6 @@
 mod args;
 mod checks;
 mod contradictions;
-#[cfg(any(test, feature = "fuzz"))]
 pub(crate) mod foreign;
 mod groups;
 mod machine;

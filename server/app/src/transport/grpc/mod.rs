@@ -5,7 +5,6 @@ mod call_layer;
 mod call_shape;
 mod collector;
 mod deadline;
-#[cfg(any(test, feature = "fuzz"))]
 pub(crate) mod foreign;
 mod guarded;
 mod introspection;

@@ -3,7 +3,6 @@
 //! A token says which filter and order it belongs to, and where the page ended. Nothing is kept of it here, so it is good for
 //! ever, also after a restart.
 
-#[cfg(any(test, feature = "fuzz"))]
 use super::filter::filter;
 use super::known;
 use crate::service::statistics::ListedAttempts;
@@ -30,7 +29,6 @@ const TOKEN: &str = "a";
 ///
 /// # Errors
 /// Names the field that does not.
-#[cfg(any(test, feature = "fuzz"))]
 pub(crate) fn understood(request: &pb::ListAttemptsRequest) -> Result<(), FieldViolation> {
     PageRequest::read(request)?;
     filter(request.filter.clone()).map(|_filter| ())

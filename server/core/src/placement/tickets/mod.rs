@@ -34,7 +34,6 @@ mod claim;
 mod class;
 mod class_queue;
 mod count;
-#[cfg(any(test, feature = "fixtures"))]
 mod fixtures;
 mod grant;
 mod open_ticket;
