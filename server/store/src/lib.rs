@@ -44,7 +44,6 @@ mod strip;
 mod tests;
 mod thin;
 pub mod threads;
-mod upgrade;
 
 pub use bounds::{BATCH_BYTES, BATCH_OPERATIONS, MAX_KEY, MAX_VALUE};
 pub use chunk::SampleRun;
@@ -75,7 +74,6 @@ pub use sled::{
 };
 use strip::PackedPage;
 pub use thin::{SealedBlocks, blocks_after, last_elapsed, replace_block, thinned};
-pub use upgrade::{UpgradeMark, put_upgrade, read_upgrade};
 
 /// Ordered bytes to bytes. Cheap to clone; clones share the store.
 #[derive(Debug, Clone)]
