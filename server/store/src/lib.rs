@@ -56,8 +56,8 @@ pub use envelope::{MAX_RECORD, RecordError};
 pub use errors::{CommitBound, CommitError, KeyText, StoreError};
 pub use keys::KeyKind;
 pub use kv::{
-    Batch, CommitReceipt, DeleteProgress, ExpectedVersion, KeyValue, PAGE_BYTES, PAGE_ITEMS, PageLimit,
-    Precondition, ScanPage, StoreIdentity, StoreMode, StoreStatus, UnreadableRange, VersionedValue, WriteOp,
+    Batch, CommitReceipt, DeleteProgress, KeyValue, PAGE_BYTES, PAGE_ITEMS, PageLimit, ScanPage,
+    StoreIdentity, StoreMode, StoreStatus, UnreadableRange, VersionedValue, WriteOp,
 };
 pub use memory::MemoryStore;
 pub use records::{
@@ -98,7 +98,7 @@ impl Store {
         Self::Memory(MemoryStore::default())
     }
 
-    /// All checks hold and all writes happen, or nothing does. On the disk when it returns.
+    /// All writes happen, or none does. On the disk when it returns.
     ///
     /// Concurrent calls share a sync. Once begun it goes on, even if the caller does not wait.
     pub async fn commit(&self, batch: Batch) -> Result<CommitReceipt, CommitError> {
