@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The part of `src/json.rs` that follows from the messages: their fields in the order of the files, and the words of enumerations.
+/// The part of `src/words/json.rs` that follows from the messages: their fields in the order of the files, and the words of enumerations.
 fn json(descriptors: &FileDescriptorSet) -> Result<String, std::fmt::Error> {
     let ours = || descriptors.file.iter().filter(|file| file.package() == "plimsoll.v1");
     let mut code = String::new();

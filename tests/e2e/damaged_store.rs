@@ -140,22 +140,3 @@ fn a_repair_writes_neither_into_the_damaged_directory_nor_over_another_one() {
     let error = refused(&dir.path().join("new"));
     assert!(error.contains(&server.pid().to_string()), "it is in use: {error}");
 }
-
-#[test]
-fn a_start_that_upgrades_a_store_logs_it_with_the_way_back() {
-    let dir = tempfile::tempdir().unwrap();
-    let data = dir.path().join("data");
-    assert!(Server::start(Programs::for_tests(), &data).unwrap().stop().unwrap().success());
-    let marker = data.join("plimsoll.json");
-    let text = fs::read_to_string(&marker).unwrap();
-    let (before, version) = text.split_once("\"format_version\": ").unwrap();
-    let (_newest, after) = version.split_once(',').unwrap();
-    fs::write(&marker, format!("{before}\"format_version\": 1,{after}")).unwrap();
-    for (upgrades, command) in [(true, "the first start"), (false, "the second start")] {
-        let server = Server::start(Programs::for_tests(), &data).unwrap();
-        let log = server.log().unwrap();
-        assert_eq!(log.contains("upgraded the store"), upgrades, "{command}: {log}");
-        assert_eq!(log.contains("restore a backup that was made before"), upgrades, "{command}: {log}");
-        assert!(server.stop().unwrap().success());
-    }
-}

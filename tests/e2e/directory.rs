@@ -81,18 +81,20 @@ fn a_directory_that_belongs_to_another_user_is_named_with_what_to_check() {
 }
 
 #[test]
-fn a_store_of_a_newer_version_is_refused_with_the_way_out() {
+fn a_store_of_another_format_is_refused_in_one_line_with_the_way_out() {
     let dir = tempfile::tempdir().unwrap();
     assert!(Server::start(Programs::for_tests(), dir.path()).unwrap().stop().unwrap().success());
     let marker = dir.path().join("plimsoll.json");
-    let newer = r#"{"format_version": 999, "all": "else is new"}"#;
-    fs::write(&marker, newer).unwrap();
-    let error = refused(dir.path());
-    assert!(
-        error.contains("format version 999") && error.contains("start the newer server again"),
-        "{error}"
-    );
-    assert_eq!(fs::read_to_string(&marker).unwrap(), newer);
+    for format in [1, 999] {
+        let other = format!(r#"{{"format_version": {format}, "all": "else is new"}}"#);
+        fs::write(&marker, &other).unwrap();
+        let error = refused(dir.path());
+        let lines: Vec<&str> = error.lines().filter(|line| line.contains("format")).collect();
+        let [line] = lines[..] else { panic!("{error}") };
+        assert!(line.contains(&format!("a store of format {format},")), "{error}");
+        assert!(line.contains("plimsoll-server export"), "the way out: {error}");
+        assert_eq!(fs::read_to_string(&marker).unwrap(), other);
+    }
 }
 
 #[test]

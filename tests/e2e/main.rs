@@ -56,7 +56,6 @@ mod prometheus_import;
 
 mod recommend;
 mod reference;
-mod rejudged;
 mod release;
 mod remote_backup;
 mod retention;

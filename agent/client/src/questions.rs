@@ -65,9 +65,9 @@ pub enum ServerUnknown {
     /// It does not accept the caller: a token is missing, wrong, or without a role.
     #[error("{0}")]
     Denied(String),
-    /// It answers, and does not know the question: it is older than this agent, or another program.
+    /// It answers, and does not know the question: it is another program.
     #[error("{0}")]
-    Older(String),
+    Foreign(String),
     /// It does not answer, or the question cannot be asked.
     #[error("{0}")]
     NoAnswer(String),
@@ -189,7 +189,7 @@ impl Client {
     /// What the server is, and what the caller may do there.
     ///
     /// # Errors
-    /// The server gave no answer, does not accept the caller, or is too old.
+    /// The server gave no answer, does not accept the caller, or is another program.
     pub async fn server(&self) -> Result<GetServerResponse, ServerUnknown> {
         let question = self.ask(GetServerRequest {}).await;
         let question = question.map_err(|failure| ServerUnknown::Denied(failure.to_string()))?;
@@ -199,8 +199,10 @@ impl Client {
             let is_answer = no_grpc(&status).is_none() && broken(&status, &self.server).is_none();
             match status.code() {
                 Code::Unauthenticated | Code::PermissionDenied if is_answer => ServerUnknown::Denied(why),
-                // one that says why is no older server: the HTTP port of this one names its gRPC port
-                Code::Unimplemented if is_answer && status.message().is_empty() => ServerUnknown::Older(why),
+                // one that says why is none: the HTTP port of a server names its gRPC port
+                Code::Unimplemented if is_answer && status.message().is_empty() => {
+                    ServerUnknown::Foreign(why)
+                }
                 _other => ServerUnknown::NoAnswer(why),
             }
         })

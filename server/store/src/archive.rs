@@ -38,16 +38,16 @@ pub enum ArchiveError {
     /// It is something else.
     #[error("this is no backup: it does not begin as one; name a file that plimsoll-server backup wrote")]
     Foreign,
-    /// A newer version wrote it.
+    /// A program with another format wrote it.
     #[error(
-        "the backup is of a newer version ({what} {found}, this program knows {known}): use the newer program"
+        "the backup has {what} {found}, and this program reads {known} only: restore it with the program that wrote it"
     )]
-    Newer {
+    OtherFormat {
         /// Which number.
         what: &'static str,
         /// The number in the file.
         found: u32,
-        /// The newest that is known.
+        /// The one that is read.
         known: u32,
     },
     /// It ends early.
@@ -156,7 +156,7 @@ impl<R: Read> Unpacker<R> {
     /// Reads what comes first.
     ///
     /// # Errors
-    /// It is no archive, or one of a newer version.
+    /// It is no archive, or one of another format.
     pub fn begin(mut source: R) -> Result<Self, ArchiveError> {
         let mut magic = [0; MAGIC.len()];
         match source.read_exact(&mut magic) {
@@ -239,16 +239,16 @@ impl<R: Read> Unpacker<R> {
 fn read_head(body: &[u8]) -> Option<Result<StoreIdentity, ArchiveError>> {
     let (version, rest) = body.split_first_chunk()?;
     let version = u32::from_be_bytes(*version);
-    let newer = |what, found, known| Some(Err(ArchiveError::Newer { what, found, known }));
-    if version > VERSION {
-        return newer("archive version", version, VERSION);
+    let other = |what, found, known| Some(Err(ArchiveError::OtherFormat { what, found, known }));
+    if version != VERSION {
+        return other("archive version", version, VERSION);
     }
     let (format, rest) = rest.split_first_chunk()?;
     let (id, rest) = rest.split_first_chunk()?;
     let (sequence, _) = rest.split_first_chunk()?;
     let format = u32::from_be_bytes(*format);
-    if format > FORMAT_VERSION {
-        return newer("format", format, FORMAT_VERSION);
+    if format != FORMAT_VERSION {
+        return other("store format", format, FORMAT_VERSION);
     }
     Some(Ok(StoreIdentity { format, id: Ulid::from_bytes(*id), sequence: u64::from_be_bytes(*sequence) }))
 }

@@ -7,7 +7,7 @@ use plimsoll_core::domain::{Bytes, CpuMicros, Micros, Millis, Sample};
 
 use super::{
     bytes::{ByteReader, Damage, put_varint},
-    columns::{LaterColumn, later, page, put_presence, read_presence, set_page},
+    columns::{page, put_presence, read_presence, set_page},
     grid::{Grid, Ticks},
     lane::{put_lane, read_lane},
 };
@@ -45,7 +45,7 @@ fn mark(row: &Sample, before: u64) -> u64 {
 }
 
 /// In the order of `FORMAT.md`. The first [`REQUIRED`] are in every sample; the others are in the order of the presence.
-const COLUMNS: [SampleField; 11] = [
+const COLUMNS: [SampleField; 12] = [
     SampleField { unit: PAGE, get: |s| Some(s.need.0), set: |s, v| s.need = Bytes(v), guess: nothing },
     SampleField { unit: PAGE, get: |s| Some(s.memory.0), set: |s, v| s.memory = Bytes(v), guess: need },
     SampleField { unit: MICROS, get: |s| Some(s.cpu.0), set: |s, v| s.cpu = CpuMicros(v), guess: nothing },
@@ -87,13 +87,11 @@ const COLUMNS: [SampleField; 11] = [
         set: |s, v| s.starved = Some(Millis(v)),
         guess: nothing,
     },
+    SampleField { unit: 1, get: page::<1>, set: set_page::<1>, guess: nothing },
 ];
 const REQUIRED: usize = 3;
-
-/// Columns that came later: counters, whose lanes stand behind those of all [`COLUMNS`].
-fn later_columns() -> impl Iterator<Item = SampleField> {
-    later().map(|LaterColumn { get, set }| SampleField { unit: 1, get, set, guess: nothing })
-}
+/// Ticks skipped, ms late, then whole units and rest of each column.
+const LANES: usize = 2 + 2 * COLUMNS.len();
 
 /// Appends presence, grid and lanes of at most [`MAX_BLOCK_SAMPLES`] samples.
 pub(super) fn put_block(out: &mut Vec<u8>, samples: &[Sample]) -> Result<(), Damage> {
@@ -107,8 +105,7 @@ pub(super) fn put_block(out: &mut Vec<u8>, samples: &[Sample]) -> Result<(), Dam
     put_varint(out, grid.period);
     let Ticks { skipped, late } = grid.ticks(&times);
     let (whole, rest): (Vec<_>, Vec<_>) = COLUMNS.iter().map(|column| column.cut(samples)).unzip();
-    let later = later_columns().map(|column| column.cut(samples).0);
-    let lanes: Vec<Vec<i64>> = [skipped, late].into_iter().chain(whole).chain(rest).chain(later).collect();
+    let lanes: Vec<Vec<i64>> = [skipped, late].into_iter().chain(whole).chain(rest).collect();
     let filled = |lane: &&Vec<i64>| lane.iter().any(|number| *number != 0);
     let places = lanes.iter().enumerate().filter(|(_, lane)| filled(lane));
     put_varint(out, places.fold(0, |mask, (place, _)| mask | 1 << place));
@@ -123,17 +120,14 @@ pub(super) fn read_block(reader: &mut ByteReader<'_>, count: usize) -> Result<Ve
     }
     let grid = Grid { origin: reader.varint()?, period: reader.varint()? };
     let mask = reader.varint()?;
-    let all_lanes = 2 + 2 * COLUMNS.len() + later_columns().count();
-    if mask >> all_lanes != 0 {
-        return Err(Damage::new("unknown lanes; written by a newer version?"));
+    if mask >> LANES != 0 {
+        return Err(Damage::new("unknown lanes"));
     }
     let holders: Vec<Vec<bool>> = std::iter::repeat_n(vec![true; count], REQUIRED).chain(holders).collect();
     let counts: Vec<usize> =
         holders.iter().map(|holds| holds.iter().filter(|holds| **holds).count()).collect();
-    let of_blocks = || counts.iter().copied().take(COLUMNS.len());
-    let of_later = counts.iter().copied().skip(COLUMNS.len());
-    let lengths = [count, count].into_iter().chain(of_blocks()).chain(of_blocks()).chain(of_later);
-    let mut lanes = Vec::with_capacity(all_lanes);
+    let lengths = [count, count].into_iter().chain(counts.repeat(2));
+    let mut lanes = Vec::with_capacity(LANES);
     for (place, length) in lengths.enumerate() {
         lanes.push(if mask >> place & 1 == 1 { read_lane(reader, length)? } else { vec![0; length] });
     }
@@ -143,13 +137,8 @@ pub(super) fn read_block(reader: &mut ByteReader<'_>, count: usize) -> Result<Ve
     let mut samples: Vec<Sample> =
         times.into_iter().map(|time| Sample { elapsed: Millis(time), ..Sample::default() }).collect();
     let whole: Vec<Vec<i64>> = COLUMNS.iter().map(|_| next()).collect();
-    let mut holders = holders.iter();
-    for ((column, holds), whole) in COLUMNS.iter().zip(holders.by_ref()).zip(whole) {
+    for ((column, holds), whole) in COLUMNS.iter().zip(&holders).zip(whole) {
         column.join(rows_with(&mut samples, holds), &whole, &next());
-    }
-    for (column, holds) in later_columns().zip(holders) {
-        let whole = next();
-        column.join(rows_with(&mut samples, holds), &whole, &vec![0; whole.len()]);
     }
     Ok(samples)
 }

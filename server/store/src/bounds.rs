@@ -6,7 +6,7 @@ pub const MAX_KEY: usize = 256;
 pub(crate) const VERSION_BYTES: usize = 8;
 /// Longest value, bytes. With the version 4 KiB: larger nodes go to files that sled never syncs.
 pub const MAX_VALUE: usize = 4096 - VERSION_BYTES;
-/// Most checks and writes of one commit, together.
+/// Most writes of one commit.
 pub const BATCH_OPERATIONS: usize = 1024;
 /// Most bytes of one commit, keys and values.
 pub const BATCH_BYTES: usize = 1 << 20;

@@ -11,20 +11,14 @@ use super::{
     block::{MAX_BLOCK_SAMPLES, put_block, read_block},
     bounds::MAX_VALUE,
     bytes::{self, ByteReader, Damage, put_varint},
-    columns::{COLUMNS, MAX_SAMPLES, OPTIONAL_COLUMNS, Packing, put_columns, read_columns},
+    codec::unknown,
+    columns::{MAX_SAMPLES, put_columns, read_columns},
 };
 
-const VARINT: u8 = 1;
-const ZSTD: u8 = 2;
-const PCO: u8 = 3;
+/// Samples as columns, in fragments.
+const COLUMNS: u8 = 1;
+/// Samples as lanes, in blocks.
 const LANES: u8 = 4;
-
-/// Longest body of codec 1: 900 samples in runs of one (two varints each), a bit map for each optional column, and all
-/// columns with long varints.
-const MAX_BODY: usize = 32
-    + (MAX_SAMPLES + 1) * 20
-    + OPTIONAL_COLUMNS * MAX_SAMPLES.div_ceil(8)
-    + COLUMNS * (MAX_SAMPLES + 1) * 10;
 
 /// How much work to put into a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,45 +126,31 @@ fn encode(runs: &[SampleRun], effort: CompressionEffort) -> Result<Vec<u8>, Dama
     } else {
         runs.iter().flat_map(|run| &run.samples).copied().collect()
     };
-    let mut out = vec![if effort == CompressionEffort::Fast { VARINT } else { LANES }];
+    let mut out = vec![if effort == CompressionEffort::Fast { COLUMNS } else { LANES }];
     put_varint(&mut out, runs.len() as u64);
     for run in runs {
         put_varint(&mut out, run.lost);
         put_varint(&mut out, run.samples.len() as u64);
     }
     match effort {
-        CompressionEffort::Fast => put_columns(&mut out, &samples, Packing::Varint)?,
+        CompressionEffort::Fast => put_columns(&mut out, &samples),
         CompressionEffort::Smallest => put_block(&mut out, &samples)?,
     }
     Ok(bytes::seal(out))
 }
 
+/// Reads this many samples behind the runs.
+type SampleReader = fn(&mut ByteReader<'_>, usize) -> Result<Vec<Sample>, Damage>;
+
 /// The runs of a chunk that lies under a key with this `start`.
 pub(super) fn decode(start: u64, value: &[u8]) -> Result<Vec<SampleRun>, Damage> {
     let (codec, body) = bytes::open(value)?;
-    match codec {
-        VARINT => decode_body(start, body, SampleForm::Columns(Packing::Varint)),
-        PCO => decode_body(start, body, SampleForm::Columns(Packing::Pco)),
-        LANES => decode_body(start, body, SampleForm::Lanes),
-        ZSTD => {
-            let body = zstd::bulk::decompress(body, MAX_BODY)
-                .map_err(|error| Damage::new(format!("zstd cannot unpack it: {error}")))?;
-            decode_body(start, &body, SampleForm::Columns(Packing::Varint))
-        }
-        _ => Err(Damage::new(format!("codec {codec} is not known; written by a newer version?"))),
-    }
-}
-
-/// How samples stand behind the runs.
-#[derive(Debug, Clone, Copy)]
-enum SampleForm {
-    Columns(Packing),
-    Lanes,
-}
-
-fn decode_body(start: u64, body: &[u8], form: SampleForm) -> Result<Vec<SampleRun>, Damage> {
+    let (most, read): (usize, SampleReader) = match codec {
+        COLUMNS => (MAX_SAMPLES, read_columns),
+        LANES => (MAX_BLOCK_SAMPLES, read_block),
+        _ => return Err(unknown(codec)),
+    };
     let mut reader = ByteReader(body);
-    let most = if matches!(form, SampleForm::Lanes) { MAX_BLOCK_SAMPLES } else { MAX_SAMPLES };
     let headers = reader.count("runs", most + 1)?;
     let mut runs = Vec::with_capacity(headers);
     let (mut number, mut total) = (start, 0);
@@ -186,10 +166,7 @@ fn decode_body(start: u64, body: &[u8], form: SampleForm) -> Result<Vec<SampleRu
         runs.push((SampleRun { first_sequence: first, lost, samples: Vec::new() }, count));
         number = end;
     }
-    let samples = match form {
-        SampleForm::Columns(packing) => read_columns(&mut reader, total, packing)?,
-        SampleForm::Lanes => read_block(&mut reader, total)?,
-    };
+    let samples = read(&mut reader, total)?;
     reader.end()?;
     let mut samples = samples.into_iter();
     Ok(runs

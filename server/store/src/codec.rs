@@ -6,7 +6,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::bytes::Damage;
 
 /// JSON. Any tool reads it, and fields can be added.
-pub(super) const JSON: u8 = 1;
+const JSON: u8 = 1;
 /// A message of protocol buffers: a third of the bytes, and a fraction of the time to read.
 pub(super) const FIELDS: u8 = 2;
 
@@ -18,7 +18,7 @@ pub(super) trait Record: Sized {
     /// Why it has no such form.
     fn pack(&self, out: &mut Vec<u8>) -> Result<(), String>;
 
-    /// Reads a payload of any codec that this kind of record was ever written with.
+    /// Reads what [`Self::pack`] wrote.
     fn unpack(codec: u8, payload: &[u8]) -> Result<Self, Damage>;
 }
 
@@ -39,23 +39,21 @@ pub(super) fn unpack_json<T: DeserializeOwned>(codec: u8, payload: &[u8]) -> Res
 
 /// A codec that this program cannot read.
 pub(super) fn unknown(codec: u8) -> Damage {
-    Damage::new(format!("codec {codec} is not known; written by a newer version?"))
+    Damage::new(format!("codec {codec} is not known"))
 }
 
 macro_rules! json_record {
     ($($name:ty),+) => {$(
-        impl $crate::codec::Record for $name {
+        impl Record for $name {
             fn pack(&self, out: &mut Vec<u8>) -> Result<(), String> {
-                $crate::codec::pack_json(self, out)
+                pack_json(self, out)
             }
 
-            fn unpack(codec: u8, payload: &[u8]) -> Result<Self, $crate::bytes::Damage> {
-                $crate::codec::unpack_json(codec, payload)
+            fn unpack(codec: u8, payload: &[u8]) -> Result<Self, Damage> {
+                unpack_json(codec, payload)
             }
         }
     )+};
 }
-
-pub(super) use json_record;
 
 json_record!(Attempt, JobPod, Ticket, Verdict);

@@ -1,6 +1,4 @@
-//! Samples as columns, codecs 1 to 3: differences in a common unit, as varints or through pco. Lossless for every `u64`.
-//!
-//! Fragments are written so, and blocks were in formats 1 and 2. Only tests still write pco, to see that it is read.
+//! The samples of a fragment as columns, codec 1: differences in a common unit, as varints. Lossless for every `u64`.
 
 use plimsoll_core::domain::{Bytes, CpuMicros, Micros, Millis, Sample};
 use plimsoll_proto::counters::PageCounters;
@@ -12,15 +10,6 @@ use super::{
 
 /// Most samples of one chunk; bounds what a damaged chunk can make us allocate.
 pub(super) const MAX_SAMPLES: usize = 900;
-
-/// How a column's numbers are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Packing {
-    /// Zigzag varints of the differences.
-    Varint,
-    /// A pco file.
-    Pco,
-}
 
 /// A field that every sample has. Its values are read of all samples in one call: every batch that comes goes through here.
 struct RequiredColumn {
@@ -61,7 +50,7 @@ const REQUIRED: [RequiredColumn; 4] = [
     },
 ];
 
-/// In the order of `FORMAT.md`. The first three are those of format 1.
+/// In the order of `FORMAT.md`.
 const OPTIONAL: [OptionalColumn; 9] = [
     OptionalColumn {
         read: |all, out| out.extend(all.iter().filter_map(|s| s.memory_peak.map(|b| b.0))),
@@ -106,9 +95,6 @@ const OPTIONAL: [OptionalColumn; 9] = [
     page_column::<1>(),
 ];
 
-/// The columns of format 2. Blocks have those after them in their own way.
-const OPTIONAL_OF_BLOCKS: usize = 8;
-
 /// The column of a counter of pages, by its place.
 const fn page_column<const PLACE: usize>() -> OptionalColumn {
     OptionalColumn {
@@ -130,22 +116,8 @@ pub(super) fn set_page<const PLACE: usize>(sample: &mut Sample, value: u64) {
     }
 }
 
-/// A column that came after codec 4.
-pub(super) struct LaterColumn {
-    pub(super) get: fn(&Sample) -> Option<u64>,
-    pub(super) set: fn(&mut Sample, u64),
-}
-
-/// The columns that came after codec 4.
-pub(super) fn later() -> impl Iterator<Item = LaterColumn> {
-    let later = OPTIONAL.iter().skip(OPTIONAL_OF_BLOCKS);
-    later.map(|column| LaterColumn { get: column.get, set: column.set })
-}
-
 /// Optional columns; each may have a bit map.
-pub(super) const OPTIONAL_COLUMNS: usize = OPTIONAL.len();
-/// All columns.
-pub(super) const COLUMNS: usize = REQUIRED.len() + OPTIONAL.len();
+const OPTIONAL_COLUMNS: usize = OPTIONAL.len();
 
 /// Unit of a column whose values are all the same, which says all of it.
 const EQUAL: u64 = 0;
@@ -187,7 +159,7 @@ fn put_states(out: &mut Vec<u8>, samples: &[Sample], present: [usize; OPTIONAL_C
 }
 
 /// Appends presence and columns of at most [`MAX_SAMPLES`] samples.
-pub(super) fn put_columns(out: &mut Vec<u8>, samples: &[Sample], packing: Packing) -> Result<(), Damage> {
+pub(super) fn put_columns(out: &mut Vec<u8>, samples: &[Sample]) {
     let read = |column: &OptionalColumn| {
         let mut values = Vec::with_capacity(samples.len());
         (column.read)(samples, &mut values);
@@ -199,9 +171,11 @@ pub(super) fn put_columns(out: &mut Vec<u8>, samples: &[Sample], packing: Packin
     for column in &REQUIRED {
         values.clear();
         (column.read)(samples, &mut values);
-        put_column(out, &values, column.second_order, packing)?;
+        put_column(out, &values, column.second_order);
     }
-    optional.iter().try_for_each(|values| put_column(out, values, false, packing))
+    for values in &optional {
+        put_column(out, values, false);
+    }
 }
 
 fn bits_of(eight: &[Sample], column: &OptionalColumn) -> u8 {
@@ -213,26 +187,22 @@ fn bits_of(eight: &[Sample], column: &OptionalColumn) -> u8 {
 pub(super) fn read_presence(reader: &mut ByteReader<'_>, count: usize) -> Result<Vec<Vec<bool>>, Damage> {
     let presence = reader.varint()?;
     if presence >> (2 * OPTIONAL.len()) != 0 {
-        return Err(Damage::new("unknown columns; written by a newer version?"));
+        return Err(Damage::new("unknown columns"));
     }
     (0..OPTIONAL.len()).map(|index| read_holders(reader, count, presence >> (2 * index) & 3)).collect()
 }
 
 /// Reads what [`put_columns`] wrote for `count` samples.
-pub(super) fn read_columns(
-    reader: &mut ByteReader<'_>,
-    count: usize,
-    packing: Packing,
-) -> Result<Vec<Sample>, Damage> {
+pub(super) fn read_columns(reader: &mut ByteReader<'_>, count: usize) -> Result<Vec<Sample>, Damage> {
     let holders = read_presence(reader, count)?;
     let mut samples = vec![Sample::default(); count];
     for column in &REQUIRED {
-        let values = read_column(reader, count, column.second_order, packing)?;
+        let values = read_column(reader, count, column.second_order)?;
         samples.iter_mut().zip(values).for_each(|(sample, value)| (column.set)(sample, value));
     }
     for (column, holders) in OPTIONAL.iter().zip(holders) {
         let present = holders.iter().filter(|holds| **holds).count();
-        let values = read_column(reader, present, false, packing)?;
+        let values = read_column(reader, present, false)?;
         let with_value = samples.iter_mut().zip(holders).filter(|(_, holds)| *holds);
         with_value.zip(values).for_each(|((sample, _), value)| (column.set)(sample, value));
     }
@@ -251,53 +221,30 @@ fn read_holders(reader: &mut ByteReader<'_>, count: usize, state: u64) -> Result
     }
 }
 
-fn put_column(out: &mut Vec<u8>, values: &[u64], second: bool, packing: Packing) -> Result<(), Damage> {
-    let Some(first) = values.first() else { return Ok(()) };
+fn put_column(out: &mut Vec<u8>, values: &[u64], second: bool) {
+    let Some(first) = values.first() else { return };
     put_varint(out, *first);
     if values.len() == 1 {
-        return Ok(());
+        return;
     }
     let steps: Vec<i64> =
         values.iter().zip(values.iter().skip(1)).map(|(a, b)| b.wrapping_sub(*a).cast_signed()).collect();
     if steps.iter().all(|step| *step == 0) {
         put_varint(out, EQUAL);
-        return Ok(());
+        return;
     }
     let unit = unit_of(&steps);
     put_varint(out, unit.cast_unsigned());
     // most have none, and a division takes longer than all the rest
     let steps = steps.iter().map(|step| if unit == 1 { *step } else { step / unit });
-    match packing {
-        Packing::Varint if second => {
-            let mut before = 0;
-            steps.for_each(|step: i64| {
-                put_varint(out, zigzag(step.wrapping_sub(before)));
-                before = step;
-            });
-        }
-        Packing::Varint => steps.for_each(|step| put_varint(out, zigzag(step))),
-        Packing::Pco => {
-            let mut sum = 0_i64;
-            let sums = std::iter::once(0).chain(steps.map(|step| {
-                sum = sum.wrapping_add(step);
-                sum
-            }));
-            let sums: Vec<i64> = sums.collect();
-            let packed = pco::standalone::simple_compress(&sums, &pco::ChunkConfig::default());
-            let packed = packed.map_err(|error| Damage::new(format!("pco cannot pack it: {error}")))?;
-            put_varint(out, packed.len() as u64);
-            out.extend(packed);
-        }
+    let mut before = 0;
+    for step in steps {
+        put_varint(out, zigzag(step.wrapping_sub(before)));
+        before = if second { step } else { 0 };
     }
-    Ok(())
 }
 
-fn read_column(
-    reader: &mut ByteReader<'_>,
-    count: usize,
-    second: bool,
-    packing: Packing,
-) -> Result<Vec<u64>, Damage> {
+fn read_column(reader: &mut ByteReader<'_>, count: usize, second: bool) -> Result<Vec<u64>, Damage> {
     if count == 0 {
         return Ok(Vec::new());
     }
@@ -311,13 +258,6 @@ fn read_column(
     }
     let unit = i64::try_from(unit).ok().filter(|unit| *unit > 0);
     let unit = unit.ok_or_else(|| Damage::new("a column's unit is too large"))?;
-    if packing == Packing::Pco {
-        let sums = read_pco(reader, count)?;
-        return Ok(sums
-            .iter()
-            .map(|sum| value.wrapping_add(sum.wrapping_mul(unit).cast_unsigned()))
-            .collect());
-    }
     let mut values = Vec::with_capacity(count);
     values.push(value);
     let mut step = 0_i64;
@@ -328,17 +268,4 @@ fn read_column(
         values.push(value);
     }
     Ok(values)
-}
-
-/// Reads a pco file into exactly `count` numbers, whatever the file says about its length.
-fn read_pco(reader: &mut ByteReader<'_>, count: usize) -> Result<Vec<i64>, Damage> {
-    let length = reader.count("bytes of pco", super::bounds::MAX_VALUE)?;
-    let packed = reader.take(length)?;
-    let mut sums = vec![0; count];
-    let progress = pco::standalone::simple_decompress_into(packed, &mut sums)
-        .map_err(|error| Damage::new(format!("pco cannot unpack it: {error}")))?;
-    if progress.n_processed != count || !progress.finished {
-        return Err(Damage::new(format!("pco holds {} numbers of {count}", progress.n_processed)));
-    }
-    Ok(sums)
 }

@@ -23,8 +23,8 @@ impl fmt::Debug for KeyText {
 /// Which bound a commit breaks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommitBound {
-    /// Too many checks and writes.
-    #[error("{0} checks and writes, at most {BATCH_OPERATIONS} fit into one commit: split it")]
+    /// Too many writes.
+    #[error("{0} writes, at most {BATCH_OPERATIONS} fit into one commit: split it")]
     Operations(usize),
     /// Too many bytes.
     #[error("{0} bytes of keys and values, at most {BATCH_BYTES} fit into one commit: split it")]
@@ -45,12 +45,6 @@ pub enum CommitBound {
 /// Why a commit did not happen, or may not have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
-    /// A check does not hold; nothing was written.
-    #[error("conflict at key {key}: another writer changed it; read it again and decide anew")]
-    Conflict {
-        /// The key of the first check that does not hold.
-        key: KeyText,
-    },
     /// The store cannot write now. The commit may or may not have happened; the same batch may be sent again.
     #[error("the store cannot write now: {0}")]
     Unavailable(String),

@@ -1,4 +1,4 @@
-//! Stores on a disk as tests look at them: those that earlier versions wrote, and the bytes of all files.
+//! Stores on a disk as tests look at them: one that was kept, and the bytes of all files.
 
 use std::{
     collections::BTreeMap,
@@ -6,14 +6,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where the store lies that a format left: in files, those whose names end in `.zst` packed.
-pub fn stored(format: u32) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../tests/stores/v{format}"))
+use super::FORMAT_VERSION;
+
+/// Where the store of the present format lies: in files, those whose names end in `.zst` packed.
+pub fn stored() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../tests/stores/v{FORMAT_VERSION}"))
 }
 
-/// Makes `to` a copy of the store that a format left, unpacked.
-pub fn unpack(format: u32, to: &Path) -> io::Result<()> {
-    copy(&stored(format), to, false)
+/// Makes `to` a copy of that store, unpacked.
+pub fn unpack(to: &Path) -> io::Result<()> {
+    copy(&stored(), to, false)
 }
 
 /// Packs or unpacks a directory and those below it.

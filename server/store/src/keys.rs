@@ -23,8 +23,6 @@ pub enum KeyKind {
     Summary = b's',
     /// A ticket that has not ended.
     Ticket = b't',
-    /// How far work is that an upgrade does once.
-    Upgrade = b'u',
     /// An answer that was given.
     Verdict = b'v',
 }
@@ -39,7 +37,6 @@ impl KeyKind {
             Self::Pod,
             Self::Summary,
             Self::Ticket,
-            Self::Upgrade,
             Self::Verdict,
         ];
         all.into_iter().find(|kind| key.first() == Some(&(*kind as u8)))
@@ -53,7 +50,7 @@ impl KeyKind {
     /// Bytes of a key behind the end of the id.
     pub(super) fn tail(self) -> usize {
         match self {
-            Self::Attempt | Self::Pod | Self::Summary | Self::Ticket | Self::Upgrade => 1,
+            Self::Attempt | Self::Pod | Self::Summary | Self::Ticket => 1,
             Self::Fragment | Self::Block => 8,
             Self::Verdict => 9,
         }
@@ -84,11 +81,6 @@ pub(super) fn chunk(kind: KeyKind, id: &AttemptId, start: u64) -> Vec<u8> {
 /// What the parts of a ticket's record have in common.
 pub(super) fn ticket(id: &TicketId) -> Vec<u8> {
     [&[KeyKind::Ticket as u8], id.as_str().as_bytes(), &[END]].concat()
-}
-
-/// What the parts of the record on one kind of work of an upgrade have in common.
-pub(super) fn upgrade(name: &str) -> Vec<u8> {
-    [&[KeyKind::Upgrade as u8], name.as_bytes(), &[END]].concat()
 }
 
 /// The number that a chunk's key ends with.

@@ -18,31 +18,11 @@ pub const PAGE_ITEMS: usize = 1000;
 /// Bytes after which a page ends.
 pub const PAGE_BYTES: usize = 1 << 20;
 
-/// What must hold, and what is then written. All of it or nothing.
+/// What is written: all of it or nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Batch {
-    /// What must hold before anything is written.
-    pub checks: Vec<Precondition>,
     /// What is written, in this order: the last write of a key wins.
     pub writes: Vec<WriteOp>,
-}
-
-/// One condition of a commit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Precondition {
-    /// The key it looks at.
-    pub key: Vec<u8>,
-    /// What must be there.
-    pub expect: ExpectedVersion,
-}
-
-/// What a commit expects under a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExpectedVersion {
-    /// Nothing.
-    Absent,
-    /// A value of exactly this version.
-    Version(u64),
 }
 
 /// One change.
@@ -69,7 +49,7 @@ pub struct CommitReceipt {
     pub version: u64,
 }
 
-/// A value with the version that a later [`ExpectedVersion::Version`] may name.
+/// A value with its version: a snapshot leaves out by it what was written later, and a repair tells by it which of two records is newer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionedValue {
     /// Number of the commit that wrote it.
@@ -132,11 +112,6 @@ impl AddAssign for DeleteProgress {
 }
 
 impl Batch {
-    /// Adds a condition.
-    pub fn check(&mut self, key: Vec<u8>, expect: ExpectedVersion) {
-        self.checks.push(Precondition { key, expect });
-    }
-
     /// Adds a value to put.
     pub fn put(&mut self, key: Vec<u8>, value: Vec<u8>) {
         self.writes.push(WriteOp::Put { key, value });
@@ -149,25 +124,22 @@ impl Batch {
 
     /// Adds all of another batch after this one's.
     pub fn append(&mut self, other: Self) {
-        self.checks.extend(other.checks);
         self.writes.extend(other.writes);
     }
 
-    /// True if there is nothing to check and nothing to write.
+    /// True if there is nothing to write.
     pub fn is_empty(&self) -> bool {
         self.operations() == 0
     }
 
-    /// Checks and writes.
+    /// Writes.
     pub fn operations(&self) -> usize {
-        self.checks.len() + self.writes.len()
+        self.writes.len()
     }
 
     /// Bytes of all keys and values.
     pub fn bytes(&self) -> usize {
-        let checks: usize = self.checks.iter().map(|check| check.key.len()).sum();
-        let writes: usize = self.writes.iter().map(|write| write.key().len() + write.value().len()).sum();
-        checks + writes
+        self.writes.iter().map(|write| write.key().len() + write.value().len()).sum()
     }
 
     /// Checks the bounds that every engine keeps.
@@ -179,8 +151,7 @@ impl Batch {
         if bytes > BATCH_BYTES {
             return Err(CommitError::TooLarge(CommitBound::Bytes(bytes)));
         }
-        let keys = self.checks.iter().map(|check| &check.key).chain(self.writes.iter().map(WriteOp::key));
-        for key in keys {
+        for key in self.writes.iter().map(WriteOp::key) {
             if key.is_empty() || key.len() > MAX_KEY {
                 return Err(CommitError::TooLarge(CommitBound::Key(key.len())));
             }

@@ -178,7 +178,7 @@ fn unpack(reader: &mut ByteReader<'_>, packing: u8, count: usize) -> Result<Vec<
         PCO_16 => unpack_pco::<i16>(body, count),
         PCO_32 => unpack_pco::<i32>(body, count),
         PCO_64 => unpack_pco::<i64>(body, count),
-        _ => Err(Damage::new(format!("packing {packing} is not known; written by a newer version?"))),
+        _ => Err(Damage::new(format!("packing {packing} is not known"))),
     }
 }
 

@@ -42,7 +42,6 @@ mod strip;
 mod tests;
 mod thin;
 pub mod threads;
-mod upgrade;
 
 pub use bounds::{BATCH_BYTES, BATCH_OPERATIONS, MAX_KEY, MAX_VALUE};
 pub use chunk::SampleRun;
@@ -55,8 +54,8 @@ pub use envelope::{MAX_RECORD, RecordError};
 pub use errors::{CommitBound, CommitError, KeyText, StoreError};
 pub use keys::KeyKind;
 pub use kv::{
-    Batch, CommitReceipt, DeleteProgress, ExpectedVersion, KeyValue, PAGE_BYTES, PAGE_ITEMS, PageLimit,
-    Precondition, ScanPage, StoreIdentity, StoreMode, StoreStatus, UnreadableRange, VersionedValue, WriteOp,
+    Batch, CommitReceipt, DeleteProgress, KeyValue, PAGE_BYTES, PAGE_ITEMS, PageLimit, ScanPage,
+    StoreIdentity, StoreMode, StoreStatus, UnreadableRange, VersionedValue, WriteOp,
 };
 pub use memory::MemoryStore;
 pub use records::{
@@ -73,7 +72,6 @@ pub use sled::{
 };
 use strip::PackedPage;
 pub use thin::{SealedBlocks, blocks_after, last_elapsed, replace_block, thinned};
-pub use upgrade::{UpgradeMark, put_upgrade, read_upgrade};
 
 /// Ordered bytes to bytes. Cheap to clone; clones share the store.
 #[derive(Debug, Clone)]
@@ -98,7 +96,7 @@ impl Store {
         Self::Memory(MemoryStore::default())
     }
 
-    /// All checks hold and all writes happen, or nothing does. On the disk when it returns.
+    /// All writes happen, or none does. On the disk when it returns.
     ///
     /// Concurrent calls share a sync. Once begun it goes on, even if the caller does not wait.
     pub async fn commit(&self, batch: Batch) -> Result<CommitReceipt, CommitError> {

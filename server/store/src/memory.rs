@@ -9,10 +9,8 @@ use std::{
 
 use super::{
     errors::{CommitError, StoreError},
-    keys,
     kv::{
-        Batch, CommitReceipt, ExpectedVersion, KeyValue, PageLimit, Precondition, ScanPage, StoreMode,
-        StoreStatus, VersionedValue, WriteOp,
+        Batch, CommitReceipt, KeyValue, PageLimit, ScanPage, StoreMode, StoreStatus, VersionedValue, WriteOp,
     },
 };
 
@@ -46,9 +44,6 @@ impl MemoryStore {
         let mut state = self.lock();
         if let Some(reason) = &state.refusal {
             return Err(CommitError::Unavailable(reason.clone()));
-        }
-        if let Some(broken) = batch.checks.iter().find(|check| !state.holds(check)) {
-            return Err(CommitError::Conflict { key: keys::text(&broken.key) });
         }
         state.commits += 1;
         let version = state.commits;
@@ -122,15 +117,5 @@ impl MemoryStore {
     /// No code under this lock panics half way, so a poisoned one holds a whole state.
     fn lock(&self) -> MutexGuard<'_, MemoryState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl MemoryState {
-    fn holds(&self, check: &Precondition) -> bool {
-        let found = self.map.get(&check.key).map(|value| value.version);
-        match check.expect {
-            ExpectedVersion::Absent => found.is_none(),
-            ExpectedVersion::Version(version) => found == Some(version),
-        }
     }
 }

@@ -17,7 +17,7 @@ pub(super) use reused::Reused;
 
 use super::{
     bytes::Damage,
-    codec::{self, FIELDS, JSON, Record},
+    codec::{self, FIELDS, Record},
 };
 
 /// The number of a word is its place, from 1 on: new ones go to the end.
@@ -160,15 +160,9 @@ impl Record for Summary {
     }
 
     fn unpack(codec: u8, payload: &[u8]) -> Result<Self, Damage> {
-        match codec {
-            JSON => codec::unpack_json(codec, payload),
-            FIELDS => {
-                let mut packed = Packed::default();
-                packed.read(payload)?;
-                packed.summary()
-            }
-            other => Err(codec::unknown(other)),
-        }
+        let mut packed = Packed::default();
+        packed.read(codec, payload)?;
+        packed.summary()
     }
 }
 
@@ -226,7 +220,10 @@ impl Packed {
         }
     }
 
-    fn read(&mut self, payload: &[u8]) -> Result<(), Damage> {
+    fn read(&mut self, codec: u8, payload: &[u8]) -> Result<(), Damage> {
+        if codec != FIELDS {
+            return Err(codec::unknown(codec));
+        }
         self.merge(payload)
             .map_err(|error| Damage::new(format!("has not the fields it should have: {error}")))
     }
@@ -302,7 +299,7 @@ fn number<T: PartialEq>(words: &[T], word: &T) -> u32 {
 fn known<T: Copy>(what: &str, words: &[T], number: u32) -> Result<Option<T>, Damage> {
     let Some(place) = number.checked_sub(1) else { return Ok(None) };
     let word = usize::try_from(place).ok().and_then(|place| words.get(place)).copied();
-    let unknown = || Damage::new(format!("the {what} {number} is not known; written by a newer version?"));
+    let unknown = || Damage::new(format!("the {what} {number} is not known"));
     word.ok_or_else(unknown).map(Some)
 }
 

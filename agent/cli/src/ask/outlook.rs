@@ -94,10 +94,10 @@ mod tests {
         assert_eq!(failure(&verdict), ["failure: the moon\\u{1b}[2J is full"]);
         verdict.reason = "broken; ask the moon".to_owned();
         assert_eq!(lines(&verdict).len(), expected.len() - 1);
-        let older = Outlook { signature_line: "the moon is full of 0".to_owned(), ..Outlook::default() };
-        verdict.outlook = Some(older);
+        let unquoted = Outlook { signature_line: "the moon is full of 0".to_owned(), ..Outlook::default() };
+        verdict.outlook = Some(unquoted);
         let said = failure(&verdict);
-        assert_eq!(said, ["failure: the moon is full of 0"], "an older server tells only that");
+        assert_eq!(said, ["failure: the moon is full of 0"], "what it is known apart by");
         let placed = Outlook {
             failure_line: "the moon is full".to_owned(),
             failure_line_number: 2,

@@ -82,12 +82,8 @@ fn answered(
                 if why.starts_with("cannot read") { "; name the right file with --token-file" } else { "" };
             vec![CheckLine::fail("token", format!("{why}{mend}"))]
         }
-        Err(ServerUnknown::Older(_)) => {
-            let says = format!(
-                "{} does not say its version: it is older than this agent ({}), or no plimsoll-server; update it",
-                address.url,
-                env!("CARGO_PKG_VERSION")
-            );
+        Err(ServerUnknown::Foreign(_)) => {
+            let says = format!("{} answers, and is no plimsoll-server: check address and port", address.url);
             vec![CheckLine::warn("server", says)]
         }
         Err(ServerUnknown::NoAnswer(why)) => vec![CheckLine::fail("server", why)],

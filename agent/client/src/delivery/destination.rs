@@ -7,7 +7,7 @@
 //! `HOST` is the server's host and port, for people: at most 32 characters, `_` in place of all but letters, digits and `_`. `ADDRESS` is the
 //! CRC-32 (IEEE) of the server's address, `IDENTITY` that of what says who comes, each as eight hexadecimal digits. A run delivers the files
 //! with its own `ADDRESS` and `IDENTITY`: another server must not learn what was built, and an attempt must not count as one of a caller
-//! who did not measure it. A file without this part was written by version 0.2 or older, and any run delivers it.
+//! who did not measure it. A file without this part is tried by any run: what no agent wrote is set aside then.
 
 use std::path::Path;
 
@@ -84,7 +84,7 @@ mod tests {
         ] {
             assert!(!SpoolDestination::of(server, &trust).takes(&file), "{server} {trust:?}");
         }
-        assert!(own.takes(Path::new("/spool/h_7-01ABC.spool")), "of an older agent");
+        assert!(own.takes(Path::new("/spool/h_7-01ABC.spool")), "it waits for no server in particular");
         assert!(!own.part().contains("one"), "the token is not in the name");
     }
 }

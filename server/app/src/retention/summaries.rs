@@ -116,7 +116,6 @@ impl Retention {
     async fn drop_lines(&self, ids: &[AttemptId], since_unix_ms: u64) -> Result<(), SealError> {
         let mut changed = Vec::new();
         for id in ids {
-            // those of earlier releases have no time and are the oldest
             let drop = |verdict: &mut Verdict| {
                 verdict.given_unix_ms.unwrap_or(0) < since_unix_ms && verdict.drop_log_lines()
             };
@@ -132,7 +131,6 @@ impl Retention {
     /// Removes the verdicts on an unmeasured attempt, if the last was given before this time.
     async fn forget_unmeasured(&self, id: &AttemptId, since_unix_ms: u64) -> Result<(), SealError> {
         let given = store::read_verdicts(&self.parts.store, id, STORED).await?;
-        // those of earlier releases have no time and are the oldest
         let last = given.iter().map(|verdict| verdict.given_unix_ms.unwrap_or(0)).max();
         if last.is_some_and(|last| last < since_unix_ms) {
             store::forget_verdicts_on(&self.parts.store, id).await?;

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use plimsoll_core::{
     domain::{
-        Action, Attempt, AttemptId, Cause, History, Key, MeasurementSource, OpeningRecord, Resources,
-        RetentionPolicy, RetryOutlook, SessionId, Signature, Verdict, VerdictBasis,
+        Action, Attempt, AttemptId, Cause, History, Key, MeasurementSource, OpeningRecord, Reporter,
+        Resources, RetentionPolicy, RetryOutlook, SessionId, Signature, Verdict, VerdictBasis,
     },
     predict, retry,
     shared_history::SharedHistory,
@@ -83,7 +83,7 @@ pub(crate) fn verdict(attempt: &AttemptId) -> Verdict {
         outlook: RetryOutlook { signature, ..RetryOutlook::default() },
         given_unix_ms: None,
         job: None,
-        basis: VerdictBasis::default(),
+        basis: VerdictBasis { said_by: Reporter::server(), ..VerdictBasis::default() },
     }
 }
 

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use plimsoll_core::domain::{
-    Attempt, AttemptId, Cause, EvidenceSource, Exit, FinalTotals, JobPod, Millis, Phase, Sample,
-    SampleAccumulator, Verdict,
+    Attempt, AttemptId, Exit, FinalTotals, JobPod, Millis, Phase, Sample, SampleAccumulator, Verdict,
 };
 use tokio::sync::{broadcast, oneshot};
 
@@ -45,12 +44,6 @@ pub(crate) enum Request {
         fingerprint: u64,
         verdict: Box<Verdict>,
         answer: Answer<Verdict>,
-    },
-    /// The cause that the verdict in force on an attempt found.
-    Recause {
-        attempt: AttemptId,
-        found: (Cause, Option<EvidenceSource>),
-        answer: Answer<()>,
     },
     /// What the pod of a job has; others are forgotten for it.
     NotePod {

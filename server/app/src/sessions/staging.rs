@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use plimsoll_core::domain::{Attempt, AttemptId, Cause, EvidenceSource, Summary, Verdict};
+use plimsoll_core::domain::{Attempt, AttemptId, Summary, Verdict};
 use plimsoll_store as store;
 
 use super::{
@@ -172,22 +172,6 @@ impl Worker {
         }
     }
 
-    /// Writes a cause into the summary of an attempt.
-    pub(super) async fn stage_cause(
-        &mut self,
-        attempt: &AttemptId,
-        found: (Cause, Option<EvidenceSource>),
-        answer: Answer<()>,
-    ) {
-        self.commit_earlier_verdict(attempt).await;
-        let change = self.change_by_cause(attempt, found).await;
-        self.commits.filling().judged.insert(attempt.clone());
-        match change.and_then(|change| self.commits.filling().change_cause(change)) {
-            Ok(()) => self.commits.filling().promises.push(PromisedAnswer::Caused(answer)),
-            Err(refusal) => drop(answer.send(Err(refusal))),
-        }
-    }
-
     /// What an earlier verdict on the attempt wrote is on disk before the next one is looked at.
     async fn commit_earlier_verdict(&mut self, attempt: &AttemptId) {
         if self.commits.holds_verdict_on(attempt) {
@@ -201,19 +185,6 @@ impl Worker {
             return Ok(None);
         }
         let change = causes::change_by_verdict(&self.parts.store, verdict).await;
-        change.map_err(|error| unreadable(&error))
-    }
-
-    /// The same for a cause that a trusted caller's verdict found.
-    async fn change_by_cause(
-        &self,
-        attempt: &AttemptId,
-        found: (Cause, Option<EvidenceSource>),
-    ) -> Result<Option<CauseChange>, Refusal> {
-        if self.sessions.contains(attempt) {
-            return Ok(None);
-        }
-        let change = causes::change_by_cause(&self.parts.store, attempt, found, true).await;
         change.map_err(|error| unreadable(&error))
     }
 

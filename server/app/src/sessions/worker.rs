@@ -167,9 +167,6 @@ impl Worker {
                 Request::Record { fingerprint, verdict, answer } => {
                     self.stage_verdict(fingerprint, &verdict, answer).await;
                 }
-                Request::Recause { attempt, found, answer } => {
-                    self.stage_cause(&attempt, found, answer).await;
-                }
                 Request::NotePod { pod, forgotten } => self.commits.filling().stage_pod(&pod, &forgotten),
                 Request::Leave { stream, attempts } => self.release(&stream, &attempts),
                 Request::Watch { answer } => {

@@ -23,7 +23,7 @@ pub(crate) struct UnmeasuredBound {
 pub(crate) struct UnmeasuredVerdicts(HashMap<AttemptId, u64>);
 
 impl UnmeasuredVerdicts {
-    /// Notes a verdict. Those of earlier releases have no time and are the oldest.
+    /// Notes a verdict.
     pub(crate) fn note(&mut self, verdict: &Verdict) {
         let given = verdict.given_unix_ms.unwrap_or(0);
         let last = self.0.entry(verdict.attempt.clone()).or_insert(given);

@@ -64,13 +64,8 @@ fn with_correction(summary: &Summary, verdict: &Verdict, correction: &VerdictCor
 }
 
 /// The cause that a verdict found, and where the evidence for it comes from.
-pub(crate) fn found(verdict: &Verdict) -> (Cause, Option<EvidenceSource>) {
-    let is_new = verdict.basis.evidence.is_some();
-    // an earlier release did not note it: what decided stands first among what supports the cause
-    let mut supporting = verdict.evidence.iter().filter(|line| line.supports).map(|line| line.source);
-    let mut first = || supporting.find(|source| *source != EvidenceSource::Policy);
-    let source = if is_new { verdict.basis.cause_source } else { first() };
-    (verdict.cause, source)
+fn found(verdict: &Verdict) -> (Cause, Option<EvidenceSource>) {
+    (verdict.cause, verdict.basis.cause_source)
 }
 
 /// The summary of an attempt that was judged before its end, with the cause by all that is known now, and whether there were verdicts.
@@ -142,23 +137,14 @@ pub(crate) async fn change_by_verdict(
             change_of(store, &verdict.attempt, |summary| with_correction(summary, verdict, correction))
                 .await?
         }
-        None => change_by_cause(store, &verdict.attempt, found(verdict), is_trusted).await?,
+        None if verdict.cause == Cause::Unknown => None,
+        None => {
+            change_of(store, &verdict.attempt, |summary| with_cause(summary, found(verdict), is_trusted))
+                .await?
+        }
     };
     // it may have ended since the question was looked at
     Ok(change.filter(|change| verdict.counts_for(&change.summary.key.project)))
-}
-
-/// The same for a cause alone.
-pub(crate) async fn change_by_cause(
-    store: &Store,
-    attempt: &AttemptId,
-    found: (Cause, Option<EvidenceSource>),
-    is_trusted: bool,
-) -> Result<Option<CauseChange>, StoreError> {
-    if found.0 == Cause::Unknown {
-        return Ok(None);
-    }
-    change_of(store, attempt, |summary| with_cause(summary, found, is_trusted)).await
 }
 
 /// What `with` makes of the summary of an attempt; `None` if that has not ended, or does not change.

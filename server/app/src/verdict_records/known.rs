@@ -75,8 +75,6 @@ pub(crate) struct KnownVerdicts {
     /// When the last of them was given, milliseconds since 1970.
     last_unix_ms: u64,
     is_trusted: bool,
-    /// The stored answer of an earlier release to the very question.
-    answered_before: Option<Verdict>,
 }
 
 impl KnownVerdicts {
@@ -97,14 +95,7 @@ impl KnownVerdicts {
         };
         given.retain(is_his);
         let is_full = given.len() >= VERDICTS;
-        Ok(Self {
-            given,
-            is_full,
-            gives_way,
-            last_unix_ms,
-            is_trusted: asker.is_trusted,
-            answered_before: None,
-        })
+        Ok(Self { given, is_full, gives_way, last_unix_ms, is_trusted: asker.is_trusted })
     }
 
     /// All of these on an attempt of this project that was measured, for a trusted caller.
@@ -112,21 +103,6 @@ impl KnownVerdicts {
         given.retain(|verdict| verdict.counts_for(project));
         given.sort_by_key(|verdict| verdict.given_unix_ms);
         Self { given, is_trusted: true, ..Self::default() }
-    }
-
-    /// With the answer of an earlier release to the question of this number.
-    pub(crate) async fn with_answer(
-        mut self,
-        store: &Store,
-        attempt: &AttemptId,
-        question: u64,
-    ) -> Result<Self, StoreError> {
-        let is_new = |verdict: &Verdict| verdict.basis.evidence.is_some();
-        if self.given.last().is_some_and(|last| !is_new(last)) {
-            let stored = store::read_verdict(store, attempt, question).await?;
-            self.answered_before = stored.filter(|stored| !is_new(stored));
-        }
-        Ok(self)
     }
 
     /// The one that is in force.
@@ -143,16 +119,19 @@ impl KnownVerdicts {
     pub(crate) fn was_asked(&self, question: u64) -> bool {
         let before =
             |verdict: &Verdict| verdict.basis.question == Some(question) && self.counts_whole(verdict);
-        self.answered_before.is_some() || self.given.iter().any(before)
+        self.given.iter().any(before)
     }
 
     /// All that was said.
     pub(crate) fn reported(&self) -> ReportedEvidence {
         let mut all = ReportedEvidence::default();
         for verdict in &self.given {
-            let said = retry::recollected(verdict);
-            let counts = if self.counts_whole(verdict) { said } else { said.of_the_job_alone() };
-            retry::join(&mut all, &counts);
+            let said = &verdict.basis.reported;
+            if self.counts_whole(verdict) {
+                retry::join(&mut all, said);
+            } else {
+                retry::join(&mut all, &said.of_the_job_alone());
+            }
         }
         all
     }
@@ -163,20 +142,7 @@ impl KnownVerdicts {
 
     /// The verdict that stands if nothing more is known than `evidence`.
     pub(crate) fn standing(&self, evidence: u64) -> Option<&Verdict> {
-        let last = self.in_force()?;
-        // an earlier release did not note what it knew: its answer stands for the question that it answered
-        let stands = || self.answered_before.as_ref() == Some(last) && self.last_knows_all();
-        (last.basis.evidence == Some(evidence) || stands()).then_some(last)
-    }
-
-    /// The verdict that is in force was given on all that was said, also before it. In an earlier release that need not be so.
-    pub(crate) fn last_knows_all(&self) -> bool {
-        let Some(verdict) = self.in_force() else { return true };
-        let mut last = ReportedEvidence::default();
-        retry::join(&mut last, &retry::recollected(verdict));
-        let mut all = last.clone();
-        retry::join(&mut all, &self.reported());
-        all == last
+        self.in_force().filter(|last| last.basis.evidence == Some(evidence))
     }
 
     /// Milliseconds since 1970 for a verdict that is given `now`: later than all before it.
@@ -188,7 +154,7 @@ impl KnownVerdicts {
 /// Time of the verdict to evict before another is stored: the oldest of the busiest reporter, so that no reporter evicts the verdicts of
 /// others. `None` while there is room.
 fn oldest_of_the_loudest(given: &[Verdict]) -> Option<u64> {
-    let speaker = |verdict: &Verdict| verdict.basis.said_by.as_ref().map_or("", Reporter::name).to_owned();
+    let speaker = |verdict: &Verdict| verdict.basis.said_by.name().to_owned();
     let mut counts: HashMap<String, usize> = HashMap::new();
     for verdict in given.iter().filter(|_verdict| given.len() >= STORED) {
         *counts.entry(speaker(verdict)).or_default() += 1;
@@ -198,7 +164,7 @@ fn oldest_of_the_loudest(given: &[Verdict]) -> Option<u64> {
     Some(oldest?.given_unix_ms.unwrap_or(0))
 }
 
-/// Verdicts on an attempt, the one that was given last at the end. Those of the first releases have no time and come first.
+/// Verdicts on an attempt, the one that was given last at the end.
 pub(crate) async fn in_order(store: &Store, attempt: &AttemptId) -> Result<Vec<Verdict>, StoreError> {
     let mut given = store::read_verdicts(store, attempt, STORED).await?;
     given.sort_by_key(|verdict| verdict.given_unix_ms);
@@ -232,7 +198,7 @@ mod tests {
             question: Some(at),
             by_untrusted,
             reported,
-            said_by: Some(Reporter::server()),
+            said_by: Reporter::server(),
             ..VerdictBasis::default()
         };
         Verdict { given_unix_ms: Some(at), basis, ..fixture::verdict(&id()) }
@@ -269,8 +235,7 @@ mod tests {
     async fn however_many_speak_of_an_unknown_attempt_who_has_most_makes_room_for_the_next() {
         let by = |speaker: usize, at: u64| {
             let mut verdict = said(&format!("p{speaker}"), "Error", at, false);
-            verdict.basis.said_by =
-                Some(Reporter::of(&format!("token {speaker}"), vec![format!("p{speaker}")]));
+            verdict.basis.said_by = Reporter::of(&format!("token {speaker}"), vec![format!("p{speaker}")]);
             verdict
         };
         // the job's own project spoke first, all others as much as they may

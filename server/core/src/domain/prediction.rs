@@ -134,10 +134,10 @@ pub struct Basis {
     #[serde(with = "bound_text")]
     pub bound: SizeBound,
     /// How far this number can be trusted, 0 to 1, where that differs from the whole prediction's confidence, which is that of its memory;
-    /// `None` where it does not, and in records of earlier releases.
+    /// `None` where it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
-    /// Every attempt behind the number is of the rung, and not only most of them. False in records of earlier releases.
+    /// Every attempt behind the number is of the rung, and not only most of them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub all_of_rung: bool,
 }

@@ -47,7 +47,7 @@ pub struct ReportedEvidence {
     /// The container beside the build's of which the runner's last word says the same; empty if it says it of none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub runner_oom_container: String,
-    /// Text of a log was read, whether or not it says anything. False in records of earlier releases.
+    /// Text of a log was read, whether or not it says anything.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub log_read: bool,
     /// Earlier runs of the same job, as the CI system lists them.
@@ -72,7 +72,7 @@ pub struct MatchedLine {
     /// The first line that the rule knows: of several errors the one that the others follow from. Empty as `line` is.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub first: String,
-    /// Where that first line stands, and what follows from it; `None` in records of earlier releases.
+    /// Where that first line is, and what follows from it; `None` once lines of logs were removed for their age.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<RootLine>,
     /// How it stands to failures of the build itself in the same log.

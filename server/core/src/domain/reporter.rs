@@ -25,8 +25,8 @@ use serde::{Deserialize, Serialize};
 /// Longest name of a reporter that is kept, in characters: a longer one is cut.
 const NAME: usize = 64;
 
-/// A caller that reported a fact, and the projects that it may report on.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// A caller that reported a fact, and the projects that it may report on: by default none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Reporter {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     name: String,

@@ -68,7 +68,7 @@ pub struct Summary {
     /// Why it failed; `None` unless it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
-    /// Where the evidence comes from that decided the cause; `None` if nothing did, and in records of earlier releases.
+    /// Where the evidence comes from that decided the cause; `None` if nothing did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause_source: Option<EvidenceSource>,
     /// Why it failed in the words of the CI system; empty if it did not say.

@@ -139,17 +139,16 @@ pub struct Verdict {
     pub attempts_left: u32,
     /// One sentence that sums the reasons up.
     pub reason: String,
-    /// What the failure is called, and what a retry of it would mean. Empty in records of earlier releases.
+    /// What the failure is called, and what a retry of it would mean.
     #[serde(default, skip_serializing_if = "RetryOutlook::is_empty")]
     pub outlook: RetryOutlook,
-    /// When it was put on disk, milliseconds since 1970; `None` in records of earlier releases, and in one that is not on disk.
+    /// When it was put on disk, milliseconds since 1970; `None` in one that is not on disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given_unix_ms: Option<u64>,
-    /// Which job memory ended, so that its next pod is known by it after a restart too; `None` for other causes, and in records of
-    /// earlier releases.
+    /// Which job memory ended, so that its next pod is known by it after a restart too; `None` for other causes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<JobName>,
-    /// What it stands on. Empty in records of earlier releases.
+    /// What it stands on.
     #[serde(default, skip_serializing_if = "VerdictBasis::is_empty")]
     pub basis: VerdictBasis,
 }
@@ -180,9 +179,8 @@ pub struct VerdictBasis {
     /// What the caller said.
     #[serde(skip_serializing_if = "is_nothing")]
     pub reported: ReportedEvidence,
-    /// Who asked; `None` in records of earlier releases.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub said_by: Option<Reporter>,
+    /// Who asked.
+    pub said_by: Reporter,
     /// What a person said of the cause; `None` without a correction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub correction: Option<Box<VerdictCorrection>>,
@@ -271,21 +269,19 @@ pub struct RetryOutlook {
     pub clamped: bool,
     /// What would mend it, if a retry cannot.
     pub mend: Option<String>,
-    /// Something better than the log names the cause; false in records of earlier releases.
+    /// Something better than the log names the cause.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub proven: bool,
-    /// Memory at which the attempt was stopped, in a verdict to retry with more; `None` if it is not known, and in records of earlier
-    /// releases.
+    /// Memory at which the attempt was stopped, in a verdict to retry with more; `None` if it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped_at: Option<Bytes>,
-    /// Where the first line of the signature stands in the log, and what followed from it; `None` in records of earlier releases.
+    /// Where the first line of the signature is in the log, and what followed from it; `None` without a signature.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<RootLine>,
     /// A failure of the build itself beside trouble outside, where that trouble decides: which of them ended the build is not certain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own_failure: Option<String>,
-    /// Retries that the policy allows after a failure like this one, where that is less than the budget; `None` elsewhere, and in records
-    /// of earlier releases.
+    /// Retries that the policy allows after a failure like this one, where that is less than the budget; `None` elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retries_allowed: Option<u32>,
 }
@@ -311,8 +307,8 @@ pub struct Signature {
     pub id: String,
     /// The line it stands for, without what changes from run to run.
     pub line: String,
-    /// The first line of the log that says what went wrong, as it was: of the failure that the signature was made of first. Empty in
-    /// records of earlier releases.
+    /// The first line of the log that says what went wrong, as it was: of the failure that the signature was made of first. Empty once
+    /// lines of logs were removed for their age.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub first: String,
 }
@@ -377,16 +373,11 @@ impl fmt::Display for Exit {
 
 impl Verdict {
     /// Whether it counts for its attempt, if that is of this project (empty: of none): the asker may speak of it, and did not name
-    /// another project. Of one of an earlier release it is not known who asked: it counts for the project that was named alone; one that
-    /// names none was asked for by a caller of all projects, or about an attempt that was measured then.
+    /// another project.
     pub fn counts_for(&self, project: &str) -> bool {
         let said = self.basis.reported.project.as_str();
-        match &self.basis.said_by {
-            Some(by) => {
-                by.may_speak_of(project) && (said.is_empty() || project.is_empty() || said == project)
-            }
-            None => said.is_empty() || said == project,
-        }
+        let names_another = !said.is_empty() && !project.is_empty() && said != project;
+        self.basis.said_by.may_speak_of(project) && !names_another
     }
 
     /// Whether it was asked for in the name of this project, by a caller who may speak of it.

@@ -6,7 +6,7 @@ use super::{
     finding::Finding,
     known_failures::{KnownFailures, RetrySuccess},
     lineage,
-    next::{SizeHistory, SizingInputs},
+    next::SizingInputs,
     outlook,
     pod_sizes::as_its_pod,
     policy::RetryPolicy,
@@ -15,10 +15,10 @@ use super::{
 };
 use crate::{
     domain::{
-        Action, AttemptBrief, Bytes, Cause, Evidence, EvidenceLine, EvidenceSource, History, Key, Outcome,
-        Prediction, Quantity, RetryOutlook, Rung, Summary, Verdict, VerdictBasis,
+        Action, AttemptBrief, Cause, Evidence, EvidenceLine, EvidenceSource, History, Prediction,
+        RetryOutlook, Summary, Verdict, VerdictBasis,
     },
-    predict::{MemoryEnd, NextSize, Settings, as_answer, next_size, predict, predict_known},
+    predict::{Settings, as_answer, predict_known},
 };
 
 /// What is known when a verdict is asked for.
@@ -47,46 +47,11 @@ pub fn judge(evidence: &Evidence, finding: Finding, known: &VerdictInputs<'_>) -
         as_answer(first.clone(), known.history, key(evidence), known.settings)
     };
     let predicted = as_its_pod(asked_for, evidence, known.settings);
-    let history = HistorySizes { known, key: key(evidence) };
-    let sizing =
-        SizingInputs { settings: known.settings, policy: known.policy, first: &first, history: &history };
+    let VerdictInputs { history, settings, policy, .. } = *known;
+    let sizing = SizingInputs { settings, policy, first: &first, history, key: key(evidence) };
     let remedy = remedy(evidence, &case.finding, case.cause, &predicted, sizing);
     let (allowed, rule) = allow(remedy, &case, evidence, known.policy);
     verdict(evidence, case, (allowed, rule), known.policy)
-}
-
-/// What the history says of the sizes of a key.
-struct HistorySizes<'k> {
-    known: &'k VerdictInputs<'k>,
-    key: &'k Key,
-}
-
-impl HistorySizes<'_> {
-    fn limit(&self, memory_cap: Option<Bytes>) -> Quantity {
-        let settings = Settings { memory_cap, ..self.known.settings.clone() };
-        predict(self.known.history, self.key, &settings).memory_limit
-    }
-}
-
-impl SizeHistory for HistorySizes<'_> {
-    fn next(&self, end: MemoryEnd) -> NextSize {
-        next_size(self.known.history, self.key, self.known.settings, end)
-    }
-
-    fn covered(&self, size: Bytes) -> f64 {
-        // of a limit that is cut the share is that of the size that is left
-        self.limit(Some(size)).basis.quantile
-    }
-
-    fn uncapped(&self) -> Bytes {
-        Bytes(self.limit(None).value)
-    }
-
-    fn untrusted_succeeded(&self) -> bool {
-        let history = self.known.history;
-        let mut untrusted = history.untrusted_on_rung(Rung::Package, self.key);
-        untrusted.any(|observed| observed.brief.outcome == Outcome::Succeeded)
-    }
 }
 
 /// Joins the finding with what happened to this build before.

@@ -68,6 +68,6 @@ pub use self::{
     join::join,
     known_failures::{FlakyFailure, KnownFailures, RetrySuccess},
     policy::{Exception, RetryPolicy, Terms},
-    reported::{recollected, reported},
+    reported::reported,
     rules::LogRules,
 };

@@ -4,8 +4,11 @@ use plimsoll_proto::{limits, reasons::SizeBound};
 
 use super::RetryPolicy;
 use crate::{
-    domain::{Bytes, Cores, Evidence, KNOWN_ENOUGH, Millis, Prediction, Quantity, Resources, Rung, Summary},
-    predict::{MemoryEnd, NextSize, Settings},
+    domain::{
+        Bytes, Cores, Evidence, History, KNOWN_ENOUGH, Key, Millis, Outcome, Prediction, Quantity, Resources,
+        Rung, Summary,
+    },
+    predict::{MemoryEnd, NextSize, Settings, next_size, predict},
 };
 
 /// A size within this share of the cap is at the cap: so small a step is no bigger place.
@@ -18,19 +21,37 @@ pub(super) struct SizingInputs<'a> {
     pub(super) policy: &'a RetryPolicy,
     /// What is predicted for a first attempt of the build now. It knows this failure, and no retry gets less than it says.
     pub(super) first: &'a Prediction,
-    pub(super) history: &'a dyn SizeHistory,
+    pub(super) history: &'a History,
+    /// What is built.
+    pub(super) key: &'a Key,
 }
 
-/// What the history says of the sizes of a build.
-pub(super) trait SizeHistory {
+impl SizingInputs<'_> {
     /// The size to try after memory ended a build.
-    fn next(&self, end: MemoryEnd) -> NextSize;
-    /// The share of such builds that need no more than a size.
-    fn covered(&self, size: Bytes) -> f64;
+    fn next(&self, end: MemoryEnd) -> NextSize {
+        next_size(self.history, self.key, self.settings, end)
+    }
+
+    /// The share of such builds that need no more than a size. Of a limit that is cut, the share is that of the size that is left.
+    fn covered(&self, size: Bytes) -> f64 {
+        self.limit(Some(size)).basis.quantile
+    }
+
     /// The limit that is predicted where no cap is in the way.
-    fn uncapped(&self) -> Bytes;
+    fn uncapped(&self) -> Bytes {
+        Bytes(self.limit(None).value)
+    }
+
+    fn limit(&self, memory_cap: Option<Bytes>) -> Quantity {
+        let settings = Settings { memory_cap, ..self.settings.clone() };
+        predict(self.history, self.key, &settings).memory_limit
+    }
+
     /// Whether an untrusted attempt of the package succeeded: it is known, and is no measurement to size others by.
-    fn untrusted_succeeded(&self) -> bool;
+    pub(super) fn untrusted_succeeded(&self) -> bool {
+        let mut untrusted = self.history.untrusted_on_rung(Rung::Package, self.key);
+        untrusted.any(|observed| observed.brief.outcome == Outcome::Succeeded)
+    }
 }
 
 /// Where memory stopped an attempt: what the next size is about, whatever the attempt had asked for.
@@ -142,7 +163,7 @@ fn grown_size(
     sizing: SizingInputs<'_>,
 ) -> NextSize {
     let growth = forecast(evidence, predicted, stopped.size);
-    let mut grown = sizing.history.next(MemoryEnd { stopped: stopped.size, growth });
+    let mut grown = sizing.next(MemoryEnd { stopped: stopped.size, growth });
     if let (true, SizeBound::Stopped(size)) = (stopped.is_assumed, &grown.bound) {
         grown.bound = SizeBound::MayHaveHad(size.clone());
     }
@@ -227,8 +248,8 @@ pub(super) fn needed_above(cap: Bytes, stopped: StoppedAt, sizing: SizingInputs<
     if !is_known(sizing.first) {
         return None;
     }
-    let needed = sizing.history.uncapped();
-    let [below, fit] = [stopped.size, cap].map(|size| sizing.history.covered(size));
+    let needed = sizing.uncapped();
+    let [below, fit] = [stopped.size, cap].map(|size| sizing.covered(size));
     let chance = ((fit - below) / (1.0 - below).max(f64::EPSILON)).clamp(0.0, 1.0);
     (needed > cap && chance * sizing.policy.success_value <= 1.0).then_some(needed)
 }

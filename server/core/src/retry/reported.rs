@@ -1,5 +1,4 @@
-//! What a caller says as evidence that can be kept: of a log the lines that a rule knows, and all else as it was said. And back:
-//! what a verdict of an earlier release, which kept only its lines of evidence, stood on.
+//! What a caller says as evidence that can be kept: of a log the lines that a rule knows, and all else as it was said.
 
 use super::{
     clues::{clue, weak},
@@ -8,10 +7,7 @@ use super::{
     lineage,
     rules::{self, LogRules, RuleMatch},
 };
-use crate::domain::{
-    Cause, Evidence, EvidenceLine, EvidenceSource, Exit, Key, LINE_GONE, LogOrder, MatchedLine,
-    ReportedEvidence, Verdict,
-};
+use crate::domain::{Evidence, EvidenceSource, Key, LINE_GONE, MatchedLine, ReportedEvidence};
 
 /// The rule for the last word of GitLab's runner where the build's container was killed for memory.
 const RUNNER_OOM: &str = "runner-oomkilled";
@@ -77,59 +73,4 @@ pub(super) fn hits<'r>(said: &ReportedEvidence, rules: &'r LogRules) -> (Vec<Rul
         }
     }
     (hits, unknown)
-}
-
-/// What was said when a verdict was given: what is stored with it, or what its lines of evidence tell if it is of an earlier release.
-pub fn recollected(verdict: &Verdict) -> ReportedEvidence {
-    if verdict.basis.evidence.is_some() {
-        return verdict.basis.reported.clone();
-    }
-    let mut said = ReportedEvidence::default();
-    verdict.evidence.iter().for_each(|line| recollect(line, verdict, &mut said));
-    let named = verdict.outlook.signature.as_ref().filter(|signature| !signature.line.is_empty());
-    if said.log.is_empty() {
-        said.last_words = named.map(|signature| signature.line.clone());
-        let first = named.map(|signature| signature.first.clone());
-        said.first_words = first.filter(|first| !first.is_empty());
-    }
-    let is_runners = said.log.iter().any(|line| line.rule == RUNNER_OOM);
-    said.runner_says_oom = is_runners && verdict.cause == Cause::Oom;
-    said
-}
-
-/// One line of evidence of an earlier release, in the words of `reasons` and `clues`.
-fn recollect(line: &EvidenceLine, verdict: &Verdict, said: &mut ReportedEvidence) {
-    let text = line.text.as_str();
-    let reason = |before: [&str; 2]| {
-        let known = before.iter().find_map(|before| text.strip_prefix(before))?;
-        let reason = known.strip_suffix(" is not known here").unwrap_or(known);
-        Some(reason.to_owned())
-    };
-    match line.source {
-        EvidenceSource::Container => said.container_reasons.extend(reason(["container reason "; 2])),
-        EvidenceSource::Pod => said.pod_reasons.extend(reason(["pod reason "; 2])),
-        EvidenceSource::Ci => said.ci_reasons.extend(reason(["failure reason ", "ci reason "])),
-        EvidenceSource::Exit => said.exit = exit(text).or(said.exit),
-        EvidenceSource::Log => {
-            let gone = text == LINE_GONE;
-            let (rule, text) = text.split_once(": ").filter(|_| !gone).unwrap_or_default();
-            // a line that argued for another cause tells nothing once it is gone
-            if line.supports || !gone {
-                let (rule, line) = (rule.to_owned(), text.to_owned());
-                let (cause, first, order) = (verdict.cause, line.clone(), LogOrder::Alone);
-                said.log.push(MatchedLine { rule, cause, line, first, root: None, order });
-            }
-        }
-        EvidenceSource::Kernel
-        | EvidenceSource::Measured
-        | EvidenceSource::Policy
-        | EvidenceSource::Person => {}
-    }
-}
-
-/// `exit code 127: a command is missing`, `signal 9: killed`.
-fn exit(text: &str) -> Option<Exit> {
-    let (said, _means) = text.split_once(": ")?;
-    let code = said.strip_prefix("exit code ").and_then(|code| code.parse().ok()).map(Exit::Code);
-    code.or_else(|| said.strip_prefix("signal ").and_then(|signal| signal.parse().ok()).map(Exit::Signal))
 }

@@ -65,8 +65,7 @@ pub(super) fn explain(next: &mut Prediction, predicted: &Prediction, sizing: Siz
     }
     next.reason = parts.join("; ");
     if let Some((kind, default)) = default_above(next, sizing.first) {
-        let which =
-            if sizing.history.untrusted_succeeded() { "trusted build of this package" } else { "such build" };
+        let which = if sizing.untrusted_succeeded() { "trusted build of this package" } else { "such build" };
         let _written = write!(
             next.reason,
             "; when this was judged, no {which} had succeeded, and the default {kind} of {default} is no measurement of one, so it does not \

@@ -36,13 +36,6 @@ impl UnnamedRows {
     }
 }
 
-/// The fingerprint in the id of a row that was imported by an earlier release, which had the number of its line in front of it.
-pub(super) fn earlier_print(id: &AttemptId) -> Option<u64> {
-    let (line, print) = id.as_str().strip_prefix("row-")?.split_once('-')?;
-    let earlier = print.len() == 16 && line.len() < 16 && line.bytes().all(|byte| byte.is_ascii_digit());
-    u64::from_str_radix(print, 16).ok().filter(|_| earlier)
-}
-
 /// How a recorded attempt ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum RecordedEnd {

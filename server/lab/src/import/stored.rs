@@ -9,7 +9,7 @@ use std::{
 use plimsoll_core::domain::{AttemptId, History, Key, MeasurementSource, Summary};
 use plimsoll_proto::job;
 
-use super::draft::{Record, UnnamedRows, earlier_print};
+use super::draft::Record;
 
 /// How the project of a stored attempt stands to the one that is said of it now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,8 +62,6 @@ pub(super) struct StoredAttempts {
     jobs: HashSet<(String, u64)>,
     /// The numbers of these jobs.
     numbers: HashSet<u64>,
-    /// Rows without an id that an earlier release imported, which named them by their lines: how many say the same.
-    earlier_rows: HashMap<u64, u64>,
 }
 
 impl StoredAttempts {
@@ -81,9 +79,6 @@ impl StoredAttempts {
             self.jobs.insert((host.to_owned(), number));
             self.numbers.insert(number);
         }
-        if let Some(print) = earlier_print(&id) {
-            *self.earlier_rows.entry(print).or_default() += 1;
-        }
         self.ids.insert(id, StoredProject { project, is_imported });
     }
 
@@ -100,11 +95,9 @@ impl StoredAttempts {
         }
     }
 
-    /// Whether a row is there, also by the id that an earlier release gave it.
+    /// Whether a row is there.
     pub(super) fn knows(&self, record: &Record) -> bool {
-        let earlier =
-            |row: UnnamedRows| self.earlier_rows.get(&row.print).is_some_and(|count| row.number <= *count);
-        self.ids.contains_key(&record.summary.attempt) || record.unnamed.is_some_and(earlier)
+        self.ids.contains_key(&record.summary.attempt)
     }
 
     /// Whether a CI job is there that is named by its number, or by its host and its number. Names it as an agent does if the host is

@@ -279,22 +279,6 @@ async fn a_file_without_ids_counts_nothing_twice_wherever_rows_were_added() {
     );
 }
 
-#[tokio::test]
-async fn rows_that_an_earlier_release_named_by_their_lines_are_known() {
-    let store = Store::memory();
-    let mut records = read(format!("{UNNAMED}{ROWS}").as_bytes()).0;
-    let mut batch = store::Batch::default();
-    for record in &mut records {
-        let print = record.unnamed.unwrap().print;
-        let earlier = format!("row-{}-{print:016x}", record.line);
-        record.summary.attempt = plimsoll_core::domain::AttemptId::parse(&earlier).unwrap();
-        store::put_summary(&mut batch, &record.summary).unwrap();
-    }
-    store.commit(batch).await.unwrap();
-    assert_eq!(import(&store, &format!("curl,3,1000000,1700000000000\n{ROWS}")).await, (1, 3));
-    assert_eq!(import(&store, &ROWS.repeat(2)).await, (3, 3));
-}
-
 #[test]
 fn texts_of_a_key_have_the_bounds_of_the_wire() {
     let row = |package: usize, variants: usize| {

@@ -11,7 +11,6 @@ use crate::{
     envelope::RecordJoiner,
     keys::{self, KeyKind},
     kv::KeyValue,
-    upgrade::UpgradeMark,
 };
 
 /// What was read.
@@ -44,7 +43,6 @@ struct Checker {
     summaries: RecordJoiner,
     verdicts: RecordJoiner,
     tickets: RecordJoiner,
-    upgrades: RecordJoiner,
     pods: RecordJoiner,
     checked: CheckReport,
     flaws: Vec<CheckFinding>,
@@ -101,13 +99,10 @@ impl Checker {
         } else if is(KeyKind::Pod) {
             let record = self.pods.push::<JobPod>(entry);
             note(record, &mut self.flaws);
-        } else if is(KeyKind::Upgrade) {
-            let record = self.upgrades.push::<UpgradeMark>(entry);
-            note(record, &mut self.flaws);
         } else if is(KeyKind::Fragment) || is(KeyKind::Block) {
             self.take_chunk(entry);
         } else {
-            self.flaw(&entry.key, "is of a kind that is not known; written by a newer version?".to_owned());
+            self.flaw(&entry.key, "is of a kind that is not known".to_owned());
         }
     }
 
@@ -128,7 +123,6 @@ impl Checker {
         self.checked.summaries += note(self.summaries.finish::<Summary>(), &mut self.flaws);
         self.checked.tickets += note(self.tickets.finish::<Ticket>(), &mut self.flaws);
         self.checked.verdicts += note(self.verdicts.finish::<Verdict>(), &mut self.flaws);
-        note(self.upgrades.finish::<UpgradeMark>(), &mut self.flaws);
         note(self.pods.finish::<JobPod>(), &mut self.flaws);
     }
 

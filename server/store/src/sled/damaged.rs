@@ -10,7 +10,7 @@ use super::{
     engine::Engine,
     fault::OpenError,
     look::{self, CopiedFiles},
-    marker::{FORMAT_VERSION, Marker, StoreStage},
+    marker::{FORMAT_VERSION, Marker, StoreStage, check_format},
     opening::{reconcile, refuse_foreseen},
     raw_log::RawLog,
     repair_loss::RepairLoss,
@@ -35,7 +35,7 @@ impl DamagedStore {
     /// Reads the logs; `None` if there is nothing in them.
     ///
     /// # Errors
-    /// The disk cannot be read, or a newer version wrote the store.
+    /// The disk cannot be read, or the store has another format.
     pub(crate) fn best(directory: &Directory) -> Result<Option<Self>, OpenError> {
         let mut best: Option<Self> = None;
         for log in directory.logs() {
@@ -61,10 +61,7 @@ impl DamagedStore {
         let mut log = read(false)?;
         let identity = |log: &RawLog| log.identity().map_err(OpenError::io("read", path));
         let own = identity(&log)?;
-        if let Some(newer) = own.filter(|own| own.format > FORMAT_VERSION) {
-            let (dir, found) = (dir.to_owned(), newer.format);
-            return Err(OpenError::NewerFormat { dir, found, known: FORMAT_VERSION });
-        }
+        own.map_or(Ok(()), |own| check_format(dir, own.format))?;
         let known = known(dir, own)?;
         let whole = |log: &RawLog| log.last_whole_commit().map_err(OpenError::io("read", path));
         if whole(&log)? < known.commit_sequence {
@@ -107,7 +104,7 @@ impl DamagedStore {
 fn known(dir: &Path, own: Option<StoreIdentity>) -> Result<Marker, OpenError> {
     let marker = match Marker::read(dir) {
         // the log knows its own format
-        Err(OpenError::Marker { .. } | OpenError::NewerFormat { .. }) if own.is_some() => None,
+        Err(OpenError::Marker { .. } | OpenError::OtherFormat { .. }) if own.is_some() => None,
         Err(OpenError::Marker { .. }) => None,
         other => other?,
     };

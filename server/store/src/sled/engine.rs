@@ -252,8 +252,8 @@ impl StoreIdentity {
         bytes::open(bytes).ok()?;
         let (format, rest) = bytes.split_first_chunk()?;
         let format = u32::from_be_bytes(*format);
-        // A newer format may go on differently; its number is enough to refuse it.
-        if format > FORMAT_VERSION {
+        // Another format may go on differently; its number is enough to refuse it.
+        if format != FORMAT_VERSION {
             return Some(Self { format, id: Ulid::nil(), sequence: 0 });
         }
         let (id, rest) = rest.split_first_chunk()?;

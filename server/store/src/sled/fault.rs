@@ -7,6 +7,8 @@ use std::{
 
 use plimsoll_proto::own_files::LinkRefusal;
 
+use super::marker::FORMAT_VERSION;
+
 /// The engine's own directory.
 pub(crate) const ENGINE: &str = "sled";
 
@@ -53,15 +55,13 @@ pub enum OpenError {
         /// What the lock file says.
         pid: String,
     },
-    /// A newer version wrote it.
-    #[error("{dir} has format version {found}, this server knows {known} at most: start the newer server again, or restore a backup that this version made. If no newer server ever ran there, plimsoll.json is damaged: save the store{way}", dir = dir.display(), way = way_out(dir))]
-    NewerFormat {
+    /// A program with another format wrote it.
+    #[error("{dir} holds a store of format {found}, and this program reads format {FORMAT_VERSION} only: start the program that wrote it, or export the history there (plimsoll-server export), name an empty directory here, and import it (plimsoll-server import). If no other program ever wrote there, plimsoll.json is damaged: save the store{way}", dir = dir.display(), way = way_out(dir))]
+    OtherFormat {
         /// The data directory.
         dir: PathBuf,
-        /// Version of the directory.
+        /// Format of the store in it.
         found: u32,
-        /// Newest version that is known.
-        known: u32,
     },
     /// It holds less than was acknowledged.
     #[error("{dir} has lost what it held: {what}; restore a backup of the whole directory, save what is left{way}, or move it away to start empty", dir = dir.display(), way = way_out(dir))]
@@ -189,7 +189,7 @@ impl OpenError {
             Self::Behind { what, .. } => Self::Behind { dir, what },
             Self::Torn { at, .. } => Self::Torn { dir, at },
             Self::Engine { reason, .. } => Self::Engine { dir: dir.join(ENGINE), reason },
-            Self::NewerFormat { found, known, .. } => Self::NewerFormat { dir, found, known },
+            Self::OtherFormat { found, .. } => Self::OtherFormat { dir, found },
             other => other,
         }
     }

@@ -16,7 +16,7 @@ use super::{
     opening::refuse_foreseen,
     small_files, witness,
 };
-use crate::{SledStore, Store, StoreSettings, disk::disk};
+use crate::{Store, StoreSettings, disk::disk};
 
 /// A copy that was made to be looked at.
 #[derive(Debug)]
@@ -57,13 +57,12 @@ impl StoreCopy {
         Ok(Self { look, directory, settings })
     }
 
-    /// Opens the copy. Only in the copy is an older format upgraded.
+    /// Opens the copy.
     ///
     /// # Errors
     /// As of the store itself.
     pub fn open(&self) -> Result<Store, OpenError> {
-        let opened = SledStore::open_as_it_is(&self.settings);
-        opened.map(|(store, _format)| Store::Sled(store)).map_err(|error| error.about(self.directory.path()))
+        Store::open(&self.settings).map_err(|error| error.about(self.directory.path()))
     }
 
     /// Where it lies.

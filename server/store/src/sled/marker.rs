@@ -14,8 +14,8 @@ use ulid::Ulid;
 
 use super::fault::OpenError;
 
-/// Format that this version writes, and the newest that it reads. `FORMAT.md` says how it goes on with older ones.
-pub const FORMAT_VERSION: u32 = 5;
+/// Format that this program writes, and the only one that it reads. Change it with every change of `FORMAT.md` that is not an addition.
+pub const FORMAT_VERSION: u32 = 6;
 /// Its name in the data directory.
 pub(crate) const FILE: &str = "plimsoll.json";
 /// The next marker, until it is whole.
@@ -74,7 +74,7 @@ impl Marker {
         };
         let damaged =
             |error: serde_json::Error| OpenError::Marker { path: path.clone(), reason: error.to_string() };
-        // The version first: a newer marker may look different in all else.
+        // The version first: the marker of another format may look different in all else.
         let Version { format_version } = serde_json::from_slice(&bytes).map_err(damaged)?;
         check_format(dir, format_version)?;
         serde_json::from_slice(&bytes).map(Some).map_err(damaged)
@@ -97,12 +97,9 @@ pub fn id_of(dir: &Path) -> Result<Option<Ulid>, OpenError> {
     Ok(Marker::read(dir)?.map(|marker| marker.store_id))
 }
 
-/// Refuses formats of the future.
+/// Refuses every format but [`FORMAT_VERSION`].
 pub(crate) fn check_format(dir: &Path, found: u32) -> Result<(), OpenError> {
-    if found > FORMAT_VERSION {
-        return Err(OpenError::NewerFormat { dir: dir.to_owned(), found, known: FORMAT_VERSION });
-    }
-    Ok(())
+    if found == FORMAT_VERSION { Ok(()) } else { Err(OpenError::OtherFormat { dir: dir.to_owned(), found }) }
 }
 
 /// Makes the names in a directory durable.

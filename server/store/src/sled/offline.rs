@@ -56,7 +56,10 @@ impl OfflineStore {
     pub fn look(settings: &StoreSettings, scratch: Option<&Path>) -> Result<Self, OpenError> {
         let (directory, marker) = Directory::open_to_read(&settings.dir)?;
         // what a server would say to the files as they are
-        let foreseen = refuse_foreseen(directory.path(), &directory.engine(), &marker).err();
+        let foreseen = match refuse_foreseen(directory.path(), &directory.engine(), &marker) {
+            Err(other @ OpenError::OtherFormat { .. }) => return Err(other),
+            foreseen => foreseen.err(),
+        };
         let look = match look::copy(&directory, &directory.engine(), scratch) {
             Ok(look) => look,
             Err(error) => return Err(foreseen.unwrap_or(error)),
@@ -91,6 +94,11 @@ impl OfflineStore {
     /// As [`Self::look`]; it holds nothing at all, or is another store.
     pub fn accept_loss(settings: &StoreSettings, scratch: Option<&Path>) -> Result<(), OpenError> {
         let (directory, marker) = Directory::open_existing(&settings.dir)?;
+        if let Err(other @ OpenError::OtherFormat { .. }) =
+            refuse_foreseen(directory.path(), &directory.engine(), &marker)
+        {
+            return Err(other);
+        }
         let look = look::copy(&directory, &directory.engine(), scratch)?;
         what_is_left(&look.engine(), &directory, &marker, settings.cache_bytes)?;
         drop(look);

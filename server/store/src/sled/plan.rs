@@ -1,14 +1,12 @@
-//! What becomes of a group of commits: which of them hold, which version each gets, what is written.
-
-use std::collections::HashMap;
+//! What becomes of a group of commits: which version each gets, what is written.
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use super::engine::{Engine, EngineError, EngineWrite};
+use super::engine::{Engine, EngineWrite};
 use crate::{
     errors::CommitError,
     keys,
-    kv::{Batch, CommitReceipt, ExpectedVersion, Precondition, WriteOp},
+    kv::{Batch, CommitReceipt, WriteOp},
 };
 
 /// A commit that waits for its answer.
@@ -30,7 +28,7 @@ pub(crate) struct CommitPlan<'a> {
     pub(crate) sequence: u64,
 }
 
-/// Decides each commit in its turn: it sees the ones before it in the group as if they were stored.
+/// Plans each commit in its turn.
 ///
 /// In a store that is `damaged`, a commit that writes where nothing can be read does not happen: the engine would break off in the
 /// middle of the group, and what it had written until then would stay.
@@ -39,14 +37,9 @@ pub(crate) fn plan<'a>(
     sequence: u64,
     group: &'a [CommitJob],
     damaged: bool,
-) -> Result<CommitPlan<'a>, EngineError> {
+) -> CommitPlan<'a> {
     let mut plan = CommitPlan { changes: Vec::new(), outcomes: Vec::with_capacity(group.len()), sequence };
-    let mut written: HashMap<&[u8], Option<u64>> = HashMap::new();
     for job in group {
-        if let Some(key) = first_broken(engine, &written, &job.batch.checks)? {
-            plan.outcomes.push(Err(CommitError::Conflict { key: keys::text(key) }));
-            continue;
-        }
         if let Some(refusal) = damaged.then(|| refusal_of(engine, &job.batch.writes)).flatten() {
             plan.outcomes.push(Err(refusal));
             continue;
@@ -54,14 +47,12 @@ pub(crate) fn plan<'a>(
         plan.sequence += 1;
         let version = plan.sequence;
         for write in &job.batch.writes {
-            let key = write.key().as_slice();
             let change = matches!(write, WriteOp::Put { .. }).then_some((version, write.value()));
-            plan.changes.push((key, change));
-            written.insert(key, change.map(|(version, _)| version));
+            plan.changes.push((write.key().as_slice(), change));
         }
         plan.outcomes.push(Ok(CommitReceipt { version }));
     }
-    Ok(plan)
+    plan
 }
 
 /// Why a commit cannot write all that it wants to, if the keys around it cannot be read.
@@ -73,25 +64,4 @@ fn refusal_of(engine: &Engine, writes: &[WriteOp]) -> Option<CommitError> {
         "what lies around key {key} is damaged ({error}), so nothing is written there; stop the server and save what is left with \
          plimsoll-server repair"
     )))
-}
-
-fn first_broken<'a>(
-    engine: &Engine,
-    written: &HashMap<&[u8], Option<u64>>,
-    checks: &'a [Precondition],
-) -> Result<Option<&'a [u8]>, EngineError> {
-    for check in checks {
-        let found = match written.get(check.key.as_slice()) {
-            Some(version) => *version,
-            None => engine.get(&check.key)?.map(|value| value.version),
-        };
-        let holds = match check.expect {
-            ExpectedVersion::Absent => found.is_none(),
-            ExpectedVersion::Version(version) => found == Some(version),
-        };
-        if !holds {
-            return Ok(Some(&check.key));
-        }
-    }
-    Ok(None)
 }

@@ -15,7 +15,7 @@ use super::{
     directory::Directory,
     engine::{Engine, EngineError},
     fault::OpenError,
-    marker::{FORMAT_VERSION, Marker, StoreStage},
+    marker::{Marker, StoreStage},
     opening::{open_compared, prove_durable},
     plan::CommitJob,
     prepared::PreparedEngine,
@@ -64,30 +64,11 @@ impl SledStore {
     /// # Errors
     /// Names the file and the way out. Only a directory that is empty or ours was changed.
     pub fn open(settings: &StoreSettings) -> Result<Self, OpenError> {
-        let (store, before) = Self::open_as_it_is(settings)?;
-        if before < FORMAT_VERSION {
-            tracing::warn!(
-                dir = %settings.dir.display(),
-                from = before,
-                to = FORMAT_VERSION,
-                "upgraded the store: a server that knows only the older format refuses it from now on; to go back to that server, restore \
-                 a backup that was made before"
-            );
-        }
-        Ok(store)
-    }
-
-    /// The same without a word about an upgrade; gives the format that it had.
-    pub(crate) fn open_as_it_is(settings: &StoreSettings) -> Result<(Self, u32), OpenError> {
         let (directory, marker) = Directory::open(&settings.dir)?;
-        let before = marker.format_version;
         let (engine, identity) = open_engine(&directory, &marker, settings.cache_bytes)?;
         directory.tidy(&engine)?;
-        let (store_id, commit_sequence) = (identity.id, identity.sequence);
-        let format_version = FORMAT_VERSION;
-        let state = StoreStage::Ready;
-        let marker = Marker { store_id, format_version, commit_sequence, state, attempts: None };
-        marker.write(directory.path())?;
+        let (commit_sequence, state) = (identity.sequence, StoreStage::Ready);
+        Marker { commit_sequence, state, attempts: None, ..marker }.write(directory.path())?;
         let witness = CommitWitness::begin(directory.path(), identity)?;
         let shared = Arc::new(EngineState::new(engine, identity.sequence));
         let (queue, messages) = sync_channel(QUEUE_SHARES + QUEUE_SPARE);
@@ -97,7 +78,7 @@ impl SledStore {
         let thread = thread.map_err(OpenError::io("start the writer thread of", &settings.dir))?;
         let room = Arc::new(Semaphore::new(QUEUE_SHARES));
         let dir = Arc::from(settings.dir.as_path());
-        Ok((Self { dir, shared, queue, room, writer: Arc::new(Mutex::new(Some(thread))) }, before))
+        Ok(Self { dir, shared, queue, room, writer: Arc::new(Mutex::new(Some(thread))) })
     }
 
     pub(crate) async fn begin(&self, batch: Batch) -> Result<PendingCommit, CommitError> {
@@ -217,6 +198,6 @@ fn open_engine(
     cache_bytes: u64,
 ) -> Result<(Engine, StoreIdentity), OpenError> {
     let (engine, identity) = open_compared(directory, marker, cache_bytes, PreparedEngine::settled)?;
-    prove_durable(&directory.engine(), &engine, StoreIdentity { format: FORMAT_VERSION, ..identity })?;
-    Ok((engine, StoreIdentity { format: FORMAT_VERSION, ..identity }))
+    prove_durable(&directory.engine(), &engine, identity)?;
+    Ok((engine, identity))
 }

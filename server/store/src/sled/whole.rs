@@ -10,7 +10,6 @@ use crate::{
     errors::KeyText,
     keys::{self, KeyKind},
     kv::KeyValue,
-    upgrade::UpgradeMark,
 };
 
 /// One entry or record that cannot be understood.
@@ -102,10 +101,10 @@ pub(crate) fn key_of(value: &[u8], end: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Kinds whose entries are parts of records.
-const RECORDS: [KeyKind; 6] =
-    [KeyKind::Summary, KeyKind::Attempt, KeyKind::Verdict, KeyKind::Ticket, KeyKind::Pod, KeyKind::Upgrade];
+const RECORDS: [KeyKind; 5] =
+    [KeyKind::Summary, KeyKind::Attempt, KeyKind::Verdict, KeyKind::Ticket, KeyKind::Pod];
 
-/// Checks that a record can be understood and is of the attempt, ticket or work that its key names.
+/// Checks that a record can be understood and is of the attempt or ticket that its key names.
 fn check_owner(key: &[u8], codec: u8, payload: &[u8]) -> Result<(), Damage> {
     let kind = KeyKind::of(key).ok_or_else(|| Damage::new("is no record"))?;
     let owner = owner_of(kind, codec, payload)?;
@@ -126,7 +125,6 @@ fn owner_of(kind: KeyKind, codec: u8, payload: &[u8]) -> Result<String, Damage> 
         }
         KeyKind::Summary => Summary::unpack(codec, payload)?.attempt.to_string(),
         KeyKind::Ticket => Ticket::unpack(codec, payload)?.id.to_string(),
-        KeyKind::Upgrade => UpgradeMark::unpack(codec, payload)?.name,
         KeyKind::Verdict => Verdict::unpack(codec, payload)?.attempt.to_string(),
         KeyKind::Fragment | KeyKind::Block => return Err(Damage::new("is no record")),
     })

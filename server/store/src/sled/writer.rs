@@ -1,9 +1,8 @@
 //! The one thread that writes.
 //!
-//! It drains its queue, checks the conditions of each commit against the store and the commits before it, puts all that hold
-//! into one engine batch, flushes, and only then answers all. While it flushes, the next group gathers. If the engine fails it
-//! answers so, goes read-only, and from then on tries to open the engine anew, about once a second: sled's errors stick to its
-//! handle.
+//! It drains its queue, puts all commits into one engine batch, flushes, and only then answers all. While it flushes, the next group
+//! gathers. If the engine fails it answers so, goes read-only, and from then on tries to open the engine anew, about once a second:
+//! sled's errors stick to its handle.
 
 use std::{
     sync::{
@@ -195,7 +194,7 @@ impl Writer {
     /// One engine batch for the group, on the disk when it returns.
     fn write(&mut self, group: &[CommitJob]) -> Result<Vec<Result<CommitReceipt, CommitError>>, EngineError> {
         let engine = self.shared.engine().ok_or_else(|| EngineError("the engine is not open".to_owned()))?;
-        let plan = plan(&engine, self.identity.sequence, group, self.shared.is_damaged())?;
+        let plan = plan(&engine, self.identity.sequence, group, self.shared.is_damaged());
         if plan.sequence > self.identity.sequence {
             let identity = StoreIdentity { sequence: plan.sequence, ..self.identity };
             if let Some(snapshot) = self.snapshot.upgrade() {

@@ -4,8 +4,7 @@ use tokio::task::JoinSet;
 
 use super::fixture::{one, open, stores};
 use crate::{
-    BATCH_OPERATIONS, Batch, CommitError, DeleteProgress, ExpectedVersion, MAX_VALUE, PAGE_ITEMS, PageLimit,
-    Store, StoreMode,
+    BATCH_OPERATIONS, Batch, CommitError, DeleteProgress, MAX_VALUE, PAGE_ITEMS, PageLimit, Store, StoreMode,
 };
 
 /// Keys of a page without their prefix, as numbers.
@@ -31,45 +30,17 @@ async fn a_commit_is_seen_by_every_read_after_it() {
 }
 
 #[tokio::test]
-async fn a_check_that_does_not_hold_leaves_everything_as_it_was() {
+async fn of_many_that_write_one_key_at_once_the_last_commit_wins() {
     let (_dir, stores) = stores();
     for store in stores {
-        let first = store.commit(one(b"k1", b"a")).await.unwrap();
-        let second = store.commit(one(b"k1", b"b")).await.unwrap();
-        for (key, expect) in [
-            (b"k1", ExpectedVersion::Absent),
-            (b"k1", ExpectedVersion::Version(first.version)),
-            (b"k2", ExpectedVersion::Version(1)),
-        ] {
-            let mut batch = one(b"k3", b"c");
-            batch.check(key.to_vec(), expect);
-            let error = store.commit(batch).await.unwrap_err();
-            assert!(matches!(&error, CommitError::Conflict { key: named } if named.0 == key), "{error}");
-        }
-        assert_eq!(store.get(b"k3").await.unwrap(), None);
-        let mut batch = one(b"k3", b"c");
-        batch.check(b"k1".to_vec(), ExpectedVersion::Version(second.version));
-        batch.check(b"k2".to_vec(), ExpectedVersion::Absent);
-        store.commit(batch).await.unwrap();
-    }
-}
-
-async fn claim(store: Store, batch: Batch, n: u8) -> Option<u8> {
-    store.commit(batch).await.is_ok().then_some(n)
-}
-
-#[tokio::test]
-async fn of_many_that_claim_one_key_at_once_one_wins() {
-    let (_dir, stores) = stores();
-    for store in stores {
-        let mut claims = JoinSet::new();
+        let mut commits = JoinSet::new();
         for n in 0..100_u8 {
-            let mut batch = one(b"lease", &[n]);
-            batch.check(b"lease".to_vec(), ExpectedVersion::Absent);
-            claims.spawn(claim(store.clone(), batch, n));
+            let store = store.clone();
+            commits.spawn(async move { (store.commit(one(b"k", &[n])).await.unwrap().version, n) });
         }
-        let winners: Vec<u8> = claims.join_all().await.into_iter().flatten().collect();
-        assert_eq!(store.get(b"lease").await.unwrap().unwrap().value, winners);
+        let last = commits.join_all().await.into_iter().max().unwrap();
+        let found = store.get(b"k").await.unwrap().unwrap();
+        assert_eq!((found.version, found.value), (last.0, vec![last.1]));
     }
 }
 

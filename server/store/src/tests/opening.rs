@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt, path::Path};
 
 use super::fixture::{one, open, refusal, settings};
-use crate::{FORMAT_VERSION, Store};
+use crate::Store;
 
 /// Names and contents of a directory and those below it, but for the lock.
 fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -71,9 +71,33 @@ fn a_directory_of_another_program_is_refused_untouched() {
     let data = settings(dir.path()).dir;
     fs::create_dir(&data).unwrap();
     fs::write(data.join("thesis.tex"), "years").unwrap();
+    let foreign_log = ::sled::Config::new().path(data.join("cache")).open().unwrap();
+    foreign_log.insert(b"key", b"value").unwrap();
+    foreign_log.flush().unwrap();
+    drop(foreign_log);
+    let before = contents(&data);
     let error = refusal(dir.path());
-    assert!(error.contains("not a plimsoll data directory") && error.contains("thesis.tex"), "{error}");
-    assert_eq!(fs::read_dir(&data).unwrap().count(), 1);
+    assert!(error.contains("not a plimsoll data directory"), "{error}");
+    assert!(error.contains("point the data directory at an empty directory"), "{error}");
+    assert_eq!((error.lines().count(), contents(&data)), (1, before));
+    assert!(!fs::exists(data.join("plimsoll.lock")).unwrap());
+}
+
+#[tokio::test]
+async fn a_log_and_a_marker_of_other_programs_under_our_names_are_refused_untouched() {
+    let dir = closed_store().await;
+    edit_marker(dir.path(), |_| r#"{"name": "plimsoll", "version": "1.0.0"}"#.to_owned());
+    let before = contents(dir.path());
+    let error = refusal(dir.path());
+    assert!(error.contains("plimsoll.json is damaged") && error.contains("format_version"), "{error}");
+    assert_eq!((error.lines().count(), contents(dir.path())), (1, before));
+    let dir = closed_store().await;
+    let log = settings(dir.path()).dir.join("sled/db");
+    fs::write(&log, b"SQLite format 3\0".repeat(1000)).unwrap();
+    let before = contents(dir.path());
+    let error = refusal(dir.path());
+    assert!(error.contains("is damaged") && error.contains("plimsoll-server repair"), "{error}");
+    assert_eq!((error.lines().count(), contents(dir.path())), (1, before));
 }
 
 #[tokio::test]
@@ -109,18 +133,6 @@ async fn a_store_that_is_younger_or_another_one_is_refused() {
     fs::copy(marker, settings(dir.path()).dir.join("plimsoll.json")).unwrap();
     let error = refusal(dir.path());
     assert!(error.contains("has the id"), "{error}");
-}
-
-#[tokio::test]
-async fn a_newer_format_is_refused_untouched_with_the_way_out() {
-    let dir = closed_store().await;
-    let newer = FORMAT_VERSION + 1;
-    edit_marker(dir.path(), |_| format!(r#"{{"format_version": {newer}, "everything": "else is new"}}"#));
-    let before = contents(dir.path());
-    let error = refusal(dir.path());
-    let named = error.contains(&format!("format version {newer}"));
-    assert!(named && error.contains("start the newer server again"), "{error}");
-    assert_eq!(contents(dir.path()), before);
 }
 
 #[tokio::test]

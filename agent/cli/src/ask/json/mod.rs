@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use plimsoll_proto::{
     evidence,
     json::{Fields, Json, Message, ToJson, Word as _, on_the_wire},
-    measured, reasons, shown, sums,
+    measured, reasons, shown,
     v1::{
         CauseCount, Exit, ExplainResponse, GetAttemptResponse, GetStatsResponse, Hints, Key,
         ListAttemptsResponse, Outlook, Prediction, RecommendResponse, Resources, StatsTotals, Summary,
@@ -138,13 +138,12 @@ pub(crate) fn for_programs(message: Message<'_>, mut fields: Fields) -> Json {
             fields.set("causes", by_cause(&totals.causes));
             fields.set("retries_by_cause", by_cause(&totals.retries_by_cause));
         }
-        Message::Calibration(held) => fields.set("request_attempts", told(&sums::request_attempts(held))),
         _ => {}
     }
     on_the_wire(message, fields)
 }
 
-/// An older server sends 0 for what was not measured.
+/// Leaves out what was not measured.
 fn measured_alone(summary: &Summary, fields: &mut Fields) {
     fields.spread("exit", "exit_");
     fields.set("cpu_usec", told(&measured::cpu_usec(summary)));

@@ -209,6 +209,7 @@ mod tests {
             cpu_wasted_core_hours: 6.0,
             need_over_ask_mean: 0.31,
             need_over_ask_max: 1.2,
+            needed_above_ask: 12,
             asked_money: 45.0,
             wasted_money: 12.3,
             calibration: Some(Calibration {
@@ -238,7 +239,7 @@ mod tests {
             "failures    tool's own memory limit 30, infrastructure 4\n",
             "retries     after: infrastructure 4; 2 helped; 3 were not made because a verdict said no\n",
             "cpu         of 8 core·h asked, 2 (25 %) put to use and 6 wasted\n",
-            "need / ask  31 % on average, the highest above the ask: 1.2 ×\n",
+            "need / ask  31 % on average; 12 attempts needed more than they asked for, the highest 1.2 ×\n",
             "money       of 45 EUR, 12.3 EUR (27 %) wasted\n",
             "predicted   1,000 attempts: 97.1 % stayed within the limit, 80.0 % within the request, \
              95.0 % within the time for 95 %; limit and need differ by a factor of 2 on average\n",

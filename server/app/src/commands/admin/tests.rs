@@ -80,10 +80,16 @@ fn one_wrong_byte_is_found_wherever_it_is() {
 }
 
 #[test]
-fn archives_of_others_and_of_the_future_say_so() {
+fn archives_of_other_programs_and_of_other_formats_are_refused() {
     assert!(matches!(unpack(b"something else entirely"), Err(ArchiveError::Foreign)));
-    let (_, head) = Packer::begin(StoreIdentity { format: FORMAT_VERSION + 1, ..identity() });
-    assert!(matches!(unpack(&head), Err(ArchiveError::Newer { what: "format", .. })));
+    for format in [0, FORMAT_VERSION - 1, FORMAT_VERSION + 1] {
+        let (_, head) = Packer::begin(StoreIdentity { format, ..identity() });
+        let error = unpack(&head).unwrap_err().to_string();
+        assert!(
+            error.contains(&format!("store format {format}, and this program reads {FORMAT_VERSION} only"))
+        );
+        assert!(error.contains("restore it with the program that wrote it"), "{error}");
+    }
 }
 
 fn settings(dir: &std::path::Path, name: &str) -> StoreSettings {

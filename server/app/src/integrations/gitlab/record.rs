@@ -21,8 +21,7 @@ pub(super) struct Record {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) delivery: Option<String>,
     hook: Value,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    by: Option<Reporter>,
+    by: Reporter,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     told: Option<JobReport>,
 }
@@ -43,7 +42,7 @@ impl Record {
             host: ended.job.host.clone(),
             delivery: delivery.map(ToOwned::to_owned),
             hook,
-            by: Some(ended.told.by.clone()),
+            by: ended.told.by.clone(),
             told: None,
         }
     }
@@ -58,12 +57,7 @@ impl Record {
         let instance = self.host.as_ref().map(|host| format!("https://{host}"));
         let read = job_hook::read(self.hook.to_string().as_bytes(), instance.as_deref());
         let Ok(Hook::Ended(mut ended)) = read else { return None };
-        match &self.by {
-            Some(by) => ended.told.by.clone_from(by),
-            // of an earlier release, which took a hook without a project from those alone who may speak of all
-            None if ended.job.key.project.is_empty() => ended.told.by = Reporter::of_all(""),
-            None => {}
-        }
+        ended.told.by.clone_from(&self.by);
         if let Some(JobReport { cause, unneeded }) = self.told {
             ended.told = ReportedOutcome { cause, unneeded, ..ended.told };
         }

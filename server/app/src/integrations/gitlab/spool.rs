@@ -17,10 +17,8 @@
 //! | `host` | of the GitLab that sent it, if that is known |
 //! | `delivery` | its `Idempotency-Key`, if it had one |
 //! | `hook` | the job hook as GitLab writes it, cut to the fields that are read, secrets masked |
-//! | `by` | who sent it: `name`, and `all` or the `projects` that the sender may speak of. In files of earlier releases it is missing |
+//! | `by` | who sent it: `name`, and `all` or the `projects` that the sender may speak of. |
 //! | `told` | in `NAME.told`: `cause` and `unneeded`, what asking GitLab brought to light |
-//!
-//! Without `by` a hook counts for the project that it names alone; one that names none came from a caller who may speak of all.
 //!
 //! A file that is none of these, or damaged, is removed with a line in the log: it is one hook. Bounded in files and bytes; what has no
 //! place is taken without a file, and counted.

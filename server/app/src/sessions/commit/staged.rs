@@ -52,7 +52,6 @@ pub(crate) enum PromisedAnswer {
     Opened(AttemptId, Answer<Opened>, Opened),
     Acknowledged(AttemptId, Answer<u64>, u64),
     Recorded(Answer<Verdict>, Box<Verdict>),
-    Caused(Answer<()>),
 }
 
 impl StagedCommit {
@@ -104,7 +103,7 @@ impl PromisedAnswer {
     pub(crate) fn attempt(&self) -> Option<&AttemptId> {
         match self {
             Self::Opened(attempt, ..) | Self::Acknowledged(attempt, ..) => Some(attempt),
-            Self::Recorded(..) | Self::Caused(..) => None,
+            Self::Recorded(..) => None,
         }
     }
 
@@ -114,7 +113,6 @@ impl PromisedAnswer {
             Self::Opened(_, answer, opened) => drop(answer.send(Ok(opened))),
             Self::Acknowledged(_, answer, number) => drop(answer.send(Ok(number))),
             Self::Recorded(answer, verdict) => drop(answer.send(Ok(*verdict))),
-            Self::Caused(answer) => drop(answer.send(Ok(()))),
         }
     }
 
@@ -124,7 +122,6 @@ impl PromisedAnswer {
             Self::Opened(_, answer, _) => drop(answer.send(Err(refusal))),
             Self::Acknowledged(_, answer, _) => drop(answer.send(Err(refusal))),
             Self::Recorded(answer, _) => drop(answer.send(Err(refusal))),
-            Self::Caused(answer) => drop(answer.send(Err(refusal))),
         }
     }
 }

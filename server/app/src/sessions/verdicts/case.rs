@@ -62,7 +62,7 @@ impl VerdictCase {
             evidence: Some(number),
             by_untrusted: !self.asker.is_trusted,
             reported: own,
-            said_by: Some(self.asker.by),
+            said_by: self.asker.by,
             ..verdict.basis
         };
         WeighedVerdict { verdict, new: Some((evidence, number)), readable, reads_corrections }

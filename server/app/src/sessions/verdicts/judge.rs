@@ -169,7 +169,7 @@ impl Ingest {
     ) -> Result<VerdictCase, Refusal> {
         let question = fingerprint(&asked);
         let (known, measured) = match known {
-            Known::Here => self.known(&asked, &asker, question).await?,
+            Known::Here => self.known(&asked, &asker).await?,
             Known::Nowhere if !says_how_it_ended(&asked) => return Err(not_measured(&asked).into()),
             Known::Nowhere => (KnownVerdicts::default(), None),
         };
@@ -235,7 +235,6 @@ impl Ingest {
         &self,
         asked: &Evidence,
         asker: &Asker,
-        question: u64,
     ) -> Result<(KnownVerdicts, Option<(Arc<Summary>, bool)>), Refusal> {
         let found = self.find(&asked.attempt).await?;
         let project = found.as_ref().map(|(summary, _running)| summary.key.project.as_str());
@@ -248,10 +247,6 @@ impl Ingest {
         }
         let whose = (project.unwrap_or(&asked.key.project), project.is_some());
         let known = KnownVerdicts::read(&self.parts.store, &asked.attempt, asker, whose)
-            .await
-            .map_err(|error| unreadable(&error))?;
-        let known = known
-            .with_answer(&self.parts.store, &asked.attempt, question)
             .await
             .map_err(|error| unreadable(&error))?;
         let is_over = says_how_it_ended(asked) || known.in_force().is_some();

@@ -231,7 +231,7 @@ fn cpu_that_was_never_measured_is_the_default_and_says_so() {
         let cpu = CpuMicros(wall.0 * 1513);
         Summary { wall, cpu, cpu_peak: Cores(0.0), samples: 0, ..built(n, 300) }
     };
-    // and as an earlier release kept it
+    // and with its mean as the highest use
     let kept = |n: usize| Summary { cpu_peak: mean_only(n).cpu.cores_over(Millis(60_000)), ..mean_only(n) };
     for count in [1, 2, 10, 40] {
         for all in [(0..count).map(mean_only).collect::<Vec<_>>(), (0..count).map(kept).collect()] {

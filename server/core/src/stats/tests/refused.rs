@@ -1,7 +1,7 @@
 //! Verdicts that say no, and which of them keep an attempt from being made.
 
 use super::*;
-use crate::domain::{Action, RetryOutlook, VerdictBasis};
+use crate::domain::{Action, Reporter, RetryOutlook, VerdictBasis};
 
 /// A verdict that says no while another attempt would be allowed.
 pub(super) fn no(attempt: AttemptId) -> Verdict {
@@ -17,7 +17,7 @@ pub(super) fn no(attempt: AttemptId) -> Verdict {
         outlook: RetryOutlook::default(),
         given_unix_ms: None,
         job: None,
-        basis: VerdictBasis::default(),
+        basis: VerdictBasis { said_by: Reporter::server(), ..VerdictBasis::default() },
     }
 }
 

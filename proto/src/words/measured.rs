@@ -1,7 +1,7 @@
 //! What one attempt asked for and used, as every view tells it. One function for each number: the terminal, the page, the report and
 //! JSON say the same of the same message.
 //!
-//! A number that was not measured is `None` here, and [`figures::NOT_KNOWN`] in words. An older server sends 0 for it.
+//! A number that was not measured is `None` here, and [`figures::NOT_KNOWN`] in words; so is 0 of what no build is without.
 
 mod asked;
 

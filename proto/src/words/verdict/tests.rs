@@ -37,10 +37,10 @@ fn more_memory_names_the_old_limit_and_the_new_one() {
         said(Action::Bigger, Cause::Starved, fewer),
         "Retry with more memory and fewer build jobs: limit 120 MiB -> 518 MiB, -j3 (starved of memory, 99 % sure, 2 attempts left)"
     );
-    // an earlier server does not say where it was stopped
-    let older = Verdict { outlook: None, ..verdict(Action::Bigger, Cause::Oom, next()) };
-    assert!(first_line(&older).starts_with("Retry with more memory: limit 518 MiB (out"), "{older:?}");
-    let blind = Verdict { next: None, attempts_left: 1, ..older };
+    // where it was stopped is not known
+    let unplaced = Verdict { outlook: None, ..verdict(Action::Bigger, Cause::Oom, next()) };
+    assert!(first_line(&unplaced).starts_with("Retry with more memory: limit 518 MiB (out"), "{unplaced:?}");
+    let blind = Verdict { next: None, attempts_left: 1, ..unplaced };
     assert_eq!(first_line(&blind), "Retry with more memory: out of memory (99 % sure, 1 attempt left)");
 }
 

@@ -25,7 +25,7 @@
 //! | `half of 4, because 400 MiB is the most memory there is` | fewer build jobs |
 //! | `room in 400 MiB, the most memory there is` | as many build jobs as fit |
 //!
-//! Texts are only ever added. Each can follow "held by the", because that is how older agents show it.
+//! Texts are only ever added: agent and server may be of different releases.
 
 use std::fmt;
 
@@ -98,7 +98,7 @@ pub enum SizeBound {
 }
 
 impl SizeBound {
-    /// The bound of a text that [`fmt::Display`] made, in this release or in an earlier one.
+    /// The bound of a text that [`fmt::Display`] made.
     pub fn parse(text: &str) -> Self {
         let whole = match text {
             "" => Some(Self::None),
@@ -108,8 +108,7 @@ impl SizeBound {
             "the request" => Some(Self::Request),
             "what trusted attempts of any project need" => Some(Self::TrustedNeed),
             "peaks from Prometheus" => Some(Self::Scraped),
-            // the second text is that of earlier releases
-            "size of the last attempt" | "as the last attempt had" => Some(Self::LastAttempt),
+            "size of the last attempt" => Some(Self::LastAttempt),
             "limit of the last attempt" => Some(Self::LastLimit),
             "size of the verdict before" => Some(Self::VerdictBefore),
             "weight of the attempts" => Some(Self::MostWeight),
@@ -121,8 +120,7 @@ impl SizeBound {
     fn parse_parts(text: &str) -> Option<Self> {
         let owned = str::to_owned;
         let between = |start: &str, end: &str| text.strip_prefix(start)?.strip_suffix(end).map(owned);
-        // earlier releases left the first two words out
-        let above = |end: &str| between("step above ", end).or_else(|| between("above ", end));
+        let above = |end: &str| between("step above ", end);
         if let Some(cap) = between("cap of ", "") {
             return Some(Self::Cap(cap));
         }
@@ -143,9 +141,7 @@ impl SizeBound {
             let (jobs, most) = half.split_once(", because ")?;
             return Some(Self::HalfOf { jobs: jobs.parse().ok()?, most: owned(most) });
         }
-        let room = between("room in ", ", the most memory there is");
-        let room = room.or_else(|| between("what ", " has room for, which is the most memory there is"));
-        if let Some(most) = room {
+        if let Some(most) = between("room in ", ", the most memory there is") {
             return Some(Self::RoomIn(most));
         }
         if let Some(request) = between("use above the request of ", "") {

@@ -337,8 +337,8 @@ fn step(kind: SizeKind, value: u64, margin: f64, bound: &SizeBound) -> Option<u6
     }
 }
 
-/// The line that a failure is known by, for people: the first one of the log that says what went wrong. Servers of earlier releases
-/// tell only the fingerprint, without numbers and directories.
+/// The line that a failure is known by, for people: the first one of the log that says what went wrong, else the one that it is told
+/// apart by, without numbers and directories.
 pub fn failure_line<'l>(first: &'l str, fingerprint: &'l str) -> &'l str {
     if first.is_empty() { fingerprint } else { first }
 }

@@ -79,8 +79,6 @@ pub fn need_over_ask_words(totals: &StatsTotals) -> String {
             let most = figures::bound(&figures::percent(most), most_is_lower);
             format!("{mean} on average, the highest {most}")
         }
-        // an older server does not count them
-        0 => format!("{mean} on average, the highest above the ask: {times}"),
         above => {
             let above = counted_as(above, "attempt needed more than it", "attempts needed more than they");
             format!("{mean} on average; {above} asked for, the highest {times}")
@@ -124,7 +122,7 @@ pub fn cpu_time_words(totals: &StatsTotals) -> String {
     }
 }
 
-/// The second half of [`cpu_time_words`]; empty from a server that does not tell it, or without CPU time.
+/// The second half of [`cpu_time_words`]; empty without CPU time.
 pub fn cpu_over(totals: &StatsTotals) -> String {
     let hours = totals.cpu_wall_hours;
     if hours > 0.0 { format!(" over {} h of builds", amount(hours)) } else { String::new() }
@@ -188,13 +186,6 @@ pub fn not_known(totals: &StatsTotals) -> Vec<&'static str> {
     fields.into_iter().filter(|(_, is_missing)| *is_missing).map(|(name, _)| name).collect()
 }
 
-/// Attempts of which it is known whether the predicted request was enough. More than of the limit: a need above the request may be below
-/// the limit when memory stops the attempt.
-pub fn request_attempts(held: &Calibration) -> u64 {
-    // an older server does not count them
-    if held.request_attempts == 0 { held.attempts } else { held.request_attempts }
-}
-
 /// Share of the needs that stayed within the predicted limit, in words: `97.1 %`.
 pub fn within_limit(held: &Calibration) -> String {
     figures::rate(held.within_limit, held.attempts)
@@ -202,7 +193,7 @@ pub fn within_limit(held: &Calibration) -> String {
 
 /// The same of the predicted request.
 pub fn within_request(held: &Calibration) -> String {
-    figures::rate(held.within_request, request_attempts(held))
+    figures::rate(held.within_request, held.request_attempts)
 }
 
 /// By which factor predicted limits and needs differ in the mean, at least 1; `None` if nothing was predicted.

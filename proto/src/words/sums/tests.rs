@@ -69,7 +69,6 @@ fn a_need_above_the_ask_is_no_share_of_it() {
         of(120_832.0, 1),
         "31 % on average; 1 attempt needed more than it asked for, the highest over 100 ×"
     );
-    assert_eq!(of(2.5, 0), "31 % on average, the highest above the ask: 2.5 ×");
 }
 
 #[test]
@@ -107,8 +106,6 @@ fn a_request_that_an_out_of_memory_disproved_is_held_against_it_although_the_lim
         ..Calibration::default()
     };
     assert_eq!([within_limit(&held), within_request(&held)], ["100.0 %", "75.0 %"]);
-    let older = Calibration { request_attempts: 0, ..held };
-    assert_eq!(within_request(&older), "100.0 %");
 }
 
 #[test]

@@ -125,23 +125,6 @@ fn a_group_of_which_the_request_covers_a_part_is_not_said_to_be_above_it() {
     assert_eq!(said(10, 95), "above the request, within the limit");
     assert_eq!(said(10, 14), "above the request, partly above the limit");
     assert_eq!(said(10, 12), "above the limit");
-    // as earlier servers say it
-    let older = NeedGroup { within_limit: true, ..NeedGroup::default() };
-    assert_eq!(group_coverage(&older), "above the request, within the limit");
-}
-
-#[test]
-fn bounds_of_earlier_releases_are_read() {
-    let size = || "280 MiB".to_owned();
-    for (text, bound) in [
-        ("as the last attempt had", SizeBound::LastAttempt),
-        ("above 280 MiB, where it was stopped", SizeBound::Stopped(size())),
-        ("above 1 min 0 s, which was not enough", SizeBound::TooShort("1 min 0 s".to_owned())),
-        ("above 2.00 cores, where it was held back", SizeBound::HeldBack("2.00".to_owned())),
-        ("what 280 MiB has room for, which is the most memory there is", SizeBound::RoomIn(size())),
-    ] {
-        assert_eq!(SizeBound::parse(text), bound, "{text}");
-    }
 }
 
 #[test]
