@@ -56,8 +56,13 @@ impl OfflineStore {
     pub fn look(settings: &StoreSettings, scratch: Option<&Path>) -> Result<Self, OpenError> {
         let (directory, marker) = Directory::open_to_read(&settings.dir)?;
         // what a server would say to the files as they are
-        let foreseen = refuse_foreseen(directory.path(), &directory.engine(), &marker).err();
-        let look = match look::copy(&directory, &directory.engine(), scratch) {
+        let foreseen = refuse_foreseen(directory.path(), &directory.engine(), &marker);
+        let (flipped, foreseen) = match foreseen {
+            Ok(flipped) => (flipped, None),
+            Err(refused) => (Vec::new(), Some(refused)),
+        };
+        let look = look::copy(&directory, &directory.engine(), scratch);
+        let look = match look.and_then(|look| look.with_right_bits(&flipped)) {
             Ok(look) => look,
             Err(error) => return Err(foreseen.unwrap_or(error)),
         };
