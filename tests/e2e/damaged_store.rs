@@ -43,11 +43,11 @@ fn snapshot(data: &Path) -> PathBuf {
     files.into_iter().find(|path| path.file_name().unwrap().to_str().unwrap().starts_with("snap.")).unwrap()
 }
 
-/// Flips a bit of the byte at so many thousandths of a file.
+/// Flips two bits of the byte at so many thousandths of a file.
 fn flip(path: &Path, thousandths: usize) {
     let mut bytes = fs::read(path).unwrap();
     let at = bytes.len() * thousandths / 1000;
-    bytes[at] ^= 4;
+    bytes[at] ^= 6;
     fs::write(path, bytes).unwrap();
 }
 
@@ -60,15 +60,15 @@ fn cut(path: &Path, thousandths: usize) {
 type Cell = (&'static str, fn(&Path), bool);
 
 const CELLS: [Cell; 9] = [
-    ("conf, a bit", |data| flip(&data.join("sled/conf"), 500), true),
-    ("snapshot, a bit", |data| flip(&snapshot(data), 500), true),
+    ("conf, a byte", |data| flip(&data.join("sled/conf"), 500), true),
+    ("snapshot, a byte", |data| flip(&snapshot(data), 500), true),
     ("snapshot, gone", |data| fs::remove_file(snapshot(data)).unwrap(), true),
     ("marker, gone", |data| fs::remove_file(data.join("plimsoll.json")).unwrap(), true),
     ("marker, empty", |data| fs::write(data.join("plimsoll.json"), "").unwrap(), true),
     ("witness, gone", |data| fs::remove_file(data.join("plimsoll.last")).unwrap(), true),
-    ("log, a bit", |data| flip(&data.join("sled/db"), 100), false),
+    ("log, a byte", |data| flip(&data.join("sled/db"), 100), false),
     ("log, cut", |data| cut(&data.join("sled/db"), 80), false),
-    ("log, 40 bits", |data| (0..40).for_each(|n| flip(&data.join("sled/db"), n * 5)), false),
+    ("log, 40 bytes", |data| (0..40).for_each(|n| flip(&data.join("sled/db"), n * 5)), false),
 ];
 
 #[tokio::test(flavor = "multi_thread")]

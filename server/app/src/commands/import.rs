@@ -14,7 +14,7 @@ use clap::Args;
 use plimsoll_core::domain::{AttemptId, History};
 use plimsoll_lab::import;
 use plimsoll_proto::figures::{count, counted};
-use plimsoll_store::Store;
+use plimsoll_store::{Store, StoreSettings};
 use prometheus::FromPrometheus;
 
 use super::{line::examples, note, progress::Progress, store_settings};
@@ -137,9 +137,13 @@ fn remarks(imported: &import::ImportReport, project: &str) -> Vec<String> {
     remarks
 }
 
+/// Cache of the storage engine, bytes. An import writes each attempt once and reads none again: 64 MiB took 60 MiB more and a fifteenth less time.
+const CACHE_BYTES: u64 = 8 << 20;
+
 /// The store of a stopped server.
 async fn open(config: &Config) -> anyhow::Result<Store> {
     let settings = store_settings(config);
+    let settings = StoreSettings { cache_bytes: settings.cache_bytes.min(CACHE_BYTES), ..settings };
     let opened = tokio::task::spawn_blocking(move || Store::open(&settings)).await;
     opened.context("data_dir: opening the store failed unexpectedly")?.context("data_dir")
 }

@@ -4,7 +4,7 @@
 //! on the disk when they return. A crash between two commits leaves a part of the rows; the same import again adds the
 //! rest, because ids repeat and an attempt that is there is left as it is.
 
-use std::path::Path;
+use std::{io, path::Path};
 
 use plimsoll_core::{domain::Summary, mask};
 use plimsoll_proto::figures::counted;
@@ -46,6 +46,9 @@ pub enum ImportError {
     /// The file cannot be used.
     #[error(transparent)]
     File(#[from] FileError),
+    /// What was read cannot be unpacked.
+    #[error(transparent)]
+    Unpack(#[from] io::Error),
     /// The store cannot be read.
     #[error("data_dir: {0}")]
     Store(#[from] store::StoreError),
@@ -119,14 +122,15 @@ pub async fn commit(
 /// Adds attempts of CI jobs to the history in `store`, as far as no attempt of the job is there.
 ///
 /// # Errors
-/// The store fails.
+/// A record cannot be read, or the store fails.
 pub async fn commit_records(
-    records: Vec<Record>,
+    records: impl IntoIterator<Item = io::Result<Record>>,
     refusals: Refusals,
     store: &Store,
 ) -> Result<ImportReport, ImportError> {
     let mut adding = Additions::begin(store).await?;
-    for mut record in records {
+    for record in records {
+        let mut record = record?;
         let known = adding.there.knows_job(&mut record.summary.attempt, "");
         adding.take(record, known, refusals.unit).await?;
     }

@@ -93,6 +93,7 @@ impl DamagedStore {
         let beside = into.dir.parent().filter(|beside| beside.is_dir());
         let look =
             look::copy(directory, &self.engine, Some(beside.unwrap_or_else(|| Path::new(".")))).ok()?;
+        let look = look.with_right_bits(self.log.flipped()).ok()?;
         let engine = Engine::open(&look.engine(), into.cache_bytes).ok()?;
         reconcile(directory.path(), &self.known, engine.identity().ok()?).ok()?;
         engine.read_through().ok()?;

@@ -10,10 +10,11 @@ use std::{
 };
 
 use super::{
-    directory::{Directory, LOOK, ROOM, bytes_below, make_private, remove_all},
+    directory::{Directory, LOG, LOOK, ROOM, bytes_below, make_private, remove_all},
     fault::{ENGINE, OpenError},
     marker,
     opening::refuse_foreseen,
+    raw_log::{FlippedBit, flipped},
     small_files, witness,
 };
 use crate::{Store, StoreSettings, disk::disk};
@@ -26,6 +27,16 @@ impl CopiedFiles {
     /// The engine's directory in it.
     pub(crate) fn engine(&self) -> PathBuf {
         self.0.join(ENGINE)
+    }
+
+    /// The same with these bits of the log put right.
+    ///
+    /// # Errors
+    /// The copy cannot be written.
+    pub(crate) fn with_right_bits(self, flipped: &[FlippedBit]) -> Result<Self, OpenError> {
+        let log = self.engine().join(LOG);
+        flipped::put_right(&log, flipped).map_err(OpenError::io("write", log))?;
+        Ok(self)
     }
 }
 
@@ -51,8 +62,8 @@ impl StoreCopy {
     /// There is no store, it is in use, or there is no room.
     pub fn of(settings: &StoreSettings, scratch: Option<&Path>) -> Result<Self, OpenError> {
         let (directory, marker) = Directory::open_to_read(&settings.dir)?;
-        refuse_foreseen(directory.path(), &directory.engine(), &marker)?;
-        let look = copy(&directory, &directory.engine(), scratch)?;
+        let flipped = refuse_foreseen(directory.path(), &directory.engine(), &marker)?;
+        let look = copy(&directory, &directory.engine(), scratch)?.with_right_bits(&flipped)?;
         let settings = StoreSettings { dir: look.0.clone(), ..settings.clone() };
         Ok(Self { look, directory, settings })
     }

@@ -56,11 +56,13 @@ impl OfflineStore {
     pub fn look(settings: &StoreSettings, scratch: Option<&Path>) -> Result<Self, OpenError> {
         let (directory, marker) = Directory::open_to_read(&settings.dir)?;
         // what a server would say to the files as they are
-        let foreseen = match refuse_foreseen(directory.path(), &directory.engine(), &marker) {
+        let (flipped, foreseen) = match refuse_foreseen(directory.path(), &directory.engine(), &marker) {
+            Ok(flipped) => (flipped, None),
             Err(other @ OpenError::OtherFormat { .. }) => return Err(other),
-            foreseen => foreseen.err(),
+            Err(refused) => (Vec::new(), Some(refused)),
         };
-        let look = match look::copy(&directory, &directory.engine(), scratch) {
+        let look = look::copy(&directory, &directory.engine(), scratch);
+        let look = match look.and_then(|look| look.with_right_bits(&flipped)) {
             Ok(look) => look,
             Err(error) => return Err(foreseen.unwrap_or(error)),
         };

@@ -11,22 +11,22 @@ use super::{
     fault::OpenError,
     marker::{self, FORMAT_VERSION, Marker, StoreStage, check_format, sync_dir},
     prepared::PreparedEngine,
-    raw_log::{self, OpenForecast},
+    raw_log::{self, FlippedBit, OpenForecast},
     small_files,
     witness::{self, CommitWitness},
 };
 use crate::kv::StoreIdentity;
 
-/// Opens the engine, in files that `prepare` makes ready for it, and compares it with its marker; writes nothing. Where it is refused, the
-/// directory is as it was.
+/// Opens the engine, in files that `prepare` makes ready for it, and compares it with its marker; writes nothing but bits of the log that
+/// flipped. Where it is refused, the directory is as it was.
 pub(crate) fn open_compared(
     directory: &Directory,
     marker: &Marker,
     cache_bytes: u64,
     prepare: fn(&Directory) -> Result<PreparedEngine, OpenError>,
 ) -> Result<(Engine, StoreIdentity), OpenError> {
-    refuse_foreseen(directory.path(), &directory.engine(), marker)?;
-    let prepared = prepare(directory)?;
+    let flipped = refuse_foreseen(directory.path(), &directory.engine(), marker)?;
+    let prepared = prepare(directory)?.with_right_bits(flipped)?;
     let failed = |error: EngineError| OpenError::Engine { dir: prepared.engine.clone(), reason: error.0 };
     let opened = Engine::open(&prepared.engine, cache_bytes).map_err(failed).and_then(|engine| {
         let identity = reconcile(directory.path(), marker, engine.identity().map_err(failed)?)?;
@@ -63,18 +63,22 @@ pub fn look_at(dir: &Path) -> Result<Ulid, OpenError> {
 }
 
 /// Refuses what the engine in `engine` would refuse, or would read in part without a word, before it sees its files: it writes as it opens.
-/// `dir` is the data directory.
-pub(crate) fn refuse_foreseen(dir: &Path, engine: &Path, marker: &Marker) -> Result<(), OpenError> {
+/// `dir` is the data directory. Gives the bits of the log that are to be put right before the engine opens.
+pub(crate) fn refuse_foreseen(
+    dir: &Path,
+    engine: &Path,
+    marker: &Marker,
+) -> Result<Vec<FlippedBit>, OpenError> {
     let log = engine.join(LOG);
     // before a store is ready nothing was acknowledged
     if marker.state == StoreStage::Creating || !fs::exists(&log).map_err(OpenError::io("look at", &log))? {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let since = small_files::read_up_to(engine).map_err(OpenError::io("list", engine))?;
     let known = witnessed(dir, marker)?.max(marker.commit_sequence);
     match raw_log::foresee(&log, since, known).map_err(OpenError::io("read", &log))? {
         OpenForecast::Torn(at) => Err(OpenError::Torn { dir: dir.to_owned(), at }),
-        OpenForecast::Opens(found) => reconcile(dir, marker, found).map(drop),
+        OpenForecast::Opens(found, flipped) => reconcile(dir, marker, found).map(|_identity| flipped),
     }
 }
 

@@ -4,15 +4,16 @@
 use std::{
     fs,
     io::{self, Write as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use plimsoll_proto::own_files;
 
 use super::{
-    directory::{Directory, make_private},
+    directory::{Directory, LOG, make_private},
     fault::{ENGINE, OpenError},
     marker::sync_dir,
+    raw_log::{FlippedBit, flipped},
     small_files::{self, RemovedFile},
 };
 
@@ -24,6 +25,7 @@ pub(crate) struct PreparedEngine {
     /// Where they were before.
     moved_from: Option<PathBuf>,
     removed: Vec<RemovedFile>,
+    flipped: Vec<FlippedBit>,
 }
 
 impl PreparedEngine {
@@ -36,7 +38,7 @@ impl PreparedEngine {
         make_private(&engine)?;
         sync_dir(directory.path())?;
         let removed = small_files::remove_unusable(&engine)?;
-        Ok(Self { engine, moved_from: None, removed })
+        Ok(Self { engine, moved_from: None, removed, flipped: Vec::new() })
     }
 
     /// The same under their own name: ends a swap that a crash cut short.
@@ -52,15 +54,42 @@ impl PreparedEngine {
         Self::in_place(directory).map(|prepared| Self { moved_from: Some(found), ..prepared })
     }
 
+    /// The same with these bits of the log put right.
+    ///
+    /// # Errors
+    /// The log cannot be written.
+    pub(crate) fn with_right_bits(self, flipped: Vec<FlippedBit>) -> Result<Self, OpenError> {
+        put_right(&self.engine, &flipped)?;
+        Ok(Self { flipped, ..self })
+    }
+
     /// The engine refused them.
     pub(crate) fn undo(self) {
-        let Self { engine, moved_from, removed } = self;
-        let put_back = removed.iter().try_for_each(write_new);
+        let Self { engine, moved_from, removed, flipped } = self;
+        let put_back = flipped::undo(&engine.join(LOG), &flipped);
+        let put_back = put_back.and_then(|()| removed.iter().try_for_each(write_new));
         let moved_back = moved_from.map_or(Ok(()), |before| fs::rename(&engine, before));
         if let Err(error) = put_back.and(moved_back) {
             tracing::warn!(%error, dir = %engine.display(), "a start was refused, and not all files could be put back");
         }
     }
+}
+
+/// Puts bits of the log in the engine's directory right, and says so.
+///
+/// # Errors
+/// The log cannot be written.
+pub(crate) fn put_right(engine: &Path, flipped: &[FlippedBit]) -> Result<(), OpenError> {
+    let log = engine.join(LOG);
+    flipped::put_right(&log, flipped).map_err(OpenError::io("write", &log))?;
+    for bit in flipped {
+        tracing::warn!(
+            file = %log.display(),
+            byte = bit.at,
+            "put a flipped bit of the store's log right, by the checksum of its message; look at the disk's health"
+        );
+    }
+    Ok(())
 }
 
 fn write_new(file: &RemovedFile) -> io::Result<()> {
@@ -88,6 +117,9 @@ mod tests {
         }
         let directory = Directory::open_damaged(dir.path()).unwrap();
         let prepared = PreparedEngine::settled(&directory).unwrap();
+        let flipped = vec![FlippedBit { at: 0, found: b'd', right: b'D' }];
+        let prepared = prepared.with_right_bits(flipped).unwrap();
+        assert_eq!(fs::read_to_string(dir.path().join("sled/db")).unwrap(), "Damaged db");
         let left: Vec<_> = fs::read_dir(dir.path().join("sled")).unwrap().map(|file| file.unwrap()).collect();
         assert_eq!(left.iter().map(fs::DirEntry::file_name).collect::<Vec<_>>(), ["db"]);
         prepared.undo();

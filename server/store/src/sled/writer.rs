@@ -21,6 +21,7 @@ use super::{
     marker::{FORMAT_VERSION, Marker, StoreStage},
     opening::refuse_foreseen,
     plan::{CommitJob, plan},
+    prepared::put_right,
     shared::EngineState,
     small_files,
     snapshot::Rescue,
@@ -252,8 +253,10 @@ impl Writer {
         }
         let unusable = |error: OpenError| EngineError(error.to_string());
         small_files::remove_unusable(&self.directory.engine()).map_err(unusable)?;
-        refuse_foreseen(self.directory.path(), &self.directory.engine(), &self.marker()).map_err(unusable)?;
-        let engine = Engine::open(&self.directory.engine(), self.cache_bytes)?;
+        let path = self.directory.engine();
+        let flipped = refuse_foreseen(self.directory.path(), &path, &self.marker()).map_err(unusable)?;
+        put_right(&path, &flipped).map_err(unusable)?;
+        let engine = Engine::open(&path, self.cache_bytes)?;
         let found = engine.identity()?;
         let whole = found.filter(|found| found.id == self.identity.id);
         let Some(found) = whole.filter(|found| found.sequence >= self.identity.sequence) else {

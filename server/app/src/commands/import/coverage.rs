@@ -15,7 +15,12 @@ use plimsoll_proto::{
 const LISTED: usize = 20;
 
 /// How much is known of the pods, and what they used.
-pub(super) fn show(found: &PodAttempts, range: TimeRange, empty_ms: u64, is_asked: bool) -> io::Result<()> {
+pub(super) fn show(
+    found: &PodAttempts<'_>,
+    range: TimeRange,
+    empty_ms: u64,
+    is_asked: bool,
+) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let coverage = &found.coverage;
     let hours = |ms: u64| ms.div_ceil(3_600_000);

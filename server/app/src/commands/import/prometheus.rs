@@ -22,7 +22,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use plimsoll_lab::import::{
     self, Record,
-    prometheus::{PrometheusLabels, TimeRange},
+    prometheus::{PodAttempt, PrometheusLabels, TimeRange},
 };
 
 /// The longest time that is read.
@@ -98,21 +98,14 @@ impl FromPrometheus {
         let is_asked = listed.is_some();
         let (jobs, of_gitlab) = listed.unwrap_or_default();
         let host = if host.is_empty() { &of_gitlab } else { host };
-        let mut found = read.pods.finish(range, host, &jobs);
+        let found = read.pods.finish(range, host, &jobs)?;
         coverage::show(&found, range, read.empty_ms, is_asked)?;
         if found.coverage.keyed == 0 {
             return Err(Incomplete(no_job(is_asked)).into());
         }
-        for Record { summary, .. } in &mut found.records {
-            if summary.key.project.is_empty() {
-                project.clone_into(&mut summary.key.project);
-            }
-            if let Some(end) = found.ends.get(&summary.attempt) {
-                *summary = gitlab::with_end(summary.clone(), end);
-            }
-        }
         let store = open(config).await?;
-        let imported = import::commit_records(found.records, found.refusals, &store).await;
+        let records = found.records().map(|record| record.map(|record| of_project(record, project)));
+        let imported = import::commit_records(records, found.refusals.clone(), &store).await;
         store.close().await.context("closing the store")?;
         let imported = imported?;
         writeln!(io::stdout(), "{}", told(imported.added, imported.known))?;
@@ -152,6 +145,17 @@ impl FromPrometheus {
         }
         Ok(read)
     }
+}
+
+/// An attempt as its job ended; of this project if it names none.
+fn of_project((mut record, end): PodAttempt, project: &str) -> Record {
+    if record.summary.key.project.is_empty() {
+        project.clone_into(&mut record.summary.key.project);
+    }
+    if let Some(end) = end {
+        record.summary = gitlab::with_end(record.summary, &end);
+    }
+    record
 }
 
 /// Why nothing was stored, and what mends it.

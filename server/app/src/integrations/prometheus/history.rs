@@ -54,6 +54,7 @@ pub(crate) async fn read_history(
         if !read_window(client, question, window, &mut parts, &mut read).await? {
             read.empty_ms += window.end_ms - start_ms;
         }
+        read.pods.end_window(window)?;
         start_ms = window.end_ms;
         tell(float(start_ms - range.start_ms) / float(range.end_ms - range.start_ms));
     }

@@ -7,9 +7,8 @@ use plimsoll_proto::v1 as pb;
 use proptest::prelude::*;
 
 use super::{
-    ListedJob, ListedJobs,
-    pods::BuildPod,
-    tests::{START_MS, annotations, finish_with, memory, pods},
+    ListedJob, ListedJobs, TimeRange,
+    tests::{START_MS, annotations, finish_with, memory, pods, summaries},
 };
 
 const MINUTE_MS: u64 = 60_000;
@@ -28,20 +27,15 @@ fn job(id: u64, from: u64, until: u64) -> ListedJob {
     }
 }
 
-fn pod(from: u64, until: u64) -> BuildPod {
-    BuildPod {
-        first_ms: START_MS + from * MINUTE_MS,
-        last_ms: START_MS + until * MINUTE_MS,
-        samples: 2,
-        ..BuildPod::default()
-    }
+/// When a pod was seen.
+fn pod(from: u64, until: u64) -> TimeRange {
+    TimeRange { start_ms: START_MS + from * MINUTE_MS, end_ms: START_MS + until * MINUTE_MS }
 }
 
 /// Which jobs the pods are.
-fn fit(jobs: &[ListedJob], pods: &[BuildPod]) -> Vec<Option<u64>> {
+fn fit(jobs: &[ListedJob], pods: &[TimeRange]) -> Vec<Option<u64>> {
     let jobs = ListedJobs::new(jobs.to_vec());
-    let pods: Vec<&BuildPod> = pods.iter().collect();
-    jobs.fit(23, &pods, &HashSet::new()).into_iter().map(|job| job.map(|job| job.id)).collect()
+    jobs.fit(23, pods, &HashSet::new()).into_iter().map(|job| job.map(|job| job.id)).collect()
 }
 
 #[test]
@@ -79,7 +73,7 @@ fn a_job_that_a_pod_names_is_no_other_pods() {
     );
     let coverage = found.coverage;
     assert_eq!((coverage.keyed, coverage.by_time, coverage.project_alone, coverage.unfit), (1, 0, 1, 1));
-    assert_eq!((coverage.ended, found.records.len()), (1, 1));
+    assert_eq!((coverage.ended, summaries(&found).len()), (1, 1));
 }
 
 #[test]
@@ -92,11 +86,12 @@ fn a_pod_that_was_found_has_the_jobs_key_end_and_trust() {
     };
     let pod = "runner-abc-project-23-concurrent-0-x";
     let seen = vec![memory(pod, &[(61, "1073741824"), (85, "2147483648")])];
-    let found = finish_with(pods(&[(1, seen)]), "gitlab.example", &ListedJobs::new([failed]));
-    let summary = &found.records[0].summary;
+    let jobs = ListedJobs::new([failed]);
+    let found = finish_with(pods(&[(1, seen)]), "gitlab.example", &jobs);
+    let (record, end) = found.records().next().unwrap().unwrap();
+    let (summary, end) = (record.summary, end.unwrap());
     assert_eq!((summary.attempt.as_str(), summary.key.package.as_str()), ("gitlab.example:7", "job-7"));
     assert!(summary.opening.untrusted && summary.is_scraped());
-    let end = &found.ends[&summary.attempt];
     assert_eq!((end.status, end.reason.as_str()), (JobStatus::Failed, "job_execution_timeout"));
     assert_eq!((found.coverage.by_time, found.coverage.keyed, found.coverage.ended), (1, 1, 1));
 }
@@ -105,8 +100,10 @@ fn a_pod_that_was_found_has_the_jobs_key_end_and_trust() {
 fn a_named_job_of_another_gitlab_is_not_this_ones() {
     let pod = "runner-abc-project-23-concurrent-0-x";
     let seen = vec![memory(pod, &[(61, "1073741824"), (85, "2147483648")]), annotations(pod, 7)];
-    let found = finish_with(pods(&[(1, seen)]), "other.example", &ListedJobs::new([job(7, 60, 90)]));
-    assert_eq!((found.coverage.keyed, found.coverage.ended, found.ends.len()), (1, 0, 0));
+    let jobs = ListedJobs::new([job(7, 60, 90)]);
+    let found = finish_with(pods(&[(1, seen)]), "other.example", &jobs);
+    assert_eq!((found.coverage.keyed, found.coverage.ended), (1, 0));
+    assert_eq!(found.records().next().unwrap().unwrap().1, None);
 }
 
 proptest! {

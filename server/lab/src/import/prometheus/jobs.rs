@@ -3,12 +3,12 @@
 //! A pod that names its job gets how that job ended. A pod that names its project alone (its name has the number) is the one job of that
 //! project that fits it in time. Where two jobs fit, or two pods claim one job, nothing is taken: a wrong key teaches a wrong size.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use plimsoll_core::domain::JobStatus;
 use plimsoll_proto::v1 as pb;
 
-use super::pods::{BuildPod, BuildPods};
+use super::pod::TimeRange;
 
 /// By how much the clocks of GitLab and of Prometheus may differ.
 const CLOCKS_MS: u64 = 60_000;
@@ -37,6 +37,15 @@ pub struct ListedJob {
     pub reason: String,
     /// Its code came from outside of the project: a fork, or a merge request of one.
     pub untrusted: bool,
+}
+
+/// How a job ended, as GitLab lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobEnd {
+    /// How.
+    pub status: JobStatus,
+    /// Why, in GitLab's words; may be empty.
+    pub reason: String,
 }
 
 /// Jobs of projects, by which pods are known.
@@ -74,25 +83,25 @@ impl ListedJobs {
         self.by_project.contains_key(&project)
     }
 
-    /// Which job each pod is, by the place of the pod in `pods` (those of one project). `taken`: jobs that pods name themselves.
+    /// Which job each pod is, by the place of the pod in `pods` (first and last reading of those of one project). `taken`: jobs that pods name themselves.
     ///
     /// A pod that only one job fits takes that job, which then fits no other pod, and so on. Two pods that only one job fits prove that
     /// something else is wrong: neither gets it.
     pub(super) fn fit(
         &self,
         project: u64,
-        pods: &[&BuildPod],
+        pods: &[TimeRange],
         taken: &HashSet<u64>,
     ) -> Vec<Option<&ListedJob>> {
         let jobs = self.by_project.get(&project).map_or(&[][..], Vec::as_slice);
-        let fits = |pod: &BuildPod| -> BTreeSet<usize> {
-            let first = jobs.partition_point(|job| job.started_ms + UP_TO_BUILD_MS < pod.first_ms);
-            let behind = jobs.partition_point(|job| job.started_ms <= pod.first_ms + CLOCKS_MS);
+        let fits = |pod: TimeRange| -> Vec<usize> {
+            let first = jobs.partition_point(|job| job.started_ms + UP_TO_BUILD_MS < pod.start_ms);
+            let behind = jobs.partition_point(|job| job.started_ms <= pod.start_ms + CLOCKS_MS);
             let near = jobs.get(first..behind.max(first)).unwrap_or_default();
             let fit = |job: &ListedJob| !taken.contains(&job.id) && job.may_have_run_in(pod);
             near.iter().enumerate().filter(|(_, job)| fit(job)).map(|(place, _)| first + place).collect()
         };
-        let mut open: Vec<BTreeSet<usize>> = pods.iter().map(|pod| fits(pod)).collect();
+        let mut open: Vec<Vec<usize>> = pods.iter().map(|pod| fits(*pod)).collect();
         let mut found = BTreeMap::new();
         loop {
             let claims = claims(&open);
@@ -114,7 +123,7 @@ impl ListedJobs {
 }
 
 /// Which pods claim a job: those that it alone fits.
-fn claims(open: &[BTreeSet<usize>]) -> BTreeMap<usize, Vec<usize>> {
+fn claims(open: &[Vec<usize>]) -> BTreeMap<usize, Vec<usize>> {
     let mut claims: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (pod, fits) in open.iter().enumerate() {
         if let (1, Some(job)) = (fits.len(), fits.first()) {
@@ -125,25 +134,11 @@ fn claims(open: &[BTreeSet<usize>]) -> BTreeMap<usize, Vec<usize>> {
 }
 
 impl ListedJob {
-    fn may_have_run_in(&self, pod: &BuildPod) -> bool {
+    fn may_have_run_in(&self, pod: TimeRange) -> bool {
         let end_ms = self.finished_ms.unwrap_or(u64::MAX - CLOCKS_MS);
-        let is_inside = self.started_ms <= pod.first_ms + CLOCKS_MS && pod.last_ms <= end_ms + CLOCKS_MS;
-        let is_near = self.started_ms + UP_TO_BUILD_MS >= pod.first_ms
-            && self.finished_ms.is_none_or(|end_ms| end_ms <= pod.last_ms + AFTER_BUILD_MS);
+        let is_inside = self.started_ms <= pod.start_ms + CLOCKS_MS && pod.end_ms <= end_ms + CLOCKS_MS;
+        let is_near = self.started_ms + UP_TO_BUILD_MS >= pod.start_ms
+            && self.finished_ms.is_none_or(|end_ms| end_ms <= pod.end_ms + AFTER_BUILD_MS);
         is_inside && is_near
     }
-}
-
-impl BuildPods {
-    /// Numbers of the projects whose builds were seen, as the names of pods say them.
-    pub fn projects(&self) -> BTreeSet<u64> {
-        let built = self.pods.iter().filter(|(_, pod)| pod.samples > 0);
-        built.filter_map(|((_, name), _)| project_number(name)).collect()
-    }
-}
-
-/// The project's number in the name of a runner's pod, `runner-TOKEN-project-23-concurrent-0-...`.
-pub(super) fn project_number(pod: &str) -> Option<u64> {
-    let (_, rest) = pod.strip_prefix("runner-")?.split_once("project-")?;
-    rest.split_once("-concurrent-")?.0.parse().ok()
 }

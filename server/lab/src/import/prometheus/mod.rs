@@ -5,9 +5,12 @@
 //! | `labels` | names of labels, which differ between clusters |
 //! | `question` | what is asked about one window of time |
 //! | `answer` | Prometheus' answers |
-//! | `pods` | a pod, from the windows in which it was seen |
+//! | `pod` | what was seen of one pod |
+//! | `pods` | all pods, from the windows in which they were seen |
+//! | `spool` | pods that have ended, packed |
 //! | `jobs` | jobs of GitLab's list, and which pods they ran in |
-//! | `attempts` | pods that have ended, as attempts or as why they are none |
+//! | `known` | a pod with a known job, as an attempt or as why it is none |
+//! | `attempts` | one attempt for each job, and how much is known of the pods |
 //!
 //! Prometheus reads now and then, so a peak is at least what it saw: [`MeasurementSource::Prometheus`].
 //!
@@ -18,15 +21,20 @@ mod attempts;
 #[cfg(test)]
 mod job_tests;
 mod jobs;
+mod known;
 mod labels;
+mod pod;
 mod pods;
 mod question;
+mod spool;
 #[cfg(test)]
 mod tests;
 
 pub use answer::{PrometheusAnswer, PrometheusSeries, read_answer};
-pub use attempts::{JobEnd, NamespaceTotals, PodAttempts, PodCoverage};
-pub use jobs::{ListedJob, ListedJobs};
+pub use attempts::{NamespaceTotals, PodAttempt, PodAttempts};
+pub use jobs::{JobEnd, ListedJob, ListedJobs};
+pub use known::PodCoverage;
 pub use labels::PrometheusLabels;
-pub use pods::{BuildPods, TimeRange, TooManyPods};
+pub use pod::TimeRange;
+pub use pods::{BuildPods, TooManyPods};
 pub use question::PrometheusQuestion;

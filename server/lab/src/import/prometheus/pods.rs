@@ -1,48 +1,28 @@
 //! Pods of builds, from the windows of time in which they were seen. A pod that is seen in several windows is one build.
+//!
+//! Windows come in the order of time. A pod of which nothing was read for all of a window has ended: it is packed and leaves the table of
+//! those that run. One that is seen again all the same (nothing was scraped for a while) has several parts, which are joined at the end.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    hash::{BuildHasher as _, RandomState},
+    io,
     sync::Arc,
 };
 
-use plimsoll_core::domain::{Bytes, Cores, Resources};
+use super::{
+    PrometheusLabels, PrometheusQuestion, PrometheusSeries,
+    pod::{BuildPod, PodName, TimeRange, project_number},
+    spool::PodSpool,
+};
 
-use super::{PrometheusLabels, PrometheusQuestion, PrometheusSeries, labels::Described};
-
-/// Most pods that are held: some 1 GB.
+/// Most pods of an import: some 60 MB where all have ended, by 120 bytes each (packed, fingerprints, which attempt they are).
 const MOST_PODS: usize = 500_000;
-
-/// A range of time, milliseconds since 1970.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TimeRange {
-    /// Its begin.
-    pub start_ms: u64,
-    /// Its end.
-    pub end_ms: u64,
-}
 
 /// More pods than are held.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("more than {} pods: ask for less with --since or --prometheus-selector", MOST_PODS)]
 pub struct TooManyPods;
-
-/// What was seen of a pod. What was not is 0 or empty.
-#[derive(Debug, Default)]
-pub(super) struct BuildPod {
-    pub(super) first_ms: u64,
-    pub(super) last_ms: u64,
-    pub(super) peak: f64,
-    pub(super) sum: f64,
-    pub(super) samples: u32,
-    pub(super) resident: f64,
-    pub(super) high_water: f64,
-    pub(super) cpu_seconds: f64,
-    pub(super) resources: Resources,
-    pub(super) oom_events: f64,
-    pub(super) oom_killed: bool,
-    /// Its annotations and labels, by the labels that kube-state-metrics makes of them.
-    pub(super) described: Described,
-}
 
 /// The pods of builds.
 #[derive(Debug)]
@@ -50,15 +30,41 @@ pub struct BuildPods {
     pub(super) labels: PrometheusLabels,
     /// Labels by which jobs are known: of all that a pod says, these are kept.
     used: BTreeSet<Arc<str>>,
-    /// By namespace and name.
-    pub(super) pods: HashMap<(String, String), BuildPod>,
+    pub(super) running: HashMap<PodName, BuildPod>,
+    ended: PodSpool,
+    /// Pods in `ended`, by their fingerprints.
+    known: HashSet<u64>,
+    /// Those of them that have more than one part.
+    parted: HashSet<u64>,
+    /// The same joined, once all were read.
+    joined: Vec<(PodName, BuildPod)>,
+    /// Numbers of the projects of pods in `ended`.
+    projects: BTreeSet<u64>,
+    hasher: RandomState,
 }
 
 impl BuildPods {
     /// None yet.
     pub fn new(labels: PrometheusLabels) -> Self {
-        let used = labels.used().into_iter().map(Into::into).collect();
-        Self { labels, used, pods: HashMap::new() }
+        let used: BTreeSet<Arc<str>> = labels.used().into_iter().map(Into::into).collect();
+        Self {
+            labels,
+            ended: PodSpool::new(used.iter().cloned().collect()),
+            used,
+            running: HashMap::new(),
+            known: HashSet::new(),
+            parted: HashSet::new(),
+            joined: Vec::new(),
+            projects: BTreeSet::new(),
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// Numbers of the projects whose builds were seen, as the names of pods say them.
+    pub fn projects(&self) -> BTreeSet<u64> {
+        let running = self.running.iter().filter(|(_, pod)| pod.samples > 0);
+        let running = running.filter_map(|((_, name), _)| project_number(name));
+        self.projects.iter().copied().chain(running).collect()
     }
 
     /// Adds a series of the answer to a question about a window. Whether it is the memory of a build.
@@ -83,11 +89,12 @@ impl BuildPods {
         let (namespace, name) = if is_kube { (kube_namespace, kube_pod) } else { (namespace, pod) };
         let label = |name: &str| series.labels.get(name).filter(|text| !text.is_empty()).cloned();
         let (Some(namespace), Some(name)) = (label(namespace), label(name)) else { return Ok(false) };
-        let known = (namespace, name);
-        if self.pods.len() >= MOST_PODS && !self.pods.contains_key(&known) {
+        let name = (namespace, name);
+        if self.known.len() + self.running.len() >= MOST_PODS && !self.running.contains_key(&name) {
             return Err(TooManyPods);
         }
-        let pod = self.pods.entry(known).or_default();
+        let pod = self.running.entry(name).or_default();
+        pod.seen_ms = pod.seen_ms.max(window.end_ms);
         if question == PrometheusQuestion::Memory {
             return Ok(pod.add_memory(window, series));
         }
@@ -98,53 +105,57 @@ impl BuildPods {
         }
         Ok(false)
     }
-}
 
-impl BuildPod {
-    fn add_memory(&mut self, window: TimeRange, series: &PrometheusSeries) -> bool {
-        let before = self.samples;
-        // the first moment of a window is the last one of the window before
-        for (at, bytes) in series.samples().filter(|(at, _)| *at > window.start_ms && *at <= window.end_ms) {
-            self.first_ms = if self.samples == 0 { at } else { self.first_ms.min(at) };
-            self.last_ms = self.last_ms.max(at);
-            self.peak = self.peak.max(bytes);
-            self.sum += bytes;
-            self.samples = self.samples.saturating_add(1);
-        }
-        self.samples > before
+    /// All of a window was read: packs the pods that have ended before it, and forgets those that never built.
+    ///
+    /// # Errors
+    /// A pod cannot be packed.
+    pub fn end_window(&mut self, window: TimeRange) -> io::Result<()> {
+        self.pack(|pod| if pod.samples > 0 { pod.last_ms } else { pod.seen_ms } <= window.start_ms)
     }
 
-    /// Keeps what is used of its annotations and labels. A later answer counts.
-    fn describe(&mut self, used: &BTreeSet<Arc<str>>, series: &PrometheusSeries) {
-        for (name, text) in series.labels.iter().filter(|(_, text)| !text.is_empty()) {
-            let Some(name) = used.get(name.as_str()) else { continue };
-            let label = (Arc::clone(name), text.as_str().into());
-            match self.described.binary_search_by(|(known, _)| known.cmp(name)) {
-                Ok(place) => self.described.splice(place..=place, [label]).for_each(drop),
-                Err(place) => self.described.insert(place, label),
+    fn pack(&mut self, is_over: impl Fn(&BuildPod) -> bool) -> io::Result<()> {
+        let mut over: Vec<(PodName, BuildPod)> =
+            self.running.extract_if(|_name, pod| is_over(pod)).filter(|(_, pod)| pod.samples > 0).collect();
+        over.sort_by(|(name, pod), (other, than)| (pod.first_ms, name).cmp(&(than.first_ms, other)));
+        for (name, pod) in over {
+            let print = self.hasher.hash_one(&name);
+            if !self.known.insert(print) {
+                self.parted.insert(print);
             }
+            self.projects.extend(project_number(&name.1));
+            self.ended.push(name, &pod)?;
         }
+        Ok(())
     }
 
-    fn add_other(&mut self, question: PrometheusQuestion, series: &PrometheusSeries) {
-        let Some(value) = series.last() else { return };
-        let is = |label: &str, word: &str| series.labels.get(label).is_some_and(|text| text == word);
-        let Resources { memory_request, memory_limit, cpu_request, cpu_limit } = &mut self.resources;
-        match question {
-            PrometheusQuestion::Resident => self.resident = self.resident.max(value),
-            PrometheusQuestion::HighWater => self.high_water = self.high_water.max(value),
-            PrometheusQuestion::Cpu => self.cpu_seconds += value,
-            PrometheusQuestion::OomEvents => self.oom_events = self.oom_events.max(value),
-            PrometheusQuestion::OomKilled => self.oom_killed |= is("reason", "OOMKilled"),
-            PrometheusQuestion::Requests if is("resource", "memory") => {
-                *memory_request = Some(Bytes::from_f64(value));
-            }
-            PrometheusQuestion::Limits if is("resource", "memory") => {
-                *memory_limit = Some(Bytes::from_f64(value));
-            }
-            PrometheusQuestion::Requests if is("resource", "cpu") => *cpu_request = Some(Cores(value)),
-            PrometheusQuestion::Limits if is("resource", "cpu") => *cpu_limit = Some(Cores(value)),
-            _ => {}
+    /// No more windows follow.
+    pub(super) fn end(&mut self) -> io::Result<()> {
+        self.pack(|_pod| true)?;
+        if self.parted.is_empty() {
+            return Ok(());
         }
+        let mut joined: BTreeMap<PodName, BuildPod> = BTreeMap::new();
+        for pod in self.ended.iter() {
+            let (name, pod) = pod?;
+            if self.is_parted(&name) {
+                joined.entry(name).or_default().join(pod);
+            }
+        }
+        self.joined = joined.into_iter().collect();
+        Ok(())
+    }
+
+    /// All pods in which something was built, once each; in the same order each time. To be called after [`Self::end`].
+    pub(super) fn built(&self) -> impl Iterator<Item = io::Result<(PodName, BuildPod)>> {
+        let is_whole = |pod: &io::Result<(PodName, BuildPod)>| match pod {
+            Ok((name, _)) => !self.is_parted(name),
+            Err(_) => true,
+        };
+        self.ended.iter().filter(is_whole).chain(self.joined.iter().cloned().map(Ok))
+    }
+
+    fn is_parted(&self, name: &PodName) -> bool {
+        !self.parted.is_empty() && self.parted.contains(&self.hasher.hash_one(name))
     }
 }

@@ -1,6 +1,6 @@
 //! What is asked, what is read, and which attempts come of it.
 
-use plimsoll_core::domain::{Bytes, Cause, Cores, CpuMicros, Millis, Outcome};
+use plimsoll_core::domain::{Bytes, Cause, Cores, CpuMicros, Millis, Outcome, Summary};
 use plimsoll_store::{self as store, Store};
 use serde_json::{Value, json};
 
@@ -58,14 +58,18 @@ fn range() -> TimeRange {
     TimeRange { start_ms: START_MS, end_ms: START_MS + 5 * HOUR_MS }
 }
 
-/// Its attempts.
-fn finish(pods: BuildPods) -> PodAttempts {
-    finish_with(pods, "", &ListedJobs::default())
+/// Its attempts, without GitLab.
+fn finish(pods: BuildPods) -> PodAttempts<'static> {
+    finish_with(pods, "", Box::leak(Box::default()))
 }
 
 /// The same with the jobs of a GitLab.
-pub(super) fn finish_with(pods: BuildPods, host: &str, jobs: &ListedJobs) -> PodAttempts {
-    pods.finish(range(), host, jobs)
+pub(super) fn finish_with<'j>(pods: BuildPods, host: &str, jobs: &'j ListedJobs) -> PodAttempts<'j> {
+    pods.finish(range(), host, jobs).unwrap()
+}
+
+pub(super) fn summaries(found: &PodAttempts<'_>) -> Vec<Summary> {
+    found.records().map(|record| record.unwrap().0.summary).collect()
 }
 
 /// The answers about a window.
@@ -112,8 +116,8 @@ fn a_pod_that_is_seen_in_two_windows_is_one_attempt_with_the_highest_peak() {
             ],
         ),
     ]));
-    let [record] = found.records.as_slice() else { panic!("{found:?}") };
-    let summary = &record.summary;
+    let summaries = summaries(&found);
+    let [summary] = summaries.as_slice() else { panic!("{found:?}") };
     assert_eq!(summary.attempt.as_str(), "gitlab.example:101");
     let key = &summary.key;
     assert_eq!(
@@ -135,6 +139,58 @@ fn a_pod_that_is_seen_in_two_windows_is_one_attempt_with_the_highest_peak() {
     assert!((totals.core_hours - 0.5).abs() < 1e-9 && (totals.used - 2.0 / 3.0).abs() < 1e-9, "{totals:?}");
 }
 
+/// The same answers, and the windows between them are over as well.
+fn pods_by_window(answers: &[(u64, Answers)]) -> (BuildPods, usize) {
+    let (mut pods, mut most) = (BuildPods::new(PrometheusLabels::default()), 0);
+    for hour in 0..5 {
+        let of_hour = answers.iter().filter(|(other, _)| *other == hour).flat_map(|(_, answers)| answers);
+        for (question, series) in of_hour {
+            for series in series {
+                pods.add(window(hour), *question, series).unwrap();
+            }
+        }
+        most = most.max(pods.running.len());
+        pods.end_window(window(hour)).unwrap();
+    }
+    (pods, most)
+}
+
+#[test]
+fn a_pod_that_has_ended_is_kept_packed_and_what_is_read_of_it_later_is_part_of_it() {
+    let labels = |pod: &str| json!({"namespace": "ci", "pod": pod});
+    let of = |pod: &str, job, minutes: &[u64]| {
+        let samples: Vec<(u64, &str)> = minutes.iter().map(|minute| (*minute, "1073741824")).collect();
+        vec![memory(pod, &samples), annotations(pod, job), one(PrometheusQuestion::Cpu, &labels(pod), "60")]
+    };
+    // nothing was scraped for two hours; the kill of b is seen an hour behind its end
+    let killed = json!({"namespace": "ci", "pod": "b", "reason": "OOMKilled"});
+    let all = [
+        (0, of("a", 1, &[30, 40])),
+        (0, of("b", 2, &[20, 50])),
+        (1, vec![one(PrometheusQuestion::OomKilled, &killed, "1")]),
+        (2, of("c", 3, &[130, 140])),
+        (3, [of("a", 1, &[190, 200]), vec![annotations("b", 2)]].concat()),
+    ];
+    let (by_window, most) = pods_by_window(&all);
+    assert!(most <= 3, "{most} in memory at once");
+    assert_eq!(by_window.projects(), [].into());
+    let (by_window, at_once) = (finish(by_window), finish(pods(&all)));
+    let builds = |found: &PodAttempts<'_>| (found.coverage, found.totals["ci"].builds);
+    assert_eq!(builds(&by_window), builds(&at_once));
+    let mut found = [&by_window, &at_once].map(summaries);
+    for found in &mut found {
+        found.sort_by_key(|summary| summary.attempt.to_string());
+    }
+    assert_eq!(found[0], found[1]);
+    let [a, b, c] = found[0].as_slice() else { panic!("{found:?}") };
+    assert_eq!(
+        (a.wall, a.cpu, a.outcome),
+        (Millis(170 * 60_000), CpuMicros(120_000_000), Outcome::Succeeded)
+    );
+    assert_eq!((b.outcome, b.cause), (Outcome::Failed, Some(Cause::Oom)));
+    assert_eq!(c.wall, Millis(10 * 60_000));
+}
+
 #[test]
 fn the_need_lies_between_what_is_resident_and_the_high_water_mark() {
     let need = |resident: &str, mark: &str| {
@@ -148,7 +204,7 @@ fn the_need_lies_between_what_is_resident_and_the_high_water_mark() {
                 annotations("p", 1),
             ],
         )]));
-        found.records[0].summary.need_peak
+        summaries(&found)[0].need_peak
     };
     assert_eq!(need("0", "NaN"), Bytes(2 << 30));
     assert_eq!(need("3221225472", "0"), Bytes(3 << 30));
@@ -162,7 +218,7 @@ fn a_kill_that_was_seen_makes_a_lower_bound_and_none_seen_says_nothing() {
     let other = json!({"namespace": "ci", "pod": "p", "reason": "Error"});
     let outcome = |said| {
         let found = finish(pods(&[(1, vec![memory("p", &[(70, "2147483648")]), annotations("p", 1), said])]));
-        let summary = &found.records[0].summary;
+        let summary = &summaries(&found)[0];
         (summary.outcome, summary.cause, summary.censored)
     };
     let killed = (Outcome::Failed, Some(Cause::Oom), true);
@@ -193,7 +249,7 @@ fn pods_that_run_at_an_end_of_the_range_or_say_no_job_are_counted_and_left_out()
         ..PodCoverage::default()
     };
     assert_eq!(found.coverage, coverage);
-    let ids: Vec<&str> = found.records.iter().map(|record| record.summary.attempt.as_str()).collect();
+    let ids: Vec<String> = summaries(&found).iter().map(|summary| summary.attempt.to_string()).collect();
     assert_eq!(ids, ["gitlab.example:3"]);
     assert!(
         found.refusals.to_string().contains("ci/tiny: 5 cannot be the memory of a build"),
@@ -218,11 +274,12 @@ async fn an_import_adds_each_job_once_also_one_that_an_agent_measured() {
     };
     for expected in [(2, 1), (0, 3)] {
         let found = found();
-        let imported = commit_records(found.records, found.refusals, &store).await.unwrap();
+        let records = found.records().map(|record| record.map(|(record, _end)| record));
+        let imported = commit_records(records, found.refusals.clone(), &store).await.unwrap();
         assert_eq!((imported.added, imported.known), expected);
     }
     let mut scraped = Vec::new();
-    let keep = |summary: plimsoll_core::domain::Summary| {
+    let keep = |summary: Summary| {
         if summary.is_scraped() {
             scraped.push(summary.attempt.to_string());
         }
@@ -242,7 +299,7 @@ fn of_what_a_pod_says_only_what_is_used_is_kept() {
         "instance": "10.0.0.1:8080",
     });
     let pods = pods(&[(1, vec![one(PrometheusQuestion::Annotations, &described, "1")])]);
-    let described = &pods.pods[&("ci".to_owned(), "p".to_owned())].described;
+    let described = &pods.running[&("ci".to_owned(), "p".to_owned())].described;
     let names: Vec<&str> = described.iter().map(|(name, _)| &**name).collect();
     assert_eq!(names, ["annotation_gitlab_ci_job_id"]);
 }
@@ -306,8 +363,9 @@ fn spacks_annotations_and_labels_make_the_key_that_an_agent_makes() {
             one(PrometheusQuestion::Labels, &labels, "1"),
         ],
     )]);
-    let found = pods.finish(range(), "gitlab.spack.io", &ListedJobs::default());
-    let summary = &found.records[0].summary;
+    let jobs = ListedJobs::default();
+    let found = finish_with(pods, "gitlab.spack.io", &jobs);
+    let summary = &summaries(&found)[0];
     assert_eq!(summary.attempt.as_str(), "gitlab.spack.io:12");
     let key = &summary.key;
     assert_eq!(

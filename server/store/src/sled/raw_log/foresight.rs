@@ -9,18 +9,20 @@ use std::{fs::File, io, path::Path};
 
 use super::{
     IDENTITY_BYTES, RawLog,
+    flipped::FlippedBit,
     message::{LogMessage, MessageKind, SEGMENT},
     page::{PageChange, PageContent, PageNode, ValueAt},
-    survey::{LogSurvey, WalkStep, read_segment, walk},
+    survey::LogSurvey,
     versioned,
+    walk::{WalkStep, walk},
 };
 use crate::{kv::StoreIdentity, sled::engine::IDENTITY};
 
 /// What the engine would find.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OpenForecast {
-    /// All that was acknowledged, and this identity of the store; `None` if the log has none.
-    Opens(Option<StoreIdentity>),
+    /// All that was acknowledged, and this identity of the store, `None` if the log has none; once these bits are put right.
+    Opens(Option<StoreIdentity>, Vec<FlippedBit>),
     /// Less than was acknowledged, and it would overwrite what it leaves out. The first byte of the log that cannot be read; its length where
     /// the rest of it is gone.
     Torn(u64),
@@ -33,7 +35,7 @@ pub(crate) enum OpenForecast {
 pub(crate) fn foresee(path: &Path, since: u64, known: u64) -> io::Result<OpenForecast> {
     let survey = LogSurvey::of(path, since)?;
     match identity_of_sound(path, &survey, since)? {
-        Some(found) if found.sequence >= known => Ok(OpenForecast::Opens(Some(found))),
+        Some(found) if found.sequence >= known => Ok(OpenForecast::Opens(Some(found), survey.flipped)),
         _ => foresee_from_all(path, survey.reach(since), known),
     }
 }
@@ -59,7 +61,7 @@ pub(super) fn identity_of_sound(
 fn foresee_from_all(path: &Path, reach: u64, known: u64) -> io::Result<OpenForecast> {
     let (all, seen) = (RawLog::read(path, false)?, RawLog::read_before(path, reach, false)?);
     if seen.is_whole() && all.adds_nothing_acknowledged(&seen, reach, known)? {
-        return Ok(OpenForecast::Opens(seen.identity()?));
+        return Ok(OpenForecast::Opens(seen.identity()?, all.survey.flipped));
     }
     let first = all.survey.holes.iter().map(|hole| hole.at).min();
     Ok(OpenForecast::Torn(first.map_or_else(|| all.file.metadata().map(|file| file.len()), Ok)?))
@@ -88,7 +90,7 @@ pub(super) fn newest_identity(
 ) -> io::Result<Option<StoreIdentity>> {
     let (file, mut bytes, mut found) = (File::open(path)?, Vec::new(), None);
     for slot in survey.slots.iter().rev() {
-        read_segment(&file, slot.at, &mut bytes);
+        survey.read(&file, slot.at, &mut bytes);
         let base = slot.number * SEGMENT as u64;
         walk(&bytes, slot.number, |step| match step {
             WalkStep::Message(at, message) if base + (at as u64) < before => {

@@ -1,5 +1,7 @@
 //! One segment of the log, and one message in it: read with checked bounds, and believed only with a right checksum.
 
+use std::ops::Range;
+
 /// Bytes of a segment.
 pub(super) const SEGMENT: usize = 512 << 10;
 /// Bytes of a segment's header.
@@ -80,18 +82,21 @@ pub(super) fn segment_header(bytes: &[u8]) -> Option<SegmentHeader> {
 /// The message at this place of a segment. Its checksum is right, or it is none.
 pub(super) fn message_at(segment: &[u8], at: usize) -> Option<LogMessage<'_>> {
     let header = header_at(segment, at)?;
-    let body = segment.get(header.body_at..header.body_at.checked_add(header.len)?)?;
-    let mut crc = crc32fast::Hasher::new();
-    crc.update(body);
-    crc.update(segment.get(at + 4..header.body_at)?);
+    let body = segment.get(header.body())?;
     let MessageHeader { kind, number, page, body_at, .. } = header;
-    (crc.finalize() ^ u32::MAX == header.crc).then_some(LogMessage {
+    (header.difference(segment, at)? == 0).then_some(LogMessage {
         kind,
         segment: number,
         page,
         body,
         body_at,
     })
+}
+
+/// By which bits the checksum of a message is wrong, and where its body seems to be.
+pub(super) fn difference_at(segment: &[u8], at: usize, number: u64) -> Option<(u32, Range<usize>)> {
+    let header = header_at(segment, at).filter(|header| header.number == number)?;
+    Some((header.difference(segment, at)?, header.body()))
 }
 
 /// What a message that is damaged seems to be about: its kind, page and end, for what ends where the next message begins.
@@ -112,6 +117,20 @@ struct MessageHeader {
     number: u64,
     page: u64,
     body_at: usize,
+}
+
+impl MessageHeader {
+    fn body(&self) -> Range<usize> {
+        self.body_at..self.body_at.saturating_add(self.len)
+    }
+
+    /// The checksum that the message at this place has, and the one that it says, bit by bit: 0 if it is right.
+    fn difference(&self, segment: &[u8], at: usize) -> Option<u32> {
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(segment.get(self.body())?);
+        crc.update(segment.get(at + 4..self.body_at)?);
+        Some(crc.finalize() ^ u32::MAX ^ self.crc)
+    }
 }
 
 fn header_at(segment: &[u8], at: usize) -> Option<MessageHeader> {

@@ -33,6 +33,7 @@
 //! position as i64 plus 1 (0 for none), the file place of the segment, pages; length u64, crc u32 over all before the length.
 //! `sled/conf` holds three lines that are always the same here, and a crc u32 of them.
 
+pub(crate) mod flipped;
 mod foresight;
 mod message;
 mod page;
@@ -41,6 +42,7 @@ mod replay;
 mod survey;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 use std::{
     fs::File,
@@ -49,9 +51,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+pub(crate) use flipped::FlippedBit;
 pub(crate) use foresight::{OpenForecast, foresee};
 use replay::{KeyRange, Replay, ValueLocation};
-use survey::{LogHole, LogSurvey, WalkStep, read_segment, walk};
+use survey::{LogHole, LogSurvey};
+use walk::{WalkStep, walk};
 
 use super::{engine::IDENTITY, fault::OpenError};
 use crate::{
@@ -125,7 +129,7 @@ impl RawLog {
         let (mut replay, mut bytes, mut before_holes) = (Replay::default(), Vec::new(), Vec::new());
         let (mut newest, mut expected) = (0, None);
         for slot in &survey.slots {
-            read_segment(&file, slot.at, &mut bytes);
+            survey.read(&file, slot.at, &mut bytes);
             let base = slot.number * message::SEGMENT as u64;
             if gaps_count && expected.is_some_and(|expected| slot.number > expected) {
                 replay.doubt_before(base);
@@ -190,6 +194,11 @@ impl RawLog {
         !self.replay.entries.keys().any(|key| key.len() > 1)
     }
 
+    /// Bits of it that flipped, and are right in what is read.
+    pub(crate) fn flipped(&self) -> &[FlippedBit] {
+        &self.survey.flipped
+    }
+
     /// The file that it was read from.
     pub(crate) fn path(&self) -> &Path {
         &self.path
@@ -241,7 +250,7 @@ impl RawLog {
     pub(crate) fn spans(&self) -> Vec<(Vec<u8>, std::ops::Range<u64>)> {
         let (mut messages, mut bytes) = (Vec::new(), Vec::new());
         for slot in &self.survey.slots {
-            read_segment(&self.file, slot.at, &mut bytes);
+            self.survey.read(&self.file, slot.at, &mut bytes);
             let place = |at: usize| slot.at + at as u64;
             walk(&bytes, slot.number, |step| match step {
                 WalkStep::Message(at, message) => messages.push(place(at)..place(message.end())),
@@ -259,6 +268,7 @@ impl RawLog {
     fn value(&self, stored: &ValueLocation) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; stored.len];
         self.file.read_exact_at(&mut bytes, stored.at)?;
+        self.survey.flipped.iter().for_each(|bit| bit.put_right_within(stored.at, &mut bytes));
         Ok(bytes)
     }
 }

@@ -5,8 +5,10 @@ mod tests;
 
 use std::{collections::HashMap, fs::File, io, ops::Range, os::unix::fs::FileExt as _, path::Path};
 
-use super::message::{
-    LogMessage, MessageKind, SEGMENT, SEGMENT_HEADER, claimed_at, may_begin, message_at, segment_header,
+use super::{
+    flipped::{self, FlippedBit},
+    message::{MessageKind, SEGMENT, SEGMENT_HEADER, claimed_at, message_at, segment_header},
+    walk::{WalkStep, walk},
 };
 
 /// A place of the file with a segment in it.
@@ -38,6 +40,8 @@ pub(super) struct LogSurvey {
     /// In the order in which they were written.
     pub(super) slots: Vec<SegmentSlot>,
     pub(super) holes: Vec<LogHole>,
+    /// Bits that are wrong and of which that is certain: what is read through [`Self::read`] has them right.
+    pub(super) flipped: Vec<FlippedBit>,
     /// Log positions of the first and the last byte of each batch.
     pub(super) batches: Vec<(u64, u64)>,
     /// Log position of the newest message with all of a page, or with its end, by page.
@@ -51,51 +55,6 @@ pub(super) struct LogSurvey {
     /// A segment that is not there may be one that was lost. Else it is one whose pages were all written again, and whose place was used
     /// anew or given back.
     absent_may_be_lost: bool,
-}
-
-/// What a walk over a segment meets.
-#[derive(Debug)]
-pub(super) enum WalkStep<'a> {
-    Message(usize, LogMessage<'a>),
-    /// From here to there nothing can be read. `overwritten` if what stands there is of another segment.
-    Gap {
-        from: usize,
-        to: usize,
-        overwritten: bool,
-        inside: bool,
-    },
-}
-
-/// Walks over the messages of the segment with this number.
-pub(super) fn walk<'a>(bytes: &'a [u8], number: u64, mut take: impl FnMut(WalkStep<'a>)) {
-    let mut at = SEGMENT_HEADER;
-    while may_begin(at) {
-        if let Some(message) = message_at(bytes, at).filter(|message| message.segment == number) {
-            if message.kind == MessageKind::Cap {
-                return;
-            }
-            take(WalkStep::Message(at, message));
-            at = message.end();
-            continue;
-        }
-        let (next, overwritten) = next_message(bytes, at + 1, number);
-        let (to, inside) = (next.unwrap_or(SEGMENT), next.is_some());
-        take(WalkStep::Gap { from: at, to, overwritten, inside });
-        at = to;
-    }
-}
-
-/// Where the next message of this segment begins, and whether one of another segment stands before it.
-fn next_message(bytes: &[u8], from: usize, number: u64) -> (Option<usize>, bool) {
-    let mut overwritten = false;
-    for at in from..bytes.len() {
-        match message_at(bytes, at) {
-            Some(message) if message.segment == number => return (Some(at), overwritten),
-            Some(_other) => overwritten = true,
-            None => {}
-        }
-    }
-    (None, overwritten)
 }
 
 /// What a disk loses at once, bytes.
@@ -163,7 +122,7 @@ impl LogSurvey {
                 continue;
             }
             read_segment(&file, at, &mut bytes);
-            survey.take_in(at, &bytes, since..until);
+            survey.take_in(at, &mut bytes, since..until);
         }
         survey.slots.sort_by_key(|slot| slot.number);
         let newest = survey.slots.last().map(|slot| slot.number);
@@ -201,9 +160,19 @@ impl LogSurvey {
         (header.number + 1).saturating_mul(SEGMENT as u64) <= since
     }
 
+    /// The bytes of a segment, without the bits that flipped; fewer at the end of the file.
+    pub(super) fn read(&self, file: &File, at: u64, bytes: &mut Vec<u8>) {
+        read_segment(file, at, bytes);
+        self.flipped.iter().for_each(|bit| bit.put_right_within(at, bytes));
+    }
+
     /// `within`: the log positions that count.
-    fn take_in(&mut self, at: u64, bytes: &[u8], within: Range<u64>) {
-        let header = segment_header(bytes);
+    fn take_in(&mut self, at: u64, bytes: &mut [u8], within: Range<u64>) {
+        let mut flipped = Vec::new();
+        let header = segment_header(bytes).or_else(|| {
+            flipped.extend(flipped::put_header_right(bytes));
+            segment_header(bytes)
+        });
         self.stable = self.stable.max(header.map_or(0, |header| header.stable));
         let Some(number) = header.map(|header| header.number).or_else(|| number_within(bytes)) else {
             self.nameless = true;
@@ -230,6 +199,24 @@ impl LogSurvey {
                 inside: true,
             });
         }
+        let (holes, batches) = (self.holes.len(), self.batches.len());
+        if self.take_messages(at, bytes, number, within.end) {
+            let messages = flipped::put_messages_right(bytes, number);
+            if !messages.is_empty() {
+                self.holes.truncate(holes);
+                self.batches.truncate(batches);
+                self.take_messages(at, bytes, number, within.end);
+                flipped.extend(messages);
+            }
+        }
+        self.flipped.extend(flipped.into_iter().map(|bit| bit.in_segment(at)));
+    }
+
+    /// Takes in the messages of the segment at this place, those with all of a page only below the log position `until`. Whether there are
+    /// bytes between them that hold none.
+    fn take_messages(&mut self, at: u64, bytes: &[u8], number: u64, until: u64) -> bool {
+        let base = number.saturating_mul(SEGMENT as u64);
+        let mut has_gaps = false;
         let Self { holes, batches, newest_of_page, end, .. } = self;
         walk(bytes, number, |step| match step {
             WalkStep::Message(place, message) => {
@@ -239,18 +226,20 @@ impl LogSurvey {
                     batches.push((base + place as u64, last));
                 }
                 let lsn = base + place as u64;
-                if matches!(message.kind, MessageKind::Node | MessageKind::Free) && lsn < within.end {
+                if matches!(message.kind, MessageKind::Node | MessageKind::Free) && lsn < until {
                     newest_of_page.entry(message.page).and_modify(|old| *old = lsn.max(*old)).or_insert(lsn);
                 }
             }
-            WalkStep::Gap { overwritten: true, .. } => {}
+            WalkStep::Gap { overwritten: true, .. } => has_gaps = true,
             WalkStep::Gap { from, to, inside, .. } => {
+                has_gaps = true;
                 let claimed = claimed_at(bytes, from, number).filter(|(_, _, end)| inside && *end == to);
                 let only = claimed.map(|(kind, page, _)| (kind, page));
                 let (at, lsn) = (at + from as u64, Some(base + from as u64));
                 holes.push(LogHole { at, len: (to - from) as u64, lsn, only, inside });
             }
         });
+        has_gaps
     }
 
     /// Log position up to which one message follows another, from the last segment on that was on the disk for certain. What stands before

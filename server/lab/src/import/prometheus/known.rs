@@ -1,0 +1,170 @@
+//! A pod that names its job, or that was found among those of GitLab: an attempt, or why it is none.
+
+use std::{collections::HashMap, io};
+
+use plimsoll_core::{
+    domain::{
+        AttemptId, Bytes, Cause, CpuMicros, EvidenceSource, Key, MeasurementSource, OpeningRecord, Outcome,
+        Summary,
+    },
+    validated,
+};
+use plimsoll_proto::{
+    job::{self, JobExecution},
+    v1 as pb,
+};
+
+use super::{
+    jobs::{JobEnd, ListedJob, ListedJobs},
+    pod::{BuildPod, PodName, TimeRange, project_number},
+    pods::BuildPods,
+};
+use crate::import::{
+    columns::{LEAST_BYTES, MOST_BYTES},
+    refusals::Refusal,
+};
+
+/// A pod without a sample for so long has ended; one with a sample so near the begin of the range began before it. Prometheus looks back as
+/// far for the last value of a series.
+const SILENCE_MS: u64 = 300_000;
+
+/// How much is known of the pods.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PodCoverage {
+    /// Pods in which something was built.
+    pub builds: u64,
+    /// Those of them whose job and its name are known.
+    pub keyed: u64,
+    /// Those of `keyed` that were found by time among the jobs that GitLab lists.
+    pub by_time: u64,
+    /// Those of `keyed` of which GitLab says how they ended.
+    pub ended: u64,
+    /// Those of which the project alone is known, by the name of the pod.
+    pub project_alone: u64,
+    /// Those of `project_alone` whose project's jobs were listed: none of them fits alone.
+    pub unfit: u64,
+    /// Those that still run at the end of the range.
+    pub running: u64,
+    /// Those that ran already at its begin.
+    pub began_before: u64,
+}
+
+/// Pods, and what is known of their jobs.
+#[derive(Debug)]
+pub(super) struct PodSource<'j> {
+    pub(super) pods: BuildPods,
+    pub(super) range: TimeRange,
+    pub(super) host: String,
+    pub(super) jobs: &'j ListedJobs,
+    /// Jobs of the pods that were found by time.
+    pub(super) by_time: HashMap<usize, &'j ListedJob>,
+}
+
+/// A pod with a known job.
+pub(super) struct KnownPod<'j> {
+    /// Namespace and name.
+    name: PodName,
+    pub(super) pod: BuildPod,
+    attempt: String,
+    key: pb::Key,
+    pub(super) listed: Option<&'j ListedJob>,
+}
+
+impl<'j> PodSource<'j> {
+    /// The pods with a known job, each with its place among all.
+    pub(super) fn known(&self) -> impl Iterator<Item = io::Result<(usize, KnownPod<'j>)>> {
+        let pods = self.pods.built().enumerate();
+        pods.filter_map(|(place, pod)| match pod {
+            Ok((name, pod)) => self.known_pod(place, name, pod).map(|pod| Ok((place, pod))),
+            Err(error) => Some(Err(error)),
+        })
+    }
+
+    fn known_pod(&self, place: usize, name: PodName, pod: BuildPod) -> Option<KnownPod<'j>> {
+        let Some(job) = self.by_time.get(&place).copied() else { return self.named(name, pod) };
+        let host = &self.host;
+        let attempt = if host.is_empty() { job.id.to_string() } else { format!("{host}:{}", job.id) };
+        Some(KnownPod { name, pod, attempt, key: job.key.clone(), listed: Some(job) })
+    }
+
+    /// A pod that names its job.
+    pub(super) fn named(&self, name: PodName, pod: BuildPod) -> Option<KnownPod<'j>> {
+        let lookup = |variable: &str| match self.pods.labels.variable(&pod.described, variable) {
+            None if variable == "CI_SERVER_HOST" => Some(self.host.clone()),
+            found => found,
+        };
+        let (attempt, key) = (job::attempt(lookup)?, job::key(lookup));
+        if key.package.is_empty() {
+            return None;
+        }
+        // the same number may be a job of another GitLab
+        let is_of_host = self.host.is_empty() || JobExecution::read(&attempt).host == self.host;
+        let id = JobExecution::read(&attempt).number().filter(|_| is_of_host);
+        let listed = project_number(&name.1).zip(id).and_then(|(project, id)| self.jobs.find(project, id));
+        Some(KnownPod { name, pod, attempt, key, listed })
+    }
+}
+
+impl KnownPod<'_> {
+    /// How its job ended, if GitLab lists that.
+    pub(super) fn end(&self) -> Option<JobEnd> {
+        let job = self.listed?;
+        Some(JobEnd { status: job.end?, reason: job.reason.clone() })
+    }
+
+    /// The pod as an attempt; `None` if it did not run in all of the range, which is counted.
+    pub(super) fn attempt(
+        self,
+        range: TimeRange,
+        coverage: &mut PodCoverage,
+    ) -> Result<Option<Summary>, Refusal> {
+        let Self { name: (namespace, name), pod, attempt, key, listed } = self;
+        coverage.keyed += 1;
+        if pod.last_ms.saturating_add(SILENCE_MS) > range.end_ms {
+            coverage.running += 1;
+            return Ok(None);
+        }
+        if pod.first_ms < range.start_ms.saturating_add(SILENCE_MS) {
+            coverage.began_before += 1;
+            return Ok(None);
+        }
+        let key = validated::key(Some(key)).map_err(|fault| ("key", fault.to_string()));
+        let summary = key.and_then(|key| pod.summary(&attempt, key)).map_err(|(column, reason)| {
+            let reason = format!("{namespace}/{name}: {reason}");
+            Refusal { line: coverage.keyed, column, reason }
+        })?;
+        let untrusted = listed.map_or(summary.opening.untrusted, |job| job.untrusted);
+        let opening = OpeningRecord { untrusted, ..summary.opening };
+        Ok(Some(Summary { opening, ..summary }))
+    }
+}
+
+impl BuildPod {
+    /// The build as an attempt; else which column is wrong, and why.
+    fn summary(&self, attempt: &str, key: Key) -> Result<Summary, (&'static str, String)> {
+        let attempt = AttemptId::parse(attempt).map_err(|reason| ("attempt", reason))?;
+        let most = if self.high_water > 0.0 { self.high_water } else { f64::INFINITY };
+        // the working set counts hot file pages, which are no need where the high-water mark says so
+        let need = Bytes::from_f64(self.peak.max(self.resident).min(most));
+        if !(LEAST_BYTES..=MOST_BYTES).contains(&need.0) {
+            return Err(("peak_bytes", format!("{} cannot be the memory of a build", need.0)));
+        }
+        let killed = self.oom_killed || self.oom_events > 0.0;
+        let source = if self.oom_events > 0.0 { EvidenceSource::Kernel } else { EvidenceSource::Container };
+        Ok(Summary {
+            source: MeasurementSource::Prometheus,
+            resources: self.resources,
+            started_unix_ms: self.first_ms,
+            wall: self.wall(),
+            cpu: CpuMicros(Bytes::from_f64(self.cpu_seconds * 1e6).0),
+            need_peak: need,
+            need_mean: self.mean().min(need),
+            memory_peak: Bytes::from_f64(self.high_water),
+            outcome: if killed { Outcome::Failed } else { Outcome::Succeeded },
+            cause: killed.then_some(Cause::Oom),
+            cause_source: killed.then_some(source),
+            censored: killed,
+            ..Summary::recorded(attempt, key)
+        })
+    }
+}
