@@ -52,13 +52,34 @@ pub struct BuildPods {
     used: BTreeSet<Arc<str>>,
     /// By namespace and name.
     pub(super) pods: HashMap<(String, String), BuildPod>,
+    unread: UnreadSeries,
+}
+
+/// Series that were found and name no build, so that an import which finds none can say why. The first of each sort.
+#[derive(Debug, Default)]
+struct UnreadSeries {
+    /// Why the first series of a build's memory was not used.
+    memory: Option<String>,
+    /// Labels of the first series with a job's annotations whose pod no series of memory names.
+    annotations: Option<Vec<String>>,
 }
 
 impl BuildPods {
     /// None yet.
     pub fn new(labels: PrometheusLabels) -> Self {
         let used = labels.used().into_iter().map(Into::into).collect();
-        Self { labels, used, pods: HashMap::new() }
+        Self { labels, used, pods: HashMap::new(), unread: UnreadSeries::default() }
+    }
+
+    /// Why none of the series of a build's memory was used; `None` if there were none.
+    pub fn unread_memory(&self) -> Option<&str> {
+        self.unread.memory.as_deref()
+    }
+
+    /// Labels of a series with a job's annotations that is of no pod which builds: the names of labels differ, and
+    /// [`PrometheusLabels::kube_pod`] is wrong. `None` if there is no such series.
+    pub fn unread_annotations(&self) -> Option<&[String]> {
+        self.unread.annotations.as_deref()
     }
 
     /// Adds a series of the answer to a question about a window. Whether it is the memory of a build.
@@ -82,9 +103,11 @@ impl BuildPods {
         );
         let (namespace, name) = if is_kube { (kube_namespace, kube_pod) } else { (namespace, pod) };
         let label = |name: &str| series.labels.get(name).filter(|text| !text.is_empty()).cloned();
-        let (Some(namespace), Some(name)) = (label(namespace), label(name)) else { return Ok(false) };
-        let known = (namespace, name);
-        if self.pods.len() >= MOST_PODS && !self.pods.contains_key(&known) {
+        let named = label(namespace).zip(label(name));
+        let is_known = named.as_ref().is_some_and(|pod| self.pods.contains_key(pod));
+        self.unread.note(question, series, (namespace.as_str(), name.as_str()), is_known);
+        let Some(known) = named else { return Ok(false) };
+        if self.pods.len() >= MOST_PODS && !is_known {
             return Err(TooManyPods);
         }
         let pod = self.pods.entry(known).or_default();
@@ -97,6 +120,35 @@ impl BuildPods {
             pod.add_other(question, series);
         }
         Ok(false)
+    }
+}
+
+impl UnreadSeries {
+    /// Notes a series that says nothing of a build. `pod` are the labels by which a pod is known.
+    fn note(
+        &mut self,
+        question: PrometheusQuestion,
+        series: &PrometheusSeries,
+        pod: (&str, &str),
+        is_known: bool,
+    ) {
+        let lacks = |label: &str| series.labels.get(label).is_none_or(String::is_empty);
+        match question {
+            PrometheusQuestion::Memory if self.memory.is_none() => {
+                let missing = [pod.0, pod.1].into_iter().find(|label| lacks(label));
+                self.memory = match missing {
+                    Some(label) => Some(format!("its series have no label {label}")),
+                    None if series.samples().next().is_none() => {
+                        Some("its readings are all 0 or no number (NaN)".to_owned())
+                    }
+                    None => None,
+                };
+            }
+            PrometheusQuestion::Annotations if self.annotations.is_none() && !is_known => {
+                self.annotations = Some(series.names().map(str::to_owned).collect());
+            }
+            _ => {}
+        }
     }
 }
 
