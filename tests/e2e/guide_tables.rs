@@ -34,6 +34,29 @@ fn the_table_of_the_lab_builds_is_what_replay_prints() {
     assert!(after.contains(counted), "{counted}");
 }
 
+/// 500 made-up builds of 30 packages whose needs repeat.
+const REPEATED: &str = "tests/data/repeated_builds.csv";
+
+#[test]
+fn the_tables_of_repeated_builds_are_what_replay_prints() {
+    let options = ["--policy", "max-seen,krr,plimsoll", "--match-failures", "2%"];
+    let command = format!("plimsoll-server replay {REPEATED} {}", options.join(" "));
+    let (_, mut after) = GUIDE.split_once(&command).expect("the guide names the command");
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    for more in [vec![], vec!["--warmup", "40%"]] {
+        let mut replay = Command::new(&Programs::for_tests().server);
+        let replay = replay.current_dir(root).args(["replay", REPEATED]).args(options).args(&more);
+        let answer = replay.output().unwrap();
+        assert!(answer.status.success(), "{answer:?}");
+        let printed = String::from_utf8(answer.stdout).unwrap();
+        let (_, table) = after.split_once("```text\n").expect("the guide shows the table");
+        let (table, rest) = table.split_once("```").expect("the end of the table");
+        assert_eq!(rows(table), rows(&printed), "write this into the guide:\n{printed}");
+        assert_eq!(rows(table).len(), 3, "{table}");
+        after = rest;
+    }
+}
+
 #[test]
 fn a_table_over_other_data_says_how_it_was_made() {
     let (_, after) = GUIDE.split_once("18,973 builds of Spack's public CI").expect("the table of Spack's CI");

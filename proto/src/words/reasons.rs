@@ -384,7 +384,8 @@ pub fn scope(rung: Rung) -> &'static str {
         Rung::Package => "this package",
         Rung::Siblings => "other parts of this job",
         Rung::BuildSystem => "this build system",
-        Rung::Fleet | Rung::Default | Rung::Unspecified => "other packages",
+        // a package of the same name in another project is another build, too
+        Rung::Fleet | Rung::Default | Rung::Unspecified => "other packages or projects",
     }
 }
 

@@ -25,10 +25,8 @@ pub fn first_line(verdict: &Verdict) -> String {
     }
     let left = || format!("{} left", figures::counted(attempts_left(verdict).into(), "attempt"));
     let left = is_retry(verdict.action()).then(left);
-    if let (true, Some(left)) = (is_cause_unknown(verdict), &left) {
-        let size = answer(verdict).trim_start_matches("Retry");
-        let why = unknown_because(&verdict.reason);
-        return format!("Cause not known{why}; the retry policy allows another attempt{size} ({left})");
+    if let (true, Some(left)) = (is_policy_alone(verdict), &left) {
+        return format!("{} ({left})", answer(verdict));
     }
     let sure = format!("{} sure", figures::percent(verdict.confidence));
     let sure = Some(sure).filter(|_| !is_cause_unknown(verdict));
@@ -44,8 +42,14 @@ pub fn first_line(verdict: &Verdict) -> String {
 }
 
 /// No clue names a cause: there is nothing to be sure of.
-fn is_cause_unknown(verdict: &Verdict) -> bool {
+#[must_use]
+pub fn is_cause_unknown(verdict: &Verdict) -> bool {
     matches!(verdict.cause(), Cause::Unknown | Cause::Unspecified)
+}
+
+/// A retry that no cause speaks for: the policy alone allows it.
+fn is_policy_alone(verdict: &Verdict) -> bool {
+    is_cause_unknown(verdict) && is_retry(verdict.action())
 }
 
 /// Why no cause is known, as the reason says it.
@@ -60,9 +64,18 @@ fn attempts_left(verdict: &Verdict) -> u32 {
     allowed.map_or(verdict.attempts_left, |allowed| allowed.min(verdict.attempts_left))
 }
 
-/// What to do, in a few words.
+/// What to do, in a few words. Where no cause is known, that comes first, and then what the retry policy allows.
 #[must_use]
-pub fn answer(verdict: &Verdict) -> &'static str {
+pub fn answer(verdict: &Verdict) -> String {
+    let remedy = remedy(verdict);
+    if !is_policy_alone(verdict) {
+        return remedy.to_owned();
+    }
+    let (why, size) = (unknown_because(&verdict.reason), remedy.trim_start_matches("Retry"));
+    format!("Cause not known{why}; the retry policy allows another attempt{size}")
+}
+
+fn remedy(verdict: &Verdict) -> &'static str {
     let cause = verdict.cause();
     match verdict.action() {
         Action::No | Action::Unspecified => "Do not retry",

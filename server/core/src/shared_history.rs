@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     domain::{
-        AttemptBrief, AttemptId, History, HistoryLimits, Key, RetryOf, RetryStatus, RungObservation, Summary,
+        AttemptBrief, AttemptId, History, HistoryLimits, RetryOf, RetryStatus, RungObservation, Summary,
         Verdict,
     },
     stats::Stats,
@@ -102,8 +102,8 @@ impl SharedHistory {
     }
 
     /// Notes how memory ended an attempt, for predictions to name the size of the verdict.
-    pub fn note_memory_end(&self, key: Option<&Key>, verdict: &Verdict) {
-        self.history.write().unwrap_or_else(PoisonError::into_inner).note_memory_end(key, verdict);
+    pub fn note_memory_end(&self, verdict: &Verdict) {
+        self.history.write().unwrap_or_else(PoisonError::into_inner).note_memory_end(verdict);
     }
 
     /// Counts a verdict that is on disk in the place of the one that was in force before.

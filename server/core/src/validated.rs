@@ -65,12 +65,7 @@ pub fn key_or_empty(wire: Option<pb::Key>) -> Validated<Key> {
     }
     let mut checked = std::collections::BTreeMap::new();
     for (name, value) in labels {
-        let name = text("key.labels", name, limits::LABEL_BYTES)?;
-        if name.is_empty() {
-            return Err(FieldViolation::new("key.labels", "holds a label without a name"));
-        }
-        let value = text("", value, limits::LABEL_BYTES)
-            .map_err(|fault| FieldViolation { field: format!("key.labels[{name}]"), ..fault })?;
+        let (name, value) = label(name, value)?;
         checked.insert(name, value);
     }
     Ok(Key {
@@ -88,6 +83,17 @@ pub fn key_or_empty(wire: Option<pb::Key>) -> Validated<Key> {
         labels: checked,
         hints: self::hints(hints.unwrap_or_default())?,
     })
+}
+
+/// A label of a key, with its name.
+pub fn label(name: String, value: String) -> Validated<(String, String)> {
+    let name = text("key.labels", name, limits::LABEL_BYTES)?;
+    if name.is_empty() {
+        return Err(FieldViolation::new("key.labels", "holds a label without a name"));
+    }
+    let value = text("", value, limits::LABEL_BYTES)
+        .map_err(|fault| FieldViolation { field: format!("key.labels[{name}]"), ..fault })?;
+    Ok((name, value))
 }
 
 /// What is known of a build before it starts.

@@ -50,10 +50,12 @@ impl FailuresPage<'_> {
                     (card("Retries", &count(totals.retries), &html! { (count(totals.retries_helped)) " of them passed" }))
                     (card("Asked for by retries", &figures::gib_hours(self.sum(|group| group.retries_gib_hours)), &html! { "memory, after failures with a known line" }))
                 }
-                h2 { "By cause" }
-                (by_cause(&self.causes()))
-                h2 { "By failing line" }
-                (by_line(&stats.failures, view))
+                div id="failures" {
+                    h2 { "By cause" }
+                    (by_cause(&self.causes()))
+                    h2 { "By failing line" }
+                    (by_line(&stats.failures, view))
+                }
             }
         };
         page("Failures", "/failures", view, &[], &body)

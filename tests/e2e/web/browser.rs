@@ -3,6 +3,7 @@
 
 use std::{fs, path::Path, process::Command};
 
+use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient};
 use plimsoll_tests::{Server, hello};
 use scraper::Html;
 
@@ -94,8 +95,8 @@ async fn pages_load_sort_and_lead_down_in_a_real_browser() {
     assert!(attributes(&running, "[data-pause]:not([hidden])", "type").len() == 1, "the script has run");
 }
 
-/// Measures a page in a frame as wide as a phone: how much of it is beyond the edge, and how many columns the table of settings has, and
-/// which texts are cut off in tables whose rows become lists on a phone.
+/// Measures a page in a frame: how much of it is beyond the edge, how many tables scroll sideways, how many columns the table of settings has,
+/// and which texts are cut off in tables whose rows become lists on a phone.
 const MEASURE: &str = "onload = () => {
     const page = document.querySelector('iframe').contentDocument;
     const shown = page.documentElement;
@@ -105,21 +106,23 @@ const MEASURE: &str = "onload = () => {
     const wide = [...page.querySelectorAll('body *')].filter(element =>
         element.getBoundingClientRect().right > shown.clientWidth + 0.5 && !inside(element) && !element.closest('svg'));
     const cut = [...page.querySelectorAll('.stack td')].filter(cell => cell.getBoundingClientRect().right > shown.clientWidth);
+    const scrolls = [...page.querySelectorAll('.scroll')].filter(table => table.scrollWidth > table.clientWidth).length;
     document.title = JSON.stringify({
+        scrolls,
         cut: cut.length, stacked: page.querySelectorAll('.stack td').length,
         beyond: shown.scrollWidth - shown.clientWidth, columns, wide: wide.map(element => element.outerHTML.slice(0, 90)),
     });
 };";
 
 /// The page in such a frame. Pages refuse to be framed by others, so it is a copy with its stylesheet inside.
-fn framed(server: &Server, path: &str) -> String {
+fn framed(server: &Server, path: &str, wide: u32) -> String {
     let body = get(server, path).body;
     let (before, link) = body.split_once("<link rel=\"stylesheet\" href=\"").expect("a stylesheet");
     let (style, after) = link.split_once("\">").expect("the end of a link");
     let page = format!("{before}<style>{}</style>{after}", get(server, style).body);
     let page = page.replace('&', "&amp;").replace('"', "&quot;");
     format!(
-        "<!DOCTYPE html><iframe width=390 height=900 srcdoc=\"{page}\"></iframe><script>{MEASURE}</script>"
+        "<!DOCTYPE html><iframe width={wide} height=900 srcdoc=\"{page}\"></iframe><script>{MEASURE}</script>"
     )
 }
 
@@ -143,7 +146,7 @@ async fn no_page_scrolls_sideways_on_a_phone() {
     ];
     for path in pages {
         let file = dir.path().join("framed.html");
-        fs::write(&file, framed(&server, path)).unwrap();
+        fs::write(&file, framed(&server, path, 390)).unwrap();
         // a missing browser is reported elsewhere
         let Some((page, _complaints)) = loaded(dir.path(), &format!("file://{}", file.display()), 1280)
         else {
@@ -157,4 +160,29 @@ async fn no_page_scrolls_sideways_on_a_phone() {
         assert_eq!(measured["columns"], u64::from(path == "/settings"), "{path}: {measured:#}");
     }
     assert!(get(&server, "/?range=all").body.contains("Packages that vary most"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_of_failures_fit_a_window_of_1000_pixels() {
+    let (dir, server) = start().await;
+    let mut predictor = PredictorClient::connect(server.url()).await.unwrap();
+    for (attempt, package) in [("f1", "a-package-with-a-rather-long-name"), ("f2", "py-scikit-learn-extra")] {
+        deliver(&server, hello(attempt, package), attempt, 5, Some(1)).await;
+        let line = "src/module/a_rather_long_name_of_a_source_file.cpp:123:45: error: no matching function for call to 'frobnicate(int)'";
+        let asked = pb::ShouldRetryRequest {
+            attempt: attempt.into(),
+            log_tail: format!("/builds/group/project/{package}/{line}\n"),
+            ..pb::ShouldRetryRequest::default()
+        };
+        predictor.should_retry(asked).await.unwrap();
+    }
+    let file = dir.path().join("framed.html");
+    fs::write(&file, framed(&server, "/failures?range=all", 1000)).unwrap();
+    // a missing browser is reported elsewhere
+    let Some((page, _complaints)) = loaded(dir.path(), &format!("file://{}", file.display()), 1280) else {
+        return;
+    };
+    let measured: serde_json::Value = serde_json::from_str(&texts(&page, "title")[0]).unwrap();
+    assert_eq!((&measured["beyond"], &measured["scrolls"]), (&0.into(), &0.into()), "{measured:#}");
+    assert!(get(&server, "/failures?range=all").body.contains("frobnicate"));
 }

@@ -6,6 +6,8 @@
 //! | `history` | what it knows of builds, window by window |
 
 mod client;
+#[cfg(test)]
+mod forged_tests;
 mod history;
 #[cfg(test)]
 mod history_tests;

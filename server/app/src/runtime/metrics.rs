@@ -203,7 +203,7 @@ metrics! {
     admissions_unsized: Kinds = "admissions_unsized",
         "Pods of CI jobs that kept their own sizes, by reason; other pods are not counted";
     facts_skipped: Kinds = "facts_skipped",
-        "Invalid facts that were ignored (a size of -1, 0 build jobs), by their source: hello, finish, pod; the log names each";
+        "Invalid facts that were ignored (a size of -1, 0 build jobs), by their source: hello, batch, finish, pod; the log names each";
     pods_not_on_disk: Counter = "pods_not_on_disk",
         "Pods of jobs kept in memory only, because too many requests waited for the writer";
     samples: Counter = "ingest_samples", "Samples synced to disk and acknowledged";

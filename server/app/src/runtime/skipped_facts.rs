@@ -64,7 +64,14 @@ impl Part<'_> {
         value: Option<V>,
         check: impl Fn(&str, V) -> Validated<T>,
     ) -> Option<T> {
-        let fact = check(field, value?).map_err(|fault| fault.within(self.name));
-        self.skipped.keep(fact)
+        check(field, value?).map_err(|fault| self.leave_out(fault)).ok()
+    }
+
+    /// One more fact that is left out. Of many with the same name, as in a row of samples, the first is named.
+    pub(crate) fn leave_out(&mut self, fault: FieldViolation) {
+        let fault = fault.within(self.name);
+        if self.skipped.0.iter().all(|known| known.field != fault.field) {
+            self.skipped.push(fault);
+        }
     }
 }

@@ -93,9 +93,6 @@ impl HistoryLoader {
         let take = |verdict: Verdict, is_only: bool| {
             short.take(&verdict);
             self.verdict_engine.recall_correction(&verdict);
-            if !verdict.basis.by_untrusted {
-                self.learned.note_memory_end(verdict.basis.reported.key.as_deref(), &verdict);
-            }
             let refuses = verdict.avoids_retry();
             if refuses || !is_only {
                 stats.expect_refused(&verdict.attempt, &verdict.basis.reported.project, refuses);
@@ -103,7 +100,16 @@ impl HistoryLoader {
             judged.note(&verdict);
         };
         let mut in_force = InForce::of_projects(take);
-        store::load_verdicts(&self.store, |verdict| in_force.push(verdict)).await?;
+        // what an attempt that is not trusted says later changes nothing of what is known of its memory
+        let mut trusted = InForce::new(|verdict, _is_only| self.learned.note_memory_end(&verdict));
+        let take = |verdict: Verdict| {
+            if !verdict.basis.by_untrusted {
+                trusted.push(verdict.clone());
+            }
+            in_force.push(verdict);
+        };
+        store::load_verdicts(&self.store, take).await?;
+        trusted.end();
         in_force.end();
         self.verdict_engine.count_corrections();
         short.note_all(&self.short_of_memory);
@@ -165,5 +171,7 @@ impl HistoryLoader {
     }
 }
 
+#[cfg(test)]
+mod restart_tests;
 #[cfg(test)]
 mod tests;

@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 
 use plimsoll_core::{
-    domain::{AttemptId, ReportedEvidence, Reporter, Verdict, VerdictCorrection},
+    domain::{AttemptId, RecordedCause, ReportedEvidence, Reporter, Verdict, VerdictCorrection},
     retry,
 };
 use plimsoll_store::{self as store, Store, StoreError};
@@ -113,6 +113,11 @@ impl KnownVerdicts {
     /// The correction that is in force.
     pub(crate) fn correction(&self) -> Option<Box<VerdictCorrection>> {
         self.in_force().and_then(Verdict::correction).cloned().map(Box::new)
+    }
+
+    /// The cause that an imported history recorded, as the verdicts repeat it.
+    pub(crate) fn recorded(&self) -> Option<RecordedCause> {
+        self.given.iter().find_map(|verdict| verdict.basis.recorded)
     }
 
     /// Whether this very question was asked before: then it says nothing new.

@@ -94,9 +94,9 @@ impl History {
         }
     }
 
-    /// Notes how memory ended an attempt, if the verdict on it says so. `key`: what was built, if the attempt may be none of the history.
-    pub fn note_memory_end(&mut self, key: Option<&Key>, verdict: &Verdict) {
-        if self.memory_ends.note(key, verdict) {
+    /// Notes how memory ended an attempt, if the verdict on it says so.
+    pub fn note_memory_end(&mut self, verdict: &Verdict) {
+        if self.memory_ends.note(verdict) {
             self.changes += 1;
         }
     }

@@ -33,6 +33,7 @@ mod summary;
 mod ticket;
 mod units;
 mod verdict;
+mod verdict_basis;
 mod weight;
 
 pub use attempt::PoolSlot;
@@ -75,5 +76,6 @@ pub use units::{Bytes, Cores, CpuMicros, Micros, Millis};
 pub(crate) use verdict::LINE_GONE;
 pub use verdict::{
     Action, Evidence, JobName, ListedRun, MemoryGrowth, NamedSizes, ReservationCost, RetryOutlook, Signature,
-    Verdict, VerdictBasis,
+    Verdict,
 };
+pub use verdict_basis::{RecordedCause, VerdictBasis};

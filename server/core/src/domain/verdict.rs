@@ -5,8 +5,8 @@ use std::{fmt, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AttemptId, Bytes, Cause, EvidenceLine, EvidenceSource, Exit, Key, Millis, Prediction, ReportedEvidence,
-    Reporter, Resources, RootLine, Summary, VerdictCorrection,
+    AttemptId, Bytes, Cause, EvidenceLine, EvidenceSource, Exit, Key, Millis, Prediction, RecordedCause,
+    ReportedEvidence, Resources, RootLine, Summary, VerdictBasis, VerdictCorrection,
 };
 
 /// What is known of an ended attempt: what the server measured, joined with what the caller saw.
@@ -42,6 +42,8 @@ pub struct Evidence {
     pub reported: ReportedEvidence,
     /// What the verdict on the attempt before named for this one, if that one was short of memory too.
     pub named_before: Option<NamedSizes>,
+    /// The cause that an imported history recorded, if a verdict may have put another one into the summary since.
+    pub recorded: Option<RecordedCause>,
     /// What a person said of its cause.
     pub correction: Option<Box<VerdictCorrection>>,
 }
@@ -74,6 +76,7 @@ impl Evidence {
             pod_sizes: None,
             reported: ReportedEvidence::default(),
             named_before: None,
+            recorded: None,
             correction: None,
         }
     }
@@ -157,42 +160,6 @@ impl Verdict {
     /// Whether memory was short, so that the next attempt gets more of it: a limit or the machine's lack of it ended this one.
     pub fn raises_memory(&self) -> bool {
         self.cause.is_memory() || (self.cause == Cause::EvictedByNode && self.action == Action::Bigger)
-    }
-}
-
-/// What a verdict stands on: with it, a later question knows what was known, and whether it says anything new.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct VerdictBasis {
-    /// Where the evidence comes from that decided the cause; `None` if nothing did.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cause_source: Option<EvidenceSource>,
-    /// Number of the question ([`super::Fnv`] over all that the caller said).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub question: Option<u64>,
-    /// Number of all that was known, without texts of the log. Another number means that more is known by now.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub evidence: Option<u64>,
-    /// The caller was not trusted: a job that spoke of itself.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub by_untrusted: bool,
-    /// What the caller said.
-    #[serde(skip_serializing_if = "is_nothing")]
-    pub reported: ReportedEvidence,
-    /// Who asked.
-    pub said_by: Reporter,
-    /// What a person said of the cause; `None` without a correction.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub correction: Option<Box<VerdictCorrection>>,
-}
-
-fn is_nothing(reported: &ReportedEvidence) -> bool {
-    *reported == ReportedEvidence::default()
-}
-
-impl VerdictBasis {
-    fn is_empty(&self) -> bool {
-        *self == Self::default()
     }
 }
 

@@ -104,6 +104,7 @@ pub(super) fn size(pool: &SimilarAttempts<'_>, settings: &Settings, price: f64) 
     if request.basis.bound != SizeBound::None {
         request.basis.quantile = covered(&spread, request.value);
     }
+    at_most_preset(&mut request, pool, settings, &spread);
     // decreases are bounded: while more is unknown than may fail, a preset holds
     if settings.preset && pool.unknown > ceiling && limit.value < settings.memory_limit.0 {
         limit = quantity(settings, rung, spread.attempts, WantedSize::of(settings.memory_limit));
@@ -116,6 +117,24 @@ pub(super) fn size(pool: &SimilarAttempts<'_>, settings: &Settings, price: f64) 
     }
     cover_at_least(&mut limit, &request, seldom);
     MemorySizes { request, limit, width: width(pool, settings, &plain), by_kills: None }
+}
+
+/// A request stays at a preset that every known attempt of the package stayed within. Its author may have chosen it by what a node has: a
+/// request that is a little above half a node holds all of it.
+fn at_most_preset(
+    request: &mut Quantity,
+    pool: &SimilarAttempts<'_>,
+    settings: &Settings,
+    spread: &Distribution,
+) {
+    let (preset, _) = settings.bound_memory(settings.memory_request);
+    let is_enough = highest(pool, false).is_none_or(|need| need <= preset)
+        && highest(pool, true).is_none_or(|stopped| stopped < preset);
+    if settings.preset && request.value > preset.0 && is_enough {
+        request.value = preset.0;
+        request.basis.bound = SizeBound::Preset;
+        request.basis.quantile = spread.covered(preset.as_f64()).clamp(0.0, 1.0);
+    }
 }
 
 /// A limit never covers less than a request that is not above it: the room that it has is above what the request covers.
@@ -230,6 +249,17 @@ fn quantity(settings: &Settings, rung: Rung, attempts: u32, wanted: WantedSize) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_request_after_an_eviction_is_what_was_used_and_its_pages_within_the_limit() {
+        let after = |used: u64, limit: u64| {
+            super::super::request_after_eviction(Bytes(used << 20), Bytes(limit << 20))
+        };
+        assert_eq!(
+            [after(608, 1024), after(608, 650), after(10, 1024)],
+            [700, 650, 74].map(|mib: u64| Bytes(mib << 20))
+        );
+    }
 
     #[test]
     fn a_limit_leaves_room_for_hot_file_pages() {

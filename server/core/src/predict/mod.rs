@@ -133,9 +133,10 @@ pub fn step_above(stopped: Bytes) -> Bytes {
     plan::step_above(stopped)
 }
 
-/// A size that leaves room for the pages of files above `need`.
-pub(crate) fn with_pages(need: Bytes) -> Bytes {
-    memory::with_pages(need)
+/// The memory to request after a node evicted a build that `used` more than it had requested: that, and room for the pages of its files,
+/// which the kubelet counts too; not above its `limit`. In whole MiB.
+pub fn request_after_eviction(used: Bytes, limit: Bytes) -> Bytes {
+    memory::with_pages(used).min(limit.max(used)).ceil_mib()
 }
 
 /// The attempts of the groups that [`predict_grouped`] finds, each with the place of its group; none where it finds none.

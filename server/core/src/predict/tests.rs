@@ -229,6 +229,19 @@ fn a_preset_holds_as_a_limit_until_enough_is_known() {
 }
 
 #[test]
+fn a_request_stays_at_a_preset_that_all_known_builds_stayed_within() {
+    let preset = Bytes(8 << 30);
+    let settings =
+        Settings { memory_request: preset, memory_limit: preset, preset: true, ..Settings::default() };
+    let request = |known| predict(&history([known]), &key("zlib", "1"), &settings).memory_request;
+    let within = request(built(1, "1", 6932, 2));
+    assert_eq!((within.value, within.basis.bound), (preset.0, SizeBound::Preset));
+    for above in [built(1, "1", 9000, 2), stopped(1, "1", 8 << 10)] {
+        assert!(request(above).value > preset.0);
+    }
+}
+
+#[test]
 fn the_cap_and_the_floor_hold_and_are_named() {
     let history = history([built(1, "1", 9000, 0), built(2, "1", 9000, 0)]);
     let cap =

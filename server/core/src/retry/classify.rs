@@ -17,7 +17,7 @@ use super::{
     signature,
 };
 use crate::domain::{
-    Cause, Evidence, EvidenceLine, EvidenceSource, Exit, Outcome, ReportedEvidence, Summary,
+    Cause, Evidence, EvidenceLine, EvidenceSource, Exit, Outcome, RecordedCause, ReportedEvidence, Summary,
 };
 
 /// What one more clue that agrees adds, and one that does not takes away.
@@ -58,7 +58,9 @@ pub fn classify(evidence: &Evidence, rules: &LogRules) -> Finding {
     found.extend(ci);
     found.extend(clues::log(&hits, measured));
     found.extend(unknown);
-    add_recorded(&mut found, measured);
+    // a verdict may have put another cause into the summary
+    let recorded = evidence.recorded.or_else(|| measured.and_then(RecordedCause::of));
+    add_recorded(&mut found, recorded);
     let finding = doubted(Finding { log_unread: is_log_unread(&said), ..decide(&found) }, &hits);
     if said.log.is_empty() {
         return Finding { last_words: said.last_words, failure_line: said.first_words, ..finding };
@@ -71,8 +73,8 @@ pub fn classify(evidence: &Evidence, rules: &LogRules) -> Finding {
 
 /// Adds the cause that an imported history recorded, in the place of its source. The same cause from the same source is this record, said
 /// once more, and not a second witness.
-fn add_recorded(found: &mut Vec<Clue>, measured: Option<&Summary>) {
-    let Some(recorded) = measured.and_then(clues::recorded) else { return };
+fn add_recorded(found: &mut Vec<Clue>, recorded: Option<RecordedCause>) {
+    let Some(recorded) = recorded.and_then(clues::recorded) else { return };
     let is_known = |clue: &Clue| (clue.source, clue.cause) == (recorded.source, recorded.cause);
     if !found.iter().any(is_known) {
         let place = found.iter().position(|clue| clue.source > recorded.source).unwrap_or(found.len());

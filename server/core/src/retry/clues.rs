@@ -4,7 +4,9 @@
 use plimsoll_proto::evidence::source_in_words;
 
 use super::{finding::Clue, rule::Sign, rules::RuleMatch};
-use crate::domain::{Cause, EvidenceSource as Source, Exit, LogOrder, Millis, OomOrigin, Outcome, Summary};
+use crate::domain::{
+    Cause, EvidenceSource as Source, Exit, LogOrder, Millis, OomOrigin, Outcome, RecordedCause, Summary,
+};
 
 /// Charges that failed without reclaim, a second, above which a build starves: between 110/s (healthy at its limit) and
 /// 88,000/s (the least of the starved ones), the middle on a logarithmic scale.
@@ -38,21 +40,20 @@ pub(super) fn weak(clue: Clue) -> Clue {
 ///
 /// A line of a log and the word of a person prove nothing here: both count by themselves where they are known. A cause of memory counts
 /// only where the record says that memory stopped the attempt.
-pub(super) fn recorded(summary: &Summary) -> Option<Clue> {
-    let is_imported =
-        summary.origin.is_none() && summary.samples == 0 && summary.outcome != Outcome::Succeeded;
-    let is_found = |cause: &Cause| *cause != Cause::Unknown && (summary.censored || !cause.is_memory());
-    let cause = summary.cause.filter(|cause| is_imported && is_found(cause))?;
-    let (source, confidence) = match summary.cause_source {
+pub(super) fn recorded(recorded: RecordedCause) -> Option<Clue> {
+    let RecordedCause { cause, source: from, censored } = recorded;
+    if cause == Cause::Unknown || (cause.is_memory() && !censored) {
+        return None;
+    }
+    let (source, confidence) = match from {
         Some(Source::Log | Source::Policy | Source::Person) => return None,
         Some(source @ Source::Kernel) => (source, 0.97),
         Some(source @ (Source::Container | Source::Pod)) => (source, 0.95),
         Some(source @ (Source::Measured | Source::Exit | Source::Ci)) => (source, 0.85),
         None => (Source::Ci, 0.85),
     };
-    let from = summary
-        .cause_source
-        .map_or(String::new(), |source| format!(", from the {}", source_in_words(source.as_str())));
+    let from =
+        from.map_or(String::new(), |source| format!(", from the {}", source_in_words(source.as_str())));
     let text = format!("the imported history says {}{from}", cause.as_str());
     Some(clue(source, cause, confidence, text))
 }

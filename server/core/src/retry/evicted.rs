@@ -9,7 +9,7 @@ use plimsoll_proto::reasons::SizeBound;
 use super::next::sizes_had;
 use crate::{
     domain::{Bytes, Evidence, Prediction, Summary},
-    predict::{Settings, with_pages},
+    predict::{Settings, request_after_eviction},
 };
 
 /// What the kubelet writes before the resource of which the node had too little (pkg/kubelet/eviction/helpers.go).
@@ -28,7 +28,7 @@ pub(super) fn grow_request(
     if used <= had || !is_for_memory(evidence) {
         return None;
     }
-    let (wanted, _) = settings.bound_memory(with_pages(used).min(most(measured).max(used)).ceil_mib());
+    let (wanted, _) = settings.bound_memory(request_after_eviction(used, most(measured)));
     if wanted <= had {
         return None;
     }

@@ -100,6 +100,22 @@ mod tests {
     }
 
     #[test]
+    fn what_the_agent_wrote_into_a_log_says_nothing_of_the_failure() {
+        let report = "plimsoll: regex@1 was ended by SIGKILL after 3.0 s; the kernel killed 1 process; needed more than 120 MiB\n  \
+             memory    needed more than 120 MiB, limit 120 MiB\n            most in build (120 MiB)\n  killed    1 process by the kernel\n";
+        let folded = format!(
+            "\x1b[0Ksection_start:1:plimsoll[collapsed=true]\r\x1b[0K{report}\x1b[0Ksection_end:1:plimsoll\r\x1b[0K\n  \
+             verdict   Do not retry: error\n            failed to build\n"
+        );
+        for agents in [report, &folded] {
+            let log = format!("cc1: error: no\n{agents}Cleaning up\n  killed it later\n");
+            let tail = LogTail::of(&log);
+            let lines: Vec<&str> = tail.rev().collect();
+            assert_eq!(lines, ["killed it later", "Cleaning up", "cc1: error: no"]);
+        }
+    }
+
+    #[test]
     fn only_the_end_of_a_log_is_held() {
         let log = "ü building\n".repeat(1_000_000);
         let end = LogTail::of(&log);

@@ -7,6 +7,7 @@
 //! | a comment, an option of a help text, a line of documentation that a search found | `// Killed`, `--retry  if it was reset` |
 //! | a check that passed or begins | `ok 3 - disk: No space left on device`, `=== RUN   TestReset` |
 //! | words between quotation marks in a line that reports no error | `handles 'Out of memory'` |
+//! | what the agent itself wrote into the log: its lines and its report | `plimsoll: zlib ended with exit code 2`, `  killed    1 process` |
 
 use std::{borrow::Cow, sync::LazyLock};
 
@@ -50,18 +51,40 @@ fn says(form: &LazyLock<Option<Regex>>, line: &str) -> bool {
 pub(super) struct LineBefore<'l> {
     line: &'l str,
     is_source: bool,
+    is_of_agent: bool,
 }
 
 impl<'l> LineBefore<'l> {
-    /// Whether `line` only repeats source, commands or a manual; it is then the line before the next.
+    /// Whether `line` is the agent's, or only repeats source, commands or a manual; it is then the line before the next.
     pub(super) fn is_quoted_by(&mut self, line: &'l str) -> bool {
         let text = line.trim_start();
         let is_source = is_source(text, self.is_source);
         let framed = indentation(line) > indentation(self.line) && is_frame(self.line);
-        *self = Self { line, is_source };
+        let is_of_agent = is_of_agent(line, self.is_of_agent);
+        *self = Self { line, is_source, is_of_agent };
         let echo = ["$ ", "+ ", "++ ", "+++ ", "[command]", "// ", "/* ", "<!--"];
-        is_source || framed || echo.iter().any(|mark| text.starts_with(mark)) || says(&MANUAL, text)
+        is_of_agent
+            || is_source
+            || framed
+            || echo.iter().any(|mark| text.starts_with(mark))
+            || says(&MANUAL, text)
     }
+}
+
+/// Characters in front of the text of a row of the agent's report: two blanks, a title, one blank.
+const REPORT_TITLE: std::ops::Range<usize> = 2..12;
+
+/// A line that the agent wrote: a notice, a fold of its report, or a row below one of these. It says how a build ended that failed before.
+fn is_of_agent(line: &str, before: bool) -> bool {
+    let fold = line.starts_with("section_") && line.contains(":plimsoll");
+    let is_title = |title: &str| {
+        title.ends_with(' ') && title.bytes().all(|byte| byte == b' ' || byte.is_ascii_lowercase())
+    };
+    let is_row = || {
+        let title = line.get(REPORT_TITLE).is_some_and(is_title);
+        line.trim().is_empty() || (line.starts_with("  ") && title)
+    };
+    line.starts_with("plimsoll: ") || fold || (before && is_row())
 }
 
 /// Source beside a message of a compiler: a line with its number, what is marked in it, and the lines without a number after it.

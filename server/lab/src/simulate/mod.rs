@@ -15,7 +15,7 @@
 //! A build whose limit is below what it needs is lost after its whole time, and comes back with the policy's next size. A node keeps the
 //! request free. For most policies both are the same; with `plimsoll-pod` a build may use more than its request. Where the builds of a node
 //! then use more together than it has, those that are most above their requests are lost after their whole time, too, and come back
-//! with their limits as their requests. A policy learns a build when that has ended here, after all waiting, and not before.
+//! with what they used and 15 % as their requests, as a verdict says. A policy learns a build when that has ended here, after all waiting, and not before.
 //!
 //! `oracle` is no policy here but a bound (`oracle`): what no sizes can be below.
 //!

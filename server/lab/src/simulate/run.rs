@@ -4,7 +4,7 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 
 use plimsoll_core::{
     domain::{Bytes, Millis},
-    predict::Settings,
+    predict::{Settings, request_after_eviction},
 };
 
 use super::{
@@ -259,10 +259,15 @@ impl SimulatedDay<'_> {
             return;
         }
         self.lost(row, size, stopped_at);
-        // an evicted build comes back with all of its limit as its request
         let failed = if evicted { size.memory } else { stopped_at };
-        let next = if evicted { size.limit } else { self.next(&ask, failed) };
-        let size = BuildSize { memory: next, limit: next, ..size };
+        // an evicted build comes back as its verdict says: with what it used as its request, and the same limit
+        let [memory, limit] = if evicted {
+            let request = request_after_eviction(Bytes(size.uses()), Bytes(size.limit)).0;
+            [request, size.limit.max(request)]
+        } else {
+            [self.next(&ask, failed); 2]
+        };
+        let size = BuildSize { memory, limit, ..size };
         self.outcome.evicted += u64::from(evicted);
         let (_, memory) = self.fleet.clamp(size.milli, size.memory);
         if memory <= failed || tries >= MOST_TRIES {

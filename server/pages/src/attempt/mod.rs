@@ -3,6 +3,8 @@
 mod charts;
 mod correction;
 mod gitlab_links;
+#[cfg(test)]
+mod tests;
 
 use maud::{Markup, html};
 use plimsoll_proto::{
@@ -240,7 +242,7 @@ fn earlier(verdicts: &[Verdict]) -> Markup {
                                 } @else {
                                     td { (verdict::answer(verdict)) }
                                     td { (words::cause(verdict.cause())) }
-                                    td.n { (percent(verdict.confidence)) }
+                                    td.n { @if verdict::is_cause_unknown(verdict) { (figures::DASH) } @else { (percent(verdict.confidence)) } }
                                 }
                                 td { (words::sentence(&verdict.reason)) }
                             }

@@ -19,6 +19,8 @@ struct DigestJson {
     steps: Json,
     /// Packages, the most wasteful first.
     wasters: Vec<WasterJson>,
+    /// Failures that are the same, together, most attempts first.
+    failures: Json,
     regressions: Json,
     /// Builds that hide groups with different needs, the most expensive first.
     mixed: Json,
@@ -49,6 +51,7 @@ pub(super) fn render(digest: &Digest) -> String {
         wasters: wasters
             .map(|(group, sums)| WasterJson { package: group.name.clone(), totals: told(&sums) })
             .collect(),
+        failures: told(&first(&digest.stats.failures)),
         regressions: told(&first(&digest.stats.regressions)),
         mixed: told(&first(&digest.stats.mixed)),
         currency: digest.stats.currency.clone(),

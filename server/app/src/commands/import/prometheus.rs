@@ -96,12 +96,13 @@ impl FromPrometheus {
         let read = self.read(config, range).await?;
         let listed = gitlab::jobs(config, &read.pods.projects(), range).await?;
         let is_asked = listed.is_some();
+        let no_job = no_job(is_asked, read.pods.unread_annotations());
         let (jobs, of_gitlab) = listed.unwrap_or_default();
         let host = if host.is_empty() { &of_gitlab } else { host };
         let found = read.pods.finish(range, host, &jobs)?;
         coverage::show(&found, range, read.empty_ms, is_asked)?;
         if found.coverage.keyed == 0 {
-            return Err(Incomplete(no_job(is_asked)).into());
+            return Err(Incomplete(no_job).into());
         }
         let store = open(config).await?;
         let records = found.records().map(|record| record.map(|record| of_project(record, project)));
@@ -158,17 +159,44 @@ fn of_project((mut record, end): PodAttempt, project: &str) -> Record {
     record
 }
 
-/// Why nothing was stored, and what mends it.
-fn no_job(is_asked: bool) -> String {
+/// Why nothing was stored, and what mends it. `annotations` are the labels of a series with a job's annotations that is of no pod which builds.
+fn no_job(is_asked: bool, annotations: Option<&[String]>) -> String {
     let other = if is_asked {
         ""
     } else {
         ". Or let GitLab say which jobs ran: set gitlab_url and gitlab_token_file"
     };
+    if let Some(labels) = annotations {
+        return other_labels(labels) + other;
+    }
     format!(
         "no pod says which job it is of, so nothing was stored; start kube-state-metrics with\n{}\n\
          and import again when builds have run{other}",
         PrometheusLabels::allowlist()
+    )
+}
+
+/// Annotations of jobs are there, but the labels that name their pods are others.
+fn other_labels(labels: &[String]) -> String {
+    let exported: Vec<String> =
+        [("kube_namespace", "namespace"), ("kube_pod", "pod"), ("kube_container", "container")]
+            .iter()
+            // series of annotations are of pods and name no container
+            .filter(|(_, label)| *label == "container" || labels.contains(&format!("exported_{label}")))
+            .map(|(key, label)| format!("{key} = \"exported_{label}\""))
+            .collect();
+    let mend = if labels.iter().any(|label| label == "exported_pod") {
+        format!(
+            "Prometheus scrapes kube-state-metrics without honor_labels; give --prometheus-labels a file with\n{}\n",
+            exported.join("\n")
+        )
+    } else {
+        let named: Vec<&str> =
+            labels.iter().map(String::as_str).filter(|name| !name.starts_with("annotation_")).collect();
+        format!("say with --prometheus-labels which of its labels name the pod: {}", named.join(", "))
+    };
+    format!(
+        "kube_pod_annotations names jobs, but of pods without readings of memory, so nothing was stored; {mend}"
     )
 }
 
@@ -182,5 +210,28 @@ mod tests {
         assert_eq!(refused, "the unit is missing: write 15d for days, or 15h for hours");
         assert_eq!(since("15d").unwrap(), Duration::from_hours(15 * 24));
         assert!(since("401d").unwrap_err().contains("from 1h to 400d"));
+    }
+    #[test]
+    fn annotations_under_other_labels_get_the_advice_that_is_not_yet_followed() {
+        let labels = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let exported = labels(&[
+            "__name__",
+            "annotation_job_runner_gitlab_com_id",
+            "exported_namespace",
+            "exported_pod",
+            "namespace",
+            "pod",
+        ]);
+        let said = no_job(true, Some(&exported));
+        assert_eq!(
+            said,
+            "kube_pod_annotations names jobs, but of pods without readings of memory, so nothing was stored; Prometheus scrapes \
+             kube-state-metrics without honor_labels; give --prometheus-labels a file with\n\
+             kube_namespace = \"exported_namespace\"\nkube_pod = \"exported_pod\"\nkube_container = \"exported_container\"\n"
+        );
+        let renamed = no_job(true, Some(&labels(&["annotation_a", "kube_pod_name", "namespace"])));
+        assert!(renamed.ends_with("which of its labels name the pod: kube_pod_name, namespace"), "{renamed}");
+        assert!(!renamed.contains("allowlist") && !said.contains("allowlist"));
+        assert!(no_job(false, None).contains("--metric-annotations-allowlist=pods=["));
     }
 }

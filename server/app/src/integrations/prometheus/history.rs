@@ -59,7 +59,7 @@ pub(crate) async fn read_history(
         tell(float(start_ms - range.start_ms) / float(range.end_ms - range.start_ms));
     }
     if read.empty_ms >= range.end_ms - range.start_ms {
-        return Err(no_build(client, question).await);
+        return Err(no_build(client, question, &read.pods).await);
     }
     Ok(read)
 }
@@ -140,9 +140,12 @@ async fn read_answers(
 }
 
 /// Why no build was seen, as far as Prometheus can tell.
-async fn no_build(client: &PrometheusClient, question: &HistoryQuestion) -> anyhow::Error {
+async fn no_build(client: &PrometheusClient, question: &HistoryQuestion, pods: &BuildPods) -> anyhow::Error {
     let HistoryQuestion { labels, selector, range } = question;
     let metric = "container_memory_working_set_bytes";
+    if let Some(why) = pods.unread_memory() {
+        return anyhow!("has {metric} of containers with {}={:?}, but {why}", labels.container, labels.build);
+    }
     let seconds = (range.end_ms - range.start_ms) / 1000;
     let any = format!("topk(1, last_over_time({metric}{{{selector}}}[{}s]))", seconds.min(WINDOW_S));
     match client.ask(&any, range.end_ms).await {

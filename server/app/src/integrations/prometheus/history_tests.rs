@@ -27,7 +27,7 @@ fn response(status: &str, body: &str) -> String {
     format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
 }
 
-fn success(result: &serde_json::Value) -> String {
+pub(super) fn success(result: &serde_json::Value) -> String {
     response("200 OK", &json!({"status": "success", "data": {"result": result}}).to_string())
 }
 
@@ -42,7 +42,7 @@ async fn head(stream: &mut TcpStream) -> String {
 }
 
 /// A server that answers each request line with what `answer` says; nothing, if that is empty.
-async fn server(answer: impl Fn(&str) -> String + Send + 'static) -> String {
+pub(super) async fn server(answer: impl Fn(&str) -> String + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     TaskTracker::new().spawn(async move {
@@ -98,6 +98,25 @@ async fn what_prometheus_will_not_do_is_said_in_one_line() {
     let nothing_there = PrometheusClient::hasty("http://127.0.0.1:1", PATIENT, 1000);
     let error = format!("{:#}", read_history(&nothing_there, &question(), |_| {}).await.unwrap_err());
     assert!(error.contains("cannot be reached"), "{error}");
+}
+
+#[tokio::test]
+async fn series_of_builds_that_say_nothing_are_not_blamed_on_the_name_of_the_container() {
+    let said = |metric: serde_json::Value, value: &'static str| {
+        let body = success(&json!([{"metric": metric, "values": [[1_800_000_060, value]]}]));
+        error(move |_| body.clone(), PATIENT, 1 << 20)
+    };
+    let of = "has container_memory_working_set_bytes of containers with container=\"build\", but ";
+    for value in ["NaN", "0"] {
+        assert_eq!(
+            said(json!({"namespace": "ci", "pod": "p"}), value).await,
+            format!("{of}its readings are all 0 or no number (NaN)")
+        );
+    }
+    assert_eq!(
+        said(json!({"namespace": "ci", "pod_name": "p"}), "5").await,
+        format!("{of}its series have no label pod")
+    );
 }
 
 #[tokio::test]

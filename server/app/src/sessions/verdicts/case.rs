@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use plimsoll_core::{
     domain::{
-        Bytes, Evidence, EvidenceSource, MemoryGrowth, NamedSizes, ReportedEvidence, Summary, Verdict,
-        VerdictBasis, VerdictCorrection,
+        Bytes, Evidence, EvidenceSource, MemoryGrowth, NamedSizes, RecordedCause, ReportedEvidence, Summary,
+        Verdict, VerdictBasis, VerdictCorrection,
     },
     predict, retry,
 };
@@ -55,6 +55,8 @@ impl VerdictCase {
             return WeighedVerdict { verdict: verdict.clone(), new: None, readable, reads_corrections };
         }
         let evidence = self.evidence(reported);
+        let unchanged = || evidence.measured.as_deref().and_then(RecordedCause::of);
+        let recorded = evidence.recorded.or_else(unchanged);
         let mut verdict = placed(&evidence, parts);
         verdict.basis = VerdictBasis {
             // a correction is no question
@@ -63,6 +65,7 @@ impl VerdictCase {
             by_untrusted: !self.asker.is_trusted,
             reported: own,
             said_by: self.asker.by,
+            recorded,
             ..verdict.basis
         };
         WeighedVerdict { verdict, new: Some((evidence, number)), readable, reads_corrections }
@@ -104,7 +107,8 @@ impl VerdictCase {
         let failure_reason = measured.as_deref().map(|summary| summary.ci_reason.clone()).unwrap_or_default();
         let (time_limit, growth, named_before) = (reported.time_limit, self.growth, self.named_before);
         let correction = self.correcting.clone().or_else(|| self.known.correction());
-        let said = Evidence { time_limit, growth, reported, named_before, correction, ..about };
+        let recorded = self.known.recorded();
+        let said = Evidence { time_limit, growth, reported, named_before, recorded, correction, ..about };
         Evidence { key, number, measured, exit, failure_reason, ..said }
     }
 }

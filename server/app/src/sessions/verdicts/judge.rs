@@ -90,14 +90,15 @@ impl Ingest {
         let time = verdict.given_unix_ms.unwrap_or_default();
         let names_job = verdict.raises_memory() && !evidence.is_untrusted();
         verdict.job = names_job.then(|| JobName::of(&evidence.key)).flatten();
+        verdict.basis.built = names_job.then(|| Box::new(evidence.key.built()));
         // of its own: the same may be known again after other words, and is another verdict then
         let record = Fnv::default().with_part(&number.to_string()).with_part(&time.to_string()).value();
         let verdict = self.record(record, verdict).await?;
         if !evidence.is_untrusted() {
             self.learn_verdict(&evidence.key, &verdict, earlier);
-            if !verdict.basis.by_untrusted {
-                self.parts.learned.note_memory_end(Some(&evidence.key), &verdict);
-            }
+        }
+        if !verdict.basis.by_untrusted {
+            self.parts.learned.note_memory_end(&verdict);
         }
         self.parts.learned.judged(&verdict, earlier);
         Ok(verdict)

@@ -219,8 +219,10 @@ impl AgentStream {
     }
 
     async fn batch(&mut self, batch: &pb::Batch) -> Result<(), Refusal> {
-        let append = delivery::batch(batch)?;
+        let mut skipped = SkippedFacts::default();
+        let append = delivery::batch(batch, &mut skipped)?;
         let attempt = append.attempt.clone();
+        skipped.note(&self.metrics, "batch", attempt.as_str());
         let pending = self.ingest.append(append, &self.handle).await?;
         self.underway.push(attempt, pending);
         Ok(())

@@ -18,7 +18,7 @@ pub(crate) fn delivered(bytes: &[u8]) {
             let _tags = wire::delivery::runner_tags(&hello, &mut skipped);
             wire::delivery::hello(hello, &mut skipped).err()
         }
-        Some(Message::Batch(batch)) => wire::delivery::batch(&batch).err(),
+        Some(Message::Batch(batch)) => wire::delivery::batch(&batch, &mut skipped).err(),
         Some(Message::Finish(finish)) => wire::delivery::finish(&finish, &mut skipped).err(),
         None => None,
     };

@@ -1,8 +1,10 @@
 //! What an agent delivers: the opening of an attempt, its samples, its end.
 //!
-//! A fact of an attempt that cannot be used (a size, a hint, a counter, how it ended) is left out and named in [`SkippedFacts`]; the attempt
-//! is kept. What says which attempt, which run and which build it is, and in which order samples and phases came, is refused if it is
-//! wrong: a guess would mix up attempts.
+//! A fact of an attempt that cannot be used (a size, a hint, a label, a counter, a time of its start, its phases, how it ended) is left out
+//! and named in [`SkippedFacts`]; the attempt is kept. What says which attempt, which run and which build it is, how long it ran, and in which
+//! order samples came and what they measured, is refused if it is wrong: a guess would mix up attempts.
+
+use std::collections::HashMap;
 
 use plimsoll_core::{
     domain::{
@@ -35,19 +37,33 @@ fn read_resources(wire: Option<pb::Resources>, skipped: &mut SkippedFacts) -> Re
     Resources { memory_request, memory_limit, cpu_request, cpu_limit }
 }
 
-/// The key, without hints that cannot be used.
+/// The key, without what cannot be used of that which does not say what is built: hints, labels, ref and owner.
 fn read_key(wire: Option<pb::Key>, skipped: &mut SkippedFacts) -> Validated<Key> {
     let wire = wire.map(|wire| {
-        let is_usable = |hints: &pb::Hints| match validated::hints(*hints) {
-            Ok(_) => true,
-            Err(fault) => {
-                skipped.push(fault.within("hello"));
-                false
-            }
+        let mut usable = |fact: Validated<String>| {
+            skipped.keep(fact.map_err(|fault| fault.within("hello"))).unwrap_or_default()
         };
-        pb::Key { hints: wire.hints.filter(is_usable), ..wire }
+        let r#ref = usable(text("key.ref", wire.r#ref, limits::KEY_FIELD_BYTES));
+        let owner = usable(text("key.owner", wire.owner, limits::KEY_FIELD_BYTES));
+        let hints = wire.hints.map(|hints| validated::hints(hints).map(|_| hints));
+        let hints = hints.and_then(|hints| skipped.keep(hints.map_err(|fault| fault.within("hello"))));
+        let labels = read_labels(wire.labels, skipped);
+        pb::Key { r#ref, owner, labels, hints, ..wire }
     });
     validated::key(wire).map_err(|fault| fault.within("hello"))
+}
+
+/// The labels that can be used; of too many the first by their names.
+fn read_labels(wire: HashMap<String, String>, skipped: &mut SkippedFacts) -> HashMap<String, String> {
+    let mut labels: Vec<(String, String)> = wire.into_iter().collect();
+    labels.sort_unstable();
+    if labels.len() > limits::LABELS {
+        let description = format!("has {} labels, at most {} are allowed", labels.len(), limits::LABELS);
+        skipped.push(FieldViolation::new("hello.key.labels", description));
+        labels.truncate(limits::LABELS);
+    }
+    let checked = labels.into_iter().map(|(name, value)| validated::label(name, value));
+    checked.filter_map(|label| skipped.keep(label.map_err(|fault| fault.within("hello")))).collect()
 }
 
 /// The opening of an attempt.
@@ -70,16 +86,17 @@ pub(crate) fn hello(wire: pb::Hello, skipped: &mut SkippedFacts) -> Validated<At
     let session = SessionId::parse(&session).map_err(|why| FieldViolation::new("hello.session", why))?;
     let retries = match retries.as_str() {
         "" => None,
-        id => Some(attempt_id("hello.retries", id)?),
+        id => skipped.keep(attempt_id("hello.retries", id)),
     };
-    // a clock that is merely wrong is put right where it matters; this is not a date at all
-    let started_unix_ms = at_most("hello.started_unix_ms", started_unix_ms, MAX_UNIX_MS)?;
+    // no date at all is as a clock that is wrong: the start is estimated where it matters
+    let started_unix_ms =
+        skipped.keep(at_most("hello.started_unix_ms", started_unix_ms, MAX_UNIX_MS)).unwrap_or_default();
     Ok(Attempt {
         id,
         session,
         number: number.max(1),
         retries,
-        source: match known("hello.source", source)? {
+        source: match skipped.keep(known("hello.source", source)).unwrap_or(pb::Source::Unspecified) {
             pb::Source::Unspecified => MeasurementSource::Unspecified,
             pb::Source::CgroupV2 => MeasurementSource::CgroupV2,
             pb::Source::CgroupV1 => MeasurementSource::CgroupV1,
@@ -115,8 +132,9 @@ pub(crate) fn runner_tags(wire: &pb::Hello, skipped: &mut SkippedFacts) -> Vec<S
 /// The year 2500.
 const MAX_UNIX_MS: u64 = 16_725_225_600_000;
 
-/// Samples; whether each may follow the one before it is seen where they are added to their attempt.
-pub(crate) fn batch(wire: &pb::Batch) -> Validated<Append> {
+/// Samples; whether each may follow the one before it is seen where they are added to their attempt. Counters that not every kernel has are
+/// left out where they cannot be used.
+pub(crate) fn batch(wire: &pb::Batch, skipped: &mut SkippedFacts) -> Validated<Append> {
     let &pb::Batch { ref attempt, first_sequence, lost, ref samples } = wire;
     let attempt = attempt_id("batch.attempt", attempt)?;
     if first_sequence == 0 || first_sequence > limits::ATTEMPT_SAMPLES {
@@ -134,27 +152,32 @@ pub(crate) fn batch(wire: &pb::Batch) -> Validated<Append> {
     // a collect that may end early does not know how many come, and copies them as it grows
     let mut checked = Vec::with_capacity(samples.len());
     for (index, wire) in samples.iter().enumerate() {
-        checked.push(sample(wire).map_err(|fault| fault.within(&format!("batch.samples[{index}]")))?);
+        let read = sample(wire, &mut skipped.part("batch.samples"));
+        checked.push(read.map_err(|fault| fault.within(&format!("batch.samples[{index}]")))?);
     }
     Ok(Append { attempt, first_sequence, lost, samples: checked })
 }
 
-fn sample(wire: &pb::Sample) -> Validated<Sample> {
-    let sample = Sample {
+fn sample(wire: &pb::Sample, skipped: &mut Part<'_>) -> Validated<Sample> {
+    let mut sample = Sample {
         elapsed: elapsed("elapsed_ms", wire.elapsed_ms)?,
         memory: memory("memory_bytes", wire.memory_bytes)?,
         need: memory("need_bytes", wire.need_bytes)?,
-        memory_peak: wire.memory_peak_bytes.map(|v| memory("memory_peak_bytes", v)).transpose()?,
+        memory_peak: skipped.usable("memory_peak_bytes", wire.memory_peak_bytes, memory),
         cpu: cpu("cpu_usec", wire.cpu_usec)?,
         oom_kill: wire.oom_kill,
         reclaim_failures: wire.reclaim_failures,
-        need_max: wire.need_max_bytes.map(|v| memory("need_max_bytes", v)).transpose()?,
-        memory_stall: wire.memory_stall_usec.map(|v| stall("memory_stall_usec", v)).transpose()?,
+        need_max: skipped.usable("need_max_bytes", wire.need_max_bytes, memory),
+        memory_stall: skipped.usable("memory_stall_usec", wire.memory_stall_usec, stall),
         pages: wire.into(),
-        throttled: wire.throttled_usec.map(|v| throttled("throttled_usec", v)).transpose()?,
-        starved: wire.starved_ms.map(|v| elapsed("starved_ms", v)).transpose()?,
+        throttled: skipped.usable("throttled_usec", wire.throttled_usec, throttled),
+        starved: skipped.usable("starved_ms", wire.starved_ms, elapsed),
     };
-    sample.check()?;
+    if let Err(fault) = sample.check() {
+        // the highest need of the row is below the mean of it
+        skipped.leave_out(fault);
+        sample.need_max = None;
+    }
     Ok(sample)
 }
 
@@ -192,7 +215,10 @@ pub(crate) fn finish(wire: &pb::Finish, skipped: &mut SkippedFacts) -> Validated
         wall,
         exit: skipped.keep(read_exit(exit).map_err(|fault| fault.within("finish"))).flatten(),
         totals: read_totals(&totals.unwrap_or_default(), &mut skipped.part("finish.totals")),
-        phases: read_phases(phases, wall).map_err(|fault| fault.within("finish"))?,
+        // one wrong phase leaves no order among the others
+        phases: skipped
+            .keep(read_phases(phases, wall).map_err(|fault| fault.within("finish")))
+            .unwrap_or_default(),
         keeps_ticket,
     })
 }

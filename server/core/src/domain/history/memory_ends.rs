@@ -5,7 +5,7 @@
 //! - That memory ended an attempt which is not in the history, because its agent went with it and its end is not sealed, or because no agent
 //!   was beside it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use plimsoll_proto::reasons::SizeBound;
 
@@ -23,52 +23,46 @@ pub(crate) struct JudgedMemoryEnd {
     pub(crate) growth: Bytes,
     /// When the verdict was given, milliseconds since 1970.
     pub(crate) judged_unix_ms: u64,
-    /// What was built, as far as that is known beside the history.
-    key: Option<Key>,
+    /// What was built.
+    key: Key,
 }
 
 impl JudgedMemoryEnd {
-    /// `None` if nothing proves that memory ended the attempt, or where.
-    fn of(key: Option<&Key>, verdict: &Verdict) -> Option<Self> {
+    /// `None` if nothing proves that memory ended the attempt, or where, or if the attempt is not trusted.
+    fn of(verdict: &Verdict) -> Option<Self> {
         let is_proven =
             verdict.cause.is_memory() && verdict.outlook.proven && verdict.action == Action::Bigger;
         let stopped = verdict.outlook.stopped_at.filter(|_| is_proven)?;
         let limit = &verdict.next.as_ref()?.memory_limit;
         let growth = Bytes(if matches!(limit.basis.bound, SizeBound::Grown(_)) { limit.value } else { 0 });
         let judged_unix_ms = verdict.given_unix_ms.unwrap_or(0);
-        Some(Self { stopped, growth, judged_unix_ms, key: key.map(Key::built) })
+        let key = (**verdict.basis.built.as_ref()?).clone();
+        Some(Self { stopped, growth, judged_unix_ms, key })
     }
 }
 
-/// The newest of them.
+/// The newest of them. Which these are does not depend on the order in which verdicts come: a start reads them in another one.
 #[derive(Debug, Default)]
-pub(super) struct JudgedMemoryEnds {
-    ends: HashMap<AttemptId, JudgedMemoryEnd>,
-    /// Oldest first.
-    order: VecDeque<AttemptId>,
-}
+pub(super) struct JudgedMemoryEnds(HashMap<AttemptId, JudgedMemoryEnd>);
 
 impl JudgedMemoryEnds {
     /// Takes a verdict in the place of an earlier one on its attempt. Says whether that changed anything.
-    pub(super) fn note(&mut self, key: Option<&Key>, verdict: &Verdict) -> bool {
-        let Some(end) = JudgedMemoryEnd::of(key, verdict) else {
-            self.order.retain(|id| *id != verdict.attempt);
-            return self.ends.remove(&verdict.attempt).is_some();
+    pub(super) fn note(&mut self, verdict: &Verdict) -> bool {
+        let Some(end) = JudgedMemoryEnd::of(verdict) else {
+            return self.0.remove(&verdict.attempt).is_some();
         };
-        let before = self.ends.insert(verdict.attempt.clone(), end.clone());
-        if before.is_none() {
-            self.order.push_back(verdict.attempt.clone());
-        }
-        if self.order.len() > REMEMBERED
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.ends.remove(&oldest);
+        let before = self.0.insert(verdict.attempt.clone(), end.clone());
+        if self.0.len() > REMEMBERED {
+            let oldest = self.0.iter().min_by_key(|(id, end)| (end.judged_unix_ms, *id));
+            if let Some(oldest) = oldest.map(|(id, _)| id.clone()) {
+                self.0.remove(&oldest);
+            }
         }
         before != Some(end)
     }
 
     pub(super) fn of(&self, attempt: &AttemptId) -> Option<&JudgedMemoryEnd> {
-        self.ends.get(attempt)
+        self.0.get(attempt)
     }
 
     /// Those of exactly this key.
@@ -76,7 +70,7 @@ impl JudgedMemoryEnds {
         &'e self,
         key: &Key,
     ) -> impl Iterator<Item = (&'e AttemptId, &'e JudgedMemoryEnd)> {
-        let built = (!self.ends.is_empty() && !key.package.is_empty()).then(|| key.built());
-        self.ends.iter().filter(move |(_, end)| built.is_some() && end.key == built)
+        let built = (!self.0.is_empty() && !key.package.is_empty()).then(|| key.built());
+        self.0.iter().filter(move |(_, end)| built.as_ref() == Some(&end.key))
     }
 }

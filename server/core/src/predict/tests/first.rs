@@ -145,7 +145,7 @@ fn below_ten_percent_an_answer_is_the_default_and_says_that_nothing_is_known() {
         assert_eq!((size.basis.rung, size.basis.attempts), (Rung::Default, 40));
     }
     let reason = &known.reason;
-    let said = "nothing is known about zlib@1 yet, so this is the configured default: 40 attempts, mostly of other packages, would be only ";
+    let said = "nothing is known about zlib@1 yet, so this is the configured default: 40 attempts, mostly of other packages or projects, would be only ";
     assert!(reason.starts_with(said) && reason.ends_with(" sure"), "{reason}");
     assert_eq!(known.confidence.to_bits(), guess.confidence.to_bits(), "programs see how little is known");
     // one attempt of the package knows more than ten percent, and decides

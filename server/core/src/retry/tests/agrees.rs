@@ -96,8 +96,9 @@ fn a_prediction_after_a_kill_has_the_size_of_the_verdict_also_where_the_need_was
             growth,
             ..evidence(Some(killed.clone()), Exit::Code(2), "")
         };
-        let verdict = judge_with(&asked, &known, &settings);
-        known.note_memory_end(None, &verdict);
+        let mut verdict = judge_with(&asked, &known, &settings);
+        verdict.basis.built = Some(Box::new(killed.key.built()));
+        known.note_memory_end(&verdict);
         let told = predict_known(&known, &killed.key, &settings);
         let next = verdict.next.unwrap();
         assert!(next.memory_limit.value >= 630 * MIB, "{next:?}");
@@ -118,7 +119,8 @@ fn a_kill_of_an_attempt_that_is_not_in_the_history_yet_is_known_to_the_next_pred
         let mut known = history((0..fitted).map(|n| built(n, "zlib", 150, None)));
         let mut verdict = judge_with(&asked, &known, &settings);
         verdict.given_unix_ms = Some(lost.ended_unix_ms() + 3_600_000);
-        known.note_memory_end(Some(&lost.key), &verdict);
+        verdict.basis.built = Some(Box::new(lost.key.built()));
+        known.note_memory_end(&verdict);
         let told = predict_known(&known, &lost.key, &settings);
         let next = verdict.next.clone().unwrap();
         assert_eq!(

@@ -41,6 +41,16 @@ pub struct BuildPods {
     /// Numbers of the projects of pods in `ended`.
     projects: BTreeSet<u64>,
     hasher: RandomState,
+    unread: UnreadSeries,
+}
+
+/// Series that were found and name no build, so that an import which finds none can say why. The first of each sort.
+#[derive(Debug, Default)]
+struct UnreadSeries {
+    /// Why the first series of a build's memory was not used.
+    memory: Option<String>,
+    /// Labels of the first series with a job's annotations whose pod no series of memory names.
+    annotations: Option<Vec<String>>,
 }
 
 impl BuildPods {
@@ -57,6 +67,7 @@ impl BuildPods {
             joined: Vec::new(),
             projects: BTreeSet::new(),
             hasher: RandomState::new(),
+            unread: UnreadSeries::default(),
         }
     }
 
@@ -65,6 +76,17 @@ impl BuildPods {
         let running = self.running.iter().filter(|(_, pod)| pod.samples > 0);
         let running = running.filter_map(|((_, name), _)| project_number(name));
         self.projects.iter().copied().chain(running).collect()
+    }
+
+    /// Why none of the series of a build's memory was used; `None` if there were none.
+    pub fn unread_memory(&self) -> Option<&str> {
+        self.unread.memory.as_deref()
+    }
+
+    /// Labels of a series with a job's annotations that is of no pod which builds: the names of labels differ, and
+    /// [`PrometheusLabels::kube_pod`] is wrong. `None` if there is no such series.
+    pub fn unread_annotations(&self) -> Option<&[String]> {
+        self.unread.annotations.as_deref()
     }
 
     /// Adds a series of the answer to a question about a window. Whether it is the memory of a build.
@@ -88,8 +110,10 @@ impl BuildPods {
         );
         let (namespace, name) = if is_kube { (kube_namespace, kube_pod) } else { (namespace, pod) };
         let label = |name: &str| series.labels.get(name).filter(|text| !text.is_empty()).cloned();
-        let (Some(namespace), Some(name)) = (label(namespace), label(name)) else { return Ok(false) };
-        let name = (namespace, name);
+        let named = label(namespace).zip(label(name));
+        let is_known = named.as_ref().is_some_and(|pod| self.is_known(pod));
+        self.unread.note(question, series, (namespace.as_str(), name.as_str()), is_known);
+        let Some(name) = named else { return Ok(false) };
         if self.known.len() + self.running.len() >= MOST_PODS && !self.running.contains_key(&name) {
             return Err(TooManyPods);
         }
@@ -155,7 +179,40 @@ impl BuildPods {
         self.ended.iter().filter(is_whole).chain(self.joined.iter().cloned().map(Ok))
     }
 
+    fn is_known(&self, name: &PodName) -> bool {
+        self.running.contains_key(name) || self.known.contains(&self.hasher.hash_one(name))
+    }
+
     fn is_parted(&self, name: &PodName) -> bool {
         !self.parted.is_empty() && self.parted.contains(&self.hasher.hash_one(name))
+    }
+}
+
+impl UnreadSeries {
+    /// Notes a series that says nothing of a build. `pod` are the labels by which a pod is known.
+    fn note(
+        &mut self,
+        question: PrometheusQuestion,
+        series: &PrometheusSeries,
+        pod: (&str, &str),
+        is_known: bool,
+    ) {
+        let lacks = |label: &str| series.labels.get(label).is_none_or(String::is_empty);
+        match question {
+            PrometheusQuestion::Memory if self.memory.is_none() => {
+                let missing = [pod.0, pod.1].into_iter().find(|label| lacks(label));
+                self.memory = match missing {
+                    Some(label) => Some(format!("its series have no label {label}")),
+                    None if series.samples().next().is_none() => {
+                        Some("its readings are all 0 or no number (NaN)".to_owned())
+                    }
+                    None => None,
+                };
+            }
+            PrometheusQuestion::Annotations if self.annotations.is_none() && !is_known => {
+                self.annotations = Some(series.names().map(str::to_owned).collect());
+            }
+            _ => {}
+        }
     }
 }

@@ -305,6 +305,21 @@ fn of_what_a_pod_says_only_what_is_used_is_kept() {
 }
 
 #[test]
+fn annotations_of_pods_that_do_not_build_say_how_their_labels_are_named() {
+    let job = |pod: &str| {
+        let labels = json!({"namespace": "monitoring", "pod": pod, "exported_namespace": "ci", "exported_pod": "p", "annotation_job_runner_gitlab_com_id": "7"});
+        one(PrometheusQuestion::Annotations, &labels, "1")
+    };
+    let scraped = pods(&[(1, vec![memory("p", &[(70, "1073741824")]), job("kube-state-metrics-0")])]);
+    let names =
+        ["annotation_job_runner_gitlab_com_id", "exported_namespace", "exported_pod", "namespace", "pod"];
+    assert_eq!(scraped.unread_annotations().unwrap(), names);
+    assert_eq!(finish(scraped).coverage.keyed, 0);
+    let honored = pods(&[(1, vec![memory("p", &[(70, "1073741824")]), annotations("p", 7)])]);
+    assert_eq!((honored.unread_annotations(), honored.unread_memory()), (None, None));
+}
+
+#[test]
 fn what_is_asked_names_the_labels_of_the_cluster() {
     let mut labels = PrometheusLabels::default();
     let text = |labels: &PrometheusLabels, question: PrometheusQuestion| {

@@ -247,3 +247,44 @@ async fn an_attempt_without_measurements_is_corrected_by_its_verdict_and_a_start
     assert_eq!(later.parts.verdict_engine.classify(&asked("b", BROKEN)).cause, Some(Cause::Infra));
     assert!(fixture::metrics(&later).encode().unwrap().contains("plimsoll_verdicts_wrong{rule="));
 }
+
+#[tokio::test]
+async fn what_an_imported_history_recorded_stays_evidence_whatever_cause_a_verdict_or_a_person_puts_in_its_place()
+ {
+    let recorded = Summary {
+        outcome: Outcome::Failed,
+        cause: Some(Cause::Timeout),
+        cause_source: Some(EvidenceSource::Ci),
+        ..Summary::recorded(id("a"), test_summary("a", "zlib", "1", 1).key)
+    };
+    let says = "the imported history says timeout, from the CI system";
+    with(&[recorded], async |ingest| {
+        let evicted = Evidence { pod_reason: "Evicted".into(), ..Evidence::about(id("a")) };
+        let verdict = judge(&ingest, evicted).await.unwrap();
+        assert_eq!(verdict.cause, Cause::EvictedByNode, "{verdict:?}");
+        let log = Evidence { log_tail: BROKEN.into(), ..Evidence::about(id("a")) };
+        let later = judge(&ingest, log).await.unwrap();
+        assert_eq!(later.cause, Cause::EvictedByNode);
+        for verdict in [&verdict, &later] {
+            let lines: Vec<&str> = verdict.evidence.iter().map(|line| line.text.as_str()).collect();
+            let imported: Vec<&&str> = lines.iter().filter(|line| line.contains("imported")).collect();
+            assert_eq!(imported, [&says], "{lines:?}");
+        }
+    })
+    .await;
+    let recorded = Summary {
+        outcome: Outcome::Failed,
+        cause: Some(Cause::Timeout),
+        cause_source: Some(EvidenceSource::Ci),
+        ..Summary::recorded(id("b"), test_summary("b", "zlib", "1", 1).key)
+    };
+    with(&[recorded], async |ingest| {
+        correct(&ingest, said("b", Some(Cause::Infra), "mirror was down")).await.unwrap();
+        let log = Evidence { log_tail: BROKEN.into(), ..Evidence::about(id("b")) };
+        assert_eq!(judge(&ingest, log).await.unwrap().cause, Cause::Infra);
+        let undone = correct(&ingest, said("b", None, "")).await.unwrap();
+        assert_eq!(undone.cause, Cause::Timeout, "it weighs more than a line of the log");
+        assert_eq!(cause_of(&ingest, "b").await, (Some(Cause::Timeout), Some(EvidenceSource::Ci), false));
+    })
+    .await;
+}

@@ -17,12 +17,12 @@ fn a_bad_batch_names_the_sample() {
         (wire(1, 0, vec![at(u64::MAX)]), "batch.samples[0].elapsed_ms"),
     ];
     for (wire, field) in cases {
-        assert_eq!(batch(&wire).unwrap_err().field, field);
+        assert_eq!(batch(&wire, &mut SkippedFacts::default()).unwrap_err().field, field);
     }
 }
 
 #[test]
-fn what_is_absurd_in_a_row_is_named() {
+fn a_counter_of_a_row_that_cannot_be_used_is_left_out_and_named_and_the_row_is_kept() {
     let row = pb::Sample { elapsed_ms: 1, need_bytes: 5, ..pb::Sample::default() };
     let cases = [
         (pb::Sample { need_max_bytes: Some(4), ..row }, "need_max_bytes"),
@@ -32,7 +32,13 @@ fn what_is_absurd_in_a_row_is_named() {
         (pb::Sample { starved_ms: Some(u64::MAX), ..row }, "starved_ms"),
     ];
     for (wire, field) in cases {
-        assert_eq!(sample(&wire).unwrap_err().field, field);
+        let mut skipped = SkippedFacts::default();
+        // of many rows the first is named
+        let batch = pb::Batch { attempt: "a".into(), first_sequence: 1, lost: 0, samples: vec![wire; 9] };
+        let kept = batch_of(&batch, &mut skipped);
+        assert_eq!(skipped.fields(), [format!("batch.samples.{field}")]);
+        let plain = sample(&row, &mut SkippedFacts::default().part("row")).unwrap();
+        assert!(kept.len() == 9 && kept.iter().all(|sample| *sample == plain), "{field}: {kept:?}");
     }
     let full = pb::Sample {
         need_max_bytes: Some(5),
@@ -43,14 +49,20 @@ fn what_is_absurd_in_a_row_is_named() {
     }
     .with_pages(PageCounters::all(Some(2)));
     assert_eq!(
-        crate::transport::wire::attempts::sample(&sample(&full).unwrap()),
+        crate::transport::wire::attempts::sample(
+            &sample(&full, &mut SkippedFacts::default().part("row")).unwrap()
+        ),
         full,
         "nothing of it is lost"
     );
 }
 
+fn batch_of(wire: &pb::Batch, skipped: &mut SkippedFacts) -> Vec<Sample> {
+    batch(wire, skipped).unwrap().samples
+}
+
 #[test]
-fn an_end_with_a_bad_phase_names_it() {
+fn phases_that_cannot_be_used_are_left_out_and_named_and_the_end_is_kept() {
     let phase = |name: &str, started_ms| pb::Phase { name: name.into(), started_ms, ..pb::Phase::default() };
     let ended = |phases| pb::Finish { attempt: "a".into(), wall_ms: 10, phases, ..pb::Finish::default() };
     let cases = [
@@ -64,7 +76,9 @@ fn an_end_with_a_bad_phase_names_it() {
         (ended(vec![phase("a", 0); 65]), "finish.phases"),
     ];
     for (wire, field) in cases {
-        assert_eq!(finish(&wire, &mut SkippedFacts::default()).unwrap_err().field, field);
+        let mut skipped = SkippedFacts::default();
+        let kept = finish(&wire, &mut skipped).unwrap();
+        assert_eq!((skipped.fields(), kept.phases.len(), kept.wall), (vec![field], 0, Millis(10)));
     }
     // an origin that a newer agent knows is one that this server does not
     let totals = Some(pb::Totals { oom_origin: 99, oom_kill: Some(1), ..pb::Totals::default() });
@@ -74,7 +88,7 @@ fn an_end_with_a_bad_phase_names_it() {
 }
 
 #[test]
-fn a_source_that_this_server_does_not_know_is_named() {
+fn a_source_that_this_server_does_not_know_is_left_out_and_named() {
     let wire = |source| pb::Hello {
         attempt: "a".into(),
         session: "s".into(),
@@ -82,9 +96,11 @@ fn a_source_that_this_server_does_not_know_is_named() {
         source,
         ..pb::Hello::default()
     };
-    let skipped = &mut SkippedFacts::default();
-    assert_eq!(hello(wire(99), skipped).unwrap_err().field, "hello.source");
-    assert_eq!(hello(wire(0), skipped).unwrap().source, MeasurementSource::Unspecified);
+    for (source, named) in [(99, vec!["hello.source"]), (0, vec![])] {
+        let mut skipped = SkippedFacts::default();
+        assert_eq!(hello(wire(source), &mut skipped).unwrap().source, MeasurementSource::Unspecified);
+        assert_eq!(skipped.fields(), named);
+    }
 }
 
 fn opening(resources: pb::Resources) -> pb::Hello {
@@ -141,6 +157,45 @@ fn a_fact_of_an_opening_that_cannot_be_used_is_left_out_and_named() {
         ];
         assert_eq!(skipped.fields(), named, "{bad}");
     }
+}
+
+#[test]
+fn what_does_not_say_which_build_an_attempt_is_never_costs_the_attempt() {
+    let long = || "x".repeat(limits::LABEL_BYTES + 1);
+    let mut wire = opening(pb::Resources::default());
+    (wire.retries, wire.started_unix_ms) = ("not an id".into(), 1 << 63);
+    let key = wire.key.as_mut().unwrap();
+    (key.r#ref, key.owner) = ("a\u{7}b".into(), "x".repeat(limits::KEY_FIELD_BYTES + 1));
+    key.labels = [
+        ("job".to_owned(), "build".to_owned()),
+        ("long".to_owned(), long()),
+        (String::new(), "a".to_owned()),
+    ]
+    .into();
+    let mut skipped = SkippedFacts::default();
+    let attempt = hello(wire.clone(), &mut skipped).unwrap();
+    assert_eq!((attempt.retries, attempt.started_unix_ms), (None, 0));
+    let key = &attempt.key;
+    assert_eq!((key.package.as_str(), key.git_ref.as_str(), key.owner.as_str()), ("zlib", "", ""));
+    assert_eq!(key.labels, [("job".to_owned(), "build".to_owned())].into());
+    let named = [
+        "hello.retries",
+        "hello.started_unix_ms",
+        "hello.key.ref",
+        "hello.key.owner",
+        "hello.key.labels",
+        "hello.key.labels[long]",
+    ];
+    assert_eq!(skipped.fields(), named);
+
+    wire.key.as_mut().unwrap().labels = (0..10_000).map(|n| (format!("{n:05}"), "x".to_owned())).collect();
+    let mut skipped = SkippedFacts::default();
+    let attempt = hello(wire.clone(), &mut skipped).unwrap();
+    assert_eq!(attempt.key.labels.len(), limits::LABELS, "the first of them");
+    assert_eq!(skipped.fields()[4..], ["hello.key.labels"]);
+    // what says which build it is still does
+    wire.key.as_mut().unwrap().version = "a\u{7}b".into();
+    assert_eq!(hello(wire, &mut SkippedFacts::default()).unwrap_err().field, "hello.key.version");
 }
 
 #[test]

@@ -1,0 +1,123 @@
+//! What is predicted for a package is the same before a restart and after it.
+
+use plimsoll_core::{
+    domain::{
+        AttemptId, Bytes, Cause, Evidence, EvidenceSource, Exit, Key, Millis, Outcome, Prediction, Resources,
+        Sample, Summary, test_summary,
+    },
+    predict,
+};
+use plimsoll_proto::reasons::SizeBound;
+use plimsoll_store::{self as store, Batch, Store};
+use tokio_util::sync::CancellationToken;
+
+use crate::sessions::{Asker, Ingest, ReadableWords, fixture};
+
+const HOUR_MS: u64 = 3_600_000;
+const MIB: u64 = 1 << 20;
+/// The limit at which memory stopped the last attempt of the package.
+const LIMIT: Bytes = Bytes(420 * MIB);
+
+fn id(id: &str) -> AttemptId {
+    AttemptId::parse(id).unwrap()
+}
+
+fn key() -> Key {
+    test_summary("0", "zlib", "1", 150).key
+}
+
+/// Eight builds of ten minutes that fitted, and what else `batch` has.
+async fn stored(mut batch: Batch) -> Store {
+    let store = Store::memory();
+    for n in 0..8 {
+        let fitted = Summary { wall: Millis(600_000), ..test_summary(&format!("fit-{n}"), "zlib", "1", 150) };
+        store::put_summary(&mut batch, &fitted).unwrap();
+    }
+    store.commit(batch).await.unwrap();
+    store
+}
+
+/// What is predicted after `talk` with one server, and by the next one over the same store.
+async fn before_and_after(store: &Store, talk: impl AsyncFnOnce(&Ingest)) -> [Prediction; 2] {
+    let predicted = |ingest: &Ingest| {
+        let settings = predict::Settings::default();
+        ingest.parts.learned.read(|history| predict::predict_known(history, &key(), &settings))
+    };
+    let (ingest, mut worker) = fixture::ingest(store, 100);
+    worker.resume().await.unwrap();
+    tokio::select! {
+        () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
+        () = Box::pin(talk(&ingest)) => {}
+    }
+    let before = predicted(&ingest);
+    let (ingest, mut worker) = fixture::ingest(store, 100);
+    worker.resume().await.unwrap();
+    [before, predicted(&ingest)]
+}
+
+#[tokio::test]
+async fn a_kill_of_an_attempt_that_is_not_sealed_makes_the_same_next_size_after_a_restart() {
+    let mut batch = Batch::default();
+    let mut open = fixture::attempt("open");
+    (open.key, open.started_unix_ms) = (key(), open.started_unix_ms + HOUR_MS);
+    open.resources = Resources { memory_limit: Some(LIMIT), ..Resources::default() };
+    store::put_attempt(&mut batch, &open).unwrap();
+    let store = stored(batch).await;
+    let [before, after] = before_and_after(&store, async |ingest| {
+        let killed = Evidence {
+            exit: Some(Exit::Signal(9)),
+            container_reason: "OOMKilled".into(),
+            ..Evidence::about(id("open"))
+        };
+        let verdict = Box::pin(ingest.judge(killed, Asker::TRUSTED)).await.unwrap();
+        assert_eq!((verdict.cause, verdict.outlook.stopped_at), (Cause::Oom, Some(LIMIT)), "{verdict:?}");
+        // the job itself has a word, too: its verdict is in force, and its word changes no prediction
+        let own = Asker { is_trusted: false, sees_all: false, reads: ReadableWords::ALL, ..Asker::TRUSTED };
+        let log = Evidence {
+            exit: Some(Exit::Code(2)),
+            log_tail: "a.c:1:1: error: no such thing\n".into(),
+            ..Evidence::about(id("open"))
+        };
+        Box::pin(ingest.judge(log, own)).await.unwrap();
+    })
+    .await;
+    assert!(before.memory_limit.value >= 630 * MIB && before.lower_bound.is_some(), "{before:?}");
+    assert_eq!(after, before);
+}
+
+#[tokio::test]
+async fn where_the_need_was_heading_makes_the_same_next_size_after_a_restart() {
+    let mut batch = Batch::default();
+    let killed = test_summary("killed", "zlib", "1", 420);
+    let killed = Summary {
+        started_unix_ms: killed.started_unix_ms + HOUR_MS,
+        resources: Resources { memory_limit: Some(LIMIT), ..Resources::default() },
+        outcome: Outcome::Failed,
+        exit: Some(Exit::Code(2)),
+        oom_kill: Some(1),
+        cause: Some(Cause::Oom),
+        cause_source: Some(EvidenceSource::Kernel),
+        censored: true,
+        ..killed
+    };
+    store::put_summary(&mut batch, &killed).unwrap();
+    let store = stored(batch).await;
+    let [before, after] = before_and_after(&store, async |ingest| {
+        // its need grows by 1 MiB a second up to the limit
+        let sample = |second: u64| Sample {
+            elapsed: Millis(second * 1000),
+            need: Bytes((360 + second) * MIB),
+            ..Sample::default()
+        };
+        let (samples, mut batch) = ((1..=60).map(sample).collect::<Vec<_>>(), Batch::default());
+        store::append_fragment(&mut batch, &killed.attempt, 1, 0, samples).unwrap();
+        store.commit(batch).await.unwrap();
+        let judged = ingest.judge(Evidence::about(id("killed")), Asker::TRUSTED);
+        let verdict = Box::pin(judged).await.unwrap();
+        let limit = verdict.next.unwrap().memory_limit;
+        assert!(matches!(limit.basis.bound, SizeBound::Grown(_)), "{limit:?}");
+    })
+    .await;
+    assert!(before.memory_limit.value > 630 * MIB, "{before:?}");
+    assert_eq!(after, before);
+}
