@@ -4,6 +4,7 @@
 //! A number that was not measured is `None` here, and [`figures::NOT_KNOWN`] in words. An older server sends 0 for it.
 
 mod asked;
+mod source;
 
 use crate::{
     figures::{self, float},
@@ -13,6 +14,7 @@ use crate::{
 pub use asked::{
     LEAST_ASK_BYTES, RequestedMemory, cpu_asked, is_size, memory_asked, memory_asked_words, no_ask_words,
 };
+pub use source::{BY_PROCESSES, IncompleteNeed, attempts_note, need_note, unseen};
 
 /// Shortest time over which a mean CPU use is shown, milliseconds. A wall time has whole milliseconds, and CPU time begins before it, with the
 /// start of the process: over 1 ms that looks like several cores.

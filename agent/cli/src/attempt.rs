@@ -150,6 +150,7 @@ impl<'a> Attempt<'a> {
         let Self { settings, id, resources, mut delivery, sampler, .. } = self;
         let BuildEnd { name, end, wall, interrupted, log_tail, wants_verdict, keeps_ticket } = ended;
         let Measured { last, totals, phases, curve, meter } = sampler.finish();
+        let source = meter.source();
         let wall_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
         // the last sample is taken after the end; the attempt does not end before it
         let wall_ms = wall_ms.max(last.map_or(0, |sample| sample.elapsed_ms));
@@ -184,6 +185,7 @@ impl<'a> Attempt<'a> {
             end,
             wall: Duration::from_millis(wall_ms),
             totals,
+            source,
             resources,
             phases,
             curve,

@@ -63,7 +63,8 @@ fn memory(page: &mut ReportPage, facts: &BuildFacts) {
         return page.line("memory", "not measured");
     }
     let asked = measured::memory_asked_words(Some(&facts.resources));
-    let mut text = format!("needed {}, asked for {asked}", measured::need_words(&summary));
+    let note = measured::need_note(&summary).map(|note| format!(", {note}")).unwrap_or_default();
+    let mut text = format!("needed {}{note}, asked for {asked}", measured::need_words(&summary));
     if let Some(share) = measured::need_of_ask_words(&summary) {
         let _written = write!(text, " ({share})");
     }
@@ -71,6 +72,9 @@ fn memory(page: &mut ReportPage, facts: &BuildFacts) {
         let _written = write!(text, "; {mark}");
     }
     page.line("memory", &text);
+    if let Some(unseen) = measured::unseen(&summary) {
+        page.line("", unseen);
+    }
 }
 
 fn draw(page: &mut ReportPage, facts: &BuildFacts, utf8: bool) {

@@ -4,7 +4,10 @@ pub(super) mod measured;
 #[cfg(test)]
 mod tests;
 
-use plimsoll_proto::{counters::PageCounters, measured::stopped_at};
+use plimsoll_proto::{
+    counters::PageCounters,
+    measured::{IncompleteNeed, stopped_at},
+};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -326,9 +329,15 @@ impl Summary {
         self.is_cause_by_log() || (by_person && self.cause.is_some_and(Cause::is_memory))
     }
 
-    /// Its peaks were read now and then, so they are at least what is said. It may propose a request and lowers no limit.
-    pub fn is_scraped(&self) -> bool {
-        self.source == MeasurementSource::Prometheus
+    /// Its source, if that gives no more than a lower bound of the need. It may propose a request and lowers no limit.
+    pub fn incomplete(&self) -> Option<IncompleteNeed> {
+        match self.source {
+            MeasurementSource::Prometheus => Some(IncompleteNeed::Prometheus),
+            MeasurementSource::ProcessTree => Some(IncompleteNeed::Processes),
+            MeasurementSource::Unspecified | MeasurementSource::CgroupV1 | MeasurementSource::CgroupV2 => {
+                None
+            }
+        }
     }
 
     /// What it says about memory: all of it if it succeeded, a lower bound if memory stopped it, nothing otherwise. A kill before the first

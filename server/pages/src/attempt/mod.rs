@@ -81,6 +81,7 @@ fn cards(summary: &Summary) -> Markup {
                 @if summary.censored { "stopped for memory" }
                 @else if !summary.peak_phase.is_empty() { "in phase " (summary.peak_phase) }
                 @else { "mean " (figures::known_bytes(measured::mean_need(summary))) }
+                @if let Some(note) = measured::need_note(summary) { "; " (note) }
             }))
             (card("Asked for", &asked.map_or_else(|| "nothing".to_owned(), |asked| bytes(asked.bytes)), &html! {
                 @match asked {
@@ -161,7 +162,10 @@ fn ending(summary: &Summary) -> Markup {
                 (some("Stood still for memory", above(summary.memory_stall_usec).map(micros)))
                 (some("Pages read again", above(summary.refaults).map(count)))
                 (some("Held back by the CPU limit", above(summary.throttled_usec).map(micros)))
-                dt { "Read from" } dd { (words::source(summary.source())) }
+                dt { "Read from" } dd {
+                    (words::source(summary.source()))
+                    @if let Some(unseen) = measured::unseen(summary) { ". " (unseen) }
+                }
             }
         }
     }

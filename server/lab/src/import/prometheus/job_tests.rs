@@ -95,7 +95,7 @@ fn a_pod_that_was_found_has_the_jobs_key_end_and_trust() {
     let found = finish_with(pods(&[(1, seen)]), "gitlab.example", &ListedJobs::new([failed]));
     let summary = &found.records[0].summary;
     assert_eq!((summary.attempt.as_str(), summary.key.package.as_str()), ("gitlab.example:7", "job-7"));
-    assert!(summary.opening.untrusted && summary.is_scraped());
+    assert!(summary.opening.untrusted && summary.incomplete().is_some());
     let end = &found.ends[&summary.attempt];
     assert_eq!((end.status, end.reason.as_str()), (JobStatus::Failed, "job_execution_timeout"));
     assert_eq!((found.coverage.by_time, found.coverage.keyed, found.coverage.ended), (1, 1, 1));
