@@ -14,7 +14,9 @@ use crate::{
 pub use asked::{
     LEAST_ASK_BYTES, RequestedMemory, cpu_asked, is_size, memory_asked, memory_asked_words, no_ask_words,
 };
-pub use source::{BY_PROCESSES, IncompleteNeed, attempts_note, need_note, unseen};
+pub use source::{
+    BY_PROCESSES, IncompleteNeed, attempts_note, need_note, offloaded, offloaded_sentence, unseen,
+};
 
 /// Shortest time over which a mean CPU use is shown, milliseconds. A wall time has whole milliseconds, and CPU time begins before it, with the
 /// start of the process: over 1 ms that looks like several cores.

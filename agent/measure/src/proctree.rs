@@ -20,6 +20,7 @@ use procfs::{
 
 use crate::{
     kernel::{self, Error, Kernel},
+    offload::ServicePrograms,
     reading::Reading,
 };
 
@@ -35,6 +36,8 @@ pub struct ProcessTree {
     base_ticks: u64,
     /// Highest so far: a process that ends without being waited for takes its CPU time with it.
     cpu_usec: u64,
+    /// The processes of the last reading.
+    pids: Vec<i32>,
 }
 
 /// Resident bytes from which `smaps_rollup` is read: the kernel walks all pages of the process for it, and the many small tools of a build
@@ -82,7 +85,8 @@ impl ProcessTree {
     pub fn of(kernel: &Kernel, top: i32) -> Result<Self, Error> {
         let ticks_per_second = procfs::ticks_per_second().max(1);
         let (proc, counts_top) = (kernel.path("/proc"), false);
-        let mut tree = Self { proc, top, counts_top, ticks_per_second, base_ticks: 0, cpu_usec: 0 };
+        let mut tree =
+            Self { proc, top, counts_top, ticks_per_second, base_ticks: 0, cpu_usec: 0, pids: Vec::new() };
         tree.base_ticks = tree.waited_ticks().map_err(|error| tree.error(error))?;
         Ok(tree)
     }
@@ -91,7 +95,15 @@ impl ProcessTree {
     /// loses its parent is lost here: only a parent can be its reaper.
     pub fn with_top(proc: PathBuf, top: i32) -> Result<Self, Error> {
         let ticks_per_second = procfs::ticks_per_second().max(1);
-        let tree = Self { proc, top, counts_top: true, ticks_per_second, base_ticks: 0, cpu_usec: 0 };
+        let tree = Self {
+            proc,
+            top,
+            counts_top: true,
+            ticks_per_second,
+            base_ticks: 0,
+            cpu_usec: 0,
+            pids: Vec::new(),
+        };
         tree.waited_ticks().map_err(|error| tree.error(error))?;
         Ok(tree)
     }
@@ -106,7 +118,9 @@ impl ProcessTree {
         let waited_before = if self.counts_top { 0 } else { self.waited_ticks().unwrap_or(0) };
         let mut ticks = waited_before.saturating_sub(self.base_ticks);
         let top = stats.iter().filter(|stat| self.counts_top && stat.pid == self.top);
+        self.pids.clear();
         for stat in descendants(&stats, self.top).into_iter().chain(top) {
+            self.pids.push(stat.pid);
             ticks = ticks.saturating_add(stat.utime).saturating_add(stat.stime).saturating_add(waited(stat));
             let Ok(resident) = self.resident(stat.pid) else { continue };
             let part = self.proportional(stat.pid, resident);
@@ -123,6 +137,11 @@ impl ProcessTree {
         self.cpu_usec = self.cpu_usec.max(ticks.saturating_mul(1_000_000) / self.ticks_per_second);
         reading.cpu_usec = self.cpu_usec;
         Ok(reading)
+    }
+
+    /// What ran at the last reading of services that do work elsewhere.
+    pub fn service_programs(&self) -> ServicePrograms {
+        ServicePrograms::among(&self.proc, self.pids.iter().copied())
     }
 
     fn resident(&self, pid: i32) -> ProcResult<ResidentMemory> {

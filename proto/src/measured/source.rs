@@ -8,7 +8,10 @@
 //! | the sum over the processes of a build | files in shared memory and other tmpfs, memory of the kernel |
 
 use super::need;
-use crate::v1::{Source, Summary};
+use crate::{
+    shown::clean,
+    v1::{Source, Summary},
+};
 
 /// A source of needs that are lower bounds of the peak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +67,17 @@ pub fn unseen(summary: &Summary) -> Option<&'static str> {
     Some(
         "Measured by processes, which do not show files in /dev/shm and other tmpfs: the need may be higher.",
     )
+}
+
+/// Where the work of an attempt was done, if not where it was measured: `docker ran the work outside what was measured`.
+pub fn offloaded(summary: &Summary) -> Option<String> {
+    let service = clean(&summary.offloaded_to);
+    (!service.is_empty()).then(|| format!("{service} ran the work outside what was measured"))
+}
+
+/// The same as a sentence, with what follows from it.
+pub fn offloaded_sentence(summary: &Summary) -> Option<String> {
+    offloaded(summary).map(|clause| format!("{clause}: nothing is learnt from what this attempt used."))
 }
 
 /// How many of the attempts behind a size were [`BY_PROCESSES`], after their number: `measured by processes`, `3 of them measured by

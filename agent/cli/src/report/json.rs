@@ -98,6 +98,7 @@ fn value(facts: &BuildFacts) -> Value {
         "followed_until": match &facts.end { MeasurementEnd::Followed(until) => Some(until), MeasurementEnd::Exited(_) => None },
         "wall_ms": u64::try_from(facts.wall.as_millis()).unwrap_or(u64::MAX),
         "source": facts.source.word(),
+        "offloaded_to": Some(&facts.offloaded_to).filter(|service| !service.is_empty()),
         "resources": told(&facts.resources),
         "totals": totals,
         "phases": told(&facts.phases),

@@ -84,6 +84,9 @@ impl ReportHead<'_> {
         if let Some(note) = measured::need_note(&summary) {
             write!(f, ", {note}")?;
         }
+        if let Some(elsewhere) = measured::offloaded(&summary) {
+            write!(f, ", but {elsewhere}")?;
+        }
         if let Some(asked) = measured::memory_asked(Some(&self.0.resources)) {
             let of = if asked.is_limit { ", limit" } else { ", asked for" };
             let share = measured::need_of_ask_words(&summary).unwrap_or_default();

@@ -95,6 +95,8 @@ pub(crate) struct BuildFacts {
     pub(crate) totals: Totals,
     /// Where the numbers were read.
     pub(crate) source: Source,
+    /// The service that did the work elsewhere; empty if the build worked itself.
+    pub(crate) offloaded_to: String,
     /// What was asked for, and the limits in force.
     pub(crate) resources: Resources,
     pub(crate) phases: Vec<Phase>,
@@ -128,6 +130,7 @@ impl BuildFacts {
         Summary {
             attempt: self.attempt.clone(),
             source: self.source.into(),
+            offloaded_to: self.offloaded_to.clone(),
             resources: Some(self.resources),
             wall_ms: u64::try_from(self.wall.as_millis()).unwrap_or(u64::MAX),
             cpu_usec: Some(totals.cpu_usec),

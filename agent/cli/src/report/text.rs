@@ -75,6 +75,9 @@ fn memory(page: &mut ReportPage, facts: &BuildFacts) {
     if let Some(unseen) = measured::unseen(&summary) {
         page.line("", unseen);
     }
+    if let Some(elsewhere) = measured::offloaded_sentence(&summary) {
+        page.line("", &elsewhere);
+    }
 }
 
 fn draw(page: &mut ReportPage, facts: &BuildFacts, utf8: bool) {
@@ -241,7 +244,9 @@ fn next_run(page: &mut ReportPage, facts: &BuildFacts) {
     }
     if let Some(request) = advice::from_need(facts) {
         page.line("next run", &format!("memory request {} ({})", Bytes(request), advice::basis(request)));
-    } else if let Some(need) = measured::proven_need(&facts.summary()) {
+    } else if let Some(need) =
+        measured::proven_need(&facts.summary()).filter(|_| advice::was_held_back(facts))
+    {
         page.line("next run", &format!("more memory than {}: it was held back there", Bytes(need)));
     }
 }

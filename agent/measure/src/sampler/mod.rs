@@ -37,6 +37,7 @@ use self::{
 };
 use crate::{
     meter::Meter,
+    offload::OffloadWatch,
     reading::{MemorySize, Reading},
 };
 
@@ -51,6 +52,7 @@ pub struct Sampler {
     starvation: Starvation,
     phases: Phases,
     curve: NeedCurve,
+    offload: OffloadWatch,
     last_ms: u64,
     /// The need that was read last.
     need: u64,
@@ -69,6 +71,8 @@ pub struct Measured {
     pub phases: Vec<Phase>,
     /// The highest need in each of at most 120 equal parts of the build, bytes.
     pub curve: Vec<u64>,
+    /// The service that did the work of the build elsewhere, if one did.
+    pub offloaded_to: Option<&'static str>,
     /// To be closed.
     pub meter: Meter,
 }
@@ -88,6 +92,7 @@ impl Sampler {
             starvation,
             phases: Phases::default(),
             curve: NeedCurve::new(),
+            offload: OffloadWatch::default(),
             last_ms: 0,
             need: 0,
             kill_notice: OneTimeNotice::default(),
@@ -106,7 +111,13 @@ impl Sampler {
         let due = self.pace.take(now)?;
         let before = cpu_time();
         let sample = match due {
-            Due::Row => self.close_row(now),
+            Due::Row => {
+                let sample = self.close_row(now);
+                if sample.is_some() && self.offload.is_due(now) {
+                    self.look_for_services(now);
+                }
+                sample
+            }
             Due::Size => {
                 if let Some(size) = self.meter.read_size() {
                     self.take_in(now, size);
@@ -118,6 +129,13 @@ impl Sampler {
             self.pace.rest(self.start.elapsed(), cpu_time().saturating_sub(before));
         }
         sample
+    }
+
+    fn look_for_services(&mut self, now: Duration) {
+        let before = cpu_time();
+        let programs = self.meter.service_programs();
+        let cost = cpu_time().saturating_sub(before);
+        self.offload.add(now, self.counters.cpu_usec(), &programs, cost);
     }
 
     /// Begins a phase of the build, and ends the one before. Reads at once, so that the CPU time is exact.
@@ -156,6 +174,7 @@ impl Sampler {
             totals: self.counters.totals(self.starvation.starved_ms()),
             phases: self.phases.finish(now, self.counters.cpu_usec()),
             curve: self.curve.finish(),
+            offloaded_to: self.offload.service(),
             meter: self.meter,
         }
     }

@@ -91,6 +91,7 @@ mod tests {
             totals: FinalTotals::default(),
             phases: Vec::new(),
             keeps_ticket: false,
+            offloaded_to: String::new(),
         };
         worker.work([open, Request::Finish { finish, stream, answer }].into_iter()).await;
         worker.commit_all().await;

@@ -73,8 +73,8 @@ pub struct AttemptBrief {
     flags: u8,
     /// See [`super::OpeningRecord::untrusted`].
     pub untrusted: bool,
-    /// See [`Summary::unneeded`].
-    pub unneeded: bool,
+    /// See [`Summary::is_no_measure`].
+    pub is_no_measure: bool,
 }
 
 impl AttemptBrief {
@@ -83,11 +83,11 @@ impl AttemptBrief {
         self.started_unix_ms.saturating_add(self.wall.0)
     }
 
-    /// What it proves of the need: all of it if it succeeded, more than that if memory stopped it, `None` otherwise, also if it
-    /// found its work done already.
+    /// What it proves of the need: all of it if it succeeded, more than that if memory stopped it, `None` otherwise, also if what
+    /// it used is no measure.
     pub fn proven(&self) -> Option<Bytes> {
         let ended = self.outcome == Outcome::Succeeded || self.proven_cause().is_some_and(Cause::is_memory);
-        Some(self.need_peak).filter(|need| need.0 > 0 && ended && !self.unneeded)
+        Some(self.need_peak).filter(|need| need.0 > 0 && ended && !self.is_no_measure)
     }
 
     /// See [`Summary::is_cause_unmeasured`].
@@ -151,7 +151,7 @@ impl AttemptBrief {
                 },
             is_nodes_fault: summary.is_nodes_fault(),
             untrusted: summary.opening.untrusted,
-            unneeded: summary.unneeded,
+            is_no_measure: summary.is_no_measure(),
             attempt: summary.attempt.clone(),
             key,
             retries: summary.retries.clone().map(Box::new),
@@ -220,7 +220,8 @@ impl From<Arc<Summary>> for RungObservation {
 impl RungObservation {
     /// The attempt of a summary; `key` is what it built.
     pub fn of(summary: &Summary, key: Arc<Key>) -> Self {
-        let succeeded = summary.outcome == Outcome::Succeeded && !summary.censored && !summary.unneeded;
+        let succeeded =
+            summary.outcome == Outcome::Succeeded && !summary.censored && !summary.is_no_measure();
         let log = |value: f64| if succeeded && value > 0.0 { narrow(value.log2()) } else { f32::NAN };
         let need =
             if summary.teaches_memory() { narrow(summary.proven_need().as_f64().log2()) } else { f32::NAN };

@@ -58,6 +58,7 @@ impl AttemptPage<'_> {
                     " " a href=(address) rel="noopener noreferrer" { "GitLab: " (name) }
                 }
             }
+            @if let Some(elsewhere) = measured::offloaded_sentence(&summary) { p { (words::sentence(&elsewhere)) } }
             @if let Some(verdict) = &shown.verdict { (judged(verdict)) }
             @if may_correct { (correction::form(shown, &view.attempt(&summary.attempt))) }
             (cards(&summary))

@@ -67,8 +67,9 @@ fn facts(summary: &Summary, look: TerminalStyle) -> String {
     text.push_str(&titled("time", &time(summary)));
     text.push_str(&titled("cpu", &cpu(summary)));
     text.push_str(&titled("memory", &memory(summary)));
-    for why in [measured::unseen(summary), measured::need_below_mark(summary)].into_iter().flatten() {
-        text.push_str(&titled("", why));
+    let elsewhere = measured::offloaded_sentence(summary);
+    for why in [elsewhere.as_deref(), measured::unseen(summary), measured::need_below_mark(summary)] {
+        text.push_str(&why.map(|why| titled("", why)).unwrap_or_default());
     }
     if let Some(lost) = held_back(summary) {
         text.push_str(&titled("held back", &lost));

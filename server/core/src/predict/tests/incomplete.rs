@@ -16,8 +16,10 @@ fn by_processes(summary: Summary) -> Summary {
     Summary { source: MeasurementSource::ProcessTree, attempt, ..summary }
 }
 
+type AsRead = fn(Summary) -> Summary;
+
 /// Each source of incomplete needs, with an attempt as it gives it.
-const SOURCES: [(IncompleteNeed, fn(Summary) -> Summary); 2] =
+const SOURCES: [(IncompleteNeed, AsRead); 2] =
     [(IncompleteNeed::Prometheus, scraped), (IncompleteNeed::Processes, by_processes)];
 
 #[test]
@@ -44,6 +46,7 @@ fn a_prediction_says_how_many_of_its_attempts_were_measured_by_processes() {
     assert_eq!(all.memory_request.basis.by_processes, 20);
     assert!(all.reason.contains("needed 300 MiB, measured by processes"), "{}", all.reason);
     assert!(all.confidence <= 0.5, "{}", all.confidence);
+    assert_eq!(all.unsure_because, "needs measured by processes may be too low");
     let of_cgroups = (0..3).map(|n| built(n, "1", 100, 2));
     let some = ask(
         &history(of_cgroups.chain((0..2).map(|n| by_processes(built(n, "1", 300, 2))))),
@@ -54,6 +57,21 @@ fn a_prediction_says_how_many_of_its_attempts_were_measured_by_processes() {
     let none = ask(&history((0..3).map(|n| built(n, "1", 100, 2))), &key("zlib", "1"));
     assert_eq!(none.memory_request.basis.by_processes, 0);
     assert!(!none.reason.contains("processes"), "{}", none.reason);
+}
+
+#[test]
+fn what_a_client_used_is_learnt_neither_as_memory_nor_as_cpu() {
+    let own = || (0..3).map(|n| built(n, "1", 300, 2));
+    let elsewhere = (10..40).map(|n| Summary { offloaded_to: "docker".into(), ..built(n, "1", 1, 2) });
+    let [without, with] = [history(own()), history(own().chain(elsewhere))];
+    let sizes = |known: &History| {
+        let found = ask(known, &key("zlib", "1"));
+        [found.memory_request, found.memory_limit, found.cpu_request, found.cpu_limit, found.wall_p95]
+    };
+    assert_eq!(sizes(&without), sizes(&with));
+    assert_eq!(with.len(), 33, "the attempts stay");
+    let killed = (0..3).map(|n| Summary { offloaded_to: "docker".into(), ..stopped(n, "1", 300) });
+    assert!(ask(&history(killed), &key("zlib", "1")).lower_bound.is_some(), "a kill here was measured here");
 }
 
 #[test]
