@@ -24,7 +24,6 @@ use plimsoll_proto::{
     figures,
     v1::{OomOrigin, Phase, Sample, Totals},
 };
-use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
 use self::{
@@ -36,6 +35,7 @@ use self::{
     starved::{Starvation, StarvationEvidence},
 };
 use crate::{
+    clock::thread_cpu_time,
     meter::Meter,
     offload::OffloadWatch,
     reading::{MemorySize, Reading},
@@ -109,7 +109,7 @@ impl Sampler {
     pub fn tick(&mut self) -> Option<Sample> {
         let now = self.start.elapsed();
         let due = self.pace.take(now)?;
-        let before = cpu_time();
+        let before = thread_cpu_time();
         let sample = match due {
             Due::Row => {
                 let sample = self.close_row(now);
@@ -126,15 +126,15 @@ impl Sampler {
             }
         };
         if self.meter.looks_at_processes() {
-            self.pace.rest(self.start.elapsed(), cpu_time().saturating_sub(before));
+            self.pace.rest(self.start.elapsed(), thread_cpu_time().saturating_sub(before));
         }
         sample
     }
 
     fn look_for_services(&mut self, now: Duration) {
-        let before = cpu_time();
+        let before = thread_cpu_time();
         let programs = self.meter.service_programs();
-        let cost = cpu_time().saturating_sub(before);
+        let cost = thread_cpu_time().saturating_sub(before);
         self.offload.add(now, self.counters.cpu_usec(), &programs, cost);
     }
 
@@ -220,11 +220,6 @@ impl Sampler {
         self.phases.add_need(need);
         self.curve.add(now, need);
     }
-}
-
-/// CPU time of this thread. Unlike the time of day it does not count while others run.
-fn cpu_time() -> Duration {
-    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
 /// A line that is said once.
