@@ -154,6 +154,9 @@ impl<'a> JobExecution<'a> {
     }
 }
 
+/// Runs under one id. Each costs a look at the disk when the next one comes.
+pub const RUNS: u32 = 100;
+
 /// The id of another run under the same id: `ID.2`, or `ID.2/TRY`. The wire takes it.
 pub fn run_id(attempt: &str, number: u32) -> String {
     let is_number = |text: &str| text.parse::<u32>().is_ok();

@@ -43,6 +43,7 @@ fn finish(phases: Vec<pb::Phase>) -> Sent {
         phases,
         lost: 0,
         keeps_ticket: false,
+        offloaded_to: String::new(),
     })
 }
 

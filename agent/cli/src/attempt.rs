@@ -149,7 +149,9 @@ impl<'a> Attempt<'a> {
     ) -> ClosedAttempt {
         let Self { settings, id, resources, mut delivery, sampler, .. } = self;
         let BuildEnd { name, end, wall, interrupted, log_tail, wants_verdict, keeps_ticket } = ended;
-        let Measured { last, totals, phases, curve, meter } = sampler.finish();
+        let Measured { last, totals, phases, curve, offloaded_to, meter } = sampler.finish();
+        let offloaded_to = offloaded_to.unwrap_or_default().to_owned();
+        let source = meter.source();
         let wall_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
         // the last sample is taken after the end; the attempt does not end before it
         let wall_ms = wall_ms.max(last.map_or(0, |sample| sample.elapsed_ms));
@@ -164,6 +166,7 @@ impl<'a> Attempt<'a> {
             totals: Some(totals),
             phases: phases.clone(),
             keeps_ticket,
+            offloaded_to: offloaded_to.clone(),
             ..Finish::default()
         };
         let failed = exit.is_some_and(|exit| exit.code != Some(0)) || totals.oom_kill.unwrap_or(0) > 0;
@@ -184,6 +187,8 @@ impl<'a> Attempt<'a> {
             end,
             wall: Duration::from_millis(wall_ms),
             totals,
+            source,
+            offloaded_to,
             resources,
             phases,
             curve,

@@ -7,6 +7,7 @@
 //! | [`cgroup`] | finds groups, makes one for a run, reads their counters |
 //! | [`proctree`] | adds up processes, where no cgroup counts them |
 //! | [`meter`] | chooses the best of these ways for one build |
+//! | [`offload`] | builds that have their work done elsewhere, by docker, bazel, distcc and the like |
 //! | [`sampler`] | when to read, and counters that never go back: readings become samples |
 //! | [`clock`] | the time of day |
 //! | `fake_kernel` | a kernel of text files, for tests (feature `fixtures`) |
@@ -19,6 +20,7 @@ pub mod clock;
 pub mod fake_kernel;
 pub mod kernel;
 pub mod meter;
+pub mod offload;
 pub mod proctree;
 pub mod reading;
 pub mod sampler;

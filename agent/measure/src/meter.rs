@@ -6,6 +6,7 @@ use plimsoll_proto::{figures, v1::Source};
 use crate::{
     cgroup::{self, BuildCgroup, CgroupLimits, CgroupReader, CgroupVersion, Cgroups, MIN_LIMIT_BYTES},
     kernel::{Error, Kernel},
+    offload::ServicePrograms,
     proctree::{self, ProcessTree},
     reading::{MemorySize, Reading},
 };
@@ -201,6 +202,17 @@ impl Meter {
             MeterSource::Nothing => return None,
         };
         self.note(size)
+    }
+
+    /// What runs in the build of services that do work elsewhere.
+    pub fn service_programs(&self) -> ServicePrograms {
+        match &self.way {
+            MeterSource::Group(reader, _cpu) => {
+                ServicePrograms::among(&self.kernel.path("/proc"), reader.members())
+            }
+            MeterSource::Tree(tree) => tree.service_programs(),
+            MeterSource::Nothing => ServicePrograms::default(),
+        }
     }
 
     /// Says whether a reading costs more the more processes run on the machine.

@@ -8,6 +8,8 @@
 //! Descendants are found by their parent's id. One whose parent has ended would go to init and be lost; the agent therefore declares
 //! itself the reaper of its descendants.
 
+mod shares;
+
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
@@ -18,8 +20,10 @@ use procfs::{
     process::{Process, Stat, all_processes_with_root},
 };
 
+use self::shares::{ResidentMemory, SeenProcess, SharedPages};
 use crate::{
     kernel::{self, Error, Kernel},
+    offload::ServicePrograms,
     reading::Reading,
 };
 
@@ -35,19 +39,9 @@ pub struct ProcessTree {
     base_ticks: u64,
     /// Highest so far: a process that ends without being waited for takes its CPU time with it.
     cpu_usec: u64,
-}
-
-/// Resident bytes from which `smaps_rollup` is read: the kernel walks all pages of the process for it, and the many small tools of a build
-/// share little. A judgement.
-const LEAST_WALKED: u64 = 4 << 20;
-
-/// Resident bytes of one process.
-#[derive(Debug, Clone, Copy)]
-struct ResidentMemory {
-    anonymous: u64,
-    shared: u64,
-    /// Can be read from a file again.
-    file: u64,
+    /// The processes of the last reading.
+    pids: Vec<i32>,
+    shared: SharedPages,
 }
 
 /// Anonymous and shared bytes of the processes in the list `procs` (`cgroup.procs`), without this one. `None` if one of them
@@ -80,9 +74,7 @@ impl ProcessTree {
 
     /// The descendants of process `top`.
     pub fn of(kernel: &Kernel, top: i32) -> Result<Self, Error> {
-        let ticks_per_second = procfs::ticks_per_second().max(1);
-        let (proc, counts_top) = (kernel.path("/proc"), false);
-        let mut tree = Self { proc, top, counts_top, ticks_per_second, base_ticks: 0, cpu_usec: 0 };
+        let mut tree = Self::at(kernel.path("/proc"), top);
         tree.base_ticks = tree.waited_ticks().map_err(|error| tree.error(error))?;
         Ok(tree)
     }
@@ -90,10 +82,22 @@ impl ProcessTree {
     /// Process `top`, which the agent did not start, and its descendants, since they began. `proc` shows the processes. What
     /// loses its parent is lost here: only a parent can be its reaper.
     pub fn with_top(proc: PathBuf, top: i32) -> Result<Self, Error> {
-        let ticks_per_second = procfs::ticks_per_second().max(1);
-        let tree = Self { proc, top, counts_top: true, ticks_per_second, base_ticks: 0, cpu_usec: 0 };
+        let tree = Self { counts_top: true, ..Self::at(proc, top) };
         tree.waited_ticks().map_err(|error| tree.error(error))?;
         Ok(tree)
+    }
+
+    fn at(proc: PathBuf, top: i32) -> Self {
+        Self {
+            shared: SharedPages::new(proc.clone()),
+            proc,
+            top,
+            counts_top: false,
+            ticks_per_second: procfs::ticks_per_second().max(1),
+            base_ticks: 0,
+            cpu_usec: 0,
+            pids: Vec::new(),
+        }
     }
 
     /// Reads all processes.
@@ -101,28 +105,45 @@ impl ProcessTree {
         let processes = all_processes_with_root(&self.proc).map_err(|error| self.error(error))?;
         // a process that ends while it is looked at is no error; it is waited for, and counted by its parent
         let stats: Vec<Stat> = processes.flatten().filter_map(|process| process.stat().ok()).collect();
-        // shared memory of processes that tell their part of it, and the most of another one
-        let (mut reading, mut apart, mut shared) = (Reading::default(), 0_u64, 0);
         let waited_before = if self.counts_top { 0 } else { self.waited_ticks().unwrap_or(0) };
         let mut ticks = waited_before.saturating_sub(self.base_ticks);
         let top = stats.iter().filter(|stat| self.counts_top && stat.pid == self.top);
-        for stat in descendants(&stats, self.top).into_iter().chain(top) {
+        let of_build: Vec<&Stat> = descendants(&stats, self.top).into_iter().chain(top).collect();
+        let mut seen = Vec::with_capacity(of_build.len());
+        for stat in &of_build {
             ticks = ticks.saturating_add(stat.utime).saturating_add(stat.stime).saturating_add(waited(stat));
-            let Ok(resident) = self.resident(stat.pid) else { continue };
-            let part = self.proportional(stat.pid, resident);
+            if let Ok(resident) = self.resident(stat.pid) {
+                let (pid, parent, started) = (stat.pid, stat.ppid, stat.starttime);
+                seen.push(SeenProcess { pid, parent, started, resident });
+            }
+        }
+        self.pids = of_build.iter().map(|stat| stat.pid).collect();
+        let mut reading = self.sizes(&seen);
+        self.cpu_usec = self.cpu_usec.max(ticks.saturating_mul(1_000_000) / self.ticks_per_second);
+        reading.cpu_usec = self.cpu_usec;
+        Ok(reading)
+    }
+
+    fn sizes(&mut self, seen: &[SeenProcess]) -> Reading {
+        // shared memory of processes that tell their part of it, and the most of another one
+        let (mut reading, mut apart, mut shared) = (Reading::default(), 0_u64, 0);
+        for (process, part) in seen.iter().zip(self.shared.parts(seen)) {
             match part {
                 Some(part) => apart = apart.saturating_add(part.shared),
-                None => shared = shared.max(resident.shared),
+                None => shared = shared.max(process.resident.shared),
             }
-            let ResidentMemory { anonymous, file, .. } = part.unwrap_or(resident);
+            let ResidentMemory { anonymous, file, .. } = part.unwrap_or(process.resident);
             reading.memory = reading.memory.saturating_add(file);
             reading.need = reading.need.saturating_add(anonymous);
         }
         reading.need = reading.need.saturating_add(apart).saturating_add(shared);
         reading.memory = reading.memory.saturating_add(reading.need);
-        self.cpu_usec = self.cpu_usec.max(ticks.saturating_mul(1_000_000) / self.ticks_per_second);
-        reading.cpu_usec = self.cpu_usec;
-        Ok(reading)
+        reading
+    }
+
+    /// What ran at the last reading of services that do work elsewhere.
+    pub fn service_programs(&self) -> ServicePrograms {
+        ServicePrograms::among(&self.proc, self.pids.iter().copied())
     }
 
     fn resident(&self, pid: i32) -> ProcResult<ResidentMemory> {
@@ -131,26 +152,6 @@ impl ProcessTree {
         let (anonymous, shared) = (bytes(status.rssanon), bytes(status.rssshmem));
         let file = bytes(status.vmrss).saturating_sub(anonymous.saturating_add(shared));
         Ok(ResidentMemory { anonymous, shared, file })
-    }
-
-    /// Its part of what it shares with others; `None` where the kernel does not say, or for a small process.
-    fn proportional(&self, pid: i32, resident: ResidentMemory) -> Option<ResidentMemory> {
-        let ResidentMemory { anonymous, shared, file } = resident;
-        if anonymous.saturating_add(shared).saturating_add(file) < LEAST_WALKED {
-            return None;
-        }
-        let path = self.proc.join(pid.to_string()).join("smaps_rollup");
-        let rollup = kernel::read(&path).ok()??;
-        let bytes = |name: &str| {
-            let kib = rollup.lines().find_map(|line| line.strip_prefix(name))?;
-            let kib: u64 = kib.split_whitespace().next()?.parse().ok()?;
-            Some(kib.saturating_mul(1024))
-        };
-        Some(ResidentMemory {
-            anonymous: bytes("Pss_Anon:")?,
-            shared: bytes("Pss_Shmem:")?,
-            file: bytes("Pss_File:")?,
-        })
     }
 
     fn waited_ticks(&self) -> ProcResult<u64> {

@@ -4,6 +4,7 @@
 //! A number that was not measured is `None` here, and [`figures::NOT_KNOWN`] in words; so is 0 of what no build is without.
 
 mod asked;
+mod source;
 
 use crate::{
     figures::{self, float},
@@ -12,6 +13,9 @@ use crate::{
 };
 pub use asked::{
     LEAST_ASK_BYTES, RequestedMemory, cpu_asked, is_size, memory_asked, memory_asked_words, no_ask_words,
+};
+pub use source::{
+    BY_PROCESSES, IncompleteNeed, attempts_note, need_note, offloaded, offloaded_sentence, unseen,
 };
 
 /// Shortest time over which a mean CPU use is shown, milliseconds. A wall time has whole milliseconds, and CPU time begins before it, with the

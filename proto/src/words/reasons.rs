@@ -13,8 +13,10 @@ mod examples;
 pub use bound::SizeBound;
 pub use examples::{examples, prediction_of};
 
+use std::fmt::Write as _;
+
 use crate::{
-    figures, quantity,
+    figures, measured, quantity,
     v1::{LowerBound, NeedGroup, NeedGroups, Outlook, Prediction, Quantity, Rung},
 };
 
@@ -249,7 +251,7 @@ fn reason(kind: SizeKind, quantity: &Quantity) -> Reason {
         return alone(format!("the default: {attempts} {say} too little about it"));
     }
     let why = because(kind, quantity.value, basis.quantile, basis.margin, &bound);
-    let whose = match (basis.rung(), basis.attempts) {
+    let mut whose = match (basis.rung(), basis.attempts) {
         (Rung::Default | Rung::Unspecified, _) | (_, 0) => return alone(why),
         (rung, 1) => format!("1 attempt of {}", scope(rung)),
         (rung, attempts) => {
@@ -257,6 +259,9 @@ fn reason(kind: SizeKind, quantity: &Quantity) -> Reason {
             format!("{attempts} attempts, {share} of {}", scope(rung))
         }
     };
+    if let Some(note) = measured::attempts_note(basis.by_processes, basis.attempts) {
+        let _written = write!(whose, ", {note}");
+    }
     match bound {
         _ if bound.stands_alone() => alone(why),
         SizeBound::None if why.is_empty() && kind == SizeKind::BuildJobs => {

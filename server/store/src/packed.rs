@@ -151,6 +151,8 @@ struct Packed {
     ci_reason: String,
     #[prost(uint64, optional, tag = "44")]
     pgmajfault: Option<u64>,
+    #[prost(string, tag = "45")]
+    offloaded_to: String,
 }
 
 impl Record for Summary {
@@ -217,6 +219,7 @@ impl Packed {
             cause_source: summary.cause_source.map_or(0, |source| number(EVIDENCE, &source)),
             ci_reason: summary.ci_reason.clone(),
             pgmajfault: summary.pages.pgmajfault,
+            offloaded_to: summary.offloaded_to.clone(),
         }
     }
 
@@ -273,6 +276,7 @@ impl Packed {
             starved_at_end: self.starved_at_end.map(Millis),
             phases: self.phases.drain(..).map(PackedPhase::phase).collect(),
             unneeded: self.unneeded,
+            offloaded_to: std::mem::take(&mut self.offloaded_to),
             opening: OpeningRecord {
                 // it has ended with the attempt
                 ticket: None,

@@ -83,9 +83,10 @@ pub(super) fn was_held_back(facts: &BuildFacts) -> bool {
 }
 
 /// A memory request that follows from this build alone, bytes: never below the least size that a server names. `None` if nothing follows: it
-/// was not measured, or it was killed for memory, and so needs more than was ever seen.
+/// was not measured, its work was done elsewhere, or it was killed for memory, and so needs more than was ever seen.
 pub(super) fn from_need(facts: &BuildFacts) -> Option<u64> {
-    let need = facts.totals.need_peak_bytes.filter(|_| !was_held_back(facts))?;
+    let need =
+        facts.totals.need_peak_bytes.filter(|_| !was_held_back(facts) && facts.offloaded_to.is_empty())?;
     let wanted = need.saturating_add(need.saturating_mul(MARGIN_PERCENT) / 100);
     Some(wanted.div_ceil(STEP_BYTES).saturating_mul(STEP_BYTES).max(limits::MEMORY_FLOOR_BYTES))
 }
@@ -115,6 +116,8 @@ mod tests {
         assert_eq!(advice(Totals { oom_kill: Some(1), ..totals }), None);
         assert_eq!(advice(Totals { starved_ms: Some(1), ..totals }), None);
         assert_eq!(advice(Totals::default()), None);
+        let elsewhere = BuildFacts { totals, offloaded_to: "docker".to_owned(), ..BuildFacts::default() };
+        assert_eq!(from_need(&elsewhere), None, "it is the need of a client");
         assert!(advice(Totals { need_peak_bytes: Some(u64::MAX), ..totals }).is_some());
     }
 }

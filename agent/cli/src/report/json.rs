@@ -12,7 +12,7 @@ use std::{
 };
 
 use nix::fcntl::OFlag;
-use plimsoll_proto::json::ToJson;
+use plimsoll_proto::json::{ToJson, Word as _};
 use rustix::{
     fs::fstat,
     stdio::{stderr, stdout},
@@ -97,6 +97,8 @@ fn value(facts: &BuildFacts) -> Value {
         "exit": told(&facts.end.exit().unwrap_or_default()),
         "followed_until": match &facts.end { MeasurementEnd::Followed(until) => Some(until), MeasurementEnd::Exited(_) => None },
         "wall_ms": u64::try_from(facts.wall.as_millis()).unwrap_or(u64::MAX),
+        "source": facts.source.word(),
+        "offloaded_to": Some(&facts.offloaded_to).filter(|service| !service.is_empty()),
         "resources": told(&facts.resources),
         "totals": totals,
         "phases": told(&facts.phases),

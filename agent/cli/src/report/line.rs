@@ -81,6 +81,12 @@ impl ReportHead<'_> {
             return write!(f, "; memory was not measured");
         }
         write!(f, "; needed {}", measured::need_words(&summary))?;
+        if let Some(note) = measured::need_note(&summary) {
+            write!(f, ", {note}")?;
+        }
+        if let Some(elsewhere) = measured::offloaded(&summary) {
+            write!(f, ", but {elsewhere}")?;
+        }
         if let Some(asked) = measured::memory_asked(Some(&self.0.resources)) {
             let of = if asked.is_limit { ", limit" } else { ", asked for" };
             let share = measured::need_of_ask_words(&summary).unwrap_or_default();

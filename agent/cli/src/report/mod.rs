@@ -20,7 +20,7 @@ use std::{path::PathBuf, time::Duration};
 
 use plimsoll_client::delivery;
 use plimsoll_measure::clock;
-use plimsoll_proto::v1::{Cause, Exit, OomOrigin, Outcome, Phase, Resources, Summary, Totals};
+use plimsoll_proto::v1::{Cause, Exit, OomOrigin, Outcome, Phase, Resources, Source, Summary, Totals};
 
 pub(crate) use advice::{Advice, AdviceRequest, ask};
 pub(crate) use json::write as write_file;
@@ -93,6 +93,10 @@ pub(crate) struct BuildFacts {
     pub(crate) end: MeasurementEnd,
     pub(crate) wall: Duration,
     pub(crate) totals: Totals,
+    /// Where the numbers were read.
+    pub(crate) source: Source,
+    /// The service that did the work elsewhere; empty if the build worked itself.
+    pub(crate) offloaded_to: String,
     /// What was asked for, and the limits in force.
     pub(crate) resources: Resources,
     pub(crate) phases: Vec<Phase>,
@@ -125,6 +129,8 @@ impl BuildFacts {
         let proves = totals.oom_origin() != OomOrigin::Host;
         Summary {
             attempt: self.attempt.clone(),
+            source: self.source.into(),
+            offloaded_to: self.offloaded_to.clone(),
             resources: Some(self.resources),
             wall_ms: u64::try_from(self.wall.as_millis()).unwrap_or(u64::MAX),
             cpu_usec: Some(totals.cpu_usec),

@@ -63,7 +63,8 @@ fn memory(page: &mut ReportPage, facts: &BuildFacts) {
         return page.line("memory", "not measured");
     }
     let asked = measured::memory_asked_words(Some(&facts.resources));
-    let mut text = format!("needed {}, asked for {asked}", measured::need_words(&summary));
+    let note = measured::need_note(&summary).map(|note| format!(", {note}")).unwrap_or_default();
+    let mut text = format!("needed {}{note}, asked for {asked}", measured::need_words(&summary));
     if let Some(share) = measured::need_of_ask_words(&summary) {
         let _written = write!(text, " ({share})");
     }
@@ -71,6 +72,12 @@ fn memory(page: &mut ReportPage, facts: &BuildFacts) {
         let _written = write!(text, "; {mark}");
     }
     page.line("memory", &text);
+    if let Some(unseen) = measured::unseen(&summary) {
+        page.line("", unseen);
+    }
+    if let Some(elsewhere) = measured::offloaded_sentence(&summary) {
+        page.line("", &elsewhere);
+    }
 }
 
 fn draw(page: &mut ReportPage, facts: &BuildFacts, utf8: bool) {
@@ -237,7 +244,9 @@ fn next_run(page: &mut ReportPage, facts: &BuildFacts) {
     }
     if let Some(request) = advice::from_need(facts) {
         page.line("next run", &format!("memory request {} ({})", Bytes(request), advice::basis(request)));
-    } else if let Some(need) = measured::proven_need(&facts.summary()) {
+    } else if let Some(need) =
+        measured::proven_need(&facts.summary()).filter(|_| advice::was_held_back(facts))
+    {
         page.line("next run", &format!("more memory than {}: it was held back there", Bytes(need)));
     }
 }

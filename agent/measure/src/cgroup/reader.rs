@@ -3,9 +3,12 @@
 //! What is read ten times a second is kept apart from what is read once a row. Memory is what a reading is about: without it there
 //! is none. Every other file may be missing on this kernel, or fail, and then its number is absent.
 
+use std::path::PathBuf;
+
 use super::{
     above::{AncestorLimits, LimitFiles},
     find::{CgroupVersion, Cgroups},
+    folder::members,
     limits::CgroupLimits,
     nested::{NestedCounts, NestedGroups},
     parse::{MemoryStat, parse_field, parse_pressure_full, parse_stat_v1, parse_stat_v2},
@@ -20,6 +23,7 @@ use crate::{
 pub struct CgroupReader {
     memory: MemoryFiles,
     counters: CounterFiles,
+    folder: PathBuf,
     buffer: Vec<u8>,
 }
 
@@ -28,12 +32,17 @@ impl CgroupReader {
     pub fn open(groups: &Cgroups, limits: &CgroupLimits) -> Result<Option<Self>, Error> {
         let Some(memory) = MemoryFiles::open(groups)? else { return Ok(None) };
         let counters = CounterFiles::open(groups, limits)?;
-        Ok(Some(Self { memory, counters, buffer: Vec::new() }))
+        Ok(Some(Self { memory, counters, folder: groups.memory.dir.clone(), buffer: Vec::new() }))
     }
 
     /// The interface of the memory files.
     pub fn version(&self) -> CgroupVersion {
         self.memory.version
+    }
+
+    /// The processes of the group and of those below it; v2 has 0 for one that our pid namespace does not show.
+    pub fn members(&self) -> Vec<i32> {
+        members(&self.folder)
     }
 
     /// Says whether the kernel counts this build's CPU time.

@@ -24,7 +24,6 @@ use plimsoll_proto::{
     figures,
     v1::{OomOrigin, Phase, Sample, Totals},
 };
-use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
 use self::{
@@ -36,7 +35,9 @@ use self::{
     starved::{Starvation, StarvationEvidence},
 };
 use crate::{
+    clock::thread_cpu_time,
     meter::Meter,
+    offload::OffloadWatch,
     reading::{MemorySize, Reading},
 };
 
@@ -51,6 +52,7 @@ pub struct Sampler {
     starvation: Starvation,
     phases: Phases,
     curve: NeedCurve,
+    offload: OffloadWatch,
     last_ms: u64,
     /// The need that was read last.
     need: u64,
@@ -69,6 +71,8 @@ pub struct Measured {
     pub phases: Vec<Phase>,
     /// The highest need in each of at most 120 equal parts of the build, bytes.
     pub curve: Vec<u64>,
+    /// The service that did the work of the build elsewhere, if one did.
+    pub offloaded_to: Option<&'static str>,
     /// To be closed.
     pub meter: Meter,
 }
@@ -88,6 +92,7 @@ impl Sampler {
             starvation,
             phases: Phases::default(),
             curve: NeedCurve::new(),
+            offload: OffloadWatch::default(),
             last_ms: 0,
             need: 0,
             kill_notice: OneTimeNotice::default(),
@@ -104,9 +109,15 @@ impl Sampler {
     pub fn tick(&mut self) -> Option<Sample> {
         let now = self.start.elapsed();
         let due = self.pace.take(now)?;
-        let before = cpu_time();
+        let before = thread_cpu_time();
         let sample = match due {
-            Due::Row => self.close_row(now),
+            Due::Row => {
+                let sample = self.close_row(now);
+                if sample.is_some() && self.offload.is_due(now) {
+                    self.look_for_services(now);
+                }
+                sample
+            }
             Due::Size => {
                 if let Some(size) = self.meter.read_size() {
                     self.take_in(now, size);
@@ -115,9 +126,16 @@ impl Sampler {
             }
         };
         if self.meter.looks_at_processes() {
-            self.pace.rest(self.start.elapsed(), cpu_time().saturating_sub(before));
+            self.pace.rest(self.start.elapsed(), thread_cpu_time().saturating_sub(before));
         }
         sample
+    }
+
+    fn look_for_services(&mut self, now: Duration) {
+        let before = thread_cpu_time();
+        let programs = self.meter.service_programs();
+        let cost = thread_cpu_time().saturating_sub(before);
+        self.offload.add(now, self.counters.cpu_usec(), &programs, cost);
     }
 
     /// Begins a phase of the build, and ends the one before. Reads at once, so that the CPU time is exact.
@@ -156,6 +174,7 @@ impl Sampler {
             totals: self.counters.totals(self.starvation.starved_ms()),
             phases: self.phases.finish(now, self.counters.cpu_usec()),
             curve: self.curve.finish(),
+            offloaded_to: self.offload.service(),
             meter: self.meter,
         }
     }
@@ -201,11 +220,6 @@ impl Sampler {
         self.phases.add_need(need);
         self.curve.add(now, need);
     }
-}
-
-/// CPU time of this thread. Unlike the time of day it does not count while others run.
-fn cpu_time() -> Duration {
-    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
 /// A line that is said once.

@@ -55,6 +55,23 @@ async fn a_peak_of_250_ms_is_seen_and_the_row_says_its_mean_and_its_highest() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_build_that_only_waits_for_docker_is_done_elsewhere_and_one_that_works_is_not() {
+    let of = async |program: &str, cpu_share: u128| {
+        let fake = FakeKernel::v2("/build");
+        fake.write(&format!("{GROUP}/cgroup.procs"), "7\n");
+        fake.write("/proc/7/comm", &format!("{program}\n"));
+        let (_, sampler) = sampled(&fake, 6_000, Duration::from_secs(1), |ms| {
+            fake.write(&format!("{GROUP}/cpu.stat"), &format!("usage_usec {}\n", ms * 10 * cpu_share));
+        })
+        .await;
+        sampler.finish().offloaded_to
+    };
+    assert_eq!(of("docker", 3).await, Some("docker"));
+    assert_eq!(of("docker", 90).await, None, "90 % of a core");
+    assert_eq!(of("cc1plus", 3).await, None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_build_of_two_seconds_has_a_series_of_single_readings() {
     let fake = FakeKernel::v2("/build");
     let (samples, sampler) = sampled(&fake, 2_000, Duration::from_mins(1), |_ms| {}).await;

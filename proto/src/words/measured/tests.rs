@@ -18,6 +18,25 @@ fn a_limit_without_a_request_is_what_was_asked_for_everywhere() {
 }
 
 #[test]
+fn a_need_that_processes_show_says_so_and_what_it_leaves_out() {
+    let of = |source: Source, need: u64| Summary {
+        source: source.into(),
+        need_peak_bytes: Some(need),
+        ..Summary::default()
+    };
+    let by_processes = of(Source::ProcessTree, 5);
+    assert_eq!(need_note(&by_processes), Some("measured by processes"));
+    assert!(unseen(&by_processes).unwrap().contains("/dev/shm"));
+    for other in [of(Source::CgroupV2, 5), of(Source::Prometheus, 5), of(Source::ProcessTree, 0)] {
+        assert_eq!((need_note(&other), unseen(&other)), (None, None));
+    }
+    let notes = [(0, 5), (3, 5), (5, 5), (1, 1)].map(|(some, all)| attempts_note(some, all));
+    let [none, some, all, one] = notes.map(Option::unwrap_or_default);
+    assert_eq!([none, some], ["", "3 of them measured by processes"]);
+    assert_eq!([all, one], ["measured by processes"; 2]);
+}
+
+#[test]
 fn what_was_not_measured_is_not_known() {
     let nothing = Summary { wall_ms: 5000, need_mean_bytes: Some(0), ..Summary::default() };
     assert_eq!((need(&nothing), mean_need(&nothing), memory_peak(&nothing)), (None, None, None));

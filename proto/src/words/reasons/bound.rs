@@ -10,7 +10,7 @@
 //! | `the request` | a limit is never below its request |
 //! | `last size of 15.62 GiB` | decreases go in steps |
 //! | `4 times what trusted attempts say`, `what trusted attempts of any project need` | what untrusted attempts may raise |
-//! | `peaks from Prometheus` | a limit beside which only scraped peaks are known: they raise it and do not lower it |
+//! | `peaks from Prometheus`, `needs measured by processes` | a limit beside which only lower bounds of the peak are known: they raise it and do not lower it |
 //! | `pool big takes 256.00 GiB at most` | the largest builder of a pool |
 //! | `size of the last attempt`, `limit of the last attempt` | a retry with the same size; an ask above the limit counts as the limit |
 //! | `step above 280 MiB, where it was stopped` | memory was short there |
@@ -28,6 +28,8 @@
 //! Texts are only ever added: agent and server may be of different releases.
 
 use std::fmt;
+
+use crate::measured::IncompleteNeed;
 
 /// What decided a number beside the attempts. Sizes and times in it are texts for people.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -53,8 +55,8 @@ pub enum SizeBound {
     TrustedTimes(u64),
     /// Raised by untrusted attempts, to what trusted ones of any project need.
     TrustedNeed,
-    /// Only peaks from Prometheus speak for a lower limit. They are at least what is said, so they raise a limit and do not lower it.
-    Scraped,
+    /// Only needs that are lower bounds of the peak speak for a lower limit. They raise a limit and do not lower it.
+    Incomplete(IncompleteNeed),
     /// Cut to what the pool of this name takes.
     Pool {
         /// Name of the pool.
@@ -107,14 +109,18 @@ impl SizeBound {
             "the preset" => Some(Self::Preset),
             "the request" => Some(Self::Request),
             "what trusted attempts of any project need" => Some(Self::TrustedNeed),
-            "peaks from Prometheus" => Some(Self::Scraped),
             "size of the last attempt" => Some(Self::LastAttempt),
             "limit of the last attempt" => Some(Self::LastLimit),
             "size of the verdict before" => Some(Self::VerdictBefore),
             "weight of the attempts" => Some(Self::MostWeight),
             _ => None,
         };
-        whole.or_else(|| Self::parse_parts(text)).unwrap_or_else(|| Self::Other(text.to_owned()))
+        let incomplete =
+            || IncompleteNeed::ALL.into_iter().find(|need| need.name() == text).map(Self::Incomplete);
+        whole
+            .or_else(incomplete)
+            .or_else(|| Self::parse_parts(text))
+            .unwrap_or_else(|| Self::Other(text.to_owned()))
     }
 
     fn parse_parts(text: &str) -> Option<Self> {
@@ -168,7 +174,7 @@ impl SizeBound {
             Self::Default
                 | Self::AskedFor
                 | Self::Preset
-                | Self::Scraped
+                | Self::Incomplete(_)
                 | Self::LastAttempt
                 | Self::LastLimit
                 | Self::Stopped(_)
@@ -228,7 +234,7 @@ impl SizeBound {
             Self::TrustedNeed => {
                 "raised by untrusted attempts to what trusted ones of any project need".to_owned()
             }
-            Self::Scraped => "peaks from Prometheus raise a limit and do not lower it".to_owned(),
+            Self::Incomplete(need) => format!("{} raise a limit and do not lower it", need.name()),
             Self::Pool { name, most } => format!("cut to what pool {name} takes, {most}"),
             Self::LastAttempt => "same as the last attempt".to_owned(),
             Self::LastLimit => "the limit of the last attempt, although it asked for more".to_owned(),
@@ -273,7 +279,7 @@ impl fmt::Display for SizeBound {
             Self::LastSize(last) => write!(f, "last size of {last}"),
             Self::TrustedTimes(times) => write!(f, "{times} times what trusted attempts say"),
             Self::TrustedNeed => f.write_str("what trusted attempts of any project need"),
-            Self::Scraped => f.write_str("peaks from Prometheus"),
+            Self::Incomplete(need) => f.write_str(need.name()),
             Self::Pool { name, most } => write!(f, "pool {name} takes {most} at most"),
             Self::LastAttempt => f.write_str("size of the last attempt"),
             Self::LastLimit => f.write_str("limit of the last attempt"),

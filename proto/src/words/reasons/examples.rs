@@ -4,6 +4,7 @@
 use super::{SizeBound, SizeKind};
 use crate::{
     figures,
+    measured::IncompleteNeed,
     v1::{Basis, Prediction, Quantity, Rung},
 };
 
@@ -86,7 +87,8 @@ pub(super) fn bounds(kind: SizeKind) -> Vec<SizeBound> {
         SizeBound::LastSize("15.62 GiB".to_owned()),
         SizeBound::TrustedTimes(4),
         SizeBound::TrustedNeed,
-        SizeBound::Scraped,
+        SizeBound::Incomplete(IncompleteNeed::Prometheus),
+        SizeBound::Incomplete(IncompleteNeed::Processes),
         SizeBound::Pool { name: "big".to_owned(), most: most() },
         SizeBound::LastAttempt,
         SizeBound::LastLimit,
@@ -123,7 +125,7 @@ fn fits(kind: SizeKind, bound: &SizeBound) -> bool {
         SizeBound::Request => matches!(kind, SizeKind::MemoryLimit | SizeKind::CpuLimit),
         SizeBound::LastLimit => matches!(kind, SizeKind::MemoryRequest | SizeKind::CpuRequest),
         SizeBound::AboveRequest(_) => kind == SizeKind::MemoryRequest,
-        SizeBound::Preset | SizeBound::Scraped => kind == SizeKind::MemoryLimit,
+        SizeBound::Preset | SizeBound::Incomplete(_) => kind == SizeKind::MemoryLimit,
         SizeBound::LastSize(_)
         | SizeBound::TrustedNeed
         | SizeBound::Stopped(_)
@@ -164,7 +166,7 @@ fn example(kind: SizeKind, (rung, attempts): (Rung, u32), bound: &SizeBound) -> 
     } else {
         margin
     };
-    let basis =
-        Basis { rung: rung.into(), attempts, quantile, margin, bound: bound.to_string(), all_of_rung: false };
+    let (rung, bound) = (rung.into(), bound.to_string());
+    let basis = Basis { rung, attempts, quantile, margin, bound, all_of_rung: false, by_processes: 0 };
     Quantity { value, basis: Some(basis) }
 }

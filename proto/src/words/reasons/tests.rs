@@ -139,7 +139,7 @@ proptest! {
     fn any_text_stays_readable_and_no_number_breaks_a_sentence(text in "[a-z0-9 ,.]{0,60}", value in any::<u64>(), quantile in any::<f64>(), margin in any::<f64>(), rung in 0..9_i32, attempts in any::<u32>()) {
         let bound = SizeBound::parse(&text);
         prop_assert_eq!(SizeBound::parse(&bound.to_string()), bound);
-        let basis = crate::v1::Basis { rung, attempts, quantile, margin, bound: text, all_of_rung: value % 2 == 0 };
+        let basis = crate::v1::Basis { rung, attempts, quantile, margin, bound: text, all_of_rung: value % 2 == 0, by_processes: attempts / 2 };
         for kind in SizeKind::ALL {
             let said = sentence(kind, &Quantity { value, basis: Some(basis.clone()) });
             prop_assert!(said.len() < 400 && !kind.shown(value).is_empty());

@@ -1,5 +1,5 @@
-//! A report names a job. An attempt of another project may have the job's id, because ids can be guessed: then the job's own attempt is a later
-//! run under that id (`ID.2`), and the report is about that one.
+//! A report names a job, which may have several runs: `ID`, `ID.2` and so on. It is about the newest of them, because GitLab reports the end of a
+//! job once. Attempts of another project may have the job's id, because ids can be guessed: those are passed over.
 
 use plimsoll_core::domain::{AttemptId, ReportedOutcome, Reporter};
 use plimsoll_proto::job;
@@ -8,38 +8,61 @@ use plimsoll_store as store;
 use super::reports::{CiReports, OpenAttempts};
 
 /// Runs of other projects that are passed over.
-const PASSED: u32 = 10;
+const PASSED: usize = 10;
+
+/// Who has an id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RunOwner {
+    /// No attempt that can be read.
+    None,
+    /// An attempt of which the reporter may not speak, with an agent that did not prove the job.
+    Others,
+    /// An attempt of the job.
+    Job,
+}
 
 impl CiReports {
-    /// The report, also about the runs after those of other projects.
+    /// The report, about the newest run of its job instead of the first, and about the runs of other projects before it. Where the job has no
+    /// run yet, it keeps the first id that is free.
     pub(super) async fn with_own_runs(
         &self,
         mut report: ReportedOutcome,
         open: &mut impl OpenAttempts,
     ) -> ReportedOutcome {
-        let asked = std::mem::take(&mut report.attempts);
-        for first in asked {
-            let mut id = first.clone();
-            for number in 2..=PASSED {
-                let is_foreign = self.is_of_others(&id, &report.by, open).await;
-                report.attempts.push(id);
-                let next = AttemptId::parse(&job::run_id(first.as_str(), number));
-                match next {
-                    Ok(next) if is_foreign => id = next,
-                    _ => break,
-                }
-            }
+        for first in std::mem::take(&mut report.attempts) {
+            report.attempts.extend(self.runs(&first, &report.by, open).await);
         }
         report
     }
 
-    /// Whether an attempt has this id of which the reporter may not speak, and whose agent did not prove the job.
-    async fn is_of_others(&self, id: &AttemptId, by: &Reporter, open: &mut impl OpenAttempts) -> bool {
+    /// Runs of other projects under the id `first`, then the newest one of the job.
+    async fn runs(&self, first: &AttemptId, by: &Reporter, open: &mut impl OpenAttempts) -> Vec<AttemptId> {
+        let (mut own, mut others) = (None, Vec::new());
+        let later = (2..=job::RUNS).map(|number| AttemptId::parse(&job::run_id(first.as_str(), number)).ok());
+        for id in std::iter::once(Some(first.clone())).chain(later).flatten() {
+            match self.owner(&id, by, open).await {
+                RunOwner::Job => own = Some(id),
+                RunOwner::Others if others.len() < PASSED => others.push(id),
+                RunOwner::Others => break,
+                RunOwner::None => {
+                    own = own.or(Some(id));
+                    break;
+                }
+            }
+        }
+        others.extend(own);
+        others
+    }
+
+    async fn owner(&self, id: &AttemptId, by: &Reporter, open: &mut impl OpenAttempts) -> RunOwner {
+        let owner = |is_proven: bool, project: &str| {
+            if is_proven || by.may_speak_of(project) { RunOwner::Job } else { RunOwner::Others }
+        };
         if let Some(open) = open.open_attempt(id) {
-            return !open.is_proven && !by.may_speak_of(open.project);
+            return owner(open.is_proven, open.project);
         }
         // what cannot be read is found where the report is applied
         let summary = store::read_summary(&self.store, id).await.ok().flatten();
-        summary.is_some_and(|summary| !summary.opening.proven && !by.may_speak_of(&summary.key.project))
+        summary.map_or(RunOwner::None, |summary| owner(summary.opening.proven, &summary.key.project))
     }
 }

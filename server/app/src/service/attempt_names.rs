@@ -12,10 +12,7 @@ use plimsoll_core::domain::AttemptId;
 use plimsoll_proto::job;
 
 use super::Refusal;
-use crate::{
-    access::identity::Identity,
-    sessions::{Ingest, RUNS},
-};
+use crate::{access::identity::Identity, sessions::Ingest};
 
 /// Running attempts among which one is looked for that a host named.
 const RUNNING: usize = 10_000;
@@ -58,7 +55,7 @@ impl AttemptNames<'_> {
     /// The writer has stopped.
     pub(crate) async fn newest_run(&self, of: &AttemptId) -> Result<AttemptId, Refusal> {
         let (mut newest, mut missing) = (of.clone(), 0);
-        for number in 2..=RUNS {
+        for number in 2..=job::RUNS {
             let Ok(run) = AttemptId::parse(&job::run_id(of.as_str(), number)) else { break };
             match self.is_seen(&run).await? {
                 Some(true) => (newest, missing) = (run, 0),

@@ -94,6 +94,7 @@ impl Worker {
         let (started, believed) = start(attempt.started_unix_ms, finish.wall, received);
         summary = summary.with_phases(finish.phases.clone());
         summary.started_unix_ms = started;
+        summary.offloaded_to.clone_from(&finish.offloaded_to);
         summary.samples_lost = *lost;
         (summary.cause, summary.cause_source) =
             retry::cause_of(&summary).map_or((None, None), |(cause, source)| (Some(cause), source));

@@ -88,6 +88,8 @@ pub(crate) struct Finish {
     pub(crate) phases: Vec<Phase>,
     /// Another try may follow in the place of its ticket, which holds it.
     pub(crate) keeps_ticket: bool,
+    /// See [`Summary::offloaded_to`](plimsoll_core::domain::Summary::offloaded_to).
+    pub(crate) offloaded_to: String,
 }
 
 /// The end of an attempt, as its agent says, or the server after a long silence.

@@ -9,9 +9,6 @@ use plimsoll_proto::job;
 
 use super::{refusal::Refusal, worker::Worker};
 
-/// Runs under one id. Each costs a look at the disk when the next one comes.
-pub(crate) const RUNS: u32 = 100;
-
 impl Worker {
     /// The attempt under its own id, or under the first one after it that no other run has.
     pub(super) async fn with_own_id(&self, mut attempt: Attempt) -> Result<Attempt, Refusal> {
@@ -19,7 +16,7 @@ impl Worker {
         let mut number = 1;
         while !self.may_have_id(&attempt).await? {
             number += 1;
-            if number > RUNS {
+            if number > job::RUNS {
                 return Err(Refusal::Held(asked));
             }
             attempt.id = AttemptId::parse(&job::run_id(asked.as_str(), number))
@@ -91,6 +88,7 @@ mod tests {
             totals: FinalTotals::default(),
             phases: Vec::new(),
             keeps_ticket: false,
+            offloaded_to: String::new(),
         };
         worker.work([open, Request::Finish { finish, stream, answer }].into_iter()).await;
         worker.commit_all().await;

@@ -2,6 +2,8 @@
 
 use std::{num::NonZeroU64, sync::Arc};
 
+use plimsoll_proto::measured::IncompleteNeed;
+
 use super::{
     AttemptId, Bytes, Cause, CpuMicros, Fnv, Key, Millis, Outcome, RequestUsage, Summary,
     progress::CPU_WINDOW, summary::measured::measured, weight,
@@ -27,8 +29,10 @@ const ASKED: u8 = 1;
 const BY_LOG: u8 = 2;
 /// It is an attempt of its own job, by that job's token.
 const OWN_JOB: u8 = 4;
-/// Its peaks are at least what is said.
+/// Its need is at least what Prometheus read.
 const SCRAPED: u8 = 8;
+/// Its need is at least the sum over its processes.
+const BY_PROCESSES: u8 = 16;
 
 /// A finished attempt as far as sums, lists and verdicts on others need it.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,12 +69,12 @@ pub struct AttemptBrief {
     pub cause: Option<Cause>,
     /// See [`Summary::is_nodes_fault`].
     pub is_nodes_fault: bool,
-    /// [`ASKED`], [`BY_LOG`], [`OWN_JOB`] and [`SCRAPED`] in one byte: one field more would take eight.
+    /// [`ASKED`], [`BY_LOG`], [`OWN_JOB`], [`SCRAPED`] and [`BY_PROCESSES`] in one byte: one field more would take eight.
     flags: u8,
     /// See [`super::OpeningRecord::untrusted`].
     pub untrusted: bool,
-    /// See [`Summary::unneeded`].
-    pub unneeded: bool,
+    /// See [`Summary::is_no_measure`].
+    pub is_no_measure: bool,
 }
 
 impl AttemptBrief {
@@ -79,11 +83,11 @@ impl AttemptBrief {
         self.started_unix_ms.saturating_add(self.wall.0)
     }
 
-    /// What it proves of the need: all of it if it succeeded, more than that if memory stopped it, `None` otherwise, also if it
-    /// found its work done already.
+    /// What it proves of the need: all of it if it succeeded, more than that if memory stopped it, `None` otherwise, also if what
+    /// it used is no measure.
     pub fn proven(&self) -> Option<Bytes> {
         let ended = self.outcome == Outcome::Succeeded || self.proven_cause().is_some_and(Cause::is_memory);
-        Some(self.need_peak).filter(|need| need.0 > 0 && ended && !self.unneeded)
+        Some(self.need_peak).filter(|need| need.0 > 0 && ended && !self.is_no_measure)
     }
 
     /// See [`Summary::is_cause_unmeasured`].
@@ -96,9 +100,13 @@ impl AttemptBrief {
         self.flags & OWN_JOB != 0
     }
 
-    /// See [`Summary::is_scraped`].
-    pub(crate) fn is_scraped(&self) -> bool {
-        self.flags & SCRAPED != 0
+    /// See [`Summary::incomplete`].
+    pub(crate) fn incomplete(&self) -> Option<IncompleteNeed> {
+        match self.flags & (SCRAPED | BY_PROCESSES) {
+            0 => None,
+            SCRAPED => Some(IncompleteNeed::Prometheus),
+            _ => Some(IncompleteNeed::Processes),
+        }
     }
 
     /// Why it failed, if something better than a line of its log says so: nothing is learnt from what any caller can write.
@@ -136,10 +144,14 @@ impl AttemptBrief {
             flags: if summary.resources.memory_size_asked().is_some() { ASKED } else { 0 }
                 | if summary.is_cause_unmeasured() { BY_LOG } else { 0 }
                 | if summary.opening.proven { OWN_JOB } else { 0 }
-                | if summary.is_scraped() { SCRAPED } else { 0 },
+                | match summary.incomplete() {
+                    None => 0,
+                    Some(IncompleteNeed::Prometheus) => SCRAPED,
+                    Some(IncompleteNeed::Processes) => BY_PROCESSES,
+                },
             is_nodes_fault: summary.is_nodes_fault(),
             untrusted: summary.opening.untrusted,
-            unneeded: summary.unneeded,
+            is_no_measure: summary.is_no_measure(),
             attempt: summary.attempt.clone(),
             key,
             retries: summary.retries.clone().map(Box::new),
@@ -183,8 +195,8 @@ pub struct RungObservation {
     given: [u16; 2],
     /// It proves "more than this".
     pub censored: bool,
-    /// See [`Summary::is_scraped`].
-    pub scraped: bool,
+    /// See [`Summary::incomplete`].
+    pub incomplete: Option<IncompleteNeed>,
 }
 
 impl From<&Summary> for RungObservation {
@@ -208,7 +220,8 @@ impl From<Arc<Summary>> for RungObservation {
 impl RungObservation {
     /// The attempt of a summary; `key` is what it built.
     pub fn of(summary: &Summary, key: Arc<Key>) -> Self {
-        let succeeded = summary.outcome == Outcome::Succeeded && !summary.censored && !summary.unneeded;
+        let succeeded =
+            summary.outcome == Outcome::Succeeded && !summary.censored && !summary.is_no_measure();
         let log = |value: f64| if succeeded && value > 0.0 { narrow(value.log2()) } else { f32::NAN };
         let need =
             if summary.teaches_memory() { narrow(summary.proven_need().as_f64().log2()) } else { f32::NAN };
@@ -234,7 +247,7 @@ impl RungObservation {
                 .predicted
                 .map_or([0; 2], |predicted| [predicted.memory_request, predicted.memory_limit].map(step_of)),
             censored: summary.censored,
-            scraped: summary.is_scraped(),
+            incomplete: summary.incomplete(),
             brief: Arc::new(AttemptBrief::of(summary, key)),
         }
     }

@@ -38,9 +38,9 @@ pub struct History {
     changes: u64,
     trusted: TrustTier,
     untrusted: TrustTier,
-    /// Of the trusted attempts that succeeded: those that were measured, and those that were scraped ([`Summary::is_scraped`]).
+    /// Of the trusted attempts that succeeded: those that were measured, and those with an incomplete need ([`Summary::incomplete`]).
     held_measured: HeldMemory,
-    held_scraped: HeldMemory,
+    held_incomplete: HeldMemory,
     memory_ends: JudgedMemoryEnds,
     /// Highest need of a trusted attempt that succeeded, also of one that is no longer here; 0 without.
     highest: Bytes,
@@ -88,7 +88,7 @@ impl History {
             trusted: TrustTier::new(trusted, false),
             untrusted: TrustTier::new(untrusted, true),
             held_measured: HeldMemory::default(),
-            held_scraped: HeldMemory::default(),
+            held_incomplete: HeldMemory::default(),
             highest: Bytes::default(),
             memory_ends: JudgedMemoryEnds::default(),
         }
@@ -188,25 +188,29 @@ impl History {
             self.highest = self.highest.max(attempt.need_peak);
         }
         let held = sign * attempt.need_peak.gib_hours(attempt.wall);
-        let kind = if attempt.is_scraped() { &mut self.held_scraped } else { &mut self.held_measured };
+        let kind =
+            if attempt.incomplete().is_some() { &mut self.held_incomplete } else { &mut self.held_measured };
         kind.add(held);
     }
 
     /// What an average trusted attempt holds: its highest need for its whole time, in GiB x h; 0 if none is known.
     pub fn mean_held(&self) -> f64 {
-        let (measured, scraped) = (self.held_measured, self.held_scraped);
-        HeldMemory { sum: measured.sum + scraped.sum, count: measured.count.saturating_add(scraped.count) }
-            .mean()
+        let (measured, incomplete) = (self.held_measured, self.held_incomplete);
+        HeldMemory {
+            sum: measured.sum + incomplete.sum,
+            count: measured.count.saturating_add(incomplete.count),
+        }
+        .mean()
     }
 
-    /// The same without those that were scraped.
+    /// The same without those with an incomplete need.
     pub(crate) fn mean_held_measured(&self) -> f64 {
         self.held_measured.mean()
     }
 
-    /// Whether a trusted attempt that succeeded was scraped.
-    pub(crate) fn has_scraped(&self) -> bool {
-        self.held_scraped.count > 0
+    /// Whether the need of a trusted attempt that succeeded is incomplete.
+    pub(crate) fn has_incomplete(&self) -> bool {
+        self.held_incomplete.count > 0
     }
 
     /// The highest need that a trusted attempt has shown, of whatever package and project; `None` if none is known.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plimsoll_proto::reasons::SizeBound;
+use plimsoll_proto::{measured::IncompleteNeed, reasons::SizeBound};
 use serde::{Deserialize, Serialize};
 
 use super::{AttemptId, Bytes, Millis, NeedGroups};
@@ -140,6 +140,15 @@ pub struct Basis {
     /// Every attempt behind the number is of the rung, and not only most of them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub all_of_rung: bool,
+    /// Attempts behind a memory size with a need that is a sum over processes. 0 for other numbers, and in records of earlier
+    /// releases.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub by_processes: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_none(count: &u32) -> bool {
+    *count == 0
 }
 
 impl Basis {
@@ -241,4 +250,6 @@ pub struct UsedAttempt {
     pub wall: Millis,
     /// It proves "more than this".
     pub censored: bool,
+    /// See [`Summary::incomplete`](super::Summary::incomplete).
+    pub incomplete: Option<IncompleteNeed>,
 }

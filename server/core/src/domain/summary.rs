@@ -4,7 +4,10 @@ pub(super) mod measured;
 #[cfg(test)]
 mod tests;
 
-use plimsoll_proto::{counters::PageCounters, measured::stopped_at};
+use plimsoll_proto::{
+    counters::PageCounters,
+    measured::{IncompleteNeed, stopped_at},
+};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -101,6 +104,10 @@ pub struct Summary {
     /// It found its work done already and built nothing: what it used is not learned from.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unneeded: bool,
+    /// The service that did its work outside what was measured, for example `docker`; empty if it worked itself. What it used is not learned
+    /// from, unless memory stopped it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub offloaded_to: String,
     /// The parts of the build that its output names, in order, not overlapping.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<Phase>,
@@ -187,6 +194,7 @@ impl Summary {
             starved: None,
             starved_at_end: None,
             unneeded: false,
+            offloaded_to: String::new(),
             phases: Vec::new(),
         }
     }
@@ -246,6 +254,7 @@ impl Summary {
             starved,
             starved_at_end: starved.map(|counter| progress.starvation.at_end(counter, wall)),
             unneeded: false,
+            offloaded_to: String::new(),
             phases: Vec::new(),
         }
     }
@@ -326,15 +335,27 @@ impl Summary {
         self.is_cause_by_log() || (by_person && self.cause.is_some_and(Cause::is_memory))
     }
 
-    /// Its peaks were read now and then, so they are at least what is said. It may propose a request and lowers no limit.
-    pub fn is_scraped(&self) -> bool {
-        self.source == MeasurementSource::Prometheus
+    /// Its source, if that gives no more than a lower bound of the need. It may propose a request and lowers no limit.
+    pub fn incomplete(&self) -> Option<IncompleteNeed> {
+        match self.source {
+            MeasurementSource::Prometheus => Some(IncompleteNeed::Prometheus),
+            MeasurementSource::ProcessTree => Some(IncompleteNeed::Processes),
+            MeasurementSource::Unspecified | MeasurementSource::CgroupV1 | MeasurementSource::CgroupV2 => {
+                None
+            }
+        }
+    }
+
+    /// What it used is not what such a build needs: it found its work done already, or had it done elsewhere. Memory that stopped it was too
+    /// little all the same.
+    pub fn is_no_measure(&self) -> bool {
+        self.unneeded || (!self.offloaded_to.is_empty() && !self.censored)
     }
 
     /// What it says about memory: all of it if it succeeded, a lower bound if memory stopped it, nothing otherwise. A kill before the first
     /// reading proves the limit too little all the same.
     pub fn teaches_memory(&self) -> bool {
         let ended = self.outcome == Outcome::Succeeded || self.censored;
-        self.proven_need().0 > 0 && !self.unneeded && ended
+        self.proven_need().0 > 0 && !self.is_no_measure() && ended
     }
 }

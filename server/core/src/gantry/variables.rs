@@ -53,9 +53,9 @@ pub fn answer(prediction: &Prediction, stack: &str, settings: &Settings) -> Allo
         prediction.is_known(quantity, settings.confidence) && settings.extras.contains(&extra)
     };
     // a request that attempts raised above the default may be above the limit of the runner, and Kubernetes would refuse the pod;
-    // where Prometheus alone says so, the limit of the runner may be higher and stays
+    // where only lower bounds of the need say so, the limit of the runner may be higher and stays
     let is_raised = !prediction.memory_request.basis.is_default()
-        && prediction.memory_limit.basis.bound != SizeBound::Scraped
+        && !matches!(prediction.memory_limit.basis.bound, SizeBound::Incomplete(_))
         && settings.extras.contains(&ExtraVariable::MemoryLimit);
     let (sends_memory_limit, sends_cpu_limit, sends_jobs) = (
         is_raised || sent(ExtraVariable::MemoryLimit, &prediction.memory_limit),

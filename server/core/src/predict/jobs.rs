@@ -21,6 +21,7 @@ pub(super) fn choose(pool: &SimilarAttempts<'_>, key: &Key, settings: &Settings)
         bound,
         confidence: None,
         all_of_rung: false,
+        by_processes: 0,
     };
     if let Some(asked) = key.hints.build_jobs.filter(|jobs| *jobs > 0) {
         return Quantity { value: u64::from(asked), basis: basis(pool.main_rung(), 0, SizeBound::AskedFor) };

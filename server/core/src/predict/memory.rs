@@ -242,7 +242,16 @@ fn quantity(settings: &Settings, rung: Rung, attempts: u32, wanted: WantedSize) 
     }
     Quantity {
         value: size.0.max(1),
-        basis: Basis { rung, attempts, quantile, margin, bound, confidence: None, all_of_rung: false },
+        basis: Basis {
+            rung,
+            attempts,
+            quantile,
+            margin,
+            bound,
+            confidence: None,
+            all_of_rung: false,
+            by_processes: 0,
+        },
     }
 }
 

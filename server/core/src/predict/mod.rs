@@ -18,7 +18,7 @@
 //! | `words` | the reasons |
 //! | `groups` | whether the attempts are of several groups that need different sizes |
 //! | `raise` | what untrusted attempts may add |
-//! | `scraped` | limits that peaks from Prometheus do not lower |
+//! | `incomplete` | sizes that needs below the true peak do not lower |
 //! | `guess` | the default where too little is known |
 //!
 //! Pure: no I/O, no clock, the same history gives the same answer. An unknown key is an answer with low confidence, never
@@ -31,6 +31,7 @@ mod distribution;
 mod exact;
 pub mod groups;
 mod guess;
+mod incomplete;
 mod inputs;
 mod jobs;
 mod known;
@@ -39,7 +40,6 @@ mod next_size;
 mod plan;
 mod raise;
 mod rates;
-mod scraped;
 mod settings;
 mod similar;
 #[cfg(test)]
@@ -161,6 +161,7 @@ pub fn explain(history: &History, key: &Key, settings: &Settings) -> (Prediction
             build_jobs: Some(u32::from(used.fact.jobs)).filter(|jobs| *jobs > 0),
             wall: used.fact.brief.wall,
             censored: used.fact.censored,
+            incomplete: used.fact.incomplete,
         })
         .collect();
     used.sort_by(|a, b| b.weight.total_cmp(&a.weight));
@@ -231,9 +232,9 @@ fn work_out_with<'h>(
         let build_jobs = u32::try_from(prediction.build_jobs.value).ok();
         Key { hints: Hints { build_jobs, ..key.hints }, ..key.clone() }
     };
-    if history.has_scraped() || pool.used.iter().any(|used| used.fact.scraped) {
-        let (measured, of_agents) = of(&at_its_jobs(&prediction), TrustScope::Measured);
-        scraped::hold(&mut prediction, measured, [&pool, &of_agents]);
+    if history.has_incomplete() || pool.used.iter().any(|used| used.fact.incomplete.is_some()) {
+        let (measured, of_cgroups) = of(&at_its_jobs(&prediction), TrustScope::Measured);
+        incomplete::hold(&mut prediction, measured, [&pool, &of_cgroups]);
     }
     if history.has_untrusted(key) {
         let key = at_its_jobs(&prediction);
@@ -295,6 +296,9 @@ fn work_out_from<'h>(
     for quantity in prediction.quantities_mut() {
         let basis = &mut quantity.basis;
         basis.all_of_rung = basis.attempts > 0 && pool.are_all_of(basis.rung);
+    }
+    for size in [&mut prediction.memory_request, &mut prediction.memory_limit] {
+        size.basis.by_processes = pool.by_processes();
     }
     (prediction, pool)
 }

@@ -139,6 +139,7 @@ pub(super) fn apply(
             bound: next.bound.clone(),
             confidence: None,
             all_of_rung: false,
+            by_processes: 0,
         };
     };
     let bound = LowerBound { above, attempts: kills, rung, least: next.size };

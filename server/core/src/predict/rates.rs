@@ -68,12 +68,13 @@ fn basis(of: RateQuantile<'_, '_>, values: &RateValues<'_, '_>, bound: SizeBound
             bound,
             confidence: None,
             all_of_rung: false,
+            by_processes: 0,
         };
     }
     let NumberConfidence { rung, confidence } = values.known;
     // which share a cut size covers is not worked out
     let quantile = if bound.is_cut() { 0.0 } else { of.share };
-    Basis { rung, attempts, quantile, margin: 1.0, bound, confidence, all_of_rung: false }
+    Basis { rung, attempts, quantile, margin: 1.0, bound, confidence, all_of_rung: false, by_processes: 0 }
 }
 
 /// Wall time: of half of the attempts, and of 95 % of them.

@@ -7,6 +7,8 @@
 
 use std::sync::Arc;
 
+use plimsoll_proto::measured::IncompleteNeed;
+
 use super::Settings;
 use crate::domain::{Bytes, History, Key, Rung, RungObservation, job_of_part};
 
@@ -17,7 +19,7 @@ pub(super) enum TrustScope {
     Trusted,
     /// Beside them untrusted ones, of the same package of the same project alone.
     All,
-    /// Those of trusted attempts whose peaks were measured, and not scraped now and then.
+    /// Those of trusted attempts with a need that is no mere lower bound of the peak.
     Measured,
 }
 
@@ -86,7 +88,7 @@ impl<'h> HistoryView<'h> {
     fn on_rung(self, rung: Rung, key: &Key) -> impl Iterator<Item = &'h RungObservation> {
         self.history
             .on_rung(rung, key)
-            .filter(move |fact| self.scope != TrustScope::Measured || !fact.scraped)
+            .filter(move |fact| self.scope != TrustScope::Measured || fact.incomplete.is_none())
     }
 }
 
@@ -227,6 +229,12 @@ impl<'h> SimilarAttempts<'h> {
     /// Number of attempts, on all rungs.
     pub(super) fn attempts(&self) -> u32 {
         u32::try_from(self.used.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Attempts with a need that is a sum over processes.
+    pub(super) fn by_processes(&self) -> u32 {
+        let of_it = self.used.iter().filter(|used| used.fact.incomplete == Some(IncompleteNeed::Processes));
+        u32::try_from(of_it.count()).unwrap_or(u32::MAX)
     }
 
     /// The rung with the largest share among those that hold attempts that fitted; if none fitted, among all.

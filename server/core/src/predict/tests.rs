@@ -4,8 +4,8 @@ mod cold;
 mod decrease;
 mod drift;
 mod first;
+mod incomplete;
 mod parts;
-mod scraped;
 mod trust;
 
 use std::sync::Arc;

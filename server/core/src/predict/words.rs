@@ -3,13 +3,14 @@
 use std::fmt::Write as _;
 
 use plimsoll_proto::{
+    measured::{self, IncompleteNeed},
     reasons::{self, SizeBound, SizeKind},
     v1,
 };
 
 use super::{
     memory::{self, MemorySizes},
-    similar::SimilarAttempts,
+    similar::{SimilarAttempts, WeightedAttempt},
 };
 use crate::domain::{Bytes, Key, Quantity, Rung};
 
@@ -216,8 +217,8 @@ fn step(sizes: &MemorySizes) -> Bytes {
 fn who(pool: &SimilarAttempts<'_>) -> String {
     let rung = pool.main_rung();
     let here = || pool.used.iter().filter(|used| used.rung == rung);
-    let mut needs: Vec<u64> =
-        here().filter(|used| !used.fact.censored).map(|used| Bytes::from_f64(used.need.exp2()).0).collect();
+    let fitted = || here().filter(|used| !used.fact.censored);
+    let mut needs: Vec<u64> = fitted().map(|used| Bytes::from_f64(used.need.exp2()).0).collect();
     needs.sort_unstable();
     // of those that memory stopped the need is not known: they are named apart
     let count = if needs.is_empty() { here().count() } else { needs.len() };
@@ -228,10 +229,16 @@ fn who(pool: &SimilarAttempts<'_>) -> String {
         return format!("{first} did not fit");
     };
     let (least, most, median) = (Bytes(*least).to_string(), Bytes(*most).to_string(), Bytes(*median));
+    let is_by_processes =
+        |used: &&WeightedAttempt<'_>| used.fact.incomplete == Some(IncompleteNeed::Processes);
+    let [by_processes, count] =
+        [fitted().filter(is_by_processes).count(), count].map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+    let note =
+        measured::attempts_note(by_processes, count).map(|note| format!(", {note}")).unwrap_or_default();
     if least == most {
-        return format!("{first} needed {least}");
+        return format!("{first} needed {least}{note}");
     }
-    format!("{first} needed {least} to {most} (median {median})")
+    format!("{first} needed {least} to {most} (median {median}){note}")
 }
 
 /// What attempts on a rung are attempts of, as every other view says it.

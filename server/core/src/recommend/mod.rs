@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A proposal never claims more than is known. There is none where too few attempts, only untrusted ones, or only attempts that memory
-//! stopped are known. Peaks that Prometheus saw are "at least": they propose a request, and no limit below the one of today. A proposed
+//! stopped are known. Needs from Prometheus and from sums over processes are "at least": they propose a request, and no limit below the one of today. A proposed
 //! limit is never below the need of a trusted attempt of the window.
 
 mod risk;
@@ -70,8 +70,8 @@ pub struct WorkloadAttempt {
 pub enum NeedSource {
     /// It was measured to the end.
     Measured,
-    /// Prometheus read it now and then: it is at least this.
-    Scraped,
+    /// Prometheus read it now and then, or it is a sum over processes: it is at least this.
+    Incomplete,
     /// Memory stopped the attempt: it is more than this.
     Stopped,
 }

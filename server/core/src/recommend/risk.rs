@@ -27,7 +27,7 @@ impl Risk {
         let fitted = |attempt: &WorkloadAttempt| match (attempt.need?, attempt.source) {
             (need, NeedSource::Measured) => measured::holds(need.0, false, size.0),
             (need, NeedSource::Stopped) => measured::holds(need.0, true, size.0),
-            (need, NeedSource::Scraped) => (need > size).then_some(false),
+            (need, NeedSource::Incomplete) => (need > size).then_some(false),
         };
         let (mut judged, mut above) = (0, 0);
         for fitted in attempts.iter().filter_map(fitted) {

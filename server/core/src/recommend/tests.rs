@@ -127,7 +127,7 @@ fn a_limit_holds_every_trusted_need_and_more_than_what_stopped_one() {
 
 #[test]
 fn peaks_that_are_at_least_lower_no_limit_and_raise_one() {
-    let scraped = |need| WorkloadAttempt { source: NeedSource::Scraped, ..hour(need) };
+    let scraped = |need| WorkloadAttempt { source: NeedSource::Incomplete, ..hour(need) };
     let mixed = [vec![hour(1); 4], vec![scraped(3); 20]].concat();
     for attempts in [vec![scraped(3); 20], mixed] {
         let limit = |today: Sizes| proposal(attempts.clone(), &[today]).proposed.unwrap().memory_limit;

@@ -1,5 +1,7 @@
 //! The verdict: what the cause asks for, and whether the budget, what was seen before and the price allow it.
 
+use plimsoll_proto::measured::{BY_PROCESSES, IncompleteNeed};
+
 use super::{
     allow::{WeighedFailure, allow, allowed_below_budget},
     corrections,
@@ -79,12 +81,22 @@ fn weigh(
         let text = format!("{} of {} retries of this failure passed", helped.passed, helped.tried);
         finding.lines.push(EvidenceLine { source: EvidenceSource::Measured, text, supports: true });
     }
+    finding.lines.extend(evidence.measured.as_deref().and_then(|measured| by_processes(measured, cause)));
     let terms = policy.terms(key, cause);
     let nodes_fault = evidence.measured.as_deref().is_some_and(Summary::is_nodes_fault);
     // an attempt that was taken away was never really made
     let free = (nodes_fault || (!terms.counts && finding.is_proven())) && free_before < policy.max_preempted;
     let left = policy.max_attempts.saturating_sub(spent - u32::from(free));
     WeighedFailure { finding, cause, signature, again, helped, terms, spent: spent - u32::from(free), left }
+}
+
+/// Where memory ended it: what was measured of its need is no more than a lower bound.
+fn by_processes(measured: &Summary, cause: Cause) -> Option<EvidenceLine> {
+    let is_by_processes =
+        measured.incomplete() == Some(IncompleteNeed::Processes) && measured.need_peak.0 > 0;
+    let text = format!("need of {}, {BY_PROCESSES}: it may be higher", measured.need_peak);
+    let line = EvidenceLine { source: EvidenceSource::Measured, text, supports: true };
+    (cause.is_memory() && is_by_processes).then_some(line)
 }
 
 /// A retry as it was can change this, and nothing better than the log says otherwise.

@@ -121,7 +121,7 @@ impl AttemptRow {
             predicted: f32::NAN,
             brief: Arc::clone(brief),
         };
-        row.set_if(brief.unneeded, RowFlag::Unneeded);
+        row.set_if(brief.is_no_measure, RowFlag::Unneeded);
         row.foresee(beside);
         row
     }

@@ -167,9 +167,9 @@ fn attempt(row: &AttemptRow, prices: &[Price]) -> WorkloadAttempt {
         wall: row.brief.wall,
         price: price.gib_hour,
         need: row.brief.proven(),
-        source: match (row.is_lower_bound(), row.brief.is_scraped()) {
+        source: match (row.is_lower_bound(), row.brief.incomplete().is_some()) {
             (true, _) => NeedSource::Stopped,
-            (false, true) => NeedSource::Scraped,
+            (false, true) => NeedSource::Incomplete,
             (false, false) => NeedSource::Measured,
         },
         untrusted: row.brief.untrusted,

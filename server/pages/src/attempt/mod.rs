@@ -60,6 +60,7 @@ impl AttemptPage<'_> {
                     " " a href=(address) rel="noopener noreferrer" { "GitLab: " (name) }
                 }
             }
+            @if let Some(elsewhere) = measured::offloaded_sentence(&summary) { p { (words::sentence(&elsewhere)) } }
             @if let Some(verdict) = &shown.verdict { (judged(verdict)) }
             @if may_correct { (correction::form(shown, &view.attempt(&summary.attempt))) }
             (cards(&summary))
@@ -83,6 +84,7 @@ fn cards(summary: &Summary) -> Markup {
                 @if summary.censored { "stopped for memory" }
                 @else if !summary.peak_phase.is_empty() { "in phase " (summary.peak_phase) }
                 @else { "mean " (figures::known_bytes(measured::mean_need(summary))) }
+                @if let Some(note) = measured::need_note(summary) { "; " (note) }
             }))
             (card("Asked for", &asked.map_or_else(|| "nothing".to_owned(), |asked| bytes(asked.bytes)), &html! {
                 @match asked {
@@ -163,7 +165,10 @@ fn ending(summary: &Summary) -> Markup {
                 (some("Stood still for memory", above(summary.memory_stall_usec).map(micros)))
                 (some("Pages read again", above(summary.refaults).map(count)))
                 (some("Held back by the CPU limit", above(summary.throttled_usec).map(micros)))
-                dt { "Read from" } dd { (words::source(summary.source())) }
+                dt { "Read from" } dd {
+                    (words::source(summary.source()))
+                    @if let Some(unseen) = measured::unseen(summary) { ". " (unseen) }
+                }
             }
         }
     }

@@ -6,7 +6,8 @@ mod groups;
 use maud::{Markup, html};
 use plimsoll_proto::{
     figures::{self, NOT_KNOWN},
-    measured, reasons, recommendations, sums,
+    measured::{self, IncompleteNeed},
+    reasons, recommendations, sums,
     v1::{ExplainResponse, GetStatsResponse, Recommendation, Rung, StatsTotals, Summary},
 };
 
@@ -250,7 +251,10 @@ fn behind(explained: &ExplainResponse, view: &View) -> Markup {
                             th scope="row" { a.id href=(view.attempt(&used.attempt)) { (used.attempt) } }
                             td { (reasons::scope(used.rung())) }
                             td.n { (percent(used.weight)) }
-                            td.n { @if used.censored { "> " } (bytes(used.measured_bytes)) }
+                            td.n {
+                                @if used.censored { "> " } (bytes(used.measured_bytes))
+                                @if let Some(need) = IncompleteNeed::of(used.incomplete()) { br; span.quiet { (need.note()) } }
+                            }
                             td.n { (bytes(used.need_bytes)) }
                             td.n { @match used.build_jobs { Some(jobs) => (jobs), None => "–" } }
                             td.n { (millis(used.wall_ms)) }

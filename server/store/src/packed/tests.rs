@@ -57,7 +57,7 @@ prop_compose! {
             cause: some(26).map(|_| CAUSES[pick(26, CAUSES.len())]),
             cause_source: some(27).map(|_| EVIDENCE[pick(27, EVIDENCE.len())]),
             ci_reason: if set(26) { "job_execution_timeout".into() } else { String::new() },
-            censored: set(27), unneeded: set(28),
+            censored: set(27), unneeded: set(28), offloaded_to: if set(29) { "docker".into() } else { String::new() },
             oom_origin: some(28).map(|_| ORIGINS[pick(28, ORIGINS.len())]),
             oom_group_kill: some(29), memory_stall: some(30).map(Micros), pages: PageCounters::all(some(31)),
             throttled: some(0).map(Micros), starved: some(1).map(Millis), starved_at_end: some(2).map(Millis),

@@ -105,7 +105,7 @@ fn usage(summary: &Summary) -> Vec<(String, String)> {
     };
     vec![
         fact("result", text::attempt_result(summary)),
-        fact("need", measured::need_words(summary)),
+        fact("need", need(summary)),
         fact("mean need", figures::known_bytes(measured::mean_need(summary))),
         fact("peak", measured::memory_peak(summary).map_or_else(|| NOT_KNOWN.to_owned(), figures::bytes)),
         fact("memory request", size(resources.memory_request_bytes).unwrap_or_else(none)),
@@ -117,6 +117,11 @@ fn usage(summary: &Summary) -> Vec<(String, String)> {
         fact("started", numbers::date_time(summary.started_unix_ms)),
         fact("pool", clean(&summary.pool)),
     ]
+}
+
+fn need(summary: &Summary) -> String {
+    let note = measured::need_note(summary).map(|note| format!(", {note}")).unwrap_or_default();
+    format!("{}{note}", measured::need_words(summary))
 }
 
 /// A fact for each name: phases of one name are one fact, with their sum of time and their highest need.

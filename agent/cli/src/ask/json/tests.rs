@@ -64,7 +64,7 @@ fn a_prediction_has_the_names_of_the_wire() {
         ..Prediction::default()
     };
     let said: Value = serde_json::from_str(&render_prediction(&prediction)).unwrap();
-    let basis = json!({"rung": "exact", "attempts": 7, "quantile": 0.95, "margin": 1.1, "bound": "", "all_of_rung": false});
+    let basis = json!({"rung": "exact", "attempts": 7, "quantile": 0.95, "margin": 1.1, "bound": "", "all_of_rung": false, "by_processes": 0});
     assert_eq!(said["memory_request_bytes"], json!({"value": 5, "basis": basis}));
     assert_eq!((&said["wall_p95_ms"], &said["confidence"]), (&Value::Null, &json!(0.5)));
 }

@@ -67,8 +67,9 @@ fn facts(summary: &Summary, look: TerminalStyle) -> String {
     text.push_str(&titled("time", &time(summary)));
     text.push_str(&titled("cpu", &cpu(summary)));
     text.push_str(&titled("memory", &memory(summary)));
-    if let Some(why) = measured::need_below_mark(summary) {
-        text.push_str(&titled("", why));
+    let elsewhere = measured::offloaded_sentence(summary);
+    for why in [elsewhere.as_deref(), measured::unseen(summary), measured::need_below_mark(summary)] {
+        text.push_str(&why.map(|why| titled("", why)).unwrap_or_default());
     }
     if let Some(lost) = held_back(summary) {
         text.push_str(&titled("held back", &lost));
@@ -168,8 +169,9 @@ fn phases(summary: &Summary) -> String {
 }
 
 fn memory(summary: &Summary) -> String {
+    let note = measured::need_note(summary).map(|note| format!(", {note}")).unwrap_or_default();
     let mut text = format!(
-        "needed {} (mean {}){}; asked for {}",
+        "needed {}{note} (mean {}){}; asked for {}",
         measured::need_words(summary),
         figures::known_bytes(measured::mean_need(summary)),
         measured::memory_peak_words(summary).map(|mark| format!(", {mark}")).unwrap_or_default(),

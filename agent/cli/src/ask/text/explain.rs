@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use plimsoll_proto::{
-    figures, reasons,
+    figures,
+    measured::IncompleteNeed,
+    reasons,
     shown::clean,
     v1::{ExplainResponse, UsedAttempt},
 };
@@ -72,9 +74,11 @@ fn row(used: &UsedAttempt, scope: usize) -> String {
     let size = |bytes: u64| format!("{more}{}", figures::bytes(bytes));
     let jobs = used.build_jobs.map_or_else(|| "-".to_owned(), |jobs| format!("-j{jobs}"));
     let percent = used.weight * 100.0;
+    let note =
+        IncompleteNeed::of(used.incomplete()).map_or_else(String::new, |need| format!(", {}", need.note()));
     let weight = if percent < 9.95 { format!("{percent:.1} %") } else { format!("{percent:.0} %") };
     format!(
-        "{weight:>6}  {:<10} {:<10} {jobs:>5} {:>12}  {:<scope$}  {}\n",
+        "{weight:>6}  {:<10} {:<10} {jobs:>5} {:>12}  {:<scope$}  {}{note}\n",
         size(used.need_bytes),
         size(used.measured_bytes),
         figures::millis(used.wall_ms),
@@ -85,7 +89,7 @@ fn row(used: &UsedAttempt, scope: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_proto::v1::{JobsCurve, Rung};
+    use plimsoll_proto::v1::{JobsCurve, Rung, Source};
 
     use super::*;
 
@@ -100,7 +104,11 @@ mod tests {
             build_jobs: Some(4),
             wall_ms: 61_000,
             measured_bytes: 1 << 29,
+            incomplete: Source::Unspecified.into(),
         };
+        let by_processes = UsedAttempt { incomplete: Source::ProcessTree.into(), ..used.clone() };
+        let listed = ExplainResponse { attempts: vec![by_processes], ..ExplainResponse::default() };
+        assert!(render_explanation(&listed).contains("  this package  a, measured by processes\n"));
         let explained = ExplainResponse { attempts: vec![used; 22], ..ExplainResponse::default() };
         let text = render_explanation(&explained);
         let row = "\n  50 %  >1.00 GiB  >512 MiB     -j4    1 min 1 s  this package  a\n";

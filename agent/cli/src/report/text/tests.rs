@@ -2,7 +2,7 @@
 
 use plimsoll_client::delivery::DeliveryReport;
 use plimsoll_proto::v1::{
-    Action, Basis, Cause, Exit, OomOrigin, Outlook, Quantity, Resources, Totals, Verdict,
+    Action, Basis, Cause, Exit, OomOrigin, Outlook, Quantity, Resources, Source, Totals, Verdict,
 };
 
 use super::*;
@@ -56,6 +56,29 @@ plimsoll: hdf5@1.14.6 ended with exit code 0 after 1 min 40 s; needed 3.00 GiB, 
   samples   delivered as gitlab.com:7
   next run  memory request 3.75 GiB (this build's need and 25 %, without history)";
     assert_eq!(page, expected);
+}
+
+#[test]
+fn a_build_measured_by_processes_says_so_and_what_is_not_seen() {
+    let facts = BuildFacts { source: Source::ProcessTree, ..good() };
+    let page = render(&facts, &Settings { style: Style::Text, ..Settings::default() }).unwrap();
+    assert!(page.contains("; needed 3.00 GiB, measured by processes, asked for"), "{page}");
+    assert!(page.contains("  memory    needed 3.00 GiB, measured by processes, asked for"), "{page}");
+    assert!(page.contains("which do not show files in /dev/shm and other tmpfs"), "{page}");
+    let line = render(&facts, &Settings::default()).unwrap();
+    assert!(line.contains("needed 3.00 GiB, measured by processes"), "{line}");
+}
+
+#[test]
+fn a_build_that_docker_ran_says_so_and_proposes_no_size() {
+    let facts = BuildFacts { offloaded_to: "docker".to_owned(), ..good() };
+    let page = render(&facts, &Settings { style: Style::Text, ..Settings::default() }).unwrap();
+    assert!(page.contains(", but docker ran the work outside what was measured"), "{page}");
+    assert!(
+        page.contains("            docker ran the work outside what was measured: nothing is learnt"),
+        "{page}"
+    );
+    assert!(!page.contains("next run"), "{page}");
 }
 
 #[test]

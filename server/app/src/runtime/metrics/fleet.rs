@@ -128,7 +128,7 @@ impl Metrics {
     /// Holds what was predicted against what came.
     fn compare(&self, summary: &Summary) {
         let Some(predicted) = summary.foretold() else { return };
-        let in_time = summary.outcome == Outcome::Succeeded && !summary.unneeded;
+        let in_time = summary.outcome == Outcome::Succeeded && !summary.is_no_measure();
         let held = [
             shadow::holds(summary, predicted.memory_limit.0),
             shadow::holds(summary, predicted.memory_request.0),

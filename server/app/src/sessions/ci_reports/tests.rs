@@ -142,3 +142,18 @@ async fn a_report_on_a_job_whose_id_another_project_took_reaches_the_jobs_own_at
     };
     assert_eq!((cause("h:7").await, cause("h:7.2").await), (None, Some(Cause::Canceled)));
 }
+
+#[tokio::test]
+async fn a_report_on_a_job_with_several_runs_reaches_the_newest() {
+    let lost =
+        |ids: &[&str]| with_lost(ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>().into_iter());
+    let (_memory, store) = lost(&["h:7", "h:7.2", "h:7.3"]).await;
+    let (_ingest, mut worker) = fixture::ingest(&store, 10);
+    let (word, became) = word("h:7", JobStatus::Canceled);
+    worker.apply_reports(vec![word]).await;
+    assert_eq!(became.await, Ok(OutcomeStatus::Now));
+    for (id, cause) in [("h:7", None), ("h:7.2", None), ("h:7.3", Some(Cause::Canceled))] {
+        let summary = store::read_summary(&store, &AttemptId::parse(id).unwrap()).await.unwrap();
+        assert_eq!(summary.unwrap().cause, cause, "{id}");
+    }
+}

@@ -33,7 +33,18 @@ fn batch(first_sequence: u64, lost: u64, count: u64) -> Append {
 fn finish(last_sequence: u64, lost: u64, wall: u64) -> Finish {
     let attempt = AttemptId::parse("a").unwrap();
     let (wall, totals) = (Millis(wall), FinalTotals::default());
-    Finish { attempt, last_sequence, lost, wall, exit: None, totals, phases: Vec::new(), keeps_ticket: false }
+    let (phases, offloaded_to) = (Vec::new(), String::new());
+    Finish {
+        attempt,
+        last_sequence,
+        lost,
+        wall,
+        exit: None,
+        totals,
+        phases,
+        keeps_ticket: false,
+        offloaded_to,
+    }
 }
 
 #[test]

@@ -61,6 +61,7 @@ pub(crate) fn summary(summary: &Summary) -> pb::Summary {
         number: summary.number,
         retries: summary.retries.as_ref().map(ToString::to_string).unwrap_or_default(),
         source: source.into(),
+        offloaded_to: summary.offloaded_to.clone(),
         resources: Some(resources(&summary.resources)),
         started_unix_ms: summary.started_unix_ms,
         wall_ms: summary.wall.0,

@@ -202,8 +202,17 @@ fn cpu(field: &str, value: u64) -> Validated<CpuMicros> {
 
 /// The end of an attempt.
 pub(crate) fn finish(wire: &pb::Finish, skipped: &mut SkippedFacts) -> Validated<Finish> {
-    let &pb::Finish { ref attempt, last_sequence, lost, wall_ms, exit, totals, ref phases, keeps_ticket } =
-        wire;
+    let &pb::Finish {
+        ref attempt,
+        last_sequence,
+        lost,
+        wall_ms,
+        exit,
+        totals,
+        ref phases,
+        keeps_ticket,
+        ref offloaded_to,
+    } = wire;
     if lost > last_sequence {
         return Err(FieldViolation::new("finish.lost", "is larger than finish.last_sequence"));
     }
@@ -220,7 +229,21 @@ pub(crate) fn finish(wire: &pb::Finish, skipped: &mut SkippedFacts) -> Validated
             .keep(read_phases(phases, wall).map_err(|fault| fault.within("finish")))
             .unwrap_or_default(),
         keeps_ticket,
+        offloaded_to: skipped.keep(service(offloaded_to)).unwrap_or_default(),
     })
+}
+
+/// Characters in the name of a service.
+const SERVICE_CHARS: usize = 32;
+
+/// The name of a service, or nothing.
+fn service(name: &str) -> Validated<String> {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    if name.len() > SERVICE_CHARS || !name.bytes().all(is_plain) {
+        let rule = format!("must be at most {SERVICE_CHARS} of a-z 0-9 -");
+        return Err(FieldViolation::new("finish.offloaded_to", rule));
+    }
+    Ok(name.to_owned())
 }
 
 /// What is left out is as the last sample has it.

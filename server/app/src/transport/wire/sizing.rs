@@ -8,7 +8,7 @@ use plimsoll_core::{
     predict::groups::describe,
     validated::{self, Validated},
 };
-use plimsoll_proto::{limits, v1 as pb};
+use plimsoll_proto::{limits, measured::IncompleteNeed, v1 as pb};
 
 use super::{memory, rung};
 use crate::service::sizing::{Explanation, SizingAnswer};
@@ -67,9 +67,10 @@ pub(super) fn prediction(prediction: Prediction) -> pb::Prediction {
 }
 
 fn quantity(quantity: Quantity) -> pb::Quantity {
-    let Basis { rung: heaviest, attempts, quantile, margin, bound, all_of_rung, .. } = quantity.basis;
+    let Basis { rung: heaviest, attempts, quantile, margin, bound, all_of_rung, by_processes, confidence: _ } =
+        quantity.basis;
     let (rung, bound) = (rung(heaviest).into(), bound.to_string());
-    let basis = pb::Basis { rung, attempts, quantile, margin, bound, all_of_rung };
+    let basis = pb::Basis { rung, attempts, quantile, margin, bound, all_of_rung, by_processes };
     pb::Quantity { value: quantity.value, basis: Some(basis) }
 }
 
@@ -114,6 +115,12 @@ fn used_attempt(used: &UsedAttempt) -> pb::UsedAttempt {
         build_jobs: used.build_jobs,
         wall_ms: used.wall.0,
         measured_bytes: used.measured.0,
+        incomplete: match used.incomplete {
+            None => pb::Source::Unspecified,
+            Some(IncompleteNeed::Prometheus) => pb::Source::Prometheus,
+            Some(IncompleteNeed::Processes) => pb::Source::ProcessTree,
+        }
+        .into(),
     }
 }
 

@@ -3,7 +3,23 @@
 use plimsoll_proto::reasons::SizeBound;
 
 use super::*;
-use crate::domain::MeasurementSource;
+use crate::domain::{EvidenceLine, MeasurementSource};
+
+#[test]
+fn a_verdict_on_memory_says_that_the_need_was_measured_by_processes() {
+    let lines = |source, container: &str| {
+        let summary = Summary { source, need_peak: Bytes(300 * MIB), ..failed(None) };
+        let asked = Evidence {
+            container_reason: container.to_owned(),
+            ..evidence(Some(summary), Exit::Code(137), "")
+        };
+        let is_note = |line: &&EvidenceLine| line.text.contains("measured by processes");
+        judged(&asked).evidence.iter().filter(is_note).count()
+    };
+    assert_eq!(lines(MeasurementSource::ProcessTree, "OOMKilled"), 1);
+    assert_eq!(lines(MeasurementSource::CgroupV2, "OOMKilled"), 0);
+    assert_eq!(lines(MeasurementSource::ProcessTree, ""), 0, "memory is not what ended it");
+}
 
 /// A failed attempt of ten minutes whose agent counted starved seconds: in all, and just before the end.
 fn starved_for(seconds: u64, at_end: u64) -> Summary {

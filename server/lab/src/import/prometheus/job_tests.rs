@@ -91,7 +91,7 @@ fn a_pod_that_was_found_has_the_jobs_key_end_and_trust() {
     let (record, end) = found.records().next().unwrap().unwrap();
     let (summary, end) = (record.summary, end.unwrap());
     assert_eq!((summary.attempt.as_str(), summary.key.package.as_str()), ("gitlab.example:7", "job-7"));
-    assert!(summary.opening.untrusted && summary.is_scraped());
+    assert!(summary.opening.untrusted && summary.incomplete().is_some());
     assert_eq!((end.status, end.reason.as_str()), (JobStatus::Failed, "job_execution_timeout"));
     assert_eq!((found.coverage.by_time, found.coverage.keyed, found.coverage.ended), (1, 1, 1));
 }

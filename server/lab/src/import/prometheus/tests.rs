@@ -1,6 +1,7 @@
 //! What is asked, what is read, and which attempts come of it.
 
 use plimsoll_core::domain::{Bytes, Cause, Cores, CpuMicros, Millis, Outcome, Summary};
+use plimsoll_proto::measured::IncompleteNeed;
 use plimsoll_store::{self as store, Store};
 use serde_json::{Value, json};
 
@@ -133,7 +134,10 @@ fn a_pod_that_is_seen_in_two_windows_is_one_attempt_with_the_highest_peak() {
     let asked = summary.resources;
     assert_eq!((asked.memory_request, asked.memory_limit), (Some(Bytes(4 << 30)), Some(Bytes(8 << 30))));
     assert_eq!((asked.cpu_request, asked.cpu_limit), (Some(Cores(2.0)), None));
-    assert_eq!((summary.outcome, summary.censored, summary.is_scraped()), (Outcome::Succeeded, false, true));
+    assert_eq!(
+        (summary.outcome, summary.censored, summary.incomplete()),
+        (Outcome::Succeeded, false, Some(IncompleteNeed::Prometheus))
+    );
     assert_eq!((summary.measured_cpu_peak(), summary.oom_kill), (None, None), "a mean is no peak");
     let totals = found.totals["ci"];
     assert!((totals.core_hours - 0.5).abs() < 1e-9 && (totals.used - 2.0 / 3.0).abs() < 1e-9, "{totals:?}");
@@ -280,7 +284,7 @@ async fn an_import_adds_each_job_once_also_one_that_an_agent_measured() {
     }
     let mut scraped = Vec::new();
     let keep = |summary: Summary| {
-        if summary.is_scraped() {
+        if summary.incomplete().is_some() {
             scraped.push(summary.attempt.to_string());
         }
     };

@@ -52,6 +52,26 @@ fn an_attempt_is_drawn_and_described() {
 }
 
 #[test]
+fn an_attempt_says_that_processes_were_measured_and_who_did_the_work() {
+    let summary = Summary {
+        source: Source::ProcessTree.into(),
+        offloaded_to: "docker".to_owned(),
+        censored: false,
+        ..summary()
+    };
+    let text = show(&GetAttemptResponse { summary: Some(summary), ..Default::default() });
+    assert!(text.contains("needed 1.00 GiB, measured by processes (mean not known)"), "{text}");
+    assert!(
+        text.contains("            Measured by processes, which do not show files in /dev/shm"),
+        "{text}"
+    );
+    assert!(
+        text.contains("            docker ran the work outside what was measured: nothing is learnt"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_running_attempt_says_since_when() {
     let summary =
         Summary { outcome: Outcome::Running.into(), started_unix_ms: 1_763_715_907_000, ..summary() };

@@ -156,6 +156,7 @@ async fn the_word_on_a_job_whose_agent_died_is_known_after_a_restart_hours_later
         totals: plimsoll_core::domain::FinalTotals::default(),
         phases: Vec::new(),
         keeps_ticket: false,
+        offloaded_to: String::new(),
     };
     house.ingest.finish(finish, &stream).await.unwrap();
     let settled = store::read_summary(&store, &attempt.id).await.unwrap().unwrap();

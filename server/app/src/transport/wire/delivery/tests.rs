@@ -208,8 +208,14 @@ fn a_fact_of_an_end_that_cannot_be_used_is_left_out_and_named() {
         ..pb::Totals::default()
     };
     let exit = Some(pb::Exit { code: None, signal: Some(65) });
-    let wire =
-        pb::Finish { attempt: "a".into(), wall_ms: 10, totals: Some(totals), exit, ..pb::Finish::default() };
+    let wire = pb::Finish {
+        attempt: "a".into(),
+        wall_ms: 10,
+        totals: Some(totals),
+        exit,
+        offloaded_to: "a\u{1b}[2J".into(),
+        ..pb::Finish::default()
+    };
     let mut skipped = SkippedFacts::default();
     let finish = finish(&wire, &mut skipped).unwrap();
     assert_eq!(
@@ -221,6 +227,17 @@ fn a_fact_of_an_end_that_cannot_be_used_is_left_out_and_named() {
         "finish.totals.cpu_usec",
         "finish.totals.need_peak_bytes",
         "finish.totals.starved_ms",
+        "finish.offloaded_to",
     ];
     assert_eq!(skipped.fields(), named);
+}
+
+#[test]
+fn the_service_that_did_the_work_is_taken_from_the_end() {
+    let of = |name: &str| {
+        let wire = pb::Finish { attempt: "a".into(), offloaded_to: name.into(), ..pb::Finish::default() };
+        finish(&wire, &mut SkippedFacts::default()).unwrap().offloaded_to
+    };
+    assert_eq!(["docker", "k3s-agent", ""].map(of), ["docker", "k3s-agent", ""]);
+    assert_eq!(["Docker", "a b", &"a".repeat(33)].map(of), ["", "", ""]);
 }

@@ -1,0 +1,102 @@
+//! Programs that have their work done by a daemon, and the daemons: known by the name of the program.
+//!
+//! The kernel keeps 15 characters of a name (`comm`). A program that runs under another name, as a compiler that is a link to distcc, is
+//! known by its file (`exe`), where that may be read.
+
+use std::{
+    fs::{self, File},
+    io::Read as _,
+    path::Path,
+};
+
+use crate::kernel;
+
+/// A daemon with its clients.
+#[derive(Debug)]
+pub(super) struct Service {
+    /// As it is called in a report.
+    pub(super) name: &'static str,
+    clients: &'static [&'static str],
+    daemons: &'static [&'static str],
+}
+
+const fn service(
+    name: &'static str,
+    clients: &'static [&'static str],
+    daemons: &'static [&'static str],
+) -> Service {
+    Service { name, clients, daemons }
+}
+
+/// All that are known. Without a daemon of another name, the CPU time of the build says whether it works here.
+pub(super) const SERVICES: [Service; 9] = [
+    service("docker", &["docker", "docker-compose", "docker-buildx"], &["dockerd", "buildkitd"]),
+    service("podman", &["podman", "podman-remote"], &[]),
+    service("buildkit", &["buildctl"], &["buildkitd"]),
+    service("containerd", &["nerdctl"], &["containerd"]),
+    service("bazel", &["bazel", "bazelisk", "bazel-real"], &[BAZEL_SERVER]),
+    service("distcc", &["distcc"], &["distccd"]),
+    service("icecc", &["icecc"], &["iceccd"]),
+    service("sccache", &["sccache"], &[]),
+    service("kubectl", &["kubectl", "oc"], &["kubelet", "k3s-server"]),
+];
+
+/// The server of bazel is a Java program, with a name of its own only in its command line: `bazel(FOLDER)`.
+const BAZEL_SERVER: &str = "bazel(";
+/// Processes that are looked at, the first of a list: a build with more works here itself.
+const MOST: usize = 128;
+
+/// What runs of one service.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Presence {
+    /// Processes that are its clients.
+    pub(super) clients: u32,
+    /// A daemon of it is among the processes.
+    pub(super) has_daemon: bool,
+}
+
+/// What runs of each service, in the order of [`SERVICES`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ServicePrograms(pub(super) [Presence; SERVICES.len()]);
+
+impl ServicePrograms {
+    /// Looks at processes by their ids, below the folder `proc`. One that has ended, or that another pid namespace hides, is passed over.
+    pub fn among(proc: &Path, pids: impl IntoIterator<Item = i32>) -> Self {
+        let mut found = Self::default();
+        for pid in pids.into_iter().filter(|&pid| pid > 0).take(MOST) {
+            let folder = proc.join(pid.to_string());
+            // it may have ended meanwhile
+            let Some(comm) = kernel::read(&folder.join("comm")).ok().flatten() else { continue };
+            let comm = comm.trim_end();
+            if !found.count(comm) && !found.count(&file_name(&folder)) && comm == "java" && is_bazel(&folder)
+            {
+                found.count(BAZEL_SERVER);
+            }
+        }
+        found
+    }
+
+    /// Counts a program by its name; false if it is of no service.
+    fn count(&mut self, name: &str) -> bool {
+        let mut is_known = false;
+        for (service, presence) in SERVICES.iter().zip(&mut self.0) {
+            let (is_client, is_daemon) = (service.clients.contains(&name), service.daemons.contains(&name));
+            presence.clients += u32::from(is_client);
+            presence.has_daemon |= is_daemon;
+            is_known |= is_client || is_daemon;
+        }
+        is_known
+    }
+}
+
+/// The name of the program's file; empty if that may not be read.
+fn file_name(folder: &Path) -> String {
+    let file = fs::read_link(folder.join("exe")).unwrap_or_default();
+    file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+fn is_bazel(folder: &Path) -> bool {
+    let mut start = [0; BAZEL_SERVER.len()];
+    let read = File::open(folder.join("cmdline")).and_then(|mut file| file.read_exact(&mut start));
+    read.is_ok() && start == *BAZEL_SERVER.as_bytes()
+}

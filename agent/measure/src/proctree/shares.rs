@@ -1,0 +1,240 @@
+//! The part that each process has of the pages that it shares, read no more often than it must be.
+//!
+//! For `smaps_rollup` the kernel walks all pages of a process. Measured on Linux 6.18 with 140 mappings each: 0.3 ms for 4 MiB, 1.6 ms for
+//! 128 MiB, 7 ms for 512 MiB; 50 processes of 128 MiB take 79 ms, and their `status` 0.6 ms. So it is read
+//!
+//! | process | when |
+//! |---|---|
+//! | a new one, and its parent, which shares its pages | at once |
+//! | one that shares | when processes came or went |
+//! | every other one | in turn, for [`TURN`] in each reading |
+//!
+//! Between two of these its part is what it was, and what the process grew by: pages that are new are its own.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use crate::{clock::thread_cpu_time, kernel};
+
+/// Resident bytes from which `smaps_rollup` is read: the many small tools of a build share little. A judgement.
+const LEAST_WALKED: u64 = 4 << 20;
+/// CPU time in one reading for processes that need not be read: ten readings a second take 1 % of a core.
+const TURN: Duration = Duration::from_millis(1);
+
+/// Resident bytes of one process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct ResidentMemory {
+    pub(super) anonymous: u64,
+    pub(super) shared: u64,
+    /// Can be read from a file again.
+    pub(super) file: u64,
+}
+
+impl ResidentMemory {
+    fn total(self) -> u64 {
+        self.anonymous.saturating_add(self.shared).saturating_add(self.file)
+    }
+
+    /// The same of each kind.
+    fn zip(self, other: Self, third: Self, of: impl Fn(u64, u64, u64) -> u64) -> Self {
+        Self {
+            anonymous: of(self.anonymous, other.anonymous, third.anonymous),
+            shared: of(self.shared, other.shared, third.shared),
+            file: of(self.file, other.file, third.file),
+        }
+    }
+}
+
+/// A process as one reading sees it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SeenProcess {
+    pub(super) pid: i32,
+    pub(super) parent: i32,
+    /// Its start, which tells it from an earlier one of this id.
+    pub(super) started: u64,
+    pub(super) resident: ResidentMemory,
+}
+
+/// What was read of one process.
+#[derive(Debug, Clone, Copy)]
+struct KnownPart {
+    started: u64,
+    /// At that time.
+    resident: ResidentMemory,
+    /// `None` where the kernel does not say.
+    part: Option<ResidentMemory>,
+    /// The reading in which that was.
+    reading: u64,
+}
+
+impl KnownPart {
+    /// More than an eighth of its anonymous or shared pages are those of others too.
+    fn is_shared(&self) -> bool {
+        let of = |all: u64, part: u64| part < all - all / 8;
+        self.part.is_some_and(|part| {
+            of(self.resident.anonymous, part.anonymous) || of(self.resident.shared, part.shared)
+        })
+    }
+
+    /// Its part when it has so much.
+    fn now(&self, resident: ResidentMemory) -> Option<ResidentMemory> {
+        let of = |now: u64, then: u64, part: u64| match now.checked_sub(then) {
+            Some(grown) => part.saturating_add(grown),
+            None => {
+                u64::try_from(u128::from(part) * u128::from(now) / u128::from(then.max(1))).unwrap_or(part)
+            }
+        };
+        self.part.map(|part| resident.zip(self.resident, part, of))
+    }
+}
+
+/// The parts of the processes of one build.
+#[derive(Debug)]
+pub(super) struct SharedPages {
+    proc: PathBuf,
+    known: HashMap<i32, KnownPart>,
+    reading: u64,
+    turn: Duration,
+}
+
+impl SharedPages {
+    pub(super) fn new(proc: PathBuf) -> Self {
+        Self { proc, known: HashMap::new(), reading: 0, turn: TURN }
+    }
+
+    /// The part of each process of `seen`, in their order; `None` where the kernel does not say, and for a small process.
+    pub(super) fn parts(&mut self, seen: &[SeenProcess]) -> Vec<Option<ResidentMemory>> {
+        self.reading += 1;
+        let large: HashMap<i32, &SeenProcess> = seen
+            .iter()
+            .filter(|process| process.resident.total() >= LEAST_WALKED)
+            .map(|process| (process.pid, process))
+            .collect();
+        let before = self.known.len();
+        self.known
+            .retain(|pid, known| large.get(pid).is_some_and(|process| process.started == known.started));
+        let has_gone = self.known.len() < before;
+        self.read_changed(&large, has_gone);
+        self.read_in_turn(&large);
+        let part = |process: &SeenProcess| self.known.get(&process.pid)?.now(process.resident);
+        seen.iter().map(part).collect()
+    }
+
+    fn read_changed(&mut self, large: &HashMap<i32, &SeenProcess>, has_gone: bool) {
+        let new: Vec<&SeenProcess> =
+            large.values().filter(|process| !self.known.contains_key(&process.pid)).copied().collect();
+        let has_changed = has_gone || !new.is_empty();
+        let shared = self.known.iter().filter(|(_, known)| has_changed && known.is_shared());
+        let mut due: Vec<i32> = shared.map(|(pid, _)| *pid).collect();
+        due.extend(new.iter().flat_map(|process| [process.pid, process.parent]));
+        for process in due.iter().filter_map(|pid| large.get(pid)) {
+            self.read(process);
+        }
+    }
+
+    /// Those that were read longest ago.
+    fn read_in_turn(&mut self, large: &HashMap<i32, &SeenProcess>) {
+        let mut known: Vec<(u64, i32)> =
+            self.known.iter().map(|(pid, known)| (known.reading, *pid)).collect();
+        known.sort_unstable();
+        let start = thread_cpu_time();
+        for process in known.iter().filter_map(|(_, pid)| large.get(pid)) {
+            if thread_cpu_time().saturating_sub(start) >= self.turn {
+                return;
+            }
+            self.read(process);
+        }
+    }
+
+    /// Reads one, if this reading has not read it yet.
+    fn read(&mut self, process: &SeenProcess) {
+        let SeenProcess { pid, started, resident, .. } = *process;
+        let reading = self.reading;
+        if self.known.get(&pid).is_none_or(|known| known.reading < reading) {
+            let part = rollup(&self.proc.join(pid.to_string()));
+            self.known.insert(pid, KnownPart { started, resident, part, reading });
+        }
+    }
+}
+
+fn rollup(folder: &Path) -> Option<ResidentMemory> {
+    let rollup = kernel::read(&folder.join("smaps_rollup")).ok()??;
+    let bytes = |name: &str| {
+        let kib = rollup.lines().find_map(|line| line.strip_prefix(name))?;
+        let kib: u64 = kib.split_whitespace().next()?.parse().ok()?;
+        Some(kib.saturating_mul(1024))
+    };
+    Some(ResidentMemory {
+        anonymous: bytes("Pss_Anon:")?,
+        shared: bytes("Pss_Shmem:")?,
+        file: bytes("Pss_File:")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake_kernel::FakeKernel;
+
+    const MIB: u64 = 1 << 20;
+
+    /// A process with so many MiB of anonymous memory, of which `part` are its part.
+    fn process(fake: &FakeKernel, [pid, parent]: [i32; 2], mib: u64, part: u64) -> SeenProcess {
+        let rollup = format!("Pss_Anon: {} kB\nPss_File: 0 kB\nPss_Shmem: 0 kB\n", part << 10);
+        fake.write(&format!("/proc/{pid}/smaps_rollup"), &rollup);
+        let resident = ResidentMemory { anonymous: mib * MIB, ..ResidentMemory::default() };
+        SeenProcess { pid, parent, started: 1, resident }
+    }
+
+    /// No time for processes that need not be read.
+    fn pages(fake: &FakeKernel) -> SharedPages {
+        SharedPages { turn: Duration::ZERO, ..SharedPages::new(fake.kernel().path("/proc")) }
+    }
+
+    fn sum(pages: &mut SharedPages, seen: &[SeenProcess]) -> u64 {
+        pages.parts(seen).into_iter().flatten().map(|part| part.anonymous / MIB).sum()
+    }
+
+    #[test]
+    fn a_fork_counts_its_pages_once_from_the_first_reading_on() {
+        let fake = FakeKernel::new();
+        let mut pages = pages(&fake);
+        assert_eq!(sum(&mut pages, &[process(&fake, [7, 1], 400, 400)]), 400);
+        let two = [process(&fake, [7, 1], 400, 200), process(&fake, [8, 7], 400, 200)];
+        assert_eq!(sum(&mut pages, &two), 400, "the parent is read again");
+        let three = [7, 8, 9].map(|pid| process(&fake, [pid, if pid == 7 { 1 } else { 7 }], 402, 134));
+        assert_eq!(sum(&mut pages, &three), 402, "a brother shares as well");
+        assert_eq!(sum(&mut pages, &[process(&fake, [7, 1], 400, 400)]), 400, "and is gone");
+    }
+
+    #[test]
+    fn a_process_that_nothing_changed_is_not_walked_again_and_counts_what_it_grew_by() {
+        let fake = FakeKernel::new();
+        let mut pages = pages(&fake);
+        let at = |mib| [process(&fake, [7, 1], mib, 300), process(&fake, [8, 1], 100, 100)];
+        assert_eq!(sum(&mut pages, &at(300)), 400);
+        let grown = at(350);
+        fake.remove("/proc/7/smaps_rollup");
+        assert_eq!(sum(&mut pages, &grown), 450, "its file is not read");
+        let shrunk = at(150);
+        fake.remove("/proc/7/smaps_rollup");
+        assert_eq!(sum(&mut pages, &shrunk), 250);
+    }
+
+    #[test]
+    fn every_process_has_its_turn_and_another_one_with_the_same_id_is_new() {
+        let fake = FakeKernel::new();
+        let mut pages = pages(&fake);
+        assert_eq!(sum(&mut pages, &[process(&fake, [7, 1], 300, 300)]), 300);
+        let later = process(&fake, [7, 1], 300, 100);
+        assert_eq!(sum(&mut pages, &[later]), 300, "there was no time");
+        pages.turn = Duration::MAX;
+        assert_eq!(sum(&mut pages, &[later]), 100);
+        pages.turn = Duration::ZERO;
+        let other = SeenProcess { started: 2, ..process(&fake, [7, 1], 300, 290) };
+        assert_eq!(sum(&mut pages, &[other]), 290);
+    }
+}

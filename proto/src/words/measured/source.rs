@@ -1,0 +1,91 @@
+//! Where a need was read, where that may be below the true peak, and the words for it: every view has them from here.
+//!
+//! A cgroup counts every page of a build. Two other sources do not:
+//!
+//! | source | what it misses |
+//! |---|---|
+//! | Prometheus | peaks between two scrapes, 15 to 60 seconds apart |
+//! | the sum over the processes of a build | files in shared memory and other tmpfs, memory of the kernel |
+
+use super::need;
+use crate::{
+    shown::clean,
+    v1::{Source, Summary},
+};
+
+/// A source of needs that are lower bounds of the peak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IncompleteNeed {
+    /// Prometheus, which reads now and then.
+    Prometheus,
+    /// The sum over the processes of a build, which has no cgroup of its own.
+    Processes,
+}
+
+/// What a view says beside a need that is a sum over processes.
+pub const BY_PROCESSES: &str = "measured by processes";
+
+impl IncompleteNeed {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Prometheus, Self::Processes];
+
+    /// The source of an attempt, if it is one of these.
+    pub fn of(source: Source) -> Option<Self> {
+        match source {
+            Source::Prometheus => Some(Self::Prometheus),
+            Source::ProcessTree => Some(Self::Processes),
+            Source::Unspecified | Source::CgroupV1 | Source::CgroupV2 => None,
+        }
+    }
+
+    /// What stands beside such a need.
+    pub fn note(self) -> &'static str {
+        match self {
+            Self::Prometheus => "read by Prometheus",
+            Self::Processes => BY_PROCESSES,
+        }
+    }
+
+    /// Such needs as the subject of a sentence, in the plural.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Prometheus => "peaks from Prometheus",
+            Self::Processes => "needs measured by processes",
+        }
+    }
+}
+
+/// What stands beside the need of an attempt that was [`BY_PROCESSES`]; `None` for all others, and where the need is not known.
+pub fn need_note(summary: &Summary) -> Option<&'static str> {
+    let is_by_processes = IncompleteNeed::of(summary.source()) == Some(IncompleteNeed::Processes);
+    (is_by_processes && need(summary).is_some()).then_some(BY_PROCESSES)
+}
+
+/// What such a need leaves out, as a sentence; `None` as there.
+pub fn unseen(summary: &Summary) -> Option<&'static str> {
+    need_note(summary)?;
+    Some(
+        "Measured by processes, which do not show files in /dev/shm and other tmpfs: the need may be higher.",
+    )
+}
+
+/// Where the work of an attempt was done, if not where it was measured: `docker ran the work outside what was measured`.
+pub fn offloaded(summary: &Summary) -> Option<String> {
+    let service = clean(&summary.offloaded_to);
+    (!service.is_empty()).then(|| format!("{service} ran the work outside what was measured"))
+}
+
+/// The same as a sentence, with what follows from it.
+pub fn offloaded_sentence(summary: &Summary) -> Option<String> {
+    offloaded(summary).map(|clause| format!("{clause}: nothing is learnt from what this attempt used."))
+}
+
+/// How many of the attempts behind a size were [`BY_PROCESSES`], after their number: `measured by processes`, `3 of them measured by
+/// processes`; `None` if none was.
+pub fn attempts_note(by_processes: u32, attempts: u32) -> Option<String> {
+    match by_processes {
+        0 => None,
+        some if some < attempts => Some(format!("{some} of them {BY_PROCESSES}")),
+        _ => Some(BY_PROCESSES.to_owned()),
+    }
+}

@@ -1,0 +1,117 @@
+//! Sizes that needs below the true peak do not lower.
+//!
+//! Two sources give no more than a lower bound of a need ([`IncompleteNeed`]): Prometheus misses peaks between two scrapes, and a sum over
+//! processes misses files in shared memory. So such attempts make no prediction very sure, and what cgroups measured is worked out a
+//! second time, without them:
+//!
+//! | size | where cgroups measured attempts of the package | else |
+//! |---|---|---|
+//! | request, which is for packing | the larger of both counts | a lower bound is good enough |
+//! | limit, which kills | the larger of both counts | it counts as a default: no pod and no job gets it in the place of its own |
+//!
+//! A kill that the cluster reported was measured: the limit that held was too little, however low the peak is that was read.
+
+use std::fmt::Write as _;
+
+use plimsoll_proto::{
+    measured::IncompleteNeed,
+    reasons::{LEAST_CONFIDENCE, SizeBound},
+};
+
+use super::similar::SimilarAttempts;
+use crate::domain::{Prediction, Quantity, Rung, RungObservation};
+
+/// Most confidence in what was read several times in each build. A judgement: half, for peaks between two scrapes, and for what processes do
+/// not show.
+const MOST_SURE: f64 = 0.5;
+/// The same for builds that Prometheus read once each: any moment of a build. A judgement: below what pods are sized from.
+const MOST_SURE_OF_ONE: f64 = 0.2;
+
+/// Holds `own` to `measured`, which is the same prediction without the attempts with an incomplete need. `pools`: what each is based on.
+pub(super) fn hold(own: &mut Prediction, measured: Prediction, pools: [&SimilarAttempts<'_>; 2]) {
+    let [all, of_cgroups] = pools;
+    let Some(source) = main_source(all) else { return hold_price(own, &measured, of_cgroups) };
+    let most = most_sure(all).max(if of_cgroups.knows_package() { measured.confidence } else { 0.0 });
+    let was = own.confidence;
+    own.confidence = was.min(most);
+    if most < was {
+        own.unsure_because = format!("{} may be too low", source.name());
+    }
+    if of_cgroups.of_package().next().is_some() {
+        let kept = raise(&mut own.memory_request, &measured.memory_request);
+        raise(&mut own.cpu_request, &measured.cpu_request);
+        if kept {
+            let _written = write!(own.reason, "; {} do not lower its request", source.name());
+        }
+    }
+    raise(&mut own.cpu_limit, &measured.cpu_limit);
+    if own.memory_limit != measured.memory_limit || was.to_bits() != measured.confidence.to_bits() {
+        hold_limit(own, measured, source);
+    }
+    own.memory_limit.value = own.memory_limit.value.max(own.memory_request.value);
+}
+
+/// Both rest on the same attempts: at most the price of a failure is another one without those of other packages.
+fn hold_price(own: &mut Prediction, measured: &Prediction, of_cgroups: &SimilarAttempts<'_>) {
+    if of_cgroups.of_package().next().is_some() {
+        raise(&mut own.memory_request, &measured.memory_request);
+    }
+    raise(&mut own.memory_limit, &measured.memory_limit);
+    own.memory_limit.value = own.memory_limit.value.max(own.memory_request.value);
+}
+
+fn hold_limit(own: &mut Prediction, measured: Prediction, source: IncompleteNeed) {
+    let is_default = measured.memory_limit.basis.is_default() || measured.confidence < LEAST_CONFIDENCE;
+    if is_default && own.lower_bound.is_some() {
+        own.memory_limit.basis.confidence = Some(measured.confidence);
+        return;
+    }
+    if measured.memory_limit.value > own.memory_limit.value {
+        own.memory_limit = measured.memory_limit;
+        let _written = write!(own.reason, "; {} do not lower its limit", source.name());
+    }
+    let basis = &mut own.memory_limit.basis;
+    if !is_default {
+        // needs that are incomplete make no limit surer
+        basis.confidence = Some(measured.confidence);
+        return;
+    }
+    (basis.rung, basis.confidence) = (Rung::Default, None);
+    if !basis.bound.is_cut() {
+        basis.bound = SizeBound::Incomplete(source);
+    }
+}
+
+/// Takes the measured quantity where it is larger.
+fn raise(own: &mut Quantity, measured: &Quantity) -> bool {
+    let is_lower = own.value < measured.value;
+    if is_lower {
+        own.clone_from(measured);
+    }
+    is_lower
+}
+
+/// The source of incomplete needs that weighs most: the words name it. `None` if every need is whole.
+fn main_source(pool: &SimilarAttempts<'_>) -> Option<IncompleteNeed> {
+    let weight = |source: &IncompleteNeed| -> f64 {
+        let of_it = pool.used.iter().filter(|used| used.fact.incomplete == Some(*source));
+        of_it.map(|used| used.weight).sum()
+    };
+    let found = |source: &IncompleteNeed| pool.used.iter().any(|used| used.fact.incomplete == Some(*source));
+    IncompleteNeed::ALL.into_iter().filter(found).max_by(|a, b| weight(a).total_cmp(&weight(b)))
+}
+
+/// Most confidence by how each attempt was read, by their weights.
+fn most_sure(pool: &SimilarAttempts<'_>) -> f64 {
+    let sure = |fact: &RungObservation| match fact.incomplete {
+        None => 1.0,
+        // one scrape: there is no time from the first to the last one
+        Some(IncompleteNeed::Prometheus) if fact.hours <= 0.0 => MOST_SURE_OF_ONE,
+        Some(_) => MOST_SURE,
+    };
+    let (all, known) = pool
+        .used
+        .iter()
+        .fold((0.0, 0.0), |(all, known), used| (all + used.weight, known + used.weight * sure(used.fact)));
+    if all > 0.0 { known / all } else { 1.0 }
+}

@@ -1,0 +1,208 @@
+//! Attempts with a need that is a lower bound of the peak: they propose a request, and lower no limit.
+
+use plimsoll_proto::{measured::IncompleteNeed, reasons::SizeBound};
+
+use super::*;
+use crate::domain::{AttemptId, MeasurementSource};
+
+fn scraped(summary: Summary) -> Summary {
+    let attempt = AttemptId::parse(&format!("s{}", summary.attempt)).unwrap();
+    let (samples, cpu_peak) = (0, Cores(0.0));
+    Summary { source: MeasurementSource::Prometheus, attempt, samples, cpu_peak, ..summary }
+}
+
+fn by_processes(summary: Summary) -> Summary {
+    let attempt = AttemptId::parse(&format!("p{}", summary.attempt)).unwrap();
+    Summary { source: MeasurementSource::ProcessTree, attempt, ..summary }
+}
+
+type AsRead = fn(Summary) -> Summary;
+
+/// Each source of incomplete needs, with an attempt as it gives it.
+const SOURCES: [(IncompleteNeed, AsRead); 2] =
+    [(IncompleteNeed::Prometheus, scraped), (IncompleteNeed::Processes, by_processes)];
+
+#[test]
+fn a_package_of_incomplete_needs_alone_gets_a_request_and_keeps_its_limit() {
+    let nothing = ask(&history([]), &key("zlib", "1"));
+    for (source, read) in SOURCES {
+        let known = history((0..20).map(|n| read(built(n, "1", 300, 2))));
+        let prediction = ask(&known, &key("zlib", "1"));
+        let (request, limit) = (&prediction.memory_request, &prediction.memory_limit);
+        assert!(prediction.is_known(request, 0.3) && request.value < 500 * MIB, "{prediction:?}");
+        let kept = (nothing.memory_limit.value, &SizeBound::Incomplete(source));
+        assert_eq!((limit.value, &limit.basis.bound), kept);
+        assert!(!prediction.is_known(limit, 0.0), "no pod gets it in the place of its own");
+        let why = format!("; {} do not lower its limit", source.name());
+        assert!(prediction.reason.ends_with(&why), "{}", prediction.reason);
+    }
+    let exact = ask(&history((0..20).map(|n| built(n, "1", 300, 2))), &key("zlib", "1"));
+    assert!(exact.memory_limit.value < nothing.memory_limit.value / 2, "what a cgroup measured is a limit");
+}
+
+#[test]
+fn a_prediction_says_how_many_of_its_attempts_were_measured_by_processes() {
+    let all = ask(&history((0..20).map(|n| by_processes(built(n, "1", 300, 2)))), &key("zlib", "1"));
+    assert_eq!(all.memory_request.basis.by_processes, 20);
+    assert!(all.reason.contains("needed 300 MiB, measured by processes"), "{}", all.reason);
+    assert!(all.confidence <= 0.5, "{}", all.confidence);
+    assert_eq!(all.unsure_because, "needs measured by processes may be too low");
+    let of_cgroups = (0..3).map(|n| built(n, "1", 100, 2));
+    let some = ask(
+        &history(of_cgroups.chain((0..2).map(|n| by_processes(built(n, "1", 300, 2))))),
+        &key("zlib", "1"),
+    );
+    assert_eq!(some.memory_request.basis.by_processes, 2, "{some:?}");
+    assert!(some.reason.contains(", 2 of them measured by processes"), "{}", some.reason);
+    let none = ask(&history((0..3).map(|n| built(n, "1", 100, 2))), &key("zlib", "1"));
+    assert_eq!(none.memory_request.basis.by_processes, 0);
+    assert!(!none.reason.contains("processes"), "{}", none.reason);
+}
+
+#[test]
+fn what_a_client_used_is_learnt_neither_as_memory_nor_as_cpu() {
+    let own = || (0..3).map(|n| built(n, "1", 300, 2));
+    let elsewhere = (10..40).map(|n| Summary { offloaded_to: "docker".into(), ..built(n, "1", 1, 2) });
+    let [without, with] = [history(own()), history(own().chain(elsewhere))];
+    let sizes = |known: &History| {
+        let found = ask(known, &key("zlib", "1"));
+        [found.memory_request, found.memory_limit, found.cpu_request, found.cpu_limit, found.wall_p95]
+    };
+    assert_eq!(sizes(&without), sizes(&with));
+    assert_eq!(with.len(), 33, "the attempts stay");
+    let killed = (0..3).map(|n| Summary { offloaded_to: "docker".into(), ..stopped(n, "1", 300) });
+    assert!(ask(&history(killed), &key("zlib", "1")).lower_bound.is_some(), "a kill here was measured here");
+}
+
+#[test]
+fn words_name_no_source_that_the_attempts_do_not_have() {
+    let others =
+        (0..20).map(|n| by_processes(Summary { key: key("other", "1"), ..built(100 + n, "1", 9_000, 2) }));
+    let known = history((0..3).map(|n| built(n, "1", 300, 2)).chain(others));
+    let prediction = ask(&known, &key("zlib", "1"));
+    let says = format!("{} {:?}", prediction.reason, prediction.memory_limit.basis.bound);
+    assert!(!says.contains("Prometheus") && !says.contains("rocesses"), "{says}");
+}
+
+#[test]
+fn an_incomplete_need_raises_the_limit_and_makes_it_no_surer() {
+    for (_, read) in SOURCES {
+        let seen = || (0..20).map(|n| read(built(n, "1", 20_000, 2)));
+        let alone = ask(&history(seen()), &key("zlib", "1"));
+        assert!(alone.memory_limit.value > 20_000 * MIB, "{alone:?}");
+        assert!(!alone.is_known(&alone.memory_limit, 0.0));
+        let measured = || (0..3).map(|n| built(n, "1", 300, 2));
+        let before = ask(&history(measured()), &key("zlib", "1"));
+        let both = ask(&history(measured().chain(seen())), &key("zlib", "1"));
+        assert!(both.memory_limit.value > before.memory_limit.value);
+        assert!(both.confidence_in(&both.memory_limit) <= before.confidence);
+    }
+}
+
+#[test]
+fn a_kill_that_the_cluster_reported_proves_the_limit_too_little_however_low_the_scraped_peak_is() {
+    let killed = |n| {
+        let mut killed = scraped(stopped(n, "1", 900));
+        killed.resources.memory_limit = Some(Bytes(4096 * MIB));
+        Summary { started_unix_ms: killed.started_unix_ms + 3_600_000, ..killed }
+    };
+    let alone = ask(&history((0..8).map(killed)), &key("zlib", "1"));
+    let beside = ask(
+        &history((20..40).map(|n| scraped(built(n, "1", 300, 2))).chain((0..8).map(killed))),
+        &key("zlib", "1"),
+    );
+    for prediction in [alone, beside] {
+        for size in [&prediction.memory_request, &prediction.memory_limit] {
+            assert!((6144 * MIB..8192 * MIB).contains(&size.value), "{size:?}");
+            assert!(!matches!(size.basis.bound, SizeBound::Incomplete(_)), "{size:?}");
+        }
+        assert_eq!(prediction.lower_bound.unwrap().least, Bytes(prediction.memory_request.value));
+    }
+}
+
+#[test]
+fn what_cgroups_measured_is_not_lowered_by_an_incomplete_need() {
+    for (source, read) in SOURCES {
+        let measured = || (0..3).map(|n| built(n, "1", 8_000, 2));
+        let low = (0..100).map(|n| read(built(n, "1", 60, 2)));
+        let before = ask(&history(measured()), &key("zlib", "1"));
+        let after = ask(&history(measured().chain(low)), &key("zlib", "1"));
+        for (before, after) in
+            [(&before.memory_request, &after.memory_request), (&before.memory_limit, &after.memory_limit)]
+        {
+            assert!(after.value >= before.value, "{before:?} became {after:?}");
+        }
+        assert!(after.confidence <= before.confidence, "{} became {}", before.confidence, after.confidence);
+        let why = format!("; {} do not lower its request", source.name());
+        assert!(after.reason.contains(&why), "{}", after.reason);
+    }
+}
+
+#[test]
+fn kills_that_agents_measured_are_not_lowered_either() {
+    for (_, read) in SOURCES {
+        let killed = || (0..3).map(|n| stopped(n, "1", 4_000));
+        let low = (0..24).map(|n| read(built(n, "1", 60, 2)));
+        let before = ask(&history(killed()), &key("zlib", "1")).memory_request.value;
+        let after = ask(&history(killed().chain(low)), &key("zlib", "1")).memory_request.value;
+        assert!(after >= before, "{before} became {after}");
+    }
+}
+
+#[test]
+fn a_build_that_was_read_once_is_hardly_known_and_several_readings_leave_half_open() {
+    let read = |wall: u64| {
+        let seen = (0..20).map(|n| Summary { wall: Millis(wall), ..scraped(built(n, "1", 300, 2)) });
+        ask(&history(seen), &key("zlib", "1")).confidence
+    };
+    assert!(read(0) <= 0.2 && read(60_000) <= 0.5, "{} {}", read(0), read(60_000));
+}
+
+#[test]
+fn stock_spack_is_not_sent_a_limit_that_only_incomplete_needs_speak_for() {
+    use crate::gantry::{self, ExtraVariable};
+    let settings =
+        gantry::Settings { extras: vec![ExtraVariable::MemoryLimit], ..gantry::Settings::default() };
+    let sent = |known: &History| {
+        let answer = gantry::answer(&ask(known, &key("zlib", "1")), "", &settings);
+        serde_json::to_string(&answer).unwrap().contains("KUBERNETES_MEMORY_LIMIT")
+    };
+    assert!(sent(&history((0..20).map(|n| built(n, "1", 300, 2)))));
+    for ((_, read), need) in SOURCES.into_iter().flat_map(|source| [(source, 300), (source, 20_000)]) {
+        assert!(!sent(&history((0..20).map(|n| read(built(n, "1", need, 2))))), "{need}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_incomplete_needs_say_no_limit_is_lower_and_none_is_surer(
+        measured in prop::collection::vec((0..3_u8, 1..20_000_u64, 0..5_u32, 1..9_000_u64, prop::bool::weighted(0.2)), 0..20),
+        seen in prop::collection::vec((0..3_u8, 1..20_000_u64, 0..5_u32, 1..9_000_u64, prop::bool::weighted(0.2)), 0..30),
+        preset in any::<bool>(),
+        source in 0..2_usize,
+    ) {
+        let (_, read) = SOURCES[source];
+        let summary = |n: usize, (version, need, jobs, minutes, is_stopped): &(u8, u64, u32, u64, bool)| {
+            let version = version.to_string();
+            let of = if *is_stopped { stopped(n, &version, *need) } else { built(n, &version, *need, *jobs) };
+            Summary { wall: Millis(minutes * 60_000), ..of }
+        };
+        let all = |of: &[(u8, u64, u32, u64, bool)]| of.iter().enumerate().map(|(n, one)| summary(n, one)).collect::<Vec<_>>();
+        let before = history(all(&measured));
+        let after = history(all(&seen).into_iter().map(read).chain(all(&measured)));
+        let settings = Settings { preset, ..Settings::default() };
+        for asked in [key("zlib", "1"), key("zlib", "7"), key("unknown", "1")] {
+            // build jobs may be other ones, and the limit is for them
+            let asked = Key { hints: Hints { build_jobs: Some(2), ..asked.hints }, ..asked };
+            let (before, after) = (predict(&before, &asked, &settings), predict(&after, &asked, &settings));
+            for (before, after) in [(&before.memory_limit, &after.memory_limit), (&before.cpu_limit, &after.cpu_limit)] {
+                // a default gives way to what a kill proves
+                prop_assert!(after.value >= before.value || before.basis.is_default(), "{:?} became {:?}", before, after);
+            }
+            prop_assert!(
+                after.confidence_in(&after.memory_limit) <= before.confidence_in(&before.memory_limit) + 1e-9,
+                "{:?} became {:?}", before, after
+            );
+        }
+    }
+}
