@@ -171,7 +171,7 @@ async fn tables_of_failures_fit_a_window_of_1000_pixels() {
         let line = "src/module/a_rather_long_name_of_a_source_file.cpp:123:45: error: no matching function for call to 'frobnicate(int)'";
         let asked = pb::ShouldRetryRequest {
             attempt: attempt.into(),
-            log_tail: format!("/builds/group/project/{package}/{line}\n"),
+            log_tail: format!("/builds/group/project/{package}/{line}\n").into_bytes(),
             ..pb::ShouldRetryRequest::default()
         };
         predictor.should_retry(asked).await.unwrap();

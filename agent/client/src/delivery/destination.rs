@@ -109,7 +109,11 @@ mod tests {
         ] {
             assert_eq!(SpoolDestination::of(server, &trust).takes(&file), takes, "{server} {trust:?}");
         }
-        assert_eq!(own.takes(Path::new("/spool/h_7-01ABC.spool")), SpoolMatch::Own, "it waits for no server in particular");
+        assert_eq!(
+            own.takes(Path::new("/spool/h_7-01ABC.spool")),
+            SpoolMatch::Own,
+            "it waits for no server in particular"
+        );
         assert!(!own.part().contains("one"), "the token is not in the name");
     }
 }

@@ -145,7 +145,8 @@ mod tests {
         let subscriber = tracing_subscriber::registry().with(traces.layer());
         tracing::subscriber::with_default(subscriber, || {
             let call = tracing::debug_span!(target: "plimsoll_server::grpc", "call", otel.name = "the-call-of-a-test");
-            call.in_scope(|| tracing::debug_span!(target: "h2", "of-another-library").in_scope(|| {}));
+            let _in_call = call.enter();
+            drop(tracing::debug_span!(target: "h2", "of-another-library").entered());
         });
         tokio::select! {
             served = serving => served.unwrap(),

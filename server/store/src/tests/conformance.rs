@@ -29,14 +29,18 @@ async fn a_commit_is_seen_by_every_read_after_it() {
     }
 }
 
+/// The version that the store gave a value.
+async fn commit_one(store: Store, value: u8) -> (u64, u8) {
+    (store.commit(one(b"k", &[value])).await.unwrap().version, value)
+}
+
 #[tokio::test]
 async fn of_many_that_write_one_key_at_once_the_last_commit_wins() {
     let (_dir, stores) = stores();
     for store in stores {
         let mut commits = JoinSet::new();
         for n in 0..100_u8 {
-            let store = store.clone();
-            commits.spawn(async move { (store.commit(one(b"k", &[n])).await.unwrap().version, n) });
+            commits.spawn(commit_one(store.clone(), n));
         }
         let last = commits.join_all().await.into_iter().max().unwrap();
         let found = store.get(b"k").await.unwrap().unwrap();

@@ -222,7 +222,7 @@ fn mark_log(dir: &Path, format: u32) {
 /// What each way to open a store says to the one in `dir`.
 fn refusals(dir: &Path) -> Vec<(&'static str, Option<OpenError>)> {
     let (store, into) = (settings(dir), dir.join("repaired"));
-    let into = StoreSettings { dir: into, ..store.clone() };
+    let into = StoreSettings { dir: into, ..settings(dir) };
     vec![
         ("open", Store::open(&store).err()),
         ("open at rest", OfflineStore::open(&store).err()),

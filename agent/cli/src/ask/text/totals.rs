@@ -192,10 +192,10 @@ mod tests {
         );
     }
 
-    #[test]
-    fn each_thing_that_is_known_has_a_line_and_the_rest_has_none() {
+    /// Totals in which everything is known.
+    fn full() -> StatsTotals {
         let cause = |cause: Cause, count| CauseCount { cause: cause.into(), count };
-        let sums = StatsTotals {
+        StatsTotals {
             attempts: 1234,
             succeeded: 1200,
             failed: 34,
@@ -232,8 +232,12 @@ mod tests {
                 not_known: 0,
             }),
             ..StatsTotals::default()
-        };
-        let text = lines(&sums, "EUR", TerminalStyle::default());
+        }
+    }
+
+    #[test]
+    fn each_thing_that_is_known_has_a_line_and_the_rest_has_none() {
+        let text = lines(&full(), "EUR", TerminalStyle::default());
         for line in [
             "attempts    1,234: 1,200 succeeded, 34 failed, 0 lost; 8 were retries\n",
             "failures    tool's own memory limit 30, infrastructure 4\n",

@@ -89,8 +89,10 @@ async fn forged_pods_never_lower_what_another_project_gets() {
         let question =
             HistoryQuestion { labels: PrometheusLabels::default(), selector: String::new(), range };
         let read = read_history(&client, &question, |_| {}).await.unwrap();
-        let found = read.pods.finish(range, "", &ListedJobs::default());
-        let imported = commit_records(found.records, found.refusals, &store).await.unwrap();
+        let jobs = ListedJobs::default();
+        let found = read.pods.finish(range, "", &jobs).unwrap();
+        let records = found.records().map(|record| record.map(|(record, _end)| record));
+        let imported = commit_records(records, found.refusals.clone(), &store).await.unwrap();
         assert_eq!(imported.added, PODS, "they are in the store as the project's");
         let after = predicted(&store).await;
         assert!(before.memory_request.value > 8 << 30, "{before:?}");
