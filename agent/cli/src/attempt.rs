@@ -16,7 +16,7 @@ use plimsoll_proto::{
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
-    report::{self, Advice, AdviceRequest, BuildFacts, MeasurementEnd},
+    job_summary::{self, Advice, AdviceRequest, BuildFacts, MeasurementEnd},
     standard_error,
 };
 
@@ -48,7 +48,7 @@ pub struct Settings {
     /// How long to wait at the end for the server.
     pub patience: Duration,
     /// What is said at the end.
-    pub report: report::Settings,
+    pub report: job_summary::Settings,
 }
 
 /// An attempt that is being measured.
@@ -241,7 +241,7 @@ async fn deliver(
         return (report, advice);
     }
     let problem = tokio::select! {
-        answered = timeout_at(deadline, report::ask(&settings.delivery, wanted, &mut advice)) => {
+        answered = timeout_at(deadline, job_summary::ask(&settings.delivery, wanted, &mut advice)) => {
             answered.err().map(|_late| format!("the server took longer than {:?}", settings.patience))
         }
         _signal = interruption() => Some("interrupted".to_owned()),
@@ -259,11 +259,11 @@ fn interruption_report(signal: &str) -> DeliveryReport {
 async fn publish(facts: &BuildFacts, settings: &Settings, mut interruption: impl AsyncFnMut() -> String) {
     let report = &settings.report;
     if let Some(path) = &report.file
-        && let Err(error) = report::write_file(facts, path)
+        && let Err(error) = job_summary::write_file(facts, path)
     {
         say(&format!("plimsoll: cannot write the report to {}: {error}", path.display()));
     }
-    if let Some(text) = report::render(facts, report) {
+    if let Some(text) = job_summary::render(facts, report) {
         let patience = settings.patience.max(standard_error::LINE_PATIENCE);
         standard_error::say_last(&text, patience, interruption()).await;
     }
@@ -299,7 +299,7 @@ mod tests {
                 spool_bytes: 0,
             },
             patience: Duration::ZERO,
-            report: report::Settings::default(),
+            report: job_summary::Settings::default(),
         };
         let hello = hello(&settings, "s".to_owned(), &meter, 9);
         assert_eq!(hello.resources, Some(asked));

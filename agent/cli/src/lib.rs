@@ -11,7 +11,7 @@
 //! | [`attempt`] | how both begin and end |
 //! | [`output`] | passes the command's output through, and reads phases out of it |
 //! | [`standard_error`] | writes to standard error without being held up by its reader |
-//! | [`report`] | what is said at the end: a line, a page for the job's log, a file |
+//! | [`job_summary`] | what is said at the end: a line, a page for the job's log, a file |
 //! | `doctor` | checks the agent's configuration and its machine, line by line |
 //! | [`ask`] | predictions, verdicts and statistics, for people and for jobs |
 //!
@@ -22,11 +22,11 @@ pub mod attach;
 pub mod attempt;
 pub mod commands;
 mod doctor;
+pub mod job_summary;
 pub mod key;
 mod log_filter;
 pub mod output;
 mod program;
-pub mod report;
 pub mod run;
 pub mod standard_error;
 mod terminal_width;

@@ -5,7 +5,7 @@
 //! | [`delivery`] | keeps samples, in memory and on disk, until the server has them on its disk |
 //! | [`questions`] | asks the server, once, within a time |
 //! | [`channel`], [`trust`], [`token`] | the connection: address, TLS, certificates, who comes |
-//! | [`probe`] | looks at a server and at the spool, for an agent that checks its configuration |
+//! | [`connection_check`] | looks at a server and at the spool, for an agent that checks its configuration |
 //! | `tls`, `reasons` | why a connection or a call failed, in words that say what to change |
 //! | `files` | reads certificates and tokens without waiting for a file system that hangs |
 //! | `fuzz` | what reads foreign bytes, for a fuzzer (feature `fuzz`) |
@@ -13,10 +13,10 @@
 //! Nothing here waits for a server longer than its caller allows, and nothing fails a build.
 
 pub mod channel;
+pub mod connection_check;
 pub mod delivery;
 mod files;
 pub mod fuzz;
-pub mod probe;
 pub mod questions;
 mod reasons;
 mod tls;

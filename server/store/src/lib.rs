@@ -21,7 +21,7 @@ mod codec;
 mod columns;
 mod committing;
 pub mod disk;
-mod each;
+mod downsample;
 mod envelope;
 mod errors;
 pub mod fixtures;
@@ -30,26 +30,23 @@ mod grid;
 mod keys;
 mod kv;
 mod lane;
+mod load;
 mod memory;
-mod packed;
-mod packer;
+mod packed_page;
+mod packed_summary;
+mod packing_threads;
 mod records;
 mod seal;
 mod series;
 mod sled;
-mod strip;
 #[cfg(test)]
 mod tests;
-mod thin;
 pub mod threads;
 
 pub use bounds::{BATCH_BYTES, BATCH_OPERATIONS, MAX_KEY, MAX_VALUE};
 pub use chunk::SampleRun;
 pub use committing::PendingCommit;
-pub use each::{
-    LoadReport, each_summary, load_pods, load_summaries, load_summaries_past_damage, load_tickets,
-    load_verdicts,
-};
+pub use downsample::{SealedBlocks, blocks_after, last_elapsed, replace_block, thinned};
 pub use envelope::{MAX_RECORD, RecordError};
 pub use errors::{CommitBound, CommitError, KeyText, StoreError};
 pub use keys::KeyKind;
@@ -57,7 +54,12 @@ pub use kv::{
     Batch, CommitReceipt, DeleteProgress, KeyValue, PAGE_BYTES, PAGE_ITEMS, PageLimit, ScanPage,
     StoreIdentity, StoreMode, StoreStatus, UnreadableRange, VersionedValue, WriteOp,
 };
+pub use load::{
+    LoadReport, each_summary, load_pods, load_summaries, load_summaries_past_damage, load_tickets,
+    load_verdicts,
+};
 pub use memory::MemoryStore;
+use packed_page::PackedPage;
 pub use records::{
     SealError, change_verdicts, count_verdicts, delete_attempt, delete_pod, delete_ticket, ended_after,
     forget, forget_verdicts, forget_verdicts_if, forget_verdicts_on, have_samples, judged_after,
@@ -70,8 +72,6 @@ pub use sled::{
     CheckFinding, CheckReport, FORMAT_VERSION, LogLoss, OfflineStore, OpenError, RepairLoss, RepairReport,
     SledStore, Snapshot, StoreCopy, StoreFiller, StoreSettings, bytes_below, id_of, look_at, repair, syncs,
 };
-use strip::PackedPage;
-pub use thin::{SealedBlocks, blocks_after, last_elapsed, replace_block, thinned};
 
 /// Ordered bytes to bytes. Cheap to clone; clones share the store.
 #[derive(Debug, Clone)]

@@ -9,11 +9,11 @@ use plimsoll_core::domain::{Attempt, AttemptId, JobPod, Summary, Ticket, TicketI
 use super::{
     Store,
     codec::Record,
-    each::{load, report},
     envelope::{self, JoinedRecord, RecordError, RecordJoiner},
     errors::{CommitError, StoreError},
     keys::{self, KeyKind},
     kv::{Batch, PageLimit},
+    load::{load, report},
 };
 
 /// Why an attempt could not be sealed. Steps that were done stay done; the seal may be repeated.

@@ -13,7 +13,7 @@ use super::{
     errors::{CommitError, StoreError},
     keys::{self, KeyKind},
     kv::{Batch, CommitReceipt, DeleteProgress, PageLimit, ScanPage},
-    packer,
+    packing_threads,
     records::{self, SealError},
     series::{self, ChunkCursor},
 };
@@ -49,7 +49,7 @@ pub async fn roll(store: &Store, id: &AttemptId) -> Result<RollUp, SealError> {
 pub async fn roll_up_to(store: &Store, id: &AttemptId, last: u64) -> Result<RollUp, SealError> {
     let page = loose(store, id, last).await?;
     let id = id.clone();
-    packed(packer::pack_aside(move || pack(&id, page)).await)
+    packed(packing_threads::pack_aside(move || pack(&id, page)).await)
 }
 
 /// As many fragments as fit into one commit, of those that begin with a number up to `last`.

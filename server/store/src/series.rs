@@ -8,11 +8,11 @@ use plimsoll_core::domain::{AttemptId, Sample};
 use super::{
     Store,
     chunk::{self, CompressionEffort, SampleRun},
-    each::report,
     envelope::RecordError,
     errors::StoreError,
     keys::{self, KeyKind},
     kv::{Batch, KeyValue, PageLimit},
+    load::report,
 };
 
 /// Number of an attempt's first sample.

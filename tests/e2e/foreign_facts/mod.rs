@@ -3,7 +3,7 @@
 //! | module | |
 //! |---|---|
 //! | this one | the generated attacks: every rpc and path x every kind of token x before, while and after the attempt exists |
-//! | `told` | a hook and a question that came before the attempt that they name, of another project |
+//! | `reported_before` | a hook and a question that came before the attempt that they name, of another project |
 //! | `site` | a server that wants to know who calls |
 //! | `tokens` | kinds of callers who may not speak of the attempt |
 //! | `twins` | the attempt that is attacked, and its twin that no caller speaks of |
@@ -11,11 +11,11 @@
 //! | `served` | all rpcs and paths, as the product lists them |
 
 mod paths;
+mod reported_before;
 mod rpcs;
 mod served;
 mod site;
 mod tokens;
-mod told;
 mod twins;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -6,8 +6,6 @@
 #[cfg(feature = "people")]
 mod comparison;
 #[cfg(feature = "people")]
-pub mod digest;
-#[cfg(feature = "people")]
 mod filter_words;
 #[cfg(feature = "people")]
 pub mod fleet;
@@ -19,6 +17,8 @@ pub(crate) mod json;
 #[cfg(feature = "people")]
 mod numbers;
 pub(crate) mod outlook;
+#[cfg(feature = "people")]
+pub mod report;
 mod shell;
 #[cfg(feature = "people")]
 mod terminal_style;

@@ -38,7 +38,7 @@ use self::{
 };
 use crate::{
     attempt::{self, Attempt, BuildEnd, say},
-    report::{self, MeasurementEnd, Style},
+    job_summary::{self, MeasurementEnd, Style},
 };
 
 pub use process::command_line;
@@ -87,7 +87,7 @@ async fn attach_on(kernel: &Kernel, settings: Settings) -> u8 {
     };
     match found.and_then(|found| Build::begin(&site, &settings, found)) {
         Ok(build) => {
-            Box::pin(build.follow(report::name(&settings.attempt.key, &[]), &mut stop)).await;
+            Box::pin(build.follow(job_summary::name(&settings.attempt.key, &[]), &mut stop)).await;
             0
         }
         Err(refusal) => {

@@ -8,7 +8,7 @@ use plimsoll_client::delivery;
 use plimsoll_proto::{job::is_id_char, limits, quantity, v1::Resources};
 
 use super::{DEFAULT_SERVER, KeyArgs, TrustArgs};
-use crate::{attempt, key::CiJob, report};
+use crate::{attempt, job_summary, key::CiJob};
 
 /// Which attempt is measured, how, and where its samples go.
 #[derive(Debug, Args)]
@@ -72,7 +72,7 @@ impl DeliveryArgs {
         self,
         job: &CiJob,
         command: &[OsString],
-        report: report::Settings,
+        report: job_summary::Settings,
     ) -> Result<attempt::Settings, String> {
         Ok(attempt::Settings {
             key: job.key_for(command, &self.key.keys)?,

@@ -10,14 +10,14 @@ mod config_file;
 mod delivery_args;
 mod doctor;
 #[cfg(feature = "people")]
+mod fleet;
+#[cfg(feature = "people")]
 mod gitlab_ci;
 mod help;
 mod log;
 mod output;
 mod retried;
 mod run;
-#[cfg(feature = "people")]
-mod see;
 #[cfg(feature = "people")]
 mod shell;
 mod variables;
@@ -79,17 +79,17 @@ enum Command {
     #[cfg(feature = "people")]
     Verdict(verdict::VerdictArgs),
     #[cfg(feature = "people")]
-    Stats(Box<see::StatsArgs>),
+    Stats(Box<fleet::StatsArgs>),
     #[cfg(feature = "people")]
-    Attempts(Box<see::AttemptsArgs>),
+    Attempts(Box<fleet::AttemptsArgs>),
     #[cfg(feature = "people")]
-    Show(see::ShowArgs),
+    Show(fleet::ShowArgs),
     #[cfg(feature = "people")]
-    Watch(see::WatchArgs),
+    Watch(fleet::WatchArgs),
     #[cfg(feature = "people")]
-    Report(Box<see::ReportArgs>),
+    Report(Box<fleet::ReportArgs>),
     #[cfg(feature = "people")]
-    Recommend(Box<see::RecommendArgs>),
+    Recommend(Box<fleet::RecommendArgs>),
     #[cfg(feature = "people")]
     GitlabCi(gitlab_ci::GitlabCiArgs),
     #[cfg(feature = "people")]

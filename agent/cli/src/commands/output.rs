@@ -8,9 +8,9 @@ use std::{
 use clap::Args;
 
 use crate::{
+    job_summary::{self, Style},
     key::CiJob,
     output::{PATTERNS, Pattern, PhaseMarks},
-    report::{self, Style},
 };
 
 /// What counts as the beginning of a phase.
@@ -95,12 +95,12 @@ pub(super) struct ReportArgs {
 
 impl ReportArgs {
     /// What to say, and where.
-    pub(super) fn settings(self, job: &CiJob) -> Result<report::Settings, String> {
+    pub(super) fn settings(self, job: &CiJob) -> Result<job_summary::Settings, String> {
         self.settings_on(job, io::stderr().is_terminal())
     }
 
     /// The same, where it is known whether a person looks at standard error.
-    fn settings_on(self, job: &CiJob, is_terminal: bool) -> Result<report::Settings, String> {
+    fn settings_on(self, job: &CiJob, is_terminal: bool) -> Result<job_summary::Settings, String> {
         let mut style = if job.ci { Style::Text } else { Style::Line };
         let mut is_chosen = false;
         let mut file = self.report_file.filter(|path| !path.as_os_str().is_empty());
@@ -117,7 +117,7 @@ impl ReportArgs {
             style = Style::None;
         }
         let short_verdict = is_terminal && style == Style::Line && !is_chosen;
-        Ok(report::Settings { style, fold: job.gitlab, utf8: job.utf8, file, short_verdict })
+        Ok(job_summary::Settings { style, fold: job.gitlab, utf8: job.utf8, file, short_verdict })
     }
 }
 
@@ -186,9 +186,14 @@ mod tests {
         let settings = |words: &[&str], job: &CiJob| line(words)?.report.settings_on(job, false);
         let (here, ci) =
             (job(&[]), job(&[("CI", "1"), ("GITLAB_CI", "true"), ("LANG", "C"), ("LC_CTYPE", "de_DE.utf8")]));
-        assert_eq!(settings(&[], &here), Ok(report::Settings::default()));
-        let folded =
-            report::Settings { style: Style::Text, fold: true, utf8: true, file: None, short_verdict: false };
+        assert_eq!(settings(&[], &here), Ok(job_summary::Settings::default()));
+        let folded = job_summary::Settings {
+            style: Style::Text,
+            fold: true,
+            utf8: true,
+            file: None,
+            short_verdict: false,
+        };
         assert_eq!(settings(&[], &ci), Ok(folded.clone()));
         assert_eq!(settings(&["--report", "text,json=a.json"], &ci).unwrap().file, Some("a.json".into()));
         assert_eq!(settings(&["--report", "json=a.json"], &ci).unwrap().style, Style::Text);
@@ -196,7 +201,7 @@ mod tests {
             settings(&["--report-file", "b", "--report", "none"], &ci).unwrap().file,
             Some("b".into())
         );
-        assert_eq!(settings(&["--quiet"], &ci), Ok(report::Settings { style: Style::None, ..folded }));
+        assert_eq!(settings(&["--quiet"], &ci), Ok(job_summary::Settings { style: Style::None, ..folded }));
         assert!(settings(&["--report", "loud"], &ci).unwrap_err().contains("expected text, line, none"));
         assert!(settings(&["--report", "json="], &ci).unwrap_err().contains("expected text, line, none"));
     }

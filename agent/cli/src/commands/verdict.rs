@@ -12,8 +12,8 @@ use plimsoll_proto::{
 use super::{
     STATUSES, ServerArgs,
     delivery_args::attempt_id,
+    fleet::{cause, millis},
     help,
-    see::{cause, millis},
 };
 use crate::ask::{self, CommandOutput, Format};
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use plimsoll_client::probe;
+use plimsoll_client::connection_check;
 use plimsoll_measure::{cgroup::CgroupLimits, kernel::Kernel, meter::Meter};
 use plimsoll_proto::{checks::CheckLine, figures, v1::Source};
 
@@ -69,7 +69,7 @@ fn limits(limits: &CgroupLimits) -> CheckLine {
 pub(super) async fn spool(settings: &Settings) -> CheckLine {
     const CHECK: &str = "spool";
     let dir = settings.spool_dir.display();
-    let found = match probe::spool(&settings.spool_dir, settings.spool_bytes).await {
+    let found = match connection_check::spool(&settings.spool_dir, settings.spool_bytes).await {
         Ok(found) => found,
         Err(error) => {
             let says = format!(

@@ -2,7 +2,7 @@
 
 use plimsoll_client::{
     channel::is_read_by_others,
-    probe::{self, ServerAddress},
+    connection_check::{self, ServerAddress},
     questions::{Client, ServerUnknown},
     trust::Trust,
 };
@@ -19,7 +19,7 @@ const WANTED: [(&str, &str); 2] =
 
 /// All lines about a server.
 pub(super) async fn check(server: &str, trust: &Trust) -> Vec<CheckLine> {
-    let address = match probe::address(server, trust).await {
+    let address = match connection_check::address(server, trust).await {
         Ok(address) => address,
         Err(why) => return vec![CheckLine::fail("address", why)],
     };

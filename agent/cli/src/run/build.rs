@@ -15,9 +15,9 @@ use super::{
 };
 use crate::{
     attempt::{self, Attempt, BuildEnd, ClosedAttempt, say},
+    job_summary::{self, MeasurementEnd},
     key::Secrets,
     output::{Output, PhaseChange, PhaseMarks},
-    report::{self, MeasurementEnd},
 };
 
 /// How long the output is waited for once a signal has asked the job to end: one signal must be enough.
@@ -95,7 +95,7 @@ impl Try<'_> {
         let place = (self.more_may_follow && !self.attempt.ticket.is_empty()).then_some(session);
         let secrets = self.secrets;
         let build = Build { running, signals, output, attempt, secrets, place, asked_to_end: false };
-        let name = secrets.mask_text(&report::name(&self.attempt.key, &self.command));
+        let name = secrets.mask_text(&job_summary::name(&self.attempt.key, &self.command));
         Ok(Box::pin(build.watch(name, self.wants_verdict)).await)
     }
 }

@@ -10,22 +10,22 @@
 //!   runs       the number of this run within its CI job
 //! ```
 
-mod again;
 mod build;
 mod command;
 mod exit_codes;
 mod input;
-mod jobs;
+mod make_jobs;
 mod protection;
-mod runs;
+mod retry_decision;
+mod retry_loop;
+mod run_ids;
 mod signals;
-mod tries;
 
 use std::ffi::OsString;
 
 use plimsoll_measure::kernel::Kernel;
 
-use self::tries::RetryLoop;
+use self::retry_loop::RetryLoop;
 use crate::{attempt, key::Secrets, output::PhaseMarks};
 
 pub use exit_codes::ExitCodes;

@@ -18,7 +18,7 @@ use plimsoll_proto::v1::{Key, Resources};
 use plimsoll_support::patience::eventually;
 
 use super::{signals::ReceivedSignal, *};
-use crate::report;
+use crate::job_summary;
 
 const SCRIPT: &str = "PLIMSOLL_TEST_SCRIPT";
 const LIMIT: &str = "PLIMSOLL_TEST_LIMIT";
@@ -57,7 +57,7 @@ fn agent_process() {
                 spool_bytes: 0,
             },
             patience: Duration::ZERO,
-            report: report::Settings::default(),
+            report: job_summary::Settings::default(),
         },
         limit_memory: variable(LIMIT).map(|bytes| bytes.parse().unwrap()),
         secrets: Secrets::default(),

@@ -16,7 +16,7 @@ use super::{
     services, watch,
 };
 use crate::{
-    runtime::net::{accept::Listener, files, serve::Bounds, unsent::Unsent},
+    runtime::net::{accept::Listener, files, response_budget::Unsent, serve::Bounds},
     sessions::{Ingest, Rejudging, Worker},
     state::tickets::Keeper,
     transport::{

@@ -1,5 +1,5 @@
 //! Loose samples become sealed blocks: of long attempts while they run, of the others at their end.
 
 pub(crate) mod at_end;
-pub(crate) mod rolling;
+pub(crate) mod compaction;
 pub(crate) mod start_time;

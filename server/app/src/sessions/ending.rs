@@ -177,7 +177,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::{
         ci_outcomes::CiReport,
-        sessions::{fixture, silence::abandoned},
+        sessions::{abandoned::abandoned, fixture},
     };
 
     /// A worker with an open attempt, and the stream that holds it after it took it from `old`.

@@ -9,26 +9,26 @@
 //! | `table` | `SessionTable` | the open attempts, as they are on disk |
 //! | `open_quota` | `OpenQuota` | how many each caller may have open |
 //! | `commit` | `CommitPipeline` | the commit that is filled, and the one on its way |
-//! | `rolls` | `Rolls` | long attempts that are sealed while they run, and the answers that wait for it |
+//! | `compaction` | `Rolls` | long attempts that are sealed while they run, and the answers that wait for it |
 //! | `crate::ci_outcomes` | `CiReports`, `FleetCounters` | ends that the CI system reports, and which ends are counted |
 //! | `crate::retention` | `Retention` | removal of what is too old |
 
+pub(crate) mod abandoned;
+pub(crate) mod after_commit;
 pub(crate) mod ci_reports;
 pub(crate) mod commit;
+pub(crate) mod compaction;
 pub(crate) mod ending;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub(crate) mod job_pods;
-pub(crate) mod landing;
 pub(crate) mod open_quota;
 pub(crate) mod opening;
 pub(crate) mod refusal;
 pub(crate) mod request;
 pub(crate) mod resume;
-pub(crate) mod rolls;
 mod run_ids;
 pub(crate) mod session;
-pub(crate) mod silence;
 pub(crate) mod staging;
 pub(crate) mod stream_handle;
 pub(crate) mod table;

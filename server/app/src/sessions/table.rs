@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     access::identity::Identity,
-    sealing::{rolling::LooseSamples, start_time::start},
+    sealing::{compaction::LooseSamples, start_time::start},
     state::pools::{Held, PoolRegistry},
 };
 

@@ -17,16 +17,16 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Parts,
     commit::{pipeline::CommitPipeline, staged::RESERVE_OPERATIONS},
+    compaction::Rolls,
     open_quota::OpenQuota,
     request::{Change, EndRequest, Request},
-    rolls::Rolls,
     session::{LastHeard, Session},
     table::SessionTable,
 };
 use crate::{
     ci_outcomes::{CiReport, CiReports, FleetCounters},
     retention::{self, Retention},
-    sealing::rolling::{EndedRoll, RollQueue},
+    sealing::compaction::{EndedRoll, RollQueue},
     verdict_records::jobs_short_of_memory::JobsShortOfMemory,
 };
 

@@ -9,7 +9,7 @@ use tokio_util::{
     task::{TaskTracker, task_tracker::TaskTrackerToken},
 };
 
-use crate::runtime::net::unsent::Unsent;
+use crate::runtime::net::response_budget::Unsent;
 
 /// The calls of both listeners. Clones count together.
 #[derive(Debug, Clone, Default)]

@@ -9,7 +9,7 @@ use super::{
     classify::classify,
     clues,
     lines::{LogTail, NumberedLine, shown},
-    mention::went_well,
+    mentioned_failures::went_well,
     reported::{hits, reported},
     rules::{LogRules, RuleMatch},
     signature,

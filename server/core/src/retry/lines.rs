@@ -5,7 +5,7 @@
 //! the number of the line that an editor shows. UTF-16 read as bytes is ASCII with NUL between.
 
 use super::{
-    mention::{LineBefore, went_well},
+    mentioned_failures::{LineBefore, went_well},
     reader::{plain, unwrapped},
 };
 use crate::domain::LogPlace;

@@ -12,9 +12,9 @@ use regex::{
 use serde::Deserialize;
 
 use super::{
+    failure_order::OrderReader,
     lines::{LogTail, end, shown, start},
-    mention::{tries_again, went_well, without_mentions},
-    order::OrderReader,
+    mentioned_failures::{tries_again, went_well, without_mentions},
     rule::Rule,
     signature,
 };

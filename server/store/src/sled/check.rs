@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use plimsoll_core::domain::{Attempt, JobPod, Summary, Ticket, Verdict};
 
-use super::{offline::OfflineStore, whole::CheckFinding};
+use super::{offline::OfflineStore, readable_records::CheckFinding};
 use crate::{
     chunk,
     codec::Record,

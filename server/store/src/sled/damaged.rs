@@ -9,11 +9,11 @@ use super::{
     directory::Directory,
     engine::Engine,
     fault::OpenError,
-    look::{self, CopiedFiles},
     marker::{FORMAT_VERSION, Marker, StoreStage, check_format},
     opening::{reconcile, refuse_foreseen},
     raw_log::RawLog,
     repair_loss::RepairLoss,
+    store_copy::{self, CopiedFiles},
     witness::CommitWitness,
 };
 use crate::{StoreSettings, kv::StoreIdentity};
@@ -92,7 +92,7 @@ impl DamagedStore {
         refuse_foreseen(directory.path(), &self.engine, &self.known).ok()?;
         let beside = into.dir.parent().filter(|beside| beside.is_dir());
         let look =
-            look::copy(directory, &self.engine, Some(beside.unwrap_or_else(|| Path::new(".")))).ok()?;
+            store_copy::copy(directory, &self.engine, Some(beside.unwrap_or_else(|| Path::new(".")))).ok()?;
         let look = look.with_right_bits(self.log.flipped()).ok()?;
         let engine = Engine::open(&look.engine(), into.cache_bytes).ok()?;
         reconcile(directory.path(), &self.known, engine.identity().ok()?).ok()?;

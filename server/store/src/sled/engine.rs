@@ -25,7 +25,7 @@ use crate::{
     bounds::VERSION_BYTES,
     bytes,
     kv::{KeyValue, PageLimit, ScanPage, StoreIdentity, VersionedValue},
-    strip::PackedPage,
+    packed_page::PackedPage,
 };
 
 /// Key of the identity; no other key begins with this byte.

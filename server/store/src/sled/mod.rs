@@ -7,8 +7,8 @@
 //! | `durable` | makes its flush reach the disk |
 //! | `directory`, `marker`, `witness`, `small_files`, `fault` | the data directory: ours or not, whole or not, and why a store does not open |
 //! | `opening`, `prepared` | compares engine, marker and witness before anything is written; a start that is refused changes nothing |
-//! | `snapshot`, `look`, `offline`, `fill` | a store read while it runs, as a copy, at rest, and made anew |
-//! | `past_damage`, `raw_log`, `whole`, `check`, `damaged`, `repair`, `repair_loss` | what can be read of a damaged store |
+//! | `snapshot`, `store_copy`, `offline`, `preload` | a store read while it runs, as a copy, at rest, and made anew |
+//! | `past_damage`, `raw_log`, `readable_records`, `check`, `damaged`, `repair`, `repair_loss` | what can be read of a damaged store |
 
 mod check;
 mod damaged;
@@ -16,23 +16,23 @@ pub(crate) mod directory;
 mod durable;
 pub(crate) mod engine;
 mod fault;
-mod fill;
-mod look;
 pub(crate) mod marker;
 mod offline;
 mod opening;
 mod past_damage;
 mod plan;
+mod preload;
 mod prepared;
 mod quiet_panics;
 pub(crate) mod raw_log;
+mod readable_records;
 mod repair;
 mod repair_loss;
 mod shared;
 pub(crate) mod small_files;
 mod snapshot;
 mod store;
-mod whole;
+mod store_copy;
 pub(crate) mod witness;
 mod writer;
 
@@ -40,14 +40,14 @@ pub use check::CheckReport;
 pub use directory::bytes_below;
 pub use durable::syncs;
 pub use fault::OpenError;
-pub use fill::StoreFiller;
-pub use look::StoreCopy;
 pub use marker::{FORMAT_VERSION, id_of};
 pub use offline::OfflineStore;
 pub use opening::look_at;
+pub use preload::StoreFiller;
 pub use raw_log::LogLoss;
+pub use readable_records::CheckFinding;
 pub use repair::{RepairReport, repair};
 pub use repair_loss::RepairLoss;
 pub use snapshot::Snapshot;
 pub use store::{SledStore, StoreSettings};
-pub use whole::CheckFinding;
+pub use store_copy::StoreCopy;

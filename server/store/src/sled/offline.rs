@@ -8,12 +8,12 @@ use super::{
     directory::{Directory, remove_snapshots},
     engine::{Engine, EngineError},
     fault::OpenError,
-    fill::EngineFiller,
-    look::{self, CopiedFiles},
     marker::Marker,
     opening::{open_compared, reconcile, refuse_foreseen},
+    preload::EngineFiller,
     prepared::PreparedEngine,
     small_files,
+    store_copy::{self, CopiedFiles},
     witness::CommitWitness,
 };
 use crate::{
@@ -61,7 +61,7 @@ impl OfflineStore {
             Err(other @ OpenError::OtherFormat { .. }) => return Err(other),
             Err(refused) => (Vec::new(), Some(refused)),
         };
-        let look = look::copy(&directory, &directory.engine(), scratch);
+        let look = store_copy::copy(&directory, &directory.engine(), scratch);
         let look = match look.and_then(|look| look.with_right_bits(&flipped)) {
             Ok(look) => look,
             Err(error) => return Err(foreseen.unwrap_or(error)),
@@ -101,7 +101,7 @@ impl OfflineStore {
         {
             return Err(other);
         }
-        let look = look::copy(&directory, &directory.engine(), scratch)?;
+        let look = store_copy::copy(&directory, &directory.engine(), scratch)?;
         what_is_left(&look.engine(), &directory, &marker, settings.cache_bytes)?;
         drop(look);
         small_files::remove_unusable(&directory.engine())?;

@@ -14,13 +14,13 @@ use super::{
     directory::{Directory, make_private},
     engine::{Engine, EngineError},
     fault::OpenError,
-    fill::StoreFiller,
-    look::CopiedFiles,
     marker::sync_dir,
     offline::OfflineStore,
+    preload::StoreFiller,
     raw_log::RawLog,
+    readable_records::{CheckFinding, WholeRecords, belongs},
     repair_loss::RepairLoss,
-    whole::{CheckFinding, WholeRecords, belongs},
+    store_copy::CopiedFiles,
 };
 use crate::{
     StoreSettings,

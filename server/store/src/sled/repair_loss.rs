@@ -4,7 +4,7 @@ use std::fmt;
 
 use plimsoll_proto::figures::counted;
 
-use super::{raw_log::LogLoss, whole::CheckFinding};
+use super::{raw_log::LogLoss, readable_records::CheckFinding};
 
 /// Something that is not in the new store, or not as it was.
 #[derive(Debug, Clone, PartialEq, Eq)]

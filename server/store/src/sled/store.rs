@@ -28,7 +28,7 @@ use crate::{
     committing::PendingCommit,
     errors::{CommitError, StoreError},
     kv::{Batch, PageLimit, ScanPage, StoreIdentity, StoreStatus, UnreadableRange, VersionedValue},
-    strip::PackedPage,
+    packed_page::PackedPage,
 };
 
 /// The queue's bound: this many shares of [`SHARE_BYTES`]. A commit takes one share or more, so it bounds both.

@@ -16,12 +16,12 @@ mod fetched;
 mod file;
 pub(crate) mod foreign;
 mod jwt;
-mod kept_name;
 mod keys;
 mod projects;
 mod ring_verifier;
 #[cfg(test)]
 pub(crate) mod signer;
+mod stored_name;
 #[cfg(test)]
 mod tests;
 mod usage;

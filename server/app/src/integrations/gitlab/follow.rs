@@ -29,9 +29,9 @@ use super::{
     job_hook::{Ended, Job},
     read,
     spool::Kept,
-    told::{self, Waits},
     trace,
     waiting::Waiting,
+    waiting_hooks::{self, Waits},
 };
 use crate::{
     runtime::{
@@ -143,7 +143,11 @@ async fn next(found: &mut VecDeque<Waiting>, queue: &mut mpsc::Receiver<Waiting>
 }
 
 /// Works on one hook to its end; gives its file if it waits for its attempt.
-async fn follow(parts: Arc<Parts>, waiting: Waiting, stop: CancellationToken) -> Option<told::WaitingHook> {
+async fn follow(
+    parts: Arc<Parts>,
+    waiting: Waiting,
+    stop: CancellationToken,
+) -> Option<waiting_hooks::WaitingHook> {
     let Waiting { ended, name, kept, told_since, mut answer } = waiting;
     loop {
         let (told, settled) = if let Some(answer) = answer.take() {
@@ -173,7 +177,7 @@ async fn follow(parts: Arc<Parts>, waiting: Waiting, stop: CancellationToken) ->
                 let attempts = told.attempts.clone();
                 let kept = tokio::task::spawn_blocking(move || kept.map(|kept| kept.tell(&told))).await;
                 let since = told_since.unwrap_or_else(now);
-                return Some(told::WaitingHook { since, attempts, kept: kept.ok().flatten()? });
+                return Some(waiting_hooks::WaitingHook { since, attempts, kept: kept.ok().flatten()? });
             }
             Some(OutcomeStatus::Now | OutcomeStatus::Known | OutcomeStatus::Foreign) => {
                 name.keep();

@@ -7,7 +7,7 @@
 //! | `hooks` | takes a hook once, hands it on |
 //! | `waiting` | a hook that is taken, and the names under which it is known again |
 //! | `record`, `spool` | hooks that are taken, on disk until they are worked on |
-//! | `told` | those that are worked on and wait for their attempt |
+//! | `waiting_hooks` | those that are worked on and wait for their attempt |
 //! | `follow` | asks GitLab about each ended job, and has a failed one judged |
 //! | `client` | one request with its bounds: time, bytes, tries |
 //! | `pace` | when the next request may go out |
@@ -32,9 +32,9 @@ mod record;
 mod spool;
 #[cfg(test)]
 mod tests;
-mod told;
 mod trace;
 mod waiting;
+mod waiting_hooks;
 
 pub(crate) use client::Client;
 pub(crate) use event::{DELIVERY, EVENT, HookEvent, HookFault, INSTANCE, SECRET};

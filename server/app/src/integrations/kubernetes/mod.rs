@@ -8,13 +8,12 @@
 //! | [`time`] | how long its build is predicted to run |
 //! | [`sidecar`] | the agent beside the build |
 //! | [`system`] | Linux or Windows |
-//! | [`left`] | why a pod keeps its sizes |
+//! | [`skip_reason`] | why a pod keeps its sizes |
 //! | [`review`], [`reviewed`] | a review of the API server, its line in the log and its counter |
 //!
 //! Pure but for the review. A pod that is not understood in full is left as it is: a job in a pod that was not sized runs, one in a pod that was
 //! broken does not. What is done to a pod is written into it, so that a second look changes nothing and people see it.
 
-mod left;
 mod own_sizes;
 mod place;
 mod pod;
@@ -22,6 +21,7 @@ mod review;
 mod reviewed;
 mod sidecar;
 mod sizes;
+mod skip_reason;
 mod system;
 #[cfg(test)]
 mod tests;
@@ -34,10 +34,10 @@ use plimsoll_core::{
     placement::{PlacementTarget, ResourceNeeds},
 };
 
-pub(crate) use left::Left;
 pub(crate) use pod::{Job, job, job_id, of_job};
 pub(crate) use review::PodReviewer;
 pub(crate) use reviewed::begin_counts;
+pub(crate) use skip_reason::Left;
 
 pub use crate::runtime::settings::rooms::admission::{Mode, Settings, Size};
 use crate::{runtime::skipped_facts::SkippedFacts, service::admission::SizeSource};

@@ -6,6 +6,6 @@ pub(crate) mod files;
 pub(crate) mod h2_abuse;
 mod idle;
 pub(crate) mod outgoing;
+pub(crate) mod response_budget;
 pub(crate) mod serve;
 pub(crate) mod tls;
-pub(crate) mod unsent;

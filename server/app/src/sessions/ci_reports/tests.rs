@@ -5,7 +5,7 @@ use plimsoll_store::{self as store, Batch, MemoryStore, Store};
 
 use super::*;
 use crate::sessions::{
-    ending::tests::held, fixture, request::EndRequest, silence::abandoned, stream_handle::StreamHandle,
+    abandoned::abandoned, ending::tests::held, fixture, request::EndRequest, stream_handle::StreamHandle,
 };
 
 fn word(id: &str, end: JobStatus) -> (CiReport, oneshot::Receiver<OutcomeStatus>) {

@@ -18,7 +18,7 @@ use tonic::{
 use super::status;
 use crate::{
     access::identity::UsageSlot,
-    runtime::net::{accept::Running as Request, unsent::Paced},
+    runtime::net::{accept::Running as Request, response_budget::Paced},
     sessions::Refusal,
     transport::calls::Calls,
 };

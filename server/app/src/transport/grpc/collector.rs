@@ -20,9 +20,9 @@ use tonic::{Request, Response, Status, Streaming};
 use super::{
     guarded::{Admitted, admitted, caller},
     outbound::{Answers, Outbound},
+    pending_acks::Underway,
     status,
     streams::{AtOnce, Streams},
-    underway::Underway,
 };
 use crate::{
     access::identity::{Bound, Identity},

@@ -1,25 +1,25 @@
 //! The gRPC listener: the services of `plimsoll.v1`, `grpc.health.v1` and reflection. Handlers convert, call, convert.
 
+mod body_timeout;
 mod call_answer;
 mod call_layer;
-mod call_shape;
 mod collector;
 mod deadline;
 pub(crate) mod foreign;
 mod guarded;
 mod introspection;
 mod outbound;
+mod pending_acks;
 mod placement;
 mod predictor;
-mod punctual;
 mod reflection;
+mod request_check;
 mod scaler;
 mod serving;
 mod stats;
 mod status;
 mod streams;
 mod tickets;
-mod underway;
 
 use std::sync::Arc;
 

@@ -14,7 +14,7 @@ use tonic::{
 };
 use tower::ServiceExt as _;
 
-use super::{call_shape, deadline, punctual::Punctual, status};
+use super::{body_timeout::Punctual, deadline, request_check, status};
 use crate::runtime::{
     metrics::{Kind, Metrics},
     net::{
@@ -77,7 +77,7 @@ async fn answer<S>(service: S, request: http::Request<ClientBody>, late: Counter
 where
     S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>,
 {
-    if let Some(refused) = call_shape::refusal(&request) {
+    if let Some(refused) = request_check::refusal(&request) {
         return refused;
     }
     let within = deadline::of(request.headers()).map_or(ANSWER_WITHIN, |asked| asked.min(ANSWER_WITHIN));

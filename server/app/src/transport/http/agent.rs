@@ -18,7 +18,7 @@ use http_body::{Frame, SizeHint};
 use plimsoll_core::domain::FieldViolation;
 
 use super::refusal::refuse;
-use crate::{runtime::net::unsent::PIECE, transport::state::HttpState};
+use crate::{runtime::net::response_budget::PIECE, transport::state::HttpState};
 
 /// What is left to send of a file that all answers share. In small pieces, because a whole file would count as memory of this answer, and
 /// the answers of a few jobs that begin together would drop each other.

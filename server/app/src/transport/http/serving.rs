@@ -11,8 +11,8 @@ use crate::runtime::{
     metrics::Metrics,
     net::{
         accept::{Counts, Listener, Running},
+        response_budget::{Paced, Unsent},
         serve::{self, Bounds, Peer, Policy, Protocol},
-        unsent::{Paced, Unsent},
     },
 };
 

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     keys::{self, KeyKind},
     kv::StoreIdentity,
-    sled::{engine::IDENTITY, whole},
+    sled::{engine::IDENTITY, readable_records},
 };
 
 /// Most bytes of a prefix.
@@ -114,7 +114,7 @@ impl RawLog {
         if bytes.len() == IDENTITY_BYTES && StoreIdentity::decode(&bytes).is_some() {
             return IDENTITY.ends_with(&change.key).then(|| IDENTITY.to_vec());
         }
-        whole::key_of(&versioned(&bytes)?.value, &change.key)
+        readable_records::key_of(&versioned(&bytes)?.value, &change.key)
     }
 
     /// The first bytes of all keys of a page that was read before: so many of its first key as fit to the most changes.

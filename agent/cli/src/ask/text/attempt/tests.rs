@@ -3,7 +3,7 @@
 use plimsoll_proto::v1::{Action, Cause, EvidenceLine, Exit, Key, Phase, Resources, Sample, Totals, Verdict};
 
 use super::*;
-use crate::report::{BuildFacts, MeasurementEnd, Settings, Style, render};
+use crate::job_summary::{BuildFacts, MeasurementEnd, Settings, Style, render};
 
 pub(in crate::ask) fn summary() -> Summary {
     Summary {

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use super::{
     super::{
         spool::Kept,
-        told::{self, Waits},
+        waiting_hooks::{self, Waits},
     },
     *,
 };
@@ -133,7 +133,11 @@ async fn the_word_on_a_job_whose_agent_died_is_known_after_a_restart_hours_later
     let (_spool, found) = open(dir.path(), &metrics);
     let mut waits = Waits::default();
     for Found { ended, kept, told_since } in found {
-        waits.add(told::WaitingHook { since: told_since.unwrap(), attempts: ended.told.attempts, kept });
+        waits.add(waiting_hooks::WaitingHook {
+            since: told_since.unwrap(),
+            attempts: ended.told.attempts,
+            kept,
+        });
     }
     let mut later = crate::runtime::clock::Clock.now_unix_ms();
     let mut hours_later = async |ingest: &crate::sessions::Ingest| {

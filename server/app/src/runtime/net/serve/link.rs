@@ -17,7 +17,7 @@ use tokio_util::either::Either;
 
 use super::{
     BoxError, Peer, Policy, Protocol, Server,
-    cut::Cut,
+    disconnect::Cut,
     leftover::{ClientBody, Drain, Leftovers},
     stray_http,
     threads::Threads,

@@ -19,7 +19,7 @@
 //!
 //! Bodies are bounded where they are read; what a handler leaves of one is thrown away ([`leftover`]).
 
-mod cut;
+mod disconnect;
 mod leftover;
 mod link;
 mod stray_http;
@@ -34,7 +34,7 @@ use std::{
     time::Duration,
 };
 
-use cut::Cut;
+use disconnect::Cut;
 use http_body::Body;
 use hyper::{Request, Response};
 pub(crate) use leftover::ClientBody;

@@ -6,7 +6,7 @@ use plimsoll_proto::v1::{
 };
 
 use super::*;
-use crate::report::{Advice, MeasurementEnd, Settings, Style, render};
+use crate::job_summary::{Advice, MeasurementEnd, Settings, Style, render};
 
 const GIB: u64 = 1 << 30;
 

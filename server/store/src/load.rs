@@ -15,8 +15,8 @@ use super::{
     errors::StoreError,
     keys::{self, KeyKind},
     kv::{PageLimit, UnreadableRange},
-    packed::Reused,
-    strip::PackedPage,
+    packed_page::PackedPage,
+    packed_summary::Reused,
 };
 
 /// Strips that are read ahead of who understands them, each of up to 1 MiB.

@@ -16,16 +16,16 @@ use tokio::time::timeout;
 
 use super::{
     Settings,
-    again::{NextStep, RetryConditions, next},
     build::{Try, TryResult},
     command::exit_code,
     input::StandardInput,
-    jobs::BuildJobs,
+    make_jobs::BuildJobs,
     protection::Protection,
-    runs::{self, RunNumber},
+    retry_decision::{NextStep, RetryConditions, next},
+    run_ids::{self, RunNumber},
     signals::Signals,
 };
-use crate::{attempt::say, report::Style};
+use crate::{attempt::say, job_summary::Style};
 
 /// How long the end of a job waits for a place to be given back.
 const GIVE_BACK: Duration = Duration::from_secs(5);
@@ -89,7 +89,7 @@ impl<'a> RetryLoop<'a> {
         let code = self.try_until_done().await;
         self.give_back().await;
         if let Some(claim) = claim {
-            runs::sweep(claim).await;
+            run_ids::sweep(claim).await;
         }
         code
     }
@@ -126,7 +126,7 @@ impl<'a> RetryLoop<'a> {
         let Settings { attempt, acting, .. } = &mut self.settings;
         let id = attempt.id.as_mut().filter(|_| acting.shares_id && attempt.delivery.server.is_some())?;
         let claim;
-        (*id, claim) = runs::own_id(&attempt.delivery.spool_dir, id).await;
+        (*id, claim) = run_ids::own_id(&attempt.delivery.spool_dir, id).await;
         claim
     }
 

@@ -4,7 +4,7 @@ use plimsoll_core::domain::AttemptId;
 use tokio::task::JoinError;
 
 use super::{commit::staged::PromisedAnswer, table::SessionTable};
-use crate::sealing::rolling::{EndedRoll, RollOutcome, RollQueue};
+use crate::sealing::compaction::{EndedRoll, RollOutcome, RollQueue};
 
 /// The rolls, and the answers of attempts that are far behind. All these say is on disk; they are as many as their streams have on the way.
 #[derive(Debug)]

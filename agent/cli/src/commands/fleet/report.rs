@@ -8,7 +8,7 @@ use super::{FilterArgs, STATUSES, terminal, time::now_unix_ms};
 use crate::{
     ask::{
         CommandOutput,
-        digest::{self, DigestFormat, Range},
+        report::{self, DigestFormat, Range},
     },
     commands::{ServerArgs, help},
 };
@@ -39,7 +39,7 @@ pub(in crate::commands) struct ReportArgs {
 impl ReportArgs {
     pub(in crate::commands) async fn ask(self) -> Result<CommandOutput, Failure> {
         let (filter, range) = self.about(now_unix_ms())?;
-        digest::digest(&self.server.connect().await?, filter, range, terminal::shown(self.output)).await
+        report::digest(&self.server.connect().await?, filter, range, terminal::shown(self.output)).await
     }
 
     /// Whose attempts, and of which time.

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::{
-    sealing::rolling::{FAR_BEHIND, ROLL_AFTER},
+    sealing::compaction::{FAR_BEHIND, ROLL_AFTER},
     sessions::{fixture, session::Session, worker::Worker},
 };
 

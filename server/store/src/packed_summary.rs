@@ -3,10 +3,10 @@
 //! A number is never used again for something else. A reader skips fields that it does not know, so a newer server may add
 //! some; a word that it does not know (an outcome, a cause) makes the record unreadable, because nothing may be made up for it.
 
-mod parts;
+mod nested;
 mod reused;
 
-use parts::{PackedKey, PackedPhase, PackedPrediction};
+use nested::{PackedKey, PackedPhase, PackedPrediction};
 use plimsoll_core::domain::{
     AttemptId, Bytes, Cause, Cores, CpuMicros, DeliveryOrigin, EvidenceSource, Exit, MeasurementSource,
     Micros, Millis, OomOrigin, OpeningRecord, Outcome, Resources, SessionId, Summary,

@@ -6,7 +6,7 @@ use plimsoll_client::delivery::DeliveryReport;
 use plimsoll_proto::v1::{Action, Cause, Exit, Outlook, Resources, Totals, Verdict};
 
 use super::*;
-use crate::report::{Advice, Settings, render};
+use crate::job_summary::{Advice, Settings, render};
 
 fn line(totals: &Totals, resources: &Resources, exit: Exit, report: &DeliveryReport) -> String {
     let facts = BuildFacts {
