@@ -75,7 +75,7 @@ pub fn unheeded<'l>(label: impl Fn(&str) -> Option<&'l str>) -> Vec<String> {
 /// The key of the job. The package is the job's name where Spack says none, and may be empty; the architecture is empty
 /// where Spack says none.
 pub fn key(lookup: impl Fn(&str) -> Option<String>) -> Key {
-    let get = |name: &str| said(lookup(name));
+    let get = |name: &str| non_empty(lookup(name));
     let text = |name: &str| fitting(&get(name).unwrap_or_default(), limits::KEY_FIELD_BYTES);
     let (variants, build_system) = spack::variants(&get(VARIANTS).unwrap_or_default());
     let mut key = Key {
@@ -113,8 +113,8 @@ pub fn key(lookup: impl Fn(&str) -> Option<String>) -> Key {
 
 /// The id of the job's attempt: its number, with the host, because numbers are unique for one GitLab only.
 pub fn attempt(lookup: impl Fn(&str) -> Option<String>) -> Option<String> {
-    let job = said(lookup("CI_JOB_ID"))?;
-    let id = said(lookup("CI_SERVER_HOST")).map_or_else(|| job.clone(), |host| format!("{host}:{job}"));
+    let job = non_empty(lookup("CI_JOB_ID"))?;
+    let id = non_empty(lookup("CI_SERVER_HOST")).map_or_else(|| job.clone(), |host| format!("{host}:{job}"));
     Some(id.chars().map(|c| if is_id_char(c) { c } else { '_' }).take(limits::ATTEMPT_BYTES).collect())
 }
 
@@ -178,7 +178,7 @@ pub fn with_suffix(id: &str, suffix: &str) -> String {
 }
 
 /// Empty counts as not set, and so does the `None` that Spack writes.
-pub fn said(value: Option<String>) -> Option<String> {
+pub fn non_empty(value: Option<String>) -> Option<String> {
     value.filter(|value| !value.is_empty() && value != "None")
 }
 
@@ -230,10 +230,10 @@ mod tests {
 
     #[test]
     fn a_kind_or_a_flag_that_is_not_understood_is_reported() {
-        let told = |kind: &'static str, security: &'static str| {
+        let problems = |kind: &'static str, security: &'static str| {
             unheeded(move |name| Some(if name == "kind" { kind } else { security })).len()
         };
-        assert_eq!((told("AUTO", "TRUE"), told("auto", "0"), told("bogus", "ja")), (0, 0, 2));
+        assert_eq!((problems("AUTO", "TRUE"), problems("auto", "0"), problems("bogus", "ja")), (0, 0, 2));
         assert_eq!(unheeded(|_name| None), Vec::<String>::new());
         assert_eq!((is_yes("Yes"), is_yes("False"), is_yes("y")), (Some(true), Some(false), None));
     }

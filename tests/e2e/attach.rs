@@ -47,22 +47,22 @@ async fn a_build_that_others_started_is_followed_to_its_end_and_its_exit_is_not_
     let pid = build.id().to_string();
     let report = site.dir.path().join("report");
     let arguments = ["attach", "--pid", &pid, "--attempt", "beside", "--key", "package=holder"];
-    let said_to = ["--report", "text", "--report-file", report.to_str().unwrap()];
+    let report_options = ["--report", "text", "--report-file", report.to_str().unwrap()];
     let agent = site
         .agent
-        .command(&[arguments.as_slice(), &said_to].concat())
+        .command(&[arguments.as_slice(), &report_options].concat())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     seen(&site, "beside").await;
     build.stdin.take().unwrap().write_all(b"end\n").unwrap();
     // before its parent waits for it: the end of a build does not depend on that
-    let (status, said) = end(agent);
-    assert_eq!(status, Some(0), "{said}");
+    let (status, stderr) = end(agent);
+    assert_eq!(status, Some(0), "{stderr}");
     assert_eq!(build.wait().unwrap().code(), Some(3));
-    assert!(said.contains(&format!("follows process {pid} (sh)")), "{said}");
-    assert!(said.contains("followed until its process ended"), "{said}");
-    assert!(said.contains("samples   delivered as beside"), "a page, as for any other: {said}");
+    assert!(stderr.contains(&format!("follows process {pid} (sh)")), "{stderr}");
+    assert!(stderr.contains("followed until its process ended"), "{stderr}");
+    assert!(stderr.contains("samples   delivered as beside"), "a page, as for any other: {stderr}");
     let report: Value = serde_json::from_str(&std::fs::read_to_string(report).unwrap()).unwrap();
     assert_eq!(
         (&report["followed_until"], &report["exit"]["code"]),
@@ -85,9 +85,9 @@ async fn sigterm_delivers_what_was_seen_and_leaves_the_build_alone() {
     let agent = site.agent.command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
     seen(&site, "told").await;
     kill(Pid::from_raw(i32::try_from(agent.id()).unwrap()), Signal::SIGTERM).unwrap();
-    let (status, said) = end(agent);
-    assert_eq!(status, Some(0), "{said}");
-    assert!(said.contains("SIGTERM") && said.contains("delivered as told"), "{said}");
+    let (status, stderr) = end(agent);
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stderr.contains("SIGTERM") && stderr.contains("delivered as told"), "{stderr}");
     assert!(build.try_wait().unwrap().is_none(), "the build goes on");
     drop(build.stdin.take());
     build.wait().unwrap();

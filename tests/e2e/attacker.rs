@@ -3,7 +3,7 @@
 use std::{fs, io::Write as _, process::Stdio};
 
 use plimsoll_proto::v1::{
-    self as pb, agent_message::Message as Sent, predict_batch_response::Result as Told,
+    self as pb, agent_message::Message as Sent, predict_batch_response::Result as BatchResult,
     predictor_client::PredictorClient, stats_client::StatsClient,
 };
 use plimsoll_tests::{Agent, Issuer, Programs, Sender, Server, batch, eventually, finish, hello, sample};
@@ -118,8 +118,8 @@ async fn what_an_attacker_forges_changes_nothing_of_another_job() {
         (vec![own(), finish(VICTIM, 3, Some(1))], Code::Aborted),
     ];
     for (messages, expected) in cases {
-        let said = format!("{messages:?}");
-        assert_eq!(ends(&site, &attacker, messages).await.code(), expected, "{said:.200}");
+        let seen = format!("{messages:?}");
+        assert_eq!(ends(&site, &attacker, messages).await.code(), expected, "{seen:.200}");
     }
 
     // what it may write is kept as its own, whatever name it gives
@@ -137,8 +137,8 @@ async fn what_an_attacker_forges_changes_nothing_of_another_job() {
     forger.close(finish("127.0.0.1:2", 1, Some(0))).await.unwrap();
     let mut stats = StatsClient::new(site.connect().await);
     let about = |id: &str| pb::GetAttemptRequest { attempt: id.to_owned(), ..Default::default() };
-    let told = stats.get_attempt(ask(&attacker, about("127.0.0.1:2"))).await.unwrap().into_inner();
-    let summary = told.summary.unwrap();
+    let answer = stats.get_attempt(ask(&attacker, about("127.0.0.1:2"))).await.unwrap().into_inner();
+    let summary = answer.summary.unwrap();
     let key = summary.key.unwrap();
     assert_eq!((&*key.project, &*key.r#ref, &*key.owner), ("evil/fork", "develop", "mallory"));
     assert!(summary.untrusted);
@@ -147,8 +147,8 @@ async fn what_an_attacker_forges_changes_nothing_of_another_job() {
     // the victim notices nothing
     assert_eq!(stream.exchange(batch(VICTIM, 4, 2)).await.unwrap(), 5);
     stream.close(finish(VICTIM, 5, Some(0))).await.unwrap();
-    let told = stats.get_attempt(ask(&victim, about(VICTIM))).await.unwrap().into_inner();
-    let summary = told.summary.unwrap();
+    let answer = stats.get_attempt(ask(&victim, about(VICTIM))).await.unwrap().into_inner();
+    let summary = answer.summary.unwrap();
     assert_eq!((summary.samples, summary.untrusted), (5, false));
     assert_eq!(summary.key.unwrap().project, "spack/packages");
 }
@@ -169,11 +169,11 @@ async fn an_attacker_asks_and_sees_nothing_of_other_projects_and_operates_nothin
     let mut answers = predictor.predict_batch(ask(&attacker, asks)).await.unwrap().into_inner();
     for is_error in [true, false, false] {
         let answer = answers.message().await.unwrap().unwrap().result.unwrap();
-        assert_eq!(matches!(answer, Told::Error(_)), is_error, "{answer:?}");
+        assert_eq!(matches!(answer, BatchResult::Error(_)), is_error, "{answer:?}");
     }
     let retry = pb::ShouldRetryRequest { attempt: VICTIM.to_owned(), ..Default::default() };
-    let said = predictor.should_retry(ask(&attacker, retry)).await.unwrap_err();
-    assert!(said.message().contains("was not measured here"), "as if it were not there: {said}");
+    let seen = predictor.should_retry(ask(&attacker, retry)).await.unwrap_err();
+    assert!(seen.message().contains("was not measured here"), "as if it were not there: {seen}");
 
     let mut stats = StatsClient::new(site.connect().await);
     let all = stats.list_attempts(ask(&attacker, pb::ListAttemptsRequest::default())).await;
@@ -201,7 +201,7 @@ fn get(server: &Server, path: &str, token: &str) -> u16 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_build_whose_token_expires_goes_on_without_loss_with_the_one_that_is_in_the_file_then() {
+async fn a_build_goes_on_without_loss_when_its_token_expires_and_a_new_one_is_in_the_file() {
     let site = Site::start();
     let file = site.dir.path().join("token");
     // the server adds a minute by which clocks may differ
@@ -231,8 +231,8 @@ async fn a_build_whose_token_expires_goes_on_without_loss_with_the_one_that_is_i
     fs::write(&file, site.issuer.token(7, Value::Null)).unwrap();
     fs::write(&release, "").unwrap();
     let output = build.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && !said.contains("kept"), "{said}");
+    let seen = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && !seen.contains("kept"), "{seen}");
     let mut stats = StatsClient::new(site.connect().await);
     let about = pb::GetAttemptRequest { attempt: "127.0.0.1:7".to_owned(), ..Default::default() };
     let summary = stats.get_attempt(ask(&reader, about)).await.unwrap().into_inner().summary.unwrap();

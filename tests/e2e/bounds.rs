@@ -91,7 +91,7 @@ async fn a_caller_beyond_one_of_its_bounds_gets_its_name_and_others_are_served()
 }
 
 #[test]
-fn a_build_whose_agent_goes_beyond_a_bound_passes_and_what_it_measured_is_kept() {
+fn a_build_passes_when_its_agent_goes_beyond_a_bound_and_what_it_measured_is_kept() {
     let (dir, server) = start();
     let agent = Agent::new(Programs::for_tests(), server.url(), &dir.path().join("spool"));
     let agent = agent.with("PLIMSOLL_TOKEN", "reader-secret");

@@ -34,9 +34,9 @@ async fn a_corrected_cause_is_shown_and_counted_everywhere_also_after_a_restart_
     let data = dir.path().join("data");
     let server = Server::start(Programs::for_tests(), &data).unwrap();
     deliver(&server, "").await;
-    let said = agent(&server, dir.path()).call(&CORRECT);
-    assert_eq!(said.code, Some(0), "{said:?}");
-    assert!(said.stdout.contains("anyone corrected the cause: mirror was down"), "{said:?}");
+    let output = agent(&server, dir.path()).call(&CORRECT);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(output.stdout.contains("anyone corrected the cause: mirror was down"), "{output:?}");
     let check = |server: &Server, cause: &str, wrong: usize| {
         let agent = agent(server, dir.path());
         let shown = agent.json(&["show", "failed"]);

@@ -104,14 +104,14 @@ async fn the_programs_agree_on_a_damaged_store_and_a_server_starts_with_what_rep
                 );
             }
         }
-        let said = String::from_utf8_lossy(&repaired.stdout);
+        let printed = String::from_utf8_lossy(&repaired.stdout);
         match status(&repaired) {
             0 => assert!(
-                said.contains("30 attempts that ended") && said.contains("nothing is lost"),
-                "{name}: {said}"
+                printed.contains("30 attempts that ended") && printed.contains("nothing is lost"),
+                "{name}: {printed}"
             ),
-            3 => assert!(!all && texts[2].contains("lost"), "{name}: {said}{}", texts[2]),
-            other => panic!("{name}: {other}: {said}{}", texts[2]),
+            3 => assert!(!all && texts[2].contains("lost"), "{name}: {printed}{}", texts[2]),
+            other => panic!("{name}: {other}: {printed}{}", texts[2]),
         }
         assert_eq!(status(&run(&new, &["verify"])), 0, "{name}");
         assert!(Server::start(Programs::for_tests(), &new).unwrap().stop().unwrap().success(), "{name}");

@@ -85,13 +85,13 @@ fn a_day_of_history_is_packed_on_nodes_for_sizes_by_hand_and_for_ours() {
     }
     fs::write(&file, text).unwrap();
     let file = file.to_str().unwrap();
-    let said = |words: &[&str]| {
+    let printed = |words: &[&str]| {
         let output = simulate(&[&[file], words].concat());
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
     let day = ["--day", "2026-11-21", "--nodes", "4x16GiB:2", "--nodes", "1x8GiB", "--spread", "30min"];
-    let json: Value = serde_json::from_str(&said(&[&day[..], &["-o", "json"]].concat())).unwrap();
+    let json: Value = serde_json::from_str(&printed(&[&day[..], &["-o", "json"]].concat())).unwrap();
     assert_eq!(json["currency"], "EUR");
     let outcomes = json["fleets"][0]["outcomes"].as_array().unwrap();
     let names: Vec<&str> = outcomes.iter().map(|outcome| outcome["sizes"].as_str().unwrap()).collect();
@@ -99,7 +99,7 @@ fn a_day_of_history_is_packed_on_nodes_for_sizes_by_hand_and_for_ours() {
     assert!(outcomes.iter().all(|outcome| outcome["builds"] == 40 && outcome["lost"] == 0), "{json}");
     let free = |at: usize| outcomes[at]["free_gib_hours"].as_f64().unwrap();
     assert!(free(1) > free(0), "ours hold less: {json}");
-    let table = said(&day);
+    let table = printed(&day);
     assert!(table.contains("nodes 4x16GiB:2, 40 builds") && table.contains("plimsoll, spread"), "{table}");
     for (words, part) in [
         (&["--nodes", "moon"][..], "\"moon\" is neither CORESxMEMORY"),
@@ -110,7 +110,7 @@ fn a_day_of_history_is_packed_on_nodes_for_sizes_by_hand_and_for_ours() {
         (&[], "--nodes"),
     ] {
         let output = simulate(&[&[file], words].concat());
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(!output.status.success() && said.contains(part), "{words:?}: {said}");
+        let printed = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && printed.contains(part), "{words:?}: {printed}");
     }
 }

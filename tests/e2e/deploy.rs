@@ -120,7 +120,7 @@ fn what_is_deployed_gets_no_rights_in_the_cluster_and_holds_up_no_node() {
     {
         assert!(!all.contains(word), "{word}");
     }
-    let said = [
+    let words_there = [
         "automountServiceAccountToken: false",
         "readOnlyRootFilesystem: true",
         "runAsNonRoot: true",
@@ -129,7 +129,7 @@ fn what_is_deployed_gets_no_rights_in_the_cluster_and_holds_up_no_node() {
         "maxUnavailable: 1",
         "failurePolicy: Ignore",
     ];
-    for word in said {
+    for word in words_there {
         assert!(all.contains(word), "{word}");
     }
     // pods of others in a namespace of builds are not asked about
@@ -218,8 +218,8 @@ fn webhook_and_access_are_one_overlay_that_says_its_secret_once() {
     ] {
         assert!(settings.contains(line), "{line}: {settings}");
     }
-    let said = "deploy/kubernetes/webhook-access/secret.yaml";
-    let secret = fs::read_to_string(repository().join(said)).unwrap();
+    let words_there = "deploy/kubernetes/webhook-access/secret.yaml";
+    let secret = fs::read_to_string(repository().join(words_there)).unwrap();
     let secret = secret.lines().find_map(|line| line.strip_prefix("  secret: ")).unwrap();
     assert!(all.contains(&format!("path: /admit/{secret}\n")), "{all}");
     assert!(all.contains(&format!("stringData:\n  secret: {secret}\n")), "{all}");
@@ -257,7 +257,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn where_the_images_are_stands_in_one_file() {
+fn the_address_of_the_images_is_in_one_file() {
     let kubernetes = repository().join("deploy/kubernetes");
     let names = |file: &PathBuf| fs::read_to_string(file).is_ok_and(|text| text.contains("registry.example"));
     let found: Vec<PathBuf> = files(&kubernetes).into_iter().filter(names).collect();
@@ -301,9 +301,9 @@ fn systemd_understands_every_line_of_the_units() {
         fs::write(&file, text.replace(&start, &here)).unwrap();
         let output =
             Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&file).output().unwrap();
-        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-        let about: Vec<&str> = said.lines().filter(|line| line.contains(unit)).collect();
-        assert!(output.status.success() && about.is_empty(), "{said}");
+        let words_there = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        let about: Vec<&str> = words_there.lines().filter(|line| line.contains(unit)).collect();
+        assert!(output.status.success() && about.is_empty(), "{words_there}");
     }
 }
 

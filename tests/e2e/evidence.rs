@@ -48,13 +48,13 @@ async fn is_deterministic_everywhere(server: &Server, agent: &Agent) {
     let again = agent.call(&["should-retry", "--attempt", "dup1"]);
     assert_eq!(again.code, Some(10), "{again:?}");
     assert!(again.stdout.starts_with("Do not retry: the build itself fails"), "{again:?}");
-    let told = agent.json(&["show", "dup1"]);
-    let summary = &told["summary"];
+    let shown = agent.json(&["show", "dup1"]);
+    let summary = &shown["summary"];
     assert_eq!(
         [&summary["cause"], &summary["cause_source"]],
         [&Value::from("deterministic"), &Value::from("log")]
     );
-    assert_eq!(told["verdict"]["cause"], "deterministic");
+    assert_eq!(shown["verdict"]["cause"], "deterministic");
     let listed = agent.json(&["attempts", "--cause", "deterministic"]);
     assert_eq!(listed["attempts"].as_array().unwrap().len(), 1, "{listed}");
     let none = agent.json(&["attempts", "--cause", "unknown"]);
@@ -99,7 +99,7 @@ async fn a_failure_that_its_log_explains_stays_explained_when_it_is_asked_about_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_one_caller_said_counts_in_the_questions_of_all_others() {
+async fn evidence_of_one_caller_counts_in_the_questions_of_all_others() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
     failed(&server, "a").await;

@@ -166,8 +166,8 @@ async fn a_hook_that_is_forged_old_or_no_hook_is_refused_and_changes_nothing() {
         ("no object", right("7"), "7", 400),
     ];
     for (what, headers, body, status) in &cases {
-        let (told, answer) = site.post(headers, body);
-        assert_eq!(told, *status, "{what}: {answer}");
+        let (code, answer) = site.post(headers, body);
+        assert_eq!(code, *status, "{what}: {answer}");
         assert!(!answer.contains(SECRET), "{what}: {answer}");
     }
     assert_eq!(site.hooks("refused"), u32::try_from(cases.len()).unwrap());
@@ -194,15 +194,15 @@ async fn who_may_tell_of_one_project_tells_nothing_of_another() {
         ("theirs", "", 200),
         ("made-up", "our/one", 401),
     ] {
-        let (told, answer) = site.post(&bearer(token), &canceled(JOB, project));
-        assert_eq!(told, status, "{token} of {project:?}: {answer}");
-        assert_eq!(answer.contains("{\"ignored\":"), told == 200, "{token} of {project:?}: {answer}");
+        let (code, answer) = site.post(&bearer(token), &canceled(JOB, project));
+        assert_eq!(code, status, "{token} of {project:?}: {answer}");
+        assert_eq!(answer.contains("{\"ignored\":"), code == 200, "{token} of {project:?}: {answer}");
     }
     // as GitLab sends the secret of a project's hook: what it tells of others gets one answer, whether they are known or not
     let secret = |secret: &str| format!("{JSON}X-Gitlab-Token: {secret}\r\n");
     let ignored = |job, project: &str| {
-        let (told, answer) = site.post(&secret("theirs"), &canceled(job, project));
-        assert!(told == 200 && answer.contains("{\"ignored\":"), "{answer}");
+        let (code, answer) = site.post(&secret("theirs"), &canceled(job, project));
+        assert!(code == 200 && answer.contains("{\"ignored\":"), "{answer}");
         answer.split_once("\r\n\r\n").unwrap().1.to_owned()
     };
     let answer = ignored(JOB, "our/one");
@@ -212,11 +212,11 @@ async fn who_may_tell_of_one_project_tells_nothing_of_another() {
     assert_eq!(site.post(&secret("made-up"), &canceled(JOB, "our/one")).0, 401);
     assert_eq!(site.post(&secret("reader"), &canceled(JOB, "our/one")).0, 403);
     // the job is measured, and another's: taken as any other of its own project, and nothing comes of it
-    let (told, answer) = site.post(&bearer("theirs"), &canceled(JOB, "their/one"));
-    assert!(told == 200 && !answer.contains("ignored"), "{answer}");
+    let (code, answer) = site.post(&bearer("theirs"), &canceled(JOB, "their/one"));
+    assert!(code == 200 && !answer.contains("ignored"), "{answer}");
     let both = format!("{}Authorization: Bearer theirs\r\n", secret("ours"));
-    let (told, answer) = site.post(&both, &canceled(JOB, "our/one"));
-    assert!(told == 200 && answer.contains("ignored"), "the usual header counts first: {answer}");
+    let (code, answer) = site.post(&both, &canceled(JOB, "our/one"));
+    assert!(code == 200 && answer.contains("ignored"), "the usual header counts first: {answer}");
     assert_eq!(site.hooks("foreign"), 7);
     let log = site.server.log().unwrap();
     assert!(log.contains("a caller reported on a project that it has no grant for"), "{log}");

@@ -282,8 +282,8 @@ fn hooks_without_the_token_or_with_wrong_fields_change_nothing() {
         (r#"{"object_kind":"pipeline"}"#, 200, "{}"),
         (&" ".repeat((1 << 20) + 1), 200, "body: "),
     ] {
-        let (seen, said) = hook(&server, token, body);
-        assert!(seen == status && said.contains(words), "{words}: {seen} {said}");
+        let (seen, answer) = hook(&server, token, body);
+        assert!(seen == status && answer.contains(words), "{words}: {seen} {answer}");
     }
     let too_large = " ".repeat((1 << 20) + 1);
     for (body, status, words) in [
@@ -296,7 +296,10 @@ fn hooks_without_the_token_or_with_wrong_fields_change_nothing() {
         let request = format!(
             "POST /v1/collect HTTP/1.1\r\nHost: localhost\r\n{token}Content-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
         );
-        let (seen, said) = send(&server, request.as_bytes());
-        assert!(seen == status && said.contains(words), "without GitLab's header: {words}: {seen} {said}");
+        let (seen, answer) = send(&server, request.as_bytes());
+        assert!(
+            seen == status && answer.contains(words),
+            "without GitLab's header: {words}: {seen} {answer}"
+        );
     }
 }

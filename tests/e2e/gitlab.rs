@@ -24,7 +24,7 @@ const LOG: &str = "g++ -c big.cpp\n\
 fn gitlab() -> (SocketAddr, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let (asked, heard) = mpsc::channel();
+    let (asked, requests) = mpsc::channel();
     thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
@@ -57,7 +57,7 @@ fn gitlab() -> (SocketAddr, mpsc::Receiver<String>) {
             let _done = asked.send(head.lines().next().unwrap_or_default().to_owned());
         }
     });
-    (address, heard)
+    (address, requests)
 }
 
 fn post(server: &Server, body: &str) -> u16 {
@@ -105,7 +105,7 @@ async fn a_hook_that_was_taken_outlives_a_kill_and_so_does_the_bigger_size_of_it
     };
     let webhook = start(&texts(&options(silent.local_addr().unwrap())));
     let (first, _) = webhook.admit(&pod()).await;
-    let (address, _heard) = gitlab();
+    let (address, _requests) = gitlab();
     assert_eq!(post(&webhook.server, &killed_hook(address)), 200);
     let webhook = webhook.killed_and_started(&texts(&options(address)));
     let judged = async || webhook.server.get("/metrics").unwrap().1;
@@ -120,7 +120,7 @@ async fn a_hook_that_was_taken_outlives_a_kill_and_so_does_the_bigger_size_of_it
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_pod_after_a_killed_unmeasured_job_gets_more_memory() {
-    let (address, heard) = gitlab();
+    let (address, requests) = gitlab();
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "glpat-1\n").unwrap();
     let (url, file) = (format!("http://{address}"), file.path().display().to_string());
@@ -138,9 +138,9 @@ async fn the_pod_after_a_killed_unmeasured_job_gets_more_memory() {
     plimsoll_tests::eventually("the job is judged", judged, |done| *done).await;
     // the answer is sent before the test gets the request
     for question in ["the job's log", "the pipeline's jobs"] {
-        assert!(heard.recv_timeout(Duration::from_mins(1)).is_ok(), "GitLab is asked for {question}");
+        assert!(requests.recv_timeout(Duration::from_mins(1)).is_ok(), "GitLab is asked for {question}");
     }
-    assert_eq!(heard.try_recv().ok(), None);
+    assert_eq!(requests.try_recv().ok(), None);
     let (again, _) = webhook.admit(&pod()).await;
     assert!(memory_limit(&again) > memory_limit(&first), "{again}");
     let why = &again["metadata"]["annotations"]["plimsoll/sized"];
@@ -170,7 +170,7 @@ fn pod_of(run: u64) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_further_run_of_an_unmeasured_job_is_bigger_and_stays_so_after_a_restart() {
-    let (address, _heard) = gitlab();
+    let (address, _requests) = gitlab();
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "glpat-1\n").unwrap();
     let (url, file) = (format!("http://{address}"), file.path().display().to_string());
@@ -210,8 +210,11 @@ fn a_token_without_an_address_or_a_file_that_is_not_there_is_a_mistake() {
     assert!(try_start(&["--gitlab-url", "https://gitlab.example"]).contains("gitlab_token_file"));
     let missing = ["--gitlab-url", "https://gitlab.example", "--gitlab-token-file", "/nowhere/token"];
     // without its name: the token may stand there
-    let said = try_start(&missing);
-    assert!(said.contains("gitlab_token_file: names no file") && !said.contains("/nowhere"), "{said}");
+    let printed = try_start(&missing);
+    assert!(
+        printed.contains("gitlab_token_file: names no file") && !printed.contains("/nowhere"),
+        "{printed}"
+    );
     let wrong = ["--gitlab-url", "gitlab.example", "--gitlab-token-file", "/nowhere/token"];
     assert!(try_start(&wrong).contains("https://gitlab.example"));
 }

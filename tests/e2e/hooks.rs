@@ -60,9 +60,9 @@ impl Teller {
     }
 
     fn sends(&mut self, kind: &'static str, headers: &str, body: &str) {
-        let (status, said) = post_hook(&self.server, headers, body);
-        assert_eq!(status, 200, "{body}: {said}");
-        assert_eq!(said.contains("error"), kind == "odd", "{body}: {said}");
+        let (status, answer) = post_hook(&self.server, headers, body);
+        assert_eq!(status, 200, "{body}: {answer}");
+        assert_eq!(answer.contains("error"), kind == "odd", "{body}: {answer}");
         *self.expected.entry(kind).or_default() += 1;
     }
 
@@ -231,7 +231,7 @@ fn a_large_hook_without_the_secret_gets_the_reason_and_is_not_cut_off() {
     let options = ["--collect-token-file", file.to_str().unwrap()];
     let server = Server::start_with(Programs::for_tests(), data.path(), &options).unwrap();
     let large = pipeline(3000);
-    let (status, said) = event(&server, "Pipeline Hook", "", &large);
-    assert!(status == 401 && said.contains("X-Gitlab-Token"), "{status} {said}");
+    let (status, answer) = event(&server, "Pipeline Hook", "", &large);
+    assert!(status == 401 && answer.contains("X-Gitlab-Token"), "{status} {answer}");
     assert_eq!(event(&server, "Pipeline Hook", "X-Gitlab-Token: s3cret\r\n", &large).0, 200);
 }

@@ -46,9 +46,9 @@ fn build(dir: &Path, from: u32) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut said = [0; 5];
-    build.stderr.take().unwrap().read_exact(&mut said).unwrap();
-    assert_eq!(&said, b"ready");
+    let mut stderr = [0; 5];
+    build.stderr.take().unwrap().read_exact(&mut stderr).unwrap();
+    assert_eq!(&stderr, b"ready");
     build
 }
 
@@ -79,10 +79,10 @@ async fn what_a_build_puts_where_its_counters_are_stops_no_agent_and_fills_no_me
         let kib = Usage::of(agent.id()).unwrap().resident_kib;
         build.stdin.take().unwrap().write_all(b"end\n").unwrap();
         build.wait().unwrap();
-        let mut said = String::new();
-        agent.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        assert_eq!(agent.wait().unwrap().code(), Some(0), "{said}");
-        assert!(said.contains("followed until its process ended"), "{said}");
-        assert!(kib < MOST_KIB, "{kib} KiB: {said}");
+        let mut stderr = String::new();
+        agent.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        assert_eq!(agent.wait().unwrap().code(), Some(0), "{stderr}");
+        assert!(stderr.contains("followed until its process ended"), "{stderr}");
+        assert!(kib < MOST_KIB, "{kib} KiB: {stderr}");
     }
 }

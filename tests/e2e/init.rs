@@ -13,7 +13,7 @@ fn init(dir: &Path) -> Output {
 }
 
 /// The word behind `name` at the beginning of a line.
-fn told<'t>(text: &'t str, name: &str) -> &'t str {
+fn value_of<'t>(text: &'t str, name: &str) -> &'t str {
     text.lines().find_map(|line| Some(line.strip_prefix(name)?.trim())).unwrap()
 }
 
@@ -24,7 +24,7 @@ fn init_makes_a_server_that_speaks_tls_and_takes_its_own_tokens_alone() {
     let made = init(&dir);
     let text = String::from_utf8(made.stdout).unwrap();
     assert!(made.status.success(), "{text}");
-    let (agent, operator) = (told(&text, "agent "), told(&text, "operator "));
+    let (agent, operator) = (value_of(&text, "agent "), value_of(&text, "operator "));
     let file = |name: &str| dir.join(name).display().to_string();
     let server =
         Server::start_with(Programs::for_tests(), &dir.join("data"), &["--config", &file("plimsoll.toml")])

@@ -117,7 +117,7 @@ fn classify(file: &Path, memory_kib: u64) -> (Option<i32>, Vec<serde_json::Value
 }
 
 #[test]
-fn the_budget_and_the_price_of_a_retry_are_said_without_a_server() {
+fn the_budget_and_the_price_of_a_retry_are_shown_without_a_server() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("f.jsonl");
     let killed = "{\"id\":\"k\",\"exit\":2,\"oom_kill\":1,\"mem_limit\":104857600,\"peak_rss\":99614720,\"wall_s\":60}\n";
@@ -182,12 +182,12 @@ fn a_log_that_is_explained_may_have_any_size_and_hold_anything() {
             "no rule knows a line",
         ),
     ];
-    for (stream, said) in streams {
+    for (stream, expected) in streams {
         // data of the program, in KiB: less than a third of the log
         let script = format!("{{ {stream}; }} | {{ ulimit -d 30720; exec \"$0\" rules explain -; }}");
         let output =
             Command::new("sh").args(["-c", &script]).arg(&Programs::for_tests().server).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && text.contains(said), "{stream}: {text} {output:?}");
+        assert!(output.status.success() && text.contains(expected), "{stream}: {text} {output:?}");
     }
 }

@@ -39,9 +39,9 @@ fn promtool(words: &[&str], input: &str) -> String {
     let mut child = command.spawn().unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-    assert!(output.status.success(), "promtool {words:?}: {said}");
-    said
+    let printed = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert!(output.status.success(), "promtool {words:?}: {printed}");
+    printed
 }
 
 /// A Prometheus on a free port; it is killed when this is dropped.
@@ -251,13 +251,13 @@ async fn every_expression_of_the_dashboard_is_one() {
     eventually(
         "prometheus answers",
         async || ask("up"),
-        |said| said.as_ref().is_some_and(|said| said["status"] == "success"),
+        |answer| answer.as_ref().is_some_and(|answer| answer["status"] == "success"),
     )
     .await;
     let expressions = expressions();
     assert!(expressions.len() > 50, "{}", expressions.len());
     for expression in &expressions {
-        let said = ask(expression).unwrap();
-        assert_eq!(said["status"], json!("success"), "{expression}: {said}");
+        let answer = ask(expression).unwrap();
+        assert_eq!(answer["status"], json!("success"), "{expression}: {answer}");
     }
 }

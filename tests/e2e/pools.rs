@@ -130,33 +130,36 @@ fn rules_test(words: &[&str]) -> Output {
 fn the_file_that_comes_with_the_program_can_be_tried_out() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/pools.toml");
     let checked = rules_test(&[file]);
-    let said = String::from_utf8(checked.stderr).unwrap();
-    assert!(checked.status.success() && said == "3 pools, 2 rules\n", "{said}");
+    let stdout = String::from_utf8(checked.stderr).unwrap();
+    assert!(checked.status.success() && stdout == "3 pools, 2 rules\n", "{stdout}");
     let key = ["--key", "project=spack/packages", "--key", "package=gcc", "--key", "ref=develop"];
     let needs = ["--key", "arch=linux-x86_64_v3", "--wall-p50", "3h", "--memory", "48GiB"];
-    let said = |more: &[&str]| {
+    let stdout = |more: &[&str]| {
         let output = rules_test(&[&[file], &key[..], &needs, more].concat());
         assert!(output.status.success());
         String::from_utf8(output.stdout).unwrap()
     };
-    let text = said(&[]);
+    let text = stdout(&[]);
     assert!(text.contains("takes  line") && text.contains("=> pool powerful, rule long builds"), "{text}");
     let guide = include_str!("../../deploy/docs/pools-and-tickets.md");
     assert!(
         text.lines().count() == 4 && text.lines().all(|line| guide.contains(line)),
         "not in the guide: {text}"
     );
-    let text = said(&["--open", "powerful=4", "--key", "label.kind=auto", "--key", "label.security=true"]);
+    let text = stdout(&["--open", "powerful=4", "--key", "label.kind=auto", "--key", "label.security=true"]);
     assert!(text.contains("4 builds run or wait there: pool normal"), "{text}");
     assert!(text.contains("priority class ci-high"), "{text}");
-    let json: serde_json::Value = serde_json::from_str(&said(&["--output", "json"])).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&stdout(&["--output", "json"])).unwrap();
     assert_eq!((&json["pool"], &json["rules"][0]["takes"]), (&"powerful".into(), &true.into()));
     let dir = tempfile::tempdir().unwrap();
     let wrong = dir.path().join("wrong.toml");
     fs::write(&wrong, "[[rule]]\npackage = '('\npool = \"moon\"\n").unwrap();
     let refused = rules_test(&[wrong.to_str().unwrap()]);
-    let said = String::from_utf8(refused.stderr).unwrap();
-    assert!(!refused.status.success() && said.contains("line 1: ") && said.contains("line 2: "), "{said}");
+    let stdout = String::from_utf8(refused.stderr).unwrap();
+    assert!(
+        !refused.status.success() && stdout.contains("line 1: ") && stdout.contains("line 2: "),
+        "{stdout}"
+    );
 }
 
 #[test]
@@ -168,12 +171,12 @@ fn rules_that_do_nothing_are_warned_of_and_rules_that_explode_refused_each_with_
     let tried = |rules: &str| {
         fs::write(&file, format!("{pools}{rules}")).unwrap();
         let tried = rules_test(&[file.to_str().unwrap(), "--key", "package=gcc"]);
-        let (said, told) =
+        let (stdout, stderr) =
             (String::from_utf8(tried.stdout).unwrap(), String::from_utf8(tried.stderr).unwrap());
-        (tried.status.success(), said, told)
+        (tried.status.success(), stdout, stderr)
     };
     let all = "[[rule]]\nname = \"all\"\npackage = '.*'\npool = \"y\"\n";
-    let (passed, said, told) = tried(
+    let (passed, stdout, stderr) = tried(
         &[
             "[[rule]]\nname = \"never\"\nref_class = 'nightly'\npool = \"x\"\n",
             "[[rule]]\nname = \"nowhere\"\ntags = [\"a\", \"b\"]\n",
@@ -183,24 +186,27 @@ fn rules_that_do_nothing_are_warned_of_and_rules_that_explode_refused_each_with_
         ]
         .concat(),
     );
-    assert!(passed && said.contains("takes  line   19  all"), "{said}{told}");
+    assert!(passed && stdout.contains("takes  line   19  all"), "{stdout}{stderr}");
     for warned in [
         "line 8: rule never: no ref_class can match 'nightly'",
         "line 12: rule nowhere: no pool has all of the tags a, b",
         "line 15: rule arm: nothing that matches arch 'aarch64' runs in x (x86_64)",
         "line 23: rule behind: never reached, rule all (line 19)",
     ] {
-        assert!(told.contains(warned), "{warned} is missing in\n{told}");
+        assert!(stderr.contains(warned), "{warned} is missing in\n{stderr}");
     }
     for (pattern, why) in [
         ("((a{100}){100}){100}", "takes more than 524288 bytes"),
         ("(a*)*b(?=c)", "look-around"),
         ("a{99999}{99999}", "line 10: rule wild: package:"),
     ] {
-        let (passed, said, told) =
+        let (passed, stdout, stderr) =
             tried(&format!("[[rule]]\nname = \"wild\"\npackage = '{pattern}'\npool = \"x\"\n"));
-        assert!(!passed && said.is_empty(), "{said}");
-        assert!(told.contains("line 10: rule wild: package: '") && told.contains(why), "{pattern}: {told}");
+        assert!(!passed && stdout.is_empty(), "{stdout}");
+        assert!(
+            stderr.contains("line 10: rule wild: package: '") && stderr.contains(why),
+            "{pattern}: {stderr}"
+        );
     }
     // one that explodes elsewhere takes the time of its text here
     let text = "a".repeat(200);

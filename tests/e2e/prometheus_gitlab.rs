@@ -66,7 +66,7 @@ fn answer(now: Duration, path: &str) -> (u16, Value, Option<&'static str>) {
 fn gitlab(now: Duration) -> (SocketAddr, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let (asked, heard) = mpsc::channel();
+    let (asked, requests) = mpsc::channel();
     thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
@@ -92,7 +92,7 @@ fn gitlab(now: Duration) -> (SocketAddr, mpsc::Receiver<String>) {
             let _done = asked.send(path.to_owned());
         }
     });
-    (address, heard)
+    (address, requests)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -106,20 +106,20 @@ async fn gitlab_says_how_the_builds_ended_and_which_job_a_pod_without_annotation
     let token = dir.path().join("token");
     std::fs::write(&token, "glpat-1\n").unwrap();
     let token = token.display().to_string();
-    let (address, heard) = gitlab(began);
+    let (address, requests) = gitlab(began);
     let run = |gitlab: &str| {
         let of_prometheus = ["--prometheus", &url, "--since", "6h", "--prometheus-selector", "cluster=\"a\""];
         let of_gitlab = ["--gitlab-url", gitlab, "--gitlab-token-file", &token, "--host", "gitlab.example"];
         import(dir.path(), &[&of_prometheus[..], &of_gitlab].concat())
     };
-    let (code, said, wrong) = run(&format!("http://{address}"));
-    assert_eq!(code, 0, "{said}{wrong}");
+    let (code, printed, wrong) = run(&format!("http://{address}"));
+    assert_eq!(code, 0, "{printed}{wrong}");
     for line in [
         "job known               6  100.0 %",
         "of them                 1  found by time among GitLab's jobs",
         "5 attempts added, 0 already there",
     ] {
-        assert!(said.contains(line), "{line}: {said}");
+        assert!(printed.contains(line), "{line}: {printed}");
     }
     assert!(wrong.contains("does not show the jobs of 1 project (number 2): the token needs"), "{wrong}");
     let all = exported(dir.path());
@@ -133,7 +133,7 @@ async fn gitlab_says_how_the_builds_ended_and_which_job_a_pod_without_annotation
     let found = &all["gitlab.example:301"];
     assert_eq!((&found["key"]["package"], &found["key"]["project"]), (&"link".into(), &"group/three".into()));
     assert_eq!(found["opening"]["untrusted"], true, "a fork's merge request");
-    let asked: Vec<String> = heard.try_iter().collect();
+    let asked: Vec<String> = requests.try_iter().collect();
     assert!(!asked.iter().any(|path| path.contains("cursor=c")), "no page of before the range: {asked:?}");
 
     // away, or with a wrong token: nothing is stored

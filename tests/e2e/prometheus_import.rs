@@ -217,22 +217,22 @@ async fn what_prometheus_saw_of_a_cluster_becomes_requests_and_lowers_no_limit()
     let (_prometheus, url) = prometheus().await;
     let dir = tempfile::tempdir().unwrap();
     let of_a = ["--prometheus", &url, "--since", "6h", "--prometheus-selector", "cluster=\"a\""];
-    let (code, said, wrong) = import(dir.path(), &of_a);
+    let (code, printed, wrong) = import(dir.path(), &of_a);
     let data = dir.path().join("data").display().to_string();
     let into = format!(
         "importing into the data directory {data}\nthe history is in {data}; a server reads it with --data-dir {data}\n"
     );
-    assert_eq!((code, wrong), (0, into), "{said}");
-    assert!(said.contains(": 6 builds; none seen in 2 of 6 hours"), "{said}");
+    assert_eq!((code, wrong), (0, into), "{printed}");
+    assert!(printed.contains(": 6 builds; none seen in 2 of 6 hours"), "{printed}");
     for line in [
         "job known               5   83.3 %",
         "project alone           1   16.7 %  the name of the pod says no more; left out",
         "of them                 1  still running; left for the next import",
         "4 attempts added, 0 already there",
     ] {
-        assert!(said.contains(line), "{line}: {said}");
+        assert!(printed.contains(line), "{line}: {printed}");
     }
-    let place = |text: &str| said.find(text).unwrap();
+    let place = |text: &str| printed.find(text).unwrap();
     assert!(place("job known") < place("4 attempts added"), "what is known of them is said first");
 
     let all = exported(dir.path());
@@ -259,9 +259,9 @@ async fn what_prometheus_saw_of_a_cluster_becomes_requests_and_lowers_no_limit()
         "one build, over a gap"
     );
 
-    let (code, said, _) = import(dir.path(), &of_a);
+    let (code, printed, _) = import(dir.path(), &of_a);
     assert_eq!(code, 0);
-    assert!(said.contains("0 attempts added, 4 already there"), "{said}");
+    assert!(printed.contains("0 attempts added, 4 already there"), "{printed}");
 
     requests_change_and_limits_stay(dir.path());
 }
@@ -279,12 +279,12 @@ async fn a_cluster_without_annotations_gets_its_totals_and_the_option_that_mends
             [&["--prometheus", &url, "--since", "6h", "--prometheus-selector", &selector], more].concat();
         import(dir.path(), &options)
     };
-    let (code, said, wrong) = of("b", &[]);
+    let (code, printed, wrong) = of("b", &[]);
     assert_eq!(code, 3, "{wrong}");
     assert!(
-        said.lines().any(|line| line.starts_with("other "))
-            && said.contains("project alone           1  100.0 %"),
-        "{said}"
+        printed.lines().any(|line| line.starts_with("other "))
+            && printed.contains("project alone           1  100.0 %"),
+        "{printed}"
     );
     assert!(wrong.contains("nothing was stored"), "{wrong}");
     assert!(wrong.contains("--metric-annotations-allowlist=pods=[job.runner.gitlab.com/id,"), "{wrong}");
@@ -295,8 +295,8 @@ async fn a_cluster_without_annotations_gets_its_totals_and_the_option_that_mends
     assert_eq!(code, 1, "{wrong}");
     assert!(wrong.contains("knows no container with container=\"build\"; the labels of container_memory_working_set_bytes are cluster, container_name, namespace, pod_name"), "{wrong}");
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/files/prometheus-labels.toml");
-    let (code, said, wrong) = of("c", &["--prometheus-labels", example.to_str().unwrap()]);
-    assert_eq!(code, 0, "{said}{wrong}");
+    let (code, printed, wrong) = of("c", &["--prometheus-labels", example.to_str().unwrap()]);
+    assert_eq!(code, 0, "{printed}{wrong}");
     let attempt = &exported(dir.path())["gitlab.example:7"];
     assert_eq!(
         (&attempt["key"]["package"], &attempt["key"]["project"]),

@@ -100,7 +100,7 @@ impl Site {
         stats.recommend(request).await.unwrap().into_inner()
     }
 
-    fn said(&self, words: &[&str]) -> String {
+    fn output_of(&self, words: &[&str]) -> String {
         let answer = self.agent.call(words);
         assert_eq!((answer.code, answer.stderr.as_str()), (Some(0), ""), "{words:?}");
         answer.stdout
@@ -158,10 +158,11 @@ async fn the_terminal_the_page_and_the_patches_say_what_the_rpc_says() {
     let answer = site.asked(pb::RecommendRequest::default()).await;
     let request = row(&answer, "zlib").proposed.unwrap().memory_request_bytes.unwrap();
     tokio::task::block_in_place(|| {
-        let json: serde_json::Value = serde_json::from_str(&site.said(&["recommend", "-o", "json"])).unwrap();
+        let json: serde_json::Value =
+            serde_json::from_str(&site.output_of(&["recommend", "-o", "json"])).unwrap();
         let first = &json["recommendations"][0];
         assert_eq!(first["proposed"]["memory_request_bytes"], json!(request));
-        let table = site.said(&["recommend"]);
+        let table = site.output_of(&["recommend"]);
         assert!(table.contains("EUR") && table.contains("zlib"), "{table}");
         assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
         for why in ["fewer than 5 trusted attempts", "memory stopped every attempt"] {
@@ -169,13 +170,13 @@ async fn the_terminal_the_page_and_the_patches_say_what_the_rpc_says() {
         }
         let variable = format!("KUBERNETES_MEMORY_REQUEST: '{}Mi'", request.div_ceil(1 << 20));
         for format in ["gitlab", "spack"] {
-            let patch = site.said(&["recommend", "--project", "group/app", "-o", format]);
+            let patch = site.output_of(&["recommend", "--project", "group/app", "-o", format]);
             assert!(patch.contains(&variable) && patch.contains("'zlib'"), "{patch}");
             assert!(!patch.contains("few") && !patch.contains("killed"), "{patch}");
         }
-        let patch = site.said(&["recommend", "-o", "kubernetes"]);
+        let patch = site.output_of(&["recommend", "-o", "kubernetes"]);
         assert!(patch.contains(&format!("memory: '{}Mi'", request.div_ceil(1 << 20))), "{patch}");
-        let csv = site.said(&["recommend", "-o", "csv"]);
+        let csv = site.output_of(&["recommend", "-o", "csv"]);
         assert_eq!(csv.lines().count(), 4);
         assert!(csv.contains(&format!(",8589934592,{request},")), "{csv}");
         let (_, page) = site.server.get("/savings").unwrap();

@@ -138,9 +138,9 @@ fn a_wrong_word_to_the_script_says_how_it_is_called_and_makes_nothing() {
     for words in [&["--platform", "riscv", "out"][..], &["--agents", "out"], &[], &["one", "two"]] {
         let mut script = Command::new(repository().join("deploy/release/build"));
         let output = script.args(words).current_dir(dir.path()).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success() && said.contains("build"), "{words:?}: {said}");
-        assert!(said.contains("--platform"), "{words:?}: {said}");
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && printed.contains("build"), "{words:?}: {printed}");
+        assert!(printed.contains("--platform"), "{words:?}: {printed}");
         assert!(fs::read_dir(dir.path()).unwrap().next().is_none(), "{words:?}");
     }
 }

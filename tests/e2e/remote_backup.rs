@@ -57,7 +57,7 @@ fn program(words: &[&str]) -> Output {
     command.env_clear().args(words).output().unwrap()
 }
 
-fn said(output: &Output) -> String {
+fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -73,17 +73,17 @@ fn a_backup_from_another_machine_restores_to_a_server_with_the_same_answers() {
     assert_eq!(before.code, Some(0), "{before:?}");
 
     let backup = site.backup(&server, "ca.crt", "operator.token", "night.backup");
-    assert!(backup.status.success(), "{}", said(&backup));
+    assert!(backup.status.success(), "{}", stderr(&backup));
     let again = site.backup(&server, "ca.crt", "operator.token", "night.backup");
-    assert!(!again.status.success(), "no backup is overwritten: {}", said(&again));
+    assert!(!again.status.success(), "no backup is overwritten: {}", stderr(&again));
     server.stop().unwrap();
 
     // the runbook: restore into an empty directory, verify, start
     let (data, file) = (site.file("restored"), site.file("night.backup"));
     let restored = program(&["--data-dir", &data, "restore", &file]);
-    assert!(restored.status.success(), "{}", said(&restored));
+    assert!(restored.status.success(), "{}", stderr(&restored));
     let verified = program(&["--data-dir", &data, "verify"]);
-    assert!(verified.status.success(), "{}", said(&verified));
+    assert!(verified.status.success(), "{}", stderr(&verified));
     let server = site.server("restored");
     let after = site.agent(&server).call(&predict);
     assert_eq!((after.code, after.stdout), (Some(0), before.stdout));
@@ -94,13 +94,13 @@ fn only_an_operator_with_the_right_ca_takes_a_backup_and_nothing_is_left_of_a_re
     let site = Site::new();
     let server = site.server("data");
     let reader = site.backup(&server, "ca.crt", "reader.token", "reader.backup");
-    assert!(!reader.status.success() && said(&reader).contains("operator"), "{}", said(&reader));
+    assert!(!reader.status.success() && stderr(&reader).contains("operator"), "{}", stderr(&reader));
     let other = site.backup(&server, "client.crt", "operator.token", "other.backup");
-    assert!(!other.status.success() && said(&other).contains("certificate"), "{}", said(&other));
+    assert!(!other.status.success() && stderr(&other).contains("certificate"), "{}", stderr(&other));
     for name in ["reader.backup", "other.backup"] {
         assert!(!Path::new(&site.file(name)).try_exists().unwrap(), "{name}");
     }
     let place = site.file("new");
     let open = program(&["--data-dir", &place, "--backup-remote", "on", "--print-config"]);
-    assert!(said(&open).contains("needs access_file and tls_cert_file"), "{}", said(&open));
+    assert!(stderr(&open).contains("needs access_file and tls_cert_file"), "{}", stderr(&open));
 }

@@ -67,7 +67,7 @@ async fn some_attempts() -> Site {
     site
 }
 
-fn said(site: &Site, words: &str) -> String {
+fn output_of(site: &Site, words: &str) -> String {
     let answer = site.agent.call(&words.split(' ').collect::<Vec<_>>());
     assert_eq!((answer.code, answer.stderr.as_str()), (Some(0), ""), "{words}: {answer:?}");
     harmless(&answer.stdout);
@@ -88,7 +88,7 @@ fn refused(site: &Site, words: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn statistics_of_the_last_week_are_shown_by_group_and_over_time() {
     let site = some_attempts().await;
-    let text = said(&site, "stats --since 7d --by package");
+    let text = output_of(&site, "stats --since 7d --by package");
     for part in [
         "attempts    4: 3 succeeded, 1 failed",
         "over time",
@@ -116,10 +116,10 @@ async fn attempts_are_listed_in_the_order_that_was_asked_for_page_by_page() {
     let (first, token) = ids(&["--order", "need", "--limit", "3"]);
     assert_eq!((first.as_str(), token.is_empty()), ("a2 a4 a3", false));
     assert_eq!(ids(&["--order", "need", "--page-token", &token]).0, "a1");
-    let first = said(&site, "attempts --since 2h --limit 2");
+    let first = output_of(&site, "attempts --since 2h --limit 2");
     let way_on = first.trim_end().rsplit(" and ").next().unwrap();
-    assert_eq!(said(&site, &format!("attempts {way_on}")).lines().count(), 3, "{way_on}");
-    let text = said(&site, "attempts --package zlib --outcome failed");
+    assert_eq!(output_of(&site, &format!("attempts {way_on}")).lines().count(), 3, "{way_on}");
+    let text = output_of(&site, "attempts --package zlib --outcome failed");
     assert!(text.lines().nth(1).unwrap().starts_with("failed") && text.contains("zlib@1.3  a3"), "{text}");
     let other = refused(&site, &format!("attempts --order wall --page-token {token}"));
     assert!(other.contains("page_token: belongs to another filter or order"), "{other}");
@@ -137,7 +137,7 @@ async fn one_attempt_is_shown_with_its_series_and_the_verdict_on_it() {
         ..pb::ShouldRetryRequest::default()
     };
     client.should_retry(ask).await.unwrap();
-    let text = said(&site, "show a3");
+    let text = output_of(&site, "show a3");
     for part in [
         "attempt     a3",
         "result      failed",
@@ -168,12 +168,14 @@ async fn an_attempt_of_a_named_host_is_found_by_the_number_of_its_job() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_question_that_makes_no_sense_is_said_to_and_one_without_an_answer_is_no_failure() {
+async fn a_question_that_makes_no_sense_is_refused_and_one_without_an_answer_is_no_failure() {
     let site = some_attempts().await;
-    let nothing = said(&site, "stats --package zlob");
+    let nothing = output_of(&site, "stats --package zlob");
     assert!(nothing.starts_with("no attempts match: package zlob\n"), "{nothing}");
-    assert!(said(&site, "attempts --since 2020-01-01 --until 2020-01-02").starts_with("no attempts match"));
-    assert!(said(&site, "attempts --until 1970-01-02").contains("until 1970-01-02 00:00 UTC"));
+    assert!(
+        output_of(&site, "attempts --since 2020-01-01 --until 2020-01-02").starts_with("no attempts match")
+    );
+    assert!(output_of(&site, "attempts --until 1970-01-02").contains("until 1970-01-02 00:00 UTC"));
     for (words, reason) in [
         ("stats --since 2099-01-01", "in the future"),
         ("stats --since 1d --until 2d", "not before --until"),
@@ -189,17 +191,17 @@ async fn a_question_that_makes_no_sense_is_said_to_and_one_without_an_answer_is_
 #[tokio::test(flavor = "multi_thread")]
 async fn the_report_of_a_week_is_text_json_and_a_page_that_runs_nothing() {
     let site = some_attempts().await;
-    let text = said(&site, "report --week");
+    let text = output_of(&site, "report --week");
     for part in ["Builds from ", "figures", "packages that waste most", "what to do next\n- "] {
         assert!(text.contains(part), "{part:?} in {text}");
     }
     let json = site.agent.json(&["report"]);
     assert_eq!((&json["now"]["attempts"], &json["before"]["attempts"]), (&4.into(), &0.into()));
     assert!(!json["next"].as_array().unwrap().is_empty());
-    let html = said(&site, "report --week -o html");
+    let html = output_of(&site, "report --week -o html");
     assert!(html.starts_with("<!DOCTYPE html>") && html.contains("&lt;script&gt;alert(1)"), "{html}");
     assert!(!html.contains("<script") && !html.contains("://"), "{html}");
-    let empty = said(&site, "report --package zlob -o html");
+    let empty = output_of(&site, "report --package zlob -o html");
     assert!(empty.contains("Nothing was measured in this time"), "{empty}");
 }
 

@@ -30,9 +30,9 @@ fn the_command_line_shows_a_prediction_and_gives_a_shell_nothing_to_act_on() {
     let shell = ask("e4s", "env");
     assert_eq!((shell.code, shell.stdout.as_str()), (Some(0), ""), "{shell:?}");
     assert!(withheld(&server, "prediction"));
-    let said: Value = serde_json::from_str(&ask("e4s", "json").stdout).unwrap();
-    assert_eq!(said["shadow"], json!(true));
-    assert!(said["memory_limit_bytes"]["value"].as_u64().unwrap() > 0, "it is shown: {said}");
+    let shown: Value = serde_json::from_str(&ask("e4s", "json").stdout).unwrap();
+    assert_eq!(shown["shadow"], json!(true));
+    assert!(shown["memory_limit_bytes"]["value"].as_u64().unwrap() > 0, "it is shown: {shown}");
     assert!(ask("e4s", "text").stdout.contains("\nshadow mode: "));
     let shell = ask("in-force", "env");
     assert_eq!(shell.stdout, "", "nothing is known yet");
@@ -66,8 +66,8 @@ fn stock_spack_is_sent_no_variables_but_for_a_stack_that_is_in_force() {
     assert_eq!(ask(""), "{\"variables\":{}}");
     assert!(withheld(&server, "allocation"));
     assert_eq!(ask("Plimsoll-Stack: another\r\n"), "{\"variables\":{}}");
-    let said = ask("Plimsoll-Stack: in-force\r\n");
-    assert!(said.contains("KUBERNETES_MEMORY_REQUEST"), "{said}");
+    let shown = ask("Plimsoll-Stack: in-force\r\n");
+    assert!(shown.contains("KUBERNETES_MEMORY_REQUEST"), "{shown}");
     let long = format!("Plimsoll-Stack: {}\r\n", "x".repeat(5000));
     assert!(ask(&long).contains("Plimsoll-Stack: must be at most"), "a bad header is named");
 }

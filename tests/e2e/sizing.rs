@@ -37,7 +37,7 @@ async fn run_builds(server: &Server) {
 }
 
 /// What the command says of so many builds a month, bytes of disk.
-fn said(builds_a_day: &str) -> f64 {
+fn modelled(builds_a_day: &str) -> f64 {
     let mut size = Command::new(&Programs::for_tests().server);
     size.env_clear().args(["size", "--builds-per-day", builds_a_day, "--mean-minutes", "20", "-o", "json"]);
     let answer = size.output().unwrap();
@@ -54,7 +54,7 @@ async fn the_disk_that_size_names_is_within_a_factor_of_two_of_a_real_store() {
     assert!(server.stop().unwrap().success());
     let real = f64::from(u32::try_from(bytes_below(dir.path()).unwrap()).unwrap());
     // 150 builds in 30 days
-    let model = said("5");
+    let model = printed("5");
 
     assert!(model > real / 2.0 && model < real * 2.0, "{real} bytes on disk, {model} by the model");
 }
@@ -69,7 +69,7 @@ fn a_load_that_makes_no_sense_is_refused_with_its_bounds() {
     ] {
         let answer = Command::new(&Programs::for_tests().server).env_clear().arg("size").args(words).output();
         let answer = answer.unwrap();
-        let said = String::from_utf8_lossy(&answer.stderr).into_owned();
-        assert!(!answer.status.success() && said.contains(part), "{words:?}: {said}");
+        let printed = String::from_utf8_lossy(&answer.stderr).into_owned();
+        assert!(!answer.status.success() && printed.contains(part), "{words:?}: {printed}");
     }
 }

@@ -83,7 +83,7 @@ fn with<T>(token: &str, message: T) -> Request<T> {
 }
 
 /// The same with a session of its own.
-fn said(attempt: &str, session: &str) -> Sent {
+fn greeting(attempt: &str, session: &str) -> Sent {
     let Sent::Hello(hello) = hello(attempt, "zlib") else { unreachable!() };
     let key = pb::Key { project: "not/his".into(), ..hello.key.clone().unwrap() };
     Sent::Hello(pb::Hello { session: session.to_owned(), key: Some(key), ..hello })
@@ -95,7 +95,7 @@ async fn a_jobs_attempt_is_measured_even_if_another_caller_used_its_id_before() 
     let (open, ended) = ("127.0.0.1:1", "127.0.0.1:2");
     let mut squatter = site.stream(SQUATTER).await;
     for attempt in [open, ended] {
-        squatter.exchange(said(attempt, "squatter")).await.unwrap();
+        squatter.exchange(greeting(attempt, "squatter")).await.unwrap();
         assert_eq!(squatter.exchange(batch(attempt, 1, 5)).await.unwrap(), 5);
     }
     squatter.exchange(finish(ended, 5, Some(0))).await.unwrap();
@@ -104,18 +104,18 @@ async fn a_jobs_attempt_is_measured_even_if_another_caller_used_its_id_before() 
     // what came before is of no use after a kill either
     let site = site.killed();
     let mut squatter = site.stream(SQUATTER).await;
-    assert_eq!(squatter.exchange(said(open, "squatter")).await.unwrap(), 5);
+    assert_eq!(squatter.exchange(greeting(open, "squatter")).await.unwrap(), 5);
     for (attempt, job) in [(open, 1), (ended, 2)] {
         let mut own = site.stream(&site.issuer.token(job, Value::Null)).await;
-        assert_eq!(own.exchange(said(attempt, "own")).await.unwrap(), 0, "nothing of it came yet");
+        assert_eq!(own.exchange(greeting(attempt, "own")).await.unwrap(), 0, "nothing of it came yet");
         assert_eq!(own.exchange(batch(attempt, 1, 3)).await.unwrap(), 3);
     }
-    let told = squatter.exchange(batch(open, 6, 1)).await.unwrap_err();
-    assert_eq!(told.code(), Code::AlreadyExists, "{told}");
-    assert!(told.message().contains("own agent has come"), "{told}");
+    let refused = squatter.exchange(batch(open, 6, 1)).await.unwrap_err();
+    assert_eq!(refused.code(), Code::AlreadyExists, "{refused}");
+    assert!(refused.message().contains("own agent has come"), "{refused}");
     let mut squatter = site.stream(SQUATTER).await;
-    let told = squatter.exchange(said(open, "squatter")).await.unwrap_err();
-    assert_eq!(told.code(), Code::AlreadyExists, "{told}");
+    let refused = squatter.exchange(greeting(open, "squatter")).await.unwrap_err();
+    assert_eq!(refused.code(), Code::AlreadyExists, "{refused}");
     let log = site.server.log().unwrap();
     let lines = log
         .lines()
@@ -125,7 +125,7 @@ async fn a_jobs_attempt_is_measured_even_if_another_caller_used_its_id_before() 
     let site = site.killed();
     for (attempt, job) in [(open, 1), (ended, 2)] {
         let mut own = site.stream(&site.issuer.token(job, Value::Null)).await;
-        assert_eq!(own.exchange(said(attempt, "own")).await.unwrap(), 3);
+        assert_eq!(own.exchange(greeting(attempt, "own")).await.unwrap(), 3);
         own.exchange(finish(attempt, 3, Some(0))).await.unwrap();
         let summary = site.shown(attempt).await;
         assert_eq!((summary.samples, summary.untrusted), (3, false));

@@ -105,8 +105,8 @@ async fn an_export_has_a_line_for_each_attempt_and_an_import_of_it_gives_the_sam
     assert_eq!(fs::read_to_string(series).unwrap().lines().count(), 2);
     let (file, again) = (dir.path().join("export.jsonl"), dir.path().join("again"));
     fs::write(&file, &lines).unwrap();
-    for told in ["2 attempts added, 0 already there", "0 attempts added, 2 already there"] {
-        assert!(done(&again, &["import", file.to_str().unwrap()]).contains(told));
+    for counts in ["2 attempts added, 0 already there", "0 attempts added, 2 already there"] {
+        assert!(done(&again, &["import", file.to_str().unwrap()]).contains(counts));
     }
     assert_eq!(done(&again, &["export", "-"]), lines);
 }

@@ -121,13 +121,13 @@ async fn a_stranger_learns_the_name_of_no_attempt_by_any_question() {
     }
     let asked = || pb::PredictRequest { key: Some(key()), ..Default::default() };
     let mut predictor = PredictorClient::new(site.channel.clone());
-    let told = [
+    let answers = [
         format!("{:?}", predictor.predict(asked()).await.unwrap()),
         format!("{:?}", predictor.explain(asked()).await.unwrap()),
         format!("{:?}", site.judged("", 1).await.unwrap()),
         site.server.get("/v1/allocation?spec=zlib@1.3%20arch=a-b-c%25gcc@1").unwrap().1,
     ];
-    for answer in &told {
+    for answer in &answers {
         // the third names the attempt that was asked about, which the caller said himself
         assert!(!answer.contains("ci.example:8") && !answer.contains("ci.example:9"), "{answer}");
     }

@@ -134,8 +134,8 @@ pub(crate) fn sha256(text: &str) -> String {
     let mut child =
         command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-    let said = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
-    said.split_whitespace().next().unwrap().to_owned()
+    let printed = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+    printed.split_whitespace().next().unwrap().to_owned()
 }
 
 #[test]

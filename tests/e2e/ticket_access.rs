@@ -52,29 +52,29 @@ impl Site {
 
     async fn open(&self, token: &str, question: pb::OpenTicketRequest) -> Result<pb::Ticket, Refused> {
         let opened = self.client().await.open_ticket(with(token, question)).await;
-        Ok(opened.map_err(|status| told(&status))?.into_inner().ticket.unwrap())
+        Ok(opened.map_err(|status| refused(&status))?.into_inner().ticket.unwrap())
     }
 
     async fn close(&self, token: &str, ticket: &str, owner: &str) -> Result<State, Refused> {
         let asked =
             pb::CloseTicketRequest { ticket: ticket.into(), owner: owner.into(), ..Default::default() };
         let closed = self.client().await.close_ticket(with(token, asked)).await;
-        Ok(closed.map_err(|status| told(&status))?.into_inner().ticket.unwrap().state())
+        Ok(closed.map_err(|status| refused(&status))?.into_inner().ticket.unwrap().state())
     }
 
     /// The first message of a watch.
     async fn watch(&self, token: &str, ticket: &str) -> Result<State, Refused> {
         let asked = pb::WatchTicketRequest { ticket: ticket.into(), hold: true };
         let watched = self.client().await.watch_ticket(with(token, asked)).await;
-        let first = watched.map_err(|status| told(&status))?.into_inner().message().await;
-        Ok(first.map_err(|status| told(&status))?.unwrap().ticket.unwrap().state())
+        let first = watched.map_err(|status| refused(&status))?.into_inner().message().await;
+        Ok(first.map_err(|status| refused(&status))?.unwrap().ticket.unwrap().state())
     }
 
     /// Places that are wanted and held.
     async fn demand(&self, token: &str, pool: &str) -> Result<(u32, u32), Refused> {
         let asked = pb::GetDemandRequest { pool: pool.into() };
-        let told_of = self.client().await.get_demand(with(token, asked)).await;
-        let pools = told_of.map_err(|status| told(&status))?.into_inner().pools;
+        let response = self.client().await.get_demand(with(token, asked)).await;
+        let pools = response.map_err(|status| refused(&status))?.into_inner().pools;
         let places = |amount: &Option<pb::Amount>| amount.as_ref().map_or(0, |amount| amount.places);
         Ok((places(&pools[0].wanted), places(&pools[0].held)))
     }
@@ -90,7 +90,7 @@ fn with<T>(token: &str, message: T) -> Request<T> {
 }
 
 /// The code, and the field that a refusal names; without one what stands before the first colon.
-fn told(status: &Status) -> Refused {
+fn refused(status: &Status) -> Refused {
     let field = status.get_details_bad_request().map(|bad| bad.field_violations[0].field.clone());
     let before = || status.message().split(':').next().unwrap_or_default().to_owned();
     (status.code(), field.unwrap_or_else(before))

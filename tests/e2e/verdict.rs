@@ -39,10 +39,10 @@ fn recorded_failures_are_judged_without_a_server() {
 "#;
     let (code, answers, complaints) = classify(lines, &[]);
     assert_eq!(code, Some(0), "{complaints}");
-    let said: Vec<[&str; 3]> =
+    let rows: Vec<[&str; 3]> =
         answers.iter().map(|a| ["id", "cause", "verdict"].map(|name| a[name].as_str().unwrap())).collect();
     assert_eq!(
-        said,
+        rows,
         [
             ["killed", "oom", "bigger"],
             ["words", "unknown", "as_is"],

@@ -21,16 +21,16 @@ async fn only_who_knows_the_secret_in_the_path_is_answered_and_the_log_does_not_
     let webhook = start(&[&options[..], &["--log", "debug", "--admit-max-memory", "24GiB"]].concat());
     let review = review(&pod()).to_string();
     for path in ["/admit", "/admit/", "/admit/0123456789abcdef", &format!("/admit/{SECRET}0")] {
-        let (status, said) = webhook.post(path, &review).await;
+        let (status, answer) = webhook.post(path, &review).await;
         let right = if path == "/admit/" { 404 } else { 401 };
-        assert!(status == right && !said.contains("patch"), "{path}: {status} {said}");
+        assert!(status == right && !answer.contains("patch"), "{path}: {status} {answer}");
     }
     assert_eq!(webhook.post(&format!("/admit/{SECRET}/x"), &review).await.0, 404);
     for secret in [SECRET, OLDER] {
-        let (status, said) = webhook.post(&format!("/admit/{secret}"), &review).await;
-        assert_eq!(status, 200, "{said}");
-        let said: Value = serde_json::from_str(&said).unwrap();
-        assert_eq!(said["response"]["allowed"], json!(true), "{said}");
+        let (status, answer) = webhook.post(&format!("/admit/{secret}"), &review).await;
+        assert_eq!(status, 200, "{answer}");
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!(answer["response"]["allowed"], json!(true), "{answer}");
     }
     let (_, metrics) = webhook.server.get("/metrics").unwrap();
     assert!(metrics.contains("plimsoll_admissions_total{kind=\"not_proven\"} 3\n"), "{metrics}");
@@ -49,8 +49,11 @@ fn a_webhook_that_cannot_tell_who_asks_does_not_start_beside_a_file_of_access() 
         .args(["--admit-listen", "127.0.0.1:0", "--admit-cert-file", "x", "--admit-key-file", "x"])
         .output()
         .unwrap();
-    let said = String::from_utf8(server.stderr).unwrap();
-    assert!(!server.status.success() && said.contains("admit_listen: needs admit_secret_file or"), "{said}");
+    let answer = String::from_utf8(server.stderr).unwrap();
+    assert!(
+        !server.status.success() && answer.contains("admit_listen: needs admit_secret_file or"),
+        "{answer}"
+    );
 }
 
 #[tokio::test]

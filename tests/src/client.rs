@@ -92,7 +92,7 @@ impl Sender {
     }
 
     /// Sends the samples `first` to `last` in batches of `size`, a few of them ahead of their acknowledgements, as the agent does;
-    /// each number that is acknowledged goes to `heard`. Answers may be on the way when it returns: see [`Self::close`].
+    /// each number that is acknowledged goes to `on_acknowledged`. Answers may be on the way when it returns: see [`Self::close`].
     ///
     /// # Errors
     /// The status with which the server ended the stream.
@@ -101,7 +101,7 @@ impl Sender {
         attempt: &str,
         (first, last): (u64, u64),
         size: u64,
-        mut heard: impl FnMut(u64),
+        mut on_acknowledged: impl FnMut(u64),
     ) -> Result<(), Status> {
         let (mut next, mut acknowledged) = (first, first - 1);
         while acknowledged < last {
@@ -112,7 +112,7 @@ impl Sender {
                 continue;
             }
             acknowledged = self.acknowledged().await?.max(acknowledged);
-            heard(acknowledged);
+            on_acknowledged(acknowledged);
         }
         Ok(())
     }

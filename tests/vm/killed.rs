@@ -41,7 +41,7 @@ fn every_kill_of_a_build_that_keeps_going_is_counted() {
 }
 
 #[test]
-fn a_grandchild_whose_parents_translate_the_exit_code_is_found() {
+fn a_grandchild_is_found_when_its_parents_translate_the_exit_code() {
     killed("killed_grandchild", 7, 1, "own_limit");
 }
 

@@ -27,7 +27,7 @@ pub(crate) fn boot(packages: &Packages) -> String {
     first_files(packages, &place("initrd"));
     File::create(place("disk")).unwrap().set_len(DISK_BYTES).unwrap();
     let disk = format!("file={},format=raw,if=none,id=disk,cache=unsafe", place("disk").display());
-    let (console, told) = (place("console"), place("told"));
+    let (console, report) = (place("console"), place("told"));
     let mut qemu = Command::new(&packages.qemu);
     // Time in the machine is counted in instructions, and a machine that waits skips to the next timer: whatever else this
     // host does, everything in there happens at the same moments.
@@ -37,16 +37,16 @@ pub(crate) fn boot(packages: &Packages) -> String {
     qemu.arg("-kernel").arg(&packages.kernel).arg("-initrd").arg(place("initrd"));
     qemu.args(["-append", "console=ttyS0 quiet loglevel=4 panic=-1 psi=1"]);
     qemu.arg("-drive").arg(disk).args(["-device", "nvme,serial=disk,drive=disk"]);
-    for file in [&console, &told] {
+    for file in [&console, &report] {
         qemu.arg("-serial").arg(format!("file:{}", file.display()));
     }
     let child = qemu.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit()).spawn().unwrap();
     let ended = end(child);
     // whatever was on the lines
     let read = |path: &Path| String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned();
-    let told = read(&told);
-    assert!(ended && told.contains("@done"), "the machine did not end:\n{told}\n{}", read(&console));
-    told
+    let report = read(&report);
+    assert!(ended && report.contains("@done"), "the machine did not end:\n{report}\n{}", read(&console));
+    report
 }
 
 /// Waits for the end of a child, and ends it if that takes too long.

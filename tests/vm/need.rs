@@ -53,8 +53,8 @@ fn sections_of_the_log_are_phases_with_a_need_of_their_own() {
     let Some(record) = record("phases") else { return };
     let summary = record.summary();
     let phases = summary["phases"].as_array().unwrap();
-    let told: Vec<_> = phases.iter().map(|phase| phase["name"].as_str().unwrap()).collect();
-    assert_eq!((told, record.number("exit")), (vec!["configure", "build"], 0), "{summary}");
+    let names: Vec<_> = phases.iter().map(|phase| phase["name"].as_str().unwrap()).collect();
+    assert_eq!((names, record.number("exit")), (vec!["configure", "build"], 0), "{summary}");
     for (phase, mib) in phases.iter().zip([20, 60]) {
         let need = phase["need_peak_bytes"].as_u64().unwrap();
         assert!((mib * MIB..(mib + 6) * MIB).contains(&need), "{phase}");

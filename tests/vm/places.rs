@@ -17,7 +17,7 @@ fn assert_measured(name: &str, source: &str, limit_mib: Option<u64>) {
 }
 
 #[test]
-fn a_group_whose_name_has_spaces_and_colons_is_found() {
+fn a_group_with_spaces_and_colons_in_its_name_is_found() {
     assert_measured("name_with_spaces", "cgroup_v2", Some(128));
 }
 

@@ -62,10 +62,10 @@ impl Record {
 }
 
 /// See `guest/scenarios.sh` for the words.
-fn parse(told: &str) -> BTreeMap<String, Record> {
+fn parse(text: &str) -> BTreeMap<String, Record> {
     let mut records = BTreeMap::new();
     let (mut name, mut within) = (String::new(), false);
-    for line in told.lines() {
+    for line in text.lines() {
         if let Some(scenario) = line.strip_prefix("@scenario ") {
             scenario.clone_into(&mut name);
         }
@@ -82,8 +82,8 @@ fn parse(told: &str) -> BTreeMap<String, Record> {
 
 #[test]
 fn facts_and_answers_belong_to_the_scenario_before_them() {
-    let told = "noise\n@scenario one\n@fact exit 2\n@shown\n{\n\"a\": 1}\n@end\n@fact late x y\n@scenario two\n@fact empty\n@done\n";
-    let records = parse(told);
+    let text = "noise\n@scenario one\n@fact exit 2\n@shown\n{\n\"a\": 1}\n@end\n@fact late x y\n@scenario two\n@fact empty\n@done\n";
+    let records = parse(text);
     assert_eq!((records["one"].number("exit"), records["one"].fact("late")), (2, "x y"));
     assert_eq!(records["one"].attempt()["a"], 1);
     assert_eq!((records["two"].fact("empty"), records["two"].shown.as_str()), ("", ""));

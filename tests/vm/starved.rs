@@ -15,7 +15,7 @@ fn assert_counted(record: &Record, count: &str, fact: &str, percent: u64) {
 
 /// Whether the kernel counted two rounds of a second in a row of which a tenth was lost. A slow disk of this machine stretches the
 /// time between two losses, so that is not certain.
-fn stands_still(series: &[Value]) -> bool {
+fn makes_no_progress(series: &[Value]) -> bool {
     let number = |sample: &Value, name: &str| sample[name].as_u64().unwrap();
     let (mut from, mut before) = ((0, 0), false);
     series.iter().any(|sample| {
@@ -40,7 +40,7 @@ fn a_build_that_reads_its_files_again_and_again_fails_to_reclaim_at_a_tight_limi
     assert_counted(record, "memory_stall_usec", "pressure", 90);
     let starved = summary["starved_ms"].as_u64().unwrap();
     let series = record.series();
-    assert_eq!(starved >= 1800, stands_still(&series), "{starved} ms of {summary}");
+    assert_eq!(starved >= 1800, makes_no_progress(&series), "{starved} ms of {summary}");
     assert_eq!(summary["memory_peak_bytes"], 64 * MIB, "it stood at its limit: {summary}");
     let need = summary["need_peak_bytes"].as_u64().unwrap();
     assert!((36 * MIB..44 * MIB).contains(&need), "and needed less: {summary}");

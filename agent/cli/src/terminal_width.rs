@@ -16,8 +16,8 @@ pub(crate) fn columns(stream: impl AsFd) -> Option<usize> {
     if !isatty(stream) {
         return None;
     }
-    let told = tcgetwinsize(stream).map_or(0, |size| usize::from(size.ws_col));
-    Some(if told == 0 { COLUMNS } else { told })
+    let width = tcgetwinsize(stream).map_or(0, |size| usize::from(size.ws_col));
+    Some(if width == 0 { COLUMNS } else { width })
 }
 
 /// Text for people as it is written to this stream.

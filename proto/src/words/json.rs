@@ -202,17 +202,17 @@ mod tests {
             cpu_not_measured: 3,
             ..StatsTotals::default()
         };
-        let said = serde_json::to_value(&imported).unwrap();
+        let parsed = serde_json::to_value(&imported).unwrap();
         for name in
             ["memory_used_gib_hours", "memory_wasted_gib_hours", "cpu_core_hours", "need_over_ask_mean"]
         {
-            assert_eq!(said[name], Value::Null, "{name}");
+            assert_eq!(parsed[name], Value::Null, "{name}");
         }
-        assert_eq!([&said["memory_not_measured"], &said["failed"]], [&json!(3), &json!(0)]);
+        assert_eq!([&parsed["memory_not_measured"], &parsed["failed"]], [&json!(3), &json!(0)]);
         let measured = StatsTotals { memory_not_measured: 2, memory_asked_gib_hours: 4.0, ..imported };
-        let said = serde_json::to_value(&measured).unwrap();
+        let parsed = serde_json::to_value(&measured).unwrap();
         assert_eq!(
-            [&said["memory_asked_gib_hours"], &said["memory_wasted_gib_hours"]],
+            [&parsed["memory_asked_gib_hours"], &parsed["memory_wasted_gib_hours"]],
             [&json!(4.0), &json!(0.0)]
         );
     }
@@ -229,12 +229,12 @@ mod tests {
             ..Summary::default()
         };
         let shown = GetAttemptResponse { summary: Some(summary), ..GetAttemptResponse::default() };
-        let said = serde_json::to_value(&shown).unwrap();
-        let summary = &said["summary"];
+        let parsed = serde_json::to_value(&shown).unwrap();
+        let summary = &parsed["summary"];
         assert_eq!([&summary["outcome"], &summary["cause"]], [&json!("failed"), &json!("disk_full")]);
         assert_eq!([&summary["oom_kill"], &summary["starved_ms"]], [&json!(0), &Value::Null]);
-        assert_eq!([&summary["cpu_peak_cores"], &said["verdict"]], [&Value::Null, &Value::Null]);
-        assert_eq!((&summary["key"]["ref"], &said["series"]), (&json!("main"), &json!([])));
+        assert_eq!([&summary["cpu_peak_cores"], &parsed["verdict"]], [&Value::Null, &Value::Null]);
+        assert_eq!((&summary["key"]["ref"], &parsed["series"]), (&json!("main"), &json!([])));
         assert_eq!(summary["key"]["labels"], json!({"a": "", "b": "<script>"}));
     }
 }

@@ -132,9 +132,9 @@ pub fn explained(prediction: &Prediction) -> ExplainedPrediction {
     let numbers: Vec<_> = numbers.map(|(kind, quantity)| (kind, quantity, because(kind, quantity))).collect();
     // of a key of which nothing is known, all are the default
     if let [(_, _, first), others @ ..] = numbers.as_slice()
-        && first.whose.is_empty()
+        && first.source.is_empty()
         && !others.is_empty()
-        && others.iter().all(|(_, _, reason)| reason.whose.is_empty() && reason.why == first.why)
+        && others.iter().all(|(_, _, reason)| reason.source.is_empty() && reason.why == first.why)
     {
         let bare = |(kind, quantity, _): &(SizeKind, &Quantity, Reason)| ExplainedSize {
             kind: *kind,
@@ -146,22 +146,22 @@ pub fn explained(prediction: &Prediction) -> ExplainedPrediction {
             based_on: first.why.clone(),
         };
     }
-    let shared = |whose: &str| numbers.iter().filter(|(_, _, reason)| reason.whose == whose).count();
-    let all = numbers.iter().map(|(_, _, reason)| reason.whose.as_str()).filter(|whose| !whose.is_empty());
+    let shared = |source: &str| numbers.iter().filter(|(_, _, reason)| reason.source == source).count();
+    let all = numbers.iter().map(|(_, _, reason)| reason.source.as_str()).filter(|source| !source.is_empty());
     let based_on = all
-        .max_by_key(|whose| shared(whose))
-        .filter(|whose| shared(whose) > 1)
+        .max_by_key(|source| shared(source))
+        .filter(|source| shared(source) > 1)
         .unwrap_or_default()
         .to_owned();
-    let said = |(kind, quantity, reason): (SizeKind, &Quantity, Reason)| {
-        let is_said = !based_on.is_empty() && reason.whose == based_on;
+    let explain = |(kind, quantity, reason): (SizeKind, &Quantity, Reason)| {
+        let is_named = !based_on.is_empty() && reason.source == based_on;
         ExplainedSize {
             kind,
             value: quantity.value,
-            why: if is_said { reason.why } else { reason.sentence() },
+            why: if is_named { reason.why } else { reason.sentence() },
         }
     };
-    let sizes = numbers.into_iter().map(said).collect();
+    let sizes = numbers.into_iter().map(explain).collect();
     ExplainedPrediction { sizes, based_on }
 }
 
@@ -209,7 +209,7 @@ fn at_least(kind: SizeKind, quantity: &Quantity, prediction: &Prediction) -> Opt
     let is_memory = matches!(kind, SizeKind::MemoryRequest | SizeKind::MemoryLimit);
     let basis = quantity.basis.as_ref().filter(|_| is_memory)?;
     let bound = prediction.lower_bound.as_ref().filter(|_| basis.bound == SizeBound::Default.to_string())?;
-    Some(Reason { why: format!("the default; {}", lower_bound(bound)), whose: String::new() })
+    Some(Reason { why: format!("the default; {}", lower_bound(bound)), source: String::new() })
 }
 
 /// Why a number is what it is, and whose attempts say so: one sentence without its full stop; empty if nothing is said. Names of
@@ -226,21 +226,21 @@ pub fn sentence_in(prediction: &Prediction, kind: SizeKind, quantity: &Quantity)
 /// Why a number is what it is, and whose attempts say so; either may be empty.
 struct Reason {
     why: String,
-    whose: String,
+    source: String,
 }
 
 impl Reason {
     fn sentence(self) -> String {
-        match (self.why, self.whose) {
-            (why, whose) if whose.is_empty() => why,
-            (why, whose) if why.is_empty() => whose,
-            (why, whose) => format!("{why} ({whose})"),
+        match (self.why, self.source) {
+            (why, source) if source.is_empty() => why,
+            (why, source) if why.is_empty() => source,
+            (why, source) => format!("{why} ({source})"),
         }
     }
 }
 
 fn reason(kind: SizeKind, quantity: &Quantity) -> Reason {
-    let alone = |why: String| Reason { why, whose: String::new() };
+    let alone = |why: String| Reason { why, source: String::new() };
     let Some(basis) = &quantity.basis else { return alone(String::new()) };
     let bound = SizeBound::parse(&basis.bound);
     if bound == SizeBound::Default && basis.attempts > 0 {
@@ -251,7 +251,7 @@ fn reason(kind: SizeKind, quantity: &Quantity) -> Reason {
         return alone(format!("the default: {attempts} {say} too little about it"));
     }
     let why = because(kind, quantity.value, basis.quantile, basis.margin, &bound);
-    let mut whose = match (basis.rung(), basis.attempts) {
+    let mut source = match (basis.rung(), basis.attempts) {
         (Rung::Default | Rung::Unspecified, _) | (_, 0) => return alone(why),
         (rung, 1) => format!("1 attempt of {}", scope(rung)),
         (rung, attempts) => {
@@ -260,14 +260,14 @@ fn reason(kind: SizeKind, quantity: &Quantity) -> Reason {
         }
     };
     if let Some(note) = measured::attempts_note(basis.by_processes, basis.attempts) {
-        let _written = write!(whose, ", {note}");
+        let _written = write!(source, ", {note}");
     }
     match bound {
-        _ if bound.stands_alone() => alone(why),
+        _ if bound.needs_no_source() => alone(why),
         SizeBound::None if why.is_empty() && kind == SizeKind::BuildJobs => {
-            Reason { why: "used most often".to_owned(), whose }
+            Reason { why: "used most often".to_owned(), source }
         }
-        _ => Reason { why, whose },
+        _ => Reason { why, source },
     }
 }
 
@@ -286,8 +286,8 @@ pub fn because(kind: SizeKind, value: u64, quantile: f64, margin: f64, bound: &S
         None => bound.clause(),
     };
     let parts = [Some(covers), pages, Some(clause), doubt];
-    let said: Vec<String> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
-    said.join(", ")
+    let clauses: Vec<String> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
+    clauses.join(", ")
 }
 
 /// What it means that a number covers a share of similar builds; empty where that says nothing.

@@ -79,20 +79,20 @@ fn reach(points: &mut [SeriesPoint], peak: u64) {
 /// goes on as it was; a series that is shorter than one is a stretch of its own.
 fn cores(series: &[Sample], summary: &Summary) -> Vec<f64> {
     let most = measured::peak_cores(summary).unwrap_or(f64::INFINITY);
-    let mut told: Vec<f64> = Vec::with_capacity(series.len());
+    let mut use_by_row: Vec<f64> = Vec::with_capacity(series.len());
     let (mut from, mut used) = (0, 0);
     for (row, sample) in series.iter().enumerate() {
         let width = sample.elapsed_ms.saturating_sub(from);
-        let whole = width >= CPU_WINDOW_MS || (told.is_empty() && row + 1 == series.len());
+        let whole = width >= CPU_WINDOW_MS || (use_by_row.is_empty() && row + 1 == series.len());
         if whole {
             let cores = cores_over(sample.cpu_usec.saturating_sub(used), width).unwrap_or(0.0);
-            told.resize(row + 1, cores.min(most));
+            use_by_row.resize(row + 1, cores.min(most));
             (from, used) = (sample.elapsed_ms, sample.cpu_usec);
         }
     }
-    let last = told.last().copied().unwrap_or(0.0);
-    told.resize(series.len(), last);
-    told
+    let last = use_by_row.last().copied().unwrap_or(0.0);
+    use_by_row.resize(series.len(), last);
+    use_by_row
 }
 
 #[cfg(test)]

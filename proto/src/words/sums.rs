@@ -157,9 +157,10 @@ pub fn left_out(totals: &StatsTotals) -> Option<String> {
         ("left out of the sums", named(missing, "")),
         ("left out of what was asked for", named(silent, " that")),
     ];
-    let said = parts.into_iter().filter(|(_, of)| !of.is_empty()).map(|(what, of)| format!("{what}: {of}"));
-    let said = said.collect::<Vec<_>>().join("; ");
-    (!said.is_empty()).then_some(said)
+    let reasons =
+        parts.into_iter().filter(|(_, of)| !of.is_empty()).map(|(what, of)| format!("{what}: {of}"));
+    let reasons = reasons.collect::<Vec<_>>().join("; ");
+    (!reasons.is_empty()).then_some(reasons)
 }
 
 /// Fields of the message that hold no number, for forms that show each field: not known is not 0. By their names on the wire.

@@ -1,7 +1,7 @@
 //! Bytes of a sealed sample, on series of real builds, beside two plain ways to pack the same numbers; and how fast it goes.
 //!
 //! Limits for (time, memory, CPU) at 1 Hz: 4 bytes for builds of 15 minutes and more, 5.5 for builds of about a minute.
-//! Blocks are made as the server makes them: fragments of ten samples, rolled at 900, the rest at the end.
+//! Blocks are made as the server makes them: fragments of ten samples, compacted at 900, the rest at the end.
 //!
 //! `cargo bench -p plimsoll-server --bench blocks`
 
@@ -21,7 +21,7 @@ use series::{Build, builds};
 
 /// Samples of a fragment, and loose samples of an open attempt before they are sealed.
 const FRAGMENT: usize = 10;
-const ROLL: usize = 900;
+const COMPACT_AFTER: usize = 900;
 /// Bytes a sample of (time, memory, CPU).
 const LIMIT_LONG: f64 = 4.0;
 const LIMIT_MINUTE: f64 = 5.5;
@@ -68,7 +68,7 @@ async fn sealed(samples: &[Sample]) -> Result<(Store, AttemptId, usize, Duration
     let (store, id) = (Store::memory(), AttemptId::parse("build").map_err(anyhow::Error::msg)?);
     let mut spent = Duration::ZERO;
     let mut first = 1;
-    for part in samples.chunks(ROLL) {
+    for part in samples.chunks(COMPACT_AFTER) {
         for samples in part.chunks(FRAGMENT) {
             let mut batch = Batch::default();
             store::append_fragment(&mut batch, &id, first, 0, samples)?;
@@ -76,9 +76,9 @@ async fn sealed(samples: &[Sample]) -> Result<(Store, AttemptId, usize, Duration
             first += samples.len() as u64;
         }
         let began = Instant::now();
-        let roll = store::roll(&store, &id).await?;
+        let compaction = store::compact_samples(&store, &id).await?;
         spent += began.elapsed();
-        store.commit(roll.batch).await?;
+        store.commit(compaction.batch).await?;
     }
     let blocks = store.scan(&KeyKind::Block.prefix_of(&id), None, PageLimit::PAGE).await?;
     let bytes = blocks.entries.iter().map(|entry| entry.value.value.len()).sum();
@@ -136,7 +136,11 @@ fn plain(
     columns: &[Column],
     pack: fn(&[Sample], &[Column]) -> Result<usize>,
 ) -> Result<usize> {
-    builds.iter().flat_map(|build| build.samples.chunks(ROLL)).map(|samples| pack(samples, columns)).sum()
+    builds
+        .iter()
+        .flat_map(|build| build.samples.chunks(COMPACT_AFTER))
+        .map(|samples| pack(samples, columns))
+        .sum()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]

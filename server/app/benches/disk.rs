@@ -35,7 +35,7 @@ const LIMIT_STEADY: f64 = 2.5;
 const OPEN: usize = 200;
 const FRAGMENT: usize = 10;
 /// Loose samples of an attempt before they are sealed.
-const ROLL: usize = 900;
+const COMPACT_AFTER: usize = 900;
 /// Between two commits: 10,000 samples a second, as of 10,000 builds. The engine cleans its files at a bounded pace, so the ratio
 /// depends on how fast they are written.
 const PACE: Duration = Duration::from_millis(200);
@@ -101,8 +101,8 @@ impl Running {
             let summary =
                 Summary::of(&self.attempt, &progress, &FinalTotals::default(), wall, Some(Exit::Code(0)));
             store::seal(store, &self.attempt, &summary).await?;
-        } else if self.loose >= ROLL {
-            store.commit(store::roll(store, &self.attempt.id).await?.batch).await?;
+        } else if self.loose >= COMPACT_AFTER {
+            store.commit(store::compact_samples(store, &self.attempt.id).await?.batch).await?;
             self.loose = 0;
         }
         Ok(ended)
@@ -205,7 +205,7 @@ async fn endless(samples: u64, out: &mut impl io::Write) -> Result<bool> {
     let wall = longest.last().map_or(0, |last| last.elapsed.0);
     let (mut next, began) = (0, Instant::now());
     while next < samples {
-        let rows = (next..next + ROLL as u64).map(|n| {
+        let rows = (next..next + COMPACT_AFTER as u64).map(|n| {
             let (round, place) =
                 (n / longest.len() as u64, usize::try_from(n).unwrap_or_default() % longest.len());
             let mut row = longest.get(place).copied().unwrap_or_default();
@@ -217,7 +217,7 @@ async fn endless(samples: u64, out: &mut impl io::Write) -> Result<bool> {
         let mut batch = Batch::default();
         store::append_fragment(&mut batch, &id, next + 1, 0, &*rows)?;
         store.commit(batch).await?;
-        store.commit(store::roll(&store, &id).await?.batch).await?;
+        store.commit(store::compact_samples(&store, &id).await?.batch).await?;
         next += rows.len() as u64;
     }
     let written = began.elapsed().as_secs();

@@ -75,10 +75,10 @@ fn say(figures: &[f64; 4]) -> Any<()> {
 /// The figures that a fresh process says.
 fn ask(what: &str, dir: &Path) -> Any<[f64; 4]> {
     let output = Command::new(env::current_exe()?).arg(what).arg(dir).output()?;
-    let said = String::from_utf8(output.stdout)?;
-    let numbers: Vec<f64> = said.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    <[f64; 4]>::try_from(numbers).map_err(|_other| format!("{what}: {told}").into())
+    let printed = String::from_utf8(output.stdout)?;
+    let numbers: Vec<f64> = printed.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    <[f64; 4]>::try_from(numbers).map_err(|_other| format!("{what}: {errors}").into())
 }
 
 fn median(rounds: &[[f64; 4]], index: usize) -> f64 {

@@ -114,7 +114,7 @@ fn main() -> io::Result<ExitCode> {
         tickets.len(),
         held.len()
     )?;
-    let (mut opened, mut closed, mut told) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut opened, mut closed, mut asked) = (Vec::new(), Vec::new(), Vec::new());
     let began = Instant::now();
     for n in (OPEN..OPEN + ROUNDS).map(u64::from) {
         let (new, claim) = (id(n), claim(n));
@@ -123,8 +123,8 @@ fn main() -> io::Result<ExitCode> {
         opened.push(before.elapsed());
         note(&mut held, changes);
         let before = Instant::now();
-        std::hint::black_box(tickets.told(&new, now(n)));
-        told.push(before.elapsed());
+        std::hint::black_box(tickets.status(&new, now(n)));
+        asked.push(before.elapsed());
         let Some(done) = held.pop_front() else { continue };
         let before = Instant::now();
         let changes = tickets.close(&done, now(n)).unwrap_or_default();
@@ -135,7 +135,7 @@ fn main() -> io::Result<ExitCode> {
     let within = [
         tell("opened, and granted or put in line", opened)?,
         tell("closed, and the place granted to the next", closed)?,
-        tell("told its position and its time", told)?,
+        tell("told its position and its time", asked)?,
     ];
     writeln!(io::stdout(), "{} open; {rate:.0} changes a second; limit {RATE}", tickets.len())?;
     let all = within.into_iter().all(|within| within) && rate >= RATE;

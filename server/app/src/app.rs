@@ -47,7 +47,7 @@ pub struct App {
     config: Config,
     listeners: Listeners,
     store: Store,
-    learned: SharedHistory,
+    history: SharedHistory,
     metrics: Arc<Metrics>,
     ingest: Ingest,
     worker: Worker,
@@ -129,7 +129,7 @@ impl App {
         let opened = tokio::task::spawn_blocking(move || Store::open(&settings)).await;
         let store = opened.context("data_dir: opening the store failed unexpectedly")?.context("data_dir")?;
         let stats = Stats::new(config.stats.clone());
-        let learned = SharedHistory::with_stats(History::with_room(config.history_room()), stats);
+        let history = SharedHistory::with_stats(History::with_room(config.history_room()), stats);
         let sources = Sources {
             rules_dir: config.rules_dir.clone(),
             policy_file: config.retry_policy.clone(),
@@ -142,7 +142,7 @@ impl App {
             TicketRegistry::new(store.clone(), pools.clone(), Arc::clone(&metrics), Clock);
         let (ingest, mut worker) = Ingest::new(sessions::Parts {
             store: store.clone(),
-            learned: learned.clone(),
+            history: history.clone(),
             metrics: Arc::clone(&metrics),
             clock: Clock,
             predict: Arc::new(config.predict.clone()),
@@ -162,7 +162,7 @@ impl App {
             config,
             listeners,
             store,
-            learned,
+            history,
             metrics,
             ingest,
             worker,

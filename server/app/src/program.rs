@@ -89,7 +89,7 @@ async fn serve(config: Config, agents: Handle) -> anyhow::Result<()> {
 async fn live(config: Config, agents: Handle) -> anyhow::Result<()> {
     let (mut stop, mut again) = (signals()?, signals()?);
     // rules are read again at SIGHUP; one that comes before the handler is set must not end the server
-    let _heard = signal(SignalKind::hangup())?;
+    let _received = signal(SignalKind::hangup())?;
     let data_dir = config.data_dir.display().to_string();
     let memory = MemoryPlan::of(&config);
     tracing::info!(history_memory = %memory.history, from = memory.reason, "memory for the history");

@@ -91,9 +91,9 @@ fn log(bytes: &[u8]) {
 
 /// What is masked beside logs: a key, with secrets behind names in its fields and labels, and a hook.
 fn masks(bytes: &[u8]) {
-    let said = text(bytes);
-    let labels = [("token".to_owned(), said.clone()), ("job".to_owned(), said.clone())].into();
-    let mut key = Key { package: said.clone(), variants: said, labels, ..Key::default() };
+    let word = text(bytes);
+    let labels = [("token".to_owned(), word.clone()), ("job".to_owned(), word.clone())].into();
+    let mut key = Key { package: word.clone(), variants: word, labels, ..Key::default() };
     mask::key(&mut key);
     if let Ok(mut hook) = serde_json::from_slice(bytes) {
         mask::json(&mut hook);

@@ -55,11 +55,11 @@ impl SharedHistory {
     /// Adds an attempt. Others of its job may have waited for it: an agent delivers late what it could not send.
     pub fn learn(&self, summary: &Summary) -> HistoryUpdate {
         // made before the lock, for which every prediction waits
-        let (id, fact) = (&summary.attempt, RungObservation::from(summary));
+        let (id, observation) = (&summary.attempt, RungObservation::from(summary));
         let (new, known) = {
             let mut history = self.history.write().unwrap_or_else(PoisonError::into_inner);
             let knew = history.get(id).map(Arc::clone);
-            history.learn(fact);
+            history.learn(observation);
             let is_new =
                 |brief: &&Arc<AttemptBrief>| knew.as_ref().is_none_or(|knew| !Arc::ptr_eq(knew, brief));
             (history.get(id).filter(is_new).map(Arc::clone), history.len())
@@ -88,11 +88,11 @@ impl SharedHistory {
 
     /// Puts an attempt in the place of what was known of it, if it is still known.
     pub fn settle(&self, summary: &Summary) {
-        let (id, fact) = (&summary.attempt, RungObservation::from(summary));
+        let (id, observation) = (&summary.attempt, RungObservation::from(summary));
         let (earlier, now) = {
             let mut history = self.history.write().unwrap_or_else(PoisonError::into_inner);
             let earlier = history.get(id).map(Arc::clone);
-            history.settle(fact);
+            history.settle(observation);
             (earlier, history.get(id).map(Arc::clone))
         };
         if let Some((earlier, now)) = earlier.zip(now).filter(|(earlier, now)| !Arc::ptr_eq(earlier, now)) {

@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_failure_stands_with_its_line_count_packages_retries_and_their_cost() {
+    fn each_failure_is_shown_with_its_line_count_packages_retries_and_their_cost() {
         let cause = |cause: Cause, count| CauseCount { cause: cause.into(), count };
         let causes = vec![cause(Cause::Infra, 1), cause(Cause::Deterministic, 5)];
         let totals = StatsTotals { attempts: 40, failed: 6, causes, ..StatsTotals::default() };

@@ -8,7 +8,7 @@ use plimsoll_proto::{
 };
 
 use super::{
-    flow::{Flow, told},
+    flow::{Flow, named_groups},
     numbers::{DASH, amount, bytes, count, percent, rate, share, share_of, some_amount},
     page::{card, empty, page},
     view::View,
@@ -164,8 +164,9 @@ fn saved(totals: &StatsTotals, currency: &str) -> Markup {
 
 fn worst(stats: &pb::GetStatsResponse, view: &View) -> Markup {
     let all = stats.totals.clone().unwrap_or_default();
-    let mut groups: Vec<(&str, &StatsTotals)> =
-        told(&stats.groups).filter_map(|group| Some((&*group.name, group.totals.as_ref()?))).collect();
+    let mut groups: Vec<(&str, &StatsTotals)> = named_groups(&stats.groups)
+        .filter_map(|group| Some((&*group.name, group.totals.as_ref()?)))
+        .collect();
     // where no attempt said what it asked for, nothing is wasted and the use is worth a look
     let wasted = all.memory_wasted_gib_hours > 0.0;
     let (title, head) = if wasted {
@@ -218,7 +219,7 @@ fn by(groups: &[pb::Group], field: &str, view: &View) -> Markup {
                 table {
                     thead { tr { th scope="col" { (head) } th.n scope="col" { "Attempts" } th.n scope="col" { "Failed" } th.n scope="col" { "Wasted GiB·h" } } }
                     tbody {
-                        @for group in told(groups).take(WORST) {
+                        @for group in named_groups(groups).take(WORST) {
                             @let totals = group.totals.clone().unwrap_or_default();
                             tr {
                                 th scope="row" { @if group.name.is_empty() { span.quiet { "not known" } } @else { a href=(link(&group.name)) { (group.name) } } }

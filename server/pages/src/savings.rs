@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use plimsoll_proto::{
-    figures, recommendations as said,
+    figures, recommendations as words,
     v1::{RecommendResponse, Recommendation},
 };
 
@@ -32,10 +32,10 @@ impl SavingsPage<'_> {
             } @else {
                 (cards(answer))
                 p.quiet {
-                    "One size for all builds of a package, by the attempts that ended " (view.range.during()) " (" (said::window(answer)) "): "
+                    "One size for all builds of a package, by the attempts that ended " (view.range.during()) " (" (words::window(answer)) "): "
                     "the largest that is predicted for its newest builds, of all versions, variants and compilers. "
                     "What one of these builds gets next can be less, and is on the page of the package. "
-                    @if let Some(scope) = said::scope(answer) { "The cards are " (scope) ". " }
+                    @if let Some(scope) = words::scope(answer) { "The cards are " (scope) ". " }
                     "A proposed limit is never below the need of a trusted attempt of that time. As a patch: "
                     code { "plimsoll recommend -o gitlab" } ", " code { "kubernetes" } " or " code { "spack" } "."
                 }
@@ -53,7 +53,7 @@ impl SavingsPage<'_> {
 fn cards(answer: &RecommendResponse) -> Markup {
     let share = figures::share(answer.saved_gib_hours, answer.asked_gib_hours);
     let of = html! { (share) " of " (figures::gib_hours(answer.asked_gib_hours)) " that is requested" };
-    let unknown = said::savings_unknown(answer);
+    let unknown = words::savings_unknown(answer);
     html! {
         dl.cards {
             @match unknown {
@@ -94,8 +94,8 @@ fn table(answer: &RecommendResponse, view: &View) -> Markup {
 }
 
 fn one(row: &Recommendation, money: bool, view: &View) -> Markup {
-    let [request, limit] = [said::memory_request(row), said::memory_limit(row)];
-    let reason = said::reason(row);
+    let [request, limit] = [words::memory_request(row), words::memory_limit(row)];
+    let reason = words::reason(row);
     let known = |text: String| if reason.is_some() { figures::DASH.to_owned() } else { text };
     let new_limit = limit.proposed.map_or_else(|| "stays".to_owned(), figures::bytes);
     html! {
@@ -109,9 +109,9 @@ fn one(row: &Recommendation, money: bool, view: &View) -> Markup {
                 }
             }
             td.n data-name=(LIMIT) { span.keep { (figures::cell_bytes(limit.today)) } " → " span.keep { (known(new_limit)) } }
-            td.n data-name=(SAVED) { (known(said::saved(row, row.saved_gib_hours))) }
-            @if money { td.n data-name=(MONEY) { (known(said::saved(row, row.saved_money))) } }
-            td.n data-name=(ABOVE) { (known(said::risk_words(row.limit_risk.as_ref()))) }
+            td.n data-name=(SAVED) { (known(words::saved(row, row.saved_gib_hours))) }
+            @if money { td.n data-name=(MONEY) { (known(words::saved(row, row.saved_money))) } }
+            td.n data-name=(ABOVE) { (known(words::risk_words(row.limit_risk.as_ref()))) }
             td.n data-name=(CONFIDENCE) { span.keep { (known(figures::percent(row.confidence))) } }
             td.n data-name=(ATTEMPTS) { (count(row.attempts)) }
         }

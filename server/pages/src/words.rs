@@ -32,8 +32,8 @@ pub fn value(name: &'static str, prefix: &str) -> &'static str {
 }
 
 /// The name on the wire of a value that a reader wrote: `failed`, `tool-oom` and `TOOL_OOM` are all understood.
-pub fn wire_name(prefix: &str, said: &str) -> String {
-    format!("{prefix}{}", said.to_ascii_uppercase().replace('-', "_"))
+pub fn wire_name(prefix: &str, name: &str) -> String {
+    format!("{prefix}{}", name.to_ascii_uppercase().replace('-', "_"))
 }
 
 pub(super) fn outcome(outcome: Outcome) -> &'static str {

@@ -1,6 +1,6 @@
 //! A chunk: neighbouring samples of one attempt and the gaps between them, in one value of the store.
 //!
-//! Fragments are packed fast, because they live until they are rolled into a block; blocks stay for ever, so they are made as small
+//! Fragments are packed fast, because they live until they are compacted into a block; blocks stay for ever, so they are made as small
 //! as it goes. Bytes are in `FORMAT.md`. Decoding allocates for 4,096 samples at most and never panics.
 
 use std::borrow::Cow;

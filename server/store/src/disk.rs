@@ -16,7 +16,7 @@ pub struct DiskSpace {
 /// # Errors
 /// The system does not say.
 pub fn disk(dir: &Path) -> io::Result<DiskSpace> {
-    let said = rustix::fs::statvfs(dir)?;
-    let bytes = |blocks: u64| blocks.saturating_mul(said.f_frsize);
-    Ok(DiskSpace { free: bytes(said.f_bavail), size: bytes(said.f_blocks) })
+    let stat = rustix::fs::statvfs(dir)?;
+    let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
+    Ok(DiskSpace { free: bytes(stat.f_bavail), size: bytes(stat.f_blocks) })
 }

@@ -3,7 +3,7 @@
 //! Two layers. Below, [`Store`]: ordered bytes to bytes with all-or-nothing commits that are on the disk when they return; in
 //! files ([`SledStore`]) or in memory ([`MemoryStore`], for tests). Above, functions that are written once for both: records
 //! ([`put_summary`], [`load_summaries`] ..), samples ([`append_fragment`], [`read_series`] ..) and the way from the one to
-//! the other ([`roll`], [`seal`], [`sweep`]). Only the module `sled` knows sled.
+//! the other ([`compact_samples`], [`seal`], [`sweep`]). Only the module `sled` knows sled.
 //!
 //! The ingest is the only writer of all that attempts are made of, the ticketing of tickets. Readers may wait while a batch is written, so what must be fast does not read here:
 //! predictions and sums come from memory. What is shown of single attempts (lists, the whole summary, the series) and what a
@@ -66,7 +66,7 @@ pub use records::{
     open_attempts, put_attempt, put_pod, put_summary, put_ticket, put_verdict, read_summary, read_verdict,
     read_verdicts,
 };
-pub use seal::{RollUp, roll, roll_up_to, seal, sweep};
+pub use seal::{CompactedSamples, compact_samples, compact_samples_up_to, seal, sweep};
 pub use series::{SeriesExtent, SeriesRead, append_fragment, each_run, each_run_past_damage, read_series};
 pub use sled::{
     CheckFinding, CheckReport, FORMAT_VERSION, LogLoss, OfflineStore, OpenError, RepairLoss, RepairReport,

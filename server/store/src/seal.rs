@@ -18,7 +18,7 @@ use super::{
     series::{self, ChunkCursor},
 };
 
-/// How much one step rolls. With the blocks it becomes and the record of the end, it fits into one commit.
+/// How much one step compacts. With the blocks it becomes and the record of the end, it fits into one commit.
 const STEP: PageLimit = PageLimit { items: 700, bytes: BATCH_BYTES / 2 };
 
 /// CPU microseconds in the millisecond that a block keeps.
@@ -26,10 +26,10 @@ const MICROS_A_MILLI: u64 = 1000;
 
 /// A batch that turns fragments into blocks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RollUp {
+pub struct CompactedSamples {
     /// Puts the blocks and removes the fragments; empty if there are no fragments.
     pub batch: Batch,
-    /// There may be fragments left: commit this batch and roll again.
+    /// There may be fragments left: commit this batch and compact again.
     pub more: bool,
 }
 
@@ -37,7 +37,7 @@ pub struct RollUp {
 ///
 /// Nothing may append to the attempt between this call and the commit of the batch: what is appended in between, under the
 /// key of a fragment that the batch removes, would be lost. The one writer of an attempt sees to that.
-pub async fn roll(store: &Store, id: &AttemptId) -> Result<RollUp, SealError> {
+pub async fn compact_samples(store: &Store, id: &AttemptId) -> Result<CompactedSamples, SealError> {
     let page = loose(store, id, u64::MAX).await?;
     let id = id.clone();
     // the end of an attempt waits for this: on a thread as any other
@@ -46,7 +46,11 @@ pub async fn roll(store: &Store, id: &AttemptId) -> Result<RollUp, SealError> {
 
 /// The same for the fragments that begin with a number up to `last`, while no caller waits for it: on a thread that yields to others.
 /// Behind that number the attempt may grow meanwhile.
-pub async fn roll_up_to(store: &Store, id: &AttemptId, last: u64) -> Result<RollUp, SealError> {
+pub async fn compact_samples_up_to(
+    store: &Store,
+    id: &AttemptId,
+    last: u64,
+) -> Result<CompactedSamples, SealError> {
     let page = loose(store, id, last).await?;
     let id = id.clone();
     packed(packing_threads::pack_aside(move || pack(&id, page)).await)
@@ -62,23 +66,25 @@ async fn loose(store: &Store, id: &AttemptId, last: u64) -> Result<ScanPage, Sto
 }
 
 /// Packing a full step takes tens of milliseconds: too long for a thread that serves others.
-fn packed(packed: Result<Result<RollUp, RecordError>, JoinError>) -> Result<RollUp, SealError> {
+fn packed(
+    packed: Result<Result<CompactedSamples, RecordError>, JoinError>,
+) -> Result<CompactedSamples, SealError> {
     Ok(packed.map_err(|error| StoreError::Unavailable(format!("packing samples failed: {error}")))??)
 }
 
-fn pack(id: &AttemptId, page: ScanPage) -> Result<RollUp, RecordError> {
-    let mut roll = RollUp { more: page.more, ..RollUp::default() };
+fn pack(id: &AttemptId, page: ScanPage) -> Result<CompactedSamples, RecordError> {
+    let mut compaction = CompactedSamples { more: page.more, ..CompactedSamples::default() };
     let Some(start) = page.entries.first().and_then(|entry| keys::start_of(&entry.key)) else {
-        return Ok(roll);
+        return Ok(compaction);
     };
     let mut cursor = ChunkCursor::new(start);
     let mut runs = Vec::new();
     for entry in page.entries {
         cursor.read(&entry).into_iter().for_each(|run| series::push_run(&mut runs, settled(run)));
-        roll.batch.delete(entry.key);
+        compaction.batch.delete(entry.key);
     }
-    series::put_chunks(&mut roll.batch, KeyKind::Block, id, runs, CompressionEffort::Smallest)?;
-    Ok(roll)
+    series::put_chunks(&mut compaction.batch, KeyKind::Block, id, runs, CompressionEffort::Smallest)?;
+    Ok(compaction)
 }
 
 /// A run as it is kept for ever: CPU time in whole milliseconds, rounded down, so that it still never goes back.
@@ -92,7 +98,7 @@ fn settled(mut run: SampleRun) -> SampleRun {
 /// Ends an attempt: the last blocks, the summary and the end of the open attempt in one commit.
 pub async fn seal(store: &Store, attempt: &Attempt, summary: &Summary) -> Result<CommitReceipt, SealError> {
     loop {
-        let RollUp { mut batch, more } = roll(store, &attempt.id).await?;
+        let CompactedSamples { mut batch, more } = compact_samples(store, &attempt.id).await?;
         if more {
             store.commit(batch).await?;
             continue;

@@ -81,8 +81,8 @@ pub(super) fn put_chunks(
 
 /// Hands the runs of an attempt to `take`, in the order of their numbers, and says how far they go.
 ///
-/// Holds the fragments, which a roll keeps few, and one page of blocks, however long the series is. The fragments are read
-/// before the blocks although they come after them: a roll that is committed meanwhile moves samples from fragments into
+/// Holds the fragments, which a compaction keeps few, and one page of blocks, however long the series is. The fragments are read
+/// before the blocks although they come after them: a compaction that is committed meanwhile moves samples from fragments into
 /// blocks, never back, so that this order sees each sample in one place or in both, and never in none.
 pub async fn each_run(
     store: &Store,

@@ -175,9 +175,12 @@ async fn an_input_that_is_used_up_is_not_taken_for_an_empty_one() {
     writer.write_all(b"echo tried; exit 3\n").unwrap();
     drop(writer);
     let piped = with_input(&agent, reader).await;
-    let said = String::from_utf8_lossy(&piped.stderr).into_owned();
-    assert_eq!((piped.status.code(), piped.stdout.as_slice()), (Some(3), &b"tried\n"[..]), "{said}");
-    assert!(said.contains("does not try again here: what it read from its standard input is gone"), "{said}");
+    let stderr = String::from_utf8_lossy(&piped.stderr).into_owned();
+    assert_eq!((piped.status.code(), piped.stdout.as_slice()), (Some(3), &b"tried\n"[..]), "{stderr}");
+    assert!(
+        stderr.contains("does not try again here: what it read from its standard input is gone"),
+        "{stderr}"
+    );
     let script = dir.path().join("script");
     fs::write(&script, "echo tried; exit 3\n").unwrap();
     let filed = with_input(&agent, fs::File::open(&script).unwrap()).await;
@@ -195,17 +198,17 @@ async fn terminate_at(agent: &Agent, options: &[&str], script: &str, words: &str
     let mut child: Child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let (stderr, words) = (child.stderr.take().unwrap(), words.to_owned());
     let wait = move || {
-        let (mut said, mut told) = (String::new(), false);
+        let (mut printed, mut sent) = (String::new(), false);
         for line in BufReader::new(stderr).lines() {
             let line = line.unwrap();
-            if !told && line.contains(&words) {
+            if !sent && line.contains(&words) {
                 kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM).unwrap();
-                told = true;
+                sent = true;
             }
-            said.push_str(&line);
-            said.push('\n');
+            printed.push_str(&line);
+            printed.push('\n');
         }
-        (child.wait().unwrap().code(), said)
+        (child.wait().unwrap().code(), printed)
     };
     tokio::task::spawn_blocking(wait).await.unwrap()
 }
@@ -217,9 +220,10 @@ async fn a_signal_while_it_waits_ends_it_at_once() {
     let agent = agent(&judge, dir.path());
     let options = ["--retry-in-place", "3", "--exit-code-for", "as-is=81"];
     let script = "echo x >>$DIR/tries; exit 3";
-    let (code, said) = terminate_at(&agent, &options, script, "tries again here (1 of 3) after 600.0s").await;
-    assert_eq!(code, Some(3), "{said}");
-    assert!(said.contains("does not try again: SIGTERM came while it waited"), "{said}");
+    let (code, stderr) =
+        terminate_at(&agent, &options, script, "tries again here (1 of 3) after 600.0s").await;
+    assert_eq!(code, Some(3), "{stderr}");
+    assert!(stderr.contains("does not try again: SIGTERM came while it waited"), "{stderr}");
     assert_eq!(fs::read_to_string(dir.path().join("tries")).unwrap(), "x\n");
 }
 
@@ -232,9 +236,9 @@ async fn a_build_that_was_asked_to_end_is_not_tried_again() {
     // it cleans up, and fails in its own way
     let script = "trap 'exit 4' TERM; echo x >>$DIR/tries; [ $(wc -l <$DIR/tries) = 1 ] || exit 5; echo ready >&2; \
                   while :; do sleep 0.05; done";
-    let (code, said) = terminate_at(&agent, &options, script, "ready").await;
-    assert_eq!(code, Some(4), "{said}");
-    assert!(said.contains("exit code 4 stays: the job got a signal to end"), "{said}");
+    let (code, stderr) = terminate_at(&agent, &options, script, "ready").await;
+    assert_eq!(code, Some(4), "{stderr}");
+    assert!(stderr.contains("exit code 4 stays: the job got a signal to end"), "{stderr}");
     assert_eq!(fs::read_to_string(dir.path().join("tries")).unwrap(), "x\n");
     assert_eq!(judge.asked(), [], "no request about it");
 }

@@ -74,7 +74,7 @@ fn a_build_that_passes_is_never_changed() {
 }
 
 #[test]
-fn the_report_says_what_the_verdict_stands_on() {
+fn the_report_shows_what_the_verdict_rests_on() {
     let site = Site::start().unwrap();
     let ran = run(&site.agent, &["--report", "text", "--exit-code-for", "as-is=81"], MOON);
     assert_eq!(ran.code, Some(81), "{ran:?}");

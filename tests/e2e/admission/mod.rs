@@ -260,13 +260,13 @@ async fn with_a_ca_for_clients_other_callers_are_refused() {
     webhook.tls = unknown;
     let stream = TcpStream::connect(webhook.server.admission.unwrap()).await.unwrap();
     let name = ServerName::try_from("localhost").unwrap();
-    let heard = async {
+    let received = async {
         let mut stream = webhook.tls.connect(name, stream).await?;
         stream.write_all(b"POST /admit HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n").await?;
-        let mut heard = Vec::new();
-        stream.read_to_end(&mut heard).await.map(|_| heard)
+        let mut received = Vec::new();
+        stream.read_to_end(&mut received).await.map(|_| received)
     };
     // an alert, or what is left of one when the connection is closed behind it
-    let heard = heard.await.unwrap_or_default();
-    assert!(heard.is_empty(), "{}", String::from_utf8_lossy(&heard));
+    let received = received.await.unwrap_or_default();
+    assert!(received.is_empty(), "{}", String::from_utf8_lossy(&received));
 }

@@ -69,21 +69,21 @@ impl Attack<'_> {
 
     /// Says all there is to say by all that is served; gives each with what came of it.
     async fn everything(&self) -> Vec<(String, AttackOutcome)> {
-        let mut said = Vec::new();
+        let mut attacks = Vec::new();
         for rpc in served::rpcs() {
-            said.extend(self.by_rpc(&rpc).await.into_iter().map(|one| (rpc.clone(), one)));
+            attacks.extend(self.by_rpc(&rpc).await.into_iter().map(|one| (rpc.clone(), one)));
         }
         for path in served::paths() {
-            said.extend(self.by_path(&path).await.into_iter().map(|one| (path.clone(), one)));
+            attacks.extend(self.by_path(&path).await.into_iter().map(|one| (path.clone(), one)));
         }
-        said
+        attacks
     }
 }
 
 /// All that was said: by what, by whom, when and what; and how often each answer was given.
 #[derive(Default)]
 struct AttackLog {
-    said: BTreeSet<(String, &'static str, Moment, &'static str)>,
+    attacks: BTreeSet<(String, &'static str, Moment, &'static str)>,
     answers: BTreeMap<String, u32>,
 }
 
@@ -94,14 +94,14 @@ impl AttackLog {
             let Attack { kind, moment, .. } = attack;
             assert!(!is_fault_of_server(&came), "{kind} {moment:?} {by}: {what}: {came}");
             *self.answers.entry(came).or_default() += 1;
-            self.said.insert((by, kind, moment, what));
+            self.attacks.insert((by, kind, moment, what));
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_that_others_say_of_an_attempt_moves_it_its_verdict_its_prediction_or_its_ticket() {
-    let (site, mut told) = (Site::start().await, AttackLog::default());
+    let (site, mut log) = (Site::start().await, AttackLog::default());
     for (kind, number) in KINDS.into_iter().zip(1..) {
         let mut twins = Twins::new(&site, number).await;
         for (moment, at) in
@@ -109,19 +109,18 @@ async fn nothing_that_others_say_of_an_attempt_moves_it_its_verdict_its_predicti
         {
             let number = number * 10 + at;
             let token = tokens::token(&site, kind, &twins.victim, number);
-            told.add(Attack { site: &site, kind, token: &token, victim: &twins.victim, moment, number })
-                .await;
+            log.add(Attack { site: &site, kind, token: &token, victim: &twins.victim, moment, number }).await;
             twins.compare(&format!("{kind}, {moment:?}")).await;
             twins.go_on(moment).await;
             twins.compare(&format!("{kind}, after {moment:?}")).await;
         }
     }
-    let AttackLog { said, answers } = told;
+    let AttackLog { attacks, answers } = log;
     eprintln!(
         "{} different foreign facts, none changed another caller's answer; answers: {answers:?}",
-        said.len()
+        attacks.len()
     );
-    assert!(said.len() >= 400, "{}", said.len());
+    assert!(attacks.len() >= 400, "{}", attacks.len());
 }
 
 /// An attack may be refused or left aside, but the server must know what it does.

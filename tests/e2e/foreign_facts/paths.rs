@@ -70,7 +70,7 @@ impl Attack<'_> {
     fn hooks(&self) -> Vec<AttackOutcome> {
         let own = "a/one";
         let theirs = self.victim.project.as_str();
-        let mut said = Vec::new();
+        let mut attacks = Vec::new();
         for (what, project, status) in [
             ("a hook of its own project says that the job succeeded", own, "success"),
             ("a hook of its own project says that the job failed", own, "failed"),
@@ -83,7 +83,7 @@ impl Attack<'_> {
                 let body = hook_body(number, project, status);
                 let head = self.bearer() + "Content-Type: application/json\r\n";
                 let came = http(self.site.server().http, "POST", "/v1/collect", &head, &body);
-                said.push((what, came.to_string()));
+                attacks.push((what, came.to_string()));
             }
         }
         let head = format!(
@@ -92,14 +92,15 @@ impl Attack<'_> {
         );
         let body = hook_body(self.victim.number, theirs, "success");
         let came = http(self.site.server().http, "POST", "/v1/collect", &head, &body);
-        said.push(("its secret, a hook in the victim's name says that the job succeeded", came.to_string()));
-        said
+        attacks
+            .push(("its secret, a hook in the victim's name says that the job succeeded", came.to_string()));
+        attacks
     }
 
     /// Pods as the API server tells of them: of other namespaces, or of other projects.
     async fn pods(&self, path: &str) -> Vec<AttackOutcome> {
         let theirs = self.victim.project.as_str();
-        let mut said = Vec::new();
+        let mut attacks = Vec::new();
         for (what, namespace, project) in [
             ("a pod of another namespace in the victim's name has little memory", "elsewhere", theirs),
             ("a pod of another project has little memory", "ci-builds", "a/one"),
@@ -107,9 +108,9 @@ impl Attack<'_> {
         ] {
             let review = review(namespace, &pod_of(self.victim.unmeasured_number(), project));
             let (status, _) = self.site.webhook().post(path, &review.to_string()).await;
-            said.push((what, status.to_string()));
+            attacks.push((what, status.to_string()));
         }
-        said
+        attacks
     }
 }
 

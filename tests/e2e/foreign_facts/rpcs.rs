@@ -50,7 +50,7 @@ impl Attack<'_> {
             session: format!("s-{}", self.number),
             ..opening(id, project)
         };
-        let mut said = vec![
+        let mut attacks = vec![
             ("takes its id for another project", self.deliver(Some(hello(id, own)), id, Some(0)).await),
             ("takes its id in its name", self.deliver(Some(hello(id, theirs)), id, Some(0)).await),
             ("sends samples of it without an opening", self.deliver(None, id, None).await),
@@ -67,18 +67,18 @@ impl Attack<'_> {
         if self.kind != "a pull request's job of the same project" {
             let job = self.own_job();
             let retry = pb::Hello { retries: id.to_owned(), number: 2, ..hello(&job, own) };
-            said.push((
+            attacks.push((
                 "delivers an attempt that says it retries it",
                 self.deliver(Some(retry), &job, Some(0)).await,
             ));
             let job = format!("{}.2", self.own_job());
             let placed = pb::Hello { ticket: id.to_owned(), ..hello(&job, own) };
-            said.push((
+            attacks.push((
                 "delivers an attempt in the place of its ticket",
                 self.deliver(Some(placed), &job, Some(0)).await,
             ));
         }
-        said.into_iter().map(|(what, code)| (what, format!("{code:?}"))).collect()
+        attacks.into_iter().map(|(what, code)| (what, format!("{code:?}"))).collect()
     }
 
     /// Delivers an attempt that succeeded with next to no memory, with an opening or without one.
@@ -103,7 +103,7 @@ impl Attack<'_> {
 
     async fn corrections(&self) -> Vec<AttackOutcome> {
         let mut predictor = PredictorClient::new(self.site.channel.clone());
-        let mut said = Vec::new();
+        let mut attacks = Vec::new();
         for attempt in [self.victim.id.clone(), self.victim.unmeasured()] {
             let correct = pb::CorrectVerdictRequest {
                 attempt: attempt.clone(),
@@ -113,14 +113,14 @@ impl Attack<'_> {
             };
             let undo = pb::CorrectVerdictRequest { attempt, undo: true, ..Default::default() };
             for (what, asked) in [("corrects its cause", correct), ("takes a correction back", undo)] {
-                said.push((what, code(predictor.correct_verdict(with(self.token, asked)).await)));
+                attacks.push((what, code(predictor.correct_verdict(with(self.token, asked)).await)));
             }
         }
-        said
+        attacks
     }
 
     async fn questions(&self) -> Vec<AttackOutcome> {
-        let mut said = Vec::new();
+        let mut attacks = Vec::new();
         for id in [self.victim.id.clone(), self.victim.unmeasured()] {
             let of = |project: &str| pb::ShouldRetryRequest {
                 attempt: id.clone(),
@@ -160,10 +160,10 @@ impl Attack<'_> {
                 ("lists runs of its job", listed),
                 ("says that it was canceled, in its name", canceled),
             ] {
-                said.push((what, code(self.site.ask(self.token, question).await.map(Response::new))));
+                attacks.push((what, code(self.site.ask(self.token, question).await.map(Response::new))));
             }
         }
-        said
+        attacks
     }
 
     async fn tickets(&self, rpc: &str) -> Vec<AttackOutcome> {
@@ -177,15 +177,15 @@ impl Attack<'_> {
                     owner: owner.to_owned(),
                     ..Default::default()
                 };
-                let mut said = Vec::new();
+                let mut attacks = Vec::new();
                 for (what, question) in [
                     ("takes the id of its ticket for another project", of(self.own_project(), "")),
                     ("takes the id of its ticket in its name", of(&theirs, "")),
                     ("takes the id of its ticket as its owner", of(self.own_project(), &theirs)),
                 ] {
-                    said.push((what, code(placement.open_ticket(with(self.token, question)).await)));
+                    attacks.push((what, code(placement.open_ticket(with(self.token, question)).await)));
                 }
-                said
+                attacks
             }
             "Placement/WatchTicket" => {
                 let asked = pb::WatchTicketRequest { ticket, hold: true };
@@ -246,7 +246,7 @@ impl Attack<'_> {
             memory_limit_bytes: (self.moment == Moment::While).then_some(1 << 20),
         };
         let theirs = self.victim.project.as_str();
-        let mut said = Vec::new();
+        let mut attacks = Vec::new();
         for (what, project) in
             [("asks in its name", theirs), ("asks for another project", self.own_project())]
         {
@@ -258,9 +258,9 @@ impl Attack<'_> {
                     code(predictor.predict_batch(with(self.token, questions)).await)
                 }
             };
-            said.push((what, came));
+            attacks.push((what, came));
         }
-        said
+        attacks
     }
 
     async fn statistics(&self, rpc: &str) -> Vec<AttackOutcome> {

@@ -34,9 +34,9 @@ pub(super) fn paths() -> Vec<String> {
     let routes = ROUTERS.iter().flat_map(|text| text.split(".route(").skip(1));
     let mut paths: Vec<String> = routes
         .map(|route| {
-            let said = route.split(',').next().unwrap().trim();
-            let named = NAMED.iter().find(|(name, _)| *name == said).map(|(_, path)| *path);
-            named.unwrap_or_else(|| said.trim_matches('"')).to_owned()
+            let handler = route.split(',').next().unwrap().trim();
+            let named = NAMED.iter().find(|(name, _)| *name == handler).map(|(_, path)| *path);
+            named.unwrap_or_else(|| handler.trim_matches('"')).to_owned()
         })
         .collect();
     paths.sort();

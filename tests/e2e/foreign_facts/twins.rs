@@ -57,7 +57,7 @@ pub(super) struct Twins<'s> {
     pub(super) victim: Job,
     twin: Job,
     streams: Vec<Sender>,
-    told: bool,
+    reported: bool,
     /// Both have their tickets: before, whose an id is may be kept from its own job as from all others.
     opened: bool,
 }
@@ -83,7 +83,7 @@ impl<'s> Twins<'s> {
                 stream.exchange(finish(&id, 20, Some(0))).await.unwrap();
             }
         }
-        Self { site, victim, twin, streams: Vec::new(), told: false, opened: false }
+        Self { site, victim, twin, streams: Vec::new(), reported: false, opened: false }
     }
 
     /// What comes after a moment.
@@ -146,7 +146,7 @@ impl<'s> Twins<'s> {
         for job in self.both() {
             self.question(job, &job.id).await.unwrap();
         }
-        self.told = true;
+        self.reported = true;
     }
 
     /// What its own caller asks.
@@ -193,7 +193,7 @@ impl<'s> Twins<'s> {
         if self.opened {
             known.push(("the ticket", text(job, self.ticket(job).await)));
         }
-        if self.told {
+        if self.reported {
             for (what, id) in
                 [("the verdict", job.id.clone()), ("the verdict without an agent", job.unmeasured())]
             {

@@ -94,15 +94,15 @@ async fn a_pipeline_with_the_include_measures_its_jobs_and_runs_as_without_it() 
     }
     let Some(fleet) = Fleet::start() else { return };
     let output = run(&fleet);
-    let said = text(&output);
-    assert!(output.status.success(), "{said}");
+    let printed = text(&output);
+    assert!(output.status.success(), "{printed}");
     for line in ["script says before", "after says nothing", "> plimsoll 0."] {
-        assert!(said.contains(line), "{line}: {said}");
+        assert!(printed.contains(line), "{line}: {printed}");
     }
     // what a job prints stands behind `>`, what it runs behind `$`
     let is_complaint =
         |line: &str| line.contains("> plimsoll:") && line.contains("the job goes on unmeasured");
-    assert!(!said.contains("> it went on") && !said.lines().any(is_complaint), "{said}");
+    assert!(!printed.contains("> it went on") && !printed.lines().any(is_complaint), "{printed}");
     let agent = Agent::new(Programs::for_tests(), fleet.server.url(), fleet.dir.path());
     let attempts = agent.json(&["attempts"]);
     let measured: BTreeMap<&str, Option<i64>> = attempts["attempts"]
@@ -113,5 +113,5 @@ async fn a_pipeline_with_the_include_measures_its_jobs_and_runs_as_without_it() 
         .map(|attempt| (attempt["key"]["package"].as_str().unwrap(), attempt["exit_code"].as_i64()))
         .collect();
     let expected = [("broken", Some(3)), ("compile", Some(0)), ("own-steps", Some(0)), ("use", Some(0))];
-    assert_eq!(measured, BTreeMap::from(expected), "{said}");
+    assert_eq!(measured, BTreeMap::from(expected), "{printed}");
 }

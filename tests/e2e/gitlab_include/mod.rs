@@ -110,16 +110,16 @@ async fn a_job_that_includes_one_file_is_measured_and_ends_as_it_would_alone() {
             // bash says 1 for every failure in what the runner evaluates, unless FF_USE_NEW_BASH_EVAL_STRATEGY is set
             let status = fleet.job(shell, "0", script, &[("PLIMSOLL_MEASURE", "off")]).status.code();
             let output = fleet.job(shell, &id, script, &[]);
-            let said = text(&output);
-            assert_eq!(output.status.code(), status, "{shell:?}: {said}");
+            let printed = text(&output);
+            assert_eq!(output.status.code(), status, "{shell:?}: {printed}");
             assert_eq!(status == Some(0), place == 0, "{shell:?}");
-            assert!(!said.contains("never"), "{shell:?}: {said}");
-            assert_eq!(said.contains("plimsoll 0."), place == 0, "{shell:?}: {said}");
+            assert!(!printed.contains("never"), "{shell:?}: {printed}");
+            assert_eq!(printed.contains("plimsoll 0."), place == 0, "{shell:?}: {printed}");
             let shown = fleet.shown(&id);
             assert_eq!(
                 shown["summary"]["exit_code"].as_i64(),
                 status.map(i64::from),
-                "{shell:?}: {shown} {said}"
+                "{shell:?}: {shown} {printed}"
             );
             assert_eq!(shown["summary"]["key"]["project"], "group/app", "{shown}");
         }
@@ -221,13 +221,13 @@ async fn whatever_is_missing_is_one_line_and_the_job_goes_on() {
         (vec![("PLIMSOLL_MEASURE", "off")], ""),
     ] {
         let output = fleet.job(&["bash"], "9", "echo it went on; exit 5", &variables);
-        let said = text(&output);
-        assert_eq!(output.status.code(), Some(5), "{variables:?}: {said}");
-        assert!(said.contains(line) && said.contains("it went on"), "{variables:?}: {said}");
+        let printed = text(&output);
+        assert_eq!(output.status.code(), Some(5), "{variables:?}: {printed}");
+        assert!(printed.contains(line) && printed.contains("it went on"), "{variables:?}: {printed}");
         assert_eq!(
-            said.matches("unmeasured").count(),
+            printed.matches("unmeasured").count(),
             usize::from(!line.is_empty()),
-            "{variables:?}: {said}"
+            "{variables:?}: {printed}"
         );
     }
 }

@@ -128,8 +128,8 @@ impl Reader {
     fn run(&self, command: &str) -> Output {
         let root = self.dir.path().to_str().unwrap();
         let mut words = command.to_owned();
-        for (said, here) in REPLACED {
-            words = words.replace(said, &here.replace("ROOT", root));
+        for (written, here) in REPLACED {
+            words = words.replace(written, &here.replace("ROOT", root));
         }
         let mut shell = Command::new("sh");
         shell.env_clear().args(["-c", &words]).current_dir(self.dir.path()).stdin(Stdio::null());
@@ -162,9 +162,9 @@ impl Reader {
             .find(|(start, ..)| command.starts_with(start))
             .map_or(0, |(_, status, _)| *status);
         let printed = String::from_utf8_lossy(&answer.stdout);
-        let said = String::from_utf8_lossy(&answer.stderr);
+        let written = String::from_utf8_lossy(&answer.stderr);
         if answer.status.code() != Some(ends) {
-            return Some(format!("{command}: {} and not {ends}\n{printed}{said}", answer.status));
+            return Some(format!("{command}: {} and not {ends}\n{printed}{written}", answer.status));
         }
         // the key of a command without `--key arch=` is that of the machine
         let is_exact = EXACT.contains(&command.as_str()) && cfg!(target_arch = "x86_64");
@@ -210,11 +210,11 @@ fn a_command_is_read_with_its_output_and_compared_by_shape() {
     let read = shown("$ a b \\\n    --c\nneed   12 KiB\n$ d\n");
     let first = Shown { command: "a b --c".to_owned(), output: vec!["need   12 KiB".to_owned()] };
     assert_eq!(read, [first, Shown { command: "d".to_owned(), output: Vec::new() }]);
-    let said = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
+    let written = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
     assert_eq!(
-        missing(&said(&["need   12 KiB", "5 attempts of it"]), "x\nneed  9 GiB\n77 attempts of all\n"),
+        missing(&written(&["need   12 KiB", "5 attempts of it"]), "x\nneed  9 GiB\n77 attempts of all\n"),
         None
     );
-    assert!(missing(&said(&["need   12 KiB"]), "needs  9 GiB\n").is_some());
-    assert!(missing(&said(&["b  1", "a  1"]), "a  1\nb  1\n").is_some(), "the order counts");
+    assert!(missing(&written(&["need   12 KiB"]), "needs  9 GiB\n").is_some());
+    assert!(missing(&written(&["b  1", "a  1"]), "a  1\nb  1\n").is_some(), "the order counts");
 }

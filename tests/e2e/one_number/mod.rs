@@ -40,7 +40,7 @@ async fn site_of(random: u64) -> Site {
 }
 
 impl Site {
-    fn said(&self, words: &[&str]) -> String {
+    fn output_of(&self, words: &[&str]) -> String {
         let answer = self.agent.call(words);
         assert_eq!((answer.code, answer.stderr.as_str()), (Some(0), ""), "{words:?}");
         answer.stdout

@@ -83,7 +83,7 @@ fn agrees(summary: &pb::Summary, rows: &[pb::Sample]) {
 
 /// One attempt on the terminal, on its page, and in two forms of JSON.
 fn seen(site: &Site, id: &str, summary: &pb::Summary, series: &[pb::Sample]) {
-    let text = site.said(&["show", id]);
+    let text = site.output_of(&["show", id]);
     let page = site.page(&format!("/attempts/{id}"));
     let mean = figures::known_bytes(measured::mean_need(summary));
     let parts =
@@ -130,7 +130,7 @@ async fn what_a_run_says_at_its_end_is_what_is_shown_later() {
         let id = format!("real-{number}");
         let words =
             ["run", "--attempt", &id, "--key", "package=real", "--report", "text", "--", "sh", "-c", command];
-        let said = tokio::task::block_in_place(|| site.agent.call(&words)).stderr;
+        let output_of = tokio::task::block_in_place(|| site.agent.call(&words)).stderr;
         let asked = pb::GetAttemptRequest { attempt: id.clone(), with_series: true, max_samples: 0 };
         let shown = site.stats().await.get_attempt(asked).await.unwrap().into_inner();
         let summary = shown.summary.unwrap();
@@ -144,7 +144,7 @@ async fn what_a_run_says_at_its_end_is_what_is_shown_later() {
             format!("needed {}", measured::need_words(&summary)),
             measured::memory_peak_words(&summary).unwrap_or_default(),
         ];
-        has(&said, &parts, &id);
+        has(&output_of, &parts, &id);
         tokio::task::block_in_place(|| seen(&site, &id, &summary, &shown.series));
     }
 }

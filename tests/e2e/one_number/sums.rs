@@ -64,7 +64,7 @@ async fn every_view_shows_the_same_sums() {
                 &group["totals"],
             );
         }
-        told(&site, &totals);
+        reported(&site, &totals);
         null_where_not_known(&terminal, &api);
         counted(&site, &by_outcome);
     });
@@ -74,8 +74,8 @@ async fn every_view_shows_the_same_sums() {
 async fn bounded(site: &Site, groups: &[pb::Group]) {
     let asked = pb::ListAttemptsRequest { page_size: 1000, ..pb::ListAttemptsRequest::default() };
     let attempts = site.stats().await.list_attempts(asked).await.unwrap().into_inner().attempts;
-    let text = tokio::task::block_in_place(|| site.said(&["stats", "--by", "package"]));
-    let list = tokio::task::block_in_place(|| site.said(&["attempts", "--limit", "1000"]));
+    let text = tokio::task::block_in_place(|| site.output_of(&["stats", "--by", "package"]));
+    let list = tokio::task::block_in_place(|| site.output_of(&["attempts", "--limit", "1000"]));
     for group in groups {
         let totals = group.totals.as_ref().unwrap();
         let of = attempts.iter().filter(|one| one.key.as_ref().unwrap().package == group.name);
@@ -114,7 +114,7 @@ async fn canceled(site: &Site, totals: &StatsTotals) {
     tokio::task::block_in_place(|| {
         let page = site.page("/attempts?range=all&outcome=canceled");
         assert!(page.contains(&canceled[0].attempt) && !page.contains(&failed[0].attempt), "{page}");
-        let text = site.said(&["attempts", "--outcome", "canceled"]);
+        let text = site.output_of(&["attempts", "--outcome", "canceled"]);
         assert_eq!(text.lines().filter(|line| line.contains("canceled")).count(), canceled.len(), "{text}");
     });
 }
@@ -134,7 +134,7 @@ fn null_where_not_known(terminal: &Value, api: &Value) {
 }
 
 /// The sums in words: terminal, page, report.
-fn told(site: &Site, totals: &StatsTotals) {
+fn shown(site: &Site, totals: &StatsTotals) {
     let used = figures::percent(sums::memory_used(totals).unwrap());
     let wasted = figures::gib_hours(totals.memory_wasted_gib_hours);
     let shared = [
@@ -145,14 +145,14 @@ fn told(site: &Site, totals: &StatsTotals) {
         used,
     ];
     let left_out = sums::left_out(totals).unwrap();
-    let text = site.said(&["stats"]);
+    let text = site.output_of(&["stats"]);
     has(&text, &shared, "terminal");
     has(&text, &[left_out.clone(), figures::amount(totals.memory_wasted_gib_hours)], "terminal");
     let page = site.page("/?range=all");
     has(&page, &shared, "page");
     has(&page, &[left_out.replacen("left", "Left", 1), wasted], "page");
     for format in ["text", "html"] {
-        let report = site.said(&["report", "-o", format]);
+        let report = site.output_of(&["report", "-o", format]);
         let parts = [
             totals.memory_asked_gib_hours,
             totals.memory_used_of_asked_gib_hours,
@@ -183,7 +183,7 @@ fn counted(site: &Site, by_outcome: &[pb::Group]) {
     let gib_hours =
         |name: &str| counter(&format!("memory_{name}_byte_seconds")) / figures::float(1 << 30) / 3600.0;
     let core_hours = |name: &str| counter(&format!("cpu_{name}_core_seconds")) / 3600.0;
-    for (what, counter, told) in [
+    for (what, counter, reported) in [
         ("asked", gib_hours("asked"), sum(|totals| totals.memory_asked_gib_hours)),
         ("used", gib_hours("used"), sum(|totals| totals.memory_used_of_asked_gib_hours)),
         ("wasted", gib_hours("wasted"), sum(|totals| totals.memory_wasted_gib_hours)),
@@ -197,7 +197,7 @@ fn counted(site: &Site, by_outcome: &[pb::Group]) {
         ),
         ("no CPU", counter("cpu_not_measured"), sum(|totals| figures::float(totals.cpu_not_measured))),
     ] {
-        assert!(near(counter, told), "{what}: {counter} {told}");
+        assert!(near(counter, reported), "{what}: {counter} {reported}");
     }
 }
 
@@ -211,10 +211,10 @@ fn predictions(metrics: &str, ended: &[&StatsTotals]) {
         ("wall_p95", sum(|held| held.timed), sum(|held| held.within_wall_p95)),
     ] {
         assert!(judged > 0, "the dice give {name} to some");
-        for (is_held, told) in [(true, within), (false, judged - within)] {
+        for (is_held, reported) in [(true, within), (false, judged - within)] {
             let series = format!("plimsoll_fleet_predictions_total{{of=\"{name}\",held=\"{is_held}\"}} ");
             let line = metrics.lines().find_map(|line| line.strip_prefix(&series));
-            assert_eq!(line.expect(&series).trim().parse(), Ok(told), "{series}");
+            assert_eq!(line.expect(&series).trim().parse(), Ok(reported), "{series}");
         }
     }
 }

@@ -76,10 +76,10 @@ fn key(secrets: &Secrets) -> pb::Key {
 }
 
 /// A build fails and is judged, by those who may and those who may not.
-async fn builds(place: &PlantedServer, heard: &mut FoundTexts) {
+async fn builds(place: &PlantedServer, outputs: &mut FoundTexts) {
     let channel = Endpoint::new(place.webhook.server.url()).unwrap().connect().await.unwrap();
     let secrets = &place.secrets;
-    let mut say = |what: &str, said: String| heard.push((what.to_owned(), said));
+    let mut say = |what: &str, printed: String| outputs.push((what.to_owned(), printed));
     for token in [WRONG, AUDITOR] {
         say("a stream", Sender::open_as(channel.clone(), token).await.unwrap_err().to_string());
     }
@@ -137,7 +137,7 @@ fn hook(place: &PlantedServer, job: u64, change: impl FnOnce(&mut Value)) -> Str
 }
 
 /// Hooks, signed and with their secret, without either, and such as make no sense.
-async fn hooks(place: &PlantedServer, heard: &mut FoundTexts) {
+async fn hooks(place: &PlantedServer, outputs: &mut FoundTexts) {
     let secrets = &place.secrets;
     let secret = &secrets.in_logs[0];
     let bodies = [
@@ -153,7 +153,7 @@ async fn hooks(place: &PlantedServer, heard: &mut FoundTexts) {
             format!("X-Gitlab-Token: {WRONG}\r\n"),
             format!("X-Gitlab-Token: {}\r\n", secrets.hook),
         ] {
-            heard.push(("a hook".into(), place.http("POST", "/v1/collect", &headers, body)));
+            outputs.push(("a hook".into(), place.http("POST", "/v1/collect", &headers, body)));
         }
     }
     let metrics = async || place.http("GET", "/metrics", &format!("Authorization: Bearer {AUDITOR}\r\n"), "");
@@ -162,7 +162,7 @@ async fn hooks(place: &PlantedServer, heard: &mut FoundTexts) {
 }
 
 /// What a browser sees, with tokens in each place where one may stand, and in one where it may not.
-fn pages(place: &PlantedServer, heard: &mut FoundTexts) {
+fn pages(place: &PlantedServer, outputs: &mut FoundTexts) {
     let basic = |token: &str| BASE64_STANDARD.encode(format!("me:{token}"));
     let headers = [
         String::new(),
@@ -177,7 +177,7 @@ fn pages(place: &PlantedServer, heard: &mut FoundTexts) {
         let joint = if path.contains('?') { '&' } else { '?' };
         let path = format!("{path}{joint}private_token={WRONG}&range=all");
         for header in &headers {
-            heard.push((path.clone(), place.http("GET", &path, header, "")));
+            outputs.push((path.clone(), place.http("GET", &path, header, "")));
         }
     }
 }
@@ -198,18 +198,18 @@ fn files(dir: &Path, found: &mut FoundTexts) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_planted_secret_is_in_nothing_that_the_server_says_or_keeps() {
     let place = PlantedServer::start();
-    let mut heard = FoundTexts::new();
-    builds(&place, &mut heard).await;
-    hooks(&place, &mut heard).await;
-    pages(&place, &mut heard);
+    let mut outputs = FoundTexts::new();
+    builds(&place, &mut outputs).await;
+    hooks(&place, &mut outputs).await;
+    pages(&place, &mut outputs);
     let mut planted = pod();
     planted["spec"]["containers"][0]["env"] =
         json!([{"name": "CI_JOB_TOKEN", "value": place.secrets.in_logs[2]}, {"name": "X", "value": WRONG}]);
     let (_, response) = place.webhook.admit(&planted).await;
-    heard.push(("an admission".into(), response.to_string()));
+    outputs.push(("an admission".into(), response.to_string()));
     mistakes(&place).await;
-    printed(&place, &mut heard);
-    heard.push(("log".into(), place.webhook.server.log().unwrap()));
+    printed(&place, &mut outputs);
+    outputs.push(("log".into(), place.webhook.server.log().unwrap()));
     let asked: Vec<String> = place.asked.try_iter().collect();
     for sent in [&place.secrets.gitlab, &place.secrets.bearer] {
         assert!(asked.iter().any(|head| head.contains(sent)), "the intended receiver gets it: {asked:?}");
@@ -219,12 +219,12 @@ async fn a_planted_secret_is_in_nothing_that_the_server_says_or_keeps() {
     place.webhook.server.stop().unwrap();
     let mut kept = FoundTexts::new();
     files(&dir.path().join("data"), &mut kept);
-    for all in [&heard, &kept] {
+    for all in [&outputs, &kept] {
         assert!(all.iter().any(|(_, text)| text.contains(SIGN)), "else nothing was looked through");
     }
-    assert!(heard.iter().any(|(place, text)| place == "log" && text.contains("\"DEBUG\"")));
+    assert!(outputs.iter().any(|(place, text)| place == "log" && text.contains("\"DEBUG\"")));
     let is_judge = |place: &str| place == "a verdict";
-    for (place, text) in heard.iter().chain(&kept) {
+    for (place, text) in outputs.iter().chain(&kept) {
         for (name, secret) in secrets.all() {
             let before = text.split_once(secret).map(|(before, _)| before);
             let near = before.map(|before| before.chars().rev().take(300).collect::<Vec<_>>());
@@ -233,7 +233,7 @@ async fn a_planted_secret_is_in_nothing_that_the_server_says_or_keeps() {
         }
     }
     // a caller without a grant for the project sees nothing of what is private, and neither does a reader of logs
-    for (place, text) in heard.iter().filter(|(place, _)| !is_judge(place)) {
+    for (place, text) in outputs.iter().filter(|(place, _)| !is_judge(place)) {
         assert!(!text.contains(CUSTOMER), "a private label in {place}: {text}");
     }
 }

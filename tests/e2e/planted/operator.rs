@@ -35,7 +35,7 @@ pub(super) async fn mistakes(place: &PlantedServer) {
 }
 
 /// What is printed of the settings in force, and of wrong ones.
-pub(super) fn printed(place: &PlantedServer, heard: &mut FoundTexts) {
+pub(super) fn printed(place: &PlantedServer, outputs: &mut FoundTexts) {
     let address = format!("http://bot:{WRONG}@x.example");
     for wrong in ["", "--gitlab-url", "--otlp-endpoint", "--admit-agent-server"] {
         let mut command = Command::new(&Programs::for_tests().server);
@@ -45,6 +45,6 @@ pub(super) fn printed(place: &PlantedServer, heard: &mut FoundTexts) {
         }
         let output = command.output().unwrap();
         assert_eq!(output.status.success(), wrong.is_empty(), "{wrong}: {output:?}");
-        heard.push((format!("--print-config {wrong}"), format!("{output:?}")));
+        outputs.push((format!("--print-config {wrong}"), format!("{output:?}")));
     }
 }

@@ -184,7 +184,7 @@ fn access(issuer: &str, refusing: SocketAddr) -> String {
 fn others(log: String) -> (SocketAddr, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let (asked, heard) = mpsc::channel();
+    let (asked, requests) = mpsc::channel();
     thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             let (mut head, mut byte) = (Vec::new(), [0]);
@@ -210,5 +210,5 @@ fn others(log: String) -> (SocketAddr, mpsc::Receiver<String>) {
             let _done = asked.send(head);
         }
     });
-    (address, heard)
+    (address, requests)
 }

@@ -4,7 +4,7 @@ use plimsoll_proto::{
     externalscaler::{GetMetricsRequest, ScaledObjectRef, external_scaler_client::ExternalScalerClient},
     v1::{
         self as pb, agent_message::Message as Sent, introspection_client::IntrospectionClient,
-        placement_client::PlacementClient, predict_batch_response::Result as Told,
+        placement_client::PlacementClient, predict_batch_response::Result as BatchResult,
         predictor_client::PredictorClient, stats_client::StatsClient,
     },
 };
@@ -143,8 +143,8 @@ impl Calls {
                 let asked = self.ask(tokio_stream::iter([asked]));
                 let mut answers = client.predict_batch(asked).await?.into_inner();
                 match answers.message().await?.unwrap().result.unwrap() {
-                    Told::Error(error) => Err(Status::permission_denied(error.description)),
-                    answer @ Told::Prediction(_) => Ok(shown(format!("{answer:?}"))),
+                    BatchResult::Error(error) => Err(Status::permission_denied(error.description)),
+                    answer @ BatchResult::Prediction(_) => Ok(shown(format!("{answer:?}"))),
                 }
             }
             rpc => Err(Status::unimplemented(format!("say how {rpc} is called"))),

@@ -165,7 +165,7 @@ fn every_rpc_of_the_wire_has_its_row() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_rpc_tells_each_role_what_is_for_it_and_nothing_of_other_projects() {
     let site = Site::start().await;
-    let mut told = 0;
+    let mut answered = 0;
     for Row(rpc, role, of_some, of_all) in TABLE {
         let anonymous = site.calls("").call(rpc, About::OWN).await;
         assert_eq!(code(&anonymous), Code::Unauthenticated, "no token, {rpc}: {anonymous:?}");
@@ -189,10 +189,10 @@ async fn every_rpc_tells_each_role_what_is_for_it_and_nothing_of_other_projects(
             let about = site.calls(all).prepared(rpc, about).await;
             let answer = site.calls(all).call(rpc, about).await;
             assert_eq!(code(&answer), expected, "{all} of {}, {rpc}: {answer:?}", about.project);
-            told += u32::from(format!("{answer:?}").contains(HIDDEN));
+            answered += u32::from(format!("{answer:?}").contains(HIDDEN));
         }
     }
-    assert!(told >= 4, "else nothing was hidden: {told}");
+    assert!(answered >= 4, "else nothing was hidden: {answered}");
 }
 
 /// The answer to another role than that of the row.
@@ -228,8 +228,8 @@ async fn an_attempt_of_another_project_is_judged_as_one_that_is_not_there() {
         let ask = async |attempt: &str| {
             let question = pb::ShouldRetryRequest { attempt: attempt.into(), ..question.clone() };
             let answer = site.calls("caller").judge(question).await;
-            let said = answer.as_ref().map_or_else(refusal, |verdict| format!("{verdict:?}"));
-            (said.replace(attempt, "ID"), answer.is_ok())
+            let shown = answer.as_ref().map_or_else(refusal, |verdict| format!("{verdict:?}"));
+            (shown.replace(attempt, "ID"), answer.is_ok())
         };
         // as long as the others: details hold its length
         let (absent, is_answer) = ask("never-0").await;

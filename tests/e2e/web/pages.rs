@@ -47,8 +47,8 @@ async fn every_page_is_well_formed_complete_and_loads_nothing_from_elsewhere() {
         assert!(answer.head.contains(policy) && !answer.head.contains("unsafe"), "{path}: {}", answer.head);
         let page = Html::parse_document(&answer.body);
         assert_eq!(page.errors, Vec::<std::borrow::Cow<'static, str>>::new(), "{path}");
-        let said = texts(&page, "title").remove(0);
-        assert!(said.contains(title) && said.ends_with("Plimsoll"), "{path}: {said}");
+        let title_text = texts(&page, "title").remove(0);
+        assert!(title_text.contains(title) && title_text.ends_with("Plimsoll"), "{path}: {title_text}");
         assert_eq!((texts(&page, "h1").len(), texts(&page, "main").len()), (1, 1), "{path}");
         assert!(!attributes(&page, "html[lang=en]", "lang").is_empty(), "{path}");
         assert_eq!(attributes(&page, "body > a:first-child", "href"), ["#main"], "{path}: the skip link");

@@ -87,13 +87,13 @@ fn the_drawings_name_what_exists_and_differ_in_colours_alone() {
     };
     let light = drawn("overview.svg");
     assert_eq!(light, drawn("overview-dark.svg"));
-    for said in &light {
-        let row = DRAWN.iter().find(|(drawn, ..)| drawn == said);
-        let (_, file, words) = row.unwrap_or_else(|| panic!("{said:?}: say in the table where that is"));
+    for label in &light {
+        let row = DRAWN.iter().find(|(drawn, ..)| drawn == label);
+        let (_, file, words) = row.unwrap_or_else(|| panic!("{label:?}: say in the table where that is"));
         assert!(
             fs::read_to_string(root().join(file)).unwrap().contains(words),
-            "{said:?}: no {words:?} in {file}"
+            "{label:?}: no {words:?} in {file}"
         );
     }
-    assert!(DRAWN.iter().all(|(drawn, ..)| light.iter().any(|said| said == drawn)), "{light:?}");
+    assert!(DRAWN.iter().all(|(drawn, ..)| light.iter().any(|label| label == drawn)), "{light:?}");
 }

@@ -28,8 +28,8 @@ async fn an_address_that_makes_no_sense_is_a_page_that_says_so_and_leads_on() {
         assert_eq!(answer.status, status, "{path}: {}", answer.body);
         let page = Html::parse_document(&answer.body);
         assert!(page.errors.is_empty() && attributes(&page, "script", "src").len() == 1, "{path}");
-        let said = texts(&page, "p.lead").join(" ");
-        assert!(said.contains(text), "{path}: {said}");
+        let shown = texts(&page, "p.lead").join(" ");
+        assert!(shown.contains(text), "{path}: {shown}");
         assert!(attributes(&page, "main p a", "href").contains(&"/".to_owned()), "{path}: a way out");
         assert!(answer.head.contains("content-security-policy"), "{path}");
     }
@@ -51,8 +51,8 @@ async fn bad_questions_to_the_json_are_answered_as_json_and_the_future_is_empty(
         (answer.status, serde_json::from_str(&answer.body).unwrap())
     };
     for path in ["/api/stats?group_by=luck", "/api/stats?step_ms=x", "/api/attempts?page_size=9999"] {
-        let (status, said) = ask(path);
-        assert!(status == 400 && said["error"].is_string(), "{path}: {said}");
+        let (status, shown) = ask(path);
+        assert!(status == 400 && shown["error"].is_string(), "{path}: {shown}");
     }
     assert_eq!(ask("/api/attempts/unknown").0, 404);
     let (status, future) = ask("/api/stats?from_unix_ms=99999999999999&group_by=package");

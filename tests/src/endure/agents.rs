@@ -105,12 +105,12 @@ async fn deliver(url: &str, attempt: &str, acknowledged: &mut u64, total: &Atomi
     }
     let first = (welcome / BATCH).saturating_sub(REPEATED) * BATCH + 1;
     let mut before = first - 1;
-    let heard = |said: u64| {
-        *acknowledged = said.max(*acknowledged);
-        total.fetch_add(said.saturating_sub(before), Relaxed);
-        before = said;
+    let on_acknowledged = |now_acknowledged: u64| {
+        *acknowledged = now_acknowledged.max(*acknowledged);
+        total.fetch_add(now_acknowledged.saturating_sub(before), Relaxed);
+        before = now_acknowledged;
     };
-    stream.deliver(attempt, (first, SAMPLES), BATCH, heard).await?;
+    stream.deliver(attempt, (first, SAMPLES), BATCH, on_acknowledged).await?;
     stream.close(finish(attempt, SAMPLES, Some(0))).await
 }
 

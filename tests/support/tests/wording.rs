@@ -116,8 +116,9 @@ fn sentences_of_guides_are_short() {
         path.ends_with("README.md") || (path.starts_with("deploy/docs") && is_markdown)
     };
     for (name, text) in texts().iter().filter(|(name, _)| is_guide(name)) {
-        let long = sentences(text).into_iter().filter(|said| said.split_whitespace().count() > LONGEST);
-        wrong.extend(long.map(|said| format!("{name}: {said}")));
+        let long =
+            sentences(text).into_iter().filter(|sentence| sentence.split_whitespace().count() > LONGEST);
+        wrong.extend(long.map(|sentence| format!("{name}: {sentence}")));
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }

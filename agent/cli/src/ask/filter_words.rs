@@ -21,8 +21,8 @@ pub(super) fn filter(filter: &Filter) -> String {
         ("refs of class", &filter.ref_class),
         ("owner", &filter.owner),
     ];
-    let said = names.into_iter().filter(|(_, value)| !value.is_empty());
-    let mut parts: Vec<String> = said.map(|(name, value)| format!("{name} {}", clean(value))).collect();
+    let given = names.into_iter().filter(|(_, value)| !value.is_empty());
+    let mut parts: Vec<String> = given.map(|(name, value)| format!("{name} {}", clean(value))).collect();
     let mut labels: Vec<_> = filter.labels.iter().collect();
     labels.sort_unstable();
     parts.extend(labels.into_iter().map(|(name, value)| format!("label {}={}", clean(name), clean(value))));
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filter_is_said_in_words() {
+    fn a_filter_is_shown_in_words() {
         assert_eq!(filter(&Filter::default()), "all attempts");
         let labels = [("team", "a\u{1b}b"), ("job", "x")].map(|(a, b)| (a.to_owned(), b.to_owned()));
         let asked = Filter {

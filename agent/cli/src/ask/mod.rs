@@ -36,7 +36,7 @@ use plimsoll_proto::{
 };
 #[cfg(feature = "people")]
 pub use terminal_style::TerminalStyle;
-use without_project::lead_on;
+use without_project::hint_other_projects;
 
 use crate::standard_error::say;
 
@@ -113,7 +113,7 @@ pub async fn predict(client: &Client, key: Key, format: PredictFormat) -> Result
     let prediction = client.predict(question).await?;
     Ok(match format {
         PredictFormat::Text => {
-            let more = lead_on(client, &key, Some(&prediction)).await;
+            let more = hint_other_projects(client, &key, Some(&prediction)).await;
             CommandOutput::prose(text::render_prediction(&prediction) + &more + &asked_for(&key))
         }
         PredictFormat::Json => CommandOutput::data(json::render_prediction(&prediction)),
@@ -166,7 +166,7 @@ pub async fn explain(
             return Ok(CommandOutput::data(json::render_jobs(&explained)));
         }
     };
-    let more = lead_on(client, &key, explained.prediction.as_ref()).await;
+    let more = hint_other_projects(client, &key, explained.prediction.as_ref()).await;
     Ok(CommandOutput::prose(text + &more + &asked_for(&key)))
 }
 

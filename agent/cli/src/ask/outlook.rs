@@ -96,8 +96,8 @@ mod tests {
         assert_eq!(lines(&verdict).len(), expected.len() - 1);
         let unquoted = Outlook { signature_line: "the moon is full of 0".to_owned(), ..Outlook::default() };
         verdict.outlook = Some(unquoted);
-        let said = failure(&verdict);
-        assert_eq!(said, ["failure: the moon is full of 0"], "what it is known apart by");
+        let shown = failure(&verdict);
+        assert_eq!(shown, ["failure: the moon is full of 0"], "what it is known apart by");
         let placed = Outlook {
             failure_line: "the moon is full".to_owned(),
             failure_line_number: 2,

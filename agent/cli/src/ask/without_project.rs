@@ -14,7 +14,7 @@ use plimsoll_proto::{
 const NAMED: usize = 3;
 
 /// A line for people below an answer; empty where something is known of the package itself.
-pub(super) async fn lead_on(client: &Client, key: &Key, answer: Option<&Prediction>) -> String {
+pub(super) async fn hint_other_projects(client: &Client, key: &Key, answer: Option<&Prediction>) -> String {
     if answer.is_none_or(knows_package) {
         return String::new();
     }
@@ -103,18 +103,18 @@ mod tests {
     }
 
     #[test]
-    fn a_package_that_is_known_elsewhere_alone_is_said_to_be() {
+    fn a_package_that_only_other_projects_know_is_named_as_such() {
         let key = Key { package: "zlib".to_owned(), project: "a/b".to_owned(), ..Key::default() };
-        let said = |groups: &[Group]| line_elsewhere(&key, groups);
+        let hint = |groups: &[Group]| line_elsewhere(&key, groups);
         assert_eq!(
-            said(&[group("(none)", 12), group("c/d", 3)]),
+            hint(&[group("(none)", 12), group("c/d", 3)]),
             "nothing is known of zlib in project a/b; zlib without a project has 12 attempts: --key project= asks about that\n"
         );
         assert_eq!(
-            said(&[group("c/d", 1)]),
+            hint(&[group("c/d", 1)]),
             "nothing is known of zlib in project a/b; zlib of c/d has 1 attempt: --key project=c/d asks about that\n"
         );
-        assert_eq!([said(&[]), said(&[group("a/b", 7)])], ["", ""]);
+        assert_eq!([hint(&[]), hint(&[group("a/b", 7)])], ["", ""]);
     }
 
     #[test]
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_project_to_name_the_way_on_is_said_alone() {
+    fn without_a_project_to_name_only_the_way_on_is_shown() {
         let alone = "the key names no project: attempts of a project count only with --key project=NAME\n";
         assert_eq!([line("zlib", &[]), line("zlib", &[group("(none)", 2)])], [alone, alone]);
     }

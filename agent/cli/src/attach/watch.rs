@@ -81,8 +81,8 @@ impl Watch {
 
     /// The end, if it has come.
     fn look(&self) -> Option<EndSeen> {
-        let said = self.file.as_ref().and_then(ExitFile::read);
-        said.or_else(|| self.gone().map(|how| EndSeen { how, exit: None }))
+        let reported = self.file.as_ref().and_then(ExitFile::read);
+        reported.or_else(|| self.gone().map(|how| EndSeen { how, exit: None }))
     }
 
     fn gone(&self) -> Option<&'static str> {

@@ -159,16 +159,16 @@ impl ShouldRetryArgs {
         let attempt = attempt.ok_or("the attempt is not known: say --attempt ID")?;
         // the environment speaks of the job that asks, which need not be the job that failed
         let own = job.attempt.as_ref() == Some(attempt);
-        let said = if own { job } else { &CiJob::default() };
+        let environment = if own { job } else { &CiJob::default() };
         let known = own && !job.key.package.is_empty() || !self.key.keys.is_empty();
-        let key = known.then(|| said.key_for(&[], &self.key.keys)).transpose()?;
+        let key = known.then(|| environment.key_for(&[], &self.key.keys)).transpose()?;
         let exit = Exit { code: self.exit_code, signal: self.signal };
         if [&self.log, &self.include_retried].iter().all(|path| path.as_deref() == Some(Path::new("-"))) {
             return Err(
                 "--log and --include-retried cannot both be `-`: there is one standard input".to_owned()
             );
         }
-        let name = said.key.labels.get("job").map(String::as_str);
+        let name = environment.key.labels.get("job").map(String::as_str);
         let include_retried = self.include_retried.as_deref().map(|path| retried(path, attempt, name));
         let log_tail =
             self.log.as_deref().map(|log| log_tail(log, &job.secrets)).transpose()?.unwrap_or_default();

@@ -186,14 +186,14 @@ mod tests {
         for (name, text) in names.iter().zip(files) {
             fs::write(name, text).unwrap();
         }
-        let mut said = Vec::new();
+        let mut warnings = Vec::new();
         let absent = dir.path().join("absent/config.toml");
         let all: Vec<PathBuf> = names.into_iter().chain([absent]).collect();
-        let command = with_defaults(common_options::line(), &all, |problem| said.push(problem));
+        let command = with_defaults(common_options::line(), &all, |problem| warnings.push(problem));
         let matches = command.try_get_matches_from(line.split_whitespace()).unwrap();
         assert!(Cli::from_arg_matches(&matches).is_ok());
         let folder = format!("{}/", dir.path().display());
-        (matches, said.into_iter().map(|line| line.replace(&folder, "")).collect())
+        (matches, warnings.into_iter().map(|line| line.replace(&folder, "")).collect())
     }
 
     fn value(matches: &ArgMatches, name: &str) -> String {
@@ -204,8 +204,8 @@ mod tests {
     #[test]
     fn the_option_wins_over_the_users_file_and_that_over_the_systems() {
         let files = ["server = \"http://system\"\nspool_max = \"1MiB\"", "server = \"http://user\""];
-        let (matches, said) = read_line(&files, "plimsoll run -- true");
-        assert_eq!((value(&matches, "server").as_str(), said), ("http://user", vec![]));
+        let (matches, warnings) = read_line(&files, "plimsoll run -- true");
+        assert_eq!((value(&matches, "server").as_str(), warnings), ("http://user", vec![]));
         assert_eq!(value(&matches, "spool_max"), "1MiB");
         for line in ["plimsoll --server http://line run -- true", "plimsoll run --server http://line -- true"]
         {
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_path_is_below_the_folder_of_its_file() {
-        let (matches, _said) =
+        let (matches, _warned) =
             read_line(&["ca = \"ca.crt\"\ntoken_file = \"/run/token\""], "plimsoll predict");
         assert!(value(&matches, "ca").starts_with('/') && value(&matches, "ca").ends_with("/ca.crt"));
         assert_eq!(value(&matches, "token_file"), "/run/token");
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn a_mistake_is_named_with_its_file_and_line_and_the_rest_counts() {
         let file = "# where\nsrever = \"http://a\"\ninterval = \"1\"\nreport = \"loud\"\npool = 5\ntoken = \"s\"\nserver = \"http://b\"\n";
-        let (matches, said) = read_line(&[file], "plimsoll run -- true");
+        let (matches, warnings) = read_line(&[file], "plimsoll run -- true");
         assert_eq!(value(&matches, "server"), "http://b");
         let begins = [
             "0.toml:2: srever",
@@ -234,32 +234,32 @@ mod tests {
             "0.toml:5: pool",
             "0.toml:6: token",
         ];
-        for (line, begin) in said.iter().zip(begins) {
+        for (line, begin) in warnings.iter().zip(begins) {
             assert!(line.starts_with(&format!("{begin} is left out: ")), "{line}");
         }
-        assert_eq!(said.len(), begins.len(), "{said:?}");
+        assert_eq!(warnings.len(), begins.len(), "{warnings:?}");
         assert!(
-            said[0].contains("expected one of server, ca,") && said[4].contains("token_file"),
-            "{said:?}"
+            warnings[0].contains("expected one of server, ca,") && warnings[4].contains("token_file"),
+            "{warnings:?}"
         );
     }
 
     #[test]
     fn a_file_that_is_no_toml_is_left_out_as_a_whole() {
-        let (matches, said) = read_line(&["server = \"http://a\"\npool = oak\n"], "plimsoll run -- true");
+        let (matches, warnings) = read_line(&["server = \"http://a\"\npool = oak\n"], "plimsoll run -- true");
         assert_ne!(value(&matches, "server"), "http://a");
         assert!(
-            said.len() == 1 && said[0].starts_with("0.toml:2: ") && said[0].contains("left out"),
-            "{said:?}"
+            warnings.len() == 1 && warnings[0].starts_with("0.toml:2: ") && warnings[0].contains("left out"),
+            "{warnings:?}"
         );
     }
 
     #[test]
     fn an_option_that_measures_is_no_filter_of_others() {
-        let (matches, said) = read_line(&["pool = \"oak\""], "plimsoll run -- true");
-        assert_eq!((value(&matches, "pool").as_str(), said), ("oak", vec![]));
+        let (matches, warnings) = read_line(&["pool = \"oak\""], "plimsoll run -- true");
+        assert_eq!((value(&matches, "pool").as_str(), warnings), ("oak", vec![]));
         if cfg!(feature = "people") {
-            let (matches, _said) = read_line(&["pool = \"oak\""], "plimsoll stats");
+            let (matches, _warned) = read_line(&["pool = \"oak\""], "plimsoll stats");
             assert!(matches.subcommand().unwrap().1.get_raw("pool").is_none());
         }
     }

@@ -17,15 +17,15 @@ pub(super) fn without_unusable(
     lookup: impl Fn(&OsStr) -> Option<OsString>,
     mut warn: impl FnMut(String),
 ) -> Command {
-    let mut told = Vec::new();
+    let mut warned = Vec::new();
     command.mut_subcommands(|subcommand| {
         subcommand.mut_args(|argument| {
             let Some(name) = argument.get_env().map(OsStr::to_owned) else { return argument };
             match lookup(&name).map(|value| check(&name, &value)) {
                 None | Some(Ok(())) => return argument,
-                Some(Err(Some(problem))) if !told.contains(&name) => {
+                Some(Err(Some(problem))) if !warned.contains(&name) => {
                     warn(format!("{} is left out: {problem}", name.display()));
-                    told.push(name);
+                    warned.push(name);
                 }
                 Some(Err(_)) => {}
             }
@@ -69,21 +69,21 @@ mod tests {
 
     /// Which variables are left to `run`, and what is said.
     fn left(variables: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
-        let mut said = Vec::new();
+        let mut warnings = Vec::new();
         let find = |name: &OsStr| variables.iter().find(|(known, _)| name == *known);
         let lookup = |name: &OsStr| find(name).map(|(_, value)| OsString::from(value));
-        let command = without_unusable(Cli::command(), lookup, |problem| said.push(problem));
+        let command = without_unusable(Cli::command(), lookup, |problem| warnings.push(problem));
         let run = command.find_subcommand("run").unwrap();
         let names = run.get_arguments().filter_map(|argument| argument.get_env());
-        (names.map(|name| name.to_str().unwrap().to_owned()).collect(), said)
+        (names.map(|name| name.to_str().unwrap().to_owned()).collect(), warnings)
     }
 
     #[test]
     fn a_variable_that_is_set_to_nothing_counts_as_not_set() {
-        let (all, _said) = left(&[]);
+        let (all, _warned) = left(&[]);
         for name in &all {
-            let (names, said) = left(&[(name, "")]);
-            assert!(!names.contains(name) && said.is_empty(), "{name}: {said:?}");
+            let (names, warnings) = left(&[(name, "")]);
+            assert!(!names.contains(name) && warnings.is_empty(), "{name}: {warnings:?}");
             assert_eq!(names.len() + 1, all.len());
         }
         assert!(all.len() >= 6, "{all:?}");
@@ -99,13 +99,13 @@ mod tests {
             ("PLIMSOLL_POOL", "two words"),
             ("PLIMSOLL_TICKET", "two words"),
         ] {
-            let (names, said) = left(&[(name, value)]);
+            let (names, warnings) = left(&[(name, value)]);
             assert!(!names.iter().any(|left| left == name), "{names:?}");
-            assert_eq!(said.len(), 1, "{said:?}");
-            let tells = said[0].contains("expected") || said[0].contains("already");
-            assert!(said[0].starts_with(name) && tells, "{said:?}");
+            assert_eq!(warnings.len(), 1, "{warnings:?}");
+            let tells = warnings[0].contains("expected") || warnings[0].contains("already");
+            assert!(warnings[0].starts_with(name) && tells, "{warnings:?}");
         }
-        let (names, said) = left(&[("PLIMSOLL_PHASES", "off"), ("PLIMSOLL_REPORT", "text,json=a")]);
-        assert!(names.contains(&"PLIMSOLL_PHASES".to_owned()) && said.is_empty());
+        let (names, warnings) = left(&[("PLIMSOLL_PHASES", "off"), ("PLIMSOLL_REPORT", "text,json=a")]);
+        assert!(names.contains(&"PLIMSOLL_PHASES".to_owned()) && warnings.is_empty());
     }
 }

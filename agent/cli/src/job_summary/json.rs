@@ -84,8 +84,8 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
 fn value(facts: &BuildFacts) -> Value {
     let delivery = &facts.delivery;
     // nothing in these messages is no JSON
-    let told = |message: &dyn ToJson| serde_json::to_value(message.json(for_programs)).unwrap_or_default();
-    let mut totals = told(&facts.totals);
+    let to_json = |message: &dyn ToJson| serde_json::to_value(message.json(for_programs)).unwrap_or_default();
+    let mut totals = to_json(&facts.totals);
     // nothing was killed, or it is not known
     let origin = totals.pointer_mut("/oom_origin").filter(|origin| *origin == "unspecified");
     origin.map(Value::take);
@@ -94,14 +94,14 @@ fn value(facts: &BuildFacts) -> Value {
         "number": facts.number,
         "retries": facts.retries,
         "name": facts.name,
-        "exit": told(&facts.end.exit().unwrap_or_default()),
+        "exit": to_json(&facts.end.exit().unwrap_or_default()),
         "followed_until": match &facts.end { MeasurementEnd::Followed(until) => Some(until), MeasurementEnd::Exited(_) => None },
         "wall_ms": u64::try_from(facts.wall.as_millis()).unwrap_or(u64::MAX),
         "source": facts.source.word(),
         "offloaded_to": Some(&facts.offloaded_to).filter(|service| !service.is_empty()),
-        "resources": told(&facts.resources),
+        "resources": to_json(&facts.resources),
         "totals": totals,
-        "phases": told(&facts.phases),
+        "phases": to_json(&facts.phases),
         "peak_phase": facts.peak_phase().map(|phase| &phase.name),
         "need_curve_bytes": facts.curve,
         "delivery": {
@@ -110,8 +110,8 @@ fn value(facts: &BuildFacts) -> Value {
             "kept": delivery.kept,
             "problem": delivery.problem,
         },
-        "prediction": told(&facts.advice.prediction),
-        "verdict": told(&facts.advice.verdict),
+        "prediction": to_json(&facts.advice.prediction),
+        "verdict": to_json(&facts.advice.verdict),
         "advice_problem": facts.advice.problem,
         "memory_request_from_need_bytes": advice::from_need(facts),
     })

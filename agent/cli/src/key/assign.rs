@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_what_would_be_right() {
+    fn a_mistake_is_named_with_what_would_be_right() {
         let long = format!("owner={}", "x".repeat(257));
         let cases = [
             ("pkg=x", "names are: project, stack"),

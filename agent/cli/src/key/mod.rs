@@ -42,8 +42,8 @@ pub(crate) const TOKEN: &str = "PLIMSOLL_TOKEN";
 /// The token in the environment, if there is one. A mistake in it must not keep a build from running: it is reported, and the token
 /// counts as not set.
 pub(crate) fn token() -> Option<String> {
-    let told = |problem| tracing::warn!("{problem}");
-    read_token(env::var_os(TOKEN)).map_err(told).ok().flatten()
+    let warn = |problem| tracing::warn!("{problem}");
+    read_token(env::var_os(TOKEN)).map_err(warn).ok().flatten()
 }
 
 fn read_token(value: Option<OsString>) -> Result<Option<String>, String> {
@@ -96,7 +96,7 @@ impl CiJob {
 
     /// Reads an environment. Empty counts as not set, and so does the `None` that Spack writes.
     pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Self {
-        let get = |name: &str| job::said(lookup(name));
+        let get = |name: &str| job::non_empty(lookup(name));
         let mut key = job::key(&lookup);
         if let Some(jobs) = get("SPACK_BUILD_JOBS").filter(|_| key.hints.is_none()) {
             let error = format!("{jobs:?} is no number of build jobs from 1 to {}", limits::BUILD_JOBS);

@@ -93,8 +93,8 @@ mod tests {
         let at_once = most_at_once(agents().map(|mut agent| agent.next(None)), SHORTEST);
         assert!(at_once < 1500, "{at_once} within 100 ms of a cut");
         let asked = Duration::from_secs(2);
-        let told = agents().map(|mut agent| agent.next(Some(asked)));
-        let at_once = most_at_once(told, asked);
+        let delays = agents().map(|mut agent| agent.next(Some(asked)));
+        let at_once = most_at_once(delays, asked);
         assert!(at_once < 1500, "{at_once} within 200 ms after a restart that was announced");
     }
 

@@ -154,7 +154,7 @@ impl Spool {
         let file = own_files::open(path)?;
         refuse_owner(file.metadata()?.uid(), geteuid().as_raw())?;
         // a file that was replaced or delivered between opening and locking is not the one that stands there now
-        if file.try_lock().is_err() || !stands_at(&file, path)? {
+        if file.try_lock().is_err() || !is_file_at(&file, path)? {
             return Ok(AdoptedSpool::Busy);
         }
         Ok(Self::found(file, path))
@@ -353,7 +353,7 @@ pub(super) fn lock(file: &File) {
 }
 
 /// Whether the open file is the one at `path`.
-pub(super) fn stands_at(file: &File, path: &Path) -> io::Result<bool> {
+pub(super) fn is_file_at(file: &File, path: &Path) -> io::Result<bool> {
     let (open, there) = (file.metadata()?, fs::symlink_metadata(path)?);
     Ok((open.dev(), open.ino()) == (there.dev(), there.ino()))
 }

@@ -295,7 +295,7 @@ async fn an_orphan_out_of_step_is_tried_once_more_and_then_set_aside() {
 }
 
 #[tokio::test]
-async fn a_run_whose_id_another_run_has_goes_on_under_the_one_that_the_server_names() {
+async fn a_run_with_the_id_of_another_run_goes_on_under_the_one_that_the_server_names() {
     let (first, second) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let fake = FakeCollector::start(CollectorFaults::default()).await;
     let run = |session: &str| Hello { session: session.into(), takes_new_id: true, ..hello("h:7") };

@@ -228,7 +228,7 @@ enum OneTimeNotice {
     #[default]
     None,
     Waiting(String),
-    Said,
+    Given,
 }
 
 impl OneTimeNotice {
@@ -242,9 +242,9 @@ impl OneTimeNotice {
         if !matches!(self, Self::Waiting(_)) {
             return None;
         }
-        match std::mem::replace(self, Self::Said) {
+        match std::mem::replace(self, Self::Given) {
             Self::Waiting(line) => Some(line),
-            Self::None | Self::Said => None,
+            Self::None | Self::Given => None,
         }
     }
 }

@@ -117,7 +117,7 @@ async fn phases_have_their_own_need_and_cpu_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_starved_build_is_known_while_it_runs_and_said_once() {
+async fn a_starved_build_is_known_while_it_runs_and_reported_once() {
     let fake = FakeKernel::v2("/build");
     fake.write(&format!("{GROUP}/memory.max"), "10000\n");
     let mut notices = Vec::new();
@@ -139,7 +139,7 @@ async fn a_starved_build_is_known_while_it_runs_and_said_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kill_is_said_with_whose_limit_it_was() {
+async fn a_kill_is_reported_with_the_limit_that_it_hit() {
     let fake = FakeKernel::v2("/build");
     let (_samples, mut sampler) = sampled(&fake, 500, Duration::from_secs(1), |ms| {
         let kills = u8::from(ms > 200);

@@ -56,7 +56,7 @@ fn sums_have_digits_that_count() {
 }
 
 #[test]
-fn nothing_and_all_are_said_of_nothing_and_all_alone() {
+fn none_and_all_are_shown_for_none_and_all_alone() {
     let written = [0.0, 0.0001, 0.004, 0.25, 0.996, 0.99999, 1.0, 1.5].map(percent);
     assert_eq!(written, ["0 %", "under 0.1 %", "0.4 %", "25 %", "99.6 %", "99.9 %", "100 %", "150 %"]);
     assert_eq!([share(1.0, 4.0), share(1.0, 0.0), share_of(1, 4)], ["25 %", "–", "25 %"]);

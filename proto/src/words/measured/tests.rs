@@ -76,13 +76,16 @@ fn a_need_above_the_ask_is_shown_as_such_and_a_lower_bound_as_one() {
         let summary = Summary { resources, need_peak_bytes, censored, ..Summary::default() };
         (need_of_ask_words(&summary).unwrap_or_default(), need_of_ask_cell(&summary))
     };
-    let said = |words: &str, cell: &str| (words.to_owned(), cell.to_owned());
-    assert_eq!(of(28 * MIB, 100 * MIB, false), said("28 % of it needed", "28 %"));
-    assert_eq!(of(95 * MIB, 100 * MIB, true), said("more than 95 % of it needed", "> 95 %"));
-    assert_eq!(of(250 * MIB, 100 * MIB, false), said("needed more than asked: 2.5 ×", "250 %"));
-    assert_eq!(of(250 * MIB, 100 * MIB, true), said("needed more than asked: more than 2.5 ×", "> 250 %"));
-    assert_eq!(of(1 << 40, MIB, true), said("needed more than asked: over 100 ×", "over 100 ×"));
-    assert_eq!([of(5, 0, false), of(0, 5 * MIB, false)], [said("", "–"), said("", "–")]);
+    let words_and_cell = |words: &str, cell: &str| (words.to_owned(), cell.to_owned());
+    assert_eq!(of(28 * MIB, 100 * MIB, false), words_and_cell("28 % of it needed", "28 %"));
+    assert_eq!(of(95 * MIB, 100 * MIB, true), words_and_cell("more than 95 % of it needed", "> 95 %"));
+    assert_eq!(of(250 * MIB, 100 * MIB, false), words_and_cell("needed more than asked: 2.5 ×", "250 %"));
+    assert_eq!(
+        of(250 * MIB, 100 * MIB, true),
+        words_and_cell("needed more than asked: more than 2.5 ×", "> 250 %")
+    );
+    assert_eq!(of(1 << 40, MIB, true), words_and_cell("needed more than asked: over 100 ×", "over 100 ×"));
+    assert_eq!([of(5, 0, false), of(0, 5 * MIB, false)], [words_and_cell("", "–"), words_and_cell("", "–")]);
 }
 
 #[test]

@@ -192,7 +192,7 @@ impl SizeBound {
     }
 
     /// Attempts did not decide the number, whatever is known beside it.
-    pub(super) fn stands_alone(&self) -> bool {
+    pub(super) fn needs_no_source(&self) -> bool {
         // how much more similar builds needed is what they say
         self.replaces_share()
             && !matches!(

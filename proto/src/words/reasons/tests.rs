@@ -58,15 +58,15 @@ fn a_default_beside_kills_says_what_they_prove() {
     let of = |attempts| {
         let bound = LowerBound { above_bytes: 250 << 20, attempts, least_bytes: 375 << 20 };
         let memory = Prediction { memory_request_bytes: Some(default.clone()), ..Prediction::default() };
-        let told = explained(&Prediction {
+        let explanation = explained(&Prediction {
             memory_limit_bytes: Some(default.clone()),
             cpu_limit_millicores: Some(default.clone()),
             lower_bound: Some(bound),
             ..memory
         });
-        assert_eq!(told.sizes[0].why, told.sizes[1].why);
-        assert_eq!(told.sizes[2].why, "the default: nothing is known about it yet");
-        told.sizes[0].why.clone()
+        assert_eq!(explanation.sizes[0].why, explanation.sizes[1].why);
+        assert_eq!(explanation.sizes[2].why, "the default: nothing is known about it yet");
+        explanation.sizes[0].why.clone()
     };
     let one = "the default; more than 250 MiB: 1 attempt was killed there; try at least 375 MiB";
     assert_eq!(of(1), one);
@@ -89,8 +89,8 @@ fn many_jobs_beside_few_cores_are_explained() {
     };
     let of = |jobs, millicores, rung| predicted(jobs, millicores, rung, &SizeBound::None);
     assert_eq!(predicted(12, 1000, Rung::Exact, &SizeBound::LastAttempt), None, "the verdict says why");
-    let said = "-j12 is how many jobs the builds ran with, not how many ran at once; the cpu request is what builds used on average";
-    assert_eq!(of(12, 1000, Rung::Exact).as_deref(), Some(said));
+    let shown = "-j12 is how many jobs the builds ran with, not how many ran at once; the cpu request is what builds used on average";
+    assert_eq!(of(12, 1000, Rung::Exact).as_deref(), Some(shown));
     assert!(of(12, 1000, Rung::Default).unwrap().ends_with("the cpu request is the default"));
     assert_eq!([of(4, 3500, Rung::Exact), of(2, 1000, Rung::Exact)], [None, None]);
 }
@@ -103,13 +103,13 @@ fn example_default() -> Quantity {
 #[test]
 fn room_for_file_pages_is_bytes_and_no_share_of_a_small_need() {
     // a need of 20 MiB and the least room
-    let said = because(SizeKind::MemoryLimit, 84 << 20, 0.99, 4.2, &SizeBound::None);
-    assert_eq!(said, "covers 99 % of similar builds, with 64 MiB more for file pages");
+    let shown = because(SizeKind::MemoryLimit, 84 << 20, 0.99, 4.2, &SizeBound::None);
+    assert_eq!(shown, "covers 99 % of similar builds, with 64 MiB more for file pages");
 }
 
 #[test]
-fn a_group_of_which_the_request_covers_a_part_is_not_said_to_be_above_it() {
-    let said = |request: u64, limit: u64| {
+fn a_group_of_which_the_request_covers_a_part_is_not_shown_as_above_it() {
+    let shown = |request: u64, limit: u64| {
         let (least, most) = (13, 19);
         group_coverage(&NeedGroup {
             within_request: most <= request,
@@ -119,12 +119,12 @@ fn a_group_of_which_the_request_covers_a_part_is_not_said_to_be_above_it() {
             ..NeedGroup::default()
         })
     };
-    assert_eq!(said(20, 20), "within the request");
-    assert_eq!(said(18, 95), "partly above the request, within the limit");
-    assert_eq!(said(14, 16), "partly above the request, partly above the limit");
-    assert_eq!(said(10, 95), "above the request, within the limit");
-    assert_eq!(said(10, 14), "above the request, partly above the limit");
-    assert_eq!(said(10, 12), "above the limit");
+    assert_eq!(shown(20, 20), "within the request");
+    assert_eq!(shown(18, 95), "partly above the request, within the limit");
+    assert_eq!(shown(14, 16), "partly above the request, partly above the limit");
+    assert_eq!(shown(10, 95), "above the request, within the limit");
+    assert_eq!(shown(10, 14), "above the request, partly above the limit");
+    assert_eq!(shown(10, 12), "above the limit");
 }
 
 #[test]
@@ -141,14 +141,14 @@ proptest! {
         prop_assert_eq!(SizeBound::parse(&bound.to_string()), bound);
         let basis = crate::v1::Basis { rung, attempts, quantile, margin, bound: text, all_of_rung: value % 2 == 0, by_processes: attempts / 2 };
         for kind in SizeKind::ALL {
-            let said = sentence(kind, &Quantity { value, basis: Some(basis.clone()) });
-            prop_assert!(said.len() < 400 && !kind.shown(value).is_empty());
+            let shown = sentence(kind, &Quantity { value, basis: Some(basis.clone()) });
+            prop_assert!(shown.len() < 400 && !kind.shown(value).is_empty());
         }
     }
 }
 
 #[test]
-fn what_all_numbers_have_in_common_is_said_once() {
+fn what_all_numbers_have_in_common_is_shown_once() {
     let default = || {
         let basis =
             Basis { rung: Rung::Default.into(), bound: SizeBound::Default.to_string(), ..Basis::default() };

@@ -16,8 +16,9 @@ fn nothing_measured_is_not_known_and_not_zero() {
             .contains(&"memory_wasted_gib_hours"),
         "nothing wasted is known to be nothing"
     );
-    let said = "left out of the sums: 3 attempts without mean memory, 3 attempts without measured CPU time";
-    assert_eq!(left_out(&imported).as_deref(), Some(said));
+    let expected =
+        "left out of the sums: 3 attempts without mean memory, 3 attempts without measured CPU time";
+    assert_eq!(left_out(&imported).as_deref(), Some(expected));
     assert_eq!(left_out(&StatsTotals::default()), None);
 }
 
@@ -47,9 +48,9 @@ fn attempts_that_asked_for_nothing_are_counted_as_left_out() {
         memory_asked_gib_hours: 4.0,
         ..StatsTotals::default()
     };
-    let said = "left out of the sums: 2 attempts without mean memory; \
+    let expected = "left out of the sums: 2 attempts without mean memory; \
                 left out of what was asked for: 3 attempts that asked for no memory";
-    assert_eq!(left_out(&totals).as_deref(), Some(said), "of CPU there is no sum");
+    assert_eq!(left_out(&totals).as_deref(), Some(expected), "of CPU there is no sum");
     assert_eq!(not_in_asked(&totals), [5, 9]);
 }
 
@@ -109,7 +110,7 @@ fn a_request_that_an_out_of_memory_disproved_is_held_against_it_although_the_lim
 }
 
 #[test]
-fn cpu_time_stands_beside_the_time_of_the_builds_that_it_is_of() {
+fn cpu_time_is_shown_beside_the_time_of_its_own_builds() {
     let totals = StatsTotals {
         attempts: 9,
         cpu_not_measured: 8,

@@ -8,7 +8,7 @@ fn sized(value: u64, bound: &SizeBound) -> Option<Quantity> {
     Some(Quantity { value, basis: Some(basis) })
 }
 
-fn said(action: Action, cause: Cause, next: Prediction) -> String {
+fn headline(action: Action, cause: Cause, next: Prediction) -> String {
     first_line(&verdict(action, cause, next))
 }
 
@@ -29,12 +29,12 @@ fn more_memory_names_the_old_limit_and_the_new_one() {
     let next =
         || Prediction { memory_limit_bytes: sized(518 << 20, &SizeBound::None), ..Prediction::default() };
     assert_eq!(
-        said(Action::Bigger, Cause::Oom, next()),
+        headline(Action::Bigger, Cause::Oom, next()),
         "Retry with more memory: limit 120 MiB -> 518 MiB (out of memory, 99 % sure, 2 attempts left)"
     );
     let fewer = Prediction { build_jobs: sized(3, &SizeBound::RoomIn("518 MiB".to_owned())), ..next() };
     assert_eq!(
-        said(Action::Bigger, Cause::Starved, fewer),
+        headline(Action::Bigger, Cause::Starved, fewer),
         "Retry with more memory and fewer build jobs: limit 120 MiB -> 518 MiB, -j3 (starved of memory, 99 % sure, 2 attempts left)"
     );
     // where it was stopped is not known
@@ -94,7 +94,7 @@ fn each_other_retry_says_what_changes() {
             "Retry with the same size: preempted (99 % sure, 2 attempts left)",
         ),
     ] {
-        assert_eq!(said(action, cause, next), expected);
+        assert_eq!(headline(action, cause, next), expected);
     }
 }
 
@@ -136,7 +136,7 @@ fn without_a_cause_the_line_says_what_is_not_known_and_the_policy_comes_second()
 }
 
 #[test]
-fn the_same_size_is_said_only_where_it_is_the_same() {
+fn the_same_size_is_named_only_where_it_is_the_same() {
     let of = |reason: &str| {
         let same = verdict(Action::AsIs, Cause::Preempted, Prediction::default());
         answer(&Verdict { reason: reason.to_owned(), ..same })

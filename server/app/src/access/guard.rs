@@ -189,7 +189,7 @@ impl Guard {
     }
 
     /// Counts that a caller reported on what is not its own, and logs it unless many refusals came within this second.
-    pub(crate) fn told_of_others(&self, caller: &Identity, what: &str) {
+    pub(crate) fn refused_report(&self, caller: &Identity, what: &str) {
         self.0.metrics.access_refused.get_or_create(&Kind::of("told_of_others")).inc();
         if self.may_log(self.now()) {
             tracing::warn!(target: AUDIT, caller = %caller.name, what, "a caller reported on a project that it has no grant for");

@@ -65,8 +65,9 @@ mod tests {
     #[test]
     fn a_label_is_private_by_its_name_or_its_beginning() {
         let private = Private { labels: vec!["customer".into(), "hr-*".into()], logs: false };
-        let told = ["customer", "hr-", "hr-grade", "customers", "hr", ""].map(|name| private.has_label(name));
-        assert_eq!(told, [true, true, true, false, false, false]);
+        let hidden =
+            ["customer", "hr-", "hr-grade", "customers", "hr", ""].map(|name| private.has_label(name));
+        assert_eq!(hidden, [true, true, true, false, false, false]);
     }
 
     #[test]

@@ -61,15 +61,15 @@ impl Token {
         Ok(token)
     }
 
-    /// Whether `said` is one of the tokens. The time it takes says nothing of them but their lengths.
-    pub(crate) fn is(&self, said: &[u8]) -> bool {
-        self.0.iter().fold(false, |found, token| found | same(token, said))
+    /// Whether `given` is one of the tokens. The time it takes says nothing of them but their lengths.
+    pub(crate) fn is(&self, given: &[u8]) -> bool {
+        self.0.iter().fold(false, |found, token| found | same(token, given))
     }
 }
 
-fn same(token: &[u8], said: &[u8]) -> bool {
-    let differing = token.iter().zip(said).fold(0, |bits, (a, b)| bits | black_box(a ^ b));
-    token.len() == said.len() && black_box(differing) == 0
+fn same(token: &[u8], given: &[u8]) -> bool {
+    let differing = token.iter().zip(given).fold(0, |bits, (a, b)| bits | black_box(a ^ b));
+    token.len() == given.len() && black_box(differing) == 0
 }
 
 /// Keys with one of which a hook must be signed.
@@ -114,13 +114,13 @@ impl Signing {
         now_unix_ms: u64,
     ) -> Result<(), FieldViolation> {
         let header = |name: &'static str| {
-            let said = headers.get(name).and_then(|said| said.to_str().ok());
-            said.ok_or_else(|| {
+            let value = headers.get(name).and_then(|value| value.to_str().ok());
+            value.ok_or_else(|| {
                 FieldViolation::new(name, "is missing; hooks must be signed here (collect_signing_file)")
             })
         };
         let (id, time) = (header("webhook-id")?, header("webhook-timestamp")?);
-        let said = header("webhook-signature")?;
+        let value = header("webhook-signature")?;
         let seconds = time.parse::<u64>().ok();
         let is_near = seconds.is_some_and(|time| time.saturating_mul(1000).abs_diff(now_unix_ms) <= FAR_MS);
         if !is_near {
@@ -132,8 +132,8 @@ impl Signing {
             return Err(FieldViolation::new("webhook-id", "must be an id without dots, as GitLab sends it"));
         }
         let signed = [id.as_bytes(), b".", time.as_bytes(), b".", body].concat();
-        let signatures = said.split_whitespace().take(SIGNATURES);
-        let of_ours = signatures.filter_map(|said| BASE64_STANDARD.decode(said.strip_prefix("v1,")?).ok());
+        let signatures = value.split_whitespace().take(SIGNATURES);
+        let of_ours = signatures.filter_map(|value| BASE64_STANDARD.decode(value.strip_prefix("v1,")?).ok());
         // each comparison takes the same time, whatever it finds
         let found = of_ours.fold(false, |found, signature| {
             self.0.iter().fold(found, |found, key| found | hmac::verify(key, &signed, &signature).is_ok())

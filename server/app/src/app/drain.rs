@@ -122,8 +122,8 @@ mod tests {
     async fn a_task_that_panics_is_reported_by_its_name() {
         let tasks = TaskTracker::new();
         let mut long = Long::new("ingest", tasks.spawn(async { panic!("on purpose") }));
-        let told = long.ended_early().await.to_string();
-        assert!(told.starts_with("the ingest ended badly") && told.contains("on purpose"), "{told}");
+        let message = long.ended_early().await.to_string();
+        assert!(message.starts_with("the ingest ended badly") && message.contains("on purpose"), "{message}");
         long.ended().await.expect("its end was reported");
         let mut long = Long::new("ingest", tasks.spawn(async { Ok(()) }));
         assert_eq!(long.ended_early().await.to_string(), "the ingest ended by itself");

@@ -16,7 +16,7 @@ use super::{
     services, watch,
 };
 use crate::{
-    runtime::net::{accept::Listener, files, response_budget::Unsent, serve::Bounds},
+    runtime::net::{accept::Listener, files, response_budget::ResponseBudget, serve::Bounds},
     sessions::{Ingest, Rejudging, Worker},
     state::tickets::Keeper,
     transport::{
@@ -58,10 +58,12 @@ impl Running {
     /// Starts every part.
     pub(super) fn start(mut app: App, agents: Handle) -> Self {
         let (tasks, streams, health) = <(TaskTracker, TaskTracker, HealthReporter)>::default();
-        let calls =
-            Calls::new(Unsent::new(app.metrics.answers_unsent.clone(), app.metrics.answers_dropped.clone()));
+        let calls = Calls::new(ResponseBudget::new(
+            app.metrics.answers_unsent.clone(),
+            app.metrics.answers_dropped.clone(),
+        ));
         let [telling, stopping, ingesting] = std::array::from_fn(|_| CancellationToken::new());
-        warm(&tasks, app.learned.stats().clone());
+        warm(&tasks, app.history.stats().clone());
         let watch = watch::all(&mut app, health.clone(), &telling);
         let services = services::services(&app);
         let pods = services::pod_reviewer(&app, &services);

@@ -17,7 +17,7 @@ use crate::{
 pub(super) fn services(app: &App) -> Services {
     let (ingest, private) = (app.ingest.clone(), Arc::new(app.config.private.clone()));
     let sizing = SizingService {
-        learned: app.learned.clone(),
+        history: app.history.clone(),
         private: Arc::clone(&private),
         cache: Arc::default(),
         settings: Arc::new(app.config.predict.clone()),
@@ -31,7 +31,7 @@ pub(super) fn services(app: &App) -> Services {
         verdicts: VerdictService { ingest: ingest.clone(), private: Arc::clone(&private) },
         attempts: AttemptService { ingest: ingest.clone(), private: Arc::clone(&private) },
         statistics: StatisticsService {
-            learned: app.learned.clone(),
+            history: app.history.clone(),
             ingest,
             pools: app.pools.clone(),
             counting: Counting::new(AnswerMemory::default()),

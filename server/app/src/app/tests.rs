@@ -77,12 +77,12 @@ async fn nothing_that_merely_waits_keeps_a_server_from_stopping() {
     let (_grpc, _http) = (TcpStream::connect(server.grpc).await, TcpStream::connect(server.http).await);
     server.stop().await.unwrap();
 
-    let mut told = health.message().await.unwrap().unwrap();
-    if told.status == 1 {
+    let mut response = health.message().await.unwrap().unwrap();
+    if response.status == 1 {
         // it was said once more when the store was first looked at, which may have been later
-        told = health.message().await.unwrap().unwrap();
+        response = health.message().await.unwrap().unwrap();
     }
-    assert_eq!(told.status, 2, "told before the end");
+    assert_eq!(response.status, 2, "told before the end");
     assert_eq!(health.message().await.unwrap_err().code(), Code::Unavailable);
     assert_eq!(watch.message().await.unwrap_err().code(), Code::Unavailable);
     assert_eq!(batch.message().await.unwrap_err().code(), Code::Unavailable);

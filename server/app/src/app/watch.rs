@@ -29,7 +29,7 @@ pub(super) fn all(
 ) -> impl Future<Output = anyhow::Result<()>> + use<> {
     tell_bounds(&app.metrics, &app.config);
     let store = watch_store(app.store.clone(), Arc::clone(&app.metrics), health, end.clone());
-    let history = watch_history(app.learned.clone(), Arc::clone(&app.metrics), end.clone());
+    let history = watch_history(app.history.clone(), Arc::clone(&app.metrics), end.clone());
     let disk = watch_disk(app.config.data_dir.clone(), Arc::clone(&app.metrics), end.clone());
     let rules = app.verdict_engine.clone().watch(end.clone());
     let pools = app.pools.clone().watch(end.clone());
@@ -64,13 +64,13 @@ fn tell_bounds(metrics: &Metrics, config: &Config) {
 
 /// Carries the memory of the history into the metrics until `end`.
 async fn watch_history(
-    learned: SharedHistory,
+    history: SharedHistory,
     metrics: Arc<Metrics>,
     end: CancellationToken,
 ) -> anyhow::Result<()> {
     let mut tick = tokio::time::interval(WATCH_STORE);
     while end.run_until_cancelled(tick.tick()).await.is_some() {
-        metrics.history_bytes.set(learned.read(History::bytes) as u64);
+        metrics.history_bytes.set(history.read(History::bytes) as u64);
     }
     Ok(())
 }

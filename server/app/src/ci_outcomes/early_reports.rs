@@ -24,23 +24,23 @@ pub(super) struct EarlyReports {
 impl EarlyReports {
     /// Keeps the first word of each speaker on each attempt. If there are too many, the oldest is forgotten of the speaker who has most: so
     /// none makes room for himself by what others said. False if it is not kept: as many others spoke of the same attempt as may.
-    pub(super) fn keep(&mut self, id: AttemptId, told: &Arc<ReportedOutcome>) -> bool {
+    pub(super) fn keep(&mut self, id: AttemptId, report: &Arc<ReportedOutcome>) -> bool {
         let words = self.ends.entry(id.clone()).or_default();
-        if words.iter().any(|known| known.by == told.by) {
+        if words.iter().any(|known| known.by == report.by) {
             return true;
         }
         if words.len() >= OF_ONE {
             // one who may speak of every attempt finds room
             let limited = words.iter().position(|known| !known.by.speaks_of_all());
-            let Some(limited) = limited.filter(|_| told.by.speaks_of_all()) else { return false };
+            let Some(limited) = limited.filter(|_| report.by.speaks_of_all()) else { return false };
             let gone = words.remove(limited);
             if let Some(order) = self.order.get_mut(gone.by.name()) {
                 order.retain(|(of, word)| *of != id || !Arc::ptr_eq(word, &gone));
             }
             self.count = self.count.saturating_sub(1);
         }
-        words.push(Arc::clone(told));
-        self.order.entry(told.by.name().to_owned()).or_default().push_back((id, Arc::clone(told)));
+        words.push(Arc::clone(report));
+        self.order.entry(report.by.name().to_owned()).or_default().push_back((id, Arc::clone(report)));
         self.count += 1;
         while self.count > REMEMBERED {
             self.forget_one();
@@ -50,7 +50,7 @@ impl EarlyReports {
 
     /// What the first told of this attempt who may speak of its project.
     pub(super) fn of(&self, id: &AttemptId, project: &str) -> Option<&Arc<ReportedOutcome>> {
-        self.ends.get(id)?.iter().find(|told| told.by.may_speak_of(project))
+        self.ends.get(id)?.iter().find(|report| report.by.may_speak_of(project))
     }
 
     fn forget_one(&mut self) {
@@ -76,7 +76,7 @@ mod tests {
 
     use super::*;
 
-    fn told(end: JobStatus, reason: &str) -> ReportedOutcome {
+    fn report(end: JobStatus, reason: &str) -> ReportedOutcome {
         ReportedOutcome {
             attempts: vec![AttemptId::parse("a").unwrap()],
             end,
@@ -87,8 +87,8 @@ mod tests {
         }
     }
 
-    fn said_by(by: Reporter, end: JobStatus) -> Arc<ReportedOutcome> {
-        ReportedOutcome { by, ..told(end, "") }.into()
+    fn reported_by(by: Reporter, end: JobStatus) -> Arc<ReportedOutcome> {
+        ReportedOutcome { by, ..report(end, "") }.into()
     }
 
     fn id(n: usize) -> AttemptId {
@@ -96,11 +96,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded_and_the_first_word_of_a_speaker_stands() {
+    fn what_is_remembered_is_bounded_and_the_first_report_of_a_reporter_counts() {
         let mut early_reports = EarlyReports::default();
         for n in 0..REMEMBERED + 5 {
-            early_reports.keep(id(n), &told(JobStatus::Failed, "").into());
-            early_reports.keep(id(n), &told(JobStatus::Succeeded, "").into());
+            early_reports.keep(id(n), &report(JobStatus::Failed, "").into());
+            early_reports.keep(id(n), &report(JobStatus::Succeeded, "").into());
         }
         let order: usize = early_reports.order.values().map(VecDeque::len).sum();
         assert_eq!(
@@ -108,18 +108,18 @@ mod tests {
             (REMEMBERED, REMEMBERED, REMEMBERED)
         );
         assert!(early_reports.of(&id(4), "").is_none());
-        assert_eq!(early_reports.of(&id(5), "").map(|told| told.end), Some(JobStatus::Failed));
+        assert_eq!(early_reports.of(&id(5), "").map(|report| report.end), Some(JobStatus::Failed));
     }
 
     #[test]
     fn of_the_reports_on_an_attempt_the_first_one_of_a_permitted_reporter_counts() {
         let limited = |name: &str| Reporter::of(name, vec![format!("{name}/*")]);
         let mut early_reports = EarlyReports::default();
-        early_reports.keep(id(7), &said_by(limited("a"), JobStatus::Succeeded));
+        early_reports.keep(id(7), &reported_by(limited("a"), JobStatus::Succeeded));
         assert_eq!(early_reports.of(&id(7), "b/x"), None);
-        early_reports.keep(id(7), &said_by(limited("b"), JobStatus::Failed));
-        early_reports.keep(id(7), &said_by(limited("a"), JobStatus::Canceled));
-        let end = |project: &str| early_reports.of(&id(7), project).map(|told| told.end);
+        early_reports.keep(id(7), &reported_by(limited("b"), JobStatus::Failed));
+        early_reports.keep(id(7), &reported_by(limited("a"), JobStatus::Canceled));
+        let end = |project: &str| early_reports.of(&id(7), project).map(|report| report.end);
         assert_eq!(
             (end("b/x"), end("a/x"), end("")),
             (Some(JobStatus::Failed), Some(JobStatus::Succeeded), None)
@@ -127,22 +127,22 @@ mod tests {
     }
 
     #[test]
-    fn however_much_others_say_what_one_said_of_his_jobs_is_remembered() {
+    fn reports_of_others_do_not_evict_those_of_a_project_on_its_own_jobs() {
         let limited = |name: &str| Reporter::of(name, vec![format!("{name}/*")]);
         let mut early_reports = EarlyReports::default();
         for n in 0..100 {
-            early_reports.keep(id(n), &said_by(limited("b"), JobStatus::Failed));
+            early_reports.keep(id(n), &reported_by(limited("b"), JobStatus::Failed));
         }
         for n in 0..3 * REMEMBERED {
-            early_reports.keep(id(n), &said_by(limited("a"), JobStatus::Succeeded));
+            early_reports.keep(id(n), &reported_by(limited("a"), JobStatus::Succeeded));
         }
-        let by = |other: u32| said_by(limited(&other.to_string()), JobStatus::Succeeded);
+        let by = |other: u32| reported_by(limited(&other.to_string()), JobStatus::Succeeded);
         let kept = (0..100).filter(|other| early_reports.keep(id(7), &by(*other))).count();
         assert!((1..OF_ONE).contains(&kept), "one too many is reported, and not dropped in silence: {kept}");
-        assert!(early_reports.keep(id(7), &said_by(Reporter::server(), JobStatus::Canceled)));
+        assert!(early_reports.keep(id(7), &reported_by(Reporter::server(), JobStatus::Canceled)));
         assert!((0..100).all(|n| early_reports.of(&id(n), "b/x").is_some()));
         assert_eq!(
-            early_reports.of(&id(7), "").map(|told| told.end),
+            early_reports.of(&id(7), "").map(|report| report.end),
             Some(JobStatus::Canceled),
             "who speaks of all"
         );

@@ -17,7 +17,7 @@ use crate::runtime::metrics::Metrics;
 /// The counters of the fleet, with the attempts that they wait for and those that they have counted.
 #[derive(Debug)]
 pub(crate) struct FleetCounters {
-    learned: SharedHistory,
+    history: SharedHistory,
     metrics: Arc<Metrics>,
     awaited: AwaitedOutcomes,
     counted: CountedAttempts,
@@ -25,8 +25,8 @@ pub(crate) struct FleetCounters {
 
 impl FleetCounters {
     /// Nothing is counted yet.
-    pub(crate) fn new(learned: SharedHistory, metrics: Arc<Metrics>) -> Self {
-        Self { learned, metrics, awaited: AwaitedOutcomes::default(), counted: CountedAttempts::default() }
+    pub(crate) fn new(history: SharedHistory, metrics: Arc<Metrics>) -> Self {
+        Self { history, metrics, awaited: AwaitedOutcomes::default(), counted: CountedAttempts::default() }
     }
 
     /// An attempt has ended. It is counted now, or when more is known of it.
@@ -75,7 +75,7 @@ impl FleetCounters {
     }
 
     fn count(&mut self, summary: &Summary) {
-        let is_retry = self.learned.is_retry(summary);
+        let is_retry = self.history.is_retry(summary);
         self.counted.count(summary, is_retry, &self.metrics);
     }
 }

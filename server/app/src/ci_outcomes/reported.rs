@@ -18,19 +18,19 @@ use plimsoll_core::{
 };
 
 /// The summary with the reported outcome; `None` if another one was seen. The exit stays unknown: it was not reported.
-pub(crate) fn with_report(summary: &Summary, told: &ReportedOutcome) -> Option<Summary> {
+pub(crate) fn with_report(summary: &Summary, reported: &ReportedOutcome) -> Option<Summary> {
     if summary.outcome != Outcome::Lost || summary.exit.is_some() {
-        let is_news = told.unneeded && !summary.unneeded;
+        let is_news = reported.unneeded && !summary.unneeded;
         return is_news.then(|| Summary { unneeded: true, ..summary.clone() });
     }
-    let outcome = if told.end == JobStatus::Succeeded { Outcome::Succeeded } else { Outcome::Failed };
-    let unneeded = told.unneeded;
+    let outcome = if reported.end == JobStatus::Succeeded { Outcome::Succeeded } else { Outcome::Failed };
+    let unneeded = reported.unneeded;
     let none = Summary { cause: None, cause_source: None, censored: false, ..summary.clone() };
     let mut changed = Summary { outcome, unneeded, ..none };
     if outcome == Outcome::Succeeded {
         return Some(changed);
     }
-    let reason = if told.end == JobStatus::Canceled { "canceled" } else { told.reason.as_str() };
+    let reason = if reported.end == JobStatus::Canceled { "canceled" } else { reported.reason.as_str() };
     let evidence = Evidence {
         key: changed.key.clone(),
         number: changed.number,
@@ -40,7 +40,7 @@ pub(crate) fn with_report(summary: &Summary, told: &ReportedOutcome) -> Option<S
     };
     // without a log no rule is asked
     let found = retry::classify(&evidence, &retry::LogRules::built_in());
-    (changed.cause, changed.cause_source) = match told.cause {
+    (changed.cause, changed.cause_source) = match reported.cause {
         Some(cause) => (Some(cause), summary.cause_source.filter(|_| summary.cause == Some(cause))),
         None => stronger((found.cause, found.decided_by), (summary.cause, summary.cause_source)),
     };
@@ -56,10 +56,11 @@ pub(crate) fn with_report(summary: &Summary, told: &ReportedOutcome) -> Option<S
 type Found = (Option<Cause>, Option<EvidenceSource>);
 
 /// What the CI system's words say, unless a verdict found a cause by stronger evidence, or they say nothing.
-fn stronger(told: Found, before: Found) -> Found {
-    let is_stronger =
-        |before: EvidenceSource| before != EvidenceSource::Person && told.1.is_none_or(|told| before < told);
-    if before.1.is_some_and(is_stronger) { before } else { told }
+fn stronger(reported: Found, before: Found) -> Found {
+    let is_stronger = |before: EvidenceSource| {
+        before != EvidenceSource::Person && reported.1.is_none_or(|reported| before < reported)
+    };
+    if before.1.is_some_and(is_stronger) { before } else { reported }
 }
 
 #[cfg(test)]
@@ -68,7 +69,7 @@ mod tests {
 
     use super::*;
 
-    fn told(end: JobStatus, reason: &str) -> ReportedOutcome {
+    fn reported(end: JobStatus, reason: &str) -> ReportedOutcome {
         ReportedOutcome {
             attempts: vec![AttemptId::parse("a").unwrap()],
             end,
@@ -87,7 +88,7 @@ mod tests {
     #[test]
     fn a_report_settles_outcome_and_cause_and_makes_up_no_exit() {
         let outcome = |end, reason| {
-            let changed = with_report(&lost(), &told(end, reason)).unwrap();
+            let changed = with_report(&lost(), &reported(end, reason)).unwrap();
             (changed.outcome, changed.cause, changed.exit)
         };
         assert_eq!(outcome(JobStatus::Succeeded, ""), (Outcome::Succeeded, None, None));
@@ -103,39 +104,41 @@ mod tests {
         let limit = Some(plimsoll_core::domain::Bytes(100 << 20));
         let mut killed = Summary { oom_kill: Some(1), censored: true, ..lost() };
         killed.resources.memory_limit = limit;
-        let changed = with_report(&killed, &told(JobStatus::Failed, "script_failure")).unwrap();
+        let changed = with_report(&killed, &reported(JobStatus::Failed, "script_failure")).unwrap();
         assert_eq!((changed.cause, changed.censored), (Some(Cause::Oom), true));
     }
 
     #[test]
-    fn what_was_seen_stands() {
+    fn what_was_seen_is_not_changed() {
         let seen = test_summary("a", "zlib", "1", 100);
-        assert_eq!(with_report(&seen, &told(JobStatus::Failed, "")), None);
+        assert_eq!(with_report(&seen, &reported(JobStatus::Failed, "")), None);
         let failed = Summary { outcome: Outcome::Failed, exit: Some(Exit::Code(1)), ..seen };
-        assert_eq!(with_report(&failed, &told(JobStatus::Succeeded, "")), None);
+        assert_eq!(with_report(&failed, &reported(JobStatus::Succeeded, "")), None);
     }
 
     #[test]
     fn a_build_that_found_its_work_done_changes_no_predictions_seen_or_not() {
-        let told = ReportedOutcome { unneeded: true, ..told(JobStatus::Succeeded, "") };
+        let reported = ReportedOutcome { unneeded: true, ..reported(JobStatus::Succeeded, "") };
         let seen = test_summary("a", "zlib", "1", 100);
         assert_eq!((seen.outcome, seen.teaches_memory()), (Outcome::Succeeded, true));
         for summary in [seen, lost()] {
-            let changed = with_report(&summary, &told).unwrap();
+            let changed = with_report(&summary, &reported).unwrap();
             assert_eq!((changed.outcome, changed.unneeded), (Outcome::Succeeded, true));
             assert!(
                 !changed.teaches_memory()
                     && plimsoll_core::domain::RungObservation::from(&changed).need.is_nan()
             );
-            assert_eq!(with_report(&changed, &told), None, "told once");
+            assert_eq!(with_report(&changed, &reported), None, "told once");
         }
     }
 
     #[test]
     fn a_cause_that_a_verdict_found_counts_before_the_reason() {
-        let told =
-            ReportedOutcome { cause: Some(Cause::Oom), ..told(JobStatus::Failed, "runner_system_failure") };
-        let changed = with_report(&lost(), &told).unwrap();
+        let reported = ReportedOutcome {
+            cause: Some(Cause::Oom),
+            ..reported(JobStatus::Failed, "runner_system_failure")
+        };
+        let changed = with_report(&lost(), &reported).unwrap();
         assert_eq!((changed.cause, changed.censored), (Some(Cause::Oom), true));
     }
 }

@@ -25,7 +25,7 @@ const RESERVE_BYTES: usize = 192 * 1024;
 /// What a CI system reports of one job.
 #[derive(Debug)]
 pub(crate) struct CiReport {
-    pub(crate) told: ReportedOutcome,
+    pub(crate) reported: ReportedOutcome,
     /// The caller who waits for what becomes of it.
     pub(crate) answer: Option<oneshot::Sender<OutcomeStatus>>,
 }
@@ -83,15 +83,15 @@ impl OutcomeBatch {
 #[derive(Debug)]
 pub(crate) struct CiReports {
     pub(super) store: Store,
-    learned: SharedHistory,
+    history: SharedHistory,
     metrics: Arc<Metrics>,
     early: EarlyReports,
 }
 
 impl CiReports {
     /// No report has come yet.
-    pub(crate) fn new(store: Store, learned: SharedHistory, metrics: Arc<Metrics>) -> Self {
-        Self { store, learned, metrics, early: EarlyReports::default() }
+    pub(crate) fn new(store: Store, history: SharedHistory, metrics: Arc<Metrics>) -> Self {
+        Self { store, history, metrics, early: EarlyReports::default() }
     }
 
     /// The report that waits for an attempt of this project.
@@ -107,17 +107,17 @@ impl CiReports {
         fleet: &mut FleetCounters,
     ) {
         let mut ends = OutcomeBatch::default();
-        for CiReport { told, answer } in reports {
-            let told = self.with_own_runs(told, open).await;
+        for CiReport { reported, answer } in reports {
+            let reported = self.with_own_runs(reported, open).await;
             // of two reports on one attempt the first stands: the second is held against what it left on the disk
-            if ends.is_full() || told.attempts.iter().any(|id| ends.changed.contains_key(id)) {
+            if ends.is_full() || reported.attempts.iter().any(|id| ends.changed.contains_key(id)) {
                 self.put(std::mem::take(&mut ends), fleet).await;
             }
-            match self.apply_one(&told, open, &mut ends).await {
+            match self.apply_one(&reported, open, &mut ends).await {
                 Ok(OutcomeStatus::Now) => ends.waiting.push(answer),
                 Ok(status) => self.answer(answer, status),
                 Err(error) => {
-                    tracing::warn!(attempt = ?told.attempts.first(), %error, "could not apply the reported outcome of an attempt");
+                    tracing::warn!(attempt = ?reported.attempts.first(), %error, "could not apply the reported outcome of an attempt");
                     self.answer(answer, OutcomeStatus::Unwritable);
                 }
             }
@@ -128,12 +128,12 @@ impl CiReports {
     /// What becomes of one report: [`OutcomeStatus::Now`] when the batch is on disk.
     async fn apply_one(
         &mut self,
-        told: &ReportedOutcome,
+        reported: &ReportedOutcome,
         open: &mut impl OpenAttempts,
         ends: &mut OutcomeBatch,
     ) -> Result<OutcomeStatus, ReportError> {
         let mut of_others = Vec::new();
-        for id in told.attempts.iter().filter(|id| !open.is_open(id)) {
+        for id in reported.attempts.iter().filter(|id| !open.is_open(id)) {
             let summary = match store::read_summary(&self.store, id).await {
                 Ok(Some(summary)) => summary,
                 Ok(None) => continue,
@@ -144,33 +144,33 @@ impl CiReports {
                 }
                 Err(error) => return Err(ReportError::Unreadable(error)),
             };
-            if !told.by.may_speak_of(&summary.key.project) {
+            if !reported.by.may_speak_of(&summary.key.project) {
                 of_others.push(ForeignAttempt { id: id.clone(), is_proven: summary.opening.proven });
                 continue;
             }
-            let Some(changed) = with_report(&summary, told) else { return Ok(OutcomeStatus::Known) };
+            let Some(changed) = with_report(&summary, reported) else { return Ok(OutcomeStatus::Known) };
             store::put_summary(&mut ends.batch, &changed)
                 .map_err(|error| ReportError::Unwritable(error.to_string()))?;
             ends.changed.insert(id.clone(), changed);
             return Ok(OutcomeStatus::Now);
         }
-        Ok(self.remember(told, open, &of_others))
+        Ok(self.remember(reported, open, &of_others))
     }
 
     /// Keeps a report until its attempt ends: with the attempt if it is open, however many jobs end meanwhile. One on an attempt of a
     /// project that the reporter may not speak of waits for the job's own agent, which may take the id yet.
     fn remember(
         &mut self,
-        told: &ReportedOutcome,
+        reported: &ReportedOutcome,
         open: &mut impl OpenAttempts,
         ended: &[ForeignAttempt],
     ) -> OutcomeStatus {
-        let told = Arc::new(told.clone());
+        let reported = Arc::new(reported.clone());
         let (mut kept, mut of_others) = (false, !ended.is_empty());
-        for id in &told.attempts {
+        for id in &reported.attempts {
             let is_taken = match open.open_attempt(id) {
-                Some(open) if told.by.may_speak_of(open.project) => {
-                    open.reported.get_or_insert_with(|| Arc::clone(&told));
+                Some(open) if reported.by.may_speak_of(open.project) => {
+                    open.reported.get_or_insert_with(|| Arc::clone(&reported));
                     kept = true;
                     open.is_proven
                 }
@@ -181,14 +181,14 @@ impl CiReports {
                 None => ended.iter().any(|other| other.id == *id && other.is_proven),
             };
             if !is_taken {
-                let is_kept = self.early.keep(id.clone(), &told);
+                let is_kept = self.early.keep(id.clone(), &reported);
                 self.metrics.ends_left_out.inc_by(u64::from(!is_kept));
                 kept = true;
             }
         }
         if of_others {
-            let attempt = told.attempts.first();
-            tracing::warn!(target: AUDIT, ?attempt, by = told.by.name(), "ignored the end of a job: the caller has no grant for the project of its attempt");
+            let attempt = reported.attempts.first();
+            tracing::warn!(target: AUDIT, ?attempt, by = reported.by.name(), "ignored the end of a job: the caller has no grant for the project of its attempt");
         }
         if kept { OutcomeStatus::Remembered } else { OutcomeStatus::Foreign }
     }
@@ -221,13 +221,13 @@ impl CiReports {
         let (attempt, outcome) = (&changed.attempt, changed.outcome);
         tracing::info!(%attempt, ?outcome, cause, "settled how an attempt ended");
         fleet.outcome_reported(changed);
-        self.learned.settle(changed);
+        self.history.settle(changed);
     }
 
     /// Counts what became of a report, and says so.
     fn answer(&self, answer: Option<oneshot::Sender<OutcomeStatus>>, status: OutcomeStatus) {
         self.metrics.hooks.get_or_create(&Kind::of(status.as_str())).inc();
         // the caller may be gone
-        let _told = answer.map(|answer| answer.send(status));
+        let _applied = answer.map(|answer| answer.send(status));
     }
 }

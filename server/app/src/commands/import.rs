@@ -82,7 +82,7 @@ impl Import {
         };
         // a file that is not one must not make a data directory
         if let Some(refusals) = import::refused_whole(&file)? {
-            writeln!(io::stdout(), "{}", told(0, 0))?;
+            writeln!(io::stdout(), "{}", counts_line(0, 0))?;
             return judge(&refusals);
         }
         note(into(config));
@@ -100,7 +100,7 @@ impl Import {
         store.close().await.context("closing the store")?;
         let imported = imported?;
         let (added, known) = (imported.added, imported.known);
-        writeln!(io::stdout(), "{}", told(added, known))?;
+        writeln!(io::stdout(), "{}", counts_line(added, known))?;
         note(kept_in(config));
         remarks(&imported, &project).iter().for_each(note);
         judge(&imported.refusals)
@@ -165,7 +165,7 @@ fn kept_in(config: &Config) -> String {
     format!("the history is in {dir}; a server reads it with --data-dir {dir}")
 }
 
-fn told(added: u64, known: u64) -> String {
+fn counts_line(added: u64, known: u64) -> String {
     format!("{} added, {} already there", counted(added, "attempt"), count(known))
 }
 

@@ -33,7 +33,7 @@ impl Init {
         let now = Duration::from_millis(Clock.now_unix_ms());
         let listen = ListenAddresses::of(config, &self.names);
         let made = init::init(&self.dir, &self.names, listen, now)?;
-        Ok(io::stdout().write_all(told(&made, &shown_host(&self.names), listen).as_bytes())?)
+        Ok(io::stdout().write_all(instructions(&made, &shown_host(&self.names), listen).as_bytes())?)
     }
 }
 
@@ -44,7 +44,7 @@ fn shown_host(names: &[String]) -> String {
 }
 
 /// What to do with it. The tokens are here and nowhere else.
-fn told(made: &Made, host: &str, listen: ListenAddresses) -> String {
+fn instructions(made: &Made, host: &str, listen: ListenAddresses) -> String {
     let Made { dir, agent, operator } = made;
     let dir = dir.display();
     let (grpc, http) = (listen.grpc.port(), listen.http.port());

@@ -161,7 +161,7 @@ impl Test {
         match self.output {
             Output::Text => Ok(in_lines(&text(&looked, &choice.reason, choice.clamped, &place)).into_owned()),
             Output::Json => {
-                let said = looked.iter().map(|looked| RuleAnswer {
+                let answers = looked.iter().map(|looked| RuleAnswer {
                     rule: &looked.rule,
                     line: looked.line,
                     takes: looked.takes,
@@ -174,7 +174,7 @@ impl Test {
                     kind: subject.kind.as_str(),
                     node_selector: &place.node_selector,
                     priority_class: &place.priority_class,
-                    rules: said.collect(),
+                    rules: answers.collect(),
                     warnings,
                 };
                 Ok(serde_json::to_string(&answer)? + "\n")

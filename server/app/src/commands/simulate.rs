@@ -206,10 +206,10 @@ impl Simulate {
         };
         let falls_in = |start: u64| (window.from_ms..window.until_ms).contains(&start);
         if !tape.rows.iter().any(|row| falls_in(row.start_ms) && !row.stopped) {
-            let said = |ms: u64| {
+            let shown = |ms: u64| {
                 humantime::format_rfc3339_seconds(UNIX_EPOCH + std::time::Duration::from_millis(ms))
             };
-            let (from, to) = (said(first), said(last));
+            let (from, to) = (shown(first), shown(last));
             match self.day {
                 Some(_) => bail!("--day: no build came on it; the file goes from {from} to {to}"),
                 None => bail!(

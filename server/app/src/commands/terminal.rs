@@ -16,8 +16,8 @@ pub(super) fn fitted(text: &str, stream: impl AsFd) -> Cow<'_, str> {
     if !isatty(stream) {
         return Cow::Borrowed(text);
     }
-    let told = tcgetwinsize(stream).map_or(0, |size| size.ws_col);
-    match if told == 0 { COLUMNS } else { told } {
+    let width = tcgetwinsize(stream).map_or(0, |size| size.ws_col);
+    match if width == 0 { COLUMNS } else { width } {
         ..LEAST => Cow::Borrowed(text),
         columns => Cow::Owned(wrapped(text, usize::from(columns))),
     }

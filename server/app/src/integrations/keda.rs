@@ -84,8 +84,8 @@ impl Trigger {
     /// # Errors
     /// A name is not known, or a value cannot be meant; names the field.
     pub(crate) fn read(metadata: &HashMap<String, String>) -> Result<Self, FieldViolation> {
-        let said = |name: &str| metadata.get(name).map(String::as_str).filter(|text| !text.is_empty());
-        let of = |name: &str| said(name).or_else(|| said(&format!("{name}{FROM_ENV}")));
+        let given = |name: &str| metadata.get(name).map(String::as_str).filter(|text| !text.is_empty());
+        let of = |name: &str| given(name).or_else(|| given(&format!("{name}{FROM_ENV}")));
         let field = |name: &str| format!("scaledObjectRef.scalerMetadata.{name}");
         let is_known = |name: &str| NAMES.contains(&name) || OF_KEDA.contains(&name);
         let is_known = |name: &str| is_known(name) || name.strip_suffix(FROM_ENV).is_some_and(is_known);

@@ -28,7 +28,7 @@ pub(crate) const STEP: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) store: Store,
-    pub(crate) learned: SharedHistory,
+    pub(crate) history: SharedHistory,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) verdict_engine: VerdictEngine,
     pub(crate) clock: Clock,

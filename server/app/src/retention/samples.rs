@@ -22,9 +22,9 @@ type Packed = (KeyValue, u64, Fate, Option<Vec<u8>>);
 impl Retention {
     /// How late it is, milliseconds since 1970, where what is old goes.
     pub(super) fn trusted_now(&mut self) -> u64 {
-        let learned = &self.parts.learned;
+        let history = &self.parts.history;
         let newest =
-            || learned.read(|history| history.newest_first().next().map(|brief| brief.ended_unix_ms()));
+            || history.read(|history| history.newest_first().next().map(|brief| brief.ended_unix_ms()));
         self.samples.clock.now(self.parts.clock.now_unix_ms(), Instant::now(), newest)
     }
 

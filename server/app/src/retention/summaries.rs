@@ -106,7 +106,7 @@ impl Retention {
             let Some(ended) = forgetting.join_next().await else { return Ok(()) };
             let id =
                 ended.map_err(|error| StoreError::Unavailable(format!("forgetting failed: {error}")))??;
-            self.parts.learned.removed(&id);
+            self.parts.history.removed(&id);
             self.parts.verdict_engine.forget_correction(&id);
             self.parts.metrics.summaries_removed.inc();
         }

@@ -19,20 +19,20 @@ impl TrustedClock {
     /// The time, milliseconds since 1970. `newest_unix_ms` is asked once: when that ended of which the store knows last.
     pub(super) fn now(
         &mut self,
-        said_unix_ms: u64,
+        reported_unix_ms: u64,
         moment: Instant,
         newest_unix_ms: impl FnOnce() -> Option<u64>,
     ) -> u64 {
         let first = || {
             let proven = newest_unix_ms().map_or(u64::MAX, |newest| newest.saturating_add(DAY_MS));
-            if said_unix_ms > proven {
-                tell((said_unix_ms - proven) / HOUR_MS);
+            if reported_unix_ms > proven {
+                tell((reported_unix_ms - proven) / HOUR_MS);
             }
-            (moment, said_unix_ms.min(proven))
+            (moment, reported_unix_ms.min(proven))
         };
         let (began, believed) = *self.0.get_or_insert_with(first);
         let passed = ms(moment.saturating_duration_since(began)).saturating_mul(2);
-        said_unix_ms.min(believed.saturating_add(passed).saturating_add(HOUR_MS))
+        reported_unix_ms.min(believed.saturating_add(passed).saturating_add(HOUR_MS))
     }
 }
 
@@ -42,11 +42,11 @@ fn is_suspect(hours: u64) -> bool {
 }
 
 fn tell(hours: u64) {
-    let said = "nothing stored ended within a day before now: samples get old slowly until the clock has proved right";
+    let warning = "nothing stored ended within a day before now: samples get old slowly until the clock has proved right";
     if is_suspect(hours) {
-        tracing::warn!(hours, "the clock may be wrong: {said}");
+        tracing::warn!(hours, "the clock may be wrong: {warning}");
     } else {
-        tracing::info!(hours, "{said}");
+        tracing::info!(hours, "{warning}");
     }
 }
 

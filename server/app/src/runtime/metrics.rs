@@ -211,7 +211,7 @@ metrics! {
         "Samples received again and acknowledged again";
     samples_lost: Counter = "ingest_samples_lost", "Samples dropped by agents";
     refusals: Kinds = "ingest_refusals", "Requests refused, by kind";
-    ousted: Kinds = "ousted",
+    taken_over: Kinds = "ousted",
         "Attempts (open, ended) and tickets dropped when the job's own agent claimed their ID";
     verdicts_left_old: Counter = "verdicts_left_old",
         "Attempts not judged again at their end, because too many waited; the next request for a verdict judges them";

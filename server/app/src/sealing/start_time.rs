@@ -10,13 +10,17 @@ use plimsoll_proto::limits;
 /// drift by minutes.
 const AHEAD_MS: u64 = 5 * 60 * 1000;
 
-/// The start of an attempt, milliseconds since 1970, and whether it is the one that its agent `said`.
+/// The start of an attempt, milliseconds since 1970, and whether it is the one that its agent `reported`.
 ///
 /// `elapsed` is the attempt's time so far, or all of it if it has ended, and `received_unix_ms` when the server heard of it.
-pub(crate) fn start(said_unix_ms: u64, elapsed: Millis, received_unix_ms: u64) -> (u64, bool) {
-    let ahead = said_unix_ms.saturating_add(elapsed.0) > received_unix_ms.saturating_add(AHEAD_MS);
-    let long_ago = said_unix_ms < received_unix_ms.saturating_sub(limits::ELAPSED_MS);
-    if ahead || long_ago { (received_unix_ms.saturating_sub(elapsed.0), false) } else { (said_unix_ms, true) }
+pub(crate) fn start(reported_unix_ms: u64, elapsed: Millis, received_unix_ms: u64) -> (u64, bool) {
+    let ahead = reported_unix_ms.saturating_add(elapsed.0) > received_unix_ms.saturating_add(AHEAD_MS);
+    let long_ago = reported_unix_ms < received_unix_ms.saturating_sub(limits::ELAPSED_MS);
+    if ahead || long_ago {
+        (received_unix_ms.saturating_sub(elapsed.0), false)
+    } else {
+        (reported_unix_ms, true)
+    }
 }
 
 #[cfg(test)]
@@ -28,15 +32,19 @@ mod tests {
 
     #[test]
     fn a_clock_that_may_be_right_is_believed() {
-        for said in [NOW - HOUR, NOW - HOUR + AHEAD_MS, NOW - 3 * HOUR, NOW - limits::ELAPSED_MS] {
-            assert_eq!(start(said, Millis(HOUR), NOW), (said, true), "a late delivery is no wrong clock");
+        for reported in [NOW - HOUR, NOW - HOUR + AHEAD_MS, NOW - 3 * HOUR, NOW - limits::ELAPSED_MS] {
+            assert_eq!(
+                start(reported, Millis(HOUR), NOW),
+                (reported, true),
+                "a late delivery is no wrong clock"
+            );
         }
     }
 
     #[test]
     fn a_clock_that_is_wrong_is_replaced_by_the_time_of_receipt() {
-        for said in [0, NOW - limits::ELAPSED_MS - 1, NOW - HOUR + AHEAD_MS + 1, NOW + HOUR, u64::MAX] {
-            assert_eq!(start(said, Millis(HOUR), NOW), (NOW - HOUR, false), "{said}");
+        for reported in [0, NOW - limits::ELAPSED_MS - 1, NOW - HOUR + AHEAD_MS + 1, NOW + HOUR, u64::MAX] {
+            assert_eq!(start(reported, Millis(HOUR), NOW), (NOW - HOUR, false), "{reported}");
         }
         assert_eq!(start(u64::MAX, Millis(HOUR), 0), (0, false), "the server's own clock may be wrong, too");
     }

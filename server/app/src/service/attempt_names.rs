@@ -84,7 +84,7 @@ impl AttemptNames<'_> {
         let is_named = |full: &AttemptId| {
             full.as_str().strip_suffix(id.as_str()).is_some_and(|host| host.ends_with(':'))
         };
-        let mut found = self.ingest.learned_ids(|brief| {
+        let mut found = self.ingest.ids_in_history(|brief| {
             is_named(&brief.attempt) && self.caller.may_see("attempt", &brief.key.project).is_ok()
         });
         let (running, _) = self.ingest.highest(RUNNING, Arc::clone(self.caller)).await?;

@@ -67,17 +67,17 @@ impl Demands {
 
     /// Carries the demand into the metrics until `end`.
     pub(crate) async fn tell(self, metrics: Arc<Metrics>, end: CancellationToken) -> anyhow::Result<()> {
-        let mut told: Vec<String> = Vec::new();
+        let mut shown: Vec<String> = Vec::new();
         let mut tick = tokio::time::interval(TELL);
         while end.run_until_cancelled(tick.tick()).await.is_some() {
             let all = self.all();
-            for gone in told.iter().filter(|name| !all.iter().any(|demand| demand.pool == **name)) {
+            for gone in shown.iter().filter(|name| !all.iter().any(|demand| demand.pool == **name)) {
                 metrics.forget_pool(gone);
             }
             for demand in &all {
                 metrics.wants(demand);
             }
-            told = all.into_iter().map(|demand| demand.pool).collect();
+            shown = all.into_iter().map(|demand| demand.pool).collect();
         }
         Ok(())
     }
@@ -197,7 +197,7 @@ mod tests {
             tickets::PoolDemand { pool: "big".into(), queued: amount(3), held: amount(0), attended: 0 };
         let (demands, dir, metrics) = demands(&[ticket]);
         let end = CancellationToken::new();
-        let told = TaskTracker::new().spawn(demands.clone().tell(Arc::clone(&metrics), end.clone()));
+        let telling = TaskTracker::new().spawn(demands.clone().tell(Arc::clone(&metrics), end.clone()));
         tokio::time::sleep(TELL / 2).await;
         let text = metrics.encode().unwrap();
         for line in [
@@ -214,6 +214,6 @@ mod tests {
         let text = metrics.encode().unwrap();
         assert!(text.contains("pool=\"big\"") && !text.contains("pool=\"small\""), "{text}");
         end.cancel();
-        told.await.unwrap().unwrap();
+        telling.await.unwrap().unwrap();
     }
 }

@@ -22,7 +22,7 @@ pub(crate) fn sizing_alone(pools: PoolRegistry) -> SizingService {
     let (ingest, _worker) = fixture::ingest(&Store::memory(), 10);
     let metrics = Arc::new(Metrics::new());
     SizingService {
-        learned: SharedHistory::new(History::new(1)),
+        history: SharedHistory::new(History::new(1)),
         private: Arc::default(),
         cache: Arc::default(),
         settings: Arc::default(),
@@ -54,7 +54,7 @@ pub(crate) async fn read_api(store: &Store) -> ReadApi {
     let (ingest, private) = (sizing.ingest.clone(), Arc::clone(&sizing.private));
     ReadApi {
         statistics: StatisticsService {
-            learned: sizing.learned.clone(),
+            history: sizing.history.clone(),
             ingest: ingest.clone(),
             pools: sizing.pools.clone(),
             counting: Counting::new(AnswerMemory::default()),

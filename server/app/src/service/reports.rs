@@ -27,6 +27,6 @@ pub(crate) fn reporter(
     if caller.sees(project) {
         return Ok(caller.speaker(project));
     }
-    guard.told_of_others(caller, path);
+    guard.refused_report(caller, path);
     Err(ForeignJob { caller: caller.name.to_string() })
 }

@@ -99,8 +99,8 @@ impl VerdictService {
             },
             by: caller.speaker(&project),
         };
-        let said = Correcting { attempt, project, cause, why, signature_for_ms, asker };
-        Ok(Box::pin(self.ingest.correct(said)).await?)
+        let correcting = Correcting { attempt, project, cause, why, signature_for_ms, asker };
+        Ok(Box::pin(self.ingest.correct(correcting)).await?)
     }
 
     /// The attempt that a question is about. One that a host named is not meant by a caller who names another build.

@@ -27,8 +27,8 @@ impl Worker {
         let (now, patience) = (self.now().moment, Duration::from_millis(patience));
         self.sessions.free_silent(pools, now, patience);
         let sessions = self.sessions.values();
-        let heard = sessions.map(|session| (&*session.attempt, session.is_silent(now, patience)));
-        self.parts.tickets.hear(heard);
+        let presence = sessions.map(|session| (&*session.attempt, session.is_silent(now, patience)));
+        self.parts.tickets.hear(presence);
     }
 
     /// Closes attempts whose agent has been silent for too long, some of them; true if there may be more. Their end was not seen.

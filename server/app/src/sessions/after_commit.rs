@@ -37,18 +37,18 @@ impl Worker {
         landed.begun.iter().for_each(|attempt| self.parts.tickets.begin(attempt));
         for change in &landed.causes {
             self.fleet.cause_changed(&change.before, &change.summary);
-            self.parts.learned.settle(&change.summary);
+            self.parts.history.settle(&change.summary);
         }
         // the disk has something to do again before this is answered
         self.commits.send().await;
         self.answer(landed, &changed).await;
     }
 
-    /// Answers all who waited for a commit that is on disk, but for those whose rolls are far behind.
+    /// Answers all who waited for a commit that is on disk, but for those whose compactions are far behind.
     async fn answer(&mut self, landed: StagedCommit, changed: &[AttemptId]) {
-        self.rolls.roll_long(&mut self.sessions, changed);
+        self.compactions.compact_long(&mut self.sessions, changed);
         for (n, promise) in landed.promises.into_iter().enumerate() {
-            self.rolls.answer_or_hold(&self.sessions, promise);
+            self.compactions.answer_or_hold(&self.sessions, promise);
             if n % TURN == TURN - 1 {
                 tokio::task::yield_now().await;
             }

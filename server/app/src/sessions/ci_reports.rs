@@ -8,25 +8,32 @@ use crate::ci_outcomes::{CiReport, OpenAttempt, OpenAttempts, OutcomeStatus};
 
 impl Ingest {
     /// Takes what a CI system tells, to be worked on later; false if the queue is full or the server stops.
-    pub(crate) fn tell(&self, told: ReportedOutcome) -> bool {
-        self.begin_to_tell(told, None)
+    pub(crate) fn tell(&self, reported: ReportedOutcome) -> bool {
+        self.begin_to_tell(reported, None)
     }
 
     /// The same; what comes back gives what became of it.
-    pub(crate) fn tell_and_hear(&self, told: ReportedOutcome) -> Option<oneshot::Receiver<OutcomeStatus>> {
+    pub(crate) fn tell_and_hear(
+        &self,
+        reported: ReportedOutcome,
+    ) -> Option<oneshot::Receiver<OutcomeStatus>> {
         let (answer, answered) = oneshot::channel();
-        self.begin_to_tell(told, Some(answer)).then_some(answered)
+        self.begin_to_tell(reported, Some(answer)).then_some(answered)
     }
 
     /// The same, but waits for a place in the queue, and for what becomes of it; `None` if the worker has stopped.
-    pub(crate) async fn tell_in_turn(&self, told: ReportedOutcome) -> Option<OutcomeStatus> {
+    pub(crate) async fn tell_in_turn(&self, reported: ReportedOutcome) -> Option<OutcomeStatus> {
         let (answer, answered) = oneshot::channel();
-        self.requests.send(Request::Report(CiReport { told, answer: Some(answer) })).await.ok()?;
+        self.requests.send(Request::Report(CiReport { reported, answer: Some(answer) })).await.ok()?;
         answered.await.ok()
     }
 
-    fn begin_to_tell(&self, told: ReportedOutcome, answer: Option<oneshot::Sender<OutcomeStatus>>) -> bool {
-        match self.requests.try_send(Request::Report(CiReport { told, answer })) {
+    fn begin_to_tell(
+        &self,
+        reported: ReportedOutcome,
+        answer: Option<oneshot::Sender<OutcomeStatus>>,
+    ) -> bool {
+        match self.requests.try_send(Request::Report(CiReport { reported, answer })) {
             Ok(()) => true,
             Err(TrySendError::Full(_) | TrySendError::Closed(_)) => false,
         }
@@ -43,7 +50,7 @@ impl OpenAttempts for SessionTable {
         Some(OpenAttempt {
             project: &session.attempt.key.project,
             is_proven: session.attempt.opening.proven,
-            reported: &mut session.told,
+            reported: &mut session.reported,
         })
     }
 }

@@ -1,30 +1,30 @@
-//! The rolls of long attempts, and the answers that wait for them.
+//! The compactions of long attempts, and the answers that wait for them.
 
 use plimsoll_core::domain::AttemptId;
 use tokio::task::JoinError;
 
 use super::{commit::staged::PromisedAnswer, table::SessionTable};
-use crate::sealing::compaction::{EndedRoll, RollOutcome, RollQueue};
+use crate::sealing::compaction::{CompactionOutcome, CompactionQueue, EndedCompaction};
 
-/// The rolls, and the answers of attempts that are far behind. All these say is on disk; they are as many as their streams have on the way.
+/// The compactions, and the answers of attempts that are far behind. All these say is on disk; they are as many as their streams have on the way.
 #[derive(Debug)]
-pub(super) struct Rolls {
-    queue: RollQueue,
+pub(super) struct Compactions {
+    queue: CompactionQueue,
     held: Vec<PromisedAnswer>,
 }
 
-impl Rolls {
-    pub(super) fn new(queue: RollQueue) -> Self {
+impl Compactions {
+    pub(super) fn new(queue: CompactionQueue) -> Self {
         Self { queue, held: Vec::new() }
     }
 
-    /// The next roll that ends; never comes if none runs. May be dropped and called again.
-    pub(super) async fn next(&mut self) -> Result<EndedRoll, JoinError> {
+    /// The next compaction that ends; never comes if none runs. May be dropped and called again.
+    pub(super) async fn next(&mut self) -> Result<EndedCompaction, JoinError> {
         self.queue.next().await
     }
 
-    /// Begins to roll those of the changed attempts that have many loose samples.
-    pub(super) fn roll_long(&mut self, sessions: &mut SessionTable, changed: &[AttemptId]) {
+    /// Begins to compact those of the changed attempts that have many loose samples.
+    pub(super) fn compact_long(&mut self, sessions: &mut SessionTable, changed: &[AttemptId]) {
         for id in changed {
             self.queue.ask(id, sessions.loose(id));
         }
@@ -32,32 +32,36 @@ impl Rolls {
     }
 
     /// Gives an answer, unless its attempt has far too many loose samples and its agent would send still more: then it is given when
-    /// the roll has ended, well or not. All others go on meanwhile.
+    /// the compaction has ended, well or not. All others go on meanwhile.
     pub(super) fn answer_or_hold(&mut self, sessions: &SessionTable, promise: PromisedAnswer) {
         let behind = |id: &AttemptId| self.queue.is_far_behind(id, sessions.loose(id));
         if promise.attempt().is_some_and(behind) {
             self.held.push(promise);
         } else {
-            promise.keep();
+            promise.send();
         }
     }
 
-    /// Takes in what became of a roll, and begins the next one; gives how many samples were sealed.
-    pub(super) fn ended(&mut self, sessions: &mut SessionTable, ended: Result<EndedRoll, JoinError>) -> u64 {
+    /// Takes in what became of a compaction, and begins the next one; gives how many samples were sealed.
+    pub(super) fn ended(
+        &mut self,
+        sessions: &mut SessionTable,
+        ended: Result<EndedCompaction, JoinError>,
+    ) -> u64 {
         let sealed = match self.queue.ended(ended) {
-            RollOutcome::Sealed(samples) => samples,
-            RollOutcome::StillLoose(id, samples) => {
+            CompactionOutcome::Sealed(samples) => samples,
+            CompactionOutcome::StillLoose(id, samples) => {
                 sessions.add_loose(&id, samples);
                 0
             }
-            RollOutcome::Aborted => 0,
+            CompactionOutcome::Aborted => 0,
         };
         self.release();
         self.queue.begin(|id| sessions.take_loose(id));
         sealed
     }
 
-    /// Waits until these attempts are not rolled any more, for their end reads what is loose; gives how many samples were sealed.
+    /// Waits until these attempts are not compacted any more, for their end reads what is loose; gives how many samples were sealed.
     pub(super) async fn stop<'a>(
         &mut self,
         sessions: &mut SessionTable,
@@ -77,16 +81,16 @@ impl Rolls {
 
     /// Gives all answers that are held.
     pub(super) fn release_all(&mut self) {
-        self.held.drain(..).for_each(PromisedAnswer::keep);
+        self.held.drain(..).for_each(PromisedAnswer::send);
     }
 
-    /// Gives the answers that were held for a roll that has ended.
+    /// Gives the answers that were held for a compaction that has ended.
     fn release(&mut self) {
         for promise in std::mem::take(&mut self.held) {
             if promise.attempt().is_some_and(|id| self.queue.is_busy_with(id)) {
                 self.held.push(promise);
             } else {
-                promise.keep();
+                promise.send();
             }
         }
     }

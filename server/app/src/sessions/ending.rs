@@ -88,7 +88,8 @@ impl Worker {
         }
         session.close(finish)?;
         // an attempt that is closed for its silence was received when it was last heard of
-        let received = if stream.is_some() { self.parts.clock.now_unix_ms() } else { session.heard.unix_ms };
+        let received =
+            if stream.is_some() { self.parts.clock.now_unix_ms() } else { session.last_message.unix_ms };
         let Session { attempt, progress, lost, .. } = &session;
         let mut summary = Summary::of(attempt, progress, &finish.totals, finish.wall, finish.exit);
         let (started, believed) = start(attempt.started_unix_ms, finish.wall, received);
@@ -100,8 +101,8 @@ impl Worker {
             retry::cause_of(&summary).map_or((None, None), |(cause, source)| (Some(cause), source));
         summary.censored = retry::is_censored(&summary, summary.cause);
         // a CI system may have told the end before the agent did
-        let told = session.told.as_ref().and_then(|told| with_report(&summary, told));
-        Ok((session, told.unwrap_or(summary), believed))
+        let reported = session.reported.as_ref().and_then(|reported| with_report(&summary, reported));
+        Ok((session, reported.unwrap_or(summary), believed))
     }
 
     /// The end is on disk, or could not be put there.
@@ -137,7 +138,7 @@ impl Worker {
         self.parts.metrics.starts_estimated.inc();
         tracing::warn!(
             attempt = %attempt.id,
-            said_unix_ms = attempt.started_unix_ms,
+            reported_unix_ms = attempt.started_unix_ms,
             started_unix_ms,
             "the agent's clock is wrong: kept the server's estimate of the start"
         );
@@ -148,7 +149,7 @@ impl Worker {
         let (attempt, wall, need) = (summary.attempt.clone(), summary.wall, summary.need_peak);
         tracing::info!(%attempt, package = summary.key.package, %wall, %need, cause = kind, "attempt ended");
         self.fleet.attempt_ended(summary);
-        let HistoryUpdate { known, retries } = self.parts.learned.learn(summary);
+        let HistoryUpdate { known, retries } = self.parts.history.learn(summary);
         self.fleet.are_retries(&retries);
         self.parts.metrics.sealed.get_or_create(&Kind::of(kind)).inc();
         self.parts.metrics.history_attempts.set(i64::try_from(known).unwrap_or(i64::MAX));
@@ -199,16 +200,16 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn an_end_told_by_a_stream_that_was_replaced_leaves_the_attempt_to_its_holder() {
+    async fn an_end_sent_by_a_stream_that_was_replaced_leaves_the_attempt_to_its_holder() {
         let old = StreamHandle::new();
         let (mut worker, new) = held(&Store::memory(), &old);
-        let (of_old, told_old) = ending(&worker, &old);
-        let (of_new, told_new) = ending(&worker, &new);
-        let (again, told_again) = ending(&worker, &new);
+        let (of_old, reported_old) = ending(&worker, &old);
+        let (of_new, reported_new) = ending(&worker, &new);
+        let (again, reported_again) = ending(&worker, &new);
         worker.seal_all(vec![of_old, of_new, again]).await;
-        assert!(matches!(told_old.await.unwrap(), Err(Refusal::Replaced(_))));
-        assert_eq!(told_new.await.unwrap(), Ok(0));
-        assert!(matches!(told_again.await.unwrap(), Err(Refusal::NotOpen(_))), "it ends once");
+        assert!(matches!(reported_old.await.unwrap(), Err(Refusal::Replaced(_))));
+        assert_eq!(reported_new.await.unwrap(), Ok(0));
+        assert!(matches!(reported_again.await.unwrap(), Err(Refusal::NotOpen(_))), "it ends once");
     }
 
     /// Attempts that the fleet's metrics count as succeeded and as lost.
@@ -222,18 +223,18 @@ pub(crate) mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_build_whose_agent_goes_with_it_is_counted_when_its_end_is_reported_and_else_as_lost_after_an_hour()
+    async fn a_build_that_takes_its_agent_with_it_is_counted_when_its_end_is_reported_and_else_as_lost_after_an_hour()
      {
-        for (told, expected) in [(&["a"][..], ["1", "0"]), (&[], ["0", "1"])] {
+        for (reported, expected) in [(&["a"][..], ["1", "0"]), (&[], ["0", "1"])] {
             let (mut worker, stream) = held(&Store::memory(), &StreamHandle::new());
-            let (end, _told) = ending(&worker, &stream);
+            let (end, _applied) = ending(&worker, &stream);
             worker.seal_all(vec![end]).await;
             assert_eq!(counted(&worker), ["0", "0"], "its end was not seen");
-            let attempts = told.iter().map(|id| AttemptId::parse(id).unwrap()).collect();
+            let attempts = reported.iter().map(|id| AttemptId::parse(id).unwrap()).collect();
             let (end, reason) = (JobStatus::Succeeded, String::new());
             let by = Reporter::server();
-            let told = ReportedOutcome { attempts, end, reason, cause: None, unneeded: false, by };
-            worker.apply_reports(vec![CiReport { told, answer: None }]).await;
+            let reported = ReportedOutcome { attempts, end, reason, cause: None, unneeded: false, by };
+            worker.apply_reports(vec![CiReport { reported, answer: None }]).await;
             tokio::time::advance(Duration::from_hours(2)).await;
             worker.fleet.count_overdue();
             assert_eq!(counted(&worker), expected, "it is counted once");

@@ -35,7 +35,7 @@ pub(crate) fn ingest(store: &Store, capacity: usize) -> (Ingest, Worker) {
         store: store.clone(),
         pools,
         tickets,
-        learned: SharedHistory::new(History::new(capacity)),
+        history: SharedHistory::new(History::new(capacity)),
         verdict_engine: VerdictEngine::open(sources, Arc::clone(&metrics)).unwrap(),
         metrics,
         clock: Clock,
@@ -83,7 +83,7 @@ pub(crate) fn verdict(attempt: &AttemptId) -> Verdict {
         outlook: RetryOutlook { signature, ..RetryOutlook::default() },
         given_unix_ms: None,
         job: None,
-        basis: VerdictBasis { said_by: Reporter::server(), ..VerdictBasis::default() },
+        basis: VerdictBasis { reported_by: Reporter::server(), ..VerdictBasis::default() },
     }
 }
 

@@ -9,7 +9,7 @@
 //! | `table` | `SessionTable` | the open attempts, as they are on disk |
 //! | `open_quota` | `OpenQuota` | how many each caller may have open |
 //! | `commit` | `CommitPipeline` | the commit that is filled, and the one on its way |
-//! | `compaction` | `Rolls` | long attempts that are sealed while they run, and the answers that wait for it |
+//! | `compaction` | `Compactions` | long attempts that are sealed while they run, and the answers that wait for it |
 //! | `crate::ci_outcomes` | `CiReports`, `FleetCounters` | ends that the CI system reports, and which ends are counted |
 //! | `crate::retention` | `Retention` | removal of what is too old |
 
@@ -90,7 +90,7 @@ const WEIGHED_AT_ONCE: usize = 2;
 #[derive(Debug, Clone)]
 pub(crate) struct Parts {
     pub(crate) store: Store,
-    pub(crate) learned: SharedHistory,
+    pub(crate) history: SharedHistory,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) clock: Clock,
     pub(crate) predict: Arc<predict::Settings>,
@@ -190,7 +190,7 @@ impl Ingest {
 
     /// An attempt, and whether it is still open; `None` if it is not known.
     pub(crate) async fn find(&self, id: &AttemptId) -> Result<Option<(Arc<Summary>, bool)>, Refusal> {
-        if self.parts.learned.knows(id) {
+        if self.parts.history.knows(id) {
             return Ok(self.read(id).await?.map(|summary| (summary, false)));
         }
         let asked = id.clone();
@@ -216,16 +216,16 @@ impl Ingest {
 
     /// A summary with what it retries and its number among the attempts of its job ([`SharedHistory::related`]).
     pub(crate) fn related<'s>(&self, summary: &'s Summary) -> std::borrow::Cow<'s, Summary> {
-        self.parts.learned.related(summary)
+        self.parts.history.related(summary)
     }
 
     /// The ids of the ended attempts that predictions learn from, as far as `fits` takes them.
-    pub(crate) fn learned_ids(&self, fits: impl Fn(&AttemptBrief) -> bool) -> Vec<AttemptId> {
+    pub(crate) fn ids_in_history(&self, fits: impl Fn(&AttemptBrief) -> bool) -> Vec<AttemptId> {
         let ids = |history: &History| {
             let fitting = history.newest_first().filter(|brief| fits(brief));
             fitting.map(|brief| brief.attempt.clone()).collect()
         };
-        self.parts.learned.read(ids)
+        self.parts.history.read(ids)
     }
 
     /// The summary of an ended attempt, from disk.

@@ -13,11 +13,11 @@ impl Ingest {
     pub(crate) fn with_prediction(&self, attempt: Attempt, takes_new_id: bool) -> Attempt {
         let parts = &self.parts;
         // what is known under the id of a proven job may be of another caller, and go; an agent that takes a new id may be another run
-        if parts.learned.knows(&attempt.id) && !attempt.opening.proven && !takes_new_id {
+        if parts.history.knows(&attempt.id) && !attempt.opening.proven && !takes_new_id {
             return attempt;
         }
         let prediction =
-            parts.learned.read(|history| predict::predict_known(history, &attempt.key, &parts.predict));
+            parts.history.read(|history| predict::predict_known(history, &attempt.key, &parts.predict));
         // what callers get, not what no pool has
         let prediction = parts.pools.lowered(&attempt.key, prediction);
         let opening = OpeningRecord { predicted: Some(noted(&prediction)), ..attempt.opening };
@@ -56,7 +56,7 @@ mod tests {
     /// Builds of the same package that need far more.
     fn teach(ingest: &Ingest) {
         for n in 0..20 {
-            ingest.parts.learned.learn(&test_summary(&format!("later-{n}"), "zlib", "1", 30_000));
+            ingest.parts.history.learn(&test_summary(&format!("later-{n}"), "zlib", "1", 30_000));
         }
     }
 

@@ -39,7 +39,7 @@ pub(crate) enum Refusal {
         "attempt {0} is that of a CI job, whose own agent has come and proven it; what was sent before under this id is dropped: give \
          this run an id of its own"
     )]
-    Ousted(AttemptId),
+    TakenOver(AttemptId),
     /// The same agent has opened the attempt on a newer stream.
     #[error("attempt {0} was taken over by a newer stream of the same agent")]
     Replaced(AttemptId),
@@ -99,7 +99,7 @@ impl Refusal {
             Self::NotOpen(_) => "not_open",
             Self::Gap { .. } => "gap",
             Self::Held(_) => "held",
-            Self::Ousted(_) => "ousted",
+            Self::TakenOver(_) => "ousted",
             Self::Replaced(_) => "replaced",
             Self::Running(_) => "running",
             Self::Judged { .. } => "judged",

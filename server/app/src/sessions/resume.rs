@@ -47,10 +47,10 @@ impl Worker {
 
     /// What reads the finished attempts.
     pub(crate) fn history_loader(&self) -> HistoryLoader {
-        let Parts { store, learned, metrics, verdict_engine, clock, .. } = &self.parts;
+        let Parts { store, history, metrics, verdict_engine, clock, .. } = &self.parts;
         HistoryLoader {
             store: store.clone(),
-            learned: learned.clone(),
+            history: history.clone(),
             metrics: Arc::clone(metrics),
             verdict_engine: verdict_engine.clone(),
             short_of_memory: Arc::clone(&self.short_of_memory),
@@ -95,7 +95,7 @@ mod tests {
         store::put_attempt(&mut batch, &attempt).unwrap();
         store::append_fragment(&mut batch, &attempt.id, 1, 0, &samples[..10]).unwrap();
         store.commit(batch).await.unwrap();
-        let mut batch = store::roll(&store, &attempt.id).await.unwrap().batch;
+        let mut batch = store::compact_samples(&store, &attempt.id).await.unwrap().batch;
         store::append_fragment(&mut batch, &attempt.id, 11, 0, &samples[10..]).unwrap();
         store.commit(batch).await.unwrap();
         let (_ingest, mut worker) = fixture::ingest(&store, 10);

@@ -32,26 +32,26 @@ pub(crate) struct Session {
     /// The stream that may write; `None` while no agent is connected.
     pub(crate) holder: Option<StreamHandle>,
     /// When the agent was last heard of.
-    pub(crate) heard: LastHeard,
+    pub(crate) last_message: LastMessage,
     /// Its place in the pool it runs in, where that is known.
     pub(crate) place: Option<Held>,
     /// Its part of what may be open at once; `None` for one that was taken up at a start and counts among none but all.
     pub(crate) share: Option<Arc<QuotaShare>>,
     /// What a CI system reported of its end, which its agent has not reported yet.
-    pub(crate) told: Option<Arc<ReportedOutcome>>,
+    pub(crate) reported: Option<Arc<ReportedOutcome>>,
 }
 
 /// A moment, by two clocks: that of the wall says when an attempt ended, the other one how long its agent is silent, whatever
 /// is done to the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct LastHeard {
+pub(crate) struct LastMessage {
     pub(crate) unix_ms: u64,
     pub(crate) moment: Instant,
 }
 
 impl Session {
     /// An attempt without samples.
-    pub(crate) fn new(attempt: Arc<Attempt>, heard: LastHeard) -> Self {
+    pub(crate) fn new(attempt: Arc<Attempt>, last_message: LastMessage) -> Self {
         Self {
             attempt,
             acknowledged: 0,
@@ -59,10 +59,10 @@ impl Session {
             loose: 0,
             progress: SampleAccumulator::default(),
             holder: None,
-            heard,
+            last_message,
             place: None,
             share: None,
-            told: None,
+            reported: None,
         }
     }
 
@@ -85,7 +85,7 @@ impl Session {
 
     /// No message came for longer than `patience`: the agent is gone, or connected and stuck.
     pub(crate) fn is_silent(&self, now: Instant, patience: Duration) -> bool {
-        now.saturating_duration_since(self.heard.moment) > patience
+        now.saturating_duration_since(self.last_message.moment) > patience
     }
 
     /// It was opened, is not learned from, and nothing was ever measured of it.
@@ -97,7 +97,9 @@ impl Session {
     pub(crate) fn check_holder(&self, stream: &StreamHandle) -> Result<(), Refusal> {
         match &self.holder {
             Some(holder) if holder == stream => Ok(()),
-            _ if stream.ousted() == Some(&self.attempt.id) => Err(Refusal::Ousted(self.attempt.id.clone())),
+            _ if stream.taken_over() == Some(&self.attempt.id) => {
+                Err(Refusal::TakenOver(self.attempt.id.clone()))
+            }
             Some(_) => Err(Refusal::Replaced(self.attempt.id.clone())),
             None => Err(Refusal::NotOpen(self.attempt.id.clone())),
         }

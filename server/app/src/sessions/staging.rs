@@ -38,11 +38,11 @@ impl Worker {
         };
         match self.opened(&attempt, &asked, stream).await {
             Ok(Some(mut session)) => {
-                session.heard = self.now();
+                session.last_message = self.now();
                 session.share = self.quota.known(session.share.take(), stream);
                 if let Some(open) = self.sessions.get_mut(&attempt.id) {
                     // also if this round cannot be put on disk
-                    open.heard = session.heard;
+                    open.last_message = session.last_message;
                 }
                 let id = attempt.id.clone();
                 let opened = Opened { acknowledged: session.acknowledged, sealed: false, attempt: id };
@@ -104,7 +104,7 @@ impl Worker {
         self.commits.filling().begun.push(Arc::clone(&session.attempt));
         // a report names the job, whose id an attempt of another project may have
         let waiting = |id| self.ci_reports.waiting_for(id, &attempt.key.project);
-        session.told = waiting(&attempt.id).or_else(|| waiting(asked));
+        session.reported = waiting(&attempt.id).or_else(|| waiting(asked));
         session.place = self.parts.pools.hold(attempt);
         Ok(Some(session))
     }
@@ -144,7 +144,7 @@ impl Worker {
             }
             None => drop(self.parts.metrics.samples_repeated.inc_by(repeated)),
         }
-        session.heard = self.now();
+        session.last_message = self.now();
         Ok((session, fresh))
     }
 

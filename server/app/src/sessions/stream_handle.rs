@@ -16,7 +16,7 @@ pub(crate) struct StreamHandle {
     id: u64,
     /// Ends the stream because the same agent has opened a newer one, or the agent of a job its own attempt.
     pub(crate) replaced: CancellationToken,
-    ousted: Arc<OnceLock<AttemptId>>,
+    taken_over: Arc<OnceLock<AttemptId>>,
     /// Whose it is.
     pub(crate) caller: Arc<Identity>,
 }
@@ -32,19 +32,19 @@ impl StreamHandle {
     pub(crate) fn of(caller: Arc<Identity>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self { id, replaced: CancellationToken::new(), ousted: Arc::default(), caller }
+        Self { id, replaced: CancellationToken::new(), taken_over: Arc::default(), caller }
     }
 
     /// Ends the stream, because an attempt that it wrote is that of a job whose own agent has come.
-    pub(crate) fn oust(&self, attempt: &AttemptId) {
+    pub(crate) fn mark_taken_over(&self, attempt: &AttemptId) {
         // the first one is the reason
-        let _earlier = self.ousted.set(attempt.clone());
+        let _earlier = self.taken_over.set(attempt.clone());
         self.replaced.cancel();
     }
 
     /// The attempt for which the stream was ended; `None` if it was not, or by a newer stream of its own agent.
-    pub(crate) fn ousted(&self) -> Option<&AttemptId> {
-        self.ousted.get()
+    pub(crate) fn taken_over(&self) -> Option<&AttemptId> {
+        self.taken_over.get()
     }
 }
 

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{
     request::Running,
-    session::{LastHeard, Session},
+    session::{LastMessage, Session},
     stream_handle::StreamHandle,
 };
 use crate::{
@@ -50,12 +50,12 @@ impl SessionTable {
         self.0.insert(session.attempt.id.clone(), session);
     }
 
-    /// An attempt with `fresh` new samples is on disk as it was staged. What came over it meanwhile stays: a roll, and a word of its agent.
+    /// An attempt with `fresh` new samples is on disk as it was staged. What came over it meanwhile stays: a compaction, and a word of its agent.
     pub(crate) fn replace(&mut self, mut session: Session, fresh: u64) {
         if let Some(before) = self.0.get(&session.attempt.id) {
             session.loose = before.loose;
-            if before.heard.moment > session.heard.moment {
-                session.heard = before.heard;
+            if before.last_message.moment > session.last_message.moment {
+                session.last_message = before.last_message;
             }
         }
         session.loose = session.loose.saturating_add(fresh);
@@ -63,9 +63,9 @@ impl SessionTable {
     }
 
     /// The agent of an attempt spoke, whatever becomes of what it said.
-    pub(crate) fn hear(&mut self, id: &AttemptId, stream: &StreamHandle, now: LastHeard) {
+    pub(crate) fn hear(&mut self, id: &AttemptId, stream: &StreamHandle, now: LastMessage) {
         if let Some(session) = self.0.get_mut(id).filter(|session| session.check_holder(stream).is_ok()) {
-            session.heard = now;
+            session.last_message = now;
         }
     }
 
@@ -109,7 +109,7 @@ impl SessionTable {
         self.0.get(id).map_or(0, |session| session.loose)
     }
 
-    /// The loose samples of an attempt, which a roll takes: they count no more.
+    /// The loose samples of an attempt, which a compaction takes: they count no more.
     pub(crate) fn take_loose(&mut self, id: &AttemptId) -> Option<LooseSamples> {
         let session = self.0.get_mut(id)?;
         let count = std::mem::take(&mut session.loose);
@@ -127,7 +127,7 @@ impl SessionTable {
     pub(crate) fn running_since(&self, id: &AttemptId) -> Option<u64> {
         let session = self.0.get(id)?;
         let so_far = session.progress.last.map(|last| last.elapsed).unwrap_or_default();
-        Some(start(session.attempt.started_unix_ms, so_far, session.heard.unix_ms).0)
+        Some(start(session.attempt.started_unix_ms, so_far, session.last_message.unix_ms).0)
     }
 }
 

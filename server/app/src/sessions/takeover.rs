@@ -36,16 +36,16 @@ impl Worker {
         self.commit_all().await;
         self.stop_rolling([&attempt.id].into_iter()).await;
         self.drop_stored(&attempt.id).await?;
-        let Some(Session { attempt: ousted, holder, .. }) = self.sessions.remove(&attempt.id) else {
+        let Some(Session { attempt: taken_over, holder, .. }) = self.sessions.remove(&attempt.id) else {
             return Ok(());
         };
         if let Some(stream) = holder {
-            stream.oust(&ousted.id);
+            stream.mark_taken_over(&taken_over.id);
         }
         // a ticket that the job names stays the job's
-        self.parts.tickets.end(&ousted, ousted.opening.ticket == attempt.opening.ticket);
-        drop(self.changes.send(Change::Ended(ousted.id.clone())));
-        self.note_takeover("open", attempt, &ousted.key.project);
+        self.parts.tickets.end(&taken_over, taken_over.opening.ticket == attempt.opening.ticket);
+        drop(self.changes.send(Change::Ended(taken_over.id.clone())));
+        self.note_takeover("open", attempt, &taken_over.key.project);
         Ok(())
     }
 
@@ -54,7 +54,7 @@ impl Worker {
         // a verdict on it may be on the way
         self.commit_all().await;
         self.drop_stored(&attempt.id).await?;
-        self.parts.learned.unlearn(&attempt.id);
+        self.parts.history.unlearn(&attempt.id);
         self.note_takeover("ended", attempt, project);
         Ok(())
     }
@@ -68,13 +68,13 @@ impl Worker {
     }
 
     fn note_takeover(&self, kind: &'static str, attempt: &Attempt, project: &str) {
-        self.parts.metrics.ousted.get_or_create(&Kind::of(kind)).inc();
+        self.parts.metrics.taken_over.get_or_create(&Kind::of(kind)).inc();
         tracing::warn!(
             target: AUDIT,
             what = kind,
             attempt = %attempt.id,
             project = attempt.key.project,
-            said_project = project,
+            dropped_project = project,
             "dropped an attempt that another caller opened under a job's id"
         );
     }

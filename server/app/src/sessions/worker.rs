@@ -17,16 +17,16 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Parts,
     commit::{pipeline::CommitPipeline, staged::RESERVE_OPERATIONS},
-    compaction::Rolls,
+    compaction::Compactions,
     open_quota::OpenQuota,
     request::{Change, EndRequest, Request},
-    session::{LastHeard, Session},
+    session::{LastMessage, Session},
     table::SessionTable,
 };
 use crate::{
     ci_outcomes::{CiReport, CiReports, FleetCounters},
     retention::{self, Retention},
-    sealing::compaction::{EndedRoll, RollQueue},
+    sealing::compaction::{CompactionQueue, EndedCompaction},
     verdict_records::jobs_short_of_memory::JobsShortOfMemory,
 };
 
@@ -64,7 +64,7 @@ pub(crate) struct Worker {
     /// The counters of the fleet.
     pub(super) fleet: FleetCounters,
     /// Long attempts whose samples are being sealed.
-    pub(super) rolls: Rolls,
+    pub(super) compactions: Compactions,
     /// The walks over what gets old.
     pub(crate) retention: Retention,
     /// Jobs that memory ended, which a start reads; shared with the handle.
@@ -79,18 +79,18 @@ impl Worker {
         queue: mpsc::Receiver<Request>,
         changes: broadcast::Sender<Change>,
     ) -> Self {
-        let (store, learned) = (&parts.store, &parts.learned);
+        let (store, history) = (&parts.store, &parts.history);
         let metrics = || Arc::clone(&parts.metrics);
         Self {
             sessions: SessionTable::default(),
             quota: OpenQuota::default(),
             commits: CommitPipeline::new(store.clone(), metrics()),
-            ci_reports: CiReports::new(store.clone(), learned.clone(), metrics()),
-            fleet: FleetCounters::new(learned.clone(), metrics()),
-            rolls: Rolls::new(RollQueue::new(store.clone())),
+            ci_reports: CiReports::new(store.clone(), history.clone(), metrics()),
+            fleet: FleetCounters::new(history.clone(), metrics()),
+            compactions: Compactions::new(CompactionQueue::new(store.clone())),
             retention: Retention::new(retention::Parts {
                 store: store.clone(),
-                learned: learned.clone(),
+                history: history.clone(),
                 metrics: metrics(),
                 verdict_engine: parts.verdict_engine.clone(),
                 clock: parts.clock,
@@ -117,12 +117,12 @@ impl Worker {
                 taken = self.queue.recv_many(&mut requests, GATHER) => {
                     if taken == 0 {
                         self.commit_all().await;
-                        return self.rolls.release_all();
+                        return self.compactions.release_all();
                     }
                     self.parts.metrics.queue.set(i64::try_from(self.queue.len()).unwrap_or(i64::MAX));
                     self.work(requests.drain(..)).await;
                 }
-                ended = self.rolls.next() => self.rolled(ended),
+                ended = self.compactions.next() => self.compaction_ended(ended),
                 _ = sweep.tick() => {
                     self.count_silent();
                     self.free_silent();
@@ -213,15 +213,15 @@ impl Worker {
         self.parts.metrics.silent_attempts.set(i64::try_from(silent).unwrap_or(i64::MAX));
     }
 
-    /// Takes in what became of a roll.
-    pub(super) fn rolled(&mut self, ended: Result<EndedRoll, JoinError>) {
-        let sealed = self.rolls.ended(&mut self.sessions, ended);
+    /// Takes in what became of a compaction.
+    pub(super) fn compaction_ended(&mut self, ended: Result<EndedCompaction, JoinError>) {
+        let sealed = self.compactions.ended(&mut self.sessions, ended);
         self.note_rolled(sealed);
     }
 
-    /// Waits until these attempts are not rolled any more.
+    /// Waits until these attempts are not compacted any more.
     pub(super) async fn stop_rolling<'a>(&mut self, ids: impl Iterator<Item = &'a AttemptId>) {
-        let sealed = self.rolls.stop(&mut self.sessions, ids).await;
+        let sealed = self.compactions.stop(&mut self.sessions, ids).await;
         self.note_rolled(sealed);
     }
 
@@ -242,8 +242,8 @@ impl Worker {
         self.retention.step(&|id| sessions.running_since(id)).await;
     }
 
-    pub(crate) fn now(&self) -> LastHeard {
-        LastHeard { unix_ms: self.parts.clock.now_unix_ms(), moment: Instant::now() }
+    pub(crate) fn now(&self) -> LastMessage {
+        LastMessage { unix_ms: self.parts.clock.now_unix_ms(), moment: Instant::now() }
     }
 }
 
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_agent_whose_samples_the_store_refuses_is_not_silent() {
+    async fn an_agent_is_not_silent_when_the_store_refuses_its_samples() {
         let Store::Memory(memory) = Store::memory() else { panic!("in memory") };
         let (_ingest, mut worker) = fixture::ingest(&Store::Memory(memory.clone()), 10);
         let (attempt, stream) = (fixture::attempt("a"), StreamHandle::new());

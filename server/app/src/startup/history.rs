@@ -68,7 +68,7 @@ impl HistoryReading {
 #[derive(Debug)]
 pub(crate) struct HistoryLoader {
     pub(crate) store: Store,
-    pub(crate) learned: SharedHistory,
+    pub(crate) history: SharedHistory,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) verdict_engine: VerdictEngine,
     pub(crate) short_of_memory: Arc<Mutex<JobsShortOfMemory>>,
@@ -86,10 +86,10 @@ pub(crate) struct LoadedHistory {
 impl HistoryLoader {
     /// Learns the newest of the finished attempts, and the verdicts on them.
     pub(crate) async fn load(&self) -> Result<LoadedHistory, StoreError> {
-        let room = self.learned.room();
+        let room = self.history.room();
         let mut judged = LearnableVerdicts::of(room[0].attempts);
         let mut short = NewestMemoryEnds::default();
-        let stats = self.learned.stats();
+        let stats = self.history.stats();
         let take = |verdict: Verdict, is_only: bool| {
             short.take(&verdict);
             self.verdict_engine.recall_correction(&verdict);
@@ -101,7 +101,7 @@ impl HistoryLoader {
         };
         let mut in_force = InForce::of_projects(take);
         // what an attempt that is not trusted says later changes nothing of what is known of its memory
-        let mut trusted = InForce::new(|verdict, _is_only| self.learned.note_memory_end(&verdict));
+        let mut trusted = InForce::new(|verdict, _is_only| self.history.note_memory_end(&verdict));
         let take = |verdict: Verdict| {
             if !verdict.basis.by_untrusted {
                 trusted.push(verdict.clone());
@@ -133,7 +133,7 @@ impl HistoryLoader {
                 "attempts ended in the future, because the clock was wrong; they count as the oldest"
             );
         }
-        let [_, known] = newest.map(|newest| self.learned.learn_all(newest.oldest_first()));
+        let [_, known] = newest.map(|newest| self.history.learn_all(newest.oldest_first()));
         self.metrics.history_attempts.set(i64::try_from(known).unwrap_or(i64::MAX));
         let LearnableVerdicts { met, unmeasured, .. } = judged;
         self.load_verdicts_of(met).await?;
@@ -145,7 +145,7 @@ impl HistoryLoader {
     async fn load_verdicts_of(&self, met: Vec<(u64, AttemptId, Key)>) -> Result<(), StoreError> {
         let known: HashMap<AttemptId, Key> = met
             .into_iter()
-            .filter(|(_, attempt, _)| self.learned.knows(attempt))
+            .filter(|(_, attempt, _)| self.history.knows(attempt))
             .map(|(_, attempt, key)| (attempt, key))
             .collect();
         if known.is_empty() {

@@ -29,10 +29,10 @@ impl NewestAttempts {
 
     pub(super) fn take(&mut self, summary: &Summary) {
         let key = self.key_of(&summary.key);
-        let fact = RungObservation::of(summary, key);
-        self.bytes += bytes_of(&fact.brief);
-        self.stats.add_one_of_many(&summary.into(), &fact.brief);
-        self.kept.push((summary.ended_unix_ms(), fact));
+        let observation = RungObservation::of(summary, key);
+        self.bytes += bytes_of(&observation.brief);
+        self.stats.add_one_of_many(&summary.into(), &observation.brief);
+        self.kept.push((summary.ended_unix_ms(), observation));
         // cutting now and then costs less than keeping order all the time
         let capacity = self.room.attempts;
         if self.kept.len() >= capacity.saturating_add(capacity / 8).saturating_add(1024) {
@@ -67,7 +67,8 @@ impl NewestAttempts {
             self.kept.truncate(most);
             self.stats.sweep();
             self.keys.retain(|_, key| Arc::strong_count(key) > 1);
-            let attempts = self.kept.iter().map(|(_, fact)| bytes_of(&fact.brief)).sum::<usize>();
+            let attempts =
+                self.kept.iter().map(|(_, observation)| bytes_of(&observation.brief)).sum::<usize>();
             self.bytes =
                 attempts + self.keys.iter().map(|(texts, key)| texts.len() + key.allocated()).sum::<usize>();
         }
@@ -81,6 +82,6 @@ impl NewestAttempts {
             a.0.cmp(&b.0).then_with(|| a.1.brief.attempt.cmp(&b.1.brief.attempt))
         };
         self.kept.sort_unstable_by(in_order);
-        self.kept.into_iter().map(|(_, fact)| fact).collect()
+        self.kept.into_iter().map(|(_, observation)| observation).collect()
     }
 }

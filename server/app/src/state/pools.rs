@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_whose_processors_are_not_known_is_sent_to_no_pool_if_pools_differ_in_them() {
+    fn a_pod_with_unknown_processors_is_sent_to_no_pool_if_pools_differ_in_them() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("pools.toml");
         let two = "[[pool]]\nname = \"x\"\narch = \"x86_64\"\n[[pool]]\nname = \"a\"\narch = \"aarch64\"\n\

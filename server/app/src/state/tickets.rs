@@ -142,7 +142,7 @@ impl TicketRegistry {
             if state.was_its_jobs(id, &claim) {
                 return Err(TicketRefusal::Taken(id.clone()).into());
             }
-            state.oust(id, &claim, now);
+            state.take_over(id, &claim, now);
             let is_new = state.tickets.get(id).is_none();
             let changes = state.tickets.open(id, claim, now)?;
             if is_new {
@@ -161,7 +161,7 @@ impl TicketRegistry {
         let may = |_: &TicketState, claim: &TicketClaim| {
             may_touch(caller, id, claim)?;
             if claim.owner != owner {
-                return Err(FieldViolation::new("owner", whose(owner)).into());
+                return Err(FieldViolation::new("owner", wrong_owner(owner)).into());
             }
             Ok(())
         };
@@ -265,7 +265,7 @@ impl TicketRegistry {
 /// Whether `caller` may watch and close this ticket: it opened the ticket, or operates its project. Several callers share the name of an issuer of
 /// tokens; what they may see tells them apart.
 fn may_touch(caller: &Identity, id: &TicketId, claim: &TicketClaim) -> Result<(), Refusal> {
-    let opened = claim.by == caller.kept_name() && caller.sees(&claim.project);
+    let opened = claim.by == caller.stored_name() && caller.sees(&claim.project);
     if opened || caller.operates(&claim.project) {
         return Ok(());
     }
@@ -283,7 +283,7 @@ fn has_place(attempt: &Attempt) -> bool {
     attempt.opening.ticket.is_some() || !attempt.opening.pool.is_empty()
 }
 
-fn whose(owner: &str) -> String {
+fn wrong_owner(owner: &str) -> String {
     if owner.is_empty() {
         return "is empty; send the owner that the answer to OpenTicket named".to_owned();
     }

@@ -89,14 +89,14 @@ impl VerdictEngine {
     pub(crate) fn judge(
         &self,
         evidence: &Evidence,
-        learned: &SharedHistory,
+        history: &SharedHistory,
         settings: &predict::Settings,
     ) -> Verdict {
         let in_force = self.0.kept.now();
         let InForce { rules, policy } = &*in_force;
         // what takes long is done before anything is locked: who learns and who predicts would wait for it
         let finding = self.corrected(evidence, retry::classify(evidence, rules));
-        learned.read(|history| {
+        history.read(|history| {
             let seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
             retry::judge(evidence, finding, &VerdictInputs { history, seen: &seen, settings, policy })
         })

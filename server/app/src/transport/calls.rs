@@ -9,7 +9,7 @@ use tokio_util::{
     task::{TaskTracker, task_tracker::TaskTrackerToken},
 };
 
-use crate::runtime::net::response_budget::Unsent;
+use crate::runtime::net::response_budget::ResponseBudget;
 
 /// The calls of both listeners. Clones count together.
 #[derive(Debug, Clone, Default)]
@@ -19,18 +19,18 @@ pub(crate) struct Calls(Arc<Running>);
 struct Running {
     calls: TaskTracker,
     cut: CancellationToken,
-    unsent: Unsent,
+    response_budget: ResponseBudget,
 }
 
 impl Calls {
-    /// None yet. Their answers are `unsent`.
-    pub(crate) fn new(unsent: Unsent) -> Self {
-        Self(Arc::new(Running { unsent, ..Running::default() }))
+    /// None yet. Their answers are `response_budget`.
+    pub(crate) fn new(response_budget: ResponseBudget) -> Self {
+        Self(Arc::new(Running { response_budget, ..Running::default() }))
     }
 
     /// The answers that their clients have not taken.
-    pub(crate) fn unsent(&self) -> Unsent {
-        self.0.unsent.clone()
+    pub(crate) fn response_budget(&self) -> ResponseBudget {
+        self.0.response_budget.clone()
     }
 
     /// Counts a call for as long as the result lives.

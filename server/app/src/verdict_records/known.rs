@@ -88,7 +88,7 @@ impl KnownVerdicts {
     ) -> Result<Self, StoreError> {
         let mut given = in_order(store, attempt).await?;
         let last_unix_ms = given.last().and_then(|last| last.given_unix_ms).unwrap_or(0);
-        let gives_way = oldest_of_the_loudest(&given);
+        let gives_way = eviction_candidate(&given);
         let is_his = |verdict: &Verdict| {
             let is_for_all = is_measured || asker.sees_all;
             verdict.is_in_the_name_of(project) || (is_for_all && verdict.counts_for(project))
@@ -131,11 +131,11 @@ impl KnownVerdicts {
     pub(crate) fn reported(&self) -> ReportedEvidence {
         let mut all = ReportedEvidence::default();
         for verdict in &self.given {
-            let said = &verdict.basis.reported;
+            let from_verdict = &verdict.basis.reported;
             if self.counts_whole(verdict) {
-                retry::join(&mut all, said);
+                retry::join(&mut all, from_verdict);
             } else {
-                retry::join(&mut all, &said.of_the_job_alone());
+                retry::join(&mut all, &from_verdict.of_the_job_alone());
             }
         }
         all
@@ -158,8 +158,8 @@ impl KnownVerdicts {
 
 /// Time of the verdict to evict before another is stored: the oldest of the busiest reporter, so that no reporter evicts the verdicts of
 /// others. `None` while there is room.
-fn oldest_of_the_loudest(given: &[Verdict]) -> Option<u64> {
-    let speaker = |verdict: &Verdict| verdict.basis.said_by.name().to_owned();
+fn eviction_candidate(given: &[Verdict]) -> Option<u64> {
+    let speaker = |verdict: &Verdict| verdict.basis.reported_by.name().to_owned();
     let mut counts: HashMap<String, usize> = HashMap::new();
     for verdict in given.iter().filter(|_verdict| given.len() >= STORED) {
         *counts.entry(speaker(verdict)).or_default() += 1;
@@ -189,7 +189,7 @@ mod tests {
     }
 
     /// A verdict on what was said in the name of a project, at this time.
-    fn said(project: &str, reason: &str, at: u64, by_untrusted: bool) -> Verdict {
+    fn verdict_of(project: &str, reason: &str, at: u64, by_untrusted: bool) -> Verdict {
         let reported = ReportedEvidence {
             project: project.into(),
             exit: Some(Exit::Code(1)),
@@ -203,7 +203,7 @@ mod tests {
             question: Some(at),
             by_untrusted,
             reported,
-            said_by: Reporter::server(),
+            reported_by: Reporter::server(),
             ..VerdictBasis::default()
         };
         Verdict { given_unix_ms: Some(at), basis, ..fixture::verdict(&id()) }
@@ -225,7 +225,8 @@ mod tests {
 
     #[tokio::test]
     async fn of_a_job_that_spoke_of_itself_trusted_callers_count_its_end_and_its_log_and_no_reason() {
-        let store = stored(&[said("x", "OOMKilled", 1, true), said("x", "Error", 2, false)]).await;
+        let store =
+            stored(&[verdict_of("x", "OOMKilled", 1, true), verdict_of("x", "Error", 2, false)]).await;
         let known = KnownVerdicts::read(&store, &id(), &Asker::TRUSTED, ("x", true)).await.unwrap();
         let all = known.reported();
         assert_eq!((&all.container_reasons[..], all.exit), (&["Error".to_owned()][..], Some(Exit::Code(1))));
@@ -239,8 +240,9 @@ mod tests {
     #[tokio::test]
     async fn however_many_speak_of_an_unknown_attempt_who_has_most_makes_room_for_the_next() {
         let by = |speaker: usize, at: u64| {
-            let mut verdict = said(&format!("p{speaker}"), "Error", at, false);
-            verdict.basis.said_by = Reporter::of(&format!("token {speaker}"), vec![format!("p{speaker}")]);
+            let mut verdict = verdict_of(&format!("p{speaker}"), "Error", at, false);
+            verdict.basis.reported_by =
+                Reporter::of(&format!("token {speaker}"), vec![format!("p{speaker}")]);
             verdict
         };
         // the job's own project spoke first, all others as much as they may
@@ -259,9 +261,9 @@ mod tests {
     #[tokio::test]
     async fn before_an_attempt_is_measured_only_words_in_the_name_of_the_askers_project_count() {
         let store = stored(&[
-            said("x", "OOMKilled", 1, false),
-            said("", "StartError", 2, false),
-            said("y", "Error", 3, false),
+            verdict_of("x", "OOMKilled", 1, false),
+            verdict_of("", "StartError", 2, false),
+            verdict_of("y", "Error", 3, false),
         ])
         .await;
         let reasons = async |asker: &Asker, project, is_measured| {

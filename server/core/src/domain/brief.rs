@@ -192,7 +192,7 @@ pub struct RungObservation {
     /// See [`AttemptBrief::jobs`].
     pub jobs: u16,
     /// Memory request and limit that were predicted when it opened, see [`step_of`]; 0 if there was no prediction.
-    given: [u16; 2],
+    predicted_at_start: [u16; 2],
     /// It proves "more than this".
     pub censored: bool,
     /// See [`Summary::incomplete`].
@@ -242,7 +242,7 @@ impl RungObservation {
                 .filter(|bytes| *bytes > 0)
                 .map_or(f32::NAN, |bytes| narrow(Bytes(bytes).as_f64().log2())),
             jobs: u16::try_from(hints.build_jobs.unwrap_or(0)).unwrap_or(u16::MAX),
-            given: summary
+            predicted_at_start: summary
                 .opening
                 .predicted
                 .map_or([0; 2], |predicted| [predicted.memory_request, predicted.memory_limit].map(step_of)),
@@ -253,8 +253,11 @@ impl RungObservation {
     }
 
     /// Memory request and limit that were predicted when it opened: to the MiB below 1.4 GiB, to 0.07 % above.
-    pub fn given(&self) -> Option<[Bytes; 2]> {
-        self.given.iter().all(|step| *step > 0).then(|| self.given.map(size_of_step))
+    pub fn predicted_at_start(&self) -> Option<[Bytes; 2]> {
+        self.predicted_at_start
+            .iter()
+            .all(|step| *step > 0)
+            .then(|| self.predicted_at_start.map(size_of_step))
     }
 
     /// Lets the attempt share `key`, which must be equal to its own, if no other copy of the attempt is held yet.
@@ -325,7 +328,7 @@ mod tests {
 
     #[test]
     fn a_size_that_was_given_comes_back_or_creeps_no_further() {
-        let given = |size: Bytes| {
+        let predicted_at_start = |size: Bytes| {
             let predicted = PredictionSnapshot {
                 memory_request: size,
                 memory_limit: size,
@@ -333,17 +336,18 @@ mod tests {
             };
             let opening = OpeningRecord { predicted: Some(predicted), ..OpeningRecord::default() };
             let [request, limit] =
-                RungObservation::from(Summary { opening, ..test_summary("a", "zlib", "1", 10) }).given()?;
+                RungObservation::from(Summary { opening, ..test_summary("a", "zlib", "1", 10) })
+                    .predicted_at_start()?;
             (request == limit).then_some(limit)
         };
         for mib in (1..3000).chain((3000..4_000_000).step_by(997)) {
             let size = Bytes(mib << 20);
-            let back = given(size).unwrap();
+            let back = predicted_at_start(size).unwrap();
             assert!(mib > 1400 || back == size, "{size} came back as {back}");
             assert!(back.0.abs_diff(size.0) <= size.0 / 1000, "{size} came back as {back}");
-            assert_eq!(given(back), Some(back));
+            assert_eq!(predicted_at_start(back), Some(back));
         }
-        assert_eq!(RungObservation::from(test_summary("a", "zlib", "1", 10)).given(), None);
+        assert_eq!(RungObservation::from(test_summary("a", "zlib", "1", 10)).predicted_at_start(), None);
     }
 
     #[test]

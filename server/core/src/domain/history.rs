@@ -114,15 +114,15 @@ impl History {
     /// Learns many attempts, oldest first: where none like them is known yet, in less time and memory than one by one. Those for which
     /// there is no room are the oldest.
     pub fn learn_all(&mut self, mut attempts: Vec<RungObservation>) {
-        if attempts.iter().any(|fact| !self.shelf(&fact.brief).newest.is_empty()) {
-            return attempts.into_iter().for_each(|fact| self.learn(fact));
+        if attempts.iter().any(|observation| !self.trust_tier(&observation.brief).newest.is_empty()) {
+            return attempts.into_iter().for_each(|observation| self.learn(observation));
         }
         let [mut trusted, mut untrusted] =
-            [&mut self.trusted, &mut self.untrusted].map(|shelf| shelf.fill(&attempts));
+            [&mut self.trusted, &mut self.untrusted].map(|tier| tier.fill(&attempts));
         // the list goes as the history grows: both of a million attempts at once would be the most memory that is ever used
-        while let Some(fact) = attempts.pop() {
-            let bulk = if fact.brief.untrusted { &mut untrusted } else { &mut trusted };
-            if let Some(brief) = self.shelf(&fact.brief).learn_older(bulk, fact) {
+        while let Some(observation) = attempts.pop() {
+            let bulk = if observation.brief.untrusted { &mut untrusted } else { &mut trusted };
+            if let Some(brief) = self.trust_tier(&observation.brief).learn_older(bulk, observation) {
                 self.hold(&brief, 1.0);
                 self.changes += 1;
             }
@@ -136,27 +136,28 @@ impl History {
 
     /// Learns an attempt. One that is already known is not learnt twice.
     pub fn learn(&mut self, attempt: impl Into<RungObservation>) {
-        let fact = attempt.into();
-        if self.shelf(&fact.brief).get(fact.brief.attempt.as_str()).is_some() {
+        let observation = attempt.into();
+        if self.trust_tier(&observation.brief).get(observation.brief.attempt.as_str()).is_some() {
             return;
         }
-        while let Some(oldest) = self.shelf(&fact.brief).make_room(&fact.brief) {
+        while let Some(oldest) = self.trust_tier(&observation.brief).make_room(&observation.brief) {
             self.hold(&oldest, -1.0);
         }
-        let brief = self.shelf(&fact.brief).learn(fact);
+        let brief = self.trust_tier(&observation.brief).learn(observation);
         self.hold(&brief, 1.0);
         self.changes += 1;
     }
 
     /// Puts a summary in the place of an earlier one of the same attempt and key; nothing happens if there is none.
     pub fn settle(&mut self, attempt: impl Into<RungObservation>) {
-        let mut fact = attempt.into();
-        let shelf = self.shelf(&fact.brief);
-        let known = shelf.get(fact.brief.attempt.as_str()).filter(|known| known.key == fact.brief.key);
+        let mut observation = attempt.into();
+        let tier = self.trust_tier(&observation.brief);
+        let known =
+            tier.get(observation.brief.attempt.as_str()).filter(|known| known.key == observation.brief.key);
         let Some(earlier) = known.map(Arc::clone) else { return };
-        fact.share(&earlier.key);
-        let settled = Arc::clone(&fact.brief);
-        shelf.replace(&earlier, fact);
+        observation.share(&earlier.key);
+        let settled = Arc::clone(&observation.brief);
+        tier.replace(&earlier, observation);
         self.hold(&earlier, -1.0);
         self.hold(&settled, 1.0);
         self.changes += 1;
@@ -165,7 +166,7 @@ impl History {
     /// Unlearns an attempt, as if it had never been; nothing happens if it is not known.
     pub fn unlearn(&mut self, id: &AttemptId) {
         let Some(known) = self.get(id).map(Arc::clone) else { return };
-        self.shelf(&known).remove(&known);
+        self.trust_tier(&known).remove(&known);
         self.hold(&known, -1.0);
         if !known.untrusted && known.need_peak == self.highest {
             let counts =
@@ -176,7 +177,7 @@ impl History {
         self.changes += 1;
     }
 
-    fn shelf(&mut self, attempt: &AttemptBrief) -> &mut TrustTier {
+    fn trust_tier(&mut self, attempt: &AttemptBrief) -> &mut TrustTier {
         if attempt.untrusted { &mut self.untrusted } else { &mut self.trusted }
     }
 
@@ -244,7 +245,7 @@ impl History {
 
     /// Attempts of a job, trusted and not, in no order.
     pub(super) fn of_job(&self, job: JobMark) -> impl Iterator<Item = &Arc<AttemptBrief>> {
-        [&self.trusted, &self.untrusted].into_iter().flat_map(move |shelf| shelf.jobs.of(job))
+        [&self.trusted, &self.untrusted].into_iter().flat_map(move |tier| tier.jobs.of(job))
     }
 
     /// All attempts of jobs that were executed more than once, each with what it is a retry after.
@@ -254,7 +255,7 @@ impl History {
             .jobs
             .of_all()
             .filter(|brief| brief.job.is_some_and(|job| self.trusted.jobs.of(job).next().is_some()));
-        let repeated = [&self.trusted, &self.untrusted].into_iter().flat_map(|shelf| shelf.jobs.repeated());
+        let repeated = [&self.trusted, &self.untrusted].into_iter().flat_map(|tier| tier.jobs.repeated());
         let repeated = repeated.chain(one_of_each.filter_map(|brief| brief.job));
         let mut jobs: Vec<JobMark> = repeated.collect();
         jobs.sort_unstable();

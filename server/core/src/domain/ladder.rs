@@ -39,7 +39,7 @@ pub(super) struct Ladder {
 /// All rungs and their lists.
 #[derive(Debug, Default)]
 struct Rungs {
-    marks: RungHasher,
+    hasher: RungHasher,
     on: HashMap<RungKey, OnRung, RandomState>,
     /// Attempts that are expected on rungs that have no list yet.
     expected: HashMap<RungKey, usize, RandomState>,
@@ -77,28 +77,28 @@ const KEY_BYTES: usize = weight::in_table(size_of::<(Arc<Key>, KeyLists)>())
 
 impl Ladder {
     /// Puts an attempt that is newer than all others on its rungs. It shares its key with those that have the same.
-    pub(super) fn push(&mut self, mut fact: RungObservation) -> Arc<AttemptBrief> {
+    pub(super) fn push(&mut self, mut observation: RungObservation) -> Arc<AttemptBrief> {
         let Self { keys, rungs, key_bytes } = self;
-        let entry = keys.entry(Arc::clone(&fact.brief.key));
-        fact.share(entry.key());
+        let entry = keys.entry(Arc::clone(&observation.brief.key));
+        observation.share(entry.key());
         let standing = entry.or_insert_with_key(|key| {
             *key_bytes += bytes_of(key);
             rungs.stand(key)
         });
         standing.attempts += 1;
-        standing.renew(rungs, &fact.brief.key);
+        standing.renew(rungs, &observation.brief.key);
         for id in &standing.lists {
-            rungs.lists.push(*id, fact.clone());
+            rungs.lists.push(*id, observation.clone());
         }
-        fact.brief
+        observation.brief
     }
 
     /// Puts an attempt in the place of `earlier`, which has the same key.
-    pub(super) fn replace(&mut self, earlier: &Arc<AttemptBrief>, fact: &RungObservation) {
+    pub(super) fn replace(&mut self, earlier: &Arc<AttemptBrief>, observation: &RungObservation) {
         let Some(standing) = self.keys.get_mut(&earlier.key) else { return };
         standing.renew(&self.rungs, &earlier.key);
         for id in &standing.lists {
-            self.rungs.lists.replace(*id, earlier, fact);
+            self.rungs.lists.replace(*id, earlier, observation);
         }
     }
 
@@ -136,8 +136,8 @@ impl Ladder {
 
     /// Attempts that share the rung's part of `key`, newest first.
     pub(super) fn on_rung(&self, rung: Rung, key: &Key) -> impl DoubleEndedIterator<Item = &RungObservation> {
-        let Rungs { marks, on, lists, .. } = &self.rungs;
-        let list = on.get(&marks.mark(rung, key)).and_then(|rung| lists.get(rung.list));
+        let Rungs { hasher, on, lists, .. } = &self.rungs;
+        let list = on.get(&hasher.mark(rung, key)).and_then(|rung| lists.get(rung.list));
         list.into_iter().flat_map(|list| list.iter().rev())
     }
 
@@ -165,7 +165,7 @@ impl Rungs {
 
     /// Gives each rung of a new key a list, with no attempts of rungs that are not its own.
     fn place(&mut self, key: &Key) {
-        let all: Vec<RungKey> = self.marks.of(key).collect();
+        let all: Vec<RungKey> = self.hasher.of(key).collect();
         let (known, new): (Vec<RungKey>, Vec<RungKey>) =
             all.into_iter().partition(|mark| self.on.contains_key(mark));
         let lists = once_each(known.iter().filter_map(|mark| self.on.get(mark)).map(|rung| rung.list));
@@ -199,13 +199,13 @@ impl Rungs {
 
     /// The lists of a key that has its place, each once.
     fn lists_of(&self, key: &Key) -> Vec<ListId> {
-        once_each(self.marks.of(key).filter_map(|mark| self.on.get(&mark)).map(|rung| rung.list))
+        once_each(self.hasher.of(key).filter_map(|mark| self.on.get(&mark)).map(|rung| rung.list))
     }
 
     /// Lets go of the rungs of a key that has no attempt any more, as far as no other key stands on them.
     fn let_go(&mut self, key: &Key) {
-        let Self { marks, on, lists, .. } = self;
-        for mark in marks.of(key) {
+        let Self { hasher, on, lists, .. } = self;
+        for mark in hasher.of(key) {
             let Some(rung) = on.get_mut(&mark) else { continue };
             rung.keys = rung.keys.saturating_sub(1);
             if rung.keys == 0 {

@@ -128,8 +128,8 @@ impl JobRun<'_> {
 impl History {
     /// What an attempt retries.
     pub(crate) fn retry_of(&self, run: &JobRun<'_>) -> RetryOf<'_> {
-        if let Some(said) = run.retries.filter(|said| self.is_believed(run, said)) {
-            return match self.seen_by(run, said) {
+        if let Some(named) = run.retries.filter(|named| self.is_believed(run, named)) {
+            return match self.seen_by(run, named) {
                 Some(original) => RetryOf::Attempt(original),
                 None => RetryOf::Unknown,
             };
@@ -154,7 +154,7 @@ impl History {
         let same_original = run.retries.into_iter().flat_map(|original| {
             let all =
                 run.untrusted.then(|| self.untrusted_on_rung(Rung::Exact, run.key)).into_iter().flatten();
-            let of_key = all.chain(self.on_rung(Rung::Exact, run.key)).map(|fact| &fact.brief);
+            let of_key = all.chain(self.on_rung(Rung::Exact, run.key)).map(|observation| &observation.brief);
             of_key.filter(move |brief| {
                 let is_related = !brief.untrusted || run.is_same_number(brief) || run.is_same_job(brief);
                 let counts = is_related && run.counts(brief);
@@ -174,8 +174,10 @@ impl History {
 
     /// The attempt that retries this one, if one that is known does: the first of several.
     pub(crate) fn retried_by(&self, original: &AttemptId, key: &Key) -> Option<&Arc<AttemptBrief>> {
-        let said = |brief: &&Arc<AttemptBrief>| brief.retries.as_deref() == Some(original);
-        if let Some(retry) = self.on_rung(Rung::Exact, key).map(|fact| &fact.brief).find(said) {
+        let names_original = |brief: &&Arc<AttemptBrief>| brief.retries.as_deref() == Some(original);
+        if let Some(retry) =
+            self.on_rung(Rung::Exact, key).map(|observation| &observation.brief).find(names_original)
+        {
             return Some(retry);
         }
         let known = self.get(original)?;
@@ -236,12 +238,12 @@ impl History {
     }
 
     /// Whether this attempt can retry the one that it says. Where they go back to each other, only if that one began before it.
-    fn is_believed(&self, run: &JobRun<'_>, said: &AttemptId) -> bool {
-        let Some(original) = self.seen_by(run, said) else { return said != run.attempt };
+    fn is_believed(&self, run: &JobRun<'_>, named: &AttemptId) -> bool {
+        let Some(original) = self.seen_by(run, named) else { return named != run.attempt };
         let chain = self.chain(&JobRun::from(&**original));
         let mut all = chain.into_iter().chain([original]);
         let in_a_circle = all.any(|known| known.retries.as_deref() == Some(run.attempt));
-        said != run.attempt && (!in_a_circle || is_before(original, run))
+        named != run.attempt && (!in_a_circle || is_before(original, run))
     }
 
     /// Other attempts of the job of this one that are before it, earliest first.

@@ -130,7 +130,7 @@ impl ReportedEvidence {
     pub fn says_how_it_ended(&self) -> bool {
         let reasons = [&self.container_reasons, &self.pod_reasons, &self.ci_reasons];
         self.exit.is_some()
-            || reasons.iter().any(|said| !said.is_empty())
+            || reasons.iter().any(|reason| !reason.is_empty())
             || !self.log.is_empty()
             || self.last_words.is_some()
     }

@@ -17,7 +17,7 @@ pub struct StatsFields<'s> {
     pub labels: &'s BTreeMap<String, String>,
     /// CPU that it occupied for others ([`super::Resources::cpu_asked`]).
     pub cpu_asked: Option<Cores>,
-    /// See [`Summary::foretold`].
+    /// See [`Summary::predicted_at_start`].
     pub predicted: Option<PredictionSnapshot>,
     /// What it proves of the need: all of it, or more than that if it is censored.
     pub proven: Option<Bytes>,
@@ -33,7 +33,7 @@ impl<'s> From<&'s Summary> for StatsFields<'s> {
             git_ref: &summary.key.git_ref,
             labels: &summary.key.labels,
             cpu_asked: summary.resources.cpu_asked(),
-            predicted: summary.foretold(),
+            predicted: summary.predicted_at_start(),
             proven: summary.teaches_memory().then(|| summary.proven_need()),
             censored: summary.censored,
         }

@@ -272,7 +272,7 @@ impl Summary {
     }
 
     /// What attempts before it told of it when it opened. A default is not knowledge: it is no prediction that could hold.
-    pub fn foretold(&self) -> Option<PredictionSnapshot> {
+    pub fn predicted_at_start(&self) -> Option<PredictionSnapshot> {
         self.opening.predicted.filter(|predicted| !predicted.is_default)
     }
 

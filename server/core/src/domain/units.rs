@@ -127,10 +127,10 @@ mod tests {
 
     #[test]
     fn sizes_and_times_read_as_people_say_them() {
-        let said: Vec<String> = [0, 1023, 2048, 300 << 20, 3 << 29].map(|b| Bytes(b).to_string()).to_vec();
-        assert_eq!(said, ["0 B", "1023 B", "2 KiB", "300 MiB", "1.50 GiB"]);
-        let said: Vec<String> = [1500, 61_000, 3_661_000].map(|t| Millis(t).to_string()).to_vec();
-        assert_eq!(said, ["1.5 s", "1 min 1 s", "1 h 1 min"]);
+        let shown: Vec<String> = [0, 1023, 2048, 300 << 20, 3 << 29].map(|b| Bytes(b).to_string()).to_vec();
+        assert_eq!(shown, ["0 B", "1023 B", "2 KiB", "300 MiB", "1.50 GiB"]);
+        let shown: Vec<String> = [1500, 61_000, 3_661_000].map(|t| Millis(t).to_string()).to_vec();
+        assert_eq!(shown, ["1.5 s", "1 min 1 s", "1 h 1 min"]);
     }
 
     #[test]

@@ -342,9 +342,9 @@ impl Verdict {
     /// Whether it counts for its attempt, if that is of this project (empty: of none): the asker may speak of it, and did not name
     /// another project.
     pub fn counts_for(&self, project: &str) -> bool {
-        let said = self.basis.reported.project.as_str();
-        let names_another = !said.is_empty() && !project.is_empty() && said != project;
-        self.basis.said_by.may_speak_of(project) && !names_another
+        let named = self.basis.reported.project.as_str();
+        let names_another = !named.is_empty() && !project.is_empty() && named != project;
+        self.basis.reported_by.may_speak_of(project) && !names_another
     }
 
     /// Whether it was asked for in the name of this project, by a caller who may speak of it.

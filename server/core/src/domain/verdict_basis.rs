@@ -24,7 +24,8 @@ pub struct VerdictBasis {
     #[serde(skip_serializing_if = "is_nothing")]
     pub reported: ReportedEvidence,
     /// Who asked.
-    pub said_by: Reporter,
+    #[serde(rename = "said_by")]
+    pub reported_by: Reporter,
     /// What a person said of the cause; `None` without a correction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub correction: Option<Box<VerdictCorrection>>,

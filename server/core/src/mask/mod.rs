@@ -97,16 +97,16 @@ pub fn log_tail(tail: &str) -> String {
 }
 
 /// All that a caller says of an ended attempt, without secrets.
-pub fn evidence(mut said: Evidence) -> Evidence {
-    said.log_tail = log_tail(&said.log_tail);
-    for reason in [&mut said.failure_reason, &mut said.container_reason, &mut said.pod_reason] {
+pub fn evidence(mut evidence: Evidence) -> Evidence {
+    evidence.log_tail = log_tail(&evidence.log_tail);
+    for reason in [&mut evidence.failure_reason, &mut evidence.container_reason, &mut evidence.pod_reason] {
         mask(reason);
     }
-    key(&mut said.key);
-    for ListedRun { name, status, failure_reason, .. } in &mut said.listed {
+    key(&mut evidence.key);
+    for ListedRun { name, status, failure_reason, .. } in &mut evidence.listed {
         [name, status, failure_reason].into_iter().for_each(mask);
     }
-    said
+    evidence
 }
 
 /// What is built, without secrets: the one function for every key that is kept. Words behind a name of a secret
@@ -137,7 +137,7 @@ pub fn attempt(attempt: &mut Attempt) {
 /// All texts in a value, without secrets. The names of its fields stay.
 pub fn json(value: &mut Value) {
     match value {
-        Value::String(said) => mask(said),
+        Value::String(string) => mask(string),
         Value::Array(values) => values.iter_mut().for_each(json),
         Value::Object(fields) => fields.values_mut().for_each(json),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
@@ -152,8 +152,8 @@ pub fn phases(phases: &mut [Phase]) {
 }
 
 /// One text, without secrets.
-pub fn mask(said: &mut String) {
-    if let Cow::Owned(masked) = text(said) {
-        *said = masked;
+pub fn mask(value: &mut String) {
+    if let Cow::Owned(masked) = text(value) {
+        *value = masked;
     }
 }

@@ -36,12 +36,12 @@ struct Names {
     password: Regex,
     /// A pair whose name counts at the border of a word only.
     at_a_border: Regex,
-    said: &'static Named,
+    named: &'static Named,
 }
 
 impl Names {
-    fn new(said: &'static Named) -> Result<Self, regex::Error> {
-        let (names, words) = (said.names.join("|"), said.words.join("|"));
+    fn new(named: &'static Named) -> Result<Self, regex::Error> {
+        let (names, words) = (named.names.join("|"), named.words.join("|"));
         Ok(Self {
             pairs: Regex::new(&format!(
                 r#"(?ix)(?<name> (?:{names}) s? (?:(?:[_.\-]|(?-i:[A-Z]))[a-z0-9_.\-]{{0,40}})? | (?:(?-u:\b)|_)(?:{words}) )
@@ -50,7 +50,7 @@ impl Names {
             secret: Regex::new(&format!(r"(?i){names}|(?:^|[_.\-])(?:{words}|pwd)$"))?,
             password: Regex::new(r"(?i)pass(?:word|wd|phrase|code)$")?,
             at_a_border: Regex::new(&format!(r#"(?i)\A(?:{words})["']?\s{{0,4}}[:=]"#))?,
-            said,
+            named,
         })
     }
 }
@@ -153,7 +153,11 @@ impl Names {
         let bare = value.trim_matches(|c| c == '"' || c == '\'');
         let mark = between.trim();
         let word_is_setting = values == Values::NoWords
-            || self.said.settings.iter().any(|setting| name.to_ascii_lowercase().ends_with(setting.as_str()));
+            || self
+                .named
+                .settings
+                .iter()
+                .any(|setting| name.to_ascii_lowercase().ends_with(setting.as_str()));
         if self.say_nothing(name, bare) || mark.ends_with("==") && !is_secret_inside(bare) {
             return false;
         }
@@ -181,8 +185,8 @@ impl Names {
             || is_file(&name) && value.bytes().all(|byte| byte.is_ascii_digit() || b":,.()".contains(&byte))
             || value.starts_with(BRACKETS) && !is_secret_inside(value)
             || is_placeholder(value)
-            || self.said.nothing.iter().any(|nothing| word.eq_ignore_ascii_case(nothing))
-            || self.said.harmless.iter().any(harmless)
+            || self.named.nothing.iter().any(|nothing| word.eq_ignore_ascii_case(nothing))
+            || self.named.harmless.iter().any(harmless)
     }
 }
 

@@ -95,8 +95,8 @@ impl PythonLiteralReader<'_> {
                 "pattern" => {
                     let text = self.string()?;
                     let compiled = Pattern::start(&text);
-                    let told = |why| self.wrong(format!("pattern '{text}' {why}"));
-                    pattern = Some(compiled.map_err(told)?);
+                    let fault = |why| self.wrong(format!("pattern '{text}' {why}"));
+                    pattern = Some(compiled.map_err(fault)?);
                 }
                 "tags" => tags = Some(self.strings()?),
                 other => return Err(self.wrong(format!("{other:?} is neither pattern nor tags"))),
@@ -227,7 +227,7 @@ EXTRA_BUILDCHROOT_TAGS = [{
 "#;
 
     #[test]
-    fn a_table_of_copr_is_read_as_it_stands_in_its_configuration() {
+    fn a_table_of_copr_is_read_as_it_is_in_its_configuration() {
         let copr = Copr::parse(TABLE).unwrap();
         assert_eq!(copr.entries.iter().map(|entry| entry.line).collect::<Vec<_>>(), [2, 5, 10]);
         let tags = |whole: &str| copr.tags(whole).unwrap_or_default();

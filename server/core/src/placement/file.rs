@@ -105,11 +105,11 @@ impl Reading<'_> {
         if !self.count_patterns(line, 1) {
             return None;
         }
-        let told = |why| format!("{at}: {field}: '{}': {why}", shown(text.get_ref()));
+        let message = |why| format!("{at}: {field}: '{}': {why}", shown(text.get_ref()));
         match Pattern::whole(text.get_ref()) {
             Ok(pattern) => Some(pattern),
             Err(why) => {
-                self.wrong(line, told(why));
+                self.wrong(line, message(why));
                 None
             }
         }

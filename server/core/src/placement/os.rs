@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_system_stands_in_front_of_an_architecture_and_is_linux_without_a_word() {
+    fn the_system_is_in_front_of_an_architecture_and_else_linux() {
         for (arch, expected) in [
             ("windows-windows10-x86_64", OperatingSystem::Windows),
             ("Windows/amd64", OperatingSystem::Windows),

@@ -28,8 +28,9 @@ pub(super) fn bound(sizes: &mut MemorySizes, history: &History, key: &Key, setti
 fn last_given(history: &History, key: &Key) -> Option<[Bytes; 2]> {
     let jobs = key.hints.build_jobs.unwrap_or(0);
     let input = key.hints.input_bytes.filter(|bytes| *bytes > 0);
-    let same = |fact: &&RungObservation| u32::from(fact.jobs) == jobs && is_near(input, fact);
-    history.on_rung(Rung::Exact, key).filter(same).find_map(RungObservation::given)
+    let same =
+        |observation: &&RungObservation| u32::from(observation.jobs) == jobs && is_near(input, observation);
+    history.on_rung(Rung::Exact, key).filter(same).find_map(RungObservation::predicted_at_start)
 }
 
 fn hold(quantity: &mut Quantity, last: Bytes, most: f64, settings: &Settings) {

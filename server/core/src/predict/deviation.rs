@@ -46,18 +46,19 @@ impl Deviation {
     pub(super) const UNKNOWN: Self = Self { alike: ALIKE.deviation, jump: JUMPS.deviation };
 
     /// From the points of the pool. Attempts that were stopped have no say.
-    pub(super) fn of(pool: &SimilarAttempts<'_>, points: &[WeightedValue]) -> Self {
-        variance(points).map_or(Self::UNKNOWN, |variance| Self::mixed(pool, variance))
+    pub(super) fn of(similar: &SimilarAttempts<'_>, points: &[WeightedValue]) -> Self {
+        variance(points).map_or(Self::UNKNOWN, |variance| Self::mixed(similar, variance))
     }
 
     /// The same within groups of need ([`NeedSplit`]): how far those lie apart says nothing about what lies above the highest, because the next
     /// build is of one of them. `None` if the attempts are of one group.
-    pub(super) fn within_groups(pool: &SimilarAttempts<'_>, points: &[WeightedValue]) -> Option<Self> {
-        variance_within_groups(points).map(|variance| Self::mixed(pool, variance))
+    pub(super) fn within_groups(similar: &SimilarAttempts<'_>, points: &[WeightedValue]) -> Option<Self> {
+        variance_within_groups(points).map(|variance| Self::mixed(similar, variance))
     }
 
-    fn mixed(pool: &SimilarAttempts<'_>, variance: f64) -> Self {
-        let attempts: f64 = pool.used.iter().filter(|used| !used.fact.censored).map(|used| used.fresh).sum();
+    fn mixed(similar: &SimilarAttempts<'_>, variance: f64) -> Self {
+        let attempts: f64 =
+            similar.used.iter().filter(|used| !used.observation.censored).map(|used| used.fresh).sum();
         let mixed = |usual: PriorDeviation| {
             let sum = variance * attempts + usual.deviation.powi(2) * usual.attempts;
             (sum / (attempts + usual.attempts)).sqrt()

@@ -83,34 +83,37 @@ impl Distribution {
     /// The blend of what `log` says of each attempt (a logarithm to base 2; what is not finite says nothing) and, for the share
     /// that no rung takes, of `defaults`.
     pub(super) fn blend(
-        pool: &SimilarAttempts<'_>,
+        similar: &SimilarAttempts<'_>,
         log: impl Fn(&WeightedAttempt<'_>) -> f64,
         defaults: [f64; 2],
     ) -> Self {
-        Self::mix(pool, log, DefaultValues { values: defaults, share: pool.left }, 0.0)
+        Self::mix(similar, log, DefaultValues { values: defaults, share: similar.left }, 0.0)
     }
 
     /// The same without a default: what is unknown is expected above what was seen.
-    pub(super) fn of_package(pool: &SimilarAttempts<'_>, log: impl Fn(&WeightedAttempt<'_>) -> f64) -> Self {
-        Self::mix(pool, log, DefaultValues { values: [1.0; 2], share: 0.0 }, pool.unknown)
+    pub(super) fn of_package(
+        similar: &SimilarAttempts<'_>,
+        log: impl Fn(&WeightedAttempt<'_>) -> f64,
+    ) -> Self {
+        Self::mix(similar, log, DefaultValues { values: [1.0; 2], share: 0.0 }, similar.unknown)
     }
 
     fn mix(
-        pool: &SimilarAttempts<'_>,
+        similar: &SimilarAttempts<'_>,
         log: impl Fn(&WeightedAttempt<'_>) -> f64,
         defaults: DefaultValues,
         unseen: f64,
     ) -> Self {
-        let mut points = Vec::with_capacity(pool.used.len() + 2);
-        for used in &pool.used {
+        let mut points = Vec::with_capacity(similar.used.len() + 2);
+        for used in &similar.used {
             let log = log(used);
             if log.is_finite() {
-                let (weight, censored) = (used.weight, used.fact.censored);
+                let (weight, censored) = (used.weight, used.observation.censored);
                 points.push(WeightedValue {
                     rung: used.rung,
                     log,
                     weight,
-                    hours: f64::from(used.fact.hours),
+                    hours: f64::from(used.observation.hours),
                     censored,
                 });
             }
@@ -120,8 +123,8 @@ impl Distribution {
             (weight + point.weight, hours + point.weight * point.hours)
         });
         let hours = if weight > 0.0 { hours / weight } else { 1.0 };
-        let deviation = Deviation::of(pool, &points);
-        let within_groups = Deviation::within_groups(pool, &points);
+        let deviation = Deviation::of(similar, &points);
+        let within_groups = Deviation::within_groups(similar, &points);
         let weight = defaults.share.max(f64::MIN_POSITIVE) / 2.0;
         for default in defaults.values.into_iter().filter(|_| defaults.share > 0.0 || attempts == 0) {
             points.push(WeightedValue {

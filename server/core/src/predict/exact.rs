@@ -51,14 +51,14 @@ pub(super) enum DefaultCounts {
 impl<'p, 'h> RateValues<'p, 'h> {
     /// By what `log` says of each attempt: a logarithm to base 2; what is not finite says nothing.
     pub(super) fn of(
-        pool: &'p SimilarAttempts<'h>,
+        similar: &'p SimilarAttempts<'h>,
         log: impl Fn(&WeightedAttempt<'_>) -> f64,
         default: f64,
         counts: DefaultCounts,
     ) -> Self {
-        let told = pool.used.iter().map(|used| (used, log(used))).filter(|(_, log)| log.is_finite());
+        let finite = similar.used.iter().map(|used| (used, log(used))).filter(|(_, log)| log.is_finite());
         let mut values: Vec<RateValue<'_, '_>> =
-            told.map(|(used, log)| RateValue { log, weight: used.weight, used: Some(used) }).collect();
+            finite.map(|(used, log)| RateValue { log, weight: used.weight, used: Some(used) }).collect();
         let of_package = |value: &RateValue<'_, '_>| value.used.is_some_and(|used| used.rung.is_of_build());
         let alone = counts == DefaultCounts::Alone && values.iter().any(of_package);
         let (known, unseen) =

@@ -32,18 +32,18 @@ fn is_unsure(prediction: &Prediction) -> bool {
 /// The defaults in the place of all numbers of a guess that are not known by themselves. Memory after kills is no guess, and stays.
 pub(super) fn replace(
     prediction: &mut Prediction,
-    pool: &SimilarAttempts<'_>,
+    similar: &SimilarAttempts<'_>,
     key: &Key,
     settings: &Settings,
 ) {
-    let least = memory::least_sizes(pool, settings);
+    let least = memory::least_sizes(similar, settings);
     let mut default =
         Prediction { memory_request: least.request, memory_limit: least.limit, ..defaults(key, settings) };
     if prediction.lower_bound.is_some() {
         default.memory_request.clone_from(&prediction.memory_request);
         default.memory_limit.clone_from(&prediction.memory_limit);
     } else {
-        prediction.reason = reason(prediction, pool, key, &default.memory_limit);
+        prediction.reason = reason(prediction, similar, key, &default.memory_limit);
     }
     for quantity in default.quantities_mut() {
         if quantity.basis.bound == SizeBound::Default {
@@ -72,11 +72,11 @@ fn in_order(prediction: &mut Prediction) {
 }
 
 /// What is too little, and what is put in its place: `limit`.
-fn reason(prediction: &Prediction, pool: &SimilarAttempts<'_>, key: &Key, limit: &Quantity) -> String {
+fn reason(prediction: &Prediction, similar: &SimilarAttempts<'_>, key: &Key, limit: &Quantity) -> String {
     let is_default = limit.basis.bound == SizeBound::Default;
     let attempts = figures::counted(prediction.attempts.into(), "attempt");
-    let known = if pool.knows_package() { "too little" } else { "nothing" };
-    let (scope, sure) = (words::scope(pool.main_rung()), figures::percent(prediction.confidence));
+    let known = if similar.knows_package() { "too little" } else { "nothing" };
+    let (scope, sure) = (words::scope(similar.main_rung()), figures::percent(prediction.confidence));
     let but = if is_default { "" } else { ", but no less than attempts of the package have needed" };
     format!(
         "{known} is known about {} yet, so this is the configured default{but}: {attempts}, mostly of {scope}, would be only {sure} sure",

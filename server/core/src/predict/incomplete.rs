@@ -92,26 +92,27 @@ fn raise(own: &mut Quantity, measured: &Quantity) -> bool {
 }
 
 /// The source of incomplete needs that weighs most: the words name it. `None` if every need is whole.
-fn main_source(pool: &SimilarAttempts<'_>) -> Option<IncompleteNeed> {
+fn main_source(similar: &SimilarAttempts<'_>) -> Option<IncompleteNeed> {
     let weight = |source: &IncompleteNeed| -> f64 {
-        let of_it = pool.used.iter().filter(|used| used.fact.incomplete == Some(*source));
+        let of_it = similar.used.iter().filter(|used| used.observation.incomplete == Some(*source));
         of_it.map(|used| used.weight).sum()
     };
-    let found = |source: &IncompleteNeed| pool.used.iter().any(|used| used.fact.incomplete == Some(*source));
+    let found = |source: &IncompleteNeed| {
+        similar.used.iter().any(|used| used.observation.incomplete == Some(*source))
+    };
     IncompleteNeed::ALL.into_iter().filter(found).max_by(|a, b| weight(a).total_cmp(&weight(b)))
 }
 
 /// Most confidence by how each attempt was read, by their weights.
-fn most_sure(pool: &SimilarAttempts<'_>) -> f64 {
-    let sure = |fact: &RungObservation| match fact.incomplete {
+fn most_sure(similar: &SimilarAttempts<'_>) -> f64 {
+    let sure = |observation: &RungObservation| match observation.incomplete {
         None => 1.0,
         // one scrape: there is no time from the first to the last one
-        Some(IncompleteNeed::Prometheus) if fact.hours <= 0.0 => MOST_SURE_OF_ONE,
+        Some(IncompleteNeed::Prometheus) if observation.hours <= 0.0 => MOST_SURE_OF_ONE,
         Some(_) => MOST_SURE,
     };
-    let (all, known) = pool
-        .used
-        .iter()
-        .fold((0.0, 0.0), |(all, known), used| (all + used.weight, known + used.weight * sure(used.fact)));
+    let (all, known) = similar.used.iter().fold((0.0, 0.0), |(all, known), used| {
+        (all + used.weight, known + used.weight * sure(used.observation))
+    });
     if all > 0.0 { known / all } else { 1.0 }
 }

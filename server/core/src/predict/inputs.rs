@@ -2,7 +2,7 @@
 //!
 //! Where a line through the logarithms (need against input bytes) of attempts with a similar input explains a part of what
 //! they differ in, the needs are shifted along it to the input that is asked about. Everything else stays: the attempts' own spread, and
-//! how loudly the near ones speak (`pool`).
+//! how loudly the near ones speak (`similar`).
 
 use super::similar::{SimilarAttempts, WeightedAttempt};
 use crate::domain::{Bytes, Key};
@@ -17,14 +17,14 @@ const NEAR: f64 = 0.25;
 const FARTHEST: f64 = 2.0;
 
 /// Shifts needs along the line, if there is one.
-pub(super) fn adjust(pool: &mut SimilarAttempts<'_>, key: &Key) {
+pub(super) fn adjust(similar: &mut SimilarAttempts<'_>, key: &Key) {
     let Some(asked) = key.hints.input_bytes.filter(|bytes| *bytes > 0) else { return };
     let asked = Bytes(asked).as_f64().log2();
-    let slope = slope(pool, asked);
+    let slope = slope(similar, asked);
     if slope.abs() <= 0.0 {
         return;
     }
-    for used in &mut pool.used {
+    for used in &mut similar.used {
         if let Some(had) = input(used) {
             used.need += (slope * (asked - had)).clamp(-FARTHEST, FARTHEST);
         }
@@ -32,14 +32,14 @@ pub(super) fn adjust(pool: &mut SimilarAttempts<'_>, key: &Key) {
 }
 
 fn input(used: &WeightedAttempt<'_>) -> Option<f64> {
-    (used.rung.is_of_build() && !used.fact.input.is_nan()).then(|| f64::from(used.fact.input))
+    (used.rung.is_of_build() && !used.observation.input.is_nan()).then(|| f64::from(used.observation.input))
 }
 
 /// Least squares over the attempts that fitted, the near ones first: a line through all of them follows the few that lie far
 /// off, and misses the many that are alike.
-fn slope(pool: &SimilarAttempts<'_>, asked: f64) -> f64 {
+fn slope(similar: &SimilarAttempts<'_>, asked: f64) -> f64 {
     let points = || {
-        let fitted = pool.used.iter().filter(|used| !used.fact.censored);
+        let fitted = similar.used.iter().filter(|used| !used.observation.censored);
         fitted.filter_map(|used| {
             let had = input(used)?;
             let far = (had - asked) / NEAR;

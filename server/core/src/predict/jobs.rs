@@ -12,7 +12,7 @@ use crate::domain::{Basis, Key, Quantity, Rung};
 const DISTINCT: usize = 16;
 
 /// The build jobs to plan for: asked for, else seen most, else the default.
-pub(super) fn choose(pool: &SimilarAttempts<'_>, key: &Key, settings: &Settings) -> Quantity {
+pub(super) fn choose(similar: &SimilarAttempts<'_>, key: &Key, settings: &Settings) -> Quantity {
     let basis = |rung, attempts, bound| Basis {
         rung,
         attempts,
@@ -24,11 +24,14 @@ pub(super) fn choose(pool: &SimilarAttempts<'_>, key: &Key, settings: &Settings)
         by_processes: 0,
     };
     if let Some(asked) = key.hints.build_jobs.filter(|jobs| *jobs > 0) {
-        return Quantity { value: u64::from(asked), basis: basis(pool.main_rung(), 0, SizeBound::AskedFor) };
+        return Quantity {
+            value: u64::from(asked),
+            basis: basis(similar.main_rung(), 0, SizeBound::AskedFor),
+        };
     }
     let mut seen: Vec<(u32, f64, u32, Rung)> = Vec::new();
-    for used in pool.used.iter().filter(|used| !used.fact.censored && used.fact.jobs > 0) {
-        let jobs = u32::from(used.fact.jobs);
+    for used in similar.used.iter().filter(|used| !used.observation.censored && used.observation.jobs > 0) {
+        let jobs = u32::from(used.observation.jobs);
         let room = seen.len() < DISTINCT;
         match seen.iter_mut().find(|entry| entry.0 == jobs) {
             Some(entry) => {
@@ -55,13 +58,13 @@ pub(super) fn choose(pool: &SimilarAttempts<'_>, key: &Key, settings: &Settings)
 }
 
 /// Shifts the need of attempts at other numbers of jobs to `jobs`, by `slope` bytes for each job.
-pub(super) fn adjust(pool: &mut SimilarAttempts<'_>, slope: f64, jobs: u64) {
+pub(super) fn adjust(similar: &mut SimilarAttempts<'_>, slope: f64, jobs: u64) {
     if slope <= 0.0 {
         return;
     }
     let asked = u32::try_from(jobs).unwrap_or(u32::MAX);
-    for used in &mut pool.used {
-        let had = u32::from(used.fact.jobs);
+    for used in &mut similar.used {
+        let had = u32::from(used.observation.jobs);
         if had > 0 && had != asked {
             used.need = shift(used.need.exp2(), slope, had, asked).log2();
         }

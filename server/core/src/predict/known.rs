@@ -24,7 +24,7 @@ pub(super) fn of_telling<'p, 'h: 'p>(
     telling: impl Iterator<Item = (&'p WeightedAttempt<'h>, f64)>,
 ) -> (NumberConfidence, f64) {
     let mut fresh = Rung::LADDER.map(|rung| (rung, 0.0));
-    let (mut weight, mut sum, mut squares, mut told) = (0.0, 0.0, 0.0, 0_usize);
+    let (mut weight, mut sum, mut squares, mut uncensored) = (0.0, 0.0, 0.0, 0_usize);
     for (used, log) in telling {
         if let Some((_, fresh)) = fresh.iter_mut().find(|(rung, _)| *rung == used.rung) {
             *fresh += used.fresh;
@@ -32,7 +32,7 @@ pub(super) fn of_telling<'p, 'h: 'p>(
         weight += used.weight;
         sum += used.weight * log;
         squares += used.weight * log * log;
-        told += usize::from(!used.fact.censored);
+        uncensored += usize::from(!used.observation.censored);
     }
     if weight <= 0.0 {
         return (NumberConfidence { rung: Rung::Default, confidence: None }, 1.0);
@@ -43,7 +43,10 @@ pub(super) fn of_telling<'p, 'h: 'p>(
     let heaviest = shares.iter().rev().max_by(|a, b| a.1.total_cmp(&b.1));
     let rung = heaviest.map_or(Rung::Default, |(rung, _)| *rung);
     let unknown = 1.0 - shares.iter().map(|(_, share)| share).sum::<f64>();
-    (NumberConfidence { rung, confidence: Some(words::confidence(&shares, told, width)) }, unknown.max(0.0))
+    (
+        NumberConfidence { rung, confidence: Some(words::confidence(&shares, uncensored, width)) },
+        unknown.max(0.0),
+    )
 }
 
 /// The share of all weight that each rung has, if it holds attempts with so much freshness; most similar first.
@@ -58,7 +61,7 @@ fn shares(fresh: [(Rung, f64); Rung::LADDER.len()]) -> Vec<(Rung, f64)> {
         }
         shares.push((rung, share));
     }
-    // attempts of the package hush the default, as they do for memory
+    // attempts of the package lower the weight of the default, as they do for memory
     let taken = 1.0 - of_package + of_package * of_package;
     for (_, share) in &mut shares {
         *share /= taken;

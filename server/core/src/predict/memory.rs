@@ -46,41 +46,42 @@ pub(super) struct MemorySizes {
 }
 
 /// What the needs of the next attempt are expected to be.
-pub(super) fn expected(pool: &SimilarAttempts<'_>, settings: &Settings) -> Distribution {
-    expected_by(pool, settings, |used| used.need)
+pub(super) fn expected(similar: &SimilarAttempts<'_>, settings: &Settings) -> Distribution {
+    expected_by(similar, settings, |used| used.need)
 }
 
 /// The same by what `log` says of each attempt: a logarithm to base 2; what is not finite says nothing.
 fn expected_by(
-    pool: &SimilarAttempts<'_>,
+    similar: &SimilarAttempts<'_>,
     settings: &Settings,
     log: impl Fn(&WeightedAttempt<'_>) -> f64,
 ) -> Distribution {
-    if pool.knows_package() && !settings.preset {
+    if similar.knows_package() && !settings.preset {
         // what builds of other packages need, and what an unknown one gets, says nothing about this one any more
-        return Distribution::of_package(pool, log);
+        return Distribution::of_package(similar, log);
     }
     // the limit holds the margin already
     let defaults = [settings.memory_request.as_f64(), settings.memory_limit.as_f64() / PAGES_FACTOR];
-    Distribution::blend(pool, log, defaults)
+    Distribution::blend(similar, log, defaults)
 }
 
 /// How far the middle 80 % of the needs lie apart, in medians. By those that fitted: an attempt that did not makes nothing surer.
-fn width(pool: &SimilarAttempts<'_>, settings: &Settings, all: &Distribution) -> f64 {
+fn width(similar: &SimilarAttempts<'_>, settings: &Settings, all: &Distribution) -> f64 {
     let width = |of: &Distribution| {
         (of.quantile(0.9).value - of.quantile(0.1).value) / of.quantile(0.5).value.max(1.0)
     };
-    if pool.used.iter().any(|used| used.fact.censored) {
-        let fitted = |used: &WeightedAttempt<'_>| if used.fact.censored { f64::NAN } else { used.need };
-        return width(&expected_by(pool, settings, fitted));
+    if similar.used.iter().any(|used| used.observation.censored) {
+        let fitted =
+            |used: &WeightedAttempt<'_>| if used.observation.censored { f64::NAN } else { used.need };
+        return width(&expected_by(similar, settings, fitted));
     }
     width(all)
 }
 
 /// Request and limit. `price`: what one failure costs, in GiB x h.
-pub(super) fn size(pool: &SimilarAttempts<'_>, settings: &Settings, price: f64) -> MemorySizes {
-    let rung = pool.main_rung();
-    let plain = expected(pool, settings);
+pub(super) fn size(similar: &SimilarAttempts<'_>, settings: &Settings, price: f64) -> MemorySizes {
+    let rung = similar.main_rung();
+    let plain = expected(similar, settings);
     let spread = plain.smoothed();
     let ceiling = settings.failure_ceiling.clamp(0.0, 0.5);
     // a kill costs a whole build, and a limit above the need costs nothing: it is about what is seldom
@@ -104,9 +105,9 @@ pub(super) fn size(pool: &SimilarAttempts<'_>, settings: &Settings, price: f64) 
     if request.basis.bound != SizeBound::None {
         request.basis.quantile = covered(&spread, request.value);
     }
-    at_most_preset(&mut request, pool, settings, &spread);
+    at_most_preset(&mut request, similar, settings, &spread);
     // decreases are bounded: while more is unknown than may fail, a preset holds
-    if settings.preset && pool.unknown > ceiling && limit.value < settings.memory_limit.0 {
+    if settings.preset && similar.unknown > ceiling && limit.value < settings.memory_limit.0 {
         limit = quantity(settings, rung, spread.attempts, WantedSize::of(settings.memory_limit));
         limit.basis.bound = SizeBound::Preset;
     }
@@ -116,20 +117,20 @@ pub(super) fn size(pool: &SimilarAttempts<'_>, settings: &Settings, price: f64) 
         limit.basis.bound = SizeBound::Request;
     }
     cover_at_least(&mut limit, &request, seldom);
-    MemorySizes { request, limit, width: width(pool, settings, &plain), by_kills: None }
+    MemorySizes { request, limit, width: width(similar, settings, &plain), by_kills: None }
 }
 
 /// A request stays at a preset that every known attempt of the package stayed within. Its author may have chosen it by what a node has: a
 /// request that is a little above half a node holds all of it.
 fn at_most_preset(
     request: &mut Quantity,
-    pool: &SimilarAttempts<'_>,
+    similar: &SimilarAttempts<'_>,
     settings: &Settings,
     spread: &Distribution,
 ) {
     let (preset, _) = settings.bound_memory(settings.memory_request);
-    let is_enough = highest(pool, false).is_none_or(|need| need <= preset)
-        && highest(pool, true).is_none_or(|stopped| stopped < preset);
+    let is_enough = highest(similar, false).is_none_or(|need| need <= preset)
+        && highest(similar, true).is_none_or(|stopped| stopped < preset);
     if settings.preset && request.value > preset.0 && is_enough {
         request.value = preset.0;
         request.basis.bound = SizeBound::Preset;
@@ -161,13 +162,13 @@ pub(super) struct FailureCost {
 /// What attempts of the package, or a preset, say after `failed` was too little. A surer retry than [`RETRY_COVERS`] is not worth what it
 /// holds.
 pub(super) fn needed_above(
-    pool: &SimilarAttempts<'_>,
+    similar: &SimilarAttempts<'_>,
     settings: &Settings,
     cost: FailureCost,
     failed: Bytes,
 ) -> Bytes {
     let failed = failed.as_f64();
-    let spread = expected(pool, settings).smoothed();
+    let spread = expected(similar, settings).smoothed();
     let plan = SizePlan::new(&spread, cost.price);
     let below = spread.covered(failed);
     let sure = spread.quantile(below + (1.0 - below) * RETRY_COVERS).value;
@@ -190,27 +191,28 @@ pub(super) fn default_sizes(settings: &Settings) -> MemorySizes {
 }
 
 /// The defaults, raised to what attempts of the package have shown to be needed: for those who do not trust the prediction.
-pub(super) fn least_sizes(pool: &SimilarAttempts<'_>, settings: &Settings) -> MemorySizes {
+pub(super) fn least_sizes(similar: &SimilarAttempts<'_>, settings: &Settings) -> MemorySizes {
     let mut sizes = default_sizes(settings);
-    if let Some(stopped) = highest(pool, true) {
-        raise_to(&mut sizes, [step_above(stopped); 2], pool, settings);
+    if let Some(stopped) = highest(similar, true) {
+        raise_to(&mut sizes, [step_above(stopped); 2], similar, settings);
     }
-    if let Some(need) = highest(pool, false) {
-        raise_to(&mut sizes, [need, with_pages(need)], pool, settings);
+    if let Some(need) = highest(similar, false) {
+        raise_to(&mut sizes, [need, with_pages(need)], similar, settings);
     }
     sizes
 }
 
 /// The highest need of attempts of the package that memory stopped, or of those that fitted.
-fn highest(pool: &SimilarAttempts<'_>, censored: bool) -> Option<Bytes> {
-    let logs = pool.of_package().filter(|used| used.fact.censored == censored).map(|used| used.need);
+fn highest(similar: &SimilarAttempts<'_>, censored: bool) -> Option<Bytes> {
+    let logs =
+        similar.of_package().filter(|used| used.observation.censored == censored).map(|used| used.need);
     logs.max_by(f64::total_cmp).map(|log| Bytes::from_f64(log.exp2()))
 }
 
 /// Raises request and limit to these sizes, where they are less.
-fn raise_to(sizes: &mut MemorySizes, least: [Bytes; 2], pool: &SimilarAttempts<'_>, settings: &Settings) {
+fn raise_to(sizes: &mut MemorySizes, least: [Bytes; 2], similar: &SimilarAttempts<'_>, settings: &Settings) {
     for (size, least) in [&mut sizes.request, &mut sizes.limit].into_iter().zip(least) {
-        let raised = quantity(settings, pool.main_rung(), pool.attempts(), WantedSize::of(least));
+        let raised = quantity(settings, similar.main_rung(), similar.attempts(), WantedSize::of(least));
         if raised.value > size.value {
             *size = raised;
         }

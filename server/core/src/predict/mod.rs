@@ -68,8 +68,8 @@ pub fn predict(history: &History, key: &Key, settings: &Settings) -> Prediction 
 
 /// The same prediction as [`predict`], which says if it hides groups that need different sizes: for people.
 pub fn predict_grouped(history: &History, key: &Key, settings: &Settings) -> Prediction {
-    let (prediction, pool) = work_out(history, key, settings);
-    grouped(prediction, groups::find(&pool, key).map(|found| found.groups))
+    let (prediction, similar) = work_out(history, key, settings);
+    grouped(prediction, groups::find(&similar, key).map(|found| found.groups))
 }
 
 fn grouped(prediction: Prediction, groups: Option<NeedGroups>) -> Prediction {
@@ -95,10 +95,10 @@ pub fn as_answer(prediction: Prediction, history: &History, key: &Key, settings:
 
 /// The default in the place of a guess.
 fn without_guess(prediction: Prediction, history: &History, key: &Key, settings: &Settings) -> Prediction {
-    let known = work_out_with(history, key, |key, heard| {
-        let (mut known, pool) = work_out_from(history, key, settings, heard);
-        guess::replace(&mut known, &pool, key, settings);
-        (known, pool)
+    let known = work_out_with(history, key, |key, trust_scope| {
+        let (mut known, similar) = work_out_from(history, key, settings, trust_scope);
+        guess::replace(&mut known, &similar, key, settings);
+        (known, similar)
     });
     Prediction { need_groups: prediction.need_groups, ..known.0 }
 }
@@ -123,8 +123,8 @@ pub fn defaults_above_need(history: &History, key: &Key, settings: &Settings) ->
             ..defaults
         };
     }
-    let (_, pool) = work_out_from(history, key, settings, TrustScope::Trusted);
-    let least = memory::least_sizes(&pool, settings);
+    let (_, similar) = work_out_from(history, key, settings, TrustScope::Trusted);
+    let least = memory::least_sizes(&similar, settings);
     Prediction { memory_request: least.request, memory_limit: least.limit, ..defaults }
 }
 
@@ -141,40 +141,40 @@ pub fn request_after_eviction(used: Bytes, limit: Bytes) -> Bytes {
 
 /// The attempts of the groups that [`predict_grouped`] finds, each with the place of its group; none where it finds none.
 pub fn group_members(history: &History, key: &Key, settings: &Settings) -> Vec<(usize, AttemptId)> {
-    let (_, pool) = work_out(history, key, settings);
-    let found = groups::find(&pool, key).map(|found| found.members).unwrap_or_default();
-    found.into_iter().map(|(group, used)| (group, used.fact.brief.attempt.clone())).collect()
+    let (_, similar) = work_out(history, key, settings);
+    let found = groups::find(&similar, key).map(|found| found.members).unwrap_or_default();
+    found.into_iter().map(|(group, used)| (group, used.observation.brief.attempt.clone())).collect()
 }
 
 /// The same prediction as [`predict_grouped`], with the attempts that it learnt from, heaviest first.
 pub fn explain(history: &History, key: &Key, settings: &Settings) -> (Prediction, Vec<UsedAttempt>) {
-    let (prediction, pool) = work_out(history, key, settings);
-    let mut used: Vec<UsedAttempt> = pool
+    let (prediction, similar) = work_out(history, key, settings);
+    let mut used: Vec<UsedAttempt> = similar
         .used
         .iter()
         .map(|used| UsedAttempt {
-            attempt: used.fact.brief.attempt.clone(),
+            attempt: used.observation.brief.attempt.clone(),
             rung: used.rung,
             weight: used.weight,
             need: Bytes::from_f64(used.need.exp2()),
-            measured: used.fact.brief.proven().unwrap_or_default(),
-            build_jobs: Some(u32::from(used.fact.jobs)).filter(|jobs| *jobs > 0),
-            wall: used.fact.brief.wall,
-            censored: used.fact.censored,
-            incomplete: used.fact.incomplete,
+            measured: used.observation.brief.proven().unwrap_or_default(),
+            build_jobs: Some(u32::from(used.observation.jobs)).filter(|jobs| *jobs > 0),
+            wall: used.observation.brief.wall,
+            censored: used.observation.censored,
+            incomplete: used.observation.incomplete,
         })
         .collect();
     used.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     used.truncate(LISTED);
-    (grouped(prediction, groups::find(&pool, key).map(|found| found.groups)), used)
+    (grouped(prediction, groups::find(&similar, key).map(|found| found.groups)), used)
 }
 
 /// What a build of `key` needs at different numbers of build jobs, and which of them fit `limit`.
 pub fn jobs_curve(history: &History, key: &Key, settings: &Settings, limit: Option<Bytes>) -> JobsCurve {
-    let mut pool = SimilarAttempts::gather(history, key, settings, TrustScope::Trusted);
-    inputs::adjust(&mut pool, key);
-    let usual = jobs::choose(&pool, key, settings);
-    curve::draw(&pool, u32::try_from(usual.value).unwrap_or(u32::MAX), limit)
+    let mut similar = SimilarAttempts::gather(history, key, settings, TrustScope::Trusted);
+    inputs::adjust(&mut similar, key);
+    let usual = jobs::choose(&similar, key, settings);
+    curve::draw(&similar, u32::try_from(usual.value).unwrap_or(u32::MAX), limit)
 }
 
 /// The memory to ask for when `failed` was too little: see `next_size`.
@@ -185,13 +185,13 @@ pub fn predict_above(history: &History, key: &Key, settings: &Settings, failed: 
 /// The next memory size after memory ended a build of `key`. Untrusted attempts raise it as they raise a prediction.
 pub(crate) fn next_size(history: &History, key: &Key, settings: &Settings, end: MemoryEnd) -> NextSize {
     let by = |scope| {
-        let mut pool = SimilarAttempts::gather(history, key, settings, scope);
-        inputs::adjust(&mut pool, key);
-        let build_jobs = jobs::choose(&pool, key, settings);
-        let lines = curve::lines(&pool);
-        jobs::adjust(&mut pool, lines.memory, build_jobs.value);
-        let next = next_size::by_attempts(&pool, settings, cost(history, settings, scope), end);
-        (next, pool.knows_package())
+        let mut similar = SimilarAttempts::gather(history, key, settings, scope);
+        inputs::adjust(&mut similar, key);
+        let build_jobs = jobs::choose(&similar, key, settings);
+        let lines = curve::lines(&similar);
+        jobs::adjust(&mut similar, lines.memory, build_jobs.value);
+        let next = next_size::by_attempts(&similar, settings, cost(history, settings, scope), end);
+        (next, similar.knows_package())
     };
     let (trusted, known) = by(TrustScope::Trusted);
     if !history.has_untrusted(key) {
@@ -209,8 +209,8 @@ fn cost(history: &History, settings: &Settings, scope: TrustScope) -> FailureCos
 }
 
 /// What one failure costs, in GiB x h.
-fn price(history: &History, settings: &Settings, heard: TrustScope) -> f64 {
-    let mean = || match heard {
+fn price(history: &History, settings: &Settings, trust_scope: TrustScope) -> f64 {
+    let mean = || match trust_scope {
         TrustScope::Measured => history.mean_held_measured(),
         TrustScope::Trusted | TrustScope::All => history.mean_held(),
     };
@@ -218,7 +218,7 @@ fn price(history: &History, settings: &Settings, heard: TrustScope) -> f64 {
 }
 
 fn work_out<'h>(history: &'h History, key: &Key, settings: &Settings) -> (Prediction, SimilarAttempts<'h>) {
-    work_out_with(history, key, |key, heard| work_out_from(history, key, settings, heard))
+    work_out_with(history, key, |key, trust_scope| work_out_from(history, key, settings, trust_scope))
 }
 
 /// The prediction by trusted attempts, held against those by other attempts: `of` works it out by the attempts of one scope.
@@ -227,61 +227,65 @@ fn work_out_with<'h>(
     key: &Key,
     of: impl Fn(&Key, TrustScope) -> (Prediction, SimilarAttempts<'h>),
 ) -> (Prediction, SimilarAttempts<'h>) {
-    let (mut prediction, pool) = of(key, TrustScope::Trusted);
+    let (mut prediction, similar) = of(key, TrustScope::Trusted);
     let at_its_jobs = |prediction: &Prediction| {
         let build_jobs = u32::try_from(prediction.build_jobs.value).ok();
         Key { hints: Hints { build_jobs, ..key.hints }, ..key.clone() }
     };
-    if history.has_incomplete() || pool.used.iter().any(|used| used.fact.incomplete.is_some()) {
+    if history.has_incomplete() || similar.used.iter().any(|used| used.observation.incomplete.is_some()) {
         let (measured, of_cgroups) = of(&at_its_jobs(&prediction), TrustScope::Measured);
-        incomplete::hold(&mut prediction, measured, [&pool, &of_cgroups]);
+        incomplete::hold(&mut prediction, measured, [&similar, &of_cgroups]);
     }
     if history.has_untrusted(key) {
         let key = at_its_jobs(&prediction);
         let (all, of_all) = of(&key, TrustScope::All);
-        if raise::raise(&mut prediction, all, pool.knows_package(), history.highest_need()) {
+        if raise::raise(&mut prediction, all, similar.knows_package(), history.highest_need()) {
             return (prediction, of_all);
         }
-        if !pool.knows_package() {
+        if !similar.knows_package() {
             let untrusted = history.untrusted_on_rung(Rung::Package, &key).count();
             prediction.reason.push_str(&words::not_used(untrusted));
         }
     }
-    (prediction, pool)
+    (prediction, similar)
 }
 
 fn work_out_from<'h>(
     history: &'h History,
     key: &Key,
     settings: &Settings,
-    heard: TrustScope,
+    trust_scope: TrustScope,
 ) -> (Prediction, SimilarAttempts<'h>) {
-    let mut pool = SimilarAttempts::gather(history, key, settings, heard);
-    inputs::adjust(&mut pool, key);
-    let build_jobs = jobs::choose(&pool, key, settings);
-    let lines = curve::lines(&pool);
-    jobs::adjust(&mut pool, lines.memory, build_jobs.value);
-    let wall = rates::wall(&pool, settings, build_jobs.value, lines.shared);
-    let mut sizes = if pool.fitted() == 0 {
+    let mut similar = SimilarAttempts::gather(history, key, settings, trust_scope);
+    inputs::adjust(&mut similar, key);
+    let build_jobs = jobs::choose(&similar, key, settings);
+    let lines = curve::lines(&similar);
+    jobs::adjust(&mut similar, lines.memory, build_jobs.value);
+    let wall = rates::wall(&similar, settings, build_jobs.value, lines.shared);
+    let mut sizes = if similar.fitted() == 0 {
         memory::default_sizes(settings)
     } else {
-        memory::size(&pool, settings, price(history, settings, heard))
+        memory::size(&similar, settings, price(history, settings, trust_scope))
     };
-    let lower_bound =
-        next_size::apply(&mut sizes, &pool, settings, (history, key, cost(history, settings, heard)));
+    let lower_bound = next_size::apply(
+        &mut sizes,
+        &similar,
+        settings,
+        (history, key, cost(history, settings, trust_scope)),
+    );
     decrease::bound(&mut sizes, history, key, settings);
-    let [cpu_request, cpu_limit] = rates::cpu(&pool, settings);
+    let [cpu_request, cpu_limit] = rates::cpu(&similar, settings);
     // by kills alone it is known what is too little, and not what is enough
     let confidence = if sizes.by_kills.is_some() {
         0.0
     } else {
-        words::confidence(&pool.fitted_shares, pool.fitted(), sizes.width)
+        words::confidence(&similar.fitted_shares, similar.fitted(), sizes.width)
     };
     let mut prediction = Prediction {
         confidence,
-        unsure_because: words::unsure_because(&pool, confidence, &sizes),
-        attempts: pool.attempts().max(sizes.by_kills.map_or(0, |bound| bound.attempts)),
-        reason: words::reason(&pool, key, &sizes, &build_jobs, lines.memory),
+        unsure_because: words::unsure_because(&similar, confidence, &sizes),
+        attempts: similar.attempts().max(sizes.by_kills.map_or(0, |bound| bound.attempts)),
+        reason: words::reason(&similar, key, &sizes, &build_jobs, lines.memory),
         memory_request: sizes.request,
         memory_limit: sizes.limit,
         cpu_request,
@@ -295,10 +299,10 @@ fn work_out_from<'h>(
     };
     for quantity in prediction.quantities_mut() {
         let basis = &mut quantity.basis;
-        basis.all_of_rung = basis.attempts > 0 && pool.are_all_of(basis.rung);
+        basis.all_of_rung = basis.attempts > 0 && similar.are_all_of(basis.rung);
     }
     for size in [&mut prediction.memory_request, &mut prediction.memory_limit] {
-        size.basis.by_processes = pool.by_processes();
+        size.basis.by_processes = similar.by_processes();
     }
-    (prediction, pool)
+    (prediction, similar)
 }

@@ -42,9 +42,9 @@ pub(crate) struct NextSize {
     pub(crate) attempts: u32,
 }
 
-/// The next size by the attempts of the package in `pool`.
+/// The next size by the attempts of the package in `similar`.
 pub(super) fn by_attempts(
-    pool: &SimilarAttempts<'_>,
+    similar: &SimilarAttempts<'_>,
     settings: &Settings,
     cost: FailureCost,
     end: MemoryEnd,
@@ -52,11 +52,11 @@ pub(super) fn by_attempts(
     let stopped = end.stopped.to_string();
     let mut next =
         NextSize { size: step_above(end.stopped), bound: SizeBound::Stopped(stopped.clone()), attempts: 0 };
-    if pool.knows_package() || settings.preset {
-        let needed = needed_above(pool, settings, cost, end.stopped);
+    if similar.knows_package() || settings.preset {
+        let needed = needed_above(similar, settings, cost, end.stopped);
         if needed > next.size {
-            let (bound, attempts) = if pool.knows_package() {
-                (SizeBound::NeededAbove(stopped.clone()), pool.attempts())
+            let (bound, attempts) = if similar.knows_package() {
+                (SizeBound::NeededAbove(stopped.clone()), similar.attempts())
             } else {
                 (SizeBound::Preset, 0)
             };
@@ -82,18 +82,18 @@ struct OpenKill {
 
 /// All attempts of the package that memory stopped while none of it succeeded, else those of exactly this key that are newer than the last of
 /// it that did. With those that are not in the history yet.
-fn open_kills(pool: &SimilarAttempts<'_>, history: &History, key: &Key) -> Vec<OpenKill> {
-    let exact = || pool.used.iter().filter(|used| used.rung == Rung::Exact);
-    let ended = |used: &WeightedAttempt<'_>| used.fact.brief.ended_unix_ms();
-    let last_fit = exact().filter(|used| !used.fact.censored).map(ended).max();
+fn open_kills(similar: &SimilarAttempts<'_>, history: &History, key: &Key) -> Vec<OpenKill> {
+    let exact = || similar.used.iter().filter(|used| used.rung == Rung::Exact);
+    let ended = |used: &WeightedAttempt<'_>| used.observation.brief.ended_unix_ms();
+    let last_fit = exact().filter(|used| !used.observation.censored).map(ended).max();
     let is_newer = |ended: u64| last_fit.is_none_or(|fit| ended > fit);
-    let known = pool.knows_package();
+    let known = similar.knows_package();
     let is_open = |used: &&WeightedAttempt<'_>| {
-        used.fact.censored && (!known || (used.rung == Rung::Exact && is_newer(ended(used))))
+        used.observation.censored && (!known || (used.rung == Rung::Exact && is_newer(ended(used))))
     };
-    let learnt = pool.of_package().filter(is_open).map(|used| OpenKill {
+    let learnt = similar.of_package().filter(is_open).map(|used| OpenKill {
         stopped: stopped_at(used),
-        growth: history.growth_of(&used.fact.brief.attempt),
+        growth: history.growth_of(&used.observation.brief.attempt),
         rung: used.rung,
     });
     let beside = history.memory_ends_beside(key).filter(|end| is_newer(end.judged_unix_ms));
@@ -112,20 +112,20 @@ fn stopped_at(used: &WeightedAttempt<'_>) -> Bytes {
 /// for it, stays where it is more; a default, and what other packages need, gives way.
 pub(super) fn apply(
     sizes: &mut MemorySizes,
-    pool: &SimilarAttempts<'_>,
+    similar: &SimilarAttempts<'_>,
     settings: &Settings,
     (history, key, cost): (&History, &Key, FailureCost),
 ) -> Option<LowerBound> {
-    let open = open_kills(pool, history, key);
+    let open = open_kills(similar, history, key);
     let highest = open.iter().max_by_key(|kill| kill.stopped)?;
     let (above, rung) = (highest.stopped, highest.rung);
     let kills = u32::try_from(open.len()).unwrap_or(u32::MAX);
     let growth = open.iter().map(|kill| kill.growth).max().unwrap_or_default();
-    let next = by_attempts(pool, settings, cost, MemoryEnd { stopped: above, growth });
-    let is_known = pool.knows_package() || settings.preset;
+    let next = by_attempts(similar, settings, cost, MemoryEnd { stopped: above, growth });
+    let is_known = similar.knows_package() || settings.preset;
     let attempts = if next.attempts > 0 { next.attempts } else { kills };
     let covered =
-        if is_known { expected(pool, settings).smoothed().covered(next.size.as_f64()) } else { 0.0 };
+        if is_known { expected(similar, settings).smoothed().covered(next.size.as_f64()) } else { 0.0 };
     let raise = |size: &mut Quantity, most: f64| {
         if is_known && size.value >= next.size.0 {
             return;

@@ -21,10 +21,10 @@ const WALL_HALF: f64 = 0.5;
 const WALL_MOST: f64 = 0.95;
 
 /// CPU to request and CPU limit, in thousandths of a core.
-pub(super) fn cpu(pool: &SimilarAttempts<'_>, settings: &Settings) -> [Quantity; 2] {
+pub(super) fn cpu(similar: &SimilarAttempts<'_>, settings: &Settings) -> [Quantity; 2] {
     let [request, limit] = [settings.cpu_request.0, settings.cpu_limit.0].map(|cores| cores * 1000.0);
-    let mean = RateValues::of(pool, mean_use, request, DefaultCounts::AmongFew);
-    let peak = RateValues::of(pool, peak_use, limit, DefaultCounts::AmongFew);
+    let mean = RateValues::of(similar, mean_use, request, DefaultCounts::AmongFew);
+    let peak = RateValues::of(similar, peak_use, limit, DefaultCounts::AmongFew);
     let mut asked = mean.quantile(CPU_REQUEST, request);
     let most = peak.quantile(CPU_LIMIT, limit);
     if asked.used.is_none() {
@@ -41,11 +41,11 @@ pub(super) fn cpu(pool: &SimilarAttempts<'_>, settings: &Settings) -> [Quantity;
 }
 
 fn mean_use(used: &WeightedAttempt<'_>) -> f64 {
-    f64::from(used.fact.rates[1])
+    f64::from(used.observation.rates[1])
 }
 
 fn peak_use(used: &WeightedAttempt<'_>) -> f64 {
-    f64::from(used.fact.rates[2])
+    f64::from(used.observation.rates[2])
 }
 
 fn millicores(settings: &Settings, of: RateQuantile<'_, '_>, values: &RateValues<'_, '_>) -> Quantity {
@@ -88,7 +88,7 @@ pub(super) struct WallTimes {
 /// defaults say nothing any more: they may be a thousand times as long.
 /// `shared`: milliseconds that the jobs share.
 pub(super) fn wall(
-    pool: &SimilarAttempts<'_>,
+    similar: &SimilarAttempts<'_>,
     settings: &Settings,
     build_jobs: u64,
     shared: f64,
@@ -96,21 +96,21 @@ pub(super) fn wall(
     let asked = u32::try_from(build_jobs).unwrap_or(u32::MAX);
     // builds of other packages share another time
     let is_moved = |used: &WeightedAttempt<'_>| {
-        let had = u32::from(used.fact.jobs);
+        let had = u32::from(used.observation.jobs);
         shared > 0.0 && had > 0 && had != asked && used.rung.is_of_build()
     };
     let log = |used: &WeightedAttempt<'_>| {
-        let log = f64::from(used.fact.rates[0]);
-        let had = u32::from(used.fact.jobs);
+        let log = f64::from(used.observation.rates[0]);
+        let had = u32::from(used.observation.jobs);
         if is_moved(used) { jobs::wall_shift(log.exp2(), shared, had, asked).log2() } else { log }
     };
     let at = |share: f64, default: Millis| {
         let default = default.as_f64();
-        let values = RateValues::of(pool, log, default, DefaultCounts::Alone);
+        let values = RateValues::of(similar, log, default, DefaultCounts::Alone);
         let of = values.quantile(share, default);
         // as it was measured: a logarithm is rounded
         let wall = match of.used.filter(|used| !is_moved(used)) {
-            Some(used) => used.fact.brief.wall,
+            Some(used) => used.observation.brief.wall,
             None => Millis::from_f64(of.value),
         };
         let mut basis = basis(of, &values, SizeBound::None);

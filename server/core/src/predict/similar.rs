@@ -44,7 +44,7 @@ pub(super) fn half_known(rung: Rung) -> f64 {
 /// the rare large variant of a package).
 const DECAY: f64 = 0.99;
 /// Wider rungs are left out when the rungs inside know all but this share: they would not be scope.
-const UNHEARD: f64 = 0.02;
+const KNOWN_ENOUGH: f64 = 0.02;
 /// The same for other parts of the job: parts of a matrix can need very different sizes, so from three attempts on a part is known by itself.
 const PART_KNOWN: f64 = 0.2;
 /// Packages that must have been measured before their builds say what a build of an unknown one needs. With fewer, one package that
@@ -56,7 +56,7 @@ const HALF_NEAR: f64 = 0.03;
 /// An attempt that speaks for the key.
 #[derive(Debug)]
 pub(super) struct WeightedAttempt<'h> {
-    pub(super) fact: &'h RungObservation,
+    pub(super) observation: &'h RungObservation,
     pub(super) rung: Rung,
     /// 1 for the newest of its rung, less with age and with distance in input.
     pub(super) fresh: f64,
@@ -69,11 +69,11 @@ pub(super) struct WeightedAttempt<'h> {
 /// What the attempts of one rung weigh together.
 #[derive(Debug, Default)]
 struct RungWeight {
-    known: f64,
+    total: f64,
     /// The same, with distance in input.
-    loud: f64,
-    /// Those of them that were not stopped.
-    plain: f64,
+    with_distance: f64,
+    /// Of attempts that memory did not stop.
+    uncensored: f64,
 }
 
 /// The history as far as it counts.
@@ -88,7 +88,7 @@ impl<'h> HistoryView<'h> {
     fn on_rung(self, rung: Rung, key: &Key) -> impl Iterator<Item = &'h RungObservation> {
         self.history
             .on_rung(rung, key)
-            .filter(move |fact| self.scope != TrustScope::Measured || fact.incomplete.is_none())
+            .filter(move |observation| self.scope != TrustScope::Measured || observation.incomplete.is_none())
     }
 }
 
@@ -112,28 +112,28 @@ pub(super) struct SimilarAttempts<'h> {
 impl<'h> SimilarAttempts<'h> {
     /// An unknown package gets the default until [`FEWEST_PACKAGES`] others are known.
     pub(super) fn gather(history: &'h History, key: &Key, settings: &Settings, scope: TrustScope) -> Self {
-        let mut pool = Self { left: 1.0, fitted_left: 1.0, unknown: 1.0, ..Self::default() };
-        pool.used.reserve(2 * History::PER_RUNG);
+        let mut similar = Self { left: 1.0, fitted_left: 1.0, unknown: 1.0, ..Self::default() };
+        similar.used.reserve(2 * History::PER_RUNG);
         for rung in Rung::LADDER.into_iter().filter(|rung| rung.is_of_build()) {
-            if pool.unknown >= if rung == Rung::Siblings { PART_KNOWN } else { UNHEARD } {
-                let known = pool.climb_down(HistoryView { history, scope }, key, rung, HALF_KNOWN);
-                pool.unknown *= HALF_KNOWN / (known + HALF_KNOWN);
+            if similar.unknown >= if rung == Rung::Siblings { PART_KNOWN } else { KNOWN_ENOUGH } {
+                let known = similar.climb_down(HistoryView { history, scope }, key, rung, HALF_KNOWN);
+                similar.unknown *= HALF_KNOWN / (known + HALF_KNOWN);
             }
         }
-        let [taken, fitted] = pool.hush_default();
-        if !pool.knows_package() && !settings.preset {
+        let [taken, fitted] = similar.lower_default();
+        if !similar.knows_package() && !settings.preset {
             let scope = if scope == TrustScope::All { TrustScope::Trusted } else { scope };
             let trusted = HistoryView { history, scope };
             let tells = |rung: &Rung| has_packages(FEWEST_PACKAGES, trusted.on_rung(*rung, key));
             for rung in [Rung::BuildSystem, Rung::Fleet].into_iter().filter(tells) {
-                pool.climb_down(trusted, key, rung, HALF_KNOWN_WIDE);
+                similar.climb_down(trusted, key, rung, HALF_KNOWN_WIDE);
             }
         }
-        pool.used.iter_mut().for_each(|used| used.weight /= taken);
-        pool.shares.iter_mut().for_each(|(_, share)| *share /= taken);
-        pool.fitted_shares.iter_mut().for_each(|(_, share)| *share /= fitted);
-        pool.left /= taken;
-        pool
+        similar.used.iter_mut().for_each(|used| used.weight /= taken);
+        similar.shares.iter_mut().for_each(|(_, share)| *share /= taken);
+        similar.fitted_shares.iter_mut().for_each(|(_, share)| *share /= fitted);
+        similar.left /= taken;
+        similar
     }
 
     /// Whether an attempt of the same package fitted. Then there is no need to guess from other packages.
@@ -145,7 +145,7 @@ impl<'h> SimilarAttempts<'h> {
     ///
     /// It is a guess. It speaks for what is unknown twice over: for two fifths of it after one attempt, for a fifteenth
     /// after ten.
-    fn hush_default(&mut self) -> [f64; 2] {
+    fn lower_default(&mut self) -> [f64; 2] {
         let unknown = self.unknown;
         [&mut self.left, &mut self.fitted_left].map(|left| {
             let before = *left;
@@ -158,35 +158,35 @@ impl<'h> SimilarAttempts<'h> {
     fn climb_down(&mut self, view: HistoryView<'h>, key: &Key, rung: Rung, half: f64) -> f64 {
         let HistoryView { history, scope } = view;
         let first = self.used.len();
-        let mut said = RungWeight::default();
-        self.listen(key, rung, |rung| view.on_rung(rung, key), &mut said);
+        let mut weight = RungWeight::default();
+        self.add_list(key, rung, |rung| view.on_rung(rung, key), &mut weight);
         if scope == TrustScope::All && rung >= Rung::Package {
-            self.listen(key, rung, |rung| history.untrusted_on_rung(rung, key), &mut said);
+            self.add_list(key, rung, |rung| history.untrusted_on_rung(rung, key), &mut weight);
         }
-        if said.known <= 0.0 {
+        if weight.total <= 0.0 {
             return 0.0;
         }
-        let share = credible(self.left, said.known, half);
+        let share = credible(self.left, weight.total, half);
         for used in self.used.iter_mut().skip(first) {
-            used.weight = share * used.fresh / said.loud;
+            used.weight = share * used.fresh / weight.with_distance;
         }
         self.shares.push((rung, share));
         self.left -= share;
-        if said.plain > 0.0 {
-            let fitted = credible(self.fitted_left, said.plain, half);
+        if weight.uncensored > 0.0 {
+            let fitted = credible(self.fitted_left, weight.uncensored, half);
             self.fitted_shares.push((rung, fitted));
             self.fitted_left -= fitted;
         }
-        said.plain
+        weight.uncensored
     }
 
     /// Adds the attempts of one list. `list` gives those of a rung, newest first.
-    fn listen<I: Iterator<Item = &'h RungObservation>>(
+    fn add_list<I: Iterator<Item = &'h RungObservation>>(
         &mut self,
         key: &Key,
         rung: Rung,
         list: impl Fn(Rung) -> I,
-        said: &mut RungWeight,
+        weight: &mut RungWeight,
     ) {
         let input = key.hints.input_bytes.filter(|bytes| *bytes > 0 && rung.is_of_build());
         let input = input.map(|bytes| Bytes(bytes).as_f64().log2());
@@ -194,20 +194,20 @@ impl<'h> SimilarAttempts<'h> {
         // lists are in order of arrival, and a list holds all that the lists inside it hold of its time: so what is counted
         // already is found by walking them side by side, without reading the attempts
         let mut inside: Vec<_> = self.counted_inside(rung).map(|inner| list(inner).peekable()).collect();
-        let here = list(rung).filter(|fact| {
-            let same = |other: &&RungObservation| Arc::ptr_eq(&other.brief, &fact.brief);
+        let here = list(rung).filter(|observation| {
+            let same = |other: &&RungObservation| Arc::ptr_eq(&other.brief, &observation.brief);
             let counted = inside.iter_mut().filter_map(|list| list.next_if(same)).count() > 0;
-            let same_package = || rung == Rung::BuildSystem && is_same_build(key, &fact.brief.key);
-            !counted && !fact.need.is_nan() && !same_package()
+            let same_package = || rung == Rung::BuildSystem && is_same_build(key, &observation.brief.key);
+            !counted && !observation.need.is_nan() && !same_package()
         });
-        for fact in here {
-            let near = fresh * input.map_or(1.0, |asked| nearness(asked, fact));
-            said.known += fresh;
-            said.loud += near;
-            let need = f64::from(fact.need);
-            self.used.push(WeightedAttempt { fact, rung, fresh: near, weight: 0.0, need });
-            if !fact.censored {
-                said.plain += fresh;
+        for observation in here {
+            let near = fresh * input.map_or(1.0, |asked| nearness(asked, observation));
+            weight.total += fresh;
+            weight.with_distance += near;
+            let need = f64::from(observation.need);
+            self.used.push(WeightedAttempt { observation, rung, fresh: near, weight: 0.0, need });
+            if !observation.censored {
+                weight.uncensored += fresh;
                 fresh *= DECAY;
             }
         }
@@ -223,7 +223,7 @@ impl<'h> SimilarAttempts<'h> {
 
     /// Number of attempts that were not stopped by memory, on all rungs.
     pub(super) fn fitted(&self) -> usize {
-        self.used.iter().filter(|used| !used.fact.censored).count()
+        self.used.iter().filter(|used| !used.observation.censored).count()
     }
 
     /// Number of attempts, on all rungs.
@@ -233,7 +233,8 @@ impl<'h> SimilarAttempts<'h> {
 
     /// Attempts with a need that is a sum over processes.
     pub(super) fn by_processes(&self) -> u32 {
-        let of_it = self.used.iter().filter(|used| used.fact.incomplete == Some(IncompleteNeed::Processes));
+        let of_it =
+            self.used.iter().filter(|used| used.observation.incomplete == Some(IncompleteNeed::Processes));
         u32::try_from(of_it.count()).unwrap_or(u32::MAX)
     }
 
@@ -272,10 +273,10 @@ fn lists_inside(rung: Rung) -> &'static [Rung] {
 }
 
 /// Whether the attempts that are learned from are of at least so many packages. Reads few of them, unless most are of the same.
-fn has_packages<'h>(fewest: usize, facts: impl Iterator<Item = &'h RungObservation>) -> bool {
+fn has_packages<'h>(fewest: usize, observations: impl Iterator<Item = &'h RungObservation>) -> bool {
     let mut packages: Vec<(&str, &str)> = Vec::with_capacity(fewest);
-    for fact in facts.filter(|fact| !fact.need.is_nan()) {
-        let package = (fact.brief.key.project.as_str(), fact.brief.key.package.as_str());
+    for observation in observations.filter(|observation| !observation.need.is_nan()) {
+        let package = (observation.brief.key.project.as_str(), observation.brief.key.package.as_str());
         if !packages.contains(&package) {
             packages.push(package);
         }
@@ -287,20 +288,22 @@ fn has_packages<'h>(fewest: usize, facts: impl Iterator<Item = &'h RungObservati
 }
 
 /// Whether the attempt had the same input, or neither is known.
-pub(super) fn is_near(input: Option<u64>, fact: &RungObservation) -> bool {
+pub(super) fn is_near(input: Option<u64>, observation: &RungObservation) -> bool {
     match input {
-        None => fact.input.is_nan(),
-        Some(bytes) => !fact.input.is_nan() && nearness(Bytes(bytes).as_f64().log2(), fact) >= 0.5,
+        None => observation.input.is_nan(),
+        Some(bytes) => {
+            !observation.input.is_nan() && nearness(Bytes(bytes).as_f64().log2(), observation) >= 0.5
+        }
     }
 }
 
 /// How much an attempt says about a build with this input, 1 if the inputs are alike or not known: a rational quadratic kernel over the
 /// logarithms, which falls slowly, so that an attempt far off still says something.
-fn nearness(asked: f64, fact: &RungObservation) -> f64 {
-    if fact.input.is_nan() {
+fn nearness(asked: f64, observation: &RungObservation) -> f64 {
+    if observation.input.is_nan() {
         return 1.0;
     }
-    let far = (asked - f64::from(fact.input)) / HALF_NEAR;
+    let far = (asked - f64::from(observation.input)) / HALF_NEAR;
     1.0 / (1.0 + far * far)
 }
 
@@ -335,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn each_attempt_stands_on_the_first_list_that_holds_it() {
+    fn each_attempt_counts_on_the_first_list_that_holds_it() {
         let mut history = History::new(10_000);
         // an uneven walk over all kinds of keys, long enough for lists to drop their oldest
         for n in 0..2000 {
@@ -343,7 +346,8 @@ mod tests {
             history.learn(Arc::new(Summary { key, ..summary(&n.to_string(), "p", "1", 1) }));
         }
         for asked in keys() {
-            let pool = SimilarAttempts::gather(&history, &asked, &Settings::default(), TrustScope::Trusted);
+            let similar =
+                SimilarAttempts::gather(&history, &asked, &Settings::default(), TrustScope::Trusted);
             let mut seen = HashSet::new();
             for rung in Rung::LADDER {
                 // of the same package, but pushed off its list by others: too old to say anything
@@ -352,9 +356,9 @@ mod tests {
                 let listed =
                     history.on_rung(rung, &asked).filter(|s| seen.insert(&s.brief.attempt) && !too_old(s));
                 let expected: Vec<_> = listed.map(|s| &s.brief.attempt).collect();
-                let used = pool.used.iter().filter(|used| used.rung == rung);
-                let scope = pool.shares.iter().any(|(there, _)| *there == rung);
-                let used: Vec<_> = used.map(|used| &used.fact.brief.attempt).collect();
+                let used = similar.used.iter().filter(|used| used.rung == rung);
+                let scope = similar.shares.iter().any(|(there, _)| *there == rung);
+                let used: Vec<_> = used.map(|used| &used.observation.brief.attempt).collect();
                 // rungs that would not be scope are left out as a whole
                 assert!(used == expected || (!scope && used.is_empty()), "{rung:?} of {asked:?}");
             }
@@ -368,15 +372,15 @@ mod tests {
             history.learn(Arc::new(summary(&n.to_string(), "zlib", version, 10)));
             history.learn(Arc::new(summary(&format!("x{n}"), "hdf5", version, 10)));
         }
-        let pool = SimilarAttempts::gather(
+        let similar = SimilarAttempts::gather(
             &history,
             &summary("q", "zlib", "1", 0).key,
             &Settings::default(),
             TrustScope::Trusted,
         );
-        assert_eq!((pool.used.len(), pool.main_rung()), (5, Rung::Exact));
-        let total: f64 = pool.used.iter().map(|used| used.weight).sum();
-        assert!((total + pool.left - 1.0).abs() < 1e-9, "{total} + {}", pool.left);
-        assert!(pool.used[0].weight > pool.used[1].weight, "newer weighs more");
+        assert_eq!((similar.used.len(), similar.main_rung()), (5, Rung::Exact));
+        let total: f64 = similar.used.iter().map(|used| used.weight).sum();
+        assert!((total + similar.left - 1.0).abs() < 1e-9, "{total} + {}", similar.left);
+        assert!(similar.used[0].weight > similar.used[1].weight, "newer weighs more");
     }
 }

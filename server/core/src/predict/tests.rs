@@ -252,8 +252,12 @@ fn the_cap_and_the_floor_hold_and_are_named() {
         (prediction.memory_limit.basis.bound.to_string().as_str(), prediction.cpu_limit.value),
         ("cap of 1000 MiB", 1000)
     );
-    let said = "memory limit: cut to the cap of 1000 MiB, so it may not be enough";
-    assert!(prediction.reason.ends_with(said), "no build fits, so no share is named: {}", prediction.reason);
+    let expected = "memory limit: cut to the cap of 1000 MiB, so it may not be enough";
+    assert!(
+        prediction.reason.ends_with(expected),
+        "no build fits, so no share is named: {}",
+        prediction.reason
+    );
     let floor = Settings { memory_floor: Bytes(50 << 30), ..Settings::default() };
     let prediction = predict(&history, &key("zlib", "1"), &floor);
     assert_eq!(prediction.memory_request.basis.bound.to_string(), "floor of 50.00 GiB");

@@ -33,11 +33,11 @@ fn worth(rung: Rung) -> f64 {
 const USUAL_WIDTH: f64 = 0.5;
 
 /// Sum of share times worth over the rungs, less the more the expected needs differ: at a spread of one median, half. `width` counts by
-/// the attempts that tell it, all of `told` but the first, and [`USUAL_WIDTH`] as one.
-pub(super) fn confidence(shares: &[(Rung, f64)], told: usize, width: f64) -> f64 {
+/// the attempts that tell it, all of `uncensored` but the first, and [`USUAL_WIDTH`] as one.
+pub(super) fn confidence(shares: &[(Rung, f64)], uncensored: usize, width: f64) -> f64 {
     // not `sum`, which of nothing is -0
     let known = shares.iter().fold(0.0, |known, (rung, share)| known + share * worth(*rung));
-    let tell = f64::from(u32::try_from(told.saturating_sub(1)).unwrap_or(u32::MAX));
+    let tell = f64::from(u32::try_from(uncensored.saturating_sub(1)).unwrap_or(u32::MAX));
     let width = (USUAL_WIDTH + tell * width.max(0.0)) / (1.0 + tell);
     (known / (1.0 + width)).clamp(0.0, 1.0)
 }
@@ -49,19 +49,19 @@ const NEARLY_ALL: f64 = 0.8;
 
 /// What holds the confidence down most, as the factors of [`confidence`] say: how few attempts fitted, how little they are like this build, or
 /// how far their needs lie apart. Empty for a high one, and where nothing is known.
-pub(super) fn unsure_because(pool: &SimilarAttempts<'_>, confidence: f64, sizes: &MemorySizes) -> String {
-    let (fitted, width) = (pool.fitted(), sizes.width);
-    if sizes.by_kills.is_some() || (fitted == 0 && !pool.used.is_empty()) {
+pub(super) fn unsure_because(similar: &SimilarAttempts<'_>, confidence: f64, sizes: &MemorySizes) -> String {
+    let (fitted, width) = (similar.fitted(), sizes.width);
+    if sizes.by_kills.is_some() || (fitted == 0 && !similar.used.is_empty()) {
         return "memory stopped every known attempt".to_owned();
     }
-    if confidence >= SURE || pool.used.is_empty() {
+    if confidence >= SURE || similar.used.is_empty() {
         return String::new();
     }
-    let all = pool.fitted_shares.iter().fold(0.0, |all, (_, share)| all + share);
-    let alike = pool.fitted_shares.iter().fold(0.0, |sum, (rung, share)| sum + share * worth(*rung)) / all;
+    let all = similar.fitted_shares.iter().fold(0.0, |all, (_, share)| all + share);
+    let alike = similar.fitted_shares.iter().fold(0.0, |sum, (rung, share)| sum + share * worth(*rung)) / all;
     let close = 1.0 / (1.0 + width.max(0.0));
     if alike < NEARLY_ALL && alike <= close {
-        return match pool.main_rung() {
+        return match similar.main_rung() {
             rung @ (Rung::Fleet | Rung::BuildSystem | Rung::Siblings | Rung::Default) => {
                 format!("most attempts are of {}", scope(rung))
             }
@@ -87,16 +87,16 @@ const FEW: usize = 5;
 
 /// One sentence for a CI engineer. A number of build jobs that is only the default is not said: no attempt and no question named it.
 pub(super) fn reason(
-    pool: &SimilarAttempts<'_>,
+    similar: &SimilarAttempts<'_>,
     key: &Key,
     sizes: &MemorySizes,
     jobs: &Quantity,
     memory_of_a_job: f64,
 ) -> String {
-    if pool.fitted() == 0 || sizes.by_kills.is_some() {
-        return without_fitted(pool, key, sizes);
+    if similar.fitted() == 0 || sizes.by_kills.is_some() {
+        return without_fitted(similar, key, sizes);
     }
-    let mut text = who(pool);
+    let mut text = who(similar);
     if !jobs.basis.is_default() {
         let _written = write!(text, " at -j{}", jobs.value);
         if memory_of_a_job > 0.0 {
@@ -115,9 +115,9 @@ pub(super) fn reason(
         let _written = write!(text, "; memory limit: {limit}");
     }
     if matches!(basis.bound, SizeBound::None | SizeBound::Request) {
-        text.push_str(&far_above(pool, sizes));
+        text.push_str(&far_above(similar, sizes));
     }
-    let stopped = pool.used.iter().filter(|used| used.fact.censored).count();
+    let stopped = similar.used.iter().filter(|used| used.observation.censored).count();
     if stopped > 0 {
         let counts = if stopped == 1 {
             "1 attempt that memory stopped counts as more than it had".to_owned()
@@ -130,16 +130,16 @@ pub(super) fn reason(
 }
 
 /// The highest need that attempts show, as people say it: of one that memory stopped only a lower bound is known.
-fn highest(pool: &SimilarAttempts<'_>) -> Option<(Bytes, String)> {
-    let used = pool.used.iter().max_by(|a, b| a.need.total_cmp(&b.need))?;
+fn highest(similar: &SimilarAttempts<'_>) -> Option<(Bytes, String)> {
+    let used = similar.used.iter().max_by(|a, b| a.need.total_cmp(&b.need))?;
     let need = Bytes::from_f64(used.need.exp2());
-    let said = if used.fact.censored { format!("more than {need}") } else { need.to_string() };
-    Some((need, said))
+    let need_words = if used.observation.censored { format!("more than {need}") } else { need.to_string() };
+    Some((need, need_words))
 }
 
 /// Why a limit is far above all that was needed so far; empty if it is not.
-fn far_above(pool: &SimilarAttempts<'_>, sizes: &MemorySizes) -> String {
-    let (limit, Some((highest, said))) = (Bytes(sizes.limit.value), highest(pool)) else {
+fn far_above(similar: &SimilarAttempts<'_>, sizes: &MemorySizes) -> String {
+    let (limit, Some((highest, need_words))) = (Bytes(sizes.limit.value), highest(similar)) else {
         return String::new();
     };
     let times = limit.as_f64() / highest.as_f64().max(1.0);
@@ -151,17 +151,17 @@ fn far_above(pool: &SimilarAttempts<'_>, sizes: &MemorySizes) -> String {
     let why = match (&sizes.limit.basis.bound, &sizes.request.basis.bound) {
         (SizeBound::Request, SizeBound::Floor(floor)) => format!("no size is below the floor of {floor}"),
         _ if limit <= roomy => format!("at least {} are for file pages", memory::PAGES_LEAST),
-        _ if !pool.knows_package() => {
+        _ if !similar.knows_package() => {
             "no attempt of this package fitted, so the configured default counts with them".to_owned()
         }
-        _ => few_known(pool),
+        _ => few_known(similar),
     };
-    format!("; the limit is {times:.1} times the highest need ({said}), because {why}")
+    format!("; the limit is {times:.1} times the highest need ({need_words}), because {why}")
 }
 
 /// Why little is known, by the attempts that fitted: one that did not says only what was too little.
-fn few_known(pool: &SimilarAttempts<'_>) -> String {
-    let (fitted, all) = (pool.fitted(), pool.used.len());
+fn few_known(similar: &SimilarAttempts<'_>) -> String {
+    let (fitted, all) = (similar.fitted(), similar.used.len());
     let which = if fitted == all { "" } else { " that memory did not stop" };
     match fitted {
         1 => format!("only 1 attempt{which} is known"),
@@ -171,10 +171,10 @@ fn few_known(pool: &SimilarAttempts<'_>) -> String {
 }
 
 /// No attempt of the package fitted, or there is none.
-fn without_fitted(pool: &SimilarAttempts<'_>, key: &Key, sizes: &MemorySizes) -> String {
+fn without_fitted(similar: &SimilarAttempts<'_>, key: &Key, sizes: &MemorySizes) -> String {
     let by_preset = || {
-        let highest = pool.of_package().max_by(|a, b| a.need.total_cmp(&b.need))?;
-        let stopped = u32::try_from(pool.of_package().count()).unwrap_or(u32::MAX);
+        let highest = similar.of_package().max_by(|a, b| a.need.total_cmp(&b.need))?;
+        let stopped = u32::try_from(similar.of_package().count()).unwrap_or(u32::MAX);
         Some((stopped, highest.rung, Bytes::from_f64(highest.need.exp2())))
     };
     let by_kills = sizes.by_kills.map(|bound| (bound.attempts, bound.rung, bound.above));
@@ -214,10 +214,10 @@ fn step(sizes: &MemorySizes) -> Bytes {
 }
 
 /// Who said what: the attempts of the rung that weighs most.
-fn who(pool: &SimilarAttempts<'_>) -> String {
-    let rung = pool.main_rung();
-    let here = || pool.used.iter().filter(|used| used.rung == rung);
-    let fitted = || here().filter(|used| !used.fact.censored);
+fn who(similar: &SimilarAttempts<'_>) -> String {
+    let rung = similar.main_rung();
+    let here = || similar.used.iter().filter(|used| used.rung == rung);
+    let fitted = || here().filter(|used| !used.observation.censored);
     let mut needs: Vec<u64> = fitted().map(|used| Bytes::from_f64(used.need.exp2()).0).collect();
     needs.sort_unstable();
     // of those that memory stopped the need is not known: they are named apart
@@ -230,7 +230,7 @@ fn who(pool: &SimilarAttempts<'_>) -> String {
     };
     let (least, most, median) = (Bytes(*least).to_string(), Bytes(*most).to_string(), Bytes(*median));
     let is_by_processes =
-        |used: &&WeightedAttempt<'_>| used.fact.incomplete == Some(IncompleteNeed::Processes);
+        |used: &&WeightedAttempt<'_>| used.observation.incomplete == Some(IncompleteNeed::Processes);
     let [by_processes, count] =
         [fitted().filter(is_by_processes).count(), count].map(|n| u32::try_from(n).unwrap_or(u32::MAX));
     let note =

@@ -258,7 +258,7 @@ fn sums_are_over_every_package_also_one_that_needs_more() {
 }
 
 #[test]
-fn a_price_in_the_question_stands_before_those_of_the_pools() {
+fn a_price_in_the_question_comes_before_those_of_the_pools() {
     let known = known(&[built(0, "zlib", 300)]);
     let question = WorkloadQuestion { gib_hour: Some(0.25), ..WorkloadQuestion::default() };
     let found = known.stats.workloads(&question, &PoolPrices::default());

@@ -30,22 +30,22 @@ const NOTHING: f64 = 0.2;
 /// Why the attempt failed, with `rules` for its log: by all that was said now and in earlier questions.
 pub fn classify(evidence: &Evidence, rules: &LogRules) -> Finding {
     let measured = evidence.measured.as_deref();
-    let mut said = evidence.reported.clone();
-    join(&mut said, &reported(evidence, rules));
-    let exit = said.exit.or_else(|| measured.and_then(|summary| summary.exit));
-    let (hits, unknown): (Vec<RuleMatch<'_>>, Vec<Clue>) = hits(&said, rules);
-    let told = ReportedReasons::of(&said, out_of_memory(&said, measured));
+    let mut joined = evidence.reported.clone();
+    join(&mut joined, &reported(evidence, rules));
+    let exit = joined.exit.or_else(|| measured.and_then(|summary| summary.exit));
+    let (hits, unknown): (Vec<RuleMatch<'_>>, Vec<Clue>) = hits(&joined, rules);
+    let reasons = ReportedReasons::of(&joined, out_of_memory(&joined, measured));
     if succeeded(exit, measured) {
-        return after_success(measured, told.all().collect());
+        return after_success(measured, reasons.all().collect());
     }
-    let ReportedReasons { container, pod, ci } = told;
+    let ReportedReasons { container, pod, ci } = reasons;
     let (deadlines, places): (Vec<Clue>, Vec<Clue>) =
         container.into_iter().chain(pod).partition(|clue| clue.cause == Some(Cause::Timeout));
     let mut found = Vec::new();
     found.extend(measured.and_then(clues::kernel));
     found.extend(places);
     found.extend(measured.and_then(clues::starved));
-    let time_was_over = clues::time_was_over(said.time_limit, measured, exit);
+    let time_was_over = clues::time_was_over(joined.time_limit, measured, exit);
     let ended = exit.and_then(|exit| clues::exit(exit, measured.and_then(|summary| summary.oom_kill)));
     let says_late = |clue: &&Clue| clue.cause == Some(Cause::Timeout);
     if time_was_over.iter().chain(&deadlines).chain(&ended).chain(&ci).any(|clue| says_late(&clue)) {
@@ -61,9 +61,9 @@ pub fn classify(evidence: &Evidence, rules: &LogRules) -> Finding {
     // a verdict may have put another cause into the summary
     let recorded = evidence.recorded.or_else(|| measured.and_then(RecordedCause::of));
     add_recorded(&mut found, recorded);
-    let finding = doubted(Finding { log_unread: is_log_unread(&said), ..decide(&found) }, &hits);
-    if said.log.is_empty() {
-        return Finding { last_words: said.last_words, failure_line: said.first_words, ..finding };
+    let finding = doubted(Finding { log_unread: is_log_unread(&joined), ..decide(&found) }, &hits);
+    if joined.log.is_empty() {
+        return Finding { last_words: joined.last_words, failure_line: joined.first_words, ..finding };
     }
     let first = signature::line_of(&finding).and_then(|line| clues::hit_of(&hits, line));
     let refused = first.is_some_and(|hit| hit.rule.sign == Some(Sign::Alloc));
@@ -94,8 +94,8 @@ fn doubted(finding: Finding, hits: &[RuleMatch<'_>]) -> Finding {
 }
 
 /// No line and no word of a log came.
-fn is_log_unread(said: &ReportedEvidence) -> bool {
-    !said.log_read && said.log.is_empty() && said.last_words.is_none()
+fn is_log_unread(reported: &ReportedEvidence) -> bool {
+    !reported.log_read && reported.log.is_empty() && reported.last_words.is_none()
 }
 
 /// What cluster and CI system said: each reason is one observation.
@@ -106,15 +106,15 @@ struct ReportedReasons {
 }
 
 impl ReportedReasons {
-    fn of(said: &ReportedEvidence, killed: OutOfMemory<'_>) -> Self {
+    fn of(reported: &ReportedEvidence, killed: OutOfMemory<'_>) -> Self {
         Self {
-            container: said
+            container: reported
                 .container_reasons
                 .iter()
                 .filter_map(|reason| reasons::container(reason))
                 .collect(),
-            pod: said.pod_reasons.iter().filter_map(|reason| reasons::pod(reason)).collect(),
-            ci: said.ci_reasons.iter().filter_map(|reason| reasons::ci(reason, killed)).collect(),
+            pod: reported.pod_reasons.iter().filter_map(|reason| reasons::pod(reason)).collect(),
+            ci: reported.ci_reasons.iter().filter_map(|reason| reasons::ci(reason, killed)).collect(),
         }
     }
 
@@ -124,16 +124,16 @@ impl ReportedReasons {
 }
 
 /// The command succeeded. The job around it can have failed all the same, if the cluster or the CI system names a cause.
-fn after_success(measured: Option<&Summary>, told: Vec<Clue>) -> Finding {
+fn after_success(measured: Option<&Summary>, reported: Vec<Clue>) -> Finding {
     let mut finding = not_failed(measured);
     // OOMKilled with exit code 0 happens when another process of the container was killed
-    let failed = told.iter().any(|clue| clue.cause.is_some() && clue.cause != Some(Cause::Oom));
+    let failed = reported.iter().any(|clue| clue.cause.is_some() && clue.cause != Some(Cause::Oom));
     if !failed {
         let line = |clue: Clue| EvidenceLine { source: clue.source, text: clue.text, supports: false };
-        finding.lines.extend(told.into_iter().map(line));
+        finding.lines.extend(reported.into_iter().map(line));
         return finding;
     }
-    let mut found = told;
+    let mut found = reported;
     found.push(Clue {
         cause: None,
         weak: true,
@@ -160,10 +160,10 @@ pub fn cause_of(summary: &Summary) -> Option<(Cause, Option<EvidenceSource>)> {
 
 /// The container that was killed for memory by the runner's last word. Of the build's it counts if no counter was read after that end
 /// that says otherwise. A build can print the runner's line, but not after the runner.
-fn out_of_memory<'s>(said: &'s ReportedEvidence, measured: Option<&Summary>) -> OutOfMemory<'s> {
+fn out_of_memory<'s>(reported: &'s ReportedEvidence, measured: Option<&Summary>) -> OutOfMemory<'s> {
     let spared = measured.is_some_and(|m| m.oom_kill == Some(0) && m.exit.is_some());
-    match said.runner_oom_container.as_str() {
-        "" if said.runner_says_oom && !spared => OutOfMemory::Build,
+    match reported.runner_oom_container.as_str() {
+        "" if reported.runner_says_oom && !spared => OutOfMemory::Build,
         "" => OutOfMemory::Unknown,
         container => OutOfMemory::Beside(container),
     }

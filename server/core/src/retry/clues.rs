@@ -71,7 +71,7 @@ pub(super) fn kernel(summary: &Summary) -> Option<Clue> {
         }
         kills => kills,
     };
-    let (cause, whose) = match summary.oom_origin {
+    let (cause, limit_words) = match summary.oom_origin {
         None => (Cause::Oom, ""),
         Some(OomOrigin::OwnLimit) => (Cause::Oom, " at the build's own limit"),
         Some(OomOrigin::LimitAbove) => {
@@ -81,7 +81,7 @@ pub(super) fn kernel(summary: &Summary) -> Option<Clue> {
             (Cause::Infra, " because the whole machine had no memory left, not at a limit of the build")
         }
     };
-    let text = format!("oom_kill {kills}: the kernel killed for memory{whose}");
+    let text = format!("oom_kill {kills}: the kernel killed for memory{limit_words}");
     Some(clue(Source::Kernel, cause, 0.97, text))
 }
 
@@ -208,11 +208,11 @@ pub(super) fn exit(exit: Exit, kills: Option<u64>) -> Option<Clue> {
 /// A line is evidence once, by the strongest rule that knows it. The exception is a failure of the build itself whose line also names
 /// trouble outside: it stays, so that the verdict does not clear the build.
 pub(super) fn log(hits: &[RuleMatch<'_>], measured: Option<&Summary>) -> Vec<Clue> {
-    let mut said: Vec<&RuleMatch<'_>> = hits.iter().collect();
-    said.sort_by_key(|hit| rank(hit));
+    let mut by_rank: Vec<&RuleMatch<'_>> = hits.iter().collect();
+    by_rank.sort_by_key(|hit| rank(hit));
     let is_own = |hit: &RuleMatch<'_>| hit.rule.cause == Cause::Deterministic && !hit.rule.weak;
     let mut once: Vec<&RuleMatch<'_>> = Vec::new();
-    for hit in said {
+    for hit in by_rank {
         let mut same = once.iter().filter(|stronger| stronger.line == hit.line);
         if same.all(|stronger| is_own(hit) && !is_own(stronger)) {
             once.push(hit);

@@ -62,28 +62,28 @@ pub(super) fn of_file(name: &str, text: &str) -> Result<Vec<Rule>, String> {
 
 /// What is wrong with a rule.
 fn fault(rule: &Rule) -> Option<String> {
-    let said = |what: String| Some(format!("rule {}: {what}", rule.id));
+    let of_rule = |what: String| Some(format!("rule {}: {what}", rule.id));
     if rule.id.is_empty() {
-        return said("has no id".to_owned());
+        return of_rule("has no id".to_owned());
     }
     let pattern = match compile(rule) {
         Ok(pattern) => pattern,
-        Err(error) => return said(format!("pattern: {error}")),
+        Err(error) => return of_rule(format!("pattern: {error}")),
     };
     if pattern.is_match(b"") {
-        return said("pattern matches an empty line, and so every log".to_owned());
+        return of_rule("pattern matches an empty line, and so every log".to_owned());
     }
     let missed = rule.matches.iter().find(|line| !pattern.is_match(line.as_bytes()));
     if let Some(line) = missed {
-        return said(format!("does not match its example {line:?}"));
+        return of_rule(format!("does not match its example {line:?}"));
     }
     let caught = rule.spares.iter().find(|line| pattern.is_match(line.as_bytes()));
     if let Some(line) = caught {
-        return said(format!("matches {line:?}, which it should spare"));
+        return of_rule(format!("matches {line:?}, which it should spare"));
     }
     match (rule.cause.is_memory(), rule.sign) {
-        (true, None) => said("is about memory: sign must be kill or alloc".to_owned()),
-        (false, Some(_)) => said("has a sign of memory, but another cause".to_owned()),
+        (true, None) => of_rule("is about memory: sign must be kill or alloc".to_owned()),
+        (false, Some(_)) => of_rule("has a sign of memory, but another cause".to_owned()),
         _ => None,
     }
 }

@@ -31,29 +31,29 @@ const REASONS: usize = 4;
 const LINES: usize = 16;
 
 /// Adds what was said in another question.
-pub fn join(known: &mut ReportedEvidence, said: &ReportedEvidence) {
+pub fn join(known: &mut ReportedEvidence, new: &ReportedEvidence) {
     if known.project.is_empty() {
-        known.project.clone_from(&said.project);
+        known.project.clone_from(&new.project);
     }
-    known.key = match (known.key.take(), &said.key) {
-        (Some(before), Some(said)) => Some(Box::new(completed(said, &before))),
-        (before, said) => said.clone().or(before),
+    known.key = match (known.key.take(), &new.key) {
+        (Some(before), Some(new)) => Some(Box::new(completed(new, &before))),
+        (before, new) => new.clone().or(before),
     };
-    known.number = known.number.max(said.number);
-    known.exit = [known.exit, said.exit].into_iter().flatten().max_by_key(|exit| says_most(*exit));
-    add_reasons(&mut known.container_reasons, &said.container_reasons, reasons::container_strength);
-    add_reasons(&mut known.pod_reasons, &said.pod_reasons, reasons::pod_strength);
-    add_reasons(&mut known.ci_reasons, &said.ci_reasons, reasons::ci_strength);
-    add_lines(&mut known.log, &said.log);
-    known.last_words = one_of(known.last_words.take(), said.last_words.as_ref());
-    known.first_words = one_of(known.first_words.take(), said.first_words.as_ref());
-    known.runner_says_oom |= said.runner_says_oom;
-    if said.runner_oom_container > known.runner_oom_container {
-        known.runner_oom_container.clone_from(&said.runner_oom_container);
+    known.number = known.number.max(new.number);
+    known.exit = [known.exit, new.exit].into_iter().flatten().max_by_key(|exit| says_most(*exit));
+    add_reasons(&mut known.container_reasons, &new.container_reasons, reasons::container_strength);
+    add_reasons(&mut known.pod_reasons, &new.pod_reasons, reasons::pod_strength);
+    add_reasons(&mut known.ci_reasons, &new.ci_reasons, reasons::ci_strength);
+    add_lines(&mut known.log, &new.log);
+    known.last_words = one_of(known.last_words.take(), new.last_words.as_ref());
+    known.first_words = one_of(known.first_words.take(), new.first_words.as_ref());
+    known.runner_says_oom |= new.runner_says_oom;
+    if new.runner_oom_container > known.runner_oom_container {
+        known.runner_oom_container.clone_from(&new.runner_oom_container);
     }
-    known.log_read |= said.log_read;
-    known.runs_before = known.runs_before.max(said.runs_before);
-    known.time_limit = [known.time_limit, said.time_limit].into_iter().flatten().min();
+    known.log_read |= new.log_read;
+    known.runs_before = known.runs_before.max(new.runs_before);
+    known.time_limit = [known.time_limit, new.time_limit].into_iter().flatten().min();
 }
 
 /// What an end says, as a number to compare: shells report a signal as 128 + signal.
@@ -66,16 +66,16 @@ fn says_most(exit: Exit) -> (u8, i32) {
     }
 }
 
-fn add_reasons(known: &mut Vec<String>, said: &[String], strength: fn(&str) -> u32) {
-    known.extend(said.iter().cloned());
+fn add_reasons(known: &mut Vec<String>, new: &[String], strength: fn(&str) -> u32) {
+    known.extend(new.iter().cloned());
     known.sort_by(|one, other| strength(other).cmp(&strength(one)).then_with(|| one.cmp(other)));
     known.dedup();
     known.truncate(REASONS);
 }
 
 /// One line for each rule, in an order that is the same however they came together.
-fn add_lines(known: &mut Vec<MatchedLine>, said: &[MatchedLine]) {
-    for line in said {
+fn add_lines(known: &mut Vec<MatchedLine>, new: &[MatchedLine]) {
+    for line in new {
         match known.iter_mut().find(|other| other.rule == line.rule) {
             Some(same) => merge(same, line),
             None => known.push(line.clone()),
@@ -89,23 +89,23 @@ fn add_lines(known: &mut Vec<MatchedLine>, said: &[MatchedLine]) {
 }
 
 /// Two lines of one rule as one.
-fn merge(known: &mut MatchedLine, said: &MatchedLine) {
-    known.order = known.order.max(said.order);
-    if explains(said.cause) < explains(known.cause) {
-        known.cause = said.cause;
+fn merge(known: &mut MatchedLine, new: &MatchedLine) {
+    known.order = known.order.max(new.order);
+    if explains(new.cause) < explains(known.cause) {
+        known.cause = new.cause;
     }
     // lines that were removed for their age are said again
     let better =
-        |known: &str, said: &str| known.is_empty() || (!said.is_empty() && rules::names_better(said, known));
-    if better(&known.line, &said.line) {
-        known.line.clone_from(&said.line);
+        |known: &str, new: &str| known.is_empty() || (!new.is_empty() && rules::names_better(new, known));
+    if better(&known.line, &new.line) {
+        known.line.clone_from(&new.line);
     }
-    if better(&known.first, &said.first) {
-        known.first.clone_from(&said.first);
-        known.root.clone_from(&said.root);
-    } else if known.first == said.first {
+    if better(&known.first, &new.first) {
+        known.first.clone_from(&new.first);
+        known.root.clone_from(&new.root);
+    } else if known.first == new.first {
         // the same line of two logs: one of its places, whichever was said first
-        known.root = known.root.take().max(said.root.clone());
+        known.root = known.root.take().max(new.root.clone());
     }
 }
 
@@ -132,33 +132,33 @@ fn explains(cause: Cause) -> u8 {
 }
 
 /// Words that no rule knows: the same one of both, whichever came first.
-fn one_of(known: Option<String>, said: Option<&String>) -> Option<String> {
-    match (known, said) {
-        (Some(known), Some(said)) if rules::names_better(said, &known) => Some(said.clone()),
-        (known, said) => known.or_else(|| said.cloned()),
+fn one_of(known: Option<String>, new: Option<&String>) -> Option<String> {
+    match (known, new) {
+        (Some(known), Some(new)) if rules::names_better(new, &known) => Some(new.clone()),
+        (known, new) => known.or_else(|| new.cloned()),
     }
 }
 
 /// The key that was said last, with what it leaves open as it was said before.
-fn completed(said: &Key, known: &Key) -> Key {
+fn completed(new: &Key, known: &Key) -> Key {
     let mut labels = known.labels.clone();
-    labels.extend(said.labels.clone());
-    let mut key = Key { labels, hints: said.hints, ..Key::default() };
+    labels.extend(new.labels.clone());
+    let mut key = Key { labels, hints: new.hints, ..Key::default() };
     key.hints.build_jobs = key.hints.build_jobs.or(known.hints.build_jobs);
     key.hints.input_bytes = key.hints.input_bytes.or(known.hints.input_bytes);
-    let either = |said: &str, known: &str| if said.is_empty() { known.to_owned() } else { said.to_owned() };
+    let either = |new: &str, known: &str| if new.is_empty() { known.to_owned() } else { new.to_owned() };
     let Key { project, stack, package, version, variants, compiler, .. } = &mut key;
-    *project = either(&said.project, &known.project);
-    *stack = either(&said.stack, &known.stack);
-    *package = either(&said.package, &known.package);
-    *version = either(&said.version, &known.version);
-    *variants = either(&said.variants, &known.variants);
-    *compiler = either(&said.compiler, &known.compiler);
-    key.compiler_version = either(&said.compiler_version, &known.compiler_version);
-    key.arch = either(&said.arch, &known.arch);
-    key.build_system = either(&said.build_system, &known.build_system);
-    key.git_ref = either(&said.git_ref, &known.git_ref);
-    key.owner = either(&said.owner, &known.owner);
+    *project = either(&new.project, &known.project);
+    *stack = either(&new.stack, &known.stack);
+    *package = either(&new.package, &known.package);
+    *version = either(&new.version, &known.version);
+    *variants = either(&new.variants, &known.variants);
+    *compiler = either(&new.compiler, &known.compiler);
+    key.compiler_version = either(&new.compiler_version, &known.compiler_version);
+    key.arch = either(&new.arch, &known.arch);
+    key.build_system = either(&new.build_system, &known.build_system);
+    key.git_ref = either(&new.git_ref, &known.git_ref);
+    key.owner = either(&new.owner, &known.owner);
     key
 }
 
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_was_said_is_lost_and_saying_it_again_adds_nothing() {
+    fn no_evidence_is_lost_and_repeated_evidence_adds_nothing() {
         let log = ReportedEvidence { log: vec![line("a", "a: no")], ..ReportedEvidence::default() };
         let exit = ReportedEvidence { exit: Some(Exit::Code(1)), number: 2, ..ReportedEvidence::default() };
         let parts = [container("Error"), log, exit, container("OOMKilled"), ReportedEvidence::default()];
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_removed_for_its_age_is_said_again() {
+    fn a_line_that_was_removed_for_its_age_can_be_reported_again() {
         let log = ReportedEvidence { log: vec![line("a", "1")], ..ReportedEvidence::default() };
         let mut gone = log.clone();
         assert!(gone.drop_log_lines() && !gone.drop_log_lines());

@@ -122,10 +122,10 @@ pub(super) fn went_well(text: &str) -> bool {
     ];
     let starts = marks.iter().any(|mark| text.starts_with(mark));
     // a time may follow: `Passed    0.01 sec`
-    let said = text.trim_end_matches(|c: char| c.is_ascii_digit() || ". %[](=)".contains(c));
-    let said = said.strip_suffix("sec").or_else(|| said.strip_suffix("ms")).unwrap_or(said);
-    let said = said.trim_end_matches(|c: char| c.is_ascii_digit() || ". ".contains(c));
-    numbered || starts || [" ok", " Passed", " PASSED"].iter().any(|end| said.ends_with(end))
+    let words = text.trim_end_matches(|c: char| c.is_ascii_digit() || ". %[](=)".contains(c));
+    let words = words.strip_suffix("sec").or_else(|| words.strip_suffix("ms")).unwrap_or(words);
+    let words = words.trim_end_matches(|c: char| c.is_ascii_digit() || ". ".contains(c));
+    numbered || starts || [" ok", " Passed", " PASSED"].iter().any(|end| words.ends_with(end))
 }
 
 /// A tool says that it will try again, and so that this was not the end.

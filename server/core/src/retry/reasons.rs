@@ -11,10 +11,10 @@ use crate::domain::{Cause, EvidenceSource as Source};
 
 /// The container's reason.
 pub(super) fn container(reason: &str) -> Option<Clue> {
-    let said = || format!("container reason {reason}");
+    let text = || format!("container reason {reason}");
     let named = match (word(reason), containers::named(reason)) {
         ("OOMKilled", Some(other)) => {
-            return Some(containers::out_of_memory(Source::Container, other, 0.95, said()));
+            return Some(containers::out_of_memory(Source::Container, other, 0.95, text()));
         }
         (word, _) => word,
     };
@@ -29,9 +29,9 @@ pub(super) fn container(reason: &str) -> Option<Clue> {
             (Cause::Configuration, 0.8)
         }
         "DeadlineExceeded" => (Cause::Timeout, 0.9),
-        _ => return Some(unheard(Source::Container, reason)),
+        _ => return Some(unknown_reason(Source::Container, reason)),
     };
-    Some(clue(Source::Container, named.0, named.1, said()))
+    Some(clue(Source::Container, named.0, named.1, text()))
 }
 
 /// The pod's reason, or the one of its condition `DisruptionTarget`; the kubelet's message may follow after a colon.
@@ -59,7 +59,7 @@ pub(super) fn pod(reason: &str) -> Option<Clue> {
             (Cause::Infra, 0.8)
         }
         "NodeAffinity" => (Cause::Configuration, 0.7),
-        _ => return Some(unheard(Source::Pod, reason)),
+        _ => return Some(unknown_reason(Source::Pod, reason)),
     };
     Some(clue(Source::Pod, named.0, named.1, format!("pod reason {reason}")))
 }
@@ -145,7 +145,7 @@ pub(super) fn ci(reason: &str, killed: OutOfMemory<'_>) -> Option<Clue> {
         | "image_pull_failure" => found(Cause::Infra, 0.8),
         "job_canceled" | "canceled" => found(Cause::Canceled, 0.95),
         known if NEEDS_A_MEND.contains(&known) => found(Cause::Configuration, 0.9),
-        _ => unheard(Source::Ci, reason),
+        _ => unknown_reason(Source::Ci, reason),
     })
 }
 
@@ -187,7 +187,7 @@ const NEEDS_A_MEND: [&str; 33] = [
 ];
 
 /// A word that came up after this list was written.
-fn unheard(source: Source, reason: &str) -> Clue {
+fn unknown_reason(source: Source, reason: &str) -> Clue {
     let text = format!("{} reason {reason} is not known here", source.as_str());
     Clue { cause: None, weak: true, ..clue(source, Cause::Unknown, 0.0, text) }
 }

@@ -263,10 +263,10 @@ fn would_take(needed: Option<Bytes>) -> String {
 /// Build jobs that the attempt ran, as far as that is known: those that were recorded of it, else those of other attempts of the same
 /// build. Neither a default nor what other builds run says anything about it.
 fn build_jobs(evidence: &Evidence, predicted: &Prediction) -> Option<u64> {
-    let said = key(evidence).hints.build_jobs.map(u64::from).filter(|jobs| *jobs > 0);
+    let recorded = key(evidence).hints.build_jobs.map(u64::from).filter(|jobs| *jobs > 0);
     let of_this_build = |jobs: &&Quantity| matches!(jobs.basis.rung, Rung::Exact | Rung::NoVersion);
     let usual = Some(&predicted.build_jobs).filter(of_this_build).filter(|jobs| !jobs.basis.is_default());
-    said.or_else(|| usual.map(|jobs| jobs.value))
+    recorded.or_else(|| usual.map(|jobs| jobs.value))
 }
 
 /// Fewer build jobs than there were, and those: if the cap leaves the next size below a real step above where the attempt was stopped, or

@@ -27,10 +27,10 @@ pub fn reported(evidence: &Evidence, rules: &LogRules) -> ReportedEvidence {
     let runner_oom_container =
         container_beside_build(&last).filter(|_| says(CONTAINER_OOM)).unwrap_or_default().to_owned();
     let built = measured.as_deref().map_or(key, |summary| &summary.key);
-    let is_said = measured.is_none() && *key != Key::default();
+    let is_named = measured.is_none() && *key != Key::default();
     ReportedEvidence {
         project: key.project.clone(),
-        key: is_said.then(|| Box::new(key.clone())),
+        key: is_named.then(|| Box::new(key.clone())),
         number: if *number > 1 { *number } else { 0 },
         exit: *exit,
         container_reasons: one(&evidence.container_reason),
@@ -53,9 +53,9 @@ fn matched(hit: RuleMatch<'_>) -> MatchedLine {
 }
 
 /// The lines of the log with their rules, and clues for those whose rules are no longer known.
-pub(super) fn hits<'r>(said: &ReportedEvidence, rules: &'r LogRules) -> (Vec<RuleMatch<'r>>, Vec<Clue>) {
+pub(super) fn hits<'r>(reported: &ReportedEvidence, rules: &'r LogRules) -> (Vec<RuleMatch<'r>>, Vec<Clue>) {
     let (mut hits, mut unknown) = (Vec::new(), Vec::new());
-    for MatchedLine { rule, cause, line, first, root, order } in &said.log {
+    for MatchedLine { rule, cause, line, first, root, order } in &reported.log {
         let line = if line.is_empty() { LINE_GONE.to_owned() } else { line.clone() };
         if let Some(rule) = rules.find(rule) {
             hits.push(RuleMatch {

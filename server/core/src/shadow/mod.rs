@@ -59,7 +59,7 @@ pub struct ShadowComparison {
 impl ShadowComparison {
     /// `None` for an attempt without a prediction, or whose ask or need is not known.
     pub fn of(summary: &Summary) -> Option<Self> {
-        let predicted = summary.foretold()?;
+        let predicted = summary.predicted_at_start()?;
         let asked = summary.resources.memory_size_asked()?;
         let seconds = summary.wall.as_f64() / 1000.0;
         summary.teaches_memory().then(|| Self {

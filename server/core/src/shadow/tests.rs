@@ -35,7 +35,7 @@ fn a_share_is_kept_by_stack_and_a_larger_one_only_adds_builds() {
 }
 
 #[test]
-fn a_build_stands_in_the_same_place_in_every_release() {
+fn a_build_is_in_the_same_share_in_every_release() {
     let zlib = Key { package: "zlib".into(), ..Key::default() };
     assert!((place(&zlib) - 0.680_614_663_912).abs() < 1e-9, "{}", place(&zlib));
 }
@@ -84,7 +84,7 @@ fn an_attempt_that_memory_ended_tells_of_smaller_limits_only() {
 }
 
 #[test]
-fn nothing_is_said_of_attempts_without_prediction_or_ask() {
+fn attempts_without_prediction_or_ask_are_not_compared() {
     let mut silent = predicted(100);
     (silent.resources.memory_request, silent.resources.memory_limit) = (None, None);
     let mut old = predicted(100);

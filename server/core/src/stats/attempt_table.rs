@@ -309,20 +309,20 @@ mod tests {
 
     #[test]
     fn one_sweep_finds_all_that_were_left_behind_also_behind_a_chunk_that_goes() {
-        let mut book = AttemptTable::new();
+        let mut table = AttemptTable::new();
         let mut briefs = Vec::new();
         for n in 0..chunk::ROWS * 3 {
             let summary = test_summary(&n.to_string(), "zlib", "1", 10);
             let brief = Arc::new(AttemptBrief::from(&summary));
-            book.add(&(&summary).into(), &brief, &Settings::default());
+            table.add(&(&summary).into(), &brief, &Settings::default());
             briefs.push(brief);
         }
         // the first chunk goes when the sweep is in its middle, and the second begins with what is left behind
         let kept = |n: usize| !(200..chunk::ROWS + 200).contains(&n);
         let briefs: Vec<_> =
             briefs.into_iter().enumerate().filter(|(n, _)| kept(*n)).map(|(_, brief)| brief).collect();
-        book.sweep_all();
-        let rows: usize = book.chunks.iter().map(|chunk| chunk.rows().len()).sum();
-        assert_eq!((rows, book.gone), (briefs.len(), 2048));
+        table.sweep_all();
+        let rows: usize = table.chunks.iter().map(|chunk| chunk.rows().len()).sum();
+        assert_eq!((rows, table.gone), (briefs.len(), 2048));
     }
 }

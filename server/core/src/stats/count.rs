@@ -18,7 +18,7 @@ use plimsoll_proto::limits;
 #[derive(Debug)]
 pub(super) struct Aggregation {
     pub(super) rows: RowsSnapshot,
-    pub(super) sieve: RowFilter,
+    pub(super) row_filter: RowFilter,
     pub(super) groups: Groups,
     /// By the number of the pool; others have the last one.
     pub(super) prices: Vec<Price>,
@@ -75,8 +75,8 @@ impl Aggregation {
         &self,
         mut look: impl FnMut(&Chunk, usize, &AttemptRow) -> Result<(), FieldViolation>,
     ) -> Result<(), FieldViolation> {
-        for chunk in self.rows.chunks.iter().filter(|chunk| self.sieve.may_take(chunk)) {
-            let counts = |(index, row): &(usize, &AttemptRow)| self.sieve.takes(chunk, *index, row);
+        for chunk in self.rows.chunks.iter().filter(|chunk| self.row_filter.may_take(chunk)) {
+            let counts = |(index, row): &(usize, &AttemptRow)| self.row_filter.takes(chunk, *index, row);
             for (index, row) in chunk.rows().iter().enumerate().filter(counts) {
                 look(chunk, index, row)?;
             }

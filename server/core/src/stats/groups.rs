@@ -55,7 +55,7 @@ impl Groups {
     /// The groups of `rows`. What is not known goes into `notes`.
     pub(super) fn new(
         by: &GroupBy,
-        book: &AttemptTable,
+        table: &AttemptTable,
         rows: &RowsSnapshot,
         settings: &Settings,
         notes: &mut Vec<String>,
@@ -63,15 +63,15 @@ impl Groups {
         let words = |words: &[&str]| words.iter().map(|word| Arc::from(*word)).collect::<Vec<_>>();
         let (by, mut names, overflowed) = match by {
             GroupBy::Nothing => (GroupColumn::Nothing, Vec::new(), false),
-            GroupBy::Owner => (GroupColumn::Owner, book.owners.texts(), book.owners.overflowed()),
-            GroupBy::Pool => (GroupColumn::Pool, book.pools.texts(), book.pools.overflowed()),
+            GroupBy::Owner => (GroupColumn::Owner, table.owners.texts(), table.owners.overflowed()),
+            GroupBy::Pool => (GroupColumn::Pool, table.pools.texts(), table.pools.overflowed()),
             GroupBy::RefClass => (GroupColumn::RefClass, words(&settings.ref_classes.names()), false),
             GroupBy::Cause => {
                 let causes = Cause::ALL.iter().map(|cause| cause.as_str());
                 (GroupColumn::Cause, words(&std::iter::once("").chain(causes).collect::<Vec<_>>()), false)
             }
             GroupBy::Outcome => (GroupColumn::Outcome, words(&OUTCOMES), false),
-            GroupBy::Label(name) => by_label(name, book, notes),
+            GroupBy::Label(name) => by_label(name, table, notes),
             by => {
                 let (groups, names) = by_key(by, rows);
                 (GroupColumn::Build(groups), names, false)
@@ -150,12 +150,12 @@ fn largest_first(a: &Group, b: &Group) -> Ordering {
 }
 
 /// The values of a label, and whether there are more.
-fn by_label(name: &str, book: &AttemptTable, notes: &mut Vec<String>) -> (GroupColumn, Vec<Arc<str>>, bool) {
-    let label = book.labels.find(name);
-    if let Some((label, values)) = label.and_then(|label| Some((label, book.labels.values(label)?))) {
+fn by_label(name: &str, table: &AttemptTable, notes: &mut Vec<String>) -> (GroupColumn, Vec<Arc<str>>, bool) {
+    let label = table.labels.find(name);
+    if let Some((label, values)) = label.and_then(|label| Some((label, table.labels.values(label)?))) {
         return (GroupColumn::Label(Some(label)), values.texts(), values.overflowed());
     }
-    let why = if book.labels.overflowed() {
+    let why = if table.labels.overflowed() {
         format!("the first {NAMES} names are")
     } else {
         "no attempt has it".to_owned()

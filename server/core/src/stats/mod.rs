@@ -81,7 +81,7 @@ pub struct Stats(Arc<StatsState>);
 #[derive(Debug)]
 struct StatsState {
     settings: Settings,
-    book: Mutex<AttemptTable>,
+    table: Mutex<AttemptTable>,
     /// A caller that needs both locks this before the book.
     moved: Mutex<NeedShifts>,
 }
@@ -97,36 +97,36 @@ impl Stats {
     pub fn new(settings: Settings) -> Self {
         Self(Arc::new(StatsState {
             settings,
-            book: Mutex::new(AttemptTable::new()),
+            table: Mutex::new(AttemptTable::new()),
             moved: Mutex::default(),
         }))
     }
 
     /// Adds an attempt that the history has. A later call says what it retries.
     pub fn add(&self, beside: &StatsFields<'_>, brief: &Arc<AttemptBrief>) {
-        let mut book = self.book();
-        book.add(beside, brief, &self.0.settings);
-        book.sweep();
+        let mut table = self.table();
+        table.add(beside, brief, &self.0.settings);
+        table.sweep();
     }
 
     /// The attempts whose agents say that they retry this one.
     pub(crate) fn retries_of(&self, original: &AttemptBrief) -> Vec<Arc<AttemptBrief>> {
-        self.book().retries_of(original)
+        self.table().retries_of(original)
     }
 
     /// Says of attempts what they are retries after.
     pub(crate) fn relate(&self, attempts: &[(Arc<AttemptBrief>, RetryStatus)]) {
-        self.book().relate(attempts);
+        self.table().relate(attempts);
     }
 
     /// Adds one of many attempts, before it is known which of them stay and what they retry.
     pub fn add_one_of_many(&self, beside: &StatsFields<'_>, brief: &Arc<AttemptBrief>) {
-        self.book().add(beside, brief, &self.0.settings);
+        self.table().add(beside, brief, &self.0.settings);
     }
 
     /// Drops attempts held only by this table.
     pub fn sweep(&self) {
-        self.book().sweep_all();
+        self.table().sweep_all();
     }
 
     /// All attempts are there: what they retry is known now. Those of jobs that were executed more than once come as they are, of all
@@ -136,60 +136,60 @@ impl Stats {
         in_jobs: impl Iterator<Item = (&'h Arc<AttemptBrief>, RetryStatus)>,
         after: impl Fn(&AttemptBrief) -> RetryStatus,
     ) {
-        let mut book = self.book();
-        book.sweep_all();
-        book.relate_all(in_jobs, after);
-        book.forget_early(EARLY);
+        let mut table = self.table();
+        table.sweep_all();
+        table.relate_all(in_jobs, after);
+        table.forget_early(EARLY);
     }
 
     /// Puts an attempt in the place of what was known of it.
     pub fn settle(&self, earlier: &AttemptBrief, beside: &StatsFields<'_>, brief: &Arc<AttemptBrief>) {
-        self.book().settle(earlier, beside, brief, &self.0.settings);
+        self.table().settle(earlier, beside, brief, &self.0.settings);
     }
 
     /// An attempt is gone for good.
     pub fn remove(&self, brief: &AttemptBrief) {
-        self.book().remove(brief);
+        self.table().remove(brief);
     }
 
     /// The verdict in force on an attempt says no to a retry, or no longer does; of one that has not ended yet it is remembered.
     /// `project` is the one in whose name it was asked for.
     pub fn refuse(&self, attempt: &AttemptId, project: &str, ended: Option<&AttemptBrief>, refuses: bool) {
-        let mut book = self.book();
+        let mut table = self.table();
         match ended {
-            Some(brief) => book.refuse(brief, refuses),
-            None if refuses => book.refuse_early(attempt, project, true, EARLY),
-            None => book.allow_early(attempt, project),
+            Some(brief) => table.refuse(brief, refuses),
+            None if refuses => table.refuse_early(attempt, project, true, EARLY),
+            None => table.allow_early(attempt, project),
         }
     }
 
     /// The same before the attempts are read; all are remembered until they are.
     pub fn expect_refused(&self, attempt: &AttemptId, project: &str, refuses: bool) {
-        self.book().refuse_early(attempt, project, refuses, usize::MAX);
+        self.table().refuse_early(attempt, project, refuses, usize::MAX);
     }
 
     /// Chooses a page among the attempts that count.
     pub fn list(&self, filter: &Filter, mut listing: PageBuilder) -> AttemptPage {
-        let (rows, sieve) = {
-            let book = self.book();
-            let rows = book.rows();
-            let sieve = RowFilter::new(filter, &book, &rows, &self.0.settings, &mut Vec::new());
-            (rows, sieve)
+        let (rows, row_filter) = {
+            let table = self.table();
+            let rows = table.rows();
+            let row_filter = RowFilter::new(filter, &table, &rows, &self.0.settings, &mut Vec::new());
+            (rows, row_filter)
         };
-        let chunks = rows.chunks.iter().map(AsRef::as_ref).filter(|chunk| sieve.may_take(chunk));
+        let chunks = rows.chunks.iter().map(AsRef::as_ref).filter(|chunk| row_filter.may_take(chunk));
         for chunk in listing.best_first(chunks) {
             // what the page cannot take any more is not looked at
             let rows = if listing.may_take_of(chunk) { chunk.rows() } else { &[] };
             for (index, row) in rows.iter().enumerate() {
-                let counts = listing.may_take_row(row) && sieve.takes(chunk, index, row);
+                let counts = listing.may_take_row(row) && row_filter.takes(chunk, index, row);
                 listing.look_if(counts, &row.brief);
             }
         }
         listing.choose()
     }
 
-    fn book(&self) -> MutexGuard<'_, AttemptTable> {
+    fn table(&self) -> MutexGuard<'_, AttemptTable> {
         // a panic elsewhere leaves at most one attempt out
-        self.0.book.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -59,7 +59,7 @@ impl NeedToRequest {
     }
 
     /// Mean, each 1 at most, and maximum; zeros if nothing was asked for.
-    pub fn told(&self) -> (f64, f64) {
+    pub fn mean_and_max(&self) -> (f64, f64) {
         let mean = if self.attempts == 0 { 0.0 } else { self.sum / Millis(self.attempts).as_f64() };
         (mean, f64::from(self.most.value))
     }
@@ -82,6 +82,6 @@ mod tests {
         more.add(1.5, true);
         all.merge(&more);
         assert_eq!((all.most.is_lower, all.lower_bounds, all.above), (false, 1, 2));
-        assert!((all.told().0 - 0.86).abs() < 1e-6 && (all.told().1 - 2.0).abs() < 1e-6);
+        assert!((all.mean_and_max().0 - 0.86).abs() < 1e-6 && (all.mean_and_max().1 - 2.0).abs() < 1e-6);
     }
 }

@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn common_refs_have_a_class_without_any_setting() {
         let classes = RefClasses::default();
-        let said = [
+        let shown = [
             "",
             "pr51_new-package",
             "refs/merge-requests/7/head",
@@ -105,14 +105,14 @@ mod tests {
             "me/try",
         ]
         .map(|git_ref| class(&classes, git_ref));
-        assert_eq!(said, ["", "pull-request", "pull-request", "tag", "tag", "protected", "other"]);
+        assert_eq!(shown, ["", "pull-request", "pull-request", "tag", "tag", "protected", "other"]);
         assert_eq!(RefClasses::parse(&classes.to_string()).unwrap().to_string(), classes.to_string());
     }
 
     #[test]
     fn classes_that_cannot_work_are_refused_with_their_name() {
         let large = format!("a=({}){{1000}}", "x{1000}");
-        for (bad, told) in [
+        for (bad, message) in [
             ("", "empty"),
             ("a", "\"a\""),
             ("A=x", "\"A=x\""),
@@ -122,7 +122,7 @@ mod tests {
             (&large, "of a"),
         ] {
             let error = RefClasses::parse(bad).unwrap_err();
-            assert!(error.contains(told), "{error}");
+            assert!(error.contains(message), "{error}");
         }
         let many: Vec<String> = (0..33).map(|n| format!("c{n}=x")).collect();
         assert!(RefClasses::parse(&many.join(" ")).unwrap_err().contains("33"));

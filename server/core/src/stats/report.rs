@@ -73,20 +73,20 @@ impl Stats {
         let mut notes = Vec::new();
         let mut moved = self.0.moved.lock().unwrap_or_else(PoisonError::into_inner);
         let (count, gone, changed) = {
-            let mut book = self.book();
-            let rows = book.rows();
-            let prices = prices(&book, settings, pools);
-            let sieve = RowFilter::new(filter, &book, &rows, settings, &mut notes);
-            let groups = Groups::new(group_by, &book, &rows, settings, &mut notes);
-            let gone = book.gone > 0;
-            let changed = std::mem::take(&mut book.changed);
-            (Aggregation { rows, sieve, groups, prices, step_ms: *step_ms }, gone, changed)
+            let mut table = self.table();
+            let rows = table.rows();
+            let prices = prices(&table, settings, pools);
+            let row_filter = RowFilter::new(filter, &table, &rows, settings, &mut notes);
+            let groups = Groups::new(group_by, &table, &rows, settings, &mut notes);
+            let gone = table.gone > 0;
+            let changed = std::mem::take(&mut table.changed);
+            (Aggregation { rows, row_filter, groups, prices, step_ms: *step_ms }, gone, changed)
         };
         moved.update(&count.rows, changed);
-        let (regressions, mixed) = if count.sieve.is_closed() {
+        let (regressions, mixed) = if count.row_filter.is_closed() {
             (Vec::new(), Vec::new())
         } else {
-            let place = count.sieve.place();
+            let place = count.row_filter.place();
             (moved.answer(filter, place, REGRESSIONS), moved.mixed(filter, place, MIXED))
         };
         drop(moved);
@@ -114,17 +114,17 @@ impl Stats {
     pub fn warm(&self) {
         let mut moved = self.0.moved.lock().unwrap_or_else(PoisonError::into_inner);
         let (rows, changed) = {
-            let mut book = self.book();
-            (book.rows(), std::mem::take(&mut book.changed))
+            let mut table = self.table();
+            (table.rows(), std::mem::take(&mut table.changed))
         };
         moved.update(&rows, changed);
     }
 }
 
 /// The price in each pool; that of all others is the last.
-pub(super) fn prices(book: &AttemptTable, settings: &super::Settings, pools: &PoolPrices) -> Vec<Price> {
+pub(super) fn prices(table: &AttemptTable, settings: &super::Settings, pools: &PoolPrices) -> Vec<Price> {
     let of = |pool: &str| pools.pools.get(pool).copied().unwrap_or_else(|| settings.prices.of(pool));
-    let mut prices: Vec<Price> = book.pools.texts().iter().map(|pool| of(pool)).collect();
+    let mut prices: Vec<Price> = table.pools.texts().iter().map(|pool| of(pool)).collect();
     prices.push(settings.prices.of(""));
     prices
 }

@@ -44,7 +44,7 @@ impl RowFilter {
     /// The filter over `rows`. What is not known goes into `notes`.
     pub(super) fn new(
         filter: &Filter,
-        book: &AttemptTable,
+        table: &AttemptTable,
         rows: &RowsSnapshot,
         settings: &Settings,
         notes: &mut Vec<String>,
@@ -57,7 +57,7 @@ impl RowFilter {
         let builds = filter
             .asks_for_keys()
             .then(|| rows.builds.iter().map(|build| filter.takes_key(&build.key)).collect::<Vec<_>>());
-        let place = DimensionFilter::new(filter, book, settings, notes);
+        let place = DimensionFilter::new(filter, table, settings, notes);
         Self {
             nothing: place.is_none()
                 || filter.from_unix_ms.zip(filter.to_unix_ms).is_some_and(|(from, to)| from >= to),
@@ -118,27 +118,27 @@ impl DimensionFilter {
     /// `None` if no attempt was built there.
     fn new(
         filter: &Filter,
-        book: &AttemptTable,
+        table: &AttemptTable,
         settings: &Settings,
         notes: &mut Vec<String>,
     ) -> Option<Self> {
         let mut place = Self::default();
         let mut known = true;
         if !filter.owner.is_empty() {
-            place.owner = find("owner", &book.owners, &filter.owner, notes);
+            place.owner = find("owner", &table.owners, &filter.owner, notes);
             known &= place.owner.is_some();
         }
         if !filter.pool.is_empty() {
-            place.pool = find("pool", &book.pools, &filter.pool, notes);
+            place.pool = find("pool", &table.pools, &filter.pool, notes);
             known &= place.pool.is_some();
         }
         for (name, value) in &filter.labels {
-            let label = book.labels.find(name);
-            let values = label.and_then(|label| book.labels.values(label));
+            let label = table.labels.find(name);
+            let values = label.and_then(|label| table.labels.values(label));
             let code = values.and_then(|values| find(&format!("label {name}"), values, value, notes));
             place.labels.extend(label.zip(code));
             known &= code.is_some();
-            if label.is_none() && book.labels.overflowed() {
+            if label.is_none() && table.labels.overflowed() {
                 notes.push(format!("label {name} is not counted: the first {NAMES} names of labels are"));
             }
         }

@@ -95,16 +95,16 @@ fn id(n: usize) -> AttemptId {
     AttemptId::parse(&n.to_string()).unwrap()
 }
 
-fn learned(attempts: &[Summary]) -> SharedHistory {
-    let learned = SharedHistory::with_stats(History::new(10_000), Stats::new(settings()));
+fn history(attempts: &[Summary]) -> SharedHistory {
+    let history = SharedHistory::with_stats(History::new(10_000), Stats::new(settings()));
     for attempt in attempts {
-        learned.learn(attempt);
+        history.learn(attempt);
     }
-    learned
+    history
 }
 
-fn ask(learned: &SharedHistory, filter: Filter, group_by: GroupBy, step_ms: u64) -> Report {
-    learned
+fn ask(history: &SharedHistory, filter: Filter, group_by: GroupBy, step_ms: u64) -> Report {
+    history
         .stats()
         .report(&Question { filter, group_by, step_ms, confined: false }, &PoolPrices::default())
         .unwrap()
@@ -121,21 +121,21 @@ proptest! {
         step in prop_oneof![Just(0), Just(HOUR), Just(HOUR / 7 + 1), Just(24 * HOUR)],
     ) {
         let mut all: Vec<Summary> = dice.into_iter().enumerate().map(|(n, dice)| attempt(n, dice)).collect();
-        let learned = learned(&all);
+        let history = history(&all);
         // some are settled after others that retry them came, and some are judged
         let mut refused = BTreeSet::new();
         for (n, attempt) in all.iter_mut().enumerate() {
             if attempt.outcome == Outcome::Lost && n.is_multiple_of(2) {
                 *attempt = Summary { outcome: Outcome::Failed, cause: Some(Cause::Oom), ..attempt.clone() };
-                learned.settle(attempt);
+                history.settle(attempt);
             }
             if n.is_multiple_of(5) {
-                learned.judged(&no(attempt.attempt.clone()), None);
+                history.judged(&no(attempt.attempt.clone()), None);
                 refused.insert(n);
             }
         }
         let filter = filter(asked);
-        let report = ask(&learned, filter.clone(), group_by(GROUPS[by]), step);
+        let report = ask(&history, filter.clone(), group_by(GROUPS[by]), step);
         let counted: Vec<&Summary> = all.iter().filter(|attempt| takes(&filter, attempt)).collect();
         assert_same(&report.totals, plainly(&all, &counted, &refused), "all");
         let groups: BTreeSet<String> = counted.iter().map(|attempt| group_of(attempt, GROUPS[by])).collect();
@@ -150,7 +150,7 @@ proptest! {
             let of: Vec<&Summary> = counted.iter().copied().filter(within).collect();
             assert_same(&one.totals, plainly(&all, &of, &refused), "step");
         }
-        let page = learned.stats().list(&filter, PageBuilder::new(AttemptOrder::Newest, counted.len(), None));
+        let page = history.stats().list(&filter, PageBuilder::new(AttemptOrder::Newest, counted.len(), None));
         prop_assert_eq!((page.places.len(), page.more), (counted.len(), false));
     }
 }
@@ -168,11 +168,11 @@ fn many(count: usize, change: impl Fn(usize, &mut Summary)) -> Vec<Summary> {
 
 #[test]
 fn attempts_that_the_history_leaves_behind_leave_the_sums_and_the_answer_says_from_when_it_counts() {
-    let learned = SharedHistory::with_stats(History::new(300), Stats::new(settings()));
+    let history = SharedHistory::with_stats(History::new(300), Stats::new(settings()));
     for summary in many(3000, |_, _| {}) {
-        learned.learn(&summary);
+        history.learn(&summary);
     }
-    let report = ask(&learned, Filter::default(), GroupBy::Nothing, 0);
+    let report = ask(&history, Filter::default(), GroupBy::Nothing, 0);
     assert!((300..400).contains(&report.totals.attempts), "{}", report.totals.attempts);
     assert_eq!(report.covers.attempts, report.totals.attempts);
     assert!(
@@ -181,10 +181,10 @@ fn attempts_that_the_history_leaves_behind_leave_the_sums_and_the_answer_says_fr
         report.notes
     );
     let recent = Filter { from_unix_ms: Some(START + 2900 * 1000), ..Filter::default() };
-    assert_eq!(ask(&learned, recent, GroupBy::Nothing, 0).notes, Vec::<String>::new());
-    learned.removed(&id(2999));
+    assert_eq!(ask(&history, recent, GroupBy::Nothing, 0).notes, Vec::<String>::new());
+    history.removed(&id(2999));
     assert_eq!(
-        ask(&learned, Filter::default(), GroupBy::Nothing, 0).totals.attempts,
+        ask(&history, Filter::default(), GroupBy::Nothing, 0).totals.attempts,
         report.totals.attempts - 1
     );
 }
@@ -192,11 +192,11 @@ fn attempts_that_the_history_leaves_behind_leave_the_sums_and_the_answer_says_fr
 #[test]
 fn who_may_see_one_project_learns_nothing_of_when_and_how_much_others_build() {
     let all = many(10, |n, summary| summary.key.project = if n < 3 { "own" } else { "other" }.into());
-    let learned = learned(&all);
+    let history = history(&all);
     let covers = |project: &str, from_unix_ms| {
         let filter = Filter { project: project.into(), from_unix_ms, ..Filter::default() };
         let question = Question { filter, confined: true, ..Question::default() };
-        let report = learned.stats().report(&question, &PoolPrices::default()).unwrap();
+        let report = history.stats().report(&question, &PoolPrices::default()).unwrap();
         (report.covers.attempts, report.covers.ended.map(|(_, last)| u64::from(last)), report.notes)
     };
     let last = all[2].ended_unix_ms() / 1000;
@@ -209,21 +209,21 @@ fn who_may_see_one_project_learns_nothing_of_when_and_how_much_others_build() {
 
 #[test]
 fn an_attempt_is_counted_once_however_often_it_comes() {
-    let learned = learned(&many(3, |_, _| {}));
+    let history = history(&many(3, |_, _| {}));
     for summary in many(3, |_, _| {}) {
-        learned.learn(&summary);
+        history.learn(&summary);
     }
-    assert_eq!(ask(&learned, Filter::default(), GroupBy::Nothing, 0).totals.attempts, 3);
+    assert_eq!(ask(&history, Filter::default(), GroupBy::Nothing, 0).totals.attempts, 3);
 }
 
 #[test]
 fn a_verdict_that_comes_before_the_end_counts_when_the_attempt_has_ended() {
-    let learned = learned(&[]);
-    learned.judged(&no(id(1)), None);
+    let history = history(&[]);
+    history.judged(&no(id(1)), None);
     for summary in many(3, |_, summary| summary.outcome = Outcome::Failed) {
-        learned.learn(&summary);
+        history.learn(&summary);
     }
-    assert_eq!(ask(&learned, Filter::default(), GroupBy::Nothing, 0).totals.retries_avoided, 1);
+    assert_eq!(ask(&history, Filter::default(), GroupBy::Nothing, 0).totals.retries_avoided, 1);
 }
 
 #[test]
@@ -233,13 +233,13 @@ fn a_group_with_very_many_values_stays_bounded_and_loses_nothing() {
         summary.key.package = format!("package-{}", n % 9000);
         summary.wall = Millis(60_000 + n as u64);
     });
-    let learned = SharedHistory::with_stats(History::new(50_000), Stats::new(settings()));
+    let history = SharedHistory::with_stats(History::new(50_000), Stats::new(settings()));
     for summary in owners {
-        learned.learn(&summary);
+        history.learn(&summary);
     }
-    for (by, told) in [(GroupBy::Owner, 1), (GroupBy::Package, 0)] {
-        let report = ask(&learned, Filter::default(), by, 0);
-        assert_eq!((report.groups.len(), report.notes.len()), (1000, told));
+    for (by, notes) in [(GroupBy::Owner, 1), (GroupBy::Package, 0)] {
+        let report = ask(&history, Filter::default(), by, 0);
+        assert_eq!((report.groups.len(), report.notes.len()), (1000, notes));
         assert_eq!(report.groups[999].name, "(others)");
         assert_eq!(report.groups.iter().map(|group| group.totals.attempts).sum::<u64>(), 40_000);
         let wastes: Vec<f64> =
@@ -247,30 +247,30 @@ fn a_group_with_very_many_values_stays_bounded_and_loses_nothing() {
         assert!(wastes.is_sorted_by(|a, b| a >= b));
     }
     let lost = Filter { owner: "owner-39999".into(), ..Filter::default() };
-    let report = ask(&learned, lost, GroupBy::Nothing, 0);
+    let report = ask(&history, lost, GroupBy::Nothing, 0);
     assert!(report.totals.attempts == 0 && report.notes[0].contains("(others)"), "{:?}", report.notes);
 }
 
 #[test]
 fn a_filter_that_matches_nothing_gives_zeros_and_a_range_in_the_future_is_explained() {
-    let learned = learned(&many(3, |_, _| {}));
+    let history = history(&many(3, |_, _| {}));
     let report =
-        ask(&learned, Filter { package: "none".into(), ..Filter::default() }, GroupBy::Package, 1000);
+        ask(&history, Filter { package: "none".into(), ..Filter::default() }, GroupBy::Package, 1000);
     assert_eq!((report.totals, report.groups, report.steps), (StatsTotals::default(), vec![], vec![]));
     let future = Filter { from_unix_ms: Some(START + HOUR), ..Filter::default() };
-    let report = ask(&learned, future, GroupBy::Nothing, 0);
+    let report = ask(&history, future, GroupBy::Nothing, 0);
     assert!(report.totals.attempts == 0 && report.notes[0].contains("the last one ended at 2023-11-14"));
     let label = GroupBy::Label("unheard-of".into());
-    assert!(ask(&learned, Filter::default(), label, 0).notes[0].contains("no attempt has it"));
+    assert!(ask(&history, Filter::default(), label, 0).notes[0].contains("no attempt has it"));
 }
 
 #[test]
 fn steps_have_no_gaps_and_are_bounded() {
-    let learned = learned(&many(4, |n, summary| {
+    let history = history(&many(4, |n, summary| {
         summary.started_unix_ms = START / HOUR * HOUR + [0, 0, 0, 3][n] * HOUR;
     }));
     let ask = |step_ms| {
-        learned.stats().report(&Question { step_ms, ..Question::default() }, &PoolPrices::default())
+        history.stats().report(&Question { step_ms, ..Question::default() }, &PoolPrices::default())
     };
     let steps = ask(HOUR).unwrap().steps;
     assert_eq!(steps.iter().map(|step| step.totals.attempts).collect::<Vec<_>>(), [3, 0, 0, 1]);
@@ -282,7 +282,7 @@ fn steps_have_no_gaps_and_are_bounded() {
 
 #[test]
 fn packages_come_with_the_most_variable_first() {
-    let learned = learned(&many(30, |n, summary| {
+    let history = history(&many(30, |n, summary| {
         let (package, apart) = [("calm", 1), ("wild", 300), ("even", 0)][n % 3];
         package.clone_into(&mut summary.key.package);
         summary.need_peak = Bytes((1000 + apart * (n as u64 / 3 % 2)) << 20);
@@ -291,7 +291,7 @@ fn packages_come_with_the_most_variable_first() {
             (summary.key.version, summary.need_peak) = ("2".to_owned(), Bytes(summary.need_peak.0 * 9));
         }
     }));
-    let variable = ask(&learned, Filter::default(), GroupBy::Nothing, 0).variable;
+    let variable = ask(&history, Filter::default(), GroupBy::Nothing, 0).variable;
     assert_eq!(variable.iter().map(|one| one.package.as_str()).collect::<Vec<_>>(), ["wild", "calm"]);
     let wild = &variable[0];
     assert!((0.1..0.2).contains(&wild.variation) && wild.attempts == 10, "{wild:?}");
@@ -300,11 +300,11 @@ fn packages_come_with_the_most_variable_first() {
 
 #[test]
 fn the_price_in_the_file_of_pools_counts_before_that_of_the_settings() {
-    let learned =
-        learned(&many(3, |n, summary| summary.opening.pool = ["big", "small", "filed"][n].to_owned()));
+    let history =
+        history(&many(3, |n, summary| summary.opening.pool = ["big", "small", "filed"][n].to_owned()));
     let filed = Price { gib_hour: 1.0, core_hour: 0.0 };
     let pools = PoolPrices { pools: [("filed".to_owned(), filed)].into(), currency: "USD".to_owned() };
-    let report = learned.stats().report(&Question::default(), &pools).unwrap();
+    let report = history.stats().report(&Question::default(), &pools).unwrap();
     // three minutes of 4 GiB each
     assert!((report.totals.asked_money * 60.0 - 4.0 * (0.02 + 0.01 + 1.0)).abs() < 1e-5);
     assert!(report.currency == "EUR" && report.notes[0].contains("USD"), "{:?}", report.notes);
@@ -322,8 +322,8 @@ fn of_gitlab(number: u64, cause: Option<Cause>) -> Summary {
     summary
 }
 
-fn retries(learned: &SharedHistory) -> (u64, u64, Vec<(Option<Cause>, u64)>) {
-    let totals = ask(learned, Filter::default(), GroupBy::Nothing, 0).totals;
+fn retries(history: &SharedHistory) -> (u64, u64, Vec<(Option<Cause>, u64)>) {
+    let totals = ask(history, Filter::default(), GroupBy::Nothing, 0).totals;
     (totals.retries(), totals.retries_helped, totals.retries_by_cause().collect())
 }
 
@@ -332,7 +332,7 @@ fn retries_that_gitlab_made_count_in_any_order_at_once_and_after_a_start() {
     let all = [of_gitlab(7001, Some(Cause::Oom)), of_gitlab(7002, Some(Cause::Infra)), of_gitlab(7003, None)];
     let expected = (2, 1, vec![(Some(Cause::Oom), 1), (Some(Cause::Infra), 1)]);
     for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0], [2, 0, 1]] {
-        let one_by_one = learned(&order.map(|at| all[at].clone()));
+        let one_by_one = history(&order.map(|at| all[at].clone()));
         let (seen, helped, mut causes) = retries(&one_by_one);
         causes.sort_unstable_by_key(|(cause, _)| *cause != Some(Cause::Oom));
         assert_eq!((seen, helped, causes), expected, "{order:?}");
@@ -348,12 +348,12 @@ fn retries_that_gitlab_made_count_in_any_order_at_once_and_after_a_start() {
 
 #[test]
 fn a_retry_follows_what_becomes_of_the_attempt_that_it_retries() {
-    let learned = learned(&[of_gitlab(7001, Some(Cause::Unknown)), of_gitlab(7002, None)]);
-    assert_eq!(retries(&learned).2, [(Some(Cause::Unknown), 1)]);
-    learned.settle(&of_gitlab(7001, Some(Cause::Oom)));
-    assert_eq!(retries(&learned).2, [(Some(Cause::Oom), 1)]);
-    learned.unlearn(&of_gitlab(7001, None).attempt);
-    assert_eq!(retries(&learned), (0, 0, Vec::new()), "it is the first of those that are known");
+    let history = history(&[of_gitlab(7001, Some(Cause::Unknown)), of_gitlab(7002, None)]);
+    assert_eq!(retries(&history).2, [(Some(Cause::Unknown), 1)]);
+    history.settle(&of_gitlab(7001, Some(Cause::Oom)));
+    assert_eq!(retries(&history).2, [(Some(Cause::Oom), 1)]);
+    history.unlearn(&of_gitlab(7001, None).attempt);
+    assert_eq!(retries(&history), (0, 0, Vec::new()), "it is the first of those that are known");
 }
 
 #[test]
@@ -363,19 +363,19 @@ fn an_attempt_that_ends_before_the_one_that_it_says_it_retries_learns_its_cause_
     (second.number, second.retries) = (2, Some(of_gitlab(7001, None).attempt));
     let mut first = of_gitlab(7001, Some(Cause::Oom));
     first.key.labels.clear();
-    let learned = learned(&[second]);
-    assert_eq!(retries(&learned).2, [(None, 1)]);
-    learned.learn(&first);
-    assert_eq!(retries(&learned).2, [(Some(Cause::Oom), 1)]);
+    let history = history(&[second]);
+    assert_eq!(retries(&history).2, [(None, 1)]);
+    history.learn(&first);
+    assert_eq!(retries(&history).2, [(Some(Cause::Oom), 1)]);
 }
 
 #[test]
 fn what_is_shown_of_an_attempt_has_its_place_among_those_of_its_job() {
     let all = [of_gitlab(7001, Some(Cause::Oom)), of_gitlab(7002, None)];
-    let learned = learned(&all);
-    let shown = learned.related(&all[1]);
+    let history = history(&all);
+    let shown = history.related(&all[1]);
     assert_eq!((shown.number, shown.retries.as_ref()), (2, Some(&all[0].attempt)));
-    let first = learned.related(&all[0]);
+    let first = history.related(&all[0]);
     assert_eq!((first.number, first.retries.as_ref()), (1, None));
-    assert!(learned.is_retry(&all[1]) && !learned.is_retry(&all[0]));
+    assert!(history.is_retry(&all[1]) && !history.is_retry(&all[0]));
 }

@@ -66,11 +66,11 @@ impl Stats {
         let WorkloadQuestion { filter, gib_hour, confined } = question;
         let settings = &self.0.settings;
         let mut notes = Vec::new();
-        let (rows, sieve, prices, gone) = {
-            let book = self.book();
-            let rows = book.rows();
-            let sieve = RowFilter::new(filter, &book, &rows, settings, &mut notes);
-            (rows, sieve, prices(&book, settings, pools), book.gone > 0)
+        let (rows, row_filter, prices, gone) = {
+            let table = self.table();
+            let rows = table.rows();
+            let row_filter = RowFilter::new(filter, &table, &rows, settings, &mut notes);
+            (rows, row_filter, prices(&table, settings, pools), table.gone > 0)
         };
         let prices = match gib_hour {
             Some(gib_hour) => vec![Price { gib_hour: *gib_hour, core_hour: 0.0 }],
@@ -81,7 +81,7 @@ impl Stats {
             false => Coverage::of(&rows, gone),
         };
         covers.explain(filter, &mut notes);
-        let mut found = by_package(&rows, &sieve);
+        let mut found = by_package(&rows, &row_filter);
         let all = found.len();
         found.sort_by(|a, b| b.asked.total_cmp(&a.asked).then_with(|| a.name.cmp(&b.name)));
         found.truncate(WORKLOADS);
@@ -107,7 +107,7 @@ fn ended_in(rows: &RowsSnapshot, second: u32) -> Option<u64> {
     found.map(|row| row.brief.ended_unix_ms()).min()
 }
 
-fn by_package<'r>(rows: &'r RowsSnapshot, sieve: &RowFilter) -> Vec<FoundRows<'r>> {
+fn by_package<'r>(rows: &'r RowsSnapshot, row_filter: &RowFilter) -> Vec<FoundRows<'r>> {
     let mut places: HashMap<(&str, &str), usize> = HashMap::new();
     let mut found: Vec<FoundRows<'r>> = Vec::new();
     // looked up once for each build, and not for each attempt
@@ -120,8 +120,8 @@ fn by_package<'r>(rows: &'r RowsSnapshot, sieve: &RowFilter) -> Vec<FoundRows<'r
         }
         of_build.push(place);
     }
-    for chunk in rows.chunks.iter().filter(|chunk| sieve.may_take(chunk)) {
-        let counts = |(index, row): &(usize, &AttemptRow)| sieve.takes(chunk, *index, row);
+    for chunk in rows.chunks.iter().filter(|chunk| row_filter.may_take(chunk)) {
+        let counts = |(index, row): &(usize, &AttemptRow)| row_filter.takes(chunk, *index, row);
         for (_, row) in chunk.rows().iter().enumerate().filter(counts) {
             let place = usize::try_from(row.build).ok().and_then(|build| of_build.get(build));
             let Some(package) = place.and_then(|place| found.get_mut(*place)) else { continue };

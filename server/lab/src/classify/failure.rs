@@ -40,11 +40,11 @@ pub struct Failure {
 impl Failure {
     /// Reads one line of JSON; `None` if it is empty.
     pub(super) fn read(line: &mut ShorteningReader<'_>) -> Result<Option<Self>, String> {
-        let said = |what: String| format!("is no recorded failure: {what}");
-        match line.first().map_err(|error| said(error.to_string()))? {
+        let fault = |what: String| format!("is no recorded failure: {what}");
+        match line.first().map_err(|error| fault(error.to_string()))? {
             None => Ok(None),
-            Some(b'{') => serde_json::from_reader(line).map(Some).map_err(|error| said(error.to_string())),
-            Some(_) => Err(said("it must be an object, {...}".to_owned())),
+            Some(b'{') => serde_json::from_reader(line).map(Some).map_err(|error| fault(error.to_string())),
+            Some(_) => Err(fault("it must be an object, {...}".to_owned())),
         }
     }
 
@@ -67,15 +67,16 @@ impl Failure {
     /// What is known of the end. `log_only` leaves exit, signal and log.
     pub(super) fn evidence(self, log_only: bool) -> Evidence {
         let measured = if log_only { None } else { self.measured().map(Arc::new) };
-        let told = |said: Option<&Text>| if log_only { String::new() } else { text(said).to_owned() };
+        let unless_log_only =
+            |reason: Option<&Text>| if log_only { String::new() } else { text(reason).to_owned() };
         let id = attempt(self.id());
         Evidence {
             key: self.key(),
             measured,
             exit: self.exit(),
-            failure_reason: told(self.failure_reason.as_ref()),
-            container_reason: told(self.container_reason.as_ref()),
-            pod_reason: told(self.pod_reason.as_ref()),
+            failure_reason: unless_log_only(self.failure_reason.as_ref()),
+            container_reason: unless_log_only(self.container_reason.as_ref()),
+            pod_reason: unless_log_only(self.pod_reason.as_ref()),
             time_limit: self.timeout_s.filter(|_| !log_only).map(seconds),
             log_tail: self.log_tail.0,
             ..Evidence::about(id)

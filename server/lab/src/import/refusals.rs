@@ -55,9 +55,9 @@ impl fmt::Display for Refusals {
         for refusal in &self.first {
             writeln!(f, "{} {}, {}: {}", self.unit, refusal.line, refusal.column, refusal.reason)?;
         }
-        let told = u64::try_from(self.first.len()).unwrap_or(u64::MAX);
-        if self.count > told {
-            writeln!(f, ".. and {} more", self.count - told)?;
+        let shown = u64::try_from(self.first.len()).unwrap_or(u64::MAX);
+        if self.count > shown {
+            writeln!(f, ".. and {} more", self.count - shown)?;
         }
         let what = if self.unit == BUILD { BUILD } else { "row" };
         let end = if self.count == 1 { "" } else { "s" };

@@ -85,12 +85,12 @@ impl StoredAttempts {
     /// How the project of a known attempt stands to the one that its row says.
     pub(super) fn project_of(&self, row: &Summary) -> ProjectOfStored {
         let Some(stored) = self.ids.get(&row.attempt) else { return ProjectOfStored::Same };
-        let (is, said) = (&*stored.project, row.key.project.as_str());
-        match (is.is_empty(), said.is_empty()) {
+        let (is, named) = (&*stored.project, row.key.project.as_str());
+        match (is.is_empty(), named.is_empty()) {
             (true, true) => ProjectOfStored::Missing,
             (true, false) if stored.is_imported => ProjectOfStored::Fillable,
             (_, true) => ProjectOfStored::Same,
-            (_, false) if is == said => ProjectOfStored::Same,
+            (_, false) if is == named => ProjectOfStored::Same,
             (_, false) => ProjectOfStored::Other,
         }
     }

@@ -78,7 +78,7 @@ fn a_row_that_makes_no_sense_is_refused_with_its_line_and_column_and_the_others_
         9,zlib,1000,1000000,,success\n";
     let (records, refusals) = read(text.as_bytes());
     assert_eq!(records.len(), 1);
-    let said: Vec<(u64, &str)> = refusals.first.iter().map(|r| (r.line, r.column)).collect();
+    let found: Vec<(u64, &str)> = refusals.first.iter().map(|r| (r.line, r.column)).collect();
     let expected = [
         (2, "peak_bytes"),
         (3, "peak_bytes"),
@@ -90,7 +90,7 @@ fn a_row_that_makes_no_sense_is_refused_with_its_line_and_column_and_the_others_
         (10, "attempt"),
         (11, "submitted_ms"),
     ];
-    assert_eq!(said, expected);
+    assert_eq!(found, expected);
     assert!(refusals.to_string().ends_with("9 rows refused"), "{refusals}");
     let (records, refusals) = read(b"{\"package\":\"a\",\"wall_ms\":1,\"peak_bytes\":1000000}\nnot json\n");
     assert_eq!((records.len(), refusals.first[0].line), (1, 2));
@@ -120,11 +120,11 @@ fn all_required_columns_that_are_missing_are_named_in_one_error() {
     // a row, too: also where another column is wrong
     let (records, refusals) = read(b"{\"version\":\"1\",\"wall_ms\":7,\"cores\":\"many\"}\n");
     assert!(records.is_empty());
-    let said = refusals.to_string();
+    let found = refusals.to_string();
     let expected = format!(
         "line 1, package: is empty, and so is peak_bytes; nothing can be learnt without the required columns: {all}"
     );
-    assert!(said.starts_with(&expected), "{said}");
+    assert!(found.starts_with(&expected), "{found}");
 }
 
 #[test]
@@ -235,8 +235,14 @@ async fn a_second_import_with_a_project_fills_it_in_and_says_which_attempts_keep
     ];
     for (project, counts) in rounds {
         let unsaid = RecordDefaults { project: project.to_owned(), ..RecordDefaults::default() };
-        let told = commit(&file.path, &store, &unsaid, |_| {}).await.unwrap();
-        let found = [told.added, told.known, told.without_project, told.filled, told.of_other_project];
+        let imported = commit(&file.path, &store, &unsaid, |_| {}).await.unwrap();
+        let found = [
+            imported.added,
+            imported.known,
+            imported.without_project,
+            imported.filled,
+            imported.of_other_project,
+        ];
         assert_eq!(found, counts, "{project}");
     }
     let mut projects = Vec::new();
@@ -250,8 +256,8 @@ async fn keys_with_more_attempts_than_a_prediction_reads_are_counted() {
     let first = CSV.lines().next().unwrap();
     let text: String = [format!("{first}\n")].into_iter().chain((0..200).map(row)).collect();
     let many = file(text.as_bytes());
-    let told = commit(&many.path, &Store::memory(), &RecordDefaults::default(), |_| {}).await.unwrap();
-    assert_eq!((told.added, told.crowded_keys), (200, 1), "{:?}", told.refusals);
+    let imported = commit(&many.path, &Store::memory(), &RecordDefaults::default(), |_| {}).await.unwrap();
+    assert_eq!((imported.added, imported.crowded_keys), (200, 1), "{:?}", imported.refusals);
 }
 
 const UNNAMED: &str = "package,wall_ms,peak_bytes,submitted_ms\n";

@@ -257,9 +257,9 @@ fn gain(tape: &ReplayTape, rate: f64) -> (Option<GainThreshold>, String) {
 fn where_predicted_sizes_have_more_surplus_the_replay_says_from_which_failure_rate_on_they_have_less() {
     // people ask for twice the need: less than the 4 GiB without failures, more than 1 GiB with a few
     let tape = asked_well(100);
-    let (found, said) = gain(&tape, 0.001);
+    let (found, sentence) = gain(&tape, 0.001);
     let from = found.unwrap().gains_from.unwrap();
-    assert!(said.contains("It has less from ") && said.contains("(--match-failures "), "{said}");
+    assert!(sentence.contains("It has less from ") && sentence.contains("(--match-failures "), "{sentence}");
     // at that rate it is so, and nothing is said
     let (there, quiet) = gain(&tape, from);
     assert!(there.is_none() && !quiet.contains("more surplus"), "{from}: {quiet}");
@@ -268,13 +268,16 @@ fn where_predicted_sizes_have_more_surplus_the_replay_says_from_which_failure_ra
 #[test]
 fn a_replay_says_so_where_predicted_sizes_have_more_surplus_at_every_failure_rate() {
     // each build asks for exactly what it needs
-    let (found, said) = gain(&asked_well(0), 0.01);
+    let (found, sentence) = gain(&asked_well(0), 0.01);
     assert_eq!(found.unwrap().gains_from, None);
-    assert!(said.contains("at any other failure rate: what the builds ask for fits their needs"), "{said}");
+    assert!(
+        sentence.contains("at any other failure rate: what the builds ask for fits their needs"),
+        "{sentence}"
+    );
 }
 
 #[test]
-fn a_size_asked_for_by_hand_stands_where_the_file_says_none() {
+fn a_size_asked_for_by_hand_counts_where_the_file_has_none() {
     let mut tape = tape(
         "package,wall_ms,peak_bytes,requested_bytes\na,3600000,1073741824,4294967296\na,3600000,1073741824,\n",
     );

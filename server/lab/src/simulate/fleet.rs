@@ -144,9 +144,9 @@ mod tests {
     #[test]
     fn kinds_of_nodes_are_read_with_their_number_and_price() {
         let fleet = parse("16x64GiB:8, 1500mx4Gi@0.5,max.2x:3").unwrap();
-        let said: Vec<(u64, u64, usize)> =
+        let nodes: Vec<(u64, u64, usize)> =
             fleet.kinds.iter().map(|kind| (kind.milli, kind.memory.0 >> 30, kind.most)).collect();
-        assert_eq!(said, [(16_000, 64, 8), (1500, 4, NODES), (8000, 32, 3)]);
+        assert_eq!(nodes, [(16_000, 64, 8), (1500, 4, NODES), (8000, 32, 3)]);
         let prices: Vec<String> = fleet.kinds.iter().map(|kind| format!("{:.3}", kind.price_hour)).collect();
         assert_eq!(prices, ["2.240", "0.500", "8.000"]);
     }

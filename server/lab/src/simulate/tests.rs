@@ -243,7 +243,7 @@ fn a_hundred_thousand_builds_that_come_to_a_single_node_are_all_done_in_the_end(
 }
 
 #[test]
-fn a_table_says_whose_sizes_take_how_many_nodes() {
+fn a_table_shows_which_sizes_take_how_many_nodes() {
     let rows = [("a", [0, 60, 4, 1, 8]), ("b", [0, 60, 4, 1, 24])];
     let fleet = fleet("8x32GiB");
     let outcomes = vec![("preset".to_owned(), simulated(&rows, "8x32GiB", PolicyKind::Preset, &terms()))];
@@ -262,7 +262,7 @@ fn a_table_says_whose_sizes_take_how_many_nodes() {
 }
 
 #[test]
-fn without_prices_there_is_no_money_and_the_way_to_it_is_said() {
+fn without_prices_there_is_no_money_and_the_way_to_it_is_shown() {
     let rows = [("a", [0, 60, 1, 3, 1])];
     let free = Fleet::parse("8x32GiB", &Placement::default(), PoolPrice::default()).unwrap();
     let outcomes = |fleet: &Fleet| {

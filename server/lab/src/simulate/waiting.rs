@@ -129,7 +129,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn who_is_first_is_who_stands_first_in_a_plain_list(
+        fn the_first_is_also_the_first_of_a_plain_list(
             steps in prop::collection::vec((0..4_u8, 1..9_u64, 1..9_u64, 0..9_u64, 0..9_u64), 1..400)
         ) {
             let (mut waiting, mut plain) = (WaitingBuilds::new(), Vec::new());

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kill_stands_where_its_counter_rose() {
+    fn a_kill_is_drawn_where_its_counter_rose() {
         let series = [row(1, 0, 0), row(2, 0, 0), row(5, 0, 2), row(6, 0, 2)];
         assert_eq!(kills(&series::points(&series, &Summary::default())), [5000]);
         let chart = memory(&series, &Summary::default());

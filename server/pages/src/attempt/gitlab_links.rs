@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gitlab_in_plain_text_is_linked_as_its_job_said_and_no_other_address_is() {
+    fn a_gitlab_in_plain_text_is_linked_as_its_job_named_it_and_no_other_address_is() {
         let linked = |url: &str| {
             let mut summary = attempt("gitlab.example:4711", "group/app", "12");
             let labels = &mut summary.key.as_mut().unwrap().labels;

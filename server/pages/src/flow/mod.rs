@@ -22,7 +22,7 @@ const CAUSES: usize = 5;
 pub const OTHERS: &str = "(others)";
 
 /// The groups that have a name of their own.
-pub(super) fn told(groups: &[pb::Group]) -> impl Iterator<Item = &pb::Group> {
+pub(super) fn named_groups(groups: &[pb::Group]) -> impl Iterator<Item = &pb::Group> {
     groups.iter().filter(|group| group.name != OTHERS)
 }
 
@@ -123,8 +123,8 @@ impl Flow<'_> {
             let values = self.totals().map(|totals| count(totals, &|is| !drawn.contains(&is))).collect();
             series.push(Series { tone: Tone::Phase, name: "others".into(), values });
         }
-        let said = |(cause, count): &(Cause, u64)| format!("{} {}", numbers::count(*count), named(*cause));
-        let most: Vec<String> = sums.iter().take(CAUSES).map(said).collect();
+        let shown = |(cause, count): &(Cause, u64)| format!("{} {}", numbers::count(*count), named(*cause));
+        let most: Vec<String> = sums.iter().take(CAUSES).map(shown).collect();
         let description = match all {
             0 => "Nothing failed.".to_owned(),
             all => format!("{}: {}.", plimsoll_proto::figures::counted(all, "failure"), most.join(", ")),
@@ -280,8 +280,8 @@ mod tests {
         let view = View { range: Range::All, ..View::default() };
         let chart = Flow { view: &view, steps: &steps, step_ms: 3_600_000 }.memory();
         assert_eq!(chart.y, Axis::from_zero(2.0, "GiB·h"));
-        let said = " The bar with a break is higher than the chart, 400 GiB·h: its colours show the shares.";
-        assert!(chart.description.ends_with(said), "{}", chart.description);
+        let shown = " The bar with a break is higher than the chart, 400 GiB·h: its colours show the shares.";
+        assert!(chart.description.ends_with(shown), "{}", chart.description);
         assert!(chart.table.clone().into_string().contains("300"), "the numbers stay what they are");
         // a quarter was put to use: a quarter of the broken bar is of that colour
         let bars = chart.layers.iter().filter_map(|layer| match layer {

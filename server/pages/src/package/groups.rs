@@ -48,11 +48,11 @@ fn field(groups: &NeedGroups) -> &str {
 /// The values that stand for the group at this place.
 fn values(groups: &NeedGroups, at: usize) -> String {
     let of = groups.told_apart_by.as_ref().and_then(|by| by.values.get(at));
-    let said = of.map(|values| values.values.join(", ")).unwrap_or_default();
-    match said.is_empty() {
+    let joined = of.map(|values| values.values.join(", ")).unwrap_or_default();
+    match joined.is_empty() {
         true if groups.told_apart_by.is_none() => "nothing that is recorded".to_owned(),
         true => "other values".to_owned(),
-        false => said,
+        false => joined,
     }
 }
 

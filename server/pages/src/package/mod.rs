@@ -191,7 +191,7 @@ fn jobs(explained: &ExplainResponse) -> Markup {
 }
 
 fn by_version(versions: &GetStatsResponse) -> Markup {
-    let mut groups: Vec<_> = flow::told(&versions.groups)
+    let mut groups: Vec<_> = flow::named_groups(&versions.groups)
         .filter_map(|group| Some((&group.name, group.totals.as_ref()?)))
         .collect();
     groups.sort_by(|a, b| b.0.cmp(a.0));
@@ -313,8 +313,8 @@ mod tests {
             let prediction = Some(reasons::prediction_of(kind, &quantity));
             let page =
                 next(&ExplainResponse { prediction, ..ExplainResponse::default() }, None).into_string();
-            let said = reasons::sentence(kind, &quantity);
-            assert!(page.contains(&format!("<td class=\"text\">{said}</td>")), "{said:?} in {page}");
+            let sentence = reasons::sentence(kind, &quantity);
+            assert!(page.contains(&format!("<td class=\"text\">{sentence}</td>")), "{sentence:?} in {page}");
         }
     }
 }

@@ -139,7 +139,7 @@ async fn a_closed_store_says_so() {
 }
 
 #[tokio::test]
-async fn a_memory_store_refuses_and_comes_back_as_told() {
+async fn a_memory_store_refuses_and_comes_back_on_demand() {
     let store = Store::memory();
     let Store::Memory(switch) = &store else { panic!("asked for memory") };
     switch.refuse_commits("no space left");

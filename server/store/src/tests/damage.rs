@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, fs};
 use super::fixture::{attempt, id, open, refusal, samples, settings, stores, summary};
 use crate::{
     Batch, KeyKind, LoadReport, OfflineStore, PAGE_ITEMS, PageLimit, Store, StoreError, StoreMode,
-    append_fragment, each_summary, load_summaries, load_summaries_past_damage, put_summary, read_series,
-    read_summary, roll,
+    append_fragment, compact_samples, each_summary, load_summaries, load_summaries_past_damage, put_summary,
+    read_series, read_summary,
 };
 
 /// Flips one bit in the middle of the entry at `index` among those with the prefix.
@@ -78,9 +78,9 @@ async fn a_flipped_bit_in_samples_costs_one_chunk_and_is_shown_as_a_gap() {
         assert_eq!((read.extent.damaged, read.extent.samples, read.extent.lost), (1, 20, 10));
         assert_eq!((read.runs[1].first_sequence, read.runs[1].lost), (21, 10));
         assert_eq!(read.runs[1].samples, samples(21, 30));
-        store.commit(roll(&store, &job).await.unwrap().batch).await.unwrap();
-        let rolled = read_series(&store, &job).await.unwrap();
-        assert_eq!((rolled.runs, rolled.extent.damaged), (read.runs, 0));
+        store.commit(compact_samples(&store, &job).await.unwrap().batch).await.unwrap();
+        let compacted = read_series(&store, &job).await.unwrap();
+        assert_eq!((compacted.runs, compacted.extent.damaged), (read.runs, 0));
     }
 }
 
@@ -140,9 +140,9 @@ async fn what_lies_around_a_flipped_bit_of_the_log_is_still_read_and_what_is_mis
     let flipped = flip_in_an_old_page(dir.path(), &["job-0300", "job-0150", "job-0450", "job-0050"]).await;
 
     let looked = OfflineStore::look(&settings(dir.path()), None).unwrap();
-    let (mut told, mut count) = (Vec::new(), 0);
-    let checked = looked.check(|flaw| told.push(flaw.reason), |_| count += 1);
-    assert!(checked.unreadable > 0 && checked.summaries > 400, "{checked:?} {told:?}");
+    let (mut reasons, mut count) = (Vec::new(), 0);
+    let checked = looked.check(|flaw| reasons.push(flaw.reason), |_| count += 1);
+    assert!(checked.unreadable > 0 && checked.summaries > 400, "{checked:?} {reasons:?}");
     drop(looked);
 
     let store = open(dir.path());

@@ -14,8 +14,8 @@ use plimsoll_proto::counters::PageCounters;
 use super::fixture::{attempt, open, settings, summary, verdict};
 use crate::{
     Batch, FORMAT_VERSION, OfflineStore, OpenError, SampleRun, Store, StoreCopy, StoreSettings,
-    append_fragment, fixtures, id_of, load_tickets, look_at, open_attempts, put_attempt, put_ticket,
-    put_verdict, read_series, read_summary, read_verdict, repair, roll, seal,
+    append_fragment, compact_samples, fixtures, id_of, load_tickets, look_at, open_attempts, put_attempt,
+    put_ticket, put_verdict, read_series, read_summary, read_verdict, repair, seal,
 };
 
 /// Columns of each kind, and a row whose mean is no whole page.
@@ -133,7 +133,7 @@ async fn fill(store: &Store) {
     }
     put_verdict(&mut batch, 7, &verdict("ended")).unwrap();
     store.commit(batch).await.unwrap();
-    store.commit(roll(store, &long.id).await.unwrap().batch).await.unwrap();
+    store.commit(compact_samples(store, &long.id).await.unwrap().batch).await.unwrap();
     let mut batch = Batch::default();
     let more: Vec<Sample> = (951..=960).map(sample).collect();
     append_fragment(&mut batch, &long.id, 951, 0, more).unwrap();

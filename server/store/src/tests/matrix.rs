@@ -16,8 +16,8 @@ use std::{
 use super::fixture::{attempt, id, open, samples, settings, summary, verdict};
 use crate::{
     Batch, OfflineStore, OpenError, RepairReport, Store, StoreError, StoreSettings, VersionedValue,
-    append_fragment, backup, each_summary, fixtures, load_tickets, load_verdicts, open_attempts, put_attempt,
-    put_summary, put_verdict, roll, seal,
+    append_fragment, backup, compact_samples, each_summary, fixtures, load_tickets, load_verdicts,
+    open_attempts, put_attempt, put_summary, put_verdict, seal,
     sled::{raw_log::RawLog, repair},
 };
 
@@ -42,7 +42,7 @@ async fn filled(dir: &Path) -> (PathBuf, Vec<u8>) {
             put_verdict(&mut batch, 7, &verdict(&name)).unwrap();
             store.commit(batch).await.unwrap();
             if n % 4 == 1 {
-                store.commit(roll(&store, &attempt.id).await.unwrap().batch).await.unwrap();
+                store.commit(compact_samples(&store, &attempt.id).await.unwrap().batch).await.unwrap();
             }
             if n % 4 > 1 {
                 seal(&store, &attempt, &summary(&attempt)).await.unwrap();

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use plimsoll_core::domain::{Bytes, CpuMicros, Millis, Sample};
 
 use super::fixture::id;
-use crate::{Batch, KeyKind, PageLimit, Store, append_fragment, read_series, roll};
+use crate::{Batch, KeyKind, PageLimit, Store, append_fragment, compact_samples, read_series};
 
 /// Time, memory and CPU of each build under `tests/series`, a row a second.
 fn builds() -> Vec<Vec<Sample>> {
@@ -28,7 +28,7 @@ fn row(line: &str) -> (&str, Sample) {
     (name, sample)
 }
 
-/// Blocks as the server makes them: rolled at 900 loose samples, the rest at the end.
+/// Blocks as the server makes them: compacted at 900 loose samples, the rest at the end.
 async fn sealed(samples: &[Sample]) -> (usize, Vec<Sample>) {
     let (store, job) = (Store::memory(), id("job"));
     let mut next = 1;
@@ -36,7 +36,7 @@ async fn sealed(samples: &[Sample]) -> (usize, Vec<Sample>) {
         let mut batch = Batch::default();
         append_fragment(&mut batch, &job, next, 0, part).unwrap();
         store.commit(batch).await.unwrap();
-        store.commit(roll(&store, &job).await.unwrap().batch).await.unwrap();
+        store.commit(compact_samples(&store, &job).await.unwrap().batch).await.unwrap();
         next += part.len() as u64;
     }
     let blocks = store.scan(&KeyKind::Block.prefix_of(&job), None, PageLimit::PAGE).await.unwrap();

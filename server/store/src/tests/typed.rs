@@ -5,8 +5,9 @@ use plimsoll_core::domain::AttemptId;
 use super::fixture::{attempt, id, samples, stores, summary, verdict};
 use crate::{
     Batch, DeleteProgress, KeyKind, LoadReport, MemoryStore, PageLimit, SampleRun, SeriesExtent, SeriesRead,
-    Store, append_fragment, delete_attempt, each_run, load_summaries, open_attempts, put_attempt,
-    put_summary, put_verdict, read_series, read_summary, read_verdict, roll, roll_up_to, seal, sweep,
+    Store, append_fragment, compact_samples, compact_samples_up_to, delete_attempt, each_run, load_summaries,
+    open_attempts, put_attempt, put_summary, put_verdict, read_series, read_summary, read_verdict, seal,
+    sweep,
 };
 
 /// Stores the samples `from` to `to` as one batch of an agent would.
@@ -93,7 +94,7 @@ async fn gaps_are_shown_wherever_they_are() {
         let last = SampleRun { first_sequence: 1304, lost: 3, samples: Vec::new() };
         let expected = series(vec![run(4, 5, 1100), run(100, 1201, 1300), last], 1303);
         assert_eq!(read(&store, &job).await, expected);
-        store.commit(roll(&store, &job).await.unwrap().batch).await.unwrap();
+        store.commit(compact_samples(&store, &job).await.unwrap().batch).await.unwrap();
         assert_eq!(read(&store, &job).await, expected, "the same from blocks");
         assert_eq!(count(&store, KeyKind::Fragment).await, 0);
         append(&store, &job, 0, 1304, 1310).await;
@@ -107,17 +108,17 @@ async fn a_roll_while_a_series_is_read_neither_hides_nor_doubles_samples() {
     let memory = MemoryStore::default();
     let (store, job) = (Store::Memory(memory.clone()), id("job"));
     append(&store, &job, 0, 1, 100).await;
-    store.commit(roll(&store, &job).await.unwrap().batch).await.unwrap();
+    store.commit(compact_samples(&store, &job).await.unwrap().batch).await.unwrap();
     append(&store, &job, 0, 101, 200).await;
-    let mut rolled = Some(roll(&store, &job).await.unwrap().batch);
+    let mut compacted = Some(compact_samples(&store, &job).await.unwrap().batch);
     let mut read = 0;
     let extent = each_run(&store, &job, |run| {
         read += run.samples.len();
         // the first block has just been read: now the fragments behind it become the second
-        rolled.take().map(|batch| memory.commit(batch).unwrap());
+        compacted.take().map(|batch| memory.commit(batch).unwrap());
     });
     let extent = extent.await.unwrap();
-    assert_eq!((rolled, read, extent.samples, extent.lost), (None, 200, 200, 0));
+    assert_eq!((compacted, read, extent.samples, extent.lost), (None, 200, 200, 0));
     assert_eq!(count(&store, KeyKind::Fragment).await, 0, "the roll has happened");
 }
 
@@ -128,11 +129,11 @@ async fn a_roll_leaves_what_lies_behind_its_last_number() {
         let job = id("job");
         append(&store, &job, 0, 1, 100).await;
         append(&store, &job, 0, 101, 200).await;
-        let roll = roll_up_to(&store, &job, 100).await.unwrap();
-        assert!(!roll.more, "the rest is not meant");
+        let compaction = compact_samples_up_to(&store, &job, 100).await.unwrap();
+        assert!(!compaction.more, "the rest is not meant");
         // the same key with more samples, as after a commit whose fate was unknown
         append(&store, &job, 0, 101, 300).await;
-        store.commit(roll.batch).await.unwrap();
+        store.commit(compaction.batch).await.unwrap();
         assert_eq!(read(&store, &job).await, series(vec![run(0, 1, 300)], 300));
         assert_eq!((count(&store, KeyKind::Block).await, count(&store, KeyKind::Fragment).await), (1, 1));
     }
@@ -149,10 +150,10 @@ async fn samples_that_were_sent_twice_count_once() {
         append(&store, &job, 0, 351, 800).await;
         let expected = series(vec![run(0, 1, 800)], 800);
         assert_eq!(read(&store, &job).await, expected);
-        store.commit(roll(&store, &job).await.unwrap().batch).await.unwrap();
+        store.commit(compact_samples(&store, &job).await.unwrap().batch).await.unwrap();
         append(&store, &job, 0, 701, 900).await;
         assert_eq!(read(&store, &job).await, series(vec![run(0, 1, 900)], 900));
-        store.commit(roll(&store, &job).await.unwrap().batch).await.unwrap();
+        store.commit(compact_samples(&store, &job).await.unwrap().batch).await.unwrap();
         assert_eq!(read(&store, &job).await, series(vec![run(0, 1, 900)], 900));
     }
 }

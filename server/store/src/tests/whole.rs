@@ -44,7 +44,7 @@ fn flaws(store: &OfflineStore) -> (u64, Vec<CheckFinding>) {
 }
 
 #[tokio::test]
-async fn a_whole_store_is_read_through_and_nothing_is_said_against_it() {
+async fn a_whole_store_is_read_through_without_a_finding() {
     let dir = filled().await;
     let store = offline(&dir);
     let checked = store.check(|flaw| panic!("{flaw:?}"), |_| {});

@@ -45,14 +45,14 @@ impl Light {
         body.send_data(framed(message)?, true)?;
         let answer = answer.await?;
         ensure!(answer.status() == StatusCode::OK, "answered with {}", answer.status());
-        let said = answer.headers().get("grpc-status").cloned();
+        let in_headers = answer.headers().get("grpc-status").cloned();
         let mut body = answer.into_body();
         while let Some(data) = body.data().await {
             body.flow_control().release_capacity(data?.len())?;
         }
         let trailers = body.trailers().await?.unwrap_or_default();
         let status =
-            trailers.get("grpc-status").or(said.as_ref()).context("an answer without grpc-status")?;
+            trailers.get("grpc-status").or(in_headers.as_ref()).context("an answer without grpc-status")?;
         ensure!(status == "0", "answered with grpc-status {status:?}");
         Ok(())
     }

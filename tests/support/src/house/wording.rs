@@ -109,7 +109,7 @@ pub fn sentences(guide: &str) -> Vec<String> {
             last.push(letter);
         }
     }
-    all.iter().map(|said| said.trim().to_owned()).filter(|said| !said.is_empty()).collect()
+    all.iter().map(|sentence| sentence.trim().to_owned()).filter(|sentence| !sentence.is_empty()).collect()
 }
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_columns_fit_eighty_cells_whatever_stands_in_them() {
+    fn two_columns_fit_eighty_cells_with_any_content() {
         let row = |name: &str, first: &str, second: &str| ComparisonRow {
             name: name.to_owned(),
             first: first.to_owned(),

@@ -27,38 +27,38 @@ use serde::Serialize;
 use super::comparison::ComparisonRow;
 
 pub(crate) fn render_prediction(prediction: &Prediction) -> String {
-    render(&told(prediction))
+    render(&to_json(prediction))
 }
 
 pub(super) fn render_explanation(explained: &ExplainResponse) -> String {
-    render(&told(explained))
+    render(&to_json(explained))
 }
 
 /// Only the prediction and the jobs.
 pub(super) fn render_jobs(explained: &ExplainResponse) -> String {
-    let Json::Object(mut fields) = told(explained) else { return String::new() };
+    let Json::Object(mut fields) = to_json(explained) else { return String::new() };
     fields.remove(&["attempts"]);
     render(&Json::Object(fields))
 }
 
 pub(crate) fn render_verdict(verdict: &Verdict) -> String {
-    render(&told(verdict))
+    render(&to_json(verdict))
 }
 
 pub(super) fn render_stats(stats: &GetStatsResponse) -> String {
-    render(&told(stats))
+    render(&to_json(stats))
 }
 
 pub(super) fn render_attempts(attempts: &ListAttemptsResponse) -> String {
-    render(&told(attempts))
+    render(&to_json(attempts))
 }
 
 pub(super) fn render_recommendations(answer: &RecommendResponse) -> String {
-    render(&told(answer))
+    render(&to_json(answer))
 }
 
 pub(super) fn render_attempt(shown: &GetAttemptResponse) -> String {
-    render(&told(shown))
+    render(&to_json(shown))
 }
 
 /// Both attempts, and the rows in which they differ.
@@ -78,15 +78,15 @@ pub(super) fn render_comparison(
     };
     let differences = rows.iter().filter(|row| row.differs()).map(row).collect();
     render(&Json::Object(Fields(vec![
-        ("first".into(), told(first)),
-        ("second".into(), told(second)),
+        ("first".into(), to_json(first)),
+        ("second".into(), to_json(second)),
         ("differences".into(), Json::List(differences)),
     ])))
 }
 
 /// One line for one message.
 pub(super) fn render_watch(message: &WatchResponse) -> String {
-    let mut line = serde_json::to_string(&told(message)).unwrap_or_default();
+    let mut line = serde_json::to_string(&to_json(message)).unwrap_or_default();
     line.push('\n');
     shown::in_json(&line).into_owned()
 }
@@ -100,7 +100,7 @@ pub(super) fn render(value: &impl Serialize) -> String {
 }
 
 /// A message, or several, as programs read it.
-pub(super) fn told(message: &impl ToJson) -> Json {
+pub(super) fn to_json(message: &impl ToJson) -> Json {
     message.json(for_programs)
 }
 
@@ -109,11 +109,11 @@ pub(super) fn told(message: &impl ToJson) -> Json {
 pub(crate) fn for_programs(message: Message<'_>, mut fields: Fields) -> Json {
     for (name, value) in &mut fields.0 {
         match (name.as_ref(), &*value) {
-            ("key", Json::Null) => *value = told(&Key::default()),
-            ("hints", Json::Null) => *value = told(&Hints::default()),
-            ("resources", Json::Null) => *value = told(&Resources::default()),
-            ("exit", Json::Null) => *value = told(&Exit::default()),
-            ("totals", Json::Null) => *value = told(&StatsTotals::default()),
+            ("key", Json::Null) => *value = to_json(&Key::default()),
+            ("hints", Json::Null) => *value = to_json(&Hints::default()),
+            ("resources", Json::Null) => *value = to_json(&Resources::default()),
+            ("exit", Json::Null) => *value = to_json(&Exit::default()),
+            ("totals", Json::Null) => *value = to_json(&StatsTotals::default()),
             (_, Json::Unnamed(_)) => *value = Json::Text("unspecified".to_owned()),
             _ => {}
         }
@@ -121,19 +121,19 @@ pub(crate) fn for_programs(message: Message<'_>, mut fields: Fields) -> Json {
     match &message {
         Message::Key(_) => fields.spread("hints", ""),
         Message::Summary(summary) => measured_alone(summary, &mut fields),
-        Message::Running(now) => fields.set("memory_bytes", told(&measured::running_memory(now))),
+        Message::Running(now) => fields.set("memory_bytes", to_json(&measured::running_memory(now))),
         Message::Verdict(verdict) => {
             let retry = evidence::is_retry(verdict.action());
-            fields.add_before("action", "retry", told(&retry));
+            fields.add_before("action", "retry", to_json(&retry));
         }
         Message::Outlook(outlook) => {
-            fields.add_before("cost_memory_gib_hours", "pass_rate", told(&pass_rate(outlook)));
+            fields.add_before("cost_memory_gib_hours", "pass_rate", to_json(&pass_rate(outlook)));
         }
         Message::NeedGroup(group) => {
             fields.remove(&["begins_within_request", "begins_within_limit"]);
             fields.0.push(("coverage".into(), Json::Text(reasons::group_coverage(group).to_owned())));
         }
-        Message::DistinctValues(values) => return told(&values.values),
+        Message::DistinctValues(values) => return to_json(&values.values),
         Message::StatsTotals(totals) => {
             fields.set("causes", by_cause(&totals.causes));
             fields.set("retries_by_cause", by_cause(&totals.retries_by_cause));
@@ -146,11 +146,11 @@ pub(crate) fn for_programs(message: Message<'_>, mut fields: Fields) -> Json {
 /// Leaves out what was not measured.
 fn measured_alone(summary: &Summary, fields: &mut Fields) {
     fields.spread("exit", "exit_");
-    fields.set("cpu_usec", told(&measured::cpu_usec(summary)));
-    fields.set("need_peak_bytes", told(&measured::need(summary)));
-    fields.set("need_mean_bytes", told(&measured::mean_need(summary)));
-    fields.set("memory_peak_bytes", told(&measured::memory_peak(summary)));
-    fields.set("cpu_peak_cores", told(&measured::peak_cores(summary)));
+    fields.set("cpu_usec", to_json(&measured::cpu_usec(summary)));
+    fields.set("need_peak_bytes", to_json(&measured::need(summary)));
+    fields.set("need_mean_bytes", to_json(&measured::mean_need(summary)));
+    fields.set("memory_peak_bytes", to_json(&measured::memory_peak(summary)));
+    fields.set("cpu_peak_cores", to_json(&measured::peak_cores(summary)));
 }
 
 /// Share of the retries that passed, 0 to 1; none as long as there are none.
@@ -160,5 +160,5 @@ fn pass_rate(outlook: &Outlook) -> Option<f64> {
 
 fn by_cause(counts: &[CauseCount]) -> Json {
     let counts: BTreeMap<_, _> = counts.iter().map(|of| (of.cause().word(), of.count)).collect();
-    Json::Object(Fields(counts.into_iter().map(|(cause, count)| (cause.into(), told(&count))).collect()))
+    Json::Object(Fields(counts.into_iter().map(|(cause, count)| (cause.into(), to_json(&count))).collect()))
 }

@@ -48,12 +48,12 @@ fn figure(name: &str, (now, before): (f64, f64), more: More, say: &dyn Fn(f64) -
 
 #[expect(clippy::cast_precision_loss, reason = "two or three digits are shown")]
 fn counted(name: &str, (now, before): (u64, u64), more: More) -> Figure {
-    let said = Figure {
+    let shown = Figure {
         now: count(now),
         before: count(before),
         ..figure(name, (now as f64, before as f64), more, &amount)
     };
-    Figure { name: name.to_owned(), ..said }
+    Figure { name: name.to_owned(), ..shown }
 }
 
 /// A sum that is not known is a dash, and nothing is compared with it.
@@ -104,7 +104,7 @@ pub(super) fn figures(digest: &Digest) -> Vec<Figure> {
     all.push(counts("retries that helped", &|t| t.retries_helped, More::Neither));
     all.push(counts("retries that a verdict saved", &|t| t.retries_avoided, More::Good));
     // what is nothing now and was nothing before says nothing
-    let is_nothing = |said: &str| ["0", numbers::DASH].contains(&said);
+    let is_nothing = |shown: &str| ["0", numbers::DASH].contains(&shown);
     all.retain(|figure| {
         !(is_nothing(&figure.now) && is_nothing(&figure.before)) || figure.name == "attempts"
     });
@@ -119,11 +119,11 @@ fn rate(name: &str, now: &StatsTotals, before: &StatsTotals) -> Figure {
     let Some((share, earlier)) = of(now).zip(of(before)) else {
         return not_compared(name, (of(now), of(before)), &say);
     };
-    let said = figure(name, (share, earlier), More::Bad, &say);
+    let shown = figure(name, (share, earlier), More::Bad, &say);
     let points = (share - earlier) * 100.0;
     // a percentage of a percentage is easily misread, so the change is in points
-    let change = if said.change.is_empty() { String::new() } else { format!("{points:+.1} points") };
-    Figure { change, ..said }
+    let change = if shown.change.is_empty() { String::new() } else { format!("{points:+.1} points") };
+    Figure { change, ..shown }
 }
 
 /// Failures by cause, most now first.

@@ -4,7 +4,7 @@ use plimsoll_proto::json::Json;
 use serde::Serialize;
 
 use super::{Digest, NAMED, next};
-use crate::ask::json::{self, told};
+use crate::ask::json::{self, to_json};
 
 /// A stretch of time against the one before.
 #[derive(Debug, Serialize)]
@@ -45,15 +45,15 @@ pub(super) fn render(digest: &Digest) -> String {
         from_unix_ms: digest.from_unix_ms,
         to_unix_ms: digest.to_unix_ms,
         of: crate::ask::filter_words::filter(&digest.filter),
-        now: told(&digest.now),
-        before: told(&digest.before),
-        steps: told(&digest.stats.steps),
+        now: to_json(&digest.now),
+        before: to_json(&digest.before),
+        steps: to_json(&digest.stats.steps),
         wasters: wasters
-            .map(|(group, sums)| WasterJson { package: group.name.clone(), totals: told(&sums) })
+            .map(|(group, sums)| WasterJson { package: group.name.clone(), totals: to_json(&sums) })
             .collect(),
-        failures: told(&first(&digest.stats.failures)),
-        regressions: told(&first(&digest.stats.regressions)),
-        mixed: told(&first(&digest.stats.mixed)),
+        failures: to_json(&first(&digest.stats.failures)),
+        regressions: to_json(&first(&digest.stats.regressions)),
+        mixed: to_json(&first(&digest.stats.mixed)),
         currency: digest.stats.currency.clone(),
         next: next::next(digest),
         notes: digest.stats.notes.clone(),
@@ -75,15 +75,15 @@ mod tests {
 
     #[test]
     fn a_report_for_programs_has_the_names_of_the_wire() {
-        let said: Value = serde_json::from_str(&render(&full())).unwrap();
-        assert_eq!([&said["now"]["failed"], &said["before"]["failed"]], [&json!(34), &json!(11)]);
-        assert_eq!(said["wasters"][0]["totals"]["memory_wasted_gib_hours"], json!(200.0));
+        let parsed: Value = serde_json::from_str(&render(&full())).unwrap();
+        assert_eq!([&parsed["now"]["failed"], &parsed["before"]["failed"]], [&json!(34), &json!(11)]);
+        assert_eq!(parsed["wasters"][0]["totals"]["memory_wasted_gib_hours"], json!(200.0));
         assert_eq!(
-            [&said["steps"][6]["totals"]["attempts"], &said["currency"]],
+            [&parsed["steps"][6]["totals"]["attempts"], &parsed["currency"]],
             [&json!(106), &json!("EUR")]
         );
         assert_eq!(
-            (said["next"].as_array().unwrap().len(), &said["regressions"][0]["factor"]),
+            (parsed["next"].as_array().unwrap().len(), &parsed["regressions"][0]["factor"]),
             (7, &json!(2.5))
         );
     }

@@ -44,8 +44,8 @@ pub(super) fn next(digest: &Digest) -> Vec<String> {
         held(&digest.now),
         again(&digest.now),
     ];
-    let said: Vec<String> = all.into_iter().flatten().collect();
-    if said.is_empty() { vec!["Nothing stands out: go on as you are.".to_owned()] } else { said }
+    let advice: Vec<String> = all.into_iter().flatten().collect();
+    if advice.is_empty() { vec!["Nothing stands out: go on as you are.".to_owned()] } else { advice }
 }
 
 fn out_of_memory(digest: &Digest) -> Option<String> {
@@ -185,8 +185,8 @@ mod tests {
     };
 
     #[test]
-    fn each_thing_that_stands_out_is_one_sentence() {
-        let said = next(&full());
+    fn each_finding_is_one_sentence() {
+        let advice = next(&full());
         let expected = [
             "20 builds had too little memory, 18 of them of zlib\\u{1b}[2J (11 the time before): let jobs ask for what `plimsoll predict` says.",
             "Failures with cause \"infrastructure\" rose from 0 to 14: `plimsoll attempts --cause infra` lists them.",
@@ -196,7 +196,7 @@ mod tests {
             "Predicted memory limits held in 91.0 % of 1,000 attempts, and 99 % are expected: look at the packages whose need varies most.",
             "9 retries were of failures that come again: let `plimsoll should-retry` decide.",
         ];
-        assert_eq!(said, expected);
+        assert_eq!(advice, expected);
     }
 
     #[test]
@@ -208,18 +208,18 @@ mod tests {
             groups: Some(groups),
             ..MixedNeed::default()
         }];
-        let said = "py-torch \\u{1b} hides 2 groups with different needs: `plimsoll explain` says what";
-        assert!(next(&digest).iter().any(|sentence| sentence.starts_with(said)), "{:?}", next(&digest));
+        let advice = "py-torch \\u{1b} hides 2 groups with different needs: `plimsoll explain` says what";
+        assert!(next(&digest).iter().any(|sentence| sentence.starts_with(advice)), "{:?}", next(&digest));
     }
 
     #[test]
     fn limits_that_hold_as_often_as_chance_has_it_are_not_blamed() {
-        let said = |attempts, within_limit| {
+        let advice = |attempts, within_limit| {
             let calibration = Some(Calibration { attempts, within_limit, ..Calibration::default() });
             held(&StatsTotals { calibration, ..StatsTotals::default() })
         };
-        assert_eq!([said(20, 19), said(1000, 985)], [None, None]);
-        assert!(said(20, 18).is_some() && said(1000, 970).is_some());
+        assert_eq!([advice(20, 19), advice(1000, 985)], [None, None]);
+        assert!(advice(20, 18).is_some() && advice(1000, 970).is_some());
     }
 
     #[test]
@@ -233,6 +233,6 @@ mod tests {
     fn predictions_that_would_fail_more_often_are_not_recommended() {
         let mut digest = full();
         digest.now.would_have_been.as_mut().unwrap().would_fail = 21;
-        assert!(!next(&digest).iter().any(|said| said.contains("take them")));
+        assert!(!next(&digest).iter().any(|advice| advice.contains("take them")));
     }
 }

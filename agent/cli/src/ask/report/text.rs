@@ -44,8 +44,8 @@ pub(super) fn render(digest: &Digest, look: TerminalStyle) -> String {
 }
 
 /// What there is to say under a head; nothing if there is nothing.
-fn part(name: &str, said: &str, look: TerminalStyle) -> String {
-    if said.is_empty() { String::new() } else { format!("\n{}\n{said}", look.paint(Paint::Head, name)) }
+fn part(name: &str, body: &str, look: TerminalStyle) -> String {
+    if body.is_empty() { String::new() } else { format!("\n{}\n{body}", look.paint(Paint::Head, name)) }
 }
 
 fn table(figures: &[Figure], look: TerminalStyle) -> String {
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_report_has_all_its_parts() {
         let text = render(&full(), TerminalStyle::default());
-        for said in [
+        for expected in [
             "Builds from 2025-11-15 00:00 to 2025-11-22 00:00 UTC\nowner team a&b; before: the 7 d before that\n",
             "attempts                         1,234   1,100        +12 %\n",
             "\nfailures by cause\n",
@@ -148,7 +148,7 @@ mod tests {
             "1,000 attempts: 91.0 % stayed within the limit",
             "\nwhat to do next\n- 20 builds had too little memory",
         ] {
-            assert!(text.contains(said), "{said:?} in {text}");
+            assert!(text.contains(expected), "{expected:?} in {text}");
         }
         assert!(!text.contains('\u{1b}'));
     }

@@ -118,8 +118,8 @@ fn identity(summary: &Summary) -> String {
 fn place(summary: &Summary) -> Option<String> {
     let pool = (!summary.pool.is_empty()).then(|| format!("pool {}", clean(&summary.pool)));
     let trust = summary.untrusted.then(|| "not trusted: it never lowers predictions for others".to_owned());
-    let said: Vec<String> = pool.into_iter().chain(trust).collect();
-    (!said.is_empty()).then(|| said.join("; "))
+    let parts: Vec<String> = pool.into_iter().chain(trust).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 /// How good the end of an attempt is.
@@ -136,18 +136,18 @@ pub(super) fn paint(summary: &Summary) -> Paint {
 /// Time that the build lost to limits, as far as it was measured and there was any.
 fn held_back(summary: &Summary) -> Option<String> {
     let above_zero = |time: Option<u64>| time.filter(|time| *time > 0);
-    let mut said = Vec::new();
+    let mut parts = Vec::new();
     if let Some(ms) = above_zero(summary.starved_ms) {
-        said.push(format!("starved for {}", numbers::millis(ms)));
+        parts.push(format!("starved for {}", numbers::millis(ms)));
     }
     if let Some(usec) = above_zero(summary.memory_stall_usec) {
-        said.push(format!("stalled for memory for {}", figures::micros(usec)));
+        parts.push(format!("stalled for memory for {}", figures::micros(usec)));
     }
     if let Some(usec) = above_zero(summary.throttled_usec) {
         // the kernel adds it up, so it may be longer than the attempt
-        said.push(format!("throttled for {} over all processors", figures::micros(usec)));
+        parts.push(format!("throttled for {} over all processors", figures::micros(usec)));
     }
-    (!said.is_empty()).then(|| said.join(", "))
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// A row for each phase, the one with the highest need marked.

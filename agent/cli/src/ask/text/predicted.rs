@@ -28,7 +28,7 @@ fn memory(predicted: &Predicted, summary: &Summary, look: TerminalStyle) -> Opti
     }
     let held = measured::limit_held(summary)
         .map_or_else(|| figures::NOT_KNOWN.to_owned(), |held| verdict(held, look));
-    let said = format!(
+    let shown = format!(
         "limit {}: {held}, it needed {} ({} of it)",
         figures::bytes(limit),
         measured::need_words(summary),
@@ -36,9 +36,13 @@ fn memory(predicted: &Predicted, summary: &Summary, look: TerminalStyle) -> Opti
     );
     let request = predicted.memory_request_bytes;
     Some(match request {
-        0 => said,
+        0 => shown,
         request => {
-            format!("{said}; request {}: {} of it", figures::bytes(request), figures::share_of(need, request))
+            format!(
+                "{shown}; request {}: {} of it",
+                figures::bytes(request),
+                figures::share_of(need, request)
+            )
         }
     })
 }
@@ -93,9 +97,9 @@ mod tests {
             outcome: Outcome::Failed.into(),
             ..good.clone()
         };
-        let said = lines(&killed, TerminalStyle::default());
-        assert!(said[0].starts_with("limit 2.00 GiB: too small, it needed more than 2.00 GiB"), "{said:?}");
-        assert_eq!(said.len(), 2, "what failed says nothing of the time: {said:?}");
+        let shown = lines(&killed, TerminalStyle::default());
+        assert!(shown[0].starts_with("limit 2.00 GiB: too small, it needed more than 2.00 GiB"), "{shown:?}");
+        assert_eq!(shown.len(), 2, "what failed says nothing of the time: {shown:?}");
         let default = predicted.map(|predicted| Predicted { is_default: true, ..predicted });
         assert!(lines(&Summary { predicted: default, ..good.clone() }, TerminalStyle::default()).is_empty());
         assert!(lines(&Summary { predicted: None, ..good }, TerminalStyle::default()).is_empty());

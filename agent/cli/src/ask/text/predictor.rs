@@ -30,9 +30,9 @@ fn in_a_sentence(prediction: &Prediction) -> String {
 
 /// The sentence without what the lines above it say already of a number.
 fn beside_the_sizes(prediction: &Prediction) -> String {
-    let is_said = |clause: &&str| SizeKind::ALL.iter().any(|kind| clause.starts_with(kind.name()));
+    let is_named = |clause: &&str| SizeKind::ALL.iter().any(|kind| clause.starts_with(kind.name()));
     let reason = clean(&prediction.reason);
-    let clauses: Vec<&str> = reason.split("; ").filter(|clause| !is_said(clause)).collect();
+    let clauses: Vec<&str> = reason.split("; ").filter(|clause| !is_named(clause)).collect();
     if clauses.concat().is_empty() { String::new() } else { format!("{}\n", clauses.join("; ")) }
 }
 

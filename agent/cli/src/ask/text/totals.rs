@@ -84,24 +84,24 @@ fn by_cause(counts: &[CauseCount]) -> String {
     let failed = |of: &&CauseCount| of.count > 0 && of.cause() != Cause::Canceled;
     let mut counts: Vec<&CauseCount> = counts.iter().filter(failed).collect();
     counts.sort_by_key(|cause| std::cmp::Reverse(cause.count));
-    let said = counts.into_iter().map(|of| format!("{} {}", cause_name(of.cause()), count(of.count)));
-    said.collect::<Vec<_>>().join(", ")
+    let parts = counts.into_iter().map(|of| format!("{} {}", cause_name(of.cause()), count(of.count)));
+    parts.collect::<Vec<_>>().join(", ")
 }
 
 fn retried(sums: &StatsTotals) -> Option<String> {
     let of = by_cause(&sums.retries_by_cause);
-    let mut said = Vec::new();
+    let mut parts = Vec::new();
     if !of.is_empty() {
-        said.push(format!("after: {of}"));
+        parts.push(format!("after: {of}"));
     }
     if sums.retries_helped > 0 {
-        said.push(format!("{} helped", count(sums.retries_helped)));
+        parts.push(format!("{} helped", count(sums.retries_helped)));
     }
     if sums.retries_avoided > 0 {
         let avoided = figures::counted_as(sums.retries_avoided, "was", "were");
-        said.push(format!("{avoided} not made because a verdict said no"));
+        parts.push(format!("{avoided} not made because a verdict said no"));
     }
-    (!said.is_empty()).then(|| said.join("; "))
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 fn memory(sums: &StatsTotals) -> String {
@@ -185,10 +185,10 @@ mod tests {
             succeeded: 1,
             ..StatsTotals::default()
         };
-        let said = memory(&sums);
+        let parts = memory(&sums);
         assert!(
-            said.starts_with("of 0.19 MiB·h asked, 0.11 (60 %) put to use and 0.076 (40 %) wasted; "),
-            "{said}"
+            parts.starts_with("of 0.19 MiB·h asked, 0.11 (60 %) put to use and 0.076 (40 %) wasted; "),
+            "{parts}"
         );
     }
 
@@ -261,12 +261,12 @@ mod tests {
         assert_eq!(names, ["attempts", "failures", "time", "memory"]);
     }
     #[test]
-    fn failures_whose_need_is_not_known_are_not_counted_as_prevented() {
+    fn failures_without_a_known_need_are_not_counted_as_prevented() {
         let would =
             WouldHaveBeen { attempts: 40, failed: 30, would_fail: 3, not_known: 12, ..Default::default() };
         let sums = StatsTotals { attempts: 40, would_have_been: Some(would), ..StatsTotals::default() };
-        let said = "at least 3 instead of 30 failures for memory (12 of them not known: stopped below the predicted limit)\n";
+        let parts = "at least 3 instead of 30 failures for memory (12 of them not known: stopped below the predicted limit)\n";
         let text = lines(&sums, "", TerminalStyle::default());
-        assert!(text.contains(said), "{text}");
+        assert!(text.contains(parts), "{text}");
     }
 }

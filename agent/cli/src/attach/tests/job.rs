@@ -20,7 +20,7 @@ async fn a_group_that_holds_the_agent_is_followed_on_request_where_a_job_only_be
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_exit_file_ends_a_build_whose_process_goes_on() {
+async fn the_exit_file_ends_a_build_with_a_process_that_goes_on() {
     let fake = sidecar();
     let site = HostView::new(&fake.kernel(), None, None);
     let dir = tempfile::tempdir().unwrap();

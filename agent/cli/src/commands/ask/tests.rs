@@ -30,7 +30,7 @@ fn question(words: &[&str], job: &CiJob) -> Result<ShouldRetryRequest, String> {
 }
 
 #[test]
-fn every_command_can_be_said() {
+fn every_command_can_be_parsed() {
     for line in [
         "predict --key package=zlib -o env",
         "predict --key package=zlib --explain jobs --limit-memory 4GiB",

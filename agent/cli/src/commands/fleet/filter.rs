@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_filter_that_makes_no_sense_says_how_it_would() {
-        for (words, said) in [
+        for (words, message) in [
             ("--since 2099-01-01", "in the future"),
             ("--since 1d --until 2d", "not before --until"),
             ("--label team", "NAME=VALUE"),
@@ -231,7 +231,7 @@ mod tests {
             ("--outcome canceled --cause oom", "no other --cause"),
         ] {
             let error = filter(&words.split_whitespace().collect::<Vec<_>>()).unwrap_err();
-            assert!(error.contains(said), "{words}: {error}");
+            assert!(error.contains(message), "{words}: {error}");
         }
         let many: Vec<String> = (0..9).map(|n| format!("--label=l{n}=x")).collect();
         let error = filter(&many.iter().map(String::as_str).collect::<Vec<_>>()).unwrap_err();

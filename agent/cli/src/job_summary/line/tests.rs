@@ -57,27 +57,27 @@ fn on_a_terminal_the_verdict_follows_and_its_reason_is_never_cut() {
         ..BuildFacts::default()
     };
     let settings = Settings { short_verdict: true, ..Settings::default() };
-    let said = |facts: &BuildFacts, settings: &Settings| {
+    let lines = |facts: &BuildFacts, settings: &Settings| {
         let text = render(facts, settings).unwrap();
         text.split_once('\n').map(|(_line, verdict)| verdict.to_owned())
     };
     let expected = "plimsoll: Do not retry: the build itself fails (80 % sure)\nplimsoll: failure: x.c:3: error\\u{1b}[2J";
-    assert_eq!(said(&facts, &settings).as_deref(), Some(expected));
-    assert_eq!(said(&facts, &Settings::default()), None, "nothing was wanted");
+    assert_eq!(lines(&facts, &settings).as_deref(), Some(expected));
+    assert_eq!(lines(&facts, &Settings::default()), None, "nothing was wanted");
     let verdict = facts.advice.verdict.as_mut().unwrap();
     verdict.outlook.as_mut().unwrap().failure_line = "word ".repeat(100);
-    let rows = said(&facts, &settings).unwrap();
+    let rows = lines(&facts, &settings).unwrap();
     assert!(rows.ends_with("word ...") && rows.lines().nth(1).unwrap().len() < 170, "{rows}");
     let verdict = facts.advice.verdict.as_mut().unwrap();
     (verdict.outlook, verdict.reason) = (None, "word ".repeat(100) + "end");
     assert!(
-        said(&facts, &settings).unwrap().ends_with("word end"),
+        lines(&facts, &settings).unwrap().ends_with("word end"),
         "the reason is advice: all of it is shown"
     );
     facts.advice = Advice { problem: Some("the server is away".to_owned()), ..Advice::default() };
-    assert_eq!(said(&facts, &settings).as_deref(), Some("plimsoll: no verdict: the server is away"));
+    assert_eq!(lines(&facts, &settings).as_deref(), Some("plimsoll: no verdict: the server is away"));
     facts.advice = Advice::default();
-    assert_eq!(said(&facts, &settings), None, "a build that passed");
+    assert_eq!(lines(&facts, &settings), None, "a build that passed");
 }
 
 #[test]
@@ -92,14 +92,14 @@ fn a_failure_of_unknown_cause_says_what_is_not_known_and_how_to_make_it_known_be
         attempts_left: 1,
         ..Verdict::default()
     };
-    let said = |verdict: &Verdict| {
+    let lines = |verdict: &Verdict| {
         let advice = Advice { verdict: Some(verdict.clone()), ..Advice::default() };
         short_verdict(&BuildFacts { advice, ..BuildFacts::default() })
     };
     let first = "\nplimsoll: Cause not known: its log was not read; the retry policy allows another attempt with the same size (1 attempt left)";
-    assert_eq!(said(&verdict), format!("{first}\nplimsoll: {reason}"));
+    assert_eq!(lines(&verdict), format!("{first}\nplimsoll: {reason}"));
     verdict.outlook = Some(Outlook { failure_line: "the moon is full".to_owned(), ..Outlook::default() });
-    assert_eq!(said(&verdict), format!("{first}\nplimsoll: failure: the moon is full\nplimsoll: {reason}"));
+    assert_eq!(lines(&verdict), format!("{first}\nplimsoll: failure: the moon is full\nplimsoll: {reason}"));
 }
 
 #[test]

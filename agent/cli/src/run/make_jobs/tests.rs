@@ -27,15 +27,16 @@ fn a_command_is_left_as_it_is_until_the_number_changes() {
     let mut jobs = jobs(&["spack", "install"], Some(8), "w -j8 --jobserver-auth=3,4 -- A=b  c");
     assert_eq!((jobs.command(), jobs.variables().len()), (vec!["spack".into(), "install".into()], 0));
     jobs.set(3);
-    let said = jobs.variables();
-    let said: Vec<_> = said.iter().map(|(n, v)| (n.to_str().unwrap(), v.to_str().unwrap())).collect();
+    let variables = jobs.variables();
+    let variables: Vec<_> =
+        variables.iter().map(|(n, v)| (n.to_str().unwrap(), v.to_str().unwrap())).collect();
     let expected = [
         ("SPACK_BUILD_JOBS", "3"),
         ("CMAKE_BUILD_PARALLEL_LEVEL", "3"),
         ("CARGO_BUILD_JOBS", "3"),
         ("MAKEFLAGS", "w -j3 -- A=b  c"),
     ];
-    assert_eq!(said, expected);
+    assert_eq!(variables, expected);
 }
 
 #[test]

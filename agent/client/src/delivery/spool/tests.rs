@@ -19,7 +19,7 @@ use crate::delivery::{
     Delivery, Settings,
     backlog::{Backlog, MEMORY_SAMPLES, SPOOLED_SAMPLES, StreamCursor},
     quota::list,
-    spool::{AdoptedSpool, BatchBounds, Spool, own_dir, stands_at},
+    spool::{AdoptedSpool, BatchBounds, Spool, is_file_at, own_dir},
     tests::{assert_in_order_once, files, finish, hello, leave_behind, run_until_finished, sample, settings},
 };
 
@@ -78,7 +78,7 @@ fn a_file_without_a_beginning_is_damaged_and_one_of_a_newer_version_is_left_alon
 }
 
 #[test]
-fn a_file_whose_agent_lives_is_left_alone() {
+fn the_file_of_a_living_agent_is_left_alone() {
     let dir = TempDir::new().unwrap();
     let alive = Spool::create(dir.path(), 1 << 20, &hello("alive")).unwrap();
     assert!(matches!(Spool::adopt(alive.path()).unwrap(), AdoptedSpool::Busy));
@@ -230,7 +230,7 @@ fn two_agents_never_take_over_the_same_file() {
     spool.remove();
     drop(spool);
     late.try_lock().unwrap();
-    assert!(!stands_at(&late, &path).unwrap_or(false));
+    assert!(!is_file_at(&late, &path).unwrap_or(false));
     assert!(Spool::adopt(&path).is_err());
 }
 

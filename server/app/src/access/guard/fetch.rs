@@ -150,8 +150,8 @@ fn authority(url: &str) -> Option<String> {
 
 /// What `max-age` says (RFC 9111, section 5.2.2); nothing where the answer must not be kept.
 fn fresh(headers: &HeaderMap) -> Option<Duration> {
-    let said = headers.get(header::CACHE_CONTROL)?.to_str().ok()?.to_ascii_lowercase();
-    let mut words = said.split(',').map(str::trim);
+    let value = headers.get(header::CACHE_CONTROL)?.to_str().ok()?.to_ascii_lowercase();
+    let mut words = value.split(',').map(str::trim);
     if words.clone().any(|word| matches!(word, "no-store" | "no-cache")) {
         return Some(Duration::ZERO);
     }

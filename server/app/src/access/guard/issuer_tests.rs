@@ -296,7 +296,7 @@ async fn an_issuer_in_force_is_asked_and_one_that_is_gone_from_the_file_no_more(
     site.guard.look(true);
     assert!(site.guard.0.origins.lock().unwrap().is_empty());
     assert!(site.check(&signer.token(|claims| claims["iss"] = json!(name))).is_err());
-    eventually("its keys are not shown any more", async || is_shown(), |told| !told).await;
+    eventually("its keys are not shown any more", async || is_shown(), |shown| !shown).await;
     end.cancel();
     watching.await.unwrap().unwrap();
 }

@@ -143,7 +143,7 @@ pub(super) struct BoundsTable {
 
 impl BoundsTable {
     pub(super) fn or(self, usual: Bounds) -> Bounds {
-        let or = |said: Option<u32>, usual: u64| said.map_or(usual, u64::from);
+        let or = |configured: Option<u32>, usual: u64| configured.map_or(usual, u64::from);
         Bounds {
             streams: or(self.streams, usual.streams),
             calls: or(self.calls, usual.calls),

@@ -41,7 +41,7 @@ impl Grant {
     pub(super) fn fits(&self, claims: &Claims) -> bool {
         self.claims
             .iter()
-            .all(|(name, pattern)| text(claims, name).is_some_and(|said| is_like(pattern, &said)))
+            .all(|(name, pattern)| text(claims, name).is_some_and(|value| is_like(pattern, &value)))
     }
 
     /// Who the claims say that it is; `None` if they lack what bounds a token of this kind: it would be good for all projects and

@@ -186,8 +186,8 @@ fn without_words(message: &str) -> String {
         return message.to_owned();
     }
     // the last one: a word of the file may hold one of its own
-    let (said, expected) = message.rsplit_once(EXPECTED).unwrap_or((message, ""));
-    let kind = said.split(['`', '"', '\'']).next().unwrap_or_default().trim_end();
+    let (mistake, expected) = message.rsplit_once(EXPECTED).unwrap_or((message, ""));
+    let kind = mistake.split(['`', '"', '\'']).next().unwrap_or_default().trim_end();
     let kind = if kind == "invalid type: string" { "invalid type: a text" } else { kind };
     if expected.is_empty() { kind.to_owned() } else { format!("{kind}{EXPECTED}{expected}") }
 }
@@ -348,11 +348,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_in_a_file_is_named_with_its_line_and_shows_no_token_that_stands_there() {
+    fn a_mistake_in_a_file_is_named_with_its_line_and_shows_no_token() {
         const TOKEN: &str = "[[token]]\nname = \"x\"\nsha256 = \"x\"\nroles = []\n";
         let after_token = |line: &str| format!("{TOKEN}{line}");
         let issuer = |line: &str| format!("[[issuer]]\nissuer = \"x\"\naudience = \"x\"\n{line}\n");
-        for (text, said) in [
+        for (text, mistake) in [
             (
                 after_token("secret = \"s3cr3t\""),
                 "line 5: unknown field, expected one of `name`, `sha256`, `roles`",
@@ -384,7 +384,7 @@ mod tests {
         ] {
             let text = text.as_str();
             let wrong = AccessFile::parse(text).unwrap_err();
-            assert!(wrong.contains(said) && !wrong.contains("cr3t"), "{text}: {wrong}");
+            assert!(wrong.contains(mistake) && !wrong.contains("cr3t"), "{text}: {wrong}");
         }
     }
 }

@@ -288,11 +288,11 @@ impl Identity {
     /// Puts what is proven over what is said.
     fn prove(&self, key: &mut Key) {
         let Proven { project, git_ref, owner, .. } = &self.proven;
-        for (proven, said) in
+        for (proven, claimed) in
             [(project, &mut key.project), (git_ref, &mut key.git_ref), (owner, &mut key.owner)]
         {
             if !proven.is_empty() {
-                said.clone_from(proven);
+                claimed.clone_from(proven);
             }
         }
     }
@@ -308,7 +308,7 @@ impl Identity {
             COMMIT_LABELS.map(|label| (label, commit)).into_iter().chain([(PIPELINE_LABEL, pipeline)]);
         for (label, proven) in labels {
             match key.labels.get_mut(label) {
-                Some(said) if !proven.is_empty() => said.clone_from(proven),
+                Some(claimed) if !proven.is_empty() => claimed.clone_from(proven),
                 Some(_) if !self.trusted => drop(key.labels.remove(label)),
                 _ => {}
             }

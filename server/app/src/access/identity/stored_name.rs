@@ -14,7 +14,7 @@ const START: usize = NAME - 1 - 16;
 impl Identity {
     /// The name under which it is kept: two callers never have the same. Pods and branches choose the ends of their names, so no sum will
     /// do for which others can be found.
-    pub(crate) fn kept_name(&self) -> String {
+    pub(crate) fn stored_name(&self) -> String {
         let name = &self.name;
         if name.chars().nth(NAME).is_none() {
             return name.to_string();
@@ -28,10 +28,10 @@ impl Identity {
     /// The caller as reporter for `project`. The other projects that it may report on follow from its grant for this one.
     pub(crate) fn speaker(&self, project: &str) -> Reporter {
         if self.projects.is_all() {
-            return Reporter::of_all(&self.kept_name());
+            return Reporter::of_all(&self.stored_name());
         }
         let projects = if self.sees(project) { self.projects.like(project) } else { Vec::new() };
-        Reporter::of(&self.kept_name(), projects)
+        Reporter::of(&self.stored_name(), projects)
     }
 }
 
@@ -43,7 +43,7 @@ mod tests {
     fn what_a_caller_says_in_the_name_of_one_project_counts_for_what_its_grant_for_that_one_covers() {
         let projects = ["a/*", "b/one"].map(str::to_owned).to_vec().into();
         let caller = Identity { projects, ..Identity::clone(&Identity::anyone()) };
-        let spoken = |said: &str, of: &str| caller.speaker(said).may_speak_of(of);
+        let spoken = |project: &str, of: &str| caller.speaker(project).may_speak_of(of);
         assert!(spoken("a/x", "a/x") && spoken("a/x", "a/y") && !spoken("a/x", "b/one"));
         assert!(!spoken("c/x", "c/x") && !spoken("c/x", "a/x") && !spoken("", "a/x") && !spoken("", ""));
         assert!(

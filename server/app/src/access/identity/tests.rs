@@ -107,9 +107,9 @@ fn what_is_proven_wins_in_questions_about_the_own_job_and_fills_gaps_in_others()
         let mut key = Key { project: project.into(), git_ref: "main".into(), ..Key::default() };
         identity.asks_about(&AttemptId::parse(id).unwrap(), &mut key).map(|()| (key.project, key.git_ref))
     };
-    let said = |git_ref: &str| Ok(("spack/packages".to_owned(), git_ref.to_owned()));
-    assert_eq!(asks("gitlab.example.com:4711", "another/project"), said("develop"));
-    assert_eq!(asks("gitlab.example.com:4712", ""), said("main"));
+    let claimed = |git_ref: &str| Ok(("spack/packages".to_owned(), git_ref.to_owned()));
+    assert_eq!(asks("gitlab.example.com:4711", "another/project"), claimed("develop"));
+    assert_eq!(asks("gitlab.example.com:4712", ""), claimed("main"));
     assert_eq!(asks("gitlab.example.com:4712", "another/project").unwrap_err().field, "key.project");
 }
 
@@ -166,7 +166,8 @@ fn a_build_of_an_unprotected_ref_is_measured_and_does_not_teach() {
 fn which_job_an_attempt_is_of_is_what_its_token_says_and_nothing_where_an_untrusted_one_says_nothing() {
     let signer = Signer::new();
     let access = access(FILE, &signer).unwrap();
-    let said = [("pipeline", "900"), ("job", "build"), ("commit", "c0ffee"), ("sha", "c0ffee"), ("x", "y")];
+    let claimed =
+        [("pipeline", "900"), ("job", "build"), ("commit", "c0ffee"), ("sha", "c0ffee"), ("x", "y")];
     let label = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let labels = |protected: &str, claims: &[(&'static str, Value)]| {
         let token = signer.token(|all| {
@@ -177,7 +178,7 @@ fn which_job_an_attempt_is_of_is_what_its_token_says_and_nothing_where_an_untrus
         });
         let identity = access.identify(Some(&token), &[], 0, Instant::now()).unwrap();
         let mut opened = attempt("gitlab.example.com:4711");
-        opened.key.labels = said.map(|(name, value)| label(name, value)).into();
+        opened.key.labels = claimed.map(|(name, value)| label(name, value)).into();
         let mut asked = opened.key.clone();
         identity.asks_about(&opened.id, &mut asked).unwrap();
         identity.opens(&mut opened).unwrap();
@@ -189,7 +190,7 @@ fn which_job_an_attempt_is_of_is_what_its_token_says_and_nothing_where_an_untrus
     for protected in ["true", "false"] {
         assert_eq!(labels(protected, &own), of_token.map(|(name, value)| label(name, value)).into());
     }
-    assert_eq!(labels("true", &[]), said.map(|(name, value)| label(name, value)).into());
+    assert_eq!(labels("true", &[]), claimed.map(|(name, value)| label(name, value)).into());
     assert_eq!(labels("false", &[]), [label("job", "build"), label("x", "y")].into());
 }
 

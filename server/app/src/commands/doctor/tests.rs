@@ -19,19 +19,19 @@ fn sound(dir: &Path) -> Config {
 }
 
 /// What is said of one check, and whether it is all right.
-fn said(config: &Config, check: &str) -> (bool, String) {
+fn checked(config: &Config, check: &str) -> (bool, String) {
     let lines = super::check(config).unwrap();
     let line = lines.into_iter().find(|line| line.check == check).unwrap();
     (line.is_ok(), line.says)
 }
 
 fn assert_wrong(config: &Config, check: &str, words: &[&str]) {
-    let (ok, says) = said(config, check);
+    let (ok, says) = checked(config, check);
     assert!(!ok && words.iter().all(|word| says.contains(word)), "{check}: {says}");
 }
 
 fn assert_ok(config: &Config, check: &str, words: &[&str]) {
-    let (ok, says) = said(config, check);
+    let (ok, says) = checked(config, check);
     assert!(ok && words.iter().all(|word| says.contains(word)), "{check}: {says}");
 }
 
@@ -52,7 +52,7 @@ fn certificate(dir: &Path, days: u64) -> (std::path::PathBuf, std::path::PathBuf
 fn the_data_directory_is_found_missing_whole_open_or_foreign() {
     let dir = tempfile::tempdir().unwrap();
     let mut config = sound(dir.path());
-    assert!(said(&config, "data directory").1.contains("no store yet"));
+    assert!(checked(&config, "data directory").1.contains("no store yet"));
     assert!(!config.data_dir.try_exists().unwrap(), "nothing is made");
     let warns = |config: &Config, words: &str| {
         let (line, _) = disk::data_directory(&config.data_dir);
@@ -199,7 +199,7 @@ fn a_gitlab_that_does_not_answer_is_named() {
             stream.write_all(answer.as_bytes()).unwrap();
             String::from_utf8(head).unwrap().to_lowercase()
         });
-        let (ok, says) = said(&config, "GitLab");
+        let (ok, says) = checked(&config, "GitLab");
         assert_eq!((ok, says.contains(words)), (status == "200 OK", true), "{status}: {says}");
         assert!(server.join().unwrap().contains("private-token: glpat-x"));
         assert!(!says.contains("glpat"), "{says}");

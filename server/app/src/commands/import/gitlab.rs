@@ -46,7 +46,7 @@ pub(super) async fn jobs(
 
 /// The build with the end that its job had.
 pub(super) fn with_end(seen: Summary, end: &JobEnd) -> Summary {
-    let told = ReportedOutcome {
+    let reported = ReportedOutcome {
         attempts: Vec::new(),
         end: end.status,
         reason: end.reason.clone(),
@@ -56,7 +56,7 @@ pub(super) fn with_end(seen: Summary, end: &JobEnd) -> Summary {
     };
     // Prometheus does not see how a build ends
     let open = Summary { outcome: Outcome::Lost, ..seen };
-    ci_outcomes::with_report(&open, &told).unwrap_or(open)
+    ci_outcomes::with_report(&open, &reported).unwrap_or(open)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::{coverage, gitlab, into, kept_in, open, remarks, told};
+use super::{counts_line, coverage, gitlab, into, kept_in, open, remarks};
 use crate::{
     commands::{Incomplete, note, progress::Progress},
     integrations::prometheus::{
@@ -109,7 +109,7 @@ impl FromPrometheus {
         let imported = import::commit_records(records, found.refusals.clone(), &store).await;
         store.close().await.context("closing the store")?;
         let imported = imported?;
-        writeln!(io::stdout(), "{}", told(imported.added, imported.known))?;
+        writeln!(io::stdout(), "{}", counts_line(imported.added, imported.known))?;
         note(kept_in(config));
         remarks(&imported, project).iter().for_each(note);
         if imported.refusals.count > 0 {
@@ -222,16 +222,16 @@ mod tests {
             "namespace",
             "pod",
         ]);
-        let said = no_job(true, Some(&exported));
+        let text = no_job(true, Some(&exported));
         assert_eq!(
-            said,
+            text,
             "kube_pod_annotations names jobs, but of pods without readings of memory, so nothing was stored; Prometheus scrapes \
              kube-state-metrics without honor_labels; give --prometheus-labels a file with\n\
              kube_namespace = \"exported_namespace\"\nkube_pod = \"exported_pod\"\nkube_container = \"exported_container\"\n"
         );
         let renamed = no_job(true, Some(&labels(&["annotation_a", "kube_pod_name", "namespace"])));
         assert!(renamed.ends_with("which of its labels name the pod: kube_pod_name, namespace"), "{renamed}");
-        assert!(!renamed.contains("allowlist") && !said.contains("allowlist"));
+        assert!(!renamed.contains("allowlist") && !text.contains("allowlist"));
         assert!(no_job(false, None).contains("--metric-annotations-allowlist=pods=["));
     }
 }

@@ -57,11 +57,11 @@ pub(crate) enum HookEvent {
 impl HookEvent {
     /// What the header [`EVENT`] says; `None` if it is missing.
     pub(crate) fn of(header: Option<&str>) -> Self {
-        let Some(said) = header else { return Self::NotGitLab };
-        match said.trim() {
+        let Some(value) = header else { return Self::NotGitLab };
+        match value.trim() {
             "Job Hook" | "Build Hook" => Self::Job,
             "System Hook" => Self::System,
-            said => Self::Other(name(OTHERS.iter().find(|(header, ..)| header.eq_ignore_ascii_case(said)))),
+            value => Self::Other(name(OTHERS.iter().find(|(header, ..)| header.eq_ignore_ascii_case(value)))),
         }
     }
 
@@ -120,14 +120,14 @@ mod tests {
 
     #[test]
     fn the_header_tells_the_kind_and_the_body_where_it_does_not() {
-        for (said, event) in [
+        for (value, event) in [
             ("Job Hook", HookEvent::Job),
             ("System Hook", HookEvent::System),
             ("Member Hook", HookEvent::Other("member")),
             ("pipeline hook", HookEvent::Other("pipeline")),
             ("Hook of 2030", HookEvent::Other(UNKNOWN)),
         ] {
-            assert_eq!(HookEvent::of(Some(said)), event, "{said}");
+            assert_eq!(HookEvent::of(Some(value)), event, "{value}");
         }
         assert_eq!(HookEvent::of(None), HookEvent::NotGitLab);
         for (event, body, counted) in [

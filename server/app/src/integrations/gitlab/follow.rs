@@ -72,12 +72,12 @@ pub(crate) struct Follower {
     /// Those of before the start, oldest first.
     found: VecDeque<Waiting>,
     /// Hooks on disk that were applied before their attempt's end.
-    told: Waits,
+    waits: Waits,
 }
 
 impl Follower {
     pub(super) fn new(parts: Parts, waiting: mpsc::Receiver<Waiting>, found: VecDeque<Waiting>) -> Self {
-        Self { parts: Arc::new(parts), waiting, found, told: Waits::default() }
+        Self { parts: Arc::new(parts), waiting, found, waits: Waits::default() }
     }
 
     /// Works until `stop`. What waits then stays on disk for the next start; what has no file is applied without having asked.
@@ -92,7 +92,7 @@ impl Follower {
                 biased;
                 () = stop.cancelled() => break,
                 Some(done) = running.join_next() => {
-                    done.ok().flatten().into_iter().for_each(|told| self.told.add(told));
+                    done.ok().flatten().into_iter().for_each(|hook| self.waits.add(hook));
                 }
                 // what is given up and not removed when the server stops is found at the next start
                 _ = tick.tick() => drop(stop.run_until_cancelled(self.forget_old()).await),
@@ -106,8 +106,8 @@ impl Follower {
         self.waiting.close();
         while let Ok(Waiting { ended, name, kept, answer, .. }) = self.waiting.try_recv() {
             if kept.is_none() && answer.is_none() {
-                match self.parts.ingest.tell_in_turn(ended.told).await {
-                    Some(_told) => name.keep(),
+                match self.parts.ingest.tell_in_turn(ended.reported).await {
+                    Some(_applied) => name.keep(),
                     None => self.parts.count_dropped(),
                 }
             }
@@ -122,7 +122,7 @@ impl Follower {
 
     /// Gives up attempts that never came, and those that have ended.
     async fn forget_old(&mut self) {
-        let old = self.told.give_up(now(), &self.parts.ingest).await;
+        let old = self.waits.give_up(now(), &self.parts.ingest).await;
         if !old.is_empty() {
             drop(tokio::task::spawn_blocking(move || old.into_iter().for_each(Kept::forget)));
         }
@@ -148,20 +148,20 @@ async fn follow(
     waiting: Waiting,
     stop: CancellationToken,
 ) -> Option<waiting_hooks::WaitingHook> {
-    let Waiting { ended, name, kept, told_since, mut answer } = waiting;
+    let Waiting { ended, name, kept, applied_since, mut answer } = waiting;
     loop {
-        let (told, settled) = if let Some(answer) = answer.take() {
-            (ended.told.clone(), answer.await.ok())
+        let (reported, settled) = if let Some(answer) = answer.take() {
+            (ended.reported.clone(), answer.await.ok())
         } else {
-            let asked = if told_since.is_some() {
-                Some(ended.told.clone())
+            let asked = if applied_since.is_some() {
+                Some(ended.reported.clone())
             } else {
                 stop.run_until_cancelled(parts.ask_or_not(&ended)).await
             };
             // what stands in a file is asked about after the next start
-            let told = asked.or_else(|| kept.is_none().then(|| ended.told.clone()))?;
-            let settled = parts.ingest.tell_in_turn(told.clone()).await;
-            (told, settled)
+            let reported = asked.or_else(|| kept.is_none().then(|| ended.reported.clone()))?;
+            let settled = parts.ingest.tell_in_turn(reported.clone()).await;
+            (reported, settled)
         };
         match settled {
             None => {
@@ -174,9 +174,9 @@ async fn follow(
             Some(OutcomeStatus::Unwritable) => stop.run_until_cancelled(sleep(AGAIN)).await?,
             Some(OutcomeStatus::Remembered) => {
                 name.keep();
-                let attempts = told.attempts.clone();
-                let kept = tokio::task::spawn_blocking(move || kept.map(|kept| kept.tell(&told))).await;
-                let since = told_since.unwrap_or_else(now);
+                let attempts = reported.attempts.clone();
+                let kept = tokio::task::spawn_blocking(move || kept.map(|kept| kept.tell(&reported))).await;
+                let since = applied_since.unwrap_or_else(now);
                 return Some(waiting_hooks::WaitingHook { since, attempts, kept: kept.ok().flatten()? });
             }
             Some(OutcomeStatus::Now | OutcomeStatus::Known | OutcomeStatus::Foreign) => {
@@ -196,12 +196,12 @@ impl Parts {
     }
 
     /// What there is to tell, with GitLab's answers or without: what a hook says of itself is not lost with them.
-    async fn ask_or_not(&self, Ended { told, job, .. }: &Ended) -> ReportedOutcome {
-        let Some(client) = &self.client else { return told.clone() };
-        self.ask(client, told, job).await.unwrap_or_else(|trouble| {
+    async fn ask_or_not(&self, Ended { reported, job, .. }: &Ended) -> ReportedOutcome {
+        let Some(client) = &self.client else { return reported.clone() };
+        self.ask(client, reported, job).await.unwrap_or_else(|trouble| {
             self.metrics.hooks.get_or_create(&Kind::of("not_asked")).inc();
             tracing::debug!(job = job.id, ?trouble, "a hook counts alone");
-            told.clone()
+            reported.clone()
         })
     }
 
@@ -209,19 +209,21 @@ impl Parts {
     async fn ask(
         &self,
         client: &Client,
-        told: &ReportedOutcome,
+        reported: &ReportedOutcome,
         job: &Job,
     ) -> Result<ReportedOutcome, Trouble> {
         let is_here = job.host.as_deref().is_none_or(|host| host == client.host());
-        let may_be_asked = is_here && told.by.may_speak_of(&job.key.project);
-        let Some(project) = job.project_in_api().filter(|_| may_be_asked) else { return Ok(told.clone()) };
-        match told.end {
-            JobStatus::Failed => self.judge(client, told.clone(), job, &project).await,
+        let may_be_asked = is_here && reported.by.may_speak_of(&job.key.project);
+        let Some(project) = job.project_in_api().filter(|_| may_be_asked) else {
+            return Ok(reported.clone());
+        };
+        match reported.end {
+            JobStatus::Failed => self.judge(client, reported.clone(), job, &project).await,
             JobStatus::Succeeded if job.is_spacks() => {
                 let unneeded = trace::is_unneeded(&log(client, &project, job.id).await?);
-                Ok(ReportedOutcome { unneeded, ..told.clone() })
+                Ok(ReportedOutcome { unneeded, ..reported.clone() })
             }
-            JobStatus::Succeeded | JobStatus::Canceled => Ok(told.clone()),
+            JobStatus::Succeeded | JobStatus::Canceled => Ok(reported.clone()),
         }
     }
 
@@ -229,32 +231,32 @@ impl Parts {
     async fn judge(
         &self,
         client: &Client,
-        told: ReportedOutcome,
+        reported: ReportedOutcome,
         job: &Job,
         project: &str,
     ) -> Result<ReportedOutcome, Trouble> {
         let log = log(client, project, job.id).await?;
         let trace::End { exit, container_reason } = trace::end(&log);
-        let (mut reason, mut name, mut pipeline) = (told.reason.clone(), job.name.clone(), job.pipeline);
+        let (mut reason, mut name, mut pipeline) = (reported.reason.clone(), job.name.clone(), job.pipeline);
         if reason.is_empty() || name.is_empty() || pipeline.is_none() {
             let path = format!("projects/{project}/jobs/{}", job.id);
-            let said = read::job(&client.get(&path, Keep::All(JOB_BYTES)).await?.body)?;
-            reason = if reason.is_empty() { said.failure_reason } else { reason };
-            name = if name.is_empty() { said.name } else { name };
-            pipeline = pipeline.or(said.pipeline);
+            let fetched = read::job(&client.get(&path, Keep::All(JOB_BYTES)).await?.body)?;
+            reason = if reason.is_empty() { fetched.failure_reason } else { reason };
+            name = if name.is_empty() { fetched.name } else { name };
+            pipeline = pipeline.or(fetched.pipeline);
         }
         let listed = match pipeline {
             Some(pipeline) => runs(client, project, pipeline, &name).await?,
             None => Vec::new(),
         };
-        let Some(attempt) = self.attempt(&told).await else { return Ok(told) };
+        let Some(attempt) = self.attempt(&reported).await else { return Ok(reported) };
         let key = validated::key(Some(job.key.clone())).unwrap_or_else(|fault| {
             tracing::info!(%fault, "the job of a hook is not understood: judged without its key");
             Key::default()
         });
-        let by = told.by.clone();
+        let by = reported.by.clone();
         if key.project.is_empty() && !by.speaks_of_all() {
-            return Ok(ReportedOutcome { reason, ..told });
+            return Ok(ReportedOutcome { reason, ..reported });
         }
         let asker = Asker { sees_all: by.speaks_of_all(), by, ..Asker::TRUSTED };
         let evidence = Evidence {
@@ -273,21 +275,21 @@ impl Parts {
                 self.metrics.hooks.get_or_create(&Kind::of("judged")).inc();
                 // what settles an attempt is learned from: a line of a log alone is no proof
                 let cause = Some(verdict.cause).filter(|_| verdict.outlook.proven);
-                Ok(ReportedOutcome { reason, cause, ..told })
+                Ok(ReportedOutcome { reason, cause, ..reported })
             }
             Err(refusal) => {
                 tracing::warn!(job = job.id, error = %refusal, "could not judge a failed job");
-                Ok(ReportedOutcome { reason, ..told })
+                Ok(ReportedOutcome { reason, ..reported })
             }
         }
     }
 
     /// Under which of its names an attempt is known that the speaker may speak of, else the likeliest that no other caller holds.
-    async fn attempt(&self, told: &ReportedOutcome) -> Option<AttemptId> {
+    async fn attempt(&self, reported: &ReportedOutcome) -> Option<AttemptId> {
         let mut free = None;
-        for id in &told.attempts {
+        for id in &reported.attempts {
             match self.ingest.find(id).await {
-                Ok(Some((summary, _))) if told.by.may_speak_of(&summary.key.project) => {
+                Ok(Some((summary, _))) if reported.by.may_speak_of(&summary.key.project) => {
                     return Some(id.clone());
                 }
                 Ok(Some(_of_another)) => {}

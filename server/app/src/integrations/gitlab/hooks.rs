@@ -60,9 +60,9 @@ impl Hooks {
         let (queue, waiting) = mpsc::channel(QUEUE);
         let (known, asks) = (Arc::<Mutex<Known>>::default(), client.is_some());
         let (spool, found) = kept.map_or((None, Vec::new()), |(spool, found)| (Some(spool), found));
-        let found = found.into_iter().filter_map(|Found { ended, kept, told_since }| {
+        let found = found.into_iter().filter_map(|Found { ended, kept, applied_since }| {
             let name = Name::claim(&known, names(&ended, kept.record.delivery.as_deref()))?;
-            Some(Waiting { ended, name, kept: Some(kept), told_since, answer: None })
+            Some(Waiting { ended, name, kept: Some(kept), applied_since, answer: None })
         });
         let parts = Parts { client, ingest: ingest.clone(), metrics: Arc::clone(&metrics) };
         let follower = Follower::new(parts, waiting, found.collect());
@@ -101,7 +101,7 @@ impl Hooks {
             Err(_full) => return self.tell(*ended, name),
         };
         let record = Record::of(&ended, delivery);
-        let mut waiting = Waiting { ended, name, kept: None, told_since: None, answer: None };
+        let mut waiting = Waiting { ended, name, kept: None, applied_since: None, answer: None };
         let turn = match &self.spool {
             Some(spool) => timeout(PATIENCE, spool.turn()).await.ok().flatten().zip(Some(spool.clone())),
             None => None,
@@ -134,7 +134,7 @@ impl Hooks {
             return Taken::Later;
         };
         if !self.asks {
-            waiting.answer = self.ingest.tell_and_hear(waiting.ended.told.clone());
+            waiting.answer = self.ingest.tell_and_hear(waiting.ended.reported.clone());
         }
         place.send(waiting);
         let waiting = self.queue.max_capacity().saturating_sub(self.queue.capacity());
@@ -147,7 +147,7 @@ impl Hooks {
         if self.asks {
             self.metrics.hooks.get_or_create(&Kind::of("not_asked")).inc();
         }
-        if !self.ingest.tell(ended.told) {
+        if !self.ingest.tell(ended.reported) {
             return Taken::Dropped;
         }
         name.keep();

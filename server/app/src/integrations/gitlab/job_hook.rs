@@ -42,11 +42,11 @@ pub(crate) enum Hook {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Ended {
     /// How.
-    pub(crate) told: ReportedOutcome,
+    pub(crate) reported: ReportedOutcome,
     /// Which job.
     pub(crate) job: Job,
     /// The hook as GitLab wrote it, cut to what is read of it: [`read`] makes the same end of it.
-    pub(crate) said: Value,
+    pub(crate) body: Value,
 }
 
 /// A job as GitLab numbers it.
@@ -137,8 +137,9 @@ pub(crate) fn read(body: &[u8], instance: Option<&str>) -> Result<Hook, FieldVio
     let job = read_job(&body, id, host);
     // until it is known who sent it, it speaks of the project that it names alone
     let by = Reporter::of("", vec![job.key.project.clone()]);
-    let told = ReportedOutcome { attempts, end, reason: reason.to_owned(), cause: None, unneeded: false, by };
-    Ok(Hook::Ended(Box::new(Ended { told, job, said: cut(&body) })))
+    let reported =
+        ReportedOutcome { attempts, end, reason: reason.to_owned(), cause: None, unneeded: false, by };
+    Ok(Hook::Ended(Box::new(Ended { reported, job, body: cut(&body) })))
 }
 
 /// A hook without what is not read of it.
@@ -146,12 +147,12 @@ fn cut(body: &Value) -> Value {
     let mut cut = Map::new();
     for (object, field) in READ {
         let outer = object.map_or(Some(body), |object| body.get(object));
-        let Some(said) = outer.and_then(|outer| outer.get(field)) else { continue };
-        let kept = match said {
+        let Some(value) = outer.and_then(|outer| outer.get(field)) else { continue };
+        let kept = match value {
             Value::String(text) => {
                 Value::from(text.get(..text.floor_char_boundary(KEPT_BYTES)).unwrap_or_default())
             }
-            Value::Number(_) | Value::Bool(_) => said.clone(),
+            Value::Number(_) | Value::Bool(_) => value.clone(),
             // those are not read, but they are not missing either
             Value::Null | Value::Array(_) | Value::Object(_) => Value::Null,
         };
@@ -168,29 +169,29 @@ fn cut(body: &Value) -> Value {
 
 /// What a hook says of its job; what it does not say is not known.
 fn read_job(body: &Value, id: u64, host: Option<&str>) -> Job {
-    let said = |place: &str| body.pointer(place).and_then(Value::as_str).map(ToOwned::to_owned);
+    let string = |place: &str| body.pointer(place).and_then(Value::as_str).map(ToOwned::to_owned);
     let number = |place: &str| body.pointer(place).and_then(Value::as_u64);
     let pipeline = number("/pipeline_id").or_else(|| number("/commit/id"));
-    let name = job::fitting(&said("/build_name").unwrap_or_default(), limits::LABEL_BYTES);
+    let name = job::fitting(&string("/build_name").unwrap_or_default(), limits::LABEL_BYTES);
     let key = key(&name, |variable| match variable {
-        "CI_PROJECT_PATH" => said("/project/path_with_namespace"),
-        "CI_COMMIT_REF_NAME" => said("/ref"),
-        "CI_COMMIT_SHA" => said("/sha"),
+        "CI_PROJECT_PATH" => string("/project/path_with_namespace"),
+        "CI_COMMIT_REF_NAME" => string("/ref"),
+        "CI_COMMIT_SHA" => string("/sha"),
         "CI_PIPELINE_ID" => pipeline.map(|pipeline| pipeline.to_string()),
-        "CI_JOB_STAGE" => said("/build_stage"),
+        "CI_JOB_STAGE" => string("/build_stage"),
         _ => None,
     });
     Job { host: host.map(ToOwned::to_owned), id, project: number("/project_id"), pipeline, name, key }
 }
 
-/// What a job of this name builds. `said`: variables of the job, but for its name and Spack's.
-pub(super) fn key(name: &str, said: impl Fn(&str) -> Option<String>) -> pb::Key {
+/// What a job of this name builds. `lookup`: variables of the job, but for its name and Spack's.
+pub(super) fn key(name: &str, lookup: impl Fn(&str) -> Option<String>) -> pb::Key {
     let spec = spec_of(name);
     job::key(|variable| match variable {
         "CI_JOB_NAME" => Some(name.to_owned()),
         "SPACK_JOB_SPEC_PKG_NAME" => spec.map(|(package, _)| package.to_owned()),
         "SPACK_JOB_SPEC_PKG_VERSION" => spec.map(|(_, version)| version.to_owned()),
-        other => said(other),
+        other => lookup(other),
     })
 }
 
@@ -228,8 +229,8 @@ mod tests {
         read(body.to_string().as_bytes(), None)
     }
 
-    fn told(hook: Result<Hook, FieldViolation>) -> ReportedOutcome {
-        job(hook).told
+    fn reported(hook: Result<Hook, FieldViolation>) -> ReportedOutcome {
+        job(hook).reported
     }
 
     fn job(hook: Result<Hook, FieldViolation>) -> Ended {
@@ -241,14 +242,14 @@ mod tests {
 
     #[test]
     fn the_attempt_is_named_as_its_agent_names_it() {
-        let plain = told(ended(&[]));
+        let plain = reported(ended(&[]));
         let ids: Vec<_> = plain.attempts.iter().map(AttemptId::as_str).collect();
         assert_eq!(ids, ["gitlab.example:1977", "1977"]);
         assert_eq!((plain.end, plain.reason.as_str()), (JobStatus::Failed, "script_failure"));
         let body = r#"{"object_kind":"build","build_id":7,"build_status":"success"}"#.as_bytes();
-        let named = told(read(body, Some("https://gitlab.spack.io")));
+        let named = reported(read(body, Some("https://gitlab.spack.io")));
         assert_eq!(named.attempts[0].as_str(), "gitlab.spack.io:7");
-        assert_eq!(told(read(body, None)).attempts.len(), 1);
+        assert_eq!(reported(read(body, None)).attempts.len(), 1);
     }
 
     #[test]
@@ -284,11 +285,11 @@ mod tests {
     #[test]
     fn times_in_any_order_and_form_and_later_words_are_no_error() {
         let (from, to) = (json!("2021-02-23T02:41:37.886Z"), json!("2020-02-23 02:41:37 UTC"));
-        told(ended(&[("build_started_at", from), ("build_finished_at", to)]));
-        told(ended(&[("build_started_at", Value::Null), ("build_finished_at", json!(5))]));
-        assert_eq!(told(ended(&[("build_failure_reason", json!("of_2030"))])).reason, "of_2030");
+        reported(ended(&[("build_started_at", from), ("build_finished_at", to)]));
+        reported(ended(&[("build_started_at", Value::Null), ("build_finished_at", json!(5))]));
+        assert_eq!(reported(ended(&[("build_failure_reason", json!("of_2030"))])).reason, "of_2030");
         let reason = ("build_failure_reason", json!("unknown_failure"));
-        let success = told(ended(&[("build_status", json!("success")), reason]));
+        let success = reported(ended(&[("build_status", json!("success")), reason]));
         assert_eq!((success.end, success.reason.as_str()), (JobStatus::Succeeded, ""));
     }
 
@@ -304,10 +305,10 @@ mod tests {
         ] {
             let whole = job(ended(&change));
             let host = whole.job.host.as_ref().map(|host| format!("https://{host}"));
-            let text = whole.said.to_string();
+            let text = whole.body.to_string();
             assert!(text.len() < 8 * KEPT_BYTES && !text.contains("secret"), "{}", text.len());
             let again = job(read(text.as_bytes(), host.as_deref()));
-            assert_eq!((&again.told, &again.said), (&whole.told, &whole.said));
+            assert_eq!((&again.reported, &again.body), (&whole.reported, &whole.body));
             let checked = |job: &Job| plimsoll_core::validated::key(Some(job.key.clone())).ok();
             assert_eq!(checked(&again.job), checked(&whole.job));
             let key = pb::Key::default();

@@ -127,11 +127,11 @@ async fn project(client: &Client, number: u64) -> Result<Project, Trouble> {
 }
 
 /// A job of a list; `None` if it never ran.
-fn listed_job(said: &Value, project: &Project) -> Option<ListedJob> {
-    let id = said.get("id").and_then(Value::as_u64).filter(|id| *id > 0)?;
-    let name = fitting(said.get("name")?.as_str()?, limits::LABEL_BYTES);
-    let at = |place: &str| said.pointer(place).and_then(Value::as_str).map(ToOwned::to_owned);
-    let end = match word(said, "status").as_str() {
+fn listed_job(listed: &Value, project: &Project) -> Option<ListedJob> {
+    let id = listed.get("id").and_then(Value::as_u64).filter(|id| *id > 0)?;
+    let name = fitting(listed.get("name")?.as_str()?, limits::LABEL_BYTES);
+    let at = |place: &str| listed.pointer(place).and_then(Value::as_str).map(ToOwned::to_owned);
+    let end = match word(listed, "status").as_str() {
         "success" => Some(JobStatus::Succeeded),
         "failed" => Some(JobStatus::Failed),
         "canceled" => Some(JobStatus::Canceled),
@@ -141,14 +141,14 @@ fn listed_job(said: &Value, project: &Project) -> Option<ListedJob> {
         "CI_PROJECT_PATH" => Some(project.path.clone()),
         "CI_COMMIT_REF_NAME" => at("/ref"),
         "CI_COMMIT_SHA" => at("/commit/id"),
-        "CI_PIPELINE_ID" => said.pointer("/pipeline/id").and_then(Value::as_u64).map(|id| id.to_string()),
+        "CI_PIPELINE_ID" => listed.pointer("/pipeline/id").and_then(Value::as_u64).map(|id| id.to_string()),
         "CI_JOB_STAGE" => at("/stage"),
         "GITLAB_USER_LOGIN" => at("/user/username"),
         _ => None,
     });
-    let reason = if end == Some(JobStatus::Failed) { word(said, "failure_reason") } else { String::new() };
-    let started_ms = time(said, "started_at")?;
-    let finished_ms = time(said, "finished_at");
+    let reason = if end == Some(JobStatus::Failed) { word(listed, "failure_reason") } else { String::new() };
+    let started_ms = time(listed, "started_at")?;
+    let finished_ms = time(listed, "finished_at");
     Some(ListedJob {
         id,
         project: project.number,
@@ -180,9 +180,9 @@ impl MergeRequests {
             return Ok(*known);
         }
         let path = format!("projects/{}/merge_requests/{request}", project.number);
-        let said = shown(client.get(&path, Keep::All(ONE_BYTES)).await)?;
-        let said = said.and_then(|answer| object(&answer.body).ok());
-        let source = said.and_then(|said| said.get("source_project_id").and_then(Value::as_u64));
+        let fetched = shown(client.get(&path, Keep::All(ONE_BYTES)).await)?;
+        let fetched = fetched.and_then(|answer| object(&answer.body).ok());
+        let source = fetched.and_then(|fetched| fetched.get("source_project_id").and_then(Value::as_u64));
         let is_foreign = source.is_none_or(|source| source != project.number);
         self.foreign.insert(request, is_foreign);
         Ok(is_foreign)
@@ -204,13 +204,13 @@ mod tests {
     #[test]
     fn a_listed_job_says_what_it_builds_when_it_ran_and_how_it_ended() {
         let project = Project { number: 23, path: "group/a".to_owned(), is_fork: false };
-        let said = json!({
+        let listed = json!({
             "id": 7, "name": "zlib@1.3 /abcdefg", "stage": "build", "status": "failed", "ref": "main",
             "failure_reason": "script_failure", "created_at": "2026-02-23T02:40:00.000Z",
             "started_at": "2026-02-23T02:41:37.886Z", "finished_at": "2026-02-23T02:42:37.886Z",
             "pipeline": {"id": 9}, "commit": {"id": "c0"}, "user": {"username": "ann"},
         });
-        let job = listed_job(&said, &project).unwrap();
+        let job = listed_job(&listed, &project).unwrap();
         assert_eq!((job.id, job.started_ms), (7, 1_771_814_497_886));
         assert_eq!((job.end, job.reason.as_str()), (Some(JobStatus::Failed), "script_failure"));
         let key = &job.key;
@@ -218,17 +218,17 @@ mod tests {
         assert_eq!((key.labels["pipeline"].as_str(), key.owner.as_str()), ("9", "ann"));
         // never ran; no number; a word of a later GitLab
         for (field, value) in [("started_at", Value::Null), ("id", json!("7")), ("name", Value::Null)] {
-            let mut said = said.clone();
-            said[field] = value;
-            assert_eq!(listed_job(&said, &project), None, "{field}");
+            let mut listed = listed.clone();
+            listed[field] = value;
+            assert_eq!(listed_job(&listed, &project), None, "{field}");
         }
-        let mut later = said;
+        let mut later = listed;
         later["status"] = json!("of_2030");
         assert_eq!(listed_job(&later, &project).unwrap().end, None);
     }
 
     #[test]
-    fn the_merge_request_of_a_job_stands_in_its_ref() {
+    fn the_merge_request_of_a_job_is_read_from_its_ref() {
         let of = |git_ref: &str| merge_request(&json!({ "ref": git_ref }));
         assert_eq!(
             (of("refs/merge-requests/59/head"), of("refs/merge-requests/7/merge")),

@@ -22,8 +22,8 @@ pub(super) struct Record {
     pub(super) delivery: Option<String>,
     hook: Value,
     by: Reporter,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    told: Option<JobReport>,
+    #[serde(rename = "told", default, skip_serializing_if = "Option::is_none")]
+    report: Option<JobReport>,
 }
 
 /// What asking GitLab brought to light.
@@ -35,21 +35,21 @@ struct JobReport {
 
 impl Record {
     pub(super) fn of(ended: &Ended, delivery: Option<&str>) -> Self {
-        let mut hook = ended.said.clone();
+        let mut hook = ended.body.clone();
         mask::json(&mut hook);
         Self {
             format: FORMAT,
             host: ended.job.host.clone(),
             delivery: delivery.map(ToOwned::to_owned),
             hook,
-            by: ended.told.by.clone(),
-            told: None,
+            by: ended.reported.by.clone(),
+            report: None,
         }
     }
 
     /// Adds what asking brought to light.
-    pub(super) fn tell(&mut self, told: &ReportedOutcome) {
-        self.told = Some(JobReport { cause: told.cause, unneeded: told.unneeded });
+    pub(super) fn tell(&mut self, reported: &ReportedOutcome) {
+        self.report = Some(JobReport { cause: reported.cause, unneeded: reported.unneeded });
     }
 
     /// The end of a job that it tells of, with what asking brought to light; `None` if it is of another form, or tells of none.
@@ -57,9 +57,9 @@ impl Record {
         let instance = self.host.as_ref().map(|host| format!("https://{host}"));
         let read = job_hook::read(self.hook.to_string().as_bytes(), instance.as_deref());
         let Ok(Hook::Ended(mut ended)) = read else { return None };
-        ended.told.by.clone_from(&self.by);
-        if let Some(JobReport { cause, unneeded }) = self.told {
-            ended.told = ReportedOutcome { cause, unneeded, ..ended.told };
+        ended.reported.by.clone_from(&self.by);
+        if let Some(JobReport { cause, unneeded }) = self.report {
+            ended.reported = ReportedOutcome { cause, unneeded, ..ended.reported };
         }
         Some(ended).filter(|_| self.format == FORMAT)
     }

@@ -59,7 +59,7 @@ pub(crate) struct Found {
     pub(super) ended: Box<Ended>,
     pub(super) kept: Kept,
     /// GitLab was asked, since when it waits for its attempt.
-    pub(super) told_since: Option<SystemTime>,
+    pub(super) applied_since: Option<SystemTime>,
 }
 
 /// A hook that has a file.
@@ -143,8 +143,8 @@ impl Spool {
 
     fn find(&self, written: SystemTime, path: PathBuf) -> Option<Found> {
         let kind = path.extension().and_then(|kind| kind.to_str()).unwrap_or_default();
-        let is_applied = kind == TOLD;
-        let was_applied = !is_applied && path.with_extension(TOLD).try_exists().unwrap_or(false);
+        let is_applied = kind == APPLIED;
+        let was_applied = !is_applied && path.with_extension(APPLIED).try_exists().unwrap_or(false);
         if kind == NEW || (kind == HOOK && was_applied) {
             forget(&path);
             return None;
@@ -159,8 +159,8 @@ impl Spool {
         };
         // more than there is room for is of no release: it stays for the next start
         let (bytes, room) = (bytes.len(), Arc::clone(&self.room));
-        let told_since = is_applied.then_some(written);
-        room.take(bytes).then_some(Found { ended, kept: Kept { path, record, bytes, room }, told_since })
+        let applied_since = is_applied.then_some(written);
+        room.take(bytes).then_some(Found { ended, kept: Kept { path, record, bytes, room }, applied_since })
     }
 
     /// A place among those who write. The semaphore is never closed.
@@ -192,7 +192,7 @@ impl Spool {
 const DIR: &str = "hooks";
 const NEW: &str = "new";
 const HOOK: &str = "hook";
-const TOLD: &str = "told";
+const APPLIED: &str = "told";
 
 impl Kept {
     /// It was worked on, or is not worth its place any more.
@@ -202,9 +202,9 @@ impl Kept {
     }
 
     /// It was worked on, and waits for its attempt. That the disk does not take this is harmless: the hook is then worked on again.
-    pub(super) fn tell(mut self, told: &ReportedOutcome) -> Self {
-        self.record.tell(told);
-        let path = self.path.with_extension(TOLD);
+    pub(super) fn tell(mut self, reported: &ReportedOutcome) -> Self {
+        self.record.tell(reported);
+        let path = self.path.with_extension(APPLIED);
         if self.path == path {
             return self;
         }

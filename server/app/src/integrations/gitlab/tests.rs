@@ -203,7 +203,7 @@ fn ended(job: u64, status: &str, name: &str) -> Box<Ended> {
         "project": {"web_url": "http://127.0.0.1/a/b", "path_with_namespace": "a/b"},
     });
     match read_hook(body.to_string().as_bytes(), None) {
-        Ok(Hook::Ended(mut ended)) => (ended.told.by = Reporter::server(), ended).1,
+        Ok(Hook::Ended(mut ended)) => (ended.reported.by = Reporter::server(), ended).1,
         other => panic!("{other:?}"),
     }
 }

@@ -23,7 +23,7 @@ pub(super) struct Waiting {
     /// Its file.
     pub(super) kept: Option<Kept>,
     /// It was worked on before the start, since when it waits for its attempt.
-    pub(super) told_since: Option<SystemTime>,
+    pub(super) applied_since: Option<SystemTime>,
     /// It is applied already: what will become of it.
     pub(super) answer: Option<oneshot::Receiver<OutcomeStatus>>,
 }
@@ -68,9 +68,10 @@ pub(super) fn names(ended: &Ended, delivery: Option<&str>) -> Vec<u64> {
     let job = &ended.job;
     let named = |what: &str| Fnv::default().with_part(what).with(job.id.to_be_bytes());
     // what one says of the job of another must not hide what its own project says
-    let by = &ended.told.by;
+    let by = &ended.reported.by;
     let of_speaker = |name: Fnv| if by.speaks_of_all() { name } else { name.with_part(by.name()) };
-    let end = named("end").with([ended.told.end as u8]).with_part(job.host.as_deref().unwrap_or_default());
+    let end =
+        named("end").with([ended.reported.end as u8]).with_part(job.host.as_deref().unwrap_or_default());
     let delivery = delivery.filter(|key| !key.is_empty());
     // the number of the job as well: a sender with one key for everything must not lose hooks
     let delivery = delivery.map(|key| of_speaker(named("delivery").with_part(key)).value());

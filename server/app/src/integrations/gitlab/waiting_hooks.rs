@@ -43,26 +43,26 @@ pub(super) struct Waits {
 
 impl Waits {
     /// Lets a hook wait.
-    pub(super) fn add(&mut self, told: WaitingHook) {
-        self.new.push_back(told);
+    pub(super) fn add(&mut self, hook: WaitingHook) {
+        self.new.push_back(hook);
     }
 
     /// Gives up those that have waited for long enough, or for which there is no room.
     pub(super) async fn give_up(&mut self, now: SystemTime, ingest: &Ingest) -> Vec<Kept> {
         let mut going = Vec::new();
-        while let Some(told) = next(&mut self.new, now) {
-            if told.is_open(ingest).await {
-                self.open.push_back(WaitingHook { since: now, ..told });
+        while let Some(hook) = next(&mut self.new, now) {
+            if hook.is_open(ingest).await {
+                self.open.push_back(WaitingHook { since: now, ..hook });
             } else {
-                going.push(told.kept);
+                going.push(hook.kept);
             }
         }
-        while let Some(told) = next(&mut self.open, now) {
+        while let Some(hook) = next(&mut self.open, now) {
             // those that make room are not looked for: all of them may be open
-            if self.open.len() < MOST && told.is_open(ingest).await {
-                self.open.push_back(WaitingHook { since: now, ..told });
+            if self.open.len() < MOST && hook.is_open(ingest).await {
+                self.open.push_back(WaitingHook { since: now, ..hook });
             } else {
-                going.push(told.kept);
+                going.push(hook.kept);
             }
         }
         going
@@ -71,7 +71,7 @@ impl Waits {
 
 /// The oldest, if there are too many or it has waited for long enough.
 fn next(waits: &mut VecDeque<WaitingHook>, now: SystemTime) -> Option<WaitingHook> {
-    let is_old = |told: &WaitingHook| now.duration_since(told.since).is_ok_and(|time| time >= PATIENCE);
+    let is_old = |hook: &WaitingHook| now.duration_since(hook.since).is_ok_and(|time| time >= PATIENCE);
     if waits.len() > MOST || waits.front().is_some_and(is_old) { waits.pop_front() } else { None }
 }
 

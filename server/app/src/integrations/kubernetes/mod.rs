@@ -2,7 +2,7 @@
 //!
 //! | module | |
 //! |---|---|
-//! | [`pod`] | which job a pod is of, from its container's environment and its annotations, and why a pod is left alone |
+//! | [`pod`] | which job a pod is of, from its container's environment and its annotations, and why a pod is not changed |
 //! | [`sizes`], [`own_sizes`] | requests and limits of the build's container: what they shall be, and what they are |
 //! | [`place`] | nodes, tolerations and priority of its pool |
 //! | [`time`] | how long its build is predicted to run |
@@ -37,7 +37,7 @@ use plimsoll_core::{
 pub(crate) use pod::{Job, job, job_id, of_job};
 pub(crate) use review::PodReviewer;
 pub(crate) use reviewed::begin_counts;
-pub(crate) use skip_reason::Left;
+pub(crate) use skip_reason::SkipReason;
 
 pub use crate::runtime::settings::rooms::admission::{Mode, Settings, Size};
 use crate::{runtime::skipped_facts::SkippedFacts, service::admission::SizeSource};
@@ -55,7 +55,7 @@ pub(crate) struct Plan {
     /// A size is set.
     pub(crate) sized: bool,
     /// Why none is; `None` if one is.
-    pub(crate) left: Option<Left>,
+    pub(crate) skip_reason: Option<SkipReason>,
     /// The pod as it becomes.
     pub(crate) pod: Pod,
     /// What could not be used of it.
@@ -77,12 +77,12 @@ pub(crate) fn plan(
     aim: impl FnOnce(&ResourceNeeds) -> Option<PlacementTarget>,
 ) -> Result<Plan, FieldViolation> {
     let mut pod = before.clone();
-    let (mut lines, left, skipped) = match prediction {
+    let (mut lines, skip_reason, skipped) = match prediction {
         Some(known) => sizes::apply(&mut pod, job, known, settings),
-        None => (Vec::new(), Left::OtherSystem, SkippedFacts::default()),
+        None => (Vec::new(), SkipReason::OtherSystem, SkippedFacts::default()),
     };
     let sized = !lines.is_empty();
-    let left = (!sized).then_some(left);
+    let skip_reason = (!sized).then_some(skip_reason);
     let needs = place::needs(&pod, job, prediction.map(|(prediction, _)| prediction));
     let there = aim(&needs).map(|aim| place::apply(&mut pod, &aim)).unwrap_or_default();
     let timed =
@@ -97,7 +97,7 @@ pub(crate) fn plan(
     let is_changed = sized || placed || agent || !skipped.is_empty();
     let patch = is_changed.then(|| difference(before, &pod)).transpose()?;
     let patch = patch.filter(|patch| !patch.0.is_empty());
-    Ok(Plan { patch, lines, sized, left, pod, skipped, placed })
+    Ok(Plan { patch, lines, sized, skip_reason, pod, skipped, placed })
 }
 
 /// Only what changed: whatever else the object holds, known here or not, is not spoken of.

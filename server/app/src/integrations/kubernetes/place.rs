@@ -104,14 +104,14 @@ fn select(spec: &mut PodSpec, place: &NodePlacement) -> Option<String> {
 }
 
 fn tolerate(spec: &mut PodSpec, place: &NodePlacement) -> Option<String> {
-    let said = |text: &Option<String>| text.clone().unwrap_or_default();
+    let text_of = |text: &Option<String>| text.clone().unwrap_or_default();
     let mut own = spec.tolerations.take().unwrap_or_default();
     let before = own.len();
     for new in &place.tolerations {
         let is_same = |own: &Toleration| {
             let operator = own.operator.as_deref().unwrap_or("Equal");
-            let same = operator == new.operator && said(&own.key) == new.key;
-            same && said(&own.value) == new.value && said(&own.effect) == new.effect
+            let same = operator == new.operator && text_of(&own.key) == new.key;
+            same && text_of(&own.value) == new.value && text_of(&own.effect) == new.effect
         };
         if !own.iter().any(is_same) {
             own.push(written(new));

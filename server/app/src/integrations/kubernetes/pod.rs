@@ -20,7 +20,7 @@ use plimsoll_proto::{
     quantity,
 };
 
-use super::{Left, Settings, system};
+use super::{Settings, SkipReason, system};
 
 /// The container that GitLab's runner builds in.
 pub(super) const BUILD: &str = "build";
@@ -72,24 +72,24 @@ impl Job {
 ///
 /// # Errors
 /// Why the pod is left alone.
-pub(crate) fn job(pod: &Pod, namespace: &str, settings: &Settings) -> Result<Job, Left> {
+pub(crate) fn job(pod: &Pod, namespace: &str, settings: &Settings) -> Result<Job, SkipReason> {
     if !settings.covers(namespace) {
-        return Err(Left::Namespace);
+        return Err(SkipReason::Namespace);
     }
-    let spec = pod.spec.as_ref().ok_or(Left::NotAJob)?;
+    let spec = pod.spec.as_ref().ok_or(SkipReason::NotAJob)?;
     let container =
-        spec.containers.iter().position(|container| container.name == BUILD).ok_or(Left::NotAJob)?;
-    let build = spec.containers.get(container).ok_or(Left::NotAJob)?;
+        spec.containers.iter().position(|container| container.name == BUILD).ok_or(SkipReason::NotAJob)?;
+    let build = spec.containers.get(container).ok_or(SkipReason::NotAJob)?;
     if variable(pod, build, "CI_JOB_ID").is_none() {
-        return Err(Left::NotAJob);
+        return Err(SkipReason::NotAJob);
     }
     match (annotation(pod, ADMIT), annotation(pod, DONE)) {
-        (Some(OFF), _) => return Err(Left::OptedOut),
-        (_, Some(_)) => return Err(Left::Done),
+        (Some(OFF), _) => return Err(SkipReason::OptedOut),
+        (_, Some(_)) => return Err(SkipReason::Done),
         _ => {}
     }
     if spec.resources.as_ref().is_some_and(says_something) {
-        return Err(Left::PodSizes);
+        return Err(SkipReason::PodSizes);
     }
     let names = job::VARIABLES.into_iter().chain([job::VARIANTS]);
     let variables = names.filter_map(|name| Some((name, variable(pod, build, name)?))).collect();
@@ -160,16 +160,17 @@ fn variable(pod: &Pod, build: &Container, name: &str) -> Option<String> {
         let both = |[namespace, name]: [&str; 2]| Some(format!("{}/{}", copy(namespace)?, copy(name)?));
         PROJECT.into_iter().find_map(both).filter(|_| name == "CI_PROJECT_PATH")
     };
-    let said = place(&OF_RUNNER).map(ToOwned::to_owned);
-    let said = said.or_else(|| {
+    let found = place(&OF_RUNNER).map(ToOwned::to_owned);
+    let found = found.or_else(|| {
         let known = project(pod).filter(|_| name == "CI_PROJECT_PATH");
-        let said = environment(build, name);
-        said.filter(|said| known.is_none_or(|known| is_of(known, said)))
+        let found = environment(build, name);
+        found
+            .filter(|found| known.is_none_or(|known| is_of(known, found)))
             .or_else(|| known.map(ToOwned::to_owned))
     });
-    let said = said.or_else(by_copies);
-    let said = said.or_else(|| place(&COPIES).map(ToOwned::to_owned));
-    said.filter(|value| !value.contains("$("))
+    let found = found.or_else(by_copies);
+    let found = found.or_else(|| place(&COPIES).map(ToOwned::to_owned));
+    found.filter(|value| !value.contains("$("))
 }
 
 /// The project in the address of the job's page.
@@ -191,8 +192,8 @@ fn environment(container: &Container, name: &str) -> Option<String> {
 /// Where the pod may run, else where its runner does.
 fn arch(spec: &PodSpec, build: &Container) -> Option<String> {
     let chosen = text(spec.node_selector.as_ref(), "kubernetes.io/arch").map(ToOwned::to_owned);
-    let said = chosen.or_else(|| environment(build, RUNNER_ARCH))?;
-    Some(match said.rsplit('/').next().unwrap_or_default() {
+    let found = chosen.or_else(|| environment(build, RUNNER_ARCH))?;
+    Some(match found.rsplit('/').next().unwrap_or_default() {
         "amd64" => "x86_64".to_owned(),
         "arm64" => "aarch64".to_owned(),
         other => other.to_owned(),

@@ -16,8 +16,8 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    Job, Left, Mode, Plan, Settings, job as job_of, of_job,
-    reviewed::{PodName, left, planned, withheld},
+    Job, Mode, Plan, Settings, SkipReason, job as job_of, of_job,
+    reviewed::{PodName, note_skipped, planned, withheld},
 };
 use crate::{
     runtime::metrics::Metrics,
@@ -39,8 +39,8 @@ impl PodReviewer {
     }
 
     /// Counts a question that was not looked at.
-    pub(crate) fn not_reviewed(&self, why: Left) {
-        left(&self.metrics, &PodName::default(), why);
+    pub(crate) fn not_reviewed(&self, why: SkipReason) {
+        note_skipped(&self.metrics, &PodName::default(), why);
     }
 }
 
@@ -53,16 +53,16 @@ async fn decide(reviewer: &PodReviewer, asked: AdmissionRequest<DynamicObject>) 
     let pod = match pod(asked) {
         Ok(pod) => pod,
         Err(why) => {
-            left(&reviewer.metrics, &name, why);
+            note_skipped(&reviewer.metrics, &name, why);
             return response;
         }
     };
     name = name.with_job(&pod);
     let planned = timeout_at(until, plan(reviewer, (&pod, &namespace, &name), until)).await;
-    let (response, pod) = match planned.unwrap_or(Err(Left::Late)) {
+    let (response, pod) = match planned.unwrap_or(Err(SkipReason::Late)) {
         Ok(plan) => carry_out(reviewer, response, (plan, pod), &name),
         Err(why) => {
-            left(&reviewer.metrics, &name, why);
+            note_skipped(&reviewer.metrics, &name, why);
             (response, pod)
         }
     };
@@ -77,15 +77,15 @@ async fn decide(reviewer: &PodReviewer, asked: AdmissionRequest<DynamicObject>) 
 }
 
 /// The new pod that is asked about, without writing it down and reading it once more. Its status says nothing before there is one.
-fn pod(asked: AdmissionRequest<DynamicObject>) -> Result<Pod, Left> {
+fn pod(asked: AdmissionRequest<DynamicObject>) -> Result<Pod, SkipReason> {
     if asked.operation != Operation::Create || asked.kind.kind != "Pod" || !asked.kind.group.is_empty() {
-        return Err(Left::NoPod);
+        return Err(SkipReason::NoPod);
     }
-    let DynamicObject { metadata, mut data, .. } = asked.object.ok_or(Left::Unreadable)?;
+    let DynamicObject { metadata, mut data, .. } = asked.object.ok_or(SkipReason::Unreadable)?;
     let spec = data.get_mut("spec").map(Value::take).map(serde_json::from_value).transpose();
     let spec = spec.map_err(|error| {
         tracing::info!(%error, "a pod is not understood");
-        Left::Unreadable
+        SkipReason::Unreadable
     })?;
     Ok(Pod { metadata, spec, status: None })
 }
@@ -95,11 +95,11 @@ async fn plan(
     reviewer: &PodReviewer,
     (pod, namespace, name): (&Pod, &str, &PodName),
     until: Instant,
-) -> Result<Plan, Left> {
+) -> Result<Plan, SkipReason> {
     let job = job_of(pod, namespace, &reviewer.settings)?;
     let key = key_of(&job).map_err(|fault| {
         tracing::info!(%fault, "the job of a pod is not understood");
-        Left::Unreadable
+        SkipReason::Unreadable
     })?;
     let withholds = reviewer.admission.is_shadowed(&key);
     let os = job.os.unwrap_or_else(|| OperatingSystem::of_arch(&key.arch));
@@ -108,7 +108,7 @@ async fn plan(
     let terms = AnswerTerms { until, within: settings.answer_within, confidence: settings.confidence };
     let sizes = match os {
         OperatingSystem::Linux => {
-            Some(reviewer.admission.size(Arc::clone(&key), terms).await.ok_or(Left::Failed)?)
+            Some(reviewer.admission.size(Arc::clone(&key), terms).await.ok_or(SkipReason::Failed)?)
         }
         // what is known was measured on Linux
         _ => None,
@@ -123,7 +123,7 @@ async fn plan(
         let aim = |needs: &ResourceNeeds| placed.then(|| aim(needs)).flatten();
         super::plan(pod, &job, known, settings, aim).map_err(|fault| {
             tracing::warn!(%fault, "a patch cannot be written");
-            Left::Failed
+            SkipReason::Failed
         })
     };
     if withholds { in_shadow(reviewer, name, plan) } else { plan(&reviewer.settings, true) }
@@ -133,8 +133,8 @@ async fn plan(
 fn in_shadow(
     reviewer: &PodReviewer,
     name: &PodName,
-    plan: impl Fn(&Settings, bool) -> Result<Plan, Left>,
-) -> Result<Plan, Left> {
+    plan: impl Fn(&Settings, bool) -> Result<Plan, SkipReason>,
+) -> Result<Plan, SkipReason> {
     let would = plan(&reviewer.settings, true)?;
     if would.sized || would.placed {
         withheld(&reviewer.admission, name, &would);
@@ -142,8 +142,8 @@ fn in_shadow(
     let settings =
         Settings { sizes: Vec::new(), max_time: None, long_from: None, ..(*reviewer.settings).clone() };
     let plan = plan(&settings, false)?;
-    let left = plan.left.map(|_stays| Left::Shadow);
-    if plan.patch.is_none() { Err(Left::Shadow) } else { Ok(Plan { left, ..plan }) }
+    let skip_reason = plan.skip_reason.map(|_stays| SkipReason::Shadow);
+    if plan.patch.is_none() { Err(SkipReason::Shadow) } else { Ok(Plan { skip_reason, ..plan }) }
 }
 
 fn key_of(job: &Job) -> Result<Key, FieldViolation> {
@@ -162,7 +162,7 @@ fn carry_out(
     name: &PodName,
 ) -> (AdmissionResponse, Pod) {
     let Some(patch) = plan.patch.take() else {
-        left(&reviewer.metrics, name, plan.left.unwrap_or(Left::Fits));
+        note_skipped(&reviewer.metrics, name, plan.skip_reason.unwrap_or(SkipReason::Fits));
         return (response, pod);
     };
     planned(&reviewer.metrics, reviewer.settings.mode, name, &plan);

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Pod;
 use kube_core::{DynamicObject, admission::AdmissionRequest};
 
-use super::{Left, Mode, Plan, job_id};
+use super::{Mode, Plan, SkipReason, job_id};
 use crate::{
     runtime::metrics::{Kind, Metrics},
     service::AdmissionService,
@@ -46,7 +46,7 @@ fn shown(text: &str) -> String {
 }
 
 /// A pod that passes as it is. Those that are no job's are many, and say nothing.
-pub(super) fn left(metrics: &Metrics, pod: &PodName, why: Left) {
+pub(super) fn note_skipped(metrics: &Metrics, pod: &PodName, why: SkipReason) {
     let PodName { namespace, pod, job, uid } = pod;
     count(metrics, why.as_str());
     if why.is_unsized() {
@@ -62,9 +62,9 @@ pub(super) fn planned(metrics: &Metrics, mode: Mode, pod: &PodName, plan: &Plan)
     let PodName { namespace, pod, job, uid } = pod;
     let done = plan.lines.join("; ");
     // its sizes stay, whatever else is done to it
-    let unsized_for = plan.left.filter(|why| why.is_unsized());
+    let unsized_for = plan.skip_reason.filter(|why| why.is_unsized());
     let would = if mode == Mode::DryRun { "would be set" } else { "set" };
-    let sizes = unsized_for.map_or(would, Left::words);
+    let sizes = unsized_for.map_or(would, SkipReason::words);
     plan.skipped.note(metrics, "pod", &format!("{namespace}/{pod} of job {job}"));
     if let Some(why) = unsized_for {
         count_unsized(metrics, why);
@@ -95,13 +95,13 @@ fn count(metrics: &Metrics, kind: &'static str) {
     metrics.admissions.get_or_create(&Kind::of(kind)).inc();
 }
 
-fn count_unsized(metrics: &Metrics, why: Left) {
+fn count_unsized(metrics: &Metrics, why: SkipReason) {
     metrics.admissions_unsized.get_or_create(&Kind::of(why.as_str())).inc();
 }
 
 /// Reasons that came up for the first time are an increase too.
 pub(crate) fn begin_counts(metrics: &Metrics) {
-    for left in Left::ALL.into_iter().filter(|left| left.is_unsized()) {
-        drop(metrics.admissions_unsized.get_or_create(&Kind::of(left.as_str())));
+    for skip_reason in SkipReason::ALL.into_iter().filter(|skip_reason| skip_reason.is_unsized()) {
+        drop(metrics.admissions_unsized.get_or_create(&Kind::of(skip_reason.as_str())));
     }
 }

@@ -56,12 +56,12 @@ pub(super) fn apply(pod: &mut Pod, job: &Job, settings: &Settings, pool: &str) -
     let no_token = annotation(pod, AGENT_TOKEN) == Some(OFF);
     let Some(spec) = pod.spec.as_mut() else { return false };
     let Some(rights) = rights(spec, job).filter(|_| !is_against(spec)) else { return false };
-    let mut said = asked(spec, job);
-    said.extend(Some(("PLIMSOLL_POOL", pool.to_owned())).filter(|_| !pool.is_empty()));
+    let mut variables = asked(spec, job);
+    variables.extend(Some(("PLIMSOLL_POOL", pool.to_owned())).filter(|_| !pool.is_empty()));
     let audience = settings.agent_audience.as_ref().filter(|_| !no_token);
-    said.extend(audience.map(|_| ("PLIMSOLL_TOKEN_FILE", format!("{TOKEN_DIR}/{TOKEN_FILE}"))));
-    said.extend(settings.agent_ca.as_ref().map(|_| ("PLIMSOLL_CA", format!("{CA_DIR}/{CA_FILE}"))));
-    let mut container = agent(image, job, settings, rights, said);
+    variables.extend(audience.map(|_| ("PLIMSOLL_TOKEN_FILE", format!("{TOKEN_DIR}/{TOKEN_FILE}"))));
+    variables.extend(settings.agent_ca.as_ref().map(|_| ("PLIMSOLL_CA", format!("{CA_DIR}/{CA_FILE}"))));
+    let mut container = agent(image, job, settings, rights, variables);
     let (mounts, volumes) =
         (container.volume_mounts.get_or_insert_default(), spec.volumes.get_or_insert_default());
     if let Some(audience) = audience {

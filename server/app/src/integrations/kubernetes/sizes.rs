@@ -8,7 +8,7 @@ use plimsoll_core::{
 use plimsoll_proto::{figures, quantity};
 
 use super::{
-    Job, Left, Settings, Size, SizeSource,
+    Job, Settings, Size, SizeSource, SkipReason,
     own_sizes::{annotation_of, by_annotation, has, is_memory, is_valid, path, raw, set, written},
     pod::{DONE, OFF, annotation},
 };
@@ -45,7 +45,7 @@ pub(super) fn apply(
     job: &Job,
     (prediction, from): (&Prediction, SizeSource),
     settings: &Settings,
-) -> (Vec<String>, Left, SkippedFacts) {
+) -> (Vec<String>, SkipReason, SkippedFacts) {
     let mut skipped = SkippedFacts::default();
     let choices =
         Size::ALL.map(|size| (size, choose(pod, job, size, (prediction, from), (settings, &mut skipped))));
@@ -66,7 +66,7 @@ pub(super) fn apply(
     }
     let unsure = choices.iter().filter(|(_, choice)| choice.unsure).map(|(size, _)| size.as_str());
     let unsure = unsure.collect::<Vec<_>>().join(", ");
-    let left = if unsure.is_empty() { Left::Fits } else { Left::Unsure };
+    let skip_reason = if unsure.is_empty() { SkipReason::Fits } else { SkipReason::Unsure };
     if !lines.is_empty() {
         let was_short = choices.iter().any(|(_, choice)| choice.was_short);
         let kept = if unsure.is_empty() { unsure } else { format!("; too little is known to set {unsure}") };
@@ -74,7 +74,7 @@ pub(super) fn apply(
         let done = format!("{}; {why}{kept}", lines.join(", "));
         pod.metadata.annotations.get_or_insert_default().insert(DONE.to_owned(), done);
     }
-    (lines, left, skipped)
+    (lines, skip_reason, skipped)
 }
 
 /// Why the sizes that are set are what they are.

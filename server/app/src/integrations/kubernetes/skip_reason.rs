@@ -2,7 +2,7 @@
 
 /// Why a pod keeps the sizes that it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Left {
+pub(crate) enum SkipReason {
     /// The question is not about a new pod.
     NoPod,
     /// It is in a namespace that is not ours.
@@ -37,7 +37,7 @@ pub(crate) enum Left {
     NotProven,
 }
 
-impl Left {
+impl SkipReason {
     /// All of them.
     pub(crate) const ALL: [Self; 16] = [
         Self::NoPod,

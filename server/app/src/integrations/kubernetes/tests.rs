@@ -81,8 +81,8 @@ fn resources(pod: &Value) -> &Value {
 fn environment_annotations_and_labels_together_are_the_job() {
     let job = job(&parse(pod()), "ci-builds", &on()).unwrap();
     let key = key_of(&job);
-    let said = [&key.package, &key.version, &key.compiler, &key.compiler_version, &key.arch, &key.stack];
-    assert_eq!(said, ["curl", "8.15.0", "gcc", "12.2.0", "linux-debian12-x86_64_v3", "e4s"]);
+    let fields = [&key.package, &key.version, &key.compiler, &key.compiler_version, &key.arch, &key.stack];
+    assert_eq!(fields, ["curl", "8.15.0", "gcc", "12.2.0", "linux-debian12-x86_64_v3", "e4s"]);
     assert_eq!((key.project.as_str(), key.r#ref.as_str()), ("spack/spack-packages", "develop"));
     assert_eq!(key.build_system, "autotools");
     assert_eq!(key.hints.unwrap().build_jobs, Some(4));
@@ -114,12 +114,12 @@ fn what_the_runner_knows_counts_before_what_the_job_says() {
 fn a_job_cannot_say_that_it_is_of_another_project_or_deserves_more() {
     let mut value = pod();
     let variables = value["spec"]["containers"][0]["env"].as_array_mut().unwrap();
-    for (name, said) in [
+    for (name, fields) in [
         ("CI_PROJECT_PATH", "team/heavy"),
         ("PLIMSOLL_SECURITY_FIX", "true"),
         ("PLIMSOLL_BUILD_KIND", "auto"),
     ] {
-        variables.push(json!({ "name": name, "value": said }));
+        variables.push(json!({ "name": name, "value": fields }));
     }
     let key = |job: &Job, settings: &Settings| {
         let key = plimsoll_core::validated::key(Some(key_of(job))).unwrap();
@@ -176,7 +176,7 @@ fn a_second_look_changes_nothing() {
     let settings = Settings { agent_image: Some("registry/agent:1".into()), ..on() };
     let prediction = sizes((2048, 4096), (1500, 3000), 0.9);
     let (after, _) = patched(&pod(), &prediction, &settings);
-    assert_eq!(job(&parse(after), "ci-builds", &settings), Err(Left::Done));
+    assert_eq!(job(&parse(after), "ci-builds", &settings), Err(SkipReason::Done));
     // also where only the agent was added
     let unsure = sizes((2048, 4096), (1500, 3000), 0.0);
     let (after, plan) = patched(&pod(), &unsure, &settings);
@@ -206,12 +206,12 @@ fn a_guess_sets_nothing_and_a_verdict_always_does() {
 fn nothing_goes_above_the_caps_and_no_request_above_its_limit() {
     let settings = Settings { max_memory: Some(Bytes(3 << 30)), max_cpu: Some(Cores(2.0)), ..on() };
     let (after, _) = patched(&pod(), &sizes((8192, 16384), (4000, 8000), 0.9), &settings);
-    let said = resources(&after);
+    let fields = resources(&after);
     assert_eq!(
-        (&said["requests"]["memory"], &said["limits"]["memory"]),
+        (&fields["requests"]["memory"], &fields["limits"]["memory"]),
         (&json!("3072Mi"), &json!("3072Mi"))
     );
-    assert_eq!((&said["requests"]["cpu"], &said["limits"]["cpu"]), (&json!("2000m"), &json!("2000m")));
+    assert_eq!((&fields["requests"]["cpu"], &fields["limits"]["cpu"]), (&json!("2000m"), &json!("2000m")));
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn a_pod_keeps_what_its_annotations_say() {
     };
     let prediction = sizes((2048, 4096), (1500, 3000), 0.9);
     let off = with("plimsoll/admit", "off");
-    assert_eq!(job(&parse(off), "ci-builds", &on()), Err(Left::OptedOut));
+    assert_eq!(job(&parse(off), "ci-builds", &on()), Err(SkipReason::OptedOut));
     let (after, _) = patched(&with("plimsoll/memory-limit", "off"), &prediction, &on());
     assert_eq!(resources(&after)["limits"]["memory"], json!("96G"));
     let (after, _) = patched(&with("plimsoll/memory-limit", "5Gi"), &prediction, &on());
@@ -264,23 +264,23 @@ fn a_pod_keeps_what_its_annotations_say() {
 
 #[test]
 fn pods_that_are_not_known_are_left_alone() {
-    let left = |change: fn(&mut Value)| {
+    let skip_reason = |change: fn(&mut Value)| {
         let mut value = pod();
         change(&mut value);
         job(&parse(value), "ci-builds", &on()).unwrap_err()
     };
-    assert_eq!(left(|pod| pod["spec"]["containers"][0]["name"] = json!("main")), Left::NotAJob);
+    assert_eq!(skip_reason(|pod| pod["spec"]["containers"][0]["name"] = json!("main")), SkipReason::NotAJob);
     assert_eq!(
-        left(|pod| pod["spec"]["resources"] = json!({ "limits": { "memory": "1Gi" } })),
-        Left::PodSizes
+        skip_reason(|pod| pod["spec"]["resources"] = json!({ "limits": { "memory": "1Gi" } })),
+        SkipReason::PodSizes
     );
     let foreign = |pod: &mut Value| {
         pod["metadata"]["annotations"] = json!(null);
         pod["spec"]["containers"][0]["env"] = json!([{ "name": "CI_JOB_ID", "value": "$(OTHER)" }]);
     };
-    assert_eq!(left(foreign), Left::NotAJob);
+    assert_eq!(skip_reason(foreign), SkipReason::NotAJob);
     let elsewhere = Settings { namespaces: vec!["ci-builds".into()], ..on() };
-    assert_eq!(job(&parse(pod()), "kube-system", &elsewhere), Err(Left::Namespace));
+    assert_eq!(job(&parse(pod()), "kube-system", &elsewhere), Err(SkipReason::Namespace));
 }
 
 #[test]

@@ -42,11 +42,11 @@ pub(super) fn apply(pod: &mut Pod, prediction: &Prediction, settings: &Settings)
     }
     if let Some(from) = settings.long_from.filter(|_| annotation(pod, LENGTH) != Some(OFF)) {
         let length = if u128::from(p95.0) > from.as_millis() { "long" } else { "short" };
-        let said = label(pod, LENGTH, length.to_owned());
-        if said.is_some() {
+        let line = label(pod, LENGTH, length.to_owned());
+        if line.is_some() {
             prefer(pod, length);
         }
-        lines.extend(said);
+        lines.extend(line);
     }
     lines
 }
@@ -57,9 +57,9 @@ fn label(pod: &mut Pod, name: &str, value: String) -> Option<String> {
     if labels.contains_key(name) {
         return None;
     }
-    let said = format!("label {name}={value}");
+    let line = format!("label {name}={value}");
     labels.insert(name.to_owned(), value);
-    Some(said)
+    Some(line)
 }
 
 /// Prefers nodes with pods of the same length, unless the pod has a word of its own about other pods.

@@ -145,11 +145,11 @@ impl PrometheusClient {
                 Unread::Cut => Unanswered::Away("broke its answer off".to_owned()),
                 Unread::TooLarge => Unanswered::TooMuch("answers with too much for one question".to_owned()),
             })?;
-        let said = read_answer(&body);
+        let read = read_answer(&body);
         if head.status == StatusCode::OK {
-            return said.map_err(|why| Unanswered::Refused(fitting(&why, SHOWN)));
+            return read.map_err(|why| Unanswered::Refused(fitting(&why, SHOWN)));
         }
-        Err(refused(head.status, said.err().map(|why| fitting(&why, SHOWN)).unwrap_or_default()))
+        Err(refused(head.status, read.err().map(|why| fitting(&why, SHOWN)).unwrap_or_default()))
     }
 }
 
@@ -158,14 +158,14 @@ fn is_plain_text(cause: &str) -> bool {
     cause.contains("InvalidContentType")
 }
 
-/// What a status says that is not well; `said` is what stands in the answer.
-fn refused(status: StatusCode, said: String) -> Unanswered {
-    let is_api = !said.contains("not one of Prometheus");
+/// What a status says that is not well; `message` is what stands in the answer.
+fn refused(status: StatusCode, message: String) -> Unanswered {
+    let is_api = !message.contains("not one of Prometheus");
     match status {
-        StatusCode::UNPROCESSABLE_ENTITY => Unanswered::TooMuch(said),
-        StatusCode::SERVICE_UNAVAILABLE if is_api => Unanswered::TooMuch(said),
+        StatusCode::UNPROCESSABLE_ENTITY => Unanswered::TooMuch(message),
+        StatusCode::SERVICE_UNAVAILABLE if is_api => Unanswered::TooMuch(message),
         StatusCode::BAD_REQUEST if is_api => Unanswered::Refused(format!(
-            "does not understand the question: {said}; look at --prometheus-selector and --prometheus-labels"
+            "does not understand the question: {message}; look at --prometheus-selector and --prometheus-labels"
         )),
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Unanswered::Refused(format!(
             "refuses ({status}); name a file that holds a token which may read: --prometheus-token-file"

@@ -49,10 +49,10 @@ pub(super) async fn server(answer: impl Fn(&str) -> String + Send + 'static) -> 
         let mut silent = Vec::new();
         while let Ok((mut stream, _)) = listener.accept().await {
             let head = head(&mut stream).await;
-            let said = answer(head.lines().next().unwrap_or_default());
-            if said.is_empty() {
+            let response_text = answer(head.lines().next().unwrap_or_default());
+            if response_text.is_empty() {
                 silent.push(stream);
-            } else if stream.write_all(said.as_bytes()).await.is_ok() {
+            } else if stream.write_all(response_text.as_bytes()).await.is_ok() {
                 // the other end may be gone already
                 let _closed = stream.shutdown().await;
             }
@@ -67,8 +67,8 @@ async fn error(answer: impl Fn(&str) -> String + Send + 'static, within: Duratio
 }
 
 #[tokio::test]
-async fn what_prometheus_will_not_do_is_said_in_one_line() {
-    let said =
+async fn what_prometheus_will_not_do_is_reported_in_one_line() {
+    let response_text =
         |status: &'static str, body: &'static str| error(move |_| response(status, body), PATIENT, 1 << 20);
     let cases = [
         ("401 Unauthorized", "", "--prometheus-token-file"),
@@ -86,7 +86,7 @@ async fn what_prometheus_will_not_do_is_said_in_one_line() {
         ("200 OK", r#"{"status":"success","data":{"result":[]}}"#, "does it scrape the kubelet's cAdvisor"),
     ];
     for (status, body, word) in cases {
-        let error = said(status, body).await;
+        let error = response_text(status, body).await;
         assert!(error.contains(word) && !error.contains('\n'), "{status}: {error}");
     }
     let cut = |_: &str| "HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n{".to_owned();
@@ -102,19 +102,19 @@ async fn what_prometheus_will_not_do_is_said_in_one_line() {
 
 #[tokio::test]
 async fn series_of_builds_that_say_nothing_are_not_blamed_on_the_name_of_the_container() {
-    let said = |metric: serde_json::Value, value: &'static str| {
+    let response_text = |metric: serde_json::Value, value: &'static str| {
         let body = success(&json!([{"metric": metric, "values": [[1_800_000_060, value]]}]));
         error(move |_| body.clone(), PATIENT, 1 << 20)
     };
     let of = "has container_memory_working_set_bytes of containers with container=\"build\", but ";
     for value in ["NaN", "0"] {
         assert_eq!(
-            said(json!({"namespace": "ci", "pod": "p"}), value).await,
+            response_text(json!({"namespace": "ci", "pod": "p"}), value).await,
             format!("{of}its readings are all 0 or no number (NaN)")
         );
     }
     assert_eq!(
-        said(json!({"namespace": "ci", "pod_name": "p"}), "5").await,
+        response_text(json!({"namespace": "ci", "pod_name": "p"}), "5").await,
         format!("{of}its series have no label pod")
     );
 }
@@ -149,8 +149,8 @@ async fn a_window_that_is_too_much_is_asked_about_in_parts_and_nothing_is_missed
         let (_, seconds) = query.rsplit_once('[').unwrap();
         let seconds: f64 = seconds.trim_end_matches("s]").parse().unwrap();
         if seconds > 600.0 {
-            let said = r#"{"status":"error","errorType":"execution","error":"query processing would load too many samples"}"#;
-            return response("422 Unprocessable Entity", said);
+            let response_text = r#"{"status":"error","errorType":"execution","error":"query processing would load too many samples"}"#;
+            return response("422 Unprocessable Entity", response_text);
         }
         seen.lock().unwrap().push((time - seconds, time));
         success(&json!([{"metric": {"namespace": "ci", "pod": "p"}, "values": [[time - 1.0, "1073741824"]]}]))

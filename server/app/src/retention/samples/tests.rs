@@ -55,8 +55,8 @@ async fn running(later: u64) -> (Worker, Store) {
         let mut batch = Batch::default();
         store::append_fragment(&mut batch, &attempt.id, first, 0, samples).unwrap();
         store.commit(batch).await.unwrap();
-        let roll = store::roll(&store, &attempt.id).await.unwrap();
-        store.commit(roll.batch).await.unwrap();
+        let compaction = store::compact_samples(&store, &attempt.id).await.unwrap();
+        store.commit(compaction.batch).await.unwrap();
     }
     worker.sessions.insert(session);
     (worker, store)

@@ -18,7 +18,7 @@ async fn ended(store: &Store, id: &str, hour: u64) {
 }
 
 #[tokio::test]
-async fn summaries_go_after_the_time_that_was_said_with_all_that_belongs_to_them() {
+async fn summaries_go_after_the_configured_time_with_all_that_belongs_to_them() {
     let store = Store::memory();
     for n in 0..100 {
         ended(&store, &format!("old-{n}"), 10).await;
@@ -128,11 +128,11 @@ async fn lines_of_logs_go_after_their_time_and_verdict_and_summary_stay() {
     let id = fixture::attempt("a").id;
     let line = |source, text: &str| EvidenceLine { source, text: text.into(), supports: true };
     // so long that its record has several parts, of which none may be left behind
-    let said = "one secret line of the log ".repeat(500);
+    let line_text = "one secret line of the log ".repeat(500);
     let given = |hours: u64| Verdict {
         given_unix_ms: Some(hours * hour),
-        evidence: vec![line(EvidenceSource::Log, &said), line(EvidenceSource::Exit, "exit code 2")],
-        reason: format!("the log says {said}"),
+        evidence: vec![line(EvidenceSource::Log, &line_text), line(EvidenceSource::Exit, "exit code 2")],
+        reason: format!("the log says {line_text}"),
         ..fixture::verdict(&id)
     };
     let (old, young) = (given(10), given(990));

@@ -127,7 +127,7 @@ impl Metrics {
 
     /// Holds what was predicted against what came.
     fn compare(&self, summary: &Summary) {
-        let Some(predicted) = summary.foretold() else { return };
+        let Some(predicted) = summary.predicted_at_start() else { return };
         let in_time = summary.outcome == Outcome::Succeeded && !summary.is_no_measure();
         let held = [
             shadow::holds(summary, predicted.memory_limit.0),

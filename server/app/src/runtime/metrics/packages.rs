@@ -21,7 +21,7 @@ use super::fleet::memory_use;
 use crate::runtime::clock::Clock;
 
 /// Packages that have series of their own.
-const TOLD: usize = 20;
+const SHOWN: usize = 20;
 /// Names that are known of one hour; what comes after them is one of the others.
 const KNOWN: usize = 4096;
 /// The sum of all that have no series of their own.
@@ -154,8 +154,8 @@ impl Packages {
         let mut others = all.remove(OTHERS).unwrap_or_default();
         let mut top: Vec<(Arc<str>, Sums)> = all.into_iter().collect();
         top.sort_by(|a, b| b.1.wasted.total_cmp(&a.1.wasted).then_with(|| a.0.cmp(&b.0)));
-        top.iter().skip(TOLD).for_each(|(_, sums)| others.merge(sums));
-        top.truncate(TOLD);
+        top.iter().skip(SHOWN).for_each(|(_, sums)| others.merge(sums));
+        top.truncate(SHOWN);
         top.push((OTHERS.into(), others));
         top
     }

@@ -18,7 +18,7 @@ use std::{
 };
 
 use axum::body::Bytes;
-pub(crate) use body::Paced;
+pub(crate) use body::Throttled;
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 
 /// Bytes that are handed to a connection at once.
@@ -34,7 +34,7 @@ pub(crate) struct Dropped;
 
 /// The answers of all listeners. Clones count together.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Unsent(Arc<Shared>);
+pub(crate) struct ResponseBudget(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -63,13 +63,13 @@ struct Answer {
 /// What is left of one answer.
 #[derive(Debug)]
 pub(crate) struct Rest {
-    unsent: Unsent,
+    response_budget: ResponseBudget,
     key: u64,
     /// Bytes that are left.
     left: usize,
 }
 
-impl Unsent {
+impl ResponseBudget {
     /// None yet; `bytes` tells how many wait, `dropped` counts answers.
     pub(crate) fn new(bytes: Gauge<u64, AtomicU64>, dropped: Counter) -> Self {
         Self(Arc::new(Shared { waiting: Mutex::default(), bytes, dropped }))
@@ -81,7 +81,7 @@ impl Unsent {
         let key = self.waiting().insert(Answer { rest, bytes });
         self.make_room();
         self.tell();
-        Rest { unsent: self.clone(), key, left }
+        Rest { response_budget: self.clone(), key, left }
     }
 
     /// Drops those that stood still the longest, but for one: an answer that is larger than the room is still an answer.
@@ -128,7 +128,7 @@ impl Rest {
         if self.left == 0 {
             return Ok(None);
         }
-        let mut waiting = self.unsent.waiting();
+        let mut waiting = self.response_budget.waiting();
         let mut answer = waiting.remove(self.key).ok_or(Dropped)?;
         let piece = Bytes::copy_from_slice(&answer.rest.split_to(answer.rest.len().min(PIECE)));
         self.left = answer.rest.len();
@@ -136,7 +136,7 @@ impl Rest {
             self.key = waiting.insert(answer);
         }
         drop(waiting);
-        self.unsent.tell();
+        self.response_budget.tell();
         Ok(Some(piece))
     }
 
@@ -147,8 +147,8 @@ impl Rest {
 
 impl Drop for Rest {
     fn drop(&mut self) {
-        if self.unsent.waiting().remove(self.key).is_some() {
-            self.unsent.tell();
+        if self.response_budget.waiting().remove(self.key).is_some() {
+            self.response_budget.tell();
         }
     }
 }
@@ -163,29 +163,29 @@ mod tests {
 
     #[test]
     fn an_answer_comes_whole_in_pieces_and_leaves_nothing_behind() {
-        let unsent = Unsent::default();
-        let mut rest = unsent.keep(page(3 * PIECE + 1));
+        let response_budget = ResponseBudget::default();
+        let mut rest = response_budget.keep(page(3 * PIECE + 1));
         let mut pieces = Vec::new();
         while let Some(piece) = rest.next().unwrap() {
             pieces.push(piece.len());
         }
         assert_eq!(pieces, [PIECE, PIECE, PIECE, 1]);
-        drop((rest, unsent.keep(page(10))));
-        let waiting = unsent.waiting();
-        assert_eq!((waiting.bytes, waiting.answers.len(), unsent.0.bytes.get()), (0, 0, 0));
+        drop((rest, response_budget.keep(page(10))));
+        let waiting = response_budget.waiting();
+        assert_eq!((waiting.bytes, waiting.answers.len(), response_budget.0.bytes.get()), (0, 0, 0));
     }
 
     #[test]
     fn when_there_is_no_room_the_answer_that_stood_still_the_longest_is_dropped() {
-        let unsent = Unsent::default();
-        let mut answers: Vec<Rest> = (0..3).map(|_| unsent.keep(page(ROOM / 3))).collect();
+        let response_budget = ResponseBudget::default();
+        let mut answers: Vec<Rest> = (0..3).map(|_| response_budget.keep(page(ROOM / 3))).collect();
         assert!(answers[0].next().unwrap().is_some(), "the first is read");
-        let late = unsent.keep(page(ROOM / 3));
+        let late = response_budget.keep(page(ROOM / 3));
         assert_eq!(answers[1].next(), Err(Dropped));
         assert!(answers[0].next().is_ok() && answers[2].next().is_ok());
-        assert_eq!(unsent.0.dropped.get(), 1);
+        assert_eq!(response_budget.0.dropped.get(), 1);
         drop((answers, late));
-        let mut large = unsent.keep(page(ROOM + 1));
+        let mut large = response_budget.keep(page(ROOM + 1));
         assert!(large.next().is_ok(), "alone it may be larger than the room");
     }
 }

@@ -24,8 +24,8 @@ pub(crate) struct Kept<T, L> {
 
 impl<T, L: PartialEq> Kept<T, L> {
     /// With what files say that looked like this before they were read: what changes meanwhile is read again.
-    pub(crate) fn new(what: &'static str, said: Arc<T>, looks: L) -> Self {
-        let (in_force, looks) = (RwLock::new(said), Mutex::new(looks));
+    pub(crate) fn new(what: &'static str, value: Arc<T>, looks: L) -> Self {
+        let (in_force, looks) = (RwLock::new(value), Mutex::new(looks));
         Self { what, in_force, looks, refused: AtomicBool::new(false) }
     }
 
@@ -60,9 +60,9 @@ impl<T, L: PartialEq> Kept<T, L> {
         let kind = if read.is_ok() { "taken" } else { "refused" };
         reloads.get_or_create(&Kind::of(kind)).inc();
         match read {
-            Ok(said) => {
-                *self.in_force.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&said);
-                Some(said)
+            Ok(value) => {
+                *self.in_force.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&value);
+                Some(value)
             }
             Err(error) => {
                 let (what, error) = (self.what, format!("{error:#}"));

@@ -54,7 +54,7 @@ pub(super) fn cores(text: &str) -> Result<Cores, String> {
 
 /// Words of a list, or nothing.
 pub(super) fn words<T: Copy>(text: &str, all: &[T], name: fn(T) -> &'static str) -> Result<Vec<T>, String> {
-    list(text).map(|said| word(said, all, name)).collect()
+    list(text).map(|text| word(text, all, name)).collect()
 }
 
 /// One of some words.

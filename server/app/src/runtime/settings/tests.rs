@@ -38,7 +38,7 @@ fn all_mistakes_are_reported_at_once_each_with_its_place() {
 
 #[test]
 fn a_name_with_a_typo_is_answered_with_the_setting_that_was_meant_with_and_without_dots() {
-    let said = |file: &str| {
+    let texts = |file: &str| {
         let mistakes = load(Some(file), &[], &[]).unwrap_err();
         mistakes.into_iter().map(|mistake| mistake.text).collect::<Vec<_>>()
     };
@@ -48,9 +48,9 @@ fn a_name_with_a_typo_is_answered_with_the_setting_that_was_meant_with_and_witho
         ("[gitlab]\nurl = 1\n", "gitlab.url"),
     ] {
         let meant = format!("{name} is not a setting (did you mean gitlab_url?); --print-config lists them");
-        assert_eq!(said(file), [meant]);
+        assert_eq!(texts(file), [meant]);
     }
-    assert_eq!(said("zzz = 1\n"), ["zzz is not a setting; --print-config lists them"]);
+    assert_eq!(texts("zzz = 1\n"), ["zzz is not a setting; --print-config lists them"]);
 }
 
 #[test]
@@ -124,18 +124,18 @@ fn a_webhook_beside_a_file_of_access_needs_a_proof_of_who_asks() {
 
 #[test]
 fn a_setting_above_its_bound_is_reported_with_both_values() {
-    let told = |args: &[&str]| {
+    let notes = |args: &[&str]| {
         load(None, &[], args).unwrap_err().iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     let limit = Config::default().predict.memory_limit;
-    let told_of_cap = told(&["--memory-cap", "1MiB"]);
+    let notes_on_cap = notes(&["--memory-cap", "1MiB"]);
     assert!(limit > Bytes(1 << 20));
     let expected = "memory_cap: 1MiB (--memory-cap) is below default_memory_limit, which is";
     assert!(
-        told_of_cap[0].starts_with(expected) && told_of_cap[0].ends_with("(the default)"),
-        "{told_of_cap:?}"
+        notes_on_cap[0].starts_with(expected) && notes_on_cap[0].ends_with("(the default)"),
+        "{notes_on_cap:?}"
     );
-    let request = told(&["--default-memory-request", "9GiB", "--default-memory-limit", "8GiB"]);
+    let request = notes(&["--default-memory-request", "9GiB", "--default-memory-limit", "8GiB"]);
     assert_eq!(
         request,
         [
@@ -143,7 +143,7 @@ fn a_setting_above_its_bound_is_reported_with_both_values() {
           (--default-memory-limit)"
         ]
     );
-    let kept = told(&["--series-keep-for", "2days"]);
+    let kept = notes(&["--series-keep-for", "2days"]);
     assert!(
         kept[0].contains("30days (the default)") && kept[0].contains("2days (--series-keep-for)"),
         "{kept:?}"

@@ -171,8 +171,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_said_in_the_largest_unit_that_divides_it_and_can_be_read_back() {
-        for (seconds, said) in [
+    fn a_time_is_written_in_the_largest_unit_that_divides_it_and_can_be_read_back() {
+        for (seconds, text) in [
             (365 * 86_400, "365days"),
             (86_400, "1day"),
             (129_600, "36h"),
@@ -181,8 +181,8 @@ mod tests {
             (0, "0s"),
         ] {
             let time = Duration::from_secs(seconds);
-            assert_eq!(time.written(), said);
-            assert_eq!(humantime::parse_duration(said), Ok(time));
+            assert_eq!(time.written(), text);
+            assert_eq!(humantime::parse_duration(text), Ok(time));
         }
         assert_eq!(Duration::from_millis(1500).written(), "1s 500ms");
     }

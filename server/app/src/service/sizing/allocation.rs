@@ -107,9 +107,9 @@ impl SizingService {
     /// one has none; worked out where it holds up no other request: it
     /// reads the history. `None` if that ended badly.
     async fn defaults_above_need(&self, key: Arc<Key>) -> Option<(Prediction, Option<String>)> {
-        let (learned, settings) = (self.learned.clone(), Arc::clone(&self.settings));
+        let (history, settings) = (self.history.clone(), Arc::clone(&self.settings));
         let reading = tokio::task::spawn_blocking(move || {
-            learned.read(|history| {
+            history.read(|history| {
                 (predict::defaults_above_need(history, &key, &settings), other_project(history, &key))
             })
         });
@@ -119,7 +119,7 @@ impl SizingService {
     /// Spack does not say for which project it asks. Without a header and a setting, it is that of the newest trusted attempt that has
     /// one.
     pub(crate) fn usual_project(&self) -> String {
-        self.learned.read(|history| {
+        self.history.read(|history| {
             let mut projects = history.newest_trusted().take(LOOKED_AT).map(|summary| &summary.key.project);
             projects.find(|project| !project.is_empty()).cloned().unwrap_or_default()
         })

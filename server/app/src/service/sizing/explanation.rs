@@ -31,7 +31,7 @@ impl SizingService {
         limit: Option<Bytes>,
     ) -> Result<Explanation, Refusal> {
         caller.asks("key.project", &mut key).map_err(Refusal::Forbidden)?;
-        let (mut prediction, attempts, members) = self.learned.read(|history| {
+        let (mut prediction, attempts, members) = self.history.read(|history| {
             let (prediction, mut used) = predict::explain(history, &key, &self.settings);
             used.retain(|used| may_name(caller, history, used));
             let is_grouped = prediction.need_groups.is_some();
@@ -43,11 +43,11 @@ impl SizingService {
             prediction.need_groups = Some(Arc::new(groups));
         }
         let as_answer = |history: &History| predict::as_answer(prediction, history, &key, &self.settings);
-        let prediction = self.learned.read(as_answer);
+        let prediction = self.history.read(as_answer);
         let limit = limit.or(self.settings.memory_cap);
         let answer = self.answer(&key, self.pools.put(&key, prediction));
         let curve = |history: &History| predict::jobs_curve(history, &key, &self.settings, limit);
-        Ok(Explanation { answer, attempts, jobs: self.learned.read(curve) })
+        Ok(Explanation { answer, attempts, jobs: self.history.read(curve) })
     }
 }
 

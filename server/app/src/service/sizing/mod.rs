@@ -34,7 +34,7 @@ use crate::{
 /// Says what attempts should ask for. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct SizingService {
-    pub(crate) learned: SharedHistory,
+    pub(crate) history: SharedHistory,
     pub(crate) private: Arc<Private>,
     pub(crate) cache: Arc<PredictionCache>,
     pub(crate) settings: Arc<predict::Settings>,

@@ -46,7 +46,7 @@ impl SizingService {
     fn all_fields<'s>(&'s self, summary: &'s Summary, caller: &Identity) -> Vec<FieldValue<'s>> {
         let key = &summary.key;
         let mut fields = fields_of_summary(summary);
-        fields.push(("ref_class".into(), self.learned.stats().ref_class(&key.git_ref).into()));
+        fields.push(("ref_class".into(), self.history.stats().ref_class(&key.git_ref).into()));
         let hides = self.private.hides_from(caller, &key.project);
         let shown = key.labels.iter().filter(|(name, _)| !(hides && self.private.has_label(name)));
         fields.extend(shown.map(|(name, value)| (label(name), value.as_str().into())));
@@ -56,7 +56,7 @@ impl SizingService {
     /// The same of the key that is asked about.
     fn asked_fields<'k>(&'k self, key: &'k Key) -> Vec<FieldValue<'k>> {
         let mut fields = fields_of_key(key);
-        fields.push(("ref_class".into(), self.learned.stats().ref_class(&key.git_ref).into()));
+        fields.push(("ref_class".into(), self.history.stats().ref_class(&key.git_ref).into()));
         fields.extend(key.labels.iter().map(|(name, value)| (label(name), value.as_str().into())));
         fields
     }

@@ -37,7 +37,7 @@ impl SizingService {
     }
 
     fn sizes(&self, key: &Key) -> Sizes {
-        self.cache.sizes(&self.learned, key, &self.settings)
+        self.cache.sizes(&self.history, key, &self.settings)
     }
 
     /// Counts the sizes of one question, worked out since `began`.
@@ -49,7 +49,7 @@ impl SizingService {
     /// The sizes of a key with the pool for them, counted; worked out where it holds up no other request. `None` if that ended badly.
     pub(in crate::service) async fn size_in_background(&self, key: Arc<Key>) -> Option<Prediction> {
         let began = Instant::now();
-        if let Some(known) = self.cache.known(&self.learned, &key) {
+        if let Some(known) = self.cache.known(&self.history, &key) {
             return Some(self.pools.put(&key, self.counted(began, known).into_predicted()));
         }
         let service = self.clone();
@@ -59,7 +59,7 @@ impl SizingService {
     /// The sizes of a key with the pool for them, for one of very many keys: neither counted nor kept in the cache, which is for builds
     /// that are about to start.
     pub(in crate::service) fn one_of_many(&self, key: &Key) -> Prediction {
-        let prediction = self.learned.read(|history| predict::predict(history, key, &self.settings));
+        let prediction = self.history.read(|history| predict::predict(history, key, &self.settings));
         if self.pools.now().pools().is_empty() { prediction } else { self.pools.lowered(key, prediction) }
     }
 
@@ -118,9 +118,9 @@ struct Table {
 
 impl PredictionCache {
     /// What was worked out for `key` and this state of the history, if it was.
-    fn known(&self, learned: &SharedHistory, key: &Key) -> Option<Sizes> {
+    fn known(&self, history: &SharedHistory, key: &Key) -> Option<Sizes> {
         let built = Built::of(key);
-        self.known_by(self.hasher.hash_one(&built), &built, learned.read(History::changes))
+        self.known_by(self.hasher.hash_one(&built), &built, history.read(History::changes))
     }
 
     fn known_by(&self, hash: u64, built: &Built<'_>, now: u64) -> Option<Sizes> {
@@ -136,16 +136,16 @@ impl PredictionCache {
     }
 
     /// What the next attempt of `key` should ask for. `settings` must be the same in every call.
-    fn sizes(&self, learned: &SharedHistory, key: &Key, settings: &predict::Settings) -> Sizes {
+    fn sizes(&self, history: &SharedHistory, key: &Key, settings: &predict::Settings) -> Sizes {
         let built = Built::of(key);
         let hash = self.hasher.hash_one(&built);
-        if let Some(known) = self.known_by(hash, &built, learned.read(History::changes)) {
+        if let Some(known) = self.known_by(hash, &built, history.read(History::changes)) {
             return known;
         }
         let key = built.key();
         // all under one lock: the sizes belong to exactly this state
         let (changes, sizes) =
-            learned.read(|history| (history.changes(), Sizes::work_out(history, &key, settings)));
+            history.read(|history| (history.changes(), Sizes::work_out(history, &key, settings)));
         let kept = sizes.clone();
         let old = self.table(|table| {
             let old = table.renew(changes);
@@ -229,36 +229,36 @@ mod tests {
 
     #[test]
     fn an_answer_is_that_of_the_history_as_it_is_now() {
-        let (learned, cache) = (SharedHistory::new(History::new(100)), PredictionCache::default());
+        let (history, cache) = (SharedHistory::new(History::new(100)), PredictionCache::default());
         let settings = predict::Settings::default();
-        let asked = |package| cache.sizes(&learned, &key(package), &settings).into_predicted();
-        let worked_out = |package| learned.read(|h| predict::predict(h, &key(package), &settings));
+        let asked = |package| cache.sizes(&history, &key(package), &settings).into_predicted();
+        let worked_out = |package| history.read(|h| predict::predict(h, &key(package), &settings));
         for n in 0..5 {
             for package in ["zlib", "hdf5", "zlib"] {
                 assert_eq!(asked(package), worked_out(package), "after {n} attempts");
             }
-            learned.learn(&test_summary(&n.to_string(), "zlib", "1", 100 << n));
+            history.learn(&test_summary(&n.to_string(), "zlib", "1", 100 << n));
         }
         let before = asked("zlib");
         let mut settled = test_summary("4", "zlib", "1", 100);
         settled.need_peak.0 *= 50;
-        learned.settle(&settled);
+        history.settle(&settled);
         assert_ne!(asked("zlib"), before, "an attempt that was settled counts at once");
     }
 
     #[test]
     fn answers_are_bounded() {
-        let (learned, cache) = (SharedHistory::new(History::new(100)), PredictionCache::default());
+        let (history, cache) = (SharedHistory::new(History::new(100)), PredictionCache::default());
         let settings = predict::Settings::default();
         for n in 0..MOST + 5 {
             let of_a_pipeline = Key { git_ref: n.to_string(), ..key(&n.to_string()) };
             for asked in [key(&n.to_string()), of_a_pipeline] {
-                cache.sizes(&learned, &asked, &settings);
+                cache.sizes(&history, &asked, &settings);
             }
         }
         assert_eq!(cache.table(|table| table.known.len()), 5);
-        learned.learn(&test_summary("1", "zlib", "1", 100));
-        cache.sizes(&learned, &key("zlib"), &settings);
+        history.learn(&test_summary("1", "zlib", "1", 100));
+        cache.sizes(&history, &key("zlib"), &settings);
         assert_eq!(cache.table(|table| (table.changes, table.known.len())), (1, 1));
     }
 }

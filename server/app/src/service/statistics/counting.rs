@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_whose_caller_has_gone_keeps_its_place_and_one_question_too_many_is_refused() {
+    async fn work_for_a_caller_that_has_gone_keeps_its_place_and_one_question_too_many_is_refused() {
         let counting = Counting::new(AnswerMemory::below("/nowhere".into()));
         let (go, wait) = mpsc::channel::<()>();
         let (counts, tasks) = (counting.clone(), TaskTracker::new());

@@ -38,7 +38,7 @@ const WRONG: usize = 100;
 /// Counts and lists attempts. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct StatisticsService {
-    pub(crate) learned: SharedHistory,
+    pub(crate) history: SharedHistory,
     pub(crate) ingest: Ingest,
     pub(crate) pools: PoolRegistry,
     pub(crate) counting: Counting,
@@ -83,7 +83,7 @@ impl StatisticsService {
 
     /// What an answer over all attempts takes, with so many bytes for each.
     fn needed(&self, per_attempt: u64) -> Bytes {
-        let attempts = self.learned.read(History::len) as u64;
+        let attempts = self.history.read(History::len) as u64;
         Bytes(ANSWER.saturating_add(attempts.saturating_mul(per_attempt)))
     }
 
@@ -99,7 +99,7 @@ impl StatisticsService {
         let redactor = self.allowed(caller, &question.filter, &question.group_by)?;
         let confined = !caller.projects.is_all();
         let question = Question { confined, ..question };
-        let (stats, ingest) = (self.learned.stats().clone(), self.ingest.clone());
+        let (stats, ingest) = (self.history.stats().clone(), self.ingest.clone());
         let prices = prices(&self.pools.now());
         let asked = question.filter.project.clone();
         let mut wrong =
@@ -141,14 +141,14 @@ impl StatisticsService {
         mut take: impl FnMut(&ListCursor, ListedAttempt) -> bool + Send,
     ) -> Result<ListedAttempts, Refusal> {
         let redactor = self.allowed(caller, &filter, &GroupBy::Nothing)?;
-        let stats = self.learned.stats().clone();
+        let stats = self.history.stats().clone();
         // a look at a million attempts takes its time
         let page = self.counting.run(self.needed(PER_ATTEMPT), move || stats.list(&filter, page)).await?;
         for place in &page.places {
             // one that is gone meanwhile is left out
             let Some(summary) = self.ingest.listed(&place.attempt).await? else { continue };
             let line = self.failure_line(&redactor, &summary).await?;
-            let summary = redactor.summary(self.learned.related(&summary).into_owned());
+            let summary = redactor.summary(self.history.related(&summary).into_owned());
             if !take(place, ListedAttempt { summary, line }) {
                 return Ok(ListedAttempts { page, is_cut: true });
             }

@@ -106,7 +106,7 @@ impl StatisticsService {
         let time = AskedTime::of(&filter, Clock.now_unix_ms());
         filter.from_unix_ms = Some(time.from);
         let asked = WorkloadQuestion { filter, gib_hour, confined: !caller.projects.is_all() };
-        let (stats, sizing) = (self.learned.stats().clone(), sizing.clone());
+        let (stats, sizing) = (self.history.stats().clone(), sizing.clone());
         let prices = prices(&self.pools.now());
         // a million attempts and some thousand predictions take their time
         let counting = move || {

@@ -87,7 +87,7 @@ impl TicketService {
             milli_cores: Millis::from_f64(needs.cpu_request.0 * 1000.0).0,
             wall: needs.wall_p50,
             project: key.project.clone(),
-            by: caller.kept_name(),
+            by: caller.stored_name(),
             proven: caller.is_own_job(id.as_str()),
             asked: question,
         })
@@ -133,17 +133,17 @@ impl TicketService {
 
 /// Among whom places are shared: what is proven, else what is said, else the project. Who may see only some projects cannot make
 /// owners up.
-fn owner_of(caller: &Identity, said: String, key: &Key) -> Result<String, Refusal> {
+fn owner_of(caller: &Identity, claimed: String, key: &Key) -> Result<String, Refusal> {
     let proven = if caller.projects.is_all() { &caller.proven.owner } else { &key.project };
     let proven = if caller.proven.owner.is_empty() { proven } else { &caller.proven.owner };
     if !proven.is_empty() {
-        if !said.is_empty() && said != *proven {
+        if !claimed.is_empty() && claimed != *proven {
             let description = format!("is not {}, for whom {} may open tickets", proven, caller.name);
             return Err(Refusal::Forbidden(FieldViolation::new("owner", description)));
         }
         return Ok(proven.clone());
     }
-    let owner = [said, key.owner.clone(), key.project.clone()].into_iter().find(|owner| !owner.is_empty());
+    let owner = [claimed, key.owner.clone(), key.project.clone()].into_iter().find(|owner| !owner.is_empty());
     Ok(owner.unwrap_or_default())
 }
 

@@ -81,7 +81,7 @@ async fn a_silent_agent_holds_the_place_of_its_ticket_for_minutes_and_its_attemp
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_agent_without_a_ticket_makes_its_pool_no_busier_until_it_is_heard_of_again() {
+async fn a_silent_agent_without_a_ticket_makes_its_pool_no_busier_until_it_sends_again() {
     let (_ingest, mut worker) = fixture::ingest(&Store::memory(), 10);
     let mut attempt = fixture::attempt("a");
     attempt.opening.pool = "big".to_owned();
@@ -94,7 +94,7 @@ async fn a_silent_agent_without_a_ticket_makes_its_pool_no_busier_until_it_is_he
         let busy = worker.parts.pools.busy("big");
         // its agent is back
         let now = worker.now();
-        worker.sessions.get_mut(&attempt.id).unwrap().heard = now;
+        worker.sessions.get_mut(&attempt.id).unwrap().last_message = now;
         busy
     };
     assert_eq!((busy(9).await, busy(11).await, busy(1).await), (1, 0, 1));

@@ -117,7 +117,7 @@ async fn no_more_attempts_open_than_may_wherever_they_are_on_their_way_to_the_di
 }
 
 #[tokio::test]
-async fn a_verdict_waits_for_others_on_the_same_attempt_alone_and_the_first_of_them_stands() {
+async fn a_verdict_waits_for_others_on_the_same_attempt_alone_and_the_first_of_them_counts() {
     let (mut worker, _id, stream) = held(&MemoryStore::default());
     let record = |id: &str, reason: &str| {
         let (answer, answered) = oneshot::channel();

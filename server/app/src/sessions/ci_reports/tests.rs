@@ -12,8 +12,8 @@ fn word(id: &str, end: JobStatus) -> (CiReport, oneshot::Receiver<OutcomeStatus>
     let (answer, answered) = oneshot::channel();
     let (attempts, reason) = (vec![AttemptId::parse(id).unwrap()], String::new());
     let by = Reporter::server();
-    let told = ReportedOutcome { attempts, end, reason, cause: None, unneeded: false, by };
-    (CiReport { told, answer: Some(answer) }, answered)
+    let reported = ReportedOutcome { attempts, end, reason, cause: None, unneeded: false, by };
+    (CiReport { reported, answer: Some(answer) }, answered)
 }
 
 /// A store with ended attempts whose end was not seen.
@@ -37,9 +37,9 @@ async fn a_canceled_pipeline_costs_one_commit_and_each_word_is_answered_when_it_
     let (words, answers): (Vec<_>, Vec<_>) =
         (0..101).map(|n| word(&n.to_string(), JobStatus::Canceled)).unzip();
     memory.refuse_commits("the disk is full");
-    let (refused, told) = word("0", JobStatus::Canceled);
+    let (refused, reported) = word("0", JobStatus::Canceled);
     worker.apply_reports(vec![refused]).await;
-    assert_eq!(told.await, Ok(OutcomeStatus::Unwritable));
+    assert_eq!(reported.await, Ok(OutcomeStatus::Unwritable));
     memory.accept_commits();
     worker.apply_reports(words).await;
     assert_eq!(store.status().commits, before + 1);
@@ -56,7 +56,7 @@ async fn a_canceled_pipeline_costs_one_commit_and_each_word_is_answered_when_it_
 }
 
 #[tokio::test]
-async fn a_report_on_an_attempt_whose_summary_is_damaged_is_not_repeated_for_ever() {
+async fn a_report_on_an_attempt_with_a_damaged_summary_is_not_repeated_for_ever() {
     let (_memory, store) = with_lost(["a".to_owned()].into_iter()).await;
     fixture::damage_summary(&store, &fixture::attempt("a").id).await;
     let (_ingest, mut worker) = fixture::ingest(&store, 10);
@@ -66,7 +66,7 @@ async fn a_report_on_an_attempt_whose_summary_is_damaged_is_not_repeated_for_eve
 }
 
 #[tokio::test]
-async fn of_two_words_on_one_attempt_the_first_stands() {
+async fn of_two_reports_on_one_attempt_the_first_counts() {
     let (_memory, store) = with_lost(["a".to_owned()].into_iter()).await;
     let (_ingest, mut worker) = fixture::ingest(&store, 10);
     let [(first, of_first), (second, of_second)] =
@@ -82,7 +82,7 @@ async fn the_report_on_an_open_attempt_outlasts_those_on_any_number_of_unmeasure
     let (store, stream) = (Store::memory(), StreamHandle::new());
     let (mut worker, _new) = held(&store, &stream);
     let mut preempted = word("a", JobStatus::Failed).0;
-    "runner_system_failure".clone_into(&mut preempted.told.reason);
+    "runner_system_failure".clone_into(&mut preempted.reported.reason);
     worker.apply_reports(vec![preempted, word("later", JobStatus::Canceled).0]).await;
     let others = (0..30_000).map(|n| word(&n.to_string(), JobStatus::Succeeded).0);
     worker.apply_reports(others.collect()).await;
@@ -108,10 +108,10 @@ async fn a_word_of_another_project_settles_nothing_and_waits_only_while_the_id_m
         ("own", OutcomeStatus::Foreign),
         ("new", OutcomeStatus::Remembered),
     ] {
-        let (CiReport { told, answer }, became) = word(id, JobStatus::Succeeded);
+        let (CiReport { reported, answer }, became) = word(id, JobStatus::Succeeded);
         worker
             .apply_reports(vec![CiReport {
-                told: ReportedOutcome { by: Reporter::of("x", vec!["x".into()]), ..told },
+                reported: ReportedOutcome { by: Reporter::of("x", vec!["x".into()]), ..reported },
                 answer,
             }])
             .await;
@@ -122,7 +122,7 @@ async fn a_word_of_another_project_settles_nothing_and_waits_only_while_the_id_m
 }
 
 #[tokio::test]
-async fn a_report_on_a_job_whose_id_another_project_took_reaches_the_jobs_own_attempt() {
+async fn a_report_on_a_job_reaches_its_own_attempt_when_another_project_took_its_id() {
     let store = Store::Memory(MemoryStore::default());
     let (_ingest, mut worker) = fixture::ingest(&store, 10);
     let mut ended = Batch::default();
@@ -133,7 +133,7 @@ async fn a_report_on_a_job_whose_id_another_project_took_reaches_the_jobs_own_at
     }
     store.commit(ended).await.unwrap();
     let (mut word, became) = word("h:7", JobStatus::Canceled);
-    word.told.by = Reporter::of("hook", vec!["b/*".to_owned()]);
+    word.reported.by = Reporter::of("hook", vec!["b/*".to_owned()]);
     worker.apply_reports(vec![word]).await;
     assert_eq!(became.await, Ok(OutcomeStatus::Now));
     let cause = async |id: &str| {

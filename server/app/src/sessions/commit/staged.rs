@@ -107,8 +107,8 @@ impl PromisedAnswer {
         }
     }
 
-    /// Gives the answer. The caller may be gone: then it is dropped.
-    pub(crate) fn keep(self) {
+    /// Sends the answer. It is dropped if the caller is gone.
+    pub(crate) fn send(self) {
         match self {
             Self::Opened(_, answer, opened) => drop(answer.send(Ok(opened))),
             Self::Acknowledged(_, answer, number) => drop(answer.send(Ok(number))),

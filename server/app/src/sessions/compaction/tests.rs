@@ -1,4 +1,4 @@
-//! Long attempts are rolled beside the requests.
+//! Long attempts are compacted beside the requests.
 
 use std::slice;
 
@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::{
-    sealing::compaction::{FAR_BEHIND, ROLL_AFTER},
+    sealing::compaction::{COMPACT_AFTER, FAR_BEHIND},
     sessions::{fixture, session::Session, worker::Worker},
 };
 
@@ -35,18 +35,18 @@ async fn append(store: &Store, id: &AttemptId, first: u64, last: u64) {
 #[tokio::test]
 async fn requests_go_on_while_a_long_attempt_is_rolled_and_no_sample_is_lost() {
     let memory = MemoryStore::default();
-    let (mut worker, id) = with_loose(&memory, ROLL_AFTER).await;
-    worker.rolls.roll_long(&mut worker.sessions, slice::from_ref(&id));
+    let (mut worker, id) = with_loose(&memory, COMPACT_AFTER).await;
+    worker.compactions.compact_long(&mut worker.sessions, slice::from_ref(&id));
     assert_eq!(
-        (worker.rolls.queue.is_running(&id), worker.sessions[&id].loose),
+        (worker.compactions.queue.is_running(&id), worker.sessions[&id].loose),
         (true, 0),
         "it has only begun"
     );
     let store = Store::Memory(memory);
-    append(&store, &id, ROLL_AFTER + 1, 1000).await;
-    let ended = worker.rolls.next().await;
-    worker.rolled(ended);
-    assert!(!worker.rolls.queue.is_running(&id));
+    append(&store, &id, COMPACT_AFTER + 1, 1000).await;
+    let ended = worker.compactions.next().await;
+    worker.compaction_ended(ended);
+    assert!(!worker.compactions.queue.is_running(&id));
     let extent = store::read_series(&store, &id).await.unwrap().extent;
     assert_eq!((extent.samples, extent.lost, extent.loose), (1000, 0, 100));
 }
@@ -54,14 +54,14 @@ async fn requests_go_on_while_a_long_attempt_is_rolled_and_no_sample_is_lost() {
 #[tokio::test]
 async fn an_attempt_ends_after_its_roll() {
     let memory = MemoryStore::default();
-    let (mut worker, id) = with_loose(&memory, ROLL_AFTER).await;
-    worker.rolls.roll_long(&mut worker.sessions, slice::from_ref(&id));
+    let (mut worker, id) = with_loose(&memory, COMPACT_AFTER).await;
+    worker.compactions.compact_long(&mut worker.sessions, slice::from_ref(&id));
     worker.stop_rolling([&id].into_iter()).await;
-    assert!(!worker.rolls.queue.is_busy_with(&id));
+    assert!(!worker.compactions.queue.is_busy_with(&id));
     let store = Store::Memory(memory);
     store::seal(&store, &worker.sessions[&id].attempt, &test_summary("a", "zlib", "1", 1)).await.unwrap();
     let extent = store::read_series(&store, &id).await.unwrap().extent;
-    assert_eq!((extent.samples, extent.lost, extent.loose), (ROLL_AFTER, 0, 0));
+    assert_eq!((extent.samples, extent.lost, extent.loose), (COMPACT_AFTER, 0, 0));
 }
 
 #[tokio::test]
@@ -69,23 +69,23 @@ async fn only_the_answers_of_an_attempt_far_behind_wait_for_its_roll_also_for_on
     let memory = MemoryStore::default();
     let (mut worker, id) = with_loose(&memory, FAR_BEHIND).await;
     memory.refuse_commits("the disk is full");
-    worker.rolls.roll_long(&mut worker.sessions, slice::from_ref(&id));
+    worker.compactions.compact_long(&mut worker.sessions, slice::from_ref(&id));
     assert_eq!(worker.sessions.loose(&id), 0, "begun");
     // more came meanwhile
     worker.sessions.get_mut(&id).unwrap().loose = FAR_BEHIND;
     let mut answered = [id.clone(), fixture::attempt("b").id].map(|id| {
         let (answer, answered) = oneshot::channel();
-        worker.rolls.answer_or_hold(&worker.sessions, PromisedAnswer::Acknowledged(id, answer, 5));
+        worker.compactions.answer_or_hold(&worker.sessions, PromisedAnswer::Acknowledged(id, answer, 5));
         answered
     });
-    let said = answered.each_mut().map(|answered| answered.try_recv().ok());
-    assert_eq!(said, [None, Some(Ok(5))], "others go on");
-    let ended = worker.rolls.next().await;
-    worker.rolled(ended);
+    let answers = answered.each_mut().map(|answered| answered.try_recv().ok());
+    assert_eq!(answers, [None, Some(Ok(5))], "others go on");
+    let ended = worker.compactions.next().await;
+    worker.compaction_ended(ended);
     assert_eq!(worker.sessions.loose(&id), 2 * FAR_BEHIND, "all is still to be rolled");
     assert_eq!(answered[0].try_recv(), Ok(Ok(5)), "what it says is on disk");
     memory.accept_commits();
-    worker.rolls.roll_long(&mut worker.sessions, slice::from_ref(&id));
+    worker.compactions.compact_long(&mut worker.sessions, slice::from_ref(&id));
     worker.stop_rolling([&id].into_iter()).await;
     assert_eq!(worker.sessions.loose(&id), 0);
     let store = Store::Memory(memory);

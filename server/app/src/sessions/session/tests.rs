@@ -20,8 +20,8 @@ fn attempt(session: &str) -> Attempt {
     }
 }
 
-fn heard() -> LastHeard {
-    LastHeard { unix_ms: 0, moment: Instant::now() }
+fn last_message() -> LastMessage {
+    LastMessage { unix_ms: 0, moment: Instant::now() }
 }
 
 fn batch(first_sequence: u64, lost: u64, count: u64) -> Append {
@@ -49,7 +49,7 @@ fn finish(last_sequence: u64, lost: u64, wall: u64) -> Finish {
 
 #[test]
 fn a_repeated_number_is_not_taken_twice() {
-    let mut session = Session::new(Arc::new(attempt("s")), heard());
+    let mut session = Session::new(Arc::new(attempt("s")), last_message());
     assert!(session.accept(batch(1, 0, 5)).unwrap().is_some());
     assert_eq!(session.accept(batch(1, 0, 5)).unwrap(), None);
     let new = session.accept(batch(3, 0, 5)).unwrap().unwrap();
@@ -59,7 +59,7 @@ fn a_repeated_number_is_not_taken_twice() {
 
 #[test]
 fn a_missing_number_is_an_error_unless_declared_lost() {
-    let mut session = Session::new(Arc::new(attempt("s")), heard());
+    let mut session = Session::new(Arc::new(attempt("s")), last_message());
     let gap = session.clone().accept(batch(3, 1, 1)).unwrap_err();
     assert!(matches!(gap, Refusal::Gap { expected: 1, got: 2, .. }), "{gap:?}");
     let new = session.accept(batch(3, 2, 1)).unwrap().unwrap();
@@ -70,7 +70,7 @@ fn a_missing_number_is_an_error_unless_declared_lost() {
 
 #[test]
 fn time_that_goes_back_between_batches_is_refused() {
-    let mut session = Session::new(Arc::new(attempt("s")), heard());
+    let mut session = Session::new(Arc::new(attempt("s")), last_message());
     session.accept(batch(1, 0, 5)).unwrap();
     let mut back = batch(6, 0, 2);
     back.samples[1].elapsed = Millis(1);
@@ -80,7 +80,7 @@ fn time_that_goes_back_between_batches_is_refused() {
 
 #[test]
 fn an_end_needs_all_numbers() {
-    let mut session = Session::new(Arc::new(attempt("s")), heard());
+    let mut session = Session::new(Arc::new(attempt("s")), last_message());
     session.accept(batch(1, 0, 5)).unwrap();
     assert!(matches!(session.clone().close(&finish(6, 0, 9000)), Err(Refusal::Gap { expected: 6, .. })));
     assert!(session.clone().close(&finish(4, 0, 9000)).is_err());
@@ -92,11 +92,11 @@ fn an_end_needs_all_numbers() {
 #[test]
 fn an_agent_is_silent_by_the_time_that_passes_whatever_the_clock_on_the_wall_says() {
     let (hour, year_ms) = (Duration::from_hours(1), 365 * 24 * 3_600_000);
-    let mut session = Session::new(Arc::new(attempt("s")), heard());
+    let mut session = Session::new(Arc::new(attempt("s")), last_message());
     session.take(&attempt("s"), &StreamHandle::new()).unwrap();
-    let now = session.heard.moment;
+    let now = session.last_message.moment;
     for unix_ms in [0, year_ms, u64::MAX] {
-        session.heard.unix_ms = unix_ms;
+        session.last_message.unix_ms = unix_ms;
         assert!(!session.is_silent(now + hour, hour));
         assert!(session.is_silent(now + hour + hour, hour), "also one that is connected and says nothing");
     }
@@ -104,7 +104,7 @@ fn an_agent_is_silent_by_the_time_that_passes_whatever_the_clock_on_the_wall_say
 
 #[test]
 fn only_the_same_agent_takes_an_attempt_over() {
-    let mut session = Session::new(Arc::new(attempt("s")), heard());
+    let mut session = Session::new(Arc::new(attempt("s")), last_message());
     let (old, new) = (StreamHandle::new(), StreamHandle::new());
     session.take(&attempt("s"), &old).unwrap();
     assert_eq!(session.take(&attempt("other"), &new), Err(Refusal::Held(AttemptId::parse("a").unwrap())));

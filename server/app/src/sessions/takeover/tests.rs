@@ -88,7 +88,7 @@ async fn with_squatter(memory: &MemoryStore) -> (Worker, StreamHandle) {
 /// The projects that attempts in memory are of, and samples on the disk.
 async fn known(worker: &Worker) -> (Vec<String>, u64) {
     let open = worker.open().map(|attempt| attempt.key.project.clone());
-    let ended = worker.parts.learned.newest_first();
+    let ended = worker.parts.history.newest_first();
     let all = open.chain(ended.iter().map(|brief| brief.key.project.clone())).collect();
     let run = store::each_run(&worker.parts.store, &proven().id, |_run| {}).await.unwrap();
     (all, run.samples)
@@ -105,14 +105,14 @@ async fn a_jobs_own_agent_has_its_attempt_even_if_another_caller_opened_it_also_
     let own = StreamHandle::new();
     assert_eq!(open(&mut worker, proven(), &own).await, Ok(opens(0, false)));
     assert_eq!(known(&worker).await, of_job(0));
-    let ousted = Err(Refusal::Ousted(proven().id));
+    let taken_over = Err(Refusal::TakenOver(proven().id));
     assert!(squatter.replaced.is_cancelled());
-    assert_eq!(append(&mut worker, samples(6..=7), &squatter).await, ousted);
-    assert_eq!(finish(&mut worker, 5, &squatter).await, ousted);
+    assert_eq!(append(&mut worker, samples(6..=7), &squatter).await, taken_over);
+    assert_eq!(finish(&mut worker, 5, &squatter).await, taken_over);
     let again = open(&mut worker, squatted(), &StreamHandle::new()).await;
     assert_eq!(again, Err(Refusal::Held(proven().id)), "who came before does not get it back");
     assert_eq!(append(&mut worker, samples(1..=2), &own).await, Ok(2));
-    assert_eq!(worker.parts.metrics.ousted.get_or_create(&Kind::of("open")).get(), 1);
+    assert_eq!(worker.parts.metrics.taken_over.get_or_create(&Kind::of("open")).get(), 1);
     drop(worker);
 
     let mut worker = started(&memory).await;
@@ -155,7 +155,7 @@ async fn an_attempt_that_counts_does_not_go_for_one_that_may_not_count() {
         let opened = open(&mut worker, own, &StreamHandle::new()).await;
         assert_eq!(opened.is_err(), taught && !may_teach, "{taught} {may_teach}: {opened:?}");
         let key = squatted().key;
-        let left = worker.parts.learned.read(|history| history.on_rung(Rung::Exact, &key).count());
+        let left = worker.parts.history.read(|history| history.on_rung(Rung::Exact, &key).count());
         assert_eq!(left, usize::from(taught && !may_teach));
     }
 }
@@ -205,6 +205,6 @@ async fn what_is_gathered_with_the_jobs_opening_is_refused_and_not_half_kept() {
     worker.commit_all().await;
     assert_eq!(more.await.unwrap(), Ok(9), "it was there first");
     assert_eq!(opened.await.unwrap(), Ok(opens(0, false)));
-    assert_eq!(late.await.unwrap(), Err(Refusal::Ousted(proven().id)));
+    assert_eq!(late.await.unwrap(), Err(Refusal::TakenOver(proven().id)));
     assert_eq!(known(&worker).await, of_job(0));
 }

@@ -62,7 +62,7 @@ impl Ingest {
     /// The last attempt of the same job of the same pipeline, if memory ended it.
     fn ended_by_memory(&self, key: &Key) -> Option<AttemptId> {
         let job = JobMark::of(key)?;
-        self.parts.learned.read(|history| {
+        self.parts.history.read(|history| {
             let mut all = history.on_rung(Rung::Exact, key);
             let last = all.find(|fact| fact.brief.job == Some(job))?;
             let by_memory = last.brief.proven_cause().is_some_and(Cause::is_memory);

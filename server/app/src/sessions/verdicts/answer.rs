@@ -26,8 +26,11 @@ pub(super) struct OwnLog {
 }
 
 impl OwnLog {
-    pub(super) fn of(said: &ReportedEvidence) -> Self {
-        Self { lines: said.log.clone(), words: [said.first_words.clone(), said.last_words.clone()] }
+    pub(super) fn of(reported: &ReportedEvidence) -> Self {
+        Self {
+            lines: reported.log.clone(),
+            words: [reported.first_words.clone(), reported.last_words.clone()],
+        }
     }
 
     /// A line of evidence is one of these.

@@ -42,10 +42,10 @@ impl VerdictCase {
     pub(super) fn weigh(self, parts: &Parts) -> WeighedVerdict {
         let before = self.known.reported();
         let was_asked = self.correcting.is_none() && self.known.was_asked(self.question);
-        let said = if was_asked && self.asker.reads.logs { None } else { Some(self.reported(parts)) };
-        let readable = (!self.asker.reads.logs).then(|| said.as_ref().map(OwnLog::of).unwrap_or_default());
+        let own = if was_asked && self.asker.reads.logs { None } else { Some(self.reported(parts)) };
+        let readable = (!self.asker.reads.logs).then(|| own.as_ref().map(OwnLog::of).unwrap_or_default());
         let reads_corrections = self.asker.reads.corrections;
-        let own = said.filter(|_| !was_asked).unwrap_or_default();
+        let own = own.filter(|_| !was_asked).unwrap_or_default();
         let mut reported = before.clone();
         retry::join(&mut reported, &own);
         let measured = self.measured.as_ref().map(|(one, running)| (&**one, *running));
@@ -64,7 +64,7 @@ impl VerdictCase {
             evidence: Some(number),
             by_untrusted: !self.asker.is_trusted,
             reported: own,
-            said_by: self.asker.by,
+            reported_by: self.asker.by,
             recorded,
             ..verdict.basis
         };
@@ -81,18 +81,18 @@ impl VerdictCase {
         }
         let key = measured.map(|summary| &summary.key).or(reported.key.as_deref());
         key.is_some_and(|key| {
-            parts.learned.read(|history| history.has_retry_passed(&self.asked.attempt, key))
+            parts.history.read(|history| history.has_retry_passed(&self.asked.attempt, key))
         })
     }
 
     fn reported(&self, parts: &Parts) -> ReportedEvidence {
         let measured = self.measured.as_ref().map(|(summary, _running)| Arc::clone(summary));
-        let mut said =
+        let mut asked =
             parts.verdict_engine.reported(&Evidence { measured: measured.clone(), ..self.asked.clone() });
-        if let Some(summary) = measured.filter(|_| said.project.is_empty()) {
-            said.project.clone_from(&summary.key.project);
+        if let Some(summary) = measured.filter(|_| asked.project.is_empty()) {
+            asked.project.clone_from(&summary.key.project);
         }
-        said
+        asked
     }
 
     /// All that is known.
@@ -108,19 +108,19 @@ impl VerdictCase {
         let (time_limit, growth, named_before) = (reported.time_limit, self.growth, self.named_before);
         let correction = self.correcting.clone().or_else(|| self.known.correction());
         let recorded = self.known.recorded();
-        let said = Evidence { time_limit, growth, reported, named_before, recorded, correction, ..about };
-        Evidence { key, number, measured, exit, failure_reason, ..said }
+        let about = Evidence { time_limit, growth, reported, named_before, recorded, correction, ..about };
+        Evidence { key, number, measured, exit, failure_reason, ..about }
     }
 }
 
 /// The verdict, with the place of its next size. If no pool takes that size, it is judged once more with what the pool takes as the
 /// most memory there is: lowered afterwards, the size that it had would be called a bigger one.
 pub(super) fn placed(evidence: &Evidence, parts: &Parts) -> Verdict {
-    let Parts { verdict_engine, learned, predict, pools, pods, .. } = parts;
+    let Parts { verdict_engine, history, predict, pools, pods, .. } = parts;
     let evidence = &*pods.join(evidence);
     let memory = |verdict: &Verdict| verdict.next.as_ref().map(|next| next.memory_limit.value);
     let judge = |settings: &predict::Settings| {
-        let mut verdict = verdict_engine.judge(evidence, learned, settings);
+        let mut verdict = verdict_engine.judge(evidence, history, settings);
         let wanted = memory(&verdict);
         verdict.next = verdict.next.map(|next| pools.put(&evidence.key, next));
         (verdict, wanted)

@@ -36,31 +36,31 @@ pub(crate) struct Correcting {
 
 impl Ingest {
     /// The verdict with a corrected cause, or without one, on disk before it is returned. The same word again changes nothing.
-    pub(crate) async fn correct(&self, said: Correcting) -> Result<Verdict, Refusal> {
+    pub(crate) async fn correct(&self, correcting: Correcting) -> Result<Verdict, Refusal> {
         // a question and a correction would not know of each other
-        let _turn = self.line.turn_on(&said.attempt).await;
-        let key = Key { project: said.project.clone(), ..Key::default() };
-        let asked = Evidence { key, ..Evidence::about(said.attempt.clone()) };
-        let mut case = Box::pin(self.case(asked, said.asker.clone(), Known::Here)).await?;
+        let _turn = self.line.turn_on(&correcting.attempt).await;
+        let key = Key { project: correcting.project.clone(), ..Key::default() };
+        let asked = Evidence { key, ..Evidence::about(correcting.attempt.clone()) };
+        let mut case = Box::pin(self.case(asked, correcting.asker.clone(), Known::Here)).await?;
         check_failed(&case)?;
         let now = self.parts.clock.now_unix_ms();
-        let Some(correction) = said.correction(&case, now)? else {
-            return case.known.in_force().cloned().ok_or_else(|| nothing_to_undo(&said.attempt).into());
+        let Some(correction) = correcting.correction(&case, now)? else {
+            return case.known.in_force().cloned().ok_or_else(|| nothing_to_undo(&correcting.attempt).into());
         };
         case.correcting = Some(Box::new(correction));
         let (earlier, time) = (case.known.in_force().cloned(), case.known.next_time(now));
         if let Some(given) = case.known.gives_way {
-            self.make_room(&said.attempt, given).await?;
+            self.make_room(&correcting.attempt, given).await?;
         }
         let mut weighed = self.weighed(case).await?;
         let Some((evidence, number)) = weighed.new.take() else { return Ok(weighed.answer()) };
         weighed.verdict.given_unix_ms = Some(time);
-        said.put_signature(&mut weighed.verdict, now)?;
+        correcting.put_signature(&mut weighed.verdict, now)?;
         weighed.verdict = Box::pin(self.keep(weighed.verdict, (&evidence, number), earlier.as_ref())).await?;
         self.parts.verdict_engine.note_correction(&weighed.verdict);
-        let kind = if said.cause.is_some() { "made" } else { "undone" };
+        let kind = if correcting.cause.is_some() { "made" } else { "undone" };
         self.parts.metrics.corrections.get_or_create(&Kind::of(kind)).inc();
-        self.drop_earlier_words(&said.attempt, time).await;
+        self.drop_earlier_words(&correcting.attempt, time).await;
         audit(&weighed.verdict);
         Ok(weighed.answer())
     }

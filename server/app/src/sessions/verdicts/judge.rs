@@ -36,8 +36,8 @@ const SAMPLES: usize = 1024;
 
 /// Whether anything that a caller says shows that the attempt has ended.
 fn says_how_it_ended(asked: &Evidence) -> bool {
-    let said = [&asked.failure_reason, &asked.container_reason, &asked.pod_reason, &asked.log_tail];
-    asked.exit.is_some() || said.iter().any(|text| !text.is_empty())
+    let texts = [&asked.failure_reason, &asked.container_reason, &asked.pod_reason, &asked.log_tail];
+    asked.exit.is_some() || texts.iter().any(|text| !text.is_empty())
 }
 
 fn not_measured(asked: &Evidence) -> FieldViolation {
@@ -98,9 +98,9 @@ impl Ingest {
             self.learn_verdict(&evidence.key, &verdict, earlier);
         }
         if !verdict.basis.by_untrusted {
-            self.parts.learned.note_memory_end(&verdict);
+            self.parts.history.note_memory_end(&verdict);
         }
-        self.parts.learned.judged(&verdict, earlier);
+        self.parts.history.judged(&verdict, earlier);
         Ok(verdict)
     }
 
@@ -195,7 +195,7 @@ impl Ingest {
 
     /// Failures with retries whose end is known, most retries first.
     pub(crate) fn flaky(&self, most: usize) -> Vec<FlakyFailure> {
-        self.parts.learned.read(|history| self.parts.verdict_engine.flaky(history, most))
+        self.parts.history.read(|history| self.parts.verdict_engine.flaky(history, most))
     }
 
     /// Failures that `takes` takes, the same ones together, most attempts first.
@@ -205,7 +205,7 @@ impl Ingest {
         most: usize,
     ) -> Vec<FailureGroup> {
         let engine = &self.parts.verdict_engine;
-        self.parts.learned.read(|history| engine.failure_groups(history, takes, most))
+        self.parts.history.read(|history| engine.failure_groups(history, takes, most))
     }
 
     /// Rules whose causes were corrected in the projects for which `sees` is true, most often first.
@@ -246,8 +246,8 @@ impl Ingest {
             );
             return Err(FieldViolation::new("key.project", description).into());
         }
-        let whose = (project.unwrap_or(&asked.key.project), project.is_some());
-        let known = KnownVerdicts::read(&self.parts.store, &asked.attempt, asker, whose)
+        let known_project = (project.unwrap_or(&asked.key.project), project.is_some());
+        let known = KnownVerdicts::read(&self.parts.store, &asked.attempt, asker, known_project)
             .await
             .map_err(|error| unreadable(&error))?;
         let is_over = says_how_it_ended(asked) || known.in_force().is_some();

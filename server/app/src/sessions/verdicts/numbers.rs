@@ -12,9 +12,12 @@ pub(super) fn fingerprint(asked: &Evidence) -> u64 {
     let number = asked.number.to_string();
     let reasons = [&asked.failure_reason, &asked.container_reason, &asked.pod_reason];
     let key = if asked.key == Key::default() { Vec::new() } else { words_of(&asked.key) };
-    let said = [&exit, &number, &asked.log_tail].into_iter().chain(reasons).map(String::as_str);
+    let asked_texts = [&exit, &number, &asked.log_tail].into_iter().chain(reasons).map(String::as_str);
     let listed: Vec<Cow<'_, str>> = asked.listed.iter().flat_map(words_of_run).collect();
-    said.chain(key.iter().chain(&listed).map(AsRef::as_ref)).fold(Fnv::default(), Fnv::with_part).value()
+    asked_texts
+        .chain(key.iter().chain(&listed).map(AsRef::as_ref))
+        .fold(Fnv::default(), Fnv::with_part)
+        .value()
 }
 
 /// The number of all that is known of an attempt, the same in every release: what was said, and what was measured as far as it can
@@ -25,10 +28,10 @@ pub(super) fn evidence_number(
     measured: Option<(&Summary, bool)>,
     has_retry_passed: bool,
 ) -> u64 {
-    let said = ReportedEvidence { project: String::new(), ..reported.without_log_lines() };
+    let serialized = ReportedEvidence { project: String::new(), ..reported.without_log_lines() };
     // a record of our own types is always written
-    let said = serde_json::to_string(&said).unwrap_or_default();
-    let mut number = Fnv::default().with_part(&said);
+    let serialized = serde_json::to_string(&serialized).unwrap_or_default();
+    let mut number = Fnv::default().with_part(&serialized);
     match measured {
         None => {}
         Some((_, true)) => number = number.with_part("running"),

@@ -24,7 +24,7 @@ impl Ingest {
             Evidence { key, measured, number: asked.number, ..Evidence::about(asked.attempt.clone()) };
         let before = self
             .parts
-            .learned
+            .history
             .read(|history| history.before(&(&about).into()).first().map(|brief| brief.attempt.clone()));
         match before {
             Some(before) => {
@@ -61,7 +61,7 @@ mod tests {
 
     async fn find(ingest: &Ingest) {
         let first = test_summary("first", "zlib", "1", 100);
-        ingest.parts.learned.learn(&first);
+        ingest.parts.history.learn(&first);
         let asked = Evidence {
             key: first.key.clone(),
             exit: Some(Exit::Code(137)),

@@ -41,7 +41,7 @@ async fn stored(mut batch: Batch) -> Store {
 async fn before_and_after(store: &Store, talk: impl AsyncFnOnce(&Ingest)) -> [Prediction; 2] {
     let predicted = |ingest: &Ingest| {
         let settings = predict::Settings::default();
-        ingest.parts.learned.read(|history| predict::predict_known(history, &key(), &settings))
+        ingest.parts.history.read(|history| predict::predict_known(history, &key(), &settings))
     };
     let (ingest, mut worker) = fixture::ingest(store, 100);
     worker.resume().await.unwrap();

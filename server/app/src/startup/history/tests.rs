@@ -52,10 +52,10 @@ async fn a_start_knows_the_newest_and_what_became_of_retries_by_the_whole_key() 
     let (store, [old, failed, retry]) = filled().await;
     let ingest = started(&store, 2).await;
     let newest: Vec<_> =
-        ingest.parts.learned.newest_first().iter().map(|brief| brief.attempt.clone()).collect();
+        ingest.parts.history.newest_first().iter().map(|brief| brief.attempt.clone()).collect();
     assert_eq!(newest, [retry.attempt, failed.attempt]);
     assert_eq!(ingest.parts.metrics.history_attempts.get(), 2);
-    assert!(!ingest.parts.learned.knows(&old.attempt));
+    assert!(!ingest.parts.history.knows(&old.attempt));
     let flaky = ingest.flaky(10);
     assert_eq!(flaky.len(), 1, "{flaky:?}");
     assert_eq!((flaky[0].key.as_str(), flaky[0].helped.passed), ("zlib@1 -j8", 1));
@@ -83,13 +83,13 @@ async fn untrusted_attempts_push_no_trusted_one_out_and_say_nothing_of_retries()
     }
     store.commit(batch).await.unwrap();
     let ingest = started(&store, 2).await;
-    assert!(trusted.iter().all(|summary| ingest.parts.learned.knows(&summary.attempt)));
-    assert_eq!(ingest.parts.learned.newest_first().len(), 2 + 1, "one untrusted one beside them");
+    assert!(trusted.iter().all(|summary| ingest.parts.history.knows(&summary.attempt)));
+    assert_eq!(ingest.parts.history.newest_first().len(), 2 + 1, "one untrusted one beside them");
     assert_eq!(ingest.flaky(10), []);
 }
 
 #[test]
-fn of_attempts_whose_names_are_long_the_newest_are_read_within_the_memory_for_them() {
+fn of_attempts_with_long_names_the_newest_are_read_within_the_memory_for_them() {
     let stats = Stats::new(plimsoll_core::stats::Settings::default());
     let mut newest = NewestAttempts::of(HistoryLimits { attempts: 100_000, bytes: 1 << 20 }, stats);
     let mut most = 0;
@@ -150,7 +150,7 @@ async fn of_the_verdicts_on_unmeasured_attempts_the_oldest_go_and_no_others() {
 #[tokio::test]
 async fn a_start_knows_the_unmeasured_jobs_that_memory_ended() {
     let (store, mut batch) = (Store::memory(), Batch::default());
-    let labels = [("pipeline", "7"), ("job", "build")].map(|(name, said)| (name.into(), said.into()));
+    let labels = [("pipeline", "7"), ("job", "build")].map(|(name, value)| (name.into(), value.into()));
     let key = Key { project: "a/b".into(), labels: labels.into(), ..Key::default() };
     let bigger = |gib: u64| {
         let settings = plimsoll_core::predict::Settings::default();
@@ -176,7 +176,7 @@ async fn a_damaged_summary_costs_itself_alone() {
     let (store, [_, failed, _]) = filled().await;
     fixture::damage_summary(&store, &failed.attempt).await;
     let ingest = started(&store, 10).await;
-    assert_eq!(ingest.parts.learned.newest_first().len(), 2);
+    assert_eq!(ingest.parts.history.newest_first().len(), 2);
     assert_eq!(ingest.flaky(10), []);
     assert_eq!(ingest.listed(&failed.attempt).await.unwrap(), None, "left out of lists");
 }
@@ -194,7 +194,7 @@ async fn what_ended_in_the_future_counts_as_the_oldest_and_leaves_first() {
     }
     store.commit(batch).await.unwrap();
     let newest = |ingest: &Ingest| -> Vec<String> {
-        ingest.parts.learned.newest_first().iter().map(|brief| brief.attempt.to_string()).collect()
+        ingest.parts.history.newest_first().iter().map(|brief| brief.attempt.to_string()).collect()
     };
     assert_eq!(newest(&started(&store, 9).await), ["after", "before", "future"]);
     assert_eq!(newest(&started(&store, 2).await), ["after", "before"]);

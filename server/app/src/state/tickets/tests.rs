@@ -61,7 +61,7 @@ impl Site {
         tickets.resume(open).await.unwrap();
         tokio::select! {
             () = keeper.run(tokio_util::sync::CancellationToken::new()) => panic!("it works until it is stopped"),
-            told = story(&tickets) => told,
+            status = story(&tickets) => status,
         }
     }
 
@@ -108,7 +108,7 @@ async fn open(tickets: &TicketRegistry, name: &str, asked: u64) -> &'static str 
 
 fn word(view: &View) -> &'static str {
     match view {
-        View::Open(told) if told.ticket.granted_unix_ms.is_some() => "granted",
+        View::Open(status) if status.ticket.granted_unix_ms.is_some() => "granted",
         View::Open(_) => "queued",
         View::Ended(TicketEnd::Closed, _) => "closed",
         View::Ended(TicketEnd::Expired, _) => "expired",

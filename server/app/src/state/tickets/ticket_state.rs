@@ -36,7 +36,7 @@ impl View {
     /// The ticket as it is, or was.
     pub(crate) fn ticket(&self) -> &Ticket {
         match self {
-            Self::Open(told) => &told.ticket,
+            Self::Open(status) => &status.ticket,
             Self::Ended(_, ticket) => ticket,
         }
     }
@@ -96,8 +96,8 @@ impl TicketState {
 
     /// Where a ticket stands.
     pub(super) fn view(&self, id: &TicketId, now: ClockReading) -> Result<View, Refusal> {
-        if let Some(told) = self.tickets.told(id, now) {
-            return Ok(View::Open(Box::new(told)));
+        if let Some(status) = self.tickets.status(id, now) {
+            return Ok(View::Open(Box::new(status)));
         }
         let ended = self.ended.get(id).map(|(end, ticket)| View::Ended(*end, Box::new(ticket.clone())));
         ended.ok_or_else(|| TicketRefusal::Unknown(id.clone()).into())
@@ -115,7 +115,7 @@ impl TicketState {
     }
 
     /// Ends the ticket with the id of a job whose own caller has come, unless that one opened it; its place goes to who is next.
-    pub(super) fn oust(&mut self, id: &TicketId, claim: &TicketClaim, now: ClockReading) {
+    pub(super) fn take_over(&mut self, id: &TicketId, claim: &TicketClaim, now: ClockReading) {
         let yields = |ticket: &&Ticket| ticket.claim.yields_to(claim);
         let Some(project) = self.tickets.get(id).filter(yields).map(|ticket| ticket.claim.project.clone())
         else {
@@ -123,12 +123,12 @@ impl TicketState {
         };
         let Ok(changes) = self.tickets.close(id, now) else { return };
         self.note(changes, now);
-        self.metrics.ousted.get_or_create(&Kind::of("ticket")).inc();
+        self.metrics.taken_over.get_or_create(&Kind::of("ticket")).inc();
         tracing::warn!(
             target: AUDIT,
             ticket = %id,
             project = claim.project,
-            said_project = project,
+            dropped_project = project,
             "ended another caller's ticket with a job's id: the job opened its own"
         );
     }
@@ -203,7 +203,7 @@ impl TicketState {
     pub(super) fn end(&mut self, attempt: &Attempt, now: ClockReading) {
         let mut changes = Vec::new();
         if let Some(UnticketedAttempt { pool, counts: true }) = self.beside.remove(&attempt.id) {
-            changes.extend(self.stand_up(attempt, &pool, now));
+            changes.extend(self.free_slot(attempt, &pool, now));
         }
         if let Some(id) = &attempt.opening.ticket {
             changes.extend(self.tickets.end(id, &attempt.id, now));
@@ -244,11 +244,11 @@ impl TicketState {
         }
         let pool = beside.pool.clone();
         let counts = if is_silent {
-            let changes = self.stand_up(attempt, &pool, now);
+            let changes = self.free_slot(attempt, &pool, now);
             self.note(changes, now);
             false
         } else {
-            self.sit_down(attempt)
+            self.take_slot(attempt)
         };
         if let Some(beside) = self.beside.get_mut(&attempt.id) {
             beside.counts = counts;
@@ -258,13 +258,13 @@ impl TicketState {
     fn occupy(&mut self, attempt: &Attempt) {
         let pool = &attempt.opening.pool;
         if !pool.is_empty() && !self.beside.contains_key(&attempt.id) {
-            let counts = self.sit_down(attempt);
+            let counts = self.take_slot(attempt);
             self.beside.insert(attempt.id.clone(), UnticketedAttempt { pool: pool.clone(), counts });
         }
     }
 
     /// Takes a place in the attempt's pool, if it may have one there; true if it does.
-    fn sit_down(&mut self, attempt: &Attempt) -> bool {
+    fn take_slot(&mut self, attempt: &Attempt) -> bool {
         let is_free = match attempt.seat() {
             None => false,
             Some(PoolSlot::Own) => true,
@@ -277,7 +277,7 @@ impl TicketState {
     }
 
     /// Gives the place back that an attempt took.
-    fn stand_up(&mut self, attempt: &Attempt, pool: &str, now: ClockReading) -> Vec<TicketChange> {
+    fn free_slot(&mut self, attempt: &Attempt, pool: &str, now: ClockReading) -> Vec<TicketChange> {
         if let Some(PoolSlot::OfJob(job)) = attempt.seat() {
             self.seated.remove(&job);
         }
@@ -297,7 +297,7 @@ impl TicketState {
     }
 
     /// Takes a bell away that has no watcher.
-    pub(super) fn hush(&mut self, id: &TicketId) {
+    pub(super) fn drop_watcher(&mut self, id: &TicketId) {
         if self.bells.get(id).is_some_and(|bell| bell.receiver_count() == 0) {
             self.bells.remove(id);
         }

@@ -18,7 +18,7 @@ pub(crate) struct Watching {
     /// Tells the ticket from another one that has its id when it has ended.
     number: u64,
     holds: bool,
-    /// Taken before it is hushed.
+    /// Taken before the watcher is dropped.
     bell: Option<watch::Receiver<()>>,
 }
 
@@ -62,6 +62,6 @@ impl Drop for Watching {
         let now = self.shared.now();
         let mut state = self.shared.state();
         state.tickets.unwatch(&self.id, self.number, self.holds, now);
-        state.hush(&self.id);
+        state.drop_watcher(&self.id);
     }
 }

@@ -64,7 +64,7 @@ fn rules_and_terms_change_together_or_not_at_all() {
 }
 
 #[test]
-fn what_is_wrong_is_said_of_all_files_with_line_or_field() {
+fn mistakes_in_all_files_are_named_with_line_or_field() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), "[[rule]]\nid = \"x\"\ncause = \"moon\"\npattern = 'x'\n", "[[terms]]\n\nretrys = 1\n");
     let error = format!("{:#}", open(dir.path()).unwrap_err());

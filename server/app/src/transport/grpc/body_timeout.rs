@@ -18,7 +18,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What a client sends of one call.
 #[derive(Debug)]
-pub(super) struct Punctual<B> {
+pub(super) struct BodyTimeout<B> {
     inner: B,
     /// `None` for a stream.
     until: Option<Instant>,
@@ -26,7 +26,7 @@ pub(super) struct Punctual<B> {
     late: Option<Pin<Box<Sleep>>>,
 }
 
-impl<B> Punctual<B> {
+impl<B> BodyTimeout<B> {
     /// Of a call of this rpc that begins now.
     pub(super) fn new(inner: B, path: &str) -> Self {
         let until = (!is_streamed(path)).then(|| Instant::now() + WITHIN);
@@ -40,7 +40,7 @@ fn is_streamed(path: &str) -> bool {
         || path.starts_with("/grpc.reflection.")
 }
 
-impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for Punctual<B> {
+impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for BodyTimeout<B> {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -84,11 +84,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_message_that_does_not_come_whole_ends_its_call_and_a_stream_may_take_its_time() {
         let start = Instant::now();
-        let late = Punctual::new(half(), "/plimsoll.v1.Predictor/Predict").collect().await.err().unwrap();
+        let late = BodyTimeout::new(half(), "/plimsoll.v1.Predictor/Predict").collect().await.err().unwrap();
         assert_eq!(late.downcast::<Status>().unwrap().code(), tonic::Code::DeadlineExceeded);
         assert_eq!(start.elapsed(), WITHIN);
         for path in ["/plimsoll.v1.Collector/Stream", "/plimsoll.v1.Predictor/PredictBatch"] {
-            let streaming = Punctual::new(half(), path).collect();
+            let streaming = BodyTimeout::new(half(), path).collect();
             assert!(tokio::time::timeout(100 * WITHIN, streaming).await.is_err(), "{path}");
         }
     }

@@ -18,7 +18,7 @@ use tonic::{
 use super::status;
 use crate::{
     access::identity::UsageSlot,
-    runtime::net::{accept::Running as Request, response_budget::Paced},
+    runtime::net::{accept::Running as Request, response_budget::Throttled},
     sessions::Refusal,
     transport::calls::Calls,
 };
@@ -29,13 +29,13 @@ pub(super) type Held = (TaskTrackerToken, Option<Request>, Option<UsageSlot>);
 
 /// The answer to `call`, which ends with its last byte.
 pub(super) fn answer(calls: &Calls, (call, request, own): Held, inner: Body) -> Body {
-    let inner = Paced::new(inner, (request, (call, own)), calls.unsent());
+    let inner = Throttled::new(inner, (request, (call, own)), calls.response_budget());
     Body::new(Answer { inner, calls: calls.clone(), cut: None, ended: false })
 }
 
 /// The answer to a call while it is sent.
 struct Answer {
-    inner: Paced<Body, (TaskTrackerToken, Option<UsageSlot>)>,
+    inner: Throttled<Body, (TaskTrackerToken, Option<UsageSlot>)>,
     calls: Calls,
     /// Made when the answer first has nothing to say: most never do, and a token's lock is shared by all calls.
     cut: Option<Pin<Box<WaitForCancellationFutureOwned>>>,

@@ -20,7 +20,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::{
     guarded::{Admitted, admitted, caller},
     outbound::{Answers, Outbound},
-    pending_acks::Underway,
+    pending_acks::PendingAcks,
     status,
     streams::{AtOnce, Streams},
 };
@@ -73,7 +73,7 @@ impl Collector for CollectorService {
                 caller,
                 metrics: Arc::clone(&metrics),
                 attempts: HashSet::new(),
-                underway: Underway::default(),
+                pending_acks: PendingAcks::default(),
                 outbound,
             };
             metrics.streams.inc();
@@ -93,7 +93,7 @@ struct AgentStream {
     metrics: Arc<Metrics>,
     handle: StreamHandle,
     attempts: HashSet<AttemptId>,
-    underway: Underway,
+    pending_acks: PendingAcks,
     outbound: Outbound<pb::ServerMessage>,
 }
 
@@ -132,11 +132,11 @@ impl AgentStream {
                 () = self.handle.replaced.cancelled() => return Err(self.replaced()),
                 () = stopping.cancelled() => return self.settle(stopping).await.map(|()| End::Stopping),
                 status = &mut over => return self.settle(stopping).await.map(|()| End::Over(status)),
-                answer = self.underway.next(), if !self.underway.is_empty() => {
+                answer = self.pending_acks.next(), if !self.pending_acks.is_empty() => {
                     self.say(answer, stopping).await?;
                     continue;
                 }
-                message = inbound.message(), if !self.underway.is_full() => message?,
+                message = inbound.message(), if !self.pending_acks.is_full() => message?,
             };
             let Some(message) = message else { return self.settle(stopping).await.map(|()| End::Client) };
             self.take(message, stopping).await?;
@@ -196,8 +196,8 @@ impl AgentStream {
 
     /// Waits for the batches that are under way.
     async fn settle(&mut self, stopping: &CancellationToken) -> Result<(), Status> {
-        while !self.underway.is_empty() {
-            let answer = self.underway.next().await;
+        while !self.pending_acks.is_empty() {
+            let answer = self.pending_acks.next().await;
             self.say(answer, stopping).await?;
         }
         Ok(())
@@ -224,7 +224,7 @@ impl AgentStream {
         let attempt = append.attempt.clone();
         skipped.note(&self.metrics, "batch", attempt.as_str());
         let pending = self.ingest.append(append, &self.handle).await?;
-        self.underway.push(attempt, pending);
+        self.pending_acks.push(attempt, pending);
         Ok(())
     }
 
@@ -281,8 +281,8 @@ impl AgentStream {
     }
 
     fn replaced(&self) -> Status {
-        if let Some(id) = self.handle.ousted() {
-            return status::of_refusal(&Refusal::Ousted(id.clone()));
+        if let Some(id) = self.handle.taken_over() {
+            return status::of_refusal(&Refusal::TakenOver(id.clone()));
         }
         let name = self.attempts.iter().next().cloned();
         name.map_or_else(

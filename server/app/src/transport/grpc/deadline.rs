@@ -31,7 +31,7 @@ pub(super) fn of(headers: &HeaderMap) -> Option<Duration> {
 mod tests {
     use super::*;
 
-    fn said(text: &str) -> Option<Duration> {
+    fn timeout(text: &str) -> Option<Duration> {
         let mut headers = HeaderMap::new();
         headers.insert("grpc-timeout", text.parse().unwrap());
         of(&headers)
@@ -39,20 +39,20 @@ mod tests {
 
     #[test]
     fn what_the_wire_allows_is_understood() {
-        assert_eq!(said("1H"), Some(Duration::from_hours(1)));
-        assert_eq!(said("2M"), Some(Duration::from_mins(2)));
-        assert_eq!(said("3S"), Some(Duration::from_secs(3)));
-        assert_eq!(said("4m"), Some(Duration::from_millis(4)));
-        assert_eq!(said("5u"), Some(Duration::from_micros(5)));
-        assert_eq!(said("0n"), Some(Duration::ZERO));
-        assert_eq!(said("99999999H"), Some(Duration::from_hours(99_999_999)));
+        assert_eq!(timeout("1H"), Some(Duration::from_hours(1)));
+        assert_eq!(timeout("2M"), Some(Duration::from_mins(2)));
+        assert_eq!(timeout("3S"), Some(Duration::from_secs(3)));
+        assert_eq!(timeout("4m"), Some(Duration::from_millis(4)));
+        assert_eq!(timeout("5u"), Some(Duration::from_micros(5)));
+        assert_eq!(timeout("0n"), Some(Duration::ZERO));
+        assert_eq!(timeout("99999999H"), Some(Duration::from_hours(99_999_999)));
     }
 
     #[test]
-    fn what_it_does_not_allow_is_as_if_nothing_was_said() {
+    fn a_malformed_timeout_counts_as_none() {
         assert_eq!(of(&HeaderMap::new()), None);
         for text in ["", "H", "1", "1s", "+1S", "-1S", "1.5S", " 1S", "1 S", "100000000n"] {
-            assert_eq!(said(text), None, "{text:?}");
+            assert_eq!(timeout(text), None, "{text:?}");
         }
     }
 }

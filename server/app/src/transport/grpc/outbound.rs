@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_reads_nothing_is_let_go_and_still_told_why() {
+    async fn a_client_that_reads_nothing_is_let_go_and_still_learns_why() {
         let (outbound, answers) = outbound();
         for n in 0..QUEUE {
             outbound.send(n).await.unwrap();

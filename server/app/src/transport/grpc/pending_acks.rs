@@ -15,13 +15,13 @@ const MOST: usize = 8;
 
 /// The batches, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Underway {
+pub(super) struct PendingAcks {
     batches: VecDeque<(AttemptId, Pending<u64>)>,
     /// What became of a batch whose answer was taken already.
     refused: Option<Refusal>,
 }
 
-impl Underway {
+impl PendingAcks {
     /// Nothing waits.
     pub(super) fn is_empty(&self) -> bool {
         self.batches.is_empty() && self.refused.is_none()

@@ -25,8 +25,11 @@ pub(super) fn refusal<B>(request: &http::Request<B>) -> Option<http::Response<Bo
 }
 
 fn is_of_calls(headers: &HeaderMap) -> bool {
-    let said = headers.get(header::CONTENT_TYPE).and_then(|said| said.to_str().ok()).unwrap_or_default();
-    let kind = said.split(';').next().unwrap_or_default().trim();
+    let content_type = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|content_type| content_type.to_str().ok())
+        .unwrap_or_default();
+    let kind = content_type.split(';').next().unwrap_or_default().trim();
     CALLS.iter().any(|known| kind.eq_ignore_ascii_case(known))
 }
 

@@ -108,14 +108,14 @@ async fn follow(
     trigger: &Trigger,
     outbound: &Outbound<IsActiveResponse>,
 ) -> Result<(), Status> {
-    let mut told = None;
+    let mut sent = None;
     let mut tick = tokio::time::interval(LOOK);
     loop {
         tick.tick().await;
         // the operator may have taken it out of the file
         let demand = trigger.demand(demands).map_err(|fault| status::of_fault(&fault))?;
         let active = keda::is_active(&demand);
-        if told.replace(active) != Some(active) {
+        if sent.replace(active) != Some(active) {
             outbound.send(IsActiveResponse { result: active }).await?;
         }
     }

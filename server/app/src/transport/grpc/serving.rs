@@ -14,7 +14,7 @@ use tonic::{
 };
 use tower::ServiceExt as _;
 
-use super::{body_timeout::Punctual, deadline, request_check, status};
+use super::{body_timeout::BodyTimeout, deadline, request_check, status};
 use crate::runtime::{
     metrics::{Kind, Metrics},
     net::{
@@ -82,7 +82,7 @@ where
     }
     let within = deadline::of(request.headers()).map_or(ANSWER_WITHIN, |asked| asked.min(ANSWER_WITHIN));
     let (head, body) = request.into_parts();
-    let body = Body::new(Punctual::new(body, head.uri.path()));
+    let body = Body::new(BodyTimeout::new(body, head.uri.path()));
     let answering = service.oneshot(http::Request::from_parts(head, body));
     match timeout(within, answering).await {
         Ok(Ok(answer)) => answer,

@@ -54,7 +54,7 @@ pub(super) fn of_refusal(refusal: &Refusal) -> Status {
         Refusal::Fault(fault) => return of_fault(fault),
         Refusal::Forbidden(_) => Code::PermissionDenied,
         Refusal::NotOpen(_) | Refusal::Gap { .. } | Refusal::Running(_) => Code::FailedPrecondition,
-        Refusal::Held(_) | Refusal::Ousted(_) => Code::AlreadyExists,
+        Refusal::Held(_) | Refusal::TakenOver(_) => Code::AlreadyExists,
         Refusal::Replaced(_) => Code::Aborted,
         Refusal::Full(_) | Refusal::FullOfUntrusted(_) | Refusal::Crowded(_) | Refusal::Judged { .. } => {
             Code::ResourceExhausted
@@ -125,8 +125,8 @@ pub(super) fn blame_sender(headers: &mut HeaderMap) {
 }
 
 /// What prost says of bytes that are no message: `Key.package: PredictRequest.key: invalid string value`, the innermost field first.
-fn unread(said: &str) -> Option<FieldViolation> {
-    let mut rest = said.strip_prefix("failed to decode Protobuf message: ")?;
+fn unread(text: &str) -> Option<FieldViolation> {
+    let mut rest = text.strip_prefix("failed to decode Protobuf message: ")?;
     let mut fields = Vec::new();
     while let Some((place, behind)) = rest.split_once(": ")
         && let Some((message, field)) = place.split_once('.')

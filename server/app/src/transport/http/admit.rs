@@ -17,7 +17,7 @@ use plimsoll_core::domain::FieldViolation;
 use tokio::{sync::Semaphore, time::timeout};
 
 use super::refusal::{json, refuse};
-use crate::integrations::kubernetes::Left;
+use crate::integrations::kubernetes::SkipReason;
 use crate::transport::state::HttpState;
 
 /// Where it is served; behind it stands the secret of `admit_secret_file`, if there is one.
@@ -34,13 +34,13 @@ static PLACES: Semaphore = Semaphore::const_new(AT_ONCE);
 
 pub(super) async fn admit(State(parts): State<HttpState>, request: Request) -> Response {
     if !is_proven(&parts, request.uri().path()) {
-        parts.pods.not_reviewed(Left::NotProven);
+        parts.pods.not_reviewed(SkipReason::NotProven);
         let fault =
             FieldViolation::new("path", "does not end in the secret of admit_secret_file, as /admit/SECRET");
         return refuse(PATH, StatusCode::UNAUTHORIZED, &fault);
     }
     let Ok(_place) = PLACES.try_acquire() else {
-        parts.pods.not_reviewed(Left::TooMany);
+        parts.pods.not_reviewed(SkipReason::TooMany);
         let fault =
             FieldViolation::new("request", format!("{AT_ONCE} reviews are looked at already; ask again"));
         return refuse(PATH, StatusCode::TOO_MANY_REQUESTS, &fault);
@@ -48,7 +48,7 @@ pub(super) async fn admit(State(parts): State<HttpState>, request: Request) -> R
     match review(request).await {
         Ok(asked) => answer(Box::pin(parts.pods.review(asked)).await),
         Err((status, fault)) => {
-            parts.pods.not_reviewed(Left::Malformed);
+            parts.pods.not_reviewed(SkipReason::Malformed);
             refuse(PATH, status, &fault)
         }
     }
@@ -56,8 +56,8 @@ pub(super) async fn admit(State(parts): State<HttpState>, request: Request) -> R
 
 /// Whether the path ends in the secret, where there is one. A certificate was asked for when the connection began.
 fn is_proven(parts: &HttpState, path: &str) -> bool {
-    let said = path.strip_prefix(PATH).and_then(|rest| rest.strip_prefix('/')).unwrap_or_default();
-    parts.admission_secret.as_ref().is_none_or(|secret| secret.is(said.as_bytes()))
+    let given = path.strip_prefix(PATH).and_then(|rest| rest.strip_prefix('/')).unwrap_or_default();
+    parts.admission_secret.as_ref().is_none_or(|secret| secret.is(given.as_bytes()))
 }
 
 fn answer(response: AdmissionResponse) -> Response {

@@ -45,17 +45,18 @@ pub(super) async fn allocation(State(parts): State<HttpState>, request: Request)
 
 fn key_of(parts: &HttpState, query: &str, headers: &HeaderMap) -> Result<Key, FieldViolation> {
     let key = gantry::parse_spec(&gantry::parameter(query, "spec")?)?;
-    let project = match said(headers, PROJECT)? {
+    let project = match header_text(headers, PROJECT)? {
         Some(project) => project,
         None => parts.gantry.project.clone().unwrap_or_else(|| parts.services.sizing.usual_project()),
     };
-    Ok(Key { project, stack: said(headers, STACK)?.unwrap_or_default(), ..key })
+    Ok(Key { project, stack: header_text(headers, STACK)?.unwrap_or_default(), ..key })
 }
 
 /// What a header says of the key.
-fn said(headers: &HeaderMap, name: &'static str) -> Result<Option<String>, FieldViolation> {
-    let Some(said) = headers.get(name) else { return Ok(None) };
-    let said = said.to_str().ok().filter(|said| said.len() <= limits::KEY_FIELD_BYTES);
+fn header_text(headers: &HeaderMap, name: &'static str) -> Result<Option<String>, FieldViolation> {
+    let Some(header_text) = headers.get(name) else { return Ok(None) };
+    let header_text =
+        header_text.to_str().ok().filter(|header_text| header_text.len() <= limits::KEY_FIELD_BYTES);
     let rule = format!("must be at most {} printable characters", limits::KEY_FIELD_BYTES);
-    said.ok_or_else(|| FieldViolation::new(name, rule)).map(|said| Some(said.to_owned()))
+    header_text.ok_or_else(|| FieldViolation::new(name, rule)).map(|header_text| Some(header_text.to_owned()))
 }

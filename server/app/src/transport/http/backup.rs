@@ -58,9 +58,9 @@ pub(super) async fn backup(
     Extension(Peer { address: peer, local, .. }): Extension<Peer>,
     request: Request,
 ) -> Response {
-    let said = request.extensions();
+    let extensions = request.extensions();
     let caller =
-        said.get::<Arc<Identity>>().map_or_else(|| "anyone".into(), |caller| Arc::clone(&caller.name));
+        extensions.get::<Arc<Identity>>().map_or_else(|| "anyone".into(), |caller| Arc::clone(&caller.name));
     if !is_given(&request, (peer.ip(), local), parts.backup_remote) {
         tracing::warn!(target: AUDIT, %peer, %caller, "refused a backup to another machine");
         return (StatusCode::FORBIDDEN, ELSEWHERE).into_response();
@@ -256,8 +256,8 @@ mod tests {
             piece.unwrap();
         }
         assert!(next(&mut stalled).await.unwrap().unwrap().starts_with(b"PLIMSOLL BACKUP"));
-        let told = next(&mut stalled).await.unwrap().unwrap_err().to_string();
-        assert!(told.contains("took nothing for 20ms"), "{told}");
+        let error = next(&mut stalled).await.unwrap().unwrap_err().to_string();
+        assert!(error.contains("took nothing for 20ms"), "{error}");
         drop((stalled, other));
         drop(give(soon).await.unwrap());
         assert_eq!(["whole", "stalled", "left", "unreadable"].map(count), [1, 1, 1, 0]);

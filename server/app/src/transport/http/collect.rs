@@ -83,12 +83,12 @@ pub(super) async fn collect(State(parts): State<HttpState>, request: Request) ->
 async fn take(parts: &HttpState, head: &Head, body: Body) -> Result<Counted, (StatusCode, FieldViolation)> {
     let headers = &head.headers;
     is_json(headers).map_err(|fault| (StatusCode::UNSUPPORTED_MEDIA_TYPE, fault))?;
-    let said = headers.get(SECRET).map_or(&[][..], |said| said.as_bytes());
-    if parts.token.as_ref().is_some_and(|token| !token.is(said)) {
+    let value = headers.get(SECRET).map_or(&[][..], |value| value.as_bytes());
+    if parts.token.as_ref().is_some_and(|token| !token.is(value)) {
         let fault = FieldViolation::new(SECRET, "is not the token in collect_token_file");
         return Err((StatusCode::UNAUTHORIZED, fault));
     }
-    let event = HookEvent::of(headers.get(EVENT).map(|said| said.to_str().unwrap_or_default()));
+    let event = HookEvent::of(headers.get(EVENT).map(|value| value.to_str().unwrap_or_default()));
     let body = match (read(body, event).await?, event) {
         (Some(body), _) => body,
         // too large to look whether it is signed: that it came is all that is made of it
@@ -124,7 +124,7 @@ fn understood(
 
 /// What a header says, if it is text.
 fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
-    headers.get(name).and_then(|said| said.to_str().ok())
+    headers.get(name).and_then(|value| value.to_str().ok())
 }
 
 /// Takes the end of a job, if the caller may report on the project that it names.
@@ -135,7 +135,7 @@ async fn take_end(
 ) -> Counted {
     let caller = extensions.get::<Arc<Identity>>().map(|caller| &**caller);
     match reports::reporter(&parts.guard, caller, &ended.job.key.project, "/v1/collect") {
-        Ok(by) => ended.told.by = by,
+        Ok(by) => ended.reported.by = by,
         // no error: after four of them GitLab would switch off a group's hook, and with it the hooks of the projects that the caller may
         // report on
         Err(foreign) => return Counted::Foreign(foreign.to_string()),
@@ -147,8 +147,8 @@ async fn take_end(
 /// Whether the body says to be what GitLab sends. A page of another origin can have a browser post other types, or none, without
 /// asking first.
 fn is_json(headers: &HeaderMap) -> Result<(), FieldViolation> {
-    let said = text(headers, CONTENT_TYPE.as_str()).unwrap_or_default();
-    let kind = said.split(';').next().unwrap_or_default().trim();
+    let value = text(headers, CONTENT_TYPE.as_str()).unwrap_or_default();
+    let kind = value.split(';').next().unwrap_or_default().trim();
     if kind.eq_ignore_ascii_case("application/json") {
         return Ok(());
     }

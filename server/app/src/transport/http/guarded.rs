@@ -120,7 +120,7 @@ pub(super) fn let_in(of_request: &Extensions) {
 /// The header that says who calls. A hook of GitLab has its secret in a header of its own: then that is a token of the file of access, and
 /// so each project's hook can have one.
 fn authorization(headers: &HeaderMap, role: Role) -> Option<Cow<'_, str>> {
-    let text = |name: &str| headers.get(name).map(|said| said.to_str().unwrap_or_default());
+    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let secret = || text(SECRET).filter(|_secret| role == Role::Hook);
     text(header::AUTHORIZATION.as_str())
         .map(Cow::Borrowed)

@@ -53,8 +53,8 @@ pub(crate) use serving::bounds;
 
 /// Serves until `parts.stopping`.
 pub(crate) async fn serve(listener: Listener, parts: HttpState, bounds: Bounds) {
-    let (metrics, stopping, unsent) =
-        (Arc::clone(&parts.metrics), parts.stopping.clone(), parts.calls.unsent());
+    let (metrics, stopping, response_budget) =
+        (Arc::clone(&parts.metrics), parts.stopping.clone(), parts.calls.response_budget());
     let checks = Checks::Paths {
         grpc_port: parts.grpc_port,
         own_names: Arc::clone(&parts.hosts),
@@ -74,13 +74,14 @@ pub(crate) async fn serve(listener: Listener, parts: HttpState, bounds: Bounds) 
         .fallback(no_such_path)
         .method_not_allowed_fallback(wrong_method)
         .with_state(parts);
-    serving::serve(listener, (Gate { router, calls, checks }, unsent), bounds, metrics, stopping).await;
+    serving::serve(listener, (Gate { router, calls, checks }, response_budget), bounds, metrics, stopping)
+        .await;
 }
 
 /// Serves the webhook until `parts.stopping`: nothing but `POST /admit`.
 pub(crate) async fn serve_admission(listener: Listener, parts: HttpState, bounds: Bounds) {
-    let (metrics, stopping, unsent) =
-        (Arc::clone(&parts.metrics), parts.stopping.clone(), parts.calls.unsent());
+    let (metrics, stopping, response_budget) =
+        (Arc::clone(&parts.metrics), parts.stopping.clone(), parts.calls.response_budget());
     let calls = parts.calls.clone();
     let router = Router::new()
         .route(admit::PATH, post(admit::admit))
@@ -89,7 +90,7 @@ pub(crate) async fn serve_admission(listener: Listener, parts: HttpState, bounds
         .method_not_allowed_fallback(wrong_method)
         .with_state(parts);
     let gate = Gate { router, calls, checks: Checks::Certificate };
-    serving::serve(listener, (gate, unsent), bounds, metrics, stopping).await;
+    serving::serve(listener, (gate, response_budget), bounds, metrics, stopping).await;
 }
 
 /// The path of a request, for the log. What stands below `/admit` is a secret.

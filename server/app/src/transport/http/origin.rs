@@ -25,12 +25,12 @@ pub(super) fn refusal(request: &Request) -> Option<Response> {
 
 /// The header that names another origin, if one does.
 fn foreign(headers: &HeaderMap, uri: &Uri) -> Option<&'static str> {
-    let said = |name: &str| headers.get(name).map(|said| said.to_str().unwrap_or_default());
-    if said(SITE).is_some_and(|site| !matches!(site, "same-origin" | "none")) {
+    let value = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    if value(SITE).is_some_and(|site| !matches!(site, "same-origin" | "none")) {
         return Some(SITE);
     }
-    let origin = said(header::ORIGIN.as_str())?;
-    let asked = uri.authority().map(Authority::as_str).or_else(|| said(header::HOST.as_str()));
+    let origin = value(header::ORIGIN.as_str())?;
+    let asked = uri.authority().map(Authority::as_str).or_else(|| value(header::HOST.as_str()));
     let is_ours = origin.split_once("://").is_some_and(|(_scheme, host)| Some(host) == asked);
     (!is_ours).then_some("Origin")
 }

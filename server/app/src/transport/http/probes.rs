@@ -29,7 +29,7 @@ pub(super) async fn readyz(State(parts): State<HttpState>) -> impl IntoResponse 
 
 /// Prometheus' text format, which every tool reads; OpenMetrics for who likes it at least as much.
 pub(super) async fn metrics(State(parts): State<HttpState>, headers: HeaderMap) -> impl IntoResponse {
-    let accept = headers.get_all(header::ACCEPT).iter().filter_map(|said| said.to_str().ok());
+    let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let classic = !prometheus::prefers_openmetrics(accept);
     let metrics = Arc::clone(&parts.metrics);
     // a day of packages is summed: not on a thread that serves others

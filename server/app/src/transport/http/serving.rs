@@ -11,7 +11,7 @@ use crate::runtime::{
     metrics::Metrics,
     net::{
         accept::{Counts, Listener, Running},
-        response_budget::{Paced, Unsent},
+        response_budget::{ResponseBudget, Throttled},
         serve::{self, Bounds, Peer, Policy, Protocol},
     },
 };
@@ -28,7 +28,7 @@ pub(crate) fn bounds(connections: usize) -> Bounds {
 /// Serves until `stopping`, then lets running requests end.
 pub(super) async fn serve(
     listener: Listener,
-    (gate, unsent): (Gate, Unsent),
+    (gate, response_budget): (Gate, ResponseBudget),
     bounds: Bounds,
     metrics: Arc<Metrics>,
     stopping: CancellationToken,
@@ -40,7 +40,7 @@ pub(super) async fn serve(
     let gate = Arc::new(gate);
     let answer = move |request: hyper::Request<_>| {
         let running = request.extensions().get().map(|peer: &Peer| peer.requests.begin());
-        answer(request.map(Body::new), running, (Arc::clone(&gate), unsent.clone()))
+        answer(request.map(Body::new), running, (Arc::clone(&gate), response_budget.clone()))
     };
     serve::serve(listener, policy, answer, stopping).await;
 }
@@ -48,10 +48,10 @@ pub(super) async fn serve(
 async fn answer(
     request: Request,
     running: Option<Running>,
-    (gate, unsent): (Arc<Gate>, Unsent),
-) -> Response<Paced<Body, Option<CallPlace>>> {
+    (gate, response_budget): (Arc<Gate>, ResponseBudget),
+) -> Response<Throttled<Body, Option<CallPlace>>> {
     let (answer, place) = gate.answer(request).await;
-    answer.map(|body| Paced::new(body, (running, place), unsent))
+    answer.map(|body| Throttled::new(body, (running, place), response_budget))
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ fn answer(message: &impl Serialize) -> Response {
 }
 
 /// An answer, or why there is none, both as JSON.
-fn told(answer: Result<Response, Trouble>) -> Response {
+fn as_response(answer: Result<Response, Trouble>) -> Response {
     answer.unwrap_or_else(|trouble| trouble.json())
 }
 
@@ -53,7 +53,7 @@ pub(super) async fn stats(Asking(parts): Asking, uri: Uri) -> Response {
         asked.group_by = group_by(query.get("group_by"))?.into();
         Ok(answer(&parts.get_stats(asked).await?))
     };
-    told(answer.await)
+    as_response(answer.await)
 }
 
 /// `GetStats` by package.
@@ -65,7 +65,7 @@ pub(super) async fn packages(Asking(parts): Asking, uri: Uri) -> Response {
             GetStatsRequest { filter: Some(filter(&query, &uri)?), group_by, ..GetStatsRequest::default() };
         Ok(answer(&parts.get_stats(asked).await?))
     };
-    told(answer.await)
+    as_response(answer.await)
 }
 
 /// `Explain` for the newest build of a package.
@@ -78,7 +78,7 @@ pub(super) async fn package(Asking(parts): Asking, Path(name): Path<String>, uri
         let newest = parts.list_attempts(asked).await?.attempts;
         Ok(answer(&package::explained(&parts, &name, &newest).await?))
     };
-    told(answer.await)
+    as_response(answer.await)
 }
 
 /// `Recommend`.
@@ -87,7 +87,7 @@ pub(super) async fn recommendations(Asking(parts): Asking, uri: Uri) -> Response
         let (query, view) = query::asked(&uri)?;
         Ok(answer(&parts.recommend(savings::question(&query, &view)?).await?))
     };
-    told(answer.await)
+    as_response(answer.await)
 }
 
 /// `ListAttempts`.
@@ -102,7 +102,7 @@ pub(super) async fn attempts(Asking(parts): Asking, uri: Uri) -> Response {
             ListAttemptsRequest { filter: Some(filter(&query, &uri)?), ..question(&query, &view, size)? };
         Ok(answer(&parts.list_attempts(asked).await?))
     };
-    told(answer.await)
+    as_response(answer.await)
 }
 
 /// `GetAttempt` with its series.
@@ -115,7 +115,7 @@ pub(super) async fn attempt(Asking(parts): Asking, Path(id): Path<String>, uri: 
         let asked = GetAttemptRequest { attempt: id, with_series: true, max_samples };
         Ok(answer(&parts.get_attempt(asked).await?))
     };
-    told(answer.await)
+    as_response(answer.await)
 }
 
 /// What runs now.
@@ -124,7 +124,7 @@ pub(super) async fn running(Asking(parts): Asking) -> Response {
         let (watched, _count) = parts.running(SHOWN).await?;
         Ok(answer(&watched))
     };
-    told(answer.await)
+    as_response(answer.await)
 }
 
 /// Settings in force.

@@ -90,7 +90,7 @@ impl PageRefusal {
                 Self::Wrong(text)
             }
             Writer::Forbidden(_) => Self::Forbidden { text, projects: Vec::new() },
-            Writer::Held(_) | Writer::Ousted(_) | Writer::Replaced(_) => Self::Broken(text),
+            Writer::Held(_) | Writer::TakenOver(_) | Writer::Replaced(_) => Self::Broken(text),
             _ => Self::Busy(text),
         }
     }
@@ -114,11 +114,11 @@ impl Reader {
         asked: CorrectionRequest,
     ) -> Result<(), PageRefusal> {
         let caller = AdmittedCaller::new(Arc::clone(&self.caller), None);
-        self.told(verdicts.correct(&caller, asked).await.map(drop))
+        self.naming_projects(verdicts.correct(&caller, asked).await.map(drop))
     }
 
     /// An answer; a refusal names the projects that the reader may ask for.
-    fn told<T>(&self, answer: Result<T, Refusal>) -> Result<T, PageRefusal> {
+    fn naming_projects<T>(&self, answer: Result<T, Refusal>) -> Result<T, PageRefusal> {
         answer.map_err(|refusal| match refusal.into() {
             PageRefusal::Forbidden { text, .. } => PageRefusal::Forbidden {
                 text,
@@ -133,7 +133,7 @@ impl Reader {
         &self,
         asked: pb::GetStatsRequest,
     ) -> Result<pb::GetStatsResponse, PageRefusal> {
-        self.told(self.api.get_stats(&self.caller, asked).await)
+        self.naming_projects(self.api.get_stats(&self.caller, asked).await)
     }
 
     /// Statistics with steps in time, and the width of a step. A time with more steps than are allowed gets longer ones.
@@ -167,7 +167,7 @@ impl Reader {
         &self,
         asked: pb::ListAttemptsRequest,
     ) -> Result<pb::ListAttemptsResponse, PageRefusal> {
-        self.told(self.api.list_attempts(&self.caller, asked).await)
+        self.naming_projects(self.api.list_attempts(&self.caller, asked).await)
     }
 
     /// As the rpc `Recommend`.
@@ -175,7 +175,7 @@ impl Reader {
         &self,
         asked: pb::RecommendRequest,
     ) -> Result<pb::RecommendResponse, PageRefusal> {
-        self.told(self.api.recommend(&self.caller, asked).await)
+        self.naming_projects(self.api.recommend(&self.caller, asked).await)
     }
 
     /// As the rpc `GetAttempt`.
@@ -183,7 +183,7 @@ impl Reader {
         &self,
         asked: pb::GetAttemptRequest,
     ) -> Result<pb::GetAttemptResponse, PageRefusal> {
-        self.told(self.api.get_attempt(&self.caller, asked).await)
+        self.naming_projects(self.api.get_attempt(&self.caller, asked).await)
     }
 
     /// As the rpc `Explain`, for which reading is not enough there either.
@@ -196,7 +196,7 @@ impl Reader {
                 format!("{} may not ask for predictions: that takes the role caller", self.caller.name);
             return Err(PageRefusal::Forbidden { text, projects: Vec::new() });
         }
-        self.told(self.api.explain(&self.caller, asked).await)
+        self.naming_projects(self.api.explain(&self.caller, asked).await)
     }
 
     /// As the first messages of the rpc `Watch`, of at most `most` attempts with the highest need; and how many run.

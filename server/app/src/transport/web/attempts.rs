@@ -89,9 +89,9 @@ pub(super) fn filter(query: &Query, view: &View) -> Result<Filter, FieldViolatio
     })
 }
 
-fn unknown(field: &str, said: &str, known: impl IntoIterator<Item = &'static str>) -> FieldViolation {
+fn unknown(field: &str, given: &str, known: impl IntoIterator<Item = &'static str>) -> FieldViolation {
     let known: Vec<&str> = known.into_iter().filter(|value| !value.is_empty()).collect();
-    FieldViolation::new(field, format!("is {said:?}; it may be {}", known.join(", ")))
+    FieldViolation::new(field, format!("is {given:?}; it may be {}", known.join(", ")))
 }
 
 #[cfg(test)]

@@ -109,8 +109,8 @@ impl Query {
         match self.get(name) {
             "" => Ok(None),
             text => text.parse().map(Some).map_err(|_no_number| {
-                let said: String = text.chars().take(40).collect();
-                FieldViolation::new(name, format!("is {said:?}, which is no whole number"))
+                let shown: String = text.chars().take(40).collect();
+                FieldViolation::new(name, format!("is {shown:?}, which is no whole number"))
             }),
         }
     }

@@ -128,10 +128,10 @@ mod tests {
         rows.add(sample(11, 11));
         assert!(rows.downsampled());
         let rows = rows.into_samples();
-        let said: Vec<_> =
+        let shown: Vec<_> =
             rows.iter().map(|r| (r.elapsed_ms, r.need_bytes, r.need_max_bytes, r.cpu_usec)).collect();
         assert_eq!(
-            said,
+            shown,
             [(4000, 2, Some(4), 4), (8000, 6, Some(8), 8), (11_000, 333_340, Some(1_000_000), 11)],
             "1 to 4, 5 to 8, 9 to 11"
         );

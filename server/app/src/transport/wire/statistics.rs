@@ -60,7 +60,7 @@ fn variable(variable: PackageVariation) -> pb::Variable {
 }
 
 fn totals(totals: &StatsTotals) -> pb::StatsTotals {
-    let (need_over_ask_mean, need_over_ask_max) = totals.need_over_ask.told();
+    let (need_over_ask_mean, need_over_ask_max) = totals.need_over_ask.mean_and_max();
     pb::StatsTotals {
         attempts: totals.attempts,
         succeeded: totals.succeeded(),

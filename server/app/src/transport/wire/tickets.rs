@@ -56,7 +56,7 @@ pub(crate) fn ticket(view: &View) -> pb::Ticket {
         View::Ended(TicketEnd::Expired, _) => pb::TicketState::Expired,
     };
     let (position, wait, waits_for) = match view {
-        View::Open(told) => (told.position, told.wait.0, told.waits_for.clone()),
+        View::Open(status) => (status.position, status.wait.0, status.waits_for.clone()),
         View::Ended(..) => (0, 0, Vec::new()),
     };
     pb::Ticket {

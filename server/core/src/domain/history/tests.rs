@@ -10,8 +10,12 @@ fn rungs_widen_from_exact_to_fleet() {
     history.learn(Arc::new(summary("2", "zlib", "1.3", 10)));
     history.learn(Arc::new(summary("3", "hdf5", "1.3", 10)));
     let key = summary("x", "zlib", "1.3", 0).key;
-    let ids =
-        |rung| history.on_rung(rung, &key).map(|fact| fact.brief.attempt.to_string()).collect::<Vec<_>>();
+    let ids = |rung| {
+        history
+            .on_rung(rung, &key)
+            .map(|observation| observation.brief.attempt.to_string())
+            .collect::<Vec<_>>()
+    };
     assert_eq!(ids(Rung::Exact), ["2"]);
     assert_eq!(ids(Rung::NoVersion), ["2", "1"]);
     assert_eq!(ids(Rung::Fleet), ["3", "2", "1"]);
@@ -40,7 +44,8 @@ fn an_attempt_that_is_unlearnt_is_gone_everywhere_and_its_id_is_learnt_anew() {
     assert!(history.changes() > changes && history.get(&id).is_none());
     let key = summary("x", "zlib", "1", 0).key;
     for rung in [Rung::Exact, Rung::Package, Rung::Fleet] {
-        let ids: Vec<&str> = history.on_rung(rung, &key).map(|fact| fact.brief.attempt.as_str()).collect();
+        let ids: Vec<&str> =
+            history.on_rung(rung, &key).map(|observation| observation.brief.attempt.as_str()).collect();
         assert_eq!(ids, ["3", "1"]);
     }
     assert!((history.mean_held() - held).abs() < 1e-12 && history.highest_need() == highest);
@@ -50,7 +55,7 @@ fn an_attempt_that_is_unlearnt_is_gone_everywhere_and_its_id_is_learnt_anew() {
 }
 
 #[test]
-fn a_settled_attempt_is_changed_everywhere_and_stands_where_it_stood() {
+fn a_settled_attempt_is_changed_everywhere_and_keeps_its_place() {
     let mut history = History::new(100);
     for n in 0..3 {
         history.learn(Arc::new(summary(&n.to_string(), "zlib", "1", 10)));
@@ -164,16 +169,19 @@ fn many_at_once_are_known_as_they_are_one_by_one() {
             each.learn(mixed(n));
             all.learn_all(vec![mixed(n).into()]);
         }
-        let ids = |facts: &mut dyn Iterator<Item = &Arc<AttemptBrief>>| {
-            facts.map(|brief| brief.attempt.to_string()).collect::<Vec<_>>()
+        let ids = |observations: &mut dyn Iterator<Item = &Arc<AttemptBrief>>| {
+            observations.map(|brief| brief.attempt.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(ids(&mut all.newest_first()), ids(&mut each.newest_first()));
         for (key, rung) in
             (0..81).map(|n| mixed(n).key).flat_map(|key| Rung::LADDER.map(|rung| (key.clone(), rung)))
         {
-            let trusted = |history: &History| ids(&mut history.on_rung(rung, &key).map(|fact| &fact.brief));
-            let untrusted =
-                |history: &History| ids(&mut history.untrusted_on_rung(rung, &key).map(|fact| &fact.brief));
+            let trusted = |history: &History| {
+                ids(&mut history.on_rung(rung, &key).map(|observation| &observation.brief))
+            };
+            let untrusted = |history: &History| {
+                ids(&mut history.untrusted_on_rung(rung, &key).map(|observation| &observation.brief))
+            };
             assert_eq!(
                 (trusted(&all), untrusted(&all)),
                 (trusted(&each), untrusted(&each)),

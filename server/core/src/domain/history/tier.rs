@@ -91,11 +91,11 @@ impl TrustTier {
 
     /// Begins to learn those of `attempts` that belong here, of which none is known yet.
     pub(super) fn fill(&mut self, attempts: &[RungObservation]) -> LadderLoader {
-        let here = || attempts.iter().filter(|fact| fact.brief.untrusted == self.untrusted);
+        let here = || attempts.iter().filter(|observation| observation.brief.untrusted == self.untrusted);
         let count = here().count();
         self.by_id.reserve(count);
         self.newest.reserve_exact(count);
-        self.jobs.reserve(here().filter(|fact| fact.brief.job.is_some()).count());
+        self.jobs.reserve(here().filter(|observation| observation.brief.job.is_some()).count());
         self.ladder.fill(here())
     }
 
@@ -103,20 +103,20 @@ impl TrustTier {
     pub(super) fn learn_older(
         &mut self,
         bulk: &mut LadderLoader,
-        fact: RungObservation,
+        observation: RungObservation,
     ) -> Option<Arc<AttemptBrief>> {
-        bulk.full |= !self.has_room(&fact.brief);
-        if bulk.full || self.by_id.contains(fact.brief.attempt.as_str()) {
+        bulk.full |= !self.has_room(&observation.brief);
+        if bulk.full || self.by_id.contains(observation.brief.attempt.as_str()) {
             return None;
         }
-        let brief = self.ladder.push_older(bulk, fact);
+        let brief = self.ladder.push_older(bulk, observation);
         self.newest.push_front(Arc::clone(&brief));
         self.note(&brief);
         Some(brief)
     }
 
-    pub(super) fn learn(&mut self, fact: RungObservation) -> Arc<AttemptBrief> {
-        let brief = self.ladder.push(fact);
+    pub(super) fn learn(&mut self, observation: RungObservation) -> Arc<AttemptBrief> {
+        let brief = self.ladder.push(observation);
         self.newest.push_back(Arc::clone(&brief));
         self.note(&brief);
         brief
@@ -150,15 +150,15 @@ impl TrustTier {
         self.bytes + self.ladder.bytes()
     }
 
-    pub(super) fn replace(&mut self, earlier: &Arc<AttemptBrief>, fact: RungObservation) {
-        self.bytes = (self.bytes + bytes_of(&fact.brief)).saturating_sub(bytes_of(earlier));
+    pub(super) fn replace(&mut self, earlier: &Arc<AttemptBrief>, observation: RungObservation) {
+        self.bytes = (self.bytes + bytes_of(&observation.brief)).saturating_sub(bytes_of(earlier));
         // the same everywhere: readers tell attempts apart by the pointer. It is mostly among the newest.
         if let Some(known) = self.newest.iter_mut().rev().find(|known| Arc::ptr_eq(known, earlier)) {
-            *known = Arc::clone(&fact.brief);
+            *known = Arc::clone(&observation.brief);
         }
-        self.jobs.replace(earlier, &fact.brief);
-        self.ladder.replace(earlier, &fact);
-        self.by_id.replace(ById(fact.brief));
+        self.jobs.replace(earlier, &observation.brief);
+        self.ladder.replace(earlier, &observation);
+        self.by_id.replace(ById(observation.brief));
     }
 
     pub(super) fn remove(&mut self, known: &Arc<AttemptBrief>) {

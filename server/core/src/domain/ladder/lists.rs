@@ -14,7 +14,7 @@ pub(super) type ListId = usize;
 /// The newest attempts of some rungs, oldest first.
 #[derive(Debug, Default)]
 struct List {
-    facts: VecDeque<RungObservation>,
+    observations: VecDeque<RungObservation>,
     /// Rungs that have it; 0 for one that is free.
     rungs: usize,
 }
@@ -31,20 +31,20 @@ pub(super) struct Lists {
 impl Lists {
     /// An empty list of so many rungs, with room for so many attempts.
     pub(super) fn take(&mut self, rungs: usize, room: usize) -> ListId {
-        self.put(List { facts: VecDeque::with_capacity(room.min(PER_RUNG)), rungs })
+        self.put(List { observations: VecDeque::with_capacity(room.min(PER_RUNG)), rungs })
     }
 
     /// A copy of a list for so many of its rungs, which have it no longer.
     pub(super) fn split(&mut self, id: ListId, rungs: usize) -> ListId {
-        let facts = self.all.get_mut(id).map_or_else(VecDeque::new, |list| {
+        let observations = self.all.get_mut(id).map_or_else(VecDeque::new, |list| {
             list.rungs = list.rungs.saturating_sub(rungs);
-            list.facts.clone()
+            list.observations.clone()
         });
-        self.put(List { facts, rungs })
+        self.put(List { observations, rungs })
     }
 
     fn put(&mut self, list: List) -> ListId {
-        self.room += list.facts.capacity();
+        self.room += list.observations.capacity();
         if let Some((id, place)) = self.free.pop().and_then(|id| Some((id, self.all.get_mut(id)?))) {
             *place = list;
             return id;
@@ -58,29 +58,29 @@ impl Lists {
         let Some(list) = self.all.get_mut(id) else { return };
         list.rungs = list.rungs.saturating_sub(1);
         if list.rungs == 0 {
-            self.room -= list.facts.capacity();
+            self.room -= list.observations.capacity();
             *list = List::default();
             self.free.push(id);
         }
     }
 
     /// Adds the newest.
-    pub(super) fn push(&mut self, id: ListId, fact: RungObservation) {
+    pub(super) fn push(&mut self, id: ListId, observation: RungObservation) {
         self.change(id, |list| {
             if list.len() >= PER_RUNG {
                 list.pop_front();
             }
             grow(list);
-            list.push_back(fact);
+            list.push_back(observation);
         });
     }
 
     /// Adds one that is older than all, if there is room for it.
-    pub(super) fn push_older(&mut self, id: ListId, fact: &RungObservation) {
+    pub(super) fn push_older(&mut self, id: ListId, observation: &RungObservation) {
         self.change(id, |list| {
             if list.len() < PER_RUNG {
                 grow(list);
-                list.push_front(fact.clone());
+                list.push_front(observation.clone());
             }
         });
     }
@@ -103,18 +103,18 @@ impl Lists {
     }
 
     /// Puts an attempt in the place of `earlier`.
-    pub(super) fn replace(&mut self, id: ListId, earlier: &Arc<AttemptBrief>, fact: &RungObservation) {
+    pub(super) fn replace(&mut self, id: ListId, earlier: &Arc<AttemptBrief>, observation: &RungObservation) {
         self.change(id, |list| {
             let same = list.iter_mut().filter(|known| Arc::ptr_eq(&known.brief, earlier));
-            same.for_each(|known| *known = fact.clone());
+            same.for_each(|known| *known = observation.clone());
         });
     }
 
     fn change(&mut self, id: ListId, how: impl FnOnce(&mut VecDeque<RungObservation>)) {
         let Some(list) = self.all.get_mut(id) else { return };
-        let before = list.facts.capacity();
-        how(&mut list.facts);
-        self.room = self.room - before + list.facts.capacity();
+        let before = list.observations.capacity();
+        how(&mut list.observations);
+        self.room = self.room - before + list.observations.capacity();
     }
 
     /// How many rungs have a list.
@@ -124,7 +124,7 @@ impl Lists {
 
     /// The attempts of a list, oldest first.
     pub(super) fn get(&self, id: ListId) -> Option<&VecDeque<RungObservation>> {
-        self.all.get(id).map(|list| &list.facts)
+        self.all.get(id).map(|list| &list.observations)
     }
 
     /// Bytes of all lists.
@@ -135,7 +135,7 @@ impl Lists {
     /// Lists that are in use.
     #[cfg(test)]
     pub(super) fn used(&self) -> impl Iterator<Item = &VecDeque<RungObservation>> {
-        self.all.iter().filter(|list| list.rungs > 0).map(|list| &list.facts)
+        self.all.iter().filter(|list| list.rungs > 0).map(|list| &list.observations)
     }
 }
 

@@ -43,15 +43,15 @@ impl Ladder {
     /// in the memory.
     pub(in super::super) fn fill<'f>(
         &mut self,
-        facts: impl Iterator<Item = &'f RungObservation>,
+        observations: impl Iterator<Item = &'f RungObservation>,
     ) -> LadderLoader {
         let mut attempts: HashMap<*const Key, (&Arc<Key>, usize), RandomState> = HashMap::default();
-        for RungObservation { brief, .. } in facts {
+        for RungObservation { brief, .. } in observations {
             attempts.entry(Arc::as_ptr(&brief.key)).or_insert((&brief.key, 0)).1 += 1;
         }
         let expected = &mut self.rungs.expected;
         for (key, count) in attempts.into_values() {
-            for mark in self.rungs.marks.of(key) {
+            for mark in self.rungs.hasher.of(key) {
                 *expected.entry(mark).or_default() += count;
             }
         }
@@ -62,22 +62,22 @@ impl Ladder {
     pub(in super::super) fn push_older(
         &mut self,
         bulk: &mut LadderLoader,
-        mut fact: RungObservation,
+        mut observation: RungObservation,
     ) -> Arc<AttemptBrief> {
         let Self { rungs, key_bytes, .. } = self;
-        let at = bulk.find(&fact.brief.key, |key| {
+        let at = bulk.find(&observation.brief.key, |key| {
             *key_bytes += bytes_of(key);
             rungs.stand(key)
         });
         if let Some((key, standing)) = bulk.all.get_mut(at) {
-            fact.share(key);
+            observation.share(key);
             standing.attempts += 1;
             standing.renew(rungs, key);
             for id in &standing.lists {
-                rungs.lists.push_older(*id, &fact);
+                rungs.lists.push_older(*id, &observation);
             }
         }
-        fact.brief
+        observation.brief
     }
 
     /// All are there.

@@ -71,16 +71,16 @@ mod tests {
             package: package.into(),
             ..Key::default()
         };
-        let (marks, one, other) = (RungHasher::default(), key("a", "bc"), key("ab", "c"));
+        let (hasher, one, other) = (RungHasher::default(), key("a", "bc"), key("ab", "c"));
         for rung in [Rung::Exact, Rung::NoVersion, Rung::NoCompiler, Rung::Package] {
-            assert_ne!(marks.mark(rung, &one), marks.mark(rung, &other));
+            assert_ne!(hasher.mark(rung, &one), hasher.mark(rung, &other));
         }
-        assert_eq!(marks.mark(Rung::Fleet, &one), marks.mark(Rung::Fleet, &other));
-        let all: std::collections::HashSet<RungKey> = marks.of(&one).collect();
+        assert_eq!(hasher.mark(Rung::Fleet, &one), hasher.mark(Rung::Fleet, &other));
+        let all: std::collections::HashSet<RungKey> = hasher.of(&one).collect();
         assert_eq!(all.len(), Rung::LADDER.len() - 2, "each rung has a number of its own");
         let (part, other) = (key("a", "test 1/3"), key("a", "test 2/4"));
-        assert_eq!(marks.of(&part).count(), Rung::LADDER.len() - 1);
-        assert_eq!(marks.mark(Rung::Siblings, &part), marks.mark(Rung::Siblings, &other));
-        assert_ne!(marks.mark(Rung::Siblings, &part), marks.mark(Rung::Siblings, &key("b", "test 1/3")));
+        assert_eq!(hasher.of(&part).count(), Rung::LADDER.len() - 1);
+        assert_eq!(hasher.mark(Rung::Siblings, &part), hasher.mark(Rung::Siblings, &other));
+        assert_ne!(hasher.mark(Rung::Siblings, &part), hasher.mark(Rung::Siblings, &key("b", "test 1/3")));
     }
 }

@@ -6,14 +6,14 @@ use super::*;
 use crate::domain::test_summary;
 
 fn oldest_first(ladder: &Ladder, rung: Rung, key: &Key) -> Vec<Arc<AttemptBrief>> {
-    ladder.on_rung(rung, key).rev().map(|fact| Arc::clone(&fact.brief)).collect()
+    ladder.on_rung(rung, key).rev().map(|observation| Arc::clone(&observation.brief)).collect()
 }
 
 fn all(ladder: &Ladder) -> Vec<Arc<AttemptBrief>> {
     oldest_first(ladder, Rung::Fleet, &Key { package: "none".into(), ..Key::default() })
 }
 
-fn fact(n: usize, key: &Key) -> RungObservation {
+fn observation(n: usize, key: &Key) -> RungObservation {
     let mut summary = test_summary(&n.to_string(), "", "", 10);
     summary.key = key.clone();
     summary.into()
@@ -39,8 +39,8 @@ fn key(n: usize) -> Key {
 /// The newest of them on the ladder, oldest first.
 fn one_by_one(ladder: &mut Ladder, come: Vec<RungObservation>) -> VecDeque<Arc<AttemptBrief>> {
     let mut here = VecDeque::new();
-    for fact in come {
-        here.push_back(ladder.push(fact));
+    for observation in come {
+        here.push_back(ladder.push(observation));
         if here.len() > NEWEST {
             ladder.remove_oldest(&here.pop_front().unwrap());
         }
@@ -52,8 +52,8 @@ fn one_by_one(ladder: &mut Ladder, come: Vec<RungObservation>) -> VecDeque<Arc<A
 fn at_once(ladder: &mut Ladder, mut come: Vec<RungObservation>) -> VecDeque<Arc<AttemptBrief>> {
     let newest = come.split_off(come.len() - NEWEST);
     let (mut bulk, mut here) = (ladder.fill(newest.iter()), VecDeque::new());
-    for fact in newest.into_iter().rev() {
-        here.push_front(ladder.push_older(&mut bulk, fact));
+    for observation in newest.into_iter().rev() {
+        here.push_front(ladder.push_older(&mut bulk, observation));
     }
     ladder.filled(bulk);
     here
@@ -64,11 +64,11 @@ fn rungs_that_share_a_list_tell_what_each_would_tell_by_itself() {
     // all orders in which keys may come are too many: some, whose steps have no common divisor with the number of keys
     for (step, filling) in [(1, false), (7, false), (19, true), (31, false), (5, true)] {
         let mut ladder = Ladder::default();
-        let come: Vec<RungObservation> = (0..200).map(|n| fact(n, &key(n * step % 32))).collect();
+        let come: Vec<RungObservation> = (0..200).map(|n| observation(n, &key(n * step % 32))).collect();
         let here = if filling { at_once(&mut ladder, come) } else { one_by_one(&mut ladder, come) };
         for (key, rung) in (0..32).flat_map(|n| Rung::LADDER.map(|rung| (key(n), rung))) {
-            let mark = ladder.rungs.marks.mark(rung, &key);
-            let has = |brief: &&Arc<AttemptBrief>| ladder.rungs.marks.of(&brief.key).any(|own| own == mark);
+            let mark = ladder.rungs.hasher.mark(rung, &key);
+            let has = |brief: &&Arc<AttemptBrief>| ladder.rungs.hasher.of(&brief.key).any(|own| own == mark);
             let expected: Vec<_> = here.iter().filter(has).map(Arc::clone).collect();
             assert_eq!(oldest_first(&ladder, rung, &key), expected, "{rung:?} of {key:?}, step {step}");
         }
@@ -80,14 +80,14 @@ fn rungs_with_the_same_attempts_have_one_list_until_a_key_parts_them() {
     let mut ladder = Ladder::default();
     let one = Key { package: "zlib".into(), version: "1".into(), ..Key::default() };
     for n in 0..10 {
-        ladder.push(fact(n, &one));
+        ladder.push(observation(n, &one));
     }
     assert_eq!(ladder.rungs.lists.used().count(), 1, "one key, one list");
     let other = Key { version: "2".into(), ..one.clone() };
-    let brief = ladder.push(fact(10, &other));
+    let brief = ladder.push(observation(10, &other));
     let lists: Vec<usize> = ladder.rungs.lists.used().map(VecDeque::len).collect();
     assert_eq!(lists, [10, 11, 1], "the exact keys, and what they have in common");
-    let settled = fact(10, &other);
+    let settled = observation(10, &other);
     ladder.replace(&brief, &settled);
     let count = |rung, key| ladder.on_rung(rung, key).count();
     assert_eq!((count(Rung::Exact, &one), count(Rung::Package, &one)), (10, 11));
@@ -96,7 +96,7 @@ fn rungs_with_the_same_attempts_have_one_list_until_a_key_parts_them() {
 }
 
 #[test]
-fn nothing_is_left_of_a_ladder_whose_attempts_are_gone_and_lists_are_used_again() {
+fn nothing_is_left_of_a_ladder_when_its_attempts_are_gone_and_lists_are_used_again() {
     let mut ladder = Ladder::default();
     let mut most = None;
     for round in 0..5 {
@@ -146,15 +146,15 @@ fn a_list_that_was_emptied_from_the_middle_stays_that_of_its_keys() {
 #[test]
 fn a_list_that_was_expected_has_its_length_from_the_start() {
     let mut ladder = Ladder::default();
-    let fact =
+    let observation =
         |n: usize| RungObservation::from(test_summary(&n.to_string(), &format!("p{}", n % 10), "1", 10));
-    let facts: Vec<RungObservation> = (0..500).map(fact).collect();
-    let mut bulk = ladder.fill(facts.iter());
-    ladder.push_older(&mut bulk, fact(0));
+    let observations: Vec<RungObservation> = (0..500).map(observation).collect();
+    let mut bulk = ladder.fill(observations.iter());
+    ladder.push_older(&mut bulk, observation(0));
     let room: Vec<usize> = ladder.rungs.lists.used().map(VecDeque::capacity).collect();
     assert_eq!(room, [50, PER_RUNG]);
-    for fact in facts {
-        ladder.push_older(&mut bulk, fact);
+    for observation in observations {
+        ladder.push_older(&mut bulk, observation);
     }
     ladder.filled(bulk);
     assert!(ladder.rungs.expected.is_empty(), "{:?}", ladder.rungs.expected);

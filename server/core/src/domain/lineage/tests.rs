@@ -57,8 +57,8 @@ fn a_job_that_runs_again_after_a_success_is_no_retry() {
     let first = of_job("gitlab.example:7001", 0, None);
     let second = failed(Cause::Oom, of_job("gitlab.example:7002", 10, None));
     let third = of_job("gitlab.example:7003", 20, None);
-    let said = of_job("gitlab.example:7004", 30, Some("gitlab.example:7003"));
-    assert_after(&[first, second, third, said], &[NOTHING, NOTHING, OOM, NOTHING]);
+    let named = of_job("gitlab.example:7004", 30, Some("gitlab.example:7003"));
+    assert_after(&[first, second, third, named], &[NOTHING, NOTHING, OOM, NOTHING]);
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn an_untrusted_attempt_that_proves_no_job_uses_up_no_retry_of_a_job_that_does()
 }
 
 #[test]
-fn who_is_not_trusted_stands_before_no_one_who_is() {
+fn an_untrusted_attempt_comes_before_no_trusted_one() {
     let mut stranger = failed(Cause::Oom, of_job("1", 0, None));
     stranger.opening.untrusted = true;
     let ours = of_job("2", 10, None);
@@ -173,10 +173,10 @@ proptest! {
     /// for ever.
     #[test]
     fn the_order_of_arrival_does_not_matter(
-        said in prop::collection::vec((0_u64..5, prop::option::of(0_usize..8), any::<bool>()), 1..8),
+        named in prop::collection::vec((0_u64..5, prop::option::of(0_usize..8), any::<bool>()), 1..8),
         order in Just((0_usize..8).collect::<Vec<_>>()).prop_shuffle(),
     ) {
-        let attempts: Vec<Summary> = said.iter().enumerate().map(|(n, (minute, retries, labels))| {
+        let attempts: Vec<Summary> = named.iter().enumerate().map(|(n, (minute, retries, labels))| {
             let retries = retries.map(|n| n.to_string());
             let mut summary = failed(Cause::Oom, of_job(&n.to_string(), *minute, retries.as_deref()));
             if !labels {

@@ -9,8 +9,11 @@ fn both_spellings_of_one_build_are_one_key() {
     let newer = "curl@8.15.0 ~gssapi+nghttp2 build_system=autotools libs:=shared,static tls:=openssl \
         arch=linux-debian12-x86_64_v3%gcc@12.2.0";
     let key = parse(newer).unwrap();
-    let said = [&key.package, &key.version, &key.variants, &key.compiler, &key.compiler_version];
-    assert_eq!(said, ["curl", "8.15.0", "~gssapi+nghttp2 libs=shared,static tls=openssl", "gcc", "12.2.0"]);
+    let answer_text = [&key.package, &key.version, &key.variants, &key.compiler, &key.compiler_version];
+    assert_eq!(
+        answer_text,
+        ["curl", "8.15.0", "~gssapi+nghttp2 libs=shared,static tls=openssl", "gcc", "12.2.0"]
+    );
     assert_eq!([&key.arch, &key.build_system], ["linux-debian12-x86_64_v3", "autotools"]);
     assert_eq!(parse(&newer.replace(":=", "=")).unwrap(), key);
 }

@@ -37,8 +37,8 @@ fn disk_is_asked_for_where_the_operator_says_how_much_and_never_above_what_the_r
         ..Settings::default()
     };
     let disk = |stack: &str, settings: &Settings| {
-        let said = serde_json::to_value(answer(&sizes((2, 4), (500, 500)), stack, settings)).unwrap();
-        said["variables"].get("KUBERNETES_EPHEMERAL_STORAGE_REQUEST").cloned()
+        let answer_text = serde_json::to_value(answer(&sizes((2, 4), (500, 500)), stack, settings)).unwrap();
+        answer_text["variables"].get("KUBERNETES_EPHEMERAL_STORAGE_REQUEST").cloned()
     };
     assert_eq!(disk("e4s", &settings), Some("40960Mi".into()));
     assert_eq!(disk("big", &settings), Some("102400Mi".into()));
@@ -50,18 +50,18 @@ fn disk_is_asked_for_where_the_operator_says_how_much_and_never_above_what_the_r
 
 #[test]
 fn without_settings_only_the_two_requests_are_sent() {
-    let said = text(&sizes((2, 4), (1234, 2000)), &Settings::default());
+    let answer_text = text(&sizes((2, 4), (1234, 2000)), &Settings::default());
     let expected = r#"{"variables":{"KUBERNETES_CPU_REQUEST":"1234m","KUBERNETES_MEMORY_REQUEST":"2048Mi"}}"#;
-    assert_eq!(said, expected);
+    assert_eq!(answer_text, expected);
 }
 
 #[test]
 fn extras_are_sent_when_they_are_switched_on() {
     let settings = Settings { extras: ExtraVariable::ALL.to_vec(), ..Settings::default() };
-    let said = text(&sizes((2, 4), (1234, 2000)), &settings);
+    let answer_text = text(&sizes((2, 4), (1234, 2000)), &settings);
     let expected =
         r#""KUBERNETES_CPU_LIMIT":"2000m","KUBERNETES_MEMORY_LIMIT":"4096Mi","SPACK_BUILD_JOBS":"8"}}"#;
-    assert!(said.ends_with(expected), "{said}");
+    assert!(answer_text.ends_with(expected), "{answer_text}");
 }
 
 #[test]
@@ -71,9 +71,9 @@ fn an_extra_of_which_nothing_is_known_is_not_sent() {
     for quantity in [&mut prediction.cpu_request, &mut prediction.cpu_limit, &mut prediction.build_jobs] {
         quantity.basis.rung = Rung::Default;
     }
-    let said = text(&prediction, &settings);
+    let answer_text = text(&prediction, &settings);
     let expected = r#"{"variables":{"KUBERNETES_CPU_REQUEST":"1000m","KUBERNETES_MEMORY_REQUEST":"2048Mi","KUBERNETES_MEMORY_LIMIT":"4096Mi"}}"#;
-    assert_eq!(said, expected);
+    assert_eq!(answer_text, expected);
     let unknown = predict::predict(&History::new(1), &Key::default(), &predict::Settings::default());
     let only_requests = text(&unknown, &Settings::default());
     assert_eq!(
@@ -96,9 +96,9 @@ fn a_memory_request_that_kills_raised_brings_its_limit_with_it() {
         }
         let least = predict::defaults_above_need(&history, &key, &predict::Settings::default());
         assert_eq!(least.confidence.to_bits(), 0, "a failure makes nothing surer");
-        let said = serde_json::to_value(answer(&least, "", settings)).unwrap();
+        let answer_text = serde_json::to_value(answer(&least, "", settings)).unwrap();
         ["KUBERNETES_MEMORY_REQUEST", "KUBERNETES_MEMORY_LIMIT"]
-            .map(|name| said["variables"][name].as_str().map(|text| quantity::bytes(text).unwrap()))
+            .map(|name| answer_text["variables"][name].as_str().map(|text| quantity::bytes(text).unwrap()))
     };
     assert_eq!(asked(None, &settings), [Some(gib(2)), None]);
     assert_eq!(asked(Some(2048), &settings), [Some(gib(3)); 2]);
@@ -111,8 +111,8 @@ fn a_memory_request_that_kills_raised_brings_its_limit_with_it() {
 #[test]
 fn retries_are_spoken_of_only_where_exit_codes_are_set() {
     let settings = Settings { retry_exit_codes: vec![82, 83], ..Settings::default() };
-    let said = text(&sizes((2, 4), (1234, 2000)), &settings);
-    assert!(said.ends_with(r#"},"retry":{"max":2,"exit_codes":[82,83]}}"#), "{said}");
+    let answer_text = text(&sizes((2, 4), (1234, 2000)), &settings);
+    assert!(answer_text.ends_with(r#"},"retry":{"max":2,"exit_codes":[82,83]}}"#), "{answer_text}");
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn nothing_goes_above_what_the_runner_allows() {
         max_cpu_limit: Some(Cores(0.29)),
         ..Settings::default()
     };
-    let said = text(&sizes((100, 200), (99_000, 99_000)), &settings);
+    let answer_text = text(&sizes((100, 200), (99_000, 99_000)), &settings);
     // 64e9 / 2^20 = 61035.2, 96e9 / 2^20 = 91552.7; the CPU request may not exceed its limit either
     for part in [
         r#""KUBERNETES_MEMORY_REQUEST":"61035Mi""#,
@@ -133,6 +133,6 @@ fn nothing_goes_above_what_the_runner_allows() {
         r#""KUBERNETES_CPU_REQUEST":"290m""#,
         r#""KUBERNETES_CPU_LIMIT":"290m""#,
     ] {
-        assert!(said.contains(part), "{part} is not in {said}");
+        assert!(answer_text.contains(part), "{part} is not in {answer_text}");
     }
 }

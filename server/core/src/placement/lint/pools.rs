@@ -30,7 +30,7 @@ impl Placement {
         let of_copr = |copr: &Copr| -> Vec<PoolFileWarning> {
             let without =
                 copr.entries.iter().filter(|entry| !pools.iter().any(|pool| has(pool, &entry.tags)));
-            let told = without.map(|entry| PoolFileWarning {
+            let warnings = without.map(|entry| PoolFileWarning {
                 line: copr.before + entry.line,
                 text: format!(
                     "rule {}: copr: no pool has all of the tags {}",
@@ -38,7 +38,7 @@ impl Placement {
                     entry.tags.join(", ")
                 ),
             });
-            told.collect()
+            warnings.collect()
         };
         rule.copr.as_ref().map(of_copr).unwrap_or_default()
     }

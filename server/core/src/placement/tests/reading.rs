@@ -3,7 +3,7 @@
 use super::*;
 
 /// The warnings about a file that is taken over.
-fn said(pools: &Placement) -> Vec<String> {
+fn warnings(pools: &Placement) -> Vec<String> {
     pools.warnings().iter().map(ToString::to_string).collect()
 }
 
@@ -133,7 +133,7 @@ pool = "arm"
 "#,
     );
     assert_eq!(
-        said(&pools),
+        warnings(&pools),
         [
             "line 25: pool arm: has no price, and others have: it counts as the cheapest",
             "line 30: pool powerful: has no price, and others have: it counts as the cheapest",
@@ -178,7 +178,7 @@ pool = "big"
 "#,
     );
     assert_eq!(
-        said(&pools)[1..],
+        warnings(&pools)[1..],
         [
             "line 30: pool powerful: has no price, and others have: it counts as the cheapest",
             "line 30: pool powerful: only a rule puts builds there (by_rule), and none does",
@@ -229,7 +229,7 @@ pool = "small"
 "#,
     );
     assert_eq!(
-        said(&pools),
+        warnings(&pools),
         [
             "line 25: pool arm: has no price, and others have: it counts as the cheapest",
             "line 30: pool powerful: has no price, and others have: it counts as the cheapest",
@@ -244,7 +244,7 @@ pool = "small"
 }
 
 #[test]
-fn what_is_said_to_be_never_reached_is_never_reached() {
+fn a_rule_reported_as_never_reached_is_never_reached() {
     use proptest::prelude::*;
     let word = prop::sample::select(vec![".*", "a", "a|b", "b.*", "[ab]", "c?"]);
     let rule = (

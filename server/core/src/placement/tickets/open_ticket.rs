@@ -15,7 +15,7 @@ pub(super) struct OpenTicket {
     pub(super) ticket: Ticket,
     /// Where it is counted, its owner last.
     pub(super) counts: Vec<usize>,
-    pub(super) heard: TicketPresence,
+    pub(super) presence: TicketPresence,
     /// When it expires, by the steady clock; [`presence::NEVER`] while a client or an attempt is there.
     pub(super) until_ms: u64,
 }
@@ -63,7 +63,7 @@ impl Tickets {
         }
         let id = ticket.id.clone();
         let entry =
-            OpenTicket { ticket, counts, heard: TicketPresence::default(), until_ms: presence::NEVER };
+            OpenTicket { ticket, counts, presence: TicketPresence::default(), until_ms: presence::NEVER };
         self.known.insert(id.clone(), entry);
         self.rest(&id, now);
         // after a restart those that hold may come behind those that wait

@@ -43,8 +43,8 @@ impl Tickets {
     /// A watcher of a ticket connects; with `holds`, it is the build itself. False if it is not open.
     pub fn watch(&mut self, id: &TicketId, holds: bool, now: ClockReading) -> bool {
         let Some(entry) = self.known.get_mut(id) else { return false };
-        entry.heard.watchers = entry.heard.watchers.saturating_add(1);
-        entry.heard.holders = entry.heard.holders.saturating_add(u32::from(holds));
+        entry.presence.watchers = entry.presence.watchers.saturating_add(1);
+        entry.presence.holders = entry.presence.holders.saturating_add(u32::from(holds));
         if holds || entry.ticket.granted_unix_ms.is_none() {
             self.rest(id, now);
         }
@@ -56,12 +56,12 @@ impl Tickets {
         let Some(entry) = self.known.get_mut(id).filter(|entry| entry.ticket.number == number) else {
             return;
         };
-        entry.heard.watchers = entry.heard.watchers.saturating_sub(1);
-        entry.heard.holders = entry.heard.holders.saturating_sub(u32::from(held));
+        entry.presence.watchers = entry.presence.watchers.saturating_sub(1);
+        entry.presence.holders = entry.presence.holders.saturating_sub(u32::from(held));
         let waits = entry.ticket.granted_unix_ms.is_none();
         if waits {
             self.rest(id, now);
-        } else if held && entry.heard.holders == 0 && entry.ticket.attempt.is_none() {
+        } else if held && entry.presence.holders == 0 && entry.ticket.attempt.is_none() {
             // the build in its place has ended, or lost its connection and comes back
             let until = now.steady_ms.saturating_add(self.terms.patience.ask_within_ms);
             self.lives_until(id, until);
@@ -119,7 +119,7 @@ impl Tickets {
     /// Begins the time that a ticket lives without a sign of life.
     pub(super) fn rest(&mut self, id: &TicketId, now: ClockReading) {
         let Some(entry) = self.known.get(id) else { return };
-        let TicketPresence { watchers, holders } = entry.heard;
+        let TicketPresence { watchers, holders } = entry.presence;
         let TicketTimeouts { ask_within_ms, start_within_ms, .. } = self.terms.patience;
         let waits = entry.ticket.granted_unix_ms.is_none();
         let is_there = holders > 0 || entry.ticket.attempt.is_some() || (waits && watchers > 0);

@@ -31,7 +31,7 @@ pub struct PoolDemand {
 
 impl Tickets {
     /// Where a ticket stands; `None` if it is not open.
-    pub fn told(&self, id: &TicketId, now: ClockReading) -> Option<TicketStatus> {
+    pub fn status(&self, id: &TicketId, now: ClockReading) -> Option<TicketStatus> {
         let entry = self.known.get(id)?;
         let ticket = entry.ticket.clone();
         if ticket.granted_unix_ms.is_some() {

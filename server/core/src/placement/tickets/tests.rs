@@ -125,8 +125,8 @@ fn a_thousand_jobs_of_one_owner_do_not_starve_the_first_of_another() {
     tickets.opened("b1", claim("b", &[]));
     let all = [tickets.closed("a0"), tickets.closed("a1")].concat();
     assert!(all.contains(&"b0".to_owned()), "{all:?}");
-    let told = tickets.told(&id("b1"), at(0)).unwrap();
-    assert!(told.position <= 3, "{told:?}");
+    let status = tickets.status(&id("b1"), at(0)).unwrap();
+    assert!(status.position <= 3, "{status:?}");
 }
 
 #[test]
@@ -145,12 +145,12 @@ fn rounds_that_go_by_in_another_pool_put_no_ticket_behind_in_this_one() {
     // what it wants elsewhere does not count against it here
     tickets.opened("elsewhere", wide("c"));
     tickets.opened("c", claim("c", &[]));
-    assert!(tickets.told(&id("c"), at(0)).unwrap().position <= 2);
+    assert!(tickets.status(&id("c"), at(0)).unwrap().position <= 2);
     let kept: Vec<Ticket> = tickets.iter().cloned().collect();
     tickets = Tickets::new(tickets.terms.clone());
     tickets.taken_up(kept, at(0));
     tickets.opened("d", claim("d", &[]));
-    assert!(tickets.told(&id("d"), at(0)).unwrap().position <= 3, "nor after a restart");
+    assert!(tickets.status(&id("d"), at(0)).unwrap().position <= 3, "nor after a restart");
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn a_thousand_raised_jobs_of_one_owner_do_not_go_before_all_others() {
     }
     tickets.opened("plain", claim("b", &[]));
     tickets.opened("raised", TicketClaim { raised: true, ..claim("c", &[]) });
-    let position = |name: &str| tickets.told(&id(name), at(0)).unwrap().position;
+    let position = |name: &str| tickets.status(&id(name), at(0)).unwrap().position;
     assert_eq!((position("fix0"), position("raised"), position("fix1"), position("plain")), (1, 2, 3, 4));
 }
 
@@ -287,7 +287,7 @@ fn a_place_in_a_pool_that_was_taken_out_of_the_file_is_not_granted() {
     gone.pools.clear();
     assert_eq!(tickets.limit(terms(gone, 10), at(0)), []);
     assert!(tickets.closed("a").is_empty());
-    assert_eq!(tickets.told(&id("b"), at(0)).unwrap().waits_for, ["pool p: 0 of 0"]);
+    assert_eq!(tickets.status(&id("b"), at(0)).unwrap().waits_for, ["pool p: 0 of 0"]);
     assert_eq!(granted(&tickets.limit(terms(limits(None, &[]), 10), at(0))), ["b"]);
 }
 
@@ -324,15 +324,15 @@ fn a_position_and_a_time_follow_from_those_that_hold_and_those_that_are_before()
         };
         tickets.opened(&format!("t{n}"), sized);
     }
-    let told = |name: &str, ms: u64| {
-        let told = tickets.told(&id(name), at(ms)).unwrap();
-        (told.position, told.wait.0)
+    let status = |name: &str, ms: u64| {
+        let status = tickets.status(&id(name), at(ms)).unwrap();
+        (status.position, status.wait.0)
     };
-    assert_eq!((told("t0", 5), told("t2", 5), told("t3", 5)), ((0, 0), (1, 15), (2, 55)));
+    assert_eq!((status("t0", 5), status("t2", 5), status("t3", 5)), ((0, 0), (1, 15), (2, 55)));
     // one round more: each place is held for 40 in the mean
-    assert_eq!((told("t4", 5), told("t5", 5)), ((3, 55), (4, 95)));
-    assert_eq!(told("t2", 30), (1, 0), "it should have ended already");
-    assert_eq!(tickets.told(&id("t2"), at(5)).unwrap().waits_for, ["pool p: 2 of 2"]);
+    assert_eq!((status("t4", 5), status("t5", 5)), ((3, 55), (4, 95)));
+    assert_eq!(status("t2", 30), (1, 0), "it should have ended already");
+    assert_eq!(tickets.status(&id("t2"), at(5)).unwrap().waits_for, ["pool p: 2 of 2"]);
     let amount = |places: u32| Amount {
         places,
         memory_bytes: 10 * u64::from(places),
@@ -354,8 +354,8 @@ fn the_demand_is_that_of_the_pools_in_the_file_and_of_no_pool() {
         );
     }
     let demand = tickets.demand();
-    let told: Vec<_> = demand.iter().map(|d| (d.pool.as_str(), d.held.places, d.queued.places)).collect();
-    assert_eq!(told, [("", 1, 0), ("b", 1, 0), ("p", 1, 1)]);
+    let status: Vec<_> = demand.iter().map(|d| (d.pool.as_str(), d.held.places, d.queued.places)).collect();
+    assert_eq!(status, [("", 1, 0), ("b", 1, 0), ("p", 1, 1)]);
     assert_eq!(tickets.demand_in("p").as_ref(), demand.last());
     assert_eq!(tickets.demand_in("owner0"), None);
 }

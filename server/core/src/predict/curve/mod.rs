@@ -35,19 +35,20 @@ pub(super) struct JobsLines {
 }
 
 /// The lines of the curve.
-pub(super) fn lines(pool: &SimilarAttempts<'_>) -> JobsLines {
-    let mut told = pool.used.iter().filter(|used| used.rung.is_of_build() && used.fact.jobs > 0);
-    let first = told.next().map(|used| used.fact.jobs);
-    if told.all(|used| Some(used.fact.jobs) == first) {
+pub(super) fn lines(similar: &SimilarAttempts<'_>) -> JobsLines {
+    let mut with_jobs =
+        similar.used.iter().filter(|used| used.rung.is_of_build() && used.observation.jobs > 0);
+    let first = with_jobs.next().map(|used| used.observation.jobs);
+    if with_jobs.all(|used| Some(used.observation.jobs) == first) {
         return JobsLines::default();
     }
-    let tried = TriedJobs::judged(pool);
+    let tried = TriedJobs::judged(similar);
     JobsLines { memory: tried.memory, shared: tried.shared }
 }
 
 /// The curve. `usual`: the jobs that a prediction would name.
-pub(super) fn draw(pool: &SimilarAttempts<'_>, usual: u32, limit: Option<Bytes>) -> JobsCurve {
-    let tried = TriedJobs::of(pool);
+pub(super) fn draw(similar: &SimilarAttempts<'_>, usual: u32, limit: Option<Bytes>) -> JobsCurve {
+    let tried = TriedJobs::of(similar);
     let mut curve = JobsCurve {
         known: tried.known,
         rung: tried.rung.unwrap_or(Rung::Default),

@@ -59,9 +59,9 @@ fn a_known_curve_is_found_and_the_largest_j_that_fits_is_named() {
     assert_eq!(curve.most_that_fit, Some(5), "{}", curve.reason);
     let wall = |jobs| curve.points.iter().find(|point| point.jobs == jobs).unwrap().wall_p50.0;
     assert!(wall(1).abs_diff(600_000) < 6000 && wall(8).abs_diff(127_500) < 6000, "{} {}", wall(1), wall(8));
-    let said =
+    let sentences =
         ["each build job needs ", "-j5 is the largest that fits 2.00 GiB", "-j1 needs ", " for 10 min 0 s"];
-    for words in said {
+    for words in sentences {
         assert!(curve.reason.contains(words), "{words:?} in {}", curve.reason);
     }
 }
@@ -96,7 +96,7 @@ fn a_limit_beyond_all_that_was_tried_is_not_filled_by_a_guess() {
 }
 
 #[test]
-fn one_number_of_jobs_tells_nothing_about_others_and_that_is_said() {
+fn one_number_of_jobs_shows_nothing_about_others_and_the_answer_names_that() {
     let one = history((0..6).map(|id| known(id, 4)));
     let curve_of = curve(&one, Some(64 << 10));
     assert_eq!(
@@ -127,7 +127,7 @@ fn attempts_that_contradict_each_other_make_no_curve() {
 }
 
 #[test]
-fn a_need_that_does_not_depend_on_the_jobs_is_said_to_be_so() {
+fn a_need_that_does_not_depend_on_the_jobs_is_shown_as_such() {
     let all = [1, 8, 2, 8, 1, 2].into_iter().enumerate();
     let curve = curve(&history(all.map(|(id, jobs)| built(id, jobs, 500 + id as u64, 60_000))), Some(4096));
     assert_eq!((curve.known, curve.per_job), (CurveKnown::Flat, Bytes(0)), "{}", curve.reason);

@@ -39,14 +39,14 @@ struct JobsObservation<'h> {
 
 impl<'h> JobsObservation<'h> {
     fn of(used: &WeightedAttempt<'h>) -> Self {
-        let fact = used.fact;
+        let observation = used.observation;
         Self {
-            jobs: u32::from(fact.jobs),
+            jobs: u32::from(observation.jobs),
             need: used.need.exp2(),
-            wall: if fact.rates[0].is_nan() { f64::NAN } else { fact.brief.wall.as_f64() },
+            wall: if observation.rates[0].is_nan() { f64::NAN } else { observation.brief.wall.as_f64() },
             weight: used.weight,
-            stopped: fact.censored,
-            key: &fact.brief.key,
+            stopped: observation.censored,
+            key: &observation.brief.key,
         }
     }
 }
@@ -86,15 +86,16 @@ pub(super) struct TriedJobs<'h> {
 
 impl<'h> TriedJobs<'h> {
     /// With what they say that the builds need.
-    pub(super) fn of(pool: &SimilarAttempts<'h>) -> Self {
-        let mut tried = Self::judged(pool);
+    pub(super) fn of(similar: &SimilarAttempts<'h>) -> Self {
+        let mut tried = Self::judged(similar);
         tried.needs = tried.needs_of(&tried.points.iter().collect::<Vec<_>>());
         tried
     }
 
     /// The most similar attempts that are enough to compare: rung by rung until two numbers of jobs are there.
-    pub(super) fn judged(pool: &SimilarAttempts<'h>) -> Self {
-        let told = || pool.used.iter().filter(|used| used.rung.is_of_build() && used.fact.jobs > 0);
+    pub(super) fn judged(similar: &SimilarAttempts<'h>) -> Self {
+        let with_jobs =
+            || similar.used.iter().filter(|used| used.rung.is_of_build() && used.observation.jobs > 0);
         let mut tried = Self {
             points: Vec::new(),
             needs: Vec::new(),
@@ -105,7 +106,7 @@ impl<'h> TriedJobs<'h> {
             mixed: false,
         };
         for rung in Rung::LADDER.into_iter().filter(|rung| rung.is_of_build()) {
-            let here = told().filter(|used| used.rung == rung).map(JobsObservation::of);
+            let here = with_jobs().filter(|used| used.rung == rung).map(JobsObservation::of);
             let before = tried.points.len();
             tried.points.extend(here);
             if tried.points.len() > before {

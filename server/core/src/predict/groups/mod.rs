@@ -50,9 +50,9 @@ pub(super) struct FoundGroups<'p, 'h> {
 }
 
 /// The groups among the most similar attempts of the package that fitted; `None` if they are one, or too few.
-pub(super) fn find<'p, 'h>(pool: &'p SimilarAttempts<'h>, key: &Key) -> Option<FoundGroups<'p, 'h>> {
-    let used = oldest_first(pool);
-    let needs: Vec<LogNeed<'_>> = used.iter().map(|used| (used.need, &*used.fact.brief)).collect();
+pub(super) fn find<'p, 'h>(similar: &'p SimilarAttempts<'h>, key: &Key) -> Option<FoundGroups<'p, 'h>> {
+    let used = oldest_first(similar);
+    let needs: Vec<LogNeed<'_>> = used.iter().map(|used| (used.need, &*used.observation.brief)).collect();
     let (groups, places) = among(&needs, &fields_of_key(key))?;
     Some(FoundGroups { members: places.into_iter().zip(used).collect(), groups })
 }
@@ -79,15 +79,15 @@ pub fn among(oldest_first: &[LogNeed<'_>], asked: &[FieldValue<'_>]) -> Option<(
 }
 
 /// Attempts of the package that fitted, rung by rung until they are enough, in the order of time.
-fn oldest_first<'p, 'h>(pool: &'p SimilarAttempts<'h>) -> Vec<&'p WeightedAttempt<'h>> {
-    let mut taken: Vec<&WeightedAttempt<'_>> = Vec::with_capacity(pool.used.len());
+fn oldest_first<'p, 'h>(similar: &'p SimilarAttempts<'h>) -> Vec<&'p WeightedAttempt<'h>> {
+    let mut taken: Vec<&WeightedAttempt<'_>> = Vec::with_capacity(similar.used.len());
     let mut rungs = 0;
-    for rung in pool.used.chunk_by(|a, b| a.rung == b.rung) {
+    for rung in similar.used.chunk_by(|a, b| a.rung == b.rung) {
         if taken.len() >= ENOUGH {
             break;
         }
         let fitted = |used: &&WeightedAttempt<'_>| {
-            let counts = !used.fact.censored && !used.fact.brief.untrusted;
+            let counts = !used.observation.censored && !used.observation.brief.untrusted;
             counts && used.rung.is_of_build() && used.need.is_finite()
         };
         taken.extend(rung.iter().filter(fitted));
@@ -95,7 +95,7 @@ fn oldest_first<'p, 'h>(pool: &'p SimilarAttempts<'h>) -> Vec<&'p WeightedAttemp
     }
     taken.reverse();
     if rungs > 1 {
-        taken.sort_by_key(|used| used.fact.brief.ended_unix_ms());
+        taken.sort_by_key(|used| used.observation.brief.ended_unix_ms());
     }
     taken
 }
@@ -172,10 +172,10 @@ pub fn fields_of_key(key: &Key) -> Vec<FieldValue<'_>> {
 }
 
 fn built_fields(key: &Key) -> Vec<FieldValue<'_>> {
-    let said = ["version", "variants", "compiler", "compiler_version", "arch", "build_system", "stack"];
+    let names = ["version", "variants", "compiler", "compiler_version", "arch", "build_system", "stack"];
     let texts = key.texts();
     let of = |name: &&'static str| texts.iter().find(|(text, _)| text == name).map(|(_, value)| *value);
-    said.iter().map(|name| ((*name).into(), of(name).unwrap_or_default().into())).collect()
+    names.iter().map(|name| ((*name).into(), of(name).unwrap_or_default().into())).collect()
 }
 
 fn jobs<'a>(jobs: u32) -> std::borrow::Cow<'a, str> {

@@ -21,7 +21,7 @@ pub fn describe(groups: &NeedGroups, sizes: Option<[Bytes; 2]>) -> String {
         let _written = write!(text, "The request {}; the limit {}. ", covers(request), covers(limit));
     }
     match &groups.told_apart_by {
-        Some(by) => text.push_str(&told_apart(by)),
+        Some(by) => text.push_str(&distinction_words(by)),
         None => text.push_str(&unknown(groups)),
     }
     text
@@ -51,7 +51,7 @@ fn covered(groups: &[NeedGroup], size: Bytes) -> String {
     }
 }
 
-fn told_apart(by: &Distinction) -> String {
+fn distinction_words(by: &Distinction) -> String {
     let mut text = format!("What tells them apart is the {}:", by.field);
     let mut mark = "";
     for (values, name) in by.values.iter().zip(NAMES).filter(|(values, _)| !values.is_empty()) {
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_size_covers_and_what_not_is_said_plainly() {
+    fn what_a_size_covers_and_what_not_is_shown_plainly() {
         let two = groups(&[[14, 16, 18], [34, 38, 41]], None);
         assert_eq!(
             describe(&two, Some([Bytes(18 * GIB), Bytes(66 * GIB)])),
@@ -116,14 +116,14 @@ mod tests {
              both. Nothing that is recorded tells them apart: record version, variants and build_jobs, which no attempt names, or what \
              else differs as a label."
         );
-        for (size, said) in [
+        for (size, expected) in [
             (1, "none of them"),
             (15, "part of the first group"),
             (20, "the first and not the second"),
             (35, "the first and part of the second"),
             (50, "both"),
         ] {
-            assert_eq!(covered(&two.groups, Bytes(size * GIB)), said);
+            assert_eq!(covered(&two.groups, Bytes(size * GIB)), expected);
         }
         let three = groups(&[[1, 1, 1], [3, 3, 3], [9, 9, 9]], None);
         assert_eq!(covered(&three.groups, Bytes(4 * GIB)), "the first and the second and not the third");
@@ -139,7 +139,7 @@ mod tests {
             asked: Some(1),
         };
         assert_eq!(
-            told_apart(&by),
+            distinction_words(&by),
             "What tells them apart is the variants: ~cuda or ~cuda~rocm in the first, +cuda in the second (right for 97 % of the \
              attempts); this build is of the second group."
         );
@@ -149,7 +149,7 @@ mod tests {
             asked: None,
             field: "phase test".into(),
         };
-        assert_eq!(told_apart(&sure), "What tells them apart is the phase test: ran in the second.");
+        assert_eq!(distinction_words(&sure), "What tells them apart is the phase test: ran in the second.");
     }
 
     #[test]
@@ -162,7 +162,7 @@ mod tests {
         );
         one.unrecorded.clear();
         one.looked_at_all = false;
-        let said = "Nothing in the key tells them apart (`plimsoll explain` looks at labels and phases, too): record what differs as a label, for example --key label.cache=cold.";
-        assert_eq!(unknown(&one), said);
+        let expected = "Nothing in the key tells them apart (`plimsoll explain` looks at labels and phases, too): record what differs as a label, for example --key label.cache=cold.";
+        assert_eq!(unknown(&one), expected);
     }
 }

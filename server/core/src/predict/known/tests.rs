@@ -28,7 +28,7 @@ fn predicted(all: &[Summary]) -> crate::domain::Prediction {
 }
 
 #[test]
-fn a_build_whose_memory_alone_is_known_has_defaults_for_cpu_and_time() {
+fn a_build_with_known_memory_alone_has_defaults_for_cpu_and_time() {
     let silent = |n: usize| Summary { cpu: CpuMicros(0), cpu_peak: Cores(0.0), ..build(&n.to_string()) };
     let silent = predicted(&(0..8).map(silent).collect::<Vec<_>>());
     assert!(silent.is_known(&silent.memory_limit, 0.3), "{}", silent.confidence);

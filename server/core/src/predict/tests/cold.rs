@@ -95,8 +95,8 @@ fn the_cpu_default_stays_the_default_with_any_history_that_says_nothing_of_cpu()
         assert_eq!(cpu.map(|size| size.value), [1000, 2000], "after {count} attempts");
         for size in cpu {
             let bound = size.basis.bound.to_string();
-            let said = (size.basis.rung, size.basis.attempts, &*bound);
-            assert_eq!((said, size.basis.quantile.to_bits()), ((Rung::Default, 0, "default"), 0));
+            let basis = (size.basis.rung, size.basis.attempts, &*bound);
+            assert_eq!((basis, size.basis.quantile.to_bits()), ((Rung::Default, 0, "default"), 0));
         }
         assert!(prediction.attempts as usize == count.min(History::PER_RUNG), "the memory is known");
     }

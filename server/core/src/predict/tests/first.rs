@@ -145,8 +145,8 @@ fn below_ten_percent_an_answer_is_the_default_and_says_that_nothing_is_known() {
         assert_eq!((size.basis.rung, size.basis.attempts), (Rung::Default, 40));
     }
     let reason = &known.reason;
-    let said = "nothing is known about zlib@1 yet, so this is the configured default: 40 attempts, mostly of other packages or projects, would be only ";
-    assert!(reason.starts_with(said) && reason.ends_with(" sure"), "{reason}");
+    let expected = "nothing is known about zlib@1 yet, so this is the configured default: 40 attempts, mostly of other packages or projects, would be only ";
+    assert!(reason.starts_with(expected) && reason.ends_with(" sure"), "{reason}");
     assert_eq!(known.confidence.to_bits(), guess.confidence.to_bits(), "programs see how little is known");
     // one attempt of the package knows more than ten percent, and decides
     let own = answer(others().chain([built(1, 300)]).collect());
@@ -158,8 +158,8 @@ fn below_ten_percent_an_answer_is_the_default_and_says_that_nothing_is_known() {
         [375 * MIB; 2],
         "{after:?}"
     );
-    let said = "memory stopped the only known attempt of this key at 250 MiB, so the sizes are a step of 125 MiB above that";
-    assert_eq!(after.reason, said);
+    let expected = "memory stopped the only known attempt of this key at 250 MiB, so the sizes are a step of 125 MiB above that";
+    assert_eq!(after.reason, expected);
     assert_eq!(
         (after.cpu_limit.value, &after.cpu_limit.basis.bound),
         (default.cpu_limit.value, &SizeBound::Default)
@@ -175,8 +175,8 @@ fn where_the_package_is_known_too_little_the_default_is_no_less_than_it_has_need
     assert_eq!(predict_known(&history, &key, &settings), predicted, "a verdict has what the package says");
     let known = as_answer(predicted, &history, &key, &settings);
     assert!(known.memory_limit.value > 9000 * MIB && known.memory_request.value >= 9000 * MIB, "{known:?}");
-    let said = "too little is known about zlib@1 yet, so this is the configured default, but no less than attempts of the package have needed";
-    assert!(known.reason.starts_with(said), "{}", known.reason);
+    let expected = "too little is known about zlib@1 yet, so this is the configured default, but no less than attempts of the package have needed";
+    assert!(known.reason.starts_with(expected), "{}", known.reason);
 }
 
 #[test]
@@ -208,17 +208,17 @@ fn a_low_confidence_says_what_holds_it_down() {
         let asked = ask(all);
         (asked.confidence < 0.6, asked.unsure_because)
     };
-    let said = |why: &str| (true, why.to_owned());
-    assert_eq!(why(vec![built(1, 300)]), said("only 1 attempt is known"));
-    assert_eq!(why(vec![killed(1, 100)]), said("memory stopped every known attempt"));
+    let expected = |why: &str| (true, why.to_owned());
+    assert_eq!(why(vec![built(1, 300)]), expected("only 1 attempt is known"));
+    assert_eq!(why(vec![killed(1, 100)]), expected("memory stopped every known attempt"));
     let of_another = |n: usize| {
         let mut other = built(n, 300);
         "+shared".clone_into(&mut other.key.variants);
         other
     };
-    assert_eq!(why((0..9).map(of_another).collect()), said("few attempts have exactly this key"));
+    assert_eq!(why((0..9).map(of_another).collect()), expected("few attempts have exactly this key"));
     let apart = (0..20).map(|n| built(n, if n % 2 == 0 { 100 } else { 900 })).collect();
-    assert_eq!(why(apart), said("the needs of its attempts lie far apart"));
+    assert_eq!(why(apart), expected("the needs of its attempts lie far apart"));
     assert_eq!(why((0..20).map(|n| built(n, 300)).collect()), (false, String::new()), "they agree");
     assert_eq!(why(Vec::new()), (true, String::new()), "the reason says that nothing is known");
 }
@@ -271,8 +271,8 @@ fn equal_times_are_that_time_and_the_default_does_not_stretch_them() {
 fn a_limit_far_above_all_that_was_needed_says_why() {
     let one = ask([Summary { wall: Millis(3_600_000), ..built(1, 5000) }]);
     assert!(one.memory_limit.value > 10_000 * MIB, "{:?}", one.memory_limit);
-    let said = "times the highest need (4.88 GiB), because only 1 attempt is known";
-    assert!(one.reason.contains(said), "{}", one.reason);
+    let expected = "times the highest need (4.88 GiB), because only 1 attempt is known";
+    assert!(one.reason.contains(expected), "{}", one.reason);
     let many = ask((0..40).map(|n| built(n, 5000)));
     assert!(!many.reason.contains("times the highest need"), "{}", many.reason);
     let small = ask((0..40).map(|n| built(n, 20)));
@@ -326,24 +326,28 @@ proptest! {
 fn a_limit_far_above_a_tiny_need_is_that_of_the_floor_and_of_the_room_for_file_pages() {
     let tiny = |id: usize| Summary { need_peak: Bytes(MIB / 4), ..built(id, 1) };
     for count in [1, 3, 8] {
-        let told = ask((1..=count).map(tiny));
-        assert!(told.memory_limit.value < 70 * MIB, "{told:?}");
-        assert!(!told.reason.contains("known"), "{}", told.reason);
-        assert!(!told.reason.contains("times") || told.reason.contains("floor"), "{}", told.reason);
+        let prediction = ask((1..=count).map(tiny));
+        assert!(prediction.memory_limit.value < 70 * MIB, "{prediction:?}");
+        assert!(!prediction.reason.contains("known"), "{}", prediction.reason);
+        assert!(
+            !prediction.reason.contains("times") || prediction.reason.contains("floor"),
+            "{}",
+            prediction.reason
+        );
     }
 }
 
 #[test]
 fn an_attempt_that_memory_stopped_is_none_that_needed_a_size() {
     let stopped = Summary { cause: Some(crate::domain::Cause::Oom), ..killed(2, 550) };
-    let told = ask([built(1, 500), stopped]);
-    assert!(told.reason.starts_with("1 attempt of this key needed 500 MiB;"), "{}", told.reason);
-    assert!(!told.reason.contains("only 1 attempt is known"), "{}", told.reason);
-    assert!(!told.reason.contains("need (550 MiB)"), "{}", told.reason);
+    let prediction = ask([built(1, 500), stopped]);
+    assert!(prediction.reason.starts_with("1 attempt of this key needed 500 MiB;"), "{}", prediction.reason);
+    assert!(!prediction.reason.contains("only 1 attempt is known"), "{}", prediction.reason);
+    assert!(!prediction.reason.contains("need (550 MiB)"), "{}", prediction.reason);
     assert!(
-        told.reason.contains("1 attempt that memory stopped counts as more than it had"),
+        prediction.reason.contains("1 attempt that memory stopped counts as more than it had"),
         "{}",
-        told.reason
+        prediction.reason
     );
 }
 

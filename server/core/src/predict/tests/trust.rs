@@ -84,9 +84,9 @@ fn attempts_that_are_measured_and_not_used_are_named() {
         let small = Summary { wall, cpu, cpu_peak, ..built(&format!("u{number}"), "a/x", "1", 300) };
         history.learn(untrusted(small));
     }
-    let said = reason(&history);
+    let shown = reason(&history);
     let end = "; 3 measured attempts are not used: who delivered them is not `trusted` in the access file";
-    assert!(said.starts_with("nothing is known about zlib@1") && said.ends_with(end), "{said}");
+    assert!(shown.starts_with("nothing is known about zlib@1") && shown.ends_with(end), "{shown}");
     // one that counts is enough to say nothing of them
     history.learn(built("t", "a/x", "1", 300));
     assert!(!reason(&history).contains("not used"), "{}", reason(&history));

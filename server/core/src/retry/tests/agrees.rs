@@ -50,17 +50,19 @@ fn a_retry_gets_no_less_than_a_first_attempt_gets_at_that_moment() {
     let settings = Settings::default();
     let others = (0..80).map(|n| built(n, &format!("other-{n}"), 27_000 + 5 * n, None));
     let unknown = killed("k", 128, None);
-    let (verdict, told) = both(&unknown, &history(others.chain([unknown.clone()])), &settings);
+    let (verdict, predicted) = both(&unknown, &history(others.chain([unknown.clone()])), &settings);
     let next = verdict.next.unwrap();
-    for size in [&next.memory_request, &next.memory_limit, &told.memory_request, &told.memory_limit] {
+    for size in [&next.memory_request, &next.memory_limit, &predicted.memory_request, &predicted.memory_limit]
+    {
         assert_eq!(size.value, 228 * MIB, "other packages do not decide it: {size:?}");
     }
 
     let grown = killed("k", 550, None);
-    let (verdict, told) = both(&grown, &history([built(1, "zlib", 500, None), grown.clone()]), &settings);
+    let (verdict, predicted) =
+        both(&grown, &history([built(1, "zlib", 500, None), grown.clone()]), &settings);
     let next = verdict.next.unwrap();
-    assert!(next.memory_request.value >= told.memory_request.value, "{next:?} {told:?}");
-    assert!(next.memory_limit.value >= told.memory_limit.value, "{next:?} {told:?}");
+    assert!(next.memory_request.value >= predicted.memory_request.value, "{next:?} {predicted:?}");
+    assert!(next.memory_limit.value >= predicted.memory_limit.value, "{next:?} {predicted:?}");
 }
 
 #[test]
@@ -73,11 +75,11 @@ fn a_retry_that_nothing_has_to_grow_for_has_the_size_that_callers_get() {
         let broken = Summary { resources, ..failed(Some(0)) };
         let next =
             judge_with(&evidence(Some(broken.clone()), Exit::Code(1), ""), &history, &settings).next.unwrap();
-        let told = predict_known(&history, &broken.key, &settings);
-        let told = as_answer(told, &history, &broken.key, &settings);
-        assert!(told.confidence < 0.1, "{told:?}");
+        let predicted = predict_known(&history, &broken.key, &settings);
+        let predicted = as_answer(predicted, &history, &broken.key, &settings);
+        assert!(predicted.confidence < 0.1, "{predicted:?}");
         let sizes = |of: &Prediction| (of.memory_request.value, of.memory_limit.value);
-        assert_eq!(sizes(&next), sizes(&told), "{next:?}");
+        assert_eq!(sizes(&next), sizes(&predicted), "{next:?}");
     }
 }
 
@@ -99,12 +101,12 @@ fn a_prediction_after_a_kill_has_the_size_of_the_verdict_also_where_the_need_was
         let mut verdict = judge_with(&asked, &known, &settings);
         verdict.basis.built = Some(Box::new(killed.key.built()));
         known.note_memory_end(&verdict);
-        let told = predict_known(&known, &killed.key, &settings);
+        let predicted = predict_known(&known, &killed.key, &settings);
         let next = verdict.next.unwrap();
         assert!(next.memory_limit.value >= 630 * MIB, "{next:?}");
         assert_eq!(matches!(next.memory_limit.basis.bound, SizeBound::Grown(_)), grows, "{next:?}");
         let sizes = |of: &Prediction| [of.memory_request.value, of.memory_limit.value];
-        assert_eq!(sizes(&told), sizes(&next), "grows: {grows}");
+        assert_eq!(sizes(&predicted), sizes(&next), "grows: {grows}");
         let again = judge_with(&asked, &known, &settings).next.unwrap();
         assert_eq!(sizes(&again), sizes(&next), "the note changes no verdict");
     }
@@ -121,14 +123,17 @@ fn a_kill_of_an_attempt_that_is_not_in_the_history_yet_is_known_to_the_next_pred
         verdict.given_unix_ms = Some(lost.ended_unix_ms() + 3_600_000);
         verdict.basis.built = Some(Box::new(lost.key.built()));
         known.note_memory_end(&verdict);
-        let told = predict_known(&known, &lost.key, &settings);
+        let predicted = predict_known(&known, &lost.key, &settings);
         let next = verdict.next.clone().unwrap();
         assert_eq!(
-            [told.memory_request.value, told.memory_limit.value],
+            [predicted.memory_request.value, predicted.memory_limit.value],
             [next.memory_request.value, next.memory_limit.value],
             "{fitted} fitted"
         );
-        assert!(told.memory_limit.value >= 630 * MIB && told.lower_bound.is_some(), "{told:?}");
+        assert!(
+            predicted.memory_limit.value >= 630 * MIB && predicted.lower_bound.is_some(),
+            "{predicted:?}"
+        );
         // another key, and a build that fitted since
         let other = Key { version: "2".to_owned(), ..lost.key.clone() };
         assert_eq!(predict_known(&known, &other, &settings).lower_bound, None);
@@ -142,14 +147,14 @@ fn a_kill_of_an_attempt_that_is_not_in_the_history_yet_is_known_to_the_next_pred
 #[test]
 fn of_a_build_of_which_only_a_kill_is_known_the_words_say_why_it_is_less_than_the_default() {
     let unknown = killed("k", 100, None);
-    let (verdict, told) = both(&unknown, &history([unknown.clone()]), &Settings::default());
+    let (verdict, predicted) = both(&unknown, &history([unknown.clone()]), &Settings::default());
     let next = verdict.next.unwrap();
-    assert_eq!((next.memory_limit.value, told.memory_limit.value), (200 * MIB, 200 * MIB));
+    assert_eq!((next.memory_limit.value, predicted.memory_limit.value), (200 * MIB, 200 * MIB));
     let before = killed("k", 100, None);
     let next = both(&before, &history([]), &Settings::default()).0.next.unwrap();
-    let said = "memory limit 200 MiB: a step of 100 MiB above 100 MiB, where memory stopped the last attempt; when this was \
+    let expected = "memory limit 200 MiB: a step of 100 MiB above 100 MiB, where memory stopped the last attempt; when this was \
                 judged, no such build had succeeded, and the default limit of 4.00 GiB is no measurement of one, so it does not count";
-    assert!(next.reason.ends_with(said), "{}", next.reason);
+    assert!(next.reason.ends_with(expected), "{}", next.reason);
     let mut of_a_fork = built(1, "zlib", 300, None);
     of_a_fork.opening.untrusted = true;
     let (verdict, _) = both(&unknown, &history([of_a_fork]), &Settings::default());
@@ -168,7 +173,7 @@ fn of_a_build_of_which_only_a_kill_is_known_the_words_say_why_it_is_less_than_th
 }
 
 #[test]
-fn a_retry_whose_build_jobs_are_not_known_is_judged_by_those_of_the_attempt_before() {
+fn a_retry_with_unknown_build_jobs_is_judged_by_those_of_the_attempt_before() {
     let needs = [(2, 200), (4, 380), (8, 740)].into_iter().cycle().take(12);
     let known = (0..).zip(needs).map(|(n, (jobs, need))| built(n, "zlib", need, Some(jobs)));
     let first = killed("k1", 400, Some(8));
@@ -223,17 +228,19 @@ fn a_cap_below_all_that_is_known_is_no_and_names_the_size_that_it_would_take() {
 fn a_prediction_of_a_build_that_never_fitted_names_the_size_of_the_verdict_as_its_least() {
     for limit in [40, 100, 250, 900, 5000] {
         let unknown = killed("k", limit, None);
-        let (verdict, told) = both(&unknown, &history([unknown.clone()]), &Settings::default());
-        let (next, bound) = (verdict.next.unwrap(), told.lower_bound.unwrap());
+        let (verdict, predicted) = both(&unknown, &history([unknown.clone()]), &Settings::default());
+        let (next, bound) = (verdict.next.unwrap(), predicted.lower_bound.unwrap());
         assert_eq!(bound.least.0, next.memory_limit.value, "{limit} MiB: {bound:?}");
         assert_eq!((bound.attempts, bound.above.0 / MIB), (1, limit));
-        assert!(told.memory_request.value >= bound.least.0 && told.memory_limit.value >= bound.least.0);
+        assert!(
+            predicted.memory_request.value >= bound.least.0 && predicted.memory_limit.value >= bound.least.0
+        );
     }
     // builds of other packages fitted in less: that is no reason to try less again
     let others = (0..80).map(|n| built(n, &format!("other-{n}"), 60, None));
     let unknown = killed("k", 900, None);
-    let (_, told) = both(&unknown, &history(others.chain([unknown.clone()])), &Settings::default());
-    assert!(told.memory_request.value >= told.lower_bound.unwrap().least.0, "{told:?}");
+    let (_, predicted) = both(&unknown, &history(others.chain([unknown.clone()])), &Settings::default());
+    assert!(predicted.memory_request.value >= predicted.lower_bound.unwrap().least.0, "{predicted:?}");
     let fitted = history([unknown.clone(), built(1, "zlib", 1000, None)]);
     assert_eq!(both(&unknown, &fitted, &Settings::default()).1.lower_bound, None, "what is enough is known");
 }
@@ -253,16 +260,16 @@ proptest! {
             .chain((0..).zip(&needs).map(|(n, (need, jobs))| built(n, "zlib", *need, *jobs)))
             .chain(kills.iter().enumerate().map(|(n, limit)| killed(&format!("k{n}"), *limit, None)))
             .chain([last.clone()]);
-        let (verdict, told) = both(&last, &history(all), &settings);
+        let (verdict, predicted) = both(&last, &history(all), &settings);
         let Some(next) = &verdict.next else {
             prop_assert!(verdict.action == Action::No && cap.is_some(), "{}", verdict.reason);
             return Ok(());
         };
-        for (next_size, told) in [(&next.memory_request, &told.memory_request), (&next.memory_limit, &told.memory_limit)] {
+        for (next_size, predicted) in [(&next.memory_request, &predicted.memory_request), (&next.memory_limit, &predicted.memory_limit)] {
             // a need is kept as a logarithm, so a step above it may be a MiB more
-            let is_no_less = next_size.value + MIB >= told.value;
+            let is_no_less = next_size.value + MIB >= predicted.value;
             let says_why = next.reason.contains("is no measurement");
-            prop_assert!(is_no_less || (told.basis.is_default() && says_why), "{next_size:?} beside {told:?}: {}", next.reason);
+            prop_assert!(is_no_less || (predicted.basis.is_default() && says_why), "{next_size:?} beside {predicted:?}: {}", next.reason);
         }
     }
 }

@@ -23,8 +23,8 @@ fn memory_of_another_container_is_named_and_grows_nothing() {
     ] {
         let reason = reason_in_container("OOMKilled", container);
         let measured = Evidence { measured: Some(Arc::new(failed(Some(0)))), ..runners(container) };
-        for told in [runners(container), measured, container_reason(&reason)] {
-            let verdict = judged(&told);
+        for evidence in [runners(container), measured, container_reason(&reason)] {
+            let verdict = judged(&evidence);
             assert_eq!((verdict.cause, verdict.action), (Cause::Configuration, Action::No), "{container}");
             assert!(
                 verdict.reason.contains(raised) && verdict.reason.contains(container),
@@ -41,10 +41,10 @@ fn memory_of_another_container_is_named_and_grows_nothing() {
 #[test]
 fn memory_of_the_builds_container_is_the_builds() {
     assert_eq!(reason_in_container("OOMKilled", "build"), "OOMKilled");
-    for told in
+    for evidence in
         [runners("build"), container_reason("OOMKilled"), container_reason("OOMKilled in container build")]
     {
-        let verdict = judged(&told);
+        let verdict = judged(&evidence);
         assert_eq!((verdict.cause, verdict.action), (Cause::Oom, Action::Bigger));
     }
     let killed = Evidence { measured: Some(Arc::new(failed(Some(1)))), ..runners("helper") };

@@ -131,9 +131,9 @@ fn of_several_words_about_a_signature_the_last_that_holds_counts_in_whatever_ord
     let id = judged(&code(2, BROKEN)).outlook.signature.unwrap().id;
     let word = |attempt: &str, cause, at_unix_ms, until_unix_ms| {
         let rule = CorrectionRule { id: id.clone(), until_unix_ms };
-        let said = VerdictCorrection { signature: Some(rule), at_unix_ms, ..correction(cause) };
+        let signed = VerdictCorrection { signature: Some(rule), at_unix_ms, ..correction(cause) };
         let of = Evidence { attempt: AttemptId::parse(attempt).unwrap(), ..code(2, BROKEN) };
-        corrected(&of, &said)
+        corrected(&of, &signed)
     };
     let (long, short) = (word("b", Cause::Infra, 1, 24 * HOUR), word("a", Cause::DiskFull, 2, HOUR));
     for words in [[&long, &short], [&short, &long]] {

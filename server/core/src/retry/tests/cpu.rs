@@ -54,7 +54,7 @@ fn more_cpu_has_its_bounds() {
 }
 
 #[test]
-fn throttling_is_a_reason_only_for_a_build_whose_time_was_over() {
+fn throttling_is_a_reason_only_for_a_build_that_ran_out_of_time() {
     let cause =
         |summary: Summary, code, log: &str| judged(&evidence(Some(summary), Exit::Code(code), log)).cause;
     assert_eq!(cause(held_back(1150, 900), 2, "a.c:1:1: error: no"), Cause::Deterministic);
@@ -81,15 +81,15 @@ fn killed(jobs: Option<u32>, cap_mib: u64) -> Verdict {
 
 #[test]
 fn more_memory_or_fewer_jobs_or_both() {
-    let said = |verdict: Verdict| {
+    let outcome = |verdict: Verdict| {
         let next = verdict.next.map(|next| (next.memory_limit.value / MIB, next.build_jobs.value));
         (verdict.action, next)
     };
-    let untouched = said(killed(Some(8), 1000)).1.unwrap().1;
-    assert_eq!(said(killed(Some(8), 1000)), (Action::Bigger, Some((420, untouched))), "there is enough");
-    assert_eq!(said(killed(Some(8), 300)), (Action::Bigger, Some((300, 5))), "a little more, so both");
-    assert_eq!(said(killed(Some(8), 280)), (Action::FewerJobs, Some((280, 4))), "no more");
-    assert_eq!(said(killed(Some(1), 280)), (Action::No, None));
+    let untouched = outcome(killed(Some(8), 1000)).1.unwrap().1;
+    assert_eq!(outcome(killed(Some(8), 1000)), (Action::Bigger, Some((420, untouched))), "there is enough");
+    assert_eq!(outcome(killed(Some(8), 300)), (Action::Bigger, Some((300, 5))), "a little more, so both");
+    assert_eq!(outcome(killed(Some(8), 280)), (Action::FewerJobs, Some((280, 4))), "no more");
+    assert_eq!(outcome(killed(Some(1), 280)), (Action::No, None));
     let both = killed(Some(8), 300);
     assert!(
         both.outlook.clamped
@@ -101,7 +101,7 @@ fn more_memory_or_fewer_jobs_or_both() {
 }
 
 #[test]
-fn a_number_of_build_jobs_that_was_not_recorded_is_not_said_and_not_halved() {
+fn a_number_of_build_jobs_that_was_not_recorded_is_not_named_and_not_halved() {
     let of_package = |package: &str, jobs: Option<u32>| {
         let mut history = History::new(20);
         for id in 100..108 {

@@ -60,8 +60,8 @@ fn a_size_that_the_history_decides_is_not_called_a_step() {
         let next = verdict_on(killed_at(limit), &usual(), &Settings::default()).next.unwrap();
         for (kind, size) in memory(&next) {
             assert!(size.value >= 356 * MIB && size.value < 600 * MIB, "{limit}: {size:?}");
-            let said = words(kind, size);
-            assert!(!said.contains("a step of"), "{limit}: {said}");
+            let shown = words(kind, size);
+            assert!(!shown.contains("a step of"), "{limit}: {shown}");
             assert!(size.basis.attempts == 8, "{limit}: {size:?}");
         }
         assert!(!next.reason.contains("a step of"), "{}", next.reason);
@@ -102,10 +102,10 @@ fn after_the_first_kill_of_an_unknown_package_the_next_size_is_a_step_above_that
             let next = verdict.next.unwrap();
             for (kind, size) in memory(&next) {
                 assert_eq!(size.value, (limit * 3 / 2).max(limit + 100) * MIB, "{others} others: {size:?}");
-                let said = words(kind, size);
+                let shown = words(kind, size);
                 let step = (limit / 2).max(100);
                 assert_eq!(
-                    said,
+                    shown,
                     format!("a step of {step} MiB above {limit} MiB, where memory stopped the last attempt")
                 );
                 assert_eq!(size.basis.quantile.to_bits(), 0, "nothing is known of a share: {size:?}");
@@ -167,16 +167,16 @@ fn as_is_is_the_size_that_was_in_force_or_says_what_takes_its_place() {
     );
 
     let tiny = sized(Some(1), None, &usual);
-    let said = "retry with 64 MiB of memory, because the 1 B that it had is below the least size";
-    assert!(tiny.reason.ends_with(said), "{}", tiny.reason);
+    let shown = "retry with 64 MiB of memory, because the 1 B that it had is below the least size";
+    assert!(tiny.reason.ends_with(shown), "{}", tiny.reason);
     let next = tiny.next.unwrap();
     assert_eq!(next.memory_request.value, 64 * MIB);
     assert_eq!(next.reason, "memory request 64 MiB: raised to the floor of 64 MiB");
 
     let cap = Settings { memory_cap: Some(Bytes(400 * MIB)), ..Settings::default() };
     let large = sized(None, Some(2048 * MIB), &cap);
-    let said = "retry with 400 MiB of memory, the most there is, in the place of 2.00 GiB";
-    assert!(large.reason.ends_with(said), "{}", large.reason);
+    let shown = "retry with 400 MiB of memory, the most there is, in the place of 2.00 GiB";
+    assert!(large.reason.ends_with(shown), "{}", large.reason);
 
     let absurd = sized(Some(1 << 62), None, &usual);
     assert!(absurd.reason.contains("which no machine has"), "{}", absurd.reason);
@@ -189,10 +189,10 @@ fn a_size_that_the_cap_cuts_promises_nothing() {
     let verdict = verdict_on(killed_at(100), &history, &settings);
     let next = verdict.next.unwrap();
     assert_eq!((verdict.action, next.memory_limit.value), (Action::Bigger, 400 * MIB));
-    let said = "-> 400 MiB), the most there is, which may not be enough";
-    assert!(verdict.reason.ends_with(said), "{}", verdict.reason);
-    let said = words(SizeKind::MemoryLimit, &next.memory_limit);
-    assert_eq!(said, "cut to the cap of 400 MiB, so it may not be enough");
+    let shown = "-> 400 MiB), the most there is, which may not be enough";
+    assert!(verdict.reason.ends_with(shown), "{}", verdict.reason);
+    let shown = words(SizeKind::MemoryLimit, &next.memory_limit);
+    assert_eq!(shown, "cut to the cap of 400 MiB, so it may not be enough");
     assert!(!next.reason.contains("covers 9"), "{}", next.reason);
     let unknown = verdict_on(killed_at(100), &History::new(1), &settings);
     assert!(!unknown.outlook.clamped, "200 MiB is a real step");

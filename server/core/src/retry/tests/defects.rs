@@ -51,8 +51,8 @@ fn the_runners_own_words_for_a_killed_container_are_known() {
         "ERROR: Job failed (system failure): Error in container build: exit code: 137, reason: 'OOMKilled'";
     let patterns = ["command terminated with exit code 137", "ERROR: Job failed: exit code 137"];
     assert!(patterns.iter().all(|pattern| !theirs(pattern, line)));
-    let told = Evidence { exit: None, failure_reason: "runner_system_failure".into(), ..code(1, line) };
-    assert_eq!((judged(&told).cause, judged(&told).action), (Cause::Oom, Action::Bigger));
+    let evidence = Evidence { exit: None, failure_reason: "runner_system_failure".into(), ..code(1, line) };
+    assert_eq!((judged(&evidence).cause, judged(&evidence).action), (Cause::Oom, Action::Bigger));
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn sections_inside_of_sections_change_nothing() {
 }
 
 #[test]
-fn what_was_counted_is_heard_before_what_was_printed() {
+fn counters_come_before_printed_lines() {
     let log = "To reproduce this build locally, run:";
     assert!(theirs("To reproduce this build locally, run:", log));
     for (evidence, cause) in [

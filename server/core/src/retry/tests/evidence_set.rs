@@ -21,10 +21,10 @@ enum Piece {
 fn lines() -> Vec<String> {
     let rules = rules::built_in().unwrap();
     let examples = rules.into_iter().flat_map(|rule| rule.matches);
-    let stands_alone = |line: &String| {
+    let is_reason_alone = |line: &String| {
         !line.starts_with(' ') && !line.contains('\n') && !line.starts_with("ERROR: Job failed")
     };
-    examples.filter(stands_alone).collect()
+    examples.filter(is_reason_alone).collect()
 }
 
 fn any_piece() -> impl Strategy<Value = Piece> {
@@ -54,7 +54,7 @@ fn any_piece() -> impl Strategy<Value = Piece> {
 }
 
 /// What one piece says.
-fn said(measured: Option<Summary>, piece: &Piece) -> ReportedEvidence {
+fn evidence_of(measured: Option<Summary>, piece: &Piece) -> ReportedEvidence {
     let mut asked = Evidence { exit: None, ..evidence(measured, Exit::Code(1), "") };
     match piece {
         Piece::Exit(exit) => asked.exit = Some(*exit),
@@ -74,7 +74,7 @@ fn after(questions: &[Vec<Piece>], measured: Option<&Summary>) -> Verdict {
     for question in questions {
         let mut together = ReportedEvidence::default();
         for piece in question {
-            join(&mut together, &said(measured.cloned(), piece));
+            join(&mut together, &evidence_of(measured.cloned(), piece));
         }
         join(&mut known, &together);
     }

@@ -18,11 +18,11 @@ fn attempts_of_a_job_are_counted_without_the_ci_systems_number() {
     for (id, minute) in [("a", 0), ("b", 10), ("c", 20)] {
         history.learn(Arc::new(of_job(id, minute, None)));
     }
-    let asked = |id: &str, minute, said| {
+    let asked = |id: &str, minute, reported_number| {
         let this = of_job(id, minute, None);
         let asked = Evidence {
             attempt: this.attempt.clone(),
-            number: said,
+            number: reported_number,
             ..evidence(Some(this), Exit::Code(2), "")
         };
         judge_with(&asked, &history, &Settings::default()).attempts_left
@@ -62,10 +62,10 @@ fn list(runs: &[(&str, &str)]) -> Vec<ListedRun> {
 }
 
 /// Attempts left of an unmeasured attempt, with this list and this hint.
-fn left(attempt: &str, said: u32, listed: Vec<ListedRun>) -> u32 {
+fn left(attempt: &str, reported_number: u32, listed: Vec<ListedRun>) -> u32 {
     let attempt = AttemptId::parse(attempt).unwrap();
-    let told = Evidence { failure_reason: "api_failure".into(), ..code(1, "") };
-    judged(&Evidence { attempt, number: said, listed, ..told }).attempts_left
+    let evidence = Evidence { failure_reason: "api_failure".into(), ..code(1, "") };
+    judged(&Evidence { attempt, number: reported_number, listed, ..evidence }).attempts_left
 }
 
 #[test]

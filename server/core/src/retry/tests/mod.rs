@@ -181,8 +181,8 @@ fn words_in_a_log_are_no_proof_of_memory() {
         "ERROR: Job failed (system failure): Error in container build: exit code: 137, reason: 'OOMKilled'";
     let forged = Evidence { failure_reason: "script_failure".into(), ..code(1, runner) };
     assert_eq!(judged(&forged).action, Action::AsIs, "a build can print what the runner prints");
-    let told = Evidence { failure_reason: "runner_system_failure".into(), ..code(1, runner) };
-    assert_eq!(judged(&told).action, Action::Bigger, "but not the CI system's own reason");
+    let case = Evidence { failure_reason: "runner_system_failure".into(), ..code(1, runner) };
+    assert_eq!(judged(&case).action, Action::Bigger, "but not the CI system's own reason");
 }
 
 #[test]
@@ -251,8 +251,8 @@ fn a_preempted_attempt_keeps_its_size_and_its_budget() {
 fn the_budget_ends_and_says_so() {
     let verdict = judged(&Evidence { number: 3, ..evidence(Some(failed(Some(1))), Exit::Code(2), "") });
     assert_eq!((verdict.action, verdict.attempts_left), (Action::No, 0));
-    let said = "no retry, because all 3 attempts are used up; if you start it by hand, give it a memory limit of 420 MiB";
-    assert!(verdict.reason.ends_with(said), "{}", verdict.reason);
+    let expected = "no retry, because all 3 attempts are used up; if you start it by hand, give it a memory limit of 420 MiB";
+    assert!(verdict.reason.ends_with(expected), "{}", verdict.reason);
     assert_eq!(verdict.next.unwrap().memory_limit.value, 420 * MIB, "a size for the person who reads it");
     assert_eq!(verdict.outlook.cost, None, "nothing is held before that person decides");
     let broken = judged(&Evidence { number: 3, pod_reason: "Preempting".into(), ..code(143, "") });

@@ -20,7 +20,7 @@ struct Situation {
 
 impl Situation {
     /// The action and the sentence, then the memory sizes with their reasons.
-    fn told(&self, evidence: &Evidence, finding: Finding) -> String {
+    fn sentence(&self, evidence: &Evidence, finding: Finding) -> String {
         let (seen, empty) = (KnownFailures::new(1), History::new(1));
         let history = self.history.as_ref().unwrap_or(&empty);
         let known = VerdictInputs { history, seen: &seen, settings: &self.settings, policy: &self.policy };
@@ -81,12 +81,12 @@ fn every_cause(text: &mut String) {
         let log = || found(cause, EvidenceSource::Log, "rule: a line of the log");
         let asked = |number| Evidence { number, ..evidence(Some(failed(Some(0))), Exit::Code(2), "") };
         let _written = writeln!(text, "# {}", cause.as_str());
-        text.push_str(&usual.told(&asked(1), kernel()));
-        text.push_str(&usual.told(&asked(1), log()));
-        text.push_str(&usual.told(&asked(2), log()));
-        text.push_str(&usual.told(&asked(3), kernel()));
+        text.push_str(&usual.sentence(&asked(1), kernel()));
+        text.push_str(&usual.sentence(&asked(1), log()));
+        text.push_str(&usual.sentence(&asked(2), log()));
+        text.push_str(&usual.sentence(&asked(3), kernel()));
         if cause.is_final() {
-            text.push_str(&generous.told(&asked(1), kernel()));
+            text.push_str(&generous.sentence(&asked(1), kernel()));
         }
     }
 }
@@ -107,11 +107,11 @@ fn short_of_memory(text: &mut String) {
     let at = |mib| Situation { settings: capped(mib), ..Situation::default() };
     text.push_str("# oom at the cap\n");
     for (jobs, number) in [(Some(8), 1), (Some(1), 1), (None, 1), (Some(8), 3)] {
-        text.push_str(&at(280).told(&with(jobs, number), oom()));
+        text.push_str(&at(280).sentence(&with(jobs, number), oom()));
     }
     text.push_str("# oom just below the cap\n");
     for (jobs, number) in [(Some(8), 1), (None, 1), (Some(8), 3)] {
-        text.push_str(&at(300).told(&with(jobs, number), oom()));
+        text.push_str(&at(300).sentence(&with(jobs, number), oom()));
     }
     text.push_str("# oom with a history: far below it, within it, and without an agent\n");
     let known = Situation { history: Some(history), ..Situation::default() };
@@ -119,9 +119,9 @@ fn short_of_memory(text: &mut String) {
     low.resources.memory_limit = Some(Bytes(120 * MIB));
     low.resources.memory_request = Some(Bytes(2048 * MIB));
     low.need_peak = Bytes(118 * MIB);
-    text.push_str(&known.told(&evidence(Some(low), Exit::Code(2), ""), oom()));
-    text.push_str(&known.told(&with(None, 1), oom()));
-    text.push_str(&known.told(&evidence(None, Exit::Code(137), ""), oom()));
+    text.push_str(&known.sentence(&evidence(Some(low), Exit::Code(2), ""), oom()));
+    text.push_str(&known.sentence(&with(None, 1), oom()));
+    text.push_str(&known.sentence(&evidence(None, Exit::Code(137), ""), oom()));
 }
 
 /// Places where it is not the size that decides.
@@ -130,13 +130,13 @@ fn others(text: &mut String) {
     text.push_str("# others\n");
     let hung = Summary { cpu: CpuMicros(5000), ..failed(Some(0)) };
     let timeout = || found(Cause::Timeout, EvidenceSource::Ci, "failure reason job_execution_timeout");
-    text.push_str(&usual.told(&evidence(Some(hung), Exit::Code(124), ""), timeout()));
-    text.push_str(&usual.told(&evidence(None, Exit::Code(1), ""), timeout()));
+    text.push_str(&usual.sentence(&evidence(Some(hung), Exit::Code(124), ""), timeout()));
+    text.push_str(&usual.sentence(&evidence(None, Exit::Code(1), ""), timeout()));
     let oom = found(Cause::Oom, EvidenceSource::Log, "killed-compiler: cc1plus was killed");
-    text.push_str(&usual.told(&evidence(None, Exit::Code(1), ""), oom));
+    text.push_str(&usual.sentence(&evidence(None, Exit::Code(1), ""), oom));
     let host = Summary { oom_origin: Some(OomOrigin::Host), ..failed(Some(1)) };
     let infra = found(Cause::Infra, EvidenceSource::Kernel, "oom_kill 1: the machine had no memory left");
-    text.push_str(&usual.told(&evidence(Some(host), Exit::Code(2), ""), infra));
+    text.push_str(&usual.sentence(&evidence(Some(host), Exit::Code(2), ""), infra));
     let held_back = Summary {
         wall: Millis(600_000),
         cpu: CpuMicros(1_150_000_000),
@@ -146,7 +146,7 @@ fn others(text: &mut String) {
     for number in [1, 3] {
         let asked = Evidence { number, ..evidence(Some(held_back.clone()), Exit::Code(124), "") };
         let cause = found(Cause::Contention, EvidenceSource::Kernel, "held back at its limit of 2 cores");
-        text.push_str(&usual.told(&asked, cause));
+        text.push_str(&usual.sentence(&asked, cause));
     }
 }
 

@@ -67,9 +67,9 @@ fn an_agent_that_counts_starved_time_is_believed_against_the_rate_of_failed_char
 #[test]
 fn a_deadline_does_not_hide_starvation_but_a_node_that_left_does() {
     for (pod, cause) in [("DeadlineExceeded", Cause::Starved), ("NodeShutdown", Cause::Preempted)] {
-        let told =
+        let case =
             Evidence { pod_reason: pod.into(), ..evidence(Some(starved_for(300, 300)), Exit::Code(143), "") };
-        assert_eq!(judged(&told).cause, cause, "{pod}");
+        assert_eq!(judged(&case).cause, cause, "{pod}");
     }
 }
 
@@ -79,14 +79,17 @@ fn killed_by(origin: OomOrigin) -> Summary {
 }
 
 #[test]
-fn a_kill_at_its_own_limit_or_one_above_asks_for_more_and_says_whose_it_was() {
-    for (origin, whose) in [
+fn a_kill_at_its_own_limit_or_one_above_asks_for_more_and_names_the_limit() {
+    for (origin, limit_words) in [
         (OomOrigin::OwnLimit, "at the build's own limit"),
         (OomOrigin::LimitAbove, "at the limit of a group above"),
     ] {
         let verdict = judged(&evidence(Some(killed_by(origin)), Exit::Code(2), ""));
         assert_eq!((verdict.cause, verdict.action), (Cause::Oom, Action::Bigger), "{origin:?}");
-        assert!(verdict.evidence[0].text.contains(whose) && verdict.reason.contains(whose), "{verdict:?}");
+        assert!(
+            verdict.evidence[0].text.contains(limit_words) && verdict.reason.contains(limit_words),
+            "{verdict:?}"
+        );
         assert!(is_censored(&killed_by(origin), cause_of(&killed_by(origin))), "{origin:?}");
     }
     let mut above = killed_by(OomOrigin::LimitAbove);
@@ -137,7 +140,7 @@ fn attempts_that_a_machine_without_memory_ended_leave_the_budget_alone() {
 }
 
 #[test]
-fn what_an_imported_history_says_of_memory_stands_against_a_log() {
+fn what_an_imported_history_shows_of_memory_outweighs_a_log() {
     for cause in [Cause::Oom, Cause::Starved] {
         let imported = Summary {
             cause: Some(cause),
@@ -198,7 +201,7 @@ fn the_cause_that_an_import_recorded_is_the_cause_of_a_verdict_and_has_its_sourc
 }
 
 #[test]
-fn a_recorded_cause_stands_where_its_source_stands_and_is_one_witness() {
+fn a_recorded_cause_ranks_as_its_source_and_is_one_witness() {
     let asked = |container: &str, pod: &str, log: &str| {
         let evidence = Evidence {
             measured: Some(Arc::new(imported(Cause::Oom, Some(EvidenceSource::Container)))),
@@ -243,9 +246,9 @@ fn an_attempt_that_was_evicted_above_its_request_asks_for_what_it_used() {
         assert_eq!(next.memory_request.value, 699 * MIB, "with room for the pages of its files");
         assert_eq!(next.memory_request.basis.bound, SizeBound::AboveRequest("100 MiB".to_owned()));
         assert!(next.memory_limit.value >= next.memory_request.value);
-        let said = "it used 607 MiB with a memory request of 100 MiB, and what is above its request is evicted first, so retry with a larger \
+        let expected = "it used 607 MiB with a memory request of 100 MiB, and what is above its request is evicted first, so retry with a larger \
                     memory request (100 MiB -> 699 MiB)";
-        assert!(verdict.reason.contains(said), "{}", verdict.reason);
+        assert!(verdict.reason.contains(expected), "{}", verdict.reason);
         let why = "memory request 699 MiB: what the last attempt used above its request of 100 MiB, with room for its files";
         assert!(next.reason.contains(why), "{}", next.reason);
         assert_eq!(verdict.attempts_left, 3, "it was not the build's fault alone, and counts for nothing");

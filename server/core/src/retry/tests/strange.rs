@@ -4,12 +4,12 @@ use super::*;
 
 #[test]
 fn an_unknown_reason_is_shown_and_decides_nothing() {
-    for told in [
+    for case in [
         Evidence { failure_reason: "quantum_failure".into(), ..code(1, "") },
         Evidence { container_reason: "Vaporised".into(), ..code(1, "") },
         Evidence { pod_reason: "Vaporised: by the node".into(), ..code(1, "") },
     ] {
-        let verdict = judged(&told);
+        let verdict = judged(&case);
         assert_eq!((verdict.cause, verdict.action), (Cause::Unknown, Action::AsIs));
         assert!(verdict.evidence[0].text.ends_with("is not known here"), "{:?}", verdict.evidence);
     }
@@ -37,24 +37,24 @@ fn wide_coloured_and_broken_logs_are_read() {
 
 #[test]
 fn a_job_can_fail_although_its_command_succeeded() {
-    let told =
+    let case =
         |pod: &str, ci: &str| Evidence { pod_reason: pod.into(), failure_reason: ci.into(), ..code(0, "") };
-    assert_eq!(judged(&told("Preempting", "")).cause, Cause::Preempted);
-    assert_eq!(judged(&told("", "runner_system_failure")).cause, Cause::Infra);
+    assert_eq!(judged(&case("Preempting", "")).cause, Cause::Preempted);
+    assert_eq!(judged(&case("", "runner_system_failure")).cause, Cause::Infra);
     assert_eq!(
-        judged(&told("OOMKilled", "unknown_failure")).reason,
+        judged(&case("OOMKilled", "unknown_failure")).reason,
         "it succeeded, there is nothing to retry"
     );
 }
 
 #[test]
 fn evidence_that_contradicts_itself_is_decided_by_what_weighs_more_and_says_so() {
-    let told = Evidence {
+    let case = Evidence {
         failure_reason: "job_execution_timeout".into(),
         pod_reason: "Preempting".into(),
         ..evidence(Some(failed(Some(1))), Exit::Code(127), "a.c:1:1: error: no")
     };
-    let verdict = judged(&told);
+    let verdict = judged(&case);
     assert_eq!(verdict.cause, Cause::Oom);
     let against: Vec<&str> =
         verdict.evidence.iter().filter(|line| !line.supports).map(|line| line.source.as_str()).collect();

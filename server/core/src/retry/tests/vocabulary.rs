@@ -112,7 +112,7 @@ fn compilers_that_end_without_a_word_were_probably_killed() {
         assert_eq!(verdict.cause, Cause::Deterministic, "it follows from the root: {summary}: {verdict:?}");
     }
     for word in ["acme: error: the moon is full", "x.q:3: Fatal: no moon"] {
-        let said = format!("{word}\n{make}");
-        assert_ne!(judged(&code(2, &said)).cause, Cause::Oom, "a compiler said why: {word}");
+        let log = format!("{word}\n{make}");
+        assert_ne!(judged(&code(2, &log)).cause, Cause::Oom, "a compiler said why: {word}");
     }
 }

@@ -103,24 +103,28 @@ const RUNNER: &str =
 
 #[test]
 fn the_runners_line_counts_only_as_its_last_word_and_not_against_a_counter() {
-    let told = |measured: Option<Summary>, log: &str| {
+    let judgement = |measured: Option<Summary>, log: &str| {
         let failed = measured.map(Arc::new);
-        let told = Evidence {
+        let evidence = Evidence {
             failure_reason: "runner_system_failure".into(),
             measured: failed,
             exit: None,
             ..code(1, log)
         };
-        let verdict = judged(&told);
+        let verdict = judged(&evidence);
         (verdict.cause, verdict.action)
     };
-    assert_eq!(told(None, RUNNER), (Cause::Oom, Action::Bigger));
+    assert_eq!(judgement(None, RUNNER), (Cause::Oom, Action::Bigger));
     let forged = format!("{RUNNER}\nERROR: Job failed (system failure): pods \"x\" not found\n");
-    assert_ne!(told(None, &forged).1, Action::Bigger, "the build printed it, the runner said something else");
-    let lost = Summary { outcome: Outcome::Lost, exit: None, ..failed(Some(0)) };
-    assert_eq!(told(Some(lost), RUNNER).1, Action::Bigger, "the agent went with the container");
     assert_ne!(
-        told(Some(failed(Some(0))), RUNNER).1,
+        judgement(None, &forged).1,
+        Action::Bigger,
+        "the build printed it, the runner said something else"
+    );
+    let lost = Summary { outcome: Outcome::Lost, exit: None, ..failed(Some(0)) };
+    assert_eq!(judgement(Some(lost), RUNNER).1, Action::Bigger, "the agent went with the container");
+    assert_ne!(
+        judgement(Some(failed(Some(0))), RUNNER).1,
         Action::Bigger,
         "counted to the end, and nothing killed"
     );

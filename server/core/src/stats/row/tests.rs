@@ -41,7 +41,7 @@ fn a_need_that_was_cut_off_below_the_predicted_limit_says_nothing_of_the_predict
             summary.censored = censored;
         })
     };
-    let said = |row: AttemptRow| {
+    let flags = |row: AttemptRow| {
         [
             RowFlag::LimitJudged,
             RowFlag::WithinLimit,
@@ -51,13 +51,13 @@ fn a_need_that_was_cut_off_below_the_predicted_limit_says_nothing_of_the_predict
         ]
         .map(|flag| row.is(flag))
     };
-    assert_eq!(said(foreseen(1024, 4096, false)), [true; 5]);
-    assert_eq!(said(foreseen(2048, 4096, false)), [true, true, true, false, true]);
-    assert_eq!(said(foreseen(2049, 4096, false)), [true, false, true, false, true]);
-    assert_eq!(said(foreseen(900, 1000, true)), [false; 5]);
+    assert_eq!(flags(foreseen(1024, 4096, false)), [true; 5]);
+    assert_eq!(flags(foreseen(2048, 4096, false)), [true, true, true, false, true]);
+    assert_eq!(flags(foreseen(2049, 4096, false)), [true, false, true, false, true]);
+    assert_eq!(flags(foreseen(900, 1000, true)), [false; 5]);
     let above_the_request = [false, false, true, false, false];
-    assert_eq!(said(foreseen(1000, 1024, true)), above_the_request, "stopped at the limit of 1 GiB");
-    assert_eq!(said(foreseen(2048, 2048, true)), [true, false, true, false, false]);
+    assert_eq!(flags(foreseen(1000, 1024, true)), above_the_request, "stopped at the limit of 1 GiB");
+    assert_eq!(flags(foreseen(2048, 2048, true)), [true, false, true, false, false]);
 }
 
 #[test]
@@ -72,9 +72,9 @@ fn a_build_that_found_its_work_done_shows_no_need_and_no_time() {
             (summary.opening.predicted, summary.unneeded) = (Some(predicted), unneeded);
         })
     };
-    let said =
+    let flags =
         |row: &AttemptRow| (row.proven().is_some(), row.brief.proven().is_some(), row.is(RowFlag::Timed));
-    assert_eq!((said(&of(false)), said(&of(true))), ((true, true, true), (false, false, false)));
+    assert_eq!((flags(&of(false)), flags(&of(true))), ((true, true, true), (false, false, false)));
 }
 
 #[test]
@@ -87,8 +87,8 @@ fn what_a_failed_attempt_held_is_wasted_whole() {
     // a minute with half a GiB and two cores in use
     let minutes =
         |row: &AttemptRow| [row.memory_use(), row.cpu_use()].map(|part| part.unwrap().wasted * 60.0);
-    for (said, expected) in minutes(&good).into_iter().chain(minutes(&bad)).zip([3.5, 2.0, 4.0, 4.0]) {
-        assert!((said - expected).abs() < 1e-5, "{said} {expected}");
+    for (flags, expected) in minutes(&good).into_iter().chain(minutes(&bad)).zip([3.5, 2.0, 4.0, 4.0]) {
+        assert!((flags - expected).abs() < 1e-5, "{flags} {expected}");
     }
     assert_eq!((silent.memory_use(), silent.cpu_use()), (None, None));
 }

@@ -81,11 +81,11 @@ pub(super) fn plainly(
     sums
 }
 
-pub(super) fn said(totals: &StatsTotals) -> BTreeMap<&'static str, f64> {
+pub(super) fn sums_of(totals: &StatsTotals) -> BTreeMap<&'static str, f64> {
     let whole = |count: u64| Millis(count).as_f64();
     let of_oom =
         totals.retries_by_cause().find(|(cause, _)| *cause == Some(Cause::Oom)).map_or(0, |(_, count)| count);
-    let askers = totals.need_over_ask.told();
+    let askers = totals.need_over_ask.mean_and_max();
     let mut sums = BTreeMap::from([
         ("attempts", whole(totals.attempts)),
         ("succeeded", whole(totals.succeeded())),
@@ -129,14 +129,15 @@ pub(super) fn assert_same(totals: &StatsTotals, mut expected: BTreeMap<&'static 
         *over /= askers;
     }
     expected.retain(|_, value| *value != 0.0);
-    let said = said(totals);
+    let sums_of = sums_of(totals);
     // what is left of what was asked for is as exact as that, not as itself
     let scale = 1.0 + totals.memory_asked_gib_hours + totals.cpu_asked_core_hours;
-    for name in said.keys().chain(expected.keys()) {
-        let [said, expected] = [&said, &expected].map(|sums| sums.get(name).copied().unwrap_or_default());
+    for name in sums_of.keys().chain(expected.keys()) {
+        let [sums_of, expected] =
+            [&sums_of, &expected].map(|sums| sums.get(name).copied().unwrap_or_default());
         assert!(
-            (said - expected).abs() <= 1e-6 * expected.abs().max(scale),
-            "{what}: {name} {said} {expected}"
+            (sums_of - expected).abs() <= 1e-6 * expected.abs().max(scale),
+            "{what}: {name} {sums_of} {expected}"
         );
     }
 }

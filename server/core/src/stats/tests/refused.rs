@@ -17,7 +17,7 @@ pub(super) fn no(attempt: AttemptId) -> Verdict {
         outlook: RetryOutlook::default(),
         given_unix_ms: None,
         job: None,
-        basis: VerdictBasis { said_by: Reporter::server(), ..VerdictBasis::default() },
+        basis: VerdictBasis { reported_by: Reporter::server(), ..VerdictBasis::default() },
     }
 }
 

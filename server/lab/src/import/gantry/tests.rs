@@ -78,7 +78,7 @@ fn a_row_becomes_an_attempt_with_its_key_its_sizes_and_its_times() {
     assert_eq!((summaries.len(), refusals.count), (1, 0), "{refusals}");
     let summary = &summaries[0];
     let key = &summary.key;
-    let said = [
+    let found = [
         &key.package,
         &key.version,
         &key.variants,
@@ -88,7 +88,7 @@ fn a_row_becomes_an_attempt_with_its_key_its_sizes_and_its_times() {
         &key.git_ref,
     ];
     assert_eq!(
-        said,
+        found,
         ["py-torch", "2.2.1", "+cuda~debug cuda_arch=80", "python_pip", "gcc", "e4s", "develop"]
     );
     assert_eq!((summary.attempt.as_str(), key.hints.build_jobs), ("101", Some(12)));
@@ -128,8 +128,8 @@ fn a_row_that_makes_no_sense_is_refused_with_its_table_row_and_column() {
     file.add(5, END, 1e14, VARIANTS);
     let (summaries, refusals) = file.read();
     assert_eq!((summaries.len(), refusals.count), (1, 4));
-    let said: Vec<(u64, &str)> = refusals.first.iter().map(|r| (r.line, r.column)).collect();
-    assert_eq!(said, [(2, "end"), (3, "mem_max"), (4, "pkg_variants"), (5, "mem_max")]);
+    let found: Vec<(u64, &str)> = refusals.first.iter().map(|r| (r.line, r.column)).collect();
+    assert_eq!(found, [(2, "end"), (3, "mem_max"), (4, "pkg_variants"), (5, "mem_max")]);
     assert!(refusals.to_string().starts_with("table jobs, row 2, end: 1 is before start"), "{refusals}");
 }
 

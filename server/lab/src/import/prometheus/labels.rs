@@ -108,8 +108,8 @@ impl PrometheusLabels {
             let place = labels.binary_search_by(|(known, _)| (**known).cmp(label)).ok()?;
             labels.get(place).map(|(_, text)| &**text)
         };
-        if let Some(said) = self.variables.get(name).and_then(|label| text(label)) {
-            return Some(said.to_owned());
+        if let Some(value) = self.variables.get(name).and_then(|label| text(label)) {
+            return Some(value.to_owned());
         }
         let exported = |name: &str| text(&of_annotation(name)).or_else(|| text(&of_label(name)));
         let place = |table: &[(&str, &str)]| {

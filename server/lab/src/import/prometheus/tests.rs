@@ -220,8 +220,9 @@ fn a_kill_that_was_seen_makes_a_lower_bound_and_none_seen_says_nothing() {
     let labels = json!({"namespace": "ci", "pod": "p"});
     let reason = json!({"namespace": "ci", "pod": "p", "reason": "OOMKilled"});
     let other = json!({"namespace": "ci", "pod": "p", "reason": "Error"});
-    let outcome = |said| {
-        let found = finish(pods(&[(1, vec![memory("p", &[(70, "2147483648")]), annotations("p", 1), said])]));
+    let outcome = |series| {
+        let found =
+            finish(pods(&[(1, vec![memory("p", &[(70, "2147483648")]), annotations("p", 1), series])]));
         let summary = &summaries(&found)[0];
         (summary.outcome, summary.cause, summary.censored)
     };

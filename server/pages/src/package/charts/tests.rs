@@ -25,7 +25,7 @@ fn attempts_are_drawn_in_order_of_time_whatever_order_they_come_in() {
 }
 
 #[test]
-fn a_curve_over_build_jobs_is_drawn_with_its_limit_and_stands_beside_its_numbers() {
+fn a_curve_over_build_jobs_is_drawn_with_its_limit_beside_its_numbers() {
     let point = |jobs: u32, attempts: u32, half: u64, most: u64, wall_p50_ms| JobsPoint {
         jobs,
         attempts,

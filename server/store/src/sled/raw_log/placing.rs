@@ -52,25 +52,25 @@ impl RawLog {
         }
         // first what says itself whose it is: it also makes attempts known
         let rest: Vec<KeylessChanges> =
-            waiting.into_iter().map(|(span, changes)| self.place_told(span, changes)).collect();
-        rest.iter().map(|untold| self.place_untold(untold)).sum()
+            waiting.into_iter().map(|(span, changes)| self.place_with_key(span, changes)).collect();
+        rest.iter().map(|keyless| self.place_keyless(keyless)).sum()
     }
 
-    fn place_told(&mut self, span: PageSpan, changes: Vec<UnplacedChange>) -> KeylessChanges {
-        let mut untold = KeylessChanges { span, prefix: None, changes: Vec::new() };
+    fn place_with_key(&mut self, span: PageSpan, changes: Vec<UnplacedChange>) -> KeylessChanges {
+        let mut keyless = KeylessChanges { span, prefix: None, changes: Vec::new() };
         for change in changes {
-            let Some(key) = self.told_key(&change) else {
-                untold.changes.push(change);
+            let Some(key) = self.known_key(&change) else {
+                keyless.changes.push(change);
                 continue;
             };
-            untold.prefix = key.strip_suffix(change.key.as_slice()).map(<[u8]>::to_vec);
+            keyless.prefix = key.strip_suffix(change.key.as_slice()).map(<[u8]>::to_vec);
             self.apply(key, &change);
         }
-        untold
+        keyless
     }
 
-    fn place_untold(&mut self, untold: &KeylessChanges) -> u64 {
-        let KeylessChanges { span: PageSpan { page, since }, prefix, changes } = untold;
+    fn place_keyless(&mut self, keyless: &KeylessChanges) -> u64 {
+        let KeylessChanges { span: PageSpan { page, since }, prefix, changes } = keyless;
         let by_range = || {
             let prefix = prefix_within(self.replay.range_of(*page)?);
             (self.proofs(&prefix, changes) > 0).then_some(prefix)
@@ -109,7 +109,7 @@ impl RawLog {
     }
 
     /// The whole key, by what the value says.
-    fn told_key(&self, change: &UnplacedChange) -> Option<Vec<u8>> {
+    fn known_key(&self, change: &UnplacedChange) -> Option<Vec<u8>> {
         let bytes = self.value(&change.value?).ok()?;
         if bytes.len() == IDENTITY_BYTES && StoreIdentity::decode(&bytes).is_some() {
             return IDENTITY.ends_with(&change.key).then(|| IDENTITY.to_vec());

@@ -269,10 +269,10 @@ impl Replay {
 
     /// The keys of a page, by the newest that says so.
     pub(super) fn range_of(&self, page: u64) -> Option<&KeyRange> {
-        let (own, told) = (self.pages.get(&page).map(|page| &page.range), self.hints.get(&page));
-        match (own, told) {
-            (Some(own), Some(told)) if told.lsn > own.lsn => Some(told),
-            (own, told) => own.or(told),
+        let (own, hint) = (self.pages.get(&page).map(|page| &page.range), self.hints.get(&page));
+        match (own, hint) {
+            (Some(own), Some(hint)) if hint.lsn > own.lsn => Some(hint),
+            (own, hint) => own.or(hint),
         }
     }
 }

@@ -102,14 +102,14 @@ async fn a_log_that_is_whole_says_what_the_engine_says() {
             let read = RawLog::read(&log(dir.path()), false).unwrap();
             assert_eq!(read.losses(), []);
             // values are read when they are asked for, and an open engine moves them
-            let (known, said) = (read.newest_version(), entries(&read));
+            let (known, found) = (read.newest_version(), entries(&read));
             let foreseen = foresee(&log(dir.path()), 0, known).unwrap();
             let store = OfflineStore::open(&settings(dir.path())).unwrap();
             assert_eq!(foreseen, OpenForecast::Opens(Some(store.identity()), Vec::new()));
             let engine = engine_entries(&store);
-            let missing = engine.iter().find(|(key, value)| said.get(*key) != Some(*value));
+            let missing = engine.iter().find(|(key, value)| found.get(*key) != Some(*value));
             assert_eq!(missing, None, "seed {seed}");
-            let back: Vec<_> = said.keys().filter(|key| !engine.contains_key(*key)).collect();
+            let back: Vec<_> = found.keys().filter(|key| !engine.contains_key(*key)).collect();
             assert!(back.is_empty(), "seed {seed}: {} removed entries", back.len());
             assert_eq!(known, store.identity().sequence);
         }

@@ -125,7 +125,7 @@ fn phases_are_rows_and_the_peak_is_marked_once() {
 }
 
 #[test]
-fn what_held_it_back_and_whose_limit_killed_is_said_only_if_known() {
+fn what_held_it_back_and_which_limit_killed_is_shown_only_if_known() {
     let show = |summary| show(&GetAttemptResponse { summary: Some(summary), ..Default::default() });
     let plain = show(summary());
     assert!(!plain.contains("held back") && !plain.contains("phases"), "{plain}");

@@ -36,7 +36,7 @@ seven attempts\\u{1b}[2J agree
 }
 
 #[test]
-fn what_all_numbers_rest_on_is_said_once() {
+fn what_all_numbers_rest_on_is_shown_once() {
     let one = prediction().memory_request_bytes;
     let text = render_prediction(&Prediction { memory_limit_bytes: one, ..prediction() });
     assert!(text.contains("based on       7 attempts, mostly of this key\n"), "{text}");
@@ -45,7 +45,7 @@ fn what_all_numbers_rest_on_is_said_once() {
 }
 
 #[test]
-fn attempts_that_are_all_of_one_key_are_said_to_be() {
+fn attempts_that_are_all_of_one_key_are_shown_as_such() {
     let mut alike = prediction();
     let request = alike.memory_request_bytes.as_mut().unwrap();
     request.basis.as_mut().unwrap().all_of_rung = true;
@@ -69,8 +69,8 @@ fn the_pool_is_named_with_its_reason() {
 #[test]
 fn every_reason_is_the_sentence_that_the_page_and_the_report_say() {
     for (kind, quantity) in reasons::examples() {
-        let said = reasons::sentence(kind, &quantity);
-        let row = format!("{:<15}{:<12} {said}", kind.name(), kind.shown(quantity.value));
+        let sentence = reasons::sentence(kind, &quantity);
+        let row = format!("{:<15}{:<12} {sentence}", kind.name(), kind.shown(quantity.value));
         let text = render_prediction(&reasons::prediction_of(kind, &quantity));
         assert!(text.starts_with(&format!("{}\n", row.trim_end())), "{row:?} in {text}");
     }

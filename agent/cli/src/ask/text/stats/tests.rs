@@ -68,7 +68,7 @@ fn a_narrow_terminal_has_no_line_of_a_table_that_breaks() {
 }
 
 #[test]
-fn a_filter_that_matches_nothing_is_said_to() {
+fn a_filter_that_matches_nothing_is_reported() {
     let filter = Some(Filter { package: "zlob".to_owned(), ..Filter::default() });
     let text =
         shown(&GetStatsRequest { filter, ..GetStatsRequest::default() }, &GetStatsResponse::default(), None);
@@ -78,7 +78,7 @@ fn a_filter_that_matches_nothing_is_said_to() {
 }
 
 #[test]
-fn what_the_numbers_cannot_tell_is_said_and_what_there_is_where_nothing_matches() {
+fn what_the_numbers_leave_out_is_shown_and_what_there_is_where_nothing_matches() {
     let stats = GetStatsResponse {
         coverage: Some(Coverage {
             attempts: 1234,

@@ -38,7 +38,7 @@ fn order(board: &RunningTable) -> String {
 }
 
 #[test]
-fn what_is_closest_to_its_limit_stands_at_the_top() {
+fn what_is_closest_to_its_limit_comes_first() {
     let mut board = board();
     assert_eq!(order(&board), "p-b p-c p-a");
     board.reorder();

@@ -79,9 +79,9 @@ fn a_secret_where_a_name_should_stand_is_not_shown() {
         (issuer("s3cr3t", ""), "[[issuer]] 1: its keys cannot be fetched: must be an address"),
         (issuer("x", "keys_url = \"s3cr3t\""), "[[issuer]] 1: keys_url: must be an address"),
     ];
-    for (text, said) in cases {
+    for (text, message) in cases {
         let wrong = access(&text, &signer).err().unwrap();
-        assert!(wrong.contains(said) && !wrong.contains("s3cr3t"), "{text}: {wrong}");
+        assert!(wrong.contains(message) && !wrong.contains("s3cr3t"), "{text}: {wrong}");
     }
 }
 
@@ -122,7 +122,7 @@ fn without_an_anonymous_grant_callers_are_refused_and_with_it_they_change_no_pre
 }
 
 #[test]
-fn a_token_that_stands_in_the_file_by_mistake_is_not_repeated() {
+fn a_token_that_is_in_the_file_by_mistake_is_not_repeated() {
     for line in [
         "token = \"plain-secret\"",
         "sha256 = \"a\"\nroles = \"plain-secret\"",
@@ -182,7 +182,7 @@ fn what_would_let_in_more_than_it_says_is_refused_at_once() {
         )
     };
     let gitlab = issuer("https://gitlab.example", "");
-    for (text, said) in [
+    for (text, message) in [
         (token, "[[token]] 1: projects is empty"),
         (certificate, "[[certificate]] 1: projects is empty"),
         (issuer("https://gitlab.example", none), "[[issuer]] 1: projects is empty"),
@@ -192,7 +192,7 @@ fn what_would_let_in_more_than_it_says_is_refused_at_once() {
         ),
     ] {
         let wrong = access(&text, &signer).err().unwrap();
-        assert!(wrong.contains(said), "{text}: {wrong}");
+        assert!(wrong.contains(message), "{text}: {wrong}");
     }
     let kubernetes = issuer("https://gitlab.example:6443", "projects = [\"a/*\"]\n")
         .replace("gitlab\"\n", "kubernetes\"\n");

@@ -113,7 +113,7 @@ async fn a_hook_that_comes_while_the_server_stops_is_worked_on_after_the_next_st
 }
 
 #[tokio::test]
-async fn the_word_on_a_job_whose_agent_died_is_known_after_a_restart_hours_later() {
+async fn the_report_on_a_job_of_a_dead_agent_is_known_after_a_restart_hours_later() {
     let (dir, metrics) = (tempfile::tempdir().unwrap(), Arc::new(Metrics::new()));
     let (store, fake, mut batch) = (Store::memory(), Fake::start([]).await, store::Batch::default());
     let attempt = fixture::attempt("5");
@@ -132,10 +132,10 @@ async fn the_word_on_a_job_whose_agent_died_is_known_after_a_restart_hours_later
     house.until("remembered", 2).await;
     let (_spool, found) = open(dir.path(), &metrics);
     let mut waits = Waits::default();
-    for Found { ended, kept, told_since } in found {
+    for Found { ended, kept, applied_since } in found {
         waits.add(waiting_hooks::WaitingHook {
-            since: told_since.unwrap(),
-            attempts: ended.told.attempts,
+            since: applied_since.unwrap(),
+            attempts: ended.reported.attempts,
             kept,
         });
     }
@@ -220,7 +220,7 @@ async fn damaged_and_half_written_files_cost_themselves_alone() {
     let first = hooks.join(&files(dir.path())[0]);
     fs::copy(&first, first.with_extension("told")).unwrap();
     let (_spool, found) = open(dir.path(), &Arc::new(Metrics::new()));
-    assert!(found.len() == 1 && found[0].told_since.is_some());
+    assert!(found.len() == 1 && found[0].applied_since.is_some());
     assert!(files(dir.path()).iter().all(|name| is_applied(name)));
 }
 

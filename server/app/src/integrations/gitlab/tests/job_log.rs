@@ -39,7 +39,7 @@ async fn a_line_of_a_log_alone_does_not_settle_that_memory_ended_a_build() {
     house.store.commit(batch).await.unwrap();
     for job in [5, 6] {
         let mut hook = ended(job, "failed", "zlib@1.3 /abcdefg");
-        "script_failure".clone_into(&mut hook.told.reason);
+        "script_failure".clone_into(&mut hook.reported.reason);
         house.hooks.take(hook, None).await;
     }
     house.until("settled", 2).await;

@@ -18,7 +18,7 @@ async fn a_job_of_another_project_is_not_read_whatever_number_the_hook_names() {
     assert_eq!(fake.asked(), ["projects/a%2Fb/jobs/9/trace"]);
     // what is no path is asked for by no number either
     failed.job.key.project = "a/../b".to_owned();
-    failed.told.end = plimsoll_core::domain::JobStatus::Succeeded;
+    failed.reported.end = plimsoll_core::domain::JobStatus::Succeeded;
     assert_eq!(house.hooks.take(failed, None).await, Taken::Later);
     let attempt = AttemptId::parse("127.0.0.1:9").unwrap();
     assert_eq!(store::read_verdicts(&house.store, &attempt, 10).await.unwrap(), []);

@@ -42,8 +42,8 @@ fn a_pod_of_every_release_of_the_runner_is_sized_and_gets_the_agent() {
     let settings = Settings { agent_image: Some("registry/agent:1".into()), ..on() };
     for release in RELEASES {
         let made = made_by(release);
-        let job = job(&parse(made.clone()), "ci-builds", &settings).unwrap_or_else(|left| {
-            panic!("the pod of runner {release} is left alone: {}", left.as_str());
+        let job = job(&parse(made.clone()), "ci-builds", &settings).unwrap_or_else(|skip_reason| {
+            panic!("the pod of runner {release} is left alone: {}", skip_reason.as_str());
         });
         let key = key_of(&job);
         assert_eq!(
@@ -53,7 +53,7 @@ fn a_pod_of_every_release_of_the_runner_is_sized_and_gets_the_agent() {
         );
         assert_eq!(job_id(&parse(made.clone())).as_deref(), Some("12345"), "{release}");
         let (after, plan) = patched(&made, &sizes((2048, 4096), (1500, 3000), 0.9), &settings);
-        assert!(plan.sized && plan.left.is_none(), "{release}");
+        assert!(plan.sized && plan.skip_reason.is_none(), "{release}");
         assert_eq!(resources(&after)["limits"]["memory"], "4096Mi", "{release}");
         let agents = after["spec"]["initContainers"].as_array().unwrap();
         assert!(agents.iter().any(|container| container["name"] == "plimsoll"), "{release}");
@@ -63,7 +63,7 @@ fn a_pod_of_every_release_of_the_runner_is_sized_and_gets_the_agent() {
 
 #[test]
 fn sizes_for_the_whole_pod_are_there_only_if_one_of_them_is() {
-    let left = |sizes: Value| {
+    let skip_reason = |sizes: Value| {
         let mut value = made_by("18.10");
         value["spec"]["resources"] = sizes;
         job(&parse(value), "ci-builds", &on()).err()
@@ -75,14 +75,14 @@ fn sizes_for_the_whole_pod_are_there_only_if_one_of_them_is() {
         json!({ "requests": {}, "limits": {}, "claims": [] }),
         json!({ "requests": null, "limits": null }),
     ] {
-        assert_eq!(left(none.clone()), None, "{none}");
+        assert_eq!(skip_reason(none.clone()), None, "{none}");
     }
     for some in [
         json!({ "limits": { "memory": "1Gi" } }),
         json!({ "limits": {}, "requests": { "cpu": "1" } }),
         json!({ "claims": [{ "name": "gpu" }] }),
     ] {
-        assert_eq!(left(some.clone()), Some(Left::PodSizes), "{some}");
+        assert_eq!(skip_reason(some.clone()), Some(SkipReason::PodSizes), "{some}");
     }
 }
 
@@ -121,7 +121,10 @@ fn a_pod_of_windows_is_known_by_every_way_to_ask_for_such_a_node_and_gets_no_age
         assert_eq!(job.os, expected, "{field}: {value}");
         if expected == Some(OperatingSystem::Windows) {
             let plan = plan(&typed, &job, None, &settings, |_needs| None).unwrap();
-            assert!(plan.patch.is_none() && plan.left == Some(Left::OtherSystem), "{field}: {value}");
+            assert!(
+                plan.patch.is_none() && plan.skip_reason == Some(SkipReason::OtherSystem),
+                "{field}: {value}"
+            );
         }
     }
 }

@@ -40,7 +40,7 @@ fn cpu_of_which_nothing_is_known_stays_when_the_memory_is_set() {
         assert!(why.ends_with("; too little is known to set cpu_request, cpu_limit"), "{why}");
         // a queue would end the build after twice the default
         assert!(after["metadata"]["labels"]["kueue.x-k8s.io/max-exec-time-seconds"].is_null());
-        assert!(plan.sized && plan.left.is_none());
+        assert!(plan.sized && plan.skip_reason.is_none());
     }
 }
 
@@ -75,7 +75,7 @@ fn a_pod_of_which_nothing_is_known_says_so_and_still_gets_what_its_annotations_n
         quantity.basis.rung = Rung::Default;
     }
     let (_, plan) = patched(&value, &prediction, &on());
-    assert!(plan.patch.is_none() && plan.left == Some(Left::Unsure));
+    assert!(plan.patch.is_none() && plan.skip_reason == Some(SkipReason::Unsure));
     value["metadata"]["annotations"]["plimsoll/memory-limit"] = json!("32Gi");
     let (after, plan) = patched(&value, &prediction, &on());
     assert_eq!(resources(&after)["limits"]["memory"], "32768Mi");
@@ -83,14 +83,18 @@ fn a_pod_of_which_nothing_is_known_says_so_and_still_gets_what_its_annotations_n
 }
 
 #[test]
-fn a_pod_whose_sizes_are_right_is_not_one_of_which_too_little_is_known() {
+fn a_pod_with_the_right_sizes_is_not_one_of_which_too_little_is_known() {
     let mut value = pod();
     value["spec"]["containers"][0]["resources"] = json!({ "requests": { "cpu": "1500m", "memory": "2048Mi" }, "limits": { "cpu": "3000m", "memory": "4096Mi" } });
     let (_, plan) = patched(&value, &sizes((2048, 4096), (1500, 3000), 0.9), &on());
-    assert!(plan.patch.is_none() && plan.left == Some(Left::Fits));
-    assert!(!Left::Fits.is_unsized() && Left::Unsure.is_unsized() && Left::PodSizes.is_unsized());
-    let words: std::collections::HashSet<_> = Left::ALL.map(Left::as_str).into();
-    assert_eq!(words.len(), Left::ALL.len());
+    assert!(plan.patch.is_none() && plan.skip_reason == Some(SkipReason::Fits));
+    assert!(
+        !SkipReason::Fits.is_unsized()
+            && SkipReason::Unsure.is_unsized()
+            && SkipReason::PodSizes.is_unsized()
+    );
+    let words: std::collections::HashSet<_> = SkipReason::ALL.map(SkipReason::as_str).into();
+    assert_eq!(words.len(), SkipReason::ALL.len());
 }
 
 /// What is predicted for a package that memory stopped ten times at a size of so many MiB, beside builds of other packages.
@@ -128,8 +132,8 @@ fn a_pod_does_not_get_again_the_memory_at_which_its_package_was_always_killed() 
     assert_eq!(got, both("3072Mi", "3072Mi"), "the size that the verdict names");
     assert!(plan.sized);
     let why = after["metadata"]["annotations"]["plimsoll/sized"].as_str().unwrap();
-    let said = "; its own memory was not above 2.00 GiB, where memory stopped builds of this package; too little is known to set cpu_request, cpu_limit";
-    assert!(why.ends_with(said), "{why}");
+    let begin_or_end = "; its own memory was not above 2.00 GiB, where memory stopped builds of this package; too little is known to set cpu_request, cpu_limit";
+    assert!(why.ends_with(begin_or_end), "{why}");
     // what is above the kills may be enough, and nothing better is known
     assert_eq!(sizes("2200Mi", &known, &on()).0, both("2200Mi", "2200Mi"));
     assert_eq!(

@@ -121,7 +121,7 @@ proptest! {
         let job = match job(&typed, "ci-builds", &settings) {
             Ok(job) => job,
             Err(why) => {
-                prop_assert_eq!((why, whole.is_empty()), (Left::PodSizes, false));
+                prop_assert_eq!((why, whole.is_empty()), (SkipReason::PodSizes, false));
                 return Ok(());
             }
         };

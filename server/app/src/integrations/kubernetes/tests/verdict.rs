@@ -99,14 +99,14 @@ fn the_annotation_gives_the_reason_of_the_number_in_force() {
 }
 
 #[test]
-fn a_pod_whose_job_is_known_gets_what_the_verdict_says() {
+fn the_pod_of_a_known_job_gets_what_the_verdict_names() {
     let own = with(&json!({"memory": "16Gi", "cpu": "4"}), &json!({"memory": "96Gi"}));
     let after = after_a_kill(&own, (1500, 1500), 0.9, &on());
     assert_eq!(resources(&after)["limits"]["memory"], "1500Mi", "it was sized by what is known before");
 }
 
 #[test]
-fn a_pod_whose_last_attempt_was_evicted_above_its_request_asks_for_more_and_keeps_its_limit() {
+fn after_an_eviction_above_its_request_a_pod_asks_for_more_and_keeps_its_limit() {
     let own = with(&json!({"memory": "100Mi"}), &json!({"memory": "2Gi"}));
     let mut prediction = sizes((699, 2048), (1000, 2000), 0.0);
     prediction.reason = "memory request 699 MiB: what the last attempt used".to_owned();
@@ -119,6 +119,6 @@ fn a_pod_whose_last_attempt_was_evicted_above_its_request_asks_for_more_and_keep
     let expected = json!({ "requests": { "memory": "699Mi" }, "limits": { "memory": "2Gi" } });
     assert_eq!(resources(&after), &expected);
     let why = after["metadata"]["annotations"]["plimsoll/sized"].as_str().unwrap();
-    let said = "memory_request 100Mi -> 699Mi; its node evicted the last attempt; memory request 699 MiB: what the last attempt used; ";
-    assert!(why.starts_with(said), "{why}");
+    let begin_or_end = "memory_request 100Mi -> 699Mi; its node evicted the last attempt; memory request 699 MiB: what the last attempt used; ";
+    assert!(why.starts_with(begin_or_end), "{why}");
 }

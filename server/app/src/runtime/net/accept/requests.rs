@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_request_whose_answer_is_not_read_keeps_no_connection() {
+    async fn a_request_with_an_unread_answer_keeps_no_connection() {
         let requests = Requests::new(Places::of(1).take(IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap());
         let (mut read, mut unread) = (requests.begin(), requests.begin());
         requests.let_in();

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_whose_place_another_file_took_has_the_next_one_at_once() {
+    async fn a_connection_gets_the_next_spare_file_at_once_when_another_file_took_its_own() {
         let (mut spare, began) = (SpareFile::keep(), Instant::now());
         spare.after_failed_accept(&error(Errno::MFILE)).await;
         // another file has the number that was let go

@@ -8,22 +8,22 @@ use std::{
 use axum::body::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use super::{PIECE, Rest, Unsent};
+use super::{PIECE, ResponseBudget, Rest};
 use crate::runtime::net::accept::Running;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What an answer says, and the request that it answers.
 #[derive(Debug)]
-pub(crate) struct Paced<B: Body, H> {
+pub(crate) struct Throttled<B: Body, H> {
     inner: B,
-    unsent: Unsent,
+    response_budget: ResponseBudget,
     /// `None` for requests that need no access: they do not keep their connection.
     request: Option<Running>,
     #[expect(dead_code, reason = "held for its end")]
     held: H,
     /// What `inner` has said and the client has not taken.
-    said: PolledFrame<B::Error>,
+    polled: PolledFrame<B::Error>,
 }
 
 #[derive(Debug)]
@@ -34,20 +34,24 @@ enum PolledFrame<E> {
     End,
 }
 
-impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin, H> Paced<B, H> {
+impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin, H> Throttled<B, H> {
     /// Holds `held` until its end. Takes what `inner` can say at once: until it is asked, an answer of gRPC is larger in memory than on the wire, and not counted.
-    pub(crate) fn new(inner: B, (request, held): (Option<Running>, H), unsent: Unsent) -> Self {
+    pub(crate) fn new(
+        inner: B,
+        (request, held): (Option<Running>, H),
+        response_budget: ResponseBudget,
+    ) -> Self {
         let is_small = inner.size_hint().upper().is_some_and(|bytes| bytes <= PIECE as u64);
-        let mut paced = Self { inner, unsent, request, held, said: PolledFrame::Nothing };
+        let mut throttled = Self { inner, response_budget, request, held, polled: PolledFrame::Nothing };
         if !is_small {
             // the sender asks again, with a waker of its own
             if let Poll::Ready(frame) =
-                Pin::new(&mut paced.inner).poll_frame(&mut Context::from_waker(Waker::noop()))
+                Pin::new(&mut throttled.inner).poll_frame(&mut Context::from_waker(Waker::noop()))
             {
-                paced.said = paced.kept(frame);
+                throttled.polled = throttled.kept(frame);
             }
         }
-        paced
+        throttled
     }
 
     fn kept(&self, frame: Option<Result<Frame<Bytes>, B::Error>>) -> PolledFrame<B::Error> {
@@ -55,30 +59,30 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin, H> Paced<B, H> {
             None => PolledFrame::End,
             Some(Err(error)) => PolledFrame::Frame(Err(error)),
             Some(Ok(Err(other))) => PolledFrame::Frame(Ok(other)),
-            Some(Ok(Ok(data))) if data.len() > PIECE => PolledFrame::Large(self.unsent.keep(data)),
+            Some(Ok(Ok(data))) if data.len() > PIECE => PolledFrame::Large(self.response_budget.keep(data)),
             Some(Ok(Ok(data))) => PolledFrame::Frame(Ok(Frame::data(data))),
         }
     }
 
     /// The next piece of what was said; pending when `inner` has to be asked.
     fn piece(&mut self) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        match std::mem::replace(&mut self.said, PolledFrame::Nothing) {
+        match std::mem::replace(&mut self.polled, PolledFrame::Nothing) {
             PolledFrame::Nothing => Poll::Pending,
             PolledFrame::Frame(frame) => Poll::Ready(Some(frame.map_err(Into::into))),
             PolledFrame::End => {
-                self.said = PolledFrame::End;
+                self.polled = PolledFrame::End;
                 Poll::Ready(None)
             }
             PolledFrame::Large(mut rest) => match rest.next() {
                 Ok(None) => Poll::Pending,
                 Ok(Some(piece)) => {
                     if rest.left() > 0 {
-                        self.said = PolledFrame::Large(rest);
+                        self.polled = PolledFrame::Large(rest);
                     }
                     Poll::Ready(Some(Ok(Frame::data(piece))))
                 }
                 Err(dropped) => {
-                    self.said = PolledFrame::End;
+                    self.polled = PolledFrame::End;
                     Poll::Ready(Some(Err(dropped.into())))
                 }
             },
@@ -91,12 +95,12 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin, H> Paced<B, H> {
                 return Poll::Ready(piece);
             }
             let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(cx) else { return Poll::Pending };
-            self.said = self.kept(frame);
+            self.polled = self.kept(frame);
         }
     }
 }
 
-impl<B: Body<Data = Bytes, Error: Into<BoxError> + Unpin> + Unpin, H: Unpin> Body for Paced<B, H> {
+impl<B: Body<Data = Bytes, Error: Into<BoxError> + Unpin> + Unpin, H: Unpin> Body for Throttled<B, H> {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -115,7 +119,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError> + Unpin> + Unpin, H: Unpin> Bod
     }
 
     fn is_end_stream(&self) -> bool {
-        match self.said {
+        match self.polled {
             PolledFrame::Nothing => self.inner.is_end_stream(),
             PolledFrame::End => true,
             PolledFrame::Frame(_) | PolledFrame::Large(_) => false,
@@ -123,16 +127,16 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError> + Unpin> + Unpin, H: Unpin> Bod
     }
 
     fn size_hint(&self) -> SizeHint {
-        let said = match &self.said {
+        let polled_bytes = match &self.polled {
             PolledFrame::Frame(Ok(frame)) => frame.data_ref().map_or(0, Bytes::len),
             PolledFrame::Large(rest) => rest.left(),
             _ => 0,
         } as u64;
         let mut hint = self.inner.size_hint();
         if let Some(upper) = hint.upper() {
-            hint.set_upper(upper.saturating_add(said));
+            hint.set_upper(upper.saturating_add(polled_bytes));
         }
-        hint.set_lower(hint.lower().saturating_add(said));
+        hint.set_lower(hint.lower().saturating_add(polled_bytes));
         hint
     }
 }

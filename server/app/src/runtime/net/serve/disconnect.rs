@@ -7,13 +7,13 @@ const TOO_SLOW: &str = "HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncon
 
 /// What its client did wrong.
 #[derive(Debug)]
-pub(super) struct Cut {
+pub(super) struct Disconnect {
     /// The kind, in metrics.
     pub(super) why: &'static str,
     pub(super) error: String,
 }
 
-impl Cut {
+impl Disconnect {
     pub(super) fn of(why: &'static str, error: &str) -> Self {
         Self { why, error: error.to_owned() }
     }

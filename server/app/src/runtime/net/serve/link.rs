@@ -17,7 +17,7 @@ use tokio_util::either::Either;
 
 use super::{
     BoxError, Peer, Policy, Protocol, Server,
-    disconnect::Cut,
+    disconnect::Disconnect,
     leftover::{ClientBody, Drain, Leftovers},
     stray_http,
     threads::Threads,
@@ -96,7 +96,7 @@ impl Link {
         mut peer: Peer,
         handshake: Option<Handshake>,
         preface: Option<Duration>,
-    ) -> Result<Opening, Cut> {
+    ) -> Result<Opening, Disconnect> {
         let Some(Handshake { acceptor, .. }) = &handshake else {
             return Ok(Self::open_plain(lent, peer, preface).await);
         };
@@ -109,8 +109,8 @@ impl Link {
             }
             // looks at whether the port is open, as balancers do
             Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Opening::Gone),
-            Ok(Err(error)) => Err(Cut::of("handshake", &error.to_string())),
-            Err(_slow) => Err(Cut::of("handshake", "it took too long")),
+            Ok(Err(error)) => Err(Disconnect::of("handshake", &error.to_string())),
+            Err(_slow) => Err(Disconnect::of("handshake", "it took too long")),
         }
     }
 
@@ -135,7 +135,7 @@ impl Link {
         Server { policy, answer, stopping }: &Server<F>,
         threads: Threads,
         (leftovers, drain): (Leftovers, Drain),
-    ) -> Result<(), Cut>
+    ) -> Result<(), Disconnect>
     where
         F: Fn(Request<ClientBody>) -> A,
         A: Future<Output = Response<B>> + Send + 'static,
@@ -172,9 +172,9 @@ impl Link {
         };
         let is_grpc = matches!(policy.protocol, Protocol::Grpc { .. });
         match over {
-            Over::Unused if requests.are_unread() => return Err(Cut::unread()),
+            Over::Unused if requests.are_unread() => return Err(Disconnect::unread()),
             Over::Unused if is_grpc || !requests.asked() => {
-                return Err(Cut::of("slow", "no request for too long"));
+                return Err(Disconnect::of("slow", "no request for too long"));
             }
             Over::Expired if is_grpc => {
                 // whatever it asks for ends with the certificate, and it may come again with another one
@@ -187,14 +187,14 @@ impl Link {
         // for as long as its client reads the answers
         tokio::select! {
             ended = connection => ended.or_else(|error| found_in(&*error)),
-            () = requests.unread(bounds.idle) => Err(Cut::unread()),
+            () = requests.unread(bounds.idle) => Err(Disconnect::unread()),
         }
     }
 }
 
 /// What is wrong where a connection ended before its time.
-fn found_in(error: &(dyn Error + 'static)) -> Result<(), Cut> {
-    if let Some(cut) = Cut::found_in(error) {
+fn found_in(error: &(dyn Error + 'static)) -> Result<(), Disconnect> {
+    if let Some(cut) = Disconnect::found_in(error) {
         return Err(cut);
     }
     tracing::debug!(error, "a connection ended before its time");

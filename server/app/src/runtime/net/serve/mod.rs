@@ -34,7 +34,7 @@ use std::{
     time::Duration,
 };
 
-use disconnect::Cut;
+use disconnect::Disconnect;
 use http_body::Body;
 use hyper::{Request, Response};
 pub(crate) use leftover::ClientBody;
@@ -193,7 +193,7 @@ async fn converse<F, A, B>(
     let last = match ended {
         Ok(last) => last,
         // a client that kept its connection open and asked for nothing more did nothing wrong
-        Err(Cut { why: "slow", .. }) if !returned.asking => None,
+        Err(Disconnect { why: "slow", .. }) if !returned.asking => None,
         Err(cut) => policy.report(&cut, peer).then_some(cut.answer(is_plain)),
     };
     if let Some(last) = last {
@@ -211,7 +211,7 @@ impl Policy {
     }
 
     /// Writes down that a connection was cut off. Says whether its client gets an answer.
-    fn report(&self, Cut { why, error }: &Cut, peer: SocketAddr) -> bool {
+    fn report(&self, Disconnect { why, error }: &Disconnect, peer: SocketAddr) -> bool {
         let is_http = matches!(self.protocol, Protocol::Http);
         if is_http {
             self.cut.get_or_create(&Kind::of(why)).inc();

@@ -36,13 +36,13 @@ impl BaseUrl {
     ///
     /// # Errors
     /// What it should look like.
-    pub(crate) fn parse_of(text: &str, whose: &str, example: &str) -> Result<Self, String> {
+    pub(crate) fn parse_of(text: &str, product: &str, example: &str) -> Result<Self, String> {
         if text.contains('@') {
             // what stands before it may be a password
             return Err(format!("must be an address without a user or a password; write it as {example}"));
         }
         let shown = mask::text(text);
-        let wrong = || format!("{shown:?} is not an address of {whose}; write it as {example}");
+        let wrong = || format!("{shown:?} is not an address of {product}; write it as {example}");
         let base = text.trim_end_matches('/');
         let uri: Uri = base.parse().map_err(|_unhelpful| wrong())?;
         let is_http = matches!(uri.scheme_str(), Some("http" | "https"));

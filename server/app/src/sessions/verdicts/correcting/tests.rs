@@ -43,7 +43,7 @@ async fn stored(summaries: &[Summary]) -> Store {
     store
 }
 
-fn said(attempt: &str, cause: Option<Cause>, why: &str) -> Correcting {
+fn correcting(attempt: &str, cause: Option<Cause>, why: &str) -> Correcting {
     let (attempt, project, why) = (id(attempt), String::new(), why.to_owned());
     Correcting { attempt, project, cause, why, signature_for_ms: None, asker: Asker::TRUSTED }
 }
@@ -61,8 +61,8 @@ async fn judge(ingest: &Ingest, asked: Evidence) -> Result<Verdict, Refusal> {
     Box::pin(ingest.judge(asked, Asker::TRUSTED)).await
 }
 
-async fn correct(ingest: &Ingest, said: Correcting) -> Result<Verdict, Refusal> {
-    Box::pin(ingest.correct(said)).await
+async fn correct(ingest: &Ingest, correcting: Correcting) -> Result<Verdict, Refusal> {
+    Box::pin(ingest.correct(correcting)).await
 }
 
 /// Runs `test` beside the writer over these attempts.
@@ -82,7 +82,7 @@ async fn a_corrected_cause_is_that_of_the_attempt_until_it_is_taken_back() {
     with(&[failed("a", false)], async |ingest| {
         let judged = judge(&ingest, asked("a", BROKEN)).await.unwrap();
         assert_eq!((judged.cause, judged.action), (Cause::Deterministic, Action::No));
-        let verdict = correct(&ingest, said("a", Some(Cause::Infra), "mirror was down")).await.unwrap();
+        let verdict = correct(&ingest, correcting("a", Some(Cause::Infra), "mirror was down")).await.unwrap();
         assert_eq!((verdict.cause, verdict.action), (Cause::Infra, Action::AsIs), "{}", verdict.reason);
         assert_eq!(cause_of(&ingest, "a").await, (Some(Cause::Infra), PERSON, false));
         let again = judge(&ingest, asked("a", BROKEN)).await.unwrap();
@@ -93,12 +93,12 @@ async fn a_corrected_cause_is_that_of_the_attempt_until_it_is_taken_back() {
         assert_eq!(more.correction().unwrap().found, Cause::Deterministic);
         let wrong = ingest.wrong(|_| true);
         assert_eq!((wrong.len(), wrong[0].found, wrong[0].count), (1, Cause::Deterministic, 1));
-        let undone = correct(&ingest, said("a", None, "")).await.unwrap();
+        let undone = correct(&ingest, correcting("a", None, "")).await.unwrap();
         assert_eq!((undone.cause, undone.correction()), (Cause::Deterministic, None));
         let by_log = (Some(Cause::Deterministic), Some(EvidenceSource::Log), false);
         assert_eq!(cause_of(&ingest, "a").await, by_log);
         assert_eq!(ingest.wrong(|_| true), []);
-        assert_eq!(correct(&ingest, said("a", None, "")).await.unwrap(), undone, "twice is once");
+        assert_eq!(correct(&ingest, correcting("a", None, "")).await.unwrap(), undone, "twice is once");
     })
     .await;
 }
@@ -106,20 +106,20 @@ async fn a_corrected_cause_is_that_of_the_attempt_until_it_is_taken_back() {
 #[tokio::test]
 async fn what_the_kernel_counted_and_that_the_need_is_a_lower_bound_stay() {
     with(&[failed("a", true)], async |ingest| {
-        let verdict = correct(&ingest, said("a", Some(Cause::Infra), "node was broken")).await.unwrap();
+        let verdict = correct(&ingest, correcting("a", Some(Cause::Infra), "node was broken")).await.unwrap();
         assert_eq!(cause_of(&ingest, "a").await, (Some(Cause::Infra), PERSON, true));
         let kernel = |verdict: &Verdict| {
             verdict.evidence.iter().any(|line| line.source == EvidenceSource::Kernel && !line.supports)
         };
         assert!(kernel(&verdict), "{:?}", verdict.evidence);
-        correct(&ingest, said("a", None, "")).await.unwrap();
+        correct(&ingest, correcting("a", None, "")).await.unwrap();
         assert_eq!(cause_of(&ingest, "a").await, (Some(Cause::Oom), Some(EvidenceSource::Kernel), true));
     })
     .await;
     with(&[failed("b", false)], async |ingest| {
-        correct(&ingest, said("b", Some(Cause::Oom), "looks like it")).await.unwrap();
+        correct(&ingest, correcting("b", Some(Cause::Oom), "looks like it")).await.unwrap();
         assert_eq!(cause_of(&ingest, "b").await, (Some(Cause::Oom), PERSON, false), "a word proves no need");
-        correct(&ingest, said("b", None, "")).await.unwrap();
+        correct(&ingest, correcting("b", None, "")).await.unwrap();
         assert_eq!(cause_of(&ingest, "b").await, (Some(Cause::Unknown), None, false));
     })
     .await;
@@ -129,10 +129,11 @@ async fn what_the_kernel_counted_and_that_the_need_is_a_lower_bound_stay() {
 async fn the_word_about_a_signature_is_a_word_of_its_own() {
     with(&[failed("a", false), failed("b", false), failed("c", false)], async |ingest| {
         judge(&ingest, asked("a", BROKEN)).await.unwrap();
-        correct(&ingest, said("a", Some(Cause::Infra), "mirror")).await.unwrap();
+        correct(&ingest, correcting("a", Some(Cause::Infra), "mirror")).await.unwrap();
         let other = judge(&ingest, asked("b", BROKEN)).await.unwrap();
         assert_eq!(other.cause, Cause::Deterministic, "it was about the attempt alone");
-        let both = Correcting { signature_for_ms: Some(HOUR), ..said("a", Some(Cause::Infra), "mirror") };
+        let both =
+            Correcting { signature_for_ms: Some(HOUR), ..correcting("a", Some(Cause::Infra), "mirror") };
         let verdict = correct(&ingest, both).await.unwrap();
         let rule = verdict.correction().unwrap().signature.clone().unwrap();
         assert_eq!(Some(rule.id), verdict.outlook.signature.map(|known| known.id));
@@ -140,12 +141,12 @@ async fn the_word_about_a_signature_is_a_word_of_its_own() {
         assert_eq!((other.cause, other.correction()), (Cause::Infra, None));
         assert!(other.reason.contains("attempt a, which failed the same way"), "{}", other.reason);
         assert_eq!(cause_of(&ingest, "c").await, (Some(Cause::Infra), PERSON, false));
-        let unnamed = Correcting { signature_for_ms: Some(HOUR), ..said("b", Some(Cause::Infra), "x") };
+        let unnamed = Correcting { signature_for_ms: Some(HOUR), ..correcting("b", Some(Cause::Infra), "x") };
         assert!(correct(&ingest, unnamed).await.is_ok(), "its log is known");
     })
     .await;
     with(&[failed("a", false)], async |ingest| {
-        let both = Correcting { signature_for_ms: Some(HOUR), ..said("a", Some(Cause::Infra), "x") };
+        let both = Correcting { signature_for_ms: Some(HOUR), ..correcting("a", Some(Cause::Infra), "x") };
         let refused = correct(&ingest, both).await.unwrap_err().to_string();
         assert!(refused.contains("signature_for_ms") && refused.contains("no signature"), "{refused}");
         assert_eq!(cause_of(&ingest, "a").await, (Some(Cause::Unknown), None, false), "nothing changed");
@@ -157,7 +158,8 @@ async fn the_word_about_a_signature_is_a_word_of_its_own() {
 async fn a_job_that_may_not_read_a_correction_sees_its_own_failure_and_that_a_person_corrected_the_cause() {
     with(&[failed("a", false), failed("b", false), failed("c", false)], async |ingest| {
         judge(&ingest, asked("a", BROKEN)).await.unwrap();
-        let both = Correcting { signature_for_ms: Some(HOUR), ..said("a", Some(Cause::Infra), "mirror") };
+        let both =
+            Correcting { signature_for_ms: Some(HOUR), ..correcting("a", Some(Cause::Infra), "mirror") };
         correct(&ingest, both).await.unwrap();
         for (attempt, logs) in [("b", true), ("c", false)] {
             let asker = Asker { reads: ReadableWords { logs, corrections: false }, ..Asker::TRUSTED };
@@ -183,17 +185,17 @@ async fn a_job_that_may_not_read_a_correction_sees_its_own_failure_and_that_a_pe
 #[tokio::test]
 async fn the_same_word_twice_is_one_a_later_one_wins_and_one_is_kept() {
     with(&[failed("a", false)], async |ingest| {
-        let first = correct(&ingest, said("a", Some(Cause::Infra), "mirror")).await.unwrap();
-        let again = correct(&ingest, said("a", Some(Cause::Infra), "mirror")).await.unwrap();
+        let first = correct(&ingest, correcting("a", Some(Cause::Infra), "mirror")).await.unwrap();
+        let again = correct(&ingest, correcting("a", Some(Cause::Infra), "mirror")).await.unwrap();
         assert_eq!(again, first);
         for n in 0..100 {
-            correct(&ingest, said("a", Some(Cause::NodeLost), &format!("node {n}"))).await.unwrap();
+            correct(&ingest, correcting("a", Some(Cause::NodeLost), &format!("node {n}"))).await.unwrap();
         }
         let kept = ingest.verdicts(&id("a"), "").await.unwrap();
         assert_eq!((kept.len(), kept[0].cause), (1, Cause::NodeLost));
         assert_eq!(kept[0].correction().unwrap().why, "node 99");
         let secret =
-            correct(&ingest, said("a", Some(Cause::Infra), "PASSWORD=hunter2hunter2")).await.unwrap();
+            correct(&ingest, correcting("a", Some(Cause::Infra), "PASSWORD=hunter2hunter2")).await.unwrap();
         assert!(!format!("{secret:?}").contains("hunter2"), "{secret:?}");
     })
     .await;
@@ -204,17 +206,17 @@ async fn what_runs_what_succeeded_and_what_is_not_known_is_not_corrected() {
     let fine = test_summary("fine", "zlib", "1", 100);
     with(&[fine], async |ingest| {
         let refused = async |attempt: &str| {
-            correct(&ingest, said(attempt, Some(Cause::Infra), "x")).await.unwrap_err().to_string()
+            correct(&ingest, correcting(attempt, Some(Cause::Infra), "x")).await.unwrap_err().to_string()
         };
         assert!(refused("fine").await.contains("succeeded"), "{}", refused("fine").await);
         assert!(refused("new").await.contains("was not measured"), "{}", refused("new").await);
         let running = fixture::attempt("run");
         ingest.open(running, &crate::sessions::StreamHandle::new(), false).await.unwrap();
         assert_eq!(
-            correct(&ingest, said("run", Some(Cause::Infra), "x")).await,
+            correct(&ingest, correcting("run", Some(Cause::Infra), "x")).await,
             Err(Refusal::Running(id("run")))
         );
-        let none = correct(&ingest, said("new", None, "")).await.unwrap_err().to_string();
+        let none = correct(&ingest, correcting("new", None, "")).await.unwrap_err().to_string();
         assert!(none.contains("was not measured"), "{none}");
     })
     .await;
@@ -226,7 +228,7 @@ async fn an_attempt_without_measurements_is_corrected_by_its_verdict_and_a_start
     let (ingest, worker) = fixture::ingest(&store, 10);
     let test = async {
         judge(&ingest, asked("a", BROKEN)).await.unwrap();
-        let both = Correcting { signature_for_ms: Some(HOUR), ..said("a", Some(Cause::Infra), "x") };
+        let both = Correcting { signature_for_ms: Some(HOUR), ..correcting("a", Some(Cause::Infra), "x") };
         assert_eq!(correct(&ingest, both).await.unwrap().cause, Cause::Infra);
     };
     tokio::select! {
@@ -236,7 +238,7 @@ async fn an_attempt_without_measurements_is_corrected_by_its_verdict_and_a_start
     let (later, _worker) = fixture::ingest(&store, 10);
     let loader = HistoryLoader {
         store,
-        learned: later.parts.learned.clone(),
+        history: later.parts.history.clone(),
         metrics: fixture::metrics(&later),
         verdict_engine: later.parts.verdict_engine.clone(),
         short_of_memory: std::sync::Arc::<std::sync::Mutex<JobsShortOfMemory>>::default(),
@@ -279,10 +281,10 @@ async fn what_an_imported_history_recorded_stays_evidence_whatever_cause_a_verdi
         ..Summary::recorded(id("b"), test_summary("b", "zlib", "1", 1).key)
     };
     with(&[recorded], async |ingest| {
-        correct(&ingest, said("b", Some(Cause::Infra), "mirror was down")).await.unwrap();
+        correct(&ingest, correcting("b", Some(Cause::Infra), "mirror was down")).await.unwrap();
         let log = Evidence { log_tail: BROKEN.into(), ..Evidence::about(id("b")) };
         assert_eq!(judge(&ingest, log).await.unwrap().cause, Cause::Infra);
-        let undone = correct(&ingest, said("b", None, "")).await.unwrap();
+        let undone = correct(&ingest, correcting("b", None, "")).await.unwrap();
         assert_eq!(undone.cause, Cause::Timeout, "it weighs more than a line of the log");
         assert_eq!(cause_of(&ingest, "b").await, (Some(Cause::Timeout), Some(EvidenceSource::Ci), false));
     })

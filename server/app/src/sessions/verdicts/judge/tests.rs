@@ -219,7 +219,7 @@ async fn ask_again_after_the_retry(ingest: &Ingest) {
         cause: Some(Cause::Unknown),
         ..test_summary("a", "zlib", "1", 100)
     };
-    ingest.parts.learned.learn(&failed);
+    ingest.parts.history.learn(&failed);
     let asked =
         || Evidence { key: failed.key.clone(), log_tail: "error: the moon is full".into(), ..question() };
     let first = ingest.judge(asked(), Asker::TRUSTED).await.unwrap();
@@ -227,7 +227,7 @@ async fn ask_again_after_the_retry(ingest: &Ingest) {
     assert_eq!(ingest.judge(asked(), Asker::TRUSTED).await, Ok(first), "nothing is new");
     let retry =
         Summary { number: 2, retries: Some(failed.attempt.clone()), ..test_summary("b", "zlib", "1", 100) };
-    ingest.parts.learned.learn(&retry);
+    ingest.parts.history.learn(&retry);
     let again = ingest.judge(asked(), Asker::TRUSTED).await.unwrap();
     assert_eq!((again.cause, again.action), (Cause::Flaky, Action::AsIs), "{again:?}");
     assert_eq!(ingest.judge(asked(), Asker::TRUSTED).await, Ok(again), "and it stays so");
@@ -264,7 +264,7 @@ async fn ask_for_another_project(ingest: &Ingest) {
 }
 
 #[tokio::test]
-async fn what_was_said_in_the_name_of_one_project_is_nothing_to_an_attempt_of_another() {
+async fn evidence_for_one_project_does_not_count_for_an_attempt_of_another() {
     let (ingest, worker) = fixture::ingest(&Store::memory(), 10);
     tokio::select! {
         () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),

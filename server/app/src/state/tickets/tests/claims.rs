@@ -150,9 +150,9 @@ async fn the_same_words_about_two_projects_are_two_questions() {
 }
 
 #[test]
-fn callers_whose_long_names_begin_alike_are_distinguished() {
+fn callers_with_long_names_that_begin_alike_are_distinguished() {
     let named =
-        |name: String| Identity { name: name.into(), ..Identity::clone(&Identity::anyone()) }.kept_name();
+        |name: String| Identity { name: name.into(), ..Identity::clone(&Identity::anyone()) }.stored_name();
     let pod = |pod: &str| {
         named(format!("kubernetes.default.svc.cluster.local:system:serviceaccount:builds:runner/{pod}"))
     };
@@ -258,7 +258,7 @@ fn of_job(project: &str, job: &str) -> Identity {
 }
 
 #[tokio::test]
-async fn a_job_has_the_ticket_with_its_id_even_if_another_caller_opened_one_whose_place_goes_back() {
+async fn a_job_gets_the_ticket_with_its_id_and_the_place_of_another_callers_ticket_goes_back() {
     let site = Site::new();
     site.run(&[], async |tickets: &TicketRegistry| {
         let claims = site.claims(tickets);
@@ -278,7 +278,7 @@ async fn a_job_has_the_ticket_with_its_id_even_if_another_caller_opened_one_whos
         watching.changed().await;
         assert!(watching.view().await.is_err(), "who opened it before sees nothing of the job's");
         drop(watching);
-        assert_eq!(site.metrics.ousted.get_or_create(&Kind::of("ticket")).get(), 1);
+        assert_eq!(site.metrics.taken_over.get_or_create(&Kind::of("ticket")).get(), 1);
         // the same again is the same ticket, and no caller takes it from the job
         assert_eq!(word(&tickets.open(&name, claim(&job)).await.unwrap()), "queued");
         assert_eq!(

@@ -26,7 +26,7 @@ async fn service(store: &Store) -> PredictorService {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_whose_answers_are_not_read_gives_its_place_back_and_says_why() {
+async fn a_batch_with_unread_answers_gives_its_place_back_and_ends_with_the_reason() {
     let service = service(&Store::memory()).await;
     let admitted = || admitted(&Request::new(()));
     let endless = tokio_stream::iter(std::iter::repeat_with(|| Ok(pb::PredictRequest::default())));
@@ -71,13 +71,13 @@ async fn a_caller_has_few_questions_for_a_verdict_at_once_and_leaves_the_line_wh
 async fn an_explanation_names_the_label_that_tells_groups_of_need_apart_unless_it_is_private() {
     let (store, mut batch) = (Store::memory(), Batch::default());
     let mut service = service(&store).await;
-    service.sizing.learned = SharedHistory::new(History::new(100));
+    service.sizing.history = SharedHistory::new(History::new(100));
     for n in 0..40 {
         let (cache, need_mib) = [("warm", 16_000), ("cold", 40_000)][usize::from(n * 7 % 10 < 3)];
         let mut summary = test_summary(&format!("g{n}"), "zlib", "1", need_mib);
         summary.key.labels = [("cache".to_owned(), cache.to_owned())].into();
         store::put_summary(&mut batch, &summary).unwrap();
-        service.sizing.learned.learn(&summary);
+        service.sizing.history.learn(&summary);
     }
     store.commit(batch).await.unwrap();
     let request = |caller: &Identity| {

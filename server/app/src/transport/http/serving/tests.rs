@@ -42,7 +42,7 @@ async fn start_behind(checks: Checks, bounds: Bounds, router: Router) -> Running
     let tcp = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = tcp.local_addr().unwrap();
     let (metrics, stopping) = (Arc::new(Metrics::new()), CancellationToken::new());
-    let served = (Gate { router, calls: Calls::default(), checks }, Unsent::default());
+    let served = (Gate { router, calls: Calls::default(), checks }, ResponseBudget::default());
     let serving = serve(Listener { tcp, tls: None }, served, bounds, Arc::clone(&metrics), stopping.clone());
     Running { address, metrics, stopping, serving: TaskTracker::new().spawn(serving) }
 }
@@ -56,9 +56,9 @@ impl Running {
     async fn hears(&self, sent: &[u8]) -> String {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(sent).await.unwrap();
-        let mut heard = Vec::new();
-        stream.read_to_end(&mut heard).await.unwrap();
-        String::from_utf8(heard).unwrap()
+        let mut received = Vec::new();
+        stream.read_to_end(&mut received).await.unwrap();
+        String::from_utf8(received).unwrap()
     }
 
     fn cut(&self, why: &'static str) -> u64 {
@@ -69,22 +69,22 @@ impl Running {
 #[tokio::test]
 async fn a_client_that_does_not_end_the_head_of_its_request_gets_the_reason_and_is_cut_off() {
     let server = start(Bounds { head: SOON, ..PATIENT }, hello()).await;
-    let heard = server.hears(b"GET / HTTP/1.1\r\nHost: x\r\nX: ").await;
-    assert!(heard.starts_with("HTTP/1.1 408 "), "{heard}");
+    let received = server.hears(b"GET / HTTP/1.1\r\nHost: x\r\nX: ").await;
+    assert!(received.starts_with("HTTP/1.1 408 "), "{received}");
     assert_eq!(server.cut("slow"), 1);
 }
 
 #[tokio::test]
 async fn a_connection_that_is_kept_and_not_used_ends_without_a_word() {
     let server = start(Bounds { head: SOON, ..PATIENT }, hello()).await;
-    let heard = server.hears(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
-    assert!(heard.starts_with("HTTP/1.1 200 ") && heard.ends_with("hello"), "{heard}");
+    let received = server.hears(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    assert!(received.starts_with("HTTP/1.1 200 ") && received.ends_with("hello"), "{received}");
     assert_eq!(server.hears(b"").await, "");
     assert_eq!(server.cut("slow"), 0);
 }
 
 #[tokio::test]
-async fn a_client_that_stands_still_is_cut_off_wherever_it_stands() {
+async fn a_client_that_stops_is_cut_off_at_every_point() {
     let server = start(Bounds { idle: SOON, ..PATIENT }, hello()).await;
     // before the version of HTTP is known, in a head, in a body, in the preface of HTTP/2
     let begun: [&[u8]; 4] = [
@@ -94,8 +94,8 @@ async fn a_client_that_stands_still_is_cut_off_wherever_it_stands() {
         b"PRI * HTTP/2.0",
     ];
     for sent in begun {
-        let heard = server.hears(sent).await;
-        assert!(heard.is_empty() || heard.starts_with("HTTP/1.1 4"), "{heard}");
+        let received = server.hears(sent).await;
+        assert!(received.is_empty() || received.starts_with("HTTP/1.1 4"), "{received}");
     }
     server.stopping.cancel();
     server.serving.await.unwrap();
@@ -129,9 +129,9 @@ async fn heads_that_are_too_large_or_no_http_get_a_status_that_can_be_read() {
         ("GET / HTTP/9.9\r\n\r\n".to_owned(), "400"),
         (header(1 << 15).replace("Host: x", "Connection: close"), "200"),
     ] {
-        let heard = server.hears(sent.as_bytes()).await;
+        let received = server.hears(sent.as_bytes()).await;
         let begin: String = sent.chars().take(30).collect();
-        assert_eq!(heard.split(' ').nth(1), Some(status), "{begin}: {heard}");
+        assert_eq!(received.split(' ').nth(1), Some(status), "{begin}: {received}");
     }
     assert_eq!((server.cut("too_large"), server.cut("malformed")), (3, 3));
 }
@@ -165,9 +165,9 @@ async fn http_2_is_spoken_to_those_who_begin_it() {
 #[tokio::test]
 async fn a_request_that_runs_is_answered_when_the_server_stops_and_kept_connections_end() {
     let (asked, answer) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (told, go) = (Arc::clone(&asked), Arc::clone(&answer));
+    let (started, go) = (Arc::clone(&asked), Arc::clone(&answer));
     let slow = get(async move || {
-        told.notify_one();
+        started.notify_one();
         go.notified().await;
         "at last"
     });
@@ -179,13 +179,13 @@ async fn a_request_that_runs_is_answered_when_the_server_stops_and_kept_connecti
         server.stopping.cancel();
         answer.notify_one();
     };
-    let (heard, ()) = tokio::join!(asking, stop);
-    assert!(heard.ends_with("at last"), "{heard}");
+    let (received, ()) = tokio::join!(asking, stop);
+    assert!(received.ends_with("at last"), "{received}");
     server.serving.await.unwrap();
 }
 
 /// What a client with this address hears at first who sends this on a connection that stays; `None` if it is closed.
-async fn heard_from(address: &str, server: &Running, sent: &str) -> Option<(TcpStream, String)> {
+async fn begin_of_answer(address: &str, server: &Running, sent: &str) -> Option<(TcpStream, String)> {
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind(format!("{address}:0").parse().unwrap()).unwrap();
     let mut stream = socket.connect(server.address).await.ok()?;
@@ -209,22 +209,22 @@ async fn who_is_let_in_nowhere_leaves_places_for_probes_and_for_those_who_are() 
     let mut strangers = Vec::new();
     for path in ["/metrics", "/livez"].repeat(8) {
         let sent = format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n");
-        strangers.extend(heard_from("127.0.0.1", &server, &sent).await);
+        strangers.extend(begin_of_answer("127.0.0.1", &server, &sent).await);
     }
-    let heard: Vec<&str> = strangers.iter().map(|(_, begin)| begin.as_str()).collect();
+    let received: Vec<&str> = strangers.iter().map(|(_, begin)| begin.as_str()).collect();
     assert_eq!(
-        heard,
+        received,
         ["HTTP/1.1 401", "HTTP/1.1 200"].repeat(2),
         "half of the places, while there are no other clients"
     );
     let reader = "GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer secret\r\n\r\n";
     let mut readers = Vec::new();
     for _ in 0..3 {
-        let (stream, begin) = heard_from("127.0.0.2", &server, reader).await.unwrap();
+        let (stream, begin) = begin_of_answer("127.0.0.2", &server, reader).await.unwrap();
         assert_eq!(begin, "HTTP/1.1 200", "of those who are let in there may be any number");
         readers.push(stream);
     }
-    let probe = heard_from("127.0.0.3", &server, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    let probe = begin_of_answer("127.0.0.3", &server, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n").await;
     assert_eq!(probe.unwrap().1, "HTTP/1.1 200");
 }
 
@@ -232,10 +232,10 @@ async fn who_is_let_in_nowhere_leaves_places_for_probes_and_for_those_who_are() 
 async fn who_is_let_in_nowhere_is_cut_off_however_often_he_asks() {
     let server = start(Bounds { head: SOON, ..PATIENT }, hello()).await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
-    let mut heard = [0; 1024];
+    let mut received = [0; 1024];
     loop {
         let asked = stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
-        if asked.is_err() || stream.read(&mut heard).await.unwrap_or(0) == 0 {
+        if asked.is_err() || stream.read(&mut received).await.unwrap_or(0) == 0 {
             break;
         }
     }
@@ -256,10 +256,13 @@ async fn a_client_that_is_refused_before_it_has_sent_all_can_send_the_rest_and_r
         if answers > 1 {
             stream.write_all(b"GET /none HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
         }
-        let mut heard = Vec::new();
-        stream.read_to_end(&mut heard).await.unwrap();
-        let heard = String::from_utf8(heard).unwrap();
-        assert!(heard.starts_with("HTTP/1.1 413 ") && heard.contains("too large"), "{bytes}: {heard}");
-        assert_eq!(heard.matches("HTTP/1.1 ").count(), answers, "{bytes}: {heard}");
+        let mut received = Vec::new();
+        stream.read_to_end(&mut received).await.unwrap();
+        let received = String::from_utf8(received).unwrap();
+        assert!(
+            received.starts_with("HTTP/1.1 413 ") && received.contains("too large"),
+            "{bytes}: {received}"
+        );
+        assert_eq!(received.matches("HTTP/1.1 ").count(), answers, "{bytes}: {received}");
     }
 }

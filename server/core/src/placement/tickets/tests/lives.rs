@@ -56,8 +56,8 @@ fn who_runs_without_a_ticket_takes_a_place_of_its_pool_and_is_not_held_back() {
     tickets.occupy("p");
     assert_eq!(tickets.opened("a", claim("o", &[])), ["a"]);
     assert!(tickets.opened("b", claim("o", &[])).is_empty(), "one place is taken without a ticket");
-    let told = tickets.told(&id("b"), at(0)).unwrap();
-    assert_eq!(told.waits_for, ["pool p: 2 of 2, 1 without a ticket"]);
+    let status = tickets.status(&id("b"), at(0)).unwrap();
+    assert_eq!(status.waits_for, ["pool p: 2 of 2, 1 without a ticket"]);
     // over the limit: none is stopped, and a place must come free twice
     tickets.occupy("p");
     assert!(tickets.closed("a").is_empty());
@@ -85,7 +85,7 @@ fn a_pool_that_is_full_without_tickets_keeps_nothing_from_the_others() {
 }
 
 #[test]
-fn a_place_whose_attempt_may_be_tried_again_is_kept_for_a_time() {
+fn the_place_of_an_attempt_that_may_be_tried_again_is_kept_for_a_time() {
     let mut tickets = tickets(limits(Some(1), &[]), 10);
     let [one, other] = ["1", "2"].map(|name| AttemptId::parse(name).unwrap());
     tickets.opened("a", claim("o", &[]));

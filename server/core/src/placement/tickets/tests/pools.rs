@@ -76,7 +76,7 @@ fn a_place_that_is_given_back_in_one_pool_is_granted_at_once_in_another() {
         let of = |pool: &str| TicketClaim { pool: pool.into(), arch: "x86_64".into(), ..claim("o", &["x"]) };
         assert_eq!(tickets.opened("p0", of("p")), ["p0"]);
         assert!(tickets.opened("q0", of("q")).is_empty() && tickets.opened("r0", of("r")).is_empty());
-        assert_eq!(tickets.told(&id("q0"), at(0)).unwrap().waits_for, [format!("{what}: 1 of 1")]);
+        assert_eq!(tickets.status(&id("q0"), at(0)).unwrap().waits_for, [format!("{what}: 1 of 1")]);
         assert_eq!(tickets.closed("p0"), ["q0"], "{what}");
         // by an end, by silence, and by other limits, too
         let attempt = AttemptId::parse("1").unwrap();

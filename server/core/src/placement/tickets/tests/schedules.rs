@@ -132,16 +132,16 @@ pub(super) fn check(tickets: &Tickets, before: &HashMap<LimitKey, u32>) {
     assert!(kept || could.count() == 0, "one waits although there is a place");
     assert!(tickets.classes.iter().all(|(at, class)| class.first().is_none()
         || tickets.lineup.overdue().chain(tickets.lineup.all_patient()).any(|seated| seated == at)));
-    check_told(tickets);
+    check_status(tickets);
 }
 
 /// Positions are those that counting gives.
-fn check_told(tickets: &Tickets) {
+fn check_status(tickets: &Tickets) {
     let mut waiting: Vec<&Ticket> =
         tickets.iter().filter(|ticket| ticket.granted_unix_ms.is_none()).collect();
     waiting.sort_by_key(|ticket| (ticket.round, ticket.number));
     for (n, ticket) in waiting.iter().enumerate() {
-        assert_eq!(tickets.told(&ticket.id, at(0)).unwrap().position, n + 1);
+        assert_eq!(tickets.status(&ticket.id, at(0)).unwrap().position, n + 1);
     }
 }
 

@@ -97,7 +97,7 @@ fn few_attempts_and_small_differences_say_nothing() {
 }
 
 #[test]
-fn a_need_is_of_the_group_in_whose_range_it_lies() {
+fn a_need_is_of_the_group_with_the_range_around_it() {
     let row: Vec<f64> = (0..30).map(|n| BASE + float(n % 3)).collect();
     let split = NeedSplit::of(&row).unwrap();
     let groups = [0.0, BASE, BASE + 0.9, BASE + 1.0, BASE + 2.0, 60.0].map(|need| split.group_of(need));

@@ -67,7 +67,7 @@ fn page_body(prefix: u8, lo: &[u8], hi: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_change_from_before_a_segment_that_was_used_anew_stands_under_no_wrong_key() {
+fn a_change_from_before_a_segment_that_was_used_anew_is_under_no_wrong_key() {
     let put = [&[0][..], &slice(b"72"), &slice(b"value")].concat();
     // in between, in a segment that was used anew, the page was written with the prefix "t002"
     let (old, new) = (page_body(3, b"t00", b"t01"), page_body(4, b"t0027", b"t0028"));
