@@ -13,10 +13,11 @@ use typed::{NOT_TYPED, SLIPS};
 /// The head of such a table.
 const HEAD: &str = "| you see | why | what to do |";
 /// Guides whose commands people type: each has such a table.
-const WITH_SLIPS: [&str; 12] = [
+const WITH_SLIPS: [&str; 14] = [
     "agent",
     "evaluate",
     "gitlab",
+    "import",
     "install",
     "kubernetes",
     "on-premises",
@@ -24,6 +25,7 @@ const WITH_SLIPS: [&str; 12] = [
     "pools-and-tickets",
     "results",
     "security",
+    "shadow-mode",
     "spack",
     "troubleshooting",
 ];

@@ -73,7 +73,7 @@ const FILES: [Described; 5] = [
     Described {
         title: "Labels of Prometheus",
         about: "The option `--prometheus-labels` of `plimsoll-server import` names it: how labels are named in this cluster \
-                ([evaluate.md](evaluate.md#history-that-prometheus-has)). It is read once.",
+                ([import.md](import.md#history-that-prometheus-has)). It is read once.",
         root: "PrometheusLabels",
         declared_in: &["server/lab/src/import/prometheus/labels.rs"],
         example: "prometheus-labels.toml",
