@@ -54,7 +54,7 @@ async fn the_disk_that_size_names_is_within_a_factor_of_two_of_a_real_store() {
     assert!(server.stop().unwrap().success());
     let real = f64::from(u32::try_from(bytes_below(dir.path()).unwrap()).unwrap());
     // 150 builds in 30 days
-    let model = printed("5");
+    let model = modelled("5");
 
     assert!(model > real / 2.0 && model < real * 2.0, "{real} bytes on disk, {model} by the model");
 }

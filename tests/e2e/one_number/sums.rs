@@ -64,7 +64,7 @@ async fn every_view_shows_the_same_sums() {
                 &group["totals"],
             );
         }
-        reported(&site, &totals);
+        shown(&site, &totals);
         null_where_not_known(&terminal, &api);
         counted(&site, &by_outcome);
     });

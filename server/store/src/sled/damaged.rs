@@ -8,8 +8,8 @@ use std::{
 use super::{
     directory::Directory,
     engine::Engine,
-    fault::OpenError,
-    marker::{FORMAT_VERSION, Marker, StoreStage, check_format},
+    fault::{FORMAT_VERSION, OpenError},
+    marker::{Marker, StoreStage, check_format},
     opening::{reconcile, refuse_foreseen},
     raw_log::RawLog,
     repair_loss::RepairLoss,

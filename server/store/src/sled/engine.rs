@@ -20,7 +20,7 @@ use std::{
 
 use ulid::Ulid;
 
-use super::{marker::FORMAT_VERSION, quiet_panics};
+use super::{fault::FORMAT_VERSION, quiet_panics};
 use crate::{
     bounds::VERSION_BYTES,
     bytes,

@@ -7,8 +7,8 @@ use std::{
 
 use plimsoll_proto::own_files::LinkRefusal;
 
-use super::marker::FORMAT_VERSION;
-
+/// Format that this program writes, and the only one that it reads. Change it with every change of `FORMAT.md` that is not an addition.
+pub const FORMAT_VERSION: u32 = 6;
 /// The engine's own directory.
 pub(crate) const ENGINE: &str = "sled";
 

@@ -12,10 +12,8 @@ use plimsoll_proto::own_files;
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 
-use super::fault::OpenError;
+use super::fault::{FORMAT_VERSION, OpenError};
 
-/// Format that this program writes, and the only one that it reads. Change it with every change of `FORMAT.md` that is not an addition.
-pub const FORMAT_VERSION: u32 = 6;
 /// Its name in the data directory.
 pub(crate) const FILE: &str = "plimsoll.json";
 /// The next marker, until it is whole.

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use super::{
     directory::Directory,
     engine::{Engine, EngineError, EngineWrite},
-    fault::OpenError,
-    marker::{FORMAT_VERSION, Marker, StoreStage},
+    fault::{FORMAT_VERSION, OpenError},
+    marker::{Marker, StoreStage},
     opening::prove_durable,
 };
 use crate::{

@@ -17,8 +17,8 @@ use tokio::sync::oneshot;
 use super::{
     directory::Directory,
     engine::{Engine, EngineError},
-    fault::OpenError,
-    marker::{FORMAT_VERSION, Marker, StoreStage},
+    fault::{FORMAT_VERSION, OpenError},
+    marker::{Marker, StoreStage},
     opening::refuse_foreseen,
     plan::{CommitJob, plan},
     prepared::put_right,

@@ -210,10 +210,10 @@ fn mark(dir: &Path, format: u32) {
     fs::write(path, text.replace(&own, &other)).unwrap();
 }
 
-/// Changes the number of the format in the log. All else in the identity may be of any form.
+/// Changes the number of the format in the log, in an identity as long as ours.
 fn mark_log(dir: &Path, format: u32) {
     let sled = ::sled::Config::new().path(settings(dir).dir.join("sled")).open().unwrap();
-    let other = [&format.to_be_bytes()[..], b"all else is other"].concat();
+    let other = [&format.to_be_bytes()[..], b"another id, and a number"].concat();
     let crc = crc32fast::hash(&other).to_be_bytes();
     sled.insert(b"i", [&other[..], &crc].concat()).unwrap();
     sled.flush().unwrap();
