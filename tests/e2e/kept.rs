@@ -70,11 +70,6 @@ async fn what_an_agent_says_of_an_attempt_is_shown_even_after_a_restart() {
     let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
     let mut stream = Sender::connect(&server.url()).await.unwrap();
     stream.exchange(hello("a", "zlib")).await.unwrap();
-    let refused =
-        stream.exchange(finish(vec![phase("build", 0, 1), phase("test", 2999, 1)])).await.unwrap_err();
-    assert!(refused.message().contains("finish.phases[1].started_ms"), "{refused:?}");
-    let mut stream = Sender::connect(&server.url()).await.unwrap();
-    stream.exchange(hello("a", "zlib")).await.unwrap();
     let phases = vec![phase("build", 0, 9 << 20), phase("test", 3000, 1 << 20)];
     stream.exchange(finish(phases.clone())).await.unwrap();
 

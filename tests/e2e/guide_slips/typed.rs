@@ -26,6 +26,7 @@ pub(super) const SLIPS: &[(&str, &str)] = &[
     ("import", "plimsoll-server import builds.csv --data-dir open"),
     ("import", "plimsoll-server import --prometheus http://$DOWN --since 15 --data-dir new"),
     ("shadow-mode", "plimsoll-server --data-dir new --shadow-apply 'e4s=10%'"),
+    ("shadow-mode", "plimsoll-server --data-dir new --shadow on --shadow-apply 'e4s=10'"),
     ("gitlab", "PATH=/nowhere:/usr/bin plimsoll run -- make -j8"),
     ("gitlab", "plimsoll run --server http://$DOWN -- true"),
     ("gitlab", "plimsoll run --exit-code-for asis=83 -- true"),
