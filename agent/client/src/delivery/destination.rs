@@ -5,14 +5,9 @@
 //! ```
 //!
 //! `HOST` is the server's host and port, for people: at most 32 characters, `_` in place of all but letters, digits and `_`. `ADDRESS` is the
-//! CRC-32 (IEEE) of the server's address, `IDENTITY` that of what says who comes, each as eight hexadecimal digits.
-//!
-//! | a file with | is delivered by |
-//! |---|---|
-//! | the `ADDRESS` and `IDENTITY` of the run | the run |
-//! | its `ADDRESS` and another `IDENTITY`, as after a change of the token | a run that is of the project of the file's attempt: the server decides whether its token may speak of that |
-//! | another `ADDRESS` | no other run: another server must not learn what was built |
-//! | no such part | any run: what no agent wrote is set aside then |
+//! CRC-32 (IEEE) of the server's address, `IDENTITY` that of what says who comes, each as eight hexadecimal digits. A run delivers the files
+//! with its own `ADDRESS` and `IDENTITY`: another server must not learn what was built, and an attempt must not count as one of a caller
+//! who did not measure it. A file without this part is tried by any run: what no agent wrote is set aside then.
 
 use std::path::Path;
 
@@ -51,35 +46,15 @@ impl SpoolDestination {
     }
 
     /// Whether a file waits for this destination.
-    pub(super) fn takes(&self, file: &Path) -> SpoolMatch {
+    pub(super) fn takes(&self, file: &Path) -> bool {
         let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-        let Some((_attempt, part)) = stem.rsplit_once('.') else { return SpoolMatch::Own };
-        let (own, other) = (marks(&self.part), marks(part));
-        if own == other {
-            SpoolMatch::Own
-        } else if own.0 == other.0 {
-            SpoolMatch::SameServer
-        } else {
-            SpoolMatch::OtherServer
-        }
+        stem.rsplit_once('.').is_none_or(|(_attempt, part)| marks(part) == marks(&self.part))
     }
 }
 
-/// For whom a file waits, as this run sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SpoolMatch {
-    /// For this server, and this identity.
-    Own,
-    /// For this server; another identity measured it.
-    SameServer,
-    /// For another server.
-    OtherServer,
-}
-
-/// `ADDRESS` and `IDENTITY`, which decide.
-fn marks(part: &str) -> (&str, &str) {
-    let marks = part.split_once('-').map_or(part, |(_host, marks)| marks);
-    marks.split_once('-').unwrap_or((marks, ""))
+/// `ADDRESS-IDENTITY`, which decide.
+fn marks(part: &str) -> &str {
+    part.split_once('-').map_or(part, |(_host, marks)| marks)
 }
 
 #[cfg(test)]
@@ -98,22 +73,18 @@ mod tests {
         let own = SpoolDestination::of("http://A.example:7410/", &text("one"));
         let file = PathBuf::from(format!("/spool/h_7-01ABC.{}.spool", own.part()));
         assert!(own.part().starts_with("a_example_7410-"), "{own:?}");
-        assert_eq!(own.takes(&file), SpoolMatch::Own);
-        for (server, trust, takes) in [
-            ("http://a.example:7410", text("one "), SpoolMatch::Own),
-            ("http://b.example:7410", text("one"), SpoolMatch::OtherServer),
-            ("https://a.example:7410", text("one"), SpoolMatch::OtherServer),
-            ("http://a.example:7410", text("two"), SpoolMatch::SameServer),
-            ("http://a.example:7410", with(Some(Token::File("/token".into()))), SpoolMatch::SameServer),
-            ("http://a.example:7410", with(None), SpoolMatch::SameServer),
+        assert!(own.takes(&file));
+        assert!(SpoolDestination::of("http://a.example:7410", &text("one ")).takes(&file), "the same");
+        for (server, trust) in [
+            ("http://b.example:7410", text("one")),
+            ("https://a.example:7410", text("one")),
+            ("http://a.example:7410", text("two")),
+            ("http://a.example:7410", with(Some(Token::File("/token".into())))),
+            ("http://a.example:7410", with(None)),
         ] {
-            assert_eq!(SpoolDestination::of(server, &trust).takes(&file), takes, "{server} {trust:?}");
+            assert!(!SpoolDestination::of(server, &trust).takes(&file), "{server} {trust:?}");
         }
-        assert_eq!(
-            own.takes(Path::new("/spool/h_7-01ABC.spool")),
-            SpoolMatch::Own,
-            "it waits for no server in particular"
-        );
+        assert!(own.takes(Path::new("/spool/h_7-01ABC.spool")), "it waits for no server in particular");
         assert!(!own.part().contains("one"), "the token is not in the name");
     }
 }

@@ -10,12 +10,11 @@ use std::{
     time::Duration,
 };
 
-use plimsoll_proto::v1::Hello;
 use tokio::task::yield_now;
 
 use super::{
     backlog::Backlog,
-    destination::{SpoolDestination, SpoolMatch},
+    destination::SpoolDestination,
     quota::{DRAFT, SPOOL, list},
     shared_backlog::SharedBacklog,
     spool::{AdoptedSpool, Spool},
@@ -41,19 +40,11 @@ pub(super) async fn deliver_orphans(dir: PathBuf, destination: SpoolDestination,
     };
     sweep_drafts(&dir, &own);
     let (mut delivered, mut left, mut refused) = (0, 0, false);
-    let own_project = own.with(|backlog| project(backlog.hello()).to_owned());
-    for entry in list(&dir, SPOOL) {
-        let is_same_identity = match destination.takes(&entry.path) {
-            SpoolMatch::Own => true,
-            SpoolMatch::SameServer => false,
-            SpoolMatch::OtherServer => continue,
-        };
+    for entry in list(&dir, SPOOL).into_iter().filter(|entry| destination.takes(&entry.path)) {
         if delivered == ORPHANS || left == LEFT {
             return;
         }
-        let is_of_project = |hello: &Hello| !own_project.is_empty() && project(hello) == own_project;
-        let is_ours = |hello: &Hello| is_same_identity || is_of_project(hello);
-        let Some(orphan) = take_over(&entry.path, is_ours, &mut refused).await else {
+        let Some(orphan) = take_over(&entry.path, &mut refused).await else {
             continue;
         };
         delivered += 1;
@@ -74,27 +65,15 @@ pub(super) async fn deliver_orphans(dir: PathBuf, destination: SpoolDestination,
     }
 }
 
-/// The project of an attempt; empty if it has none.
-fn project(hello: &Hello) -> &str {
-    hello.key.as_ref().map_or("", |key| key.project.as_str())
-}
-
-/// Takes over a file that is for this run by its attempt; says of the first one that is `refused` why.
-async fn take_over(
-    path: &Path,
-    is_ours: impl Fn(&Hello) -> bool,
-    refused: &mut bool,
-) -> Option<SharedBacklog> {
+/// Takes over a file; says of the first one that is `refused` why.
+async fn take_over(path: &Path, refused: &mut bool) -> Option<SharedBacklog> {
     match Spool::adopt(path) {
-        Ok(AdoptedSpool::Orphan(_, contents)) if !is_ours(&contents.hello) => None,
         Ok(AdoptedSpool::Orphan(spool, mut contents)) => {
             while spool.look_through(&mut contents, RECORDS) {
                 yield_now().await;
             }
             Some(SharedBacklog::new(Backlog::orphan(spool, *contents)))
         }
-        // what it holds is not known: an agent with its identity sets it aside
-        Ok(AdoptedSpool::Damaged(_)) if !is_ours(&Hello::default()) => None,
         Ok(AdoptedSpool::Damaged(mut spool)) => {
             spool.set_aside("its beginning is damaged");
             None

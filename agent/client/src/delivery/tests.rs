@@ -2,7 +2,6 @@
 
 mod sim;
 mod tls;
-mod waiting;
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -11,9 +10,12 @@ use plimsoll_support::collector::{CollectorEvent, CollectorFaults, FakeCollector
 use tempfile::TempDir;
 use tonic::Code;
 
+use crate::token::Token;
+
 use super::{
     Delivery, DeliveryReport, Settings, Trust,
     backlog::{Backlog, MEMORY_SAMPLES},
+    destination::SpoolDestination,
     quota::list,
     spool::Spool,
 };
@@ -308,6 +310,39 @@ async fn a_run_with_the_id_of_another_run_goes_on_under_the_one_that_the_server_
     assert_eq!((report.delivered, report.runs_as.as_deref()), (true, Some("h:7.2")));
     assert_eq!((fake.attempt("h:7").samples.len(), fake.attempt("h:7.2").samples.len()), (1, 3));
     assert!(files(&second, "spool").is_empty() && files(&second, "refused").is_empty());
+}
+
+#[tokio::test]
+async fn what_waits_for_one_server_goes_to_no_other_and_to_no_other_caller() {
+    let dir = TempDir::new().unwrap();
+    let with_token = |url: &str, token: &str| {
+        let trust = Trust { token: Some(Token::Text(token.into())), ..Trust::default() };
+        Settings { trust, ..settings(&dir, url) }
+    };
+    let away = "http://127.0.0.1:1";
+    for (attempt, to) in [("for-a", with_token(away, "a")), ("for-none", settings(&dir, away))] {
+        let mut delivery = Delivery::start(&to, hello(attempt));
+        delivery.push(sample(1));
+        let report = delivery.finish_with(ended(10, None), Duration::ZERO).await;
+        assert!(!report.delivered && report.kept.is_some(), "{report:?}");
+    }
+    let other = FakeCollector::start(CollectorFaults::default()).await;
+    assert!(finish(Delivery::start(&settings(&dir, &other.url), hello("b"))).await.delivered);
+    assert_eq!(files(&dir, "spool").len(), 2, "they wait");
+    assert!(other.attempt("for-a").samples.is_empty() && other.attempt("for-none").samples.is_empty());
+
+    // an earlier run left one for this server; another token is another caller
+    let mut own = FakeCollector::start(CollectorFaults::default()).await;
+    let to_own = SpoolDestination::of(&own.url, &with_token("", "a").trust);
+    let named = hello("for-own");
+    let spool = Spool::create_for(&dir.path().join("spool"), 1 << 20, &named, Some(&to_own)).unwrap();
+    Backlog::new(named, Some(spool)).push(sample(1));
+    assert!(finish(Delivery::start(&with_token(&own.url, "b"), hello("c"))).await.delivered);
+    assert_eq!(files(&dir, "spool").len(), 3);
+    let delivery = Delivery::start(&with_token(&own.url, "a"), hello("d"));
+    own.wait_for(|seen| matches!(seen, CollectorEvent::Finish(finish) if finish.attempt == "for-own")).await;
+    assert!(finish(delivery).await.delivered);
+    assert_eq!(own.attempt("for-own").samples.len(), 1);
 }
 
 #[tokio::test]
