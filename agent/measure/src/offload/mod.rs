@@ -2,7 +2,8 @@
 //! cluster. What is measured of the second kind is the need of a client, and not of the build.
 //!
 //! At each look the processes of the build are counted that are clients of such a service. The time since the look before counts as done
-//! elsewhere if there is one, and the build used less than [`IDLE_USEC`] of CPU time a second for each of them: a build that compiles beside
+//! elsewhere if there is one, and the build used less than [`IDLE_USEC`] of CPU time a second for each of them, and less than half of the
+//! CPUs and [`MOST_USEC`] for all of them, as a build may have many clients whose work falls back to its own machine. A build that compiles beside
 //! `kubectl port-forward` works itself. So does one with the daemon among its own processes: its work is measured. The rule:
 //! **at least half of the time was done elsewhere.** A single `docker --version` is far from that.
 //!
@@ -12,7 +13,7 @@ mod programs;
 #[cfg(test)]
 mod tests;
 
-use std::time::Duration;
+use std::{thread, time::Duration};
 
 pub use self::programs::ServicePrograms;
 use self::programs::{SERVICES, Service};
@@ -20,6 +21,8 @@ use self::programs::{SERVICES, Service};
 /// CPU time of the build in a second, microseconds, for each client. A judgement: a client sends files and shows what comes back, which takes
 /// some percent of a core; a preprocessor before distcc takes a fifth of what its compiler takes.
 const IDLE_USEC: u64 = 250_000;
+/// The same for all clients together: two cores. A judgement: a build that uses more works itself.
+const MOST_USEC: u64 = 2_000_000;
 /// Part of the time that was done elsewhere from which the build counts as done there. A judgement: most of it.
 const LEAST_SHARE: f64 = 0.5;
 /// Least time between two looks: a build of two seconds gets some.
@@ -28,8 +31,10 @@ const STEP: Duration = Duration::from_millis(250);
 const REST: u32 = 99;
 
 /// The looks at one build.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct OffloadWatch {
+    /// CPU time of a build in a second, microseconds, from which on it works itself, however many clients it has.
+    most_usec: u64,
     services: [ServiceTime; SERVICES.len()],
     /// Time that was looked at.
     seen: Duration,
@@ -45,6 +50,24 @@ struct ServiceTime {
 }
 
 impl OffloadWatch {
+    /// No look yet at a build that may use these CPUs.
+    pub(crate) fn new(cpus: u64) -> Self {
+        Self {
+            most_usec: MOST_USEC.min(cpus.saturating_mul(500_000)),
+            services: [ServiceTime::default(); SERVICES.len()],
+            seen: Duration::ZERO,
+            last: Duration::ZERO,
+            last_usec: 0,
+            next: Duration::ZERO,
+        }
+    }
+
+    /// The same for the CPUs that this process may use.
+    pub(crate) fn here() -> Self {
+        let cpus = thread::available_parallelism().map_or(1, usize::from);
+        Self::new(u64::try_from(cpus).unwrap_or(u64::MAX))
+    }
+
     /// Whether it is time for a look.
     pub(crate) fn is_due(&self, now: Duration) -> bool {
         now >= self.next
@@ -55,7 +78,8 @@ impl OffloadWatch {
         let passed = now.saturating_sub(self.last);
         let used = u128::from(cpu_usec.saturating_sub(self.last_usec));
         for (time, presence) in self.services.iter_mut().zip(programs.0) {
-            let most = u128::from(IDLE_USEC) * u128::from(presence.clients) * passed.as_micros() / 1_000_000;
+            let idle_usec = IDLE_USEC.saturating_mul(presence.clients.into()).min(self.most_usec);
+            let most = u128::from(idle_usec) * passed.as_micros() / 1_000_000;
             time.has_daemon |= presence.has_daemon;
             if presence.clients > 0 && used <= most {
                 time.elsewhere += passed;

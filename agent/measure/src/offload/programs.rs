@@ -29,7 +29,7 @@ const fn service(
 }
 
 /// All that are known. Without a daemon of another name, the CPU time of the build says whether it works here.
-pub(super) const SERVICES: [Service; 9] = [
+pub(super) const SERVICES: [Service; 8] = [
     service("docker", &["docker", "docker-compose", "docker-buildx"], &["dockerd", "buildkitd"]),
     service("podman", &["podman", "podman-remote"], &[]),
     service("buildkit", &["buildctl"], &["buildkitd"]),
@@ -37,7 +37,6 @@ pub(super) const SERVICES: [Service; 9] = [
     service("bazel", &["bazel", "bazelisk", "bazel-real"], &[BAZEL_SERVER]),
     service("distcc", &["distcc"], &["distccd"]),
     service("icecc", &["icecc"], &["iceccd"]),
-    service("sccache", &["sccache"], &[]),
     service("kubectl", &["kubectl", "oc"], &["kubelet", "k3s-server"]),
 ];
 
@@ -62,18 +61,27 @@ pub struct ServicePrograms(pub(super) [Presence; SERVICES.len()]);
 impl ServicePrograms {
     /// Looks at processes by their ids, below the folder `proc`. One that has ended, or that another pid namespace hides, is passed over.
     pub fn among(proc: &Path, pids: impl IntoIterator<Item = i32>) -> Self {
-        let mut found = Self::default();
+        let (mut found, mut java) = (Self::default(), Vec::new());
         for pid in pids.into_iter().filter(|&pid| pid > 0).take(MOST) {
             let folder = proc.join(pid.to_string());
             // it may have ended meanwhile
             let Some(comm) = kernel::read(&folder.join("comm")).ok().flatten() else { continue };
             let comm = comm.trim_end();
-            if !found.count(comm) && !found.count(&file_name(&folder)) && comm == "java" && is_bazel(&folder)
-            {
-                found.count(BAZEL_SERVER);
+            if !found.count(comm) && !found.count(&file_name(&folder)) && comm == "java" {
+                java.push(folder);
             }
         }
+        // reading a command line waits for the memory of its process: not of each Java program
+        if found.has_clients_of(BAZEL_SERVER) && java.iter().any(|folder| is_bazel(folder)) {
+            found.count(BAZEL_SERVER);
+        }
         found
+    }
+
+    /// Whether there are clients of the service with this daemon.
+    fn has_clients_of(&self, daemon: &str) -> bool {
+        let mut services = SERVICES.iter().zip(&self.0);
+        services.any(|(service, presence)| service.daemons.contains(&daemon) && presence.clients > 0)
     }
 
     /// Counts a program by its name; false if it is of no service.

@@ -6,7 +6,7 @@ use crate::fake_kernel::FakeKernel;
 /// Looks once a second at a build of `seconds`; `at` says which programs run, and the CPU time of that second in milliseconds.
 fn watched(seconds: u64, at: impl Fn(u64) -> (&'static [&'static str], u64)) -> Option<&'static str> {
     let fake = FakeKernel::new();
-    let mut watch = OffloadWatch::default();
+    let mut watch = OffloadWatch::new(8);
     let mut cpu_usec = 0;
     for second in 1..=seconds {
         let (programs, cpu_ms) = at(second);
@@ -48,6 +48,7 @@ fn a_build_that_works_itself_is_not_whatever_runs_beside_it() {
     );
     assert_eq!(watched(60, |_| (&["sleep"], 0)), None);
     assert_eq!(watched(60, |_| (&["make", "distcc", "distcc", "cc1plus", "cc1plus"], 2000)), None);
+    assert_eq!(watched(60, |_| (&["distcc"; 64], 8000)), None, "all of it fell back to this machine");
     assert_eq!(watched(0, |_| (&["docker"], 0)), None);
 }
 
@@ -63,7 +64,7 @@ fn a_daemon_among_the_processes_of_the_build_is_measured_with_it() {
     fake.write("/proc/7/cmdline", "bazel(work)\0--add-opens\0");
     fake.write("/proc/8/comm", "bazel\n");
     let found = ServicePrograms::among(&fake.kernel().path("/proc"), [7, 8, 0, 9]);
-    let mut watch = OffloadWatch::default();
+    let mut watch = OffloadWatch::new(8);
     watch.add(Duration::from_secs(9), 0, &found, Duration::ZERO);
     assert_eq!(watch.service(), None);
 }
@@ -93,7 +94,7 @@ fn looks_rest_and_see_a_bounded_number_of_processes() {
     (1..1000).for_each(|pid| fake.write(&format!("/proc/{pid}/comm"), "docker\n"));
     let found = ServicePrograms::among(&fake.kernel().path("/proc"), 1..1000);
     assert_eq!(found.0[0].clients, 128);
-    let mut watch = OffloadWatch::default();
+    let mut watch = OffloadWatch::new(8);
     let second = Duration::from_secs(1);
     watch.add(second, 0, &found, Duration::from_millis(100));
     assert!(!watch.is_due(10 * second) && watch.is_due(11 * second));

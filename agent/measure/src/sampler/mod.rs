@@ -92,7 +92,7 @@ impl Sampler {
             starvation,
             phases: Phases::default(),
             curve: NeedCurve::new(),
-            offload: OffloadWatch::default(),
+            offload: OffloadWatch::here(),
             last_ms: 0,
             need: 0,
             kill_notice: OneTimeNotice::default(),
