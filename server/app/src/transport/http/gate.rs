@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use axum::{Router, extract::Request, response::Response};
+use axum::{Router, body::Body, extract::Request, http::Method, response::Response};
 use tower::ServiceExt as _;
 use tracing::Instrument as _;
 
@@ -54,15 +54,19 @@ impl Gate {
     }
 
     async fn pass(&self, mut request: Request) -> (Response, Option<CallPlace>) {
+        // the router leaves the body out where it answers itself; over HTTP/2 an answer to HEAD with one is an error of the protocol
+        let is_head = *request.method() == Method::HEAD;
+        let refused =
+            |refusal: Response| (if is_head { refusal.map(|_body| Body::empty()) } else { refusal }, None);
         if let Some(refusal) = self.checks.refusal(&request) {
-            return (refusal, None);
+            return refused(refusal);
         }
         match self.checks.admit(&mut request) {
             Ok(place) => {
                 let Ok(answer) = self.router.clone().oneshot(request).await;
                 (answer, place)
             }
-            Err(refusal) => (*refusal, None),
+            Err(refusal) => refused(*refusal),
         }
     }
 }
@@ -90,5 +94,32 @@ impl Checks {
                 Ok(None)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::routing::get;
+
+    use super::*;
+    use crate::runtime::metrics::Metrics;
+
+    #[tokio::test]
+    async fn a_refused_head_has_no_body() {
+        let guard = Guard::open(None, Arc::new(Metrics::new())).unwrap();
+        let checks =
+            Checks::Paths { grpc_port: None, own_names: Arc::default(), guard, has_hook_secret: false };
+        let router = Router::new().route("/livez", get(async || "ok\n"));
+        let gate = Gate { router, calls: Calls::default(), checks };
+        let answer = async |method: Method, host: &str| {
+            let request = Request::builder().method(method).uri("/livez").header("host", host);
+            let (answer, _place) = gate.answer(request.body(Body::empty()).unwrap()).await;
+            let status = answer.status().as_u16();
+            (status, axum::body::to_bytes(answer.into_body(), 10_000).await.unwrap().len())
+        };
+        assert_eq!(answer(Method::GET, "localhost").await, (200, 3));
+        assert_eq!(answer(Method::HEAD, "localhost").await, (200, 0));
+        assert!(answer(Method::GET, "evil.example").await.1 > 0);
+        assert_eq!(answer(Method::HEAD, "evil.example").await, (421, 0));
     }
 }
