@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Places of the log that are damaged, one after the other.
-const PLACES: usize = 20;
+const PLACES: usize = 60;
 
 /// A store whose summaries were written more than once, closed; all of its log was noted by the engine.
 async fn noted(dir: &Path) {
@@ -150,5 +150,5 @@ async fn verify_and_repair_agree_on_a_wrong_byte_and_none_that_is_not_in_use_is_
     });
     assert!(wrong.is_empty(), "{} of {PLACES}: {wrong:#?}", wrong.len());
     let unused = all.iter().filter(|found| found.is_clean).count();
-    assert!((PLACES / 2..PLACES).contains(&unused), "{unused} not in use");
+    assert!((30..=PLACES - 5).contains(&unused), "{unused} not in use");
 }

@@ -149,7 +149,7 @@ fn an_evicted_build_is_lost_and_comes_back_with_a_request_that_holds() {
 }
 
 #[test]
-fn requests_and_limits_of_ours_pack_at_most_half_a_percent_dearer_than_generous_sizes_by_hand() {
+fn requests_and_limits_of_ours_pack_no_dearer_than_sizes_by_hand_but_for_needs_anywhere_on_small_nodes() {
     // three packages whose needs vary by 15 %, and three whose needs lie anywhere below 7 GiB; by hand each build asks for 8 GiB
     let needs = [1000, 3000, 6000];
     let build = |n: u64, mib: u64| [n * 40, 900, 1 + n % 3, 500, mib * (85 + n * 7919 % 31) / 100, 8];
@@ -166,7 +166,9 @@ fn requests_and_limits_of_ours_pack_at_most_half_a_percent_dearer_than_generous_
         for nodes in fleets {
             let money = |kind| outcome(&tape, &cores, nodes, kind).used.money;
             let (ours, by_hand) = (money(PolicyKind::PlimsollPod), money(PolicyKind::Preset));
-            assert!(ours <= by_hand * 1.005, "{name}, {nodes}: {ours} {by_hand}");
+            // needs that lie anywhere, on nodes that hold two builds by hand: 0.16 % dearer
+            let most = if name == "apart" && nodes.ends_with("x16GiB") { 1.002 } else { 1.0 + 1e-9 };
+            assert!(ours <= by_hand * most, "{name}, {nodes}: {ours} {by_hand}");
         }
     }
 }
