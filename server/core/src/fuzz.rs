@@ -1,4 +1,4 @@
-//! The parsers of foreign bytes that need no clock, file or network, for fuzzers: the others are in the crates above.
+//! Parsers of untrusted bytes in this crate, as fuzz targets: they need no clock, file or network. The crates above list their own.
 
 use std::{
     fmt,
@@ -14,7 +14,7 @@ use crate::{
     retry::{self, LogRules},
 };
 
-/// One parser.
+/// One fuzz target.
 #[derive(Clone, Copy)]
 pub struct Target {
     /// Its name, and that of the folder with its corpus.
@@ -29,7 +29,7 @@ impl fmt::Debug for Target {
     }
 }
 
-/// Those of them that are here.
+/// The targets of this crate.
 pub const TARGETS: [Target; 8] = [
     target("spec", |bytes| drop(gantry::parse_spec(&text(bytes)))),
     target("query", |bytes| drop(gantry::parameter(&text(bytes), "spec"))),
@@ -51,7 +51,7 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A size, as people and Kubernetes write them. What is written of it is the same size.
+/// Sizes as people and Kubernetes write them. Formatting and parsing again gives the same size.
 fn quantity(bytes: &[u8]) {
     let text = text(bytes);
     if let Ok(size) = quantity::bytes(&text) {
@@ -70,7 +70,7 @@ fn rules(bytes: &[u8]) {
     }
 }
 
-/// The end of a log: masked, read by all rules, judged. Masking it again changes nothing that matters to them.
+/// The end of a log: masked, matched by all rules, judged. Masking twice must not change the matches.
 fn log(bytes: &[u8]) {
     static RULES: LazyLock<Arc<LogRules>> = LazyLock::new(LogRules::built_in);
     let log = text(bytes);
@@ -89,7 +89,7 @@ fn log(bytes: &[u8]) {
     );
 }
 
-/// What is masked beside logs: a key, with secrets behind names in its fields and labels, and a hook.
+/// Other masked texts: a key with secrets in its fields and labels, and a hook.
 fn masks(bytes: &[u8]) {
     let word = text(bytes);
     let labels = [("token".to_owned(), word.clone()), ("job".to_owned(), word.clone())].into();

@@ -15,7 +15,7 @@ macro_rules! id {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// The id, if it has 1 to the allowed number of characters, all of `A-Z a-z 0-9 . _ : / -`.
+            /// Parses an id: 1 to the allowed number of characters, all of `A-Z a-z 0-9 . _ : / -`.
             ///
             /// # Errors
             /// Says which rule the text breaks.
@@ -66,7 +66,7 @@ id! {
 }
 
 impl AttemptId {
-    /// The id of an attempt that has none: in recorded failures nothing depends on it.
+    /// A placeholder id for recorded failures without one; nothing depends on it.
     pub fn unnamed() -> Self {
         Self("-".into())
     }
@@ -97,21 +97,21 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// Whether `other` is of the same agent, once more. A caller who learnt the session of another is still a stranger: project and trust
-    /// are proven.
+    /// Whether `other` is a reconnection of the same agent. Knowing another agent's session id is not enough: project and trust must match
+    /// too.
     pub fn is_same_agent(&self, other: &Self) -> bool {
         self.session == other.session
             && self.key.project == other.key.project
             && (self.opening.untrusted || !other.opening.untrusted)
     }
 
-    /// Whether it gives its id up to `other`: one that is proven to be of the job that the id names, while this one is not.
+    /// Whether this attempt gives its id up to `other`: `other` proved that it is the job which the id names, and this one did not.
     pub fn yields_to(&self, other: &Self) -> bool {
         !self.opening.proven && other.opening.proven && !self.is_same_agent(other)
     }
 
-    /// The place in a pool that it may take beside tickets; `None` if its sender is not trusted and its job is not proven: there can
-    /// be any number of those.
+    /// The slot without a ticket that this attempt may take in a pool. `None` if neither its sender is trusted nor its job proven: the
+    /// number of such attempts is unlimited.
     pub fn seat(&self) -> Option<PoolSlot> {
         let OpeningRecord { untrusted, proven, .. } = self.opening;
         let of_job = || {
@@ -122,44 +122,44 @@ impl Attempt {
     }
 }
 
-/// A place in a pool beside tickets.
+/// A slot in a pool for an attempt without a ticket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PoolSlot {
-    /// Its own.
+    /// A slot for this attempt alone.
     Own,
-    /// The one that all attempts of this job share: a job can have any number of them.
+    /// One slot shared by all attempts of this job, because one job can start any number of them.
     OfJob(String),
 }
 
-/// What the server noted of an attempt when it opened: where it runs, whether it may be learned from, and what was predicted for it then.
+/// What the server recorded when an attempt opened: its pool, whether predictions may learn from it, and its prediction at that time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OpeningRecord {
-    /// Name of the pool; empty if not known.
+    /// Name of the pool; empty if unknown.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub pool: String,
-    /// The ticket in whose place it runs. Kept while it is open.
+    /// The ticket in whose slot the attempt runs. Kept while the attempt is open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ticket: Option<TicketId>,
-    /// It is measured and judged, and never lowers the sizes of others.
+    /// The attempt is measured and judged, and never lowers the sizes of others.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub untrusted: bool,
-    /// Its agent proved that it is an attempt of its own CI job.
+    /// The agent proved with the job's token that the attempt belongs to its own CI job.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub proven: bool,
-    /// The prediction for its key before it was learned from; `None` in records that do not have it.
+    /// The prediction for its key before this attempt was added to the history; `None` in records without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub predicted: Option<PredictionSnapshot>,
 }
 
 impl OpeningRecord {
-    /// Nothing was noted: it takes no room.
+    /// Whether nothing was recorded; then it is left out of the stored record.
     pub(super) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// The numbers of a prediction against which an ended attempt is held.
+/// The predicted numbers with which an ended attempt is compared.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct PredictionSnapshot {
     /// Memory to request.
@@ -170,16 +170,16 @@ pub struct PredictionSnapshot {
     pub cpu_request: Cores,
     /// Wall time that 95 % of the attempts stay below.
     pub wall_p95: Millis,
-    /// The memory was the configured default: no attempt told anything of it.
+    /// The predicted memory was the configured default: no attempt was known to predict from.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_default: bool,
 }
 
-/// Where the numbers of an attempt were read.
+/// Where the measurements of an attempt come from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MeasurementSource {
-    /// Not said.
+    /// Not specified.
     #[default]
     Unspecified,
     /// cgroup v2.
@@ -188,21 +188,21 @@ pub enum MeasurementSource {
     CgroupV1,
     /// The processes of the build, through `/proc`.
     ProcessTree,
-    /// Prometheus, which reads now and then: a peak is at least what it saw.
+    /// Prometheus scrapes. They are far apart, so the true peak may be higher.
     Prometheus,
 }
 
-/// What was asked for, or is in force. `None` means none or not known.
+/// Requests and limits of an attempt. `None` means unset or unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Resources {
-    /// Memory kept free for the build by the scheduler.
+    /// Memory request: memory that the scheduler reserves for the build.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_request: Option<Bytes>,
     /// Memory at which the kernel reclaims, then kills.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_limit: Option<Bytes>,
-    /// CPU kept free for the build by the scheduler.
+    /// CPU request: CPU that the scheduler reserves for the build.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_request: Option<Cores>,
     /// CPU beyond which the kernel throttles.
@@ -211,17 +211,17 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// What the build occupies for others: the request, else the limit.
+    /// Memory that the build reserves: the request, else the limit.
     pub fn memory_asked(&self) -> Option<Bytes> {
         self.memory_request.or(self.memory_limit)
     }
 
-    /// The same as sums and ratios count it: `None` also for what is no size ([`is_size`]).
+    /// Like [`Self::memory_asked`], for sums and ratios: `None` also for values that are no real size ([`is_size`]).
     pub fn memory_size_asked(&self) -> Option<Bytes> {
         self.memory_asked().filter(|asked| is_size(asked.0))
     }
 
-    /// CPU that the build occupies for others: the request, else the limit.
+    /// CPU that the build reserves: the request, else the limit.
     pub fn cpu_asked(&self) -> Option<Cores> {
         self.cpu_request.or(self.cpu_limit)
     }

@@ -1,4 +1,4 @@
-//! What stays in memory of a finished attempt. The whole summary is on disk; a million of these fit into some hundred MB.
+//! The part of a finished attempt that stays in memory. The whole summary is on disk; a million of these take some hundred MB.
 
 use std::{num::NonZeroU64, sync::Arc};
 
@@ -9,13 +9,13 @@ use super::{
     progress::CPU_WINDOW, summary::measured::measured, weight,
 };
 
-/// Pipeline and name of a job as a number: the two texts would take as much as all the rest of an attempt. An author of labels
-/// such that two jobs have one number can write the labels of the other job as well.
+/// Hash of a job's pipeline and name: the two texts would take as much memory as the rest of the attempt. Whoever could write labels that
+/// that can write labels which collide with another job's hash can write that job's labels as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobMark(NonZeroU64);
 
 impl JobMark {
-    /// The job of a key, if its labels tell pipeline and job.
+    /// The job of a key, if its labels name pipeline and job.
     pub fn of(key: &Key) -> Option<Self> {
         let (pipeline, job) = key.job()?;
         let number = Fnv::default().with_part(pipeline).with_part(job).value();
@@ -23,25 +23,25 @@ impl JobMark {
     }
 }
 
-/// It occupied something for others that is known.
+/// Flag: the attempt's memory request or limit is known.
 const ASKED: u8 = 1;
-/// A line of its log alone names the cause.
+/// Flag: the cause rests on a line of the log alone.
 const BY_LOG: u8 = 2;
-/// It is an attempt of its own job, by that job's token.
+/// Flag: the attempt was opened with its own job's token.
 const OWN_JOB: u8 = 4;
-/// Its need is at least what Prometheus read.
+/// Flag: the need was scraped from Prometheus, so it is a lower bound.
 const SCRAPED: u8 = 8;
-/// Its need is at least the sum over its processes.
+/// Flag: the need is a sum over processes, so it is a lower bound.
 const BY_PROCESSES: u8 = 16;
 
-/// A finished attempt as far as sums, lists and verdicts on others need it.
+/// A finished attempt, reduced to what sums, lists and verdicts on other attempts use.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AttemptBrief {
     /// Its id.
     pub attempt: AttemptId,
     /// What was built: the key without what changes from attempt to attempt ([`Key::built`]). Attempts of one key share it.
     pub key: Arc<Key>,
-    /// The attempt that this one retried.
+    /// The mark of its job, if its key names a job.
     pub retries: Option<Box<AttemptId>>,
     /// Its job, if its key tells that.
     pub job: Option<JobMark>,
@@ -55,7 +55,7 @@ pub struct AttemptBrief {
     pub need_peak: Bytes,
     /// Mean of the need over time; 0 if it was not measured.
     pub need_mean: Bytes,
-    /// What it occupied for others; 0 without `asked`, which as an option would take eight bytes more.
+    /// Memory that it reserved; meaningful only with the flag [`ASKED`] (an `Option` would take eight bytes more).
     memory: Bytes,
     /// Samples kept.
     pub samples: u32,
@@ -83,8 +83,8 @@ impl AttemptBrief {
         self.started_unix_ms.saturating_add(self.wall.0)
     }
 
-    /// What it proves of the need: all of it if it succeeded, more than that if memory stopped it, `None` otherwise, also if what
-    /// it used is no measure.
+    /// What the attempt proves about the need: the full need if it succeeded, a lower bound if memory stopped it, `None` otherwise or if
+    /// its use does not count as a measurement.
     pub fn proven(&self) -> Option<Bytes> {
         let ended = self.outcome == Outcome::Succeeded || self.proven_cause().is_some_and(Cause::is_memory);
         Some(self.need_peak).filter(|need| need.0 > 0 && ended && !self.is_no_measure)
@@ -95,7 +95,7 @@ impl AttemptBrief {
         self.flags & BY_LOG != 0
     }
 
-    /// Whether its job's own token opened it, so that the labels which say which job it is are those of the token.
+    /// Whether its job's own token opened it. Then its labels come from the token.
     pub(crate) fn is_of_own_job(&self) -> bool {
         self.flags & OWN_JOB != 0
     }
@@ -109,24 +109,24 @@ impl AttemptBrief {
         }
     }
 
-    /// Why it failed, if something better than a line of its log says so: nothing is learnt from what any caller can write.
+    /// Why it failed, if better evidence than a log line says so. Anyone can write a log line, so it is not learnt from.
     pub fn proven_cause(&self) -> Option<Cause> {
         self.cause.filter(|_| !self.is_cause_by_log())
     }
 
-    /// What it occupied for others ([`super::Resources::memory_size_asked`]).
+    /// Memory that it reserved ([`super::Resources::memory_size_asked`]).
     pub fn memory_asked(&self) -> Option<Bytes> {
         (self.flags & ASKED != 0).then_some(self.memory)
     }
 
-    /// What became of the memory that it asked for, GiB x h; `None` if it asked for none, or its need was not measured.
+    /// How much of the memory it reserved was used and wasted, GiB x h; `None` if it reserved none or its need was not measured.
     pub fn memory_use(&self) -> Option<RequestUsage> {
         let over_time = |memory: Bytes| memory.gib_hours(self.wall);
         let (asked, used) = (self.memory_asked().map(over_time), measured(self.need_mean).map(over_time));
         RequestUsage::of(asked, used, self.outcome == Outcome::Succeeded)
     }
 
-    /// Bytes that a shared one takes in memory, without its key.
+    /// Bytes of memory that an `Arc` of it takes, without its key.
     pub fn allocated(&self) -> usize {
         let id = |id: &AttemptId| weight::shared(id.as_str().len());
         let retries = |of: &AttemptId| weight::piece(size_of::<AttemptId>()) + id(of);
@@ -174,26 +174,27 @@ impl From<&Summary> for AttemptBrief {
     }
 }
 
-/// One attempt on one rung, with what a prediction reads of it at once: looking into a hundred briefs all over the memory
-/// takes longer than all the arithmetic.
+/// One attempt on one rung, with the values that a prediction reads inline: following a hundred pointers to briefs takes longer than all
+/// the arithmetic.
 #[derive(Debug, Clone)]
 pub struct RungObservation {
-    /// What else is known of it in memory.
+    /// The attempt's other values.
     pub brief: Arc<AttemptBrief>,
-    /// Logarithm to base 2 of the need in bytes, of what proved too little if it is censored; NaN if it says nothing of memory.
+    /// Logarithm to base 2 of the need in bytes; if it is censored, of the size that proved too small; NaN if nothing is known about its
+    /// memory.
     pub need: f32,
     /// Wall time in hours.
     pub hours: f32,
-    /// Logarithm to base 2 of the wall time in milliseconds, of the mean and of the highest CPU use in thousandths of a core;
-    /// NaN unless it succeeded.
+    /// Logarithms to base 2 of the wall time (ms), of the mean CPU use and of the highest CPU use (thousandths of a core); NaN unless the
+    /// attempt succeeded.
     pub rates: [f32; 3],
     /// Logarithm to base 2 of the bytes of input; NaN if not known.
     pub input: f32,
     /// See [`AttemptBrief::jobs`].
     pub jobs: u16,
-    /// Memory request and limit that were predicted when it opened, see [`step_of`]; 0 if there was no prediction.
+    /// Memory request and limit predicted when it opened, encoded by [`step_of`]; 0 without a prediction.
     predicted_at_start: [u16; 2],
-    /// It proves "more than this".
+    /// The need is a lower bound: memory stopped the attempt.
     pub censored: bool,
     /// See [`Summary::incomplete`].
     pub incomplete: Option<IncompleteNeed>,
@@ -252,7 +253,7 @@ impl RungObservation {
         }
     }
 
-    /// Memory request and limit that were predicted when it opened: to the MiB below 1.4 GiB, to 0.07 % above.
+    /// Memory request and limit predicted when it opened; exact to the MiB below 1.4 GiB, to 0.07 % above.
     pub fn predicted_at_start(&self) -> Option<[Bytes; 2]> {
         self.predicted_at_start
             .iter()
@@ -260,7 +261,8 @@ impl RungObservation {
             .then(|| self.predicted_at_start.map(size_of_step))
     }
 
-    /// Lets the attempt share `key`, which must be equal to its own, if no other copy of the attempt is held yet.
+    /// Replaces the attempt's key with `key`, which must be equal, so that both share one allocation. Does nothing if another copy of the
+    /// attempt exists.
     pub fn share(&mut self, key: &Arc<Key>) {
         if Arc::ptr_eq(&self.brief.key, key) {
             return;
@@ -271,11 +273,11 @@ impl RungObservation {
     }
 }
 
-/// Steps for each doubling of a size that was predicted.
+/// Steps in each doubling of a predicted size.
 const STEPS: f64 = 1024.0;
 
-/// A size in whole steps. A size of whole MiB that is read back is the same, or has the same step again: what is kept as it was
-/// does not creep.
+/// Encodes a size as a number of steps on a logarithmic scale. A decoded size of whole MiB encodes to the same step again, so values do
+/// not drift when they are stored again.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -295,19 +297,19 @@ fn narrow(value: f64) -> f32 {
     value as f32
 }
 
-/// Whether an attempt is a retry, as statistics count it.
+/// Whether statistics count an attempt as a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryStatus {
-    /// It is none.
+    /// The attempt is not a retry.
     Nothing,
-    /// It is one, and why the attempt failed that it retries is not known.
+    /// The attempt is a retry; why the retried attempt failed is unknown.
     Unknown,
-    /// It is one, of an attempt with this cause.
+    /// The attempt is a retry of one that failed with this cause.
     Cause(Cause),
 }
 
 impl RetryStatus {
-    /// As an attempt alone shows it, before others are known.
+    /// The status as far as the attempt alone shows it, before other attempts are known.
     pub fn alone(brief: &AttemptBrief) -> Self {
         let says_so = brief.number > 1 || brief.retries.as_deref().is_some_and(|id| *id != brief.attempt);
         if says_so { Self::Unknown } else { Self::Nothing }

@@ -1,54 +1,55 @@
-//! What a person says of the cause of a failure, over what the rules found.
+//! A person's correction of a failure's cause, which overrides what the rules found.
 //!
-//! It is kept in the verdict that it brought about, and in every later verdict on the attempt until it is undone. The word about the
-//! attempt has no end; the word about all failures with the same signature has one, because a mirror is down today only.
+//! The correction is stored in the verdict that it caused and in every later verdict on the attempt, until it is undone. For the one
+//! attempt it holds for ever. For other failures with the same signature it expires, because for example a mirror is down only for a
+//! while.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Cause, EvidenceSource};
 
-/// A cause that a person corrected.
+/// A cause corrected by a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerdictCorrection {
-    /// What the person says.
+    /// The corrected cause.
     pub cause: Cause,
-    /// Why, in the person's words, without secrets.
+    /// The person's explanation, with secrets removed.
     pub why: String,
-    /// Name of the person, as access knows it.
+    /// The person's name, as the access file has it.
     pub by: String,
-    /// When it was said, milliseconds since 1970.
+    /// When the correction was made, milliseconds since 1970.
     pub at_unix_ms: u64,
     /// Project of the attempt; empty if it has none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub project: String,
-    /// What the rules find, by all that is known.
+    /// The cause that the rules find from all evidence.
     pub found: Cause,
-    /// Where the evidence for that comes from; `None` if nothing decided.
+    /// Source of the evidence for `found`; `None` if nothing decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found_source: Option<EvidenceSource>,
-    /// Which rule found it: the id of a rule for logs, else the source of the evidence, `none` if nothing decided.
+    /// Which rule found it: the id of a log rule, else the source of the evidence, or `none` if nothing decided.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub rule: String,
     /// The cause in the summary before the first correction; `None` without a summary, or without a cause in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Cause>,
-    /// Where the evidence for that came from.
+    /// Source of the evidence for `before`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before_source: Option<EvidenceSource>,
-    /// The same for other failures with this signature; `None`: it is about this attempt alone.
+    /// Applies the correction to other failures with this signature as well; `None`: to this attempt alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signature: Option<CorrectionRule>,
-    /// It was taken back: the cause is what the rules find.
+    /// The correction was taken back: the cause is again what the rules find.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub undone: bool,
 }
 
-/// Failures of a project for which a correction counts too.
+/// Which other failures of a project a correction applies to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CorrectionRule {
-    /// Their signature.
+    /// The signature of these failures.
     pub id: String,
-    /// Until when, milliseconds since 1970.
+    /// When the rule expires, milliseconds since 1970.
     pub until_unix_ms: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What was seen of an ended attempt, one observation at a time.
+//! Observations of an ended attempt, one per line of evidence.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,14 +31,14 @@ pub enum EvidenceSource {
     Ci,
     /// The log.
     Log,
-    /// A rule of the operator, for example the budget.
+    /// A setting of the operator, for example the retry budget.
     Policy,
-    /// A person who corrected the cause. It wins over all others: the order says what rules find.
+    /// A person who corrected the cause. A correction overrides all other sources; this order is only for what rules find.
     Person,
 }
 
 impl EvidenceSource {
-    /// The word for the wire and for people.
+    /// The name on the wire and in output.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Kernel => "kernel",

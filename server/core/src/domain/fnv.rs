@@ -1,7 +1,7 @@
-//! FNV-1a, 64 bits (draft-eastlake-fnv): numbers for texts that are the same in every release and on every machine, because some are
-//! kept on disk. The author of the texts can make two with one number: nothing may rest on it that an attacker wants.
+//! FNV-1a hash, 64 bits (draft-eastlake-fnv): the same in every release and on every machine, because some hashes are stored on disk.
+//! Collisions are easy to make on purpose: use it only where an attacker gains nothing from one.
 
-/// A number in the making.
+/// State of the hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fnv(u64);
 
@@ -12,20 +12,20 @@ impl Default for Fnv {
 }
 
 impl Fnv {
-    /// With these bytes behind those before.
+    /// The hash after these further bytes.
     #[must_use]
     pub fn with(self, bytes: impl IntoIterator<Item = u8>) -> Self {
         let mix = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         Self(bytes.into_iter().fold(self.0, mix))
     }
 
-    /// With a text and its length, so that no two lists of texts are the same bytes.
+    /// The hash after a text and its length. The length keeps `["ab", "c"]` and `["a", "bc"]` apart.
     #[must_use]
     pub fn with_part(self, part: &str) -> Self {
         self.with((part.len() as u64).to_be_bytes()).with(part.bytes())
     }
 
-    /// The number.
+    /// The hash value.
     #[must_use]
     pub const fn value(self) -> u64 {
         self.0

@@ -25,61 +25,62 @@ use super::{
     ladder::PER_RUNG,
 };
 
-/// Attempts after which a list that is used up gives its memory back: some MB.
+/// Number of attempts after which an emptied list frees its memory (some MB).
 const GIVEN_BACK: usize = 1 << 16;
 
-/// Untrusted attempts kept beside the trusted ones: one for so many of the capacity.
+/// Room for untrusted attempts: 1/16 of the capacity for trusted ones.
 const UNTRUSTED_PART: usize = 16;
 
-/// Finished attempts by id and by similarity.
+/// Finished attempts, by id and by similarity.
 #[derive(Debug)]
 pub struct History {
-    /// How often it has changed.
+    /// Number of changes so far. Caches compare it to see whether they are out of date.
     changes: u64,
     trusted: TrustTier,
     untrusted: TrustTier,
-    /// Of the trusted attempts that succeeded: those that were measured, and those with an incomplete need ([`Summary::incomplete`]).
+    /// Memory time of the trusted attempts that succeeded: of the measured ones, and of those with an incomplete need
+    /// ([`Summary::incomplete`]).
     held_measured: HeldMemory,
     held_incomplete: HeldMemory,
     memory_ends: JudgedMemoryEnds,
-    /// Highest need of a trusted attempt that succeeded, also of one that is no longer here; 0 without.
+    /// Highest need of any trusted attempt that succeeded, even if it was evicted since; 0 if there was none.
     highest: Bytes,
 }
 
-/// What attempts held.
+/// Memory time of a set of attempts.
 #[derive(Debug, Clone, Copy, Default)]
 struct HeldMemory {
-    /// GiB x h of all of them.
+    /// Sum over the set, GiB x h.
     sum: f64,
     count: u32,
 }
 
 impl HeldMemory {
-    /// Adds an attempt, or takes one away if `held` is negative.
+    /// Adds an attempt; removes one if `held` is negative.
     fn add(&mut self, held: f64) {
         let more = !held.is_sign_negative();
         self.count = if more { self.count.saturating_add(1) } else { self.count.saturating_sub(1) };
-        // what rounding leaves behind must not outlive the last attempt
+        // rounding errors must not remain after the last attempt is removed
         self.sum = if self.count == 0 { 0.0 } else { (self.sum + held).max(0.0) };
     }
 
-    /// Of one of them; 0 if there are none.
+    /// Mean memory time of one attempt; 0 if the set is empty.
     fn mean(self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum / f64::from(self.count) }
     }
 }
 
 impl History {
-    /// Newest attempts kept on one rung. More would only average over times long gone.
+    /// Newest attempts kept on one rung. More would average over builds of long ago.
     pub const PER_RUNG: usize = PER_RUNG;
 
-    /// An empty history of at most `capacity` trusted attempts (at least 1), and a sixteenth as many untrusted ones beside them.
+    /// An empty history for at most `capacity` trusted attempts (at least 1) and a sixteenth as many untrusted ones.
     pub fn new(capacity: usize) -> Self {
         Self::with_room(HistoryLimits { attempts: capacity.max(1), bytes: usize::MAX })
     }
 
-    /// An empty history of trusted attempts within `room`, and of untrusted ones within a sixteenth of it, whose bytes are a part of
-    /// the bytes of all.
+    /// An empty history. Trusted attempts are bounded by `room`. Untrusted ones are bounded by a sixteenth of it, and their bytes count
+    /// toward the total.
     pub fn with_room(room: HistoryLimits) -> Self {
         let untrusted = room.part(UNTRUSTED_PART);
         let trusted = HistoryLimits { bytes: room.bytes - untrusted.bytes, ..room };
@@ -94,32 +95,32 @@ impl History {
         }
     }
 
-    /// Notes how memory ended an attempt, if the verdict on it says so.
+    /// Records how memory ended an attempt, if the verdict on it names memory.
     pub fn note_memory_end(&mut self, verdict: &Verdict) {
         if self.memory_ends.note(verdict) {
             self.changes += 1;
         }
     }
 
-    /// Where the need of an attempt was heading when memory ended it; 0 if that is not known.
+    /// How far the need was still growing when memory ended the attempt; 0 if unknown.
     pub(crate) fn growth_of(&self, attempt: &AttemptId) -> Bytes {
         self.memory_ends.of(attempt).map_or(Bytes(0), |end| end.growth)
     }
 
-    /// Attempts of exactly this key that memory ended, and that are not in the history.
+    /// Attempts of exactly this key that memory ended and that are missing from the history.
     pub(crate) fn memory_ends_beside(&self, key: &Key) -> impl Iterator<Item = &JudgedMemoryEnd> {
         self.memory_ends.of_key(key).filter(|(attempt, _)| self.get(attempt).is_none()).map(|(_, end)| end)
     }
 
-    /// Learns many attempts, oldest first: where none like them is known yet, in less time and memory than one by one. Those for which
-    /// there is no room are the oldest.
+    /// Adds many attempts, oldest first: into an empty history this takes less time and memory than one by one. If not all fit, the oldest
+    /// are left out.
     pub fn learn_all(&mut self, mut attempts: Vec<RungObservation>) {
         if attempts.iter().any(|observation| !self.trust_tier(&observation.brief).newest.is_empty()) {
             return attempts.into_iter().for_each(|observation| self.learn(observation));
         }
         let [mut trusted, mut untrusted] =
             [&mut self.trusted, &mut self.untrusted].map(|tier| tier.fill(&attempts));
-        // the list goes as the history grows: both of a million attempts at once would be the most memory that is ever used
+        // drain the list while the history grows: both at once, with a million attempts, would be the peak of memory use
         while let Some(observation) = attempts.pop() {
             let bulk = if observation.brief.untrusted { &mut untrusted } else { &mut trusted };
             if let Some(brief) = self.trust_tier(&observation.brief).learn_older(bulk, observation) {
@@ -134,7 +135,7 @@ impl History {
         self.untrusted.ladder.filled(untrusted);
     }
 
-    /// Learns an attempt. One that is already known is not learnt twice.
+    /// Adds an attempt, unless it is known already.
     pub fn learn(&mut self, attempt: impl Into<RungObservation>) {
         let observation = attempt.into();
         if self.trust_tier(&observation.brief).get(observation.brief.attempt.as_str()).is_some() {
@@ -148,7 +149,7 @@ impl History {
         self.changes += 1;
     }
 
-    /// Puts a summary in the place of an earlier one of the same attempt and key; nothing happens if there is none.
+    /// Replaces the summary of a known attempt with the same key; does nothing if the attempt is unknown.
     pub fn settle(&mut self, attempt: impl Into<RungObservation>) {
         let mut observation = attempt.into();
         let tier = self.trust_tier(&observation.brief);
@@ -163,7 +164,7 @@ impl History {
         self.changes += 1;
     }
 
-    /// Unlearns an attempt, as if it had never been; nothing happens if it is not known.
+    /// Removes an attempt and its effect on all sums; does nothing if it is unknown.
     pub fn unlearn(&mut self, id: &AttemptId) {
         let Some(known) = self.get(id).map(Arc::clone) else { return };
         self.trust_tier(&known).remove(&known);
@@ -194,7 +195,7 @@ impl History {
         kind.add(held);
     }
 
-    /// What an average trusted attempt holds: its highest need for its whole time, in GiB x h; 0 if none is known.
+    /// Mean memory time of a trusted attempt: highest need times duration, GiB x h; 0 if none is known.
     pub fn mean_held(&self) -> f64 {
         let (measured, incomplete) = (self.held_measured, self.held_incomplete);
         HeldMemory {
@@ -204,22 +205,22 @@ impl History {
         .mean()
     }
 
-    /// The same without those with an incomplete need.
+    /// Like [`Self::mean_held`], without attempts whose need is incomplete.
     pub(crate) fn mean_held_measured(&self) -> f64 {
         self.held_measured.mean()
     }
 
-    /// Whether the need of a trusted attempt that succeeded is incomplete.
+    /// Whether any successful trusted attempt has an incomplete need.
     pub(crate) fn has_incomplete(&self) -> bool {
         self.held_incomplete.count > 0
     }
 
-    /// The highest need that a trusted attempt has shown, of whatever package and project; `None` if none is known.
+    /// The highest need of any trusted attempt, over all packages and projects; `None` if none is known.
     pub fn highest_need(&self) -> Option<Bytes> {
         Some(self.highest).filter(|need| need.0 > 0)
     }
 
-    /// The attempt with this id, if it is among those kept in memory; the trusted one of two that claim the id.
+    /// The attempt with this id, if it is in memory. If a trusted and an untrusted one claim the id, the trusted one.
     pub fn get(&self, id: &AttemptId) -> Option<&Arc<AttemptBrief>> {
         self.trusted.get(id.as_str()).or_else(|| self.untrusted.get(id.as_str()))
     }
@@ -248,7 +249,7 @@ impl History {
         [&self.trusted, &self.untrusted].into_iter().flat_map(move |tier| tier.jobs.of(job))
     }
 
-    /// All attempts of jobs that were executed more than once, each with what it is a retry after.
+    /// All attempts of jobs that ran more than once, each with its retry status.
     pub(crate) fn of_repeated_jobs(&self) -> impl Iterator<Item = (&Arc<AttemptBrief>, RetryStatus)> {
         let one_of_each = self
             .untrusted
@@ -263,7 +264,7 @@ impl History {
         jobs.into_iter().flat_map(|job| self.of_job(job)).map(|brief| (brief, self.retry_after(brief)))
     }
 
-    /// All attempts, newest first; untrusted ones stand where their end puts them.
+    /// All attempts, newest first. Untrusted ones are sorted in by their end.
     pub fn newest_first(&self) -> impl Iterator<Item = &Arc<AttemptBrief>> {
         let (mut trusted, mut untrusted) =
             (self.newest_trusted().peekable(), self.untrusted.newest.iter().rev().peekable());
@@ -279,17 +280,17 @@ impl History {
         self.trusted.newest.iter().rev()
     }
 
-    /// How often it has changed: what was worked out from it holds as long as this number stays.
+    /// Number of changes so far. A result computed from the history is valid while this number is the same.
     pub fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// For how many trusted, and for how many untrusted attempts there is room.
+    /// Capacity for trusted and for untrusted attempts.
     pub fn room(&self) -> [HistoryLimits; 2] {
         [self.trusted.room, self.untrusted.room]
     }
 
-    /// Bytes of memory that the attempts take, as they are counted by their parts; with their rows in the statistics.
+    /// Bytes of memory that the attempts take, estimated part by part, including their rows in the statistics.
     pub fn bytes(&self) -> usize {
         self.trusted.bytes() + self.untrusted.bytes()
     }
@@ -299,7 +300,7 @@ impl History {
         self.trusted.newest.len() + self.untrusted.newest.len()
     }
 
-    /// Whether nothing is known.
+    /// Whether no attempt is known.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

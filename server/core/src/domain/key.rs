@@ -8,7 +8,7 @@ use super::weight;
 
 /// The label that names the pipeline of an attempt's job.
 pub const PIPELINE_LABEL: &str = "pipeline";
-/// The labels that may name the commit that is built; the first that is there counts.
+/// The labels that may name the commit; the first one present is used.
 pub const COMMIT_LABELS: [&str; 3] = ["commit", "commit_sha", "sha"];
 
 /// What is built. Attempts with equal keys are expected to need the same. An empty text means not known.
@@ -36,7 +36,7 @@ pub struct Key {
     /// Branch or tag.
     #[serde(rename = "ref")]
     pub git_ref: String,
-    /// Who pays.
+    /// Cost centre that pays for the build.
     pub owner: String,
     /// Free labels, for statistics only.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -58,7 +58,7 @@ pub struct Hints {
 }
 
 impl Key {
-    /// What is built, without what changes from attempt to attempt: branch, owner, labels, hints.
+    /// The key without what changes between attempts of one build: branch, owner, labels, hints.
     #[must_use]
     pub fn built(&self) -> Self {
         Self {
@@ -75,7 +75,7 @@ impl Key {
         }
     }
 
-    /// All texts of what is built.
+    /// The texts of [`Self::built`].
     pub fn built_texts(&self) -> [&str; 9] {
         [
             &self.project,
@@ -90,7 +90,7 @@ impl Key {
         ]
     }
 
-    /// All texts with their names; neither labels nor hints.
+    /// All texts with their field names, without labels and hints.
     pub fn texts(&self) -> [(&'static str, &str); 11] {
         [
             ("project", &self.project),
@@ -107,13 +107,13 @@ impl Key {
         ]
     }
 
-    /// Bytes that a shared one takes in memory, without labels.
+    /// Bytes of memory that an `Arc` of it takes, without labels.
     pub fn allocated(&self) -> usize {
         let texts = self.texts().iter().map(|(_, text)| weight::piece(text.len())).sum::<usize>();
         weight::shared(size_of::<Self>()) + texts
     }
 
-    /// Pipeline and name of the job, if the labels tell both.
+    /// Pipeline and name of the job, if the labels name both.
     pub fn job(&self) -> Option<(&str, &str)> {
         let label = |name: &str| self.labels.get(name).map(String::as_str).filter(|value| !value.is_empty());
         Some((label(PIPELINE_LABEL)?, label("job")?))

@@ -1,15 +1,15 @@
-//! The rungs of the ladder of similarity, each with its newest attempts.
+//! The rungs of the ladder of similarity, each with a list of its newest attempts.
 //!
-//! A list goes when the last attempt of its rung goes. Then the last attempts of its keys go too: a list holds the newest of
-//! its rung, and so it holds the last one of all; unless some were taken out of the middle.
+//! A list is freed when the last attempt of its rung is removed. Because a list keeps the newest attempts, it then also held the last
+//! attempts of its keys, unless some were removed from the middle.
 //!
-//! Rungs with the same attempts share a list until a key comes that stands on some of them alone.
+//! Rungs with the same attempts share one list, until a key is added that belongs to only some of them.
 //!
-//! | module | what it does |
+//! | module | content |
 //! |---|---|
-//! | `loader` | adds many attempts at once, at a start |
-//! | `rung_key` | rungs as numbers |
-//! | `lists` | the attempts of rungs |
+//! | `loader` | bulk load at a start |
+//! | `rung_key` | rungs as hashes |
+//! | `lists` | the lists of attempts |
 
 mod lists;
 mod loader;
@@ -41,42 +41,42 @@ pub(super) struct Ladder {
 struct Rungs {
     hasher: RungHasher,
     on: HashMap<RungKey, OnRung, RandomState>,
-    /// Attempts that are expected on rungs that have no list yet.
+    /// Attempts that a bulk load will add to rungs without a list.
     expected: HashMap<RungKey, usize, RandomState>,
     lists: Lists,
-    /// How often rungs that had one list got two: what was known of lists before does not hold any more.
+    /// How often a shared list was split. Saved list ids are out of date when this number has changed.
     splits: u64,
 }
 
-/// What is known of one rung.
+/// State of one rung.
 #[derive(Debug, Clone, Copy)]
 struct OnRung {
     list: ListId,
-    /// Keys with attempts on it. With the last of them it goes.
+    /// Keys with attempts on the rung. The rung is removed with the last of them.
     keys: usize,
 }
 
-/// Where the attempts of one key stand. Kept, because to find their lists by their texts takes longer than all the rest.
+/// The lists that the attempts of one key are in. Saved, because finding them by the key's texts takes longer than everything else.
 #[derive(Debug)]
 struct KeyLists {
     attempts: usize,
-    /// Each once.
+    /// Ids of the lists, without repetitions.
     lists: Vec<ListId>,
-    /// See [`Rungs::splits`].
+    /// Value of [`Rungs::splits`] when `lists` was filled.
     splits: u64,
 }
 
-/// Rungs of a key that is no part of a parallel job.
+/// Rungs of a key that is not part of a parallel job.
 const USUAL_RUNGS: usize = Rung::LADDER.len() - 1;
 
-/// What a key takes beside its texts: places in tables, here and in the statistics, which number what was built.
+/// Bytes that a key takes beside its texts: its entries in the tables here and in the statistics.
 const KEY_BYTES: usize = weight::in_table(size_of::<(Arc<Key>, KeyLists)>())
     + weight::piece(USUAL_RUNGS * size_of::<ListId>())
     + (USUAL_RUNGS - 2) * weight::in_table(size_of::<(RungKey, OnRung)>())
     + 3 * weight::in_table(size_of::<(Arc<Key>, u64)>());
 
 impl Ladder {
-    /// Puts an attempt that is newer than all others on its rungs. It shares its key with those that have the same.
+    /// Adds an attempt that is newer than all others to its rungs. It then shares its key with attempts of an equal key.
     pub(super) fn push(&mut self, mut observation: RungObservation) -> Arc<AttemptBrief> {
         let Self { keys, rungs, key_bytes } = self;
         let entry = keys.entry(Arc::clone(&observation.brief.key));
@@ -93,7 +93,7 @@ impl Ladder {
         observation.brief
     }
 
-    /// Puts an attempt in the place of `earlier`, which has the same key.
+    /// Replaces the attempt `earlier`, which has the same key.
     pub(super) fn replace(&mut self, earlier: &Arc<AttemptBrief>, observation: &RungObservation) {
         let Some(standing) = self.keys.get_mut(&earlier.key) else { return };
         standing.renew(&self.rungs, &earlier.key);
@@ -102,7 +102,7 @@ impl Ladder {
         }
     }
 
-    /// Removes the attempt that is older than all others, and what only it needed.
+    /// Removes the oldest attempt, and the rungs and lists that only it used.
     pub(super) fn remove_oldest(&mut self, oldest: &Arc<AttemptBrief>) {
         let Some(standing) = self.keys.get_mut(&oldest.key) else { return };
         standing.renew(&self.rungs, &oldest.key);
@@ -112,7 +112,7 @@ impl Ladder {
         self.leave(&oldest.key);
     }
 
-    /// Removes an attempt, wherever it stands, and what only it needed.
+    /// Removes an attempt from any position, and the rungs and lists that only it used.
     pub(super) fn remove(&mut self, brief: &Arc<AttemptBrief>) {
         let Some(standing) = self.keys.get_mut(&brief.key) else { return };
         standing.renew(&self.rungs, &brief.key);
@@ -122,7 +122,7 @@ impl Ladder {
         self.leave(&brief.key);
     }
 
-    /// An attempt of this key is gone.
+    /// Notes that one attempt of this key was removed.
     fn leave(&mut self, key: &Arc<Key>) {
         let Some(standing) = self.keys.get_mut(key) else { return };
         standing.attempts = standing.attempts.saturating_sub(1);
@@ -134,14 +134,14 @@ impl Ladder {
         self.rungs.let_go(key);
     }
 
-    /// Attempts that share the rung's part of `key`, newest first.
+    /// Attempts with the same values as `key` in the fields of the rung, newest first.
     pub(super) fn on_rung(&self, rung: Rung, key: &Key) -> impl DoubleEndedIterator<Item = &RungObservation> {
         let Rungs { hasher, on, lists, .. } = &self.rungs;
         let list = on.get(&hasher.mark(rung, key)).and_then(|rung| lists.get(rung.list));
         list.into_iter().flat_map(|list| list.iter().rev())
     }
 
-    /// Bytes of all of it, without the attempts themselves.
+    /// Bytes of the whole ladder, without the attempts themselves.
     pub(super) fn bytes(&self) -> usize {
         self.key_bytes + self.rungs.lists.bytes()
     }
@@ -157,13 +157,13 @@ impl KeyLists {
 }
 
 impl Rungs {
-    /// Gives a new key its place.
+    /// Registers a new key on its rungs.
     fn stand(&mut self, key: &Key) -> KeyLists {
         self.place(key);
         KeyLists { attempts: 0, lists: self.lists_of(key), splits: self.splits }
     }
 
-    /// Gives each rung of a new key a list, with no attempts of rungs that are not its own.
+    /// Gives each rung of a new key a list that holds attempts of its own rungs only.
     fn place(&mut self, key: &Key) {
         let all: Vec<RungKey> = self.hasher.of(key).collect();
         let (known, new): (Vec<RungKey>, Vec<RungKey>) =
@@ -175,7 +175,7 @@ impl Rungs {
         for mark in &known {
             self.on.entry(*mark).and_modify(|rung| rung.keys += 1);
         }
-        // rungs on which equally many attempts are expected will have the same ones
+        // rungs that expect equally many attempts will hold the same ones
         let expected: Vec<usize> = new.iter().map(|mark| self.expected.remove(mark).unwrap_or(0)).collect();
         for room in once_each(expected.iter().copied()) {
             let alike = || new.iter().zip(&expected).filter(|(_, count)| **count == room);
@@ -184,7 +184,7 @@ impl Rungs {
         }
     }
 
-    /// Gives those of these rungs that have a list together with others a list of their own.
+    /// Moves these rungs, which share a list with others, to a list of their own.
     fn part(&mut self, list: ListId, rungs: &[RungKey]) {
         let have_it = |mark: &&RungKey| self.on.get(mark).is_some_and(|rung| rung.list == list);
         let ours: Vec<RungKey> = rungs.iter().filter(have_it).copied().collect();
@@ -197,12 +197,12 @@ impl Rungs {
         }
     }
 
-    /// The lists of a key that has its place, each once.
+    /// The lists of a registered key, without repetitions.
     fn lists_of(&self, key: &Key) -> Vec<ListId> {
         once_each(self.hasher.of(key).filter_map(|mark| self.on.get(&mark)).map(|rung| rung.list))
     }
 
-    /// Lets go of the rungs of a key that has no attempt any more, as far as no other key stands on them.
+    /// Removes the rungs of a key without attempts, unless another key uses them.
     fn let_go(&mut self, key: &Key) {
         let Self { hasher, on, lists, .. } = self;
         for mark in hasher.of(key) {
@@ -216,7 +216,7 @@ impl Rungs {
     }
 }
 
-/// Some few things, each once.
+/// The items without repetitions. Quadratic: for few items.
 fn once_each<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     let mut found = Vec::with_capacity(USUAL_RUNGS);
     all.for_each(|one| {

@@ -1,16 +1,17 @@
 //! Which attempts are executions of one job, and which of them retries which: one rule for verdicts, statistics, and what is shown.
 //!
-//! | witness | says |
+//! | source | meaning |
 //! |---|---|
-//! | what an agent says it retries | that attempt, also where it is not known here |
-//! | attempts of the same key, pipeline and job of one CI system | the one before it: a job that GitLab retries says nothing itself |
+//! | the agent names the attempt that it retries | that attempt, even if it is unknown here |
+//! | attempts with the same key, pipeline and job of one CI system | the attempt before it: a job that GitLab retries does not name the
+//! earlier one |
 //!
-//! A job may run several commands (`HOST:JOB`, `HOST:JOB.2`), which are not retries of each other. The number of a CI job orders attempts,
-//! because it grows and no clock is in it; only attempts without one are ordered by their start. Attempts that say they retry each other
-//! are believed where that agrees with their start.
+//! A job may run several commands (`HOST:JOB`, `HOST:JOB.2`), which are not retries of each other. CI job numbers order the attempts,
+//! because they grow and need no clock; attempts without a number are ordered by their start. If two attempts claim to retry each other,
+//! the claim that agrees with their starts is used.
 //!
-//! The labels of an attempt that its job's own token opened are those of the token (`identity` of the server). An untrusted attempt of which
-//! nothing proves that counts neither for what is trusted nor for an attempt of which it is proven.
+//! If the job's own token opened an attempt, its labels come from the token (see `identity` in the server). An untrusted attempt without
+//! that proof is ignored for trusted attempts and for attempts with that proof.
 
 use std::sync::Arc;
 
@@ -21,17 +22,17 @@ use super::{
     history::LINEAGE_STEPS,
 };
 
-/// One execution of a job, as far as its order among the others goes.
+/// One execution of a job, with the values that order it among the others.
 #[derive(Debug, Clone, Copy)]
 pub struct JobRun<'a> {
     attempt: &'a AttemptId,
     key: &'a Key,
     job: Option<JobMark>,
     retries: Option<&'a AttemptId>,
-    /// `None` if it was not measured: then it is the last.
+    /// `None` if the attempt was not measured: then it sorts last.
     started_unix_ms: Option<u64>,
     untrusted: bool,
-    /// Its job's own token opened it.
+    /// The job's own token opened it.
     own_job: bool,
 }
 
@@ -81,19 +82,19 @@ impl<'a> From<&'a Evidence> for JobRun<'a> {
     }
 }
 
-/// What an attempt retries.
+/// The attempt that an attempt retries.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum RetryOf<'h> {
-    /// It is the first, as far as is known.
+    /// None: it is the first as far as is known.
     Nothing,
-    /// An attempt that is not known here.
+    /// One that is unknown here.
     Unknown,
     /// This one.
     Attempt(&'h Arc<AttemptBrief>),
 }
 
 impl JobRun<'_> {
-    /// Whether an attempt is another execution of the same command of the same job. The mark of the job is compared already.
+    /// Whether an attempt is another execution of the same command of the same job. The caller has compared the job marks.
     fn is_of_job(&self, other: &AttemptBrief) -> bool {
         let (one, this) =
             (JobExecution::read(other.attempt.as_str()), JobExecution::read(self.attempt.as_str()));
@@ -106,18 +107,18 @@ impl JobRun<'_> {
 }
 
 impl JobRun<'_> {
-    /// Whether another attempt can stand before this one. What is not trusted says of itself which job it is: it never counts for what is
-    /// trusted, and for a job that proves itself only if it proves itself as well.
+    /// Whether another attempt may count as an earlier run of this one. An untrusted attempt chooses its own labels, so it never counts
+    /// for a trusted one, and for a proven job only if it is proven too.
     fn counts(&self, other: &AttemptBrief) -> bool {
         !other.untrusted || (self.untrusted && (!self.own_job || other.is_of_own_job()))
     }
 
-    /// Whether another attempt is of the same job of the same pipeline.
+    /// Whether another attempt belongs to the same job of the same pipeline.
     fn is_same_job(&self, other: &AttemptBrief) -> bool {
         self.job.is_some() && self.job == other.job
     }
 
-    /// Whether another attempt is of the same CI job, by its id.
+    /// Whether another attempt belongs to the same CI job, by its id.
     fn is_same_number(&self, other: &AttemptBrief) -> bool {
         let (one, this) =
             (JobExecution::read(other.attempt.as_str()), JobExecution::read(self.attempt.as_str()));
@@ -126,7 +127,7 @@ impl JobRun<'_> {
 }
 
 impl History {
-    /// What an attempt retries.
+    /// The attempt that `run` retries.
     pub(crate) fn retry_of(&self, run: &JobRun<'_>) -> RetryOf<'_> {
         if let Some(named) = run.retries.filter(|named| self.is_believed(run, named)) {
             return match self.seen_by(run, named) {
@@ -137,7 +138,7 @@ impl History {
         self.earlier_in_job(run).next_back().map_or(RetryOf::Nothing, RetryOf::Attempt)
     }
 
-    /// Whether an attempt is a retry, and after what. One that runs again after a success mends nothing, and is none.
+    /// Whether an attempt is a retry, and of which cause. A run after a success is not a retry.
     pub fn retry_after(&self, brief: &AttemptBrief) -> RetryStatus {
         match self.retry_of(&brief.into()) {
             RetryOf::Attempt(original) if original.outcome == Outcome::Succeeded => RetryStatus::Nothing,
@@ -148,7 +149,7 @@ impl History {
         }
     }
 
-    /// The attempts before this one: first those of the chain that it goes back to, newest first, then all others of its job.
+    /// The attempts before this one: first those of its chain of retries, newest first, then the others of its job.
     pub fn before(&self, run: &JobRun<'_>) -> Vec<&Arc<AttemptBrief>> {
         let mut found = self.chain(run);
         let same_original = run.retries.into_iter().flat_map(|original| {
@@ -172,7 +173,7 @@ impl History {
         found
     }
 
-    /// The attempt that retries this one, if one that is known does: the first of several.
+    /// The known attempt that retries this one; the earliest if there are several.
     pub(crate) fn retried_by(&self, original: &AttemptId, key: &Key) -> Option<&Arc<AttemptBrief>> {
         let names_original = |brief: &&Arc<AttemptBrief>| brief.retries.as_deref() == Some(original);
         if let Some(retry) =
@@ -191,13 +192,13 @@ impl History {
             .find(is_retry)
     }
 
-    /// Whether a retry of this attempt is known and passed.
+    /// Whether a known retry of this attempt passed.
     pub fn has_retry_passed(&self, original: &AttemptId, key: &Key) -> bool {
         self.retried_by(original, key).is_some_and(|retry| retry.outcome == Outcome::Succeeded)
     }
 
-    /// The attempts that something new about this one may matter to, each with what it is a retry after: itself, those of its job, the
-    /// one that it says it retries, and `retries`, which say that they retry it. One that is not known any more is left out.
+    /// The attempts whose retry status a change of this one may affect, each with its status: itself, those of its job, the one it
+    /// retries, and `retries`, which name it as the one they retry. Unknown ones are left out.
     pub(crate) fn lineage_of(
         &self,
         brief: &AttemptBrief,
@@ -212,14 +213,14 @@ impl History {
         known.map(Arc::clone).chain(retries).map(with_after).collect()
     }
 
-    /// The attempts that agents say this one goes back to, newest first.
+    /// The attempts in the chain of retries that agents named, newest first.
     fn chain(&self, run: &JobRun<'_>) -> Vec<&Arc<AttemptBrief>> {
         let mut found: Vec<&Arc<AttemptBrief>> = Vec::new();
         let mut before = run.retries;
         while found.len() < LINEAGE_STEPS
             && let Some(known) = before.and_then(|id| self.seen_by(run, id))
         {
-            // two attempts that say they retry each other
+            // two attempts that claim to retry each other
             if known.attempt == *run.attempt || found.iter().any(|other| other.attempt == known.attempt) {
                 break;
             }
@@ -229,15 +230,15 @@ impl History {
         found
     }
 
-    /// The attempt with this id, as far as it counts for this one: no untrusted attempt can stand before a trusted one, and an attempt of
-    /// another project is of another job, whatever is said.
+    /// The attempt with this id, if it may count for `run`: an untrusted attempt never precedes a trusted one, and an attempt of another
+    /// project never belongs to the same job.
     fn seen_by(&self, run: &JobRun<'_>, id: &AttemptId) -> Option<&Arc<AttemptBrief>> {
         let is_of_another = |one: &str, other: &str| !one.is_empty() && !other.is_empty() && one != other;
         let known = self.get(id).filter(|known| run.counts(known))?;
         (!is_of_another(&known.key.project, &run.key.project)).then_some(known)
     }
 
-    /// Whether this attempt can retry the one that it says. Where they go back to each other, only if that one began before it.
+    /// Whether this attempt can be a retry of `named`. If each claims to retry the other, only if `named` started earlier.
     fn is_believed(&self, run: &JobRun<'_>, named: &AttemptId) -> bool {
         let Some(original) = self.seen_by(run, named) else { return named != run.attempt };
         let chain = self.chain(&JobRun::from(&**original));
@@ -246,10 +247,10 @@ impl History {
         named != run.attempt && (!in_a_circle || is_before(original, run))
     }
 
-    /// Other attempts of the job of this one that are before it, earliest first.
+    /// Earlier attempts of the same job, earliest first.
     fn earlier_in_job(&self, run: &JobRun<'_>) -> impl DoubleEndedIterator<Item = &Arc<AttemptBrief>> {
         let mut others = self.in_job(run);
-        // what says that it goes back to this one came after it, whatever the clocks say
+        // an attempt that claims to retry this one came later, whatever the clocks show
         let goes_back = |brief: &AttemptBrief| {
             self.chain(&brief.into()).iter().any(|known| known.attempt == *run.attempt)
         };
@@ -262,14 +263,14 @@ impl History {
         places.into_iter().filter_map(move |place| others.get(place).copied())
     }
 
-    /// Other attempts of the job of this one, in no order.
+    /// Other attempts of the same job, in no order.
     fn in_job(&self, run: &JobRun<'_>) -> Vec<&Arc<AttemptBrief>> {
         let Some(job) = run.job else { return Vec::new() };
         self.of_job(job).filter(|brief| run.is_of_job(brief)).collect()
     }
 }
 
-/// The runs by their places, earliest first: in the order of the jobs' numbers; those without one where their start puts them.
+/// The positions of the runs, earliest first: by job number; runs without one are sorted in by their start.
 fn in_order<'a>(runs: impl Iterator<Item = JobRun<'a>>) -> Vec<usize> {
     let mut runs: Vec<(usize, JobRun<'a>)> = runs.enumerate().collect();
     let number = |run: &JobRun<'a>| {
@@ -283,7 +284,7 @@ fn in_order<'a>(runs: impl Iterator<Item = JobRun<'a>>) -> Vec<usize> {
     let mut placed: Vec<(u64, usize)> = Vec::with_capacity(runs.len());
     for (place, run) in runs {
         let started = match number(&run) {
-            // a clock may be an hour off, a number is not
+            // a clock may be an hour wrong, a number is not
             Some(_) => {
                 latest = latest.max(run.started_unix_ms.unwrap_or_default());
                 latest
@@ -292,7 +293,7 @@ fn in_order<'a>(runs: impl Iterator<Item = JobRun<'a>>) -> Vec<usize> {
         };
         placed.push((started, place));
     }
-    // stable: what began at the same time stays in its order
+    // the sort is stable: runs with equal starts keep their order
     placed.sort_by_key(|(started, _)| *started);
     placed.into_iter().map(|(_, place)| place).collect()
 }

@@ -1,40 +1,40 @@
-//! Several groups of need among attempts that are taken for one build: a size that fits one of them is wrong for another.
+//! Detects that attempts of one key fall into several groups of need: a size that fits one group is wrong for another.
 
 use super::Bytes;
 
-/// Groups of need, with what tells them apart as far as that is recorded.
+/// Groups of need, with the field that distinguishes them if one is recorded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NeedGroups {
-    /// Two to four, the least need first.
+    /// Two to four groups, lowest need first.
     pub groups: Vec<NeedGroup>,
-    /// The field that tells them apart best; `None` if none does.
+    /// The field that distinguishes them best; `None` if none does.
     pub told_apart_by: Option<Distinction>,
-    /// Fields of the key that no attempt of them names.
+    /// Fields of the key that are empty in all of these attempts.
     pub unrecorded: Vec<&'static str>,
-    /// Labels, refs and phases were looked at, too: what is in memory of an attempt is only its key and its time.
+    /// Labels, refs and phases were compared too, from the summaries on disk. Otherwise only keys and times, which are in memory.
     pub looked_at_all: bool,
 }
 
-/// Attempts that need about the same.
+/// Attempts with about the same need.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NeedGroup {
     /// How many there are.
     pub attempts: u32,
     /// Their share of the attempts of all groups, 0 to 1.
     pub share: f64,
-    /// The least, the middle and the highest need among them.
+    /// Lowest, median and highest need of the group.
     pub need: [Bytes; 3],
 }
 
-/// A field whose values go with the groups.
+/// A field whose values correspond to the groups.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Distinction {
     /// For example `version`, `label stage` or `hour of day (UTC)`.
     pub field: String,
-    /// The values that stand for each group, most attempts first; none for a group that has no value of its own.
+    /// The values typical of each group, most attempts first; empty for a group without typical values.
     pub values: Vec<Vec<String>>,
-    /// Share of the attempts whose value names their group, 0 to 1.
+    /// Share of the attempts that the value alone assigns to the right group, 0 to 1.
     pub accuracy: f64,
-    /// Place of the group to which the value of the key that was asked about belongs; `None` if that value is of none.
+    /// Index of the group to which the value in the requested key belongs; `None` if it is in no group.
     pub asked: Option<usize>,
 }

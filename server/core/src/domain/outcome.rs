@@ -18,19 +18,19 @@ pub enum Exit {
 pub enum Outcome {
     /// Exit code 0.
     Succeeded,
-    /// Any other end that was seen.
+    /// Any other observed end.
     Failed,
-    /// The end was not seen.
+    /// The end was not observed.
     Lost,
 }
 
-/// Whose limit it was that made the kernel kill a process for memory.
+/// Whose memory limit made the kernel kill a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OomOrigin {
-    /// The limit of the build's own group, or of a group that the build made.
+    /// The limit of the build's own cgroup, or of one that the build created.
     OwnLimit,
-    /// The limit of a group above the build's, which others may share.
+    /// The limit of a cgroup above the build's, which may be shared.
     LimitAbove,
     /// No limit: the whole machine had no memory left.
     Host,
@@ -42,37 +42,37 @@ pub enum OomOrigin {
 pub enum Cause {
     /// The kernel killed a process of the build at a memory limit.
     Oom,
-    /// It ran at its memory limit and reclaimed instead of building.
+    /// It ran at its memory limit and spent its time reclaiming memory.
     Starved,
-    /// Its time was over.
+    /// It exceeded its time limit.
     Timeout,
     /// It would fail again in the same way.
     Deterministic,
-    /// Trouble outside the build.
+    /// A fault outside the build.
     Infra,
-    /// The node or the place was taken away.
+    /// The node or the slot was taken away.
     Preempted,
     /// A disk was full.
     DiskFull,
     /// Ended on purpose.
     Canceled,
-    /// A tool reached a limit of its own for memory, below that of the build.
+    /// A tool reached a memory limit of its own, below that of the build.
     ToolOom,
     /// The storage of its pod was used up.
     EphemeralStorage,
-    /// The node is gone or does not answer.
+    /// The node is gone or does not respond.
     NodeLost,
-    /// The node threw it out because something was short on the node.
+    /// The kubelet evicted it, because the node ran short of a resource.
     EvictedByNode,
-    /// It lost the race for something that others held: a lock, CPU time.
+    /// It failed because others held something it needed: a lock, CPU time.
     Contention,
-    /// The same failure went away on a retry before.
+    /// The same failure disappeared on an earlier retry.
     Flaky,
-    /// The CI system or the runner is set up in a way that cannot work.
+    /// The CI system or the runner is misconfigured.
     Configuration,
-    /// Nothing known explains it.
+    /// No evidence explains it.
     Unknown,
-    /// Trouble outside the build, or the build itself: the log names both, and not which of them ended it.
+    /// Either a fault outside the build or the build itself: the log shows both, and not which of them ended it.
     Undecided,
 }
 
@@ -98,7 +98,7 @@ impl Cause {
         Self::Undecided,
     ];
 
-    /// The word for people, metrics and JSON.
+    /// The name in output, metrics and JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Oom => "oom",
@@ -121,17 +121,17 @@ impl Cause {
         }
     }
 
-    /// The memory seen is less than what the build needs.
+    /// Whether the build needs more memory than was measured.
     pub fn is_memory(self) -> bool {
         matches!(self, Self::Oom | Self::Starved)
     }
 
-    /// The place was taken away: the attempt was never really made.
+    /// Whether the node or slot was taken away, so that the attempt does not count against the build.
     pub fn is_taken_away(self) -> bool {
         matches!(self, Self::Preempted | Self::NodeLost | Self::EvictedByNode)
     }
 
-    /// It would fail again in the same way: nothing that a retry changes is in its way.
+    /// Whether the failure would repeat, whatever a retry changes.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Deterministic | Self::Configuration | Self::ToolOom | Self::Canceled)
     }

@@ -10,26 +10,26 @@ use super::{Bytes, CpuMicros, FieldViolation, Millis};
 pub struct Phase {
     /// 1 to 128 bytes without control characters. A name may come more than once.
     pub name: String,
-    /// From the start of the attempt to its own.
+    /// Start, measured from the start of the attempt.
     pub started: Millis,
     /// How long it took.
     pub wall: Millis,
-    /// Highest need read in it.
+    /// Highest need measured during the phase.
     pub need_peak: Bytes,
     /// CPU time used in it.
     pub cpu: CpuMicros,
 }
 
 impl Phase {
-    /// When it ended, from the start of the attempt.
+    /// End, measured from the start of the attempt.
     pub fn ended(&self) -> Millis {
         Millis(self.started.0.saturating_add(self.wall.0))
     }
 
-    /// Checks that phases are few, named, in order, and within an attempt that took `wall`.
+    /// Checks the number, names and order of phases, and that they lie within an attempt that took `wall`.
     ///
     /// # Errors
-    /// Names the field of the first phase that is not.
+    /// Names the first field that breaks a rule.
     pub fn check_all(phases: &[Self], wall: Millis) -> Result<(), FieldViolation> {
         if phases.len() > limits::PHASES {
             let description = format!("has {} phases, at most {} are allowed", phases.len(), limits::PHASES);
@@ -43,7 +43,7 @@ impl Phase {
         Ok(())
     }
 
-    /// Checks a phase that follows what ended at `before`.
+    /// Checks a phase that follows one which ended at `before`.
     fn check(&self, before: Millis, wall: Millis) -> Result<(), FieldViolation> {
         let bytes = self.name.len();
         if bytes == 0 || bytes > limits::PHASE_NAME_BYTES {

@@ -1,4 +1,4 @@
-//! What the next attempt should ask for, with the reason of each number.
+//! What the next attempt should request, with the reason for each number.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{AttemptId, Bytes, Millis, NeedGroups};
 
-/// What an attempt should ask for. Values are in the unit that the field names.
+/// A prediction. The unit of each value is in the field's comment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
     /// Memory to request, bytes.
@@ -26,22 +26,23 @@ pub struct Prediction {
     pub wall_p95: Quantity,
     /// 0 (a guess) to 1 (many attempts of exactly this key that agree).
     pub confidence: f64,
-    /// Why the confidence is no higher, in a few words; empty where it is high. Not kept: it can be found again.
+    /// Why the confidence is not higher, in a few words; empty if it is high. Not stored: it can be computed again.
     #[serde(skip)]
     pub unsure_because: String,
-    /// Attempts that it learnt from.
+    /// Number of attempts behind it.
     pub attempts: u32,
-    /// One sentence that sums the reasons up.
+    /// One sentence that sums it up.
     pub reason: String,
-    /// Several groups of need among those attempts; `None` if they are one, or where it was not looked for. Not kept: it can be found
-    /// again.
+    /// Groups of need among those attempts; `None` if there is one group, or if groups were not searched for. Not stored: it can be
+    /// computed again.
     #[serde(skip)]
     pub need_groups: Option<Arc<NeedGroups>>,
-    /// What attempts prove that memory stopped, while none of the package fitted, or none of exactly this key since; else `None`. In the
-    /// first case the confidence is 0: what is too little is known, and what is enough is not. Not kept: it can be found again.
+    /// The lower bound that attempts stopped by memory prove, while no attempt of the package succeeded, or none of exactly this key
+    /// since; else `None`. Without any success of the package the confidence is 0, because no sufficient size is known. Not stored: it can
+    /// be computed again.
     #[serde(skip)]
     pub lower_bound: Option<LowerBound>,
-    /// Where it should run.
+    /// The pool that it should run in.
     #[serde(default, skip_serializing_if = "PoolAssignment::is_empty")]
     pub placed: PoolAssignment,
 }
@@ -60,51 +61,50 @@ impl Prediction {
         ]
     }
 
-    /// How far one of its numbers can be trusted, 0 to 1. What is only the default cannot be, however well the others are known.
+    /// Confidence in one of its numbers, 0 to 1. It is 0 for a configured default, even if the other numbers are well known.
     pub fn confidence_in(&self, quantity: &Quantity) -> f64 {
         let basis = &quantity.basis;
         if basis.is_default() { 0.0 } else { basis.confidence.unwrap_or(self.confidence) }
     }
 }
 
-/// Memory that is known to be too little, and no more is known.
+/// Memory that is known to be too little, while no sufficient size is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LowerBound {
     /// The highest size at which memory stopped an attempt.
     pub above: Bytes,
     /// Attempts that memory stopped, at this size or below it.
     pub attempts: u32,
-    /// The rung of the one that was stopped at the highest size.
+    /// Number of attempts that memory stopped at this size or below.
     pub rung: Rung,
-    /// The least size to try next: what the verdict on such an attempt names. No predicted size is below it, but for a cap.
+    /// The least size to try next, as the verdict on such an attempt names it. No predicted size is below it, unless a cap applies.
     pub least: Bytes,
 }
 
-/// Confidence from which a number speaks for this very build, and no longer for the fleet or the default: where no setting says another.
+/// Default confidence threshold from which a number counts as known for this build, and not only for the fleet.
 pub const KNOWN_ENOUGH: f64 = 0.3;
 
 impl Prediction {
-    /// Whether enough is known of one of its numbers, by a confidence of at least `floor`. A default never is, however well the others are
-    /// known.
+    /// Whether one of its numbers has a confidence of at least `floor`. A configured default never counts as known.
     pub fn is_known(&self, quantity: &Quantity, floor: f64) -> bool {
         !quantity.basis.is_default() && self.confidence_in(quantity) >= floor
     }
 }
 
-/// Where an attempt should run; empty without pools.
+/// The pool chosen for an attempt; empty without pools.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PoolAssignment {
-    /// Name of the pool; empty if there are no pools, or it can run in none of them.
+    /// Name of the pool; empty if there are no pools, or none fits.
     pub pool: String,
-    /// It needs more than the pool has, and its sizes are lowered to that.
+    /// The prediction exceeds the pool's maximum and was lowered to it.
     pub clamped: bool,
     /// One sentence.
     pub reason: String,
 }
 
 impl PoolAssignment {
-    /// Nothing is said: it takes no room.
+    /// Whether it is empty; then it is left out of the stored record.
     fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -113,35 +113,33 @@ impl PoolAssignment {
 /// A number with its reason.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Quantity {
-    /// The number; its unit is in the name of the field that holds it.
+    /// The number, in the unit of the field that holds it.
     pub value: u64,
-    /// Why it is that.
+    /// How it came about.
     pub basis: Basis,
 }
 
-/// Why a number is what it is.
+/// How a number came about.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Basis {
-    /// The rung that weighs most.
+    /// The rung with the most weight.
     pub rung: Rung,
     /// Attempts behind the number, on all rungs.
     pub attempts: u32,
     /// Share of the expected attempts that it covers before the margin; 0 if it is not a quantile.
     pub quantile: f64,
-    /// Factor on top, 1 for none.
+    /// Safety factor; 1 for none.
     pub margin: f64,
-    /// What decided beside the attempts: a floor, a cap, the last attempt.
+    /// What else determined it: a floor, a cap, the last attempt.
     #[serde(with = "bound_text")]
     pub bound: SizeBound,
-    /// How far this number can be trusted, 0 to 1, where that differs from the whole prediction's confidence, which is that of its memory;
-    /// `None` where it does not.
+    /// Confidence in this number, 0 to 1, where it differs from the prediction's, which is that of its memory; else `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
-    /// Every attempt behind the number is of the rung, and not only most of them.
+    /// All attempts behind the number are of the rung, not only most.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub all_of_rung: bool,
-    /// Attempts behind a memory size with a need that is a sum over processes. 0 for other numbers, and in records of earlier
-    /// releases.
+    /// Attempts behind a memory size whose need is a sum over processes. 0 for other numbers and in records without this field.
     #[serde(default, skip_serializing_if = "is_none")]
     pub by_processes: u32,
 }
@@ -152,18 +150,18 @@ fn is_none(count: &u32) -> bool {
 }
 
 impl Basis {
-    /// Nothing is known of the number: it is the configured default, or rests on that.
+    /// The number is the configured default or derived from it.
     pub fn is_default(&self) -> bool {
         self.rung == Rung::Default && self.confidence.is_none()
     }
 
-    /// The same, and it is that default: an attempt that failed did not change it.
+    /// The number is the configured default, unchanged by any failed attempt.
     pub fn is_unchanged_default(&self) -> bool {
         self.is_default() && self.bound == SizeBound::Default
     }
 }
 
-/// A bound is a text in JSON and on disk, as on the wire.
+/// Serializes a bound as a text, in JSON and on disk as on the wire.
 mod bound_text {
     use plimsoll_proto::reasons::SizeBound;
     use serde::{Deserialize as _, Deserializer, Serializer};
@@ -211,12 +209,12 @@ impl Rung {
         Self::Fleet,
     ];
 
-    /// Whether its attempts tell what this build is, and not only what builds are like.
+    /// Whether attempts on this rung describe this build, and not only builds in general.
     pub(crate) fn is_of_build(self) -> bool {
         self >= Self::Siblings
     }
 
-    /// The word for the wire, metrics and JSON.
+    /// The name on the wire, in metrics and in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Default => "default",
@@ -231,16 +229,16 @@ impl Rung {
     }
 }
 
-/// One attempt that a prediction learnt from.
+/// One attempt that a prediction used.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UsedAttempt {
     /// Its id.
     pub attempt: AttemptId,
-    /// The most similar rung on which it stands.
+    /// The most similar rung that it is on.
     pub rung: Rung,
-    /// Share of all weight, 0 to 1.
+    /// Its share of the total weight, 0 to 1.
     pub weight: f64,
-    /// Its need, adjusted to the build jobs and the input asked for.
+    /// Its need, adjusted to the requested build jobs and input.
     pub need: Bytes,
     /// Its need as it was measured.
     pub measured: Bytes,
@@ -248,7 +246,7 @@ pub struct UsedAttempt {
     pub build_jobs: Option<u32>,
     /// How long it took.
     pub wall: Millis,
-    /// It proves "more than this".
+    /// The need is a lower bound: memory stopped the attempt.
     pub censored: bool,
     /// See [`Summary::incomplete`](super::Summary::incomplete).
     pub incomplete: Option<IncompleteNeed>,

@@ -1,8 +1,8 @@
-//! What is known of an attempt while its samples arrive. A bounded amount, however long it runs.
+//! Running state of an attempt while its samples arrive. Its size is bounded, however long the attempt runs.
 
 use super::{Bytes, Cores, CpuMicros, FieldViolation, Millis, Sample, starvation::Starvation};
 
-/// CPU use is judged over at least this time; over less, one tick of the kernel's accounting looks like many cores.
+/// Least time over which CPU use is computed; over less, one tick of the kernel's accounting looks like many cores.
 pub(super) const CPU_WINDOW: Millis = Millis(500);
 
 /// Running sums over the samples of one attempt, in their order.
@@ -16,16 +16,16 @@ pub struct SampleAccumulator {
     pub need_peak: Bytes,
     /// Highest CPU use over [`CPU_WINDOW`] or more.
     pub cpu_peak: Cores,
-    /// How long it starves now.
+    /// How long the build has been starved.
     pub starvation: Starvation,
     /// Need times milliseconds, by the trapezoidal rule.
     need_time: f64,
-    /// Where the CPU window began.
+    /// Start of the current CPU window.
     window: (Millis, CpuMicros),
 }
 
 impl SampleAccumulator {
-    /// Takes the next sample in.
+    /// Adds the next sample.
     ///
     /// # Errors
     /// The sample goes back in time or in a counter. Nothing changes then.
@@ -52,7 +52,7 @@ impl SampleAccumulator {
         Ok(())
     }
 
-    /// Mean of the need over time; the last need if there was no time.
+    /// Mean of the need over time; the last need if no time has passed.
     pub fn need_mean(&self) -> Bytes {
         match self.last {
             Some(last) if last.elapsed.0 > 0 => Bytes::from_f64(self.need_time / last.elapsed.as_f64()),

@@ -1,23 +1,23 @@
-//! What callers said of an ended attempt, as far as it can say why it failed. It is kept with the verdict on it, so that a later
-//! question starts from all that was said before: evidence only adds up.
+//! What callers reported about an ended attempt, as evidence for its cause. It is stored with the verdict, so that a later question starts
+//! from all earlier reports: evidence is only added.
 //!
-//! How the words of several callers become one is in [`join`](fn@crate::retry::join).
+//! [`join`](fn@crate::retry::join) merges the reports of several callers.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Cause, Exit, Key, Millis};
 
-/// What callers said of an ended attempt. Empty lists and `None` mean that nothing was said.
+/// What callers reported about an ended attempt. Empty lists and `None` mean that nothing was reported.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReportedEvidence {
-    /// Project of the one who said it, or in whose name it was said.
+    /// Project of the caller, or the project that the caller reported for.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub project: String,
     /// What was built, if nothing was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<Box<Key>>,
-    /// Number of the attempt, 1 for the first execution; 0 if nothing was said.
+    /// Number of the attempt, 1 for the first execution; 0 if not reported.
     #[serde(skip_serializing_if = "is_zero")]
     pub number: u32,
     /// How it ended.
@@ -32,84 +32,84 @@ pub struct ReportedEvidence {
     /// The CI system's failure reasons, at most 4.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ci_reasons: Vec<String>,
-    /// Lines of the log that a rule knows, at most one for each rule; the strongest 16 once they are joined.
+    /// Lines of the log that match a rule, at most one for each rule; after merging, the strongest 16.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub log: Vec<MatchedLine>,
-    /// The last line of a log that speaks of an error, where no rule knows one.
+    /// The last line of the log that mentions an error, if no rule matches one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_words: Option<String>,
-    /// The first line of it.
+    /// The first such line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_words: Option<String>,
-    /// The last word of the CI system's runner in the log is that the build's container was killed for memory.
+    /// The CI runner's last line in the log reports that the build's container was killed for memory.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub runner_says_oom: bool,
-    /// The container beside the build's of which the runner's last word says the same; empty if it says it of none.
+    /// Name of the service container of which the runner's last line reports the same; empty if none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub runner_oom_container: String,
-    /// Text of a log was read, whether or not it says anything.
+    /// Part of the log was read, whether or not it contains evidence.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub log_read: bool,
-    /// Earlier runs of the same job, as the CI system lists them.
+    /// Number of earlier runs of the same job in the CI system's list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runs_before: Option<u32>,
-    /// Time that it was given.
+    /// Time limit of the attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_limit: Option<Millis>,
 }
 
-/// A line of a log that a rule knows.
+/// A line of a log that matches a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MatchedLine {
     /// Id of the rule.
     pub rule: String,
-    /// What the rule said when the line was read; counts if the rule is no longer known.
+    /// The rule's cause when the line was read; used if the rule no longer exists.
     pub cause: Cause,
-    /// One of the lines that the rule knows as it is shown, the same one wherever it stood; at most some 200 bytes. Empty once lines of logs
-    /// were removed for their age.
+    /// The matching line to show, independent of its position in the log; at most about 200 bytes. Empty once it was removed for its age.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub line: String,
-    /// The first line that the rule knows: of several errors the one that the others follow from. Empty as `line` is.
+    /// The first matching line: of several errors the one that caused the others. Empty once it was removed for its age.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub first: String,
-    /// Where that first line is, and what follows from it; `None` once lines of logs were removed for their age.
+    /// Position of that first line and the lines that follow from it; `None` once removed for their age.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<RootLine>,
-    /// How it stands to failures of the build itself in the same log.
+    /// Its order relative to failures of the build itself in the same log.
     #[serde(default, skip_serializing_if = "LogOrder::is_alone")]
     pub order: LogOrder,
 }
 
-/// Where in a log the line stands from which a failure began, and what followed from it.
+/// Position of the line where a failure began, and the lines that follow from it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RootLine {
-    /// Its place.
+    /// Its position.
     pub at: LogPlace,
-    /// The next lines by which tools only pass the failure on, as `make: *** Error 2` does: at most 3, of at most some 200 bytes each.
+    /// Following lines in which tools only pass the failure on, such as `make: *** Error 2`: at most 3, each at most about 200 bytes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub then: Vec<String>,
 }
 
-/// Place of a line in what was kept of a log, from 1.
+/// Line number in the kept part of a log, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogPlace {
-    /// From the first line that was kept.
+    /// Counted from the first kept line.
     FromStart(u32),
-    /// From the end: the beginning of the log was cut off.
+    /// Counted from the end, because the beginning of the log was cut off.
     FromEnd(u32),
 }
 
-/// How trouble outside the build stands to the build's own failures in the same log. Of two logs the larger counts.
+/// Order of a fault outside the build relative to the build's own failures in the same log. When two logs are merged, the larger value is
+/// used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogOrder {
-    /// The log has no failure of the build that is another.
+    /// The log has no other failure of the build.
     #[default]
     Alone,
-    /// The build went on after it, or was over before it: its own failure is another.
+    /// The build went on after the fault, or had ended before it: its own failure is a different one.
     Overcome,
-    /// It came after a failure of the build, and nothing came after it.
+    /// The fault came after a failure of the build, and nothing followed it.
     Last,
 }
 
@@ -126,7 +126,7 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl ReportedEvidence {
-    /// Whether anything says that the attempt has ended.
+    /// Whether any field shows that the attempt has ended.
     pub fn says_how_it_ended(&self) -> bool {
         let reasons = [&self.container_reasons, &self.pod_reasons, &self.ci_reasons];
         self.exit.is_some()
@@ -135,7 +135,8 @@ impl ReportedEvidence {
             || self.last_words.is_some()
     }
 
-    /// What a job may say of itself without being trusted: how it ended and its log. The words of cluster and CI system are theirs.
+    /// The part that an untrusted job may report about itself: how it ended, and its log. Only cluster and CI system report their own
+    /// reasons.
     #[must_use]
     pub fn of_the_job_alone(&self) -> Self {
         Self {
@@ -148,7 +149,7 @@ impl ReportedEvidence {
         }
     }
 
-    /// The same without texts of the log, which may be removed for their age. It tells one state of knowledge from another.
+    /// The same without texts of the log, which may be removed for their age; for comparing what is known.
     #[must_use]
     pub fn without_log_lines(&self) -> Self {
         let mut without = self.clone();
@@ -156,7 +157,7 @@ impl ReportedEvidence {
         without
     }
 
-    /// Takes the lines of the log away; which rules matched stays. False if there is none.
+    /// Removes the lines of the log; the ids of matching rules stay. Returns false if there were none.
     pub fn drop_log_lines(&mut self) -> bool {
         let mut dropped = self.last_words.take().is_some() | self.first_words.take().is_some();
         for matched in self.log.iter_mut().filter(|matched| !matched.line.is_empty()) {

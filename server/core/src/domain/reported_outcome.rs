@@ -1,31 +1,31 @@
-//! What a CI system tells of the end of an attempt that it ran.
+//! What a CI system reports about the end of an attempt that it ran.
 
 use super::{AttemptId, Cause, Reporter};
 
-/// How a job ended, in the words of the CI system.
+/// Final status of a job in the CI system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobStatus {
-    /// It did what it should.
+    /// The job passed.
     Succeeded,
-    /// It did not.
+    /// The job failed.
     Failed,
     /// A person ended it.
     Canceled,
 }
 
-/// What a CI system tells of the end of a job.
+/// The end of a job, as a CI system reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReportedOutcome {
-    /// The ids that an agent may have given to the job's attempt, likeliest first. At most two.
+    /// The ids that an agent may have given the job's attempt, likeliest first. At most two.
     pub attempts: Vec<AttemptId>,
     /// How it ended.
     pub end: JobStatus,
-    /// Why, in the words of the CI system; empty if it did not say.
+    /// The failure reason as the CI system spells it; empty if it gave none.
     pub reason: String,
-    /// Why, as a verdict on all that is known proved it; counts before `reason`.
+    /// The cause proven by a verdict; it takes precedence over `reason`.
     pub cause: Option<Cause>,
-    /// It found its work done already and built nothing.
+    /// The job found its work done already and built nothing.
     pub unneeded: bool,
-    /// Who tells it: it counts for attempts that the reporter may speak of.
+    /// The reporter. The report applies only to attempts that it may report on.
     pub by: Reporter,
 }

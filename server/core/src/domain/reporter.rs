@@ -1,12 +1,13 @@
-//! The reporter of a fact about an attempt. It is kept with the fact, because many facts arrive before their attempt is known: only then
-//! is its project known, and whether the reporter may report on it.
+//! The caller that reported a fact about an attempt. It is stored with the fact, because many facts arrive before their attempt: only when
+//! the attempt is known can its project be compared with what the reporter may report on.
 //!
-//! What the server remembers of an attempt that it does not know yet, or that another caller than the attempt's agent reported:
+//! Facts that the server stores about attempts which it does not know yet, or from callers other than the attempt's agent:
 //!
-//! | what | module | where | who may report it | checked against the project of the attempt | removed | bound |
+//! | fact | module | where | who may report it | checked against the attempt's project | removed | bound |
 //! |---|---|---|---|---|---|---|
 //! | how a job ended (hook) | `ci_outcomes::early_reports`, `gitlab::spool` | memory; `hooks/*.told` on disk | role `hook`, or the hook's own secret; it must be allowed to report on the project that it names | when it ends an attempt, and when one opens | the oldest of the busiest reporter; on disk after an hour | 10,000 |
-//! | that a hook came before | `gitlab::waiting` | memory | the same; two reporters are two hooks | not needed: only a hook of the same reporter is a repetition | the oldest | 20,000 |
+//! | that a hook came before | `gitlab::waiting` | memory | the same; hooks of two reporters are different | not needed: only a hook of
+//! the same reporter is a repetition | the oldest | 20,000 |
 //! | verdicts, with their evidence | `verdict_records::known` | store | a trusted caller of the project, or the job itself | when the next one is given, at the end of the attempt, when shown, at a start | those of others when the attempt ends; all with the attempt, or as one of 100,000 strays | 64 of a project, 1,024 of an attempt |
 //! | failures of a key | `state::verdict_engine` | memory | as verdicts | by the project in the key | the oldest | 50,000 |
 //! | jobs that memory ended | `verdict_records::jobs_short_of_memory` | memory, from verdicts | as verdicts | by the project in the name of the job | the oldest | 10,000 |
@@ -14,23 +15,24 @@
 //! | sizes of pods | `sessions::job_pods` | memory, store | the API server, of pods in the webhook's namespaces | when a verdict or the next pod asks | the oldest; all after a week | 10,000 |
 //! | what an attempt retries | `domain::attempt` | its own record | its agent | when it is followed: only to attempts of the same project | with the attempt | one |
 //! | the place of a ticket | `placement::tickets` | store | who opened it | when an attempt names it: of the same project | with the ticket | `each_owner`, `most_open` |
-//! | the id of an attempt | `sessions::takeover` | store | its first agent; of a job the one that shows the job's ID token | at each opening | with the attempt | `open_attempts` |
+//! | the id of an attempt | `sessions::takeover` | store | its first agent; for a job the one that presents the job's ID token | at each
+//! opening | with the attempt | `open_attempts` |
 //! | attempts that wait for their end to be counted | `ci_outcomes::awaited` | memory | none: their own summaries | not needed | after an hour | 10,000 |
 //!
-//! The owner in a key is what its agent said, unless a token proves it: statistics by owner over all projects trust the agents. An
-//! import is the operator's word. `/v1/allocation` remembers nothing.
+//! The owner in a key is what its agent sent, unless a token proves it: statistics by owner over all projects trust the agents. An import
+//! counts as reported by the operator. `/v1/allocation` stores nothing.
 
 use serde::{Deserialize, Serialize};
 
-/// Longest name of a reporter that is kept, in characters: a longer one is cut.
+/// Longest stored name of a reporter, in characters; longer names are cut.
 const NAME: usize = 64;
 
-/// A caller that reported a fact, and the projects that it may report on: by default none.
+/// A caller that reported a fact, and the projects that it may report on; by default none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Reporter {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     name: String,
-    /// It may speak of every project, and of attempts without one.
+    /// It may report on every project, and on attempts without one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     all: bool,
     /// Names of projects, or of groups (`group/*`).
@@ -39,17 +41,17 @@ pub struct Reporter {
 }
 
 impl Reporter {
-    /// One who may speak of everything.
+    /// A reporter for all projects.
     pub fn of_all(name: &str) -> Self {
         Self { all: true, ..Self::of(name, Vec::new()) }
     }
 
-    /// One who may speak of these projects alone; of none if there are none.
+    /// A reporter for these projects only; for none if the list is empty.
     pub fn of(name: &str, projects: Vec<String>) -> Self {
         Self { name: name.chars().take(NAME).collect(), all: false, projects }
     }
 
-    /// The server itself, or the operator: without a name.
+    /// The server itself or the operator; it has no name.
     pub const fn server() -> Self {
         Self { name: String::new(), all: true, projects: Vec::new() }
     }
@@ -59,18 +61,18 @@ impl Reporter {
         &self.name
     }
 
-    /// Whether it may speak of every project.
+    /// Whether it may report on every project.
     pub fn speaks_of_all(&self) -> bool {
         self.all
     }
 
-    /// Whether what it says counts for an attempt of this project; empty is an attempt without one.
+    /// Whether its reports apply to an attempt of this project; empty: an attempt without one.
     pub fn may_speak_of(&self, project: &str) -> bool {
         self.all || (!project.is_empty() && self.projects.iter().any(|pattern| is_like(pattern, project)))
     }
 }
 
-/// Whether `text` is what `pattern` says: the same, or, where the pattern ends in `*`, anything that begins as it does.
+/// Whether `text` matches `pattern`: equal, or, if the pattern ends in `*`, with the same beginning.
 pub fn is_like(pattern: &str, text: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == text, |start| text.starts_with(start))
 }

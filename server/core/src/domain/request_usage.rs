@@ -1,18 +1,18 @@
-//! What became of what an attempt asked for, told in one way to statistics, lists and metrics.
+//! How much of a reservation was used and wasted: one computation for statistics, lists and metrics.
 
-/// What became of what an attempt asked for, of memory or CPU over its time. `used + wasted` is `asked`, always.
+/// A reservation of memory or CPU over the time of an attempt. `used + wasted == asked`, always.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RequestUsage {
-    /// Asked for over the time of the attempt.
+    /// Reserved, over the time of the attempt.
     pub asked: f64,
-    /// Put to use: never more than was asked for, and nothing if the attempt did not succeed.
+    /// Used: at most the reservation, and 0 if the attempt did not succeed.
     pub used: f64,
-    /// Asked for and not put to use.
+    /// Reserved and not used.
     pub wasted: f64,
 }
 
 impl RequestUsage {
-    /// `None` if the attempt asked for nothing, which 0 is too, or its use was not measured: then it belongs in no sum.
+    /// `None` if the attempt reserved nothing (or 0), or if its use was not measured: then it is left out of sums.
     pub fn of(asked: Option<f64>, used: Option<f64>, succeeded: bool) -> Option<Self> {
         let (asked, measured) = (asked.filter(|asked| *asked > 0.0)?, used?);
         let used = if succeeded { measured.clamp(0.0, asked) } else { 0.0 };

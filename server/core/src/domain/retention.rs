@@ -1,21 +1,21 @@
-//! How long what was measured is kept: what the operator decides.
+//! How long measurements are kept, as set by the operator.
 
 use std::time::Duration;
 
 use super::Bytes;
 
-/// How old samples may get.
+/// Maximum age of stored data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetentionPolicy {
-    /// As they were measured.
+    /// Samples at full resolution.
     pub full_for: Duration,
-    /// At all.
+    /// Samples at all.
     pub keep_for: Duration,
-    /// Most bytes of sealed samples; `None` is no bound.
+    /// Most bytes of sealed samples; `None`: unlimited.
     pub max_bytes: Option<Bytes>,
-    /// Summaries of attempts; `None` is for ever.
+    /// Summaries of attempts; `None`: for ever.
     pub summaries_for: Option<Duration>,
-    /// Lines of logs in verdicts; `None` is as long as the verdict.
+    /// Lines of logs in verdicts; `None`: as long as the verdict.
     pub log_lines_for: Option<Duration>,
 }
 

@@ -1,18 +1,18 @@
-//! What was read of one attempt since the sample before.
+//! One measurement of an attempt.
 
 use plimsoll_proto::counters::{PageCounter, PageCounters};
 
 use super::{Bytes, CpuMicros, FieldViolation, Micros, Millis};
 
-/// One reading of one attempt, or a row of several. Time and counters never go back within an attempt; counters are as they
-/// were at `elapsed`. A counter that is `None` was not read.
+/// One reading of an attempt, or a row that combines several. Time and counters never decrease within an attempt; counters have their
+/// value at `elapsed`. A counter that is `None` was not read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// Since the attempt started, on a clock that never goes back.
+    /// Time since the attempt started, by a monotonic clock.
     pub elapsed: Millis,
-    /// Charged, page cache included; the mean of the row.
+    /// Charged memory with page cache; mean of the row.
     pub memory: Bytes,
-    /// Not reclaimable: anonymous + shared + kernel; the mean of the row.
+    /// Memory that cannot be reclaimed: anonymous + shared + kernel; mean of the row.
     pub need: Bytes,
     /// High-water mark of `memory`.
     pub memory_peak: Option<Bytes>,
@@ -24,13 +24,13 @@ pub struct Sample {
     pub reclaim_failures: Option<u64>,
     /// Highest need of the row, at least `need`; `None` if the row is one reading.
     pub need_max: Option<Bytes>,
-    /// Time in which every task stood still for memory since the start (PSI memory `full`).
+    /// Time in which every task was stalled on memory since the start (PSI memory `full`).
     pub memory_stall: Option<Micros>,
     /// Counters of pages since the start.
     pub pages: PageCounters,
-    /// Time for which a CPU limit held the build back since the start.
+    /// Time in which a CPU limit throttled the build since the start.
     pub throttled: Option<Micros>,
-    /// Time in which the build was starved since the start: at its memory limit, and busy with reclaiming.
+    /// Time in which the build was starved since the start: at its memory limit and busy reclaiming.
     pub starved: Option<Millis>,
 }
 
@@ -40,10 +40,10 @@ impl Sample {
         self.need_max.unwrap_or_default().max(self.need)
     }
 
-    /// Checks that its numbers agree with each other.
+    /// Checks that its numbers are consistent.
     ///
     /// # Errors
-    /// Names the field that does not.
+    /// Names the field that is not.
     pub fn check(&self) -> Result<(), FieldViolation> {
         match self.need_max {
             Some(max) if max < self.need => {

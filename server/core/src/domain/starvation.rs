@@ -1,26 +1,25 @@
-//! How long a build starves now, from the counter of its starved time.
+//! How long a build has been starved, from the counter of its starved time.
 
 use super::Millis;
 
-/// A row that is not starved ends the starvation only if none follows within this time: a build at its limit gets through
-/// now and then.
+/// Starvation ends only after this long without a starved row: a build at its limit progresses now and then.
 const BREAK: Millis = Millis(30_000);
 
-/// The newest stretch of starved time of one attempt.
+/// The newest period of starvation of one attempt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Starvation {
-    /// It is starved now: the counter grew with the last sample.
+    /// Starved now: the counter grew with the last sample.
     pub now: bool,
-    /// The counter when the stretch began.
+    /// The counter at the start of the period.
     began: Millis,
-    /// The counter when it was last read; 0 at the start of the attempt.
+    /// The counter at the last reading; 0 at the start of the attempt.
     counter: Option<Millis>,
-    /// When the counter was last seen to grow; `None` if never.
+    /// When the counter last grew; `None` if never.
     grew: Option<Millis>,
 }
 
 impl Starvation {
-    /// Takes the counter in as it was at `elapsed`; `None` if it was not read.
+    /// Adds the counter's value at `elapsed`; `None` if it was not read.
     pub(super) fn add(&mut self, counter: Option<Millis>, elapsed: Millis, first: bool) {
         // counters start from 0 with the attempt
         let before = if first { Some(Millis(0)) } else { self.counter };
@@ -37,7 +36,7 @@ impl Starvation {
         self.counter = counter;
     }
 
-    /// Starved time of the stretch that lasts until the end, when the counter is `counter` after `wall`.
+    /// Length of the period if it lasts until the attempt's end; the counter is `counter` after `wall`.
     pub(super) fn at_end(&self, counter: Millis, wall: Millis) -> Millis {
         if self.lasts_until(wall) { counter.saturating_sub(self.began) } else { Millis(0) }
     }

@@ -1,13 +1,13 @@
-//! What statistics count of an ended attempt beside its [`super::AttemptBrief`].
+//! Fields of an ended attempt that only statistics use, beside its [`super::AttemptBrief`].
 
 use std::collections::BTreeMap;
 
 use super::{Bytes, Cores, PredictionSnapshot, Summary};
 
-/// What is known of an ended attempt and neither predictions nor verdicts ask for.
+/// Fields of an ended attempt that only statistics use.
 #[derive(Debug, Clone, Copy)]
 pub struct StatsFields<'s> {
-    /// Who pays.
+    /// Cost centre that pays for the build.
     pub owner: &'s str,
     /// Name of the pool; empty if not known.
     pub pool: &'s str,
@@ -15,11 +15,11 @@ pub struct StatsFields<'s> {
     pub git_ref: &'s str,
     /// Free labels.
     pub labels: &'s BTreeMap<String, String>,
-    /// CPU that it occupied for others ([`super::Resources::cpu_asked`]).
+    /// CPU that it reserved ([`super::Resources::cpu_asked`]).
     pub cpu_asked: Option<Cores>,
     /// See [`Summary::predicted_at_start`].
     pub predicted: Option<PredictionSnapshot>,
-    /// What it proves of the need: all of it, or more than that if it is censored.
+    /// What it proves about the need: the full need, or a lower bound if it is censored.
     pub proven: Option<Bytes>,
     /// See [`Summary::censored`].
     pub censored: bool,

@@ -1,4 +1,4 @@
-//! What is kept of an ended attempt for ever.
+//! The permanent record of an ended attempt.
 
 pub(super) mod measured;
 #[cfg(test)]
@@ -16,7 +16,7 @@ use super::{
     SessionId,
 };
 
-/// What is kept of an ended attempt for ever.
+/// The permanent record of an ended attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Its id.
@@ -28,16 +28,16 @@ pub struct Summary {
     /// The attempt that this one retried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<AttemptId>,
-    /// Where the numbers were read.
+    /// Where the measurements come from.
     pub source: MeasurementSource,
-    /// What was asked for and was in force.
+    /// Its requests and limits.
     pub resources: Resources,
-    /// Start, milliseconds since 1970: by the agent's clock, or the server's estimate if that clock is wrong.
+    /// Start, milliseconds since 1970: by the agent's clock, or by the server's estimate if that clock is wrong.
     pub started_unix_ms: u64,
-    /// Who delivered it; `None` in records that do not have it.
+    /// The agent run that delivered it; `None` in records without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<DeliveryOrigin>,
-    /// What the server noted when it opened.
+    /// What the server recorded when it opened.
     #[serde(default, skip_serializing_if = "OpeningRecord::is_empty")]
     pub opening: OpeningRecord,
     /// Time from start to end.
@@ -57,7 +57,7 @@ pub struct Summary {
     pub need_mean: Bytes,
     /// High-water mark, page cache included.
     pub memory_peak: Bytes,
-    /// Processes killed for memory; `None` if the source cannot tell.
+    /// Processes killed for memory; `None` if the source does not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oom_kill: Option<u64>,
     /// Charges that failed without reclaim.
@@ -71,60 +71,60 @@ pub struct Summary {
     /// Why it failed; `None` unless it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
-    /// Where the evidence comes from that decided the cause; `None` if nothing did.
+    /// Source of the evidence that decided the cause; `None` if nothing decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause_source: Option<EvidenceSource>,
-    /// Why it failed in the words of the CI system; empty if it did not say.
+    /// The CI system's failure reason, as it spells it; empty if it gave none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub ci_reason: String,
-    /// The need is a lower bound: killed or starved at a limit.
+    /// The need is a lower bound: the attempt was killed or starved at a limit.
     #[serde(default)]
     pub censored: bool,
-    /// Whose limit killed; `None` if nothing was killed, or the counters do not tell.
+    /// Whose limit caused the kill; `None` if nothing was killed, or the counters do not show it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oom_origin: Option<OomOrigin>,
     /// Groups killed as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oom_group_kill: Option<u64>,
-    /// Time in which every task stood still for memory.
+    /// Time in which every task was stalled on memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_stall: Option<Micros>,
     /// Counters of pages.
     #[serde(flatten)]
     pub pages: PageCounters,
-    /// Time for which a CPU limit held the build back.
+    /// Time in which a CPU limit throttled the build.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled: Option<Micros>,
-    /// Time in which it was starved; `None` if the agent does not tell.
+    /// Time in which it was starved; `None` if the agent did not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starved: Option<Millis>,
-    /// Part of `starved` that lies just before the end, nearly without a break.
+    /// Part of `starved` just before the end, with hardly a pause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starved_at_end: Option<Millis>,
-    /// It found its work done already and built nothing: what it used is not learned from.
+    /// It found its work done already and built nothing: predictions do not learn from it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unneeded: bool,
-    /// The service that did its work outside what was measured, for example `docker`; empty if it worked itself. What it used is not learned
-    /// from, unless memory stopped it.
+    /// The service that did the work outside what was measured, for example `docker`; empty if there was none. Predictions do not learn
+    /// from such an attempt, unless memory stopped it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub offloaded_to: String,
-    /// The parts of the build that its output names, in order, not overlapping.
+    /// The phases named in the build's output, in order, without overlap.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<Phase>,
 }
 
-/// Which run of which agent delivered an attempt, in the words of its opening: the same for a second delivery of the same
-/// run, and different for another run under the same id.
+/// Identifies the agent run that delivered an attempt: equal when the same run delivers again, different for another run under the same
+/// id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliveryOrigin {
     /// The agent.
     pub session: SessionId,
-    /// Start as the agent said it, milliseconds since 1970.
+    /// Start as the agent sent it, milliseconds since 1970.
     pub started_unix_ms: u64,
 }
 
 impl DeliveryOrigin {
-    /// Where `attempt` comes from.
+    /// The origin of `attempt`.
     pub fn of(attempt: &Attempt) -> Self {
         Self { session: attempt.session.clone(), started_unix_ms: attempt.started_unix_ms }
     }
@@ -143,22 +143,22 @@ pub struct FinalTotals {
     pub reclaim_failures: Option<u64>,
     /// Highest need ever read.
     pub need_peak: Option<Bytes>,
-    /// Whose limit killed, if anything was killed.
+    /// Whose limit caused the kill, if anything was killed.
     pub oom_origin: Option<OomOrigin>,
     /// Groups killed as a whole.
     pub oom_group_kill: Option<u64>,
-    /// Time in which every task stood still for memory.
+    /// Time in which every task was stalled on memory.
     pub memory_stall: Option<Micros>,
     /// Counters of pages.
     pub pages: PageCounters,
-    /// Time for which a CPU limit held the build back.
+    /// Time in which a CPU limit throttled the build.
     pub throttled: Option<Micros>,
     /// Time in which it was starved.
     pub starved: Option<Millis>,
 }
 
 impl Summary {
-    /// An attempt that succeeded and of which nothing was measured: what recorded history fills in.
+    /// A successful attempt without measurements; imports of recorded history fill them in.
     pub fn recorded(attempt: AttemptId, key: Key) -> Self {
         Self {
             attempt,
@@ -199,9 +199,9 @@ impl Summary {
         }
     }
 
-    /// The summary of an attempt that ended after `wall`, without its cause: judging is not measuring.
+    /// The summary of an attempt that ended after `wall`. The cause is left empty: verdicts fill it in.
     ///
-    /// Counters read after the end win over the last sample where they are ahead of it.
+    /// Counters read after the end replace the last sample's where they are higher.
     pub fn of(
         attempt: &Attempt,
         progress: &SampleAccumulator,
@@ -211,7 +211,7 @@ impl Summary {
     ) -> Self {
         let last = progress.last.unwrap_or_default();
         let need_peak = progress.need_peak.max(totals.need_peak.unwrap_or_default());
-        // a mark that was not read stays unknown, whatever the need is
+        // a high-water mark that was not read stays unknown, whatever the need is
         let memory_peak = last.memory_peak.max(totals.memory_peak).map(|mark| mark.max(need_peak));
         let oom_kill = last.oom_kill.max(totals.oom_kill);
         let starved = last.starved.max(totals.starved);
@@ -259,7 +259,7 @@ impl Summary {
         }
     }
 
-    /// The same summary with its phases. A need read in one of them was read in the attempt.
+    /// Adds the phases. A need measured in a phase also counts for the attempt.
     #[must_use]
     pub fn with_phases(mut self, phases: Vec<Phase>) -> Self {
         let highest = phases.iter().map(|phase| phase.need_peak).max().unwrap_or_default();
@@ -271,7 +271,7 @@ impl Summary {
         self
     }
 
-    /// What attempts before it told of it when it opened. A default is not knowledge: it is no prediction that could hold.
+    /// The prediction made when it opened; `None` if it was only the configured default.
     pub fn predicted_at_start(&self) -> Option<PredictionSnapshot> {
         self.opening.predicted.filter(|predicted| !predicted.is_default)
     }
@@ -282,18 +282,18 @@ impl Summary {
         self.phases.iter().rev().max_by_key(|phase| phase.need_peak)
     }
 
-    /// The kernel killed because the whole machine had no memory left, not because of a limit.
+    /// Whether the kernel killed because the whole machine had no memory left, not because of a limit.
     pub fn was_killed_by_host(&self) -> bool {
         self.oom_origin == Some(OomOrigin::Host)
     }
 
-    /// The machine ran out of memory under a build that stayed below its limit: it was given away more than once. A build
-    /// without a limit may have taken all of it alone, so that counts.
+    /// Whether the node is to blame: it ran out of memory under a build that stayed below its limit, so its memory was overcommitted.
+    /// False for a build without a limit, which may have used all the memory itself.
     pub fn is_nodes_fault(&self) -> bool {
         self.was_killed_by_host() && self.resources.memory_limit.is_some()
     }
 
-    /// Whether `attempt` is the run that this is the summary of, announced once more.
+    /// Whether `attempt` announces the same run as this summary again.
     pub fn is_of(&self, attempt: &Attempt) -> bool {
         match &self.origin {
             Some(origin) => *origin == DeliveryOrigin::of(attempt),
@@ -301,8 +301,8 @@ impl Summary {
         }
     }
 
-    /// Whether it gives its id up to `attempt`: one that is proven to be of the job that the id names, while this one is not. An
-    /// attempt that predictions learn from gives it up only to one that they may learn from: others must not lower sizes.
+    /// Whether it gives its id up to `attempt`: `attempt` proved that it is the job which the id names, and this one did not. A summary
+    /// that predictions learn from yields only to an attempt that they may learn from too, so that others cannot lower sizes.
     pub fn yields_to(&self, attempt: &Attempt) -> bool {
         let is_proven = !self.opening.proven && attempt.opening.proven;
         is_proven && (self.opening.untrusted || !attempt.opening.untrusted)
@@ -313,29 +313,30 @@ impl Summary {
         self.started_unix_ms.saturating_add(self.wall.0)
     }
 
-    /// What an attempt that memory stopped proves to be too little ([`stopped_at`]).
+    /// The size that proved too small, if memory stopped the attempt ([`stopped_at`]).
     pub fn stopped_at(&self) -> Bytes {
         let is_above = self.oom_origin == Some(OomOrigin::LimitAbove);
         Bytes(stopped_at(self.need_peak.0, self.resources.memory_limit.map(|limit| limit.0), is_above))
     }
 
-    /// The need, or what it is proven to exceed.
+    /// The need, or its proven lower bound.
     pub fn proven_need(&self) -> Bytes {
         if self.censored { self.stopped_at() } else { self.need_peak }
     }
 
-    /// A line of a log alone names the cause. Any build can write one: it is shown and counted, and predictions do not use it.
+    /// Whether the cause rests on a line of the log alone. Any build can write one: it is shown and counted, and predictions do not use
+    /// it.
     pub fn is_cause_by_log(&self) -> bool {
         self.cause_source == Some(EvidenceSource::Log)
     }
 
-    /// Whether nothing measured says so: a line of a log, or a person who says that memory was short. Neither proves a need.
+    /// Whether the cause rests on a log line or a person, without a measurement. Neither proves a need.
     pub fn is_cause_unmeasured(&self) -> bool {
         let by_person = self.cause_source == Some(EvidenceSource::Person);
         self.is_cause_by_log() || (by_person && self.cause.is_some_and(Cause::is_memory))
     }
 
-    /// Its source, if that gives no more than a lower bound of the need. It may propose a request and lowers no limit.
+    /// The source of the need, if that source gives only a lower bound. Such a need may raise a request and lowers no limit.
     pub fn incomplete(&self) -> Option<IncompleteNeed> {
         match self.source {
             MeasurementSource::Prometheus => Some(IncompleteNeed::Prometheus),
@@ -346,14 +347,14 @@ impl Summary {
         }
     }
 
-    /// What it used is not what such a build needs: it found its work done already, or had it done elsewhere. Memory that stopped it was too
-    /// little all the same.
+    /// Whether its use does not show what such a build needs: its work was done already or elsewhere. If memory stopped it, the size was
+    /// too small all the same.
     pub fn is_no_measure(&self) -> bool {
         self.unneeded || (!self.offloaded_to.is_empty() && !self.censored)
     }
 
-    /// What it says about memory: all of it if it succeeded, a lower bound if memory stopped it, nothing otherwise. A kill before the first
-    /// reading proves the limit too little all the same.
+    /// Whether predictions of memory use it: its need if it succeeded, a lower bound if memory stopped it. A kill before the first reading
+    /// also proves that the limit was too small.
     pub fn teaches_memory(&self) -> bool {
         let ended = self.outcome == Outcome::Succeeded || self.censored;
         self.proven_need().0 > 0 && !self.is_no_measure() && ended

@@ -1,4 +1,4 @@
-//! Bytes, milliseconds, CPU microseconds and cores are types, so that one is never taken for another.
+//! Units as types: bytes, milliseconds, CPU microseconds and cores cannot be mixed up.
 
 use std::fmt;
 
@@ -62,12 +62,12 @@ impl Bytes {
     /// One gibibyte.
     pub const GIB: Self = Self(1 << 30);
 
-    /// Gibibytes times hours held for `time`.
+    /// Memory time when held for `time`, GiB x h.
     pub fn gib_hours(self, time: Millis) -> f64 {
         self.as_f64() / Self::GIB.as_f64() * time.hours()
     }
 
-    /// Rounded up to whole mebibytes, as people and schedulers like it.
+    /// Rounded up to whole mebibytes.
     #[must_use]
     pub fn ceil_mib(self) -> Self {
         Self(self.0.div_ceil(Self::MIB.0).saturating_mul(Self::MIB.0))

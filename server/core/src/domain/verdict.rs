@@ -1,4 +1,4 @@
-//! What is known of an ended attempt, and the answer to "shall it be tried again?".
+//! What is known of an ended attempt, and the answer to "should it be retried?".
 
 use std::{fmt, sync::Arc};
 
@@ -9,7 +9,7 @@ use super::{
     ReportedEvidence, Resources, RootLine, Summary, VerdictBasis, VerdictCorrection,
 };
 
-/// What is known of an ended attempt: what the server measured, joined with what the caller saw.
+/// What is known of an ended attempt: the server's measurements, joined with what callers reported.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evidence {
     /// The attempt that ended.
@@ -18,9 +18,9 @@ pub struct Evidence {
     pub key: Key,
     /// 1 for the first execution.
     pub number: u32,
-    /// What was measured; `None` if no agent was beside it.
+    /// Its summary; `None` if no agent measured it.
     pub measured: Option<Arc<Summary>>,
-    /// How it ended; the caller's word wins over the agent's.
+    /// How it ended. The caller's report takes precedence over the agent's.
     pub exit: Option<Exit>,
     /// End of the log.
     pub log_tail: String,
@@ -36,15 +36,15 @@ pub struct Evidence {
     pub growth: Option<MemoryGrowth>,
     /// Runs of its job, as the CI system lists them, in any order.
     pub listed: Vec<ListedRun>,
-    /// What its pod had, if nothing was measured and the admission webhook saw the pod.
+    /// Requests and limits of its pod, if nothing was measured and the admission webhook saw the pod.
     pub pod_sizes: Option<Resources>,
-    /// What was said of it in earlier questions.
+    /// What callers reported in earlier questions.
     pub reported: ReportedEvidence,
-    /// What the verdict on the attempt before named for this one, if that one was short of memory too.
+    /// The sizes that the previous attempt's verdict named for this one, if the previous one was short of memory too.
     pub named_before: Option<NamedSizes>,
-    /// The cause that an imported history recorded, if a verdict may have put another one into the summary since.
+    /// The cause in an imported history, if a verdict may have replaced it in the summary since.
     pub recorded: Option<RecordedCause>,
-    /// What a person said of its cause.
+    /// A person's correction of its cause.
     pub correction: Option<Box<VerdictCorrection>>,
 }
 
@@ -58,7 +58,7 @@ pub struct NamedSizes {
 }
 
 impl Evidence {
-    /// Of an attempt of which nothing is said.
+    /// Evidence that is empty but for the attempt's id.
     pub fn about(attempt: AttemptId) -> Self {
         Self {
             attempt,
@@ -81,24 +81,24 @@ impl Evidence {
         }
     }
 
-    /// Whether the attempt was measured as untrusted.
+    /// Whether the attempt was opened as untrusted.
     pub fn is_untrusted(&self) -> bool {
         self.measured.as_deref().is_some_and(|summary| summary.opening.untrusted)
     }
 }
 
-/// One run of a CI job, as the CI system lists it. Empty and `None` mean that nothing is said.
+/// One run of a CI job in the CI system's list. Empty and `None` mean that nothing was reported.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListedRun {
-    /// The CI system's own id, which is the end of an attempt's id.
+    /// The CI system's own id, which is the last part of the attempt's id.
     pub id: String,
     /// Name of the job.
     pub name: String,
     /// For example "failed".
     pub status: String,
-    /// Why it failed, in the words of the CI system.
+    /// The failure reason as the CI system spells it.
     pub failure_reason: String,
-    /// When it was made, milliseconds since 1970.
+    /// When it was created, milliseconds since 1970.
     pub created_unix_ms: Option<u64>,
     /// When it ended, milliseconds since 1970.
     pub finished_unix_ms: Option<u64>,
@@ -109,12 +109,12 @@ pub struct ListedRun {
 pub struct MemoryGrowth {
     /// Need in the last sample.
     pub need: Bytes,
-    /// Bytes a second, 0 for a need that did not grow.
+    /// Growth in bytes a second; 0 if it did not grow.
     pub per_second: f64,
 }
 
 impl MemoryGrowth {
-    /// From the need in two samples, the later one the last.
+    /// Growth between two samples; `last` is the attempt's last.
     pub fn between(first: (Millis, Bytes), last: (Millis, Bytes)) -> Self {
         let seconds = last.0.saturating_sub(first.0).as_f64() / 1000.0;
         let grown = last.1.saturating_sub(first.1).as_f64();
@@ -133,41 +133,41 @@ pub struct Verdict {
     pub cause: Cause,
     /// 0 to 1.
     pub confidence: f64,
-    /// What decided, strongest first.
+    /// The evidence that decided, strongest first.
     pub evidence: Vec<EvidenceLine>,
-    /// What the next attempt should ask for; `None` if there should be none. With [`Action::No`] it is what an attempt would have to ask
-    /// for that a person starts although the attempts are used up.
+    /// What the next attempt should request; `None` if there should be none. With [`Action::No`] it is for a retry that a person starts
+    /// although the budget is used up.
     pub next: Option<Prediction>,
-    /// Attempts that the budget still allows.
+    /// Retries that the budget still allows.
     pub attempts_left: u32,
-    /// One sentence that sums the reasons up.
+    /// One sentence that sums it up.
     pub reason: String,
-    /// What the failure is called, and what a retry of it would mean.
+    /// The name of the failure, and what a retry would mean.
     #[serde(default, skip_serializing_if = "RetryOutlook::is_empty")]
     pub outlook: RetryOutlook,
-    /// When it was put on disk, milliseconds since 1970; `None` in one that is not on disk.
+    /// When it was stored, milliseconds since 1970; `None` if it is not stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given_unix_ms: Option<u64>,
-    /// Which job memory ended, so that its next pod is known by it after a restart too; `None` for other causes.
+    /// The job that memory ended, so that its next pod is recognized after a restart too; `None` for other causes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<JobName>,
-    /// What it stands on.
+    /// What the verdict is based on.
     #[serde(default, skip_serializing_if = "VerdictBasis::is_empty")]
     pub basis: VerdictBasis,
 }
 
 impl Verdict {
-    /// Whether memory was short, so that the next attempt gets more of it: a limit or the machine's lack of it ended this one.
+    /// Whether memory was short, so that the next attempt gets more: a limit or lack of memory on the machine ended this one.
     pub fn raises_memory(&self) -> bool {
         self.cause.is_memory() || (self.cause == Cause::EvictedByNode && self.action == Action::Bigger)
     }
 }
 
-/// What stands in the place of a line of a log that is gone.
+/// Text shown where a log line was removed for its age.
 pub(crate) const LINE_GONE: &str = "(removed: log_lines_keep_for)";
 
 impl Verdict {
-    /// Whether it keeps an attempt from being made that would have been made without it: one above the budget would not have been.
+    /// Whether it prevents a retry that would otherwise have been made. A retry above the budget would not have been made.
     pub fn avoids_retry(&self) -> bool {
         self.action == Action::No && self.attempts_left > 0
     }
@@ -177,7 +177,7 @@ impl Verdict {
         self.basis.correction.as_deref().filter(|correction| !correction.undone)
     }
 
-    /// Takes the lines of the log away, and the sentence that repeats one; what was decided stays. False if there is none.
+    /// Removes the lines of the log and the sentence that quotes one; the decision stays. Returns false if there were none.
     pub fn drop_log_lines(&mut self) -> bool {
         let is_there =
             |line: &&mut EvidenceLine| line.source == EvidenceSource::Log && line.text != LINE_GONE;
@@ -195,36 +195,36 @@ impl Verdict {
     }
 }
 
-/// How a CI system calls a job: every run of it within one pipeline has the same.
+/// Name of a CI job; all its runs within one pipeline share it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct JobName {
     /// Its project.
     pub project: String,
     /// Its pipeline.
     pub pipeline: String,
-    /// Its name there.
+    /// Its name in the pipeline.
     pub name: String,
 }
 
 impl JobName {
-    /// Of a key, if its labels tell pipeline and name.
+    /// The job of a key, if its labels name pipeline and job.
     pub fn of(key: &Key) -> Option<Self> {
         let (pipeline, name) = key.job()?;
         Some(Self { project: key.project.clone(), pipeline: pipeline.to_owned(), name: name.to_owned() })
     }
 }
 
-/// What the failure is called, and what a retry of it would mean.
+/// The name of a failure, and what a retry would mean.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RetryOutlook {
-    /// Equal for failures that are the same; `None` if no line of the log says what went wrong.
+    /// The failure's signature, equal for equal failures; `None` if no line of the log shows what went wrong.
     pub signature: Option<Signature>,
-    /// Other attempts that failed so at the same commit, or in the same job.
+    /// Other attempts with this failure at the same commit or in the same job.
     pub seen: u32,
-    /// Retries as they were of this failure of this key whose end is known, and those of them that passed.
+    /// Unchanged retries of this failure of this key that have ended.
     pub retried: u32,
-    /// See `retried`.
+    /// Those of `retried` that passed.
     pub passed: u32,
     /// What the retry would cost; `None` without one.
     pub cost: Option<ReservationCost>,
@@ -232,29 +232,29 @@ pub struct RetryOutlook {
     pub wait: Millis,
     /// Memory time that waiting saves, GiB x h.
     pub waiting_saves_gib_h: f64,
-    /// The next size is below what the failure asks for, because the pool has no more.
+    /// The next size is below what the failure calls for, because the pool's maximum is lower.
     pub clamped: bool,
-    /// What would mend it, if a retry cannot.
+    /// What would fix it, if a retry cannot.
     pub mend: Option<String>,
-    /// Something better than the log names the cause.
+    /// Better evidence than the log proves the cause.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub proven: bool,
-    /// Memory at which the attempt was stopped, in a verdict to retry with more; `None` if it is not known.
+    /// Memory at which the attempt was stopped, if the verdict is to retry with more; `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped_at: Option<Bytes>,
-    /// Where the first line of the signature is in the log, and what followed from it; `None` without a signature.
+    /// Position of the signature's first line in the log, and the lines that follow from it; `None` without a signature.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<RootLine>,
-    /// A failure of the build itself beside trouble outside, where that trouble decides: which of them ended the build is not certain.
+    /// The build's own failure, if the cause is a fault outside: which of the two ended the build is uncertain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own_failure: Option<String>,
-    /// Retries that the policy allows after a failure like this one, where that is less than the budget; `None` elsewhere.
+    /// Retries that the policy allows after such a failure, if fewer than the budget; else `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retries_allowed: Option<u32>,
 }
 
 impl RetryOutlook {
-    /// Forgets the lines of the log; the name of the failure stays.
+    /// Removes the lines of the log; the name of the failure stays.
     pub fn drop_log_lines(&mut self) {
         if let Some(signature) = &mut self.signature {
             signature.clear_lines();
@@ -272,23 +272,23 @@ impl RetryOutlook {
 pub struct Signature {
     /// 16 hexadecimal digits.
     pub id: String,
-    /// The line it stands for, without what changes from run to run.
+    /// The line it was computed from, without what changes from run to run.
     pub line: String,
-    /// The first line of the log that says what went wrong, as it was: of the failure that the signature was made of first. Empty once
-    /// lines of logs were removed for their age.
+    /// The first line of the log that shows what went wrong, unchanged, from the first failure with this signature. Empty once it was
+    /// removed for its age.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub first: String,
 }
 
 impl Signature {
-    /// Forgets the lines of the log; the failure stays the same.
+    /// Removes the lines of the log; the id stays the same.
     pub(crate) fn clear_lines(&mut self) {
         self.line.clear();
         self.first.clear();
     }
 }
 
-/// What an attempt holds while it runs.
+/// What an attempt reserves while it runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReservationCost {
     /// Requested memory over time, GiB x h.
@@ -301,22 +301,22 @@ pub struct ReservationCost {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// Do not try again.
+    /// Do not retry.
     No,
-    /// Try again as it was.
+    /// Retry unchanged.
     AsIs,
-    /// Try again with a bigger size: more memory, or more CPU if that was short.
+    /// Retry with a bigger size: more memory, or more CPU if that was short.
     Bigger,
-    /// Try again with fewer build jobs.
+    /// Retry with fewer build jobs.
     FewerJobs,
-    /// Try again with more time.
+    /// Retry with a longer time limit.
     Longer,
-    /// Try again in another place.
+    /// Retry in another pool or on another node.
     Elsewhere,
 }
 
 impl Action {
-    /// The word for people, metrics and JSON.
+    /// The name in output, metrics and JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::No => "no",
@@ -339,15 +339,15 @@ impl fmt::Display for Exit {
 }
 
 impl Verdict {
-    /// Whether it counts for its attempt, if that is of this project (empty: of none): the asker may speak of it, and did not name
-    /// another project.
+    /// Whether it applies to its attempt, if the attempt is of this project (empty: of none): the caller may report on that project and
+    /// named no other.
     pub fn counts_for(&self, project: &str) -> bool {
         let named = self.basis.reported.project.as_str();
         let names_another = !named.is_empty() && !project.is_empty() && named != project;
         self.basis.reported_by.may_speak_of(project) && !names_another
     }
 
-    /// Whether it was asked for in the name of this project, by a caller who may speak of it.
+    /// Whether a caller that may report on this project asked in its name.
     pub fn is_in_the_name_of(&self, project: &str) -> bool {
         self.basis.reported.project == project && self.counts_for(project)
     }

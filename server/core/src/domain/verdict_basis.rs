@@ -1,39 +1,39 @@
-//! What a verdict stands on, as it is kept with it.
+//! What a verdict is based on, stored with it.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Cause, EvidenceSource, Key, Outcome, ReportedEvidence, Reporter, Summary, VerdictCorrection};
 
-/// What a verdict stands on: with it, a later question knows what was known, and whether it says anything new.
+/// What a verdict is based on. With it a later question can be compared with what was known, to see whether it adds anything.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct VerdictBasis {
-    /// Where the evidence comes from that decided the cause; `None` if nothing did.
+    /// Source of the evidence that decided the cause; `None` if nothing decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause_source: Option<EvidenceSource>,
-    /// Number of the question ([`super::Fnv`] over all that the caller said).
+    /// Fingerprint of the question ([`super::Fnv`] over all that the caller sent).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question: Option<u64>,
-    /// Number of all that was known, without texts of the log. Another number means that more is known by now.
+    /// Fingerprint of all evidence, without texts of the log. A different value means that more is known now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<u64>,
-    /// The caller was not trusted: a job that spoke of itself.
+    /// The caller was untrusted: a job that reported on itself.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub by_untrusted: bool,
-    /// What the caller said.
+    /// What the caller reported.
     #[serde(skip_serializing_if = "is_nothing")]
     pub reported: ReportedEvidence,
-    /// Who asked.
+    /// The caller.
     #[serde(rename = "said_by")]
     pub reported_by: Reporter,
-    /// What a person said of the cause; `None` without a correction.
+    /// A person's correction of the cause; `None` without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub correction: Option<Box<VerdictCorrection>>,
-    /// The cause that an imported history recorded of the attempt, whatever cause the summary has since: each later verdict repeats it.
+    /// The attempt's cause in an imported history, whatever cause the summary has now. Each later verdict repeats it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recorded: Option<RecordedCause>,
-    /// What was built, if memory ended a trusted attempt: predictions know of that end after a restart too, before it is sealed. `None`
-    /// for other ends.
+    /// The key, if memory ended a trusted attempt: after a restart predictions know of that end before the attempt is sealed. `None` for
+    /// other ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub built: Option<Box<Key>>,
 }
@@ -48,13 +48,12 @@ impl VerdictBasis {
     }
 }
 
-/// The cause of an attempt as an imported history recorded it. A verdict writes the cause that it finds into the summary; this one stays
-/// evidence beside what is said later.
+/// The cause of an attempt in an imported history. A verdict writes its own cause into the summary; this one stays as evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedCause {
-    /// The cause; [`Cause::Unknown`] if the history has none.
+    /// The cause; [`Cause::Unknown`] if the history names none.
     pub cause: Cause,
-    /// Where the history has it from.
+    /// The source that the history names for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<EvidenceSource>,
     /// Memory stopped the attempt.
@@ -63,7 +62,8 @@ pub struct RecordedCause {
 }
 
 impl RecordedCause {
-    /// That of an attempt that no verdict changed yet. `None` if an agent measured the attempt, or it did not fail.
+    /// The recorded cause of an attempt whose cause no verdict has changed yet. `None` if an agent measured the attempt, or it did not
+    /// fail.
     pub fn of(summary: &Summary) -> Option<Self> {
         let is_imported =
             summary.origin.is_none() && summary.samples == 0 && summary.outcome != Outcome::Succeeded;

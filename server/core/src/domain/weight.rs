@@ -1,13 +1,13 @@
-//! What values take in memory, as the allocator of glibc hands it out: what is bounded by bytes is counted by these.
+//! Memory that values take in glibc's allocator. Bounds in bytes use these estimates.
 
-/// Two counters stand in front of what is shared.
+/// An `Arc` has two counters in front of its value.
 const COUNTERS: usize = 2 * size_of::<usize>();
-/// Least bytes of one piece (malloc.c of glibc, `MINSIZE` with 64 bits).
+/// Least size of an allocation (`MINSIZE` in glibc's malloc.c, 64 bits).
 const LEAST: usize = 32;
-/// Pieces are multiples of this (`MALLOC_ALIGNMENT`), with their length of eight bytes in front.
+/// Allocations are multiples of this (`MALLOC_ALIGNMENT`), and start with a header of eight bytes.
 pub(super) const STEP: usize = 16;
 
-/// Bytes of a piece of memory for `bytes`; none for none.
+/// Bytes of an allocation for `bytes`; 0 for 0.
 pub(super) const fn piece(bytes: usize) -> usize {
     if bytes == 0 {
         return 0;
@@ -16,12 +16,12 @@ pub(super) const fn piece(bytes: usize) -> usize {
     if whole < LEAST { LEAST } else { whole }
 }
 
-/// Bytes of a piece that is shared.
+/// Bytes of an allocation behind an `Arc`.
 pub(super) const fn shared(bytes: usize) -> usize {
     piece(COUNTERS + bytes)
 }
 
-/// Bytes that an entry takes in a hash table, which is between seven sixteenths and seven eighths full.
+/// Mean bytes that an entry takes in a hash table, which is between 7/16 and 7/8 full.
 pub(super) const fn in_table(bytes: usize) -> usize {
     (bytes + 1) * 3 / 2
 }

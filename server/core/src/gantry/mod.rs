@@ -1,11 +1,12 @@
-//! What stock Spack clients say and hear: the words of the two endpoints that they were made for. Pure: no I/O, no clock.
+//! Requests and answers of stock Spack clients for the two endpoints of Gantry, which those clients were written for. Pure: no I/O, no
+//! clock.
 //!
 //! | module | what it does |
 //! |---|---|
-//! | `query` | the query of a request target, undone |
+//! | `query` | percent-decodes the query of a request target |
 //! | `spec` | `name@version variants arch=..%compiler@version` as a [`Key`](crate::domain::Key) |
-//! | `variants` | the variants of a spec, read strictly |
-//! | `variables` | a prediction as variables of a GitLab job |
+//! | `variants` | parses the variants of a spec strictly |
+//! | `variables` | formats a prediction as variables of a GitLab job |
 
 mod query;
 mod settings;

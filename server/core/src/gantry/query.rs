@@ -1,15 +1,15 @@
-//! The query of a request target, undone as HTML forms are: `+` is a space, `%2B` is a plus.
+//! Decodes the query of a request target like an HTML form: `+` is a space, `%2B` is a plus.
 
 use crate::domain::FieldViolation;
 
-/// Longest query, bytes. Spack's longest spec has 844 bytes with its path; eight times that is the bound that other servers
-/// have for the whole line.
+/// Longest query, bytes. Spack's longest spec has 844 bytes with its path. Other servers allow eight times that for the whole request
+/// line.
 const QUERY_BYTES: usize = 8192;
 
-/// The one parameter of this name.
+/// The value of the parameter with this name, which must occur once.
 ///
 /// # Errors
-/// It is missing, stands twice, is empty, or is not UTF-8 in percent-encoding without control characters.
+/// The parameter is missing, occurs twice, is empty, or is not percent-encoded UTF-8 without control characters.
 pub fn parameter(query: &str, name: &str) -> Result<String, FieldViolation> {
     let fault = |description: String| FieldViolation::new(name, description);
     if query.len() > QUERY_BYTES {

@@ -1,4 +1,4 @@
-//! What the operator decides about the two endpoints.
+//! Settings of Gantry's two endpoints.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -9,7 +9,7 @@ use crate::{
     shadow::ANY_STACK,
 };
 
-/// A variable that is sent beside the two requests.
+/// A variable that is sent in addition to the two requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExtraVariable {
     /// `KUBERNETES_MEMORY_LIMIT`.
@@ -18,7 +18,7 @@ pub enum ExtraVariable {
     CpuLimit,
     /// `SPACK_BUILD_JOBS`.
     BuildJobs,
-    /// `KUBERNETES_EPHEMERAL_STORAGE_REQUEST`, for stacks whose size the operator says.
+    /// `KUBERNETES_EPHEMERAL_STORAGE_REQUEST`, for stacks whose size the operator sets.
     EphemeralStorage,
 }
 
@@ -26,7 +26,7 @@ impl ExtraVariable {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::MemoryLimit, Self::CpuLimit, Self::BuildJobs, Self::EphemeralStorage];
 
-    /// The word in the settings.
+    /// The name in the settings.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::MemoryLimit => "memory_limit",
@@ -37,15 +37,15 @@ impl ExtraVariable {
     }
 }
 
-/// What the operator decides about the two endpoints.
+/// Settings of Gantry's two endpoints.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Project of the specs that are asked for, as GitLab writes it in `CI_PROJECT_PATH`; a request may name another one.
-    /// Without it, that of the newest attempt.
+    /// Project of the requested specs, as GitLab writes it in `CI_PROJECT_PATH`; a request may name another. `None`: that of the newest
+    /// attempt.
     pub project: Option<String>,
-    /// What is sent beside the two requests.
+    /// Variables sent in addition to the two requests.
     pub extras: Vec<ExtraVariable>,
-    /// The runner's `memory_request_overwrite_max_allowed`: one byte more fails the job.
+    /// The runner's `memory_request_overwrite_max_allowed`: a larger request fails the job.
     pub max_memory_request: Option<Bytes>,
     /// The runner's `memory_limit_overwrite_max_allowed`.
     pub max_memory_limit: Option<Bytes>,
@@ -53,25 +53,24 @@ pub struct Settings {
     pub max_cpu_request: Option<Cores>,
     /// The runner's `cpu_limit_overwrite_max_allowed`.
     pub max_cpu_limit: Option<Cores>,
-    /// Disk that the jobs of a stack ask for; `*` stands for every stack that is not named. Builds are not measured for it, so that
-    /// only the operator can say.
+    /// Ephemeral storage to request for each stack; `*` is every stack not named. Storage is not measured, so the operator sets it.
     pub ephemeral_storage: Vec<(String, Bytes)>,
     /// The runner's `ephemeral_storage_request_overwrite_max_allowed`.
     pub max_ephemeral_storage: Option<Bytes>,
-    /// Exit codes at which GitLab shall try a job again; none: nothing is said of retries.
+    /// Exit codes at which GitLab retries a job; if empty, no retry rule is sent.
     pub retry_exit_codes: Vec<u8>,
-    /// Where a prediction has less confidence, the defaults are sent, 0 to 1.
+    /// Least confidence, 0 to 1; below it the defaults are sent.
     pub confidence: f64,
-    /// After this time the defaults are sent.
+    /// Time limit for an answer; after it the defaults are sent.
     pub answer_within: Duration,
-    /// File that holds the token of the job hook; without it every hook is taken.
+    /// File with the token of the job hook; without it every hook is accepted.
     pub token_file: Option<PathBuf>,
-    /// File that holds the signing token of the job hook; with it every hook must be signed.
+    /// File with the signing token of the job hook; with it every hook must be signed.
     pub signing_file: Option<PathBuf>,
 }
 
 impl Settings {
-    /// Disk that a job of this stack asks for; `None` if none is set.
+    /// Ephemeral storage to request for a job of this stack; `None` if none is set.
     pub(super) fn disk(&self, stack: &str) -> Option<Bytes> {
         let named = |name: &str| self.ephemeral_storage.iter().find(|(known, _)| known == name);
         let (_, bytes) = named(stack).or_else(|| named(ANY_STACK))?;
@@ -83,7 +82,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             project: None,
-            // what the service that the clients know sends, and nothing that a runner may not expect
+            // what Gantry sends, and nothing that a runner may not accept
             extras: Vec::new(),
             max_memory_request: None,
             max_memory_limit: None,
@@ -92,9 +91,9 @@ impl Default for Settings {
             ephemeral_storage: Vec::new(),
             max_ephemeral_storage: None,
             retry_exit_codes: Vec::new(),
-            // below it are guesses from builds of other packages; one build of the package itself is above it
+            // below it are guesses from other packages' builds; one build of the package itself is above it
             confidence: LEAST_CONFIDENCE,
-            // a client asks for one spec after another: 1000 of them are under a minute even then
+            // a client asks for one spec after another: at this limit 1,000 specs take less than a minute
             answer_within: Duration::from_millis(50),
             token_file: None,
             signing_file: None,

@@ -4,12 +4,12 @@
 //! {name}@{version} {variants} arch={platform-os-target}%{compiler}@{compiler version}
 //! ```
 //!
-//! Every release of Spack writes all six parts, in this order. What people write on a command line may leave parts out, put them
-//! elsewhere, or mean several builds: read as one build it would be another than was meant, so it is refused, with the way out.
+//! Every release of Spack writes all six parts, in this order. Specs written by hand may omit or reorder parts or match several builds.
+//! Those are refused with advice, because a guess could answer for another build.
 //!
-//! The agent gets the same pieces one by one, as variables of the job. Both must come to the same key, and neither may depend on
-//! the release of Spack: 1.x writes `name:=a,b` for what 0.23 writes as `name=a,b`, and names a compiler `none` where there is
-//! none. The build system is a variant to Spack and a part of the key here.
+//! The agent gets the same parts one by one, as variables of the job. Both must form the same key, independent of Spack's release: 1.x
+//! writes `name:=a,b` where 0.23 writes `name=a,b`, and names a compiler `none` where there is none. The build system is a variant in
+//! Spack and a field of the key here.
 
 use plimsoll_proto::{limits, spack};
 
@@ -18,13 +18,13 @@ use crate::domain::{FieldViolation, Key};
 
 const ARCH: &str = " arch=";
 const FORM: &str = "write NAME@VERSION VARIANTS arch=PLATFORM-OS-TARGET%COMPILER@VERSION";
-/// What a version may begin with that names a commit, a branch or a tag: only such a one holds a slash.
+/// Prefix of a version that names a commit, branch or tag; only those may contain a slash.
 const GIT: &str = "git.";
 
 /// The key of a spec; its project is empty.
 ///
 /// # Errors
-/// Says which part is missing, too long or not understood, and what to write.
+/// Names the part that is missing, too long or invalid, and the expected form.
 pub fn parse(spec: &str) -> Result<Key, FieldViolation> {
     read(spec.trim_matches(' ')).map_err(|text| FieldViolation::new("spec", text))
 }
@@ -33,7 +33,7 @@ fn read(spec: &str) -> Result<Key, String> {
     if let Some(space) = spec.chars().find(|c| c.is_whitespace() && *c != ' ') {
         return Err(format!("holds {space:?}; write plain spaces"));
     }
-    // a value in quotes may hold anything, so the last one counts
+    // a quoted value may contain the separator, so the last occurrence is used
     let Some((build, target)) = spec.rsplit_once(ARCH) else {
         let what = match spec.find("arch=") {
             Some(0) => "has no name",
@@ -113,7 +113,7 @@ fn is_version(what: &str, version: &str) -> Result<(), String> {
     plain(what, version, if version.starts_with(GIT) { "._-=/" } else { "._-=" })
 }
 
-/// Platform, system and target, or the target alone. Several parts may belong to the system's name.
+/// Platform, system and target, or the target alone. The system's name may consist of several parts.
 fn is_arch(arch: &str) -> Result<(), String> {
     plain("arch", arch, "._-")?;
     if arch.split('-').any(str::is_empty) {

@@ -1,7 +1,7 @@
-//! A prediction as variables of a GitLab job, in the only form that every Spack takes: an object of texts.
+//! Formats a prediction as variables of a GitLab job, in the only form that every Spack release accepts: a JSON object of strings.
 //!
-//! A value above what the runner allows fails the job, and a request above its limit makes a pod that Kubernetes refuses: so
-//! every value is bounded, last the request by the limit that goes with it.
+//! A value above the runner's maximum fails the job, and Kubernetes refuses a pod whose request exceeds its limit. So every value is
+//! capped, and then each request is capped by its limit.
 
 use plimsoll_proto::{quantity, reasons::SizeBound};
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! The attempts of each job, found by its mark: most jobs have one.
+//! Index from jobs to their attempts. Most jobs have one attempt, so that case takes the least memory.
 
 use std::{
     borrow::Borrow,
@@ -11,22 +11,22 @@ use foldhash::fast::RandomState;
 
 use super::super::{AttemptBrief, JobMark, weight};
 
-/// Steps back through the attempts that an attempt retries, and most attempts that are found before one.
+/// Bound on the steps back along a chain of retries, and on the number of earlier attempts returned.
 pub(in crate::domain) const LINEAGE_STEPS: usize = 32;
 
-/// What an attempt takes here if it tells its job.
+/// Bytes that an attempt takes in this index, if its key names a job.
 const BYTES: usize = weight::in_table(size_of::<ByJob>());
 
-/// Attempts by their jobs. Those that tell no job are left out.
+/// Attempts by job. Attempts whose key names no job are left out.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
-    /// One of each job.
+    /// One attempt of each job.
     one: HashSet<ByJob, RandomState>,
-    /// All others, newest last: at most so many of a job as verdicts count.
+    /// The further attempts of each job, newest last, at most as many per job as verdicts count.
     others: HashMap<JobMark, Vec<Arc<AttemptBrief>>, RandomState>,
 }
 
-/// An attempt that is found by its job.
+/// An attempt that is hashed and compared by its job.
 #[derive(Debug)]
 struct ByJob(Arc<AttemptBrief>);
 
@@ -51,7 +51,7 @@ impl PartialEq for ByJob {
 impl Eq for ByJob {}
 
 impl Jobs {
-    /// Room for so many more.
+    /// Reserves space for this many more attempts.
     pub(super) fn reserve(&mut self, more: usize) {
         self.one.reserve(more);
     }
@@ -102,24 +102,24 @@ impl Jobs {
         }
     }
 
-    /// All of a job, in no order.
+    /// All attempts of a job, in no order.
     pub(super) fn of(&self, job: JobMark) -> impl Iterator<Item = &Arc<AttemptBrief>> {
         let others = self.others.get(&job).into_iter().flatten();
         self.one.get(&Some(job)).map(|one| &one.0).into_iter().chain(others)
     }
 
-    /// One of each job.
+    /// One attempt of each job.
     pub(super) fn of_all(&self) -> impl Iterator<Item = &Arc<AttemptBrief>> {
         self.one.iter().map(|one| &one.0)
     }
 
-    /// The jobs with several attempts.
+    /// The jobs with more than one attempt.
     pub(super) fn repeated(&self) -> impl Iterator<Item = JobMark> {
         self.others.keys().copied()
     }
 }
 
-/// What an attempt takes here.
+/// Bytes that an attempt takes in this index.
 pub(super) fn bytes_of(brief: &AttemptBrief) -> usize {
     if brief.job.is_some() { BYTES } else { 0 }
 }

@@ -1,9 +1,9 @@
-//! Verdicts on attempts that memory ended: what the history of ended attempts does not tell, and a prediction has to know to name the same
-//! next size.
+//! Verdicts on attempts that memory ended. A prediction needs two facts from them that the history lacks, so that it names the same next
+//! size as the verdict:
 //!
-//! - Where the need was heading: no summary tells it.
-//! - That memory ended an attempt which is not in the history, because its agent went with it and its end is not sealed, or because no agent
-//!   was beside it.
+//! - How far the need was still growing: no summary records it.
+//! - That memory ended an attempt which is not in the history: its agent died with it and the attempt is not sealed yet, or it had no
+//! agent.
 
 use std::collections::HashMap;
 
@@ -11,15 +11,15 @@ use plimsoll_proto::reasons::SizeBound;
 
 use crate::domain::{Action, AttemptId, Bytes, Key, Verdict};
 
-/// Attempts that are remembered: those that memory ended in some days. About 500 KB.
+/// Number of such attempts kept: about those of some days. About 500 KB.
 const REMEMBERED: usize = 512;
 
-/// How memory ended an attempt, as the verdict on it says.
+/// How memory ended an attempt, according to its verdict.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct JudgedMemoryEnd {
-    /// What was too little.
+    /// The size that was too small.
     pub(crate) stopped: Bytes,
-    /// Where the need was heading; 0 if it did not grow, or if that is not known.
+    /// How far the need was still growing; 0 if it did not grow or that is unknown.
     pub(crate) growth: Bytes,
     /// When the verdict was given, milliseconds since 1970.
     pub(crate) judged_unix_ms: u64,
@@ -28,7 +28,7 @@ pub(crate) struct JudgedMemoryEnd {
 }
 
 impl JudgedMemoryEnd {
-    /// `None` if nothing proves that memory ended the attempt, or where, or if the attempt is not trusted.
+    /// `None` unless it is proven that memory ended the attempt and at which size, and the attempt is trusted.
     fn of(verdict: &Verdict) -> Option<Self> {
         let is_proven =
             verdict.cause.is_memory() && verdict.outlook.proven && verdict.action == Action::Bigger;
@@ -41,12 +41,12 @@ impl JudgedMemoryEnd {
     }
 }
 
-/// The newest of them. Which these are does not depend on the order in which verdicts come: a start reads them in another one.
+/// The newest such attempts, by the time of their verdicts: a start reads the verdicts in another order and must keep the same ones.
 #[derive(Debug, Default)]
 pub(super) struct JudgedMemoryEnds(HashMap<AttemptId, JudgedMemoryEnd>);
 
 impl JudgedMemoryEnds {
-    /// Takes a verdict in the place of an earlier one on its attempt. Says whether that changed anything.
+    /// Replaces an earlier verdict on the same attempt. Returns whether anything changed.
     pub(super) fn note(&mut self, verdict: &Verdict) -> bool {
         let Some(end) = JudgedMemoryEnd::of(verdict) else {
             return self.0.remove(&verdict.attempt).is_some();
@@ -65,7 +65,7 @@ impl JudgedMemoryEnds {
         self.0.get(attempt)
     }
 
-    /// Those of exactly this key.
+    /// Those whose key is exactly this one.
     pub(super) fn of_key<'e>(
         &'e self,
         key: &Key,

@@ -1,4 +1,4 @@
-//! Attempts that are trusted alike, within bounds of their number and of the memory that they take.
+//! The attempts of one trust tier, bounded by number and by memory.
 
 use std::{
     borrow::Borrow,
@@ -18,33 +18,33 @@ use super::{
     jobs::{self, Jobs},
 };
 
-/// What an attempt takes beside itself and what the ladder holds of it: its places in the order and by its id, and its row in the
-/// statistics with half of the labels that those count.
+/// Bytes that an attempt takes outside of itself and of the ladder: its entries by order and by id, and its row in the statistics with
+/// half of the labels counted there.
 const BESIDE: usize = size_of::<ById>() * 3 / 2 + weight::in_table(size_of::<ById>()) + 56 + 4 + 16;
 
-/// How many attempts may be kept. The first bound that is reached counts.
+/// Capacity. The first bound that is reached applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HistoryLimits {
     /// Attempts, at least 1.
     pub attempts: usize,
-    /// Bytes of memory, as they are counted by the parts of an attempt. One attempt is always kept.
+    /// Bytes of memory, estimated from the parts of an attempt. One attempt is always kept.
     pub bytes: usize,
 }
 
 impl HistoryLimits {
-    /// What is left of it for one part of it in so many.
+    /// The limits of one of `of` equal parts.
     pub(super) const fn part(self, of: usize) -> Self {
         let attempts = self.attempts / of;
         Self { attempts: if attempts == 0 { 1 } else { attempts }, bytes: self.bytes / of }
     }
 }
 
-/// Attempts that are trusted alike.
+/// The attempts of one trust tier.
 #[derive(Debug)]
 pub(super) struct TrustTier {
     pub(super) untrusted: bool,
     pub(super) room: HistoryLimits,
-    /// Bytes of the attempts, without what the ladder counts.
+    /// Bytes of the attempts, without what the ladder counts itself.
     bytes: usize,
     pub(super) newest: VecDeque<Arc<AttemptBrief>>,
     pub(super) by_id: HashSet<ById, RandomState>,
@@ -52,7 +52,7 @@ pub(super) struct TrustTier {
     pub(super) ladder: Ladder,
 }
 
-/// An attempt that is found by its id.
+/// An attempt that is hashed and compared by its id.
 #[derive(Debug)]
 pub(super) struct ById(Arc<AttemptBrief>);
 
@@ -89,7 +89,7 @@ impl TrustTier {
         }
     }
 
-    /// Begins to learn those of `attempts` that belong here, of which none is known yet.
+    /// Starts a bulk load of those of `attempts` that belong to this tier, which must be empty.
     pub(super) fn fill(&mut self, attempts: &[RungObservation]) -> LadderLoader {
         let here = || attempts.iter().filter(|observation| observation.brief.untrusted == self.untrusted);
         let count = here().count();
@@ -99,7 +99,7 @@ impl TrustTier {
         self.ladder.fill(here())
     }
 
-    /// Learns an attempt that is older than all others, unless it is known or there is no room for it.
+    /// Adds an attempt that is older than all others, unless it is known or there is no room left.
     pub(super) fn learn_older(
         &mut self,
         bulk: &mut LadderLoader,
@@ -133,7 +133,7 @@ impl TrustTier {
         self.newest.is_empty() || self.newest.len() < self.room.attempts && bytes <= self.room.bytes
     }
 
-    /// The oldest, gone, if there is no room for `more`.
+    /// Removes and returns the oldest attempt if there is no room for `more`.
     pub(super) fn make_room(&mut self, more: &AttemptBrief) -> Option<Arc<AttemptBrief>> {
         if self.has_room(more) {
             return None;
@@ -152,7 +152,7 @@ impl TrustTier {
 
     pub(super) fn replace(&mut self, earlier: &Arc<AttemptBrief>, observation: RungObservation) {
         self.bytes = (self.bytes + bytes_of(&observation.brief)).saturating_sub(bytes_of(earlier));
-        // the same everywhere: readers tell attempts apart by the pointer. It is mostly among the newest.
+        // all lists must hold the same pointer, because readers compare attempts by pointer; search from the newest end
         if let Some(known) = self.newest.iter_mut().rev().find(|known| Arc::ptr_eq(known, earlier)) {
             *known = Arc::clone(&observation.brief);
         }
@@ -162,7 +162,7 @@ impl TrustTier {
     }
 
     pub(super) fn remove(&mut self, known: &Arc<AttemptBrief>) {
-        // mostly among the newest
+        // search from the newest end
         if let Some(back) = self.newest.iter().rev().position(|brief| Arc::ptr_eq(brief, known)) {
             self.newest.remove(self.newest.len() - 1 - back);
             self.bytes = self.bytes.saturating_sub(bytes_of(known));
@@ -177,7 +177,7 @@ impl TrustTier {
     }
 }
 
-/// What an attempt takes beside what the ladder counts.
+/// Bytes that an attempt takes, without what the ladder counts.
 pub fn bytes_of(brief: &AttemptBrief) -> usize {
     brief.allocated() + jobs::bytes_of(brief) + BESIDE
 }

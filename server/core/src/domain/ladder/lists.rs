@@ -1,21 +1,21 @@
-//! Lists of attempts, each with the newest of its rungs. Rungs that have the same attempts have one list: most packages of a fleet
-//! are built with one compiler in one version.
+//! Lists of attempts, each with the newest attempts of one or more rungs. Rungs with the same attempts share a list: most packages of a
+//! fleet are built with one version of one compiler.
 
 use std::{collections::VecDeque, sync::Arc};
 
 use super::super::{AttemptBrief, RungObservation, weight};
 
-/// Newest attempts kept on one rung. More would only average over times long gone.
+/// Newest attempts kept on one rung. More would average over builds of long ago.
 pub(in super::super) const PER_RUNG: usize = 128;
 
-/// A place among the lists.
+/// Index of a list.
 pub(super) type ListId = usize;
 
-/// The newest attempts of some rungs, oldest first.
+/// The newest attempts of the rungs that share the list, oldest first.
 #[derive(Debug, Default)]
 struct List {
     observations: VecDeque<RungObservation>,
-    /// Rungs that have it; 0 for one that is free.
+    /// Rungs that share the list; 0 if its slot is free.
     rungs: usize,
 }
 
@@ -24,17 +24,17 @@ struct List {
 pub(super) struct Lists {
     all: Vec<List>,
     free: Vec<ListId>,
-    /// Facts for which there is room in all of them.
+    /// Capacity of all lists together, in observations.
     room: usize,
 }
 
 impl Lists {
-    /// An empty list of so many rungs, with room for so many attempts.
+    /// Allocates an empty list for `rungs` rungs, with capacity for `room` attempts.
     pub(super) fn take(&mut self, rungs: usize, room: usize) -> ListId {
         self.put(List { observations: VecDeque::with_capacity(room.min(PER_RUNG)), rungs })
     }
 
-    /// A copy of a list for so many of its rungs, which have it no longer.
+    /// Copies a list for `rungs` of its rungs, which then no longer share the original.
     pub(super) fn split(&mut self, id: ListId, rungs: usize) -> ListId {
         let observations = self.all.get_mut(id).map_or_else(VecDeque::new, |list| {
             list.rungs = list.rungs.saturating_sub(rungs);
@@ -53,7 +53,7 @@ impl Lists {
         self.all.len() - 1
     }
 
-    /// One rung less has the list; perhaps none has it any more.
+    /// One rung fewer uses the list; the last one frees it.
     pub(super) fn release(&mut self, id: ListId) {
         let Some(list) = self.all.get_mut(id) else { return };
         list.rungs = list.rungs.saturating_sub(1);
@@ -75,7 +75,7 @@ impl Lists {
         });
     }
 
-    /// Adds one that is older than all, if there is room for it.
+    /// Adds one that is older than all others, if there is room.
     pub(super) fn push_older(&mut self, id: ListId, observation: &RungObservation) {
         self.change(id, |list| {
             if list.len() < PER_RUNG {
@@ -85,7 +85,7 @@ impl Lists {
         });
     }
 
-    /// Removes the oldest, if it is this one. A list that is half empty then becomes smaller.
+    /// Removes the oldest attempt if it is `oldest`. Shrinks a list that is less than half full.
     pub(super) fn pop(&mut self, id: ListId, oldest: &Arc<AttemptBrief>) {
         self.change(id, |list| {
             if list.front().is_some_and(|first| Arc::ptr_eq(&first.brief, oldest)) {
@@ -97,12 +97,12 @@ impl Lists {
         });
     }
 
-    /// Removes an attempt wherever it stands.
+    /// Removes an attempt from any position.
     pub(super) fn remove(&mut self, id: ListId, brief: &Arc<AttemptBrief>) {
         self.change(id, |list| list.retain(|known| !Arc::ptr_eq(&known.brief, brief)));
     }
 
-    /// Puts an attempt in the place of `earlier`.
+    /// Replaces `earlier`.
     pub(super) fn replace(&mut self, id: ListId, earlier: &Arc<AttemptBrief>, observation: &RungObservation) {
         self.change(id, |list| {
             let same = list.iter_mut().filter(|known| Arc::ptr_eq(&known.brief, earlier));
@@ -117,7 +117,7 @@ impl Lists {
         self.room = self.room - before + list.observations.capacity();
     }
 
-    /// How many rungs have a list.
+    /// Number of rungs that share the list.
     pub(super) fn rungs(&self, id: ListId) -> usize {
         self.all.get(id).map_or(0, |list| list.rungs)
     }
@@ -132,17 +132,17 @@ impl Lists {
         self.room * size_of::<RungObservation>() + self.all.len() * (size_of::<List>() + weight::STEP)
     }
 
-    /// Lists that are in use.
+    /// Lists in use.
     #[cfg(test)]
     pub(super) fn used(&self) -> impl Iterator<Item = &VecDeque<RungObservation>> {
         self.all.iter().filter(|list| list.rungs > 0).map(|list| &list.observations)
     }
 }
 
-/// Makes room for one more.
+/// Makes room for one more attempt.
 fn grow(list: &mut VecDeque<RungObservation>) {
     if list.len() == list.capacity() {
-        // doubling would leave a third of all this memory empty
+        // doubling the capacity would leave a third of this memory unused
         list.reserve_exact((list.len() / 4).max(4).min(PER_RUNG - list.len()));
     }
 }

@@ -1,8 +1,8 @@
-//! Many attempts at once: what a start reads.
+//! Bulk load of attempts at a start.
 //!
-//! From the newest to the oldest: a list that is full stays as it is, where it would take in and let go each of a million attempts in
-//! the other order. And each key is found by where it lies in memory: to hash its texts again for each attempt takes longer than all
-//! the rest.
+//! Attempts are added from the newest to the oldest, so a full list is left alone; in the other order each of a million attempts would be
+//! added and evicted again. Keys are found by their address, because hashing their texts for each attempt takes longer than everything
+//! else.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -10,20 +10,20 @@ use foldhash::fast::RandomState;
 
 use super::{AttemptBrief, Key, KeyLists, Ladder, RungObservation, bytes_of};
 
-/// Where the keys of a ladder stand that is being filled.
+/// The keys of a ladder while it is loaded.
 #[derive(Debug, Default)]
 pub(in super::super) struct LadderLoader {
-    /// There was no room for an attempt: for older ones there is none either.
+    /// An attempt did not fit. Older ones are skipped too.
     pub(in super::super) full: bool,
     all: Vec<(Arc<Key>, KeyLists)>,
-    /// Places in `all`.
+    /// Index in `all`, by the key's texts.
     by_text: HashMap<Arc<Key>, usize, RandomState>,
-    /// The same; holds each key, so that no other one comes to lie where it lay.
+    /// Index in `all`, by the key's address. Holds each key, so that its address is not used again.
     by_address: HashMap<*const Key, (Arc<Key>, usize), RandomState>,
 }
 
 impl LadderLoader {
-    /// Where the key stands that equals this one.
+    /// The index of the key that equals this one; a new key is registered with `stand`.
     fn find(&mut self, key: &Arc<Key>, stand: impl FnOnce(&Key) -> KeyLists) -> usize {
         let address = Arc::as_ptr(key);
         if let Some((_, at)) = self.by_address.get(&address) {
@@ -39,8 +39,8 @@ impl LadderLoader {
 }
 
 impl Ladder {
-    /// Begins to fill an empty ladder with some of these attempts. The lists become as long as they will be: lists that grow leave holes
-    /// in the memory.
+    /// Starts loading some of these attempts into an empty ladder. The lists are allocated at their final length: growing them would
+    /// fragment the memory.
     pub(in super::super) fn fill<'f>(
         &mut self,
         observations: impl Iterator<Item = &'f RungObservation>,
@@ -58,7 +58,7 @@ impl Ladder {
         LadderLoader::default()
     }
 
-    /// Puts an attempt that is older than all others on its rungs. It shares its key with those that have the same.
+    /// Adds an attempt that is older than all others to its rungs. It then shares its key with attempts of an equal key.
     pub(in super::super) fn push_older(
         &mut self,
         bulk: &mut LadderLoader,
@@ -80,7 +80,7 @@ impl Ladder {
         observation.brief
     }
 
-    /// All are there.
+    /// Ends the load.
     pub(in super::super) fn filled(&mut self, bulk: LadderLoader) {
         self.keys.extend(bulk.all);
         self.rungs.expected = HashMap::default();

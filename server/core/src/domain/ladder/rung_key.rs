@@ -1,21 +1,21 @@
-//! The rungs of a key as numbers: their texts would take as much memory as the keys, several times over.
+//! Rungs of a key as hashes: their texts would take several times the memory of the keys.
 
 use std::hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState};
 
 use super::super::{Key, Rung, job_of_part};
 
-/// A rung with the part of a key that its attempts share.
+/// Hash of a rung and of the key's fields that its attempts share.
 pub(super) type RungKey = u64;
 
-/// Makes marks. The hash has a secret of its own (`SipHash`, as the standard library has it against floods), so that no caller can choose
-/// a key that stands among the attempts of another; by chance two rungs of a million have the same once in 40 million starts.
+/// Computes rung keys. The hash is seeded at random (`SipHash`, the standard library's protection against hash flooding), so no caller can
+/// choose a key that collides with another's. By chance two of a million rungs collide once in 40 million starts.
 #[derive(Debug, Default)]
 pub(super) struct RungHasher(RandomState);
 
 impl RungHasher {
     /// All rungs of a key, from the narrowest to the widest.
     pub(super) fn of<'m>(&'m self, key: &'m Key) -> impl Iterator<Item = RungKey> + 'm {
-        // a key without a build system has no place on the rung of its build system, and one of a job that has no parts none on theirs
+        // a key without a build system has no rung of its build system; a job that is not part of a parallel job has no rung of siblings
         let has = |rung: &Rung| match rung {
             Rung::BuildSystem => !key.build_system.is_empty(),
             Rung::Siblings => job_of_part(&key.package).is_some(),
@@ -37,7 +37,7 @@ impl RungHasher {
             job_of_part(&key.package).hash(&mut hasher);
             return hasher.finish();
         }
-        // each rung has all that the wider ones have
+        // each rung uses all fields of the wider ones
         let parts = [
             &key.project,
             &key.package,

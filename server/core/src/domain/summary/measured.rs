@@ -1,5 +1,5 @@
-//! What was measured of an ended attempt, and what was not: nothing that runs needs no memory and no CPU, so a zero is a number that
-//! was not read. A record keeps zeros; all that is shown goes through here.
+//! Measurements of an ended attempt, with "not measured" as `None`. Nothing that runs uses no memory and no CPU, so a stored zero means
+//! that it was not read. All output goes through these functions.
 
 use super::Summary;
 use crate::domain::{Bytes, Cores, CpuMicros, Millis};
@@ -33,12 +33,12 @@ impl Summary {
     }
 }
 
-/// What was measured of a memory.
+/// `None` for zero.
 pub(in crate::domain) fn measured(memory: Bytes) -> Option<Bytes> {
     Some(memory).filter(|memory| memory.0 > 0)
 }
 
-/// The highest CPU use that `peak` stands for: over short times a peak cannot be distinguished from the mean, and is never below it.
+/// The highest CPU use to show: over short times a peak cannot be distinguished from the mean, and it is never below the mean.
 pub(super) fn cpu_peak(peak: Cores, cpu: CpuMicros, wall: Millis) -> Cores {
     Cores(peak.0.max(cpu.cores_over(wall).0))
 }
