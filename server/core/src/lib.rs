@@ -1,23 +1,23 @@
-//! What a build needs, and whether a failed one is worth another try: the rules of the server.
+//! The rules of the server: how much a build needs, and whether a failed one should be retried.
 //!
-//! Everything here is a function of what it is given: it reads no clock, no file and no network, and nothing waits. So a test can
-//! replay it, and `replay` and `simulate` run the same code as the server. What is shared between threads has its lock here
-//! ([`shared_history`], [`stats`]); who holds it waits for nothing.
+//! Everything here depends on its arguments alone: no clock, no files, no network, no async. So tests can replay it, and `replay` and
+//! `simulate` run the same code as the server. Locks for shared state are here too ([`shared_history`], [`stats`]); nothing waits while
+//! holding one.
 //!
-//! | module | what it does |
+//! | module | content |
 //! |---|---|
-//! | [`domain`] | the words as types: key, attempt, sample, summary, history, prediction, verdict |
+//! | [`domain`] | the terms as types: key, attempt, sample, summary, history, prediction, verdict |
 //! | [`predict`] | sizes for the next attempt, with their reasons |
-//! | [`recommend`] | what a job should request, against what it requests today |
+//! | [`recommend`] | what a job should request, compared with what it requests today |
 //! | [`retry`] | causes and verdicts |
 //! | [`placement`] | pools, the rules over them, kinds of builds, and the rules of tickets |
-//! | [`stats`] | totals, groups, steps |
+//! | [`stats`] | totals, groups, time series |
 //! | [`shared_history`] | the history and its statistics, shared |
-//! | [`shadow`] | which builds get what is predicted for them, and what the others would have got |
-//! | [`mask`] | secrets in foreign text |
-//! | [`validated`] | what callers say of a build, with its bounds |
-//! | [`gantry`] | what stock Spack clients say and hear: specs, queries, variables |
-//! | `fuzz` | its parsers of foreign bytes, for fuzzers (feature `fuzz`) |
+//! | [`shadow`] | which share of builds gets the predicted sizes, and what the others would have got |
+//! | [`mask`] | masks secrets in untrusted text |
+//! | [`validated`] | keys and other input from callers, checked against their bounds |
+//! | [`gantry`] | what stock Spack clients send and get: specs, queries, variables |
+//! | `fuzz` | parsers of untrusted bytes as fuzz targets (feature `fuzz`) |
 //!
 //! [`validated`] reads generated messages; `predict/words.rs` writes reasons with the generated enum of rungs. Begin with [`domain`], then
 //! read [`predict`].

@@ -1,5 +1,5 @@
-//! The history, shared: the writer adds to it, all others read it. Locked for microseconds only; no caller holds the lock
-//! while waiting for anything.
+//! The shared history: the writer adds to it, all others read it. It is locked for microseconds only; no caller waits for anything while
+//! holding the lock.
 
 use std::{
     borrow::Cow,
@@ -14,29 +14,29 @@ use crate::{
     stats::Stats,
 };
 
-/// A handle on the one history of this server, and on the statistics over it.
+/// A handle to the history of this server and to the statistics over it.
 #[derive(Debug, Clone)]
 pub struct SharedHistory {
     history: Arc<RwLock<History>>,
     stats: Stats,
 }
 
-/// What an attempt that was learnt changed.
+/// Changes caused by adding an attempt.
 #[derive(Debug)]
 pub struct HistoryUpdate {
-    /// How many attempts are known now.
+    /// Number of attempts known now.
     pub known: usize,
-    /// Attempts of its job and its lineage that are retries, as far as is known now.
+    /// Retries among its job and lineage, as far as is known now.
     pub retries: Vec<AttemptId>,
 }
 
 impl SharedHistory {
-    /// Shares `history`, and counts in the default way.
+    /// Shares `history`, with default statistics.
     pub fn new(history: History) -> Self {
         Self::with_stats(history, Stats::new(crate::stats::Settings::default()))
     }
 
-    /// Shares `history`, and adds to `stats` what it learns.
+    /// Shares `history`; added attempts are also added to `stats`.
     pub fn with_stats(history: History, stats: Stats) -> Self {
         Self { history: Arc::new(RwLock::new(history)), stats }
     }
@@ -46,15 +46,15 @@ impl SharedHistory {
         &self.stats
     }
 
-    /// Looks at the history. `look` must be short: no I/O, no loop over everything.
+    /// Reads the history. `look` must be short: no I/O, no loop over everything.
     pub fn read<T>(&self, look: impl FnOnce(&History) -> T) -> T {
-        // a panic elsewhere cannot leave the history half changed in a way that matters for reading
+        // after a panic elsewhere the history may lack one change, which does not matter for reading
         look(&self.history.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Adds an attempt. Others of its job may have waited for it: an agent delivers late what it could not send.
+    /// Adds an attempt. Its retries may be known already, because an agent delivers late what it could not send.
     pub fn learn(&self, summary: &Summary) -> HistoryUpdate {
-        // made before the lock, for which every prediction waits
+        // built before the lock, which every prediction waits for
         let (id, observation) = (&summary.attempt, RungObservation::from(summary));
         let (new, known) = {
             let mut history = self.history.write().unwrap_or_else(PoisonError::into_inner);
@@ -69,7 +69,7 @@ impl SharedHistory {
         HistoryUpdate { known, retries: self.relate(&brief) }
     }
 
-    /// Lets the statistics know which attempts are retries, now that something is new about this one; gives those that are.
+    /// Updates in the statistics which attempts are retries after a change of this one; returns those that are.
     fn relate(&self, brief: &Arc<AttemptBrief>) -> Vec<AttemptId> {
         let retries = self.stats.retries_of(brief);
         let lineage = self.read(|history| history.lineage_of(brief, retries));
@@ -78,7 +78,7 @@ impl SharedHistory {
         lineage.iter().filter(is_retry).map(|(brief, _)| brief.attempt.clone()).collect()
     }
 
-    /// Adds many attempts, oldest first, and returns how many are known now. The statistics have them already.
+    /// Adds many attempts, oldest first, and returns how many are known now. The statistics must have them already.
     pub fn learn_all(&self, attempts: Vec<RungObservation>) -> usize {
         let mut history = self.history.write().unwrap_or_else(PoisonError::into_inner);
         history.learn_all(attempts);
@@ -86,7 +86,7 @@ impl SharedHistory {
         history.len()
     }
 
-    /// Puts an attempt in the place of what was known of it, if it is still known.
+    /// Replaces the summary of an attempt, if it is still known.
     pub fn settle(&self, summary: &Summary) {
         let (id, observation) = (&summary.attempt, RungObservation::from(summary));
         let (earlier, now) = {
@@ -101,12 +101,12 @@ impl SharedHistory {
         }
     }
 
-    /// Notes how memory ended an attempt, for predictions to name the size of the verdict.
+    /// Records how memory ended an attempt, so that predictions name the same size as the verdict.
     pub fn note_memory_end(&self, verdict: &Verdict) {
         self.history.write().unwrap_or_else(PoisonError::into_inner).note_memory_end(verdict);
     }
 
-    /// Counts a verdict that is on disk in the place of the one that was in force before.
+    /// Counts a stored verdict in place of the earlier one on the attempt.
     pub fn judged(&self, verdict: &Verdict, earlier: Option<&Verdict>) {
         let refuses = verdict.avoids_retry();
         if refuses || earlier.is_some_and(Verdict::avoids_retry) {
@@ -117,14 +117,14 @@ impl SharedHistory {
         }
     }
 
-    /// Statistics no longer count an attempt that is gone from the disk.
+    /// Removes from the statistics an attempt that was deleted from disk.
     pub fn removed(&self, id: &AttemptId) {
         if let Some(brief) = self.read(|history| history.get(id).map(Arc::clone)) {
             self.stats.remove(&brief);
         }
     }
 
-    /// Unlearns an attempt: it is gone from the disk, and was not what it said.
+    /// Removes an attempt from the history: it was deleted from disk, because it was not what it claimed.
     pub fn unlearn(&self, id: &AttemptId) {
         self.removed(id);
         let mut history = self.history.write().unwrap_or_else(PoisonError::into_inner);
@@ -134,13 +134,13 @@ impl SharedHistory {
         let _retries = self.relate(&known);
     }
 
-    /// Whether an attempt is a retry, by what it says and by the others of its job that are known.
+    /// Whether an attempt is a retry, by its own claim and by the known attempts of its job.
     pub fn is_retry(&self, summary: &Summary) -> bool {
         summary.number > 1 || self.read(|history| history.retry_of(&summary.into()) != RetryOf::Nothing)
     }
 
-    /// A summary with what it retries and its number among the attempts of its job, as far as they are known: a job that GitLab retries
-    /// says neither itself.
+    /// A summary with the attempt that it retries and its number in its job filled in, as far as they are known: a job that GitLab retries
+    /// reports neither.
     pub fn related<'s>(&self, summary: &'s Summary) -> Cow<'s, Summary> {
         let run = summary.into();
         let (retries, before) = self.read(|history| {
@@ -158,7 +158,7 @@ impl SharedHistory {
         Cow::Owned(Summary { number, retries, ..summary.clone() })
     }
 
-    /// For how many trusted, and for how many untrusted attempts there is room.
+    /// Capacity for trusted and for untrusted attempts.
     pub fn room(&self) -> [HistoryLimits; 2] {
         self.read(History::room)
     }
@@ -168,7 +168,7 @@ impl SharedHistory {
         self.read(|history| history.get(id).is_some())
     }
 
-    /// All attempts, newest first. Copies pointers, so that long work is done without the lock.
+    /// All attempts, newest first. Copies the pointers, so that long work needs no lock.
     pub fn newest_first(&self) -> Vec<Arc<AttemptBrief>> {
         self.read(|history| history.newest_first().map(Arc::clone).collect())
     }

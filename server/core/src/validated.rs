@@ -1,6 +1,6 @@
-//! What callers say of a build, with its bounds: whatever door it comes in by, a key is checked the same way.
+//! Checks what callers send about a build against its bounds: a key is checked in the same way on every path.
 //!
-//! Each function either returns a checked value or a [`FieldViolation`] that names the field as the sender spells it.
+//! Each function returns a checked value, or a [`FieldViolation`] that names the field as the sender spells it.
 
 use plimsoll_proto::{limits, v1 as pb};
 
@@ -9,7 +9,7 @@ use crate::domain::{FieldViolation, Hints, Key};
 /// A checked value.
 pub type Validated<T> = Result<T, FieldViolation>;
 
-/// A text of so many bytes at most, without control characters.
+/// A text of at most `limit` bytes, without control characters.
 pub fn text(field: &str, value: String, limit: usize) -> Validated<String> {
     if value.len() > limit {
         return Err(FieldViolation::new(
@@ -23,7 +23,7 @@ pub fn text(field: &str, value: String, limit: usize) -> Validated<String> {
     Ok(value)
 }
 
-/// A key; `package` must be there.
+/// A key; `package` is required.
 pub fn key(wire: Option<pb::Key>) -> Validated<Key> {
     let key =
         wire.ok_or_else(|| FieldViolation::new("key", "is missing; at least key.package must be set"))?;
@@ -55,7 +55,7 @@ pub fn key_or_empty(wire: Option<pb::Key>) -> Validated<Key> {
         labels,
         hints,
     } = wire;
-    // names are put together for a fault alone: this is on the way of every prediction
+    // field names are formatted only for an error: this is on the path of every prediction
     let field = |name: &str, value: String| {
         text(name, value, limits::KEY_FIELD_BYTES).map_err(|fault| fault.within("key"))
     };
@@ -96,7 +96,7 @@ pub fn label(name: String, value: String) -> Validated<(String, String)> {
     Ok((name, value))
 }
 
-/// What is known of a build before it starts.
+/// Hints known before the start.
 pub fn hints(wire: pb::Hints) -> Validated<Hints> {
     let pb::Hints { build_jobs, input_bytes } = wire;
     if let Some(jobs) = build_jobs

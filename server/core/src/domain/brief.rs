@@ -41,9 +41,9 @@ pub struct AttemptBrief {
     pub attempt: AttemptId,
     /// What was built: the key without what changes from attempt to attempt ([`Key::built`]). Attempts of one key share it.
     pub key: Arc<Key>,
-    /// The mark of its job, if its key names a job.
+    /// The attempt that this one retried.
     pub retries: Option<Box<AttemptId>>,
-    /// Its job, if its key tells that.
+    /// The mark of its job, if its key names a job.
     pub job: Option<JobMark>,
     /// Start, milliseconds since 1970.
     pub started_unix_ms: u64,

@@ -3,8 +3,7 @@
 //! | source | meaning |
 //! |---|---|
 //! | the agent names the attempt that it retries | that attempt, even if it is unknown here |
-//! | attempts with the same key, pipeline and job of one CI system | the attempt before it: a job that GitLab retries does not name the
-//! earlier one |
+//! | attempts with the same key, pipeline and job of one CI system | the attempt before it: a job that GitLab retries does not name the earlier one |
 //!
 //! A job may run several commands (`HOST:JOB`, `HOST:JOB.2`), which are not retries of each other. CI job numbers order the attempts,
 //! because they grow and need no clock; attempts without a number are ordered by their start. If two attempts claim to retry each other,

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::settings::{ExtraVariable, Settings};
 use crate::domain::{Bytes, Cores, Prediction, Quantity};
 
-/// The body of an answer.
+/// Body of the answer to an allocation request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AllocationAnswer {
     variables: Variables,
@@ -17,14 +17,14 @@ pub struct AllocationAnswer {
     retry: Option<Retry>,
 }
 
-/// GitLab's `retry`, which Spack joins with its own.
+/// GitLab's `retry` keyword, which Spack merges with its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Retry {
     max: u8,
     exit_codes: Vec<u8>,
 }
 
-/// The most retries that GitLab takes.
+/// Most retries that GitLab accepts.
 const RETRIES: u8 = 2;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -43,17 +43,17 @@ struct Variables {
     disk: Option<String>,
 }
 
-/// A job keeps what it has. Spack takes it without a complaint, also with `require: [variables]`.
+/// Leaves the job's own sizes as they are. Spack accepts it, also with `require: [variables]`.
 pub const NOTHING: &str = r#"{"variables":{}}"#;
 
-/// What a job of `stack` shall ask for.
+/// The variables for a job of `stack`.
 pub fn answer(prediction: &Prediction, stack: &str, settings: &Settings) -> AllocationAnswer {
-    // a default is no knowledge: as an extra it would replace what the job or its runner says
+    // a default is not knowledge: sent as an extra, it would replace the value of the job or its runner
     let sent = |extra, quantity: &Quantity| {
         prediction.is_known(quantity, settings.confidence) && settings.extras.contains(&extra)
     };
-    // a request that attempts raised above the default may be above the limit of the runner, and Kubernetes would refuse the pod;
-    // where only lower bounds of the need say so, the limit of the runner may be higher and stays
+    // a request raised by attempts may exceed the runner's default limit, and Kubernetes would refuse the pod: so send a limit too. Where
+    // only lower bounds of the need raised it, the runner's limit may be higher and is kept
     let is_raised = !prediction.memory_request.basis.is_default()
         && !matches!(prediction.memory_limit.basis.bound, SizeBound::Incomplete(_))
         && settings.extras.contains(&ExtraVariable::MemoryLimit);
@@ -86,7 +86,7 @@ pub fn answer(prediction: &Prediction, stack: &str, settings: &Settings) -> Allo
     }
 }
 
-/// Predictions are whole mebibytes; only a bound is not, and it is never rounded up.
+/// A size in MiB. Predictions are whole mebibytes; only a cap may not be one, and a cap is never rounded up.
 fn mebibytes(bytes: u64) -> String {
     if bytes < Bytes::MIB.0 { bytes.to_string() } else { format!("{}Mi", bytes / Bytes::MIB.0) }
 }

@@ -1,21 +1,21 @@
 //! The variants of a spec, as Spack writes those of one build: switches run together, then one value for each name.
 //!
-//! | written | what |
+//! | form | meaning |
 //! |---|---|
 //! | `+name`, `~name` | a switch; doubled where dependencies inherit it |
 //! | `name=value`, `name:=a,b`, `name==value` | a value: a word, or a text in quotes |
 
 use std::collections::HashSet;
 
-/// Marks that a value without quotes may hold, beside letters and digits.
+/// Characters that a value without quotes may contain, beside letters and digits.
 const IN_VALUES: &str = "_-+*.,:=%^~/\\";
-/// What is a part of the arch, and not a variant.
+/// Names that belong to the architecture and are not variants.
 const OF_ARCH: [&str; 5] = ["arch", "architecture", "platform", "os", "target"];
 
-/// Whether these are variants of one build.
+/// Checks that the text lists variants of one build.
 ///
 /// # Errors
-/// Says what is not understood, and what to write.
+/// Names the part that is invalid and the expected form.
 pub(super) fn check(text: &str) -> Result<(), String> {
     let (mut rest, mut known) = (text.trim_start_matches(' '), HashSet::new());
     while !rest.is_empty() {
@@ -44,7 +44,7 @@ pub(super) fn check(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The name of the switch that the text begins with, and what is behind it.
+/// Splits off the name of a leading switch.
 fn switch(text: &str, sign: char) -> Result<(&str, &str), String> {
     let named = text.strip_prefix(sign).unwrap_or(text);
     let (name, behind) = name_of(named.strip_prefix(sign).unwrap_or(named));
@@ -58,7 +58,7 @@ fn switch(text: &str, sign: char) -> Result<(&str, &str), String> {
     Ok((name, behind))
 }
 
-/// The name of the value that the text begins with, and what is behind it.
+/// Splits off the name of a leading `name=value`.
 fn value(text: &str) -> Result<(&str, &str), String> {
     let wrong =
         || format!("its variant {:?} is not understood; write +NAME, ~NAME or NAME=VALUE", word_of(text));
@@ -84,7 +84,7 @@ fn value(text: &str) -> Result<(&str, &str), String> {
     }
 }
 
-/// The name that the text begins with, and what is behind it.
+/// Splits off a leading name.
 fn name_of(text: &str) -> (&str, &str) {
     let is_name = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     let end = text.find(|c| !is_name(c)).unwrap_or(text.len());
@@ -92,7 +92,7 @@ fn name_of(text: &str) -> (&str, &str) {
     if name.starts_with(['-', '.']) { ("", text) } else { (name, behind) }
 }
 
-/// The word that the text begins with, for people.
+/// The first word of the text, for error messages.
 fn word_of(text: &str) -> String {
     text.split(' ').next().unwrap_or_default().chars().take(64).collect()
 }

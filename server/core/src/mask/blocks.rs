@@ -1,7 +1,7 @@
-//! Private keys: all between their first and last lines (RFC 7468), and what is left of one that a cut went through.
+//! Masks private keys: everything between their first and last lines (RFC 7468), and the remainder of a key that was cut off.
 //!
-//! A log can have a time or a number before each line, or the whole key in one line with `\n` in it. So what counts are the
-//! marks, and between them nothing is read.
+//! A log may have a timestamp or a number in front of each line, or the whole key on one line with `
+//! ` in it. So only the BEGIN and END markers are recognized; the text between them is not parsed.
 
 use std::borrow::Cow;
 
@@ -10,16 +10,16 @@ use super::MASK;
 const BEGIN: &str = "-----BEGIN ";
 const END: &str = "-----END ";
 const DASHES: &[u8] = b"-----";
-/// What every kind has in both marks: `RSA PRIVATE KEY`, `PGP PRIVATE KEY BLOCK`.
+/// Part of the marker that all kinds share: `RSA PRIVATE KEY`, `PGP PRIVATE KEY BLOCK`.
 const KIND: &str = "PRIVATE KEY";
-/// Bytes of the longest name of a kind.
+/// Longest name of a kind, bytes.
 const KIND_BYTES: usize = 48;
-/// Bytes of the longest key that is looked for: one of 16384 bits has 13 KB.
+/// Longest key that is recognized, bytes: a key of 16384 bits has 13 KB.
 const MOST: usize = 24 << 10;
-/// Letters in a row that a line of a key has at least, unless it is the last.
+/// Least number of base64 characters in a line of a key, except its last line.
 const ROW: usize = 40;
 
-/// The text without private keys.
+/// The text with private keys masked.
 pub(super) fn mask(text: &str) -> Cow<'_, str> {
     if !text.contains(KIND) {
         return Cow::Borrowed(text);
@@ -27,13 +27,12 @@ pub(super) fn mask(text: &str) -> Cow<'_, str> {
     let (mut masked, mut from) = (String::new(), 0);
     let (mut begin, mut end) = (next(text, BEGIN, 0), next(text, END, 0));
     loop {
-        // a mark serves until it is passed, and where there is none, none is looked for again: the time must not grow with the square of
-        // the text
+        // a found marker is kept until it is passed, and a search that found none is not repeated: the time must stay linear in the text
         begin = begin.and_then(|known| if known.0 < from { next(text, BEGIN, from) } else { Some(known) });
         end = end.and_then(|known| if known.0 < from { next(text, END, from) } else { Some(known) });
         let (upto, behind) = match (begin, end) {
             (None, None) => break,
-            // the end of a key whose beginning is cut off
+            // the end of a key whose beginning was cut off
             (None, Some((at, behind))) => (rows_before(text, from, at), behind),
             (Some(begin), Some((at, behind))) if at < begin.0 => (rows_before(text, from, at), behind),
             (Some((at, behind)), _) => {
@@ -50,7 +49,7 @@ pub(super) fn mask(text: &str) -> Cow<'_, str> {
     Cow::Owned(masked)
 }
 
-/// Where the next such mark of a private key begins and ends, from this byte on.
+/// Start and end of the next such marker at or after byte `from`.
 fn next(text: &str, mark: &str, from: usize) -> Option<(usize, usize)> {
     text.get(from..)?.match_indices(mark).find_map(|(at, _)| {
         let at = at.saturating_add(from);
@@ -63,17 +62,17 @@ fn next(text: &str, mark: &str, from: usize) -> Option<(usize, usize)> {
     })
 }
 
-/// Where the rows of a key begin that ends at `end`; none of them stands before `from`.
+/// Start of the key's lines that end at `end`, not before `from`.
 fn rows_before(text: &str, from: usize, end: usize) -> usize {
     let mut lines = text.get(from..end).unwrap_or_default().split_inclusive(['\n', '\r']).rev().peekable();
-    // what stands before the mark in its line
+    // the part of the line in front of the marker
     let mut taken = lines.next_if(|line| !line.ends_with(['\n', '\r'])).map_or(0, str::len);
     taken = taken.saturating_add(lines.next_if(|line| is_end(line)).map_or(0, str::len));
     taken = lines.take_while(|line| is_row(line)).fold(taken, |taken, line| taken.saturating_add(line.len()));
     end.saturating_sub(taken)
 }
 
-/// Where the rows of a key end that has no end.
+/// End of the key's lines when there is no END marker.
 fn rows_behind(text: &str) -> usize {
     let mut lines = text.split_inclusive(['\n', '\r']).peekable();
     let mut taken: usize = 0;
@@ -86,22 +85,23 @@ fn rows_behind(text: &str) -> usize {
         }
     }
     let last = lines.next_if(|line| is_end(line)).map_or(0, str::len);
-    // what was a mark in a sentence only has no rows behind it, and a cut can be right behind the mark
+    // a marker merely mentioned in a sentence has no key lines after it; but the log may also be cut right after a real marker
     if rows || lines.next().is_none() { taken.saturating_add(last) } else { 0 }
 }
 
-/// The rest of the mark's own line, a header or an empty line. A further mark is none: each line is looked at for one mark.
+/// The rest of the marker's own line, a header or an empty line. A line with another marker is not one: each line is checked for one
+/// marker.
 fn is_before_rows(line: &str) -> bool {
     line.trim().is_empty() || line.contains(": ") && !line.contains(BEGIN)
 }
 
-/// A line that ends as those of a key do.
+/// Whether a line ends like a line of a key.
 fn is_row(line: &str) -> bool {
     let line = line.trim_end();
     line.len().saturating_sub(line.trim_end_matches(is_letter).len()) >= ROW
 }
 
-/// A line whose last word can be the end of a key.
+/// Whether the last word of a line can be the end of a key.
 fn is_end(line: &str) -> bool {
     line.split_whitespace().next_back().is_some_and(|word| word.chars().all(is_letter))
 }

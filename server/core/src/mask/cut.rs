@@ -1,4 +1,4 @@
-//! The beginning of a log of which only the end was kept: the cut can go through a secret, whose rest has no shape any more.
+//! Masks the start of a log that was cut off: the cut may go through a secret, and its remainder matches no pattern.
 
 use std::borrow::Cow;
 
@@ -6,14 +6,14 @@ use plimsoll_proto::limits;
 
 use super::MASK;
 
-/// A log that is longer was probably cut: its first line is a part of one.
+/// Logs longer than this were probably cut: their first line is incomplete.
 const CUT: usize = limits::LOG_TAIL_BYTES / 2;
-/// The most that is given up for the first line, bytes.
+/// Most bytes of the first line that are masked.
 const FIRST_LINE: usize = 4 << 10;
-/// Letters and digits in a row, mixed, that are taken for the rest of a secret.
+/// Least length of a mixed run of letters and digits that may be the remainder of a secret.
 const OPAQUE: usize = 8;
 
-/// The log without what may be the rest of a secret.
+/// The log with a possible remainder of a secret masked.
 pub(super) fn mask(tail: &str) -> Cow<'_, str> {
     if tail.len() > CUT {
         return Cow::Borrowed(without_first_line(tail));
@@ -32,7 +32,7 @@ fn without_first_line(tail: &str) -> &str {
     tail.get(end..).unwrap_or_default()
 }
 
-/// A row of letters and digits, with the marks of base64, that is no word.
+/// Whether a run of base64 characters is not a word.
 pub(super) fn is_opaque(word: &str) -> bool {
     let digits = word.bytes().any(|byte| byte.is_ascii_digit());
     let lower = word.bytes().any(|byte| byte.is_ascii_lowercase());

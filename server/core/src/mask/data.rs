@@ -1,14 +1,14 @@
-//! What secrets look like, as `patterns.toml` has it.
+//! The patterns of secrets, as `patterns.toml` lists them.
 
 use std::sync::LazyLock;
 
 use regex_syntax::{Parser, hir::literal::Extractor};
 use serde::Deserialize;
 
-/// The file; the texts that each pattern hides and keeps are for the tests.
+/// The file. Its examples of hidden and kept texts are for the tests.
 pub(super) const FILE: &str = include_str!("patterns.toml");
 
-/// All of the file that masking needs; `None` if it cannot be read, which a test refuses.
+/// The parsed file; `None` if it is invalid, which a test rules out.
 pub(super) static DATA: LazyLock<Option<Data>> = LazyLock::new(|| toml::from_str(FILE).ok());
 
 #[derive(Debug, Deserialize)]
@@ -17,44 +17,44 @@ pub(super) struct Data {
     pub(super) named: Named,
 }
 
-/// A secret that is known by its letters or by its place.
+/// A secret recognized by its form or its context.
 #[derive(Debug, Deserialize)]
 pub(super) struct Pattern {
-    /// Regular expression; all of a match is the secret, or its group `secret`.
+    /// Regular expression. The secret is the whole match, or its group `secret`.
     pub(super) find: String,
-    /// One of these is in each match; empty where a match can be seen to begin with one of a few words.
+    /// Every match contains one of these words; may be empty if every match starts with one of a few words.
     #[serde(default)]
     pub(super) holds: Vec<String>,
-    /// What begins so is none.
+    /// A match that starts like this is not a secret.
     pub(super) unless: Option<String>,
-    /// Counts only where a word begins.
+    /// Matches only at the start of a word.
     #[serde(default)]
     pub(super) border: bool,
-    /// Counts only if its letters look random.
+    /// Matches only if the characters look random.
     #[serde(default)]
     pub(super) random: bool,
-    /// Counts only if they do, and are of both cases.
+    /// Matches only if the characters look random and are of both cases.
     #[serde(default)]
     pub(super) both_cases: bool,
 }
 
 impl Pattern {
-    /// The whole regular expression, with the group `secret`. Borders of words are those of ASCII: others take the slow way of the
-    /// library in each text that has a letter beyond.
+    /// The whole regular expression, with the group `secret`. Word boundaries are ASCII: Unicode ones make the library slow on every text
+    /// with a non-ASCII letter.
     pub(super) fn expression(&self) -> String {
         let border = if self.border { r"(?-u:\b)" } else { "" };
         let group = if self.find.contains("(?<secret>") { "?:" } else { "?<secret>" };
         format!("{border}({group}{})", self.find)
     }
 
-    /// One of these is in each match, in small or capital letters. Not empty: a test sees to it.
+    /// Words of which every match contains one, in either case. Never empty: a test checks this.
     pub(super) fn words(&self) -> Vec<String> {
         if self.holds.is_empty() { self.beginnings() } else { self.holds.clone() }
     }
 
-    /// The letters that a match begins with, up to where more than three can follow; none if it can begin with many.
+    /// Literal prefixes of all matches, until more than three characters are possible; empty if matches can start with many.
     pub(super) fn beginnings(&self) -> Vec<String> {
-        // in small letters alone: each way to write a word would be one of its own
+        // lower case only: each spelling would be a prefix of its own
         let find = self.find.replace("(?i)", "").replace("(?i:", "(?:");
         let parsed = Parser::new().parse(&find).ok();
         let literals = parsed.map(|parsed| Extractor::new().limit_class(3).extract(&parsed));
@@ -67,17 +67,17 @@ impl Pattern {
     }
 }
 
-/// Values that are known by the name before them.
+/// Values recognized by the name in front of them.
 #[derive(Debug, Deserialize)]
 pub(super) struct Named {
-    /// Regular expressions of what stands in such a name.
+    /// Regular expressions for parts of such names.
     pub(super) names: Vec<String>,
-    /// What such a name is, or ends with.
+    /// Words that such a name is or ends with.
     pub(super) words: Vec<String>,
-    /// Of these words, values that are words are settings.
+    /// Words of `words` whose value is a setting if it is a plain word.
     pub(super) settings: Vec<String>,
-    /// Ends of names whose values are no secrets.
+    /// Endings of names whose values are not secret.
     pub(super) harmless: Vec<String>,
-    /// Values that say that there is none.
+    /// Values that mean "none".
     pub(super) nothing: Vec<String>,
 }

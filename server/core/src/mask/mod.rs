@@ -1,19 +1,19 @@
-//! Secrets in foreign text are masked before it is judged or kept.
+//! Masks secrets in untrusted text, before it is judged or stored.
 //!
-//! What builds, hooks and callers send can hold a token that a build printed. GitLab masks what it knows to be secret, and only in
-//! its own log; here the shape decides. Pure, in time linear in the text, and of no influence on the class of a failure.
+//! Output of builds, hooks and callers may contain tokens. GitLab masks the variables that it knows, and only in its own log; here secrets
+//! are recognized by their form. Pure; time linear in the text; masking does not change how a failure is classified.
 //!
 //! | what | recognized by | module |
 //! |---|---|---|
 //! | tokens of some hundred issuers; signed tokens (JWT) | how they begin | `shapes` |
-//! | what stands in a header `Authorization` and the like, in an address before `@`, behind `docker login -p` | its place | `shapes` |
+//! | credentials in an `Authorization` header and the like, in a URL before `@`, after `docker login -p` | their context | `shapes` |
 //! | values of a name such as `DB_PASSWORD`, `--token`, `"secret":` | the name before them | `named` |
 //! | private keys | their first and last lines | `blocks` |
-//! | the rest of a secret that the cut of a log went through | that it is first | `cut` |
+//! | the remainder of a secret at which a log was cut | its position at the start | `cut` |
 //!
-//! All patterns and names are in `patterns.toml`, each with texts that it must hide and texts that it must keep.
+//! All patterns and names are in `patterns.toml`, each with texts that it must mask and texts that it must keep.
 //!
-//! Not recognized is a secret without a shape, a name or a place: a bare password in a sentence.
+//! A secret without a typical form, name or context is not recognized: a bare password in a sentence.
 
 mod blocks;
 mod cut;
@@ -30,15 +30,15 @@ use serde_json::Value;
 
 use crate::domain::{Attempt, Evidence, Key, ListedRun, Phase};
 
-/// What stands in the place of a secret.
+/// The text that replaces a secret.
 const MASK: &str = "[MASKED]";
 
-/// Control sequences of a terminal, NUL, and spaces without width: readers of a log leave them out, which would join a secret that they cut in two.
+/// Terminal control sequences, NUL and zero-width spaces: viewers of a log drop them, which would join a secret that they split in two.
 static INVISIBLE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?:\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][0-9A-Z])|\x00|[\u{200b}-\u{200d}\u{2060}\u{feff}])+").ok()
 });
 
-/// The text without secrets; without what is not visible, too, if that stood in one or beside one.
+/// The text with secrets masked. Invisible characters inside or next to a secret are removed too.
 pub fn text(text: &str) -> Cow<'_, str> {
     let border = |found: &Captures<'_>| if parts_words(text, found) { " " } else { "" };
     let plain = INVISIBLE.as_ref().map_or(Cow::Borrowed(text), |all| all.replace_all(text, border));
@@ -46,15 +46,15 @@ pub fn text(text: &str) -> Cow<'_, str> {
     if let Cow::Owned(masked) = visible(&plain) {
         return Cow::Owned(masked);
     }
-    // one that is only seen where the colour parts it from a word
+    // a secret that is only found where a colour sequence separates it from a word
     visible(text)
 }
 
-/// Bytes before and behind what is not visible that say whether it parts two words: more than most secrets have.
+/// Bytes before and after an invisible sequence that are searched to decide whether it separates two words: longer than most secrets.
 const AROUND: usize = 160;
 
-/// Whether nothing but this, which is not visible, parts a word from a secret that counts at the border of a word only. The rest of a secret
-/// can begin as another one does: then it parts words if less is hidden with both joined.
+/// Whether this invisible sequence separates a word from a secret that matches only at the start of a word. The second part of a split
+/// secret can look like the start of another one: then the sequence counts as a separator if joining both parts masks less.
 fn parts_words(text: &str, found: &Captures<'_>) -> bool {
     let Some(invisible) = found.get(0) else { return false };
     let before = text.get(..invisible.start()).unwrap_or_default();
@@ -72,7 +72,7 @@ fn parts_words(text: &str, found: &Captures<'_>) -> bool {
     let without = |text| INVISIBLE.as_ref().map_or(Cow::Borrowed(text), |all| all.replace_all(text, ""));
     let (before, behind) = (without(before), without(behind));
     let left = |text: &str| visible(text).replace(MASK, "").len();
-    // the space between them hides nothing
+    // the space between them masks nothing
     left(&format!("{before} {behind}")) <= left(&format!("{before}{behind}")) + 1
 }
 
@@ -91,12 +91,12 @@ fn then(text: Cow<'_, str>, step: impl Fn(&str) -> Cow<'_, str>) -> Cow<'_, str>
     }
 }
 
-/// The end of a log without secrets, and without the rest of one at its beginning.
+/// The end of a log with secrets masked, and with a possible remainder of one at its start.
 pub fn log_tail(tail: &str) -> String {
     text(&cut::mask(tail)).into_owned()
 }
 
-/// All that a caller says of an ended attempt, without secrets.
+/// Evidence from a caller, with secrets masked.
 pub fn evidence(mut evidence: Evidence) -> Evidence {
     evidence.log_tail = log_tail(&evidence.log_tail);
     for reason in [&mut evidence.failure_reason, &mut evidence.container_reason, &mut evidence.pod_reason] {
@@ -109,8 +109,8 @@ pub fn evidence(mut evidence: Evidence) -> Evidence {
     evidence
 }
 
-/// What is built, without secrets: the one function for every key that is kept. Words behind a name of a secret
-/// (`secret=vault`) stay in variants: a prediction is asked for by the same words.
+/// Masks secrets in a key; every stored key goes through this function. Words after a secret's name (`secret=vault`) stay in variants,
+/// because predictions are requested with the same words.
 pub fn key(key: &mut Key) {
     let Key { project, stack, package, version, variants, compiler, compiler_version, .. } = key;
     let texts = [project, stack, package, version, compiler, compiler_version];
@@ -128,13 +128,13 @@ pub fn key(key: &mut Key) {
     }
 }
 
-/// The opening of an attempt, without secrets.
+/// Masks secrets in an attempt's opening.
 pub fn attempt(attempt: &mut Attempt) {
     key(&mut attempt.key);
     mask(&mut attempt.opening.pool);
 }
 
-/// All texts in a value, without secrets. The names of its fields stay.
+/// Masks secrets in all strings of a JSON value; field names stay.
 pub fn json(value: &mut Value) {
     match value {
         Value::String(string) => mask(string),
@@ -144,14 +144,14 @@ pub fn json(value: &mut Value) {
     }
 }
 
-/// Names of phases, which a build's output gives, without secrets.
+/// Masks secrets in names of phases, which come from the build's output.
 pub fn phases(phases: &mut [Phase]) {
     for phase in phases {
         mask(&mut phase.name);
     }
 }
 
-/// One text, without secrets.
+/// Masks secrets in one string.
 pub fn mask(value: &mut String) {
     if let Cow::Owned(masked) = text(value) {
         *value = masked;

@@ -1,8 +1,8 @@
-//! Values behind a name that says that they are secret: `DB_PASSWORD=...`, `--token ...`, `"client_secret": "..."`.
+//! Masks values after a name that marks them as secret: `DB_PASSWORD=...`, `--token ...`, `"client_secret": "..."`.
 //!
-//! Such words stand in compilers' messages too (`unexpected token: identifier`), so the value decides with: behind `=` and an option
-//! nearly everything is one, behind a colon only what no word of a sentence looks like. In brackets, behind `==` and behind `$` stand
-//! types, conditions and variables as well: there a value has letters and digits, as no type and few variables have.
+//! Such names also occur in compiler messages (`unexpected token: identifier`), so the value is checked as well: after `=` or an option
+//! nearly every value is secret, after a colon only values that are not words. In brackets, after `==` and after `$` there may also be
+//! types, conditions and variables: there a secret has letters and digits, as no type and few variables have.
 
 use std::{borrow::Cow, sync::LazyLock};
 
@@ -14,27 +14,27 @@ use super::{
     data::{DATA, Named},
 };
 
-/// What a type, a call, a list or a template begins with.
+/// First characters of types, calls, lists and templates.
 const BRACKETS: [char; 5] = ['<', '{', '(', '[', '='];
 
-/// Fewer bytes are no secret.
+/// Least length of a secret, bytes.
 const LEAST: usize = 4;
-/// Fewer bytes are none behind a colon.
+/// Least length of a secret after a colon, bytes.
 const LEAST_IN_A_SENTENCE: usize = 6;
 
-/// Bytes around a pair that decide.
+/// Bytes around a name and value that are checked.
 const LOOKED_AT: usize = 64;
 
 static NAMES: LazyLock<Option<Names>> = LazyLock::new(|| Names::new(&DATA.as_ref()?.named).ok());
 
 struct Names {
-    /// Name, what stands between, and the beginning of the value.
+    /// Name, separator, and start of the value.
     pairs: Regex,
-    /// A name alone.
+    /// A secret's name.
     secret: Regex,
-    /// A name whose value is a secret whatever it is.
+    /// A name whose value is secret whatever it looks like.
     password: Regex,
-    /// A pair whose name counts at the border of a word only.
+    /// A pair whose name matches only at the start of a word.
     at_a_border: Regex,
     named: &'static Named,
 }
@@ -55,42 +55,42 @@ impl Names {
     }
 }
 
-/// Whether the patterns are ones.
+/// Whether the patterns compile.
 #[cfg(test)]
 pub(super) fn are_read() -> bool {
     NAMES.is_some()
 }
 
-/// Whether a text begins with a name that counts at the border of a word only.
+/// Whether a text starts with a name that matches only at the start of a word.
 pub(super) fn begins(text: &str) -> bool {
     NAMES.as_ref().is_some_and(|names| names.at_a_border.is_match(text))
 }
 
-/// Which values behind a name are secrets.
+/// Which values after a name are secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Values {
-    /// Behind `=` nearly all.
+    /// Nearly all values after `=`.
     All,
-    /// Those that no word looks like: words are settings of a package (`auth=munge`).
+    /// Values that are not words: a word may be a setting of a package (`auth=munge`).
     NoWords,
 }
 
-/// The text without such values.
+/// The text with such values masked.
 pub(super) fn mask(text: &str) -> Cow<'_, str> {
     mask_and_count(text, Values::All).0
 }
 
-/// The same without those alone that are no words.
+/// Like [`mask`], for values only that are not words.
 pub(super) fn mask_no_words(text: &str) -> Cow<'_, str> {
     mask_and_count(text, Values::NoWords).0
 }
 
-/// The same, with how many bytes were looked at beside the search itself, which is linear.
+/// Like [`mask`], with the number of bytes checked in addition to the search itself, which is linear.
 pub(super) fn mask_and_count(text: &str, values: Values) -> (Cow<'_, str>, usize) {
     let Some(names) = NAMES.as_ref() else { return (Cow::Borrowed(text), 0) };
     let (mut at, mut kept, mut looked_at) = (0, 0, 0_usize);
     let mut masked = String::new();
-    // a value that is none can be the name of the next: `token: password=...`
+    // a value that is not secret can be the name of the next pair: `token: password=...`
     while let Some(found) = names.pairs.captures_at(text, at) {
         let Some(first) = found.name("first") else { break };
         at = first.start();
@@ -112,7 +112,7 @@ pub(super) fn mask_and_count(text: &str, values: Values) -> (Cow<'_, str>, usize
     (Cow::Owned(masked), looked_at)
 }
 
-/// Bytes of the value that the text begins with: up to its quote, or to a space.
+/// Length of the leading value in bytes: up to its closing quote, or to a space.
 fn length(text: &str) -> usize {
     let quote = text.chars().next().filter(|first| matches!(first, '"' | '\''));
     let mut escaped = false;
@@ -132,7 +132,7 @@ fn length(text: &str) -> usize {
     end.unwrap_or(text.len())
 }
 
-/// What stands before a name is the beginning of an option: `--my-`.
+/// Whether the text before a name starts an option: `--my-`.
 fn is_option(before: &str) -> bool {
     let mut near = before.len().saturating_sub(LOOKED_AT)..=before.len();
     let from = near.find(|at| before.is_char_boundary(*at)).unwrap_or(0);
@@ -142,8 +142,8 @@ fn is_option(before: &str) -> bool {
 }
 
 impl Names {
-    /// Whether the value of a pair, with which `rest` begins, is a secret. Looks at its beginning only: the next pair can stand in it,
-    /// and the time must not grow with the square of the text.
+    /// Whether the value at the start of `rest` is a secret. Only its beginning is checked: the next pair can be inside it, and the time
+    /// must stay linear in the text.
     fn tell(&self, found: &Captures<'_>, text: &str, rest: &str, values: Values) -> bool {
         let part = |name| found.name(name).map_or("", |part| part.as_str());
         let (name, between) = (part("name"), part("between"));
@@ -190,19 +190,19 @@ impl Names {
     }
 }
 
-/// Whether a name is that of a file, behind which a line and a column stand: `token.c:88:12`.
+/// Whether a name is a file name followed by line and column: `token.c:88:12`.
 fn is_file(name: &str) -> bool {
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
     (1..=4).contains(&ending.len()) && ending.bytes().all(|byte| byte.is_ascii_alphabetic())
 }
 
-/// Whether a value begins as versions do: with two numbers.
+/// Whether a value starts like a version: with two numbers.
 fn is_version(value: &str) -> bool {
     value.split('.').take(2).filter(|part| part.parse::<u32>().is_ok()).count() == 2
 }
 
-/// Whether a value in brackets, or one that something is compared with, is a secret: `{abc123}`, `<abc123>`, `(hunter2)`. Types, calls,
-/// lists and templates stand there as well: it has letters and digits, no bracket or quote of its own, and is no version.
+/// Whether a value in brackets or after a comparison is a secret: `{abc123}`, `<abc123>`, `(hunter2)`. Types, calls, lists and templates
+/// occur there too: a secret has letters and digits, no brackets or quotes of its own, and is not a version.
 fn is_secret_inside(value: &str) -> bool {
     let inside = value.trim_start_matches(BRACKETS).trim_matches(['"', '\'']);
     let inside = inside.trim_end_matches(['>', '}', ')', ']', ',', ';', '.', '"', '\'']);
@@ -213,8 +213,8 @@ fn is_secret_inside(value: &str) -> bool {
         && (has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic) || is_opaque(inside))
 }
 
-/// Whether a variable may be called so. In capitals it may be called anything; else no digit stands before a letter: that is how words
-/// are made into passwords.
+/// Whether this can be the name of a variable. All capitals: always. Otherwise no digit may precede a letter, because passwords are often
+/// made from words that way.
 fn is_variable(name: &str) -> bool {
     let is_capital = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
     let mut pairs = name.as_bytes().windows(2);
@@ -224,7 +224,7 @@ fn is_variable(name: &str) -> bool {
         )
 }
 
-/// Whether a value stands for another one as a whole: `$NAME`, `${NAME}`, `$(command)`, `%NAME%`, `%s`, `***`.
+/// Whether the whole value is a placeholder: `$NAME`, `${NAME}`, `$(command)`, `%NAME%`, `%s`, `***`.
 fn is_placeholder(value: &str) -> bool {
     let end = value.trim_end_matches(['.', ',', ';', ':', ')', ']', '}', '\\']);
     let is_name = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -237,14 +237,14 @@ fn is_placeholder(value: &str) -> bool {
     end.starts_with('*') && end.chars().all(|c| c == '*')
 }
 
-/// What no word of a sentence, and no name in a program, looks like.
+/// Whether a value is neither a word of a sentence nor an identifier.
 fn is_no_word(value: &str) -> bool {
     let end = value.trim_end_matches(['.', ',', ';', ':', ')', ']', '}']);
     let odd = |c: char| c.is_ascii_digit() || !c.is_ascii_alphanumeric() && !"_:()[]<>'`".contains(c);
     end.chars().any(odd) || is_opaque(end)
 }
 
-/// Whether a label of this name holds a secret: whatever a password is called, of the others what is no word.
+/// Whether a label with this name holds a secret: every value of a password; for other names, values that are not words.
 pub(super) fn is_secret(name: &str, value: &str) -> bool {
     NAMES.as_ref().is_some_and(|names| {
         names.secret.is_match(name)

@@ -1,4 +1,4 @@
-//! Secrets that are known by how they begin, or by where they stand: the patterns of `patterns.toml`.
+//! Masks secrets recognized by their prefix or context: the patterns of `patterns.toml`.
 
 use std::{
     borrow::Cow,
@@ -13,36 +13,35 @@ use super::{
     data::{DATA, Pattern},
 };
 
-/// How random the letters of a secret must look: of the neighbours among letters and digits, so many in a thousand are of different
-/// kinds. Of random letters of both cases and digits 620 are, of one case and digits 300 to 470; of words that begin with capital
-/// letters 200 to 380, of small letters with a version 50 to 100.
+/// How random a secret must look: least number of adjacent characters of different kinds (upper, lower, digit), per thousand. Random
+/// letters of both cases and digits reach 620, of one case and digits 300 to 470; capitalized words 200 to 380, lower-case words with a
+/// version 50 to 100.
 #[derive(Debug, Clone, Copy)]
 struct Randomness {
     both_cases: usize,
     one_case: usize,
 }
 
-/// Behind a beginning that says much.
+/// After a distinctive prefix.
 const LIKELY: Randomness = Randomness { both_cases: 300, one_case: 120 };
-/// Behind any; hashes of one case are no secrets.
+/// After any prefix; hashes of one case are not secrets.
 const SURE: Randomness = Randomness { both_cases: 420, one_case: usize::MAX };
 
 static SHAPES: LazyLock<Option<Shapes>> = LazyLock::new(|| Shapes::new(&DATA.as_ref()?.pattern));
 
-/// Words that are in their matches are looked for in one pass; most texts have few of them, and only of these the pattern is made and
-/// tried.
+/// One pass searches for the words that matches contain. Most texts have few of them, and only their patterns are compiled and tried.
 struct Shapes {
     words: AhoCorasick,
-    /// Of each word, the number of its pattern.
+    /// Index of the pattern of each word.
     of_words: Vec<usize>,
     each: Vec<Shape>,
-    /// How those begin that count at the border of a word only, in small letters.
+    /// Prefixes, in lower case, of secrets that match only at the start of a word.
     at_a_border: Vec<String>,
 }
 
 struct Shape {
     pattern: &'static Pattern,
-    /// No word is in each of its matches.
+    /// The pattern has no words: it is always tried.
     always: bool,
     compiled: OnceLock<Option<Compiled>>,
 }
@@ -71,7 +70,7 @@ impl Shapes {
         })
     }
 
-    /// Numbers of the patterns that a text may have a match of, in their order.
+    /// Indexes of the patterns that may match the text, in order.
     fn possible(&self, text: &str) -> impl Iterator<Item = &Shape> {
         let mut seen: Vec<bool> = self.each.iter().map(|shape| shape.always).collect();
         for word in self.words.find_overlapping_iter(text) {
@@ -84,7 +83,7 @@ impl Shapes {
     }
 }
 
-/// Whether no random letters begin so by chance.
+/// Whether a prefix is distinctive: random letters do not start like this by chance.
 fn says_much(begin: &str) -> bool {
     begin.len() > 5 || begin.len() > 2 && !begin.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
@@ -131,7 +130,7 @@ impl Compiled {
 }
 
 impl Randomness {
-    /// Whether letters and digits change so often.
+    /// Whether adjacent characters change kind this often.
     fn has(self, secret: &str) -> bool {
         let kind = |byte: &u8| match byte {
             b'a'..=b'z' => 1_u8,
@@ -150,21 +149,21 @@ impl Randomness {
     }
 }
 
-/// Whether the patterns are ones, each with words that are looked for: a mistake in them must not pass unseen.
+/// Whether all patterns compile and have words to search for: an error in them must not go unnoticed.
 #[cfg(test)]
 pub(super) fn are_read() -> bool {
     let is_one = |shape: &Shape| shape.compiled().is_some() && !shape.pattern.words().is_empty();
     SHAPES.as_ref().is_some_and(|shapes| shapes.each.iter().all(is_one))
 }
 
-/// Whether a text begins as a secret does that counts at the border of a word only.
+/// Whether a text starts like a secret that matches only at the start of a word.
 pub(super) fn begins(text: &str) -> bool {
     let begins =
         |begin: &String| text.get(..begin.len()).is_some_and(|there| there.eq_ignore_ascii_case(begin));
     SHAPES.as_ref().is_some_and(|shapes| shapes.at_a_border.iter().any(begins))
 }
 
-/// The text without them.
+/// The text with such secrets masked.
 pub(super) fn mask(text: &str) -> Cow<'_, str> {
     let Some(shapes) = SHAPES.as_ref() else { return Cow::Borrowed(text) };
     let mut masked = Cow::Borrowed(text);
@@ -176,7 +175,7 @@ pub(super) fn mask(text: &str) -> Cow<'_, str> {
     masked
 }
 
-/// The match with a mask in the place of its group `secret`.
+/// The match with its group `secret` replaced by the mask.
 fn without_secret(found: &Captures<'_>) -> String {
     let Some((whole, secret)) = found.get(0).zip(found.name("secret")) else { return MASK.to_owned() };
     let text = whole.as_str();

@@ -13,29 +13,29 @@ use super::{
 };
 use crate::domain::{Bytes, Cores, PoolAssignment, Prediction, Quantity};
 
-/// Where a build shall run.
+/// Where a pod should run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PlacementTarget {
-    /// Name of the pool; empty if it is in none.
+    /// Name of the pool; empty if there is none.
     pub pool: String,
-    /// How it finds its nodes.
+    /// Its node selector, tolerations and priority class.
     pub place: NodePlacement,
-    /// Why, one sentence.
+    /// The reason, one sentence.
     pub reason: String,
 }
 
-/// Where an attempt should run.
+/// The pool chosen for an attempt.
 #[derive(Debug, Clone)]
 pub struct PoolChoice<'p> {
     /// The pool; `None` if the attempt can run in none of them.
     pub pool: Option<&'p Pool>,
-    /// It needs more than the pool has.
+    /// The attempt needs more than the pool's maximum.
     pub clamped: bool,
-    /// One sentence.
+    /// The reason, one sentence.
     pub reason: String,
 }
 
-/// What a rule is asked: the attempt, and how many builds run or wait in a pool.
+/// Input of a rule: the attempt, and how many builds run or wait in each pool.
 #[derive(Clone, Copy)]
 struct RuleQuestion<'q> {
     subject: &'q RuleSubject<'q>,
@@ -43,21 +43,21 @@ struct RuleQuestion<'q> {
     busy: &'q dyn Fn(&str) -> u32,
 }
 
-/// One rule, looked at for one key.
+/// The result of one rule for one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleTrace {
     /// Its name.
     pub rule: String,
     /// Its line in the file.
     pub line: usize,
-    /// It decides.
+    /// This rule decides.
     pub takes: bool,
-    /// Why, or why not.
+    /// Why it matches or not.
     pub why: String,
 }
 
 impl Placement {
-    /// The pool for an attempt. `busy` says how many builds run or wait in a pool.
+    /// Chooses the pool for an attempt. `busy` returns how many builds run or wait in a pool.
     pub fn choose(
         &self,
         subject: &RuleSubject<'_>,
@@ -85,16 +85,16 @@ impl Placement {
         pick(&may, needs, "")
     }
 
-    /// Whether an attempt can be put into this pool, however busy the pools are.
+    /// Whether an attempt can be put into this pool, regardless of load.
     pub fn sends(&self, subject: &RuleSubject<'_>, needs: &ResourceNeeds, pool: &Pool) -> bool {
-        // which rule decides does not hang on that, and it has one pool for idle hours and one for busy ones
+        // load does not change which rule decides, only which of the rule's two pools is used
         [0, u32::MAX].iter().any(|there| {
             let chosen = self.choose(subject, needs, &|_| *there).pool;
             chosen.is_some_and(|chosen| chosen.name == pool.name)
         })
     }
 
-    /// The prediction with its pool. Sizes above what the pool takes are lowered to that.
+    /// Adds the pool to a prediction, and lowers sizes above the pool's maximums.
     #[must_use]
     pub fn put(
         &self,
@@ -114,7 +114,7 @@ impl Placement {
         prediction
     }
 
-    /// What each rule says to a key, first to last: for people who write rules.
+    /// The result of each rule for a key, in order: for people who write rules.
     pub fn look(
         &self,
         subject: &RuleSubject<'_>,
@@ -134,7 +134,7 @@ impl Placement {
         self.rules.iter().map(look).collect()
     }
 
-    /// What a rule decides, or why it does not take the attempt.
+    /// Applies a rule; if it does not match, says why.
     fn by_rule<'p>(
         &'p self,
         rule: &'p PlacementRule,
@@ -166,7 +166,7 @@ impl Placement {
         }
     }
 
-    /// The choice, or the other pool if the chosen one is busy, and the attempt may run in the other and fits there.
+    /// Replaces a busy choice by the rule's other pool, if the attempt may run there and fits.
     fn unless_busy<'p>(
         &'p self,
         instead: &WhenBusy,
@@ -177,7 +177,7 @@ impl Placement {
         let Some(chosen) = choice.pool else { return choice };
         let there = busy(&chosen.name);
         let is_busy = instead.from.or(chosen.at_once).is_some_and(|from| there >= from);
-        // into one that is too small it would go with less memory than it needs: rather it waits
+        // if the other pool is too small, waiting is better than getting too little memory
         let helps = |other: &&Pool| is_busy && may(other, subject) && other.takes(needs);
         let Some(other) = self.pool(&instead.pool).filter(helps) else { return choice };
         let why = format!("{}, but {there} builds run or wait there", choice.reason);
@@ -186,18 +186,18 @@ impl Placement {
     }
 }
 
-/// Whether an attempt can run in a pool and is let in, whatever its size.
+/// Whether an attempt can run in a pool and is allowed to, regardless of size.
 fn may(pool: &Pool, subject: &RuleSubject<'_>) -> bool {
     pool.suits(subject) && pool.allows(&subject.owner_project)
 }
 
-/// The cheapest of the pools that fits, else the largest. There is at least one.
+/// The cheapest pool that fits, else the largest. `may` is not empty.
 fn pick<'p>(may: &[&'p Pool], needs: &ResourceNeeds, because: &str) -> PoolChoice<'p> {
     let because = if because.is_empty() { String::new() } else { format!(", {because}") };
     let fitting: Vec<&'p Pool> =
         may.iter().copied().filter(|pool| pool.too_large(needs).is_empty()).collect();
     let price = |pool: &Pool| pool.price.of(needs);
-    // of two that cost the same: the one that is there already, then the smaller one, then the first
+    // at equal cost prefer pools that are not on demand, then the smaller one, then the first in the file
     let cheapest = fitting.iter().copied().min_by(|one, other| {
         price(one).total_cmp(&price(other)).then(one.on_demand.cmp(&other.on_demand)).then(one.by_size(other))
     });
@@ -221,10 +221,10 @@ fn pick<'p>(may: &[&'p Pool], needs: &ResourceNeeds, because: &str) -> PoolChoic
     }
 }
 
-/// Lowers sizes to what the pool takes, each with the word for it.
+/// Lowers sizes to the pool's maximums, and records that in each reason.
 fn lower(prediction: &mut Prediction, pool: &Pool) {
     let PoolMaximums { memory_request, memory_limit, cpu_request, cpu_limit } = pool.largest;
-    // whole MiB: written sizes are rounded up to that, and the runner refuses a job above its maximum
+    // whole MiB: sizes are written rounded up, and the runner refuses a job above its maximum
     let whole = |bytes: u64| bytes - bytes % Bytes::MIB.0;
     let memory = |most: Option<Bytes>| most.map(|most| (whole(most.0), most.to_string()));
     let milli = |most: Option<Cores>| {
@@ -234,7 +234,7 @@ fn lower(prediction: &mut Prediction, pool: &Pool) {
         if let Some((most, words)) = most.filter(|(most, _)| *most < quantity.value) {
             quantity.value = most;
             quantity.basis.bound = SizeBound::Pool { name: pool.name.clone(), most: words };
-            // which share of builds that covers is not known here
+            // the share of builds that the lowered size covers is unknown here
             quantity.basis.quantile = 0.0;
         }
     };

@@ -1,19 +1,19 @@
-//! Copr's table of patterns and tags (`EXTRA_BUILDCHROOT_TAGS` of its `copr.conf`), as it is written there: a Python list of
-//! dictionaries, each with one `pattern` over `owner/project/chroot/package` and its `tags`.
+//! Parses Copr's table of patterns and tags (`EXTRA_BUILDCHROOT_TAGS` in its `copr.conf`): a Python list of dictionaries, each with a
+//! `pattern` over `owner/project/chroot/package` and `tags`.
 //!
-//! As in Copr a pattern matches from the beginning of the text, and the tags of all patterns that match come together. Only
-//! literals are read: strings, lists, dictionaries, comments. Nothing is executed.
+//! As in Copr, a pattern matches from the start of the text, and the tags of all matching patterns are combined. Only literals are parsed:
+//! strings, lists, dictionaries, comments. Nothing is executed.
 
 use super::pattern::Pattern;
 
-/// Entries of one table.
+/// Most entries of one table.
 const ENTRIES: usize = 500;
 
 /// The table.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Copr {
     pub(super) entries: Vec<CoprRow>,
-    /// Line of the file before its first one.
+    /// Number of lines of the file in front of the table.
     pub(super) before: usize,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct CoprRow {
     pub(super) line: usize,
 }
 
-/// What is wrong, and in which line of the table.
+/// An error, with its line in the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CoprError {
     pub(super) line: usize,
@@ -39,7 +39,7 @@ impl Copr {
         PythonLiteralReader { text, at: 0 }.table()
     }
 
-    /// The tags of all entries that match, each once and in their order; `None` if none does.
+    /// The tags of all matching entries, in order, without repetitions; `None` if none matches.
     pub(super) fn tags(&self, whole: &str) -> Option<Vec<String>> {
         let mut matched = self.entries.iter().filter(|entry| entry.pattern.is_match(whole)).peekable();
         matched.peek()?;
@@ -53,7 +53,7 @@ impl Copr {
     }
 }
 
-/// Reads literals of Python.
+/// Parser of Python literals.
 struct PythonLiteralReader<'t> {
     text: &'t str,
     at: usize,
@@ -61,7 +61,7 @@ struct PythonLiteralReader<'t> {
 
 impl PythonLiteralReader<'_> {
     fn table(mut self) -> Result<Copr, CoprError> {
-        // `EXTRA_BUILDCHROOT_TAGS =` may stand before it
+        // `EXTRA_BUILDCHROOT_TAGS =` may come first
         let named = self.word();
         if !named.is_empty() {
             self.need("=")?;
@@ -125,7 +125,7 @@ impl PythonLiteralReader<'_> {
         Ok(strings)
     }
 
-    /// A string, or some beside each other, which are one.
+    /// A string, or several adjacent ones, which Python concatenates.
     fn string(&mut self) -> Result<String, CoprError> {
         let mut text = self.one_string()?;
         while self.rest().starts_with(['"', '\'', 'r']) {
@@ -153,7 +153,7 @@ impl PythonLiteralReader<'_> {
                     (false, Some('n')) => text.push('\n'),
                     (false, Some('t')) => text.push('\t'),
                     (false, Some(next @ ('\\' | '\'' | '"'))) => text.push(next),
-                    // as Python: what is no escape stays with its backslash
+                    // as in Python, an unknown escape keeps its backslash
                     (_, Some(next)) => text.extend(['\\', next]),
                     (_, None) => break,
                 },
@@ -171,7 +171,7 @@ impl PythonLiteralReader<'_> {
         word
     }
 
-    /// What follows, behind spaces and comments.
+    /// The remaining text after spaces and comments.
     fn rest(&mut self) -> &str {
         loop {
             let rest = self.text.get(self.at..).unwrap_or_default();

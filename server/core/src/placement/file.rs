@@ -1,5 +1,5 @@
-//! The operator's file: TOML with `[[pool]]`, `[[rule]]` and `[kind.NAME]` tables. All mistakes are named at once, each with its
-//! line, and a file with one of them is not taken.
+//! Parses the operator's file: TOML with `[[pool]]`, `[[rule]]` and `[kind.NAME]` tables. All mistakes are reported at once with their
+//! lines, and a file with any mistake is rejected.
 
 mod pools;
 mod rules;
@@ -15,14 +15,14 @@ use self::tables::{Cpu, File};
 use super::{Placement, kind::BuildKind, pattern::Pattern};
 use crate::domain::{Bytes, Cores};
 
-/// Pools of one file.
+/// Most pools in a file.
 const POOLS: usize = 64;
-/// Rules of one file.
+/// Most rules in a file.
 const RULES: usize = 500;
-/// Expressions of one file, those of Copr's tables among them.
+/// Most expressions in a file, including those in Copr's tables.
 const PATTERNS: usize = 1000;
 
-/// Something in the file that cannot be meant.
+/// An error in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Mistake {
     line: usize,
@@ -36,10 +36,10 @@ impl fmt::Display for Mistake {
 }
 
 impl Placement {
-    /// What a file says.
+    /// Parses a file.
     ///
     /// # Errors
-    /// All mistakes, a line each, with their lines in the file.
+    /// All errors, one per line, with their lines in the file.
     pub fn parse(text: &str) -> Result<Self, String> {
         let file: File = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
         let mut reading = Reading { text, mistakes: Vec::new(), patterns: 0 };
@@ -53,7 +53,7 @@ impl Placement {
     }
 }
 
-/// A file while it is read.
+/// State of the parser.
 struct Reading<'t> {
     text: &'t str,
     mistakes: Vec<Mistake>,
@@ -115,7 +115,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Whether there may be so many more expressions; the first one too many is a mistake.
+    /// Counts `more` expressions; false if there are too many. The first one too many is reported.
     fn count_patterns(&mut self, line: usize, more: usize) -> bool {
         let before = self.patterns;
         self.patterns += more;
@@ -148,13 +148,13 @@ impl Reading<'_> {
         self.mistakes.push(Mistake { line, text });
     }
 
-    /// The line in which a value stands, from 1.
+    /// The line of a value, from 1.
     fn line<T>(&self, value: &Spanned<T>) -> usize {
         self.text.get(..value.span().start).unwrap_or_default().matches('\n').count() + 1
     }
 }
 
-/// The beginning of a text that may be long.
+/// The start of a text that may be long.
 fn shown(text: &str) -> String {
     let mut shown: String = text.chars().take(60).collect();
     if shown.len() < text.len() {

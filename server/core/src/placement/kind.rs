@@ -1,47 +1,47 @@
-//! Kinds of builds, after OSBS: each has nodes and a priority of its own, so that rebuilds in the background do not starve
-//! those that a person waits for.
+//! Kinds of builds, after OSBS: each has its own nodes and priority, so that background rebuilds do not starve builds that a person waits
+//! for.
 
 use plimsoll_proto::job;
 
 use super::node::NodePlacement;
 use crate::domain::Key;
 
-/// Why something is built.
+/// Why a package is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BuildKind {
-    /// To try it: the result is thrown away.
+    /// A trial: the result is thrown away.
     Scratch,
-    /// A person asked for it.
+    /// Requested by a person.
     Explicit,
-    /// Something that it stands on has changed.
+    /// A dependency has changed.
     Auto,
-    /// A fix for one release, apart from the others.
+    /// A fix for one release, separate from the others.
     Isolated,
 }
 
-/// What a kind of build gets.
+/// Placement and limits of a kind of build.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KindPolicy {
     /// Nodes and priority.
     pub place: NodePlacement,
     /// Priority class of a security fix; empty for that of the kind.
     pub raised_priority_class: String,
-    /// Attempts of this kind that may run at once, wherever they run; of those with a ticket.
+    /// Most attempts with a ticket of this kind at once, over all pools.
     pub at_once: Option<u32>,
 }
 
 /// The label of a key that names the kind.
 pub const LABEL: &str = "kind";
-/// Labels that decide what a build gets, and say nothing about what it needs: the author of a job sets them.
+/// Labels that affect priority and do not describe the build's need: the author of a job sets them.
 pub const RAISING: [&str; 2] = [LABEL, SECURITY];
-/// The label that says that it mends a hole: `true`, `1` or `yes`, in any case.
+/// The label of a security fix: `true`, `1` or `yes`, in any case.
 const SECURITY: &str = "security";
 
 impl BuildKind {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Scratch, Self::Explicit, Self::Auto, Self::Isolated];
 
-    /// The word in the file, on the wire and in the label.
+    /// The name in the file, on the wire and in the label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Scratch => "scratch",
@@ -56,13 +56,13 @@ impl BuildKind {
         Self::ALL.into_iter().find(|kind| kind.as_str().eq_ignore_ascii_case(word.trim()))
     }
 
-    /// What the label `kind` says. Without a known word, a person asked for it.
+    /// The kind in the label `kind`; without a known value, `Explicit`.
     pub fn of(key: &Key) -> Self {
         key.labels.get(LABEL).and_then(|word| Self::parse(word)).unwrap_or(Self::Explicit)
     }
 }
 
-/// Whether the label `security` says that this is a security fix.
+/// Whether the label `security` marks a security fix.
 pub(super) fn is_security(key: &Key) -> bool {
     key.labels.get(SECURITY).and_then(|word| job::is_yes(word)).unwrap_or(false)
 }

@@ -1,5 +1,5 @@
-//! Rules that can never match or lead nowhere, rules behind others that take everything first, and pools that nothing goes to. What
-//! is said is certain; what is not said may still be so.
+//! Warnings about a file: rules that can never match or have no pool, rules shadowed by earlier ones, and pools that get no builds. Every
+//! warning is certain; the absence of one proves nothing.
 
 mod pools;
 
@@ -16,7 +16,7 @@ use super::{
     subject::{self, REF_CLASSES},
 };
 
-/// Something that is allowed and surely not meant.
+/// Something valid that is certainly a mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolFileWarning {
     /// Line of the file, from 1.
@@ -32,10 +32,10 @@ impl fmt::Display for PoolFileWarning {
 }
 
 impl Placement {
-    /// What is surely not meant, in the order of the file.
+    /// All warnings, in the order of the file.
     pub fn warnings(&self) -> Vec<PoolFileWarning> {
         let mut found = Vec::new();
-        // those that may take something: no other one hides a rule
+        // rules that can match: no earlier rule shadows them
         let mut alive: Vec<&PlacementRule> = Vec::new();
         for rule in &self.rules {
             let dead = rule.fields.iter().find(|(field, pattern)| is_dead(field, pattern));
@@ -59,7 +59,7 @@ impl Placement {
         found
     }
 
-    /// Whether `first` takes whatever `rule` would.
+    /// Whether `first` matches everything that `rule` matches.
     fn takes_all_of(&self, first: &PlacementRule, rule: &PlacementRule) -> bool {
         let fields = first.fields.iter().all(|(field, pattern)| {
             let narrower =
@@ -70,7 +70,7 @@ impl Placement {
         fields && over && first.copr.is_none() && self.lets_in_all_of(first, rule)
     }
 
-    /// Why a rule puts nothing anywhere, whatever it matches.
+    /// Why a rule never puts a build anywhere.
     fn leads_nowhere(&self, rule: &PlacementRule) -> Option<String> {
         if let (RuleTarget::Tags(tags), true) = (&rule.wanted, self.pools_of(rule).is_empty()) {
             return Some(format!("no pool has all of the tags {}", tags.join(", ")));
@@ -87,7 +87,7 @@ impl Placement {
         })
     }
 
-    /// The pools into which a rule may put what it takes; with a table of Copr's, some of them.
+    /// The pools that a rule may use; with a Copr table, those known for certain.
     fn pools_of(&self, rule: &PlacementRule) -> Vec<&Pool> {
         match &rule.wanted {
             RuleTarget::Pool(name) => self.pool(name).into_iter().collect(),
@@ -97,8 +97,7 @@ impl Placement {
         }
     }
 
-    /// Whether one of the pools of `first` takes every attempt for which `rule` has a pool: it has no condition on owners, and
-    /// has the same processors.
+    /// Whether one of `first`'s pools accepts every attempt for which `rule` has a pool: any owner, and the same architecture.
     fn lets_in_all_of(&self, first: &PlacementRule, rule: &PlacementRule) -> bool {
         let narrow = self.pools_of(rule);
         self.pools_of(first).into_iter().filter(|pool| pool.allowed.is_empty()).any(|pool| {
@@ -113,7 +112,7 @@ fn no_match(field: &RuleField, pattern: &Pattern) -> String {
     format!("no {} can match '{}'", field.name(), pattern.as_str())
 }
 
-/// Entries of a table of Copr's that no key can match, each with its own line.
+/// Entries of a Copr table that no key can match, each with its line.
 fn dead_entries(rule: &PlacementRule) -> impl Iterator<Item = PoolFileWarning> {
     rule.copr.iter().flat_map(|copr| {
         let dead = copr.entries.iter().filter(|entry| is_dead(&RuleField::Key, &entry.pattern));
@@ -124,7 +123,7 @@ fn dead_entries(rule: &PlacementRule) -> impl Iterator<Item = PoolFileWarning> {
     })
 }
 
-/// Whether every value of a field matches, as far as that is known.
+/// Whether every value of a field matches, as far as can be decided.
 fn takes_any(field: &RuleField, pattern: &Pattern) -> bool {
     match field {
         RuleField::RefClass => REF_CLASSES.into_iter().all(|class| pattern.is_match(class)),
@@ -139,7 +138,7 @@ fn is_dead(field: &RuleField, pattern: &Pattern) -> bool {
     match field {
         RuleField::RefClass => REF_CLASSES.into_iter().all(|class| !pattern.is_match(class)),
         RuleField::Kind => BuildKind::ALL.into_iter().all(|kind| !pattern.is_match(kind.as_str())),
-        // what has no name has no value
+        // an unnamed label has no value
         RuleField::Label(name) if name.is_empty() => !pattern.is_match(""),
         RuleField::Label(_) => pattern.never_within(limits::LABEL_BYTES),
         // owner, project, arch and package with their slashes

@@ -1,23 +1,22 @@
-//! Where an attempt should run: pools of builders, the operator's rules over what is built and what it is predicted to need,
-//! and what each kind of build gets beside that.
+//! Where an attempt should run: pools of builders, the operator's rules over key and predicted need, and the policy of each kind of build.
 //!
 //! | module | |
 //! |---|---|
-//! | [`pool`] | a pool: what fits it, what it costs, how a pod finds it |
+//! | [`pool`] | a pool: what fits, its price, its nodes |
 //! | [`kind`] | scratch, explicit, auto, isolated |
-//! | [`subject`] | what rules look at: the key, and what is predicted |
+//! | [`subject`] | the input of rules: the key and the prediction |
 //! | [`os`] | Linux, Windows and others |
-//! | [`names`] | what Kubernetes takes as a name |
+//! | [`names`] | names that Kubernetes accepts |
 //! | [`pattern`] | regular expressions over whole texts, bounded |
-//! | [`rule`] | one rule: whom it takes, where to |
-//! | [`copr`] | Copr's table of patterns and tags, as it is written there |
-//! | [`file`] | the operator's file, with all mistakes and their lines |
-//! | [`lint`] | rules that can never match, and rules behind others that take everything first |
-//! | [`tickets`] | places in pools, held and waited for |
-//! | [`choose`] | the pool for an attempt, and why |
+//! | [`rule`] | one rule: what it matches and which pool it chooses |
+//! | [`copr`] | parser of Copr's table of patterns and tags |
+//! | [`file`] | parser of the operator's file, which reports all mistakes with their lines |
+//! | [`lint`] | warnings: rules that can never match, rules shadowed by earlier ones |
+//! | [`tickets`] | slots in pools, held and waited for |
+//! | [`choose`] | the pool for an attempt, and the reason |
 //!
-//! Pure. The first rule that takes an attempt decides; without one it is the cheapest pool that fits, and the largest if none
-//! does: then the sizes are lowered to it and the answer says so, because a size above the runner's maximum fails the job.
+//! Pure. The first rule that matches decides; without one it is the cheapest pool that fits. If none fits, it is the largest, and the
+//! sizes are lowered to it and the answer says so, because a size above the runner's maximum fails the job.
 
 mod choose;
 mod copr;
@@ -47,7 +46,7 @@ pub use subject::{ResourceNeeds, RuleSubject};
 use tickets::LimitKey;
 pub use tickets::TicketTerms;
 
-/// Everything that the operator's file says.
+/// Contents of the operator's file.
 #[derive(Debug, Clone, Default)]
 pub struct Placement {
     pools: Vec<Pool>,
@@ -68,7 +67,7 @@ impl Placement {
         self.pools.iter().find(|pool| pool.name == name)
     }
 
-    /// Whether the pools of an operating system have processors of different families.
+    /// Whether the pools of an operating system have different architectures.
     pub fn is_mixed(&self, os: OperatingSystem) -> bool {
         let mut archs = self.pools.iter().filter(|pool| pool.os == os).map(|pool| &pool.arch);
         archs.next().is_some_and(|first| archs.any(|other| other != first))
@@ -79,18 +78,18 @@ impl Placement {
         &self.currency
     }
 
-    /// How places are shared.
+    /// How slots are shared.
     pub fn terms(&self) -> &TicketTerms {
         &self.terms
     }
 
-    /// Whether a ticket may ask for this tag: a pool has it, or it is limited.
+    /// Whether a ticket may name this tag: a pool has it, or it has a limit.
     pub fn knows_tag(&self, tag: &str) -> bool {
         let limited = || self.terms.limits.most.contains_key(&LimitKey::Tag(tag.to_owned()));
         self.pools.iter().any(|pool| pool.tags.iter().any(|known| known == tag)) || limited()
     }
 
-    /// Why builds like this may not go into a pool, whatever their size; `None` if they may.
+    /// Why a build may not go into a pool, regardless of size; `None` if it may.
     pub fn bars(&self, subject: &RuleSubject<'_>, pool: &Pool) -> Option<String> {
         if !pool.allows(&subject.owner_project) {
             return Some(format!("pool {} is not for {:?}", pool.name, subject.owner_project));
@@ -98,17 +97,17 @@ impl Placement {
         (!pool.suits(subject)).then(|| pool.runs_instead(subject))
     }
 
-    /// How many rules there are.
+    /// Number of rules.
     pub fn rules(&self) -> usize {
         self.rules.len()
     }
 
-    /// What a kind of build gets.
+    /// The policy of a kind of build.
     pub fn kind(&self, kind: BuildKind) -> Option<&KindPolicy> {
         self.kinds.iter().find(|(known, _)| *known == kind).map(|(_, policy)| policy)
     }
 
-    /// The pool that a runner's tags name: one with the name of a tag, else the only one that has one of them.
+    /// The pool that a runner's tags name: the one whose name is a tag, else the only one that has one of the tags.
     pub fn named_by(&self, tags: &[String]) -> Option<&Pool> {
         if let Some(named) = tags.iter().find_map(|tag| self.pool(tag)) {
             return Some(named);
@@ -117,7 +116,7 @@ impl Placement {
         tagged.next().filter(|_| tagged.next().is_none())
     }
 
-    /// How a pod of this key finds its nodes: what the pool asks for, and what the kind of build does.
+    /// Node placement for a pod of this key: that of the pool, merged with that of the kind.
     pub fn place(&self, subject: &RuleSubject<'_>, pool: Option<&Pool>) -> NodePlacement {
         let mut place = pool.map(|pool| pool.place.clone()).unwrap_or_default();
         let Some(policy) = self.kind(subject.kind) else { return place };

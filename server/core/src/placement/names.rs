@@ -1,13 +1,13 @@
-//! Names that Kubernetes takes. A pod in which one of ours is wrong would be refused, and its build with it: so the file is.
+//! Names that Kubernetes accepts. A pod with an invalid name would be refused and its build lost, so the file is refused instead.
 //!
-//! The rules are those of its documentation ("Labels and Selectors", "Object Names and IDs").
+//! The rules are those of Kubernetes' documentation ("Labels and Selectors", "Object Names and IDs").
 
-/// Bytes of a label's name behind its prefix, and of its value.
+/// Most bytes of a label's name without prefix, and of its value.
 const NAME_BYTES: usize = 63;
-/// Bytes of a DNS subdomain.
+/// Most bytes of a DNS subdomain.
 const SUBDOMAIN_BYTES: usize = 253;
 
-/// What is wrong with a label's or a taint's key: a name, behind a DNS subdomain and a slash if it has a prefix.
+/// The error in the key of a label or taint: a name, with an optional DNS subdomain and slash in front.
 pub(super) fn wrong_key(key: &str) -> Option<String> {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     if let Some(prefix) = prefix.filter(|prefix| !is_subdomain(prefix)) {
@@ -16,12 +16,12 @@ pub(super) fn wrong_key(key: &str) -> Option<String> {
     (!is_name(name)).then(|| format!("{name:?} {NAME}"))
 }
 
-/// What is wrong with a label's or a taint's value, which may be empty.
+/// The error in the value of a label or taint; it may be empty.
 pub(super) fn wrong_value(value: &str) -> Option<String> {
     (!value.is_empty() && !is_name(value)).then(|| format!("{value:?} {NAME}"))
 }
 
-/// What is wrong with the name of a priority class.
+/// The error in the name of a priority class.
 pub(super) fn wrong_class(name: &str) -> Option<String> {
     (!is_subdomain(name)).then(|| {
         format!("{name:?} is not 1 to {SUBDOMAIN_BYTES} of a-z 0-9 - . with a letter or digit at both ends")

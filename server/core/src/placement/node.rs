@@ -1,21 +1,21 @@
-//! How a pod finds its nodes, in the words of Kubernetes.
+//! Which nodes a pod may run on, as Kubernetes expresses it.
 
 use std::collections::BTreeMap;
 
 use super::names;
 
-/// How a pod finds its nodes.
+/// Which nodes a pod may run on.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NodePlacement {
     /// Labels that the node must have.
     pub node_selector: BTreeMap<String, String>,
-    /// Taints of the node that the pod does not mind.
+    /// Taints of the node that the pod tolerates.
     pub tolerations: Vec<Toleration>,
     /// Priority class; empty for none.
     pub priority_class: String,
 }
 
-/// A taint that a pod does not mind, in the words of Kubernetes.
+/// A toleration of Kubernetes.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Toleration {
@@ -46,7 +46,7 @@ fn equal() -> String {
 }
 
 impl Toleration {
-    /// What is wrong with it, by the rules of Kubernetes; a pod with a wrong one would be refused.
+    /// The error in a toleration, by Kubernetes' rules; a pod with it would be refused.
     pub(super) fn mistake(&self) -> Option<String> {
         let Self { key, operator, value, effect } = self;
         match operator.as_str() {

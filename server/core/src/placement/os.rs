@@ -1,12 +1,12 @@
-//! The operating system that a build runs on, and that a pool's builders have.
+//! Operating system of a build and of a pool's builders.
 //!
-//! A build says it by the first word of its architecture, as Spack writes it (`windows-windows10-x86_64`), a pod by what it asks of its
-//! node. A build or a pool that says nothing is of Linux: builds are measured there, and most runners are.
+//! For a build it is the first word of its architecture, as Spack writes it (`windows-windows10-x86_64`); for a pod, its node selector.
+//! The default is Linux: builds are measured there, and most runners use it.
 
 /// An operating system.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OperatingSystem {
-    /// Linux, also where nothing is said.
+    /// Linux, also the default.
     #[default]
     Linux,
     /// Windows.
@@ -21,7 +21,7 @@ impl OperatingSystem {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Linux, Self::Windows, Self::Darwin, Self::FreeBsd];
 
-    /// The word in the operator's file and on the wire: that of Kubernetes and Spack.
+    /// The name in the operator's file and on the wire: that of Kubernetes and Spack.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Linux => "linux",
@@ -40,7 +40,7 @@ impl OperatingSystem {
         Self::ALL.into_iter().find(|known| known.as_str().eq_ignore_ascii_case(word))
     }
 
-    /// The system in front of an architecture.
+    /// The operating system that an architecture starts with.
     pub fn of_arch(arch: &str) -> Self {
         arch.split(['-', '/', ':']).next().and_then(Self::parse).unwrap_or_default()
     }

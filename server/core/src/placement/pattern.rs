@@ -1,5 +1,5 @@
-//! Regular expressions of the operator, over whole texts and bounded in what they take to compile. Matching takes time linear
-//! in the text, whatever the expression.
+//! Regular expressions from the operator, anchored and with bounded compile cost. Matching takes time linear in the text for every
+//! expression.
 
 use regex::{Regex, RegexBuilder};
 use regex_syntax::hir::{
@@ -9,9 +9,9 @@ use regex_syntax::hir::{
 
 use super::subject;
 
-/// Bytes of one expression.
+/// Longest expression, bytes.
 const BYTES: usize = 4096;
-/// Bytes that a compiled one may take.
+/// Most bytes of a compiled expression.
 const COMPILED: usize = 512 << 10;
 
 /// A compiled expression.
@@ -23,13 +23,12 @@ pub(super) struct Pattern {
 }
 
 impl Pattern {
-    /// An expression that must match a text from its beginning to its end. So an allow-list for `spack/.*` does not let
-    /// `evil-spack/x` in.
+    /// An expression that must match the whole text: an allow-list with `spack/.*` does not admit `evil-spack/x`.
     pub(super) fn whole(text: &str) -> Result<Self, String> {
         Self::compile(text, &format!(r"\A(?:{text})\z"))
     }
 
-    /// An expression that must match from the beginning, as Python's `re.match` does.
+    /// An expression that must match from the start, like Python's `re.match`.
     pub(super) fn start(text: &str) -> Result<Self, String> {
         Self::compile(text, &format!(r"\A(?:{text})"))
     }
@@ -38,7 +37,7 @@ impl Pattern {
         if text.len() > BYTES {
             return Err(format!("has {} bytes, at most {BYTES} are allowed", text.len()));
         }
-        // alone first: an expression with a bracket too many would break out of the anchors
+        // compiled without anchors first: an unbalanced bracket could break out of them
         let hir = regex_syntax::parse(text).map_err(|error| short(&error.to_string()))?;
         let regex = RegexBuilder::new(anchored).size_limit(COMPILED).build();
         let regex = regex.map_err(|error| match error {
@@ -50,7 +49,7 @@ impl Pattern {
         Ok(Self { text: text.to_owned(), regex, hir })
     }
 
-    /// As it was written.
+    /// The expression as written.
     pub(super) fn as_str(&self) -> &str {
         &self.text
     }
@@ -59,17 +58,17 @@ impl Pattern {
         self.regex.is_match(text)
     }
 
-    /// No text of at most so many bytes can match.
+    /// Whether no text of at most `bytes` bytes can match.
     pub(super) fn never_within(&self, bytes: usize) -> bool {
         self.hir.properties().minimum_len().is_none_or(|least| least > bytes)
     }
 
-    /// Whether every text matches, as far as that is known.
+    /// Whether every text matches; false if unknown.
     pub(super) fn is_any(&self) -> bool {
         matches!(self.text.as_str(), ".*" | "(?s).*")
     }
 
-    /// All texts that may match, if there are only a few.
+    /// All texts that can match, if there are only a few.
     pub(super) fn texts(&self) -> Option<Vec<String>> {
         let words = Extractor::new().extract(&self.hir);
         let words = words.literals().filter(|literals| literals.iter().all(Literal::is_exact))?;
@@ -77,7 +76,7 @@ impl Pattern {
         texts.collect()
     }
 
-    /// Whether whatever matches `other` matches this one. False where that is not known.
+    /// Whether this matches everything that `other` matches; false if unknown.
     pub(super) fn covers(&self, other: &Self) -> bool {
         if self.text == other.text || self.is_any() {
             return true;
@@ -86,7 +85,7 @@ impl Pattern {
         !texts.is_empty() && texts.iter().all(|text| self.is_match(text))
     }
 
-    /// Whether no text matches both. False where that is not known.
+    /// Whether no text matches both; false if unknown.
     pub(super) fn is_apart(&self, other: &Self) -> bool {
         let none = |texts: Option<Vec<String>>, pattern: &Self| {
             texts.is_some_and(|texts| texts.iter().all(|text| !pattern.is_match(text)))
@@ -101,15 +100,15 @@ impl Pattern {
         own.iter().all(|one| others.iter().all(|other| !one.starts_with(other) && !other.starts_with(one)))
     }
 
-    /// The families of processors in the names that match; `None` where that is not known.
+    /// The architectures in the names that can match; `None` if unknown.
     pub(super) fn families(&self) -> Option<Vec<&'static str>> {
-        // the processor stands at the end of a name
+        // the architecture is at the end of a name
         let families: Vec<&str> =
             self.ends(ExtractKind::Suffix)?.iter().map(|end| subject::family(end)).collect();
         (!families.contains(&"")).then_some(families)
     }
 
-    /// With what each text begins or ends that matches; `None` if that may be anything.
+    /// Literal prefixes or suffixes of all matching texts; `None` if unknown.
     fn ends(&self, kind: ExtractKind) -> Option<Vec<String>> {
         let words = Extractor::new().kind(kind).extract(&self.hir);
         let words = words.literals().filter(|words| !words.is_empty())?;
@@ -117,7 +116,7 @@ impl Pattern {
     }
 }
 
-/// The last line of what the parser says; before it stands a picture.
+/// The last line of the parser's error message; the lines before it mark the position.
 fn short(error: &str) -> String {
     let last = error.lines().rfind(|line| !line.trim().is_empty()).unwrap_or(error).trim();
     last.strip_prefix("error: ").unwrap_or(last).to_owned()

@@ -1,4 +1,4 @@
-//! A pool of builders: what fits it, what it costs, how a pod finds it.
+//! A pool of builders: what fits, its price, its nodes.
 
 use super::{
     node::NodePlacement,
@@ -15,33 +15,33 @@ pub struct Pool {
     pub name: String,
     /// Line of the file, from 1.
     pub(super) line: usize,
-    /// What its builders run.
+    /// Operating system of its builders.
     pub os: OperatingSystem,
-    /// Family of its processors, as `uname -m` says it; empty takes every build.
+    /// Architecture as `uname -m` names it; empty: any.
     pub arch: String,
-    /// What one of its builders has: cores and memory, where the file says so.
+    /// Cores and memory of one builder, if the file names them.
     pub builder: (Option<Cores>, Option<Bytes>),
-    /// The largest build that it takes.
+    /// Largest sizes that it accepts.
     pub largest: PoolMaximums,
     /// Disk of the largest build.
     pub disk: Option<Bytes>,
-    /// What it costs.
+    /// Price.
     pub price: PoolPrice,
-    /// Attempts that may run in it at once.
+    /// Most attempts in it at once.
     pub at_once: Option<u32>,
-    /// Its builders are made on demand. Of two pools that cost the same, the standing one is taken.
+    /// Builders are created on demand. At equal cost, a pool that is not on demand is preferred.
     pub on_demand: bool,
-    /// Only a rule puts an attempt here.
+    /// Only a rule puts an attempt here, never the default choice.
     pub by_rule: bool,
-    /// What rules and runners know it by.
+    /// Tags by which rules and runners name it.
     pub tags: Vec<String>,
-    /// Who may use it, as `owner/project`; empty for all.
+    /// Projects that may use it, as `owner/project`; empty: all.
     pub(super) allowed: Vec<Pattern>,
-    /// How a pod finds it.
+    /// Its nodes.
     pub place: NodePlacement,
 }
 
-/// The most that a build may ask for. `None` is no bound.
+/// Largest sizes that a build may request. `None`: unlimited.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct PoolMaximums {
     /// Memory request.
@@ -54,7 +54,7 @@ pub struct PoolMaximums {
     pub cpu_limit: Option<Cores>,
 }
 
-/// What holding a place costs.
+/// Price of a reservation.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct PoolPrice {
     /// One GiB for one hour.
@@ -64,7 +64,7 @@ pub struct PoolPrice {
 }
 
 impl PoolPrice {
-    /// What a build of this size costs in an hour.
+    /// Price of a build of this size for one hour.
     pub fn of(self, needs: &ResourceNeeds) -> f64 {
         let gib = needs.memory_request.as_f64() / Bytes::GIB.as_f64();
         self.gib_hour * gib + self.core_hour * needs.cpu_request.0
@@ -72,17 +72,17 @@ impl PoolPrice {
 }
 
 impl Pool {
-    /// Whether a build with these processors can run here. One that says nothing of its processors may.
+    /// Whether a build for this architecture can run here. A build that names none can.
     pub(super) fn runs(&self, family: &str) -> bool {
         self.arch.is_empty() || family.is_empty() || self.arch == family
     }
 
-    /// Whether such a build can run here: its operating system and its processors.
+    /// Whether a build's operating system and architecture match.
     pub(super) fn suits(&self, subject: &RuleSubject<'_>) -> bool {
         self.os == subject.os && self.runs(subject.family)
     }
 
-    /// Why a build that does not suit it cannot run here, for people.
+    /// Why a build that does not match cannot run here, for people.
     pub(super) fn runs_instead(&self, subject: &RuleSubject<'_>) -> String {
         if self.os == subject.os {
             return format!("pool {} runs {}, and not {}", self.name, self.arch, subject.processors());
@@ -90,7 +90,7 @@ impl Pool {
         format!("pool {} runs {}, and not {}", self.name, self.os.as_str(), subject.os.as_str())
     }
 
-    /// Whether this `owner/project` may use it.
+    /// Whether this `owner/project` may use the pool.
     pub(super) fn allows(&self, owner_project: &str) -> bool {
         self.allowed.is_empty() || self.allowed.iter().any(|allowed| allowed.is_match(owner_project))
     }
@@ -100,7 +100,7 @@ impl Pool {
         self.too_large(needs).is_empty()
     }
 
-    /// What an attempt can take here that asks for this: no more than the largest that the pool takes.
+    /// The requested sizes, lowered to the pool's maximums.
     pub fn lowered(&self, asked: &Resources) -> Resources {
         let PoolMaximums { memory_request, memory_limit, cpu_request, cpu_limit } = self.largest;
         let memory = |asked: Bytes| memory_request.or(memory_limit).map_or(asked, |most| asked.min(most));
@@ -112,7 +112,8 @@ impl Pool {
         }
     }
 
-    /// What of a build's needs is too large, in words; empty if it fits. A CPU limit above the largest only slows a build down.
+    /// Which needs exceed the maximums, in words; empty if the build fits. A CPU limit above the maximum does not count: it only slows a
+    /// build down.
     pub(super) fn too_large(&self, needs: &ResourceNeeds) -> Vec<String> {
         let PoolMaximums { memory_request, memory_limit, cpu_request, .. } = self.largest;
         let mut words = Vec::new();
@@ -130,7 +131,7 @@ impl Pool {
         words
     }
 
-    /// Larger pools compare as greater: by memory, then by cores. No bound is the largest.
+    /// Orders pools by memory, then by cores. Unlimited is the largest.
     pub(super) fn by_size(&self, other: &Self) -> std::cmp::Ordering {
         let memory = |pool: &Self| pool.largest.memory_limit.map_or(u64::MAX, |most| most.0);
         let cores = |pool: &Self| pool.largest.cpu_request.map_or(f64::INFINITY, |most| most.0);

@@ -1,4 +1,4 @@
-//! One rule: whom it takes, and where to.
+//! One rule: what it matches and which pool it chooses.
 
 use super::{
     copr::Copr,
@@ -16,31 +16,31 @@ pub(super) struct PlacementRule {
     pub(super) line: usize,
     pub(super) fields: Vec<(RuleField, Pattern)>,
     pub(super) over: Vec<NeedThreshold>,
-    /// Copr's table: it takes whom one of its patterns takes, and adds the tags of all that do.
+    /// Copr's table: the rule matches if one of its patterns does, and all matching patterns add their tags.
     pub(super) copr: Option<Copr>,
     pub(super) wanted: RuleTarget,
     pub(super) when_busy: Option<WhenBusy>,
 }
 
-/// Where a rule puts what it takes.
+/// The pool that a rule chooses.
 #[derive(Debug, Clone)]
 pub(super) enum RuleTarget {
     /// This pool.
     Pool(String),
-    /// The cheapest pool that fits and has all of these tags, and those of Copr's table.
+    /// The cheapest pool that fits and has all of these tags and those from Copr's table.
     Tags(Vec<String>),
 }
 
-/// Where to when the pool is busy.
+/// What to do when the pool is busy.
 #[derive(Debug, Clone)]
 pub(super) struct WhenBusy {
     /// The pool to take instead.
     pub(super) pool: String,
-    /// Builds that run or wait in the wanted pool from which on it is busy; `None` for what that pool takes at once.
+    /// Number of running or waiting builds from which the wanted pool counts as busy; `None`: the pool's `at_once`.
     pub(super) from: Option<u32>,
 }
 
-/// What a pattern looks at.
+/// The field that a pattern is compared with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RuleField {
     Project,
@@ -57,7 +57,7 @@ pub(super) enum RuleField {
     Label(String),
 }
 
-/// A predicted need that must be above something.
+/// A threshold that the predicted need must exceed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum NeedThreshold {
     Memory(Bytes),
@@ -66,23 +66,23 @@ pub(super) enum NeedThreshold {
     WallP95(Millis),
 }
 
-/// Why a rule does not take an attempt. Each prediction asks each rule, and only people read the words: they are made for them.
+/// Why a rule does not match. Every prediction evaluates every rule and only people read the text, so it is formatted on demand.
 #[derive(Debug)]
 pub(super) enum RuleMismatch<'r> {
     /// This field does not match.
     Field(&'r RuleField, &'r Pattern),
-    /// This need is not above it.
+    /// This need is not above the threshold.
     Need(NeedThreshold),
     /// No pattern of Copr's table matches.
     Copr,
-    /// It takes it, but no pool has all of these tags.
+    /// The rule matches, but no pool has all of these tags.
     NoPool(Vec<String>),
-    /// It takes it, but the attempt cannot run in the pool, or is not let in.
+    /// The rule matches, but the attempt cannot run in the pool or is not allowed to.
     Pool(&'r Pool),
 }
 
 impl RuleMismatch<'_> {
-    /// For people.
+    /// The reason in words.
     pub(super) fn words(&self, subject: &RuleSubject<'_>, needs: &ResourceNeeds) -> String {
         match self {
             Self::Field(field, pattern) => {
@@ -102,7 +102,7 @@ impl RuleMismatch<'_> {
 }
 
 impl RuleField {
-    /// As the file writes it.
+    /// The field's name in the file.
     pub(super) fn name(&self) -> String {
         let word = match self {
             Self::Project => "project",
@@ -148,7 +148,7 @@ impl NeedThreshold {
         }
     }
 
-    /// The need, and what it is not above, in words.
+    /// The need and the threshold that it does not exceed, in words.
     fn why_not(self, needs: &ResourceNeeds) -> String {
         match self {
             Self::Memory(most) => format!("memory of {} is not over {most}", needs.memory_limit),
@@ -158,7 +158,7 @@ impl NeedThreshold {
         }
     }
 
-    /// Whether whatever is over `other` is over this one. What half of the attempts need, 95 % of them need as well.
+    /// Whether everything above `other` is above this one. A median above the threshold implies a 95th percentile above it.
     pub(super) fn covers(self, other: Self) -> bool {
         match (self, other) {
             (Self::Memory(one), Self::Memory(other)) => one <= other,
@@ -171,10 +171,10 @@ impl NeedThreshold {
 }
 
 impl PlacementRule {
-    /// The tags of Copr's table for a key that the rule takes.
+    /// The tags from Copr's table for a key that the rule matches.
     ///
     /// # Errors
-    /// The first thing for which it does not take the key.
+    /// The first reason why the rule does not match.
     pub(super) fn take(
         &self,
         subject: &RuleSubject<'_>,
@@ -192,7 +192,7 @@ impl PlacementRule {
         copr.tags(&subject.whole).ok_or(RuleMismatch::Copr)
     }
 
-    /// The tags that a pool must have, with those of Copr's table.
+    /// The tags that a pool must have, with those from Copr's table.
     pub(super) fn tags(&self, mut more: Vec<String>) -> Vec<String> {
         if let RuleTarget::Tags(tags) = &self.wanted {
             more.splice(0..0, tags.iter().cloned());
@@ -200,7 +200,7 @@ impl PlacementRule {
         more
     }
 
-    /// As people call it.
+    /// The rule's name for people.
     pub(super) fn describe(&self) -> String {
         format!("rule {} (line {})", self.name, self.line)
     }

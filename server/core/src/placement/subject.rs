@@ -1,4 +1,4 @@
-//! What rules look at: the key of an attempt in the words of the file, and what the attempt is predicted to need.
+//! The input of rules: the fields of the key under the file's names, and the predicted need.
 
 use super::{
     kind::{BuildKind, is_security},
@@ -6,7 +6,7 @@ use super::{
 };
 use crate::domain::{Bytes, Cores, Key, Millis, Prediction};
 
-/// What an attempt is predicted to need, or asks for.
+/// What an attempt is predicted to need, or requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ResourceNeeds {
     /// Memory to request.
@@ -15,16 +15,16 @@ pub struct ResourceNeeds {
     pub memory_limit: Bytes,
     /// CPU to request.
     pub cpu_request: Cores,
-    /// Disk to request; 0 if that is not known.
+    /// Ephemeral storage to request; 0 if unknown.
     pub disk: Bytes,
-    /// Wall time that half of the attempts need.
+    /// Median wall time.
     pub wall_p50: Millis,
-    /// Wall time that 95 % of the attempts need.
+    /// 95th percentile of the wall time.
     pub wall_p95: Millis,
 }
 
 impl ResourceNeeds {
-    /// What a prediction says.
+    /// The needs in a prediction.
     pub fn of(prediction: &Prediction) -> Self {
         Self {
             memory_request: Bytes(prediction.memory_request.value),
@@ -47,33 +47,32 @@ fn cores(milli: u64) -> Cores {
 pub struct RuleSubject<'k> {
     /// The key itself.
     pub key: &'k Key,
-    /// `owner/project`: the project alone where it holds both.
+    /// `owner/project`; the project alone if it contains the owner already.
     pub owner_project: String,
     /// `owner/project/arch/package`, as Copr writes it.
     pub whole: String,
-    /// Class of the branch or tag: a word of [`REF_CLASSES`].
+    /// Class of the branch or tag, one of [`REF_CLASSES`].
     pub ref_class: &'static str,
     /// Why it is built.
     pub kind: BuildKind,
-    /// It mends a hole.
+    /// It is a security fix.
     pub security: bool,
     /// What it runs on.
     pub os: OperatingSystem,
-    /// Family of its processors; empty if the key says nothing of them, [`OTHER`] if it names some of no family that is known.
+    /// Its architecture family; empty if the key names none, [`OTHER`] if it names an unknown one.
     pub family: &'static str,
 }
 
-/// Processors that are named and not known: those of a pool that names its own are others.
+/// An architecture that is named but unknown: it matches no pool that names its own.
 const OTHER: &str = "other";
-/// What architectures are called that say nothing of processors: those of packages of Fedora, Debian, Arch and Conda.
+/// Architecture names that mean "independent of the processor": those in packages of Fedora, Debian, Arch and Conda.
 const ANY: [&str; 4] = ["noarch", "all", "any", "generic"];
 
-/// The classes of branches and tags: where work comes together, what is released, what is proposed, all others, and no
-/// name at all.
+/// The classes of branches and tags: main branches, releases, proposed changes, all others, and none.
 pub(super) const REF_CLASSES: [&str; 5] = ["default", "release", "change", "other", "unknown"];
 
 impl<'k> RuleSubject<'k> {
-    /// The key in the words of rules.
+    /// The key with its derived fields.
     pub fn of(key: &'k Key) -> Self {
         let owner_project = match (key.project.contains('/'), key.owner.is_empty()) {
             (true, _) | (_, true) => key.project.clone(),
@@ -91,7 +90,7 @@ impl<'k> RuleSubject<'k> {
         }
     }
 
-    /// Its processors, for people.
+    /// Its architecture, for people.
     pub(super) fn processors(&self) -> &str {
         match self.family {
             "" => "its processors",
@@ -113,13 +112,13 @@ fn ref_class(name: &str) -> &'static str {
     if ["main", "master", "develop", "trunk"].contains(&short) {
         return "default";
     }
-    // `pr123_x` is what Spack's mirror of pull requests calls them
+    // `pr123_x` is the name in Spack's mirror of pull requests
     if starts(&["refs/pull/", "refs/merge-requests/", "merge-requests/", "pull/", "github/pr"])
         || digit_after("pr")
     {
         return "change";
     }
-    // what begins with a version is a release: v1.2, 2.0.1
+    // a name that starts with a version is a release: v1.2, 2.0.1
     let version = (digit_after("v") || digit_after("")) && short.contains('.');
     if version || starts(&["release/", "releases/", "release-", "stable/", "stable-"]) {
         return "release";
@@ -127,8 +126,7 @@ fn ref_class(name: &str) -> &'static str {
     "other"
 }
 
-/// Words in the names of architectures, and the family that they belong to. The names of single processors are those of
-/// Spack's archspec.
+/// Words in names of architectures and the family they belong to. Names of single processors are those of Spack's archspec.
 const FAMILIES: [(&str, &[&str]); 9] = [
     (
         "x86_64",
@@ -191,7 +189,7 @@ const FAMILIES: [(&str, &[&str]); 9] = [
     ("i686", &["386", "x86", "i386", "i486", "i586", "i686"]),
 ];
 
-/// The family that an architecture names: empty if it says nothing of processors, [`OTHER`] if it names some that are not known.
+/// The family that an architecture names; empty if none, [`OTHER`] if unknown.
 pub(super) fn named(arch: &str) -> &'static str {
     match family(arch) {
         "" if !arch.trim().is_empty() && !ANY.contains(&arch.trim()) => OTHER,
@@ -199,8 +197,8 @@ pub(super) fn named(arch: &str) -> &'static str {
     }
 }
 
-/// The family of processors in the name of an architecture or a chroot, for example that of `linux-debian12-x86_64_v3`.
-/// Empty if none of its words is known, in whatever case it is written.
+/// The processor family in the name of an architecture or a chroot, such as `linux-debian12-x86_64_v3`; case does not matter. Empty if no
+/// word is known.
 pub(super) fn family(arch: &str) -> &'static str {
     // with a hyphen it would be two words
     let arch = arch.to_ascii_lowercase().replace("x86-64", "x86_64");
@@ -211,7 +209,7 @@ pub(super) fn family(arch: &str) -> &'static str {
         let arm = || is_arm.then_some("aarch64");
         known.map(|(family, _)| *family).or_else(level).or_else(arm)
     };
-    // the processor stands at the end
+    // the architecture is at the end
     arch.rsplit(['-', '/', ':', ' ']).find_map(of_word).unwrap_or_default()
 }
 

@@ -1,18 +1,17 @@
-//! Bounded decreases, where the operator wants them: a size goes down in steps, and not for a trifle.
+//! Limits decreases, if the operator sets that: a size goes down in steps, and not for small changes.
 //!
-//! What a size goes down from is what was predicted for the newest attempt of the same key, with the same build jobs and the same
-//! input, when it opened. So it is part of the history, and the same history gives the same answer. Increases are not bounded.
+//! The starting point is the prediction for the newest attempt of the same key, build jobs and input when it opened. It is part of the
+//! history, so the same history gives the same answer. Increases are not limited.
 
 use plimsoll_proto::reasons::SizeBound;
 
 use super::{Settings, memory::MemorySizes, similar::is_near};
 use crate::domain::{Bytes, History, Key, Quantity, Rung, RungObservation};
 
-/// A size that would go down by less than this share stays as it is (openshift/ci-tools: changes below 5 % are not worth the
-/// unrest).
+/// Least decrease, as a share; smaller ones are not made (openshift/ci-tools: changes below 5 % are not worth the churn).
 const TRIFLE: f64 = 0.05;
 
-/// Holds request and limit up, if they would go down too far.
+/// Raises request and limit that would decrease too far.
 pub(super) fn bound(sizes: &mut MemorySizes, history: &History, key: &Key, settings: &Settings) {
     let Some(most) = settings.max_decrease else { return };
     let Some([request, limit]) = last_given(history, key) else { return };
@@ -24,7 +23,7 @@ pub(super) fn bound(sizes: &mut MemorySizes, history: &History, key: &Key, setti
     }
 }
 
-/// What was predicted for the newest attempt that was the same build.
+/// The prediction for the newest attempt of the same build.
 fn last_given(history: &History, key: &Key) -> Option<[Bytes; 2]> {
     let jobs = key.hints.build_jobs.unwrap_or(0);
     let input = key.hints.input_bytes.filter(|bytes| *bytes > 0);
@@ -41,7 +40,7 @@ fn hold(quantity: &mut Quantity, last: Bytes, most: f64, settings: &Settings) {
     let least =
         if share >= 1.0 - TRIFLE { last } else { Bytes::from_f64(last.as_f64() * (1.0 - most.min(1.0))) };
     if least.0 > quantity.value {
-        // a cap is lower than what was given before it
+        // a cap may be below the earlier prediction
         let (size, cap) = settings.bound_memory(least.ceil_mib());
         quantity.value = size.0;
         quantity.basis.bound =

@@ -1,12 +1,12 @@
-//! How far apart builds of one key lie, as a logarithm to base 2.
+//! How much builds of one key differ, as a logarithm to base 2.
 //!
-//! What was seen is mixed with what is usual, until enough was seen (a prior worth some attempts, as of a conjugate prior of a variance): a single attempt says nothing about it, and five that are
-//! equal are no proof that the sixth will be.
+//! The observed deviation is mixed with the usual one until enough was observed (a prior that counts as some attempts, like a conjugate
+//! prior of a variance): one attempt says nothing about the deviation, and five equal ones do not prove that the sixth will be equal.
 
 use super::{groups::NeedSplit, similar::SimilarAttempts};
 use crate::domain::Rung;
 
-/// One value on the logarithmic axis.
+/// A value on the logarithmic axis, with its weight.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WeightedValue {
     pub(super) rung: Rung,
@@ -16,42 +16,42 @@ pub(super) struct WeightedValue {
     pub(super) censored: bool,
 }
 
-/// What is usual before anything was seen, and how many attempts it counts as.
+/// The usual deviation, and the number of attempts that it counts as.
 #[derive(Debug, Clone, Copy)]
 struct PriorDeviation {
     deviation: f64,
     attempts: f64,
 }
 
-/// Builds of one key (Spack's CI: 0.25 of the peak in the median). Little, so that a key that repeats is soon believed to repeat.
+/// Builds of one key (Spack's CI: median 0.25 of the peak). A weak prior, so that a key that repeats is soon trusted to repeat.
 const ALIKE: PriorDeviation = PriorDeviation { deviation: 0.32, attempts: 0.1 };
-/// Jumps above all that was seen: after one attempt the next one needs more than 1.8 times as much in one case of ten, after five
-/// more than 1.1 times (replayed on Spack's CI).
+/// Jumps above everything observed: after one attempt the next one needs more than 1.8 times as much in one case of ten, after five more
+/// than 1.1 times (replayed on Spack's CI).
 const JUMPS: PriorDeviation = PriorDeviation { deviation: 0.45, attempts: 0.5 };
 
-/// Values on the logarithmic axis that lie closer are equal: far more than sums of a thousand values lose, and far less than a byte.
+/// Logarithms closer than this are equal: far above the rounding of sums of a thousand values, and far below a byte.
 const ROUNDING: f64 = 1e-11;
 
-/// Two readings of the same attempts.
+/// Two measures of the same attempts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deviation {
-    /// Of the next attempt, if it is like those that were seen.
+    /// Deviation of the next attempt, if it is like the observed ones.
     pub(super) alike: f64,
-    /// Mean length of the jump, if it is not.
+    /// Mean height of a jump, if it is not.
     pub(super) jump: f64,
 }
 
 impl Deviation {
-    /// Before anything is known.
+    /// Before any attempt is known.
     pub(super) const UNKNOWN: Self = Self { alike: ALIKE.deviation, jump: JUMPS.deviation };
 
-    /// From the points of the pool. Attempts that were stopped have no say.
+    /// From the weighted needs. Attempts that memory stopped are ignored.
     pub(super) fn of(similar: &SimilarAttempts<'_>, points: &[WeightedValue]) -> Self {
         variance(points).map_or(Self::UNKNOWN, |variance| Self::mixed(similar, variance))
     }
 
-    /// The same within groups of need ([`NeedSplit`]): how far those lie apart says nothing about what lies above the highest, because the next
-    /// build is of one of them. `None` if the attempts are of one group.
+    /// The same within groups of need ([`NeedSplit`]): the distance between groups says nothing about what may lie above the highest,
+    /// because the next build belongs to one of them. `None` if there is one group.
     pub(super) fn within_groups(similar: &SimilarAttempts<'_>, points: &[WeightedValue]) -> Option<Self> {
         variance_within_groups(points).map(|variance| Self::mixed(similar, variance))
     }
@@ -67,7 +67,7 @@ impl Deviation {
     }
 }
 
-/// Sums over values with their weights: all, and those above the mean.
+/// Weighted sums over values: over all, and over those above the mean.
 #[derive(Debug, Default)]
 struct SquareSums {
     weight: f64,
@@ -76,13 +76,14 @@ struct SquareSums {
     above: f64,
 }
 
-/// Values of a rung that fitted, each with its weight, newest first as they come.
+/// Uncensored values of a rung with their weights, newest first.
 fn fitted(rung: &[WeightedValue]) -> Vec<(f64, f64)> {
     rung.iter().filter(|point| !point.censored).map(|point| (point.log, point.weight)).collect()
 }
 
-/// The variance within rungs, or the upper semivariance (Markowitz 1959) if that is less: mean square distance from the mean of the same
-/// rung, since how far rungs lie apart is no news, of all or of those above their mean alone. A few that are far below say nothing about how far the next one may be above.
+/// The variance within rungs, or the upper semivariance (Markowitz 1959) if it is less: mean square distance from the mean of the same
+/// rung, of all values or of those above the mean. Distances between rungs are ignored. Values far below the mean do not show how far
+/// above it the next one may be.
 fn variance(points: &[WeightedValue]) -> Option<f64> {
     let mut squares = SquareSums::default();
     points.chunk_by(|a, b| a.rung == b.rung).for_each(|rung| squares.add(&fitted(rung)));
@@ -108,7 +109,7 @@ fn variance_within_groups(points: &[WeightedValue]) -> Option<f64> {
 }
 
 impl SquareSums {
-    /// Adds values, each with its weight, that lie around one mean.
+    /// Adds weighted values that lie around one mean.
     fn add(&mut self, values: &[(f64, f64)]) {
         let (weight, sum) =
             values.iter().fold((0.0, 0.0), |(w, s), (log, weight)| (w + weight, s + log * weight));
@@ -117,7 +118,7 @@ impl SquareSums {
         for (log, weight) in values {
             let square = (log - mean).powi(2) * weight;
             self.all += square;
-            // a mean is rounded: one value alone, or equal ones, are not above it
+            // a mean is rounded: a single value, or equal ones, must not count as above it
             if *log > mean + ROUNDING {
                 self.heavy += weight;
                 self.above += square;

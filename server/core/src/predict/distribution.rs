@@ -1,7 +1,7 @@
-//! The expected values of one quantity, as shares over a logarithmic grid.
+//! The expected values of one quantity, as probabilities on a logarithmic grid.
 //!
-//! A censored value `s` proves "more than s" (Kaplan-Meier: its share moves to what lies above). If little lies above, a part
-//! goes to a point of its own, so that the next size is always a real step.
+//! A censored value `s` proves "more than s" (Kaplan-Meier: its share moves to the values above it). If few are above, a part goes to an
+//! extra point, so that the next size is always a real step.
 
 use super::{
     deviation::{Deviation, WeightedValue},
@@ -9,38 +9,38 @@ use super::{
 };
 use crate::domain::Rung;
 
-/// Steps of the grid for each doubling: one step is 2.2 %.
+/// Steps of the grid in each doubling: one step is 2.2 %.
 pub(super) const STEPS: f64 = 32.0;
-/// No grid is longer: 48 doublings reach from a byte to 256 TiB.
+/// Longest grid: 48 doublings reach from a byte to 256 TiB.
 const LONGEST: usize = 48 * 32;
-/// Where "more than s" goes if nothing is known above s.
+/// Factor above `s` where "more than s" goes if nothing is known above it.
 pub(super) const BEYOND: f64 = 1.5;
-/// Spread of one configuration built again: 3 % (lab, 87 configurations run 2 to 7 times).
+/// Noise of one configuration built again: 3 % (lab, 87 configurations run 2 to 7 times).
 const NOISE: f64 = 0.03;
-/// The noise is no more than this part of the deviation: some keys repeat to a thousandth.
+/// Most noise, as a share of the deviation: some keys repeat to a thousandth.
 const NOISE_SHARE: f64 = 0.1;
-/// Reach of the noise, in steps: four deviations.
+/// Width of the noise on each side, in steps: four deviations.
 const REACH: i32 = 6;
-/// The middle of the noise.
+/// Index of the centre of the noise.
 const MIDDLE: usize = 6;
-/// Share of each value that lies in a thin tail above it: builds grow more often than they shrink.
+/// Share of each value that is spread over a thin tail above it: builds grow more often than they shrink.
 const TAIL: f64 = 0.1;
-/// Mean length of that tail, in deviations of what was seen.
+/// Mean length of that tail, in observed deviations.
 const TAIL_LENGTH: f64 = 0.8;
-/// No tail has a longer mean: attempts that differ so much say nothing about what lies above them, and the room holds the tail.
+/// Longest mean length of a tail: attempts that differ more say nothing about what is above them, and the grid has to hold the tail.
 const LONGEST_TAIL: f64 = 0.6;
-/// Room above the largest value for noise and tail, in steps: five of the longest means.
+/// Grid steps reserved above the largest value for noise and tail: five times the longest mean.
 const ROOM: usize = 96;
 
-/// The operator's defaults, as two values that stand for what no attempt tells.
+/// The operator's defaults, as two values for what no attempt shows.
 #[derive(Debug, Clone, Copy)]
 struct DefaultValues {
     values: [f64; 2],
-    /// Their share of all weight.
+    /// Their share of the total weight.
     share: f64,
 }
 
-/// What lies in one step of the grid: its share of the attempts, and of the attempts times their hours.
+/// Content of one grid step: its share of the attempts, and of the attempts times their hours.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Bin {
     pub(super) share: f64,
@@ -58,17 +58,17 @@ impl Bin {
     }
 }
 
-/// Shares of the expected values on a logarithmic grid.
+/// Probabilities of the expected values on a logarithmic grid.
 #[derive(Debug)]
 pub(super) struct Distribution {
     start: f64,
     bins: Vec<Bin>,
     deviation: Deviation,
-    /// Within groups of need, if there are several.
+    /// Deviation within groups of need, if there are several.
     within_groups: Option<Deviation>,
-    /// Share of what was not seen yet: it lies above what was seen.
+    /// Probability that the next value is above everything observed.
     unseen: f64,
-    /// Attempts that gave a value.
+    /// Attempts that contributed a value.
     pub(super) attempts: u32,
 }
 
@@ -80,8 +80,8 @@ pub(super) struct CoveredSize {
 }
 
 impl Distribution {
-    /// The blend of what `log` says of each attempt (a logarithm to base 2; what is not finite says nothing) and, for the share
-    /// that no rung takes, of `defaults`.
+    /// Combines `log` of each attempt (a logarithm to base 2; non-finite values are skipped) with `defaults`, for the weight that no rung
+    /// takes.
     pub(super) fn blend(
         similar: &SimilarAttempts<'_>,
         log: impl Fn(&WeightedAttempt<'_>) -> f64,
@@ -90,7 +90,7 @@ impl Distribution {
         Self::mix(similar, log, DefaultValues { values: defaults, share: similar.left }, 0.0)
     }
 
-    /// The same without a default: what is unknown is expected above what was seen.
+    /// Without a default: the unknown weight is expected above the observed values.
     pub(super) fn of_package(
         similar: &SimilarAttempts<'_>,
         log: impl Fn(&WeightedAttempt<'_>) -> f64,
@@ -140,7 +140,7 @@ impl Distribution {
 
     fn of(points: &[WeightedValue]) -> Self {
         let least = points.iter().map(|p| p.log).fold(f64::INFINITY, f64::min);
-        // whole steps, so that one more point moves no other into another bin
+        // whole steps, so that adding one point moves no other into another bin
         let start = (least * STEPS).floor() / STEPS;
         let end = points.iter().map(|p| p.log).fold(start, f64::max) + BEYOND.log2();
         let length = (step_of(end, start) + 2).min(LONGEST);
@@ -173,13 +173,13 @@ impl Distribution {
         }
     }
 
-    /// The same with noise and tails around every value: what was seen is not all that can happen.
+    /// With noise and tails around every value: more can happen than was observed.
     pub(super) fn smoothed(&self) -> Self {
         self.smoothed_by(self.deviation)
     }
 
-    /// The same for what is seldom, where there are several groups of need: the tails are as long as the groups are wide, and not as
-    /// those lie apart. `None` if there is one.
+    /// Like [`Self::smoothed`], for rare events where there are several groups of need: tails are as long as the groups are wide, not as
+    /// their distance. `None` if there is one group.
     pub(super) fn smoothed_within_groups(&self) -> Option<Self> {
         self.within_groups.map(|deviation| self.smoothed_by(deviation))
     }
@@ -202,7 +202,7 @@ impl Distribution {
         Self { start: self.start - f64::from(REACH) / STEPS, bins, ..*self }
     }
 
-    /// Adds an exponential tail above every value: what is in it decays by a constant factor from step to step.
+    /// Adds an exponential tail above every value.
     fn add_tail(&self, bins: &mut [Bin], share: f64, length: f64) {
         if share <= 0.0 {
             return;
@@ -241,7 +241,7 @@ impl Distribution {
         last
     }
 
-    /// Every size of the grid from small to large, with what lies in its step.
+    /// Every size of the grid in ascending order, with the content of its step.
     pub(super) fn covers(&self) -> impl Iterator<Item = (CoveredSize, Bin)> {
         let step = (1.0 / STEPS).exp2();
         let mut value = self.start.exp2();
@@ -254,12 +254,12 @@ impl Distribution {
     }
 }
 
-/// Moves the share of censored values to what lies above them.
+/// Moves the share of censored values to the values above them.
 fn move_up(seen: &mut [Bin], above: &[Bin]) {
     let beyond = step_of(BEYOND.log2(), 0.0) + 1;
     let total: f64 = seen.iter().chain(above).map(|bin| bin.share).sum();
     let (mut right, mut rest) = (total, total);
-    // every share to the right of here counts `factor` times
+    // all shares further right are scaled by `factor`
     let mut factor = 1.0;
     let mut added = vec![Bin::default(); seen.len()];
     for (at, (bin, moved)) in seen.iter_mut().zip(above).enumerate() {
@@ -268,7 +268,7 @@ fn move_up(seen: &mut [Bin], above: &[Bin]) {
         if moved.share <= 0.0 {
             continue;
         }
-        // of the others, so much lies above; twice that of these moves there, so that what was above is never less than before
+        // twice the share of the others above, so that adding a censored value never lowers what was above
         rest -= moved.share;
         let above = (right / rest.max(f64::MIN_POSITIVE)).min(1.0);
         let (moving, there) = (moved.share * factor, right * factor);

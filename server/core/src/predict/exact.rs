@@ -1,20 +1,20 @@
-//! Quantiles of what attempts say of CPU and time: always a value that one of them had, or the default as the operator wrote it, and
-//! never a step of a grid between them. So ten builds of ten minutes take ten minutes.
+//! Quantiles of CPU and time: always a value that an attempt had, or the operator's default, never a grid step between. So ten builds of
+//! ten minutes take ten minutes.
 //!
-//! Memory is another matter (`spread`): it must be enough for what was not seen yet.
+//! Memory is different (see `distribution`): it must suffice for values that were not observed yet.
 
 use super::{
     known::{self, NumberConfidence},
     similar::{SimilarAttempts, WeightedAttempt},
 };
 
-/// What one attempt says, or the default.
+/// The value of one attempt, or the default.
 #[derive(Debug, Clone, Copy)]
 struct RateValue<'p, 'h> {
     /// Logarithm to base 2.
     log: f64,
     weight: f64,
-    /// `None` for the default.
+    /// The attempt; `None` for the default.
     used: Option<&'p WeightedAttempt<'h>>,
 }
 
@@ -22,10 +22,10 @@ struct RateValue<'p, 'h> {
 #[derive(Debug)]
 pub(super) struct RateValues<'p, 'h> {
     values: Vec<RateValue<'p, 'h>>,
-    /// Attempts that tell it.
+    /// Attempts that have a value.
     pub(super) attempts: u32,
     pub(super) known: NumberConfidence,
-    /// Share of what was not seen yet.
+    /// Probability of values that were not observed yet.
     unseen: f64,
 }
 
@@ -33,9 +33,9 @@ pub(super) struct RateValues<'p, 'h> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RateQuantile<'p, 'h> {
     pub(super) value: f64,
-    /// The attempt that had it; `None` if the default decides.
+    /// The attempt with this value; `None` if it is the default.
     pub(super) used: Option<&'p WeightedAttempt<'h>>,
-    /// Share of builds that need no more, as far as one can know by so many attempts.
+    /// Estimated share of builds that need no more.
     pub(super) share: f64,
 }
 
@@ -44,12 +44,12 @@ pub(super) struct RateQuantile<'p, 'h> {
 pub(super) enum DefaultCounts {
     /// Until enough attempts are known.
     AmongFew,
-    /// Only while no attempt of the package tells.
+    /// Only while no attempt of the package has a value.
     Alone,
 }
 
 impl<'p, 'h> RateValues<'p, 'h> {
-    /// By what `log` says of each attempt: a logarithm to base 2; what is not finite says nothing.
+    /// From `log` of each attempt: a logarithm to base 2; non-finite values are skipped.
     pub(super) fn of(
         similar: &'p SimilarAttempts<'h>,
         log: impl Fn(&WeightedAttempt<'_>) -> f64,
@@ -76,7 +76,7 @@ impl<'p, 'h> RateValues<'p, 'h> {
         Self { values, attempts, known, unseen }
     }
 
-    /// The smallest value that `share` of the weight is not above; the default if nothing is known.
+    /// The smallest value that covers `share` of the weight; the default if nothing is known.
     pub(super) fn quantile(&self, share: f64, default: f64) -> RateQuantile<'p, 'h> {
         let mut covered = 0.0;
         let mut found = None;
@@ -97,7 +97,7 @@ impl<'p, 'h> RateValues<'p, 'h> {
                 let share = below / seen.max(f64::MIN_POSITIVE) * (1.0 - self.unseen);
                 RateQuantile { value: log.exp2(), used: Some(used), share: share.clamp(0.0, 1.0) }
             }
-            // as it was written: a logarithm is rounded
+            // the default exactly as configured, because a logarithm is rounded
             _ => RateQuantile { value: default, used: None, share: 0.0 },
         }
     }

@@ -1,5 +1,5 @@
-//! A guess is not advice: where less than [`LEAST_CONFIDENCE`] is known, an answer has what the operator set for a build of which nothing is
-//! known, and says that. No memory size is below what attempts of the package have shown to be needed.
+//! Replaces guesses by the operator's defaults: below [`LEAST_CONFIDENCE`] an answer has the configured sizes for an unknown build, and
+//! says so. No memory size is below what attempts of the package are known to need.
 
 use plimsoll_proto::{
     figures,
@@ -9,14 +9,14 @@ use plimsoll_proto::{
 use super::{Settings, defaults, memory, similar::SimilarAttempts, words};
 use crate::domain::{Key, Prediction, Quantity, Rung};
 
-/// Whether a number of it rests on builds that are too little known to size by.
+/// Whether a number rests on too few or too different builds to use it.
 pub fn is_guess(prediction: &Prediction) -> bool {
     let mut sizes = [&prediction.memory_request, &prediction.memory_limit].into_iter();
     let is_share = sizes.any(|size| size.basis.quantile > 0.0) && prediction.lower_bound.is_none();
     is_of_others(prediction) || (is_unsure(prediction) && is_share)
 }
 
-/// Whether that is so because those builds are of other packages: they never decide alone.
+/// Whether the reason is that those builds are of other packages: they never decide alone.
 pub(super) fn is_of_others(prediction: &Prediction) -> bool {
     let Prediction { memory_request, memory_limit, cpu_request, cpu_limit, wall_p50, wall_p95, .. } =
         prediction;
@@ -29,7 +29,7 @@ fn is_unsure(prediction: &Prediction) -> bool {
     prediction.confidence < LEAST_CONFIDENCE
 }
 
-/// The defaults in the place of all numbers of a guess that are not known by themselves. Memory after kills is no guess, and stays.
+/// Replaces all numbers that are not well known themselves by the defaults. Memory sizes after kills are not guesses, and stay.
 pub(super) fn replace(
     prediction: &mut Prediction,
     similar: &SimilarAttempts<'_>,
@@ -47,7 +47,7 @@ pub(super) fn replace(
     }
     for quantity in default.quantities_mut() {
         if quantity.basis.bound == SizeBound::Default {
-            // so many attempts say too little about it
+            // so few attempts say too little about it
             quantity.basis.attempts = prediction.attempts;
         }
     }
@@ -60,7 +60,7 @@ pub(super) fn replace(
     in_order(prediction);
 }
 
-/// A number that is known and one that is the default need not fit each other.
+/// Makes request and limit consistent: one may be known and the other a default.
 fn in_order(prediction: &mut Prediction) {
     let Prediction { cpu_request, cpu_limit, wall_p50, wall_p95, .. } = prediction;
     for (lower, upper) in [(cpu_request, cpu_limit), (wall_p50, wall_p95)] {
@@ -71,7 +71,7 @@ fn in_order(prediction: &mut Prediction) {
     }
 }
 
-/// What is too little, and what is put in its place: `limit`.
+/// Describes the size that is too small, and the one that replaces it: `limit`.
 fn reason(prediction: &Prediction, similar: &SimilarAttempts<'_>, key: &Key, limit: &Quantity) -> String {
     let is_default = limit.basis.bound == SizeBound::Default;
     let attempts = figures::counted(prediction.attempts.into(), "attempt");

@@ -1,15 +1,15 @@
-//! Sizes that needs below the true peak do not lower.
+//! Keeps needs below the true peak from lowering sizes.
 //!
-//! Two sources give no more than a lower bound of a need ([`IncompleteNeed`]): Prometheus misses peaks between two scrapes, and a sum over
-//! processes misses files in shared memory. So such attempts make no prediction very sure, and what cgroups measured is worked out a
-//! second time, without them:
+//! Two sources give only a lower bound of the need ([`IncompleteNeed`]): Prometheus misses peaks between two scrapes, and a sum over
+//! processes misses files in shared memory. Such attempts cap the confidence, and the prediction is computed a second time from attempts
+//! measured by cgroups alone:
 //!
-//! | size | where cgroups measured attempts of the package | else |
+//! | size | if cgroups measured attempts of the package | else |
 //! |---|---|---|
-//! | request, which is for packing | the larger of both counts | a lower bound is good enough |
-//! | limit, which kills | the larger of both counts | it counts as a default: no pod and no job gets it in the place of its own |
+//! | request, used for packing | the larger of both | a lower bound is good enough |
+//! | limit, at which builds are killed | the larger of both | it counts as a default: no pod or job gets it instead of its own |
 //!
-//! A kill that the cluster reported was measured: the limit that held was too little, however low the peak is that was read.
+//! A kill reported by the cluster is a measurement: the limit was too small, however low the recorded peak is.
 
 use std::fmt::Write as _;
 
@@ -21,13 +21,14 @@ use plimsoll_proto::{
 use super::similar::SimilarAttempts;
 use crate::domain::{Prediction, Quantity, Rung, RungObservation};
 
-/// Most confidence in what was read several times in each build. A judgement: half, for peaks between two scrapes, and for what processes do
-/// not show.
+/// Highest confidence for needs read several times in each build: a judgement, one half, for peaks between scrapes and for memory that
+/// processes do not show.
 const MOST_SURE: f64 = 0.5;
-/// The same for builds that Prometheus read once each: any moment of a build. A judgement: below what pods are sized from.
+/// Highest confidence for builds that Prometheus scraped once each, at any moment of the build: a judgement, below the threshold for
+/// sizing pods.
 const MOST_SURE_OF_ONE: f64 = 0.2;
 
-/// Holds `own` to `measured`, which is the same prediction without the attempts with an incomplete need. `pools`: what each is based on.
+/// Raises `own` to `measured`, the same prediction without attempts whose need is incomplete. `pools`: the attempts behind each.
 pub(super) fn hold(own: &mut Prediction, measured: Prediction, pools: [&SimilarAttempts<'_>; 2]) {
     let [all, of_cgroups] = pools;
     let Some(source) = main_source(all) else { return hold_price(own, &measured, of_cgroups) };
@@ -51,7 +52,7 @@ pub(super) fn hold(own: &mut Prediction, measured: Prediction, pools: [&SimilarA
     own.memory_limit.value = own.memory_limit.value.max(own.memory_request.value);
 }
 
-/// Both rest on the same attempts: at most the price of a failure is another one without those of other packages.
+/// If both rest on the same attempts, only the price of a failure differs; it is then taken without those of other packages.
 fn hold_price(own: &mut Prediction, measured: &Prediction, of_cgroups: &SimilarAttempts<'_>) {
     if of_cgroups.of_package().next().is_some() {
         raise(&mut own.memory_request, &measured.memory_request);
@@ -72,7 +73,7 @@ fn hold_limit(own: &mut Prediction, measured: Prediction, source: IncompleteNeed
     }
     let basis = &mut own.memory_limit.basis;
     if !is_default {
-        // needs that are incomplete make no limit surer
+        // incomplete needs do not raise the confidence in a limit
         basis.confidence = Some(measured.confidence);
         return;
     }
@@ -82,7 +83,7 @@ fn hold_limit(own: &mut Prediction, measured: Prediction, source: IncompleteNeed
     }
 }
 
-/// Takes the measured quantity where it is larger.
+/// Takes the measured quantity if it is larger.
 fn raise(own: &mut Quantity, measured: &Quantity) -> bool {
     let is_lower = own.value < measured.value;
     if is_lower {
@@ -91,7 +92,7 @@ fn raise(own: &mut Quantity, measured: &Quantity) -> bool {
     is_lower
 }
 
-/// The source of incomplete needs that weighs most: the words name it. `None` if every need is whole.
+/// The source with most weight among the incomplete needs, for the reason; `None` if all needs are complete.
 fn main_source(similar: &SimilarAttempts<'_>) -> Option<IncompleteNeed> {
     let weight = |source: &IncompleteNeed| -> f64 {
         let of_it = similar.used.iter().filter(|used| used.observation.incomplete == Some(*source));
@@ -103,11 +104,11 @@ fn main_source(similar: &SimilarAttempts<'_>) -> Option<IncompleteNeed> {
     IncompleteNeed::ALL.into_iter().filter(found).max_by(|a, b| weight(a).total_cmp(&weight(b)))
 }
 
-/// Most confidence by how each attempt was read, by their weights.
+/// Highest confidence by how each attempt was read, weighted.
 fn most_sure(similar: &SimilarAttempts<'_>) -> f64 {
     let sure = |observation: &RungObservation| match observation.incomplete {
         None => 1.0,
-        // one scrape: there is no time from the first to the last one
+        // one scrape: no time between the first and the last
         Some(IncompleteNeed::Prometheus) if observation.hours <= 0.0 => MOST_SURE_OF_ONE,
         Some(_) => MOST_SURE,
     };

@@ -1,19 +1,18 @@
-//! Input size: what it explains of the need.
+//! Adjusts needs to the size of the input.
 //!
-//! Where a line through the logarithms (need against input bytes) of attempts with a similar input explains a part of what
-//! they differ in, the needs are shifted along it to the input that is asked about. Everything else stays: the attempts' own spread, and
-//! how loudly the near ones speak (`similar`).
+//! If a line through the logarithms (need against input bytes) of attempts with a similar input explains part of their differences, needs
+//! are shifted along it to the requested input. The attempts' spread and their weights (`similar`) stay.
 
 use super::similar::{SimilarAttempts, WeightedAttempt};
 use crate::domain::{Bytes, Key};
 
-/// Attempts below which a line says nothing.
+/// Fewest attempts for a line.
 const FEWEST: usize = 5;
-/// Share of the variance that the line must explain before it is believed.
+/// Least share of the variance that the line must explain.
 const EXPLAINED: f64 = 0.2;
-/// Distance in input size at which an attempt has a quarter of a say about the line, as a logarithm to base 2: 19 %.
+/// Distance in input size at which an attempt has a quarter of the weight, as a logarithm to base 2: 19 %.
 const NEAR: f64 = 0.25;
-/// A shift is at most this, as a logarithm to base 2: beyond a factor of 4 a line is a guess.
+/// Largest shift, as a logarithm to base 2: beyond a factor of 4 a line is a guess.
 const FARTHEST: f64 = 2.0;
 
 /// Shifts needs along the line, if there is one.
@@ -35,8 +34,8 @@ fn input(used: &WeightedAttempt<'_>) -> Option<f64> {
     (used.rung.is_of_build() && !used.observation.input.is_nan()).then(|| f64::from(used.observation.input))
 }
 
-/// Least squares over the attempts that fitted, the near ones first: a line through all of them follows the few that lie far
-/// off, and misses the many that are alike.
+/// Weighted least squares over the uncensored attempts, with most weight on near ones: a line through all of them would follow a few
+/// distant ones.
 fn slope(similar: &SimilarAttempts<'_>, asked: f64) -> f64 {
     let points = || {
         let fitted = similar.used.iter().filter(|used| !used.observation.censored);

@@ -1,17 +1,17 @@
-//! Build jobs: which `-j` the sizes are for, and what other numbers of jobs say about it.
+//! Build jobs: which `-j` the sizes are for, and how needs at other numbers of jobs are adjusted.
 //!
-//! Memory grows with the jobs that run side by side (measured: two compiles need 323 MB at `-j1` and 603 MB at `-j2`).
-//! By how much is what the curve says.
+//! Memory grows with the jobs that run at the same time (measured: two compiles need 323 MB at `-j1` and 603 MB at `-j2`). The curve gives
+//! the slope.
 
 use plimsoll_proto::reasons::SizeBound;
 
 use super::{Settings, similar::SimilarAttempts};
 use crate::domain::{Basis, Key, Quantity, Rung};
 
-/// Numbers of jobs that are kept apart when they are counted.
+/// Most distinct numbers of jobs that are counted.
 const DISTINCT: usize = 16;
 
-/// The build jobs to plan for: asked for, else seen most, else the default.
+/// The build jobs to plan for: the requested number, else the most common one, else the default.
 pub(super) fn choose(similar: &SimilarAttempts<'_>, key: &Key, settings: &Settings) -> Quantity {
     let basis = |rung, attempts, bound| Basis {
         rung,
@@ -57,7 +57,7 @@ pub(super) fn choose(similar: &SimilarAttempts<'_>, key: &Key, settings: &Settin
     }
 }
 
-/// Shifts the need of attempts at other numbers of jobs to `jobs`, by `slope` bytes for each job.
+/// Adjusts the need of attempts with other numbers of jobs to `jobs`; `slope` is bytes for each job.
 pub(super) fn adjust(similar: &mut SimilarAttempts<'_>, slope: f64, jobs: u64) {
     if slope <= 0.0 {
         return;
@@ -71,7 +71,8 @@ pub(super) fn adjust(similar: &mut SimilarAttempts<'_>, slope: f64, jobs: u64) {
     }
 }
 
-/// What `need` at `had` jobs is at `asked`. A part of the need belongs to no job, so it never changes by more than the jobs do.
+/// Converts `need` at `had` jobs to `asked` jobs. Part of the need is independent of jobs, so the need never changes by a larger factor
+/// than the jobs.
 pub(super) fn shift(need: f64, slope: f64, had: u32, asked: u32) -> f64 {
     let (had, asked) = (f64::from(had.max(1)), f64::from(asked.max(1)));
     let most = need * (asked / had);
@@ -79,7 +80,8 @@ pub(super) fn shift(need: f64, slope: f64, had: u32, asked: u32) -> f64 {
     if asked > had { shifted.min(most) } else { shifted.max(most) }
 }
 
-/// What `wall` at `had` jobs is at `asked`, by the law of Amdahl (1967): a part that no job shortens, and one that they share. Jobs share no more than all of the time, so it changes by no more than they do.
+/// Converts `wall` at `had` jobs to `asked` jobs by Amdahl's law (1967): a serial part, and a part that the jobs share. The time never
+/// changes by a larger factor than the jobs.
 pub(super) fn wall_shift(wall: f64, shared: f64, had: u32, asked: u32) -> f64 {
     let (had, asked) = (f64::from(had.max(1)), f64::from(asked.max(1)));
     let most = wall * (had / asked);
@@ -87,7 +89,7 @@ pub(super) fn wall_shift(wall: f64, shared: f64, had: u32, asked: u32) -> f64 {
     if asked > had { shifted.max(most) } else { shifted.min(most) }
 }
 
-/// Whether two keys differ in nothing that tells builds of a package apart, but the hints.
+/// Whether two keys differ only in hints and in fields that do not distinguish builds of a package.
 pub(super) fn alike(a: &Key, b: &Key) -> bool {
     a.version == b.version
         && a.variants == b.variants
@@ -96,7 +98,7 @@ pub(super) fn alike(a: &Key, b: &Key) -> bool {
         && a.arch == b.arch
 }
 
-/// The middle one, 0 of nothing.
+/// The median; 0 if empty.
 pub(super) fn median(mut values: Vec<f64>) -> f64 {
     let middle = values.len() / 2;
     if values.is_empty() {

@@ -1,5 +1,5 @@
-//! How well one number is known, by the attempts that tell it: those that memory stopped say what was too little of it, and nothing of
-//! CPU and time. So the memory of a build can be known well while the rest is only the default.
+//! Confidence in each number except memory, from the attempts that show it: those that memory stopped prove a memory size too small, and
+//! show nothing about CPU and time. So a build's memory may be well known while its CPU is still a default.
 
 use super::{
     similar::{WeightedAttempt, credible, half_known},
@@ -7,19 +7,19 @@ use super::{
 };
 use crate::domain::Rung;
 
-/// Deviations of the middle 80 % of a normal distribution, to either side.
+/// Deviations that bound the middle 80 % of a normal distribution.
 const MIDDLE: f64 = 1.28;
 
-/// What is known of one number.
+/// Confidence in one number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct NumberConfidence {
-    /// The rung whose attempts know most of it.
+    /// The rung that contributes most.
     pub(super) rung: Rung,
-    /// 0 to 1; `None` if no attempt tells the number.
+    /// 0 to 1; `None` if no attempt shows the number.
     pub(super) confidence: Option<f64>,
 }
 
-/// By attempts with what each says: a finite logarithm to base 2. And the share of what they leave unknown: 1 if there are none.
+/// From attempts and their values (finite logarithms to base 2). Also returns the share that remains unknown: 1 without attempts.
 pub(super) fn of_telling<'p, 'h: 'p>(
     telling: impl Iterator<Item = (&'p WeightedAttempt<'h>, f64)>,
 ) -> (NumberConfidence, f64) {
@@ -49,7 +49,7 @@ pub(super) fn of_telling<'p, 'h: 'p>(
     )
 }
 
-/// The share of all weight that each rung has, if it holds attempts with so much freshness; most similar first.
+/// Share of the total weight of each rung, from the freshness of its attempts; most similar first.
 fn shares(fresh: [(Rung, f64); Rung::LADDER.len()]) -> Vec<(Rung, f64)> {
     let mut shares = Vec::with_capacity(fresh.len());
     let (mut left, mut of_package) = (1.0, 1.0);
@@ -61,7 +61,7 @@ fn shares(fresh: [(Rung, f64); Rung::LADDER.len()]) -> Vec<(Rung, f64)> {
         }
         shares.push((rung, share));
     }
-    // attempts of the package lower the weight of the default, as they do for memory
+    // attempts of the package lower the weight of the default, as for memory
     let taken = 1.0 - of_package + of_package * of_package;
     for (_, share) in &mut shares {
         *share /= taken;

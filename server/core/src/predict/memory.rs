@@ -1,12 +1,12 @@
-//! Memory: two questions with two prices.
+//! Memory request and limit: two sizes for two costs.
 //!
-//! The **request** is for packing. It is the size of least expected cost: what is held for nothing while it is enough,
-//! against one price for each build that goes over it. The price is the same for every build, in GiB x h: so small
-//! builds buy safety cheaply, and only large and long ones gamble.
+//! The **request** reserves room on a node. It is the size with the least expected cost: memory reserved in vain, against a fixed price
+//! for each build that exceeds it. The price, in GiB x h, is the same for every build: so small builds buy safety cheaply, and only large
+//! and long ones take risks.
 //!
-//! The **limit** is for killing. It is the smallest size that all but a stated share of the expected attempts stay below,
-//! and a margin for hot file pages: a build that gets only its need starves, because the compiler's own text has
-//! no room (measured: need 281 MB, healthy at a limit of 320 MB, starved at 280 MB).
+//! The **limit** is where the kernel kills. It is the smallest size that all but a given share of the expected attempts stay below, plus a
+//! margin for hot file pages: a build that gets only its need starves, because the compiler's own code no longer fits (measured: need 281
+//! MB, healthy at a limit of 320 MB, starved at 280 MB).
 
 use plimsoll_proto::reasons::SizeBound;
 
@@ -18,17 +18,17 @@ use super::{
 };
 use crate::domain::{Basis, Bytes, LowerBound, Quantity, Rung};
 
-/// Factor above the need that leaves room for hot file pages: 320 MB against 281 MB was healthy.
+/// Factor above the need that leaves room for hot file pages: a limit of 320 MB for a need of 281 MB was healthy.
 const PAGES_FACTOR: f64 = 1.15;
 /// Least room for hot file pages: a compiler and its headers, whatever the need.
 pub(super) const PAGES_LEAST: Bytes = Bytes(64 << 20);
 
-/// Share of what lies above a size that failed which the next one shall cover at most.
+/// Highest share of the needs above a failed size that the next size covers.
 const RETRY_COVERS: f64 = 0.92;
-/// A size this much above what would be tried first was a retry already.
+/// A size this much above the first choice was itself a retry.
 const SECOND_TIME: f64 = 1.2;
 
-/// A limit that leaves room for hot file pages above `need`.
+/// A limit with room for hot file pages above `need`.
 pub(super) fn with_pages(need: Bytes) -> Bytes {
     let least = Bytes(need.0.saturating_add(PAGES_LEAST.0));
     Bytes::from_f64(need.as_f64() * PAGES_FACTOR).max(least)
@@ -39,33 +39,33 @@ pub(super) fn with_pages(need: Bytes) -> Bytes {
 pub(super) struct MemorySizes {
     pub(super) request: Quantity,
     pub(super) limit: Quantity,
-    /// How far the middle 80 % of the expected needs lie apart, in medians.
+    /// Width of the middle 80 % of the expected needs, relative to the median.
     pub(super) width: f64,
-    /// Memory stopped every known attempt of the package, and no preset says what it needs: the sizes follow from that.
+    /// Set if memory stopped every known attempt of the package and there is no preset: the sizes follow from those kills.
     pub(super) by_kills: Option<LowerBound>,
 }
 
-/// What the needs of the next attempt are expected to be.
+/// The expected needs of the next attempt.
 pub(super) fn expected(similar: &SimilarAttempts<'_>, settings: &Settings) -> Distribution {
     expected_by(similar, settings, |used| used.need)
 }
 
-/// The same by what `log` says of each attempt: a logarithm to base 2; what is not finite says nothing.
+/// The same with `log` as the value of each attempt: a logarithm to base 2; non-finite values are skipped.
 fn expected_by(
     similar: &SimilarAttempts<'_>,
     settings: &Settings,
     log: impl Fn(&WeightedAttempt<'_>) -> f64,
 ) -> Distribution {
     if similar.knows_package() && !settings.preset {
-        // what builds of other packages need, and what an unknown one gets, says nothing about this one any more
+        // needs of other packages and the default say nothing more about this build
         return Distribution::of_package(similar, log);
     }
-    // the limit holds the margin already
+    // the limit includes the margin already
     let defaults = [settings.memory_request.as_f64(), settings.memory_limit.as_f64() / PAGES_FACTOR];
     Distribution::blend(similar, log, defaults)
 }
 
-/// How far the middle 80 % of the needs lie apart, in medians. By those that fitted: an attempt that did not makes nothing surer.
+/// Width of the middle 80 % of the needs, relative to the median. From uncensored attempts only: a failure must not raise the confidence.
 fn width(similar: &SimilarAttempts<'_>, settings: &Settings, all: &Distribution) -> f64 {
     let width = |of: &Distribution| {
         (of.quantile(0.9).value - of.quantile(0.1).value) / of.quantile(0.5).value.max(1.0)
@@ -84,7 +84,7 @@ pub(super) fn size(similar: &SimilarAttempts<'_>, settings: &Settings, price: f6
     let plain = expected(similar, settings);
     let spread = plain.smoothed();
     let ceiling = settings.failure_ceiling.clamp(0.0, 0.5);
-    // a kill costs a whole build, and a limit above the need costs nothing: it is about what is seldom
+    // a kill costs a whole build, and a limit above the need costs nothing: use the distribution of rare values
     let apart = plain.smoothed_within_groups();
     let seldom = apart.as_ref().unwrap_or(&spread);
     let enough = seldom.quantile(1.0 - ceiling);
@@ -95,7 +95,7 @@ pub(super) fn size(similar: &SimilarAttempts<'_>, settings: &Settings, price: f6
     let mut limit =
         quantity(settings, rung, spread.attempts, WantedSize { size: roomy, quantile: enough.share, margin });
     if limit.basis.bound.is_cut() {
-        // the share is of the size that is left, not of the one that was wanted, and no room for pages is promised
+        // the share is that of the size that remains; room for pages is not guaranteed
         (limit.basis.quantile, limit.basis.margin) = (covered(seldom, limit.value), 1.0);
     }
     let cheap = SizePlan::new(&spread, price).first();
@@ -106,13 +106,13 @@ pub(super) fn size(similar: &SimilarAttempts<'_>, settings: &Settings, price: f6
         request.basis.quantile = covered(&spread, request.value);
     }
     at_most_preset(&mut request, similar, settings, &spread);
-    // decreases are bounded: while more is unknown than may fail, a preset holds
+    // decreases are limited: a preset stays while the unknown share exceeds the failure ceiling
     if settings.preset && similar.unknown > ceiling && limit.value < settings.memory_limit.0 {
         limit = quantity(settings, rung, spread.attempts, WantedSize::of(settings.memory_limit));
         limit.basis.bound = SizeBound::Preset;
     }
     if limit.value < request.value {
-        // safety was cheaper than the ceiling asks for; memory above the need costs nothing as a limit
+        // safety was cheaper than the ceiling requires; unused memory costs nothing in a limit
         limit.value = request.value;
         limit.basis.bound = SizeBound::Request;
     }
@@ -120,8 +120,8 @@ pub(super) fn size(similar: &SimilarAttempts<'_>, settings: &Settings, price: f6
     MemorySizes { request, limit, width: width(similar, settings, &plain), by_kills: None }
 }
 
-/// A request stays at a preset that every known attempt of the package stayed within. Its author may have chosen it by what a node has: a
-/// request that is a little above half a node holds all of it.
+/// Caps the request at a preset that every known attempt of the package stayed within. The preset may be chosen by the size of a node: a
+/// request slightly above half a node occupies the whole node.
 fn at_most_preset(
     request: &mut Quantity,
     similar: &SimilarAttempts<'_>,
@@ -138,7 +138,7 @@ fn at_most_preset(
     }
 }
 
-/// A limit never covers less than a request that is not above it: the room that it has is above what the request covers.
+/// A limit at or above the request covers at least the share that the request covers: its room for pages is on top of that.
 fn cover_at_least(limit: &mut Quantity, request: &Quantity, spread: &Distribution) {
     if limit.basis.quantile >= request.basis.quantile || limit.basis.bound == SizeBound::Preset {
         return;
@@ -150,17 +150,17 @@ fn cover_at_least(limit: &mut Quantity, request: &Quantity, spread: &Distributio
     }
 }
 
-/// What a retry is weighed against, GiB x h.
+/// What a failure costs, for comparison with a retry; GiB x h.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FailureCost {
-    /// What one failure costs.
+    /// Price of one failure.
     pub(super) price: f64,
-    /// What an average build holds.
+    /// Memory time of an average build.
     pub(super) held: f64,
 }
 
-/// What attempts of the package, or a preset, say after `failed` was too little. A surer retry than [`RETRY_COVERS`] is not worth what it
-/// holds.
+/// The next size after `failed` was too small, from attempts of the package or a preset. Covers at most [`RETRY_COVERS`]: more safety
+/// costs more than it saves.
 pub(super) fn needed_above(
     similar: &SimilarAttempts<'_>,
     settings: &Settings,
@@ -175,13 +175,13 @@ pub(super) fn needed_above(
     let mut next = plan.above(failed, cost.held.min(cost.price)).min(sure);
     let preset = settings.memory_request.as_f64();
     if settings.preset && preset > failed && failed > plan.first().bytes * SECOND_TIME {
-        // attempts are few: the author of the preset knows more than one more step
+        // few attempts: the author of the preset knows more than one more step would
         next = preset;
     }
     Bytes::from_f64(next).ceil_mib()
 }
 
-/// Sizes for a key of which no attempt fitted: the defaults.
+/// The defaults, for a key without uncensored attempts.
 pub(super) fn default_sizes(settings: &Settings) -> MemorySizes {
     let limit = quantity(settings, Rung::Default, 0, WantedSize::of(settings.memory_limit));
     let asked = settings.memory_request.min(Bytes(limit.value));
@@ -190,7 +190,7 @@ pub(super) fn default_sizes(settings: &Settings) -> MemorySizes {
     MemorySizes { request, limit, width: 0.0, by_kills: None }
 }
 
-/// The defaults, raised to what attempts of the package have shown to be needed: for those who do not trust the prediction.
+/// The defaults, raised to the known need of the package: for callers that do not trust the prediction.
 pub(super) fn least_sizes(similar: &SimilarAttempts<'_>, settings: &Settings) -> MemorySizes {
     let mut sizes = default_sizes(settings);
     if let Some(stopped) = highest(similar, true) {
@@ -202,7 +202,7 @@ pub(super) fn least_sizes(similar: &SimilarAttempts<'_>, settings: &Settings) ->
     sizes
 }
 
-/// The highest need of attempts of the package that memory stopped, or of those that fitted.
+/// The highest need among attempts of the package that memory stopped, or among the others.
 fn highest(similar: &SimilarAttempts<'_>, censored: bool) -> Option<Bytes> {
     let logs =
         similar.of_package().filter(|used| used.observation.censored == censored).map(|used| used.need);
@@ -219,18 +219,18 @@ fn raise_to(sizes: &mut MemorySizes, least: [Bytes; 2], similar: &SimilarAttempt
     }
 }
 
-/// A size before floor and cap.
+/// A size before floor and cap are applied.
 #[derive(Debug, Clone, Copy)]
 struct WantedSize {
     size: Bytes,
-    /// Share of the builds that it covers; 0 if that is not known.
+    /// Share of the builds that it covers; 0 if unknown.
     quantile: f64,
-    /// Factor above what those builds need.
+    /// Factor above the need of those builds.
     margin: f64,
 }
 
 impl WantedSize {
-    /// A size that was not made of a share of builds.
+    /// A size that does not follow from a share of builds.
     const fn of(size: Bytes) -> Self {
         Self { size, quantile: 0.0, margin: 1.0 }
     }

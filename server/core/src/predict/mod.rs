@@ -1,25 +1,25 @@
 //! What the next attempt of a key needs, from what earlier ones used.
 //!
-//! The modules in the order in which a prediction passes them:
+//! The modules, in the order in which a prediction uses them:
 //!
 //! | module | what it does |
 //! |---|---|
 //! | `similar` | the attempts of the history that are similar to the key, with weights (the ladder of similarity) |
-//! | `inputs` | brings their needs to the amount of input of the key |
+//! | `inputs` | adjusts needs to the key's input size |
 //! | `curve` | need and time over the number of build jobs, as lines |
-//! | `jobs` | brings their needs to the number of build jobs, by that curve |
-//! | `deviation`, `distribution` | the expected values, censored ones as "more than", and what was not seen yet |
-//! | `plan` | the sizes of least expected cost, one after the other |
-//! | `memory`, `rates` | the answer |
-//! | `next_size` | the size after one at which memory stopped the last builds |
-//! | `exact` | the values of CPU and time as attempts had them |
-//! | `known` | how well each number except memory is known |
-//! | `decrease` | how far a size may go below the last one, if the operator bounds that |
+//! | `jobs` | adjusts needs to the key's number of build jobs, by that curve |
+//! | `deviation`, `distribution` | the distribution of expected values, with censored ones as "more than" and room for unseen ones |
+//! | `plan` | the sequence of sizes with the least expected cost |
+//! | `memory`, `rates` | the sizes |
+//! | `next_size` | the next size after memory stopped the last builds |
+//! | `exact` | quantiles of CPU and time, exactly as measured |
+//! | `known` | confidence in each number except memory |
+//! | `decrease` | limits how far a size decreases, if the operator sets that |
 //! | `words` | the reasons |
 //! | `groups` | whether the attempts are of several groups that need different sizes |
-//! | `raise` | what untrusted attempts may add |
-//! | `incomplete` | sizes that needs below the true peak do not lower |
-//! | `guess` | the default where too little is known |
+//! | `raise` | raises sizes by untrusted attempts, within bounds |
+//! | `incomplete` | keeps needs below the true peak from lowering sizes |
+//! | `guess` | replaces guesses by the defaults |
 //!
 //! Pure: no I/O, no clock, the same history gives the same answer. An unknown key is an answer with low confidence, never
 //! an error. [`predict`] and [`explain`] are one computation.
@@ -58,15 +58,15 @@ use crate::domain::{
     UsedAttempt,
 };
 
-/// Attempts that [`explain`] lists at most, as the wire contract says.
+/// Most attempts that [`explain`] lists, as the wire contract says.
 const LISTED: usize = 200;
 
-/// What the next attempt of `key` should ask for.
+/// The sizes that the next attempt of `key` should request.
 pub fn predict(history: &History, key: &Key, settings: &Settings) -> Prediction {
     work_out(history, key, settings).0
 }
 
-/// The same prediction as [`predict`], which says if it hides groups that need different sizes: for people.
+/// Like [`predict`], and reports groups that need different sizes: for people.
 pub fn predict_grouped(history: &History, key: &Key, settings: &Settings) -> Prediction {
     let (prediction, similar) = work_out(history, key, settings);
     grouped(prediction, groups::find(&similar, key).map(|found| found.groups))
@@ -76,8 +76,8 @@ fn grouped(prediction: Prediction, groups: Option<NeedGroups>) -> Prediction {
     Prediction { need_groups: groups.map(Arc::new), ..prediction }
 }
 
-/// The same as [`predict`], with the default in the place of what only builds of other packages say, if that is a guess
-/// ([`LEAST_CONFIDENCE`](plimsoll_proto::reasons::LEAST_CONFIDENCE)). What is known of the package itself stays, however little.
+/// Like [`predict`], with the default instead of a guess from other packages' builds
+/// ([`LEAST_CONFIDENCE`](plimsoll_proto::reasons::LEAST_CONFIDENCE)). Knowledge about the package itself is used, however little.
 pub fn predict_known(history: &History, key: &Key, settings: &Settings) -> Prediction {
     let prediction = predict(history, key, settings);
     if guess::is_of_others(&prediction) {
@@ -87,13 +87,13 @@ pub fn predict_known(history: &History, key: &Key, settings: &Settings) -> Predi
     }
 }
 
-/// A prediction as an answer to a caller: a guess gives way to the default. Those with a bound of their own for what is sure ask by
-/// [`predict`].
+/// Turns a prediction into an answer for callers: guesses are replaced by the default. Callers with a confidence threshold of their own
+/// use [`predict`].
 pub fn as_answer(prediction: Prediction, history: &History, key: &Key, settings: &Settings) -> Prediction {
     if is_guess(&prediction) { without_guess(prediction, history, key, settings) } else { prediction }
 }
 
-/// The default in the place of a guess.
+/// Replaces a guess by the default.
 fn without_guess(prediction: Prediction, history: &History, key: &Key, settings: &Settings) -> Prediction {
     let known = work_out_with(history, key, |key, trust_scope| {
         let (mut known, similar) = work_out_from(history, key, settings, trust_scope);
@@ -103,13 +103,13 @@ fn without_guess(prediction: Prediction, history: &History, key: &Key, settings:
     Prediction { need_groups: prediction.need_groups, ..known.0 }
 }
 
-/// What the operator says of a build of which nothing is known, whatever is known.
+/// The operator's defaults, as if nothing were known.
 pub fn defaults(key: &Key, settings: &Settings) -> Prediction {
     predict(&History::new(1), key, settings)
 }
 
-/// The same, but no memory size is below what attempts of the package have shown to be needed, and where memory stopped the last of them it
-/// is what [`predict`] says: for those to whom a prediction is not sure enough.
+/// The defaults, raised to the known need of the package, and to the size of [`predict`] if memory stopped its last attempts: for callers
+/// to whom the prediction is not sure enough.
 pub fn defaults_above_need(history: &History, key: &Key, settings: &Settings) -> Prediction {
     let defaults = defaults(key, settings);
     let known = predict(history, key, settings);
@@ -128,25 +128,25 @@ pub fn defaults_above_need(history: &History, key: &Key, settings: &Settings) ->
     Prediction { memory_request: least.request, memory_limit: least.limit, ..defaults }
 }
 
-/// The least size after one that was too little, in whole MiB: half as much again, and 100 MiB more at least.
+/// The least size to try after `stopped` was too small, in whole MiB: half as much again, and at least 100 MiB more.
 pub fn step_above(stopped: Bytes) -> Bytes {
     plan::step_above(stopped)
 }
 
-/// The memory to request after a node evicted a build that `used` more than it had requested: that, and room for the pages of its files,
-/// which the kubelet counts too; not above its `limit`. In whole MiB.
+/// The memory request after a node evicted a build that `used` more than its request: `used` plus room for file pages, which the kubelet
+/// counts too, and at most `limit`. In whole MiB.
 pub fn request_after_eviction(used: Bytes, limit: Bytes) -> Bytes {
     memory::with_pages(used).min(limit.max(used)).ceil_mib()
 }
 
-/// The attempts of the groups that [`predict_grouped`] finds, each with the place of its group; none where it finds none.
+/// The attempts of the groups that [`predict_grouped`] finds, each with the index of its group; empty if there are no groups.
 pub fn group_members(history: &History, key: &Key, settings: &Settings) -> Vec<(usize, AttemptId)> {
     let (_, similar) = work_out(history, key, settings);
     let found = groups::find(&similar, key).map(|found| found.members).unwrap_or_default();
     found.into_iter().map(|(group, used)| (group, used.observation.brief.attempt.clone())).collect()
 }
 
-/// The same prediction as [`predict_grouped`], with the attempts that it learnt from, heaviest first.
+/// Like [`predict_grouped`], with the attempts behind the prediction, highest weight first.
 pub fn explain(history: &History, key: &Key, settings: &Settings) -> (Prediction, Vec<UsedAttempt>) {
     let (prediction, similar) = work_out(history, key, settings);
     let mut used: Vec<UsedAttempt> = similar
@@ -169,7 +169,7 @@ pub fn explain(history: &History, key: &Key, settings: &Settings) -> (Prediction
     (grouped(prediction, groups::find(&similar, key).map(|found| found.groups)), used)
 }
 
-/// What a build of `key` needs at different numbers of build jobs, and which of them fit `limit`.
+/// The need of a build of `key` at different numbers of build jobs, and which of them fit `limit`.
 pub fn jobs_curve(history: &History, key: &Key, settings: &Settings, limit: Option<Bytes>) -> JobsCurve {
     let mut similar = SimilarAttempts::gather(history, key, settings, TrustScope::Trusted);
     inputs::adjust(&mut similar, key);
@@ -177,12 +177,12 @@ pub fn jobs_curve(history: &History, key: &Key, settings: &Settings, limit: Opti
     curve::draw(&similar, u32::try_from(usual.value).unwrap_or(u32::MAX), limit)
 }
 
-/// The memory to ask for when `failed` was too little: see `next_size`.
+/// The memory to request after `failed` was too small: see `next_size`.
 pub fn predict_above(history: &History, key: &Key, settings: &Settings, failed: Bytes) -> Bytes {
     next_size(history, key, settings, MemoryEnd { stopped: failed, growth: Bytes(0) }).size
 }
 
-/// The next memory size after memory ended a build of `key`. Untrusted attempts raise it as they raise a prediction.
+/// The next memory size after memory ended a build of `key`. Untrusted attempts may raise it, as in a prediction.
 pub(crate) fn next_size(history: &History, key: &Key, settings: &Settings, end: MemoryEnd) -> NextSize {
     let by = |scope| {
         let mut similar = SimilarAttempts::gather(history, key, settings, scope);
@@ -203,12 +203,12 @@ pub(crate) fn next_size(history: &History, key: &Key, settings: &Settings, end: 
     if all.size > trusted.size { NextSize { size: all.size.min(Bytes(most)), ..all } } else { trusted }
 }
 
-/// What a retry is weighed against.
+/// The cost of a failure, for comparison with a retry.
 fn cost(history: &History, settings: &Settings, scope: TrustScope) -> FailureCost {
     FailureCost { price: price(history, settings, scope), held: history.mean_held() }
 }
 
-/// What one failure costs, in GiB x h.
+/// The price of one failure, GiB x h.
 fn price(history: &History, settings: &Settings, trust_scope: TrustScope) -> f64 {
     let mean = || match trust_scope {
         TrustScope::Measured => history.mean_held_measured(),
@@ -221,7 +221,7 @@ fn work_out<'h>(history: &'h History, key: &Key, settings: &Settings) -> (Predic
     work_out_with(history, key, |key, trust_scope| work_out_from(history, key, settings, trust_scope))
 }
 
-/// The prediction by trusted attempts, held against those by other attempts: `of` works it out by the attempts of one scope.
+/// Combines the prediction from trusted attempts with those from other attempts. `of` computes it from the attempts of one scope.
 fn work_out_with<'h>(
     history: &'h History,
     key: &Key,
@@ -275,7 +275,7 @@ fn work_out_from<'h>(
     );
     decrease::bound(&mut sizes, history, key, settings);
     let [cpu_request, cpu_limit] = rates::cpu(&similar, settings);
-    // by kills alone it is known what is too little, and not what is enough
+    // kills alone show which sizes are too small, not which are sufficient
     let confidence = if sizes.by_kills.is_some() {
         0.0
     } else {

@@ -1,12 +1,12 @@
-//! The next memory size after memory ended a build. Verdicts, predictions, pods and proposals have it from here.
+//! The next memory size after memory ended a build: one computation for verdicts, predictions, pods and proposals.
 //!
-//! It is the largest of
+//! The largest of
 //!
 //! - a step above the size at which memory stopped the build,
-//! - where its own growth leads,
-//! - what attempts of the same package needed that did not fit there,
+//! - the size that its growth extrapolates to,
+//! - the size that attempts of the same package needed which exceeded this one,
 //!
-//! within the operator's floor and cap. What other packages need is no reason for it: a build that was stopped at 128 MiB is none of theirs.
+//! within the operator's floor and cap. Needs of other packages are ignored: a build that was stopped at 128 MiB is unlike them.
 
 use plimsoll_proto::reasons::SizeBound;
 
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::domain::{Basis, Bytes, History, Key, LowerBound, Quantity, Rung};
 
-/// A need is kept as a logarithm of 24 bits, so a size comes back a millionth off. It is rounded to this,
+/// A need is stored as a logarithm of 24 bits, so it is exact to a millionth. Sizes are rounded to this,
 const LOG_STEP: u64 = 64 << 10;
 /// and above 16 GiB to a whole MiB.
 const LOG_STEP_LARGE: u64 = 1 << 20;
@@ -26,23 +26,23 @@ const LOG_STEP_LARGE: u64 = 1 << 20;
 /// How memory ended a build.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MemoryEnd {
-    /// What is proven to be too little.
+    /// The size that proved too small.
     pub(crate) stopped: Bytes,
-    /// Where its growth just before the end leads; 0 where that is not known.
+    /// The size that its growth just before the end extrapolates to; 0 if unknown.
     pub(crate) growth: Bytes,
 }
 
-/// A next size, and what decided it.
+/// A next size, and what determined it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct NextSize {
-    /// In whole MiB, within floor and cap.
+    /// The size in whole MiB, within floor and cap.
     pub(crate) size: Bytes,
     pub(crate) bound: SizeBound,
-    /// Attempts of the package that decided it; 0 if they did not.
+    /// Attempts of the package that determined it; 0 if they did not.
     pub(crate) attempts: u32,
 }
 
-/// The next size by the attempts of the package in `similar`.
+/// The next size from the attempts of the package in `similar`.
 pub(super) fn by_attempts(
     similar: &SimilarAttempts<'_>,
     settings: &Settings,
@@ -73,15 +73,15 @@ pub(super) fn by_attempts(
     }
 }
 
-/// An attempt that memory stopped, and after which no build like it succeeded.
+/// An attempt that memory stopped, without a later success of such a build.
 struct OpenKill {
     stopped: Bytes,
     growth: Bytes,
     rung: Rung,
 }
 
-/// All attempts of the package that memory stopped while none of it succeeded, else those of exactly this key that are newer than the last of
-/// it that did. With those that are not in the history yet.
+/// If no attempt of the package succeeded: all of its attempts that memory stopped. Otherwise: those of exactly this key after the last
+/// success. Includes attempts that are not in the history yet.
 fn open_kills(similar: &SimilarAttempts<'_>, history: &History, key: &Key) -> Vec<OpenKill> {
     let exact = || similar.used.iter().filter(|used| used.rung == Rung::Exact);
     let ended = |used: &WeightedAttempt<'_>| used.observation.brief.ended_unix_ms();
@@ -101,15 +101,15 @@ fn open_kills(similar: &SimilarAttempts<'_>, history: &History, key: &Key) -> Ve
     learnt.chain(beside).collect()
 }
 
-/// What was too little, of a need that is kept as a logarithm.
+/// The size that was too small, from a need stored as a logarithm.
 fn stopped_at(used: &WeightedAttempt<'_>) -> Bytes {
     let size = Bytes::from_f64(used.need.exp2()).0;
     let step = if size > 16 << 30 { LOG_STEP_LARGE } else { LOG_STEP };
     Bytes(size.saturating_add(step / 2) / step * step)
 }
 
-/// Puts the next size into `sizes` where memory stopped the last builds, and gives what those prove. What is known of the package, or preset
-/// for it, stays where it is more; a default, and what other packages need, gives way.
+/// Raises `sizes` to the next size if memory stopped the last builds, and returns the lower bound that these prove. Larger sizes from the
+/// package or a preset stay; a default, and needs of other packages, are replaced.
 pub(super) fn apply(
     sizes: &mut MemorySizes,
     similar: &SimilarAttempts<'_>,

@@ -1,52 +1,51 @@
-//! Which size to try first, and which after that: the way of least expected cost. The newsvendor problem (Edgeworth 1888; Arrow, Harris and
-//! Marschak 1951) with a second order after each shortage, solved backwards (Bellman 1957).
+//! Which size to try first, and which next if it is too small: the sequence with the least expected cost. The newsvendor problem
+//! (Edgeworth 1888; Arrow, Harris and Marschak 1951) with another order after each shortage, solved backwards (Bellman 1957).
 //!
-//! An attempt that fits costs what it holds for nothing; one that does not costs all that it held, the price of a failure, and
-//! the way on from there. The way on is worked out from the largest size down, so that "cover both modes" and "cover the common
-//! one and try again" are weighed against each other with the right second size.
+//! An attempt that fits costs its unused reservation; one that does not costs its whole reservation, the price of a failure, and the rest
+//! of the sequence. Costs are computed from the largest size down, so that "cover both modes" and "cover the common one and retry" are
+//! compared with the best second size.
 
 use super::distribution::{Bin, Distribution};
 use crate::domain::Bytes;
 
-/// The least factor above a size that was too little: less is a retry that fails again, more is held for nothing by a build that was just
-/// over.
+/// Least factor between a size that was too small and the next one: less may fail again, more is wasted by a build that was just above.
 pub(super) const STEP: f64 = 1.5;
-/// The least step above a size that was too little: a linker or a compiler more.
+/// Least step above a size that was too small: one more linker or compiler.
 const STEP_LEAST: Bytes = Bytes(100 << 20);
-/// Room for the sizes that are weighed: usually 40 to 90.
+/// Capacity for candidate sizes: usually there are 40 to 90.
 const SIZES: usize = 96;
-/// A size of its own for each such share of the needs, so that the choice is fine where the needs are.
+/// One candidate for each such share of the needs, so that candidates are dense where needs are.
 const FINE: f64 = 1.0 / 128.0;
-/// Where they are few, a size of its own for each 14 %.
+/// In sparse regions, one candidate for each 14 %.
 const COARSE: u32 = 6;
-/// A share too small for a size of its own.
+/// Shares below this get no candidate.
 const TOO_LOW: f64 = 1e-4;
-/// The share above which no size is looked for.
+/// The largest candidate may leave this share uncovered.
 const TOO_HIGH: f64 = 1e-5;
-/// A retry that holds more than this many times the need is not a good one.
+/// A retry that reserves more than this multiple of the need is not a good one.
 const FITS: f64 = 1.5;
-/// What it costs that a retry fails again or is not a good one, in average builds. At the bare cost a retry often takes twice the
-/// need (replayed on Spack's CI: 69 % instead of 58 % of the retries are good ones, at the same waste; 1 gives 65 %, 10 no more).
+/// Extra cost of a retry that fails again or is not a good one, in average builds. Without it a retry often reserves twice the need
+/// (replayed on Spack's CI: 69 % instead of 58 % of the retries are good ones, at the same waste; 1 gives 65 %, 10 no more).
 const MISSED: f64 = 3.0;
-/// Half a step of the grid down: `2^(-1/64)`.
+/// Half a grid step down: `2^(-1/64)`.
 const HALF_STEP: f64 = 0.989_228;
 
-/// The step above a size that was too little, in whole MiB.
+/// The next size after `stopped` was too small, in whole MiB.
 pub(super) fn step_above(stopped: Bytes) -> Bytes {
     let least = Bytes(stopped.0.saturating_add(STEP_LEAST.0));
     Bytes::from_f64(stopped.as_f64() * STEP).max(least).ceil_mib()
 }
 
-/// One size that may be tried, with sums over all needs that it covers.
+/// A candidate size, with sums over all needs that it covers.
 #[derive(Debug, Clone, Copy, Default)]
 struct CandidateSize {
     bytes: f64,
     covered: Bin,
-    /// Bytes x hours that the covered ones use.
+    /// Bytes x hours that the covered builds use.
     used: f64,
 }
 
-/// The sizes that may be tried, smallest first.
+/// The candidate sizes, smallest first.
 #[derive(Debug)]
 pub(super) struct SizePlan {
     sizes: Vec<CandidateSize>,
@@ -66,7 +65,7 @@ impl SizePlan {
         let mut sizes = Vec::with_capacity(SIZES);
         let (mut sum, mut last, mut steps) = (CandidateSize::default(), 0.0, 0_u32);
         for (cover, bin) in spread.covers() {
-            // what is needed lies in the middle of its step
+            // a need is in the middle of its step
             sum.used += bin.hours * cover.value * HALF_STEP;
             sum.covered.hours += bin.hours;
             (sum.bytes, sum.covered.share) = (cover.value, cover.share);
@@ -80,7 +79,7 @@ impl SizePlan {
                 (last, steps) = (cover.share, 0);
             }
         }
-        // the largest covers all that is looked at
+        // the largest candidate covers all needs considered
         if sizes.last().is_none_or(|last| last.bytes < sum.bytes) {
             sizes.push(sum);
         }
@@ -93,8 +92,8 @@ impl SizePlan {
         self.cheapest(0, &self.onward(1), |_| 0.0).1.map_or(ChosenSize { bytes: 1.0, share: 0.0 }, bytes)
     }
 
-    /// The size to try when `failed` was too little: the cheapest, if a retry that misses the need, or holds more than [`FITS`] times
-    /// the need, costs [`MISSED`] times `missed` more, in GiB x h.
+    /// The size to try after `failed` was too small: the cheapest, where a retry that is too small, or larger than [`FITS`] times the
+    /// need, costs [`MISSED`] times `missed` more; GiB x h.
     pub(super) fn above(&self, failed: f64, missed: f64) -> f64 {
         let from = self.sizes.partition_point(|size| size.bytes < failed * STEP);
         let below = self.covered(failed);
@@ -107,13 +106,13 @@ impl SizePlan {
         best.map_or(failed * STEP, |size| size.bytes)
     }
 
-    /// The share of needs that a size covers, as far as sizes differ.
+    /// The share of needs that a size covers, to the resolution of the candidates.
     fn covered(&self, bytes: f64) -> f64 {
         let above = self.sizes.partition_point(|size| size.bytes <= bytes);
         above.checked_sub(1).and_then(|at| self.sizes.get(at)).map_or(0.0, |size| size.covered.share)
     }
 
-    /// For each size from `from` on, what the way on costs from there, for all needs above the size before it.
+    /// For each candidate from `from` on, the cost of the sequence from there, for all needs above the candidate before it.
     fn onward(&self, from: usize) -> Vec<f64> {
         let mut onward = vec![0.0; self.sizes.len() + 1];
         for start in (from..self.sizes.len()).rev() {
@@ -125,8 +124,8 @@ impl SizePlan {
         onward
     }
 
-    /// The cheapest size from `start` on, given that the one before it was too little, and what it and all that follows it cost;
-    /// `more` is what a size costs beside that.
+    /// The cheapest candidate from `start` on, given that the one before it was too small, and the cost of it and of all that follow.
+    /// `more` is an extra cost of a candidate.
     fn cheapest(
         &self,
         start: usize,
@@ -138,7 +137,7 @@ impl SizePlan {
         let open = all.hours - below.covered.hours;
         let (mut least, mut best) = (f64::INFINITY, None);
         for (size, then) in self.sizes.iter().zip(onward.iter().skip(1)).skip(start) {
-            // held by all that are not done yet, less what those that fit use
+            // reserved by all builds still open, minus what those that fit use
             let held = size.bytes * open - (size.used - below.used);
             let cost = held + self.price * (all.share - size.covered.share) + then + more(size);
             if cost < least {

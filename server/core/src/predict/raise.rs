@@ -1,9 +1,9 @@
-//! What untrusted attempts change: they raise numbers within their own project, and lower none.
+//! Effect of untrusted attempts: they raise numbers within their own project, and lower none.
 //!
-//! Every number is worked out twice, from the trusted attempts alone and from all of the project's, and the larger one counts.
-//! So nothing that an untrusted attempt claims (its need, its time, its input, its jobs) can make anything smaller. The build
-//! jobs, where neither more nor fewer is safe, are those of the trusted attempts. What trusted attempts know bounds how far: who claims
-//! to need the largest machine there is does not get it for every build of the package.
+//! Every number is computed twice, from the trusted attempts alone and from all attempts of the project, and the larger one is used. So a
+//! false need, time, input or number of jobs from an untrusted attempt cannot make anything smaller. The number of build jobs, where
+//! neither more nor fewer is safe, is that of the trusted attempts. Trusted attempts also bound the increase, so that one false claim does
+//! not assign the largest machine to every build of the package.
 
 use std::fmt::Write as _;
 
@@ -11,13 +11,13 @@ use plimsoll_proto::reasons::SizeBound;
 
 use crate::domain::{Bytes, Prediction, Quantity};
 
-/// How many times what trusted attempts say untrusted ones may raise a number to, at most. A change that makes a package need more than
-/// this is found by the verdict on its own failed attempt.
+/// Most that untrusted attempts may raise a number to, as a multiple of the trusted value. If a change makes a package need more, the
+/// verdict on its failed attempt finds the size.
 pub(super) const MOST: u64 = 4;
 
-/// Puts in each number of `all` that is above its own. Says whether there was one. Where trusted attempts of the package
-/// are `known`, they bound how far; else, for memory, the `highest` need that trusted attempts of any project have shown, unless that is
-/// less than the same times what an unknown package gets. The rest is bounded by the operator's caps alone.
+/// Raises each number of `own` to that of `all`; returns whether any was raised. If trusted attempts of the package are `known`, they
+/// bound the increase. Otherwise memory is bounded by the `highest` need of trusted attempts in any project, or by the multiple of the
+/// default if that is more. Other numbers are bounded only by the operator's caps.
 pub(super) fn raise(own: &mut Prediction, all: Prediction, known: bool, highest: Option<Bytes>) -> bool {
     let (mut raised, mut held) = (false, false);
     let bound = if known { SizeBound::TrustedTimes(MOST) } else { SizeBound::TrustedNeed };
@@ -30,14 +30,14 @@ pub(super) fn raise(own: &mut Prediction, all: Prediction, known: bool, highest:
         if all.value > own.value {
             let most = own.value.saturating_mul(MOST).max(least.unwrap_or(u64::MAX));
             let is_too_much = all.value > most;
-            // untrusted attempts raise a number, and make nothing surer
+            // untrusted attempts raise a number, and never the confidence
             let confidence = own.basis.confidence.or_else(|| own.basis.is_default().then_some(0.0));
             *own = all;
             own.basis.confidence = confidence;
             if is_too_much {
                 own.value = most;
                 own.basis.bound.clone_from(&bound);
-                // which share of builds that covers is not known
+                // the share of builds covered is unknown
                 own.basis.quantile = 0.0;
             }
             (raised, held) = (true, held || is_too_much);

@@ -1,4 +1,4 @@
-//! CPU and wall time, from the attempts that succeeded: one that was stopped tells how long it was left alone.
+//! CPU and wall time, from successful attempts: a stopped one only shows how long it was allowed to run.
 
 use plimsoll_proto::reasons::SizeBound;
 
@@ -11,16 +11,16 @@ use super::{
 };
 use crate::domain::{Basis, Cores, Millis, Quantity, Rung};
 
-/// CPU request: half of the attempts use less on average. CPU is shared out when it is short, so the middle is enough.
+/// CPU request: the median of the average use. CPU is shared when it is short, so the median suffices.
 const CPU_REQUEST: f64 = 0.5;
-/// CPU limit: peaks of all but one attempt in twenty.
+/// CPU limit: the peak of 95 % of the attempts.
 const CPU_LIMIT: f64 = 0.95;
 
-/// Shares of the attempts that the two times are over.
+/// Quantiles of the two times.
 const WALL_HALF: f64 = 0.5;
 const WALL_MOST: f64 = 0.95;
 
-/// CPU to request and CPU limit, in thousandths of a core.
+/// CPU request and limit, in thousandths of a core.
 pub(super) fn cpu(similar: &SimilarAttempts<'_>, settings: &Settings) -> [Quantity; 2] {
     let [request, limit] = [settings.cpu_request.0, settings.cpu_limit.0].map(|cores| cores * 1000.0);
     let mean = RateValues::of(similar, mean_use, request, DefaultCounts::AmongFew);
@@ -28,7 +28,7 @@ pub(super) fn cpu(similar: &SimilarAttempts<'_>, settings: &Settings) -> [Quanti
     let mut asked = mean.quantile(CPU_REQUEST, request);
     let most = peak.quantile(CPU_LIMIT, limit);
     if asked.used.is_none() {
-        // what is only the default raises no limit that was measured
+        // a default does not raise a measured limit
         asked.value = asked.value.min(most.value);
     }
     let request = millicores(settings, asked, &mean);
@@ -50,12 +50,12 @@ fn peak_use(used: &WeightedAttempt<'_>) -> f64 {
 
 fn millicores(settings: &Settings, of: RateQuantile<'_, '_>, values: &RateValues<'_, '_>) -> Quantity {
     let (cores, bound) = settings.bound_cpu(Cores(of.value / 1000.0));
-    // values are logarithms: a thousandth of a core less is their rounding
+    // values are logarithms: a difference of a thousandth of a core is rounding
     let value = Millis::from_f64((cores.0 * 1000.0).round()).0.max(1);
     Quantity { value, basis: basis(of, values, bound) }
 }
 
-/// What decided: attempts, or the default, of which nothing is known then, however many attempts there are.
+/// What determined the number: attempts, or the default, which counts as unknown however many attempts there are.
 fn basis(of: RateQuantile<'_, '_>, values: &RateValues<'_, '_>, bound: SizeBound) -> Basis {
     let attempts = values.attempts;
     if of.used.is_none() {
@@ -72,21 +72,20 @@ fn basis(of: RateQuantile<'_, '_>, values: &RateValues<'_, '_>, bound: SizeBound
         };
     }
     let NumberConfidence { rung, confidence } = values.known;
-    // which share a cut size covers is not worked out
+    // the share covered by a capped size is not computed
     let quantile = if bound.is_cut() { 0.0 } else { of.share };
     Basis { rung, attempts, quantile, margin: 1.0, bound, confidence, all_of_rung: false, by_processes: 0 }
 }
 
-/// Wall time: of half of the attempts, and of 95 % of them.
+/// Wall times: the median, and the 95th percentile.
 #[derive(Debug)]
 pub(super) struct WallTimes {
     pub(super) half: Quantity,
     pub(super) most: Quantity,
 }
 
-/// At `build_jobs`: attempts at other numbers of jobs count as they would at these. Once an attempt of the package tells its time, the
-/// defaults say nothing any more: they may be a thousand times as long.
-/// `shared`: milliseconds that the jobs share.
+/// Times at `build_jobs`: those of attempts with other numbers of jobs are converted. Once an attempt of the package has a time, the
+/// defaults are ignored: they may be a thousand times as long. `shared`: milliseconds of parallel work.
 pub(super) fn wall(
     similar: &SimilarAttempts<'_>,
     settings: &Settings,
@@ -94,7 +93,7 @@ pub(super) fn wall(
     shared: f64,
 ) -> WallTimes {
     let asked = u32::try_from(build_jobs).unwrap_or(u32::MAX);
-    // builds of other packages share another time
+    // builds of other packages have another parallel part
     let is_moved = |used: &WeightedAttempt<'_>| {
         let had = u32::from(used.observation.jobs);
         shared > 0.0 && had > 0 && had != asked && used.rung.is_of_build()
@@ -108,13 +107,13 @@ pub(super) fn wall(
         let default = default.as_f64();
         let values = RateValues::of(similar, log, default, DefaultCounts::Alone);
         let of = values.quantile(share, default);
-        // as it was measured: a logarithm is rounded
+        // exactly as measured, because a logarithm is rounded
         let wall = match of.used.filter(|used| !is_moved(used)) {
             Some(used) => used.observation.brief.wall,
             None => Millis::from_f64(of.value),
         };
         let mut basis = basis(of, &values, SizeBound::None);
-        // a median is a median, whatever share of a few attempts is not above it
+        // report the median as 50 %, whatever share of a few attempts it covers
         basis.quantile = if of.used.is_some() { share } else { 0.0 };
         Quantity { value: wall.0.max(1), basis }
     };

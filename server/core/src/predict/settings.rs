@@ -1,46 +1,46 @@
-//! What the operator decides: the answer for an unknown key, the price of a failure, and the walls around every size.
+//! The operator's settings for predictions: the answer for an unknown key, the price of a failure, and the bounds of every size.
 
 use plimsoll_proto::{figures, limits, reasons::SizeBound};
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{Bytes, Cores, Millis};
 
-/// What the operator decides about predictions.
+/// The operator's settings for predictions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Memory to request for a build of which nothing is known.
+    /// Memory request for an unknown build.
     pub memory_request: Bytes,
-    /// Memory limit for a build of which nothing is known.
+    /// Memory limit for an unknown build.
     pub memory_limit: Bytes,
-    /// The two sizes above are a preset for the very build that is asked about. Then builds of other packages are not heard:
-    /// the author of the preset knows more.
+    /// The two sizes above are a preset for the requested build. Builds of other packages are then ignored: the author of the preset knows
+    /// more.
     pub preset: bool,
-    /// CPU to request for a build of which nothing is known.
+    /// CPU request for an unknown build.
     pub cpu_request: Cores,
-    /// CPU limit for a build of which nothing is known.
+    /// CPU limit for an unknown build.
     pub cpu_limit: Cores,
-    /// Parallel jobs when neither the caller nor the history names a number.
+    /// Build jobs if neither the caller nor the history names a number.
     pub build_jobs: u32,
-    /// Wall time that half of the unknown builds need.
+    /// Median wall time of unknown builds.
     pub wall_p50: Millis,
-    /// Wall time that 95 % of the unknown builds need.
+    /// 95th percentile of the wall time of unknown builds.
     pub wall_p95: Millis,
-    /// What one build over its request costs, in GiB x h, whatever its size. Higher buys more safety. `None`: what an average
-    /// build of the history holds, so that the price fits a fleet of small builds and one of large ones.
+    /// Price of one build that exceeds its request, GiB x h, the same for all sizes. Higher buys more safety. `None`: the memory time of
+    /// an average build in the history, which fits fleets of small builds and of large ones.
     pub failure_price: Option<f64>,
     /// Share of builds that may need more than their limit, before the margin.
     pub failure_ceiling: f64,
-    /// A memory size goes down by at most this share of what was predicted for the newest attempt of the same key, and stays as it
-    /// is if it would go down by less than 5 %. `None`: sizes follow at once.
+    /// Largest decrease of a memory size, as a share of the prediction for the newest attempt of the same key; decreases below 5 % are not
+    /// made at all. `None`: unlimited.
     pub max_decrease: Option<f64>,
-    /// No memory size goes below this.
+    /// Lowest memory size.
     pub memory_floor: Bytes,
-    /// No memory size goes above this: the largest place there is.
+    /// Highest memory size: that of the largest builder.
     pub memory_cap: Option<Bytes>,
-    /// No CPU size goes below this.
+    /// Lowest CPU size.
     pub cpu_floor: Cores,
-    /// No CPU size goes above this.
+    /// Highest CPU size.
     pub cpu_cap: Option<Cores>,
 }
 
@@ -68,7 +68,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// `size` between the floor and the cap, and which of them decided.
+    /// `size` within floor and cap, and which of them applied.
     pub(crate) fn bound_memory(&self, size: Bytes) -> (Bytes, SizeBound) {
         if let Some(cap) = self.memory_cap.filter(|cap| *cap < size) {
             return (cap, SizeBound::Cap(cap.to_string()));
@@ -79,7 +79,7 @@ impl Settings {
         (size, SizeBound::None)
     }
 
-    /// `size` between the floor and the cap, and which of them decided.
+    /// `size` within floor and cap, and which of them applied.
     pub(super) fn bound_cpu(&self, size: Cores) -> (Cores, SizeBound) {
         if let Some(cap) = self.cpu_cap.filter(|cap| cap.0 < size.0) {
             return (cap, SizeBound::Cap(figures::cores_named(cap.0)));

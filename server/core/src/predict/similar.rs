@@ -1,9 +1,8 @@
 //! Attempts similar to a key, with weights.
 //!
-//! Every attempt counts on the most similar rung that it shares with the key, and nowhere else. A rung that holds `n`
-//! attempts takes `n / (n + k)` of the weight that the more similar rungs left over; what no rung takes is the default's.
-//! Old attempts count less. Attempts that were stopped by memory do not age the others: a failure more must never make
-//! a size smaller, and so it may only take weight from all others evenly.
+//! Every attempt counts only on the most similar rung that it shares with the key. A rung with `n` attempts takes `n / (n + k)` of the
+//! weight that the more similar rungs left; the default gets the rest. Older attempts weigh less. Attempts that memory stopped do not age
+//! the others: a further failure must never make a size smaller, so it may only take weight from all others evenly.
 
 use std::sync::Arc;
 
@@ -12,25 +11,25 @@ use plimsoll_proto::measured::IncompleteNeed;
 use super::Settings;
 use crate::domain::{Bytes, History, Key, Rung, RungObservation, job_of_part};
 
-/// Whose attempts speak.
+/// Which attempts are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TrustScope {
-    /// Those of trusted attempts.
+    /// Trusted attempts.
     Trusted,
-    /// Beside them untrusted ones, of the same package of the same project alone.
+    /// Trusted attempts, and untrusted ones of the same package and project.
     All,
-    /// Those of trusted attempts with a need that is no mere lower bound of the peak.
+    /// Trusted attempts whose need was measured completely, not only as a lower bound.
     Measured,
 }
 
-/// `k` of [`credible`] for builds of one package: one attempt of the same key knows more than half of what there is
-/// to know (replayed: 0.3 to 1.5 are within 2 % of each other on Spack's CI, 3 wastes 5 % more).
+/// `k` of [`credible`] for rungs of the same package: one attempt of the same key takes more than half of the weight (replayed: 0.3 to 1.5
+/// are within 2 % of each other on Spack's CI, 3 wastes 5 % more).
 const HALF_KNOWN: f64 = 0.7;
-/// The same for other packages: they tell what builds are like, not what this one is.
+/// `k` for rungs of other packages: they show what builds are like, not what this one is.
 const HALF_KNOWN_WIDE: f64 = 3.0;
 
-/// What attempts that know so much take of what is `left` over: the credibility of Buehlmann (1967), `n / (n + k)`, where `k` is the number
-/// of attempts that know as much as they leave open.
+/// Weight that attempts worth `known` take of what is `left`: the credibility of Buehlmann (1967), `n / (n + k)`; at `k` attempts it is
+/// one half.
 pub(super) fn credible(left: f64, known: f64, k: f64) -> f64 {
     left * known / (known + k)
 }
@@ -40,43 +39,44 @@ pub(super) fn half_known(rung: Rung) -> f64 {
     if rung.is_of_build() { HALF_KNOWN } else { HALF_KNOWN_WIDE }
 }
 
-/// Weight of an attempt against the next newer one of its rung: half after 69 (replayed: 0.97 to 0.99 are alike, 0.9 and 0.95 forget
+/// Weight of an attempt relative to the next newer one of its rung: half after 69 (replayed: 0.97 to 0.99 are alike; 0.9 and 0.95 forget
 /// the rare large variant of a package).
 const DECAY: f64 = 0.99;
-/// Wider rungs are left out when the rungs inside know all but this share: they would not be scope.
+/// Wider rungs are skipped if the narrower ones leave less than this share.
 const KNOWN_ENOUGH: f64 = 0.02;
-/// The same for other parts of the job: parts of a matrix can need very different sizes, so from three attempts on a part is known by itself.
+/// The same for other parts of a parallel job: parts of a matrix can need very different sizes, so after three attempts a part is
+/// predicted by itself.
 const PART_KNOWN: f64 = 0.2;
-/// Packages that must have been measured before their builds say what a build of an unknown one needs. With fewer, one package that
-/// was built a hundred times would speak for all that are not known.
+/// Fewest packages from which a build of an unknown package is predicted. With fewer, one package built a hundred times would decide for
+/// all unknown ones.
 pub(super) const FEWEST_PACKAGES: usize = 10;
-/// Distance in input size at which an attempt counts half of one with the same input, as a logarithm to base 2: 2 %.
+/// Distance in input size at which an attempt counts half, as a logarithm to base 2: 2 %.
 const HALF_NEAR: f64 = 0.03;
 
-/// An attempt that speaks for the key.
+/// A similar attempt, with its weight.
 #[derive(Debug)]
 pub(super) struct WeightedAttempt<'h> {
     pub(super) observation: &'h RungObservation,
     pub(super) rung: Rung,
-    /// 1 for the newest of its rung, less with age and with distance in input.
+    /// 1 for the newest of its rung; lower with age and with distance in input.
     pub(super) fresh: f64,
-    /// Share of all weight.
+    /// Share of the total weight.
     pub(super) weight: f64,
-    /// Logarithm to base 2 of the need in bytes, at the build jobs asked for.
+    /// Logarithm to base 2 of the need in bytes, at the requested build jobs.
     pub(super) need: f64,
 }
 
-/// What the attempts of one rung weigh together.
+/// Total weight of the attempts of one rung.
 #[derive(Debug, Default)]
 struct RungWeight {
     total: f64,
-    /// The same, with distance in input.
+    /// The weight with distance in input applied.
     with_distance: f64,
-    /// Of attempts that memory did not stop.
+    /// The part from attempts that memory did not stop.
     uncensored: f64,
 }
 
-/// The history as far as it counts.
+/// The part of the history that a scope includes.
 #[derive(Debug, Clone, Copy)]
 struct HistoryView<'h> {
     history: &'h History,
@@ -84,7 +84,7 @@ struct HistoryView<'h> {
 }
 
 impl<'h> HistoryView<'h> {
-    /// Trusted attempts that share the rung's part of `key`, newest first.
+    /// Trusted attempts with the same values as `key` in the rung's fields, newest first.
     fn on_rung(self, rung: Rung, key: &Key) -> impl Iterator<Item = &'h RungObservation> {
         self.history
             .on_rung(rung, key)
@@ -92,20 +92,20 @@ impl<'h> HistoryView<'h> {
     }
 }
 
-/// The attempts that speak for a key, most similar rung first, newest first within it, trusted ones before untrusted ones.
+/// The similar attempts of a key: most similar rung first, newest first within it, trusted ones before untrusted ones.
 #[derive(Debug, Default)]
 pub(super) struct SimilarAttempts<'h> {
     pub(super) used: Vec<WeightedAttempt<'h>>,
-    /// Rungs that hold attempts, with their share of all weight.
+    /// Rungs with attempts, with their share of the total weight.
     pub(super) shares: Vec<(Rung, f64)>,
-    /// The same by the attempts that fitted alone: what is known, and not only known to be too little.
+    /// The same from uncensored attempts alone: what is known beyond lower bounds.
     pub(super) fitted_shares: Vec<(Rung, f64)>,
-    /// What of all weight those leave over.
+    /// The share of the total weight that those leave.
     fitted_left: f64,
     /// Share of the default.
     pub(super) left: f64,
-    /// What the attempts leave unknown: 1 if there are none. Those that were stopped do not count here, so that a failure more
-    /// never silences a rung.
+    /// The share that attempts leave unknown: 1 without attempts. Censored attempts do not count, so that a further failure never
+    /// suppresses a wider rung.
     pub(super) unknown: f64,
 }
 
@@ -136,15 +136,14 @@ impl<'h> SimilarAttempts<'h> {
         similar
     }
 
-    /// Whether an attempt of the same package fitted. Then there is no need to guess from other packages.
+    /// Whether an attempt of the same package was uncensored. Then other packages are not used.
     pub(super) fn knows_package(&self) -> bool {
         self.unknown < 1.0
     }
 
-    /// Makes the default worth less, and says how much weight there is then: of all attempts, and of those that fitted.
+    /// Lowers the weight of the default, and returns the total weight then: of all attempts, and of the uncensored ones.
     ///
-    /// It is a guess. It speaks for what is unknown twice over: for two fifths of it after one attempt, for a fifteenth
-    /// after ten.
+    /// The default is a guess. Its weight counts twice for the unknown share: two fifths of it after one attempt, a fifteenth after ten.
     fn lower_default(&mut self) -> [f64; 2] {
         let unknown = self.unknown;
         [&mut self.left, &mut self.fitted_left].map(|left| {
@@ -154,7 +153,7 @@ impl<'h> SimilarAttempts<'h> {
         })
     }
 
-    /// Adds a rung. Returns how much its attempts know that were not stopped.
+    /// Adds a rung. Returns the weight of its uncensored attempts.
     fn climb_down(&mut self, view: HistoryView<'h>, key: &Key, rung: Rung, half: f64) -> f64 {
         let HistoryView { history, scope } = view;
         let first = self.used.len();
@@ -180,7 +179,7 @@ impl<'h> SimilarAttempts<'h> {
         weight.uncensored
     }
 
-    /// Adds the attempts of one list. `list` gives those of a rung, newest first.
+    /// Adds the attempts of one list. `list` returns those of a rung, newest first.
     fn add_list<I: Iterator<Item = &'h RungObservation>>(
         &mut self,
         key: &Key,
@@ -191,8 +190,8 @@ impl<'h> SimilarAttempts<'h> {
         let input = key.hints.input_bytes.filter(|bytes| *bytes > 0 && rung.is_of_build());
         let input = input.map(|bytes| Bytes(bytes).as_f64().log2());
         let mut fresh = 1.0;
-        // lists are in order of arrival, and a list holds all that the lists inside it hold of its time: so what is counted
-        // already is found by walking them side by side, without reading the attempts
+        // lists are in order of arrival, and a list contains everything of its time that narrower lists contain: walking them side by side
+        // finds what was counted already, without reading the attempts
         let mut inside: Vec<_> = self.counted_inside(rung).map(|inner| list(inner).peekable()).collect();
         let here = list(rung).filter(|observation| {
             let same = |other: &&RungObservation| Arc::ptr_eq(&other.brief, &observation.brief);
@@ -213,15 +212,15 @@ impl<'h> SimilarAttempts<'h> {
         }
     }
 
-    /// The lists inside that of `rung` whose attempts are counted already.
+    /// The narrower lists within that of `rung` whose attempts are counted already.
     fn counted_inside(&self, rung: Rung) -> impl Iterator<Item = Rung> {
-        // builds of one build system that are of too few packages are not counted by themselves
+        // builds of one build system are not counted alone if they are of too few packages
         let by_build_system = self.shares.iter().any(|(counted, _)| *counted == Rung::BuildSystem);
         let counted = move |inner: &Rung| *inner != Rung::BuildSystem || by_build_system;
         lists_inside(rung).iter().copied().filter(counted)
     }
 
-    /// Number of attempts that were not stopped by memory, on all rungs.
+    /// Number of uncensored attempts, on all rungs.
     pub(super) fn fitted(&self) -> usize {
         self.used.iter().filter(|used| !used.observation.censored).count()
     }
@@ -231,21 +230,21 @@ impl<'h> SimilarAttempts<'h> {
         u32::try_from(self.used.len()).unwrap_or(u32::MAX)
     }
 
-    /// Attempts with a need that is a sum over processes.
+    /// Attempts whose need is a sum over processes.
     pub(super) fn by_processes(&self) -> u32 {
         let of_it =
             self.used.iter().filter(|used| used.observation.incomplete == Some(IncompleteNeed::Processes));
         u32::try_from(of_it.count()).unwrap_or(u32::MAX)
     }
 
-    /// The rung with the largest share among those that hold attempts that fitted; if none fitted, among all.
+    /// The rung with the largest share among those with uncensored attempts; among all if there are none.
     pub(super) fn main_rung(&self) -> Rung {
         let shares = if self.fitted_shares.is_empty() { &self.shares } else { &self.fitted_shares };
         let heaviest = shares.iter().rev().max_by(|a, b| a.1.total_cmp(&b.1));
         heaviest.map_or(Rung::Default, |(rung, _)| *rung)
     }
 
-    /// Whether all attempts are of a rung; those of a package are of it on the rungs inside as well.
+    /// Whether all attempts are of a rung. Attempts on the narrower rungs of a package count as of the package.
     pub(super) fn are_all_of(&self, rung: Rung) -> bool {
         !self.used.is_empty()
             && self.used.iter().all(|used| {
@@ -253,16 +252,16 @@ impl<'h> SimilarAttempts<'h> {
             })
     }
 
-    /// Attempts of the package itself, whatever became of them.
+    /// Attempts of the package itself, whatever their outcome.
     pub(super) fn of_package(&self) -> impl Iterator<Item = &WeightedAttempt<'h>> {
         self.used.iter().filter(|used| used.rung.is_of_build())
     }
 }
 
-/// The widest lists of more similar attempts that lie inside the list of `rung` as a whole.
+/// The widest lists of more similar attempts that are entirely within the list of `rung`.
 fn lists_inside(rung: Rung) -> &'static [Rung] {
     match rung {
-        // a package may have attempts of other build systems, so its list is not inside that of one: keys are compared
+        // a package may have attempts of several build systems, so its list is not within that of one: keys are compared
         Rung::Default | Rung::Exact | Rung::BuildSystem => &[],
         Rung::NoVersion => &[Rung::Exact],
         Rung::NoCompiler => &[Rung::NoVersion],
@@ -272,7 +271,7 @@ fn lists_inside(rung: Rung) -> &'static [Rung] {
     }
 }
 
-/// Whether the attempts that are learned from are of at least so many packages. Reads few of them, unless most are of the same.
+/// Whether the attempts are of at least `fewest` packages. Stops reading as soon as it knows.
 fn has_packages<'h>(fewest: usize, observations: impl Iterator<Item = &'h RungObservation>) -> bool {
     let mut packages: Vec<(&str, &str)> = Vec::with_capacity(fewest);
     for observation in observations.filter(|observation| !observation.need.is_nan()) {
@@ -287,7 +286,7 @@ fn has_packages<'h>(fewest: usize, observations: impl Iterator<Item = &'h RungOb
     false
 }
 
-/// Whether the attempt had the same input, or neither is known.
+/// Whether the attempt had the same input, or both are unknown.
 pub(super) fn is_near(input: Option<u64>, observation: &RungObservation) -> bool {
     match input {
         None => observation.input.is_nan(),
@@ -297,8 +296,8 @@ pub(super) fn is_near(input: Option<u64>, observation: &RungObservation) -> bool
     }
 }
 
-/// How much an attempt says about a build with this input, 1 if the inputs are alike or not known: a rational quadratic kernel over the
-/// logarithms, which falls slowly, so that an attempt far off still says something.
+/// Weight of an attempt for a build with this input; 1 if the inputs are equal or unknown: a rational quadratic kernel over the
+/// logarithms, which falls slowly, so that a distant attempt still counts a little.
 fn nearness(asked: f64, observation: &RungObservation) -> f64 {
     if observation.input.is_nan() {
         return 1.0;
@@ -307,7 +306,7 @@ fn nearness(asked: f64, observation: &RungObservation) -> f64 {
     1.0 / (1.0 + far * far)
 }
 
-/// Of the same package, or parts of one job.
+/// Whether two keys are of the same package, or parts of one job.
 fn is_same_build(a: &Key, b: &Key) -> bool {
     let parts = || job_of_part(&a.package).is_some_and(|job| job_of_part(&b.package) == Some(job));
     a.project == b.project && (a.package == b.package || parts())

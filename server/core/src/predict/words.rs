@@ -1,4 +1,4 @@
-//! The reasons, in words, and how far a prediction can be trusted.
+//! The reasons as text, and the confidence.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::domain::{Bytes, Key, Quantity, Rung};
 
-/// What a share on a rung is worth: exactly this key is worth all of it, the fleet little.
+/// Contribution of a rung to the confidence: 1 for exactly this key, little for the fleet.
 fn worth(rung: Rung) -> f64 {
     match rung {
         Rung::Exact => 1.0,
@@ -28,27 +28,28 @@ fn worth(rung: Rung) -> f64 {
     }
 }
 
-/// How far the needs of one build lie apart, in medians, as long as they do not tell themselves. One attempt has no spread of its own, and
-/// must not look surer than two that differ.
+/// Assumed width of the needs of one build, in medians, until the attempts show it. One attempt has no spread, and must not look surer
+/// than two that differ.
 const USUAL_WIDTH: f64 = 0.5;
 
-/// Sum of share times worth over the rungs, less the more the expected needs differ: at a spread of one median, half. `width` counts by
-/// the attempts that tell it, all of `uncensored` but the first, and [`USUAL_WIDTH`] as one.
+/// Confidence: the sum of each rung's share times its contribution, divided by 1 plus the width of the expected needs in medians (so
+/// halved at one median). `width` is weighed by the attempts that show it, all of `uncensored` but the first; [`USUAL_WIDTH`] counts as
+/// one.
 pub(super) fn confidence(shares: &[(Rung, f64)], uncensored: usize, width: f64) -> f64 {
-    // not `sum`, which of nothing is -0
+    // not `sum`, which is -0 for an empty list
     let known = shares.iter().fold(0.0, |known, (rung, share)| known + share * worth(*rung));
     let tell = f64::from(u32::try_from(uncensored.saturating_sub(1)).unwrap_or(u32::MAX));
     let width = (USUAL_WIDTH + tell * width.max(0.0)) / (1.0 + tell);
     (known / (1.0 + width)).clamp(0.0, 1.0)
 }
 
-/// Confidence below which a prediction says what holds it down.
+/// Confidence below which a prediction names the reason.
 const SURE: f64 = 0.6;
-/// Share of a factor of [`confidence`] that holds nothing down.
+/// A factor of [`confidence`] above this does not lower it noticeably.
 const NEARLY_ALL: f64 = 0.8;
 
-/// What holds the confidence down most, as the factors of [`confidence`] say: how few attempts fitted, how little they are like this build, or
-/// how far their needs lie apart. Empty for a high one, and where nothing is known.
+/// The main reason for a low confidence, by the factors of [`confidence`]: few uncensored attempts, attempts of other builds, or needs
+/// that differ. Empty for a high confidence, and if nothing is known.
 pub(super) fn unsure_because(similar: &SimilarAttempts<'_>, confidence: f64, sizes: &MemorySizes) -> String {
     let (fitted, width) = (similar.fitted(), sizes.width);
     if sizes.by_kills.is_some() || (fitted == 0 && !similar.used.is_empty()) {
@@ -78,14 +79,14 @@ pub(super) fn unsure_because(similar: &SimilarAttempts<'_>, confidence: f64, siz
     "the needs of its attempts lie far apart".to_owned()
 }
 
-/// A limit above so many times the highest need that is known says why.
+/// A limit above this multiple of the highest known need gets an explanation.
 const FAR_ABOVE: f64 = 2.0;
-/// Unless it is the least room for file pages that makes it so, above so many times that need.
+/// If the least room for file pages is the cause: the multiple of that need plus room.
 const SMALL_ROOM: f64 = 1.5;
-/// Attempts that are few: what they did not show may be far above what they did.
+/// Few attempts: unseen values may be far above the observed ones.
 const FEW: usize = 5;
 
-/// One sentence for a CI engineer. A number of build jobs that is only the default is not said: no attempt and no question named it.
+/// One sentence for a CI engineer. A default number of build jobs is not mentioned: no attempt and no question named it.
 pub(super) fn reason(
     similar: &SimilarAttempts<'_>,
     key: &Key,
@@ -129,7 +130,7 @@ pub(super) fn reason(
     text
 }
 
-/// The highest need that attempts show, as people say it: of one that memory stopped only a lower bound is known.
+/// The highest need of the attempts, as text; a lower bound if memory stopped that attempt.
 fn highest(similar: &SimilarAttempts<'_>) -> Option<(Bytes, String)> {
     let used = similar.used.iter().max_by(|a, b| a.need.total_cmp(&b.need))?;
     let need = Bytes::from_f64(used.need.exp2());
@@ -137,13 +138,13 @@ fn highest(similar: &SimilarAttempts<'_>) -> Option<(Bytes, String)> {
     Some((need, need_words))
 }
 
-/// Why a limit is far above all that was needed so far; empty if it is not.
+/// Why a limit is far above all needs so far; empty if it is not.
 fn far_above(similar: &SimilarAttempts<'_>, sizes: &MemorySizes) -> String {
     let (limit, Some((highest, need_words))) = (Bytes(sizes.limit.value), highest(similar)) else {
         return String::new();
     };
     let times = limit.as_f64() / highest.as_f64().max(1.0);
-    // room for file pages of a small build is not a guess, and it is said with the limit; sizes are whole MiB
+    // room for file pages of a small build is not a guess, and is mentioned with the limit; sizes are whole MiB
     let roomy = memory::with_pages(Bytes::from_f64(highest.as_f64() * SMALL_ROOM)).ceil_mib();
     if times <= FAR_ABOVE || (limit <= roomy && sizes.limit.basis.bound == SizeBound::None) {
         return String::new();
@@ -159,7 +160,7 @@ fn far_above(similar: &SimilarAttempts<'_>, sizes: &MemorySizes) -> String {
     format!("; the limit is {times:.1} times the highest need ({need_words}), because {why}")
 }
 
-/// Why little is known, by the attempts that fitted: one that did not says only what was too little.
+/// Why little is known, by the uncensored attempts: censored ones only show lower bounds.
 fn few_known(similar: &SimilarAttempts<'_>) -> String {
     let (fitted, all) = (similar.fitted(), similar.used.len());
     let which = if fitted == all { "" } else { " that memory did not stop" };
@@ -170,7 +171,7 @@ fn few_known(similar: &SimilarAttempts<'_>) -> String {
     }
 }
 
-/// No attempt of the package fitted, or there is none.
+/// No attempt of the package was uncensored, or there is none.
 fn without_fitted(similar: &SimilarAttempts<'_>, key: &Key, sizes: &MemorySizes) -> String {
     let by_preset = || {
         let highest = similar.of_package().max_by(|a, b| a.need.total_cmp(&b.need))?;
@@ -198,7 +199,7 @@ fn without_fitted(similar: &SimilarAttempts<'_>, key: &Key, sizes: &MemorySizes)
     }
 }
 
-/// What else was measured of a package of which only the untrusted have said something. They may raise a size, and not be one.
+/// Mentions untrusted attempts of a package that has no trusted ones: they may raise a size, and do not determine it.
 pub(super) fn not_used(untrusted: usize) -> String {
     let attempts = match untrusted {
         1 => "1 measured attempt is".to_owned(),
@@ -207,20 +208,20 @@ pub(super) fn not_used(untrusted: usize) -> String {
     format!("; {attempts} not used: who delivered them is not `trusted` in the access file")
 }
 
-/// How far the limit is above what proved too little.
+/// The step between the size that proved too small and the limit.
 fn step(sizes: &MemorySizes) -> Bytes {
     let limit = Bytes(sizes.limit.value);
     limit.saturating_sub(Bytes::from_f64(limit.as_f64() / sizes.limit.basis.margin.max(1.0)))
 }
 
-/// Who said what: the attempts of the rung that weighs most.
+/// Which attempts decided: those of the rung with most weight.
 fn who(similar: &SimilarAttempts<'_>) -> String {
     let rung = similar.main_rung();
     let here = || similar.used.iter().filter(|used| used.rung == rung);
     let fitted = || here().filter(|used| !used.observation.censored);
     let mut needs: Vec<u64> = fitted().map(|used| Bytes::from_f64(used.need.exp2()).0).collect();
     needs.sort_unstable();
-    // of those that memory stopped the need is not known: they are named apart
+    // the need of attempts that memory stopped is unknown: they are listed separately
     let count = if needs.is_empty() { here().count() } else { needs.len() };
     let attempts = if count == 1 { "attempt" } else { "attempts" };
     let first = format!("{count} {attempts} of {}", scope(rung));
@@ -241,7 +242,7 @@ fn who(similar: &SimilarAttempts<'_>) -> String {
     format!("{first} needed {least} to {most} (median {median}){note}")
 }
 
-/// What attempts on a rung are attempts of, as every other view says it.
+/// What the attempts of a rung have in common, in the same words as in other output.
 pub(super) fn scope(rung: Rung) -> &'static str {
     reasons::scope(match rung {
         Rung::Exact => v1::Rung::Exact,

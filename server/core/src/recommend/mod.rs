@@ -1,4 +1,4 @@
-//! What a job or a package should request, against what it requests today, and what that saves. Pure.
+//! What a job or a package should request, compared with what it requests today, and the savings. Pure.
 //!
 //! ```text
 //! stats::workloads -> Workload    the attempts of one package in a window of time
@@ -6,9 +6,9 @@
 //! summaries        -> with_today  what its newest attempts had: the limit in force, and what would not have fitted it
 //! ```
 //!
-//! A proposal never claims more than is known. There is none where too few attempts, only untrusted ones, or only attempts that memory
-//! stopped are known. Needs from Prometheus and from sums over processes are "at least": they propose a request, and no limit below the one of today. A proposed
-//! limit is never below the need of a trusted attempt of the window.
+//! There is no proposal if too few attempts are known, or only untrusted ones, or only ones that memory stopped. Needs from Prometheus and
+//! from sums over processes are lower bounds: they may propose a request, and never a limit below today's. A proposed limit is never below
+//! the need of a trusted attempt in the window.
 
 mod risk;
 #[cfg(test)]
@@ -23,12 +23,12 @@ use crate::{
     predict,
 };
 
-/// Trusted attempts whose need is known that a proposal takes, and measured ones that a limit takes: the verdict of fewer changes with
-/// the next one.
+/// Fewest trusted attempts with a known need for a proposal, and fewest measured ones for a limit: with fewer, the next attempt would
+/// often change it.
 pub const FEWEST: u64 = 5;
 /// A month of 30 days, milliseconds.
 pub const MONTH: Millis = Millis(30 * DAY.0);
-/// The shortest time that is counted up to a month: an hour of a busy morning says nothing of a month.
+/// The shortest window that is extrapolated to a month: an hour of a busy morning would not be typical.
 pub const DAY: Millis = Millis(24 * 3600 * 1000);
 
 /// The attempts of one package of one project.
@@ -38,28 +38,28 @@ pub struct Workload {
     pub project: String,
     /// As in a key: package or job.
     pub package: String,
-    /// Those of the window, in any order.
+    /// Attempts in the window, in any order.
     pub attempts: Vec<WorkloadAttempt>,
-    /// What trusted ones of them built, newest first, with their build jobs.
+    /// Keys that trusted attempts built, newest first, with their build jobs.
     pub builds: Vec<Key>,
     /// The newest trusted attempts that requested memory.
     pub newest: Vec<AttemptId>,
 }
 
-/// One attempt as far as a proposal looks at it.
+/// One attempt, with the values that a proposal uses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WorkloadAttempt {
     /// Memory that it requested, or its limit if it requested none.
     pub asked: Option<Bytes>,
-    /// How long it held that.
+    /// How long it ran.
     pub wall: Millis,
-    /// Of a GiB for an hour.
+    /// Price of a GiB for an hour.
     pub price: f64,
-    /// What it proves of the need.
+    /// What it proves about the need.
     pub need: Option<Bytes>,
-    /// Where that need comes from.
+    /// How that need is known.
     pub source: NeedSource,
-    /// Nothing is learnt from it that lowers a size.
+    /// It may not lower a size.
     pub untrusted: bool,
     /// Memory ended it.
     pub failed_for_memory: bool,
@@ -68,27 +68,27 @@ pub struct WorkloadAttempt {
 /// How a need is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NeedSource {
-    /// It was measured to the end.
+    /// Measured until the end.
     Measured,
-    /// Prometheus read it now and then, or it is a sum over processes: it is at least this.
+    /// Scraped by Prometheus or summed over processes: the true need is at least this.
     Incomplete,
-    /// Memory stopped the attempt: it is more than this.
+    /// Memory stopped the attempt: the true need is more than this.
     Stopped,
 }
 
 /// What a job requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Sizes {
-    /// `None` if it requests none, or that is not known.
+    /// `None` if it requests none, or that is unknown.
     pub memory_request: Option<Bytes>,
-    /// `None` without a limit, or if that is not known.
+    /// `None` without a limit, or if that is unknown.
     pub memory_limit: Option<Bytes>,
-    /// `None` if it requests none, or that is not known.
+    /// `None` if it requests none, or that is unknown.
     pub cpu_request: Option<Cores>,
 }
 
 impl Sizes {
-    /// What an attempt had. What is no size, as 0, is none.
+    /// The sizes of an attempt. A value that is no real size, such as 0, becomes `None`.
     pub fn of(resources: &Resources) -> Self {
         let size = |size: Option<Bytes>| size.filter(|size| measured::is_size(size.0));
         Self {
@@ -99,7 +99,7 @@ impl Sizes {
     }
 }
 
-/// Why nothing is proposed.
+/// Why there is no proposal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoProposal {
     /// The need of fewer than [`FEWEST`] trusted attempts is known.
@@ -108,20 +108,20 @@ pub enum NoProposal {
     Untrusted,
     /// Memory stopped every attempt: only what is too little is known.
     Stopped,
-    /// The prediction is less sure than was asked for.
+    /// The prediction's confidence is below the requested one.
     Unsure,
 }
 
-/// What holds for all proposals of an answer.
+/// Parameters of all proposals in an answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ProposalTerms {
     /// Confidence below which nothing is proposed, 0 to 1.
     pub least_confidence: f64,
-    /// The time that the attempts were collected in: what they held is counted up to a month from it.
+    /// The window in which the attempts ran; sums are extrapolated from it to a month.
     pub window: Millis,
 }
 
-/// A proposal before it is known what the job has today.
+/// A proposal before today's sizes are known.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Draft {
     workload: Workload,
@@ -134,21 +134,21 @@ pub struct Draft {
     saved_money: f64,
 }
 
-/// What packages hold and what their proposals save, together.
+/// What packages reserve and what their proposals save, in total.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Savings {
-    /// How many packages these are.
+    /// Number of packages.
     pub packages: u64,
     /// Memory that the attempts requested, GiB x h a month.
     pub asked_gib_hours: f64,
-    /// What of that the proposed requests save, GiB x h a month: packages that need more count below 0.
+    /// Savings by the proposed requests, GiB x h a month; packages that need more count as negative.
     pub saved_gib_hours: f64,
-    /// The same in money.
+    /// `saved_gib_hours` as money.
     pub saved_money: f64,
 }
 
 impl Savings {
-    /// The sums of these packages.
+    /// The sums over these packages.
     pub fn of(drafts: &[Draft]) -> Self {
         drafts.iter().fold(Self::default(), |sums, draft| Self {
             packages: sums.packages + 1,
@@ -159,36 +159,36 @@ impl Savings {
     }
 }
 
-/// A proposal for one package, with what it stands on.
+/// A proposal for one package, with the numbers behind it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recommendation {
     /// As in a key.
     pub project: String,
     /// As in a key: package or job.
     pub package: String,
-    /// Attempts of the window.
+    /// Attempts in the window.
     pub attempts: u64,
     /// Of them those that failed for memory.
     pub failed_for_memory: u64,
-    /// What the newest attempts had: the median of each size.
+    /// Median sizes of the newest attempts.
     pub today: Sizes,
-    /// What it should have; without a limit if the one of today stays.
+    /// The proposed sizes; without a limit if today's should stay.
     pub proposed: Result<Sizes, NoProposal>,
     /// Memory that the attempts requested, GiB x h a month.
     pub asked_gib_hours: f64,
-    /// What of that the proposed request saves, GiB x h a month; below 0 if it is larger.
+    /// Savings by the proposed request, GiB x h a month; negative if it is larger.
     pub saved_gib_hours: f64,
-    /// The same in money.
+    /// `saved_gib_hours` as money.
     pub saved_money: f64,
-    /// 0 to 1: the lowest of its builds.
+    /// 0 to 1: the lowest confidence over its builds.
     pub confidence: f64,
-    /// How many attempts would not have fitted the limit, proposed or of today; `None` if there is none, or no proposal.
+    /// How many attempts would exceed the limit, the proposed one or today's; `None` without a limit or a proposal.
     pub limit_risk: Option<Risk>,
-    /// The same of the proposed request, above which a build takes memory that its node may not have.
+    /// The same for the proposed request; above it a build uses memory that its node may not have.
     pub request_risk: Option<Risk>,
 }
 
-/// The proposal for a package, with sizes of `predict` for each of its builds.
+/// The proposal for a package; `predict` computes the sizes of each of its builds.
 pub fn propose(workload: Workload, predict: impl Fn(&Key) -> Prediction, terms: &ProposalTerms) -> Draft {
     let predictions: Vec<Prediction> = match refusal(&workload.attempts) {
         None => workload.builds.iter().map(predict).collect(),
@@ -222,7 +222,7 @@ impl Draft {
         &self.workload.newest
     }
 
-    /// Puts the proposals that save most first, then packages without one by what they hold, then those that need more than today.
+    /// Sorts proposals by savings; then packages without a proposal by what they reserve; then packages that need more.
     pub fn sort(drafts: &mut [Self]) {
         let rank = |draft: &Self| match (draft.proposed.is_ok(), draft.saved >= 0.0) {
             (true, true) => 0_u8,
@@ -236,13 +236,13 @@ impl Draft {
         });
     }
 
-    /// The whole proposal, now that it is known what the newest attempts had.
+    /// Completes a proposal with today's sizes, those of the newest attempts.
     pub fn with_today(self, newest: &[Sizes]) -> Recommendation {
         let today = median(newest);
         let Self { workload, proposed, confidence, least_limit, asked, saved, saved_money } = self;
         let proposed = proposed.map(|sizes| Sizes {
             memory_limit: sizes.memory_limit.or_else(|| {
-                // the limit of today stays, unless it is too low for what is known
+                // today's limit stays, unless it is too low for the known needs
                 let least = least_limit.max(sizes.memory_request.unwrap_or_default());
                 today.memory_limit.is_some_and(|limit| limit < least).then_some(least)
             }),
@@ -267,7 +267,7 @@ impl Draft {
     }
 }
 
-/// Why nothing can be said of a package, by its attempts alone.
+/// Why there can be no proposal, by the attempts alone.
 fn refusal(attempts: &[WorkloadAttempt]) -> Option<NoProposal> {
     let known = || attempts.iter().filter(|attempt| attempt.need.is_some());
     let trusted = || known().filter(|attempt| !attempt.untrusted);
@@ -281,7 +281,7 @@ fn refusal(attempts: &[WorkloadAttempt]) -> Option<NoProposal> {
     }
 }
 
-/// The largest sizes of the builds, as far as they are known; `None` if a request is not.
+/// The largest sizes over the builds that are known; `None` if a request is unknown.
 fn sizes(predictions: &[Prediction], attempts: &[WorkloadAttempt], terms: &ProposalTerms) -> Option<Sizes> {
     let least = terms.least_confidence;
     let memory_request = predictions.iter().map(|of| known(of, &of.memory_request, least));
@@ -292,7 +292,7 @@ fn sizes(predictions: &[Prediction], attempts: &[WorkloadAttempt], terms: &Propo
     let measured = count(attempts.iter().filter(|attempt| !attempt.untrusted).filter(measured));
     Some(Sizes {
         memory_request: Some(Bytes(largest(memory_request)?).ceil_mib()),
-        // a limit kills: it takes attempts that were measured
+        // builds are killed at a limit: it needs measured attempts
         memory_limit: largest(memory_limit).map(Bytes).filter(|_| measured >= FEWEST),
         cpu_request: largest(cpu_request).map(|milli| Cores(Bytes(milli).as_f64() / 1000.0)),
     })
@@ -302,19 +302,19 @@ fn known(prediction: &Prediction, quantity: &crate::domain::Quantity, least: f64
     prediction.is_known(quantity, least).then_some(quantity.value)
 }
 
-/// The largest of them; `None` if one is not known, or there are none.
+/// The largest value; `None` if any is unknown, or there are none.
 fn largest(values: impl Iterator<Item = Option<u64>>) -> Option<u64> {
     values.reduce(|a, b| Some(a?.max(b?))).flatten()
 }
 
-/// The sizes with a limit that is at least `least` and at least the request.
+/// The sizes with the limit raised to `least` and to the request.
 fn above(sizes: Sizes, least: Bytes) -> Sizes {
     let request = sizes.memory_request.unwrap_or_default();
     let raised = |limit: Bytes| limit.max(least).max(request).ceil_mib();
     Sizes { memory_limit: sizes.memory_limit.map(raised), ..sizes }
 }
 
-/// The least limit that holds what every trusted attempt is known to need, in whole MiB.
+/// The least limit that fits the known need of every trusted attempt, in whole MiB.
 fn least_limit(attempts: &[WorkloadAttempt]) -> Bytes {
     let trusted = attempts.iter().filter(|attempt| !attempt.untrusted);
     let least = trusted.filter_map(|attempt| {
@@ -324,7 +324,7 @@ fn least_limit(attempts: &[WorkloadAttempt]) -> Bytes {
     least.max().unwrap_or_default().ceil_mib()
 }
 
-/// The median of each size, of those that have it; of an even number the larger one in the middle.
+/// The median of each size over those that have it; the higher middle value of an even number.
 fn median(sizes: &[Sizes]) -> Sizes {
     let mut requests: Vec<Bytes> = sizes.iter().filter_map(|sizes| sizes.memory_request).collect();
     let mut limits: Vec<Bytes> = sizes.iter().filter_map(|sizes| sizes.memory_limit).collect();

@@ -1,28 +1,28 @@
-//! How many attempts would not have fitted a size, and how many of the next ones may not.
+//! How many attempts would have exceeded a size, and how many of the next ones may.
 
 use plimsoll_proto::measured;
 
 use super::{NeedSource, WorkloadAttempt};
 use crate::domain::Bytes;
 
-/// How sure the upper bound is: one time in twenty the true share is above it.
+/// Confidence of the upper bound: the true share is above it one time in twenty.
 const SURE: f64 = 0.95;
-/// Halvings of the interval that holds the bound: 2^-40 of it is left.
+/// Bisection steps: 2^-40 of the interval is left.
 const HALVINGS: u32 = 40;
 
-/// Attempts held against a size.
+/// Attempts compared with a size.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Risk {
-    /// Attempts of which it is known whether they would have fitted, trusted or not.
+    /// Attempts of which it is known whether they fit, trusted or not.
     pub judged: u64,
-    /// Of these, those that would not have.
+    /// Of these, those that exceed the size.
     pub above: u64,
-    /// The share that the next ones stay below, with 95 % confidence; 1 if nothing was judged.
+    /// Upper bound of the share of future attempts that exceed it, with 95 % confidence; 1 if nothing was judged.
     pub at_most: f64,
 }
 
 impl Risk {
-    /// Holds attempts against `size`. A need that is only "at least" or "more than" a number below it says nothing.
+    /// Compares attempts with `size`. A need that is only a lower bound below `size` is skipped.
     pub(super) fn of(attempts: &[WorkloadAttempt], size: Bytes) -> Self {
         let fitted = |attempt: &WorkloadAttempt| match (attempt.need?, attempt.source) {
             (need, NeedSource::Measured) => measured::holds(need.0, false, size.0),
@@ -38,8 +38,8 @@ impl Risk {
     }
 }
 
-/// The exact upper bound of a share of which `above` of `judged` were seen (Clopper and Pearson 1934, one-sided): the share at which
-/// so few would be seen one time in twenty.
+/// The exact upper bound of a share of which `above` of `judged` were observed (Clopper and Pearson 1934, one-sided): the share with which
+/// so few are observed one time in twenty.
 fn upper_bound(above: u64, judged: u64) -> f64 {
     if above >= judged {
         return 1.0;
@@ -56,8 +56,8 @@ fn upper_bound(above: u64, judged: u64) -> f64 {
     high
 }
 
-/// The probability that at most `seen` of `judged` happen, each with probability `share`: terms of the binomial distribution, each from
-/// the one before it, as logarithms so that none is lost.
+/// The probability of at most `seen` events in `judged` trials, each with probability `share`: binomial terms, each from the one before,
+/// as logarithms against underflow.
 fn at_most_seen(seen: u64, judged: u64, share: f64) -> f64 {
     let float = |count: u64| Bytes(count).as_f64();
     let (log_yes, log_no) = (share.ln(), (-share).ln_1p());

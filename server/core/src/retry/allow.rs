@@ -1,4 +1,4 @@
-//! Whether the budget, what was seen before and the price allow what the cause asks for; and what is said if they do not.
+//! Whether the budget, earlier failures and the cost allow the remedy; and the reason if they do not.
 
 use std::fmt::Write as _;
 
@@ -12,19 +12,19 @@ use super::{
 };
 use crate::domain::{Action, Bytes, Cause, Evidence, Millis, Prediction, Signature};
 
-/// One failure, weighed.
+/// A failure with everything that the decision depends on.
 #[derive(Debug)]
 pub(super) struct WeighedFailure {
     pub(super) finding: Finding,
     pub(super) cause: Cause,
     pub(super) signature: Option<Signature>,
-    /// Other attempts that failed so, at the same commit or in the same job.
+    /// Other attempts with the same failure at the same commit or in the same job.
     pub(super) again: u32,
     pub(super) helped: RetrySuccess,
     pub(super) terms: Terms,
-    /// Attempts that count, this one included.
+    /// Attempts that count against the budget, including this one.
     pub(super) spent: u32,
-    /// Attempts that the budget still allows.
+    /// Retries that the budget still allows.
     pub(super) left: u32,
 }
 
@@ -65,7 +65,7 @@ pub(super) fn allow(
     (remedy, None)
 }
 
-/// Retries that the rules of [`allow`] leave after such a failure, this one included, where that is less than what is left of the budget.
+/// Retries that [`allow`] permits after such a failure, including this one, if fewer than the budget leaves.
 pub(super) fn allowed_below_budget(case: &WeighedFailure, policy: &RetryPolicy) -> Option<u32> {
     let unproven = !case.finding.is_proven() && case.cause != Cause::Flaky;
     let of_unproven = unproven.then_some(policy.unproven_retries);
@@ -75,7 +75,7 @@ pub(super) fn allowed_below_budget(case: &WeighedFailure, policy: &RetryPolicy) 
     (allowed < case.left).then_some(allowed)
 }
 
-/// The policy's bound on retries of one sort.
+/// A phrase for the policy's bound on one sort of retries.
 fn allowed(count: u32, of: &str) -> String {
     let retries = if count == 0 {
         "no retry".to_owned()
@@ -85,7 +85,7 @@ fn allowed(count: u32, of: &str) -> String {
     format!("the policy allows {retries} {of}")
 }
 
-/// "No", with the size that the next attempt would have to have: a person may start it all the same.
+/// "No", with the next size all the same: a person may start the retry.
 fn used_up(remedy: Remedy, case: &WeighedFailure, rule: String) -> (Remedy, Option<String>) {
     let next = remedy.next;
     let wanted = next.as_ref().and_then(|next| by_hand(remedy.action, case.cause, next));
@@ -100,7 +100,7 @@ fn refusal(case: &WeighedFailure, rule: &str) -> String {
     format!("{}: no retry, because {rule}", sentence(&case.finding, case.cause))
 }
 
-/// What a next attempt would have to have, if it has to have something else than this one.
+/// The sizes that a retry by a person needs, if they differ from this attempt's.
 fn by_hand(action: Action, cause: Cause, next: &Prediction) -> Option<String> {
     let jobs = next.build_jobs.value;
     match action {

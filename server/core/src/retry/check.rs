@@ -1,4 +1,4 @@
-//! Files of rules, looked at before a server reads them: whatever would be refused, and rules that can never decide.
+//! Checks rule files before a server loads them: errors, and rules that can never decide.
 
 use super::{
     explain::explain,
@@ -7,18 +7,18 @@ use super::{
     rules::{self, LogRules},
 };
 
-/// What is said of files of rules.
+/// Result of the check.
 #[derive(Debug, Default)]
 pub struct RuleReport {
-    /// Mistakes, each with its file and rule: a server refuses the files, or a rule never decides.
+    /// Errors with file and rule: a server refuses the files, or a rule never decides.
     pub wrong: Vec<String>,
-    /// What is allowed and worth a look.
+    /// Valid, but worth a look.
     pub notes: Vec<String>,
-    /// Rules that were read.
+    /// Number of rules.
     pub rules: usize,
 }
 
-/// Looks at files, each a name and a text, in the forms that [`LogRules::extended`] reads.
+/// Checks files, each a name and a text, in the formats that [`LogRules::extended`] reads.
 pub fn check(files: &[(String, String)]) -> RuleReport {
     let mut report = RuleReport::default();
     let all = match LogRules::extended(files) {
@@ -51,7 +51,7 @@ pub fn check(files: &[(String, String)]) -> RuleReport {
     report
 }
 
-/// The rules that decide on the examples of one that decides on none of them. `None` if it decides on one, or has none.
+/// For a rule that decides on none of its own examples: the rules that decide instead. `None` if it decides on one, or has none.
 fn decided_by_others(rule: &Rule, all: &LogRules) -> Option<Vec<String>> {
     let decider = |line: &String| explain(line, all).rules.into_iter().find(|fired| fired.decides);
     let mut others: Vec<String> = Vec::new();

@@ -1,10 +1,9 @@
-//! Why an attempt failed: clues in the order of what they are worth, and the first that names a cause decides.
+//! Classifies why an attempt failed: clues are ordered by strength, and the first that names a cause decides.
 //!
-//! Kernel counters > reasons of container and pod > starvation > exit code and signal > reason of the CI system > log. A
-//! deadline of container or pod comes after starvation: it says when the time was over, not why it was not enough.
-//! A clue that is `weak` (a signal that many things send, a line that only says "failed") decides if no other does. Among clues of
-//! one kind none is the newest: which of them decides does not hang on the order in which they were said ([`join`](mod@super::join)).
-//! What agrees with the decision and what argues against it is listed with it.
+//! Kernel counters > reasons of container and pod > starvation > exit code and signal > reason of the CI system > log. A deadline of
+//! container or pod comes after starvation: it shows when the time was over, not why it did not suffice. A `weak` clue (a signal with many
+//! senders, a line that only reports a failure) decides if no other does. The order in which clues of one kind were reported does not
+//! matter ([`join`](mod@super::join)). Clues that agree with the decision or argue against it are listed with it.
 
 use super::{
     clues, cpu,
@@ -20,14 +19,14 @@ use crate::domain::{
     Cause, Evidence, EvidenceLine, EvidenceSource, Exit, Outcome, RecordedCause, ReportedEvidence, Summary,
 };
 
-/// What one more clue that agrees adds, and one that does not takes away.
+/// Change of the confidence for each further clue: up if it agrees, down if not.
 const EACH_CLUE: f64 = 0.05;
-/// Most confidence in trouble outside the build, where the same log names a failure of the build itself.
+/// Highest confidence in a fault outside the build if the same log also shows a failure of the build itself.
 const UNCERTAIN: f64 = 0.5;
-/// Confidence when nothing names a cause.
+/// Confidence if nothing names a cause.
 const NOTHING: f64 = 0.2;
 
-/// Why the attempt failed, with `rules` for its log: by all that was said now and in earlier questions.
+/// Why the attempt failed, from everything reported now and in earlier questions; `rules` match its log.
 pub fn classify(evidence: &Evidence, rules: &LogRules) -> Finding {
     let measured = evidence.measured.as_deref();
     let mut joined = evidence.reported.clone();
@@ -58,7 +57,7 @@ pub fn classify(evidence: &Evidence, rules: &LogRules) -> Finding {
     found.extend(ci);
     found.extend(clues::log(&hits, measured));
     found.extend(unknown);
-    // a verdict may have put another cause into the summary
+    // a verdict may have written another cause into the summary
     let recorded = evidence.recorded.or_else(|| measured.and_then(RecordedCause::of));
     add_recorded(&mut found, recorded);
     let finding = doubted(Finding { log_unread: is_log_unread(&joined), ..decide(&found) }, &hits);
@@ -71,8 +70,8 @@ pub fn classify(evidence: &Evidence, rules: &LogRules) -> Finding {
     Finding { failure_line, refused, root: root.flatten(), ..finding }
 }
 
-/// Adds the cause that an imported history recorded, in the place of its source. The same cause from the same source is this record, said
-/// once more, and not a second witness.
+/// Adds the cause that an imported history recorded, under the record's source. The same cause already known from that source is the same
+/// evidence, and is not counted twice.
 fn add_recorded(found: &mut Vec<Clue>, recorded: Option<RecordedCause>) {
     let Some(recorded) = recorded.and_then(clues::recorded) else { return };
     let is_known = |clue: &Clue| (clue.source, clue.cause) == (recorded.source, recorded.cause);
@@ -82,7 +81,7 @@ fn add_recorded(found: &mut Vec<Clue>, recorded: Option<RecordedCause>) {
     }
 }
 
-/// A test that failed beside trouble outside the build may have failed by itself: then it is not certain which of them ended the build.
+/// Lowers the confidence if a test failed beside a fault outside the build: the test may have failed by itself.
 fn doubted(finding: Finding, hits: &[RuleMatch<'_>]) -> Finding {
     let by_log = finding.decided_by == Some(EvidenceSource::Log) && finding.cause == Some(Cause::Infra);
     if !by_log || finding.own_failure.is_some() {
@@ -93,12 +92,12 @@ fn doubted(finding: Finding, hits: &[RuleMatch<'_>]) -> Finding {
     Finding { own_failure, confidence: finding.confidence.min(UNCERTAIN), ..finding }
 }
 
-/// No line and no word of a log came.
+/// Whether no text of a log was sent.
 fn is_log_unread(reported: &ReportedEvidence) -> bool {
     !reported.log_read && reported.log.is_empty() && reported.last_words.is_none()
 }
 
-/// What cluster and CI system said: each reason is one observation.
+/// Reasons reported by cluster and CI system, one clue each.
 struct ReportedReasons {
     container: Vec<Clue>,
     pod: Vec<Clue>,
@@ -123,10 +122,10 @@ impl ReportedReasons {
     }
 }
 
-/// The command succeeded. The job around it can have failed all the same, if the cluster or the CI system names a cause.
+/// The command succeeded. The job around it may still have failed, if the cluster or the CI system names a cause.
 fn after_success(measured: Option<&Summary>, reported: Vec<Clue>) -> Finding {
     let mut finding = not_failed(measured);
-    // OOMKilled with exit code 0 happens when another process of the container was killed
+    // OOMKilled with exit code 0 means that another process of the container was killed
     let failed = reported.iter().any(|clue| clue.cause.is_some() && clue.cause != Some(Cause::Oom));
     if !failed {
         let line = |clue: Clue| EvidenceLine { source: clue.source, text: clue.text, supports: false };
@@ -142,7 +141,7 @@ fn after_success(measured: Option<&Summary>, reported: Vec<Clue>) -> Finding {
     decide(&found)
 }
 
-/// Why an attempt failed, by its counters and its exit alone, and which of them says so: what can be said when it is sealed.
+/// The cause and its source, from counters and exit alone: used when the attempt is sealed.
 pub fn cause_of(summary: &Summary) -> Option<(Cause, Option<EvidenceSource>)> {
     if succeeded(summary.exit, Some(summary)) {
         return None;
@@ -158,8 +157,8 @@ pub fn cause_of(summary: &Summary) -> Option<(Cause, Option<EvidenceSource>)> {
     Some((finding.cause?, finding.decided_by))
 }
 
-/// The container that was killed for memory by the runner's last word. Of the build's it counts if no counter was read after that end
-/// that says otherwise. A build can print the runner's line, but not after the runner.
+/// The container that the runner's last line reports as killed for memory. For the build's own container it counts unless a counter read
+/// after the end shows otherwise. A build can print the same line, but not after the runner.
 fn out_of_memory<'s>(reported: &'s ReportedEvidence, measured: Option<&Summary>) -> OutOfMemory<'s> {
     let spared = measured.is_some_and(|m| m.oom_kill == Some(0) && m.exit.is_some());
     match reported.runner_oom_container.as_str() {
@@ -169,11 +168,11 @@ fn out_of_memory<'s>(reported: &'s ReportedEvidence, measured: Option<&Summary>)
     }
 }
 
-/// Whether the need of an attempt that failed for `cause` is only a lower bound: a limit, its own or one above, stopped it.
-/// A machine without memory kills any process, at any need, and a line of a log proves nothing.
+/// Whether the need of an attempt that failed for `cause` is only a lower bound, because a limit (its own or a parent's) stopped it. A
+/// machine without memory kills any process at any need, and a log line proves nothing.
 pub fn is_censored(summary: &Summary, cause: Option<Cause>) -> bool {
     if summary.cause_source == Some(EvidenceSource::Person) {
-        // a person's word changes the cause, and not what was measured
+        // a correction by a person changes the cause, not the measurements
         return summary.censored;
     }
     summary.outcome != Outcome::Succeeded
@@ -221,7 +220,7 @@ fn decide(found: &[Clue]) -> Finding {
     for clue in found.iter().filter(|clue| Some(*clue) != winner.as_ref() && !clue.weak) {
         confidence += if clue.supports(cause) { EACH_CLUE } else { -EACH_CLUE };
     }
-    // lines of a log are one witness, however many: they never lift a candidate of memory to proof
+    // all lines of a log are one piece of evidence: they never prove a cause of memory
     let most: f64 =
         if winner.as_ref().is_some_and(|clue| clue.source == EvidenceSource::Log) && cause.is_memory() {
             0.4
@@ -252,7 +251,7 @@ fn decide(found: &[Clue]) -> Finding {
     }
 }
 
-/// A line of the same log that names a failure of the build itself, where the line that decided names trouble outside it.
+/// If the deciding line shows a fault outside the build: a line of the same log that shows a failure of the build itself.
 fn own_failure(winner: &Clue, found: &[Clue]) -> Option<String> {
     let is_of_log = |clue: &Clue, cause| clue.source == EvidenceSource::Log && clue.cause == Some(cause);
     if !is_of_log(winner, Cause::Infra) {

@@ -1,5 +1,5 @@
-//! What each kind of evidence says for itself. The confidences are judgements: a counter of the kernel is nearly proof, a
-//! reason in the cluster's own words too, a signal could come from any process, and any process can write a line into a log.
+//! The clue that each kind of evidence gives. The confidences are judgements: a kernel counter is nearly proof, so is the cluster's own
+//! reason; a signal can come from any process, and any process can write a line into a log.
 
 use plimsoll_proto::evidence::source_in_words;
 
@@ -8,23 +8,23 @@ use crate::domain::{
     Cause, EvidenceSource as Source, Exit, LogOrder, Millis, OomOrigin, Outcome, RecordedCause, Summary,
 };
 
-/// Charges that failed without reclaim, a second, above which a build starves: between 110/s (healthy at its limit) and
-/// 88,000/s (the least of the starved ones), the middle on a logarithmic scale.
+/// Failed charges a second above which a build starves: the geometric mean of 110/s (healthy at its limit) and 88,000/s (the lowest of
+/// starved builds).
 const STARVED_RATE: f64 = 3_000.0;
-/// A rate that needs no second sign: an order above the threshold, still below every starved build that was measured.
+/// A rate that needs no second sign: ten times the threshold, still below every measured starved build.
 const STARVED_ALONE: f64 = 30_000.0;
-/// Share of the limit from which the need counts as near it: starved builds held 92 to 94 % (the rest is the compiler's
-/// own text, read again and again).
+/// Share of the limit above which the need counts as near it: starved builds held 92 to 94 % (the rest is the compiler's own code, read
+/// again and again).
 const NEAR: f64 = 0.9;
 
-/// Share of the time starved from which starvation is the cause. A judgement: a build that lost a fifth of its time to its
-/// limit would have been done, or further, with more memory; starved builds that were measured lost nearly all of it.
+/// Share of the time starved above which starvation is the cause. A judgement: a build that lost a fifth of its time at its limit would
+/// have progressed further with more memory; measured starved builds lost nearly all of it.
 const STARVED_SHARE: f64 = 0.2;
-/// Starved time just before the end from which it is, however long the build ran before. A judgement: healthy builds touch
-/// their limit for seconds.
+/// Starved time just before the end above which starvation is the cause, however long the build ran before. A judgement: healthy builds
+/// touch their limit for seconds.
 const STARVED_AT_END: Millis = Millis(60_000);
 
-/// What SIGPIPE says.
+/// Meaning of SIGPIPE.
 const READER_GONE: &str = "the reader of its output had seen enough (SIGPIPE)";
 
 pub(super) fn clue(source: Source, cause: Cause, confidence: f64, text: impl Into<String>) -> Clue {
@@ -35,11 +35,11 @@ pub(super) fn weak(clue: Clue) -> Clue {
     Clue { weak: true, ..clue }
 }
 
-/// The cause that an imported history recorded. No agent was beside the attempt, so no counter can say it. It is worth what its source is
-/// worth: a counter or a reason that another program saw, else the word of the program that wrote the history.
+/// The clue from the cause in an imported history. No agent measured the attempt. Its strength is that of its source: a counter or reason
+/// that another program saw, else the claim of the program that wrote the history.
 ///
-/// A line of a log and the word of a person prove nothing here: both count by themselves where they are known. A cause of memory counts
-/// only where the record says that memory stopped the attempt.
+/// Recorded log lines and persons' corrections are skipped: both count by themselves where they are known. A cause of memory counts only
+/// if the record marks the attempt as stopped by memory.
 pub(super) fn recorded(recorded: RecordedCause) -> Option<Clue> {
     let RecordedCause { cause, source: from, censored } = recorded;
     if cause == Cause::Unknown || (cause.is_memory() && !censored) {
@@ -58,7 +58,7 @@ pub(super) fn recorded(recorded: RecordedCause) -> Option<Clue> {
     Some(clue(source, cause, confidence, text))
 }
 
-/// The kernel's count of OOM kills, and whose limit it was.
+/// The kernel's count of OOM kills, and whose limit caused them.
 pub(super) fn kernel(summary: &Summary) -> Option<Clue> {
     let kills = match summary.oom_kill? {
         0 if is_end_unseen(summary) => return None,
@@ -85,12 +85,12 @@ pub(super) fn kernel(summary: &Summary) -> Option<Clue> {
     Some(clue(Source::Kernel, cause, 0.97, text))
 }
 
-/// The agent went with the build, so its last reading is from before the end.
+/// Whether the agent died with the build, so that its last reading is from before the end.
 fn is_end_unseen(summary: &Summary) -> bool {
     summary.outcome == Outcome::Lost && summary.exit.is_none()
 }
 
-/// Kills at a limit, where they are known: a machine without memory says nothing about what the build needs.
+/// Kills at a limit, if known: kills on a machine without memory say nothing about the build's need.
 fn kills_at_limit(summary: &Summary) -> Option<u64> {
     if summary.was_killed_by_host() {
         return Some(0);
@@ -98,16 +98,16 @@ fn kills_at_limit(summary: &Summary) -> Option<u64> {
     summary.oom_kill.filter(|kills| *kills > 0 || !is_end_unseen(summary))
 }
 
-/// It ran at its limit and reclaimed instead of building.
+/// The build ran at its limit and reclaimed memory instead of progressing.
 pub(super) fn starved(summary: &Summary) -> Option<Clue> {
     match summary.starved {
         Some(starved) => starved_for(starved, summary),
-        // an agent that does not count starved time
+        // the agent does not count starved time
         None => starved_by_rate(summary),
     }
 }
 
-/// What the agent counted as starved, row by row, from the kernel's counters.
+/// The clue from the time that the agent counted as starved.
 fn starved_for(starved: Millis, summary: &Summary) -> Option<Clue> {
     let at_end = summary.starved_at_end.unwrap_or_default();
     let share = (starved.as_f64() / summary.wall.max(Millis(1)).as_f64()).min(1.0);
@@ -124,7 +124,7 @@ fn starved_for(starved: Millis, summary: &Summary) -> Option<Clue> {
 fn starved_by_rate(summary: &Summary) -> Option<Clue> {
     let (limit, failures) = (summary.resources.memory_limit?, summary.reclaim_failures?);
     let seconds = (summary.wall.as_f64() / 1000.0).max(0.001);
-    // a count, not bytes: the type only lends its conversion
+    // a count, not bytes: the type only provides the conversion
     let rate = crate::domain::Bytes(failures).as_f64() / seconds;
     let near = summary.need_peak.as_f64() >= NEAR * limit.as_f64();
     if rate < if near { STARVED_RATE } else { STARVED_ALONE } {
@@ -138,7 +138,7 @@ fn starved_by_rate(summary: &Summary) -> Option<Clue> {
     Some(clue(Source::Measured, Cause::Starved, confidence, text))
 }
 
-/// It was ended from outside, by a signal that it cannot survive or by `timeout`, after all the time that it was given.
+/// The build was ended by a signal that it cannot handle, or by `timeout`, after its whole time limit.
 pub(super) fn time_was_over(
     limit: Option<Millis>,
     measured: Option<&Summary>,
@@ -153,8 +153,8 @@ pub(super) fn time_was_over(
     Some(clue(Source::Measured, Cause::Timeout, 0.9, text))
 }
 
-/// Killed from outside while the page cache and the need together filled its limit, and the kernel killed nothing: with
-/// counters of failed charges this would be known; without them it is the likelier of two explanations, and no more.
+/// Killed while page cache and need together filled its limit, and the kernel killed nothing. Without counters of failed charges this is
+/// only the likelier of two explanations.
 pub(super) fn killed_at_limit(summary: &Summary, exit: Option<Exit>) -> Option<Clue> {
     let limit = summary.resources.memory_limit?;
     let counted = summary.starved.is_some() || summary.reclaim_failures.is_some();
@@ -166,7 +166,7 @@ pub(super) fn killed_at_limit(summary: &Summary, exit: Option<Exit>) -> Option<C
     Some(weak(clue(Source::Measured, Cause::Starved, 0.6, text)))
 }
 
-/// Code, or signal: shells report a signal as 128 + signal.
+/// Code and signal: shells report a signal as 128 + signal.
 fn signal_of(exit: Exit) -> (Option<i32>, Option<i32>) {
     match exit {
         Exit::Signal(signal) => (None, Some(signal)),
@@ -175,7 +175,7 @@ fn signal_of(exit: Exit) -> (Option<i32>, Option<i32>) {
     }
 }
 
-/// Exit code or signal. `kills` is the kernel's count, where it is known.
+/// The clue from exit code or signal. `kills` is the kernel's count, if known.
 pub(super) fn exit(exit: Exit, kills: Option<u64>) -> Option<Clue> {
     let found = |cause, confidence, means: &str| {
         Some(clue(Source::Exit, cause, confidence, format!("{exit}: {means}")))
@@ -190,12 +190,12 @@ pub(super) fn exit(exit: Exit, kills: Option<u64>) -> Option<Clue> {
         (_, Some(9)) => {
             found(Cause::Infra, 0.4, "killed, by whom is not known; alone no proof of memory").map(weak)
         }
-        // a person who cancels a job leaves a reason; a node that goes away often cannot
+        // a person who cancels a job leaves a reason; a vanished node often cannot
         (_, Some(15)) => {
             found(Cause::Infra, 0.4, "asked to end from outside, by whom is not known").map(weak)
         }
         (_, Some(2)) => found(Cause::Canceled, 0.8, "interrupted"),
-        // SIGPIPE, as under `| head`: the build was let go, it did not break. A shell's 141 may hide what else went wrong
+        // SIGPIPE, as under `| head`: the reader closed the output, the build did not fail. A shell's 141 may hide another failure
         (None, Some(13)) if matches!(exit, Exit::Signal(_)) => found(Cause::Canceled, 0.8, READER_GONE),
         (_, Some(13)) => found(Cause::Canceled, 0.6, READER_GONE).map(weak),
         (_, Some(4 | 6 | 8 | 11)) => found(Cause::Deterministic, 0.5, "the program crashed").map(weak),
@@ -203,10 +203,10 @@ pub(super) fn exit(exit: Exit, kills: Option<u64>) -> Option<Clue> {
     }
 }
 
-/// What the log says, strongest first. Lines that say as much stay in their order, which [`join`](mod@super::join) gives them.
+/// Clues from the log, strongest first. Equally strong lines keep the order that [`join`](mod@super::join) gives them.
 ///
-/// A line is evidence once, by the strongest rule that knows it. The exception is a failure of the build itself whose line also names
-/// trouble outside: it stays, so that the verdict does not clear the build.
+/// A line counts once, by the strongest rule that matches it. The exception is a failure of the build itself whose line also shows a fault
+/// outside: it is kept, so that the verdict does not rule out the build.
 pub(super) fn log(hits: &[RuleMatch<'_>], measured: Option<&Summary>) -> Vec<Clue> {
     let mut by_rank: Vec<&RuleMatch<'_>> = hits.iter().collect();
     by_rank.sort_by_key(|hit| rank(hit));
@@ -221,7 +221,7 @@ pub(super) fn log(hits: &[RuleMatch<'_>], measured: Option<&Summary>) -> Vec<Clu
     once.into_iter().map(|hit| line(hit, measured)).collect()
 }
 
-/// A full disk and a killed compiler make a tool report errors of its own after them, so they come before those.
+/// After a full disk or a killed compiler, tools report further errors of their own, so those two come first.
 pub(super) fn rank(hit: &RuleMatch<'_>) -> u8 {
     match (hit.rule.cause, hit.rule.weak) {
         _ if is_overcome(hit) => 4,
@@ -232,23 +232,23 @@ pub(super) fn rank(hit: &RuleMatch<'_>) -> u8 {
     }
 }
 
-/// The build had another failure of its own: shown, and decides nothing where that one is known.
+/// Whether the build had a later failure of its own: the hit is shown, and decides nothing if that failure is known.
 fn is_overcome(hit: &RuleMatch<'_>) -> bool {
     hit.order == LogOrder::Overcome
 }
 
-/// The need never came near a limit that is known.
+/// Whether the need stayed far below a known limit.
 fn is_far_below_limit(summary: &Summary) -> bool {
     let limit = summary.resources.memory_limit;
     limit.is_some_and(|limit| summary.need_peak.as_f64() < NEAR * limit.as_f64())
 }
 
-/// What is shown of a hit.
+/// The text to show for a hit.
 pub(super) fn text_of(hit: &RuleMatch<'_>) -> String {
     format!("{}: {}", hit.rule.id, hit.line)
 }
 
-/// The hit that a shown line stands for.
+/// The hit behind a shown line.
 pub(super) fn hit_of<'h, 'r>(hits: &'h [RuleMatch<'r>], shown: &str) -> Option<&'h RuleMatch<'r>> {
     hits.iter().find(|hit| text_of(hit) == shown)
 }
@@ -257,9 +257,9 @@ fn line(hit: &RuleMatch<'_>, measured: Option<&Summary>) -> Clue {
     let kills = measured.and_then(kills_at_limit);
     let text = text_of(hit);
     let (cause, confidence): (Cause, f64) = match (hit.rule.sign, hit.rule.cause) {
-        // a process was killed, and the kernel says that it was not for memory
+        // the log reports a killed process, and the kernel shows that it was not for memory
         (Some(Sign::Kill), _) if kills == Some(0) => (Cause::Infra, 0.6),
-        // memory was refused far below the limit of the build: by a limit that the tool has of its own
+        // memory was refused far below the build's limit: by a limit of the tool itself
         (Some(Sign::Alloc), _) if measured.is_some_and(|m| kills == Some(0) && is_far_below_limit(m)) => {
             (Cause::ToolOom, 0.6)
         }

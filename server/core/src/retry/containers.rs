@@ -1,5 +1,4 @@
-//! The containers of a job's pod beside the build's. Each has a memory limit of its own: what ends one of them says nothing of what
-//! the build needs.
+//! Containers of a job's pod other than the build's. Each has its own memory limit: its end says nothing about the build's need.
 //!
 //! GitLab's runner names the build's container `build`, the others `helper`, `init-permissions` and `svc-0`, `svc-1`, ...
 //! (executors/kubernetes/kubernetes.go). `init-permissions` has the sizes of `helper`.
@@ -9,23 +8,22 @@ use crate::domain::{Cause, EvidenceSource as Source};
 
 /// The name of the build's container.
 const BUILD: &str = "build";
-/// Between a reason of Kubernetes and the container that it is of.
+/// Separator between a reason of Kubernetes and the container's name.
 const OF: &str = " in container ";
 
-/// A reason with the container that it is of, as callers report it: `OOMKilled in container helper`. Of the build's container it is the
-/// reason alone.
+/// A reason with its container, as callers report it: `OOMKilled in container helper`. For the build's container it is the reason alone.
 pub fn reason_in_container(reason: &str, container: &str) -> String {
     if is_build(container) { reason.to_owned() } else { format!("{reason}{OF}{container}") }
 }
 
-/// The container beside the build's that a line of GitLab's runner names: `ERROR: Job failed (system failure): Error in container
+/// The container other than the build's that a line of GitLab's runner names: `ERROR: Job failed (system failure): Error in container
 /// helper: exit code: 137, reason: 'OOMKilled'`.
 pub fn container_beside_build(line: &str) -> Option<&str> {
     let (_, rest) = line.split_once("Error in container ")?;
     rest.split([':', ' ']).next().filter(|name| !is_build(name))
 }
 
-/// The container beside the build's that a reason names.
+/// The container other than the build's that a reason names.
 pub(super) fn named(reason: &str) -> Option<&str> {
     let (_, name) = reason.split_once(OF)?;
     name.split([':', ' ', '\n']).next().filter(|name| !is_build(name))
@@ -35,7 +33,7 @@ fn is_build(container: &str) -> bool {
     container.is_empty() || container == BUILD
 }
 
-/// Memory ended this container: a set-up that has to change. `text` is what says so.
+/// The clue that memory ended this container: its configuration has to change. `text` is the evidence.
 pub(super) fn out_of_memory(source: Source, container: &str, confidence: f64, text: String) -> Clue {
     let mend = Some(format!("{}; the build's own size is not at fault", what_to_raise(container)));
     Clue { mend, ..clue(source, Cause::Configuration, confidence, text) }

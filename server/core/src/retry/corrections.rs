@@ -1,12 +1,12 @@
-//! Causes that persons corrected: how one changes a finding, which of them hold for other failures with the same signature, and which
-//! rules were wrong how often.
+//! Causes corrected by people: how a correction changes a finding, which ones apply to other failures with the same signature, and how
+//! often each rule was wrong.
 //!
-//! | a correction | holds for | over |
+//! | correction | applies to | overrides |
 //! |---|---|---|
-//! | of an attempt | that attempt, until it is undone | every evidence |
-//! | with a signature | failures of the project with the signature, until it expires or is undone | exit, CI system and log: what kernel, container, pod or agent prove stays |
+//! | of an attempt | that attempt, until it is undone | all evidence |
+//! | with a signature | failures of the project with the signature, until it expires or is undone | exit, CI system and log; not proof from kernel, container, pod or agent |
 //!
-//! Bounded: the newest corrections, one of each attempt.
+//! Bounded: the newest corrections, one for each attempt.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -16,21 +16,21 @@ use super::{
 };
 use crate::domain::{AttemptId, Cause, EvidenceLine, EvidenceSource, Verdict, VerdictCorrection};
 
-/// The word of a person is as sure as anything gets.
+/// Confidence in a person's correction.
 const SURE: f64 = 0.99;
-/// The rule of a cause that nothing decided.
+/// Name of the rule if nothing decided the cause.
 const NO_RULE: &str = "none";
-/// Longest id of a rule that is counted by, bytes.
+/// Longest rule id in the counts, bytes.
 const RULE_BYTES: usize = 64;
 
 /// Corrections in force.
 #[derive(Debug)]
 pub struct Corrections {
     capacity: usize,
-    /// The oldest first: when each was said, and of which attempt.
+    /// Oldest first: time of the correction, and its attempt.
     order: BTreeSet<(u64, AttemptId)>,
     of: HashMap<AttemptId, VerdictCorrection>,
-    /// The attempts whose corrections are words about a signature of a project.
+    /// Attempts whose corrections apply to a signature of a project.
     by_signature: HashMap<(String, String), Vec<AttemptId>>,
 }
 
@@ -39,16 +39,16 @@ pub struct Corrections {
 pub struct WrongVerdicts {
     /// The rule ([`VerdictCorrection::rule`]).
     pub rule: String,
-    /// What it found.
+    /// The cause that it found.
     pub found: Cause,
-    /// What persons say.
+    /// The corrected cause.
     pub cause: Cause,
-    /// Attempts.
+    /// Number of attempts.
     pub count: u64,
 }
 
 impl Corrections {
-    /// Room for this many (at least 1).
+    /// An empty set with this capacity (at least 1).
     pub fn new(capacity: usize) -> Self {
         Self {
             capacity: capacity.max(1),
@@ -58,7 +58,7 @@ impl Corrections {
         }
     }
 
-    /// Takes note of the correction in a verdict, which takes the place of an earlier one of the attempt; one that was undone goes.
+    /// Records the correction in a verdict in place of an earlier one on the attempt; removes one that was undone.
     pub fn note(&mut self, verdict: &Verdict) {
         let Some(correction) = &verdict.basis.correction else { return };
         self.forget(&verdict.attempt);
@@ -78,7 +78,7 @@ impl Corrections {
         }
     }
 
-    /// Forgets the correction of an attempt; whether there was one.
+    /// Removes the correction of an attempt; returns whether there was one.
     pub fn forget(&mut self, attempt: &AttemptId) -> bool {
         let Some(gone) = self.of.remove(attempt) else { return false };
         self.order.remove(&(gone.at_unix_ms, attempt.clone()));
@@ -96,8 +96,8 @@ impl Corrections {
         true
     }
 
-    /// The finding with the cause that holds for its signature in this project now, if a person said one of another attempt than `own`, and
-    /// nothing proves another cause. Of several words the last one counts.
+    /// Applies to a finding the correction that is in force for its signature in this project, if it was made for another attempt than
+    /// `own` and the finding is not proven. The newest correction wins.
     pub fn apply(&self, project: &str, own: &AttemptId, finding: Finding, now_unix_ms: u64) -> Finding {
         if self.by_signature.is_empty() || is_measured(&finding) {
             return finding;
@@ -118,7 +118,7 @@ impl Corrections {
         }
     }
 
-    /// Which rules were wrong how often, in the projects for which `sees` is true: most often first.
+    /// How often each rule was wrong, in the projects for which `sees` returns true; most often first.
     pub fn wrong(&self, sees: impl Fn(&str) -> bool) -> Vec<WrongVerdicts> {
         let mut counts: BTreeMap<(&str, &str, &str), WrongVerdicts> = BTreeMap::new();
         let seen = self.of.values().filter(|correction| sees(&correction.project));
@@ -131,25 +131,25 @@ impl Corrections {
         wrong
     }
 
-    /// How many there are.
+    /// Number of corrections.
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no corrections.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
 }
 
-/// Something better than an exit, the CI system or the log names the cause.
+/// Whether better evidence than exit, CI system or log names the cause.
 fn is_measured(finding: &Finding) -> bool {
     let decided = finding.decided_by.filter(|_| finding.cause != Some(Cause::Unknown));
     decided.is_some_and(|source| source < EvidenceSource::Exit)
 }
 
 impl Finding {
-    /// The finding with the cause that a person says; as it was, if the attempt did not fail.
+    /// The finding with the corrected cause; unchanged if the attempt did not fail.
     #[must_use]
     pub fn corrected(mut self, cause: Cause, says: String) -> Self {
         let Some(found) = self.cause else { return self };
@@ -164,7 +164,7 @@ impl Finding {
     }
 }
 
-/// The correction with what the rules found, and the lines of evidence.
+/// Completes a correction with what the rules found, and the lines of evidence.
 pub(super) fn noted(
     correction: Option<&VerdictCorrection>,
     finding: &Finding,
@@ -178,7 +178,7 @@ pub(super) fn noted(
     (correction.map(noted).map(Box::new), lines)
 }
 
-/// What found a cause.
+/// The rule that found a cause.
 fn rule_of(clues: &[Clue], found: Cause, source: Option<EvidenceSource>) -> String {
     let Some(source) = source else { return NO_RULE.to_owned() };
     let decided = clues.iter().find(|clue| clue.supports(found) && clue.source == source);

@@ -1,4 +1,4 @@
-//! The verdict: what the cause asks for, and whether the budget, what was seen before and the price allow it.
+//! Decides the verdict: the remedy for the cause, and whether budget, earlier failures and cost allow it.
 
 use plimsoll_proto::measured::{BY_PROCESSES, IncompleteNeed};
 
@@ -23,26 +23,26 @@ use crate::{
     predict::{Settings, as_answer, predict_known},
 };
 
-/// What is known when a verdict is asked for.
+/// Input of a verdict.
 #[derive(Debug, Clone, Copy)]
 pub struct VerdictInputs<'k> {
-    /// Attempts that ended.
+    /// Ended attempts.
     pub history: &'k History,
-    /// Failures that verdicts were given on.
+    /// Failures of earlier verdicts.
     pub seen: &'k KnownFailures,
-    /// How sizes are chosen.
+    /// Settings for sizes.
     pub settings: &'k Settings,
-    /// What the operator decides.
+    /// Settings for retries.
     pub policy: &'k RetryPolicy,
 }
 
-/// Whether an ended attempt should be tried again, as what, and why: `finding` is how it is classified.
+/// Whether an ended attempt should be retried, with which change, and why. `finding` is its classification.
 pub fn judge(evidence: &Evidence, finding: Finding, known: &VerdictInputs<'_>) -> Verdict {
     let Some(cause) = finding.cause else { return nothing_to_retry(evidence, finding, known.policy) };
     let case = weigh(evidence, finding, cause, known);
     let evidence = &*lineage::with_build_jobs(evidence, known.history);
     let first = predict_known(known.history, key(evidence), known.settings);
-    // a size that nothing has to grow from is the one that callers get
+    // a size that need not grow is the one that other callers get
     let asked_for = if case.cause.is_memory() {
         first.clone()
     } else {
@@ -56,7 +56,7 @@ pub fn judge(evidence: &Evidence, finding: Finding, known: &VerdictInputs<'_>) -
     verdict(evidence, case, (allowed, rule), known.policy)
 }
 
-/// Joins the finding with what happened to this build before.
+/// Combines the finding with what happened to this build before.
 fn weigh(
     evidence: &Evidence,
     mut finding: Finding,
@@ -84,13 +84,13 @@ fn weigh(
     finding.lines.extend(evidence.measured.as_deref().and_then(|measured| by_processes(measured, cause)));
     let terms = policy.terms(key, cause);
     let nodes_fault = evidence.measured.as_deref().is_some_and(Summary::is_nodes_fault);
-    // an attempt that was taken away was never really made
+    // an attempt whose node or slot was taken away does not count
     let free = (nodes_fault || (!terms.counts && finding.is_proven())) && free_before < policy.max_preempted;
     let left = policy.max_attempts.saturating_sub(spent - u32::from(free));
     WeighedFailure { finding, cause, signature, again, helped, terms, spent: spent - u32::from(free), left }
 }
 
-/// Where memory ended it: what was measured of its need is no more than a lower bound.
+/// Notes, where memory ended it, that the measured need is only a lower bound.
 fn by_processes(measured: &Summary, cause: Cause) -> Option<EvidenceLine> {
     let is_by_processes =
         measured.incomplete() == Some(IncompleteNeed::Processes) && measured.need_peak.0 > 0;
@@ -99,7 +99,7 @@ fn by_processes(measured: &Summary, cause: Cause) -> Option<EvidenceLine> {
     (cause.is_memory() && is_by_processes).then_some(line)
 }
 
-/// A retry as it was can change this, and nothing better than the log says otherwise.
+/// Whether an unchanged retry can pass, and no better evidence than the log speaks against it.
 fn can_be_flaky(finding: &Finding, cause: Cause) -> bool {
     let from_log = finding.decided_by.is_none_or(|source| source >= EvidenceSource::Exit);
     let by_person = finding.decided_by == Some(EvidenceSource::Person);
@@ -125,11 +125,11 @@ fn verdict(
         reason = format!("{reason}; {mend}");
     }
     let measured = evidence.measured.as_deref();
-    // a size for a person costs nothing before that person decides
+    // a size for a person costs nothing until that person decides
     let chosen = next.as_ref().filter(|_| action != Action::No);
     let cost = chosen.and_then(|next| outlook::cost(next, measured));
     let (wait, saves) = match (chosen, action) {
-        // what was short is there at once
+        // the resource is available at once: no wait
         (None, _) => Default::default(),
         (_, Action::Bigger) if !case.cause.is_taken_away() => Default::default(),
         _ => {

@@ -1,8 +1,8 @@
-//! A pod that its node evicted for memory: what it is to ask for next.
+//! The next request of a pod that its node evicted for memory.
 //!
-//! A node that is short of memory evicts pods that use more than they requested before those that do not
-//! (<https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#pod-selection-for-kubelet-eviction>). So an attempt that was
-//! above its request would be the first again, and one below it was not at fault.
+//! A node that is short of memory first evicts pods that use more than they requested
+//! (<https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#pod-selection-for-kubelet-eviction>). So an attempt
+//! above its request would be evicted first again, and one below it was not at fault.
 
 use plimsoll_proto::reasons::SizeBound;
 
@@ -12,11 +12,11 @@ use crate::{
     predict::{Settings, request_after_eviction},
 };
 
-/// What the kubelet writes before the resource of which the node had too little (pkg/kubelet/eviction/helpers.go).
+/// The kubelet's text in front of the resource that the node ran short of (pkg/kubelet/eviction/helpers.go).
 const LOW_ON: &str = "low on resource: ";
 
-/// Raises the memory request of an attempt that used more than it had requested, to that and room for the pages of its files, which the
-/// kubelet counts too. Gives the sentence that says so; `None` if it used no more, if that is not known, or if something else was short.
+/// Raises the memory request of an attempt that used more than its request to its use plus room for file pages, which the kubelet counts
+/// too. Returns a sentence about it; `None` if it used no more, if that is unknown, or if another resource was short.
 pub(super) fn grow_request(
     next: &mut Prediction,
     evidence: &Evidence,
@@ -46,12 +46,12 @@ pub(super) fn grow_request(
     ))
 }
 
-/// The limit in force: a request above it is none.
+/// The limit in force, which the request cannot exceed.
 fn most(measured: &Summary) -> Bytes {
     sizes_had(&measured.resources).limit.unwrap_or(Bytes(u64::MAX))
 }
 
-/// The reason alone does not say what the node was short of; its message may.
+/// Whether the node ran short of memory: the reason alone does not show it, its message may.
 fn is_for_memory(evidence: &Evidence) -> bool {
     let reasons = evidence.reported.pod_reasons.iter().chain([&evidence.pod_reason]);
     let mut named = reasons.filter_map(|reason| reason.split_once(LOW_ON)).peekable();

@@ -1,7 +1,6 @@
-//! Which rules know lines of a log, where these stand, and why one rule decides: for people who write rules, or doubt a verdict.
+//! Explains which rules match a log, on which lines, and why one rule decides: for people who write rules or doubt a verdict.
 //!
-//! The log is classified by the function that judges failures, so that an explanation and a verdict cannot disagree. Only the end of a log is
-//! read, as for a verdict.
+//! The log is classified by the function that verdicts use, so both always agree. As in a verdict, only the end of the log is read.
 
 use std::collections::HashMap;
 
@@ -16,42 +15,42 @@ use super::{
 };
 use crate::domain::{AttemptId, Cause, Evidence, LogOrder, LogPlace};
 
-/// Lines that are shown of each rule: the first ones of the log.
+/// Most lines shown for each rule: the first ones of the log.
 const LINES: usize = 5;
 
-/// What the rules say of a log.
+/// Result of the rules on a log.
 #[derive(Debug)]
 pub struct LogExplanation {
-    /// The cause by the log alone.
+    /// The cause from the log alone.
     pub cause: Cause,
     /// 0 to 1.
     pub confidence: f64,
-    /// The rules that know a line: the one that decides, then the others from the strongest on.
+    /// The matching rules: the one that decides, then the others by strength.
     pub rules: Vec<FiredRule>,
-    /// Where no rule knows a line: the last one that speaks of an error in general words.
+    /// If no rule matches: the last line that mentions an error in general words.
     pub last_words: Option<String>,
 }
 
-/// A rule that knows lines of a log.
+/// A rule that matches lines of a log.
 #[derive(Debug)]
 pub struct FiredRule {
     /// Its id.
     pub rule: String,
-    /// What it says that the lines mean.
+    /// Its cause.
     pub cause: Cause,
-    /// It counts only where no other rule knows a line.
+    /// It counts only if no other rule matches.
     pub weak: bool,
     /// It decides.
     pub decides: bool,
-    /// Why it decides, or why it does not.
+    /// Why it decides or not.
     pub why: String,
-    /// Its first lines with their places, at most 5.
+    /// Its first lines with their positions, at most 5.
     pub lines: Vec<(LogPlace, String)>,
-    /// How many lines it knows in all.
+    /// Total number of matching lines.
     pub count: usize,
 }
 
-/// What the end of `log` says by `rules`, and why.
+/// Explains the end of `log` by `rules`.
 pub fn explain(log: &str, rules: &LogRules) -> LogExplanation {
     let evidence = Evidence { log_tail: log.to_owned(), ..Evidence::about(AttemptId::unnamed()) };
     let finding = classify(&evidence, rules);
@@ -83,7 +82,7 @@ pub fn explain(log: &str, rules: &LogRules) -> LogExplanation {
     }
 }
 
-/// The first lines of each rule in their order, and how many it knows.
+/// The first lines of each rule in order, and the total number of its lines.
 fn lines_by_rule<'l, 'r>(
     tail: &'l LogTail,
     rules: &'r LogRules,

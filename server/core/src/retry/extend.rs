@@ -1,7 +1,7 @@
-//! Rules of the operator beside those of the program: files in the form of `rules/*.toml`, and Spack's taxonomy.
+//! Rules of the operator in addition to the built-in ones: files in the format of `rules/*.toml`, and Spack's taxonomy.
 //!
-//! All of them are checked before any of them counts: a pattern that cannot be compiled, or an example that its rule does
-//! not keep, is an error with the name of the file and of the rule, and the rules that were in force stay.
+//! All files are checked before any rule is used. If a pattern does not compile, or a rule does not match one of its own examples, the
+//! error names file and rule, and the previous rules stay in force.
 
 use std::collections::HashMap;
 
@@ -13,20 +13,20 @@ use super::{
     taxonomy,
 };
 
-/// Most rules of all files together.
+/// Most rules in all files together.
 const MOST: usize = 1000;
-/// Most bytes that one compiled rule may take.
+/// Most bytes of one compiled rule.
 const COMPILED: usize = 1 << 20;
 
 impl LogRules {
-    /// The rules of the program and those of `files`, each a name and a text: Spack's taxonomy if the name ends in `.yaml` or
-    /// `.yml`, else the form of `rules/*.toml`. A rule with the id of one of the program takes its place.
+    /// The built-in rules and those of `files`, each a name and a text: Spack's taxonomy if the name ends in `.yaml` or `.yml`, else the
+    /// format of `rules/*.toml`. A rule with the id of a built-in one replaces it.
     ///
     /// # Errors
-    /// Everything that is wrong with them, each with the file and the rule.
+    /// All errors, each with file and rule.
     pub fn extended(files: &[(String, String)]) -> Result<Self, Vec<String>> {
         let (mut more, mut wrong): (Vec<Rule>, Vec<String>) = (Vec::new(), Vec::new());
-        // the file of each name
+        // rule id to the file that defines it
         let mut named: HashMap<String, &str> = HashMap::new();
         for (name, text) in files {
             match of_file(name, text) {
@@ -48,19 +48,19 @@ impl LogRules {
     }
 }
 
-/// Notes the name of a rule, and says if another one has it.
+/// Records the file of a rule; returns an error if another file already defines the rule.
 fn named_twice<'f>(named: &mut HashMap<String, &'f str>, file: &'f str, rule: &Rule) -> Option<String> {
     let (id, other) = (&rule.id, named.insert(rule.id.clone(), file)?);
     Some(format!("{file}: rule {id}: there are two of this name, the other in {other}"))
 }
 
-/// The rules of a file, by the end of its name.
+/// Parses the rules of a file by its extension.
 pub(super) fn of_file(name: &str, text: &str) -> Result<Vec<Rule>, String> {
     let yaml = [".yaml", ".yml"].iter().any(|end| name.ends_with(end));
     if yaml { taxonomy::parse(text) } else { rules::parse(text) }
 }
 
-/// What is wrong with a rule.
+/// The error in a rule.
 fn fault(rule: &Rule) -> Option<String> {
     let of_rule = |what: String| Some(format!("rule {}: {what}", rule.id));
     if rule.id.is_empty() {

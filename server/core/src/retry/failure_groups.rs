@@ -1,5 +1,4 @@
-//! Failures that are the same, together: which line they are known by, how many there are and of which packages, and what their retries
-//! cost.
+//! Groups of equal failures: their signature, their number, their packages, and the cost of their retries.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -9,48 +8,49 @@ use std::{
 use super::known_failures::{FailureRecord, KnownFailures};
 use crate::domain::{AttemptBrief, AttemptId, Cause, History, Outcome, Signature};
 
-/// Newest failures of a build, each by its signature, that are looked at for one answer: a few milliseconds.
+/// Most failures of a build, newest first and by signature, that one answer examines: a few milliseconds.
 const LOOKED_AT: usize = 1000;
-/// Packages of a group that are named.
+/// Most packages listed for a group.
 const PACKAGES: usize = 10;
 
-/// Failures of one project with one signature and one cause.
+/// Failures in one project with the same signature and cause.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FailureGroup {
     /// Their project; empty for none.
     pub project: String,
-    /// Why they failed.
+    /// The cause.
     pub cause: Cause,
-    /// What they are called.
+    /// The signature.
     pub signature: Signature,
-    /// Attempts that failed so.
+    /// Number of attempts.
     pub attempts: u64,
-    /// Their packages, those with most of the attempts first: at most 10, and how many there are.
+    /// Their packages, those with most attempts first; at most 10.
     pub packages: Vec<String>,
-    /// See `packages`.
+    /// Number of packages, also of those not listed.
     pub packages_total: u64,
-    /// The attempt that ended last, and when, milliseconds since 1970.
+    /// The attempt that ended last.
     pub newest: AttemptId,
-    /// See `newest`.
+    /// End of `newest`, milliseconds since 1970.
     pub ended_unix_ms: u64,
-    /// Retries of them that have ended, and those of them that passed.
+    /// Retries of them that have ended.
     pub retried: u64,
-    /// See `retried`.
+    /// Those of `retried` that passed.
     pub passed: u64,
-    /// Memory that those retries asked for, over their time, GiB x h; a retry that asked for none counts as 0.
+    /// Memory that those retries requested, times their duration, GiB x h; a retry without a request counts as 0.
     pub retries_gib_h: f64,
     /// Wall time of those retries, hours.
     pub retries_h: f64,
 }
 
-/// A group that is being counted.
+/// A group while it is counted.
 struct GroupCount {
     group: FailureGroup,
     packages: BTreeMap<String, u64>,
 }
 
 impl KnownFailures {
-    /// Failures that `takes` takes, most attempts first, at most `most` groups. One whose attempt is no longer in the history does not count.
+    /// Groups of the failures for which `takes` returns true, most attempts first, at most `most`. Failures of attempts that are no longer
+    /// in the history are skipped.
     pub fn groups(
         &self,
         history: &History,
@@ -59,7 +59,7 @@ impl KnownFailures {
     ) -> Vec<FailureGroup> {
         let mut groups: HashMap<(String, Cause, String), GroupCount> = HashMap::new();
         for record in self.newest().take(LOOKED_AT) {
-            // a verdict that was given in the name of another project says nothing of the attempt
+            // a verdict given for another project does not apply to the attempt
             let is_own = |failed: &&Arc<AttemptBrief>| failed.key.project == record.key.project;
             let failures = record.attempts().filter_map(|attempt| history.get(attempt)).filter(is_own);
             for failed in failures.filter(|failed| takes(failed)) {

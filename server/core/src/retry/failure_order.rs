@@ -1,16 +1,16 @@
-//! Trouble outside the build beside failures of its own in one log: which of them ended it.
+//! A log with both a fault outside the build and a failure of the build itself: which of them ended it.
 //!
-//! | in one log | the trouble |
+//! | in one log | the fault |
 //! |---|---|
-//! | no other failure, or what may follow from a download that failed | is the cause |
-//! | trouble, then a failure of the build itself that is another | was overcome: the build went on, and its own failure counts |
-//! | failure of the build, then the trouble | came last and is the cause |
-//! | failure of the build, the word of a tool that it failed, then the trouble | came after the end: the build's own failure counts |
+//! | no other failure, or one that may follow from a failed download | is the cause |
+//! | the fault, then another failure of the build itself | was overcome: the build went on, and its own failure counts |
+//! | a failure of the build, then the fault | came last and is the cause |
+//! | a failure of the build, a tool's report that it failed, then the fault | came after the end: the build's own failure counts |
 //!
-//! "Another failure" is judged by form. Errors in the sources never follow from a download (`own` in `rules/*.toml`). A failed test does not if tests
-//! began after the trouble. What says that something is missing may follow from it, unless a later line says that the download succeeded.
-//! A line that names the trouble itself is no other failure. Trouble after which the tool only says that it tries again was overcome if the
-//! build went on in any way: something was fetched, or a failure came that no download explains.
+//! "Another failure" is recognized by its form. Errors in the sources never follow from a download (`own` in `rules/*.toml`). A failed
+//! test does not, if tests began after the fault. A missing file may follow from the fault, unless a later line shows that the download
+//! succeeded. A line that names the fault itself is not another failure. If the tool only reports that it retries, the fault was overcome
+//! as soon as the build went on: something was fetched, or a failure came that no download explains.
 
 use std::sync::LazyLock;
 
@@ -19,10 +19,10 @@ use regex::bytes::Regex;
 use super::rule::Rule;
 use crate::domain::{Cause, LogOrder};
 
-/// What GitLab's runner says when the job was taken from the build: that ends it, whatever failed before.
+/// GitLab's runner writes this when the job was taken from the build: that ends it, whatever failed before.
 const TAKEN: &str = "ERROR: Job failed (system failure)";
 
-/// Something was fetched after all.
+/// A download succeeded.
 static FETCHED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?i-u:\b(downloaded|fetched|retrieved|cloned|saved|unpacked|extracted)\b|pull complete|objects: +100%",
@@ -32,7 +32,7 @@ static FETCHED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     ))
     .ok()
 });
-/// The same words in a line that says the opposite.
+/// The same words in a line that means the opposite.
 static DENIED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?i-u:\b(not|no|never|nothing|fail|fails|failed|failure|error|cannot|unable|would|should|0)\b|n't\b)").ok()
 });
@@ -44,7 +44,7 @@ static TESTS_BEGIN: LazyLock<Option<Regex>> = LazyLock::new(|| {
     ))
     .ok()
 });
-/// What a download that failed leaves behind: something is missing, or a tool gives up without a reason of its own.
+/// Possible consequences of a failed download: something is missing, or a tool gives up without a reason of its own.
 static MAY_FOLLOW: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?i-u:no such|not found|could not find|can't find|cannot find (-l|package|module|crate)|cannot (open|stat)|can't open",
@@ -58,32 +58,32 @@ fn says(form: &LazyLock<Option<Regex>>, line: &str) -> bool {
     form.as_ref().is_some_and(|form| form.is_match(line.as_bytes()))
 }
 
-/// Trouble outside the build that it may overcome, in a log that is read from its end.
+/// A fault outside the build that it may overcome, in a log that is read backwards.
 #[derive(Debug)]
 struct Trouble {
-    /// Place of its rule.
+    /// Index of its rule.
     rule: usize,
     order: LogOrder,
-    /// A tool said that it failed, before the first line of the trouble that was read so far.
+    /// A tool reported failure before the first line of the fault read so far.
     tool_failed: bool,
-    /// The trouble is the runner's own word that the job is over.
+    /// The fault is the runner's own report that the job is over.
     is_taken: bool,
-    /// What stands before it in the log was weighed.
+    /// The lines before it in the log were considered.
     weighed: bool,
-    /// Every line of it that was read so far only says that the tool tries again, and the build went on after the last of them.
+    /// State of its lines.
     lines: TroubleLines,
 }
 
-/// What the lines of a trouble that were read so far say together.
+/// What the lines of a fault read so far have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TroubleLines {
-    /// A tool tries again, and the build went on.
+    /// In all of them a tool only retries, and the build went on.
     Overcome,
-    /// One of them says more, or the build did not go on.
+    /// One of them reports more, or the build did not go on.
     Open,
 }
 
-/// What stands behind the line that is looked at.
+/// What follows the current line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Afterwards {
     #[default]
@@ -92,22 +92,21 @@ enum Afterwards {
     WentOn,
 }
 
-/// Reads a log from its end, and says of each rule for trouble outside the build how it stands to the build's own failures.
+/// Reads a log backwards, and determines for each fault outside the build its order relative to the build's own failures.
 #[derive(Debug, Default)]
 pub(super) struct OrderReader {
     troubles: Vec<Trouble>,
-    /// A failure of the build that no trouble before it explains.
+    /// A failure of the build that no earlier fault explains.
     other: bool,
-    /// One that trouble explains, unless tests began in between.
+    /// A failure that a fault explains, unless tests began in between.
     unless_tests: bool,
-    /// One that trouble explains, unless a download succeeded in between.
+    /// A failure that a fault explains, unless a download succeeded in between.
     unless_fetched: bool,
     afterwards: Afterwards,
 }
 
 impl OrderReader {
-    /// The line before those that were read so far, with the rules that match it and their places; and whether it says that the tool tries
-    /// again.
+    /// Reads the line before those read so far, with its matching rules and their indexes, and whether the tool only retries.
     pub(super) fn read(&mut self, line: &str, rules: &[(usize, &Rule)], tries_again: bool) {
         let mut outside = rules.iter().filter(|(_, rule)| is_outside(rule)).peekable();
         if outside.peek().is_some() {
@@ -147,7 +146,7 @@ impl OrderReader {
         self.troubles.push(Trouble { rule, order, tool_failed: false, is_taken, weighed: self.other, lines });
     }
 
-    /// `own`: it is about the sources.
+    /// `own`: the failure is in the sources.
     fn own_failure(&mut self, line: &str, own: bool) {
         let may_follow = says(&MAY_FOLLOW, line);
         self.unless_fetched = true;
@@ -163,7 +162,7 @@ impl OrderReader {
         }
     }
 
-    /// How the lines of the rule at this place stand.
+    /// The order of the lines of the rule with this index.
     pub(super) fn of(&self, rule: usize) -> LogOrder {
         let found = self.troubles.iter().find(|trouble| trouble.rule == rule);
         found.map_or(LogOrder::Alone, |found| {
@@ -172,7 +171,7 @@ impl OrderReader {
     }
 }
 
-/// Trouble that a build may overcome, or meet once it has failed: not a place that failed, which fails everything after it.
+/// A fault that a build may overcome, or hit after it failed: not one of the machine, after which everything fails.
 fn is_outside(rule: &Rule) -> bool {
     matches!(rule.cause, Cause::Infra | Cause::Contention) && !rule.weak && !rule.place
 }

@@ -1,36 +1,36 @@
-//! What was said in several questions as one: evidence is a set. In which order it was said, and in how many questions, changes nothing
-//! of what is judged.
+//! Merges the evidence of several questions as a set: the result does not depend on the order or the number of the questions.
 //!
-//! | what | several questions say different things |
+//! | evidence | if several questions differ |
 //! |---|---|
-//! | reasons of container, pod and CI system | all are kept, the four strongest of each kind; the strongest stands first and decides |
+//! | reasons of container, pod and CI system | all are kept, the four strongest of each kind; the strongest comes first and decides |
 //! | lines of the log | one for each rule, the strongest 16; see below |
-//! | exit | a signal counts before a code, a failure before a success, the larger number before the smaller |
-//! | time limit | the shortest: that one ended it |
-//! | number of the attempt, runs before it | the largest |
-//! | key | it is no evidence but what was built: the newest counts, and what it leaves open stays as it was said before |
+//! | exit | a signal before a code, a failure before a success, the larger number before the smaller |
+//! | time limit | the shortest: it ended the attempt |
+//! | number of the attempt, earlier runs | the largest |
+//! | key | not evidence, but what was built: the newest is used, and empty fields are filled from the earlier one |
 //!
-//! Kernel counters count before reasons, reasons before the exit, the exit before the log: that is the order of
-//! [`classify`](mod@super::classify). Of several lines of the log, which are all worth the same, the one counts that explains the others:
+//! Kernel counters come before reasons, reasons before the exit, the exit before the log: the order of [`classify`](mod@super::classify).
+//! Lines of the log are equally strong; among them the one decides that explains the others:
 //!
-//! 1. the place (a full disk, a lost node): tools report errors of their own after it;
-//! 2. memory, then a limit of a tool: what was killed reports nothing, and what waited for it does;
-//! 3. trouble outside the build, then a lock that others held: a download that failed is a file that is missing a moment later;
-//! 4. an error of the build itself, and then all else.
+//! 1. the machine (a full disk, a lost node): tools report errors of their own after it;
+//! 2. memory, then a limit of a tool: a killed process reports nothing, and those that waited for it do;
+//! 3. a fault outside the build, then a lock held by others: a failed download becomes a missing file a moment later;
+//! 4. an error of the build itself, then everything else.
 //!
-//! Where a line stands in its log counts for one thing: whether trouble outside the build was overcome ([`order`](mod@super::order)). That
-//! is read once, in the log that has both, and kept with the line. Of two logs the one that says more counts: that the trouble came last,
-//! before that it was overcome, before nothing. Where no log has both, the trouble explains the failure, whatever was asked first.
+//! The position of a line in its log matters for one thing: whether a fault outside the build was overcome
+//! ([`failure_order`](mod@super::failure_order)). It is determined once, in the log with both lines, and stored with the line. When two
+//! logs differ, "the fault came last" wins over "it was overcome", and that over nothing. If no log has both lines, the fault explains the
+//! failure, whatever the order of the questions.
 
 use super::{reasons, rules};
 use crate::domain::{Cause, Exit, Key, MatchedLine, ReportedEvidence};
 
-/// Reasons kept of each kind.
+/// Most reasons kept of each kind.
 const REASONS: usize = 4;
-/// Lines of the log that are kept, each of another rule.
+/// Most lines kept of the log, each of another rule.
 const LINES: usize = 16;
 
-/// Adds what was said in another question.
+/// Adds the evidence of another question.
 pub fn join(known: &mut ReportedEvidence, new: &ReportedEvidence) {
     if known.project.is_empty() {
         known.project.clone_from(&new.project);
@@ -56,7 +56,7 @@ pub fn join(known: &mut ReportedEvidence, new: &ReportedEvidence) {
     known.time_limit = [known.time_limit, new.time_limit].into_iter().flatten().min();
 }
 
-/// What an end says, as a number to compare: shells report a signal as 128 + signal.
+/// The rank of an exit; shells report a signal as 128 + signal.
 fn says_most(exit: Exit) -> (u8, i32) {
     match exit {
         Exit::Code(0) => (0, 0),
@@ -73,7 +73,7 @@ fn add_reasons(known: &mut Vec<String>, new: &[String], strength: fn(&str) -> u3
     known.truncate(REASONS);
 }
 
-/// One line for each rule, in an order that is the same however they came together.
+/// One line for each rule, in an order that does not depend on how they were merged.
 fn add_lines(known: &mut Vec<MatchedLine>, new: &[MatchedLine]) {
     for line in new {
         match known.iter_mut().find(|other| other.rule == line.rule) {
@@ -88,13 +88,13 @@ fn add_lines(known: &mut Vec<MatchedLine>, new: &[MatchedLine]) {
     known.truncate(LINES);
 }
 
-/// Two lines of one rule as one.
+/// Merges two lines of one rule.
 fn merge(known: &mut MatchedLine, new: &MatchedLine) {
     known.order = known.order.max(new.order);
     if explains(new.cause) < explains(known.cause) {
         known.cause = new.cause;
     }
-    // lines that were removed for their age are said again
+    // lines that were removed for their age are added again
     let better =
         |known: &str, new: &str| known.is_empty() || (!new.is_empty() && rules::names_better(new, known));
     if better(&known.line, &new.line) {
@@ -104,12 +104,12 @@ fn merge(known: &mut MatchedLine, new: &MatchedLine) {
         known.first.clone_from(&new.first);
         known.root.clone_from(&new.root);
     } else if known.first == new.first {
-        // the same line of two logs: one of its places, whichever was said first
+        // the same line in two logs: one of its positions, independent of their order
         known.root = known.root.take().max(new.root.clone());
     }
 }
 
-/// Which of several causes that the log names explains the others: the one with the smallest number. See the module's story.
+/// Rank of a cause among several in one log: the lowest explains the others. See the module's comment.
 fn explains(cause: Cause) -> u8 {
     match cause {
         Cause::Oom => 0,
@@ -131,7 +131,7 @@ fn explains(cause: Cause) -> u8 {
     }
 }
 
-/// Words that no rule knows: the same one of both, whichever came first.
+/// Merges lines that no rule matches: always the same one of the two.
 fn one_of(known: Option<String>, new: Option<&String>) -> Option<String> {
     match (known, new) {
         (Some(known), Some(new)) if rules::names_better(new, &known) => Some(new.clone()),
@@ -139,7 +139,7 @@ fn one_of(known: Option<String>, new: Option<&String>) -> Option<String> {
     }
 }
 
-/// The key that was said last, with what it leaves open as it was said before.
+/// The newest key, with empty fields filled from the earlier one.
 fn completed(new: &Key, known: &Key) -> Key {
     let mut labels = known.labels.clone();
     labels.extend(new.labels.clone());

@@ -1,19 +1,19 @@
-//! Failures seen before: for each key and signature, which attempts failed so, and whether the retry as it was passed.
+//! Failures seen before: for each key and signature, which attempts failed, and whether an unchanged retry passed.
 //!
-//! Bounded: the newest failures of a key and signature, and the newest keys and signatures. What is forgotten costs at most
-//! one retry that was not needed.
+//! Bounded: the newest failures of a key and signature, and the newest keys and signatures. A forgotten failure costs at most one
+//! unnecessary retry.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::lineage;
 use crate::domain::{Action, AttemptId, Cause, History, Key, Outcome, Signature, Verdict};
 
-/// Newest failures kept of one key and signature.
+/// Most failures kept for one key and signature, the newest.
 const PER_SIGNATURE: usize = 32;
-/// Newest failures that are looked at for the statistics: a few milliseconds.
+/// Most failures examined for statistics, the newest: a few milliseconds.
 const LOOKED_AT: usize = 1000;
 
-/// Failures that verdicts were given on.
+/// Failures of earlier verdicts.
 #[derive(Debug)]
 pub struct KnownFailures {
     capacity: usize,
@@ -29,19 +29,19 @@ pub(super) struct FailureRecord {
     failures: VecDeque<FailedAttempt>,
 }
 
-/// How often a retry as it was helped against one failure of one key.
+/// How often an unchanged retry passed after one failure of one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlakyFailure {
-    /// The key in words.
+    /// The key as text.
     pub key: String,
     /// The failure.
     pub signature: Signature,
-    /// What became of its retries.
+    /// Results of its retries.
     pub helped: RetrySuccess,
 }
 
 impl FailureRecord {
-    /// The attempts that failed so.
+    /// The attempts with this failure.
     pub(super) fn attempts(&self) -> impl Iterator<Item = &AttemptId> {
         self.failures.iter().map(|failure| &failure.attempt)
     }
@@ -55,45 +55,45 @@ struct FailedAttempt {
     attempt: AttemptId,
     /// Commit, else pipeline and job.
     place: Option<String>,
-    /// What a retry of it says; `None`: nothing, as its size was another one, or more than a log proved the cause.
+    /// What a retry of it shows; `None`: nothing, because its size changed, or better evidence than a log proved the cause.
     retry: Option<RetryAfter>,
-    /// Its verdict has the line that the signature stands for.
+    /// Its verdict still has the line of the signature.
     has_line: bool,
 }
 
-/// After which verdict a failure may have been retried as it was.
+/// The verdict after which a failure may have been retried unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RetryAfter {
-    /// One that asked for it.
+    /// A verdict to retry unchanged.
     AsIs,
-    /// A "no" that stood on the log alone: a person or the CI system may have retried it all the same. Such retries count once one of
-    /// them passed; those that failed only agree with the verdict.
+    /// A "no" based on the log alone: a person or the CI system may have retried all the same. Such retries count once one of them passed;
+    /// failed ones only agree with the verdict.
     NoByLog,
 }
 
-/// How often a retry as it was helped.
+/// How often an unchanged retry passed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RetrySuccess {
-    /// Retries whose end is known.
+    /// Retries that have ended.
     pub tried: u32,
     /// Those that succeeded.
     pub passed: u32,
 }
 
 impl RetrySuccess {
-    /// Share of retries that pass; Laplace's rule of succession, so that nothing is certain after one.
+    /// Estimated share of retries that pass (Laplace's rule of succession: nothing is certain after one).
     pub fn rate(self) -> f64 {
         (f64::from(self.passed) + 1.0) / (f64::from(self.tried) + 2.0)
     }
 }
 
 impl KnownFailures {
-    /// Room for this many keys and signatures (at least 1).
+    /// An empty set with this capacity of keys and signatures (at least 1).
     pub fn new(capacity: usize) -> Self {
         Self { capacity: capacity.max(1), order: VecDeque::new(), entries: HashMap::new() }
     }
 
-    /// Learns a verdict on an attempt of `key`. A second verdict on the same attempt changes nothing.
+    /// Records a verdict on an attempt of `key`. A second verdict on the same attempt changes nothing.
     pub fn learn(&mut self, key: &Key, verdict: &Verdict) {
         let Some(signature) = &verdict.outlook.signature else { return };
         let name = name(key, signature);
@@ -125,7 +125,7 @@ impl KnownFailures {
         list.push_back(FailedAttempt { attempt, place: lineage::place(key), retry, has_line });
     }
 
-    /// Forgets the line of each failure of which no verdict has it any more: these have lost theirs.
+    /// Clears the line of each failure whose verdicts no longer have it: `verdicts` lost theirs.
     pub fn drop_lines(&mut self, verdicts: &[Verdict]) {
         let lost: HashSet<(&str, &AttemptId)> = verdicts
             .iter()
@@ -145,7 +145,7 @@ impl KnownFailures {
         }
     }
 
-    /// Unlearns what was learnt of an attempt: of this project, or of any.
+    /// Removes an attempt's failure: if it is of this project, or of any with `None`.
     pub fn unlearn(&mut self, attempt: &AttemptId, project: Option<&str>) {
         self.entries
             .values_mut()
@@ -159,7 +159,7 @@ impl KnownFailures {
         }
     }
 
-    /// Other attempts of this key that failed so, at the same commit or in the same job.
+    /// Other attempts of this key with this failure, at the same commit or in the same job.
     pub fn again(&self, key: &Key, signature: &Signature, attempt: &AttemptId, earlier: &[AttemptId]) -> u32 {
         let place = lineage::place(key);
         let others = self.of(key, signature).filter(|failure| failure.attempt != *attempt);
@@ -169,7 +169,7 @@ impl KnownFailures {
         u32::try_from(same.count()).unwrap_or(u32::MAX)
     }
 
-    /// How often a retry as it was helped against this failure of this key.
+    /// How often an unchanged retry passed after this failure of this key.
     pub fn helped(&self, key: &Key, signature: &Signature, history: &History) -> RetrySuccess {
         let (mut helped, mut against) = (RetrySuccess::default(), RetrySuccess::default());
         for failure in self.of(key, signature) {
@@ -196,12 +196,12 @@ impl KnownFailures {
         self.entries.get(&name(key, signature)).into_iter().flat_map(|entry| &entry.failures)
     }
 
-    /// All, those that were seen first last.
+    /// All failures, newest first.
     pub(super) fn newest(&self) -> impl Iterator<Item = &FailureRecord> {
         self.order.iter().rev().filter_map(|name| self.entries.get(name))
     }
 
-    /// Failures with retries whose end is known, most retries first; of those seen first last, at most `most`.
+    /// Failures with ended retries, most retries first, among the newest; at most `most`.
     pub fn flaky(&self, history: &History, most: usize) -> Vec<FlakyFailure> {
         let retried =
             self.newest().filter(|entry| entry.failures.iter().any(|failure| failure.retry.is_some()));
@@ -221,7 +221,7 @@ impl KnownFailures {
 }
 
 impl RetryAfter {
-    /// `None` if a retry after this verdict says nothing of the failure.
+    /// `None` if a retry after this verdict shows nothing about the failure.
     fn of(verdict: &Verdict) -> Option<Self> {
         match verdict.action {
             Action::AsIs => Some(Self::AsIs),
@@ -231,7 +231,7 @@ impl RetryAfter {
     }
 }
 
-/// What is built, whatever the branch: the same failure of another branch is the same failure.
+/// Identifies what is built, without the branch: the same failure on another branch is the same failure.
 fn name(key: &Key, signature: &Signature) -> FailureId {
     let what = Key { git_ref: String::new(), owner: String::new(), ..key.clone() };
     (format!("{}\0{}\0{}", what.project, what.stack, what.describe()), signature.id.clone())

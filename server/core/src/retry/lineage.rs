@@ -1,12 +1,12 @@
-//! What came before an attempt of a job, without asking the CI system.
+//! Earlier attempts of a job, without asking the CI system.
 //!
-//! | witness | says |
+//! | source | finds |
 //! |---|---|
-//! | [`History::before`] | the attempts before it, by what agents say they retry and by their jobs |
-//! | the CI system's list of the runs of the job | those that came earlier, also where no agent was |
+//! | [`History::before`] | earlier attempts, by the retry that agents name and by their jobs |
+//! | the CI system's list of the job's runs | earlier runs, also those without an agent |
 //!
-//! What any of them finds counts. A number that the caller gives (GitLab's `retries_count`, which counts otherwise) is a hint, used where
-//! no witness finds anything.
+//! The higher count of the two is used. A number from the caller (GitLab's `retries_count`, which counts differently) is used only if
+//! neither finds anything.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use plimsoll_proto::job::JobExecution;
 use super::remedy;
 use crate::domain::{AttemptBrief, AttemptId, COMMIT_LABELS, Evidence, Hints, History, Key, ListedRun};
 
-/// What GitLab says of a run that has not been tried yet, or has not ended.
+/// GitLab's statuses of a run that has not started or not ended.
 const NOT_TRIED: [&str; 10] = [
     "created",
     "pending",
@@ -29,16 +29,16 @@ const NOT_TRIED: [&str; 10] = [
     "canceling",
 ];
 
-/// What came before an attempt.
+/// Attempts before an attempt.
 #[derive(Debug)]
 pub(super) struct Lineage<'h> {
-    /// Attempts of the same job before this one, those of the chain first.
+    /// Earlier attempts of the same job, those of the chain of retries first.
     pub(super) earlier: Vec<&'h AttemptBrief>,
-    /// Runs of the job before this one by the CI system's list; `None` if the list does not say which job it is.
+    /// Earlier runs of the job in the CI system's list; `None` if the list does not show which job it is.
     listed: Option<usize>,
 }
 
-/// What came before the attempt.
+/// The attempts before this one.
 pub(super) fn of<'h>(evidence: &Evidence, history: &'h History) -> Lineage<'h> {
     let earlier = history.before(&evidence.into()).into_iter().map(|brief| &**brief).collect();
     let key = evidence.measured.as_deref().map_or(&evidence.key, |summary| &summary.key);
@@ -46,8 +46,8 @@ pub(super) fn of<'h>(evidence: &Evidence, history: &'h History) -> Lineage<'h> {
     Lineage { earlier, listed: listed(evidence, key).max(reported) }
 }
 
-/// The evidence with the build jobs of the attempt before it, where its own are not known: a retry is the same build, and sizes for other
-/// numbers of jobs are sizes of another one.
+/// Fills in the build jobs from the previous attempt, if the attempt's own are unknown: a retry is the same build, and sizes for another
+/// number of jobs would not fit.
 pub(super) fn with_build_jobs<'e>(evidence: &'e Evidence, history: &History) -> Cow<'e, Evidence> {
     let key = remedy::key(evidence);
     if key.hints.build_jobs.is_some_and(|jobs| jobs > 0) {
@@ -60,7 +60,7 @@ pub(super) fn with_build_jobs<'e>(evidence: &'e Evidence, history: &History) -> 
 }
 
 impl Lineage<'_> {
-    /// The number of this attempt: one more than those before it, as far as they are known, else what was said.
+    /// The number of this attempt: one more than the known earlier ones, else the reported number.
     pub(super) fn number(&self, evidence: &Evidence) -> u32 {
         let measured = evidence.measured.as_ref().map_or(1, |summary| summary.number);
         if self.earlier.is_empty() && self.listed.is_none() {
@@ -73,13 +73,13 @@ impl Lineage<'_> {
         before.saturating_add(1).max(measured)
     }
 
-    /// Ids of the attempts that were found.
+    /// Ids of the earlier attempts.
     pub(super) fn ids(&self) -> Vec<AttemptId> {
         self.earlier.iter().map(|summary| summary.attempt.clone()).collect()
     }
 }
 
-/// Runs of the job before this one.
+/// Earlier runs of the job in the list.
 pub(super) fn listed(evidence: &Evidence, key: &Key) -> Option<usize> {
     let runs = &evidence.listed;
     let this = JobExecution::read(evidence.attempt.as_str());
@@ -104,7 +104,7 @@ pub(super) fn listed(evidence: &Evidence, key: &Key) -> Option<usize> {
     Some(ids.len())
 }
 
-/// Where a failure is the same failure: at one commit, else in one job of one pipeline.
+/// Identifies where a failure counts as repeated: one commit, else one job of one pipeline.
 pub(super) fn place(key: &Key) -> Option<String> {
     let commit =
         COMMIT_LABELS.iter().find_map(|name| key.labels.get(*name)).filter(|commit| !commit.is_empty());

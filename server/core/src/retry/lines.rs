@@ -1,8 +1,8 @@
-//! The lines at the end of a log that can say why something failed.
+//! The lines at the end of a log that can show why something failed.
 //!
-//! Read is only the end, line by line: without what wraps a line ([`reader`](mod@super::reader)), and without the lines that only mention a
-//! failure ([`mention`](mod@super::mention)). A carriage return ends a line, so that a progress bar is many lines and not one; all of them have
-//! the number of the line that an editor shows. UTF-16 read as bytes is ASCII with NUL between.
+//! Only the end is read, line by line: wrappers are removed ([`reader`](mod@super::reader)), and lines that only mention a failure are
+//! skipped ([`mentioned_failures`](mod@super::mentioned_failures)). A carriage return ends a line, so that a progress bar is many lines;
+//! all of them keep the line number that an editor shows. UTF-16 read as bytes is ASCII with NUL in between.
 
 use super::{
     mentioned_failures::{LineBefore, went_well},
@@ -10,23 +10,23 @@ use super::{
 };
 use crate::domain::LogPlace;
 
-/// Bytes at the end of a log that are read. The reason of a failure stands near the end; this bounds the time.
+/// Bytes read at the end of a log. The reason of a failure is near the end; this bounds the time.
 const READ: usize = 64 << 10;
-/// Bytes of a line that are shown.
+/// Longest line shown, bytes.
 const SHOWN: usize = 200;
 
-/// A log that comes this near to the most that is read was cut where it came from: masking takes a line or two.
+/// A log within this many bytes of the maximum was probably cut by its sender: masking removes a line or two.
 const NEARLY: usize = 4 << 10;
 
 /// The end of a log as plain text, with its carriage returns.
 #[derive(Debug)]
 pub(super) struct LogTail {
     text: String,
-    /// Lines, if the beginning of the log is not there.
+    /// Number of lines, if the beginning of the log is missing.
     cut: Option<usize>,
 }
 
-/// A line, and its number in the text from 0.
+/// A line with its index in the text, from 0.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NumberedLine<'l> {
     pub(super) text: &'l str,
@@ -34,19 +34,19 @@ pub(super) struct NumberedLine<'l> {
 }
 
 impl LogTail {
-    /// Of this log.
+    /// The end of this log.
     pub(super) fn of(log: &str) -> Self {
         let text = plain(end(log, READ));
         let cut = (log.len() + NEARLY > READ).then(|| text.trim_end_matches('\n').split('\n').count());
         Self { text, cut }
     }
 
-    /// Lines that can say why something failed, the last one first.
+    /// Lines that can show why something failed, last first.
     pub(super) fn rev(&self) -> impl Iterator<Item = &str> {
         self.rev_with_passed().map(|line| line.text).filter(|line| !went_well(line))
     }
 
-    /// The same, and checks that passed.
+    /// The same, including checks that passed.
     pub(super) fn rev_with_passed(&self) -> impl Iterator<Item = NumberedLine<'_>> {
         let mut before = LineBefore::default();
         let lines = self.text.split('\n').enumerate();
@@ -58,7 +58,7 @@ impl LogTail {
         says.into_iter().rev()
     }
 
-    /// Where a line stands in what was kept of the log.
+    /// Position of a line in the kept part of the log.
     pub(super) fn place(&self, line: NumberedLine<'_>) -> LogPlace {
         let place = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         match self.cut {
@@ -68,7 +68,7 @@ impl LogTail {
     }
 }
 
-/// A line as it is shown: the start and the end of a long one.
+/// A line to show: start and end of a long one.
 pub(super) fn shown(line: &str) -> String {
     if line.len() <= SHOWN {
         return line.to_owned();
@@ -76,13 +76,13 @@ pub(super) fn shown(line: &str) -> String {
     format!("{} ... {}", start(line, SHOWN / 2), end(line, SHOWN / 2))
 }
 
-/// At most so many bytes of the end.
+/// The last `most` bytes, at a character boundary.
 pub(super) fn end(text: &str, most: usize) -> &str {
     let from = (text.len().saturating_sub(most)..=text.len()).find(|at| text.is_char_boundary(*at));
     text.get(from.unwrap_or(0)..).unwrap_or_default()
 }
 
-/// At most so many bytes of the start.
+/// The first `most` bytes, at a character boundary.
 pub(super) fn start(text: &str, most: usize) -> &str {
     let to = (0..=most.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
     text.get(..to.unwrap_or(0)).unwrap_or_default()

@@ -1,19 +1,19 @@
-//! Lines that only mention a failure: quoted source, commands, help, checks that passed, and words between quotation marks.
+//! Lines that only mention a failure: quoted source, commands, help, passed checks, and words in quotation marks.
 //!
 //! | line | for example |
 //! |---|---|
-//! | source beside a message of a compiler, or under a frame of a Python traceback | ` 12 \| puts("Killed");` |
+//! | source next to a compiler message, or under a frame of a Python traceback | ` 12 \| puts("Killed");` |
 //! | a command that a shell echoes | `+ grep Killed log`, `$ grep Killed log`, `[command]git fetch` |
-//! | a comment, an option of a help text, a line of documentation that a search found | `// Killed`, `--retry  if it was reset` |
-//! | a check that passed or begins | `ok 3 - disk: No space left on device`, `=== RUN   TestReset` |
-//! | words between quotation marks in a line that reports no error | `handles 'Out of memory'` |
-//! | what the agent itself wrote into the log: its lines and its report | `plimsoll: zlib ended with exit code 2`, `  killed    1 process` |
+//! | a comment, an option in a help text, a line of documentation that a search found | `// Killed`, `--retry  if it was reset` |
+//! | a check that passed or starts | `ok 3 - disk: No space left on device`, `=== RUN   TestReset` |
+//! | words in quotation marks in a line that reports no error | `handles 'Out of memory'` |
+//! | lines of the agent itself: messages and its report | `plimsoll: zlib ended with exit code 2`, `  killed    1 process` |
 
 use std::{borrow::Cow, sync::LazyLock};
 
 use regex::Regex;
 
-/// What a line that reports an error says outside of quotation marks.
+/// Words outside of quotation marks by which a line reports an error.
 static REPORTS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?i-u:\b(?:err|errs|error|errors|errno|fatal|fail|fails|failed|failure|exception|panic|panicked|abort|aborted|aborting|cannot|can't",
@@ -28,7 +28,7 @@ static MANUAL: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"^(?:\S+\.(?:md|rst|adoc|html?|pod|tex)[:-]|(?:-[A-Za-z0-9], )?--?[A-Za-z][A-Za-z0-9-]*(?:[ =][A-Z<\[]\S*)?(?:  +|\t)\S)").ok()
 });
 
-/// A tool says that it will try again.
+/// A tool reports that it will retry.
 static TRIES_AGAIN: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?i-u:\b(?:retrying|trying again|re-?attempting|reconnecting)\b|\bwill (?:be )?(?:retr(?:y|ied)|try again)\b",
@@ -37,7 +37,7 @@ static TRIES_AGAIN: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// The same words of one that gives up.
+/// Similar words of a tool that gives up.
 static GIVES_UP: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?i-u:\b(?:0|no|no more) (?:try|tries|retry|retries|attempt|attempts)\b|\b(?:giving|gave|give) up\b|\bnot retrying\b|\bafter retrying\b)").ok()
 });
@@ -46,7 +46,7 @@ fn says(form: &LazyLock<Option<Regex>>, line: &str) -> bool {
     form.as_ref().is_some_and(|form| form.is_match(line))
 }
 
-/// The line before the one that is looked at: what it quotes, if anything.
+/// The line before the current one, with what it quotes.
 #[derive(Debug, Default)]
 pub(super) struct LineBefore<'l> {
     line: &'l str,
@@ -55,7 +55,7 @@ pub(super) struct LineBefore<'l> {
 }
 
 impl<'l> LineBefore<'l> {
-    /// Whether `line` is the agent's, or only repeats source, commands or a manual; it is then the line before the next.
+    /// Whether `line` is the agent's, or only repeats source, commands or a manual; then remembers it for the next call.
     pub(super) fn is_quoted_by(&mut self, line: &'l str) -> bool {
         let text = line.trim_start();
         let is_source = is_source(text, self.is_source);
@@ -71,10 +71,11 @@ impl<'l> LineBefore<'l> {
     }
 }
 
-/// Characters in front of the text of a row of the agent's report: two blanks, a title, one blank.
+/// Columns of the title in a row of the agent's report: two blanks, the title, one blank.
 const REPORT_TITLE: std::ops::Range<usize> = 2..12;
 
-/// A line that the agent wrote: a notice, a fold of its report, or a row below one of these. It says how a build ended that failed before.
+/// Whether the agent wrote the line: a message, a section of its report, or a row below one of these. It repeats how an earlier build
+/// ended.
 fn is_of_agent(line: &str, before: bool) -> bool {
     let fold = line.starts_with("section_") && line.contains(":plimsoll");
     let is_title = |title: &str| {
@@ -87,7 +88,7 @@ fn is_of_agent(line: &str, before: bool) -> bool {
     line.starts_with("plimsoll: ") || fold || (before && is_row())
 }
 
-/// Source beside a message of a compiler: a line with its number, what is marked in it, and the lines without a number after it.
+/// Whether the line is source next to a compiler message: a numbered line, its markers, and the unnumbered lines after it.
 fn is_source(text: &str, before: bool) -> bool {
     let bare = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let Some(rest) = bare.trim_start().strip_prefix('|') else { return false };
@@ -99,12 +100,12 @@ fn indentation(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// `  File "x.py", line 3, in f` of Python.
+/// Whether the line is a frame of Python: `  File "x.py", line 3, in f`.
 fn is_frame(line: &str) -> bool {
     line.trim_start().starts_with("File \"") && line.contains("\", line ")
 }
 
-/// A check that passed, or a step, in the words of TAP, Automake, Google's test library, Rust, `CTest`, Go, pytest and others.
+/// Whether a check passed or a step starts, in the words of TAP, Automake, Google's test library, Rust, `CTest`, Go, pytest and others.
 pub(super) fn went_well(text: &str) -> bool {
     let numbered =
         text.strip_prefix("ok ").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
@@ -128,12 +129,12 @@ pub(super) fn went_well(text: &str) -> bool {
     numbered || starts || [" ok", " Passed", " PASSED"].iter().any(|end| words.ends_with(end))
 }
 
-/// A tool says that it will try again, and so that this was not the end.
+/// Whether a tool reports that it will retry, so that this was not the end.
 pub(super) fn tries_again(line: &str) -> bool {
     says(&TRIES_AGAIN, line) && !says(&GIVES_UP, line)
 }
 
-/// The line as it is, or without what stands between quotation marks if nothing outside of them reports an error.
+/// The line, without the text in quotation marks if nothing outside of them reports an error.
 pub(super) fn without_mentions(line: &str) -> Cow<'_, str> {
     if !line.contains(['"', '\'', '`', '\u{2018}', '\u{201c}']) {
         return Cow::Borrowed(line);
@@ -142,7 +143,7 @@ pub(super) fn without_mentions(line: &str) -> Cow<'_, str> {
     if says(&REPORTS, &outside) { Cow::Borrowed(line) } else { Cow::Owned(outside) }
 }
 
-/// `x` in the place of what stands between two quotation marks. An apostrophe inside of a word is none.
+/// Replaces text between quotation marks with `x`. An apostrophe inside a word is not a quotation mark.
 fn outside_of_quotes(line: &str) -> String {
     let mut outside = String::with_capacity(line.len());
     let (mut rest, mut before) = (line, ' ');

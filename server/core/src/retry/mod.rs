@@ -1,25 +1,27 @@
-//! Whether an ended attempt is worth another, as what, and why.
+//! Whether an ended attempt should be retried, with which change, and why.
 //!
-//! ```text
-//! Evidence -> reader     a line as the tool wrote it, whatever wraps it; mention: lines that only speak of a failure
-//!          -> lines      the lines of the log that can say why
-//!          -> rules      what the end of the log says (data: rules/*.toml, files of the operator, Spack's taxonomy)
-//!          -> order      whether trouble in the log was overcome: the only use of where a line stands
-//!          -> reported   that and the words of callers
-//!          -> join       the same with what was said in earlier questions: a set, whatever came first
-//!          -> clues      what each kind of evidence says (reasons: the words of cluster and CI system; containers: which one they are of)
-//!          -> classify   the cause, by the strongest clue
-//!          -> corrections the cause that a person says, over what the rules found
-//!          -> signature  what the failure is called; seen: what became of it before; lineage: what came before
-//!          -> remedy     what the cause asks for; next, cpu, evicted: the size, from what was measured; size_words: why
-//!          -> allow      whether the budget of policy, and what became of such failures, allow it
-//!          -> decide     the verdict; outlook: cost and wait
-//! failure_groups: failures that are the same, together, for people
-//! explain: which rules know lines of a log, and why one decides; check: files of rules before a server reads them
-//! ```
+//! | step | module | what it does |
+//! |---|---|---|
+//! | read the log | `reader` | removes the prefixes of runners and loggers from a line |
+//! | | `lines`, `mentioned_failures` | selects the lines that can show the reason; skips those that only mention a failure |
+//! | | `rules`, `rule`, `extend`, `taxonomy` | match lines by rules (`rules/*.toml`, the operator's files, Spack's taxonomy) |
+//! | | `failure_order` | whether a fault outside the build was overcome: the only use of a line's position |
+//! | collect evidence | `reported` | extracts from a question what is stored |
+//! | | `join` | merges it with earlier questions, as a set |
+//! | find the cause | `clues`, `reasons`, `containers` | turn each kind of evidence into clues |
+//! | | `classify`, `finding` | the cause, by the strongest clue |
+//! | | `corrections` | a person's correction, over what the rules found |
+//! | compare | `signature` | identifies equal failures |
+//! | | `known_failures`, `lineage` | earlier failures and their retries; earlier attempts of the job |
+//! | decide | `remedy` | the action for the cause |
+//! | | `next`, `cpu`, `evicted`, `pod_sizes`, `size_words` | the next sizes, and their reasons |
+//! | | `allow`, `policy` | whether budget, earlier failures and cost allow it |
+//! | | `decide`, `outlook` | the verdict; cost and wait of the retry |
+//! | for people | `failure_groups` | equal failures as groups |
+//! | | `explain`, `check` | which rules match a log; checks of rule files |
 //!
 //! Pure: no I/O, no clock; the same evidence and history give the same verdict. Any process can write a line into a log, so
-//! a log alone never grows a size and never buys more than one retry.
+//! a log alone never raises a size and never allows more than one retry.
 
 mod allow;
 mod check;

@@ -1,4 +1,4 @@
-//! The next allocation: what the attempt had, and only the dimension that was short grows.
+//! Sizes of the next attempt: those of this one, with only the resource raised that was short.
 
 use plimsoll_proto::{limits, reasons::SizeBound};
 
@@ -11,15 +11,15 @@ use crate::{
     predict::{MemoryEnd, NextSize, Settings, next_size, predict},
 };
 
-/// A size within this share of the cap is at the cap: so small a step is no bigger place.
+/// A size within this share of the cap counts as at the cap: so small a step does not help.
 const NO_STEP: f64 = 0.05;
 
-/// What the sizes of a retry follow from.
+/// Input for the sizes of a retry.
 #[derive(Clone, Copy)]
 pub(super) struct SizingInputs<'a> {
     pub(super) settings: &'a Settings,
     pub(super) policy: &'a RetryPolicy,
-    /// What is predicted for a first attempt of the build now. It knows this failure, and no retry gets less than it says.
+    /// The prediction for a first attempt of the build now. It knows this failure, and no retry gets less.
     pub(super) first: &'a Prediction,
     pub(super) history: &'a History,
     /// What is built.
@@ -27,17 +27,17 @@ pub(super) struct SizingInputs<'a> {
 }
 
 impl SizingInputs<'_> {
-    /// The size to try after memory ended a build.
+    /// The next size after memory ended a build.
     fn next(&self, end: MemoryEnd) -> NextSize {
         next_size(self.history, self.key, self.settings, end)
     }
 
-    /// The share of such builds that need no more than a size. Of a limit that is cut, the share is that of the size that is left.
+    /// The share of such builds that a size covers; for a capped limit, that of the capped size.
     fn covered(&self, size: Bytes) -> f64 {
         self.limit(Some(size)).basis.quantile
     }
 
-    /// The limit that is predicted where no cap is in the way.
+    /// The predicted limit without the cap.
     fn uncapped(&self) -> Bytes {
         Bytes(self.limit(None).value)
     }
@@ -47,46 +47,46 @@ impl SizingInputs<'_> {
         predict(self.history, self.key, &settings).memory_limit
     }
 
-    /// Whether an untrusted attempt of the package succeeded: it is known, and is no measurement to size others by.
+    /// Whether an untrusted attempt of the package succeeded: it is known, and does not size others.
     pub(super) fn untrusted_succeeded(&self) -> bool {
         let mut untrusted = self.history.untrusted_on_rung(Rung::Package, self.key);
         untrusted.any(|observed| observed.brief.outcome == Outcome::Succeeded)
     }
 }
 
-/// Where memory stopped an attempt: what the next size is about, whatever the attempt had asked for.
+/// The size at which memory stopped an attempt; it may be below what the attempt had requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct StoppedAt {
-    /// What is proven to be too little.
+    /// The size that proved too small.
     pub(super) size: Bytes,
-    /// Nothing was measured: it is the limit that is predicted for such a build.
+    /// Nothing was measured: the size is the predicted limit of such a build.
     pub(super) is_assumed: bool,
 }
 
 impl StoppedAt {
-    /// The limit that held, or the need above it that was seen; without both, what is predicted for it.
+    /// The limit in force, or a higher need that was measured; without both, the predicted limit.
     pub(super) fn of(predicted: &Prediction, measured: Option<&Summary>) -> Self {
         let limit = |summary: &Summary| sizes_had(&summary.resources).limit;
         let stopped = measured.map(Summary::stopped_at).filter(|size| is_size(*size));
         let predicted = &predicted.memory_limit;
-        // the sizes of its pod stand in the prediction, where they are known
+        // if the sizes of its pod are known, the prediction has them
         let is_assumed = predicted.basis.bound != SizeBound::LastAttempt;
         let known = stopped.or_else(|| measured.and_then(limit)).map(|size| Self { size, is_assumed: false });
         known.unwrap_or(Self { size: Bytes(predicted.value), is_assumed })
     }
 
-    /// No larger place is left: less than a step that could help is missing.
+    /// Whether the cap leaves less than a useful step.
     pub(super) fn is_at(self, cap: Bytes) -> bool {
         self.size.as_f64() * (1.0 + NO_STEP) > cap.as_f64()
     }
 }
 
-/// Memory that an attempt had, as far as that was a size: 0 is none, and more than any machine has is no limit.
+/// Memory sizes of an attempt, if they are real sizes: 0 means none, and more than any machine has means no limit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SizesHad {
     pub(super) request: Option<Bytes>,
     pub(super) limit: Option<Bytes>,
-    /// It asked for more than its limit let it have, so it had its limit.
+    /// Its request exceeded its limit, so the limit was in force.
     is_cut: bool,
 }
 
@@ -101,13 +101,13 @@ pub(super) fn sizes_had(had: &Resources) -> SizesHad {
     SizesHad { request: if is_cut { limit } else { asked }, limit, is_cut }
 }
 
-/// What to ask for if the next attempt is like the one that ended; what is not known of it is predicted.
+/// Sizes for an attempt like the one that ended; unknown ones are predicted.
 pub(super) fn as_it_was(
     predicted: &Prediction,
     measured: Option<&Summary>,
     settings: &Settings,
 ) -> Prediction {
-    // the next size is about this attempt: the size at which others were stopped is part of it already
+    // the predicted size may include the kills of other attempts; this is about this attempt
     let mut next = Prediction { lower_bound: None, unsure_because: String::new(), ..predicted.clone() };
     let Some(had) = measured.map(|summary| summary.resources) else { return next };
     let memory = |quantity: &mut Quantity, size: Option<Bytes>, kept: SizeBound| {
@@ -122,9 +122,9 @@ pub(super) fn as_it_was(
     memory(&mut next.memory_request, sizes.request, kept);
     let cpu = |quantity: &mut Quantity, size: Option<Cores>| {
         if let Some(size) = size {
-            // a count of millicores: the type only lends its conversion
+            // a count of millicores: the type only provides the conversion
             keep(quantity, Millis::from_f64(size.0 * 1000.0).0.max(1), SizeBound::LastAttempt);
-            // whatever is known of others, this is what it had
+            // this is what it had, whatever is known of others
             quantity.basis.confidence = Some(1.0);
         }
     };
@@ -135,7 +135,7 @@ pub(super) fn as_it_was(
     next
 }
 
-/// Sets a number that no attempt of the history decided.
+/// Sets a number that no attempt in the history determined.
 fn keep(quantity: &mut Quantity, value: u64, bound: SizeBound) {
     quantity.value = value;
     quantity.basis.quantile = 0.0;
@@ -144,7 +144,7 @@ fn keep(quantity: &mut Quantity, value: u64, bound: SizeBound) {
     quantity.basis.bound = bound;
 }
 
-/// What was asked for before is kept; the side that was only predicted gives way, and says so.
+/// Makes request and limit consistent: sizes that the attempt had are kept, and a predicted one is adjusted, with a note.
 fn order(next: &mut Prediction) {
     let raise = |limit: &mut Quantity, request: &Quantity| {
         if limit.value < request.value {
@@ -155,7 +155,7 @@ fn order(next: &mut Prediction) {
     raise(&mut next.cpu_limit, &next.cpu_request);
 }
 
-/// The size after where this one was stopped.
+/// The next size after this attempt was stopped.
 fn grown_size(
     predicted: &Prediction,
     evidence: &Evidence,
@@ -170,17 +170,17 @@ fn grown_size(
     grown
 }
 
-/// Whether the prediction speaks for this build, and not for others or the default.
+/// Whether the prediction is for this build, not only from others or the default.
 fn is_known(predicted: &Prediction) -> bool {
     predicted.is_known(&predicted.memory_limit, KNOWN_ENOUGH)
 }
 
-/// Memory for an attempt that had too little: [`grown_size`], or what is predicted for a first attempt of such a build if that is more, or
-/// what the verdict on the attempt before named. Never above the cap. The default and what other packages need are no measurement of this
-/// build, and count for nothing.
+/// Memory for an attempt that had too little: the highest of [`grown_size`], the prediction for a first attempt, and the size that the
+/// previous attempt's verdict named; never above the cap. Defaults and needs of other packages are ignored, because they do not measure
+/// this build.
 ///
-/// What it asked for beyond where it was stopped it never had, so that counts for nothing. A limit of its own that was not short,
-/// because another one held, stays where the history does not know better.
+/// A request beyond the size at which it was stopped was never available, so it is ignored. If the attempt's own limit was not the one
+/// reached, it is kept unless the history knows better.
 pub(super) fn grow_memory(
     next: &mut Prediction,
     predicted: &Prediction,
@@ -206,14 +206,14 @@ pub(super) fn grow_memory(
     order(next);
 }
 
-/// Attempts of the same package decide the size.
+/// Whether attempts of the same package determine the size.
 fn speaks(first: &Quantity) -> bool {
     first.basis.rung >= Rung::Package
 }
 
 fn grow_to(quantity: &mut Quantity, first: &Quantity, grown: &NextSize, stopped: StoppedAt) {
     let times = |size: u64| Bytes(size).as_f64() / stopped.size.as_f64().max(1.0);
-    // the prediction may rest on this very kill, and its words are not about the attempt
+    // the prediction may rest on this very kill, and its reason is not about the attempt
     let is_by_kill =
         matches!(first.basis.bound, SizeBound::Stopped(_) | SizeBound::NeededAbove(_) | SizeBound::Grown(_));
     if speaks(first) && first.value >= grown.size.0 + u64::from(is_by_kill) {
@@ -224,7 +224,7 @@ fn grow_to(quantity: &mut Quantity, first: &Quantity, grown: &NextSize, stopped:
                 (SizeBound::NeededAbove(stopped.size.to_string()), times(first.value));
         }
         if basis.bound.is_cut() {
-            // what the cap leaves may not be enough: no share of builds is promised
+            // the capped size may not suffice: no share of builds is named
             (basis.quantile, basis.margin) = (0.0, 1.0);
         }
         return;
@@ -234,7 +234,7 @@ fn grow_to(quantity: &mut Quantity, first: &Quantity, grown: &NextSize, stopped:
     quantity.basis.attempts = grown.attempts;
 }
 
-/// A size never goes below what the verdict on the attempt before named.
+/// Keeps a size from falling below what the previous attempt's verdict named.
 fn keep_at_least(quantity: &mut Quantity, named: Bytes, settings: &Settings) {
     let (named, bound) = settings.bound_memory(named);
     if quantity.value < named.0 {
@@ -242,8 +242,8 @@ fn keep_at_least(quantity: &mut Quantity, named: Bytes, settings: &Settings) {
     }
 }
 
-/// The size that such builds need, if most that do not fit where this one was stopped need more than the cap as well: then a retry at the cap
-/// does not pay.
+/// The size that such builds need, if most of those that exceed the stopped size also exceed the cap: then a retry at the cap is not worth
+/// it.
 pub(super) fn needed_above(cap: Bytes, stopped: StoppedAt, sizing: SizingInputs<'_>) -> Option<Bytes> {
     if !is_known(sizing.first) {
         return None;
@@ -258,8 +258,8 @@ fn factor(policy: &RetryPolicy) -> f64 {
     if policy.grow_factor.is_finite() { policy.grow_factor.max(1.0) } else { 1.0 }
 }
 
-/// Where the need would be if it went on growing as it did before the end, for as long as half of the attempts of the package take; 0 where
-/// that is not known. At most twice where it was stopped: nothing grows in a straight line for ever.
+/// Extrapolates the need with its growth before the end over the median time of the package; 0 if unknown. At most twice the size at which
+/// it was stopped, because growth does not stay linear.
 fn forecast(evidence: &Evidence, predicted: &Prediction, stopped: Bytes) -> Bytes {
     let (Some(growth), Some(measured)) = (evidence.growth, evidence.measured.as_deref()) else {
         return Bytes(0);
@@ -272,7 +272,7 @@ fn forecast(evidence: &Evidence, predicted: &Prediction, stopped: Bytes) -> Byte
     Bytes::from_f64(growth.need.as_f64() + growth.per_second * left).min(most)
 }
 
-/// More time for an attempt that used all of its own.
+/// Raises the time for an attempt that used all of it.
 pub(super) fn grow_time(next: &mut Prediction, measured: Option<&Summary>, policy: &RetryPolicy) {
     let Some(wall) = measured.map(|summary| summary.wall).filter(|wall| wall.0 > 0) else { return };
     let longer = Millis::from_f64(wall.as_f64() * factor(policy));
@@ -283,7 +283,7 @@ pub(super) fn grow_time(next: &mut Prediction, measured: Option<&Summary>, polic
     }
 }
 
-/// Half of the build jobs in the largest place there is.
+/// Half of the build jobs, in the largest pool.
 pub(super) fn fewer_jobs(next: &mut Prediction, jobs: u64, cap: Bytes) {
     keep(&mut next.build_jobs, (jobs / 2).max(1), SizeBound::HalfOf { jobs, most: cap.to_string() });
     for quantity in [&mut next.memory_request, &mut next.memory_limit] {
@@ -291,7 +291,7 @@ pub(super) fn fewer_jobs(next: &mut Prediction, jobs: u64, cap: Bytes) {
     }
 }
 
-/// As many build jobs as fit into the most memory there is.
+/// As many build jobs as fit the largest memory size.
 pub(super) fn jobs_that_fit(next: &mut Prediction, jobs: u64) {
     let most = Bytes(next.memory_limit.value).to_string();
     keep(&mut next.build_jobs, jobs, SizeBound::RoomIn(most));

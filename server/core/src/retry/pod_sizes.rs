@@ -1,4 +1,4 @@
-//! What an unmeasured attempt had, by its pod: then a prediction is no reason to think that it had something else.
+//! Sizes of an unmeasured attempt, from its pod: they replace a prediction of what it had.
 
 use plimsoll_proto::{quantity, reasons::SizeBound};
 
@@ -7,7 +7,7 @@ use crate::{
     predict::Settings,
 };
 
-/// The prediction with the sizes of the attempt's pod in it, where they are known.
+/// The prediction with the sizes of the attempt's pod, if they are known.
 pub(super) fn as_its_pod(mut predicted: Prediction, evidence: &Evidence, settings: &Settings) -> Prediction {
     let Some(had) = evidence.pod_sizes else { return predicted };
     let set = |quantity: &mut Quantity, had: Option<(u64, SizeBound)>| {
@@ -29,11 +29,11 @@ pub(super) fn as_its_pod(mut predicted: Prediction, evidence: &Evidence, setting
         [(&mut predicted.cpu_request, had.cpu_request), (&mut predicted.cpu_limit, had.cpu_limit)]
     {
         if set(quantity, had.map(|cores| (quantity::millicores(cores.0), SizeBound::None))) {
-            // whatever is known of others, this is what it had
+            // this is what it had, whatever is known of others
             quantity.basis.confidence = Some(1.0);
         }
     }
-    // the side that was only predicted gives way
+    // the predicted side is adjusted
     predicted.memory_limit.value = predicted.memory_limit.value.max(predicted.memory_request.value);
     predicted.cpu_limit.value = predicted.cpu_limit.value.max(predicted.cpu_request.value);
     predicted

@@ -1,43 +1,43 @@
-//! What the operator decides about retries: a budget for every build, and terms for each cause, project and stack.
+//! The operator's settings for retries: a budget for every build, and terms for each cause, project and stack.
 
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{AttemptId, Cause, Fnv, Key, Millis};
 
-/// What the operator decides about retries.
+/// The operator's settings for retries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetryPolicy {
-    /// Attempts of one build, the first included.
+    /// Most attempts of one build, including the first.
     pub max_attempts: u32,
-    /// Attempts that were taken away and do not count, at most.
+    /// Most preempted attempts that do not count against the budget.
     pub max_preempted: u32,
-    /// Retries when the cause is unknown, or when only the log names it.
+    /// Most retries if the cause is unknown, or only the log names it.
     pub unproven_retries: u32,
-    /// Confidence from which a size grows.
+    /// Least confidence for a larger size.
     pub grow_from: f64,
-    /// The next time against the one that was too short, and the memory that fewer build jobs must leave room for.
+    /// Factor for the next time limit, and for the memory that fewer build jobs must leave.
     pub grow_factor: f64,
-    /// What a build that passes is worth, in attempts of it: a retry pays while its chance times this is above 1.
+    /// Value of a build that passes, in attempts of it: a retry is worth it while its chance times this is above 1.
     pub success_value: f64,
-    /// Share of retries that are made although they do not pay, to see whether that is still so.
+    /// Share of retries that are made although they are not worth it, to keep measuring the chance.
     pub explore: f64,
-    /// Exceptions, in order: of those that fit, a later one wins over an earlier one.
+    /// Exceptions in order: of those that apply, later ones win over earlier ones.
     pub terms: Vec<Exception>,
 }
 
 impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
-            // GitLab's own most is two retries
+            // GitLab allows two retries at most
             max_attempts: 3,
-            // a spot market that takes a build ten times will take it again
+            // a spot market that preempts a build ten times will do it again
             max_preempted: 10,
             unproven_retries: 1,
-            // above every confidence that a log alone can give to memory (0.4), not above a starved build's (0.6 to 0.9)
+            // above every confidence that a log alone gives to memory (0.4), not above that of a starved build (0.6 to 0.9)
             grow_from: 0.6,
             grow_factor: 1.5,
-            // a person who looks at a red pipeline costs more than machines; a judgement
+            // a judgement: a person who looks at a red pipeline costs more than machines
             success_value: 4.0,
             explore: 0.05,
             terms: Vec::new(),
@@ -48,13 +48,13 @@ impl Default for RetryPolicy {
 /// Terms of a retry.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Terms {
-    /// Retries at most.
+    /// Most retries.
     pub retries: u32,
     /// Wait before the first retry; each further one waits twice as long.
     pub wait: Millis,
-    /// And this long at most.
+    /// Longest wait.
     pub wait_most: Millis,
-    /// Share of the wait that is left to chance, 0 to 1, so that jobs that failed together do not come back together.
+    /// Random share of the wait, 0 to 1, so that jobs that failed together do not return together.
     pub jitter: f64,
     /// Whether the attempt counts against the budget.
     pub counts: bool,
@@ -98,7 +98,7 @@ pub struct Exception {
     pub counts: Option<bool>,
 }
 
-/// The form of a policy file.
+/// Format of a policy file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -108,10 +108,10 @@ struct File {
 }
 
 impl RetryPolicy {
-    /// Reads the exceptions of a policy file: `[[terms]]` tables.
+    /// Parses the exceptions of a policy file: `[[terms]]` tables.
     ///
     /// # Errors
-    /// Says what is wrong and where.
+    /// Names the error and its position.
     pub fn parse_terms(text: &str) -> Result<Vec<Exception>, String> {
         let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
         for (at, terms) in file.terms.iter().enumerate() {
@@ -148,7 +148,7 @@ impl RetryPolicy {
         terms
     }
 
-    /// The waits are judgements: a node is replaced in seconds, a service that is down comes back in minutes.
+    /// Default terms by cause. The waits are judgements: a node is replaced in seconds, a service that is down returns in minutes.
     fn default_terms(&self, cause: Cause) -> Terms {
         let budget = self.max_attempts.saturating_sub(1);
         let (retries, wait, most, counts) = match cause {
@@ -169,8 +169,8 @@ impl RetryPolicy {
 }
 
 impl Terms {
-    /// How long to wait before the retry of the attempt with this number: exponential back-off with jitter. The same attempt always waits the
-    /// same time.
+    /// The wait before the retry of the attempt with this number: exponential back-off with jitter. The same attempt always gets the same
+    /// wait.
     pub fn wait_before(&self, attempt: &AttemptId, number: u32) -> Millis {
         let doubled = number.saturating_sub(1).min(16);
         let wait = Millis(self.wait.0.saturating_mul(1 << doubled)).min(self.wait_most.max(self.wait));
@@ -178,7 +178,7 @@ impl Terms {
     }
 }
 
-/// A number from 0 to 1 that belongs to an attempt: chance that can be repeated.
+/// A pseudo-random number from 0 to 1, derived from the attempt's id.
 pub(super) fn chance(attempt: &AttemptId) -> f64 {
     let hash = Fnv::default().with(attempt.as_str().bytes()).value();
     // the upper half is mixed best

@@ -1,5 +1,5 @@
-//! A line as the tool wrote it, whatever wraps it: what runners, containers and loggers put in front is taken off, several of them one after
-//! the other. Pure, and in front of all rules.
+//! Removes wrappers from a line: the prefixes that runners, containers and loggers add, several of them one after the other. Pure, and
+//! applied before all rules.
 //!
 //! | in front of a line | written by |
 //! |---|---|
@@ -10,19 +10,19 @@
 //! | `##[error]`, `::error file=x::`, `[ERROR] `, `INFO: ` | commands of GitHub and Azure, loggers |
 //! | `  >> 124    `, `     123    `, `│ ` | Spack's summary of a log, pip |
 //!
-//! Colours, also where only their letters are left (`#033[0m`, `[31m`), and the marks of Buildkite are no part of a line either.
+//! Colours are removed too, also where only their letters are left (`#033[0m`, `[31m`), and so are Buildkite's markers.
 
 use std::{borrow::Cow, sync::LazyLock};
 
 use regex::Regex;
 
-/// Wrappers that are taken off one line, at most.
+/// Most wrappers removed from one line.
 const WRAPPERS: usize = 8;
 
 static COLOURS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]_P^][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[()][0-9A-Z])",
-        // the letters of a colour whose escape was lost or written out
+        // the rest of a colour sequence whose escape character was lost or printed as text
         r"|(?:#033|\\033|\\x1[bB]|\\u001[bB]|\^\[)\[[0-9;]*[mK]|\[[0-9]{1,3}(?:;[0-9]{1,3}){0,4}m",
     ))
     .ok()
@@ -50,15 +50,15 @@ static WRAPPER: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// Plain text: no colours, no NUL, no mark of the byte order.
+/// Plain text: no colours, no NUL, no byte-order mark.
 pub(super) fn plain(text: &str) -> String {
     let plain = COLOURS.as_ref().map_or(Cow::Borrowed(text), |colours| colours.replace_all(text, ""));
     let letters = plain.chars().filter(|c| !matches!(c, '\0' | '\u{feff}'));
-    // the mark of UTF-16, read as UTF-8
+    // UTF-16's byte-order mark, read as UTF-8
     letters.skip_while(|c| *c == '\u{fffd}').collect()
 }
 
-/// The line without its wrappers and without white space at its end; its own indentation stays.
+/// The line without wrappers and without trailing white space; its own indentation stays.
 pub(super) fn unwrapped(line: &str) -> &str {
     let mut line = line.trim_end();
     for _ in 0..WRAPPERS {
@@ -69,7 +69,7 @@ pub(super) fn unwrapped(line: &str) -> &str {
     line
 }
 
-/// `[WARN] `, `##[warning]`: the line is no error, whatever it says, so that this stays with it.
+/// Whether the wrapper marks a warning (`[WARN] `, `##[warning]`): then the line is no error, so the wrapper is kept.
 fn warns(wrapper: &str) -> bool {
     let letters = wrapper.trim_start_matches(|c: char| !c.is_ascii_alphabetic());
     letters.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("warn"))
@@ -79,7 +79,7 @@ fn warns(wrapper: &str) -> bool {
 pub(super) mod tests {
     use super::*;
 
-    /// One of each family.
+    /// One pattern for each family of wrappers.
     pub(in crate::retry) const FAMILIES: &[&str] = &[
         "2024-05-22T12:43:46.9626460Z ",
         "2024-05-22T12:43:46.962646Z 01O ",
@@ -97,7 +97,7 @@ pub(super) mod tests {
         "#12 ",
         "51.29 ",
         "builder-1  | ",
-        // the beginning of a log is masked where it may be the rest of a secret
+        // the first line of a log is masked if it may be the remainder of a secret
         "[MASKED]  | ",
         "[linux-gcc] ",
         "[ERROR] ",

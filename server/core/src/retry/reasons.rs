@@ -1,6 +1,6 @@
-//! The words of the cluster and of the CI system for why something ended, and what each means.
+//! Reasons of the cluster and of the CI system, and what each means.
 //!
-//! The lists grow with every release of Kubernetes and GitLab: a word that is not known here is shown and decides nothing.
+//! The lists grow with every release of Kubernetes and GitLab: an unknown reason is shown and decides nothing.
 
 use super::{
     clues::{clue, weak},
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::domain::{Cause, EvidenceSource as Source};
 
-/// The container's reason.
+/// The clue from the container's reason.
 pub(super) fn container(reason: &str) -> Option<Clue> {
     let text = || format!("container reason {reason}");
     let named = match (word(reason), containers::named(reason)) {
@@ -34,7 +34,7 @@ pub(super) fn container(reason: &str) -> Option<Clue> {
     Some(clue(Source::Container, named.0, named.1, text()))
 }
 
-/// The pod's reason, or the one of its condition `DisruptionTarget`; the kubelet's message may follow after a colon.
+/// The clue from the pod's reason, or from that of its condition `DisruptionTarget`; the kubelet's message may follow after a colon.
 pub(super) fn pod(reason: &str) -> Option<Clue> {
     let named = match word(reason) {
         "" => return None,
@@ -51,9 +51,9 @@ pub(super) fn pod(reason: &str) -> Option<Clue> {
         | "EvictionByEvictionAPI"
         | "TerminationByKubelet" => (Cause::Preempted, 0.95),
         "NodeLost" | "NodeFailures" | "DeletionByPodGC" => (Cause::NodeLost, 0.95),
-        // its own use and not the node's need: it would be thrown out again
+        // evicted for its own use, not because of the node: it would be evicted again
         "Evicted" if used_up_its_storage(reason) => (Cause::EphemeralStorage, 0.95),
-        // the reason alone does not say what was short on the node
+        // the reason alone does not name the resource
         "Evicted" => (Cause::EvictedByNode, 0.8),
         "PodDeleted" | "UnexpectedAdmissionError" | "OutOfcpu" | "OutOfmemory" | "OutOfpods" => {
             (Cause::Infra, 0.8)
@@ -64,22 +64,22 @@ pub(super) fn pod(reason: &str) -> Option<Clue> {
     Some(clue(Source::Pod, named.0, named.1, format!("pod reason {reason}")))
 }
 
-/// How much the container's reason says, to compare it with others of its kind. The same holds for the pod's and the CI system's.
+/// Strength of a container's reason, compared with others of its kind.
 pub(super) fn container_strength(reason: &str) -> u32 {
     strength(container(reason).as_ref())
 }
 
-/// See [`container_strength`].
+/// Strength of a pod's reason.
 pub(super) fn pod_strength(reason: &str) -> u32 {
     strength(pod(reason).as_ref())
 }
 
-/// See [`container_strength`].
+/// Strength of a CI system's reason.
 pub(super) fn ci_strength(reason: &str) -> u32 {
     strength(ci(reason, OutOfMemory::Unknown).as_ref())
 }
 
-/// A cause counts before a weak one, that before a word that is not known here, and that before one that says nothing.
+/// A cause ranks above a weak one, that above an unknown reason, and that above a reason without meaning.
 fn strength(clue: Option<&Clue>) -> u32 {
     match clue {
         None => 0,
@@ -92,7 +92,7 @@ fn strength(clue: Option<&Clue>) -> u32 {
     }
 }
 
-/// What the kubelet writes when it evicts a pod for its own use of storage (pkg/kubelet/eviction/helpers.go).
+/// Whether the kubelet evicted a pod for its own use of storage (message from pkg/kubelet/eviction/helpers.go).
 fn used_up_its_storage(message: &str) -> bool {
     let texts = [
         "exceeded its local ephemeral storage limit",
@@ -102,18 +102,18 @@ fn used_up_its_storage(message: &str) -> bool {
     texts.iter().any(|text| message.contains(text))
 }
 
-/// Which container GitLab's runner says was killed for memory, as its last word in the log.
+/// The container that was killed for memory according to the last line of GitLab's runner.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum OutOfMemory<'s> {
-    /// It says nothing of the kind, or a counter says otherwise.
+    /// None, or a counter shows otherwise.
     Unknown,
     /// The build's.
     Build,
-    /// Another one.
+    /// Another container of the pod.
     Beside(&'s str),
 }
 
-/// The CI system's failure reason; numbers and names after GitLab's `commit_status.rb`.
+/// The clue from the CI system's failure reason; numbers and names from GitLab's `commit_status.rb`.
 pub(super) fn ci(reason: &str, killed: OutOfMemory<'_>) -> Option<Clue> {
     let found = |cause, confidence| clue(Source::Ci, cause, confidence, format!("failure reason {reason}"));
     if let ("runner_system_failure", OutOfMemory::Beside(container)) = (word(reason), killed) {
@@ -121,11 +121,11 @@ pub(super) fn ci(reason: &str, killed: OutOfMemory<'_>) -> Option<Clue> {
         return Some(containers::out_of_memory(Source::Ci, container, 0.7, text));
     }
     Some(match word(reason) {
-        // the build's own script, which can be anything
+        // the build's own script, for any reason
         "" | "script_failure" | "unknown_failure" => return None,
         // the runner writes that line; a build that imitates it ends as script_failure
         "runner_system_failure" if matches!(killed, OutOfMemory::Build) => found(Cause::Oom, 0.7),
-        // many things: what else is known decides
+        // many possible causes: other evidence decides
         "runner_system_failure" | "runner_external_dependency_failure" | "runner_interrupted" => {
             weak(found(Cause::Infra, 0.6))
         }
@@ -149,7 +149,7 @@ pub(super) fn ci(reason: &str, killed: OutOfMemory<'_>) -> Option<Clue> {
     })
 }
 
-/// Reasons that stay until something is changed.
+/// Reasons that persist until something is changed.
 const NEEDS_A_MEND: [&str; 33] = [
     "runner_configuration_error",
     "runner_unsupported",
@@ -186,7 +186,7 @@ const NEEDS_A_MEND: [&str; 33] = [
     "id_token_burned_project_path",
 ];
 
-/// A word that came up after this list was written.
+/// A reason that was introduced after this list was written.
 fn unknown_reason(source: Source, reason: &str) -> Clue {
     let text = format!("{} reason {reason} is not known here", source.as_str());
     Clue { cause: None, weak: true, ..clue(source, Cause::Unknown, 0.0, text) }

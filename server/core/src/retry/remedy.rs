@@ -1,4 +1,4 @@
-//! What a cause asks for, before the budget: the action, the next size, and the sentence that says why.
+//! The remedy for a cause, before the budget: the action, the next sizes, and the sentence that explains them.
 
 use plimsoll_proto::{
     figures,
@@ -17,7 +17,7 @@ use crate::{
     predict::Settings,
 };
 
-/// Action and next allocation, before the budget.
+/// Action and next sizes, before the budget.
 #[derive(Debug)]
 pub(super) struct Remedy {
     pub(super) action: Action,
@@ -44,24 +44,24 @@ impl Remedy {
     }
 }
 
-/// Said of a size that the cap cut.
+/// Added to the reason if the cap lowered the size.
 const MOST_THERE_IS: &str = ", the most there is, which may not be enough";
 
-/// How to make the cause known where no log was read.
+/// Advice on how to find the cause if no log was read.
 const READ_THE_LOG: &str = "to make it known, put `plimsoll run` in front of the build, outside CI with `--phases gitlab`, or set `gitlab_url` \
                             on the server, which then reads the logs of GitLab jobs";
-/// The same where a log was read, and no rule knows a line of it that says why.
+/// Advice if a log was read and no rule matches a line that names the cause.
 const NAME_THE_CAUSE: &str =
     "to make it known, say it with `plimsoll verdict correct`, or write a rule for its log into `rules_dir`";
 
-/// Said where memory was refused, and not by a memory limit of the build.
+/// Explanation if memory was refused, but not by a memory limit of the build.
 const UNDER_ULIMIT: &str = "the kernel killed nothing and the build has no memory limit, so a retry with the same size would fail in the same \
                             way; raise its `ulimit -v`, or run it on a machine with more free memory";
 
-/// Below this use the build stood still: one part in twenty of a core.
+/// CPU use below which the build stood still: a twentieth of a core.
 const STANDSTILL: f64 = 0.05;
 
-/// What the cause asks for.
+/// The remedy for a cause.
 pub(super) fn remedy(
     evidence: &Evidence,
     finding: &Finding,
@@ -142,7 +142,7 @@ fn sized(
     }
 }
 
-/// With a larger memory request, if it used more than it had.
+/// A retry after eviction, with a larger memory request if the attempt used more than its request.
 fn evicted_again(
     evidence: &Evidence,
     why: &str,
@@ -156,12 +156,12 @@ fn evicted_again(
     Remedy::retry(action, next, format!("{why}: {what}"))
 }
 
-/// No retry where [`is_under_ulimit`].
+/// No retry if [`is_under_ulimit`].
 fn refused(why: &str) -> Remedy {
     Remedy::no(format!("{why}: {UNDER_ULIMIT}"))
 }
 
-/// Memory was refused where no limit of a control group was short: by a limit of the process, or because the machine was full.
+/// Whether memory was refused while no cgroup limit was short: by a limit of the process, or because the machine was full.
 fn is_under_ulimit(finding: &Finding, measured: Option<&Summary>) -> bool {
     let unlimited = |summary: &Summary| {
         summary.oom_kill == Some(0) && summary.exit.is_some() && summary.resources.memory_limit.is_none()
@@ -169,7 +169,7 @@ fn is_under_ulimit(finding: &Finding, measured: Option<&Summary>) -> bool {
     finding.refused && measured.is_some_and(unlimited)
 }
 
-/// Why a retry of what stays broken is worth nothing, or what has to be done first.
+/// Why a retry is useless while the fault persists, or what has to be done first.
 fn no_retry(cause: Cause) -> &'static str {
     match cause {
         Cause::ToolOom => "raise that limit; more memory for the job alone does not help",
@@ -179,7 +179,7 @@ fn no_retry(cause: Cause) -> &'static str {
     }
 }
 
-/// What to do where nothing has to grow. `how`: with which size.
+/// The advice if no size has to grow. `how`: the sizes.
 fn same_again(cause: Cause, how: &str) -> String {
     match cause {
         Cause::Timeout => {
@@ -246,7 +246,7 @@ fn more_memory(
     Remedy::grown(next, stopped, if cut { with + MOST_THERE_IS } else { with })
 }
 
-/// The old limit and the new one, as far as the old one is known.
+/// The old limit, if known, and the new one.
 fn from_to(stopped: StoppedAt, limit: Bytes) -> String {
     match stopped.size {
         had if had.0 == 0 || had >= limit => format!("limit {limit}"),
@@ -255,13 +255,13 @@ fn from_to(stopped: StoppedAt, limit: Bytes) -> String {
     }
 }
 
-/// The size for the person who reads it.
+/// The needed size as text.
 fn would_take(needed: Option<Bytes>) -> String {
     needed.map_or(String::new(), |needed| format!("; it would take a memory limit of {needed}"))
 }
 
-/// Build jobs that the attempt ran, as far as that is known: those that were recorded of it, else those of other attempts of the same
-/// build. Neither a default nor what other builds run says anything about it.
+/// Build jobs of the attempt: the recorded number, else that of other attempts of the same build. `None` if only a default or other builds
+/// have one.
 fn build_jobs(evidence: &Evidence, predicted: &Prediction) -> Option<u64> {
     let recorded = key(evidence).hints.build_jobs.map(u64::from).filter(|jobs| *jobs > 0);
     let of_this_build = |jobs: &&Quantity| matches!(jobs.basis.rung, Rung::Exact | Rung::NoVersion);
@@ -269,9 +269,8 @@ fn build_jobs(evidence: &Evidence, predicted: &Prediction) -> Option<u64> {
     recorded.or_else(|| usual.map(|jobs| jobs.value))
 }
 
-/// Fewer build jobs than there were, and those: if the cap leaves the next size below a real step above where the attempt was stopped, or
-/// below what is `needed`, as many as fit in proportion. `None` if the size suffices, if it is not known how many jobs there were, or if
-/// not even one fits what is needed.
+/// Fewer build jobs: if the cap leaves no real step above the size at which the attempt was stopped, or is below what is `needed`, as many
+/// as fit in proportion. `None` if the size suffices, if the number of jobs is unknown, or if not even one job fits.
 fn jobs_that_fit(
     evidence: &Evidence,
     next: &Prediction,
@@ -283,15 +282,15 @@ fn jobs_that_fit(
     let step = stopped.as_f64() * sizing.policy.grow_factor.max(1.0);
     let wanted = needed.map_or(step, |needed| needed.as_f64().max(step));
     let jobs = u64::from(key(evidence).hints.build_jobs.filter(|jobs| *jobs > 1)?);
-    // a count of jobs: the type only lends its conversion
+    // a count of jobs: the type only provides the conversion
     let fit = Bytes::from_f64((Bytes(jobs).as_f64() * cap.as_f64() / wanted.max(1.0)).floor()).0;
     (fit < jobs && (fit > 0 || needed.is_none())).then_some((fit.max(1), jobs))
 }
 
-/// The cause and the strongest line for it.
+/// The cause and its strongest evidence.
 pub(super) fn sentence(finding: &Finding, cause: Cause) -> String {
     let decided = finding.lines.iter().find(|line| line.supports && Some(line.source) == finding.decided_by);
-    // memory needs evidence of the kernel or the container; whatever only the log says is probable
+    // memory needs evidence from the kernel or the container; a cause known from the log alone is only probable
     let is_probable = match cause {
         Cause::Oom | Cause::Starved => !finding.is_proven(),
         Cause::Unknown | Cause::Flaky => false,
@@ -315,7 +314,7 @@ fn stood_still(summary: &Summary) -> bool {
     summary.cpu.cores_over(summary.wall).0 < STANDSTILL
 }
 
-/// What the caller says was built, else what the agent said.
+/// The key that the caller named, else the agent's.
 pub(super) fn key(evidence: &Evidence) -> &crate::domain::Key {
     match &evidence.measured {
         Some(measured) if evidence.key.package.is_empty() => &measured.key,
@@ -323,7 +322,7 @@ pub(super) fn key(evidence: &Evidence) -> &crate::domain::Key {
     }
 }
 
-/// The cause as the beginning of a sentence, in two parts: between them stands how probable it is.
+/// The cause as the start of a sentence, in two parts; the probability goes between them.
 fn words(cause: Cause) -> (&'static str, &'static str) {
     match cause {
         Cause::Oom => ("it ", "ran out of memory"),

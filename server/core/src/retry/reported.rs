@@ -1,4 +1,4 @@
-//! What a caller says as evidence that can be kept: of a log the lines that a rule knows, and all else as it was said.
+//! Extracts from a caller's question the evidence to store: the lines of the log that match a rule, and all other fields unchanged.
 
 use super::{
     clues::{clue, weak},
@@ -9,14 +9,14 @@ use super::{
 };
 use crate::domain::{Evidence, EvidenceSource, Key, LINE_GONE, MatchedLine, ReportedEvidence};
 
-/// The rule for the last word of GitLab's runner where the build's container was killed for memory.
+/// Rule id for the last line of GitLab's runner when the build's container was killed for memory.
 const RUNNER_OOM: &str = "runner-oomkilled";
-/// The same of another container of the pod.
+/// Rule id for the same of another container of the pod.
 const CONTAINER_OOM: &str = "container-oomkilled";
-/// Confidence in a line whose rule is no longer known.
+/// Confidence in a line whose rule no longer exists.
 const WITHOUT_RULE: f64 = 0.5;
 
-/// What the caller of a question says, with its log read by `rules`.
+/// The evidence of a question, with its log matched by `rules`.
 pub fn reported(evidence: &Evidence, rules: &LogRules) -> ReportedEvidence {
     let Evidence { attempt: _, key, number, measured, exit, log_tail, .. } = evidence;
     let one =
@@ -52,7 +52,7 @@ fn matched(hit: RuleMatch<'_>) -> MatchedLine {
     MatchedLine { rule: rule.id.clone(), cause: rule.cause, line, first, root, order }
 }
 
-/// The lines of the log with their rules, and clues for those whose rules are no longer known.
+/// The lines of the log with their rules, and clues for lines whose rules no longer exist.
 pub(super) fn hits<'r>(reported: &ReportedEvidence, rules: &'r LogRules) -> (Vec<RuleMatch<'r>>, Vec<Clue>) {
     let (mut hits, mut unknown) = (Vec::new(), Vec::new());
     for MatchedLine { rule, cause, line, first, root, order } in &reported.log {

@@ -1,4 +1,4 @@
-//! The rules of `rules/*.toml`: what lines of a log mean. Data, compiled once, matched in time linear in the log.
+//! The log rules of `rules/*.toml`: data, compiled once, matched in time linear in the log.
 
 use std::{
     collections::VecDeque,
@@ -20,36 +20,36 @@ use super::{
 };
 use crate::domain::{Cause, LogOrder, RootLine};
 
-/// Bytes of one line that are matched.
+/// Most bytes of one line that are matched.
 const LINE: usize = 4 << 10;
-/// Rules that are matched in one pass. A line that holds parts of many rules makes one large automaton outgrow its cache, and
-/// the engine behind it is 20 times as slow; automata of a few rules stay small whatever the log holds.
+/// Number of rules matched in one pass. A line with parts of many rules would make one large automaton outgrow its cache, and the fallback
+/// engine is 20 times as slow; automata of a few rules stay small for every log.
 const TOGETHER: usize = 4;
-/// Rules for the summaries of tests.
+/// Rules for summaries of test results.
 const TESTS: [&str; 2] = ["test-named", "tests-summary"];
-/// Lines that follow from a root, at most.
+/// Most lines that follow from a root line.
 const CONSEQUENCES: usize = 3;
-/// Most bytes that the compiled rules of one pass may take.
+/// Most bytes of the compiled rules of one pass.
 const COMPILED: usize = 16 << 20;
 
-/// A rule that matched, and two of the lines that did. `line` is the same one wherever it stands, so that the same failure has the same
-/// name when a parallel build reports its errors in another order. `first` is the first of them: the one that the others follow from.
+/// A rule that matched, with two of the matching lines. `line` is chosen independently of the order, so that a failure has the same
+/// signature when a parallel build reports its errors in another order. `first` is the first one, which caused the others.
 #[derive(Debug)]
 pub(super) struct RuleMatch<'r> {
     pub(super) rule: &'r Rule,
     pub(super) line: String,
     pub(super) first: String,
-    /// Where `first` stands, and what follows from it.
+    /// Position of `first`, and the lines that follow from it.
     pub(super) root: Option<RootLine>,
     pub(super) order: LogOrder,
     /// Two different lines match.
     pub(super) repeated: bool,
-    /// A line matches that no summary matches too.
+    /// At least one matching line is not a mere summary.
     pub(super) apart: bool,
 }
 
 impl RuleMatch<'_> {
-    /// It names tests that failed, and not why.
+    /// Whether it names failed tests, but not why they failed.
     pub(super) fn names_test(&self) -> bool {
         TESTS.contains(&self.rule.id.as_str())
     }
@@ -59,11 +59,11 @@ impl RuleMatch<'_> {
 #[derive(Debug, Default)]
 pub struct LogRules {
     rules: Vec<Rule>,
-    /// Each for `TOGETHER` rules, in their order.
+    /// Compiled sets of `TOGETHER` rules each, in order.
     sets: Vec<RegexSet>,
 }
 
-/// The form of a file.
+/// Format of a file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -73,7 +73,7 @@ struct File {
     rule: Vec<Rule>,
 }
 
-/// The files that are part of the program.
+/// The built-in files.
 const FILES: [&str; 8] = [
     include_str!("rules/machine.toml"),
     include_str!("rules/network.toml"),
@@ -84,16 +84,16 @@ const FILES: [&str; 8] = [
     include_str!("rules/packages.toml"),
     include_str!("rules/summaries.toml"),
 ];
-// a test reads the files strictly, and a program never starts without them
+// a test checks that the built-in files are valid, so the fallback is never used
 static BUILT_IN: LazyLock<Arc<LogRules>> =
     LazyLock::new(|| Arc::new(built_in().and_then(LogRules::compile).unwrap_or_default()));
-/// A line that begins to say what went wrong: the word for it, and a colon.
+/// A line that starts to report what went wrong: `error` or a similar word, and a colon.
 static BEGINS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?i-u:(?:error|fatal|fail|failed|failure|exception|panic|abort) ?:)").ok());
 static WORDS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?i-u:error|fatal|fail|abort|exception|panic|cannot|unable)").ok());
 
-/// The rules of the program, with their examples.
+/// The built-in rules, with their examples.
 pub(super) fn built_in() -> Result<Vec<Rule>, String> {
     let files = FILES.iter().map(|file| parse(file)).collect::<Result<Vec<_>, _>>()?;
     Ok(files.into_iter().flatten().collect())
@@ -106,12 +106,12 @@ pub(super) fn parse(text: &str) -> Result<Vec<Rule>, String> {
 }
 
 impl LogRules {
-    /// The rules that are part of the program.
+    /// The built-in rules.
     pub fn built_in() -> Arc<Self> {
         Arc::clone(&BUILT_IN)
     }
 
-    /// The rules that are part of the program and `more`; one with the id of another takes its place.
+    /// The built-in rules and `more`; a rule with the id of another replaces it.
     pub(super) fn with(more: Vec<Rule>) -> Result<Self, String> {
         let mut rules = built_in()?;
         rules.retain(|rule| more.iter().all(|newer| newer.id != rule.id));
@@ -122,19 +122,19 @@ impl LogRules {
     fn compile(rules: Vec<Rule>) -> Result<Self, String> {
         let set = |rules: &[Rule]| {
             let patterns = rules.iter().map(|rule| &rule.pattern);
-            // bytes: beside other letters a Unicode `\b` needs the slow engine, and a log may hold nothing else
+            // match bytes: on non-ASCII text a Unicode `\b` needs the slow engine, and a log may be entirely non-ASCII
             RegexSetBuilder::new(patterns).unicode(false).size_limit(COMPILED).build()
         };
         let sets = rules.chunks(TOGETHER).map(set).collect::<Result<_, _>>();
         Ok(Self { sets: sets.map_err(|error| error.to_string())?, rules })
     }
 
-    /// How many rules there are.
+    /// Number of rules.
     pub fn len(&self) -> usize {
         self.rules.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
@@ -144,10 +144,10 @@ impl LogRules {
         self.rules.iter().find(|rule| rule.id == id)
     }
 
-    /// Rules that match the end of `log`, with the lines of each; the one that matched last comes first.
+    /// Rules that match the end of `log`, with their lines; the rule that matched last comes first.
     pub(super) fn read(&self, log: &str) -> Vec<RuleMatch<'_>> {
         let mut hits: Vec<RuleMatch<'_>> = Vec::new();
-        // where the hit of each rule stands
+        // index of each rule's hit
         let mut places: Vec<Option<usize>> = vec![None; self.rules.len()];
         let mut order = OrderReader::default();
         let tail = LogTail::of(log);
@@ -187,23 +187,23 @@ impl LogRules {
         matches(&self.sets, line).into_iter().filter_map(|at| self.rules.get(at))
     }
 
-    /// Whether a rule knows the line as one that only says that something failed.
+    /// Whether a rule matches the line as a mere report of failure.
     fn is_summary(&self, line: &str) -> bool {
         self.that_know(line).any(says_no_reason)
     }
 }
 
-/// Summaries behind the line that is read, the nearest first.
+/// Summary lines after the current one, nearest first.
 #[derive(Debug, Default)]
 struct Consequences(VecDeque<String>);
 
 impl Consequences {
-    /// At most 3 of them.
+    /// The nearest lines, at most 3.
     fn nearest(&self) -> Vec<String> {
         self.0.iter().cloned().collect()
     }
 
-    /// A line of the log that these rules know.
+    /// Reads a line with the rules that match it.
     fn read(&mut self, rules: &[(usize, &Rule)], line: &str) {
         if !rules.iter().all(|(_, rule)| rule.weak) || !rules.iter().any(|(_, rule)| says_no_reason(rule)) {
             return;
@@ -220,7 +220,8 @@ fn says_no_reason(rule: &Rule) -> bool {
     rule.weak && rule.cause == Cause::Unknown
 }
 
-/// A summary that speaks of a download, as `configure: error: cannot fetch sources` does, follows from what another line says.
+/// A summary line that mentions a download, such as `configure: error: cannot fetch sources`, follows from another line, so it becomes
+/// weak.
 fn weigh_summaries(hits: &mut [RuleMatch<'_>]) {
     if hits.iter().any(|hit| hit.apart && hit.rule.cause == Cause::Deterministic) {
         let echoes =
@@ -233,7 +234,7 @@ fn begins_to_report(line: &str) -> bool {
     BEGINS.as_ref().is_some_and(|words| words.is_match(start(line, LINE)))
 }
 
-/// A line with the rules that match it, each with its place.
+/// Records a line for each rule that matches it.
 fn note_all<'r>(
     hits: &mut Vec<RuleMatch<'r>>,
     places: &mut [Option<usize>],
@@ -251,7 +252,7 @@ fn note_all<'r>(
     }
 }
 
-/// A line that a rule matches, in a log that is read from its end: that of a new hit, or an earlier one of a hit that is known.
+/// Records a line for one rule, in a log that is read backwards: as a new hit, or as an earlier line of a known one.
 fn note<'r>(
     hits: &mut Vec<RuleMatch<'r>>,
     place: &mut Option<usize>,
@@ -279,33 +280,33 @@ fn note<'r>(
     }
 }
 
-/// Whether a failure is named by one of two lines that a rule knows, and not by the other: an order of lines in which it does not matter
-/// where they stand. What changes from run to run counts last.
+/// Whether `one` is the better line to name a failure by: an ordering that does not depend on positions in the log. Parts that change from
+/// run to run are compared last.
 pub(super) fn names_better(one: &str, other: &str) -> bool {
     let name = |line| (signature::normalise(line), line);
     one != other && name(one) < name(other)
 }
 
-/// The last line that speaks of an error in general words: where no rule knows it, it still tells one failure from another.
+/// The last line that mentions an error in general words: without a matching rule it still distinguishes failures.
 pub(super) fn last_words(log: &str) -> Option<String> {
     let speaks = |line: &&str| WORDS.as_ref().is_some_and(|words| words.is_match(start(line, LINE)));
     LogTail::of(log).rev().find(speaks).map(shown)
 }
 
-/// The first line that names an error in general words; the last words where none does.
+/// The first line that names an error in general words, else the last words.
 pub(super) fn first_words(log: &str) -> Option<String> {
     let end = LogTail::of(log);
     let first = end.rev().filter(|line| begins_to_report(line)).last().map(shown);
     first.or_else(|| last_words(log))
 }
 
-/// The last line in which GitLab's runner says that the job failed. It is the end of the log: a build that prints the same
-/// prints it before.
+/// The last line in which GitLab's runner reports that the job failed. It ends the log: a build that prints the same line prints it
+/// earlier.
 pub(super) fn runners_last_word(log: &str) -> Option<String> {
     LogTail::of(log).rev().find(|line| line.starts_with("ERROR: Job failed")).map(shown)
 }
 
-/// Rules that match the start or the end of a line: of a long command line the end says how it went.
+/// Rules that match the start or the end of a line: the end of a long command line shows its result.
 fn matches(sets: &[RegexSet], line: &str) -> Vec<usize> {
     let ends = [start(line, LINE), end(line, LINE)];
     let ends = ends.iter().take(if line.len() > LINE { 2 } else { 1 });

@@ -1,17 +1,17 @@
-//! What makes two failures the same: the line that says what went wrong, without what changes from run to run.
+//! The signature of a failure: the line that shows what went wrong, without what changes from run to run.
 //!
-//! Left out are directories, numbers (so lines, times, sizes, process ids, addresses), words that look like hashes, and
-//! everything in `/tmp`. Names of files stay: an error in another file is another error.
+//! Removed are directories, numbers (line numbers, times, sizes, process ids, addresses), words that look like hashes, and paths in
+//! `/tmp`. File names stay: an error in another file is another error.
 
 use super::finding::Finding;
 use crate::domain::{Cause, EvidenceSource, Fnv, Signature};
 
-/// Most bytes of a line that count.
+/// Most bytes of a line that are used.
 const MOST: usize = 400;
-/// Letters and digits mixed, from this length on, are taken for a hash.
+/// Least length of a mixed run of letters and digits that counts as a hash.
 const HASH: usize = 7;
 
-/// The signature of a failure; `None` if no line of the log says what went wrong.
+/// The signature of a failure; `None` if no line of the log shows what went wrong.
 pub(super) fn of(finding: &Finding) -> Option<Signature> {
     let line = normalise(line_of(finding).or(finding.last_words.as_deref())?);
     let cause = finding.by_rules.map(|(found, _source)| found).or(finding.cause);
@@ -19,7 +19,7 @@ pub(super) fn of(finding: &Finding) -> Option<Signature> {
     Some(Signature { id, line, first: finding.failure_line.clone().unwrap_or_default() })
 }
 
-/// The line of the log that a rule knows and that says most.
+/// The matching line of the log that says most.
 pub(super) fn line_of(finding: &Finding) -> Option<&str> {
     let from_log = |supports: bool| {
         let mut lines = finding.lines.iter().filter(|line| line.source == EvidenceSource::Log);
@@ -28,7 +28,7 @@ pub(super) fn line_of(finding: &Finding) -> Option<&str> {
     from_log(true).or_else(|| from_log(false))
 }
 
-/// The same in every release, because it is kept on disk.
+/// Hash of the line; stable over releases, because it is stored.
 fn hash(cause: &str, line: &str) -> u64 {
     Fnv::default().with(cause.bytes().chain([0]).chain(line.bytes())).value()
 }
@@ -58,7 +58,7 @@ fn without_run(word: &str) -> String {
     }
     let name = word.rsplit('/').next().unwrap_or(word);
     let parts: Vec<String> = name.split(['-', '_', '.']).map(part).collect();
-    // marks between the parts are as good as any other, and one kind is enough
+    // all separators become the same one
     parts.join(".")
 }
 

@@ -1,4 +1,4 @@
-//! The next size in words that agree with the verdict: whether it is the same, what takes its place if not, and why it is what it is.
+//! Describes the next size: whether it is unchanged, what replaced it if not, and why.
 
 use std::fmt::Write as _;
 
@@ -12,8 +12,7 @@ use crate::domain::{Bytes, Prediction, Quantity, Summary};
 
 const SAME_SIZE: &str = "with the same size";
 
-/// How the sizes of the next attempt stand to those that the last one had, as the end of "retry": the same, unless what it had is no size
-/// to have again.
+/// How the next sizes compare with those of the last attempt, as the end of "retry ...": unchanged, unless they were no usable sizes.
 pub(super) fn how_it_was(next: &Prediction, measured: Option<&Summary>) -> String {
     let Some(had) = measured.map(|summary| summary.resources) else { return SAME_SIZE.to_owned() };
     let sizes = [(had.memory_request, &next.memory_request), (had.memory_limit, &next.memory_limit)];
@@ -43,10 +42,10 @@ pub(super) fn how_it_was(next: &Prediction, measured: Option<&Summary>) -> Strin
     SAME_SIZE.to_owned()
 }
 
-/// The reason of the next allocation: of its own memory sizes, where those are not what was `predicted`; and why it is below what is
-/// predicted for a `first` attempt, where it is.
+/// Adds the reasons of the next memory sizes where they differ from `predicted`, and why they are below the prediction for a `first`
+/// attempt where they are.
 ///
-/// What it says of the history was so when the verdict was given, and is worded so: a verdict is read again after other attempts.
+/// Statements about the history are in the past tense, because a verdict is also read after later attempts.
 pub(super) fn explain(next: &mut Prediction, predicted: &Prediction, sizing: SizingInputs<'_>) {
     let pairs = [
         (SizeKind::MemoryRequest, &next.memory_request, &predicted.memory_request),
@@ -74,7 +73,7 @@ pub(super) fn explain(next: &mut Prediction, predicted: &Prediction, sizing: Siz
     }
 }
 
-/// The default that is above the next size, where that was grown all the same.
+/// The default above the next size, if that grew all the same.
 fn default_above(next: &Prediction, first: &Prediction) -> Option<(&'static str, Bytes)> {
     let sizes = [
         ("limit", &next.memory_limit, &first.memory_limit),
@@ -91,7 +90,7 @@ fn default_above(next: &Prediction, first: &Prediction) -> Option<(&'static str,
         )
     };
     let is_less = |size: &Quantity, first: &Quantity| {
-        // a cap may have cut the default
+        // a cap may have lowered the default
         first.basis.is_default() && first.value > size.value && !size.basis.bound.is_cut()
     };
     let has_grown = sizes.iter().any(|(_, size, _)| grew(size));

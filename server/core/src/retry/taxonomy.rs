@@ -1,14 +1,14 @@
-//! Spack's error taxonomy, read as it is: `error_taxonomy.yaml` of spack-infrastructure.
+//! Parses Spack's error taxonomy: `error_taxonomy.yaml` of spack-infrastructure.
 //!
-//! Only the form of that file is read, line by line, so that no nesting can be too deep: `error_classes:` with a list
-//! `grep_for:` in each class, and `deconflict_order:`. Its order is not taken over: there a class that only says that the
-//! build failed comes before the one that says why. What its classes mean is the table below.
+//! Only that file's structure is parsed, line by line, so nesting cannot be too deep: `error_classes:` with a list `grep_for:` in each
+//! class, and `deconflict_order:`. Its order is not used: there a class that only reports a failed build comes before the one with the
+//! reason. The table below maps its classes to causes.
 
 use super::rule::{Rule, Sign};
 use crate::domain::Cause;
 
-/// What the classes mean, and which of them only say that something failed, or stand on a word that any log may hold. A
-/// class that is not here is weak and explains nothing.
+/// Causes of the classes, and whether a class only reports a failure or matches words that any log may contain. A class that is not listed
+/// is weak and explains nothing.
 const MEANING: &[(&str, Cause, bool)] = &[
     ("oidc_certificate_expired", Cause::Infra, false),
     ("dns_error", Cause::Infra, false),
@@ -67,7 +67,7 @@ const MEANING: &[(&str, Cause, bool)] = &[
     ("file_not_found", Cause::Deterministic, true),
 ];
 
-/// Where in the file a line stands.
+/// Section of the file that a line belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TaxonomySection {
     Head,
@@ -78,7 +78,7 @@ enum TaxonomySection {
 /// The classes as rules.
 ///
 /// # Errors
-/// Names the first line that has another form.
+/// Names the first line with an unexpected structure.
 pub(super) fn parse(text: &str) -> Result<Vec<Rule>, String> {
     let (mut part, mut classes): (TaxonomySection, Vec<(String, Vec<String>)>) =
         (TaxonomySection::Head, Vec::new());
@@ -133,7 +133,7 @@ fn rule((class, patterns): (String, Vec<String>)) -> Rule {
     }
 }
 
-/// A plain, single-quoted or double-quoted text of YAML on one line.
+/// A plain, single-quoted or double-quoted YAML scalar on one line.
 fn scalar(text: &str) -> Option<String> {
     if let Some(rest) = text.strip_prefix('\'') {
         return Some(rest.strip_suffix('\'')?.replace("''", "'"));

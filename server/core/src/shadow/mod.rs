@@ -1,26 +1,26 @@
-//! Shadow mode: measure and predict, and leave what builds get as it is, but for a share of them. Pure.
+//! Shadow mode: measures and predicts, but applies predictions to a share of the builds only. Pure.
 //!
-//! Which builds belong to the share follows from what is built, so that a build is always on the same side, and a larger share
-//! only adds builds. What the others would have got is held against what they asked and needed ([`ShadowComparison`]).
+//! Whether a build belongs to the share depends on its key, so a build is always on the same side, and a larger share only adds builds.
+//! For the others, the prediction is compared with request and need ([`ShadowComparison`]).
 
 use plimsoll_proto::measured;
 
 use crate::domain::{Cause, Fnv, Key, Summary};
 
-/// What the operator decides.
+/// The operator's settings for shadow mode.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Settings {
-    /// Predictions are in force for the builds of `apply` only.
+    /// Shadow mode is on: predictions apply only to the builds in `apply`.
     pub on: bool,
     /// Shares by stack, 0 to 1.
     pub apply: Vec<(String, f64)>,
 }
 
-/// Stands for every stack that is not named.
+/// Name that applies to every stack without a share of its own.
 pub(crate) const ANY_STACK: &str = "*";
 
 impl Settings {
-    /// Whether predictions are shown only, and builds of this key get what they have today.
+    /// Whether predictions for this key are only shown and not applied.
     pub fn withholds(&self, key: &Key) -> bool {
         self.on && place(key) >= self.share(&key.stack)
     }
@@ -31,11 +31,11 @@ impl Settings {
     }
 }
 
-/// Where a build stands between 0 and 1, evenly spread: [`Fnv`] over what is built, and the
-/// finalizer of `SplitMix64` (Steele, Lea, Flood 2014), which lets every bit count.
+/// Position of a build between 0 and 1, uniformly distributed: [`Fnv`] over its key, then the finalizer of `SplitMix64` (Steele, Lea,
+/// Flood 2014), which mixes all bits.
 fn place(key: &Key) -> f64 {
     let built = key.texts().into_iter().filter(|(name, _)| !["ref", "owner"].contains(name));
-    // a byte that no text holds keeps neighbours apart
+    // a byte that occurs in no text separates the fields
     let mut hash = Fnv::default().with(built.flat_map(|(_, text)| text.bytes().chain([0xff]))).value();
     hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -43,12 +43,12 @@ fn place(key: &Key) -> f64 {
     f64::from(top) / f64::from(u32::MAX).next_up()
 }
 
-/// An ended attempt, had it had the sizes that were predicted when it opened.
+/// An ended attempt, compared with the sizes predicted when it opened.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ShadowComparison {
-    /// Memory that it asked for over its time, bytes x s.
+    /// Requested memory times duration, bytes x s.
     pub asked: f64,
-    /// Memory that the predicted request would have asked for over the same time, bytes x s.
+    /// Predicted request times duration, bytes x s.
     pub predicted: f64,
     /// Memory ended it.
     pub failed: bool,
@@ -57,7 +57,7 @@ pub struct ShadowComparison {
 }
 
 impl ShadowComparison {
-    /// `None` for an attempt without a prediction, or whose ask or need is not known.
+    /// `None` for an attempt without a prediction, or with an unknown request or need.
     pub fn of(summary: &Summary) -> Option<Self> {
         let predicted = summary.predicted_at_start()?;
         let asked = summary.resources.memory_size_asked()?;
@@ -71,7 +71,7 @@ impl ShadowComparison {
     }
 }
 
-/// Whether the need of an attempt stayed at or below `bytes` ([`measured::holds`]); `None` also of one that says nothing of memory.
+/// Whether the need of an attempt was at most `bytes` ([`measured::holds`]); `None` also if its memory is unknown.
 pub fn holds(summary: &Summary, bytes: u64) -> Option<bool> {
     let need = Some(summary.proven_need().0).filter(|_| summary.teaches_memory())?;
     measured::holds(need, summary.censored, bytes)

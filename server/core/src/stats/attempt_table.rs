@@ -1,11 +1,10 @@
-//! All finished attempts in memory as statistics keep them, added as they end.
+//! All finished attempts in memory, as rows for statistics.
 //!
-//! Sums by hour and by everything that may be asked for would be as many as the attempts: a year of a fleet has about as many
-//! (hour, build, owner, pool, class, labels) as attempts. So the rows themselves are kept, as small as they can be, and
-//! counted at the speed of memory: a million in some ten milliseconds, exact at any edge of time and for any filter.
+//! Sums by hour and by everything that may be queried would be as many as the attempts: a fleet has in a year about as many (hour, build,
+//! owner, pool, class, labels) as attempts. So compact rows are kept and counted at memory speed: a million in some ten milliseconds,
+//! exact for any time range and filter.
 //!
-//! A row stays as long as the history has its attempt. A count takes the chunks as they are; a chunk that changes
-//! meanwhile is copied first.
+//! A row stays as long as the history keeps its attempt. A count reads shared chunks; a chunk that changes meanwhile is copied first.
 
 use std::{
     cmp::Ordering,
@@ -25,14 +24,14 @@ use super::{
 };
 use crate::domain::{AttemptBrief, AttemptId, RetryStatus, StatsFields};
 
-/// Owners, and pools, that are counted apart.
+/// Most distinct owners, and most distinct pools.
 const NAMES: usize = 32_768;
-/// A chunk with fewer rows than this is given up.
+/// A chunk with fewer rows than this is merged away.
 const FEW: usize = chunk::ROWS / 8;
-/// Rows looked at for each that is added, to find those that the history has left behind.
+/// Rows checked for each added row, to find those whose attempt the history dropped.
 const SWEPT: usize = 64;
 
-/// All rows, with the numbers of what they have in common.
+/// All rows, and the tables that their numbers refer to.
 #[derive(Debug)]
 pub(super) struct AttemptTable {
     pub(super) chunks: Vec<Arc<Chunk>>,
@@ -40,21 +39,21 @@ pub(super) struct AttemptTable {
     pub(super) owners: Interner,
     pub(super) pools: Interner,
     pub(super) labels: LabelTable,
-    /// Attempts that left with the history's bound.
+    /// Attempts dropped because the history was full.
     pub(super) gone: u64,
-    /// Lines whose needs may have moved since the last look.
+    /// Lines of builds whose needs may have shifted since the last check.
     pub(super) changed: HashSet<u32, RandomState>,
     early: EarlyVerdicts,
-    /// The last ref, and its class: neighbours are often of one.
+    /// The last ref and its class: consecutive attempts often share it.
     last_ref: (String, u8),
-    /// Where the sweep goes on.
+    /// Where the sweep continues: chunk and row.
     swept: (usize, usize),
 }
 
-/// An attempt, and the project in whose name a verdict on it was asked for; empty if in that of none.
+/// An attempt, and the project for which a verdict on it was requested; empty for none.
 type VerdictSubject = (AttemptId, Box<str>);
 
-/// Attempts that a verdict said no to before they had a row, or yes where another one said no.
+/// Verdicts on attempts that have no row yet, as far as they refuse a retry, or allow one that another verdict refuses.
 #[derive(Debug, Default)]
 struct EarlyVerdicts {
     refused: HashMap<VerdictSubject, bool>,
@@ -63,7 +62,7 @@ struct EarlyVerdicts {
 }
 
 impl EarlyVerdicts {
-    /// Whether the verdict in force says no: one in the name of its project before one that names none.
+    /// Whether the verdict in force refuses a retry: one for the attempt's project takes precedence over one without a project.
     fn take(&mut self, brief: &AttemptBrief) -> bool {
         if self.refused.is_empty() {
             return false;
@@ -74,7 +73,7 @@ impl EarlyVerdicts {
     }
 }
 
-/// What is counted: it stays as it is.
+/// An unchanging copy of the rows, for counting.
 #[derive(Debug, Clone)]
 pub(super) struct RowsSnapshot {
     pub(super) chunks: Vec<Arc<Chunk>>,
@@ -97,7 +96,7 @@ impl AttemptTable {
         }
     }
 
-    /// Adds an attempt, which the history has. [`Self::relate`] then says what it retries.
+    /// Adds an attempt of the history. [`Self::relate`] then sets what it retries.
     pub(super) fn add(&mut self, beside: &StatsFields<'_>, brief: &Arc<AttemptBrief>, settings: &Settings) {
         let build = self.builds.hold(brief);
         let mut row = AttemptRow::new(brief, beside, build);
@@ -124,13 +123,13 @@ impl AttemptTable {
         }
     }
 
-    /// Where the row of an attempt stands, if there is one; those that ended last are looked at first.
+    /// Position of an attempt's row, if there is one; searches from the newest end.
     fn find(&self, brief: &AttemptBrief) -> Option<(usize, usize)> {
         let found = |(at, chunk): (usize, &Arc<Chunk>)| chunk.find(brief).map(|row| (at, row));
         self.chunks.iter().enumerate().rev().find_map(found)
     }
 
-    /// Takes the row of an attempt out.
+    /// Removes the row of an attempt.
     pub(super) fn remove(&mut self, brief: &AttemptBrief) {
         if let Some((chunk, row)) = self.find(brief) {
             drop(self.take(chunk, row));
@@ -152,8 +151,7 @@ impl AttemptTable {
         Some(whole)
     }
 
-    /// Moves the few rows of a chunk to the end, so that it takes no room. The sweep goes on where it was: the chunks behind it
-    /// move up.
+    /// Moves the rows of a nearly empty chunk to the end and removes it. Adjusts the position of the sweep, because later chunks move up.
     fn refill(&mut self, at: usize) {
         let mut chunk = Arc::unwrap_or_clone(self.chunks.remove(at));
         let (swept, row) = self.swept;
@@ -167,7 +165,7 @@ impl AttemptTable {
         }
     }
 
-    /// Puts an attempt in the place of what was known of it. [`Self::relate`] then says what retries it.
+    /// Replaces the values of an attempt. [`Self::relate`] then sets what it retries.
     pub(super) fn settle(
         &mut self,
         earlier: &AttemptBrief,
@@ -183,7 +181,7 @@ impl AttemptTable {
         }
     }
 
-    /// The attempts whose agents say that they retry this one. They ended later.
+    /// The attempts whose agents name this one as the attempt they retry. They ended later.
     pub(super) fn retries_of(&self, original: &AttemptBrief) -> Vec<Arc<AttemptBrief>> {
         let id = Some(&original.attempt);
         let since = u32::try_from(original.ended_unix_ms() / 1000).unwrap_or(u32::MAX);
@@ -193,7 +191,7 @@ impl AttemptTable {
         later.flat_map(|chunk| chunk.rows()).filter(retries).map(|row| Arc::clone(&row.brief)).collect()
     }
 
-    /// Says of attempts what they are retries after.
+    /// Sets the retry status of attempts.
     pub(super) fn relate(&mut self, attempts: &[(Arc<AttemptBrief>, RetryStatus)]) {
         for (brief, after) in attempts {
             if let Some((chunk, row)) = self.find(brief)
@@ -205,14 +203,13 @@ impl AttemptTable {
         }
     }
 
-    /// Says of all attempts what they are retries after: of those in jobs that were executed more than once, and of those that say
-    /// themselves that they are one.
+    /// Sets the retry status of all attempts: of those in jobs that ran more than once, and of those that name an attempt they retry.
     pub(super) fn relate_all<'h>(
         &mut self,
         in_jobs: impl Iterator<Item = (&'h Arc<AttemptBrief>, RetryStatus)>,
         after: impl Fn(&AttemptBrief) -> RetryStatus,
     ) {
-        // there is one pointer for each attempt, and looking into each attempt takes longer than all the rest
+        // there is one pointer for each attempt, and following each pointer takes longer than everything else
         let in_jobs: HashMap<*const AttemptBrief, RetryStatus, RandomState> =
             in_jobs.map(|(brief, after)| (Arc::as_ptr(brief), after)).collect();
         for chunk in &mut self.chunks {
@@ -234,7 +231,7 @@ impl AttemptTable {
         }
     }
 
-    /// The verdict in force on an attempt says no to a retry, or no longer does.
+    /// Sets whether the verdict in force on an attempt refuses a retry.
     pub(super) fn refuse(&mut self, brief: &AttemptBrief, refuses: bool) {
         if let Some((chunk, row)) = self.find(brief)
             && let Some(chunk) = self.chunks.get_mut(chunk)
@@ -243,7 +240,7 @@ impl AttemptTable {
         }
     }
 
-    /// It no longer does, of an attempt that has no row yet.
+    /// Records that the verdict on an attempt without a row no longer refuses.
     pub(super) fn allow_early(&mut self, attempt: &AttemptId, project: &str) {
         let judged = (attempt.clone(), Box::from(project));
         if self.early.refused.remove(&judged).is_some() {
@@ -251,7 +248,7 @@ impl AttemptTable {
         }
     }
 
-    /// Whether the verdict in force refuses an attempt that has no row yet. At most `most` of them are remembered.
+    /// Records whether the verdict on an attempt without a row refuses. At most `most` such attempts are kept.
     pub(super) fn refuse_early(&mut self, attempt: &AttemptId, project: &str, refuses: bool, most: usize) {
         let judged: VerdictSubject = (attempt.clone(), project.into());
         if self.early.refused.insert(judged.clone(), refuses).is_none() {
@@ -260,7 +257,7 @@ impl AttemptTable {
         self.forget_early(most);
     }
 
-    /// Forgets the oldest of them.
+    /// Drops the oldest of them.
     pub(super) fn forget_early(&mut self, most: usize) {
         while self.early.order.len() > most {
             if let Some(oldest) = self.early.order.pop_front() {
@@ -269,8 +266,8 @@ impl AttemptTable {
         }
     }
 
-    /// Takes some of the rows out whose attempts the history has left behind: no other copy is left then. True if it came to
-    /// the end of all rows.
+    /// Checks some rows and removes those whose attempt the history dropped: the row's pointer is then the only one. Returns true at the
+    /// end of all rows.
     pub(super) fn sweep(&mut self) -> bool {
         for _row in 0..SWEPT {
             let (at, index) = self.swept;
@@ -290,13 +287,13 @@ impl AttemptTable {
         false
     }
 
-    /// Takes all of them out.
+    /// Removes all rows whose attempt the history dropped.
     pub(super) fn sweep_all(&mut self) {
         self.swept = (0, 0);
         while !self.sweep() {}
     }
 
-    /// What can be counted now.
+    /// A snapshot of the rows.
     pub(super) fn rows(&self) -> RowsSnapshot {
         RowsSnapshot { chunks: self.chunks.clone(), builds: self.builds.all() }
     }

@@ -1,5 +1,4 @@
-//! What was built, each once: a million attempts are of some thousand builds, so a question looks at each build once, and at
-//! its attempts by number.
+//! Table of distinct builds: a million attempts are of some thousand builds, so a query checks each build once, and attempts by number.
 
 use std::{
     collections::HashMap,
@@ -11,42 +10,43 @@ use foldhash::fast::{FixedState, RandomState};
 
 use crate::domain::{AttemptBrief, Key};
 
-/// What attempts have in common that should need the same.
+/// The key's fields that distinguish builds.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Build {
     pub(super) key: Arc<Key>,
     pub(super) jobs: u16,
-    /// Number of the line that it belongs to: builds that differ in version, compiler and stack alone.
+    /// Number of its line: the builds that differ only in version, compiler and stack.
     pub(super) line: u32,
 }
 
-/// All builds that any attempt is of, by their numbers.
+/// All builds with attempts, by number.
 #[derive(Debug, Default)]
 pub(super) struct Builds {
     all: Arc<Vec<Build>>,
-    /// Attempts of each.
+    /// Number of attempts of each.
     rows: Vec<u32>,
     numbers: HashMap<(Arc<Key>, u16), u32, RandomState>,
     free: Vec<u32>,
     lines: LineIndex,
-    /// Numbers by where keys lie in memory, each of which may be wrong: to hash the texts takes longer than all the rest.
+    /// Cache from the address of a key to its number. An entry may be wrong and is verified: hashing the texts takes longer than
+    /// everything else.
     guesses: Vec<u32>,
 }
 
-/// Guesses that are kept: 256 KiB.
+/// Entries of that cache: 256 KiB.
 const GUESSES: usize = 1 << 16;
 
-/// Lines by the hash of their texts: two of a million have the same once in 40,000 years of new ones.
+/// Lines by the hash of their texts: two of a million collide once in 40,000 years of new ones.
 #[derive(Debug, Default)]
 struct LineIndex {
     numbers: HashMap<u64, u32, RandomState>,
-    /// The hash and the builds of each.
+    /// Hash and reference count of each line.
     all: Vec<(u64, u32)>,
     free: Vec<u32>,
 }
 
 impl Builds {
-    /// The number of what was built, for one more attempt of it.
+    /// The number of the attempt's build; counts one more attempt of it.
     pub(super) fn hold(&mut self, brief: &AttemptBrief) -> u32 {
         let guess = Arc::as_ptr(&brief.key).addr() / align_of::<Key>() % GUESSES;
         let number = self.guessed(guess, brief).unwrap_or_else(|| {
@@ -63,7 +63,7 @@ impl Builds {
         number
     }
 
-    /// The number that is guessed, if it is right.
+    /// The cached number, if it is right.
     fn guessed(&self, guess: usize, brief: &AttemptBrief) -> Option<u32> {
         let number = *self.guesses.get(guess)?;
         let build = self.all.get(usize::try_from(number).ok()?)?;
@@ -85,7 +85,7 @@ impl Builds {
         number
     }
 
-    /// One attempt of this build is gone.
+    /// Counts one attempt fewer of this build.
     pub(super) fn release(&mut self, number: u32) {
         let Some(rows) = place(&mut self.rows, number) else { return };
         *rows = rows.saturating_sub(1);
@@ -100,7 +100,7 @@ impl Builds {
         }
     }
 
-    /// All of them as they are now.
+    /// All builds at this moment.
     pub(super) fn all(&self) -> Arc<Vec<Build>> {
         Arc::clone(&self.all)
     }

@@ -1,4 +1,4 @@
-//! Some rows that are copied together when one of them changes while a count reads them.
+//! A block of rows, copied as a whole when one of them changes while a count reads them.
 
 use super::{
     interner::NONE,
@@ -10,26 +10,26 @@ use crate::domain::AttemptBrief;
 /// Rows of one chunk: a copy takes a fraction of a millisecond.
 pub(super) const ROWS: usize = 2048;
 
-/// Some rows, in no order.
+/// A block of rows, in no order.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Chunk {
     rows: Vec<AttemptRow>,
-    /// See [`super::row::error_of`]; as long as the rows, or empty while all of them are NaN.
+    /// Prediction errors ([`super::row::error_of`]), one for each row, or empty while all of them are NaN.
     errors: Vec<f32>,
-    /// Labels that any of the rows has.
+    /// Columns of the labels that any row has.
     labels: Vec<LabelColumn>,
     /// Earliest and latest end of the rows.
     ended: Option<(u32, u32)>,
 }
 
-/// The values of one label, row by row.
+/// The values of one label, one for each row.
 #[derive(Debug, Clone)]
 struct LabelColumn {
     label: u8,
     values: Vec<u16>,
 }
 
-/// A row with all that belongs to it.
+/// A row with its error and labels.
 #[derive(Debug, Clone)]
 pub(super) struct FullRow {
     pub(super) row: AttemptRow,
@@ -56,7 +56,7 @@ impl Chunk {
         self.errors.get(index).copied().unwrap_or(f32::NAN)
     }
 
-    /// The value of a label, [`NONE`] without.
+    /// The value of a label, [`NONE`] without one.
     pub(super) fn label(&self, label: u8, index: usize) -> u16 {
         let column = self.labels.iter().find(|column| column.label == label);
         column.and_then(|column| column.values.get(index)).copied().unwrap_or(NONE)
@@ -91,7 +91,7 @@ impl Chunk {
         }
     }
 
-    /// Takes a row out; the last one takes its place.
+    /// Removes a row; the last one moves to its index.
     pub(super) fn take(&mut self, index: usize) -> Option<FullRow> {
         if index >= self.rows.len() {
             return None;
@@ -112,7 +112,7 @@ impl Chunk {
         Some(FullRow { row, error, labels })
     }
 
-    /// Where the row of this attempt stands; by the pointer, of which there is one for each attempt.
+    /// Index of this attempt's row, compared by pointer: each attempt has one allocation.
     pub(super) fn find(&self, brief: &AttemptBrief) -> Option<usize> {
         let ended = u32::try_from(brief.ended_unix_ms() / 1000).unwrap_or(u32::MAX);
         let (first, last) = self.ended?;
@@ -120,14 +120,14 @@ impl Chunk {
         if (first..=last).contains(&ended) { self.rows.iter().position(same) } else { None }
     }
 
-    /// From now on this is true of a row.
+    /// Sets or clears a flag of a row.
     pub(super) fn set(&mut self, index: usize, flag: RowFlag, yes: bool) {
         if let Some(row) = self.rows.get_mut(index) {
             row.put(flag, yes);
         }
     }
 
-    /// Tells a row what it retries.
+    /// Sets what a row retries.
     pub(super) fn set_retried(&mut self, index: usize, retried: RetryMark) {
         if let Some(row) = self.rows.get_mut(index) {
             row.retried = retried;
@@ -135,7 +135,7 @@ impl Chunk {
     }
 }
 
-/// Room for a whole chunk at once: growing would leave holes.
+/// Reserves a whole chunk at once: growing would fragment the memory.
 fn reserve<T>(column: &mut Vec<T>) {
     if column.capacity() == 0 {
         column.reserve_exact(ROWS);

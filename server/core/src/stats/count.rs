@@ -1,4 +1,4 @@
-//! One walk over the rows: totals, groups, steps of time, and how much needs vary.
+//! One pass over the rows: totals, groups, time steps, and how much needs vary.
 
 use super::{
     attempt_table::RowsSnapshot,
@@ -14,18 +14,18 @@ use super::{
 use crate::domain::FieldViolation;
 use plimsoll_proto::limits;
 
-/// What is counted, and how.
+/// Parameters of a count.
 #[derive(Debug)]
 pub(super) struct Aggregation {
     pub(super) rows: RowsSnapshot,
     pub(super) row_filter: RowFilter,
     pub(super) groups: Groups,
-    /// By the number of the pool; others have the last one.
+    /// Price of each pool by number; the last one is for all other pools.
     pub(super) prices: Vec<Price>,
     pub(super) step_ms: u64,
 }
 
-/// What was counted.
+/// Result of a count.
 #[derive(Debug)]
 pub(super) struct Aggregates {
     pub(super) totals: StatsTotals,
@@ -34,18 +34,18 @@ pub(super) struct Aggregates {
     pub(super) variable: Vec<PackageVariation>,
 }
 
-/// Sums of groups while they grow.
+/// Sums of groups during a count.
 struct GroupSums {
-    /// The place of a group among the sums; `None` if each has its own.
+    /// Index of each group's sums; `None` if each group has its own.
     places: Option<Vec<usize>>,
     sums: Vec<StatsTotals>,
 }
 
 impl Aggregation {
-    /// Walks over the rows.
+    /// Counts the rows.
     ///
     /// # Errors
-    /// There would be too many steps.
+    /// There would be too many time steps.
     pub(super) fn count(&self, most_variable: usize) -> Result<Aggregates, FieldViolation> {
         let mut steps = TimeSteps::new(self.step_ms);
         let mut needs = BuildNeeds::of(self.rows.builds.len());
@@ -70,7 +70,7 @@ impl Aggregation {
         })
     }
 
-    /// Hands every row that counts to `look`.
+    /// Calls `look` for every row that matches.
     fn walk(
         &self,
         mut look: impl FnMut(&Chunk, usize, &AttemptRow) -> Result<(), FieldViolation>,
@@ -88,7 +88,7 @@ impl Aggregation {
         self.prices.get(usize::from(row.pool)).or_else(|| self.prices.last()).copied().unwrap_or_default()
     }
 
-    /// Room for all groups, or for the most wasteful of very many.
+    /// Sums for all groups, or only for the most wasteful if there are very many.
     fn sums(&self) -> GroupSums {
         let groups = self.groups.len().max(1);
         if groups <= AT_ONCE {
@@ -109,7 +109,7 @@ impl Aggregation {
         };
         order.select_nth_unstable_by(limits::STATS_GROUPS, by_waste);
         order.truncate(limits::STATS_GROUPS - 1);
-        // all others share the last place
+        // all other groups share the last sums
         let mut places = vec![order.len(); groups];
         for (place, group) in order.iter().enumerate() {
             if let Some(slot) = places.get_mut(*group) {
@@ -135,7 +135,7 @@ impl GroupSums {
         total
     }
 
-    /// The sums with the number of their group; what all others share has the number of none.
+    /// The sums with the number of their group; the shared sums have the number after the last group.
     fn named(self) -> Vec<(usize, StatsTotals)> {
         let Some(places) = self.places else { return self.sums.into_iter().enumerate().collect() };
         let mut numbers = vec![usize::MAX; self.sums.len()];

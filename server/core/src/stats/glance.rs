@@ -1,5 +1,5 @@
-//! Where an attempt may stand in an order, told from its row alone. A row lies beside its neighbours in memory and a brief anywhere,
-//! so that most of a million attempts are left out of a page without a look at theirs.
+//! Bounds an attempt's sort rank from its row alone. Rows are adjacent in memory and briefs are not, so most of a million attempts are
+//! skipped without reading their briefs.
 
 use super::{
     chunk::Chunk,
@@ -8,11 +8,11 @@ use super::{
 };
 use crate::domain::RequestUsage;
 
-/// What a number of 24 bits, or a difference of two, may be beside the truth, generously.
+/// Relative error of a 24-bit number, or of a difference of two, with a margin.
 const ERROR: f64 = 1e-6;
 
 impl AttemptOrder {
-    /// The lowest and the highest rank that an attempt with this row may have.
+    /// The lowest and the highest possible rank of an attempt with this row.
     fn ranks(self, row: &AttemptRow) -> RankBounds {
         match self {
             Self::Newest => ended(row.ended, row.ended),
@@ -30,7 +30,7 @@ impl AttemptOrder {
         }
     }
 
-    /// The highest rank that any row of a chunk may have.
+    /// The highest possible rank in a chunk.
     fn highest(self, chunk: &Chunk) -> u64 {
         let (first, last) = chunk.ended().unwrap_or_default();
         match self {
@@ -41,7 +41,7 @@ impl AttemptOrder {
     }
 }
 
-/// Milliseconds from whole seconds; the largest number of seconds is no bound.
+/// Milliseconds from whole seconds; the largest number of seconds means "later".
 fn ended(first: u32, last: u32) -> RankBounds {
     let latest = if last == u32::MAX { u64::MAX } else { u64::from(last) * 1000 + 999 };
     RankBounds { lowest: u64::from(first) * 1000, highest: latest }
@@ -61,14 +61,14 @@ fn around(value: f64) -> RankBounds {
 }
 
 impl PageBuilder {
-    /// Puts the chunks first that fill the page at once.
+    /// Sorts chunks so that those which fill the page at once come first.
     pub(super) fn best_first<'a>(&self, chunks: impl Iterator<Item = &'a Chunk>) -> Vec<&'a Chunk> {
         let mut chunks: Vec<&Chunk> = chunks.collect();
         chunks.sort_by_key(|chunk| std::cmp::Reverse(self.order().highest(chunk)));
         chunks
     }
 
-    /// Whether any row of the chunk may be on the page.
+    /// Whether a row of the chunk may be on the page.
     pub(super) fn may_take_of(&self, chunk: &Chunk) -> bool {
         self.may_take(RankBounds { lowest: 0, highest: self.order().highest(chunk) })
     }

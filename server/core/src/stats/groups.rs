@@ -1,4 +1,4 @@
-//! The group of a row, by number, and the groups of an answer.
+//! Assigns rows to groups by number, and names the groups of an answer.
 
 use std::{cmp::Ordering, collections::HashMap, sync::Arc};
 
@@ -17,20 +17,20 @@ use super::{
 };
 use crate::domain::Cause;
 
-/// Groups whose sums are all kept while they are counted: about 4 MB. Of more, only their waste is, and then the sums of the most
-/// wasteful ones.
+/// Groups whose sums are all kept during a count: about 4 MB. With more groups, a first pass keeps only their waste, and a second one sums
+/// the most wasteful.
 pub(super) const AT_ONCE: usize = 8192;
 
-/// Sums with the name of what they are over.
+/// A group with its sums.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
-    /// Of the group.
+    /// Name of the group.
     pub name: String,
-    /// Over its attempts.
+    /// Sums over its attempts.
     pub totals: StatsTotals,
 }
 
-/// How rows are put into groups.
+/// How rows are grouped.
 #[derive(Debug)]
 pub(super) struct Groups {
     by: GroupColumn,
@@ -40,19 +40,19 @@ pub(super) struct Groups {
 #[derive(Debug)]
 enum GroupColumn {
     Nothing,
-    /// The group of each build.
+    /// Group number of each build.
     Build(Vec<u32>),
     Owner,
     Pool,
     RefClass,
     Cause,
     Outcome,
-    /// `None` if no attempt has the label.
+    /// Number of the label; `None` if no attempt has it.
     Label(Option<u8>),
 }
 
 impl Groups {
-    /// The groups of `rows`. What is not known goes into `notes`.
+    /// The groups of `rows`. Adds a note if something is unknown.
     pub(super) fn new(
         by: &GroupBy,
         table: &AttemptTable,
@@ -86,12 +86,12 @@ impl Groups {
         Self { by, names }
     }
 
-    /// Rows are not grouped.
+    /// Whether rows are not grouped.
     pub(super) fn is_nothing(&self) -> bool {
         matches!(self.by, GroupColumn::Nothing)
     }
 
-    /// Groups that there may be; the last is that of all others.
+    /// Number of possible groups; the last is for all others.
     pub(super) fn len(&self) -> usize {
         self.names.len()
     }
@@ -116,8 +116,8 @@ impl Groups {
         }
     }
 
-    /// The groups that there are, largest waste first, at most as many as an answer holds. Where nothing is wasted, for example because
-    /// no attempt said what it asked for, the largest use comes first.
+    /// The groups, largest waste first, at most as many as an answer may have. If there is no waste, for example because no attempt has a
+    /// request, largest use first.
     pub(super) fn largest_waste_first(&self, sums: Vec<(usize, StatsTotals)>) -> Vec<Group> {
         let others = self.names.len() - 1;
         let mut rest = StatsTotals::default();
@@ -179,8 +179,8 @@ fn by_key(by: &GroupBy, rows: &RowsSnapshot) -> (Vec<u32>, Vec<Arc<str>>) {
     (groups, names)
 }
 
-/// In the order of the outcomes, then what was canceled, which is no failure.
+/// Names of the outcomes, then canceled attempts, which do not count as failures.
 const OUTCOMES: [&str; 4] = ["succeeded", "failed", "lost", "canceled"];
 
-/// The place of what was canceled.
+/// Index of canceled attempts.
 const CANCELED: usize = 3;

@@ -1,27 +1,27 @@
-//! Texts as numbers of two bytes, bounded: what many attempts have in common is kept once.
+//! Texts as two-byte numbers, bounded: values shared by many attempts are stored once.
 //!
-//! A text leaves when the last attempt that has it leaves. Texts beyond the bound are one and the same: [`OTHERS`].
+//! A text is removed with the last attempt that has it. Texts beyond the bound share one number: [`OTHERS`].
 
 use std::{collections::HashMap, sync::Arc};
 
 use foldhash::fast::RandomState;
 
-/// The number of all texts for which there was no room.
+/// The number of all texts beyond the bound.
 pub(super) const OTHERS: u16 = u16::MAX;
-/// What they are called.
+/// Name shown for it.
 pub(super) const OTHERS_NAME: &str = "(others)";
 /// The number of the empty text.
 pub(super) const NONE: u16 = 0;
 
-/// Some texts, each with a number.
+/// A bounded set of texts, each with a number.
 #[derive(Debug)]
 pub(super) struct Interner {
-    /// At most this many.
+    /// Capacity.
     most: usize,
     entries: Vec<InternedText>,
     codes: HashMap<Arc<str>, u16, RandomState>,
     free: Vec<u16>,
-    /// There was no room for a text.
+    /// A text did not fit.
     overflowed: bool,
 }
 
@@ -32,7 +32,7 @@ struct InternedText {
 }
 
 impl Interner {
-    /// The empty text alone, which is never let go; at most `most` and 65,535 texts later on.
+    /// Only the empty text, which is never removed; later at most `most` and 65,535 texts.
     pub(super) fn new(most: usize) -> Self {
         let empty: Arc<str> = "".into();
         Self {
@@ -44,7 +44,7 @@ impl Interner {
         }
     }
 
-    /// The number of a text for one more attempt that has it; a new text gets one if there is `room` for it.
+    /// The number of a text; counts one more attempt with it. A new text gets a number if `room` is true and there is capacity.
     pub(super) fn hold(&mut self, text: &str, room: bool) -> u16 {
         let code = match self.codes.get(text) {
             Some(code) => *code,
@@ -73,7 +73,7 @@ impl Interner {
         code
     }
 
-    /// One attempt that has the text of this number is gone.
+    /// Counts one attempt fewer with the text of this number.
     pub(super) fn release(&mut self, code: u16) {
         let Some(entry) = self.entries.get_mut(usize::from(code)).filter(|_| code != NONE) else { return };
         entry.rows = entry.rows.saturating_sub(1);
@@ -84,22 +84,22 @@ impl Interner {
         }
     }
 
-    /// The number of a text that an attempt has.
+    /// The number of a text that some attempt has.
     pub(super) fn find(&self, text: &str) -> Option<u16> {
         self.codes.get(text).copied()
     }
 
-    /// All texts by their numbers.
+    /// All texts, by number.
     pub(super) fn texts(&self) -> Vec<Arc<str>> {
         self.entries.iter().map(|entry| Arc::clone(&entry.text)).collect()
     }
 
-    /// Texts that are kept now.
+    /// Number of texts.
     pub(super) fn len(&self) -> usize {
         self.codes.len()
     }
 
-    /// There was no room for a text: some attempts are [`OTHERS`].
+    /// Whether a text did not fit, so that some attempts have [`OTHERS`].
     pub(super) fn overflowed(&self) -> bool {
         self.overflowed
     }

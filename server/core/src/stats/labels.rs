@@ -1,31 +1,31 @@
-//! Labels as numbers, bounded: the first names that come, and so many values of them all together.
+//! Labels as numbers, bounded: the first names seen, and a limited number of values in total.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::interner::Interner;
 
-/// Names of labels that are counted: two bytes an attempt for each.
+/// Most label names that are counted; each takes two bytes an attempt.
 pub(super) const NAMES: usize = 16;
-/// Values of one label.
+/// Most values of one label.
 const VALUES: usize = 32_768;
-/// Values of all labels together: about 12 MB.
+/// Most values of all labels together: about 12 MB.
 const ALL_VALUES: usize = 131_072;
-/// What attempts that are not trusted may take of all of these: a half, so that no pull request crowds out what others count by.
+/// Untrusted attempts may use one in so many of each bound, so that pull requests do not displace other labels.
 const SHARE: usize = 2;
 
-/// One label of one attempt: which, and its value.
+/// A label of an attempt: number of the name, and number of the value.
 pub(super) type Label = (u8, u16);
 
 /// The labels of all attempts.
 #[derive(Debug, Default)]
 pub(super) struct LabelTable {
     names: Vec<(Arc<str>, Interner)>,
-    /// There was no room for a name.
+    /// A name did not fit.
     overflowed: bool,
 }
 
 impl LabelTable {
-    /// The labels of one more attempt.
+    /// The labels of an attempt; counts one more use of each.
     pub(super) fn hold(&mut self, labels: &BTreeMap<String, String>, untrusted: bool) -> Vec<Label> {
         let share = if untrusted { SHARE } else { 1 };
         let mut held = Vec::new();
@@ -41,7 +41,7 @@ impl LabelTable {
         held
     }
 
-    /// The label of this name, which is a new one if there are fewer than `most`.
+    /// The number of a name; a new one if there are fewer than `most`.
     fn name(&mut self, name: &str, most: usize) -> Option<u8> {
         if let Some(known) = self.find(name) {
             return Some(known);
@@ -54,7 +54,7 @@ impl LabelTable {
         u8::try_from(self.names.len() - 1).ok()
     }
 
-    /// One attempt that had these is gone.
+    /// Counts one use fewer of these labels.
     pub(super) fn release(&mut self, labels: &[Label]) {
         for (label, value) in labels {
             if let Some((_, values)) = self.names.get_mut(usize::from(*label)) {
@@ -63,7 +63,7 @@ impl LabelTable {
         }
     }
 
-    /// The label of this name, if it is counted.
+    /// The number of a name, if it is counted.
     pub(super) fn find(&self, name: &str) -> Option<u8> {
         let place = self.names.iter().position(|(known, _)| &**known == name)?;
         u8::try_from(place).ok()
@@ -74,7 +74,7 @@ impl LabelTable {
         self.names.get(usize::from(label)).map(|(_, values)| values)
     }
 
-    /// There was no room for a name.
+    /// Whether a name did not fit.
     pub(super) fn overflowed(&self) -> bool {
         self.overflowed
     }

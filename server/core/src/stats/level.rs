@@ -1,49 +1,49 @@
-//! Whether a row of numbers has moved to another level, and where. Pure.
+//! Detects whether a series of numbers changed its level, and where. Pure.
 //!
-//! A **step** is three values in a row that lie clear of all that was usual before, and that stay there. One or two outliers
-//! are none, nor is a key with two modes: there the other mode was seen before, or the values go back to the first one. A
-//! **drift** has no such place: the first third and the last third lie apart, and the middle between them.
+//! A **step** is three values in a row that are clearly outside the earlier range, with later values staying there. One or two outliers
+//! are no step, nor is a key with two modes: its second mode occurred before, or values return to the first. A **drift** has no such
+//! point: the first and the last third differ, and the middle third is in between.
 
-/// What moved.
+/// A change of level.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct LevelChange {
     pub(super) kind: ChangeKind,
-    /// The first value on the new level; 0 for a drift, which has no first one.
+    /// Index of the first value on the new level; 0 for a drift, which has none.
     pub(super) at: usize,
-    /// Levels before and now, as logarithms to base 2.
+    /// Levels before and after, as logarithms to base 2.
     pub(super) before: f64,
     pub(super) now: f64,
 }
 
-/// How it moved.
+/// How the level changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeKind {
     /// From one attempt to the next.
     Step,
-    /// A step that undoes the one before it.
+    /// A step that reverses the one before it.
     Back,
-    /// Little by little.
+    /// Gradually.
     Drift,
 }
 
-/// Values before the first step: fewer do not show what is usual.
+/// Fewest values before a step: fewer do not show the usual range.
 const BEFORE: usize = 6;
-/// Values that make a level.
+/// Values that make up a level.
 const LEVEL: usize = 3;
-/// A smaller change is no news: 30 %.
+/// Least change that is reported: 30 %.
 const LEAST: f64 = 0.378_5;
-/// A step is this many deviations of what was usual.
+/// Least step, in deviations of the usual values.
 const CLEAR: f64 = 3.0;
-/// Deviation of one build that is repeated: 3 %.
+/// Deviation of one build repeated: 3 %.
 const NOISE: f64 = 0.043;
-/// A row of values is a step if chance alone would make it less often than this.
+/// Highest probability that a step occurs by chance.
 const CHANCE: f64 = 0.0011;
-/// Share of the values that may lie on the other side of the middle between two levels.
+/// Share of the values that may be on the wrong side of the middle between two levels.
 const STRAY: f64 = 0.15;
-/// Values in which a drift shows.
+/// Fewest values for a drift.
 const DRIFT: usize = 12;
 
-/// The last change in `values` (logarithms to base 2, oldest first), if the newest still lie on that level.
+/// The last change in `values` (logarithms to base 2, oldest first), if the newest values are still on that level.
 pub(super) fn last_change(values: &[f64]) -> Option<LevelChange> {
     let mut starts = vec![0];
     let mut at = BEFORE;
@@ -84,11 +84,11 @@ fn step(values: &[f64], starts: &[usize]) -> Option<LevelChange> {
     Some(LevelChange { kind, at, before, now })
 }
 
-/// Whether what lies `ahead` begins with values clear of `level`, at once, on one side, and too many to be chance.
+/// Whether the values `ahead` start clearly outside `level`, on one side, and too many in a row to be chance.
 fn is_step(level: &[f64], ahead: &[f64]) -> bool {
     let usual = median(level);
     let apart: Vec<f64> = level.iter().map(|value| (value - usual).abs()).collect();
-    // 1.4826 makes a deviation of a median deviation (Hampel 1974)
+    // 1.4826 converts a median absolute deviation to a standard deviation (Hampel 1974)
     let clear = LEAST.max(CLEAR * (1.4826 * median(&apart)).max(NOISE));
     let side = if ahead.first().is_some_and(|first| *first < usual) { -1.0 } else { 1.0 };
     let beyond = |value: &f64| (value - usual) * side;
@@ -96,7 +96,7 @@ fn is_step(level: &[f64], ahead: &[f64]) -> bool {
     if row.len() < LEVEL {
         return false;
     }
-    // what was seen on that side before may come again: the chance of a whole row of it (rule of succession, Laplace)
+    // values seen before on that side may recur: the probability that all of these do (rule of succession, Laplace)
     let seen = level.iter().filter(|value| beyond(value) >= clear / 2.0).count();
     let again = float(seen + 1) / float(level.len() + 2);
     let chance = again.powf(float(row.len()));
@@ -111,7 +111,7 @@ fn drift(values: &[f64]) -> Option<LevelChange> {
     let (first, rest) = values.split_at_checked(third)?;
     let (middle, last) = rest.split_at_checked(rest.len() - third)?;
     let (before, between, now) = (median(first), median(middle), median(last));
-    // a third stands for its middle, so two of them are two thirds of the way
+    // the medians of the outer thirds are two thirds of the whole drift apart
     let way = (now - before) * 1.5;
     let order = |low: &[f64], high: &[f64]| {
         let most = low.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -120,7 +120,7 @@ fn drift(values: &[f64]) -> Option<LevelChange> {
     };
     let apart = if now > before { order(first, last) } else { order(last, first) };
     let part = (between - before) / (now - before);
-    // in the middle third it is on its way: neither here nor there
+    // the middle third is in transition, on neither level
     let on_its_way = (0.25..=0.75).contains(&part);
     let moved = way.abs() >= LEAST && apart && on_its_way;
     moved.then(|| LevelChange {

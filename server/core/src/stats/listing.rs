@@ -1,48 +1,48 @@
-//! The attempts of one page of a list. Pure: it is shown briefs, in any order, and keeps the first ones behind a place.
+//! Selects the attempts of one page of a list. Pure: it is given briefs in any order, and keeps the first ones after a cursor.
 //!
-//! A page costs one look at every attempt, and holds no more than [`KEPT`] pages of them, whatever the order and the filter.
+//! A page examines every attempt once, and keeps at most [`KEPT`] pages of them in memory, for every order and filter.
 
 use std::{cmp::Reverse, sync::Arc};
 
 use crate::domain::{AttemptBrief, AttemptId};
 
-/// Ranks between which an attempt may stand.
+/// Range of possible ranks of an attempt.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RankBounds {
     pub(super) lowest: u64,
     pub(super) highest: u64,
 }
 
-/// Candidates are cut to a page when there are this many pages of them: then each costs the same, however they come.
+/// Candidates are reduced to a page when there are this many pages of them; the cost for each is then constant in any order.
 const KEPT: usize = 4;
 
-/// Candidates that are gathered at least before they are cut.
+/// Fewest candidates before they are reduced.
 const KEPT_AT_LEAST: usize = 1024;
 
-/// What comes first in a list.
+/// Sort order of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttemptOrder {
-    /// The newest end.
+    /// Latest end first.
     Newest,
-    /// The oldest end.
+    /// Earliest end first.
     Oldest,
-    /// The most memory wasted, in GiB x h.
+    /// Most wasted memory first, GiB x h.
     Waste,
-    /// The highest need.
+    /// Highest need first.
     Need,
-    /// The longest.
+    /// Longest first.
     Wall,
 }
 
-/// Where an attempt stands in an order; the greatest comes first. Attempts do not move when others come or go, so that a page
-/// goes on where the one before it ended.
+/// Position of an attempt in a sort order; the greatest comes first. Other attempts do not change it, so a page continues where the one
+/// before it ended.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListCursor {
-    /// What the order looks at.
+    /// Value of the sort order.
     pub rank: u64,
-    /// End, milliseconds since 1970: of equals the newest comes first.
+    /// End, milliseconds since 1970: at equal rank, latest first.
     pub ended_unix_ms: u64,
-    /// Of those that ended at the same time, the one with the greatest id.
+    /// At equal end, greatest id first.
     pub attempt: AttemptId,
 }
 
@@ -51,7 +51,7 @@ impl AttemptOrder {
         match self {
             Self::Newest => brief.ended_unix_ms(),
             Self::Oldest => u64::MAX - brief.ended_unix_ms(),
-            // the bits of floats that are not below zero are in the order of the floats
+            // the bits of non-negative floats sort like the floats
             Self::Waste => wasted_gib_hours(brief).to_bits(),
             Self::Need => brief.need_peak.0,
             Self::Wall => brief.wall.0,
@@ -59,37 +59,37 @@ impl AttemptOrder {
     }
 }
 
-/// 0 if it asked for nothing, or its use was not measured.
+/// Memory wasted; 0 if it requested none, or its use was not measured.
 fn wasted_gib_hours(brief: &AttemptBrief) -> f64 {
     brief.memory_use().map_or(0.0, |memory| memory.wasted)
 }
 
-/// A page that is being chosen.
+/// A page while it is selected.
 #[derive(Debug)]
 pub struct PageBuilder {
     order: AttemptOrder,
     size: usize,
-    /// Only attempts behind this place.
+    /// Only attempts after this position.
     after: Option<ListCursor>,
-    /// Attempts up to this place cannot be on the page any more.
+    /// Attempts below this position can no longer be on the page.
     worst: Option<(u64, u64)>,
     candidates: Vec<Candidate>,
 }
 
-/// Rank, end, and who it is.
+/// Rank, end, and the attempt.
 type Candidate = (u64, u64, Arc<AttemptBrief>);
 
-/// The attempts of one page in their order.
+/// The attempts of one page, in order.
 #[derive(Debug, Default)]
 pub struct AttemptPage {
-    /// Where each of them stands.
+    /// Position of each.
     pub places: Vec<ListCursor>,
-    /// There are more behind them.
+    /// More attempts follow.
     pub more: bool,
 }
 
 impl PageBuilder {
-    /// A page of `size` attempts behind `after`.
+    /// A page of `size` attempts after `after`.
     pub fn new(order: AttemptOrder, size: usize, after: Option<ListCursor>) -> Self {
         Self { order, size, after, worst: None, candidates: Vec::new() }
     }
@@ -98,20 +98,20 @@ impl PageBuilder {
         self.order
     }
 
-    /// Whether an attempt whose rank lies between these may be on the page, as far as is known by now.
+    /// Whether an attempt with a rank in this range may be on the page, as far as is known.
     pub(super) fn may_take(&self, ranks: RankBounds) -> bool {
         self.worst.is_none_or(|(worst, _)| ranks.highest >= worst)
             && self.after.as_ref().is_none_or(|after| ranks.lowest <= after.rank)
     }
 
-    /// Takes an attempt into account, if it counts.
+    /// Considers an attempt if `counts` is true.
     pub(crate) fn look_if(&mut self, counts: bool, brief: &Arc<AttemptBrief>) {
         if counts {
             self.look(brief);
         }
     }
 
-    /// Takes an attempt into account that counts.
+    /// Considers an attempt.
     pub fn look(&mut self, brief: &Arc<AttemptBrief>) {
         let (rank, ended) = (self.order.rank(brief), brief.ended_unix_ms());
         if self.worst.is_some_and(|worst| (rank, ended) < worst) {
@@ -129,7 +129,7 @@ impl PageBuilder {
         }
     }
 
-    /// Lets all go that cannot be on the page, nor be the one behind it.
+    /// Drops the candidates that cannot be on the page, nor the first one after it.
     fn cut(&mut self) {
         let last = self.size;
         if self.candidates.len() > last {

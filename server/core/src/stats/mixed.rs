@@ -1,4 +1,4 @@
-//! Builds that hide several groups of need: one size for all of them holds memory that most do not need. Pure.
+//! Builds with several groups of need: one size for all of them wastes memory for most. Pure.
 
 use super::regressions::ProvenNeed;
 use crate::{
@@ -6,23 +6,23 @@ use crate::{
     predict::groups,
 };
 
-/// Fields by which predictions tell attempts apart already: groups that go with them are not hidden.
+/// Fields by which predictions distinguish attempts already: groups explained by them are not reported.
 const KNOWN: [&str; 3] = ["version", "compiler", "compiler_version"];
 
-/// Attempts of one build that are several groups of need.
+/// A build whose attempts form several groups of need.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MixedNeed {
-    /// Of the newest attempt.
+    /// Key of the newest attempt.
     pub key: Key,
-    /// When that ended.
+    /// End of that attempt.
     pub ended_unix_ms: u64,
-    /// The groups, and what tells them apart.
+    /// The groups, and the field that distinguishes them.
     pub groups: NeedGroups,
-    /// What a size for the group that needs most holds above what the others need, over their attempts, GiB x h.
+    /// Memory time that a size for the highest group wastes for the other groups, GiB x h.
     pub extra_gib_hours: f64,
 }
 
-/// The groups in one line, oldest first, unless predictions tell them apart.
+/// The groups in one line of builds, oldest attempt first, unless predictions distinguish them already.
 pub(super) fn mixed(line: &[ProvenNeed<'_>]) -> Option<MixedNeed> {
     let teaches = |(brief, _): &&ProvenNeed<'_>| brief.outcome == Outcome::Succeeded && !brief.untrusted;
     let needs: Vec<groups::LogNeed<'_>> =

@@ -1,14 +1,14 @@
-//! What the fleet used, asked for and lost: every finished attempt in memory, counted by group and over time, and the builds
-//! whose need has moved. No I/O, no clock.
+//! What the fleet used, requested and lost: every finished attempt in memory, counted by group and over time, and the builds whose need
+//! has shifted. No I/O, no clock.
 //!
-//! | module | what it does |
+//! | module | content |
 //! |---|---|
 //! | `listing`, `glance` | the attempts of one page of a list |
-//! | `question`, `report` | what may be asked, and the answer |
+//! | `question`, `report` | queries and answers |
 //! | `attempt_table`, `chunk`, `row` | the ended attempts, and why they are kept as rows |
-//! | `builds`, `interner`, `labels` | what attempts have in common, as bounded numbers |
-//! | `count`, `row_filter`, `groups`, `steps`, `totals`, `need_to_request` | one walk over the rows |
-//! | `variation`, `need_shifts`, `regressions`, `level`, `mixed` | needs that vary, that have moved, and that are of several groups |
+//! | `builds`, `interner`, `labels` | values shared by attempts, as bounded numbers |
+//! | `count`, `row_filter`, `groups`, `steps`, `totals`, `need_to_request` | one pass over the rows |
+//! | `variation`, `need_shifts`, `regressions`, `level`, `mixed` | needs that vary, that shifted, or that form several groups |
 //! | `workloads` | the attempts of each package, for proposals |
 //! | `prices`, `ref_class` | settings |
 
@@ -60,21 +60,21 @@ pub use workloads::{WORKLOADS, WorkloadQuestion, Workloads};
 
 use crate::domain::{AttemptBrief, AttemptId, RetryStatus, StatsFields};
 
-/// Verdicts that wait for the end of their attempt.
+/// Most verdicts kept for attempts that have not ended yet.
 const EARLY: usize = 10_000;
 
-/// What the operator says of statistics.
+/// The operator's settings for statistics.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// What memory and CPU cost.
+    /// Prices of memory and CPU.
     pub prices: Prices,
-    /// What the prices are in; empty if nothing has a price.
+    /// Currency of the prices; empty without prices.
     pub currency: String,
-    /// Kinds of branches and tags.
+    /// Classes of branches and tags.
     pub ref_classes: RefClasses,
 }
 
-/// A handle on the statistics of this server. Locked for a fraction of a millisecond, also by who counts for longer.
+/// A handle to the statistics of this server. Locks are held for a fraction of a millisecond, also during long counts.
 #[derive(Debug, Clone)]
 pub struct Stats(Arc<StatsState>);
 
@@ -82,7 +82,7 @@ pub struct Stats(Arc<StatsState>);
 struct StatsState {
     settings: Settings,
     table: Mutex<AttemptTable>,
-    /// A caller that needs both locks this before the book.
+    /// Lock order: this lock is taken before that of the table.
     moved: Mutex<NeedShifts>,
 }
 
@@ -93,7 +93,7 @@ impl Stats {
         classes.names().get(usize::from(classes.of(git_ref))).copied().unwrap_or_default()
     }
 
-    /// Nothing has ended yet.
+    /// Statistics without attempts.
     pub fn new(settings: Settings) -> Self {
         Self(Arc::new(StatsState {
             settings,
@@ -102,24 +102,24 @@ impl Stats {
         }))
     }
 
-    /// Adds an attempt that the history has. A later call says what it retries.
+    /// Adds an attempt of the history. A later [`Self::relate`] sets what it retries.
     pub fn add(&self, beside: &StatsFields<'_>, brief: &Arc<AttemptBrief>) {
         let mut table = self.table();
         table.add(beside, brief, &self.0.settings);
         table.sweep();
     }
 
-    /// The attempts whose agents say that they retry this one.
+    /// The attempts whose agents name this one as the attempt they retry.
     pub(crate) fn retries_of(&self, original: &AttemptBrief) -> Vec<Arc<AttemptBrief>> {
         self.table().retries_of(original)
     }
 
-    /// Says of attempts what they are retries after.
+    /// Sets the retry status of attempts.
     pub(crate) fn relate(&self, attempts: &[(Arc<AttemptBrief>, RetryStatus)]) {
         self.table().relate(attempts);
     }
 
-    /// Adds one of many attempts, before it is known which of them stay and what they retry.
+    /// Adds one of many attempts during a start, before it is known which of them stay and what they retry.
     pub fn add_one_of_many(&self, beside: &StatsFields<'_>, brief: &Arc<AttemptBrief>) {
         self.table().add(beside, brief, &self.0.settings);
     }
@@ -129,8 +129,8 @@ impl Stats {
         self.table().sweep_all();
     }
 
-    /// All attempts are there: what they retry is known now. Those of jobs that were executed more than once come as they are, of all
-    /// others `after` is asked if they say themselves that they are retries.
+    /// Ends a bulk load and sets the retry status of all attempts: of those in jobs that ran more than once from `repeated`; of all others
+    /// that name an attempt they retry, from `after`.
     pub fn complete<'h>(
         &self,
         in_jobs: impl Iterator<Item = (&'h Arc<AttemptBrief>, RetryStatus)>,
@@ -142,18 +142,18 @@ impl Stats {
         table.forget_early(EARLY);
     }
 
-    /// Puts an attempt in the place of what was known of it.
+    /// Replaces the values that statistics hold for an attempt.
     pub fn settle(&self, earlier: &AttemptBrief, beside: &StatsFields<'_>, brief: &Arc<AttemptBrief>) {
         self.table().settle(earlier, beside, brief, &self.0.settings);
     }
 
-    /// An attempt is gone for good.
+    /// Removes an attempt for good.
     pub fn remove(&self, brief: &AttemptBrief) {
         self.table().remove(brief);
     }
 
-    /// The verdict in force on an attempt says no to a retry, or no longer does; of one that has not ended yet it is remembered.
-    /// `project` is the one in whose name it was asked for.
+    /// Sets whether the verdict in force on an attempt refuses a retry; kept for an attempt that has not ended yet. `project` is the one
+    /// for which the verdict was requested.
     pub fn refuse(&self, attempt: &AttemptId, project: &str, ended: Option<&AttemptBrief>, refuses: bool) {
         let mut table = self.table();
         match ended {
@@ -163,12 +163,12 @@ impl Stats {
         }
     }
 
-    /// The same before the attempts are read; all are remembered until they are.
+    /// The same before the attempts are loaded; all are kept until then.
     pub fn expect_refused(&self, attempt: &AttemptId, project: &str, refuses: bool) {
         self.table().refuse_early(attempt, project, refuses, usize::MAX);
     }
 
-    /// Chooses a page among the attempts that count.
+    /// Selects a page among the matching attempts.
     pub fn list(&self, filter: &Filter, mut listing: PageBuilder) -> AttemptPage {
         let (rows, row_filter) = {
             let table = self.table();
@@ -178,7 +178,7 @@ impl Stats {
         };
         let chunks = rows.chunks.iter().map(AsRef::as_ref).filter(|chunk| row_filter.may_take(chunk));
         for chunk in listing.best_first(chunks) {
-            // what the page cannot take any more is not looked at
+            // rows that cannot be on the page are skipped
             let rows = if listing.may_take_of(chunk) { chunk.rows() } else { &[] };
             for (index, row) in rows.iter().enumerate() {
                 let counts = listing.may_take_row(row) && row_filter.takes(chunk, index, row);
@@ -189,7 +189,7 @@ impl Stats {
     }
 
     fn table(&self) -> MutexGuard<'_, AttemptTable> {
-        // a panic elsewhere leaves at most one attempt out
+        // after a panic elsewhere at most one attempt is missing
         self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,5 @@
-//! Builds whose need has moved or is of several groups, found once: a line of builds is looked at again only when an attempt of it came or went.
+//! Cache of builds whose need shifted or forms several groups: a line of builds is checked again only after an attempt of it was added or
+//! removed.
 
 use std::{
     cmp::Reverse,
@@ -18,21 +19,21 @@ use super::{
 };
 use crate::domain::AttemptBrief;
 
-/// Lines that are looked at in one walk over all rows: some MB of places.
+/// Lines checked in one pass over all rows: some MB of positions.
 const AT_ONCE: usize = 4096;
 
-/// What is known of all lines.
+/// Findings of all lines.
 #[derive(Debug, Default)]
 pub(super) struct NeedShifts(HashMap<u32, LineFindings>);
 
-/// What stands out in one line.
+/// Findings of one line.
 #[derive(Debug)]
 struct LineFindings {
     regression: Option<PlacedFinding<Regression>>,
     mixed: Option<PlacedFinding<MixedNeed>>,
 }
 
-/// A finding, and where the attempt was built that it names: of a change the one with which it began, else the newest.
+/// A finding, with pool, owner and labels of the attempt that it names: the first after a shift, else the newest.
 #[derive(Debug)]
 struct PlacedFinding<T> {
     finding: T,
@@ -68,11 +69,11 @@ impl<T> PlacedFinding<T> {
     }
 }
 
-/// Where a row stands, in an order that puts lines together and the newest of each first.
+/// Position of a row, sortable so that lines are together and the newest row of each comes first.
 type RowPosition = (u32, Reverse<u32>, usize, usize);
 
 impl NeedShifts {
-    /// Looks at the lines that have changed.
+    /// Checks the lines that have changed.
     pub(super) fn update(&mut self, rows: &RowsSnapshot, changed: HashSet<u32, RandomState>) {
         let mut changed: Vec<u32> = changed.into_iter().collect();
         changed.sort_unstable();
@@ -84,8 +85,8 @@ impl NeedShifts {
         }
     }
 
-    /// What moved, the most expensive first, at most `most`. Of the filter's times those count in which a change began: what was
-    /// usual before is learnt from all attempts. Outcome and cause do not count.
+    /// Shifts, most expensive first, at most `most`. The filter's time range applies to the attempt with which a shift began; the level
+    /// before is taken from all attempts. Outcome and cause are ignored.
     pub(super) fn answer(&self, filter: &Filter, place: &DimensionFilter, most: usize) -> Vec<Regression> {
         let asked = |found: &&PlacedFinding<Regression>| {
             filter.takes_time(found.finding.ended_unix_ms)
@@ -99,7 +100,7 @@ impl NeedShifts {
         all.into_iter().take(most).cloned().collect()
     }
 
-    /// Builds that hide groups of need, the most expensive first, at most `most`. The newest attempt of each must be asked for.
+    /// Builds with several groups of need, most expensive first, at most `most`. The filter must match the newest attempt.
     pub(super) fn mixed(&self, filter: &Filter, place: &DimensionFilter, most: usize) -> Vec<MixedNeed> {
         let asked = |found: &&PlacedFinding<MixedNeed>| {
             filter.takes_time(found.finding.ended_unix_ms)
@@ -114,7 +115,7 @@ impl NeedShifts {
     }
 }
 
-/// The rows of some lines that show a need. The lines come in order.
+/// The rows of some lines that show a need. The lines are sorted.
 fn standing(rows: &RowsSnapshot, lines: &[u32]) -> Vec<RowPosition> {
     let asked = |line: u32| lines.binary_search(&line).is_ok();
     let of_build: Vec<Option<u32>> =
@@ -133,7 +134,7 @@ fn standing(rows: &RowsSnapshot, lines: &[u32]) -> Vec<RowPosition> {
     standing
 }
 
-/// What stands out in one line, the newest of which stand first; `None` if nothing does.
+/// Findings of one line, whose newest rows come first; `None` if there are none.
 fn found(rows: &RowsSnapshot, line: &[RowPosition]) -> Option<LineFindings> {
     let brief = |(_, _, at, index): &RowPosition| Some(&*rows.chunks.get(*at)?.rows().get(*index)?.brief);
     let mut newest: Vec<(ProvenNeed<'_>, &RowPosition)> = line

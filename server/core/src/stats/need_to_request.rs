@@ -1,20 +1,20 @@
-//! Highest needs of several attempts, and what part of the ask they were. What memory stopped needs more than was measured, and a number made
-//! of that is a lower bound.
+//! Highest need and ratio of need to request over several attempts. If memory stopped an attempt, its need is a lower bound, and so is a
+//! maximum from it.
 
 use std::cmp::Ordering;
 
 use crate::domain::Millis;
 
-/// A maximum, which memory may have cut off.
+/// A maximum that may be a lower bound.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct CensoredMax {
     pub(super) value: f32,
-    /// Memory stopped the attempt that has it.
+    /// Memory stopped the attempt with the maximum.
     pub is_lower: bool,
 }
 
 impl CensoredMax {
-    /// Of two that are equal, one that was cut off proves that there is more.
+    /// At equal values the lower bound wins, because it proves that more is needed.
     pub(super) fn merge(&mut self, other: Self) {
         match other.value.total_cmp(&self.value) {
             Ordering::Greater => *self = other,
@@ -24,17 +24,17 @@ impl CensoredMax {
     }
 }
 
-/// Highest need over memory asked for.
+/// Ratio of highest need to requested memory.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NeedToRequest {
-    /// Of the ratio up to 1, and of how many attempts.
+    /// Sum of the ratios, each at most 1, and number of attempts.
     sum: f64,
     attempts: u64,
-    /// The highest ratio of one attempt.
+    /// The highest ratio.
     pub most: CensoredMax,
-    /// Attempts that memory stopped below their ask: their ratio is a lower bound.
+    /// Attempts that memory stopped below their request: their ratio is a lower bound.
     pub lower_bounds: u64,
-    /// Attempts whose highest need is above what they asked for.
+    /// Attempts whose highest need exceeds their request.
     pub above: u64,
 }
 
@@ -58,7 +58,7 @@ impl NeedToRequest {
         self.above += other.above;
     }
 
-    /// Mean, each 1 at most, and maximum; zeros if nothing was asked for.
+    /// Mean (each ratio at most 1) and maximum; zeros if nothing was requested.
     pub fn mean_and_max(&self) -> (f64, f64) {
         let mean = if self.attempts == 0 { 0.0 } else { self.sum / Millis(self.attempts).as_f64() };
         (mean, f64::from(self.most.value))

@@ -1,27 +1,27 @@
-//! What memory and CPU cost, by pool.
+//! Prices of memory and CPU, by pool.
 
 use std::{collections::BTreeMap, fmt};
 
-/// Highest price of anything: a slip of the finger is refused.
+/// Highest price: larger ones are refused as typing errors.
 const MOST: f64 = 1_000_000.0;
 /// Most pools with a price.
 const POOLS: usize = 1000;
 
-/// Price of what an attempt holds, in the currency of the settings.
+/// Price of a reservation, in the currency of the settings.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Price {
-    /// Of a GiB for an hour.
+    /// For a GiB and an hour.
     pub gib_hour: f64,
-    /// Of a core for an hour.
+    /// For a core and an hour.
     pub core_hour: f64,
 }
 
-/// Prices that the file of pools names; they count before those of the settings.
+/// Prices from the file of pools; they take precedence over the settings.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PoolPrices {
-    /// By the name of the pool.
+    /// By name of the pool.
     pub pools: BTreeMap<String, Price>,
-    /// Of all of them; empty if the file names none.
+    /// Currency of all of them; empty if the file names none.
     pub currency: String,
 }
 
@@ -33,10 +33,10 @@ pub struct Prices {
 }
 
 impl Prices {
-    /// Reads `0.005/0.04, big=0.006/0.05`: prices of a GiB and of a core for an hour, by pool, and one of all others.
+    /// Parses `0.005/0.04, big=0.006/0.05`: prices of a GiB and of a core for an hour, by pool, and one for all others.
     ///
     /// # Errors
-    /// Says which part is wrong.
+    /// Names the invalid part.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut prices = Self::default();
         let mut seen_default = false;
@@ -68,7 +68,7 @@ impl Prices {
         self.pools.get(pool).copied().unwrap_or(self.default)
     }
 
-    /// Nothing costs anything.
+    /// Whether all prices are 0.
     pub fn is_free(&self) -> bool {
         *self == Self::default()
     }

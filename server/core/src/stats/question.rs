@@ -1,10 +1,10 @@
-//! What may be asked: which attempts count, and what they are grouped by.
+//! Queries: which attempts are counted, and how they are grouped.
 
 use std::collections::BTreeMap;
 
 use crate::domain::{AttemptBrief, Cause, Key, Outcome};
 
-/// Which attempts count. Empty and `None` mean all.
+/// Which attempts are counted. Empty and `None` mean all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     /// As in a key.
@@ -19,9 +19,9 @@ pub struct Filter {
     pub compiler: String,
     /// As in a key.
     pub arch: String,
-    /// Where the attempt ran.
+    /// Pool in which the attempt ran.
     pub pool: String,
-    /// Name of a class of refs.
+    /// Class of the branch or tag.
     pub ref_class: String,
     /// As in a key.
     pub owner: String,
@@ -33,12 +33,12 @@ pub struct Filter {
     pub outcome: Option<Outcome>,
     /// Why it failed.
     pub cause: Option<Cause>,
-    /// All of these, each with this value.
+    /// Labels, each with the required value.
     pub labels: BTreeMap<String, String>,
 }
 
 impl Filter {
-    /// Whether attempts of this key count as far as the key says.
+    /// Whether attempts of this key match, by the key's fields.
     pub(super) fn takes_key(&self, key: &Key) -> bool {
         let same = |asked: &str, is: &str| asked.is_empty() || asked == is;
         same(&self.project, &key.project)
@@ -49,27 +49,27 @@ impl Filter {
             && same(&self.arch, &key.arch)
     }
 
-    /// Whether a finished attempt counts, as far as memory has what is asked for: time, key and cause. Pool, owner, class of ref, labels and
-    /// outcome are not looked at.
+    /// Whether a finished attempt matches by the fields in memory: time, key and cause. Pool, owner, class of ref, labels and outcome are
+    /// ignored.
     pub fn takes(&self, attempt: &AttemptBrief) -> bool {
         let is_cause = self.cause.is_none_or(|cause| attempt.cause == Some(cause));
         is_cause && self.takes_key(&attempt.key) && self.takes_time(attempt.ended_unix_ms())
     }
 
-    /// Whether it leaves out keys.
+    /// Whether it restricts keys.
     pub(super) fn asks_for_keys(&self) -> bool {
         let texts = [&self.project, &self.stack, &self.package, &self.version, &self.compiler, &self.arch];
         texts.iter().any(|text| !text.is_empty())
     }
 
-    /// Whether an attempt that ended then counts as far as time says.
+    /// Whether an attempt that ended at this time matches.
     pub(super) fn takes_time(&self, ended_unix_ms: u64) -> bool {
         self.from_unix_ms.is_none_or(|from| ended_unix_ms >= from)
             && self.to_unix_ms.is_none_or(|to| ended_unix_ms < to)
     }
 }
 
-/// What attempts are grouped by.
+/// How attempts are grouped.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum GroupBy {
     /// One group of all.
@@ -102,7 +102,7 @@ pub enum GroupBy {
 }
 
 impl GroupBy {
-    /// The name of a key's group, if keys decide it.
+    /// The name of a key's group, if the key determines it.
     pub(super) fn of_key<'k>(&self, key: &'k Key) -> Option<&'k str> {
         Some(match self {
             Self::Package => &key.package,
@@ -116,15 +116,15 @@ impl GroupBy {
     }
 }
 
-/// A question about finished attempts.
+/// A query over finished attempts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Question {
-    /// Which attempts count.
+    /// Which attempts are counted.
     pub filter: Filter,
-    /// What they are grouped by.
+    /// How they are grouped.
     pub group_by: GroupBy,
-    /// Width of a step of time; 0 for no steps.
+    /// Width of a time step; 0 for none.
     pub step_ms: u64,
-    /// Who asks may not know of other projects than the filter's: nothing is said of them, not even beside the numbers.
+    /// The caller may not learn about other projects than the filter's: not even totals or notes include them.
     pub confined: bool,
 }

@@ -1,31 +1,31 @@
-//! Classes of refs: what kind of branch or tag an attempt was of, as the settings say.
+//! Classes of refs, as configured: the kind of branch or tag of an attempt.
 
 use std::fmt;
 
 use regex::{Regex, RegexBuilder};
 
-/// Bytes that one compiled pattern may take.
+/// Most bytes of one compiled pattern.
 const PATTERN_BYTES: usize = 256 * 1024;
 /// Most classes.
 const CLASSES: usize = 32;
-/// What no pattern takes.
+/// Class of a ref that no pattern matches.
 const OTHER: &str = "other";
-/// Pull requests are called so by Spack's mirror (`pr123_name`), GitLab and GitHub; versions with or without `v` are tags.
+/// Names of pull requests in Spack's mirror (`pr123_name`), GitLab and GitHub; versions with or without `v` are tags.
 const DEFAULTS: [(&str, &str); 3] = [
     ("pull-request", r"^pr\d+_|^refs/(merge-requests|pull)/"),
     ("tag", r"^refs/tags/|^v?\d+(\.\d+)+([-+.].*)?$"),
     ("protected", r"^(refs/heads/)?(main|master|develop|releases/.+)$"),
 ];
 
-/// The classes, the first that takes a ref first.
+/// The classes; the first that matches a ref wins.
 #[derive(Debug, Clone)]
 pub struct RefClasses(Vec<(String, Regex)>);
 
 impl RefClasses {
-    /// Reads `NAME=PATTERN NAME=PATTERN`; a ref holds no spaces, and so needs no pattern any.
+    /// Parses `NAME=PATTERN NAME=PATTERN`; a ref contains no spaces, so no pattern needs one.
     ///
     /// # Errors
-    /// Says which class is wrong.
+    /// Names the invalid class.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut classes: Vec<(String, Regex)> = Vec::new();
         for part in text.split_whitespace() {
@@ -49,7 +49,7 @@ impl RefClasses {
         Ok(Self(classes))
     }
 
-    /// The class of a ref: 0 for an empty one, then the classes in order, then what none takes.
+    /// Number of the class of a ref: 0 if it is empty, then the classes in order, then [`OTHER`].
     pub(super) fn of(&self, git_ref: &str) -> u8 {
         if git_ref.is_empty() {
             return 0;
@@ -58,7 +58,7 @@ impl RefClasses {
         u8::try_from(1 + place.unwrap_or(self.0.len())).unwrap_or(u8::MAX)
     }
 
-    /// What the numbers are called.
+    /// Names of the classes, by number.
     pub(super) fn names(&self) -> Vec<&str> {
         let named = self.0.iter().map(|(name, _)| name.as_str());
         std::iter::once("").chain(named).chain([OTHER]).collect()

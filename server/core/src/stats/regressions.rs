@@ -1,26 +1,26 @@
-//! Builds whose need has moved: since which attempt, by which factor, and what changed with it. Pure.
+//! Builds whose need shifted: from which attempt on, by which factor, and what else changed then. Pure.
 //!
-//! Attempts are compared that differ in nothing but the version, the compiler and the stack: those may be what changed. Each such
-//! line is looked at by `level`; at most the newest [`WINDOW`] attempts of it.
+//! Compares attempts that differ only in version, compiler and stack, which may be the reason of a shift. Each such line of builds is
+//! checked by `level`, with at most its newest [`WINDOW`] attempts.
 
 use std::fmt::Write as _;
 
 use super::level::{self, ChangeKind, LevelChange};
 use crate::domain::{AttemptBrief, AttemptId, Bytes, Key};
 
-/// Newest attempts of one line that are looked at.
+/// Attempts of one line that are checked, the newest.
 pub(super) const WINDOW: usize = 64;
-/// A change of less than this is no news, whatever the factor: no memory size goes below it by default.
+/// Least shift that is reported, whatever the factor: the default memory floor.
 const LEAST: Bytes = Bytes(64 << 20);
 
-/// A need that has moved.
+/// A shift of the need.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Regression {
     /// What is built.
     pub key: Key,
-    /// How the need moved.
+    /// How the need shifted.
     pub kind: ChangeKind,
-    /// The first attempt on the new level; of a drift the first one that was looked at.
+    /// The first attempt on the new level; for a drift the first one checked.
     pub attempt: AttemptId,
     /// When that attempt ended.
     pub ended_unix_ms: u64,
@@ -36,14 +36,14 @@ pub struct Regression {
     pub attempts_before: u32,
     /// What changed in the key with that attempt; empty if nothing did, or for a drift.
     pub changed: String,
-    /// Memory held more than before over the attempts since, GiB x h; below 0 if it is less.
+    /// Additional memory time of the attempts since then, GiB x h; negative if it is less.
     pub extra_gib_hours: f64,
 }
 
-/// An attempt that is learned from, and what it proves.
+/// An attempt of the history, with the need that it proves.
 pub(super) type ProvenNeed<'a> = (&'a AttemptBrief, Bytes);
 
-/// What moved in one line, oldest first.
+/// The shift in one line of builds; oldest attempt first.
 pub(super) fn regression(row: &[ProvenNeed<'_>]) -> Option<Regression> {
     let needs: Vec<f64> = row.iter().map(|(_, need)| need.as_f64().max(1.0).log2()).collect();
     let LevelChange { kind, at, before, now } = level::last_change(&needs)?;
@@ -71,7 +71,7 @@ pub(super) fn regression(row: &[ProvenNeed<'_>]) -> Option<Regression> {
     })
 }
 
-/// `version 1.2 -> 1.3, compiler gcc@12 -> gcc@13`.
+/// The changed fields: `version 1.2 -> 1.3, compiler gcc@12 -> gcc@13`.
 fn changed(before: &Key, now: &Key) -> String {
     let named = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
     let compiler = |key: &Key| match key.compiler_version.as_str() {

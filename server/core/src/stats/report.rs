@@ -1,4 +1,4 @@
-//! The answer to a question.
+//! The answer to a query.
 
 use std::{
     sync::PoisonError,
@@ -21,17 +21,17 @@ use super::{
 };
 use crate::domain::FieldViolation;
 
-/// Needs that have moved, in an answer.
+/// Most shifts of need in an answer.
 const REGRESSIONS: usize = 100;
-/// Builds that hide groups of need, in an answer.
+/// Most builds with several groups of need in an answer.
 const MIXED: usize = 100;
-/// Packages whose need varies most, in an answer.
+/// Most packages in an answer, those whose need varies most.
 const VARIABLE: usize = 100;
 
 /// The whole answer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
-    /// Over all attempts that count.
+    /// Totals over all matching attempts.
     pub totals: StatsTotals,
     /// Largest waste first.
     pub groups: Vec<Group>,
@@ -43,18 +43,18 @@ pub struct Report {
     pub mixed: Vec<MixedNeed>,
     /// The most variable first.
     pub variable: Vec<PackageVariation>,
-    /// Of all money in it; empty if there are no prices.
+    /// Currency of all amounts; empty without prices.
     pub currency: String,
-    /// Which attempts could count.
+    /// Which attempts were available.
     pub covers: Coverage,
-    /// What the numbers cannot tell, in words.
+    /// Limitations of the numbers, as text.
     pub notes: Vec<String>,
 }
 
-/// Attempts that an answer may count, whatever was asked.
+/// All attempts that the answer could include, before the filter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Coverage {
-    /// How many there are.
+    /// Number of attempts.
     pub attempts: u64,
     /// Earliest and latest end, whole seconds; `None` without attempts.
     pub ended: Option<(u32, u32)>,
@@ -63,10 +63,11 @@ pub struct Coverage {
 }
 
 impl Stats {
-    /// Counts what is asked for, at the prices of the pools where they are known and of the settings where not. Takes some ten milliseconds for a million attempts: not for a thread that serves others.
+    /// Answers a query, at the pools' prices where known, else those of the settings. Takes some ten milliseconds for a million attempts:
+    /// do not call it on a thread that serves others.
     ///
     /// # Errors
-    /// There would be too many steps of time.
+    /// There would be too many time steps.
     pub fn report(&self, question: &Question, pools: &PoolPrices) -> Result<Report, FieldViolation> {
         let Question { filter, group_by, step_ms, confined } = question;
         let settings = &self.0.settings;
@@ -110,7 +111,7 @@ impl Stats {
         })
     }
 
-    /// Looks for needs that have moved, so that the first question does not have to.
+    /// Computes shifts of need in advance, so that the first query is fast.
     pub fn warm(&self) {
         let mut moved = self.0.moved.lock().unwrap_or_else(PoisonError::into_inner);
         let (rows, changed) = {
@@ -121,7 +122,7 @@ impl Stats {
     }
 }
 
-/// The price in each pool; that of all others is the last.
+/// The price in each pool; the last one is for all other pools.
 pub(super) fn prices(table: &AttemptTable, settings: &super::Settings, pools: &PoolPrices) -> Vec<Price> {
     let of = |pool: &str| pools.pools.get(pool).copied().unwrap_or_else(|| settings.prices.of(pool));
     let mut prices: Vec<Price> = table.pools.texts().iter().map(|pool| of(pool)).collect();
@@ -129,7 +130,7 @@ pub(super) fn prices(table: &AttemptTable, settings: &super::Settings, pools: &P
     prices
 }
 
-/// What the money of an answer is in.
+/// The currency of an answer.
 pub(super) fn currency(settings: &super::Settings, pools: &PoolPrices, notes: &mut Vec<String>) -> String {
     let [ours, theirs] = [&settings.currency, &pools.currency];
     if !ours.is_empty() && !theirs.is_empty() && ours != theirs {
@@ -153,7 +154,7 @@ impl Coverage {
         covers
     }
 
-    /// The same of one project alone.
+    /// The attempts of one project alone.
     pub(super) fn within(rows: &RowsSnapshot, cut: bool, project: &str) -> Self {
         let own: Vec<bool> = rows.builds.iter().map(|build| build.key.project == project).collect();
         let is_own =
@@ -166,7 +167,7 @@ impl Coverage {
         })
     }
 
-    /// Says where the filter's time lies outside of what is counted.
+    /// Adds a note if the filter's time range extends beyond the attempts in memory.
     pub(super) fn explain(&self, filter: &Filter, notes: &mut Vec<String>) {
         let Some((first, last)) = self.ended else {
             notes.push("no attempt has ended here yet".to_owned());

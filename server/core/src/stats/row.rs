@@ -1,8 +1,7 @@
-//! One finished attempt as statistics keep it: 56 bytes, beside its labels.
+//! One finished attempt as a row of 56 bytes, without its labels.
 //!
-//! Each number has 24 bits, a ten-millionth of its value, and a difference of two as much of the larger one; sums of them have
-//! 53. An attempt is counted with its brief, which
-//! tells what a row does not.
+//! Numbers have 24 bits, exact to a ten-millionth of their value, and differences to that of the larger one; sums are `f64`. Values that a
+//! row lacks are read from the attempt's brief.
 
 use std::sync::Arc;
 
@@ -16,9 +15,9 @@ use crate::domain::{
 #[derive(Debug, Clone)]
 pub(super) struct AttemptRow {
     pub(super) brief: Arc<AttemptBrief>,
-    /// End, whole seconds since 1970; the largest number for what is later.
+    /// End, whole seconds since 1970; later ends have the largest number.
     pub(super) ended: u32,
-    /// Number of what was built.
+    /// Number of the build.
     pub(super) build: u32,
     pub(super) owner: u16,
     pub(super) pool: u16,
@@ -26,36 +25,36 @@ pub(super) struct AttemptRow {
     pub(super) retried: RetryMark,
     end: u8,
     flags: u8,
-    /// Hours.
+    /// Duration, hours.
     pub(super) wall: f32,
     /// Need over time, GiB x h; NaN if it was not measured.
     pub(super) used: f32,
-    /// Memory asked for, GiB; NaN without.
+    /// Requested memory, GiB; NaN without.
     pub(super) asked: f32,
     /// CPU used, core x h; NaN if it was not measured.
     pub(super) cpu: f32,
-    /// CPU asked for, cores; NaN without.
+    /// Requested CPU, cores; NaN without.
     pub(super) cpu_asked: f32,
     /// Highest need, GiB; 0 if it was not measured.
     pub(super) need: f32,
     pub(super) samples: u32,
-    /// Memory that was predicted to request, GiB; NaN without, or if nothing is known of what it needed.
+    /// Predicted memory request, GiB; NaN without, or if nothing is known about the need.
     pub(super) predicted: f32,
 }
 
-/// The bit of [`AttemptRow::end`] above cause and outcome: memory stopped it, and what it needed is a lower bound.
+/// The bit of [`AttemptRow::end`] above cause and outcome: memory stopped the attempt, and its need is a lower bound.
 const CENSORED: u8 = 1 << 7;
 
-/// Whether an attempt is a retry, and why the attempt failed that it retries.
+/// Whether an attempt is a retry, and why the retried attempt failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RetryMark(u8);
 
 impl RetryMark {
-    /// It retries nothing.
+    /// Not a retry.
     pub(super) const NOTHING: Self = Self(0);
-    /// It is not known what it retries, or why that failed.
+    /// A retry of an unknown attempt, or of an unknown cause.
     pub(super) const UNKNOWN: Self = Self(1);
-    /// How many there are.
+    /// Number of different values.
     pub(super) const COUNT: usize = 2 + Cause::ALL.len();
 
     pub(super) fn of(after: RetryStatus) -> Self {
@@ -66,38 +65,38 @@ impl RetryMark {
         }
     }
 
-    /// Below [`Self::COUNT`].
+    /// Index below [`Self::COUNT`].
     pub(super) fn index(self) -> usize {
         usize::from(self.0)
     }
 
-    /// The cause of the attempt at this index.
+    /// The cause at this index.
     pub(super) fn cause(index: usize) -> Option<Cause> {
         index.checked_sub(2).and_then(|place| Cause::ALL.get(place)).copied()
     }
 }
 
-/// What is true of a row.
+/// Flags of a row.
 #[derive(Debug, Clone, Copy)]
 #[repr(u8)]
 pub(super) enum RowFlag {
-    /// A verdict said no to a retry.
+    /// A verdict refused a retry.
     Refused = 1,
-    /// It can be said whether the predicted request was enough.
+    /// It is known whether the predicted request sufficed.
     RequestJudged = 2,
-    /// It can be said whether the predicted limit was enough.
+    /// It is known whether the predicted limit sufficed.
     LimitJudged = 4,
     WithinLimit = 8,
     WithinRequest = 16,
     /// It succeeded and has a predicted time.
     Timed = 32,
     WithinTime = 64,
-    /// It found its work done already: what it needed says nothing.
+    /// It found its work done already: its need does not count.
     Unneeded = 128,
 }
 
 impl AttemptRow {
-    /// The row of an attempt, with a number for what it has in common with others.
+    /// The row of an attempt; `build` is the number of its build.
     pub(super) fn new(brief: &Arc<AttemptBrief>, beside: &StatsFields<'_>, build: u32) -> Self {
         let hours = brief.wall.hours();
         let mut row = Self {
@@ -126,7 +125,7 @@ impl AttemptRow {
         row
     }
 
-    /// Holds what came against what was predicted.
+    /// Sets the flags that compare the attempt with its prediction.
     fn foresee(&mut self, beside: &StatsFields<'_>) {
         let Some(predicted) = beside.predicted else { return };
         let built = self.succeeded() && !beside.censored && !self.is(RowFlag::Unneeded);
@@ -146,22 +145,22 @@ impl AttemptRow {
         }
     }
 
-    /// It has a prediction, and what it needed is known, or that it is more than it had.
+    /// Whether it has a prediction, and its need or a lower bound above its size is known.
     pub(super) fn is_foreseen(&self) -> bool {
         !self.predicted.is_nan()
     }
 
-    /// Memory stopped it: it needs more than was measured.
+    /// Whether memory stopped it, so that its need is a lower bound.
     pub(super) fn is_lower_bound(&self) -> bool {
         self.end & CENSORED != 0
     }
 
-    /// From now on it is true.
+    /// Sets a flag.
     pub(super) fn set(&mut self, flag: RowFlag) {
         self.flags |= flag as u8;
     }
 
-    /// From now on it is true, or is not.
+    /// Sets or clears a flag.
     pub(super) fn put(&mut self, flag: RowFlag, yes: bool) {
         self.flags = if yes { self.flags | flag as u8 } else { self.flags & !(flag as u8) };
     }
@@ -172,12 +171,12 @@ impl AttemptRow {
         }
     }
 
-    /// Whether it is true.
+    /// Whether a flag is set.
     pub(super) fn is(&self, flag: RowFlag) -> bool {
         self.flags & flag as u8 != 0
     }
 
-    /// The outcome's place among all three.
+    /// Index of the outcome.
     pub(super) fn outcome(&self) -> usize {
         usize::from((self.end & !CENSORED) >> 5)
     }
@@ -186,17 +185,17 @@ impl AttemptRow {
         self.outcome() == Outcome::Succeeded as usize
     }
 
-    /// It was canceled, or what read its output left: no failure of the build.
+    /// Whether it was canceled, or its output was closed: not a failure of the build.
     pub(super) fn is_canceled(&self) -> bool {
         self.outcome() == Outcome::Failed as usize && self.cause() == 1 + Cause::Canceled as usize
     }
 
-    /// 0 without a cause, else one more than its place among all.
+    /// 0 without a cause, else 1 plus its index.
     pub(super) fn cause(&self) -> usize {
         usize::from(self.end & 31)
     }
 
-    /// Memory stopped it.
+    /// Whether memory stopped it.
     pub(super) fn failed_for_memory(&self) -> bool {
         self.cause()
             .checked_sub(1)
@@ -204,31 +203,31 @@ impl AttemptRow {
             .is_some_and(|cause| cause.is_memory())
     }
 
-    /// What became of the memory that it asked for, GiB x h; `None` if it asked for none, or its need was not measured.
+    /// How the requested memory was used, GiB x h; `None` if it requested none, or its need was not measured.
     pub(super) fn memory_use(&self) -> Option<RequestUsage> {
         RequestUsage::of(known(self.asked * self.wall), known(self.used), self.succeeded())
     }
 
-    /// The same of CPU: core x h.
+    /// How the requested CPU was used, core x h.
     pub(super) fn cpu_use(&self) -> Option<RequestUsage> {
         RequestUsage::of(known(self.cpu_asked * self.wall), known(self.cpu), self.succeeded())
     }
 
-    /// Memory wasted, GiB x h; 0 where that is not known.
+    /// Memory wasted, GiB x h; 0 if unknown.
     pub(super) fn wasted(&self) -> f64 {
         self.memory_use().map_or(0.0, |memory| memory.wasted)
     }
 
-    /// What it proves of the need, if anything, GiB.
+    /// The need that it proves, if any, GiB.
     pub(super) fn proven(&self) -> Option<f32> {
-        // a line of a log proves nothing; so few attempts failed that looking into their briefs takes no time
+        // a log line proves nothing; so few attempts failed that reading their briefs takes no time
         let by_memory = self.failed_for_memory() && !self.brief.is_cause_by_log();
         let ended = self.succeeded() || by_memory;
         (self.need > 0.0 && ended && !self.is(RowFlag::Unneeded)).then_some(self.need)
     }
 }
 
-/// |log2(predicted limit / need)| of an attempt whose need is known; NaN of others.
+/// `abs(log2(predicted limit / need))` of an attempt with a known need; NaN for others.
 pub(super) fn error_of(beside: &StatsFields<'_>) -> f32 {
     match (beside.predicted, beside.proven) {
         (Some(predicted), Some(need)) if !beside.censored && need.0 > 0 && predicted.memory_limit.0 > 0 => {
@@ -238,12 +237,12 @@ pub(super) fn error_of(beside: &StatsFields<'_>) -> f32 {
     }
 }
 
-/// A number of which NaN stands for none.
+/// `None` for NaN.
 fn known(value: f32) -> Option<f64> {
     Some(f64::from(value)).filter(|value| !value.is_nan())
 }
 
-/// `value`, or NaN where what it is made of was not measured.
+/// `value`, or NaN if `measured` is 0 (not measured).
 fn unless_zero(measured: u64, value: f64) -> f32 {
     if measured == 0 { f32::NAN } else { narrow(value) }
 }

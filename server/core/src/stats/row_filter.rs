@@ -1,4 +1,4 @@
-//! A filter in the numbers of the rows: a row is looked at in a few nanoseconds.
+//! A filter converted to the numbers in rows: testing a row takes a few nanoseconds.
 
 use super::{
     Settings,
@@ -10,22 +10,22 @@ use super::{
     row::AttemptRow,
 };
 
-/// What a filter lets through.
+/// A compiled filter.
 #[derive(Debug)]
 pub(super) struct RowFilter {
-    /// By build; `None` if all are let through.
+    /// Whether each build matches; `None` if all do.
     builds: Option<Vec<bool>>,
-    /// Whole seconds that are in for sure, and the edges of which only the brief can tell.
+    /// Whole seconds that certainly match; at the edges the brief decides.
     filter: Filter,
     seconds: EndRange,
     outcome: Option<usize>,
     cause: Option<usize>,
     place: DimensionFilter,
-    /// Nothing is let through.
+    /// Nothing matches.
     nothing: bool,
 }
 
-/// Where an attempt was built, as far as a filter asks.
+/// The part of a filter about pool, owner, class of ref and labels.
 #[derive(Debug, Default)]
 pub(super) struct DimensionFilter {
     owner: Option<u16>,
@@ -41,7 +41,7 @@ struct EndRange {
 }
 
 impl RowFilter {
-    /// The filter over `rows`. What is not known goes into `notes`.
+    /// Compiles a filter for `rows`. Adds a note if something is unknown.
     pub(super) fn new(
         filter: &Filter,
         table: &AttemptTable,
@@ -70,13 +70,13 @@ impl RowFilter {
         }
     }
 
-    /// Whether any row of a chunk may be let through.
+    /// Whether any row of a chunk may match.
     pub(super) fn may_take(&self, chunk: &Chunk) -> bool {
         let within = |(first, last)| last >= self.seconds.from && first <= self.seconds.to;
         !self.nothing && chunk.ended().is_some_and(within)
     }
 
-    /// Whether a row is let through.
+    /// Whether a row matches.
     pub(super) fn takes(&self, chunk: &Chunk, index: usize, row: &AttemptRow) -> bool {
         self.takes_build(row.build)
             && self.takes_time(row)
@@ -84,7 +84,7 @@ impl RowFilter {
             && self.place.takes(row.owner, row.pool, row.ref_class, |label| chunk.label(label, index))
     }
 
-    /// How it ended, and why. A failure is what was not canceled, unless that is asked for.
+    /// Whether outcome and cause match. Canceled attempts are not failures, unless they are requested.
     fn takes_end(&self, row: &AttemptRow) -> bool {
         let is_asked = |outcome| outcome == row.outcome() && !(self.cause.is_none() && row.is_canceled());
         self.outcome.is_none_or(is_asked) && self.cause.is_none_or(|cause| cause == row.cause())
@@ -103,19 +103,19 @@ impl RowFilter {
         row.ended >= from && row.ended <= to && self.filter.takes_time(row.brief.ended_unix_ms())
     }
 
-    /// Whether nothing is let through, wherever it was built.
+    /// Whether nothing matches in any pool.
     pub(super) fn is_closed(&self) -> bool {
         self.nothing
     }
 
-    /// The part of it that asks where an attempt was built.
+    /// The part about pool, owner, class of ref and labels.
     pub(super) fn place(&self) -> &DimensionFilter {
         &self.place
     }
 }
 
 impl DimensionFilter {
-    /// `None` if no attempt was built there.
+    /// `None` if no attempt can match.
     fn new(
         filter: &Filter,
         table: &AttemptTable,
@@ -150,7 +150,7 @@ impl DimensionFilter {
         known.then_some(place)
     }
 
-    /// Whether these are meant; `value` gives the value of a label.
+    /// Whether these values match; `value` returns the value of a label.
     pub(super) fn takes(&self, owner: u16, pool: u16, ref_class: u8, value: impl Fn(u8) -> u16) -> bool {
         self.owner.is_none_or(|asked| asked == owner)
             && self.pool.is_none_or(|asked| asked == pool)
@@ -159,7 +159,7 @@ impl DimensionFilter {
     }
 }
 
-/// The number of a text. If attempts that have it may be counted among the others, a note says so.
+/// The number of a text. Adds a note if attempts with it may be counted under [`OTHERS`](super::interner::OTHERS).
 fn find(what: &str, names: &Interner, text: &str, notes: &mut Vec<String>) -> Option<u16> {
     let code = names.find(text);
     if code.is_none() && names.overflowed() {

@@ -1,4 +1,4 @@
-//! Sums by steps of time.
+//! Sums by time steps.
 
 use std::collections::HashMap;
 
@@ -7,26 +7,26 @@ use plimsoll_proto::limits;
 use super::{prices::Price, row::AttemptRow, totals::StatsTotals};
 use crate::domain::FieldViolation;
 
-/// Sums over the attempts that ended within one step of time.
+/// Sums over the attempts that ended within one time step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TimeStep {
-    /// When the step begins.
+    /// Start of the step.
     pub from_unix_ms: u64,
     /// Over the attempts that ended in it.
     pub totals: StatsTotals,
 }
 
-/// The steps of an answer while they grow.
+/// The steps of an answer during a count.
 #[derive(Debug)]
 pub(super) struct TimeSteps {
     width_ms: u64,
-    /// Width in seconds, if it is a whole number of them.
+    /// Width in seconds, if it is a whole number.
     width: Option<u32>,
-    /// Number of the first step and of the last.
+    /// Number of the first and the last step.
     span: Option<(u64, u64)>,
     places: HashMap<u64, usize>,
     sums: Vec<StatsTotals>,
-    /// The step of the last row, from and below which second, and its place: neighbours end at about the same time.
+    /// The step of the last row: its first second, its end, and its index. Consecutive rows end at about the same time.
     last: (u32, u32, usize),
 }
 
@@ -44,7 +44,7 @@ impl TimeSteps {
         }
     }
 
-    /// No steps are asked for.
+    /// Whether no steps are requested.
     pub(super) fn is_nothing(&self) -> bool {
         self.width_ms == 0
     }
@@ -96,7 +96,7 @@ impl TimeSteps {
         total
     }
 
-    /// All steps from the first to the last, also those in which nothing ended.
+    /// All steps from the first to the last, including empty ones.
     pub(super) fn without_gaps(self) -> Vec<TimeStep> {
         let Some((first, last)) = self.span else { return Vec::new() };
         let totals = |step: u64| self.places.get(&step).and_then(|place| self.sums.get(*place)).cloned();

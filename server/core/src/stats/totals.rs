@@ -1,4 +1,4 @@
-//! Sums over some attempts.
+//! Sums over a set of attempts.
 
 use super::{
     need_to_request::{CensoredMax, NeedToRequest},
@@ -7,19 +7,19 @@ use super::{
 };
 use crate::domain::{Bytes, Cause, RequestUsage};
 
-/// Sums over some attempts.
+/// Sums over a set of attempts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StatsTotals {
-    /// How many there are.
+    /// Number of attempts.
     pub attempts: u64,
-    /// By outcome; what was canceled is among the failures.
+    /// By outcome; canceled attempts are among the failures.
     outcomes: [u32; 3],
     canceled: u32,
-    /// By cause; the first stands for none, and is not counted.
+    /// By cause; the first entry is for none, and stays 0.
     causes: [u32; 1 + Cause::ALL.len()],
-    /// The same of retries.
+    /// Retries by the cause of the retried attempt.
     retried: [u32; RetryMark::COUNT],
-    /// Verdicts that said no to a retry, by the attempts that they are on.
+    /// Verdicts that refused a retry, counted once for each attempt.
     pub retries_avoided: u64,
     /// Retries that succeeded.
     pub retries_helped: u64,
@@ -29,86 +29,86 @@ pub struct StatsTotals {
     pub cpu_core_hours: f64,
     /// Need over time, where it was measured.
     pub memory_used_gib_hours: f64,
-    /// What became of the memory of attempts that asked for some and measured their need ([`RequestUsage`]).
+    /// Used part of the requested memory ([`RequestUsage`]), over attempts with a request and a measured need.
     pub memory_used_of_asked_gib_hours: f64,
-    /// What they asked for.
+    /// Requested memory of these attempts.
     pub memory_asked_gib_hours: f64,
-    /// What they asked for and did not use.
+    /// Unused part of it.
     pub memory_wasted_gib_hours: f64,
-    /// The same of CPU.
+    /// Used part of the requested CPU, likewise.
     pub cpu_used_of_asked_core_hours: f64,
-    /// What they asked for.
+    /// Requested CPU of these attempts.
     pub cpu_asked_core_hours: f64,
-    /// What they asked for and did not use.
+    /// Unused part of it.
     pub cpu_wasted_core_hours: f64,
-    /// Attempts that are left out of the sums, because their need over time was not measured.
+    /// Attempts left out of these sums, because their need was not measured.
     pub memory_not_measured: u64,
-    /// The same of CPU time.
+    /// Attempts left out because their CPU time was not measured.
     pub cpu_not_measured: u64,
-    /// Attempts that were measured and asked for nothing.
+    /// Attempts that were measured and requested no memory.
     pub memory_not_asked: u64,
-    /// The same of CPU.
+    /// Attempts that were measured and requested no CPU.
     pub cpu_not_asked: u64,
     /// Wall time of the attempts whose CPU time was measured.
     pub cpu_wall_hours: f64,
-    /// Price of what was asked for.
+    /// Price of the requests.
     pub asked_money: f64,
-    /// Price of what was wasted.
+    /// Price of the waste.
     pub wasted_money: f64,
-    /// Highest need over memory asked for.
+    /// Ratio of highest need to requested memory.
     pub need_over_ask: NeedToRequest,
-    /// GiB.
+    /// Highest need, GiB.
     need_max: CensoredMax,
-    /// Samples that were taken.
+    /// Samples.
     pub samples: u64,
-    /// How predictions held.
+    /// Accuracy of predictions.
     pub calibration: Calibration,
-    /// What the predicted sizes would have been worth.
+    /// Results if the predicted sizes had been used.
     pub would_have_been: ShadowTotals,
 }
 
-/// How predictions held.
+/// Accuracy of predictions.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Calibration {
-    /// How many there are.
+    /// Number of attempts.
     pub attempts: u64,
     /// Their need was at most the predicted limit.
     pub within_limit: u64,
-    /// Those of which it is known whether the predicted request was enough.
+    /// Attempts of which it is known whether the predicted request sufficed.
     pub request_attempts: u64,
     /// Their need was at most the predicted request.
     pub within_request: u64,
     /// Attempts whose time was predicted.
     pub timed: u64,
-    /// They took at most the predicted p95.
+    /// They took at most the predicted 95th percentile.
     pub within_time: u64,
-    /// Sum of |log2(predicted limit / need)|, and of how many attempts.
+    /// Sum of |log2(predicted limit / need)|, and number of attempts in it.
     error: (f64, u64),
 }
 
-/// What the predicted sizes would have been worth.
+/// Results if the predicted sizes had been used.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ShadowTotals {
-    /// How many there are.
+    /// Number of attempts.
     pub attempts: u64,
-    /// What they asked for.
+    /// Their requests.
     pub asked_gib_hours: f64,
-    /// What the predicted requests would have asked for.
+    /// The predicted requests.
     pub predicted_gib_hours: f64,
     /// Memory ended them.
     pub failed: u64,
     /// Their need is above the predicted limit.
     pub would_fail: u64,
-    /// Price of what was asked for.
+    /// Price of their requests.
     pub asked_money: f64,
-    /// Price of what the predicted requests would have asked for.
+    /// Price of the predicted requests.
     pub predicted_money: f64,
-    /// Stopped for memory below the predicted limit: it is not known whether that would have been enough.
+    /// Attempts that memory stopped below the predicted limit: whether that would have sufficed is unknown.
     pub not_known: u64,
 }
 
 impl StatsTotals {
-    /// Adds one attempt with the error of its prediction, at the price of its pool.
+    /// Adds one attempt with its prediction error, at its pool's price.
     pub(super) fn add(&mut self, row: &AttemptRow, error: f32, price: Price) {
         self.attempts += 1;
         count(&mut self.outcomes, row.outcome());
@@ -120,7 +120,7 @@ impl StatsTotals {
             count(&mut self.retried, row.retried.index());
             self.retries_helped += u64::from(row.succeeded());
         }
-        // a verdict on what succeeded says no as well, and saved nothing
+        // a verdict on a successful attempt also says no, and saved nothing
         self.retries_avoided += u64::from(row.is(RowFlag::Refused) && !row.succeeded());
         self.wall_hours += f64::from(row.wall);
         if !row.cpu.is_nan() {
@@ -223,7 +223,7 @@ impl StatsTotals {
         self.outcomes[0].into()
     }
 
-    /// Those that were canceled are not among them.
+    /// Failed attempts, without canceled ones.
     pub fn failed(&self) -> u64 {
         self.outcomes[1].saturating_sub(self.canceled).into()
     }
@@ -233,7 +233,7 @@ impl StatsTotals {
         self.canceled.into()
     }
 
-    /// Attempts whose end is not known.
+    /// Attempts with an unknown end.
     pub fn lost(&self) -> u64 {
         self.outcomes[2].into()
     }
@@ -243,7 +243,7 @@ impl StatsTotals {
         self.causes.get(1 + cause as usize).copied().unwrap_or_default().into()
     }
 
-    /// Attempts by cause, without those that no attempt has.
+    /// Attempts by cause, without causes that do not occur.
     pub fn causes(&self) -> impl Iterator<Item = (Cause, u64)> {
         Cause::ALL.into_iter().map(|cause| (cause, self.of_cause(cause))).filter(|(_, count)| *count > 0)
     }
@@ -253,18 +253,18 @@ impl StatsTotals {
         self.retried.iter().skip(1).copied().map(u64::from).sum()
     }
 
-    /// Retries by the cause of what they retry, `None` where that is not known; without those that there are none of.
+    /// Retries by the cause of the retried attempt, `None` if unknown; without values that do not occur.
     pub fn retries_by_cause(&self) -> impl Iterator<Item = (Option<Cause>, u64)> {
         let all = self.retried.iter().copied().enumerate().skip(1);
         all.map(|(index, count)| (RetryMark::cause(index), u64::from(count))).filter(|(_, count)| *count > 0)
     }
 
-    /// Highest need of all: exact for whole pages below 64 GiB, to 24 bits above.
+    /// The highest need: exact for whole pages below 64 GiB, to 24 bits above.
     pub fn need_peak_max(&self) -> Bytes {
         Bytes::from_f64(f64::from(self.need_max.value) * Bytes::GIB.as_f64())
     }
 
-    /// Whether memory stopped the attempt that has it.
+    /// Whether it is a lower bound, because memory stopped that attempt.
     pub fn is_need_peak_max_lower_bound(&self) -> bool {
         self.need_max.is_lower
     }
@@ -281,7 +281,7 @@ impl Calibration {
         self.error = (self.error.0 + other.error.0, self.error.1 + other.error.1);
     }
 
-    /// Mean of |log2(predicted limit / need)|; 0 if there is none.
+    /// Mean of |log2(predicted limit / need)|; 0 without attempts.
     pub fn error_log2_mean(&self) -> f64 {
         mean(self.error.0, self.error.1)
     }
@@ -300,7 +300,7 @@ impl ShadowTotals {
     }
 }
 
-/// Adds a number, or counts that there is none.
+/// Adds a number to a sum, or counts a NaN as missing.
 fn sum(sum: &mut f64, missing: &mut u64, number: f32) {
     if number.is_nan() {
         *missing += 1;

@@ -1,4 +1,4 @@
-//! Packages whose need varies most between attempts of what is the same build.
+//! Packages whose need varies most between attempts of one build.
 
 use std::collections::HashMap;
 
@@ -8,25 +8,25 @@ use super::{
 };
 use crate::domain::{Bytes, Millis};
 
-/// Attempts of one build before its deviation says anything.
+/// Fewest attempts of a build for a deviation.
 const FEWEST: u32 = 3;
 
-/// How much the need of one package varies.
+/// Variation of a package's need.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PackageVariation {
     /// Its name.
     pub package: String,
-    /// Attempts that count.
+    /// Attempts included.
     pub attempts: u32,
-    /// Standard deviation over mean of the need, over attempts of one build, weighed by attempts.
+    /// Coefficient of variation of the need within builds, weighed by attempts.
     pub variation: f64,
-    /// Least need of one of them.
+    /// Lowest need.
     pub need_min: Bytes,
-    /// Highest need of one of them.
+    /// Highest need.
     pub need_max: Bytes,
 }
 
-/// Needs of each build.
+/// Need statistics of each build.
 #[derive(Debug)]
 pub(super) struct BuildNeeds(Vec<NeedMoments>);
 
@@ -41,13 +41,13 @@ struct NeedMoments {
 }
 
 impl BuildNeeds {
-    /// Nothing is known of so many builds.
+    /// Empty statistics for `builds` builds.
     pub(super) fn of(builds: usize) -> Self {
         let nothing = NeedMoments { attempts: 0, min: f32::INFINITY, max: 0.0, mean: 0.0, squares: 0.0 };
         Self(vec![nothing; builds])
     }
 
-    /// Takes an attempt in, if it shows what its build needs: one that was cut short, or that had nothing to do, does not.
+    /// Adds an attempt if its need is meaningful: not one that was cut short, or had nothing to do.
     pub(super) fn add(&mut self, row: &AttemptRow) {
         if !row.succeeded() || row.need <= 0.0 || row.is(RowFlag::Unneeded) {
             return;

@@ -1,4 +1,4 @@
-//! The attempts of each package in a window of time, for proposals: the packages that request most.
+//! The attempts of each package in a time window, for proposals: the packages that request most.
 
 use std::collections::HashMap;
 
@@ -15,43 +15,43 @@ use crate::{
     recommend::{NeedSource, Workload, WorkloadAttempt},
 };
 
-/// Packages that are looked at, those that request most: each takes some predictions.
+/// Most packages examined, those that request most: each takes some predictions.
 pub const WORKLOADS: usize = 500;
-/// Builds of one package that are predicted, the newest.
+/// Most builds of one package that are predicted, the newest.
 const BUILDS: usize = 8;
-/// Attempts of one package whose sizes are read, the newest.
+/// Most attempts of one package whose sizes are read, the newest.
 const NEWEST: usize = 5;
 
-/// A question about packages.
+/// A query for packages.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct WorkloadQuestion {
-    /// Which attempts count.
+    /// Which attempts are included.
     pub filter: Filter,
-    /// Price of a GiB for an hour in every pool; `None` for those of the pools and the settings.
+    /// Price of a GiB for an hour in every pool; `None`: those of the pools and the settings.
     pub gib_hour: Option<f64>,
     /// See [`super::Question::confined`].
     pub confined: bool,
 }
 
-/// What there is to propose for.
+/// Packages to make proposals for.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Workloads {
     /// Those that request most, at most [`WORKLOADS`], in no order.
     pub found: Vec<Workload>,
-    /// How many others there are.
+    /// Number of other packages.
     pub left_out: u64,
-    /// The earliest end of an attempt that the server still knows, matched by the filter or not, milliseconds since 1970; of the
-    /// project of the filter alone where the question is confined.
+    /// The earliest end of an attempt that the server still has, matching the filter or not, milliseconds since 1970; in a confined query,
+    /// of the filter's project alone.
     pub first_ended_unix_ms: Option<u64>,
-    /// Some attempt has a price.
+    /// At least one attempt has a price.
     pub priced: bool,
-    /// Of the prices; empty if none is named.
+    /// Currency of the prices; empty if none is configured.
     pub currency: String,
-    /// What the numbers cannot tell, in words.
+    /// Limitations of the numbers, as text.
     pub notes: Vec<String>,
 }
 
-/// Rows of one package, while they are found.
+/// Rows of one package, while they are collected.
 #[derive(Default)]
 struct FoundRows<'r> {
     name: (&'r str, &'r str),
@@ -60,8 +60,8 @@ struct FoundRows<'r> {
 }
 
 impl Stats {
-    /// Finds the packages of a question with their attempts. Takes as long as a report, and some memory for each attempt: not for a thread
-    /// that serves others.
+    /// Finds the packages of a query with their attempts. Takes as long as a report, and some memory for each attempt: do not call it on a
+    /// thread that serves others.
     pub fn workloads(&self, question: &WorkloadQuestion, pools: &PoolPrices) -> Workloads {
         let WorkloadQuestion { filter, gib_hour, confined } = question;
         let settings = &self.0.settings;
@@ -110,7 +110,7 @@ fn ended_in(rows: &RowsSnapshot, second: u32) -> Option<u64> {
 fn by_package<'r>(rows: &'r RowsSnapshot, row_filter: &RowFilter) -> Vec<FoundRows<'r>> {
     let mut places: HashMap<(&str, &str), usize> = HashMap::new();
     let mut found: Vec<FoundRows<'r>> = Vec::new();
-    // looked up once for each build, and not for each attempt
+    // looked up once for each build, not for each attempt
     let mut of_build: Vec<usize> = Vec::with_capacity(rows.builds.len());
     for build in rows.builds.iter() {
         let name = (build.key.project.as_str(), build.key.package.as_str());

@@ -3,7 +3,7 @@
 //!
 //! - How far the need was still growing: no summary records it.
 //! - That memory ended an attempt which is not in the history: its agent died with it and the attempt is not sealed yet, or it had no
-//! agent.
+//!   agent.
 
 use std::collections::HashMap;
 

@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// Bytes of a name.
+/// Longest name, bytes.
 const NAME_BYTES: usize = 63;
 
 impl Reading<'_> {
@@ -85,7 +85,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Linux where nothing is said.
+    /// The operating system; Linux by default.
     fn operating_system(&mut self, at: &str, text: Option<Spanned<String>>) -> OperatingSystem {
         let Some(text) = text else { return OperatingSystem::default() };
         let line = self.line(&text);
@@ -146,7 +146,7 @@ impl Reading<'_> {
         KindPolicy { place, raised_priority_class: table.raised_priority_class, at_once: table.at_once }
     }
 
-    /// Names that are there twice, and labels that no node can have for a pool and a kind at once.
+    /// Checks for duplicate names, and for node labels on which a pool and a kind contradict each other.
     pub(super) fn contradictions(&mut self, line: usize, pool: &Pool, before: &Placement) {
         if before.pool(&pool.name).is_some() {
             self.wrong(line, format!("pool {} is there twice", pool.name));

@@ -80,7 +80,7 @@ impl Reading<'_> {
     }
 
     fn copr(&mut self, at: &str, text: &Spanned<String>, placement: &Placement) -> Option<Copr> {
-        // the text of a multi-line string begins behind its quotes
+        // the content of a multi-line string starts after its quotes
         let below = self
             .text
             .get(text.span())

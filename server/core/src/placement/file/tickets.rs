@@ -14,15 +14,15 @@ use crate::placement::{
     tickets::{LimitKey, TicketLimits, TicketTerms, TicketTimeouts},
 };
 
-/// Highest setting for open tickets: beyond it the memory and the time of a restart become a problem.
+/// Highest setting for open tickets: above it memory and restart time become a problem.
 const MOST_OPEN: u32 = 1_000_000;
-/// Tags that are limited: a ticket names all that it has.
+/// Most limited tags: a ticket may have all of them.
 const TAGS: usize = 16;
-/// Bytes of a name that is limited.
+/// Longest name of a limit, bytes.
 const NAME_BYTES: usize = 256;
-/// How long a ticket may stay open without a sign of life.
+/// Range of the time for which a ticket may stay open without a sign of life.
 const TIMES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(24);
-/// How long an agent may be silent that is there: it says something every few seconds, and comes back after a restart of the server.
+/// Range of the time for which an agent may be silent: it sends something every few seconds, and reconnects after a restart of the server.
 const SILENT_TIMES: RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_hours(24);
 
 impl Reading<'_> {
@@ -138,7 +138,7 @@ impl Reading<'_> {
         usize::try_from(number.into_inner()).ok()
     }
 
-    /// Milliseconds.
+    /// Parses a time, in milliseconds.
     fn time(
         &mut self,
         field: &str,

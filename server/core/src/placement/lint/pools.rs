@@ -1,4 +1,4 @@
-//! What rules and pools say of each other: rules for which there is no pool, and pools that nothing goes to.
+//! Warnings about combinations of rules and pools: rules without a usable pool, and pools that get no builds.
 
 use super::{Placement, PoolFileWarning};
 use crate::placement::{
@@ -9,7 +9,7 @@ use crate::placement::{
 };
 
 impl Placement {
-    /// Why a rule puts nothing anywhere, because its pools refuse all projects that it takes.
+    /// Why a rule never puts a build anywhere: its pools refuse all projects that it matches.
     pub(super) fn is_barred(&self, rule: &PlacementRule) -> Option<String> {
         let pools = self.pools_of(rule);
         let bars = |pattern: &Pattern| pools.iter().all(|pool| bars_all(pool, pattern));
@@ -24,7 +24,7 @@ impl Placement {
         ))
     }
 
-    /// Entries of Copr's table whose tags no pool has together, each with its own line: whom they match the rule does not take.
+    /// Entries of a Copr table whose tags no single pool has, each with its line: the rule does not match builds that match such an entry.
     pub(super) fn entries_without_pool(&self, rule: &PlacementRule) -> Vec<PoolFileWarning> {
         let pools = self.pools_of(rule);
         let of_copr = |copr: &Copr| -> Vec<PoolFileWarning> {
@@ -43,7 +43,7 @@ impl Placement {
         rule.copr.as_ref().map(of_copr).unwrap_or_default()
     }
 
-    /// Pools that nothing goes to, and those that look cheaper than they are. `rules` are those that may take something.
+    /// Pools that get no builds, and pools whose price is probably incomplete. `rules` are those that can match.
     pub(super) fn odd_pools(&self, rules: &[&PlacementRule]) -> Vec<PoolFileWarning> {
         let free = |pool: &Pool| pool.price == PoolPrice::default();
         let is_mixed = self.pools.iter().any(free) && !self.pools.iter().all(free);
@@ -70,7 +70,7 @@ impl Placement {
     }
 }
 
-/// Whether a pool refuses each project that matches.
+/// Whether a pool refuses every project that the pattern matches.
 fn bars_all(pool: &Pool, pattern: &Pattern) -> bool {
     !pool.allowed.is_empty() && pool.allowed.iter().all(|allowed| allowed.is_apart(pattern))
 }

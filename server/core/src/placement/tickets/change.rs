@@ -1,4 +1,4 @@
-//! What happens to tickets, and why something does not.
+//! Changes of tickets, and reasons for refusals.
 
 use crate::domain::{Ticket, TicketId};
 
@@ -7,7 +7,7 @@ use crate::domain::{Ticket, TicketId};
 pub struct ClockReading {
     /// Milliseconds since 1970.
     pub unix_ms: u64,
-    /// Milliseconds since some moment.
+    /// Milliseconds since an arbitrary moment, by the monotonic clock.
     pub steady_ms: u64,
 }
 
@@ -20,44 +20,44 @@ pub enum TicketEnd {
     Expired,
 }
 
-/// What has changed.
+/// A change of a ticket's state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TicketChange {
-    /// A ticket has its place.
+    /// A ticket got its slot.
     Granted(TicketId),
-    /// A ticket is there no longer.
+    /// A ticket has ended.
     Ended(Box<Ticket>, TicketEnd),
 }
 
-/// Why an event changes nothing.
+/// Why an event is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TicketRefusal {
-    /// As many are open as may be.
+    /// The limit of open tickets is reached.
     #[error("limit of {0} open tickets reached; retry later")]
     Full(usize),
-    /// So many of the owner are open that the rest of the bound is left to others.
+    /// This owner's share of the limit of open tickets is reached; the rest is reserved for others.
     #[error(
         "this owner has {of_owner} open tickets, and the rest of the limit of {most} is for other owners; retry later"
     )]
     Crowded {
         /// Open tickets of the owner.
         of_owner: usize,
-        /// As many may be open, of all owners.
+        /// The limit of open tickets, over all owners.
         most: usize,
     },
-    /// Tickets of so many sorts wait that no other sort is taken.
+    /// The limit of different combinations of pool, kind and tags is reached.
     #[error("limit of {0} waiting combinations of pool, kind and tags reached; retry later")]
     Mixed(usize),
-    /// Another question has this id.
+    /// A different request already uses this id.
     #[error("ticket {0} is open for another key, kind, owner, pool or tags; give this one an id of its own")]
     Taken(TicketId),
-    /// It is not open.
+    /// The ticket is not open.
     #[error(
         "ticket {0} is not open: it was never opened, or it has ended; how a ticket ended is known for a while, and not after a restart of \
          the server"
     )]
     Unknown(TicketId),
-    /// With these limits it could never be granted.
+    /// The limits in force would never allow it.
     #[error("the limit for {0} is 0: it would wait for ever")]
     Never(String),
 }

@@ -1,4 +1,4 @@
-//! The limits that count a ticket.
+//! The limits that apply to a ticket.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -7,40 +7,40 @@ use std::{
 
 use crate::domain::TicketClaim;
 
-/// Something that is limited.
+/// The scope of a limit.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LimitKey {
     /// All tickets.
     All,
-    /// Those in a pool.
+    /// Tickets in a pool.
     Pool(String),
-    /// Those on these processors.
+    /// Tickets for an architecture.
     Arch(String),
-    /// Those of a kind.
+    /// Tickets of a kind.
     Kind(String),
-    /// Those with a tag.
+    /// Tickets with a tag.
     Tag(String),
-    /// Those of an owner.
+    /// Tickets of an owner.
     Owner(String),
 }
 
-/// How many tickets may hold places at once. What is not named has no limit.
+/// How many tickets may hold slots at once. A scope that is not named is unlimited.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TicketLimits {
-    /// Each owner, where it is not named itself.
+    /// Limit of each owner that has no limit of its own.
     pub each_owner: Option<u32>,
-    /// Everything else.
+    /// All other limits.
     pub most: HashMap<LimitKey, u32>,
-    /// The pools that there are: none of its tickets gets a place in another one.
+    /// Existing pools: a ticket for another pool is never granted.
     pub pools: HashSet<String>,
 }
 
 impl TicketLimits {
-    /// The limit for something.
+    /// The limit of a scope.
     pub fn of(&self, counter: &LimitKey) -> Option<u32> {
         let otherwise = || match counter {
             LimitKey::Owner(_) => self.each_owner,
-            // the operator has taken it out of the file: its builders are gone
+            // the operator removed the pool from the file: its builders are gone
             LimitKey::Pool(name) if !name.is_empty() && !self.pools.contains(name) => Some(0),
             _ => None,
         };
@@ -48,7 +48,7 @@ impl TicketLimits {
     }
 }
 
-/// Everything that counts a claim, of any owner; sorted, each once.
+/// All scopes that count a claim, except its owner; sorted, without repetitions.
 pub(super) fn places(claim: &TicketClaim) -> Vec<LimitKey> {
     let mut places =
         vec![LimitKey::All, LimitKey::Pool(claim.pool.clone()), LimitKey::Kind(claim.kind.clone())];
@@ -61,7 +61,7 @@ pub(super) fn places(claim: &TicketClaim) -> Vec<LimitKey> {
     places
 }
 
-/// Everything that counts a claim.
+/// All scopes that count a claim.
 pub(super) fn counters(claim: &TicketClaim) -> impl Iterator<Item = LimitKey> {
     places(claim).into_iter().chain([LimitKey::Owner(claim.owner.clone())])
 }

@@ -1,31 +1,31 @@
-//! Tickets that need the same places: a line for each owner, and the owners that are next.
+//! A class: tickets that need the same slots, with a queue for each owner.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::ranks::Rank;
 use crate::domain::TicketId;
 
-/// The turn of a ticket: round and number. The lowest is next.
+/// Order of a ticket: round and number. The lowest is next.
 pub(super) type QueueOrder = Rank;
 
-/// An owner: where it is counted.
+/// Index of an owner's count.
 pub(super) type OwnerIndex = usize;
 
-/// What makes a class: where its tickets are counted, for all owners, and whether they go first.
+/// Identifies a class: the counts that its tickets belong to, without owners, and whether they are raised.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct ClassKey {
     pub(super) places: Vec<usize>,
     pub(super) raised: bool,
 }
 
-/// Waiting tickets that need the same places.
+/// Waiting tickets that need the same slots.
 #[derive(Debug)]
 pub(super) struct TicketClass {
     pub(super) sort: ClassKey,
     lines: HashMap<OwnerIndex, OwnerQueue>,
     /// First ticket of each owner that is below its limit.
     next: BTreeSet<(QueueOrder, OwnerIndex)>,
-    /// Grants to later tickets that took what this class needs, since it had one itself.
+    /// Number of later tickets that were granted slots which this class needs, since its own last grant.
     pub(super) passed: u32,
 }
 
@@ -44,17 +44,17 @@ impl TicketClass {
         self.lines.is_empty()
     }
 
-    /// Whether an owner waits here.
+    /// Whether an owner waits in this class.
     pub(super) fn has(&self, owner: OwnerIndex) -> bool {
         self.lines.contains_key(&owner)
     }
 
-    /// The turn of the ticket that is next, of owners below their limit.
+    /// Order of the next ticket, among owners below their limit.
     pub(super) fn first(&self) -> Option<QueueOrder> {
         self.next.first().map(|(order, _)| *order)
     }
 
-    /// The turn of the ticket of an owner that is last.
+    /// Order of the last ticket of an owner.
     pub(super) fn last_of(&self, owner: OwnerIndex) -> Option<QueueOrder> {
         self.lines.get(&owner)?.tickets.keys().next_back().copied()
     }
@@ -70,7 +70,7 @@ impl TicketClass {
         self.change(owner, |line| drop(line.tickets.remove(&order)));
     }
 
-    /// Takes the next ticket out.
+    /// Removes and returns the next ticket.
     pub(super) fn pop(&mut self) -> Option<TicketId> {
         let (order, owner) = *self.next.first()?;
         let mut id = None;
@@ -78,14 +78,14 @@ impl TicketClass {
         id
     }
 
-    /// Whether an owner is below its limit.
+    /// Records whether an owner is below its limit.
     pub(super) fn set_open(&mut self, owner: OwnerIndex, is_open: bool) {
         if self.lines.get(&owner).is_some_and(|line| line.is_open != is_open) {
             self.change(owner, |line| line.is_open = is_open);
         }
     }
 
-    /// Changes an owner's line, and keeps `next` true.
+    /// Changes an owner's queue and updates `next`.
     fn change(&mut self, owner: OwnerIndex, change: impl FnOnce(&mut OwnerQueue)) {
         let line = self.lines.entry(owner).or_default();
         let first = |line: &OwnerQueue| line.tickets.keys().next().copied().filter(|_| line.is_open);

@@ -1,29 +1,29 @@
-//! The classes that wait, in the order of their turns, so that a decision looks at few of them.
+//! The waiting classes in the order of their turns, indexed so that a decision examines few of them.
 //!
-//! A class that was found held up is parked at a limit that does it: as long as that one is full, it is not looked at. Only the first of
-//! those that are parked at a limit with a free place is asked again, and goes to another limit if that one holds it up now. So each
-//! limit is looked at, at most some hundred, and each class that has moved.
+//! A class that is blocked by a full limit is parked at that limit, and is not examined while the limit stays full. When a slot is free,
+//! only the first class parked there is examined, and it is parked elsewhere if another limit blocks it now. So a decision examines at
+//! most each limit (some hundred) and each class that was moved.
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::class::QueueOrder;
 
-/// A class and its turn.
+/// A class with the order of its next ticket.
 type ClassTurn = (QueueOrder, usize);
 
-/// All classes of which a ticket is next.
+/// All classes with a waiting ticket.
 #[derive(Debug, Default)]
 pub(super) struct ClassQueue {
     seats: HashMap<usize, QueuedClass>,
-    /// Those of which nothing is known.
+    /// Classes not known to be blocked.
     ready: BTreeSet<ClassTurn>,
-    /// Those that were held up, by where they are counted; none of the sets is empty.
+    /// Blocked classes, by the limit that blocks them; no set is empty.
     parked: HashMap<usize, BTreeSet<ClassTurn>>,
-    /// Those that were not passed over too often.
+    /// Classes that were not passed over too often.
     patient: BTreeSet<ClassTurn>,
-    /// Those that were.
+    /// Classes that were passed over too often.
     overdue: BTreeSet<ClassTurn>,
-    /// Classes and limits that decisions have looked at.
+    /// Classes and limits that decisions have examined.
     #[cfg(test)]
     pub(super) looks: usize,
 }
@@ -36,7 +36,7 @@ struct QueuedClass {
 }
 
 impl ClassQueue {
-    /// The turn of a class is this one now, or none of its tickets can be next.
+    /// Sets the order of a class; `None` if none of its tickets can be next.
     pub(super) fn seat(&mut self, class: usize, order: Option<QueueOrder>, is_overdue: bool) {
         let old = self.seats.get(&class).copied();
         let parked = old.and_then(|seat| seat.parked);
@@ -52,8 +52,7 @@ impl ClassQueue {
         }
     }
 
-    /// The class whose turn is first of those that nothing holds up. `is_full` says it of a limit, `held_up` gives a limit that holds a
-    /// class up: one that is full.
+    /// The first class that is not blocked. `is_full` tests a limit; `held_up` returns a full limit that blocks a class.
     pub(super) fn next(
         &mut self,
         is_full: impl Fn(usize) -> bool,
@@ -75,12 +74,12 @@ impl ClassQueue {
         }
     }
 
-    /// Those that were passed over too often, by their turns.
+    /// Classes that were passed over too often, in order.
     pub(super) fn overdue(&self) -> impl Iterator<Item = usize> {
         self.overdue.iter().map(|(_, class)| *class)
     }
 
-    /// Those that were not, with a turn before this one, or all of them.
+    /// Classes that were not passed over too often: those before this order, or all.
     pub(super) fn patient(&mut self, before: Option<QueueOrder>) -> Vec<usize> {
         let turns = before.map_or_else(|| self.patient.range(..), |order| self.patient.range(..(order, 0)));
         let classes: Vec<usize> = turns.map(|(_, class)| *class).collect();
@@ -121,7 +120,7 @@ impl ClassQueue {
         self.seats.remove(&class);
     }
 
-    /// All that were not passed over too often.
+    /// All classes that were not passed over too often.
     #[cfg(test)]
     pub(super) fn all_patient(&self) -> impl Iterator<Item = usize> {
         self.patient.iter().map(|(_, class)| *class)

@@ -1,4 +1,4 @@
-//! What is counted under each limit: who holds, who waits, and when places come free.
+//! Counts for each limit: held slots, waiting tickets, and predicted ends.
 
 use std::collections::HashMap;
 
@@ -10,14 +10,14 @@ use super::{
 };
 use crate::domain::{Ticket, TicketClaim};
 
-/// Places, and what is in them.
+/// A number of slots with their resources.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Amount {
     /// Tickets.
     pub places: u32,
-    /// Bytes of memory that they request.
+    /// Their memory requests, bytes.
     pub memory_bytes: u64,
-    /// Cores that they request, in thousandths.
+    /// Their CPU requests, thousandths of a core.
     pub milli_cores: u64,
 }
 
@@ -35,44 +35,44 @@ impl Amount {
     }
 }
 
-/// All tickets under one limit.
+/// The tickets under one limit.
 #[derive(Debug)]
 pub(super) struct LimitCount {
     pub(super) what: LimitKey,
     pub(super) limit: Option<u32>,
     pub(super) held: Amount,
     pub(super) queued: Amount,
-    /// Attempts that run here without a ticket: they take places as well, and are not granted. Of pools alone.
+    /// Attempts in a pool without a ticket: they occupy slots and are not granted any. For pools only.
     pub(super) beside: u32,
-    /// Held ones with an attempt in them.
+    /// Held slots in which an attempt runs.
     pub(super) attended: u32,
-    /// The turns of those that wait.
+    /// Order of the waiting tickets.
     pub(super) waiting: Ranks,
-    /// When those that hold are predicted to end, milliseconds since 1970.
+    /// Predicted ends of the held slots, milliseconds since 1970.
     pub(super) ends: Ranks,
-    /// The highest round that was granted here; at least the one before the first that waited.
+    /// The highest round granted here; at least the round before that of the first waiting ticket.
     pub(super) round: u64,
-    /// Sum of the predicted times of all, milliseconds.
+    /// Sum of the predicted durations, milliseconds.
     walls: u64,
 }
 
 impl LimitCount {
-    /// Places that are taken, with a ticket or without.
+    /// Occupied slots, with a ticket or without.
     pub(super) fn taken(&self) -> u32 {
         self.held.places.saturating_add(self.beside)
     }
 
-    /// Places that are free.
+    /// Free slots.
     pub(super) fn free(&self) -> u32 {
         self.limit.map_or(u32::MAX, |most| most.saturating_sub(self.taken()))
     }
 
-    /// Whether no end of a ticket makes a place free here.
+    /// Whether the end of a ticket would free no slot here.
     pub(super) fn is_closed(&self) -> bool {
         self.limit.is_some_and(|most| most <= self.beside)
     }
 
-    /// Time that a ticket under this limit holds its place, in the mean, milliseconds.
+    /// Mean time for which a ticket under this limit holds its slot, milliseconds.
     pub(super) fn usual_ms(&self) -> u64 {
         let all = u64::from(self.held.places) + u64::from(self.queued.places);
         self.walls.checked_div(all).unwrap_or_default()
@@ -83,18 +83,18 @@ impl LimitCount {
     }
 }
 
-/// When a ticket that holds its place is predicted to end, and its number.
+/// Predicted end of a ticket that holds its slot, and the ticket's number.
 fn end(ticket: &Ticket) -> (u64, u64) {
     let granted = ticket.granted_unix_ms.unwrap_or_default();
     (granted.saturating_add(ticket.claim.wall.0), ticket.number)
 }
 
-/// The counts of everything that is held or waited for.
+/// All counts.
 #[derive(Debug, Default)]
 pub(super) struct LimitCounts {
     all: Slab<LimitCount>,
     known: HashMap<LimitKey, usize>,
-    /// Attempts that run without a ticket, by pool: also where no ticket is counted.
+    /// Attempts without a ticket, by pool; also for pools without a count.
     beside: HashMap<String, u32>,
 }
 
@@ -107,7 +107,7 @@ impl LimitCounts {
         self.get(at).map_or(u32::MAX, LimitCount::free)
     }
 
-    /// Where something is counted, if anything is counted there.
+    /// Index of a scope's count, if it has one.
     pub(super) fn at(&self, counter: &LimitKey) -> Option<usize> {
         self.known.get(counter).copied()
     }
@@ -120,13 +120,13 @@ impl LimitCounts {
         self.all.iter().map(|(_, count)| count)
     }
 
-    /// Attempts that run there without a ticket.
+    /// Attempts without a ticket in a pool.
     pub(super) fn beside(&self, what: &LimitKey) -> u32 {
         let LimitKey::Pool(name) = what else { return 0 };
         self.beside.get(name).copied().unwrap_or(0)
     }
 
-    /// Says how many attempts run in a pool without a ticket: so many as `change` makes of what was.
+    /// Updates the number of attempts without a ticket in a pool with `change`.
     pub(super) fn set_beside(&mut self, pool: &str, change: impl FnOnce(u32) -> u32) {
         let now = change(self.beside.remove(pool).unwrap_or(0));
         if now > 0 {
@@ -138,7 +138,7 @@ impl LimitCounts {
         }
     }
 
-    /// Where something is counted.
+    /// Index of a scope's count; creates the count if needed.
     pub(super) fn place(&mut self, what: LimitKey, limits: &TicketLimits) -> usize {
         if let Some(at) = self.known.get(&what) {
             return *at;
@@ -159,7 +159,7 @@ impl LimitCounts {
         at
     }
 
-    /// Counts a ticket in all these places, as one that waits or as one that holds.
+    /// Counts a ticket in these counts, as waiting or as holding.
     pub(super) fn add(&mut self, places: &[usize], ticket: &Ticket) {
         for at in places {
             let Some(count) = self.all.get_mut(*at) else { continue };
@@ -170,7 +170,7 @@ impl LimitCounts {
                 count.attended += u32::from(ticket.attempt.is_some());
                 count.round = count.round.max(ticket.round);
             } else {
-                // where none waited, other rounds may have gone by
+                // where none waited, other rounds may have passed
                 let before = Some(ticket.round.saturating_sub(1)).filter(|_| count.waiting.len() == 0);
                 count.round = count.round.max(before.unwrap_or_default());
                 count.queued.add(&ticket.claim);
@@ -179,7 +179,7 @@ impl LimitCounts {
         }
     }
 
-    /// The opposite. What counts nothing any more is forgotten, if `forget` says so.
+    /// The opposite of [`Self::add`]. Removes counts that reach zero if `forget` is set.
     pub(super) fn take(&mut self, places: &[usize], ticket: &Ticket, forget: bool) {
         for at in places {
             let Some(count) = self.all.get_mut(*at) else { continue };
@@ -199,7 +199,7 @@ impl LimitCounts {
         }
     }
 
-    /// An attempt runs in a held place now, or none does any more.
+    /// Records that an attempt started or ended in a held slot.
     pub(super) fn attend(&mut self, places: &[usize], runs: bool) {
         for at in places {
             if let Some(count) = self.all.get_mut(*at) {
@@ -209,7 +209,7 @@ impl LimitCounts {
         }
     }
 
-    /// Puts other limits into force.
+    /// Applies new limits.
     pub(super) fn limit(&mut self, limits: &TicketLimits) {
         for (_, count) in &mut self.all {
             count.limit = limits.of(&count.what);

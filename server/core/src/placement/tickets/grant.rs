@@ -1,4 +1,4 @@
-//! Who is next.
+//! Which ticket gets the next free slot.
 
 use super::{
     ClockReading, LimitKey, OwnerState, TicketChange, Tickets, claim,
@@ -7,11 +7,11 @@ use super::{
 };
 use crate::domain::TicketClaim;
 
-/// Later tickets that may take what a class of tickets needs before its places are kept free for it.
+/// Later tickets that may take slots which a class needs, before slots are reserved for the class.
 pub const PATIENCE: u32 = 64;
 
 impl Tickets {
-    /// Grants what can be granted, lowest round first.
+    /// Grants all tickets that can be granted, lowest round first.
     pub fn grant(&mut self, now: ClockReading) -> Vec<TicketChange> {
         let mut changes = Vec::new();
         while let Some(at) = self.next_class() {
@@ -36,8 +36,8 @@ impl Tickets {
         changes
     }
 
-    /// The round of a ticket that is opened now: after the owner's last one that waits for the same pool, raised or not as it is.
-    /// Who waits for nothing there starts afresh, and does not pay for what it took back or wants elsewhere.
+    /// The round of a new ticket: one after the owner's last waiting ticket of the same pool and priority. An owner without waiting
+    /// tickets there gets the current round, unaffected by tickets it withdrew or has elsewhere.
     pub(super) fn round_for(&self, claim: &TicketClaim) -> u64 {
         let pool = self.counts.at(&LimitKey::Pool(claim.pool.clone()));
         let count = pool.and_then(|at| self.counts.get(at)).filter(|count| count.waiting.len() > 0);
@@ -51,15 +51,15 @@ impl Tickets {
         last.map_or(first, |(last, _)| first.max(last + 1))
     }
 
-    /// The owner of a claim, if something of it is open.
+    /// The owner of a claim, if it has open tickets.
     pub(super) fn owner_of(&self, claim: &TicketClaim) -> Option<(OwnerIndex, &OwnerState)> {
         let at = self.counts.at(&LimitKey::Owner(claim.owner.clone()))?;
         Some((at, self.owners.get(&at)?))
     }
 
-    /// The class whose first ticket is next, if any can be granted.
+    /// The class of the next ticket that can be granted, if any.
     fn next_class(&mut self) -> Option<usize> {
-        // one at a time, the one whose turn it was first: it gets what it needs, and then the next
+        // slots are reserved for one class at a time, the first in order; after its grant, for the next
         let kept = self.kept();
         if let Some((at, class)) = kept
             && class.sort.places.iter().all(|place| self.counts.free(*place) > 0)
@@ -80,25 +80,25 @@ impl Tickets {
         next
     }
 
-    /// The class that others must leave its places to.
+    /// The class for which slots are reserved.
     fn kept(&self) -> Option<(usize, &TicketClass)> {
-        // where no place can be given, such as in a pool that was taken out of the file or is full without any ticket, would hold the
-        // others up for ever
+        // a class that can never get a slot is skipped, because it would block the others for ever: its pool was removed from the file, or
+        // is full of attempts without tickets
         let is_off = |place: &usize| self.counts.get(*place).is_some_and(LimitCount::is_closed);
         let can = |class: &TicketClass| !class.sort.places.iter().any(is_off);
         let overdue = self.lineup.overdue().filter_map(|at| Some((at, self.classes.get(at)?)));
         overdue.into_iter().find(|(_, class)| can(class))
     }
 
-    /// The class has another ticket that is next, or none: nothing else says whose turn it is.
+    /// Updates the queue after the next ticket of a class changed.
     pub(super) fn reseat(&mut self, at: usize) {
         if let Some(class) = self.classes.get(at) {
             self.lineup.seat(at, class.first(), class.passed >= PATIENCE);
         }
     }
 
-    /// Counts a grant against the classes whose turn was before it, and that need what it took. A raised one is before its turn. Those
-    /// that were passed over often enough are not counted on.
+    /// Counts a grant for the classes that came first in order and need what was granted. A raised ticket jumps the queue, so others do
+    /// not count. Classes that were passed over too often already are not counted further.
     fn pass_over(&mut self, granted: &[usize], order: QueueOrder, raised: bool) {
         let limited = |place: &&usize| self.counts.get(**place).is_some_and(|count| count.limit.is_some());
         let taken: Vec<usize> = granted.iter().filter(limited).copied().collect();
@@ -113,20 +113,20 @@ impl Tickets {
         }
     }
 
-    /// The class of a ticket that waits.
+    /// The class of a waiting ticket.
     pub(super) fn class_of(&self, counts: &[usize], raised: bool) -> Option<usize> {
         let (_owner, places) = counts.split_last()?;
         self.sorts.get(&ClassKey { places: places.to_vec(), raised }).copied()
     }
 
-    /// Whether others wait for the same.
+    /// Whether other tickets wait in the class of this claim.
     pub(super) fn has_class_for(&self, claim: &TicketClaim) -> bool {
         let places: Option<Vec<usize>> =
             claim::places(claim).iter().map(|place| self.counts.at(place)).collect();
         places.is_some_and(|places| self.sorts.contains_key(&ClassKey { places, raised: claim.raised }))
     }
 
-    /// A ticket of an owner waits in a class no longer: nothing that is empty stays.
+    /// Removes the entries of an owner that has no more waiting tickets in a class, and the class if it is empty.
     pub(super) fn left(&mut self, at: usize, owner_at: OwnerIndex) {
         let Some(class) = self.classes.get(at) else { return };
         if !class.has(owner_at)
@@ -140,11 +140,11 @@ impl Tickets {
         }
     }
 
-    /// Takes an owner's tickets out of the running while it is at its limit.
+    /// Skips an owner's tickets while it is at its limit.
     pub(super) fn settle_owner(&mut self, owner_at: OwnerIndex) {
         let is_open = self.counts.free(owner_at) > 0;
         let Some(owner) = self.owners.get_mut(&owner_at) else { return };
-        // most events change nothing of that
+        // most events do not change this
         if std::mem::replace(&mut owner.is_open, is_open) == is_open {
             return;
         }

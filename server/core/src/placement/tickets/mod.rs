@@ -1,33 +1,31 @@
-//! Tickets: places in pools, held by attempts and shared fairly among owners. A state machine: events and the time come in,
-//! changes go out; the caller stores them.
+//! Tickets: slots in pools, held by attempts and shared fairly among owners. A state machine: events and the time are its input, changes
+//! its output; the caller stores them.
 //!
-//! - **Limits** in all, and for each owner, pool, architecture, kind and tag hold at once, at every moment.
-//! - **Fair among owners**: a ticket gets a round when it is opened, one after the owner's last that waits for its pool and after
-//!   the round that is being granted there. The lowest round is granted first, so that the first ticket of an owner is not behind
-//!   the thousandth of another, and a later ticket is behind those that wait. (The idea is that of start-time fair queueing:
-//!   Goyal, Vin, Cheng, 1996.) A raised ticket goes one round earlier: an owner's first belongs to the round that is being
-//!   granted, and its thousandth is as far behind as other thousandths are.
-//! - **No ticket waits for ever**: tickets that need several places at once could be passed over for ever by those that need one. After
-//!   [`PATIENCE`] later tickets that took what it needs, what a class of tickets needs is kept free for it until it has it.
-//! - **Who runs in a pool without a ticket** takes a place there as well: it is not held back, and no ticket is granted what it has.
-//!   All other limits are those of tickets alone.
-//! - **Early ends give the place back** at once: an end, a close, or silence for longer than its time.
-//! - **Nothing looks at all tickets**, and few things at all classes of them (those that need the same places, at most [`CLASSES`]): an
-//!   event costs what the limits are, the classes that it passes over or finds held up elsewhere, and the logarithm of the tickets.
+//! - **Limits** hold at every moment: in total, and for each owner, pool, architecture, kind and tag.
+//! - **Fair among owners**: a new ticket gets a round, one after the owner's last waiting ticket for its pool, and at least the round that
+//!   is being granted there. The lowest round is granted first. So an owner's first ticket does not wait behind another owner's thousandth,
+//!   and a later ticket comes after those that wait already. (After start-time fair queueing: Goyal, Vin, Cheng, 1996.) A raised ticket goes
+//!   one round earlier: an owner's first joins the round being granted, and its thousandth is as far behind as other owners' thousandths.
+//! - **No starvation**: tickets that need several slots at once could be passed over for ever by tickets that need one. After [`PATIENCE`]
+//!   later tickets took slots that a class needs, slots are reserved for that class until it can be granted.
+//! - **Attempts without a ticket** occupy slots of their pool too: they are not held back, and their slots are not granted. They count for
+//!   pools only, not for other limits.
+//! - **Early ends free the slot** at once: an end, a close, or silence beyond the time limit.
+//! - **Cost**: no event examines all tickets. It examines the limits, the classes that it passes over or finds blocked (a class is the
+//!   tickets that need the same slots; at most [`CLASSES`]), and takes time logarithmic in the tickets.
 //!
-//! | module | |
+//! | module | content |
 //! |---|---|
-//! | `claim` | the limits, and which of them count a ticket |
-//! | `count` | who holds and who waits under each limit |
-//! | `change` | what happens to tickets, and why something does not |
+//! | `claim` | the limits, and which of them apply to a ticket |
+//! | `count` | held and waiting tickets under each limit |
+//! | `change` | changes of tickets, and reasons for refusals |
 //! | `open_ticket` | a ticket from its opening to its end |
-//! | `class` | tickets that need the same places, in lines by owner |
-//! | `grant` | who is next |
-//! | `class_queue` | the classes by their turns, and which of them wait for what |
-//! | `terms` | what the operator sets |
+//! | `class` | tickets that need the same slots, with a queue for each owner |
+//! | `grant` | which ticket is next |
+//! | `class_queue` | the classes in order, and which limits block them |
+//! | `terms` | the operator's settings |
 //! | `presence` | how long a ticket lives without a message from its caller or agent |
-//! | `status` | the status of a ticket: its position, when its turn comes, what it waits for |
-//! | `ranks` | a sorted set that counts |
+//! | `status` | a ticket's position, its expected wait and what it waits for |
 
 mod change;
 mod claim;
@@ -61,10 +59,10 @@ pub use terms::TicketTerms;
 
 use crate::domain::{Ticket, TicketClaim, TicketId};
 
-/// Sorts of tickets that may wait at once: pools times kinds times tags. In the worst of cases a decision looks at each of them.
+/// Most combinations of pool, kind and tags with waiting tickets. In the worst case a decision examines all of them.
 pub const CLASSES: usize = 4096;
 
-/// Open tickets of an owner for each one that it leaves to others: one owner alone takes four fifths of what may be open.
+/// Divides the limit of open tickets: a single owner may use four fifths of it.
 const TO_ONE_LEFT: usize = 4;
 
 /// All open tickets.
@@ -78,13 +76,13 @@ pub struct Tickets {
     lineup: ClassQueue,
     owners: HashMap<OwnerIndex, OwnerState>,
     deadlines: BTreeSet<(u64, TicketId)>,
-    /// The highest round that was granted.
+    /// The highest round granted so far.
     round: u64,
     next: u64,
 }
 
 impl Tickets {
-    /// None.
+    /// An empty set of tickets.
     pub fn new(terms: TicketTerms) -> Self {
         Self {
             terms,
@@ -100,12 +98,11 @@ impl Tickets {
         }
     }
 
-    /// Takes up what was open before a restart, in any order, without clients yet. Those that held a place hold it, whatever the
-    /// limits are now.
-    /// The caller then says which attempts run without a ticket, and grants.
+    /// Restores the tickets that were open before a restart, in any order, without clients. Tickets that held a slot keep it, even above
+    /// the current limits. The caller then reports attempts without a ticket, and grants.
     pub fn restore(&mut self, tickets: impl IntoIterator<Item = Ticket>, now: ClockReading) {
         let mut tickets: Vec<Ticket> = tickets.into_iter().collect();
-        // the first that waits for a pool says which round it is at, else who comes now would be put before all that wait
+        // the first waiting ticket of a pool determines the pool's current round; otherwise new tickets would go before all that wait
         tickets.sort_unstable_by_key(|ticket| (ticket.round, ticket.number));
         for ticket in tickets {
             self.next = self.next.max(ticket.number + 1);
@@ -115,10 +112,10 @@ impl Tickets {
         self.round = pools.map(|count| count.round).fold(self.round, u64::max);
     }
 
-    /// Opens a ticket; that counts as a sign of life. The same question again is the same ticket.
+    /// Opens a ticket, which counts as a sign of life. The same request again returns the same ticket.
     ///
     /// # Errors
-    /// Another question has the id, too many are open, or it could never be granted.
+    /// The id belongs to another request, too many tickets are open, or the ticket could never be granted.
     pub fn open(
         &mut self,
         id: &TicketId,
@@ -160,10 +157,10 @@ impl Tickets {
         Ok(self.grant(now))
     }
 
-    /// Ends a ticket; its place goes to who is next.
+    /// Ends a ticket and grants its slot to the next.
     ///
     /// # Errors
-    /// It is not open.
+    /// The ticket is not open.
     pub fn close(&mut self, id: &TicketId, now: ClockReading) -> Result<Vec<TicketChange>, TicketRefusal> {
         let ticket = self.remove(id).ok_or_else(|| TicketRefusal::Unknown(id.clone()))?;
         let mut changes = vec![TicketChange::Ended(Box::new(ticket), TicketEnd::Closed)];
@@ -186,7 +183,7 @@ impl Tickets {
         changes
     }
 
-    /// Puts other terms into force. Who holds a place keeps it.
+    /// Applies new settings. Held slots are kept.
     pub fn limit(&mut self, terms: TicketTerms, now: ClockReading) -> Vec<TicketChange> {
         self.terms = terms;
         self.counts.limit(&self.terms.limits);
@@ -202,22 +199,22 @@ impl Tickets {
         self.known.get(id).map(|entry| &entry.ticket)
     }
 
-    /// How many are open.
+    /// Number of open tickets.
     pub fn len(&self) -> usize {
         self.known.len()
     }
 
-    /// Whether none is open.
+    /// Whether no ticket is open.
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
 
-    /// What is in force.
+    /// The settings in force.
     pub fn terms(&self) -> &TicketTerms {
         &self.terms
     }
 
-    /// Places that are held.
+    /// Held slots under a limit.
     pub fn held(&self, counter: &LimitKey) -> u32 {
         self.counts.of(counter).map_or(0, |count| count.held.places)
     }

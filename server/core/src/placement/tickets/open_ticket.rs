@@ -1,4 +1,4 @@
-//! A ticket while it is open: where it is counted and lined up from its beginning to its end.
+//! An open ticket: adds it to and removes it from the counts and queues.
 
 use std::collections::BTreeSet;
 
@@ -9,23 +9,23 @@ use super::{
 };
 use crate::domain::{Ticket, TicketId};
 
-/// A ticket while it is open.
+/// An open ticket.
 #[derive(Debug, Clone)]
 pub(super) struct OpenTicket {
     pub(super) ticket: Ticket,
-    /// Where it is counted, its owner last.
+    /// Indexes of the counts that it belongs to, the owner's last.
     pub(super) counts: Vec<usize>,
     pub(super) presence: TicketPresence,
-    /// When it expires, by the steady clock; [`presence::NEVER`] while a client or an attempt is there.
+    /// When it expires, by the monotonic clock; [`presence::NEVER`] while a client is connected or an attempt runs.
     pub(super) until_ms: u64,
 }
 
 #[derive(Debug)]
 pub(super) struct OwnerState {
     pub(super) open: usize,
-    /// It is below its limit, as its classes know.
+    /// The owner is below its limit, as its classes know.
     pub(super) is_open: bool,
-    /// Classes in which it waits.
+    /// Classes in which the owner waits.
     pub(super) classes: BTreeSet<usize>,
 }
 
@@ -36,7 +36,7 @@ impl OwnerState {
 }
 
 impl Tickets {
-    /// Takes a ticket in, as one that holds or as one that waits.
+    /// Inserts a ticket, holding or waiting.
     pub(super) fn insert(&mut self, ticket: Ticket, now: ClockReading) {
         let counters: Vec<LimitKey> = claim::counters(&ticket.claim).collect();
         let counts: Vec<usize> =
@@ -66,11 +66,11 @@ impl Tickets {
             OpenTicket { ticket, counts, presence: TicketPresence::default(), until_ms: presence::NEVER };
         self.known.insert(id.clone(), entry);
         self.rest(&id, now);
-        // after a restart those that hold may come behind those that wait
+        // after a restart, tickets that hold may be inserted after those that wait
         self.settle_owner(owner_at);
     }
 
-    /// The opposite; gives the ticket, if it is open.
+    /// Removes and returns a ticket, if it is open.
     pub(super) fn remove(&mut self, id: &TicketId) -> Option<Ticket> {
         let OpenTicket { ticket, counts, until_ms, .. } = self.known.remove(id)?;
         self.deadlines.remove(&(until_ms, id.clone()));

@@ -1,46 +1,46 @@
 //! How long a ticket lives without a sign of life.
 //!
-//! | ticket | lives while | and then for |
+//! | ticket | lives while | and afterwards for |
 //! |---|---|---|
-//! | waits | a client watches it | [`TicketTimeouts::ask_within_ms`] since it was last asked for or watched |
-//! | holds a place, no attempt runs in it | a client watches it and says that it holds it | [`TicketTimeouts::start_within_ms`] since it was granted or the last try in it ended; [`TicketTimeouts::ask_within_ms`] since its holder left |
-//! | an attempt runs in its place | the attempt is open and its agent is heard of | [`TicketTimeouts::silent_within_ms`] since its agent was |
+//! | waits | a client watches it | [`TicketTimeouts::ask_within_ms`] since the last request for it or the last watch |
+//! | holds a slot, no attempt runs in it | a client watches it as its holder | [`TicketTimeouts::start_within_ms`] since it was granted or the last try in it ended; [`TicketTimeouts::ask_within_ms`] since its holder disconnected |
+//! | an attempt runs in its slot | the attempt is open and its agent sends messages | [`TicketTimeouts::silent_within_ms`] since the agent's last message |
 
 use super::{ClockReading, TicketChange, TicketEnd, Tickets};
 use crate::domain::{AttemptId, TicketId};
 
-/// No deadline: its owner is there.
+/// No deadline, because its owner is connected.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// How long tickets stay open without a sign of life, milliseconds.
+/// Times for which tickets stay open without a sign of life, milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TicketTimeouts {
-    /// One that waits.
+    /// For a waiting ticket.
     pub ask_within_ms: u64,
-    /// One that was granted and in whose place no attempt has begun.
+    /// For a granted ticket without an attempt in its slot.
     pub start_within_ms: u64,
-    /// One whose attempt runs: its agent says something every few seconds. Who counts that is not here.
+    /// For a ticket with a running attempt, whose agent sends something every few seconds. The caller measures this silence.
     pub silent_within_ms: u64,
 }
 
-/// Who is there for a ticket.
+/// Connections to a ticket.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TicketPresence {
-    /// Who watches it.
+    /// Clients that watch it.
     pub watchers: u32,
-    /// Of them, who holds its place.
+    /// Those watchers that hold its slot.
     pub holders: u32,
 }
 
 impl Tickets {
-    /// A call asked for a ticket. That keeps one that waits; one that was granted needs an attempt.
+    /// Notes a request for a ticket. It keeps a waiting ticket open; a granted one needs an attempt.
     pub fn ask(&mut self, id: &TicketId, now: ClockReading) {
         if self.get(id).is_some_and(|ticket| ticket.granted_unix_ms.is_none()) {
             self.rest(id, now);
         }
     }
 
-    /// A watcher of a ticket connects; with `holds`, it is the build itself. False if it is not open.
+    /// A watcher connects; with `holds` it is the build itself. Returns false if the ticket is not open.
     pub fn watch(&mut self, id: &TicketId, holds: bool, now: ClockReading) -> bool {
         let Some(entry) = self.known.get_mut(id) else { return false };
         entry.presence.watchers = entry.presence.watchers.saturating_add(1);
@@ -51,7 +51,7 @@ impl Tickets {
         true
     }
 
-    /// A watcher of the ticket with this number is gone. One that has the same id and was opened later is not touched.
+    /// A watcher of the ticket with this number disconnects. A later ticket with the same id is not affected.
     pub fn unwatch(&mut self, id: &TicketId, number: u64, held: bool, now: ClockReading) {
         let Some(entry) = self.known.get_mut(id).filter(|entry| entry.ticket.number == number) else {
             return;
@@ -62,14 +62,14 @@ impl Tickets {
         if waits {
             self.rest(id, now);
         } else if held && entry.presence.holders == 0 && entry.ticket.attempt.is_none() {
-            // the build in its place has ended, or lost its connection and comes back
+            // the build in the slot has ended, or lost its connection and will reconnect
             let until = now.steady_ms.saturating_add(self.terms.patience.ask_within_ms);
             self.lives_until(id, until);
         }
     }
 
-    /// An attempt runs in the place of a ticket: the ticket lives as long as it does. True if that is new. A ticket that waits is
-    /// not taken by an attempt that did not wait for it, and a place that has an attempt takes no other one.
+    /// An attempt starts in the slot of a ticket, which then lives as long as the attempt. Returns true if that is new. A waiting ticket
+    /// cannot be used by an attempt that did not wait for it, and a slot holds one attempt.
     pub fn begin(&mut self, id: &TicketId, attempt: &AttemptId) -> bool {
         let Some(entry) = self.known.get_mut(id) else { return false };
         if entry.ticket.granted_unix_ms.is_none() || entry.ticket.attempt.is_some() {
@@ -81,7 +81,7 @@ impl Tickets {
         true
     }
 
-    /// The attempt has ended, however it did: its ticket has, too.
+    /// The attempt has ended in any way; so has its ticket.
     pub fn end(&mut self, id: &TicketId, attempt: &AttemptId, now: ClockReading) -> Vec<TicketChange> {
         if self.get(id).is_none_or(|ticket| ticket.attempt.as_ref() != Some(attempt)) {
             return Vec::new();
@@ -92,8 +92,8 @@ impl Tickets {
         changes
     }
 
-    /// The attempt has ended, and another try follows in its place: the ticket holds it as one in whose place nothing has begun yet.
-    /// True if it was its attempt.
+    /// The attempt has ended, and a retry follows in the same slot: the ticket keeps it, as one without an attempt. Returns true if the
+    /// ticket was the attempt's.
     pub fn leave(&mut self, id: &TicketId, attempt: &AttemptId, now: ClockReading) -> bool {
         let Some(entry) = self.known.get_mut(id) else { return false };
         if entry.ticket.attempt.as_ref() != Some(attempt) {
@@ -105,18 +105,18 @@ impl Tickets {
         true
     }
 
-    /// An attempt runs in a pool without a ticket. It is not held back; the place that it takes is not granted.
+    /// An attempt starts in a pool without a ticket. It is not held back, and its slot is not granted.
     pub fn occupy(&mut self, pool: &str) {
         self.counts.set_beside(pool, |beside| beside.saturating_add(1));
     }
 
-    /// One of them has ended.
+    /// An attempt without a ticket has ended in a pool.
     pub fn vacate(&mut self, pool: &str, now: ClockReading) -> Vec<TicketChange> {
         self.counts.set_beside(pool, |beside| beside.saturating_sub(1));
         self.grant(now)
     }
 
-    /// Begins the time that a ticket lives without a sign of life.
+    /// Starts the time for which a ticket lives without a sign of life.
     pub(super) fn rest(&mut self, id: &TicketId, now: ClockReading) {
         let Some(entry) = self.known.get(id) else { return };
         let TicketPresence { watchers, holders } = entry.presence;

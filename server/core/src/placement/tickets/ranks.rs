@@ -1,23 +1,23 @@
-//! A sorted set of pairs that knows the rank of each: how many come before it, and which one is the n-th.
+//! A sorted set of pairs with ranks: how many come before a pair, and which one is the n-th.
 //!
-//! Sorted runs of bounded length: adding, removing and both questions look at one run and at the lengths of the others, which is
-//! some hundred numbers for a hundred thousand pairs. A tree that counts would ask for less and be four times the code.
+//! Sorted runs of bounded length: each operation examines one run and the lengths of the others, which are some hundred numbers for a
+//! hundred thousand pairs. An order-statistics tree would examine less, and be four times the code.
 
-/// What is ranked; each is there once.
+/// An element of the set.
 pub(super) type Rank = (u64, u64);
 
-/// Longest run. Twice the square root of what a busy server holds is where both costs are small.
+/// Longest run. About twice the square root of what a busy server holds, where both costs are small.
 const RUN: usize = 512;
 
 /// The set.
 #[derive(Debug, Default)]
 pub(super) struct Ranks {
-    /// Never empty ones, each sorted, and the last of one below the first of the next.
+    /// No run is empty, each is sorted, and the last of one is below the first of the next.
     runs: Vec<Vec<Rank>>,
 }
 
 impl Ranks {
-    /// How many there are.
+    /// Number of elements.
     pub(super) fn len(&self) -> usize {
         self.runs.iter().map(Vec::len).sum()
     }
@@ -48,7 +48,7 @@ impl Ranks {
         if left == 0 {
             self.runs.remove(at);
         } else if left + next <= RUN / 2 {
-            // else many runs of one would be left where all others went
+            // otherwise many runs of one element would remain
             let next = self.runs.remove(at + 1);
             if let Some(run) = self.runs.get_mut(at) {
                 run.extend(next);
@@ -56,14 +56,14 @@ impl Ranks {
         }
     }
 
-    /// How many come before `rank`, whether it is there or not.
+    /// How many elements come before `rank`, which need not be in the set.
     pub(super) fn before(&self, rank: Rank) -> usize {
         let at = self.run_of(rank);
         let runs: usize = self.runs.iter().take(at).map(Vec::len).sum();
         runs + self.runs.get(at).map_or(0, |run| run.partition_point(|other| *other < rank))
     }
 
-    /// The one that `n` others come before.
+    /// The element with `n` others before it.
     pub(super) fn nth(&self, mut n: usize) -> Option<Rank> {
         for run in &self.runs {
             match run.get(n) {
@@ -74,7 +74,7 @@ impl Ranks {
         None
     }
 
-    /// The run that holds `rank`, or would.
+    /// Index of the run that holds `rank`, or would.
     fn run_of(&self, rank: Rank) -> usize {
         let begun = self.runs.partition_point(|run| run.first().is_some_and(|first| *first <= rank));
         begun.saturating_sub(1)

@@ -1,25 +1,25 @@
-//! What the operator says of tickets.
+//! The operator's settings for tickets.
 
 use super::{TicketLimits, TicketTimeouts};
 
-/// Tickets that may be open where the operator names no bound. Each takes about a KiB of memory and as much of the disk.
+/// Default limit of open tickets. Each takes about a KiB of memory and as much of the disk.
 const MOST_OPEN: usize = 100_000;
-/// A client that asks again every minute, or whose connection was lost, is back by then.
+/// Default; a client that polls every minute, or lost its connection, is back by then.
 const ASK_WITHIN_MS: u64 = 2 * 60_000;
-/// A builder that is made on demand, its image pulled and its agent started, takes some minutes.
+/// Default; creating a builder on demand, pulling its image and starting its agent takes some minutes.
 const START_WITHIN_MS: u64 = 15 * 60_000;
 
-/// A network that was away, or a server that was restarted, is back by then; a node that is gone is not.
+/// Default; a network or a server that was down is back by then, a lost node is not.
 const SILENT_WITHIN_MS: u64 = 10 * 60_000;
 
 /// Limits and times, in force until the file changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TicketTerms {
-    /// How many may hold places.
+    /// How many tickets may hold slots.
     pub limits: TicketLimits,
     /// How long tickets stay open without a sign of life.
     pub patience: TicketTimeouts,
-    /// How many may be open.
+    /// How many tickets may be open.
     pub most_open: usize,
 }
 

@@ -1,10 +1,9 @@
-//! A build at different numbers of build jobs: its memory, its time, and which `-j` to take.
+//! A build with different numbers of build jobs: its memory, its time, and the best `-j`.
 //!
-//! Attempts at different numbers of jobs give two lines (`tried`): memory is a part that belongs to no job and a part for each;
-//! time is a part that does not get shorter and a part that the jobs share (Amdahl, "Validity of the single processor
-//! approach", 1967). Attempts are moved along them to the jobs that are asked about, so that what builds differ in anyway
-//! stays. Where enough attempts ran at just those jobs, they alone speak. Where the attempts tell nothing about other numbers,
-//! none are made up.
+//! Attempts with different numbers of jobs define two lines (`tried`): memory is a constant and a part for each job; time is a serial part
+//! and a part that the jobs share (Amdahl, "Validity of the single processor approach", 1967). Attempts are moved along these lines to the
+//! requested number of jobs, so their other differences stay. Where enough attempts ran with exactly that number, only they are used. If
+//! the attempts show nothing about other numbers, no line is invented.
 
 mod tried;
 mod words;
@@ -18,19 +17,19 @@ use self::tried::TriedJobs;
 use super::{memory::with_pages, similar::SimilarAttempts};
 use crate::domain::{Bytes, CurveKnown, JobsCurve, JobsPoint, Millis, Rung};
 
-/// How far a line is followed, in multiples of the most jobs that were tried.
+/// How far a line is extrapolated, in multiples of the highest number of jobs that was tried.
 const BEYOND: u32 = 2;
-/// No more jobs are looked at: as the wire contract has it for a key.
+/// Most jobs considered: the wire's limit for a key.
 const MOST_JOBS: u32 = plimsoll_proto::limits::BUILD_JOBS;
-/// Points at most: those that were tried, powers of two between and beyond, the ones asked for and found.
+/// Most points: tried numbers, powers of two between and beyond, the requested number and the results.
 const POINTS: usize = 32;
 
-/// What attempts at different numbers of jobs say, as lines: the same for a prediction as for the curve.
+/// The lines through attempts with different numbers of jobs, for predictions and for the curve.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct JobsLines {
-    /// Bytes for each job more, 0 if there is no line.
+    /// Bytes for each further job; 0 without a line.
     pub(super) memory: f64,
-    /// Milliseconds that the jobs share: one job takes all of them, two take half. 0 if that is not known.
+    /// Milliseconds of parallel work: one job takes all of them, two take half. 0 if unknown.
     pub(super) shared: f64,
 }
 
@@ -46,7 +45,7 @@ pub(super) fn lines(similar: &SimilarAttempts<'_>) -> JobsLines {
     JobsLines { memory: tried.memory, shared: tried.shared }
 }
 
-/// The curve. `usual`: the jobs that a prediction would name.
+/// The curve. `usual`: the number of jobs that a prediction would name.
 pub(super) fn draw(similar: &SimilarAttempts<'_>, usual: u32, limit: Option<Bytes>) -> JobsCurve {
     let tried = TriedJobs::of(similar);
     let mut curve = JobsCurve {
@@ -86,8 +85,8 @@ fn fits(tried: &TriedJobs<'_>, jobs: u32, limit: Bytes) -> bool {
     with_pages(Bytes::from_f64(tried.need_at(jobs)[1])) <= limit
 }
 
-/// Between two numbers of jobs that speak for themselves, which say what was measured whatever the line says, by halves: along
-/// the line more jobs never need less.
+/// Binary search along the line, on which more jobs never need less. At the two ends enough attempts were measured, and their values are
+/// used instead of the line's.
 fn most_that_fit(tried: &TriedJobs<'_>, limit: Bytes, end: u32) -> Option<u32> {
     let (mut fitting, mut above) = (0, end.saturating_add(1));
     for jobs in tried.counts().into_iter().filter(|jobs| tried.speaks_alone(*jobs)) {
@@ -123,7 +122,7 @@ fn point(tried: &TriedJobs<'_>, jobs: u32) -> JobsPoint {
     }
 }
 
-/// The point that holds least memory over its time; the smaller number of jobs wins a tie. Beyond what was tried a time is a guess.
+/// The point with the least memory time; the lower number of jobs wins a tie. Beyond tried numbers the time would be a guess.
 fn cheapest(curve: &JobsCurve, most_tried: u32) -> Option<u32> {
     let fitting = |point: &&JobsPoint| match (curve.limit, curve.most_that_fit) {
         (Some(_), most) => most.is_some_and(|most| point.jobs <= most),

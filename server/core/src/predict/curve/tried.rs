@@ -1,4 +1,4 @@
-//! The attempts that a curve rests on, and the lines through them.
+//! The attempts behind a curve, and the lines through them.
 
 use super::JobCounts;
 use crate::{
@@ -10,25 +10,25 @@ use crate::{
     },
 };
 
-/// Attempts that are compared in pairs, newest of the most similar rung first: 24 give at most 276 pairs.
+/// Attempts compared in pairs, newest of the most similar rung first: 24 give at most 276 pairs.
 const COMPARED: usize = 24;
-/// Numbers of jobs that are kept apart.
+/// Most distinct numbers of jobs.
 const DISTINCT: usize = 16;
-/// Attempts at one number of jobs that need no help from others.
+/// Attempts with one number of jobs that suffice without the line.
 const ENOUGH: u32 = 5;
-/// A need that changes by less than this share over all the jobs that were tried does not depend on them: the spread of
-/// one build that is repeated reaches 15 % where page cache is counted.
+/// If the need changes by less than this share over all tried numbers of jobs, it does not depend on them: repetitions of one build differ
+/// by up to 15 % where page cache is counted.
 const FLAT: f64 = 0.1;
-/// Needs that lie further from their middle than this, as a share of it, are not one need with noise.
+/// Needs further from their median than this share of it are too noisy for a line.
 const NOISY: f64 = 0.2;
-/// Share of the pairs in which more jobs need more, below which there is no line.
+/// Least share of the pairs in which more jobs need more; below it there is no line.
 const AGREE: f64 = 0.75;
 
 /// One attempt with its number of jobs.
 #[derive(Debug, Clone, Copy)]
 struct JobsObservation<'h> {
     jobs: u32,
-    /// Bytes; of one that memory stopped, what proved too little.
+    /// Bytes; for an attempt that memory stopped, the size that proved too small.
     need: f64,
     /// Milliseconds; NaN unless it succeeded.
     wall: f64,
@@ -51,7 +51,7 @@ impl<'h> JobsObservation<'h> {
     }
 }
 
-/// What builds need at a number of jobs, and how much that weighs.
+/// A need at a number of jobs, with its weight.
 #[derive(Debug, Clone, Copy)]
 struct NeedAtJobs {
     bytes: f64,
@@ -60,39 +60,39 @@ struct NeedAtJobs {
 }
 
 impl NeedAtJobs {
-    /// One that was stopped is no need.
+    /// `None` for an attempt that memory stopped, because its need is unknown.
     fn of(point: &JobsObservation<'_>) -> Self {
         let weight = if point.stopped { 0.0 } else { point.weight };
         Self { bytes: point.need, weight, jobs: point.jobs }
     }
 }
 
-/// Attempts of which the jobs are known, and what they say.
+/// Attempts with a known number of jobs, and the lines through them.
 #[derive(Debug)]
 pub(super) struct TriedJobs<'h> {
     points: Vec<JobsObservation<'h>>,
-    /// What all of them say the builds need, in no order.
+    /// The needs of all of them, in no order.
     needs: Vec<NeedAtJobs>,
     /// The least similar rung among them.
     pub(super) rung: Option<Rung>,
     pub(super) known: CurveKnown,
-    /// Bytes for each job more.
+    /// Bytes for each further job.
     pub(super) memory: f64,
-    /// Milliseconds that the jobs share.
+    /// Milliseconds of parallel work.
     pub(super) shared: f64,
-    /// The pairs differ in more than the jobs.
+    /// The pairs differ in more than the number of jobs.
     pub(super) mixed: bool,
 }
 
 impl<'h> TriedJobs<'h> {
-    /// With what they say that the builds need.
+    /// The attempts with the needs they show.
     pub(super) fn of(similar: &SimilarAttempts<'h>) -> Self {
         let mut tried = Self::judged(similar);
         tried.needs = tried.needs_of(&tried.points.iter().collect::<Vec<_>>());
         tried
     }
 
-    /// The most similar attempts that are enough to compare: rung by rung until two numbers of jobs are there.
+    /// The most similar attempts that suffice: rung by rung until two numbers of jobs occur.
     pub(super) fn judged(similar: &SimilarAttempts<'h>) -> Self {
         let with_jobs =
             || similar.used.iter().filter(|used| used.rung.is_of_build() && used.observation.jobs > 0);
@@ -120,7 +120,7 @@ impl<'h> TriedJobs<'h> {
         tried
     }
 
-    /// Those that were not stopped.
+    /// Those that memory did not stop.
     fn plain(&self) -> impl Iterator<Item = &JobsObservation<'h>> {
         self.points.iter().filter(|point| !point.stopped)
     }
@@ -145,7 +145,7 @@ impl<'h> TriedJobs<'h> {
         }
         let growing = slopes.iter().filter(|slope| **slope > 0.0).count();
         let agree = share(growing, slopes.len());
-        // the estimate of Theil (1950) and Sen (1968): a few attempts that are far off do not turn it
+        // the estimator of Theil (1950) and Sen (1968): a few outliers do not change it
         let slope = jobs::median(slopes);
         let middle = jobs::median(compared.iter().map(|point| point.need).collect()).max(1.0);
         let apart = jobs::median(compared.iter().map(|point| (point.need - middle).abs()).collect()) / middle;
@@ -183,19 +183,19 @@ impl<'h> TriedJobs<'h> {
         counts
     }
 
-    /// Attempts at exactly `jobs`, and those of them that memory stopped.
+    /// Number of attempts with exactly `jobs`, and how many of them memory stopped.
     pub(super) fn count_at(&self, jobs: u32) -> (u32, u32) {
         let here = self.points.iter().filter(|point| point.jobs == jobs);
         here.fold((0, 0), |(all, stopped), point| (all + 1, stopped + u32::from(point.stopped)))
     }
 
-    /// Attempts, all numbers of jobs together.
+    /// Number of attempts over all numbers of jobs.
     pub(super) fn attempts(&self) -> usize {
         self.points.len()
     }
 
-    /// What attempts say that builds need. One that was stopped says "more than": its weight goes to those that needed more at its
-    /// jobs, wherever they are moved later, so that along the line more jobs never need less.
+    /// The needs that the attempts show. One that memory stopped is a lower bound: its weight goes to attempts with the same number of
+    /// jobs that needed more. These are then moved along the line as usual, so more jobs never need less.
     fn needs_of(&self, points: &[&JobsObservation<'h>]) -> Vec<NeedAtJobs> {
         let mut needs: Vec<NeedAtJobs> = points.iter().map(|point| NeedAtJobs::of(point)).collect();
         for stopped in points.iter().filter(|point| point.stopped) {
@@ -219,7 +219,7 @@ impl<'h> TriedJobs<'h> {
         needs
     }
 
-    /// Bytes that half and 95 % of the builds need at `jobs`.
+    /// Median and 95th percentile of the need at `jobs`, bytes.
     pub(super) fn need_at(&self, jobs: u32) -> [f64; 2] {
         let here: Vec<&JobsObservation<'_>> = self.points.iter().filter(|point| point.jobs == jobs).collect();
         let alone = self.speaks_alone(jobs).then(|| self.needs_of(&here));
@@ -230,7 +230,7 @@ impl<'h> TriedJobs<'h> {
         [0.5, 0.95].map(|share| quantile(&needs, share))
     }
 
-    /// Milliseconds that half of the builds take at `jobs`, 0 if none succeeded.
+    /// Median time at `jobs`, milliseconds; 0 if none succeeded.
     pub(super) fn wall_at(&self, jobs: u32) -> f64 {
         let alone = self.speaks_alone(jobs);
         let here =
@@ -242,7 +242,7 @@ impl<'h> TriedJobs<'h> {
         quantile(&walls, 0.5)
     }
 
-    /// Where nothing is worked out for others, and where enough ran, only attempts at just these jobs count.
+    /// Whether only attempts with exactly this number of jobs are used: there is no line, or enough of them ran.
     pub(super) fn speaks_alone(&self, jobs: u32) -> bool {
         let (attempts, stopped) = self.count_at(jobs);
         let drawn = matches!(self.known, CurveKnown::Flat | CurveKnown::Line);
@@ -257,20 +257,20 @@ fn pairs<'p, 'h>(
 ) -> Vec<f64> {
     let mut slopes = Vec::new();
     for (n, a) in points.iter().enumerate() {
-        // keys are compared last: they are texts
+        // keys are compared last, because they are texts
         let others = points.iter().skip(n + 1).filter_map(|b| Some((b, slope(a, b)?)));
         slopes.extend(others.filter(|(b, _)| comparable(a, b)).map(|(_, slope)| slope));
     }
     slopes
 }
 
-/// The least value that covers `share` of the weight; 0 of nothing. `values` are in order.
+/// The least value that covers `share` of the weight; 0 if empty. `values` are sorted.
 fn quantile(values: &[(f64, f64)], share: f64) -> f64 {
     let all: f64 = values.iter().map(|(_, weight)| weight).sum();
     let mut covered = 0.0;
     let enough = values.iter().find(|(_, weight)| {
         covered += weight;
-        // rounding must not make the last one too little
+        // rounding must not make the last one too small
         covered >= all * share - all * 1e-9
     });
     enough.or_else(|| values.last()).map_or(0.0, |(value, _)| *value)

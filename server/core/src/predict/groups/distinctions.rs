@@ -1,30 +1,30 @@
-//! Which recorded field tells groups of need apart, if one does. Pure.
+//! Finds the recorded field that distinguishes groups of need, if there is one. Pure.
 //!
-//! Of each field: how much of what is open about the group its value answers (information gain over the entropy of the groups,
-//! Theil's uncertainty coefficient), less what chance alone gives a field of so many values (Miller 1955). A value that few attempts
-//! have says nothing, so that a field with a value for each attempt, as a commit or a pipeline is, never wins.
+//! For each field: how much its value explains of the group (information gain over the entropy of the groups, Theil's uncertainty
+//! coefficient), minus what chance gives a field with as many values (Miller 1955). Rare values are ignored, so a field with a different
+//! value for each attempt, such as commit or pipeline, never wins.
 
 use std::borrow::Cow;
 
 use crate::domain::Distinction;
 
-/// Attempts that a value has at least; all that have fewer count as one value.
+/// Least attempts of a value; rarer ones are pooled into one value.
 const SUPPORT: usize = 3;
-/// Part of what is open that a field must answer.
+/// Least share of the entropy that a field must explain.
 const ANSWERED: f64 = 0.4;
-/// How far a field must be from chance, in deviations of what chance gives (the G-test, Sokal and Rohlf 1981): with some twenty fields
-/// one in a thousand rows passes by chance.
+/// How far the result must be from chance, in deviations (the G-test, Sokal and Rohlf 1981): with some twenty fields one in a thousand
+/// data sets passes by chance.
 const DEVIATIONS: f64 = 8.0;
-/// Values of a group that are named.
+/// Most values listed for a group.
 const NAMED: usize = 6;
 
-/// A field of an attempt: its name and its value, which is empty if it is not known.
+/// A field of an attempt: its name and its value, which is empty if unknown.
 pub type FieldValue<'a> = (Cow<'a, str>, Cow<'a, str>);
 
-/// An attempt: the place of its group, and its fields. One that lacks a field others have has it empty.
+/// An attempt: the index of its group, and its fields. A field that only others have is empty.
 pub type GroupedAttempt<'a> = (usize, Vec<FieldValue<'a>>);
 
-/// How often one value stands with each group.
+/// How often one value occurs in each group.
 #[derive(Debug, Clone)]
 struct ValueCounts<'a> {
     text: &'a str,
@@ -36,7 +36,7 @@ impl ValueCounts<'_> {
         self.of.iter().sum()
     }
 
-    /// The place of the group that most of its attempts are of, and how many those are. A value of two groups alike is of none.
+    /// The group of most of its attempts, and their number. `None` in case of a tie.
     fn main(&self) -> (Option<usize>, usize) {
         let most = self.of.iter().copied().max().unwrap_or(0);
         let mut places = self.of.iter().enumerate().filter(|(_, count)| **count == most).map(|(at, _)| at);
@@ -45,7 +45,7 @@ impl ValueCounts<'_> {
     }
 }
 
-/// The field that tells `groups` groups apart best; of equal ones the first. `asked`: the fields of the build that is asked about.
+/// The field that distinguishes the groups best; the first in case of a tie. `asked`: the fields of the requested build.
 pub fn find_distinction(
     groups: usize,
     attempts: &[GroupedAttempt<'_>],
@@ -75,7 +75,7 @@ pub fn find_distinction(
     })
 }
 
-/// The values of a field with the groups that they stand with; the rare ones as one that has no name.
+/// The values of a field with their counts in each group; rare values are pooled under an empty name.
 fn values<'a>(groups: usize, attempts: &'a [GroupedAttempt<'_>], name: &str) -> Vec<ValueCounts<'a>> {
     let of = |fields: &'a [FieldValue<'_>]| {
         fields.iter().find(|(field, _)| field == name).map_or("", |(_, value)| value)
@@ -99,7 +99,7 @@ fn values<'a>(groups: usize, attempts: &'a [GroupedAttempt<'_>], name: &str) -> 
     values
 }
 
-/// The part of what is open about the group that the values answer; `None` if they answer too little, or chance may.
+/// The share of the entropy that the values explain; `None` if it is too little or may be chance.
 fn answered(values: &[ValueCounts<'_>], groups: usize, open: f64) -> Option<f64> {
     let count: f64 = values.iter().map(|value| float(value.count())).sum();
     if values.len() < 2 || open <= 0.0 || count <= 0.0 {
@@ -115,13 +115,13 @@ fn answered(values: &[ValueCounts<'_>], groups: usize, open: f64) -> Option<f64>
     (share >= ANSWERED && !likely).then_some(share)
 }
 
-/// In natural units.
+/// Entropy in nats.
 fn entropy(counts: impl Iterator<Item = usize> + Clone) -> f64 {
     let all: f64 = counts.clone().map(float).sum();
     counts.filter(|count| *count > 0).map(|count| float(count) / all).map(|share| -share * share.ln()).sum()
 }
 
-/// The values that stand for a group, most attempts first.
+/// The values typical of a group, most attempts first.
 fn named(values: &[ValueCounts<'_>], group: usize) -> Vec<String> {
     let count = |value: &ValueCounts<'_>| value.of.get(group).copied().unwrap_or(0);
     let mut own: Vec<&ValueCounts<'_>> =

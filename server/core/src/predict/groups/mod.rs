@@ -1,14 +1,14 @@
 //! Several groups of need among the attempts that a prediction learns from.
 //!
 //! ```text
-//! pool   -> [`split`]       needs of the most similar attempts, one group or several
-//!        -> [`distinctions`]  which field goes with the groups
-//!        -> [`words`]       in one sentence, with what the sizes cover
+//! similar attempts -> split          needs of the most similar attempts: one group or several
+//!                  -> distinctions   which field distinguishes the groups
+//!                  -> words          describes them, and what the sizes cover
 //! ```
 //!
-//! The prediction stays as it is: it is the cheapest size over all of them. What this adds is that it says so.
+//! The prediction is not changed: it is the cheapest size over all groups. This module reports that there are groups.
 //!
-//! It costs a sort of at most a few hundred needs, and, where there are groups, one of the values of each field.
+//! It costs a sort of at most a few hundred needs and, if there are groups, of the values of each field.
 
 mod distinctions;
 mod split;
@@ -25,15 +25,15 @@ use std::collections::BTreeSet;
 use super::similar::{SimilarAttempts, WeightedAttempt};
 use crate::domain::{AttemptBrief, Bytes, Key, NeedGroup, NeedGroups, Phase, Summary};
 
-/// Attempts of which a narrower rung is not taken alone.
+/// Attempts that make a rung sufficient without wider ones.
 const ENOUGH: usize = 10;
 
-/// Days on which attempts must have started before a time of day tells them apart: on fewer, as in a file that is imported without
-/// times, it is no more than their order.
+/// Least days on which attempts must have started before the time of day is compared: on fewer, as in an import without times, it only
+/// reflects their order.
 const DAYS: usize = 3;
-/// The same before a day of the week does: each came twice.
+/// Least days before the day of the week is compared: each occurred twice.
 const WEEKDAYS: usize = 14;
-/// The name of each field of a time ends so.
+/// Suffix of the names of time fields.
 const TIME: &str = " (UTC)";
 const WEEKDAY: &str = "day of week (UTC)";
 
@@ -43,13 +43,13 @@ const PART_OF_DAY: u64 = 6;
 /// Attempts in groups of need.
 #[derive(Debug)]
 pub(super) struct FoundGroups<'p, 'h> {
-    /// Each attempt with the place of its group.
+    /// Each attempt with the index of its group.
     pub(super) members: Vec<(usize, &'p WeightedAttempt<'h>)>,
-    /// The same without the attempts.
+    /// The groups without the attempts.
     pub(super) groups: NeedGroups,
 }
 
-/// The groups among the most similar attempts of the package that fitted; `None` if they are one, or too few.
+/// The groups among the most similar successful attempts of the package; `None` if there is one group, or too few attempts.
 pub(super) fn find<'p, 'h>(similar: &'p SimilarAttempts<'h>, key: &Key) -> Option<FoundGroups<'p, 'h>> {
     let used = oldest_first(similar);
     let needs: Vec<LogNeed<'_>> = used.iter().map(|used| (used.need, &*used.observation.brief)).collect();
@@ -57,10 +57,10 @@ pub(super) fn find<'p, 'h>(similar: &'p SimilarAttempts<'h>, key: &Key) -> Optio
     Some(FoundGroups { members: places.into_iter().zip(used).collect(), groups })
 }
 
-/// A need as a finite logarithm to base 2 of bytes, and the attempt that had it.
+/// A need as a finite logarithm to base 2 of bytes, with its attempt.
 pub type LogNeed<'b> = (f64, &'b AttemptBrief);
 
-/// The groups among attempts, and the place of the group of each; `None` if they are one. `asked`: the fields of the key in question.
+/// The groups among attempts, and each attempt's group index; `None` if there is one group. `asked`: the fields of the requested key.
 pub fn among(oldest_first: &[LogNeed<'_>], asked: &[FieldValue<'_>]) -> Option<(NeedGroups, Vec<usize>)> {
     let needs: Vec<f64> = oldest_first.iter().map(|(need, _)| *need).collect();
     let split = NeedSplit::of(&needs)?;
@@ -78,7 +78,7 @@ pub fn among(oldest_first: &[LogNeed<'_>], asked: &[FieldValue<'_>]) -> Option<(
     Some((groups, places))
 }
 
-/// Attempts of the package that fitted, rung by rung until they are enough, in the order of time.
+/// Successful attempts of the package, rung by rung until they suffice, ordered by time.
 fn oldest_first<'p, 'h>(similar: &'p SimilarAttempts<'h>) -> Vec<&'p WeightedAttempt<'h>> {
     let mut taken: Vec<&WeightedAttempt<'_>> = Vec::with_capacity(similar.used.len());
     let mut rungs = 0;
@@ -111,7 +111,7 @@ fn summed(mut needs: Vec<f64>, all: usize) -> NeedGroup {
     }
 }
 
-/// Takes times out of the fields of attempts that started on too few days.
+/// Removes time fields if the attempts started on too few days.
 pub fn keep_long_times(grouped: &mut [GroupedAttempt<'_>], started_unix_ms: impl Iterator<Item = u64>) {
     let days: BTreeSet<u64> = started_unix_ms.map(|started| started / 86_400_000).collect();
     let is_kept = |name: &str| match days.len() {
@@ -124,7 +124,7 @@ pub fn keep_long_times(grouped: &mut [GroupedAttempt<'_>], started_unix_ms: impl
     }
 }
 
-/// What is in memory of an attempt, as fields: its key without labels, and its time.
+/// The fields of an attempt that are in memory: its key without labels, and its time.
 pub(crate) fn fields_of(brief: &AttemptBrief) -> Vec<FieldValue<'_>> {
     let mut fields = built_fields(&brief.key);
     fields.push(("build_jobs".into(), jobs(brief.jobs.into())));
@@ -132,7 +132,7 @@ pub(crate) fn fields_of(brief: &AttemptBrief) -> Vec<FieldValue<'_>> {
     fields
 }
 
-/// What is on disk of an attempt, as fields, without its labels.
+/// The fields of an attempt on disk, without its labels.
 pub fn fields_of_summary(summary: &Summary) -> Vec<FieldValue<'_>> {
     let mut fields = fields_of_key(&summary.key);
     fields.push(("ref".into(), summary.key.git_ref.as_str().into()));
@@ -146,7 +146,7 @@ pub fn fields_of_summary(summary: &Summary) -> Vec<FieldValue<'_>> {
     fields
 }
 
-/// Whether an attempt is a retry, and at what time it ran.
+/// Fields for the retry status and the time of an attempt.
 fn run_fields<'a>(number: u32, started_unix_ms: u64) -> Vec<FieldValue<'a>> {
     let mut fields: Vec<FieldValue<'_>> =
         vec![("attempt".into(), if number > 1 { "a retry".into() } else { "the first".into() })];
@@ -164,7 +164,7 @@ fn run_fields<'a>(number: u32, started_unix_ms: u64) -> Vec<FieldValue<'a>> {
     fields
 }
 
-/// The same of the key that is asked about, as far as it tells.
+/// The fields of the requested key.
 pub fn fields_of_key(key: &Key) -> Vec<FieldValue<'_>> {
     let mut fields = built_fields(key);
     fields.push(("build_jobs".into(), jobs(key.hints.build_jobs.unwrap_or(0))));
@@ -182,7 +182,7 @@ fn jobs<'a>(jobs: u32) -> std::borrow::Cow<'a, str> {
     if jobs == 0 { "".into() } else { format!("-j{jobs}").into() }
 }
 
-/// Fields that people know of a build, and that no attempt names.
+/// Fields that people may know about a build and that are empty in all attempts.
 fn unrecorded(attempts: &[GroupedAttempt<'_>]) -> Vec<&'static str> {
     let is_known = |name: &&'static str| {
         let mut fields = attempts.iter().flat_map(|(_, fields)| fields);

@@ -1,55 +1,55 @@
-//! Whether a row of needs is one group or several, and where one ends. Pure.
+//! Splits needs into groups. Pure.
 //!
-//! On the logarithmic axis cuts are made at the widest gaps, which is single-linkage clustering (Gower and Ross 1969). Then the
-//! weakest cut goes, one after the other, until each that is left separates two groups:
+//! On the logarithmic axis the needs are cut at the widest gaps, which is single-linkage clustering (Gower and Ross 1969). Then the
+//! weakest cut is removed repeatedly, until each remaining one separates two groups:
 //!
-//! - each group holds [`LEAST_SHARE`] of the attempts, and [`LEAST`] of them;
-//! - the gap between the inner 80 % of two neighbours is as wide as those are themselves, the more so the fewer there are
-//!   (a stricter form of the separation of Ashman, Bird and Zepf 1994: quantiles in the place of deviations, because tails are long);
-//! - the medians lie apart by [`RATIO`] and by [`LEAST_BYTES`], else it does not matter.
+//! - each group has at least [`LEAST_SHARE`] of the attempts, and at least [`LEAST`];
+//! - the gap between the inner 80 % of two neighbours is at least as wide as these ranges, and wider if the attempts are few (a stricter
+//!   form of the separation of Ashman, Bird and Zepf 1994, with quantiles instead of deviations, because tails are long);
+//! - the medians differ by [`RATIO`] and by [`LEAST_BYTES`]; smaller differences do not matter.
 //!
-//! Needs that have moved, at once or little by little, are not two groups: both must go on. So the row, in the order of time, must
-//! go back and forth (the number of runs, Wald and Wolfowitz 1940), and each group must be among the newer half.
+//! A need that changed over time, at once or gradually, is not two groups: both groups must still occur. So the series in the order of
+//! time must alternate (the number of runs, Wald and Wolfowitz 1940), and each group must occur in the newer half.
 //!
-//! Tuned on 60 % of the keys of Spack's CI and scored on the others. In made rows of one group (normal, even, exponential, heavy
-//! tails) it sees several in at most 4 %, mostly in less than 1 %; two groups that lie apart by 2 with a spread of 7 % are seen in
-//! 96 % of the rows of 20 and in all of 60.
+//! Tuned on 60 % of the keys of Spack's CI and scored on the rest. In synthetic series of one group (normal, uniform, exponential, heavy
+//! tails) it finds several in at most 4 %, mostly in less than 1 %; two groups with a ratio of 2 and a spread of 7 % are found in 96 % of
+//! the series of 20 and in all of 60.
 
-/// Attempts below which nothing is said.
+/// Fewest attempts to split.
 pub(super) const FEWEST: usize = 8;
-/// Attempts of a group.
+/// Fewest attempts of a group.
 const LEAST: usize = 3;
-/// Share of all attempts that a group has at least.
+/// Least share of all attempts in a group.
 const LEAST_SHARE: f64 = 0.08;
-/// Groups at most.
+/// Most groups.
 pub(super) const MOST: usize = 4;
-/// Cuts that are tried: more than groups, so that values far off do not take the place of one.
+/// Gaps that are tried: more than groups, so that outliers do not use them up.
 const CUTS: usize = 12;
-/// Medians of neighbours lie apart by this factor.
+/// Least ratio between the medians of neighbours.
 const RATIO: f64 = 1.4;
-/// And by so many bytes: no memory size goes below that by default.
+/// Least difference between the medians of neighbours, bytes: the default memory floor.
 const LEAST_BYTES: f64 = 67_108_864.0;
-/// Part of a group that lies outside of its inner range, on each side.
+/// Share of a group outside its inner range, on each side.
 const OUTER: f64 = 0.1;
-/// The gap, in inner ranges, between two groups of very many.
+/// Least gap between two groups of very many attempts, in inner ranges.
 const CLEAR: f64 = 0.9;
-/// And so much more, divided by how many attempts both have.
+/// Additional gap for few attempts; it is divided by their number.
 const CLEAR_FEW: f64 = 10.0;
-/// Inner ranges are taken as at least this wide, as a logarithm to base 2: builds of one configuration differ by 3 %.
+/// Least width of an inner range, as a logarithm to base 2: builds of one configuration differ by 3 %.
 const NARROWEST: f64 = 0.04;
-/// Runs in the order of time: the needs go back and forth twice.
+/// Fewest runs in the order of time: the needs alternate twice.
 const RUNS: usize = 5;
-/// Attempts of each group among the newer half of all.
+/// Fewest attempts of each group in the newer half.
 const LATE: usize = 2;
 
-/// Where each group but the first begins, in ascending order.
+/// Lower bounds of all groups but the first, in ascending order.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::predict) struct NeedSplit {
     starts: Vec<f64>,
 }
 
 impl NeedSplit {
-    /// The groups of needs (finite logarithms to base 2 of bytes), oldest first; `None` if they are one. Sorts them, and looks at 12 cuts.
+    /// Splits needs (finite logarithms to base 2 of bytes), oldest first; `None` if they are one group. Sorts them, and tries 12 cuts.
     pub(in crate::predict) fn of(oldest_first: &[f64]) -> Option<Self> {
         if oldest_first.len() < FEWEST {
             return None;
@@ -64,17 +64,17 @@ impl NeedSplit {
         (!split.starts.is_empty() && split.goes_on(oldest_first)).then_some(split)
     }
 
-    /// How many groups there are.
+    /// Number of groups.
     pub(super) fn count(&self) -> usize {
         self.starts.len() + 1
     }
 
-    /// The place of the group that holds this need.
+    /// Index of the group that contains this need.
     pub(in crate::predict) fn group_of(&self, need: f64) -> usize {
         self.starts.partition_point(|start| *start <= need)
     }
 
-    /// Whether all groups go on side by side.
+    /// Whether all groups still occur side by side.
     fn goes_on(&self, oldest_first: &[f64]) -> bool {
         let groups: Vec<usize> = oldest_first.iter().map(|need| self.group_of(*need)).collect();
         let runs = groups.chunk_by(|a, b| a == b).count();
@@ -84,7 +84,7 @@ impl NeedSplit {
     }
 }
 
-/// Places of the values that lie farthest above the one before them, in ascending order.
+/// Indexes of the values with the widest gaps below them, in ascending order.
 fn widest_gaps(sorted: &[f64]) -> Vec<usize> {
     let mut gaps: Vec<(f64, usize)> =
         sorted.iter().zip(sorted.iter().skip(1)).enumerate().map(|(at, (a, b))| (b - a, at + 1)).collect();
@@ -95,7 +95,7 @@ fn widest_gaps(sorted: &[f64]) -> Vec<usize> {
     cuts
 }
 
-/// The place of the cut that must go first; `None` if all of them separate groups.
+/// Index of the cut to remove next; `None` if all of them separate groups.
 fn weakest(sorted: &[f64], cuts: &[usize]) -> Option<usize> {
     let starts = std::iter::once(0).chain(cuts.iter().copied());
     let ends = cuts.iter().copied().chain([sorted.len()]);
@@ -114,7 +114,7 @@ fn weakest(sorted: &[f64], cuts: &[usize]) -> Option<usize> {
     (least < 1.0 || parts.len() > MOST).then_some(at)
 }
 
-/// The cut between a part and the neighbour that is nearer to it.
+/// The cut between a group and its nearer neighbour.
 fn nearer(parts: &[&[f64]], small: usize) -> usize {
     let gap = |above: usize| {
         let edges = above
@@ -125,7 +125,7 @@ fn nearer(parts: &[&[f64]], small: usize) -> usize {
     if gap(small) <= gap(small + 1) { small.saturating_sub(1) } else { small }
 }
 
-/// 1 or more for two parts that are two groups: how far they lie apart, in what they must.
+/// How clearly two groups are separated; 1 or more is enough.
 fn clearness(below: &[f64], above: &[f64]) -> f64 {
     let inner = |part| [quantile(part, OUTER), quantile(part, 0.5), quantile(part, 1.0 - OUTER)];
     let ([low, middle, high], [above_low, above_middle, above_high]) = (inner(below), inner(above));
@@ -137,7 +137,7 @@ fn clearness(below: &[f64], above: &[f64]) -> f64 {
     gap.min(ratio).min(bytes)
 }
 
-/// Between the two nearest values (type 7 of Hyndman and Fan 1996); 0 of nothing.
+/// Quantile with linear interpolation (type 7 of Hyndman and Fan 1996); 0 if empty.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let place = share * float(sorted.len().saturating_sub(1));
     let below = floor(place);

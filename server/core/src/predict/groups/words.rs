@@ -1,4 +1,4 @@
-//! Groups of need in words: what each needs, what the sizes cover, and what tells the groups apart.
+//! Describes groups of need: what each needs, what the sizes cover, and which field distinguishes them.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use crate::domain::{Bytes, Distinction, NeedGroup, NeedGroups};
 
 const NAMES: [&str; 4] = ["first", "second", "third", "fourth"];
 
-/// One paragraph for a CI engineer. `sizes`: request and limit that were predicted over all of them, if they were.
+/// One paragraph for a CI engineer. `sizes`: request and limit predicted over all groups, if there are any.
 pub fn describe(groups: &NeedGroups, sizes: Option<[Bytes; 2]>) -> String {
     let mut text = format!("These attempts are {} groups with different needs:", groups.groups.len());
     for (at, group) in groups.groups.iter().enumerate() {
@@ -31,7 +31,7 @@ fn counted(attempts: u32) -> String {
     if attempts == 1 { "1 attempt".to_owned() } else { format!("{attempts} attempts") }
 }
 
-/// What a size is enough for. Groups are in order, so those that it covers come first.
+/// Which groups a size covers. Groups are sorted, so these come first.
 fn covered(groups: &[NeedGroup], size: Bytes) -> String {
     let whole = groups.iter().take_while(|group| group.need[2] <= size).count();
     let begun = groups.get(whole).is_some_and(|group| group.need[0] <= size);
@@ -67,7 +67,7 @@ fn distinction_words(by: &Distinction) -> String {
     text + "."
 }
 
-/// Nothing tells: what would.
+/// No recorded field distinguishes them: suggests which might.
 fn unknown(groups: &NeedGroups) -> String {
     let what =
         if groups.looked_at_all { "Nothing that is recorded tells" } else { "Nothing in the key tells" };
