@@ -167,6 +167,7 @@ impl<'a> Attempt<'a> {
             phases: phases.clone(),
             keeps_ticket,
             offloaded_to: offloaded_to.clone(),
+            ended: end.is_seen(),
             ..Finish::default()
         };
         let failed = exit.is_some_and(|exit| exit.code != Some(0)) || totals.oom_kill.unwrap_or(0) > 0;

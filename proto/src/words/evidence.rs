@@ -1,6 +1,6 @@
 //! Where evidence comes from, in words for people.
 
-use crate::v1::{Action, Cause, OomOrigin, Verdict};
+use crate::v1::{Action, Cause, OomOrigin, Outcome, Verdict};
 
 /// A source of evidence as it stands behind "from the": `kernel`, `CI system`. Words that are not known here stay as they are.
 #[must_use]
@@ -29,6 +29,19 @@ pub fn oom_origin(origin: OomOrigin) -> &'static str {
 #[must_use]
 pub fn is_retry(action: Action) -> bool {
     !matches!(action, Action::No | Action::Unspecified)
+}
+
+/// How an attempt ended, in words.
+#[must_use]
+pub fn outcome_words(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Unspecified => "not known",
+        Outcome::Running => "running",
+        Outcome::Succeeded => "succeeded",
+        Outcome::Failed => "failed",
+        Outcome::Lost => "lost",
+        Outcome::Ended => "ended, exit status not known",
+    }
 }
 
 /// A cause in words: `out of memory`; empty if there is none.

@@ -32,10 +32,10 @@ pub fn memory_wasted(totals: &StatsTotals) -> Option<f64> {
     memory_asked(totals).map(|asked| totals.memory_wasted_gib_hours / asked)
 }
 
-/// Every attempt failed or was lost: what it held was for nothing, whatever a build needs.
+/// No attempt is known to have passed: what it held was for nothing, whatever a build needs.
 pub fn is_nothing_built(totals: &StatsTotals) -> bool {
-    let StatsTotals { attempts, failed, lost, canceled, .. } = totals;
-    *attempts > 0 && failed + lost + canceled >= *attempts
+    let StatsTotals { attempts, failed, lost, ended, canceled, .. } = totals;
+    *attempts > 0 && failed + lost + ended + canceled >= *attempts
 }
 
 /// The same in words: `40 % of what was asked for`. Where no attempt succeeded it is all of it by definition, and no share: what a build

@@ -26,7 +26,7 @@ const FIELDS: [(&str, &str); 7] = [
 ];
 
 /// Outcomes that can be chosen, beside [`CANCELED`].
-pub const OUTCOMES: [Outcome; 3] = [Outcome::Succeeded, Outcome::Failed, Outcome::Lost];
+pub const OUTCOMES: [Outcome; 4] = [Outcome::Succeeded, Outcome::Failed, Outcome::Lost, Outcome::Ended];
 
 /// What was canceled, which is no failure, as a form sends it.
 pub const CANCELED: &str = "CANCELED";

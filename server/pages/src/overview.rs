@@ -78,6 +78,7 @@ fn cards(totals: &StatsTotals, currency: &str, running: usize, view: &View) -> M
         dl.cards.eight {
             (card("Attempts ended", &count(totals.attempts), &html! {
                 (share_of(totals.succeeded, totals.attempts)) " succeeded, " (count(totals.lost)) " lost, "
+                @if totals.ended > 0 { (count(totals.ended)) " ended, exit status not known, " }
                 a href=(view.link("/attempts", &[("outcome", "CANCELED")])) { (count(totals.canceled)) " canceled" }
             }))
             (card("Failed", &count(totals.failed), &html! {

@@ -1,7 +1,7 @@
 //! The words of the wire, for people.
 
 use maud::{Markup, html};
-pub(super) use plimsoll_proto::evidence::cause_words as cause;
+pub(super) use plimsoll_proto::evidence::{cause_words as cause, outcome_words as outcome};
 use plimsoll_proto::v1::{Cause, ChangeKind, Outcome, Source};
 
 /// All causes that a failure can have, with the value that a form sends.
@@ -36,26 +36,17 @@ pub fn wire_name(prefix: &str, name: &str) -> String {
     format!("{prefix}{}", name.to_ascii_uppercase().replace('-', "_"))
 }
 
-pub(super) fn outcome(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Unspecified => "not known",
-        Outcome::Running => "running",
-        Outcome::Succeeded => "succeeded",
-        Outcome::Failed => "failed",
-        Outcome::Lost => "lost",
-    }
-}
-
 /// The outcome as a badge: a word and a sign, never only a colour.
 pub(super) fn badge(is: Outcome, why: Cause) -> Markup {
     let (class, sign) = match is {
         Outcome::Succeeded => ("badge good", "✓"),
         Outcome::Failed if why == Cause::Canceled => ("badge lost", "–"),
         Outcome::Failed => ("badge bad", "✕"),
-        Outcome::Lost => ("badge lost", "?"),
+        Outcome::Lost | Outcome::Ended => ("badge lost", "?"),
         Outcome::Running | Outcome::Unspecified => ("badge now", "●"),
     };
-    let text = if why == Cause::Unspecified { outcome(is) } else { cause(why) };
+    let is_known = !matches!((is, why), (_, Cause::Unspecified) | (Outcome::Ended, Cause::Unknown));
+    let text = if is_known { cause(why) } else { outcome(is) };
     html! { span class=(class) { span aria-hidden="true" { (sign) " " } (text) } }
 }
 

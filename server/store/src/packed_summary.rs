@@ -28,7 +28,7 @@ const SOURCES: &[MeasurementSource] = &[
     MeasurementSource::ProcessTree,
     MeasurementSource::Prometheus,
 ];
-const OUTCOMES: &[Outcome] = &[Outcome::Succeeded, Outcome::Failed, Outcome::Lost];
+const OUTCOMES: &[Outcome] = &[Outcome::Succeeded, Outcome::Failed, Outcome::Lost, Outcome::Ended];
 const ORIGINS: &[OomOrigin] = &[OomOrigin::OwnLimit, OomOrigin::LimitAbove, OomOrigin::Host];
 const CAUSES: &[Cause] = &[
     Cause::Oom,

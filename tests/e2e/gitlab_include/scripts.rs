@@ -32,6 +32,30 @@ fn check(fleet: &Fleet, shell: &[&str], id: &str, script: &str) {
     assert_eq!(summary["exit_code"].as_i64(), Some(status.into()), "{shell:?} {script}: {shown}");
 }
 
+/// Scripts whose last command takes the place of the shell, so that no trap runs.
+const REPLACED: [&str; 2] = ["echo built; exec true", "exec sh -c 'exit 3'"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_script_that_ends_with_exec_ends_as_it_would_alone_and_is_never_lost() {
+    let Some(fleet) = Fleet::start() else { return };
+    for (number, shell) in SHELLS.iter().filter(|shell| found(shell[0]).is_some()).enumerate() {
+        for (place, script) in REPLACED.iter().enumerate() {
+            let (id, off) = (format!("{number}{place}"), [("PLIMSOLL_MEASURE", "off")]);
+            let status = fleet.job(shell, "0", script, &off).status.code();
+            let measured = fleet.job(shell, &id, script, &[]);
+            let output = text(&measured);
+            assert_eq!(measured.status.code(), status, "{shell:?} {script}: {output}");
+            let summary = fleet.shown(&id)["summary"].clone();
+            // the kernel says the exit status from Linux 6.15 on
+            let known = if status == Some(0) { "succeeded" } else { "failed" };
+            let outcome = if summary["exit_code"].is_null() { "ended" } else { known };
+            assert_eq!(summary["outcome"], outcome, "{shell:?} {script}: {summary} {output}");
+            let exit = summary["exit_code"].as_i64();
+            assert!(exit.is_none() || exit == status.map(i64::from), "{shell:?} {script}: {summary}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_script_with_a_trap_of_its_own_ends_as_it_would_alone_and_is_never_lost() {
     let Some(fleet) = Fleet::start() else { return };

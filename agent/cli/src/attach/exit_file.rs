@@ -15,7 +15,7 @@ const BYTES: u64 = 16;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct EndSeen {
     pub(super) how: &'static str,
-    /// Its exit, where the exit file says it.
+    /// Its exit, where the exit file or the kernel says it.
     pub(super) exit: Option<Exit>,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! [`find`] waits until the build is there, [`measuring`] chooses the best way to see it, [`watch`] notices its end, and in between it is
 //! sampled and delivered as any other. The agent has no part in the build: it enters none of its groups, sends it no signal,
-//! and does not learn its exit status, unless the build's shell leaves it in a file ([`exit_file`]). It leaves by itself when the build has ended, so that a Job can complete.
+//! and learns its exit status only from a file that the build's shell leaves ([`exit_file`]) or from the kernel ([`exit_status`]). It leaves by itself when the build has ended, so that a Job can complete.
 //!
 //! | status | means |
 //! |---|---|
@@ -12,6 +12,7 @@
 
 mod containers;
 mod exit_file;
+mod exit_status;
 mod find;
 mod found;
 mod host_view;
@@ -149,8 +150,7 @@ impl<'a> Build<'a> {
             tokio::select! {
                 biased;
                 end = self.watch.ended() => {
-                    let followed = || MeasurementEnd::Followed(end.how.to_owned());
-                    return end.exit.map_or_else(followed, MeasurementEnd::Exited);
+                    return end.exit.map_or(MeasurementEnd::Ended(end.how), MeasurementEnd::Exited);
                 }
                 signal = stop.next() => return MeasurementEnd::Followed(format!("the agent got {signal}")),
                 () = tokio::time::sleep_until(self.attempt.sampler.due()) => self.attempt.tick(),

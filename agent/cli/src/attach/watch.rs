@@ -2,7 +2,13 @@
 //! and a look every [`PACE`], for everything that gives no word. At once matters: a runtime removes the group of a container
 //! some ten milliseconds after its end, and the last counters with it.
 
-use std::{future::pending, io, os::fd::OwnedFd, path::PathBuf, time::Duration};
+use std::{
+    future::pending,
+    io,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use plimsoll_measure::cgroup::{
     Cgroup, CgroupVersion, Cgroups,
@@ -20,6 +26,7 @@ use tokio::{
 
 use super::{
     exit_file::{EndSeen, ExitFile},
+    exit_status::exit_status,
     host_view::HostView,
     process::Process,
 };
@@ -37,6 +44,8 @@ pub(super) struct Watch {
     group: Option<(Cgroup, Option<u64>)>,
     /// The build ends when this file is there, whatever goes on running.
     file: Option<ExitFile>,
+    /// The process, for its exit status.
+    process: Option<OwnedFd>,
     /// Becomes readable when there is something to look at.
     event: Option<AsyncFd<OwnedFd>>,
     next: Instant,
@@ -54,8 +63,10 @@ impl Watch {
             let identity = identity(&group);
             (group, identity)
         });
-        let descriptor = match (&main, &group) {
-            (Some(main), _group) if site.shows_real_processes() => pidfd(main.pid),
+        let process =
+            main.as_ref().filter(|_main| site.shows_real_processes()).map(|main| pidfd(main, &site.proc));
+        let descriptor = match (&process, &group) {
+            (Some(Ok(process)), _group) => process.try_clone(),
             (None, Some((group, _identity))) if group.version == CgroupVersion::V2 => events(group),
             _other => Err(io::ErrorKind::Unsupported.into()),
         };
@@ -63,14 +74,15 @@ impl Watch {
         if let Err(error) = &event {
             tracing::debug!(%error, "the end of the build is polled for");
         }
-        Self { proc: site.proc.clone(), main, group, file, event: event.ok(), next: Instant::now() }
+        let (event, process) = (event.ok(), process.and_then(Result::ok));
+        Self { proc: site.proc.clone(), main, group, file, process, event, next: Instant::now() }
     }
 
     /// Waits for the end of the build, and says what it was. May be dropped and called again.
     pub(super) async fn ended(&mut self) -> EndSeen {
         loop {
             if let Some(end) = self.look() {
-                return end;
+                return self.with_status(end).await;
             }
             select! {
                 () = kernel_event(&mut self.event) => {}
@@ -85,9 +97,22 @@ impl Watch {
         reported.or_else(|| self.gone().map(|how| EndSeen { how, exit: None }))
     }
 
+    /// The end with the exit status that the kernel says, if the exit file did not.
+    async fn with_status(&self, end: EndSeen) -> EndSeen {
+        let exit = match (&self.process, end.exit) {
+            (Some(process), None) if self.has_ended() => exit_status(process).await,
+            (_process, exit) => exit,
+        };
+        EndSeen { exit, ..end }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.main.as_ref().is_some_and(|main| !main.runs(&self.proc))
+    }
+
     fn gone(&self) -> Option<&'static str> {
-        if let Some(main) = &self.main {
-            return (!main.runs(&self.proc)).then_some("its process ended");
+        if self.main.is_some() {
+            return self.has_ended().then_some("its process ended");
         }
         let (group, made) = self.group.as_ref()?;
         if identity(group) != *made {
@@ -105,10 +130,11 @@ impl Watch {
     }
 }
 
-fn pidfd(pid: i32) -> io::Result<OwnedFd> {
-    let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
-    // the process is compared with what was found before each verdict, so one that took its number meanwhile is noticed
-    Ok(pidfd_open(pid, PidfdFlags::NONBLOCK)?)
+fn pidfd(main: &Process, proc: &Path) -> io::Result<OwnedFd> {
+    let pid = Pid::from_raw(main.pid).ok_or(io::ErrorKind::InvalidInput)?;
+    let descriptor = pidfd_open(pid, PidfdFlags::NONBLOCK)?;
+    // one that took its number meanwhile is another process
+    if main.runs(proc) { Ok(descriptor) } else { Err(io::ErrorKind::NotFound.into()) }
 }
 
 fn events(group: &Cgroup) -> io::Result<OwnedFd> {

@@ -81,6 +81,15 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     made
 }
 
+/// What was seen of the end of a build that the agent did not start, where its exit status is not known.
+fn followed_until(end: &MeasurementEnd) -> Option<&str> {
+    match end {
+        MeasurementEnd::Exited(_) => None,
+        MeasurementEnd::Ended(how) => Some(how),
+        MeasurementEnd::Followed(until) => Some(until),
+    }
+}
+
 fn value(facts: &BuildFacts) -> Value {
     let delivery = &facts.delivery;
     // nothing in these messages is no JSON
@@ -95,7 +104,7 @@ fn value(facts: &BuildFacts) -> Value {
         "retries": facts.retries,
         "name": facts.name,
         "exit": to_json(&facts.end.exit().unwrap_or_default()),
-        "followed_until": match &facts.end { MeasurementEnd::Followed(until) => Some(until), MeasurementEnd::Exited(_) => None },
+        "followed_until": followed_until(&facts.end),
         "wall_ms": u64::try_from(facts.wall.as_millis()).unwrap_or(u64::MAX),
         "source": facts.source.word(),
         "offloaded_to": Some(&facts.offloaded_to).filter(|service| !service.is_empty()),

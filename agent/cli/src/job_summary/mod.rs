@@ -65,7 +65,9 @@ impl Settings {
 pub(crate) enum MeasurementEnd {
     /// With the command; code and signal are both absent if the exit was not seen.
     Exited(Exit),
-    /// A build that the agent did not start was followed until this happened; its exit is not known.
+    /// A build that the agent did not start has ended in this way; its exit status is not known.
+    Ended(&'static str),
+    /// It was followed until this happened, and may go on.
     Followed(String),
 }
 
@@ -74,8 +76,13 @@ impl MeasurementEnd {
     pub(crate) fn exit(&self) -> Option<Exit> {
         match self {
             Self::Exited(exit) => Some(*exit).filter(|exit| exit.code.is_some() || exit.signal.is_some()),
-            Self::Followed(_) => None,
+            Self::Ended(_) | Self::Followed(_) => None,
         }
+    }
+
+    /// Whether the end of the build was seen.
+    pub(crate) fn is_seen(&self) -> bool {
+        matches!(self, Self::Ended(_)) || self.exit().is_some()
     }
 }
 
@@ -119,6 +126,7 @@ impl BuildFacts {
         let totals = &self.totals;
         let outcome = match self.end.exit() {
             Some(Exit { code: Some(0), .. }) => Outcome::Succeeded,
+            None if self.end.is_seen() => Outcome::Ended,
             _ => Outcome::Failed,
         };
         let was_held_back = match &self.advice.verdict {
@@ -136,7 +144,7 @@ impl BuildFacts {
             cpu_usec: Some(totals.cpu_usec),
             need_peak_bytes: totals.need_peak_bytes,
             memory_peak_bytes: totals.memory_peak_bytes,
-            censored: was_held_back && proves && outcome == Outcome::Failed,
+            censored: was_held_back && proves && outcome != Outcome::Succeeded,
             outcome: outcome.into(),
             ..Summary::default()
         }

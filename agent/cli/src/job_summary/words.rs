@@ -19,6 +19,7 @@ impl fmt::Display for MeasurementEnd {
                 Err(_realtime) => write!(f, "was ended by signal {signal}"),
             },
             Self::Exited(_unseen) => write!(f, "ended unseen"),
+            Self::Ended(how) => write!(f, "ended ({how}), exit status not known,"),
             Self::Followed(until) => write!(f, "was followed until {until}"),
         }
     }

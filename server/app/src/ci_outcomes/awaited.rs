@@ -80,9 +80,9 @@ impl AwaitedOutcomes {
     }
 }
 
-/// Its end was not seen.
+/// How it ended was not seen.
 fn is_unseen(summary: &Summary) -> bool {
-    summary.outcome == Outcome::Lost && summary.exit.is_none()
+    summary.outcome.is_unknown() && summary.exit.is_none()
 }
 
 fn oldest(

@@ -19,7 +19,7 @@ use plimsoll_core::{
 
 /// The summary with the reported outcome; `None` if another one was seen. The exit stays unknown: it was not reported.
 pub(crate) fn with_report(summary: &Summary, reported: &ReportedOutcome) -> Option<Summary> {
-    if summary.outcome != Outcome::Lost || summary.exit.is_some() {
+    if !summary.outcome.is_unknown() || summary.exit.is_some() {
         let is_news = reported.unneeded && !summary.unneeded;
         return is_news.then(|| Summary { unneeded: true, ..summary.clone() });
     }

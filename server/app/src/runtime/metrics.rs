@@ -260,7 +260,7 @@ metrics! {
     disk_free_bytes: Bytes = "store_disk_free", "Free space on the disk of the store", in Unit::Bytes;
     disk_bytes: Bytes = "store_disk", "Size of the disk of the store", in Unit::Bytes;
     fleet_attempts: Family<Ended, Counter> = "fleet_attempts",
-        "Ended attempts, by outcome (`succeeded`, `failed`, `lost`, `canceled`) and cause";
+        "Ended attempts, by outcome (`succeeded`, `failed`, `lost`, `ended`, `canceled`) and cause";
     fleet_cause_changes: Family<CauseChanged, Counter> = "fleet_cause_changes",
         "Attempts with a cause changed by a verdict after they were counted, by the old and the new cause";
     fleet_retries: Counter = "fleet_retries",

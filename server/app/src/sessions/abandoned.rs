@@ -82,6 +82,7 @@ pub(crate) fn abandoned(session: &Session) -> Finish {
         exit: None,
         totals: FinalTotals::default(),
         keeps_ticket: false,
+        ended: false,
         offloaded_to: String::new(),
         phases: Vec::new(),
     }

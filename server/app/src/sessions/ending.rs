@@ -4,7 +4,7 @@
 use std::{collections::HashSet, sync::Arc};
 
 use plimsoll_core::{
-    domain::{Attempt, AttemptId, Summary},
+    domain::{Attempt, AttemptId, Outcome, Summary},
     retry,
     shared_history::HistoryUpdate,
 };
@@ -96,6 +96,9 @@ impl Worker {
         summary = summary.with_phases(finish.phases.clone());
         summary.started_unix_ms = started;
         summary.offloaded_to.clone_from(&finish.offloaded_to);
+        if finish.ended && finish.exit.is_none() {
+            summary.outcome = Outcome::Ended;
+        }
         summary.samples_lost = *lost;
         (summary.cause, summary.cause_source) =
             retry::cause_of(&summary).map_or((None, None), |(cause, source)| (Some(cause), source));

@@ -77,6 +77,7 @@ mod tests {
             totals,
             phases: Vec::new(),
             keeps_ticket: false,
+            ended: false,
             offloaded_to: String::new(),
         }
     }

@@ -83,6 +83,8 @@ pub(crate) struct Finish {
     pub(crate) lost: u64,
     pub(crate) wall: Millis,
     pub(crate) exit: Option<Exit>,
+    /// The agent saw the end, with an exit status or without.
+    pub(crate) ended: bool,
     pub(crate) totals: FinalTotals,
     /// In order, not overlapping, within `wall`.
     pub(crate) phases: Vec<Phase>,

@@ -88,6 +88,7 @@ mod tests {
             totals: FinalTotals::default(),
             phases: Vec::new(),
             keeps_ticket: false,
+            ended: false,
             offloaded_to: String::new(),
         };
         worker.work([open, Request::Finish { finish, stream, answer }].into_iter()).await;

@@ -22,6 +22,15 @@ pub enum Outcome {
     Failed,
     /// The end was not observed.
     Lost,
+    /// The end was seen, and the exit status is not known.
+    Ended,
+}
+
+impl Outcome {
+    /// Whether the build passed is not known: others may report it yet.
+    pub const fn is_unknown(self) -> bool {
+        matches!(self, Self::Lost | Self::Ended)
+    }
 }
 
 /// Whose memory limit made the kernel kill a process.

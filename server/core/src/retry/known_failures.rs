@@ -179,7 +179,7 @@ impl KnownFailures {
                 None => continue,
             };
             let Some(retry) = history.retried_by(&failure.attempt, key) else { continue };
-            if retry.outcome == Outcome::Lost || retry.proven_cause().is_some_and(Cause::is_taken_away) {
+            if retry.outcome.is_unknown() || retry.proven_cause().is_some_and(Cause::is_taken_away) {
                 continue;
             }
             counted.tried += 1;

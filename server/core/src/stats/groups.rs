@@ -180,7 +180,7 @@ fn by_key(by: &GroupBy, rows: &RowsSnapshot) -> (Vec<u32>, Vec<Arc<str>>) {
 }
 
 /// Names of the outcomes, then canceled attempts, which do not count as failures.
-const OUTCOMES: [&str; 4] = ["succeeded", "failed", "lost", "canceled"];
+const OUTCOMES: [&str; 5] = ["succeeded", "failed", "lost", "ended", "canceled"];
 
 /// Index of canceled attempts.
-const CANCELED: usize = 3;
+const CANCELED: usize = 4;

@@ -13,7 +13,7 @@ pub struct StatsTotals {
     /// Number of attempts.
     pub attempts: u64,
     /// By outcome; canceled attempts are among the failures.
-    outcomes: [u32; 3],
+    outcomes: [u32; 4],
     canceled: u32,
     /// By cause; the first entry is for none, and stays 0.
     causes: [u32; 1 + Cause::ALL.len()],
@@ -236,6 +236,11 @@ impl StatsTotals {
     /// Attempts with an unknown end.
     pub fn lost(&self) -> u64 {
         self.outcomes[2].into()
+    }
+
+    /// Attempts that ended, of which the exit status is not known.
+    pub fn ended(&self) -> u64 {
+        self.outcomes[3].into()
     }
 
     /// Attempts with this cause.

@@ -26,7 +26,7 @@ pub(super) fn form(shown: &GetAttemptResponse, address: &str) -> Markup {
         .and_then(|verdict| verdict.outlook.as_ref())
         .is_some_and(|outlook| !outlook.signature.is_empty());
     html! {
-        @if matches!(summary.outcome(), Outcome::Failed | Outcome::Lost) {
+        @if matches!(summary.outcome(), Outcome::Failed | Outcome::Lost | Outcome::Ended) {
             h2 { "Correct the cause" }
             @if let Some(correction) = correction { (corrected(correction)) }
             form.search action=(address) method="post" {

@@ -84,6 +84,7 @@ pub(super) fn figures(digest: &Digest) -> Vec<Figure> {
     all.push(rate("failed, of all", now, before));
     all.push(counts("failed", &|t| t.failed, More::Bad));
     all.push(counts("lost", &|t| t.lost, More::Bad));
+    all.push(counts("ended, exit status not known", &|t| t.ended, More::Neither));
     all.push(counts("canceled", &|t| t.canceled, More::Neither));
     all.push(hours("time of builds, h", &|t| t.wall_hours, More::Neither));
     let known =

@@ -6,7 +6,7 @@ pub(super) mod tests;
 use std::fmt::Write as _;
 
 use plimsoll_proto::{
-    evidence::{self, cause_words, source_in_words},
+    evidence::{self, cause_words, outcome_words, source_in_words},
     figures::{self, count},
     json::Word as _,
     measured,
@@ -128,7 +128,7 @@ pub(super) fn paint(summary: &Summary) -> Paint {
         Outcome::Succeeded => Paint::Good,
         Outcome::Failed if measured::is_canceled(summary) => Paint::Warn,
         Outcome::Failed => Paint::Bad,
-        Outcome::Lost => Paint::Warn,
+        Outcome::Lost | Outcome::Ended => Paint::Warn,
         Outcome::Running | Outcome::Unspecified => Paint::Plain,
     }
 }
@@ -191,9 +191,12 @@ fn memory(summary: &Summary) -> String {
 /// How it ended: `failed, out of memory (exit 2)`.
 pub(in crate::ask) fn result(summary: &Summary) -> String {
     let words = match (summary.outcome(), cause_words(summary.cause())) {
-        (outcome, "") => outcome.word(),
+        (outcome, "") => outcome_words(outcome).to_owned(),
+        (Outcome::Ended, _cause) if summary.cause() == Cause::Unknown => {
+            outcome_words(Outcome::Ended).to_owned()
+        }
         _ if measured::is_canceled(summary) => "canceled".to_owned(),
-        (outcome, cause) => format!("{}, {cause}", outcome.word()),
+        (outcome, cause) => format!("{}, {cause}", outcome_words(outcome)),
     };
     with_exit(words, summary)
 }

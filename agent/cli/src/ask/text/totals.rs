@@ -17,13 +17,15 @@ use crate::ask::{
 
 /// Lines of the sums. Money is said where something has a price.
 pub(super) fn lines(sums: &StatsTotals, currency: &str, look: TerminalStyle) -> String {
-    let StatsTotals { attempts, succeeded, failed, lost, canceled, retries, .. } = sums;
-    // only where there are some: few builds are canceled
-    let canceled = if *canceled > 0 { format!(", {} canceled", count(*canceled)) } else { String::new() };
+    let StatsTotals { attempts, succeeded, failed, lost, ended, canceled, retries, .. } = sums;
+    // only where there are some
+    let some =
+        |number: u64, words| if number > 0 { format!(", {} {words}", count(number)) } else { String::new() };
+    let (canceled, ended) = (some(*canceled, "canceled"), some(*ended, "ended with no exit status known"));
     let mut text = titled(
         "attempts",
         &format!(
-            "{}: {} succeeded, {} failed, {} lost{canceled}; {}",
+            "{}: {} succeeded, {} failed, {} lost{ended}{canceled}; {}",
             count(*attempts),
             count(*succeeded),
             count(*failed),

@@ -69,6 +69,8 @@ enum OutcomeArg {
     /// Without what was canceled.
     Failed,
     Lost,
+    /// Its exit status is not known.
+    Ended,
     Canceled,
 }
 
@@ -85,6 +87,7 @@ impl FilterArgs {
             // the wire has no outcome of its own for what was canceled
             Some(OutcomeArg::Failed | OutcomeArg::Canceled) => Outcome::Failed,
             Some(OutcomeArg::Lost) => Outcome::Lost,
+            Some(OutcomeArg::Ended) => Outcome::Ended,
         };
         let (from_unix_ms, to_unix_ms) = range(self.since, self.until, now_unix_ms)?;
         Ok(Filter {

@@ -42,6 +42,16 @@ fn a_good_build_says_what_it_used_of_what_was_asked() {
 }
 
 #[test]
+fn an_end_whose_exit_status_is_not_known_is_said_to_be_that() {
+    let end = MeasurementEnd::Ended("its process ended");
+    let facts = BuildFacts { name: "unit".to_owned(), end, ..BuildFacts::default() };
+    assert_eq!(facts.summary().outcome(), plimsoll_proto::v1::Outcome::Ended);
+    let line = ReportLine(&facts).to_string();
+    let expected = "plimsoll: unit ended (its process ended), exit status not known, after 0 s";
+    assert!(line.starts_with(expected), "{line}");
+}
+
+#[test]
 fn on_a_terminal_the_verdict_follows_and_its_reason_is_never_cut() {
     let outlook = Outlook { failure_line: "x.c:3: error\u{1b}[2J".to_owned(), ..Outlook::default() };
     let verdict = Verdict {

@@ -12,7 +12,7 @@ use super::Metrics;
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct Ended {
-    /// `succeeded`, `failed`, `lost`, or `canceled`, which is no failure.
+    /// `succeeded`, `failed`, `lost`, `ended` (its exit status is not known), or `canceled`, which is no failure.
     pub(crate) outcome: &'static str,
     /// Why it failed; `none` unless it did.
     pub(crate) cause: &'static str,
@@ -67,6 +67,7 @@ impl Metrics {
             begin(if cause == Cause::Canceled { "canceled" } else { "failed" }, cause.as_str());
         }
         begin("lost", "unknown");
+        begin("ended", "unknown");
         for of in JUDGED {
             for held in ["true", "false"] {
                 drop(self.fleet_predictions.get_or_create(&Held { of, held }));
@@ -83,6 +84,7 @@ impl Metrics {
             Outcome::Failed if summary.cause == Some(Cause::Canceled) => "canceled",
             Outcome::Failed => "failed",
             Outcome::Lost => "lost",
+            Outcome::Ended => "ended",
         };
         self.fleet_attempts.get_or_create(&Ended { outcome, cause }).inc();
         if is_retry {

@@ -5,7 +5,11 @@ use plimsoll_store::{self as store, Batch, MemoryStore, Store};
 
 use super::*;
 use crate::sessions::{
-    abandoned::abandoned, ending::tests::held, fixture, request::EndRequest, stream_handle::StreamHandle,
+    abandoned::abandoned,
+    ending::tests::held,
+    fixture,
+    request::{EndRequest, Finish},
+    stream_handle::StreamHandle,
 };
 
 fn word(id: &str, end: JobStatus) -> (CiReport, oneshot::Receiver<OutcomeStatus>) {
@@ -92,6 +96,22 @@ async fn the_report_on_an_open_attempt_outlasts_those_on_any_number_of_unmeasure
     let summary = store::read_summary(&store, &id).await.unwrap().unwrap();
     assert_eq!((summary.outcome, summary.cause), (Outcome::Failed, Some(Cause::Infra)));
     assert!(worker.ci_reports.waiting_for(&AttemptId::parse("later").unwrap(), "").is_none());
+}
+
+#[tokio::test]
+async fn an_end_without_an_exit_status_is_not_lost_and_the_report_on_the_job_says_how_it_ended() {
+    for (ended, outcome) in [(true, Outcome::Ended), (false, Outcome::Lost)] {
+        let (store, stream) = (Store::memory(), StreamHandle::new());
+        let (mut worker, _new) = held(&store, &stream);
+        let finish = abandoned(&worker.sessions.values().next().unwrap().clone());
+        let (id, finish) = (finish.attempt.clone(), Finish { ended, ..finish });
+        worker.seal_all(vec![EndRequest { finish, stream: None, answer: None }]).await;
+        let summary = store::read_summary(&store, &id).await.unwrap().unwrap();
+        assert_eq!((summary.outcome, summary.exit), (outcome, None));
+        worker.apply_reports(vec![word(&id.to_string(), JobStatus::Succeeded).0]).await;
+        let summary = store::read_summary(&store, &id).await.unwrap().unwrap();
+        assert_eq!((summary.outcome, summary.exit), (Outcome::Succeeded, None));
+    }
 }
 
 #[tokio::test]

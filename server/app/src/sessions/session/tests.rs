@@ -43,6 +43,7 @@ fn finish(last_sequence: u64, lost: u64, wall: u64) -> Finish {
         totals,
         phases,
         keeps_ticket: false,
+        ended: false,
         offloaded_to,
     }
 }

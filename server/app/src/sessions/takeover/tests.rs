@@ -65,6 +65,7 @@ async fn finish(worker: &mut Worker, last_sequence: u64, stream: &StreamHandle) 
         totals: FinalTotals::default(),
         phases: Vec::new(),
         keeps_ticket: false,
+        ended: false,
         offloaded_to: String::new(),
     };
     asked(worker, |answer| Request::Finish { finish, stream: stream.clone(), answer }).await

@@ -9,7 +9,7 @@ use std::{collections::VecDeque, sync::Arc};
 use plimsoll_core::{
     domain::{
         AttemptBrief, AttemptId, Bytes, Cause, Evidence, FieldViolation, Fnv, JobName, Key, MemoryGrowth,
-        Millis, Outcome, Summary, Verdict,
+        Millis, Summary, Verdict,
     },
     mask,
     retry::{FailureGroup, FlakyFailure, WrongVerdicts},
@@ -215,9 +215,8 @@ impl Ingest {
 
     /// How the need grew before memory ended it; other causes do not need it. Of an attempt that was lost others may say that it was memory.
     async fn growth(&self, measured: Option<&Summary>) -> Result<Option<MemoryGrowth>, Refusal> {
-        let may_be_memory = |summary: &&Summary| {
-            summary.cause.is_some_and(Cause::is_memory) || summary.outcome == Outcome::Lost
-        };
+        let may_be_memory =
+            |summary: &&Summary| summary.cause.is_some_and(Cause::is_memory) || summary.outcome.is_unknown();
         let Some(summary) = measured.filter(may_be_memory) else { return Ok(None) };
         let mut end: VecDeque<(Millis, Bytes)> = VecDeque::new();
         let read = self.series(&summary.attempt, |sample| {

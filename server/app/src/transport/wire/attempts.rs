@@ -47,6 +47,7 @@ pub(crate) fn summary(summary: &Summary) -> pb::Summary {
         Outcome::Succeeded => pb::Outcome::Succeeded,
         Outcome::Failed => pb::Outcome::Failed,
         Outcome::Lost => pb::Outcome::Lost,
+        Outcome::Ended => pb::Outcome::Ended,
     };
     let source = match summary.source {
         MeasurementSource::Unspecified => pb::Source::Unspecified,

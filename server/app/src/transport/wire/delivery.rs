@@ -212,6 +212,7 @@ pub(crate) fn finish(wire: &pb::Finish, skipped: &mut SkippedFacts) -> Validated
         ref phases,
         keeps_ticket,
         ref offloaded_to,
+        ended,
     } = wire;
     if lost > last_sequence {
         return Err(FieldViolation::new("finish.lost", "is larger than finish.last_sequence"));
@@ -230,6 +231,7 @@ pub(crate) fn finish(wire: &pb::Finish, skipped: &mut SkippedFacts) -> Validated
             .unwrap_or_default(),
         keeps_ticket,
         offloaded_to: skipped.keep(service(offloaded_to)).unwrap_or_default(),
+        ended,
     })
 }
 

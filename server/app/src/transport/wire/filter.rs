@@ -92,6 +92,7 @@ fn read_outcome(wire: i32) -> Result<Option<Outcome>, FieldViolation> {
         pb::Outcome::Succeeded => Some(Outcome::Succeeded),
         pb::Outcome::Failed => Some(Outcome::Failed),
         pb::Outcome::Lost => Some(Outcome::Lost),
+        pb::Outcome::Ended => Some(Outcome::Ended),
         pb::Outcome::Running => {
             return Err(FieldViolation::new(
                 "filter.outcome",

@@ -66,6 +66,7 @@ fn totals(totals: &StatsTotals) -> pb::StatsTotals {
         succeeded: totals.succeeded(),
         failed: totals.failed(),
         lost: totals.lost(),
+        ended: totals.ended(),
         oom: totals.of_cause(Cause::Oom),
         starved: totals.of_cause(Cause::Starved),
         retries: totals.retries(),

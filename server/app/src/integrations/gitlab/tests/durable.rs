@@ -160,6 +160,7 @@ async fn the_report_on_a_job_of_a_dead_agent_is_known_after_a_restart_hours_late
         totals: plimsoll_core::domain::FinalTotals::default(),
         phases: Vec::new(),
         keeps_ticket: false,
+        ended: false,
         offloaded_to: String::new(),
     };
     house.ingest.finish(finish, &stream).await.unwrap();
