@@ -15,7 +15,7 @@ use tokio::task::yield_now;
 use super::{
     backlog::Backlog,
     destination::SpoolDestination,
-    quota::{DRAFT, SPOOL, list},
+    quota::{DRAFT, SPOOL, SpoolFile, list},
     shared_backlog::SharedBacklog,
     spool::{AdoptedSpool, Spool},
     uplink::{DeliveryOutcome, RetryPolicy, deliver},
@@ -23,8 +23,9 @@ use super::{
 
 /// Files that one run delivers at most.
 const ORPHANS: usize = 100;
-/// Files that one run leaves to others at most: a question each, and they must not hide what comes after them.
-const LEFT: usize = 1000;
+/// Files that one run leaves to others at most: a connection and a question each, below a second in all. Where each job has a token of its own
+/// these are the files of all other jobs.
+const LEFT: usize = 20;
 /// Records that are read in one go: below a millisecond, so that a large file does not hold up the samples of this run.
 const RECORDS: usize = 200;
 /// Troubles in a row after which the rest is left to another run.
@@ -40,7 +41,8 @@ pub(super) async fn deliver_orphans(dir: PathBuf, destination: SpoolDestination,
     };
     sweep_drafts(&dir, &own);
     let (mut delivered, mut left, mut refused) = (0, 0, false);
-    for entry in list(&dir, SPOOL).into_iter().filter(|entry| destination.takes(&entry.path)) {
+    let session = own.with(|backlog| backlog.hello().session.clone());
+    for entry in in_turn(list(&dir, SPOOL), &destination, &session) {
         if delivered == ORPHANS || left == LEFT {
             return;
         }
@@ -63,6 +65,17 @@ pub(super) async fn deliver_orphans(dir: PathBuf, destination: SpoolDestination,
             }
         }
     }
+}
+
+/// The files for this destination, oldest first. Where one run may not come to the end of them, it begins at a place of its own: the files
+/// that it has to leave must not hide those behind them from all runs.
+fn in_turn(files: Vec<SpoolFile>, destination: &SpoolDestination, session: &str) -> Vec<SpoolFile> {
+    let mut files: Vec<_> = files.into_iter().filter(|file| destination.takes(&file.path)).collect();
+    if files.len() > LEFT {
+        let place = usize::try_from(crc32fast::hash(session.as_bytes())).unwrap_or(0) % files.len();
+        files.rotate_left(place);
+    }
+    files
 }
 
 /// Takes over a file; says of the first one that is `refused` why.
@@ -99,5 +112,31 @@ fn sweep_drafts(dir: &Path, own: &SharedBacklog) {
     for entry in list(dir, DRAFT).into_iter().filter(|entry| entry.modified < oldest) {
         tracing::debug!(path = %entry.path.display(), "removing an abandoned draft");
         drop(fs::remove_file(&entry.path));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, time::SystemTime};
+
+    use super::*;
+    use crate::trust::Trust;
+
+    #[test]
+    fn files_that_runs_have_to_leave_hide_none_behind_them_from_all_runs() {
+        let destination = SpoolDestination::of("http://a.example:7410", &Trust::default());
+        let files = |count: usize| {
+            let path = |n| PathBuf::from(format!("/spool/{n:03}-s.{}.spool", destination.part()));
+            let file = |n| SpoolFile { path: path(n), bytes: 1, modified: SystemTime::UNIX_EPOCH };
+            (0..count).map(file).collect::<Vec<_>>()
+        };
+        let asked = |count, session: &str| {
+            let turn = in_turn(files(count), &destination, session);
+            turn.into_iter().take(LEFT).map(|file| file.path).collect::<Vec<_>>()
+        };
+        let few: Vec<PathBuf> = files(LEFT).into_iter().map(|file| file.path).collect();
+        assert_eq!(asked(LEFT, "any"), few, "oldest first");
+        let all: BTreeSet<PathBuf> = (0..1000).flat_map(|run: u32| asked(300, &run.to_string())).collect();
+        assert_eq!(all.len(), 300);
     }
 }

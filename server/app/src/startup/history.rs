@@ -101,7 +101,7 @@ impl HistoryLoader {
         };
         let mut in_force = InForce::of_projects(take);
         // what an attempt that is not trusted says later changes nothing of what is known of its memory
-        let mut trusted = InForce::new(|verdict, _is_only| self.history.note_memory_end(&verdict));
+        let mut trusted = InForce::of_askers(|verdict, _is_only| self.history.note_memory_end(&verdict));
         let take = |verdict: Verdict| {
             if !verdict.basis.by_untrusted {
                 trusted.push(verdict.clone());

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use plimsoll_core::domain::{AttemptId, Key, Summary, Verdict};
+use plimsoll_core::domain::{AttemptId, Key, Reporter, Summary, Verdict};
 
 use super::unmeasured::UnmeasuredVerdicts;
 
@@ -49,32 +49,45 @@ pub(super) const fn teaches(verdict: &Verdict) -> bool {
 }
 
 /// Hands on the verdicts in force of each attempt, out of all verdicts in the order of their attempts, each with whether it is the only
-/// one. Of an attempt whose project is not known, one is in force in the name of each project.
+/// one. Of an attempt whose project is not known, one is in force in the name of each project. Those of one attempt come in the order of their
+/// times.
 pub(super) struct InForce<F: FnMut(Verdict, bool)> {
-    by_project: bool,
+    /// Of those for which this is equal, the last one is in force.
+    of: fn(&Verdict) -> AskedBy,
     /// Of one attempt.
     last: Vec<Verdict>,
     take: F,
 }
 
+/// In the name of which project a verdict was asked for, and by whom, where these matter.
+type AskedBy = (Option<String>, Option<Reporter>);
+
 impl<F: FnMut(Verdict, bool)> InForce<F> {
     /// One of each attempt and project.
     pub(super) fn of_projects(take: F) -> Self {
-        Self { by_project: true, last: Vec::new(), take }
+        Self { of: |verdict| (Some(verdict.basis.reported.project.clone()), None), last: Vec::new(), take }
+    }
+
+    /// One of each attempt, project and asker.
+    pub(super) fn of_askers(take: F) -> Self {
+        let of = |verdict: &Verdict| {
+            let basis = &verdict.basis;
+            (Some(basis.reported.project.clone()), Some(basis.reported_by.clone()))
+        };
+        Self { of, last: Vec::new(), take }
     }
 
     /// One of each attempt.
     pub(super) fn new(take: F) -> Self {
-        Self { by_project: false, last: Vec::new(), take }
+        Self { of: |_verdict| AskedBy::default(), last: Vec::new(), take }
     }
 
     pub(super) fn push(&mut self, verdict: Verdict) {
         if self.last.first().is_some_and(|last| last.attempt != verdict.attempt) {
             self.hand_on();
         }
-        let project = |verdict: &Verdict| self.by_project.then(|| verdict.basis.reported.project.clone());
-        let of = project(&verdict);
-        match self.last.iter().position(|last| project(last) == of).and_then(|at| self.last.get_mut(at)) {
+        let of = (self.of)(&verdict);
+        match self.last.iter().position(|last| (self.of)(last) == of).and_then(|at| self.last.get_mut(at)) {
             Some(last) if verdict.given_unix_ms >= last.given_unix_ms => *last = verdict,
             Some(_later) => {}
             None => self.last.push(verdict),
@@ -83,6 +96,7 @@ impl<F: FnMut(Verdict, bool)> InForce<F> {
 
     pub(super) fn hand_on(&mut self) {
         let is_only = self.last.len() == 1;
+        self.last.sort_by_key(|verdict| verdict.given_unix_ms);
         for last in std::mem::take(&mut self.last) {
             (self.take)(last, is_only);
         }

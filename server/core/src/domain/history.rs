@@ -103,8 +103,8 @@ impl History {
     }
 
     /// How far the need was still growing when memory ended the attempt; 0 if unknown.
-    pub(crate) fn growth_of(&self, attempt: &AttemptId) -> Bytes {
-        self.memory_ends.of(attempt).map_or(Bytes(0), |end| end.growth)
+    pub(crate) fn growth_of(&self, attempt: &AttemptBrief) -> Bytes {
+        self.memory_ends.of(&attempt.attempt, &attempt.key.project).map_or(Bytes(0), |end| end.growth)
     }
 
     /// Attempts of exactly this key that memory ended and that are missing from the history.

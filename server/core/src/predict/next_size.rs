@@ -93,7 +93,7 @@ fn open_kills(similar: &SimilarAttempts<'_>, history: &History, key: &Key) -> Ve
     };
     let learnt = similar.of_package().filter(is_open).map(|used| OpenKill {
         stopped: stopped_at(used),
-        growth: history.growth_of(&used.observation.brief.attempt),
+        growth: history.growth_of(&used.observation.brief),
         rung: used.rung,
     });
     let beside = history.memory_ends_beside(key).filter(|end| is_newer(end.judged_unix_ms));

@@ -4,6 +4,8 @@
 //! - How far the need was still growing: no summary records it.
 //! - That memory ended an attempt which is not in the history: its agent died with it and the attempt is not sealed yet, or it had no
 //!   agent.
+//!
+//! An attempt is kept once for each project that it is asked about under: callers without access to that project change nothing there.
 
 use std::collections::HashMap;
 
@@ -28,7 +30,8 @@ pub(crate) struct JudgedMemoryEnd {
 }
 
 impl JudgedMemoryEnd {
-    /// `None` unless it is proven that memory ended the attempt and at which size, and the attempt is trusted.
+    /// `None` unless it is proven that memory ended the attempt and at which size, the attempt is trusted, and the caller has access to its
+    /// project.
     fn of(verdict: &Verdict) -> Option<Self> {
         let is_proven =
             verdict.cause.is_memory() && verdict.outlook.proven && verdict.action == Action::Bigger;
@@ -37,32 +40,38 @@ impl JudgedMemoryEnd {
         let growth = Bytes(if matches!(limit.basis.bound, SizeBound::Grown(_)) { limit.value } else { 0 });
         let judged_unix_ms = verdict.given_unix_ms.unwrap_or(0);
         let key = (**verdict.basis.built.as_ref()?).clone();
-        Some(Self { stopped, growth, judged_unix_ms, key })
+        verdict.counts_for(&key.project).then_some(Self { stopped, growth, judged_unix_ms, key })
     }
 }
 
 /// The newest such attempts, by the time of their verdicts: a start reads the verdicts in another order and must keep the same ones.
 #[derive(Debug, Default)]
-pub(super) struct JudgedMemoryEnds(HashMap<AttemptId, JudgedMemoryEnd>);
+pub(super) struct JudgedMemoryEnds(HashMap<JudgedAttempt, JudgedMemoryEnd>);
+
+/// An attempt, and its project (empty: none).
+type JudgedAttempt = (AttemptId, String);
 
 impl JudgedMemoryEnds {
-    /// Replaces an earlier verdict on the same attempt. Returns whether anything changed.
+    /// Replaces earlier verdicts on the same attempt, in the projects that the caller has access to. Returns whether anything changed.
     pub(super) fn note(&mut self, verdict: &Verdict) -> bool {
         let Some(end) = JudgedMemoryEnd::of(verdict) else {
-            return self.0.remove(&verdict.attempt).is_some();
+            let before = self.0.len();
+            self.0.retain(|(id, project), _| *id != verdict.attempt || !verdict.counts_for(project));
+            return self.0.len() != before;
         };
-        let before = self.0.insert(verdict.attempt.clone(), end.clone());
+        let before = self.0.insert((verdict.attempt.clone(), end.key.project.clone()), end.clone());
         if self.0.len() > REMEMBERED {
-            let oldest = self.0.iter().min_by_key(|(id, end)| (end.judged_unix_ms, *id));
-            if let Some(oldest) = oldest.map(|(id, _)| id.clone()) {
+            let oldest = self.0.iter().min_by_key(|(of, end)| (end.judged_unix_ms, *of));
+            if let Some(oldest) = oldest.map(|(of, _)| of.clone()) {
                 self.0.remove(&oldest);
             }
         }
         before != Some(end)
     }
 
-    pub(super) fn of(&self, attempt: &AttemptId) -> Option<&JudgedMemoryEnd> {
-        self.0.get(attempt)
+    /// That of an attempt of this project.
+    pub(super) fn of(&self, attempt: &AttemptId, project: &str) -> Option<&JudgedMemoryEnd> {
+        (!self.0.is_empty()).then(|| self.0.get(&(attempt.clone(), project.to_owned()))).flatten()
     }
 
     /// Those whose key is exactly this one.
@@ -71,6 +80,6 @@ impl JudgedMemoryEnds {
         key: &Key,
     ) -> impl Iterator<Item = (&'e AttemptId, &'e JudgedMemoryEnd)> {
         let built = (!self.0.is_empty() && !key.package.is_empty()).then(|| key.built());
-        self.0.iter().filter(move |(_, end)| built.as_ref() == Some(&end.key))
+        self.0.iter().filter(move |(_, end)| built.as_ref() == Some(&end.key)).map(|((id, _), end)| (id, end))
     }
 }

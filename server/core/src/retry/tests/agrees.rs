@@ -4,7 +4,7 @@ use plimsoll_proto::reasons::SizeBound;
 
 use super::*;
 use crate::{
-    domain::{Hints, NamedSizes, Prediction},
+    domain::{Hints, NamedSizes, Prediction, Reporter},
     predict::{as_answer, predict_known},
 };
 
@@ -100,6 +100,7 @@ fn a_prediction_after_a_kill_has_the_size_of_the_verdict_also_where_the_need_was
         };
         let mut verdict = judge_with(&asked, &known, &settings);
         verdict.basis.built = Some(Box::new(killed.key.built()));
+        verdict.basis.reported_by = Reporter::server();
         known.note_memory_end(&verdict);
         let predicted = predict_known(&known, &killed.key, &settings);
         let next = verdict.next.unwrap();
@@ -122,6 +123,7 @@ fn a_kill_of_an_attempt_that_is_not_in_the_history_yet_is_known_to_the_next_pred
         let mut verdict = judge_with(&asked, &known, &settings);
         verdict.given_unix_ms = Some(lost.ended_unix_ms() + 3_600_000);
         verdict.basis.built = Some(Box::new(lost.key.built()));
+        verdict.basis.reported_by = Reporter::server();
         known.note_memory_end(&verdict);
         let predicted = predict_known(&known, &lost.key, &settings);
         let next = verdict.next.clone().unwrap();
@@ -272,4 +274,29 @@ proptest! {
             prop_assert!(is_no_less || (predicted.basis.is_default() && says_why), "{next_size:?} beside {predicted:?}: {}", next.reason);
         }
     }
+}
+
+#[test]
+fn a_caller_of_another_project_neither_takes_away_nor_makes_up_how_memory_ended_an_attempt() {
+    let settings = Settings::default();
+    let mut lost = killed("k", 420, None);
+    lost.key.project = "team/x".into();
+    let asked = Evidence { attempt: lost.attempt.clone(), ..evidence(Some(lost.clone()), Exit::Code(2), "") };
+    let mut known = history((0..8).map(|n| built(n, "zlib", 150, None)));
+    let mut verdict = judge_with(&asked, &known, &settings);
+    verdict.given_unix_ms = Some(lost.ended_unix_ms() + 3_600_000);
+    verdict.basis.built = Some(Box::new(lost.key.built()));
+    let before = predict_known(&known, &lost.key, &settings);
+    let by = |known: &mut History, verdict: &Verdict, project: &str| {
+        let mut given = verdict.clone();
+        given.basis.reported_by = Reporter::of("ci", vec![project.to_owned()]);
+        known.note_memory_end(&given);
+        predict_known(known, &lost.key, &settings).memory_limit.value
+    };
+    assert_eq!(by(&mut known, &verdict, "team/y"), before.memory_limit.value, "made up");
+    let larger = by(&mut known, &verdict, "team/x");
+    assert!(larger >= 630 * MIB, "{larger}");
+    let none = Verdict { cause: Cause::Infra, ..verdict.clone() };
+    assert_eq!(by(&mut known, &none, "team/y"), larger, "taken away");
+    assert_eq!(by(&mut known, &none, "team/x"), before.memory_limit.value);
 }
