@@ -78,7 +78,7 @@ pub(crate) fn abandoned(session: &Session) -> Finish {
         attempt: session.attempt.id.clone(),
         last_sequence: session.acknowledged,
         lost: 0,
-        wall: session.progress.last.map(|last| last.elapsed).unwrap_or_default(),
+        wall: session.progress.last.map(|last| last.elapsed),
         exit: None,
         totals: FinalTotals::default(),
         keeps_ticket: false,

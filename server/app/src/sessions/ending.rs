@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     ci_outcomes::with_report,
-    runtime::metrics::Kind,
+    runtime::{metrics::Kind, skipped_facts::SkippedFacts},
     sealing::{
         at_end::{AttemptToSeal, SealQueue, SealedAttempt},
         start_time::start,
@@ -90,9 +90,12 @@ impl Worker {
         // an attempt that is closed for its silence was received when it was last heard of
         let received =
             if stream.is_some() { self.parts.clock.now_unix_ms() } else { session.last_message.unix_ms };
+        let mut skipped = SkippedFacts::default();
+        let wall = session.wall(finish, &mut skipped);
+        skipped.note(&self.parts.metrics, "finish", id.as_str());
         let Session { attempt, progress, lost, .. } = &session;
-        let mut summary = Summary::of(attempt, progress, &finish.totals, finish.wall, finish.exit);
-        let (started, believed) = start(attempt.started_unix_ms, finish.wall, received);
+        let mut summary = Summary::of(attempt, progress, &finish.totals, wall, finish.exit);
+        let (started, believed) = start(attempt.started_unix_ms, wall, received);
         summary = summary.with_phases(finish.phases.clone());
         summary.started_unix_ms = started;
         summary.offloaded_to.clone_from(&finish.offloaded_to);

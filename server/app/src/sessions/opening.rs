@@ -67,7 +67,7 @@ mod tests {
     }
 
     fn finish() -> Finish {
-        let (wall, totals) = (Millis(2000), FinalTotals::default());
+        let (wall, totals) = (Some(Millis(2000)), FinalTotals::default());
         Finish {
             attempt: id(),
             last_sequence: 1,
@@ -115,7 +115,7 @@ mod tests {
             // the history moves on: a second opening must not see it
             teach(ingest);
             open(ingest, &stream).await;
-            let samples = vec![Sample { elapsed: Millis(1000), ..Sample::default() }];
+            let samples = vec![Some(Sample { elapsed: Millis(1000), ..Sample::default() })];
             let append = Append { attempt: id(), first_sequence: 1, lost: 0, samples };
             ingest.append(append, &stream).await.unwrap().answer().await.unwrap();
         };

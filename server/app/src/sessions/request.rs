@@ -72,6 +72,15 @@ pub(crate) struct Append {
     pub(crate) attempt: AttemptId,
     pub(crate) first_sequence: u64,
     pub(crate) lost: u64,
+    /// `None` has a number and cannot be used.
+    pub(crate) samples: Vec<Option<Sample>>,
+}
+
+/// What is new of a batch, and can be used: the last of `samples` has the last number of the batch, and `lost` numbers come before the first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NewSamples {
+    pub(crate) first_sequence: u64,
+    pub(crate) lost: u64,
     pub(crate) samples: Vec<Sample>,
 }
 
@@ -81,7 +90,8 @@ pub(crate) struct Finish {
     pub(crate) attempt: AttemptId,
     pub(crate) last_sequence: u64,
     pub(crate) lost: u64,
-    pub(crate) wall: Millis,
+    /// `None` if it cannot be used: it took as long as its samples and phases say.
+    pub(crate) wall: Option<Millis>,
     pub(crate) exit: Option<Exit>,
     /// The agent saw the end, with an exit status or without.
     pub(crate) ended: bool,

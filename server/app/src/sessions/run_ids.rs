@@ -83,7 +83,7 @@ mod tests {
             attempt: attempt.id,
             last_sequence: 0,
             lost: 0,
-            wall: Millis(60_000),
+            wall: Some(Millis(60_000)),
             exit: Some(Exit::Code(0)),
             totals: FinalTotals::default(),
             phases: Vec::new(),

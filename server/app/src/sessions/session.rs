@@ -3,14 +3,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use plimsoll_core::domain::{Attempt, FieldViolation, ReportedOutcome, SampleAccumulator};
+use plimsoll_core::domain::{
+    Attempt, FieldViolation, Millis, Phase, ReportedOutcome, Sample, SampleAccumulator,
+};
 use tokio::time::Instant;
 
 use crate::{
+    runtime::skipped_facts::SkippedFacts,
     sessions::{
         open_quota::QuotaShare,
         refusal::Refusal,
-        request::{Append, Finish, Running},
+        request::{Append, Finish, NewSamples, Running},
         stream_handle::StreamHandle,
     },
     state::pools::Held,
@@ -105,29 +108,57 @@ impl Session {
         }
     }
 
-    /// Takes in what is new of a batch and returns it; `None` if all of it was acknowledged before. After a refusal this
-    /// session must be dropped: some samples may have been counted.
-    pub(crate) fn accept(&mut self, mut batch: Append) -> Result<Option<Append>, Refusal> {
+    /// Takes in what is new of a batch and returns it; `None` if all of it was acknowledged before. A sample that cannot follow the one before it
+    /// is left out, and its number counts as lost. After a refusal this session must be dropped: some samples may have been counted.
+    pub(crate) fn accept(
+        &mut self,
+        batch: Append,
+        skipped: &mut SkippedFacts,
+    ) -> Result<Option<NewSamples>, Refusal> {
         let expected = self.acknowledged + 1;
         if batch.first_sequence - batch.lost > expected {
             let attempt = batch.attempt;
             return Err(Refusal::Gap { attempt, expected, got: batch.first_sequence - batch.lost });
         }
         let known = usize::try_from(expected.saturating_sub(batch.first_sequence)).unwrap_or(usize::MAX);
-        if known >= batch.samples.len() {
-            return Ok(None);
+        let Some(new) = batch.samples.get(known..).filter(|new| !new.is_empty()) else { return Ok(None) };
+        let last = batch.first_sequence + batch.samples.len() as u64 - 1;
+        let mut samples = Vec::with_capacity(new.len());
+        for (index, sample) in new.iter().enumerate() {
+            let next = new.get(index + 1).copied().flatten();
+            let mut part = skipped.part("batch.samples");
+            let leave_out = |fault| part.leave_out(fault);
+            let Some(sample) = sample.and_then(|sample| self.usable(sample, next, leave_out)) else {
+                continue;
+            };
+            self.progress.add(&sample).map_err(|fault| fault.within("batch.samples"))?;
+            samples.push(sample);
         }
-        batch.samples.drain(..known);
-        batch.lost = batch.first_sequence.saturating_sub(expected);
-        batch.first_sequence = batch.first_sequence.max(expected);
-        for (index, sample) in batch.samples.iter().enumerate() {
-            let place = |fault: FieldViolation| fault.within(&format!("batch.samples[{}]", index + known));
-            self.progress.add(sample).map_err(place)?;
+        let first_sequence = last + 1 - samples.len() as u64;
+        let lost = first_sequence - expected;
+        self.acknowledged = last;
+        self.lost += lost;
+        Ok(Some(NewSamples { first_sequence, lost, samples }))
+    }
+
+    /// A sample as it may follow the one before it. One that is later than the `next` costs itself, not all that come after it.
+    fn usable(
+        &self,
+        sample: Sample,
+        next: Option<Sample>,
+        mut leave_out: impl FnMut(FieldViolation),
+    ) -> Option<Sample> {
+        let Some(last) = &self.progress.last else { return Some(sample) };
+        let follows = |next: &Sample| next.elapsed > last.elapsed && next.elapsed <= sample.elapsed;
+        if let Some(next) = next.filter(follows) {
+            let description = format!(
+                "is {}, and {} in the sample behind it; time must grow from sample to sample",
+                sample.elapsed.0, next.elapsed.0
+            );
+            leave_out(FieldViolation::new("elapsed_ms", description));
+            return None;
         }
-        let added = batch.samples.len() as u64;
-        self.acknowledged = batch.first_sequence + added - 1;
-        self.lost += batch.lost;
-        Ok(Some(batch))
+        sample.after(last, leave_out)
     }
 
     /// Checks that all numbers of a finished attempt are here or declared lost, and counts the lost ones.
@@ -142,16 +173,20 @@ impl Session {
             let (attempt, expected) = (finish.attempt.clone(), self.acknowledged + 1);
             return Err(Refusal::Gap { attempt, expected, got: finish.last_sequence - finish.lost + 1 });
         }
-        if let Some(last) = &self.progress.last
-            && finish.wall < last.elapsed
-        {
-            let description =
-                format!("is {}, but the last sample was taken at {}", finish.wall.0, last.elapsed.0);
-            return Err(FieldViolation::new("finish.wall_ms", description).into());
-        }
         self.lost += missing;
         self.acknowledged = finish.last_sequence;
         Ok(())
+    }
+
+    /// How long the attempt took: as its end says, and no less than its samples and phases.
+    pub(crate) fn wall(&self, finish: &Finish, skipped: &mut SkippedFacts) -> Millis {
+        let last = self.progress.last.map(|last| last.elapsed).unwrap_or_default();
+        if let Some(wall) = finish.wall.filter(|wall| *wall < last) {
+            let description = format!("is {}, but the last sample was taken at {}", wall.0, last.0);
+            skipped.push(FieldViolation::new("finish.wall_ms", description));
+        }
+        let phases = finish.phases.last().map(Phase::ended).unwrap_or_default();
+        finish.wall.unwrap_or(phases).max(last)
     }
 }
 

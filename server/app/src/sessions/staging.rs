@@ -14,7 +14,10 @@ use super::{
     stream_handle::StreamHandle,
     worker::Worker,
 };
-use crate::verdict_records::causes::{self, CauseChange};
+use crate::{
+    runtime::skipped_facts::SkippedFacts,
+    verdict_records::causes::{self, CauseChange},
+};
 
 impl Worker {
     /// The attempt as it will be when the round, and the one before it, are on disk.
@@ -133,7 +136,10 @@ impl Worker {
         let mut session = self.latest(&id).ok_or_else(|| Refusal::NotOpen(id.clone()))?;
         session.check_holder(stream)?;
         let (repeated, mut fresh) = (append.samples.len() as u64, 0);
-        match session.accept(append)? {
+        let mut skipped = SkippedFacts::default();
+        let accepted = session.accept(append, &mut skipped)?;
+        skipped.note(&self.parts.metrics, "batch", id.as_str());
+        match accepted {
             Some(new) => {
                 fresh = new.samples.len() as u64;
                 let filling = self.commits.filling();

@@ -288,7 +288,7 @@ mod tests {
         memory.refuse_commits("the disk is full");
         tokio::time::advance(fixture::PATIENCE * 2).await;
         let (answer, answered) = oneshot::channel();
-        let samples = vec![Sample::default()];
+        let samples = vec![Some(Sample::default())];
         let append = Append { attempt: attempt.id.clone(), first_sequence: 1, lost: 0, samples };
         worker.work([Request::Append { append, stream, answer }].into_iter()).await;
         worker.commit_all().await;

@@ -57,6 +57,37 @@ impl Sample {
         }
     }
 
+    /// This sample as it may follow `previous`: a counter that went back is left out, and CPU time that did is as before. `None` if time itself
+    /// did not grow. `leave_out` gets each fault.
+    pub fn after(mut self, previous: &Self, mut leave_out: impl FnMut(FieldViolation)) -> Option<Self> {
+        loop {
+            let Err(fault) = self.check_follows(previous) else { return Some(self) };
+            let is_counter = self.leave_out(&fault.field, previous);
+            leave_out(fault);
+            if !is_counter {
+                return None;
+            }
+        }
+    }
+
+    /// Leaves out the counter of this name; false if it is none.
+    fn leave_out(&mut self, name: &str, previous: &Self) -> bool {
+        match name {
+            "cpu_usec" => self.cpu = previous.cpu,
+            "memory_peak_bytes" => self.memory_peak = None,
+            "oom_kill" => self.oom_kill = None,
+            "reclaim_failures" => self.reclaim_failures = None,
+            "memory_stall_usec" => self.memory_stall = None,
+            "throttled_usec" => self.throttled = None,
+            "starved_ms" => self.starved = None,
+            _ => {
+                let Some(page) = PageCounters::ALL.iter().find(|of| of.name == name) else { return false };
+                (page.set)(&mut self.pages, None);
+            }
+        }
+        true
+    }
+
     /// Checks that this sample may follow `previous`.
     ///
     /// # Errors
@@ -131,6 +162,11 @@ mod tests {
         };
         for (sample, field) in faults.into_iter().chain(PageCounters::ALL.iter().map(page)) {
             assert_eq!(sample.check_follows(&first).unwrap_err().field, field);
+            let mut named = Vec::new();
+            let kept = sample.after(&first, |fault| named.push(fault.field));
+            assert_eq!(named, [field], "it costs itself alone");
+            assert_eq!(kept.is_some(), field != "elapsed_ms", "{field}");
+            assert_eq!(kept.and_then(|kept| kept.check_follows(&first).err()), None);
         }
         let unknown = Sample { oom_kill: None, ..next };
         assert_eq!(

@@ -29,7 +29,7 @@ async fn append(
         attempt: fixture::attempt("a").id,
         first_sequence: *numbers.start(),
         lost: 0,
-        samples: numbers.map(sample).collect(),
+        samples: numbers.map(|n| Some(sample(n))).collect(),
     };
     worker.work([Request::Append { append, stream: stream.clone(), answer }].into_iter()).await;
     answered

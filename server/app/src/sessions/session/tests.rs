@@ -26,13 +26,13 @@ fn last_message() -> LastMessage {
 
 fn batch(first_sequence: u64, lost: u64, count: u64) -> Append {
     let sample = |n| Sample { elapsed: Millis(n * 1000), ..Sample::default() };
-    let samples = (first_sequence..first_sequence + count).map(sample).collect();
+    let samples = (first_sequence..first_sequence + count).map(|n| Some(sample(n))).collect();
     Append { attempt: AttemptId::parse("a").unwrap(), first_sequence, lost, samples }
 }
 
 fn finish(last_sequence: u64, lost: u64, wall: u64) -> Finish {
     let attempt = AttemptId::parse("a").unwrap();
-    let (wall, totals) = (Millis(wall), FinalTotals::default());
+    let (wall, totals) = (Some(Millis(wall)), FinalTotals::default());
     let (phases, offloaded_to) = (Vec::new(), String::new());
     Finish {
         attempt,
@@ -48,12 +48,16 @@ fn finish(last_sequence: u64, lost: u64, wall: u64) -> Finish {
     }
 }
 
+fn accept(session: &mut Session, batch: Append) -> Result<Option<NewSamples>, Refusal> {
+    session.accept(batch, &mut SkippedFacts::default())
+}
+
 #[test]
 fn a_repeated_number_is_not_taken_twice() {
     let mut session = Session::new(Arc::new(attempt("s")), last_message());
-    assert!(session.accept(batch(1, 0, 5)).unwrap().is_some());
-    assert_eq!(session.accept(batch(1, 0, 5)).unwrap(), None);
-    let new = session.accept(batch(3, 0, 5)).unwrap().unwrap();
+    assert!(accept(&mut session, batch(1, 0, 5)).unwrap().is_some());
+    assert_eq!(accept(&mut session, batch(1, 0, 5)).unwrap(), None);
+    let new = accept(&mut session, batch(3, 0, 5)).unwrap().unwrap();
     assert_eq!((new.first_sequence, new.lost, new.samples.len()), (6, 0, 2));
     assert_eq!((session.acknowledged, session.progress.samples), (7, 7));
 }
@@ -61,31 +65,78 @@ fn a_repeated_number_is_not_taken_twice() {
 #[test]
 fn a_missing_number_is_an_error_unless_declared_lost() {
     let mut session = Session::new(Arc::new(attempt("s")), last_message());
-    let gap = session.clone().accept(batch(3, 1, 1)).unwrap_err();
+    let gap = accept(&mut session.clone(), batch(3, 1, 1)).unwrap_err();
     assert!(matches!(gap, Refusal::Gap { expected: 1, got: 2, .. }), "{gap:?}");
-    let new = session.accept(batch(3, 2, 1)).unwrap().unwrap();
+    let new = accept(&mut session, batch(3, 2, 1)).unwrap().unwrap();
     assert_eq!((new.lost, session.lost, session.acknowledged), (2, 2, 3));
-    let again = session.accept(batch(4, 3, 1)).unwrap().unwrap();
+    let again = accept(&mut session, batch(4, 3, 1)).unwrap().unwrap();
     assert_eq!((again.lost, session.lost), (0, 2), "numbers declared lost before are not counted again");
 }
 
 #[test]
-fn time_that_goes_back_between_batches_is_refused() {
+fn a_sample_out_of_order_costs_itself_and_its_number_counts_as_lost() {
+    let at = |times: &[u64]| -> Vec<Option<Sample>> {
+        let sample = |ms: &u64| Some(Sample { elapsed: Millis(*ms), ..Sample::default() });
+        times.iter().map(sample).collect()
+    };
+    for (times, kept) in [
+        // back, and far ahead of what follows
+        (vec![6000, 1, 7000], vec![6000, 7000]),
+        (vec![900_000, 6000, 7000], vec![6000, 7000]),
+        (vec![6000, 6000, 7000], vec![6000, 7000]),
+        (vec![1, 2, 3], vec![]),
+    ] {
+        let mut session = Session::new(Arc::new(attempt("s")), last_message());
+        accept(&mut session, batch(1, 0, 5)).unwrap();
+        let mut skipped = SkippedFacts::default();
+        let odd = Append { samples: at(&times), ..batch(6, 0, 0) };
+        let new = session.accept(odd.clone(), &mut skipped).unwrap().unwrap();
+        let (count, elapsed) = (kept.len() as u64, new.samples.iter().map(|sample| sample.elapsed.0));
+        assert_eq!(elapsed.collect::<Vec<_>>(), kept, "{times:?}");
+        assert_eq!((new.first_sequence, new.lost), (9 - count, 3 - count), "{times:?}");
+        assert_eq!((session.acknowledged, session.lost), (8, 3 - count), "{times:?}");
+        assert_eq!(skipped.fields(), ["batch.samples.elapsed_ms"], "{times:?}");
+        assert_eq!(accept(&mut session, odd).unwrap(), None, "sent again it is known");
+    }
+}
+
+#[test]
+fn a_counter_that_goes_back_costs_itself_and_the_sample_is_kept() {
     let mut session = Session::new(Arc::new(attempt("s")), last_message());
-    session.accept(batch(1, 0, 5)).unwrap();
-    let mut back = batch(6, 0, 2);
-    back.samples[1].elapsed = Millis(1);
-    let refusal = session.accept(back).unwrap_err();
-    assert!(matches!(&refusal, Refusal::Fault(f) if f.field == "batch.samples[1].elapsed_ms"), "{refusal:?}");
+    let mut counted = batch(1, 0, 2);
+    let kills = |sample: &mut Option<Sample>, kills| sample.as_mut().unwrap().oom_kill = Some(kills);
+    kills(&mut counted.samples[0], 2);
+    kills(&mut counted.samples[1], 1);
+    let mut skipped = SkippedFacts::default();
+    let new = session.accept(counted, &mut skipped).unwrap().unwrap();
+    assert_eq!(new.samples.iter().map(|sample| sample.oom_kill).collect::<Vec<_>>(), [Some(2), None]);
+    assert_eq!((new.lost, skipped.fields()), (0, vec!["batch.samples.oom_kill"]));
+}
+
+#[test]
+fn a_wall_time_below_the_last_sample_costs_itself() {
+    let mut session = Session::new(Arc::new(attempt("s")), last_message());
+    accept(&mut session, batch(1, 0, 5)).unwrap();
+    let phase = Phase { name: "build".into(), wall: Millis(7000), ..Phase::default() };
+    for (wall, phases, expected, named) in [
+        (Some(9000), vec![], 9000, vec![]),
+        (Some(4999), vec![], 5000, vec!["finish.wall_ms"]),
+        (None, vec![], 5000, vec![]),
+        (None, vec![phase], 7000, vec![]),
+    ] {
+        let mut skipped = SkippedFacts::default();
+        let end = Finish { wall: wall.map(Millis), phases, ..finish(5, 0, 0) };
+        assert_eq!(session.wall(&end, &mut skipped), Millis(expected), "{wall:?}");
+        assert_eq!(skipped.fields(), named, "{wall:?}");
+    }
 }
 
 #[test]
 fn an_end_needs_all_numbers() {
     let mut session = Session::new(Arc::new(attempt("s")), last_message());
-    session.accept(batch(1, 0, 5)).unwrap();
+    accept(&mut session, batch(1, 0, 5)).unwrap();
     assert!(matches!(session.clone().close(&finish(6, 0, 9000)), Err(Refusal::Gap { expected: 6, .. })));
     assert!(session.clone().close(&finish(4, 0, 9000)).is_err());
-    assert!(session.clone().close(&finish(5, 0, 4999)).is_err(), "it cannot end before its last sample");
     session.close(&finish(7, 2, 9000)).unwrap();
     assert_eq!((session.acknowledged, session.lost), (7, 2));
 }

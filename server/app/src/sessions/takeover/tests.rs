@@ -48,7 +48,12 @@ fn opens(acknowledged: u64, sealed: bool) -> Opened {
 fn samples(numbers: std::ops::RangeInclusive<u64>) -> Append {
     let sample = |n: u64| Sample { elapsed: Millis(n * 1000), ..Sample::default() };
     let first_sequence = *numbers.start();
-    Append { attempt: proven().id, first_sequence, lost: 0, samples: numbers.map(sample).collect() }
+    Append {
+        attempt: proven().id,
+        first_sequence,
+        lost: 0,
+        samples: numbers.map(|n| Some(sample(n))).collect(),
+    }
 }
 
 async fn append(worker: &mut Worker, append: Append, stream: &StreamHandle) -> Result<u64, Refusal> {
@@ -60,7 +65,7 @@ async fn finish(worker: &mut Worker, last_sequence: u64, stream: &StreamHandle) 
         attempt: proven().id,
         last_sequence,
         lost: 0,
-        wall: Millis(60_000),
+        wall: Some(Millis(60_000)),
         exit: Some(plimsoll_core::domain::Exit::Code(0)),
         totals: FinalTotals::default(),
         phases: Vec::new(),

@@ -1,8 +1,8 @@
 //! What an agent delivers: the opening of an attempt, its samples, its end.
 //!
-//! A fact of an attempt that cannot be used (a size, a hint, a label, a counter, a time of its start, its phases, how it ended) is left out
-//! and named in [`SkippedFacts`]; the attempt is kept. What says which attempt, which run and which build it is, how long it ran, and in which
-//! order samples came and what they measured, is refused if it is wrong: a guess would mix up attempts.
+//! A fact that cannot be used is left out and named in [`SkippedFacts`]; the attempt is kept. A sample whose time, memory or CPU time cannot be used
+//! is left out as a whole, and its number counts as lost. What says which attempt and which run it is, its project, its package, and the numbers of
+//! samples are refused if they are wrong: access, or the order of the delivery, rests on them.
 
 use std::collections::HashMap;
 
@@ -37,18 +37,39 @@ fn read_resources(wire: Option<pb::Resources>, skipped: &mut SkippedFacts) -> Re
     Resources { memory_request, memory_limit, cpu_request, cpu_limit }
 }
 
-/// The key, without what cannot be used of that which does not say what is built: hints, labels, ref and owner.
+/// The key, without what cannot be used of all but project and package.
 fn read_key(wire: Option<pb::Key>, skipped: &mut SkippedFacts) -> Validated<Key> {
     let wire = wire.map(|wire| {
-        let mut usable = |fact: Validated<String>| {
-            skipped.keep(fact.map_err(|fault| fault.within("hello"))).unwrap_or_default()
+        let mut usable = |name: &str, value: String, limit: usize| {
+            let fact = text(name, value, limit).map_err(|fault| fault.within("hello.key"));
+            skipped.keep(fact).unwrap_or_default()
         };
-        let r#ref = usable(text("key.ref", wire.r#ref, limits::KEY_FIELD_BYTES));
-        let owner = usable(text("key.owner", wire.owner, limits::KEY_FIELD_BYTES));
+        let mut field = |name: &str, value: String| usable(name, value, limits::KEY_FIELD_BYTES);
+        let (stack, version) = (field("stack", wire.stack), field("version", wire.version));
+        let compiler = field("compiler", wire.compiler);
+        let compiler_version = field("compiler_version", wire.compiler_version);
+        let (arch, build_system) = (field("arch", wire.arch), field("build_system", wire.build_system));
+        let (r#ref, owner) = (field("ref", wire.r#ref), field("owner", wire.owner));
+        let variants = usable("variants", wire.variants, limits::VARIANTS_BYTES);
         let hints = wire.hints.map(|hints| validated::hints(hints).map(|_| hints));
         let hints = hints.and_then(|hints| skipped.keep(hints.map_err(|fault| fault.within("hello"))));
         let labels = read_labels(wire.labels, skipped);
-        pb::Key { r#ref, owner, labels, hints, ..wire }
+        let pb::Key { project, package, .. } = wire;
+        pb::Key {
+            project,
+            stack,
+            package,
+            version,
+            variants,
+            compiler,
+            compiler_version,
+            arch,
+            build_system,
+            r#ref,
+            owner,
+            labels,
+            hints,
+        }
     });
     validated::key(wire).map_err(|fault| fault.within("hello"))
 }
@@ -132,8 +153,7 @@ pub(crate) fn runner_tags(wire: &pb::Hello, skipped: &mut SkippedFacts) -> Vec<S
 /// The year 2500.
 const MAX_UNIX_MS: u64 = 16_725_225_600_000;
 
-/// Samples; whether each may follow the one before it is seen where they are added to their attempt. Counters that not every kernel has are
-/// left out where they cannot be used.
+/// Samples; whether each may follow the one before it is seen where they are added to their attempt.
 pub(crate) fn batch(wire: &pb::Batch, skipped: &mut SkippedFacts) -> Validated<Append> {
     let &pb::Batch { ref attempt, first_sequence, lost, ref samples } = wire;
     let attempt = attempt_id("batch.attempt", attempt)?;
@@ -151,9 +171,10 @@ pub(crate) fn batch(wire: &pb::Batch, skipped: &mut SkippedFacts) -> Validated<A
     }
     // a collect that may end early does not know how many come, and copies them as it grows
     let mut checked = Vec::with_capacity(samples.len());
-    for (index, wire) in samples.iter().enumerate() {
-        let read = sample(wire, &mut skipped.part("batch.samples"));
-        checked.push(read.map_err(|fault| fault.within(&format!("batch.samples[{index}]")))?);
+    for wire in samples {
+        let mut part = skipped.part("batch.samples");
+        let read = sample(wire, &mut part);
+        checked.push(read.map_err(|fault| part.leave_out(fault)).ok());
     }
     Ok(Append { attempt, first_sequence, lost, samples: checked })
 }
@@ -217,7 +238,8 @@ pub(crate) fn finish(wire: &pb::Finish, skipped: &mut SkippedFacts) -> Validated
     if lost > last_sequence {
         return Err(FieldViolation::new("finish.lost", "is larger than finish.last_sequence"));
     }
-    let wall = elapsed("finish.wall_ms", wall_ms)?;
+    let wall = skipped.keep(elapsed("finish.wall_ms", wall_ms));
+    let longest = wall.unwrap_or(Millis(limits::ELAPSED_MS));
     Ok(Finish {
         attempt: attempt_id("finish.attempt", attempt)?,
         last_sequence: at_most("finish.last_sequence", last_sequence, limits::ATTEMPT_SAMPLES)?,
@@ -227,7 +249,7 @@ pub(crate) fn finish(wire: &pb::Finish, skipped: &mut SkippedFacts) -> Validated
         totals: read_totals(&totals.unwrap_or_default(), &mut skipped.part("finish.totals")),
         // one wrong phase leaves no order among the others
         phases: skipped
-            .keep(read_phases(phases, wall).map_err(|fault| fault.within("finish")))
+            .keep(read_phases(phases, longest).map_err(|fault| fault.within("finish")))
             .unwrap_or_default(),
         keeps_ticket,
         offloaded_to: skipped.keep(service(offloaded_to)).unwrap_or_default(),

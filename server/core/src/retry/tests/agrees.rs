@@ -296,7 +296,7 @@ fn a_caller_of_another_project_neither_takes_away_nor_makes_up_how_memory_ended_
     assert_eq!(by(&mut known, &verdict, "team/y"), before.memory_limit.value, "made up");
     let larger = by(&mut known, &verdict, "team/x");
     assert!(larger >= 630 * MIB, "{larger}");
-    let none = Verdict { cause: Cause::Infra, ..verdict.clone() };
+    let none = Verdict { cause: Cause::Infra, ..verdict };
     assert_eq!(by(&mut known, &none, "team/y"), larger, "taken away");
     assert_eq!(by(&mut known, &none, "team/x"), before.memory_limit.value);
 }

@@ -155,7 +155,7 @@ async fn the_report_on_a_job_of_a_dead_agent_is_known_after_a_restart_hours_late
         attempt: attempt.id.clone(),
         last_sequence: 0,
         lost: 0,
-        wall: plimsoll_core::domain::Millis(1000),
+        wall: Some(plimsoll_core::domain::Millis(1000)),
         exit: None,
         totals: plimsoll_core::domain::FinalTotals::default(),
         phases: Vec::new(),

@@ -5,7 +5,7 @@ use plimsoll_proto::counters::PageCounters;
 use super::*;
 
 #[test]
-fn a_bad_batch_names_the_sample() {
+fn a_batch_without_an_order_is_refused_and_the_field_named() {
     let at = |ms| pb::Sample { elapsed_ms: ms, ..pb::Sample::default() };
     let wire =
         |first_sequence, lost, samples| pb::Batch { attempt: "a".into(), first_sequence, lost, samples };
@@ -14,7 +14,6 @@ fn a_bad_batch_names_the_sample() {
         (wire(3, 3, vec![at(1)]), "batch.lost"),
         (wire(1, 0, vec![]), "batch.samples"),
         (wire(1, 0, vec![at(1); 1001]), "batch.samples"),
-        (wire(1, 0, vec![at(u64::MAX)]), "batch.samples[0].elapsed_ms"),
     ];
     for (wire, field) in cases {
         assert_eq!(batch(&wire, &mut SkippedFacts::default()).unwrap_err().field, field);
@@ -58,7 +57,26 @@ fn a_counter_of_a_row_that_cannot_be_used_is_left_out_and_named_and_the_row_is_k
 }
 
 fn batch_of(wire: &pb::Batch, skipped: &mut SkippedFacts) -> Vec<Sample> {
-    batch(wire, skipped).unwrap().samples
+    batch(wire, skipped).unwrap().samples.into_iter().flatten().collect()
+}
+
+#[test]
+fn a_sample_without_a_usable_time_or_measurement_costs_itself_alone() {
+    let row = pb::Sample { elapsed_ms: 1, ..pb::Sample::default() };
+    for (bad, field) in [
+        (pb::Sample { elapsed_ms: u64::MAX, ..row }, "elapsed_ms"),
+        (pb::Sample { memory_bytes: u64::MAX, ..row }, "memory_bytes"),
+        (pb::Sample { need_bytes: 1 << 63, ..row }, "need_bytes"),
+        (pb::Sample { cpu_usec: u64::MAX, ..row }, "cpu_usec"),
+    ] {
+        let mut skipped = SkippedFacts::default();
+        let samples = vec![row, bad, pb::Sample { elapsed_ms: 3, ..row }];
+        let wire = pb::Batch { attempt: "a".into(), first_sequence: 1, lost: 0, samples };
+        let kept = batch(&wire, &mut skipped).unwrap().samples;
+        let kept: Vec<_> = kept.iter().map(|sample| sample.map(|sample| sample.elapsed.0)).collect();
+        assert_eq!(kept, [Some(1), None, Some(3)], "its number stays: {field}");
+        assert_eq!(skipped.fields(), [format!("batch.samples.{field}")]);
+    }
 }
 
 #[test]
@@ -78,7 +96,7 @@ fn phases_that_cannot_be_used_are_left_out_and_named_and_the_end_is_kept() {
     for (wire, field) in cases {
         let mut skipped = SkippedFacts::default();
         let kept = finish(&wire, &mut skipped).unwrap();
-        assert_eq!((skipped.fields(), kept.phases.len(), kept.wall), (vec![field], 0, Millis(10)));
+        assert_eq!((skipped.fields(), kept.phases.len(), kept.wall), (vec![field], 0, Some(Millis(10))));
     }
     // an origin that a newer agent knows is one that this server does not
     let totals = Some(pb::Totals { oom_origin: 99, oom_kill: Some(1), ..pb::Totals::default() });
@@ -193,9 +211,36 @@ fn what_does_not_say_which_build_an_attempt_is_never_costs_the_attempt() {
     let attempt = hello(wire.clone(), &mut skipped).unwrap();
     assert_eq!(attempt.key.labels.len(), limits::LABELS, "the first of them");
     assert_eq!(skipped.fields()[4..], ["hello.key.labels"]);
-    // what says which build it is still does
-    wire.key.as_mut().unwrap().version = "a\u{7}b".into();
-    assert_eq!(hello(wire, &mut SkippedFacts::default()).unwrap_err().field, "hello.key.version");
+}
+
+#[test]
+fn a_field_of_the_key_that_cannot_be_used_costs_itself_and_project_and_package_the_opening() {
+    let mut wire = opening(pb::Resources::default());
+    let key = wire.key.as_mut().unwrap();
+    let bad = || "a\u{7}b".to_owned();
+    (key.stack, key.version, key.arch) = (bad(), "x".repeat(limits::KEY_FIELD_BYTES + 1), bad());
+    (key.compiler, key.compiler_version, key.build_system) = ("gcc".into(), bad(), bad());
+    key.variants = "x".repeat(limits::VARIANTS_BYTES + 1);
+    let mut skipped = SkippedFacts::default();
+    let kept = hello(wire.clone(), &mut skipped).unwrap().key;
+    let expected = Key { package: "zlib".into(), compiler: "gcc".into(), ..Key::default() };
+    assert_eq!(kept, expected);
+    let named = ["stack", "version", "compiler_version", "arch", "build_system", "variants"];
+    assert_eq!(skipped.fields(), named.map(|name| format!("hello.key.{name}")));
+    for (project, package, field) in [(bad(), "zlib".into(), "project"), (String::new(), bad(), "package")] {
+        let key = Some(pb::Key { project, package, ..wire.key.clone().unwrap() });
+        let refused = hello(pb::Hello { key, ..wire.clone() }, &mut SkippedFacts::default()).unwrap_err();
+        assert_eq!(refused.field, format!("hello.key.{field}"));
+    }
+}
+
+#[test]
+fn a_wall_time_that_cannot_be_used_costs_itself_and_the_phases_stay() {
+    let phases = vec![pb::Phase { name: "build".into(), wall_ms: 70, ..pb::Phase::default() }];
+    let wire = pb::Finish { attempt: "a".into(), wall_ms: u64::MAX, phases, ..pb::Finish::default() };
+    let mut skipped = SkippedFacts::default();
+    let end = finish(&wire, &mut skipped).unwrap();
+    assert_eq!((end.wall, end.phases.len(), skipped.fields()), (None, 1, vec!["finish.wall_ms"]));
 }
 
 #[test]
