@@ -58,6 +58,7 @@ mod recommend;
 mod reference;
 mod release;
 mod remote_backup;
+mod resalloc;
 mod retention;
 mod roles;
 mod see;

@@ -1,6 +1,6 @@
 //! What the payload of a record is: JSON, or fields with numbers ([`super::packed`]).
 
-use plimsoll_core::domain::{Attempt, JobPod, Ticket, Verdict};
+use plimsoll_core::domain::{Attempt, JobPod, Ticket, TicketNumbers, Verdict};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::bytes::Damage;
@@ -56,4 +56,4 @@ macro_rules! json_record {
     )+};
 }
 
-json_record!(Attempt, JobPod, Ticket, Verdict);
+json_record!(Attempt, JobPod, Ticket, TicketNumbers, Verdict);

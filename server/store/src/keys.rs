@@ -17,6 +17,8 @@ pub enum KeyKind {
     Fragment = b'f',
     /// Sealed samples.
     Block = b'b',
+    /// The numbers that were given out as ids of tickets.
+    Numbers = b'n',
     /// What the pod of a CI job had.
     Pod = b'p',
     /// What is kept of an ended attempt.
@@ -34,6 +36,7 @@ impl KeyKind {
             Self::Attempt,
             Self::Fragment,
             Self::Block,
+            Self::Numbers,
             Self::Pod,
             Self::Summary,
             Self::Ticket,
@@ -50,7 +53,7 @@ impl KeyKind {
     /// Bytes of a key behind the end of the id.
     pub(super) fn tail(self) -> usize {
         match self {
-            Self::Attempt | Self::Pod | Self::Summary | Self::Ticket => 1,
+            Self::Attempt | Self::Numbers | Self::Pod | Self::Summary | Self::Ticket => 1,
             Self::Fragment | Self::Block => 8,
             Self::Verdict => 9,
         }
@@ -81,6 +84,14 @@ pub(super) fn chunk(kind: KeyKind, id: &AttemptId, start: u64) -> Vec<u8> {
 /// What the parts of a ticket's record have in common.
 pub(super) fn ticket(id: &TicketId) -> Vec<u8> {
     [&[KeyKind::Ticket as u8], id.as_str().as_bytes(), &[END]].concat()
+}
+
+/// The part in the place of an id in the key of the tickets' numbers.
+pub(super) const NUMBERS: &str = "tickets";
+
+/// What the parts of the record of the tickets' numbers have in common.
+pub(super) fn numbers() -> Vec<u8> {
+    [&[KeyKind::Numbers as u8], NUMBERS.as_bytes(), &[END]].concat()
 }
 
 /// The number that a chunk's key ends with.

@@ -63,8 +63,8 @@ use packed_page::PackedPage;
 pub use records::{
     SealError, change_verdicts, count_verdicts, delete_attempt, delete_pod, delete_ticket, ended_after,
     forget, forget_verdicts, forget_verdicts_if, forget_verdicts_on, have_samples, judged_after,
-    open_attempts, put_attempt, put_pod, put_summary, put_ticket, put_verdict, read_summary, read_verdict,
-    read_verdicts,
+    open_attempts, put_attempt, put_pod, put_summary, put_ticket, put_ticket_numbers, put_verdict,
+    read_summary, read_ticket_numbers, read_verdict, read_verdicts,
 };
 pub use seal::{CompactedSamples, compact_samples, compact_samples_up_to, seal, sweep};
 pub use series::{SeriesExtent, SeriesRead, append_fragment, each_run, each_run_past_damage, read_series};

@@ -4,7 +4,7 @@
 
 use std::{collections::HashSet, hash::BuildHasher};
 
-use plimsoll_core::domain::{Attempt, AttemptId, JobPod, Summary, Ticket, TicketId, Verdict};
+use plimsoll_core::domain::{Attempt, AttemptId, JobPod, Summary, Ticket, TicketId, TicketNumbers, Verdict};
 
 use super::{
     Store,
@@ -61,6 +61,16 @@ pub fn put_ticket(batch: &mut Batch, ticket: &Ticket) -> Result<(), RecordError>
 /// Removes a ticket that is open no longer. The texts of a ticket are bounded so that its record has one part.
 pub fn delete_ticket(batch: &mut Batch, id: &TicketId) {
     batch.delete([keys::ticket(id).as_slice(), &[0]].concat());
+}
+
+/// Adds the numbers that were given out as ids of tickets.
+pub fn put_ticket_numbers(batch: &mut Batch, numbers: &TicketNumbers) -> Result<(), RecordError> {
+    envelope::put(batch, &keys::numbers(), numbers)
+}
+
+/// The numbers that were given out as ids of tickets.
+pub async fn read_ticket_numbers(store: &Store) -> Result<TicketNumbers, StoreError> {
+    Ok(read(store, keys::numbers()).await?.unwrap_or_default())
 }
 
 /// Adds what the pod of a job had.

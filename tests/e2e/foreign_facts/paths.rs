@@ -15,6 +15,7 @@ impl Attack<'_> {
             "/v1/collect" => self.hooks(),
             "/admit" => self.pods("/admit").await,
             "/admit/{secret}" => self.pods(&self.site.webhook().path).await,
+            "/RPC2" => self.numbered_tickets(),
             "/v1/allocation" => {
                 vec![self.get("asks for a size", "/v1/allocation?spec=zlib@1%20arch=a-b-c%25gcc@1")]
             }
@@ -65,6 +66,27 @@ impl Attack<'_> {
         let head = self.bearer() + "Content-Type: application/json\r\n";
         let body = json!({"attempt": self.victim.id, "outcome": "succeeded"}).to_string();
         ("posts an end", http(self.site.server().http, "POST", path, &head, &body).to_string())
+    }
+
+    /// What a client of Resalloc calls.
+    fn numbered_tickets(&self) -> Vec<AttackOutcome> {
+        let (id, sandbox) = (&self.victim.id, format!("{}--ann", self.victim.project));
+        let text = |text: &str| format!("<param><value><string>{text}</string></value></param>");
+        let no_tags = "<param><value><array><data></data></array></value></param>";
+        let mut attacks = Vec::new();
+        for (what, method, arguments) in [
+            ("takes a ticket in its name", "takeTicket", no_tags.to_owned() + &text(&sandbox)),
+            ("collects its ticket", "collectTicket", text(id)),
+            ("closes its ticket by its id", "closeTicket", text(id)),
+            ("closes the first ticket", "closeTicket", text("1")),
+        ] {
+            let head = self.bearer() + "Content-Type: text/xml\r\n";
+            let body = format!(
+                "<methodCall><methodName>{method}</methodName><params>{arguments}</params></methodCall>"
+            );
+            attacks.push((what, http(self.site.server().http, "POST", "/RPC2", &head, &body).to_string()));
+        }
+        attacks
     }
 
     fn hooks(&self) -> Vec<AttackOutcome> {

@@ -11,7 +11,8 @@ const ROUTERS: [&str; 2] = [
     include_str!("../../../server/app/src/transport/web/mod.rs"),
 ];
 /// Paths that stand there by a name.
-const NAMED: [(&str, &str); 2] = [("ENDPOINT", "/admin/backup"), ("admit::PATH", "/admit")];
+const NAMED: [(&str, &str); 3] =
+    [("ENDPOINT", "/admin/backup"), ("admit::PATH", "/admit"), ("xml_rpc::PATH", "/RPC2")];
 
 /// `SERVICE/RPC` of all services but the standard ones.
 pub(super) fn rpcs() -> Vec<String> {

@@ -16,7 +16,11 @@ use super::{
     services, watch,
 };
 use crate::{
-    runtime::net::{accept::Listener, files, response_budget::ResponseBudget, serve::Bounds},
+    runtime::net::{
+        accept::Listener,
+        files::{self, Connections},
+        response_budget::ResponseBudget,
+    },
     sessions::{Ingest, Rejudging, Worker},
     state::tickets::Keeper,
     transport::{
@@ -69,7 +73,7 @@ impl Running {
         let pods = services::pod_reviewer(&app, &services);
         let App { config, listeners, store, worker, keeper, secrets, hooks, .. } = app;
         let Listeners { grpc, http, admission: webhook, agent_files } = listeners;
-        let (connections, shown) = (files::connections(), Arc::new(config.in_force()));
+        let (connections, shown) = (files::connections(config.http_connections), Arc::new(config.in_force()));
         let grpc_parts = grpc::Parts {
             services: services.clone(),
             ingest: app.ingest.clone(),
@@ -101,7 +105,7 @@ impl Running {
             grpc_port: grpc.tcp.local_addr().ok().map(|address| address.port()),
             stopping: stopping.clone(),
         };
-        let serving_http = serve_http(http, webhook, Arc::new(http_parts), http::bounds(connections.http));
+        let serving_http = serve_http(http, webhook, Arc::new(http_parts), connections);
         Self {
             worker: Long::new("ingest", tasks.spawn(work(worker, app.ingest, keeper, ingesting.clone()))),
             grpc: Long::new("gRPC listener", tasks.spawn(grpc::serve(grpc, grpc_parts, health.clone()))),
@@ -171,14 +175,14 @@ async fn serve_http(
     listener: Listener,
     admission: Option<Listener>,
     parts: HttpState,
-    bounds: Bounds,
+    connections: Connections,
 ) -> anyhow::Result<()> {
     let webhook = async {
         if let Some(listener) = admission {
-            http::serve_admission(listener, Arc::clone(&parts), bounds).await;
+            http::serve_admission(listener, Arc::clone(&parts), http::bounds(connections.webhook)).await;
         }
     };
-    tokio::join!(http::serve(listener, Arc::clone(&parts), bounds), webhook);
+    tokio::join!(http::serve(listener, Arc::clone(&parts), http::bounds(connections.http)), webhook);
     Ok(())
 }
 

@@ -10,10 +10,12 @@
 //! |---|---|
 //! | `ticket_state` | what the lock guards |
 //! | `keeper` | the task that commits, and ends tickets without a sign of life |
+//! | `numbered` | tickets with numbers as their ids, which the server gives out |
 //! | `refusal` | why something is refused |
 //! | `watching` | one who waits for a change |
 
 mod keeper;
+mod numbered;
 mod refusal;
 #[cfg(test)]
 mod tests;
@@ -27,6 +29,7 @@ use std::{
 
 use keeper::Durable;
 pub(crate) use keeper::Keeper;
+pub(crate) use numbered::NumberedTicket;
 use plimsoll_core::{
     domain::{Attempt, AttemptId, FieldViolation, TicketClaim, TicketId},
     placement::tickets::{ClockReading, PoolDemand, TicketRefusal, Tickets},
@@ -98,6 +101,7 @@ impl TicketRegistry {
     ) -> Result<(), StoreError> {
         let mut kept = Vec::new();
         let loaded = store::load_tickets(&self.0.store, |ticket| kept.push(ticket)).await?;
+        let numbers = numbered::read(&self.0.store).await?;
         let open: HashMap<&AttemptId, &Attempt> = open.into_iter().map(|open| (&open.id, open)).collect();
         let now = self.0.now();
         let mut state = self.0.state();
@@ -107,6 +111,8 @@ impl TicketRegistry {
             .filter(|(_, attempt)| !open.contains_key(attempt))
             .collect();
         state.tickets.restore(kept, now);
+        state.numbers = numbers;
+        self.0.durable.send_modify(|durable| durable.numbers = numbers);
         // who runs without a ticket takes places, too: nothing is granted before that is known
         for attempt in open.values() {
             state.begin(attempt);

@@ -71,7 +71,7 @@ pub use sample::Sample;
 pub use starvation::Starvation;
 pub use stats_fields::StatsFields;
 pub use summary::{DeliveryOrigin, FinalTotals, Summary};
-pub use ticket::{Ticket, TicketClaim};
+pub use ticket::{Ticket, TicketClaim, TicketNumbers};
 pub use units::{Bytes, Cores, CpuMicros, Micros, Millis};
 pub(crate) use verdict::LINE_GONE;
 pub use verdict::{

@@ -23,6 +23,16 @@ pub struct Ticket {
     /// The attempt that runs in the slot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<AttemptId>,
+    /// Of a ticket with a number as its id: whether its client knows the id, because it asked for the ticket by it. `None` for all others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collected: Option<bool>,
+}
+
+/// The numbers that were given out as ids of tickets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TicketNumbers {
+    /// The last one; 0 if there is none.
+    pub last: u64,
 }
 
 /// A request for a slot.

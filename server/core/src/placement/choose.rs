@@ -1,6 +1,6 @@
 //! The pool for an attempt, and why.
 
-use std::fmt::Write as _;
+use std::{cmp::Ordering, fmt::Write as _};
 
 use plimsoll_proto::{figures, reasons::SizeBound};
 
@@ -83,6 +83,28 @@ impl Placement {
             return PoolChoice { pool: None, clamped: false, reason };
         }
         pick(&may, needs, "")
+    }
+
+    /// The pool for a ticket that names tags: it has all of them that a pool has, and is no pool that only a rule may choose. One that is
+    /// not full goes before the fullest, then the cheapest. `None` if there is none for this subject.
+    pub fn tagged(
+        &self,
+        subject: &RuleSubject<'_>,
+        needs: &ResourceNeeds,
+        tags: &[String],
+        busy: &dyn Fn(&str) -> u32,
+    ) -> Option<&Pool> {
+        let tags = tags.iter().filter(|tag| self.pools.iter().any(|pool| pool.tags.contains(tag)));
+        let may = |pool: &&Pool| !pool.by_rule && may(pool, subject) && pool.has_tags(tags.clone());
+        let fullness = |pool: &Pool| {
+            let full = pool.at_once.map_or(0.0, |most| f64::from(busy(&pool.name)) / f64::from(most));
+            if full < 1.0 { 0.0 } else { full }
+        };
+        let candidates = self.pools.iter().filter(may).map(|pool| (fullness(pool), pool));
+        let order = |(one_full, one): &(f64, &Pool), (other_full, other): &(f64, &Pool)| {
+            one_full.total_cmp(other_full).then_with(|| cheaper(one, other, needs))
+        };
+        candidates.min_by(order).map(|(_, pool)| pool)
     }
 
     /// Whether an attempt can be put into this pool, regardless of load.
@@ -191,16 +213,18 @@ fn may(pool: &Pool, subject: &RuleSubject<'_>) -> bool {
     pool.suits(subject) && pool.allows(&subject.owner_project)
 }
 
+/// The order of two pools by price; at equal cost pools that are not on demand come first, then the smaller one.
+fn cheaper(one: &Pool, other: &Pool, needs: &ResourceNeeds) -> Ordering {
+    let price = |pool: &Pool| pool.price.of(needs);
+    price(one).total_cmp(&price(other)).then(one.on_demand.cmp(&other.on_demand)).then(one.by_size(other))
+}
+
 /// The cheapest pool that fits, else the largest. `may` is not empty.
 fn pick<'p>(may: &[&'p Pool], needs: &ResourceNeeds, because: &str) -> PoolChoice<'p> {
     let because = if because.is_empty() { String::new() } else { format!(", {because}") };
     let fitting: Vec<&'p Pool> =
         may.iter().copied().filter(|pool| pool.too_large(needs).is_empty()).collect();
-    let price = |pool: &Pool| pool.price.of(needs);
-    // at equal cost prefer pools that are not on demand, then the smaller one, then the first in the file
-    let cheapest = fitting.iter().copied().min_by(|one, other| {
-        price(one).total_cmp(&price(other)).then(one.on_demand.cmp(&other.on_demand)).then(one.by_size(other))
-    });
+    let cheapest = fitting.iter().copied().min_by(|one, other| cheaper(one, other, needs));
     if let Some(pool) = cheapest {
         let mut reason = format!("pool {}{because}", pool.name);
         if fitting.len() > 1 {

@@ -33,8 +33,10 @@ pub struct Pool {
     pub on_demand: bool,
     /// Only a rule puts an attempt here, never the default choice.
     pub by_rule: bool,
-    /// Tags by which rules and runners name it.
+    /// Tags by which rules, runners and tickets name it.
     pub tags: Vec<String>,
+    /// Those of its tags one of which a ticket must name to be put here by its tags; empty: no such condition.
+    pub(super) tags_on_demand: Vec<String>,
     /// Projects that may use it, as `owner/project`; empty: all.
     pub(super) allowed: Vec<Pattern>,
     /// Its nodes.
@@ -80,6 +82,13 @@ impl Pool {
     /// Whether a build's operating system and architecture match.
     pub(super) fn suits(&self, subject: &RuleSubject<'_>) -> bool {
         self.os == subject.os && self.runs(subject.family)
+    }
+
+    /// Whether a ticket that names these tags may be put here: it has all of them, and one on demand is among them if it has some.
+    pub(super) fn has_tags<'t>(&self, mut tags: impl Iterator<Item = &'t String> + Clone) -> bool {
+        let on_demand = &self.tags_on_demand;
+        let is_wanted = on_demand.is_empty() || tags.clone().any(|tag| on_demand.contains(tag));
+        is_wanted && tags.all(|tag| self.tags.contains(tag))
     }
 
     /// Why a build that does not match cannot run here, for people.

@@ -216,6 +216,55 @@ fn a_busy_pool_falls_back_where_the_rule_allows() {
     assert_eq!((large.pool.unwrap().name.as_str(), large.clamped), ("powerful", false), "{large:?}");
 }
 
+#[test]
+fn a_ticket_with_tags_goes_to_a_pool_that_has_all_of_them_and_is_not_full() {
+    let pools = Placement::parse(
+        r#"
+[[pool]]
+name = "own"
+at_once = 2
+tags = ["copr_builder", "arch_x86_64"]
+[[pool]]
+name = "cloud"
+at_once = 10
+price_core_hour = 1
+tags = ["copr_builder", "arch_x86_64"]
+allowed = ['a/.*']
+[[pool]]
+name = "powerful"
+tags = ["copr_builder", "arch_x86_64"]
+tags_on_demand = ["extra_powerful"]
+[[pool]]
+name = "ruled"
+by_rule = true
+tags = ["copr_builder", "secret"]
+[tickets.tag]
+licence = 1
+"#,
+    )
+    .unwrap();
+    let of = |project: &str, tags: &[&str], busy: [u32; 2]| {
+        let tags: Vec<String> = tags.iter().map(|tag| (*tag).to_owned()).collect();
+        let there = |pool: &str| match pool {
+            "own" => busy[0],
+            "cloud" => busy[1],
+            _ => 0,
+        };
+        let key = key(project, "", "");
+        let pool = pools.tagged(&RuleSubject::of(&key), &needs(1, 1.0, 0), &tags, &there);
+        pool.map_or_else(String::new, |pool| pool.name.clone())
+    };
+    let usual = ["copr_builder", "arch_x86_64"];
+    assert_eq!(of("a/b", &usual, [1, 0]), "own", "the cheapest");
+    assert_eq!(of("a/b", &usual, [2, 9]), "cloud", "the cheapest is full");
+    assert_eq!(of("a/b", &usual, [4, 11]), "cloud", "the shortest queue");
+    assert_eq!(of("b/b", &usual, [4, 0]), "own", "it may use no other one");
+    assert_eq!(of("a/b", &["copr_builder", "extra_powerful"], [0, 0]), "powerful");
+    assert_eq!(of("a/b", &["copr_builder", "licence"], [0, 0]), "own", "a tag of no pool is only counted");
+    assert_eq!(of("a/b", &["extra_powerful", "secret"], [0, 0]), "", "no pool has both");
+    assert_eq!(of("a/b", &["secret"], [0, 0]), "", "only a rule puts anything there");
+}
+
 /// The nodes of OSBS's document (osbs-docs, "Priority of Container Image Builds"), and whether each of them takes scratch, explicit
 /// and auto builds.
 const NODES: [[bool; 3]; 5] = [

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use plimsoll_core::domain::{Attempt, JobPod, Summary, Ticket, Verdict};
+use plimsoll_core::domain::{Attempt, JobPod, Summary, Ticket, TicketNumbers, Verdict};
 
 use super::{offline::OfflineStore, readable_records::CheckFinding};
 use crate::{
@@ -44,6 +44,7 @@ struct Checker {
     verdicts: RecordJoiner,
     tickets: RecordJoiner,
     pods: RecordJoiner,
+    numbers: RecordJoiner,
     checked: CheckReport,
     flaws: Vec<CheckFinding>,
 }
@@ -99,6 +100,9 @@ impl Checker {
         } else if is(KeyKind::Pod) {
             let record = self.pods.push::<JobPod>(entry);
             note(record, &mut self.flaws);
+        } else if is(KeyKind::Numbers) {
+            let record = self.numbers.push::<TicketNumbers>(entry);
+            note(record, &mut self.flaws);
         } else if is(KeyKind::Fragment) || is(KeyKind::Block) {
             self.take_chunk(entry);
         } else {
@@ -124,6 +128,7 @@ impl Checker {
         self.checked.tickets += note(self.tickets.finish::<Ticket>(), &mut self.flaws);
         self.checked.verdicts += note(self.verdicts.finish::<Verdict>(), &mut self.flaws);
         note(self.pods.finish::<JobPod>(), &mut self.flaws);
+        note(self.numbers.finish::<TicketNumbers>(), &mut self.flaws);
     }
 
     fn hand_over(&mut self, tell: impl FnMut(CheckFinding)) {

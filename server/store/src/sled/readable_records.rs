@@ -1,6 +1,6 @@
 //! Lets pass what a server could read: each record whole and under its own key, each chunk of samples understood. For a repair.
 
-use plimsoll_core::domain::{Attempt, JobPod, Summary, Ticket, Verdict};
+use plimsoll_core::domain::{Attempt, JobPod, Summary, Ticket, TicketNumbers, Verdict};
 
 use crate::{
     bytes::{self, Damage},
@@ -101,8 +101,8 @@ pub(crate) fn key_of(value: &[u8], end: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Kinds whose entries are parts of records.
-const RECORDS: [KeyKind; 5] =
-    [KeyKind::Summary, KeyKind::Attempt, KeyKind::Verdict, KeyKind::Ticket, KeyKind::Pod];
+const RECORDS: [KeyKind; 6] =
+    [KeyKind::Summary, KeyKind::Attempt, KeyKind::Verdict, KeyKind::Ticket, KeyKind::Pod, KeyKind::Numbers];
 
 /// Checks that a record can be understood and is of the attempt or ticket that its key names.
 fn check_owner(key: &[u8], codec: u8, payload: &[u8]) -> Result<(), Damage> {
@@ -122,6 +122,10 @@ fn owner_of(kind: KeyKind, codec: u8, payload: &[u8]) -> Result<String, Damage> 
         KeyKind::Pod => {
             let pod = JobPod::unpack(codec, payload)?;
             pod.id().ok_or_else(|| Damage::new("is the pod of no job"))?.to_string()
+        }
+        KeyKind::Numbers => {
+            TicketNumbers::unpack(codec, payload)?;
+            keys::NUMBERS.to_owned()
         }
         KeyKind::Summary => Summary::unpack(codec, payload)?.attempt.to_string(),
         KeyKind::Ticket => Ticket::unpack(codec, payload)?.id.to_string(),

@@ -110,6 +110,7 @@ fn tickets() -> [Ticket; 2] {
         opened_unix_ms: 1_700_000_000_000,
         granted_unix_ms: None,
         attempt: None,
+        collected: None,
     };
     let granted_unix_ms = Some(1_700_000_001_000);
     let held = Ticket { granted_unix_ms, attempt: Some(attempt("running").id), ..ticket("held", 1) };

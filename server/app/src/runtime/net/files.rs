@@ -11,27 +11,30 @@ const RESERVED: u64 = 128;
 const PAUSE: Duration = Duration::from_millis(100);
 /// Most connections that are worth a file; each holds some 20 KiB.
 const MOST: u64 = 65_536;
-/// Most connections of one HTTP listener: its clients come, ask and go, and each may make it hold 64 KiB of a request's head.
-const MOST_HTTP: u64 = 1024;
+/// Most connections of one HTTP listener, where the operator sets no other number: its clients come, ask and go, and each may make it
+/// hold 64 KiB of a request's head.
+pub(crate) const MOST_HTTP: usize = 1024;
 
 /// Connections that there may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Connections {
     /// To the gRPC listener.
     pub(crate) grpc: usize,
-    /// To each of the HTTP listeners.
+    /// To the HTTP listener.
     pub(crate) http: usize,
+    /// To the webhook's.
+    pub(crate) webhook: usize,
 }
 
 /// Raises the bound as far as the hard limit and gives the numbers of connections that it leaves room for: seven eighths for
-/// gRPC, the rest for the two HTTP listeners.
-pub(crate) fn connections() -> Connections {
+/// gRPC, the rest for the two HTTP listeners; but up to a half for HTTP if more than the usual `most_http` are wanted there.
+pub(crate) fn connections(most_http: usize) -> Connections {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     let files = if raised.is_ok() { maximum } else { current };
-    let [grpc, http] =
-        room(files.unwrap_or(u64::MAX)).map(|room| usize::try_from(room).unwrap_or(usize::MAX));
-    Connections { grpc, http }
+    let [grpc, http, webhook] = room(files.unwrap_or(u64::MAX), most_http as u64)
+        .map(|room| usize::try_from(room).unwrap_or(usize::MAX));
+    Connections { grpc, http, webhook }
 }
 
 /// Returns when the next connection may be taken: at once if only one connection failed, else after a moment, because there is
@@ -45,9 +48,12 @@ pub(crate) async fn after_failed_accept(error: &io::Error) {
     tokio::time::sleep(PAUSE).await;
 }
 
-fn room(files: u64) -> [u64; 2] {
+fn room(files: u64, most_http: u64) -> [u64; 3] {
     let room = files.saturating_sub(RESERVED);
-    [(room / 8 * 7).clamp(8, MOST), (room / 16).clamp(8, MOST_HTTP)]
+    let usual = (room / 16).clamp(8, MOST_HTTP as u64);
+    let http =
+        if most_http > MOST_HTTP as u64 { most_http.min(room / 2).max(usual) } else { usual.min(most_http) };
+    [(room / 8 * 7).min(room.saturating_sub(http + usual)).clamp(8, MOST), http, usual]
 }
 
 #[cfg(test)]
@@ -56,7 +62,10 @@ mod tests {
 
     #[test]
     fn connections_never_take_the_last_files() {
-        let rooms = [room(0), room(1024), room(20_000), room(u64::MAX)];
-        assert_eq!(rooms, [[8, 8], [784, 56], [17_388, MOST_HTTP], [MOST, MOST_HTTP]]);
+        let rooms = [0, 1024, 20_000, u64::MAX].map(|files| room(files, 1024));
+        assert_eq!(rooms, [[8, 8, 8], [784, 56, 56], [17_388, 1024, 1024], [MOST, 1024, 1024]]);
+        let rooms = [0, 1024, 20_000, u64::MAX].map(|files| room(files, 16_384));
+        assert_eq!(rooms, [[8, 8, 8], [392, 448, 56], [8912, 9936, 1024], [MOST, 16_384, 1024]]);
+        assert_eq!(room(20_000, 10), [17_388, 10, 1024]);
     }
 }

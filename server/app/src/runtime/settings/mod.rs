@@ -32,6 +32,7 @@ use plimsoll_core::{
     gantry, predict, retry, shadow, stats,
 };
 
+use crate::runtime::net::files::MOST_HTTP;
 pub use args::Args;
 pub(crate) use args::options;
 pub use machine::MachineMemory;
@@ -68,6 +69,8 @@ pub struct Config {
     pub access_file: Option<PathBuf>,
     /// Names of the server that HTTP answers to without an access file, in lower case.
     pub http_hosts: Vec<String>,
+    /// Connections to the HTTP listener.
+    pub http_connections: usize,
     /// Operators on other machines may take backups.
     pub backup_remote: bool,
     /// What is not shown to every reader.
@@ -168,6 +171,7 @@ impl Default for Config {
             agent_dir: None,
             access_file: None,
             http_hosts: Vec::new(),
+            http_connections: MOST_HTTP,
             backup_remote: false,
             private: privacy::Private::default(),
             log_format: LogFormat::Text,

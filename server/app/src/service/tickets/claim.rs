@@ -25,7 +25,52 @@ pub(crate) struct TicketQuestion {
     pub(crate) tags: Vec<String>,
 }
 
+/// How the pool of a ticket is chosen.
+#[derive(Debug, Clone, Copy)]
+enum PoolSelection<'a> {
+    /// It has this name; empty: it is the one for the prediction.
+    Name(&'a str),
+    /// It has these tags.
+    Tags(&'a [String]),
+}
+
+/// What a client of Resalloc asks for.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct TagQuestion {
+    pub(crate) tags: Vec<String>,
+    /// Who may use the same machine one after the other; of Copr `OWNER/PROJECT--SUBMITTER`.
+    pub(crate) sandbox: String,
+}
+
+impl TagQuestion {
+    /// Of whom and of what it is, as the sandbox says: its owner, and its project where it names one.
+    fn key(&self) -> Key {
+        let project = self.sandbox.split_once("--").map_or(&*self.sandbox, |(project, _submitter)| project);
+        match project.split_once('/') {
+            Some((owner, _)) => {
+                Key { owner: owner.to_owned(), project: project.to_owned(), ..Key::default() }
+            }
+            None => Key { owner: project.to_owned(), ..Key::default() },
+        }
+    }
+}
+
 impl TicketService {
+    /// What `caller` claims with the question of a client of Resalloc.
+    ///
+    /// # Errors
+    /// A tag is not known, no pool has all of them, or the caller may not use what it names.
+    pub(super) fn claim_by_tags(
+        &self,
+        caller: &Identity,
+        asked: &TagQuestion,
+    ) -> Result<TicketClaim, Refusal> {
+        let tags = asked.tags.clone();
+        let question =
+            TicketQuestion { key: asked.key(), kind: None, owner: String::new(), pool: String::new(), tags };
+        self.claim_in(caller, question, PoolSelection::Tags(&asked.tags))
+    }
+
     /// Opens a ticket, or says where the one with this id stands. What is answered is on the disk.
     ///
     /// # Errors
@@ -50,11 +95,21 @@ impl TicketService {
         id: &TicketId,
         asked: TicketQuestion,
     ) -> Result<TicketClaim, Refusal> {
-        let mut asked = asked;
+        let pool = asked.pool.clone();
+        let claim = self.claim_in(caller, asked, PoolSelection::Name(&pool))?;
+        Ok(TicketClaim { proven: caller.is_own_job(id.as_str()), ..claim })
+    }
+
+    fn claim_in(
+        &self,
+        caller: &Identity,
+        mut asked: TicketQuestion,
+        selection: PoolSelection<'_>,
+    ) -> Result<TicketClaim, Refusal> {
         caller.claims("key.project", &mut asked.key).map_err(Refusal::Forbidden)?;
         // of what is proven: the same words of two callers are two questions
         let question = fingerprint(&asked);
-        let TicketQuestion { mut key, kind, mut owner, pool, tags } = asked;
+        let TicketQuestion { mut key, kind, mut owner, tags, .. } = asked;
         // both are kept and shown
         mask::key(&mut key);
         mask::mask(&mut owner);
@@ -69,7 +124,12 @@ impl TicketService {
         }
         let subject = RuleSubject::of(&key);
         let prediction = self.sizing.unplaced(&key);
-        let (pool, prediction) = self.pool(&placement, &subject, &pool, prediction)?;
+        let (pool, prediction) = match selection {
+            PoolSelection::Name(name) => self.pool(&placement, &subject, name, prediction)?,
+            PoolSelection::Tags(tags) => {
+                (self.pool_with(&placement, &subject, tags, &prediction)?, prediction)
+            }
+        };
         let needs = ResourceNeeds::of(&prediction);
         let mut tags = [tags, pool.map(|pool| pool.tags.clone()).unwrap_or_default()].concat();
         // the others count nothing, and would make the ticket's record as long as the file says
@@ -88,9 +148,27 @@ impl TicketService {
             wall: needs.wall_p50,
             project: key.project.clone(),
             by: caller.stored_name(),
-            proven: caller.is_own_job(id.as_str()),
+            proven: false,
             asked: question,
         })
+    }
+
+    /// The pool with these tags. None where the operator names no pools.
+    fn pool_with<'p>(
+        &self,
+        placement: &'p Placement,
+        subject: &RuleSubject<'_>,
+        tags: &[String],
+        prediction: &Prediction,
+    ) -> Result<Option<&'p Pool>, Refusal> {
+        let needs = ResourceNeeds::of(prediction);
+        let pool = placement.tagged(subject, &needs, tags, &|pool| self.sizing.pools.busy(pool));
+        if pool.is_none() && !placement.pools().is_empty() {
+            let description =
+                format!("no pool has all of {}, and lets {:?} in", tags.join(", "), subject.owner_project);
+            return Err(FieldViolation::new("tags", description).into());
+        }
+        Ok(pool)
     }
 
     /// The pool that is asked for, or the one for this prediction, and the prediction lowered to it. None where the operator names no

@@ -2,13 +2,13 @@
 
 mod claim;
 
-pub(crate) use claim::TicketQuestion;
-use plimsoll_core::domain::TicketId;
+pub(crate) use claim::{TagQuestion, TicketQuestion};
+use plimsoll_core::{domain::TicketId, validated::Validated};
 
 use super::SizingService;
 use crate::{
     access::identity::Identity,
-    state::tickets::{Refusal, TicketRegistry, View, Watching},
+    state::tickets::{NumberedTicket, Refusal, TicketRegistry, View, Watching},
 };
 
 /// Opens, watches and closes tickets for callers. Cheap to clone.
@@ -27,7 +27,67 @@ pub(crate) enum CloseBy<'a> {
     Session(&'a str),
 }
 
+/// What a client of Resalloc learns of a ticket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CollectedTicket {
+    /// There is one.
+    Known {
+        /// What the client got with its place: the name of the pool; `None` while it waits, or if it ended before.
+        output: Option<String>,
+        closed: bool,
+    },
+    /// There is none that the caller may see.
+    Unknown,
+}
+
 impl TicketService {
+    /// Opens a ticket for a client of Resalloc; gives its number. A question that can never be answered with a place has a number, too: to
+    /// its client it is a ticket that has ended.
+    ///
+    /// # Errors
+    /// The same question may be answered later.
+    pub(crate) async fn take(
+        &self,
+        caller: &Identity,
+        asked: Validated<TagQuestion>,
+    ) -> Result<u64, Refusal> {
+        let claim = asked.map_err(Refusal::from).and_then(|asked| self.claim_by_tags(caller, &asked));
+        self.registry.open_numbered(claim).await
+    }
+
+    /// What became of the ticket with this number; with `granted`, once it has its place or has ended.
+    ///
+    /// # Errors
+    /// The store cannot write, or the server is stopping.
+    pub(crate) async fn collect(
+        &self,
+        caller: &Identity,
+        number: u64,
+        granted: bool,
+    ) -> Result<CollectedTicket, Refusal> {
+        let found = if granted {
+            self.registry.collect_granted(number, caller).await?
+        } else {
+            self.registry.collect(number, caller).await?
+        };
+        let known = match found {
+            NumberedTicket::Unknown => return Ok(CollectedTicket::Unknown),
+            NumberedTicket::Gone => return Ok(CollectedTicket::Known { output: None, closed: true }),
+            NumberedTicket::Known(view) => view,
+        };
+        let ticket = known.ticket();
+        let output = ticket.granted_unix_ms.map(|_| ticket.claim.pool.clone());
+        Ok(CollectedTicket::Known { output, closed: matches!(known, View::Ended(..)) })
+    }
+
+    /// Ends the ticket with this number, if there is one that the caller may touch.
+    ///
+    /// # Errors
+    /// The store cannot write.
+    pub(crate) async fn close_numbered(&self, caller: &Identity, number: u64) -> Result<(), Refusal> {
+        self.registry.close_numbered(number, caller).await
+    }
+
     /// Ends a ticket. One that has ended stays as it ended.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use plimsoll_core::domain::{Ticket, TicketId};
+use plimsoll_core::domain::{Ticket, TicketId, TicketNumbers};
 use plimsoll_store::{self as store, BATCH_OPERATIONS, Batch};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
@@ -23,6 +23,8 @@ const GATHER: usize = BATCH_OPERATIONS / 4;
 pub(super) struct Durable {
     /// All changes up to this one are on it.
     upto: u64,
+    /// Given out as ids of tickets.
+    pub(super) numbers: TicketNumbers,
     /// A later change up to which a commit failed, and why.
     failed: Option<(u64, Arc<str>)>,
 }
@@ -86,12 +88,15 @@ impl Keeper {
 
     /// Writes what has changed.
     pub(super) async fn commit(&self) {
-        let (dirty, upto) = {
+        let (dirty, upto, numbers) = {
             let mut state = self.0.state();
-            (state.take_dirty(), state.changes())
+            (state.take_dirty(), state.changes(), state.numbers)
         };
-        for (n, some) in dirty.chunks(GATHER).enumerate() {
-            if let Err(reason) = self.write(some).await {
+        let given_out = (self.0.durable.borrow().numbers != numbers).then_some(numbers);
+        // numbers may be given out without a ticket
+        let none = given_out.filter(|_| dirty.is_empty()).map(|_| &[][..]);
+        for (n, some) in none.into_iter().chain(dirty.chunks(GATHER)).enumerate() {
+            if let Err(reason) = self.write(some, given_out.filter(|_| n == 0)).await {
                 tracing::error!(
                     reason,
                     tickets = dirty.len(),
@@ -106,14 +111,21 @@ impl Keeper {
         self.0.durable.send_if_modified(|durable| {
             let is_news = upto > durable.upto;
             if is_news {
-                *durable = Durable { upto, failed: None };
+                *durable = Durable { upto, numbers, failed: None };
             }
             is_news
         });
     }
 
-    async fn write(&self, some: &[(TicketId, Option<Ticket>)]) -> Result<(), String> {
+    async fn write(
+        &self,
+        some: &[(TicketId, Option<Ticket>)],
+        numbers: Option<TicketNumbers>,
+    ) -> Result<(), String> {
         let mut batch = Batch::default();
+        if let Some(numbers) = numbers {
+            store::put_ticket_numbers(&mut batch, &numbers).map_err(|error| error.to_string())?;
+        }
         for (id, ticket) in some {
             match ticket {
                 Some(ticket) => store::put_ticket(&mut batch, ticket).map_err(|error| error.to_string())?,

@@ -19,6 +19,9 @@ pub(crate) enum Refusal {
     /// The store refuses to write: what was asked may come true later, and asking again with the same id tells.
     #[error("the store cannot write: {0}; retry later with the same id")]
     Unwritable(String),
+    /// All numbers were given out that a client can read.
+    #[error("all 2147483647 numbers of tickets were given out")]
+    Numbers,
     /// The server is about to stop.
     #[error("the server is stopping; come back in a moment")]
     Stopping,

@@ -2,6 +2,7 @@
 
 mod beside;
 mod claims;
+mod numbered;
 
 use std::fs;
 
@@ -322,6 +323,7 @@ async fn the_largest_ticket_fits_into_one_part() {
         opened_unix_ms: u64::MAX,
         granted_unix_ms: Some(u64::MAX),
         attempt: None,
+        collected: Some(true),
     };
     ticket.attempt = AttemptId::parse(&"x".repeat(128)).ok();
     let mut batch = store::Batch::default();

@@ -6,7 +6,7 @@ use std::{
 };
 
 use plimsoll_core::{
-    domain::{Attempt, AttemptId, Millis, PoolSlot, SessionId, Ticket, TicketClaim, TicketId},
+    domain::{Attempt, AttemptId, Millis, PoolSlot, SessionId, Ticket, TicketClaim, TicketId, TicketNumbers},
     placement::{
         Placement,
         tickets::{ClockReading, LimitKey, TicketChange, TicketEnd, TicketRefusal, TicketStatus, Tickets},
@@ -56,6 +56,8 @@ pub(super) struct TicketState {
     pub(super) tickets: Tickets,
     /// The file of pools that is in force here.
     pub(super) placement: Option<Arc<Placement>>,
+    /// Given out as ids of tickets.
+    pub(super) numbers: TicketNumbers,
     /// Tickets whose record on the disk is not as they are.
     dirty: HashSet<TicketId>,
     /// Counts the changes.
@@ -77,6 +79,7 @@ impl TicketState {
         Self {
             tickets,
             placement: None,
+            numbers: TicketNumbers::default(),
             dirty: HashSet::new(),
             changes: 0,
             bells: HashMap::new(),
@@ -317,10 +320,21 @@ impl TicketState {
         self.dirty.extend(dirty);
     }
 
-    fn changed(&mut self, id: &TicketId, kind: &'static str) {
+    /// What a number was given out for can never be granted.
+    pub(super) fn refused(&mut self, number: u64, refusal: &Refusal) {
+        self.changes += 1;
+        self.count("refused");
+        tracing::info!(ticket = number, %refusal, "refused a ticket for good: its client gets it as one that has ended");
+    }
+
+    fn count(&self, kind: &'static str) {
+        self.metrics.ticket_changes.get_or_create(&Kind::of(kind)).inc();
+    }
+
+    pub(super) fn changed(&mut self, id: &TicketId, kind: &'static str) {
         self.changes += 1;
         self.dirty.insert(id.clone());
-        self.metrics.ticket_changes.get_or_create(&Kind::of(kind)).inc();
+        self.count(kind);
         if let Some(bell) = self.bells.get(id) {
             bell.send_replace(());
         }

@@ -45,6 +45,16 @@ impl Watching {
         Err(TicketRefusal::Unknown(self.id.clone()).into())
     }
 
+    /// Waits until the ticket waits no longer.
+    pub(crate) async fn until_granted(&mut self) -> Result<(), Refusal> {
+        while let View::Open(status) = self.view().await?
+            && status.ticket.granted_unix_ms.is_none()
+        {
+            self.changed().await;
+        }
+        Ok(())
+    }
+
     /// Waits until it has its place, an attempt begins in it, or it ends.
     pub(crate) async fn changed(&mut self) {
         let rung = match &mut self.bell {

@@ -51,7 +51,8 @@ pub(super) fn of_refusal(refusal: &Refusal) -> Status {
     let code = match refusal {
         Refusal::Fault(fault) => return status::of_fault(fault),
         Refusal::Forbidden(fault) => return status::forbidden(fault),
-        Refusal::Refused(
+        Refusal::Numbers
+        | Refusal::Refused(
             TicketRefusal::Full(_) | TicketRefusal::Crowded { .. } | TicketRefusal::Mixed(_),
         ) => Code::ResourceExhausted,
         Refusal::Refused(TicketRefusal::Taken(_)) => Code::AlreadyExists,

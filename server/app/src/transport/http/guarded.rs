@@ -10,7 +10,7 @@ use axum::{
 };
 use plimsoll_core::domain::FieldViolation;
 
-use super::{refusal::refuse, shown_path};
+use super::{refusal::refuse, shown_path, xml_rpc};
 use crate::{
     access::{
         guard::Guard,
@@ -30,12 +30,18 @@ fn role(path: &str, changes: bool, has_hook_secret: bool) -> Option<Role> {
         // the program holds no secret, and a job without a token is to be measured too
         path if path.starts_with("/agent/") => None,
         "/v1/allocation" => Some(Role::Caller),
+        path if changes && is_of_tickets(path) => Some(Role::Caller),
         // GitLab proves with the hook's own secret who it is
         "/v1/collect" if has_hook_secret => None,
         "/v1/collect" => Some(Role::Hook),
         ENDPOINT => Some(Role::Operator),
         _ => Some(Role::Reader),
     }
+}
+
+/// Whether a change there is one of a ticket: those are kept under the name of who opened them.
+fn is_of_tickets(path: &str) -> bool {
+    matches!(path, "/" | xml_rpc::PATH)
 }
 
 /// For an answer that is over all projects, and cannot name one: what a caller with `projects` does instead. A page names its project.
@@ -69,6 +75,12 @@ pub(super) fn admit(
     let (names, from) = peer.map(|peer| (Arc::clone(&peer.names), peer.address.ip())).unzip();
     let identity = guard
         .check(authorization.as_deref(), &names.unwrap_or_default(), role, path)
+        .and_then(|identity| {
+            if changes && is_of_tickets(path) {
+                guard.known(&identity, path)?;
+            }
+            Ok(identity)
+        })
         .map_err(|denied| Box::new(denial(path, &denied)))?;
     if let Some(instead) = instead(path).filter(|_| !identity.projects.is_all()) {
         let text = format!("{} may see only some projects: {instead}", identity.name);

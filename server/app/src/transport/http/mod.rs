@@ -8,6 +8,7 @@
 //! | `GET /v1/allocation?spec=` | what a job of stock Spack shall ask for, as variables of that job |
 //! | `GET /agent/linux-amd64` | the agent's binary, where there is an `agent_dir`; `/agent/sha256sums` says what to pin |
 //! | `POST /v1/collect` | takes GitLab's job hook |
+//! | `POST /RPC2`, `POST /` | tickets for clients of Resalloc, over XML-RPC ([`xml_rpc`]) |
 //! | `GET /livez` | 200 while the process runs |
 //! | `GET /readyz` | 200 while it serves, and its store and its directory of hooks take writes, else 503 with the reason |
 //! | `GET /metrics` | all metrics: Prometheus' text format, or OpenMetrics for clients that prefer it |
@@ -31,6 +32,7 @@ mod probes;
 mod refusal;
 mod serving;
 mod stray_grpc;
+mod xml_rpc;
 
 use std::sync::Arc;
 
@@ -70,6 +72,8 @@ pub(crate) async fn serve(listener: Listener, parts: HttpState, bounds: Bounds) 
         .route("/readyz", get(probes::readyz))
         .route("/metrics", get(probes::metrics))
         .route(ENDPOINT, get(backup::backup))
+        .route(xml_rpc::PATH, post(xml_rpc::call))
+        .route("/", post(xml_rpc::call))
         .merge(web::routes())
         .fallback(no_such_path)
         .method_not_allowed_fallback(wrong_method)

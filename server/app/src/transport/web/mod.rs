@@ -55,6 +55,7 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; i
 const INDEX: &str = "plimsoll-server\n\
     /v1/allocation  what a Spack job shall ask for (?spec=)\n\
     /v1/collect     takes GitLab's job hook\n\
+    /RPC2           tickets for clients of Resalloc (XML-RPC)\n\
     /agent/         the agent for jobs that fetch it: linux-amd64, linux-arm64, sha256sums\n\
     /livez          200 while the process runs\n\
     /readyz         200 while it serves, and store and hooks take writes\n\

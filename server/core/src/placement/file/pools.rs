@@ -79,7 +79,8 @@ impl Reading<'_> {
             at_once: table.at_once,
             on_demand: table.on_demand,
             by_rule: table.by_rule,
-            tags: table.tags,
+            tags: [table.tags, table.tags_on_demand.clone()].concat(),
+            tags_on_demand: table.tags_on_demand,
             allowed,
             place,
         }

@@ -120,9 +120,12 @@ pub(super) struct PoolTable {
     /// Only a rule puts a build here.
     #[serde(default)]
     pub(super) by_rule: bool,
-    /// Names by which rules and runners know it.
+    /// Names by which rules, runners and tickets know it.
     #[serde(default)]
     pub(super) tags: Vec<String>,
+    /// More of them. A client of Resalloc gets a slot here only with a ticket that names one of these.
+    #[serde(default)]
+    pub(super) tags_on_demand: Vec<String>,
     /// Projects that may use it, as `owner/project`.
     /// Value: list of expressions.
     /// Default: every project.

@@ -151,6 +151,7 @@ impl Tickets {
             opened_unix_ms: now.unix_ms,
             granted_unix_ms: None,
             attempt: None,
+            collected: None,
         };
         self.next += 1;
         self.insert(ticket, now);

@@ -4,6 +4,8 @@
 //! |---|---|---|
 //! | waits | a client watches it | [`TicketTimeouts::ask_within_ms`] since the last request for it or the last watch |
 //! | holds a slot, no attempt runs in it | a client watches it as its holder | [`TicketTimeouts::start_within_ms`] since it was granted or the last try in it ended; [`TicketTimeouts::ask_within_ms`] since its holder disconnected |
+//! | has a number as its id, not yet collected by its client | a client watches it while it waits | [`TicketTimeouts::ask_within_ms`] since it was opened, granted or last watched |
+//! | has a number as its id, collected | until its client closes it | |
 //! | an attempt runs in its slot | the attempt is open and its agent sends messages | [`TicketTimeouts::silent_within_ms`] since the agent's last message |
 
 use super::{ClockReading, TicketChange, TicketEnd, Tickets};
@@ -40,6 +42,24 @@ impl Tickets {
         }
     }
 
+    /// The ticket has a number as its id, which its client learns from the answer. Until the client collects it, it has the timeout of a
+    /// ticket that waits, also once it has its slot.
+    pub fn await_collector(&mut self, id: &TicketId, now: ClockReading) {
+        let Some(entry) = self.known.get_mut(id) else { return };
+        entry.ticket.collected = Some(false);
+        self.rest(id, now);
+    }
+
+    /// The client has asked for such a ticket: it lives until the client closes it. Returns true the first time.
+    pub fn collect(&mut self, id: &TicketId, now: ClockReading) -> bool {
+        let Some(entry) = self.known.get_mut(id).filter(|entry| entry.ticket.collected == Some(false)) else {
+            return false;
+        };
+        entry.ticket.collected = Some(true);
+        self.rest(id, now);
+        true
+    }
+
     /// A watcher connects; with `holds` it is the build itself. Returns false if the ticket is not open.
     pub fn watch(&mut self, id: &TicketId, holds: bool, now: ClockReading) -> bool {
         let Some(entry) = self.known.get_mut(id) else { return false };
@@ -59,7 +79,7 @@ impl Tickets {
         entry.presence.watchers = entry.presence.watchers.saturating_sub(1);
         entry.presence.holders = entry.presence.holders.saturating_sub(u32::from(held));
         let waits = entry.ticket.granted_unix_ms.is_none();
-        if waits {
+        if waits || entry.ticket.collected.is_some() {
             self.rest(id, now);
         } else if held && entry.presence.holders == 0 && entry.ticket.attempt.is_none() {
             // the build in the slot has ended, or lost its connection and will reconnect
@@ -81,9 +101,13 @@ impl Tickets {
         true
     }
 
-    /// The attempt has ended in any way; so has its ticket.
+    /// The attempt has ended in any way; so has its ticket, unless its client has collected it and will close it.
     pub fn end(&mut self, id: &TicketId, attempt: &AttemptId, now: ClockReading) -> Vec<TicketChange> {
         if self.get(id).is_none_or(|ticket| ticket.attempt.as_ref() != Some(attempt)) {
+            return Vec::new();
+        }
+        if self.get(id).is_some_and(|ticket| ticket.collected == Some(true)) {
+            self.leave(id, attempt, now);
             return Vec::new();
         }
         let Some(ticket) = self.remove(id) else { return Vec::new() };
@@ -122,8 +146,10 @@ impl Tickets {
         let TicketPresence { watchers, holders } = entry.presence;
         let TicketTimeouts { ask_within_ms, start_within_ms, .. } = self.terms.patience;
         let waits = entry.ticket.granted_unix_ms.is_none();
-        let is_there = holders > 0 || entry.ticket.attempt.is_some() || (waits && watchers > 0);
-        let after = if waits { ask_within_ms } else { start_within_ms };
+        let collected = entry.ticket.collected;
+        let is_held = holders > 0 || entry.ticket.attempt.is_some() || collected == Some(true);
+        let is_there = is_held || (waits && watchers > 0);
+        let after = if waits || collected.is_some() { ask_within_ms } else { start_within_ms };
         self.lives_until(id, if is_there { NEVER } else { now.steady_ms.saturating_add(after) });
     }
 

@@ -51,6 +51,32 @@ fn an_attempt_is_the_life_of_its_ticket_and_the_end_of_another_one_is_not() {
 }
 
 #[test]
+fn a_numbered_ticket_goes_by_itself_only_until_its_client_has_asked_for_it() {
+    let mut tickets = tickets(limits(Some(2), &[]), 10);
+    for name in ["lost", "held", "waits"] {
+        tickets.opened(name, claim("o", &[]));
+        tickets.await_collector(&id(name), at(0));
+    }
+    assert!(tickets.collect(&id("held"), at(50)) && !tickets.collect(&id("held"), at(60)));
+    tickets.watch(&id("waits"), false, at(60));
+    // the place of the lost one goes to the one that waits
+    assert_eq!(granted(&tickets.expire(10, at(101))), ["waits"]);
+    let number = tickets.get(&id("waits")).unwrap().number;
+    tickets.unwatch(&id("waits"), number, false, at(150));
+    assert!(tickets.collect(&id("waits"), at(200)));
+    assert_eq!(tickets.expire(10, at(999_999)), []);
+    // an attempt in its place comes and goes
+    let attempt = AttemptId::parse("1").unwrap();
+    assert!(tickets.begin(&id("held"), &attempt));
+    assert_eq!(tickets.end(&id("held"), &attempt, at(999_999)), []);
+    assert_eq!((tickets.len(), tickets.demand()[0].attended), (2, 0));
+    for name in ["held", "waits"] {
+        tickets.close(&id(name), at(0)).unwrap();
+    }
+    assert!(tickets.leaves_nothing());
+}
+
+#[test]
 fn who_runs_without_a_ticket_takes_a_place_of_its_pool_and_is_not_held_back() {
     let mut tickets = tickets(limits(None, &[(LimitKey::Pool("p".into()), 2), (LimitKey::All, 5)]), 10);
     tickets.occupy("p");

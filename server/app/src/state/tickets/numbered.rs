@@ -1,0 +1,154 @@
+//! Tickets with numbers as their ids, for clients that name no id of their own: the client of Resalloc. Such a client repeats a call if it
+//! does not see the answer, so that a ticket may be opened twice: one that its client does not collect by its number expires.
+//!
+//! A number is given out once, also over restarts. What could never be granted has a number and no ticket: to its client it is a ticket that
+//! has ended, because this client repeats a call that fails for ever.
+
+use plimsoll_core::{
+    domain::{TicketClaim, TicketId, TicketNumbers},
+    placement::tickets::ClockReading,
+};
+use plimsoll_store::{self as store, Store, StoreError};
+
+use super::{Refusal, TicketRegistry, TicketState, View, may_touch};
+use crate::access::identity::Identity;
+
+/// The largest number: clients read it as a signed integer of 32 bits.
+const MOST: u64 = i32::MAX as u64;
+
+/// Where numbers go on if it cannot be read which one was the last: half of them are left, and those that were given out are below.
+const BEHIND_DAMAGE: TicketNumbers = TicketNumbers { last: MOST / 2 };
+
+/// What a number is to a caller.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum NumberedTicket {
+    /// A ticket that is open, or of which it is known how it ended.
+    Known(View),
+    /// One that has ended, or could never have been granted.
+    Gone,
+    /// None that the caller may see.
+    Unknown,
+}
+
+/// The numbers that were given out.
+pub(super) async fn read(store: &Store) -> Result<TicketNumbers, StoreError> {
+    match store::read_ticket_numbers(store).await {
+        Err(StoreError::Damaged { key, reason }) => {
+            tracing::error!(%key, reason, "skipped the numbers of tickets, which are damaged; later tickets have much higher ones");
+            Ok(BEHIND_DAMAGE)
+        }
+        read => read,
+    }
+}
+
+/// The id of a ticket with this number.
+fn id_of(number: u64) -> Result<TicketId, Refusal> {
+    TicketId::parse(&format!("resalloc/{number}"))
+        .map_err(|why| plimsoll_core::domain::FieldViolation::new("ticket", why).into())
+}
+
+impl TicketRegistry {
+    /// Opens a ticket with a number of its own. What is refused for good has a number, too, and counts as a ticket that has ended. The
+    /// number is on the disk.
+    ///
+    /// # Errors
+    /// The same question may be answered later.
+    pub(crate) async fn open_numbered(&self, claim: Result<TicketClaim, Refusal>) -> Result<u64, Refusal> {
+        let opened = self.0.decide(|state, now| {
+            let number = state.free_number(now)?;
+            let opened = claim.and_then(|claim| state.open_numbered(number, claim, now));
+            match opened {
+                Err(refusal) if refusal.retry_after().is_some() => return Err(refusal),
+                Err(refusal) => state.refused(number, &refusal),
+                Ok(()) => {}
+            }
+            state.numbers.last = number;
+            Ok(number)
+        });
+        self.0.kept(opened).await
+    }
+
+    /// What became of a ticket; from the first such call on its client knows its number. What is answered is on the disk.
+    ///
+    /// # Errors
+    /// The store cannot write.
+    pub(crate) async fn collect(&self, number: u64, caller: &Identity) -> Result<NumberedTicket, Refusal> {
+        let collected = self.0.decide(|state, now| {
+            let id = id_of(number)?;
+            let found = state.numbered(number, caller, now)?;
+            if let NumberedTicket::Known(View::Open(_)) = found
+                && state.tickets.collect(&id, now)
+            {
+                state.changed(&id, "collected");
+                return Ok(NumberedTicket::Known(state.view(&id, now)?));
+            }
+            Ok(found)
+        });
+        self.0.kept(collected).await
+    }
+
+    /// As [`Self::collect`], once it has its place or has ended. One that waits lives as long as this call.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) async fn collect_granted(
+        &self,
+        number: u64,
+        caller: &Identity,
+    ) -> Result<NumberedTicket, Refusal> {
+        // collect() below answers for what may not be watched, and for what has ended meanwhile
+        if let Ok(mut watching) = self.watch(&id_of(number)?, false, caller)
+            && let Err(refusal) = watching.until_granted().await
+            && refusal.retry_after().is_some()
+        {
+            return Err(refusal);
+        }
+        self.collect(number, caller).await
+    }
+
+    /// Ends a ticket, if there is one that the caller may touch.
+    ///
+    /// # Errors
+    /// The store cannot write.
+    pub(crate) async fn close_numbered(&self, number: u64, caller: &Identity) -> Result<(), Refusal> {
+        let closed = self.0.decide(|state, now| {
+            if let NumberedTicket::Known(View::Open(_)) = state.numbered(number, caller, now)? {
+                let changes = state.tickets.close(&id_of(number)?, now)?;
+                state.note(changes, now);
+            }
+            Ok(())
+        });
+        self.0.kept(closed).await
+    }
+}
+
+impl TicketState {
+    /// The next number that no ticket has: any caller may have opened one with its id.
+    fn free_number(&self, now: ClockReading) -> Result<u64, Refusal> {
+        let mut number = self.numbers.last + 1;
+        while self.view(&id_of(number)?, now).is_ok() {
+            number += 1;
+        }
+        if number > MOST { Err(Refusal::Numbers) } else { Ok(number) }
+    }
+
+    fn open_numbered(&mut self, number: u64, claim: TicketClaim, now: ClockReading) -> Result<(), Refusal> {
+        let id = id_of(number)?;
+        let changes = self.tickets.open(&id, claim, now)?;
+        self.tickets.await_collector(&id, now);
+        self.opened(&id);
+        self.note(changes, now);
+        Ok(())
+    }
+
+    fn numbered(&self, number: u64, caller: &Identity, now: ClockReading) -> Result<NumberedTicket, Refusal> {
+        let id = id_of(number)?;
+        Ok(match self.view(&id, now) {
+            // the caller must not learn that it exists
+            Ok(view) if may_touch(caller, &id, &view.ticket().claim).is_err() => NumberedTicket::Unknown,
+            Ok(view) => NumberedTicket::Known(view),
+            Err(_) if (1..=self.numbers.last).contains(&number) => NumberedTicket::Gone,
+            Err(_) => NumberedTicket::Unknown,
+        })
+    }
+}
