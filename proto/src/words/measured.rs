@@ -15,7 +15,8 @@ pub use asked::{
     LEAST_ASK_BYTES, RequestedMemory, cpu_asked, is_size, memory_asked, memory_asked_words, no_ask_words,
 };
 pub use source::{
-    BY_PROCESSES, IncompleteNeed, attempts_note, need_note, offloaded, offloaded_sentence, unseen,
+    BY_PROCESSES, IncompleteNeed, MARK_NOTE, attempts_note, mark, marked_need_cell, need_note, offloaded,
+    offloaded_sentence, unseen,
 };
 
 /// Shortest time over which a mean CPU use is shown, milliseconds. A wall time has whole milliseconds, and CPU time begins before it, with the

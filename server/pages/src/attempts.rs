@@ -151,6 +151,14 @@ pub(super) fn table(attempts: &[Summary], view: &View, name: &str) -> Markup {
     }
 }
 
+/// The need in a cell, and how it was measured where that leaves something out.
+pub(super) fn need(summary: &Summary) -> Markup {
+    html! {
+        (measured::need_cell(summary))
+        @if let Some(note) = measured::need_note(summary) { br; span.quiet { (note) } }
+    }
+}
+
 fn row(summary: &Summary, view: &View) -> Markup {
     let key = summary.key.clone().unwrap_or_default();
     let resources = summary.resources.unwrap_or_default();
@@ -165,7 +173,7 @@ fn row(summary: &Summary, view: &View) -> Markup {
             }
             td { (times::time(summary.started_unix_ms.saturating_add(summary.wall_ms))) }
             td.n { (millis(summary.wall_ms)) }
-            td.n title=[summary.censored.then_some("It was stopped for memory: it needs more than this")] { (measured::need_cell(summary)) }
+            td.n title=[summary.censored.then_some("It was stopped for memory: it needs more than this")] { (need(summary)) }
             td.n { (some_bytes(measured::memory_asked(Some(&resources)).map(|asked| asked.bytes))) }
             td.n { (some_bytes(resources.memory_limit_bytes)) }
             td.n { (some_cores(measured::mean_cores(summary))) }
@@ -176,12 +184,26 @@ fn row(summary: &Summary, view: &View) -> Markup {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_proto::v1::Source;
+
     use super::*;
 
     #[test]
     fn a_failed_attempt_shows_the_line_that_it_is_known_by() {
         let failed = Summary { failure_line: "x.c: <b> error".to_owned(), ..Summary::default() };
         assert!(row(&failed, &View::default()).into_string().contains("x.c: &lt;b&gt; error"));
+    }
+
+    #[test]
+    fn a_need_that_was_measured_by_processes_says_so() {
+        let need = Some(1 << 30);
+        let measured =
+            |source: Source| Summary { need_peak_bytes: need, source: source.into(), ..Summary::default() };
+        let cell = |source| row(&measured(source), &View::default()).into_string();
+        assert!(
+            cell(Source::ProcessTree).contains("1.00 GiB<br><span class=\"quiet\">measured by processes")
+        );
+        assert!(!cell(Source::CgroupV2).contains("processes"));
     }
 
     #[test]

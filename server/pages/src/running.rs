@@ -49,6 +49,7 @@ impl RunningPage<'_> {
                         @if running > SHOWN { ", of which the " (SHOWN) " with the highest need are shown" } "."
                     }
                     (table(self.attempts, view))
+                    @if self.attempts.iter().any(|one| !measured::mark(one.source()).is_empty()) { p.quiet { (measured::MARK_NOTE) } }
                 }
             }
         };
@@ -80,7 +81,7 @@ fn row(one: &pb::Running, view: &View) -> Markup {
             td.n { (millis(one.elapsed_ms)) }
             td.n { (bytes(one.need_bytes)) }
             td.n {
-                (bytes(one.need_peak_bytes))
+                (bytes(one.need_peak_bytes)) (measured::mark(one.source()))
                 @if let Some(limit) = one.memory_limit_bytes.filter(|limit| *limit > 0) {
                     meter min="0" max=(limit) value=(one.need_peak_bytes.min(limit)) aria-hidden="true" {}
                 }

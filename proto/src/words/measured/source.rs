@@ -7,7 +7,7 @@
 //! | Prometheus | peaks between two scrapes, 15 to 60 seconds apart |
 //! | the sum over the processes of a build | files in shared memory and other tmpfs, memory of the kernel |
 
-use super::need;
+use super::{need, need_cell};
 use crate::{
     shown::clean,
     v1::{Source, Summary},
@@ -24,6 +24,20 @@ pub enum IncompleteNeed {
 
 /// What a view says beside a need that is a sum over processes.
 pub const BY_PROCESSES: &str = "measured by processes";
+
+/// What a list says below it for the [`mark`] of such needs.
+pub const MARK_NOTE: &str = "* measured by processes: the need may be higher";
+
+/// What stands behind a need in a list: a mark if it was [`BY_PROCESSES`], else nothing.
+pub fn mark(source: Source) -> &'static str {
+    if IncompleteNeed::of(source) == Some(IncompleteNeed::Processes) { "*" } else { "" }
+}
+
+/// The need of an attempt for a cell of a list, with its [`mark`].
+pub fn marked_need_cell(summary: &Summary) -> String {
+    let mark = need_note(summary).map_or("", |_| mark(summary.source()));
+    format!("{}{mark}", need_cell(summary))
+}
 
 impl IncompleteNeed {
     /// All of them.

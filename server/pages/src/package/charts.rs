@@ -106,7 +106,7 @@ fn attempts_table(newest: &[Summary]) -> Markup {
                 tr {
                     th scope="row" { (times::time(one.started_unix_ms.saturating_add(one.wall_ms))) }
                     td { (words::outcome(one.outcome())) }
-                    td.n { (measured::need_cell(one)) }
+                    td.n { (crate::attempts::need(one)) }
                     td.n { (some_bytes(asked(one))) }
                     td.n { (some_bytes(predicted(one))) }
                 }

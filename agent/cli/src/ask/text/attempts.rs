@@ -44,6 +44,9 @@ pub(in crate::ask) fn render_attempts(
         }
     }
     let mut text = table.render(look);
+    if page.attempts.iter().any(|summary| measured::need_note(summary).is_some()) {
+        text.push_str(&look.paint(Paint::Faint, &format!("{}\n", measured::MARK_NOTE)));
+    }
     if !page.next_page_token.is_empty() {
         // times that were said as a length are others by the next call
         let filter = asked.filter.clone().unwrap_or_default();
@@ -64,7 +67,7 @@ fn row(summary: &Summary) -> Vec<Cell> {
     let over = share.is_some_and(|share| share > 1.0);
     vec![
         Cell::painted(result_cell(summary), paint(summary)),
-        measured::need_cell(summary).into(),
+        measured::marked_need_cell(summary).into(),
         Cell::painted(measured::need_of_ask_cell(summary), if over { Paint::Warn } else { Paint::Plain }),
         numbers::millis(summary.wall_ms).into(),
         numbers::date_time(summary.started_unix_ms.saturating_add(summary.wall_ms)).into(),
@@ -76,7 +79,7 @@ fn row(summary: &Summary) -> Vec<Cell> {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_proto::v1::{Filter, Resources};
+    use plimsoll_proto::v1::{Filter, Resources, Source};
 
     use super::*;
     use crate::ask::text::attempt::tests::summary;
@@ -104,6 +107,15 @@ mod tests {
         let narrow = TerminalStyle { columns: Some(20), colour: false };
         let text = render_attempts(&ListAttemptsRequest::default(), &page, narrow);
         assert_eq!(text.lines().nth(2), Some("    x.c:3: error: \\…"), "{text}");
+    }
+
+    #[test]
+    fn a_need_that_was_measured_by_processes_is_marked_and_the_mark_explained() {
+        let mut page = page();
+        page.attempts[0].source = Source::ProcessTree.into();
+        let text = render_attempts(&ListAttemptsRequest::default(), &page, TerminalStyle::default());
+        assert!(text.contains("  > 1.00 GiB*  "), "{text}");
+        assert!(text.contains("\n* measured by processes: the need may be higher\n"), "{text}");
     }
 
     #[test]

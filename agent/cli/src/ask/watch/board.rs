@@ -7,6 +7,7 @@ use std::{
 };
 
 use plimsoll_proto::{
+    measured,
     shown::clean,
     v1::{Running, WatchResponse},
 };
@@ -127,6 +128,9 @@ impl RunningTable {
         let columns = look.columns.unwrap_or(usize::MAX);
         let starved = self.rows.values().filter(|row| row.running.starved).count();
         let mut title = format!("plimsoll  {} running", self.rows.len());
+        if self.rows.values().any(|row| !measured::mark(row.running.source()).is_empty()) {
+            title.push_str(" (* measured by processes)");
+        }
         if starved > 0 {
             let _written = write!(title, ", {starved} starved");
         }
@@ -206,7 +210,12 @@ impl RunningRow {
         vec![
             Cell::painted(share.map_or_else(|| "-".to_owned(), |share| format!("{} %", share / 10)), paint),
             numbers::bytes(self.running.need_bytes).into(),
-            numbers::bytes(self.running.need_peak_bytes).into(),
+            format!(
+                "{}{}",
+                numbers::bytes(self.running.need_peak_bytes),
+                measured::mark(self.running.source())
+            )
+            .into(),
             numbers::cell_bytes(self.running.memory_limit_bytes).into(),
             self.millicores
                 .map_or_else(|| numbers::DASH.to_owned(), |cores| numbers::millicores(cores / 10 * 10))

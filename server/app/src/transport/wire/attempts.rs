@@ -42,6 +42,16 @@ pub(crate) fn rows(asked: u32) -> Result<Rows, FieldViolation> {
     }
 }
 
+fn source(source: MeasurementSource) -> pb::Source {
+    match source {
+        MeasurementSource::Unspecified => pb::Source::Unspecified,
+        MeasurementSource::CgroupV2 => pb::Source::CgroupV2,
+        MeasurementSource::CgroupV1 => pb::Source::CgroupV1,
+        MeasurementSource::ProcessTree => pb::Source::ProcessTree,
+        MeasurementSource::Prometheus => pb::Source::Prometheus,
+    }
+}
+
 pub(crate) fn summary(summary: &Summary) -> pb::Summary {
     let outcome = match summary.outcome {
         Outcome::Succeeded => pb::Outcome::Succeeded,
@@ -49,19 +59,12 @@ pub(crate) fn summary(summary: &Summary) -> pb::Summary {
         Outcome::Lost => pb::Outcome::Lost,
         Outcome::Ended => pb::Outcome::Ended,
     };
-    let source = match summary.source {
-        MeasurementSource::Unspecified => pb::Source::Unspecified,
-        MeasurementSource::CgroupV2 => pb::Source::CgroupV2,
-        MeasurementSource::CgroupV1 => pb::Source::CgroupV1,
-        MeasurementSource::ProcessTree => pb::Source::ProcessTree,
-        MeasurementSource::Prometheus => pb::Source::Prometheus,
-    };
     pb::Summary {
         attempt: summary.attempt.to_string(),
         key: Some(key(&summary.key)),
         number: summary.number,
         retries: summary.retries.as_ref().map(ToString::to_string).unwrap_or_default(),
-        source: source.into(),
+        source: source(summary.source).into(),
         offloaded_to: summary.offloaded_to.clone(),
         resources: Some(resources(&summary.resources)),
         started_unix_ms: summary.started_unix_ms,
@@ -197,6 +200,7 @@ pub(crate) fn changed(running: &[Running], ended: &[String]) -> pb::WatchRespons
             cpu_usec: last.cpu.0,
             memory_limit_bytes: running.attempt.resources.memory_limit.map(|limit| limit.0),
             starved: running.progress.starvation.now,
+            source: source(running.attempt.source).into(),
         }
     };
     pb::WatchResponse { running: running.iter().map(wire).collect(), ended: ended.to_vec() }
