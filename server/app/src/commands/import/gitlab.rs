@@ -41,7 +41,7 @@ pub(super) async fn jobs(
         ));
     }
     let host = config.gitlab.url.as_ref().map_or_else(String::new, |url| url.host().to_owned());
-    Ok(Some((ListedJobs::new(jobs), host)))
+    Ok(Some((jobs, host)))
 }
 
 /// The build with the end that its job had.

@@ -11,7 +11,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use plimsoll_core::domain::JobStatus;
-use plimsoll_lab::import::prometheus::{ListedJob, TimeRange};
+use plimsoll_lab::import::prometheus::{ListedJob, ListedJobs, TimeRange};
 use plimsoll_proto::{job::fitting, limits};
 use serde_json::Value;
 
@@ -59,32 +59,34 @@ pub(crate) async fn list_jobs(
     projects: &BTreeSet<u64>,
     range: TimeRange,
     mut tell: impl FnMut(f64),
-) -> Result<(Vec<ListedJob>, Vec<u64>), Unlisted> {
-    let (mut jobs, mut hidden) = (Vec::new(), Vec::new());
+) -> Result<(ListedJobs, Vec<u64>), Unlisted> {
+    let (mut jobs, mut hidden) = (ListedJobs::default(), Vec::new());
     for (done, number) in projects.iter().enumerate() {
         tell(share(done, projects.len()));
-        match jobs_of_project(client, *number, range).await? {
-            Some(listed) => jobs.extend(listed),
-            None => hidden.push(*number),
+        if !add_jobs_of_project(client, *number, range, &mut jobs).await? {
+            jobs.forget(*number);
+            hidden.push(*number);
         }
     }
+    jobs.order();
     Ok((jobs, hidden))
 }
 
-/// The jobs of one project; `None` if GitLab does not show them.
-async fn jobs_of_project(
+/// Adds the jobs of one project; false if GitLab does not show them all.
+async fn add_jobs_of_project(
     client: &Client,
     number: u64,
     range: TimeRange,
-) -> Result<Option<Vec<ListedJob>>, Unlisted> {
-    let Some(project) = shown(project(client, number).await)? else { return Ok(None) };
-    let (mut jobs, mut requests) = (Vec::new(), MergeRequests::default());
+    jobs: &mut ListedJobs,
+) -> Result<bool, Unlisted> {
+    let Some(project) = shown(project(client, number).await)? else { return Ok(false) };
+    let mut requests = MergeRequests::default();
     let mut query = "per_page=100&pagination=keyset&order_by=id&sort=desc".to_owned();
     for _page in 0..PAGES {
         let path = format!("projects/{number}/jobs?{query}");
         // a token may see a project, and not its pipelines
-        let Some(answer) = shown(client.get(&path, Keep::All(PAGE_BYTES)).await)? else { return Ok(None) };
-        let Ok(read) = serde_json::from_slice::<Vec<Value>>(&answer.body) else { return Ok(None) };
+        let Some(answer) = shown(client.get(&path, Keep::All(PAGE_BYTES)).await)? else { return Ok(false) };
+        let Ok(read) = serde_json::from_slice::<Vec<Value>>(&answer.body) else { return Ok(false) };
         for listed in &read {
             let Some(mut job) = listed_job(listed, &project) else { continue };
             if job.finished_ms.is_none_or(|end| end >= range.start_ms) {
@@ -96,7 +98,7 @@ async fn jobs_of_project(
         let is_over = made.is_none_or(|made| made.saturating_add(MADE_BEFORE_MS) < range.start_ms);
         match answer.next_query {
             Some(next) if !is_over => query = next,
-            _ => return Ok(Some(jobs)),
+            _ => return Ok(true),
         }
     }
     Err(Unlisted::TooMany(number))

@@ -66,7 +66,7 @@ impl BuildPods {
         jobs: &'j ListedJobs,
     ) -> io::Result<PodAttempts<'j>> {
         self.end()?;
-        let source = PodSource { pods: self, range, host: host.to_owned(), jobs, by_time: HashMap::new() };
+        let source = PodSource { pods: self, range, host: host.to_owned(), jobs, by_time: Vec::new() };
         let mut all = PodAttempts {
             refusals: Refusals::of(BUILD),
             coverage: PodCoverage::default(),
@@ -102,7 +102,7 @@ impl PodAttempts<'_> {
 
     /// Counts the pods, and finds the jobs of those that do not say them.
     fn find_by_time(&mut self) -> io::Result<()> {
-        let (source, coverage, mut by_time) = (&self.source, &mut self.coverage, HashMap::new());
+        let (source, coverage, mut by_time) = (&self.source, &mut self.coverage, Vec::new());
         let (mut bare, mut taken) = (BTreeMap::<u64, BarePods>::new(), HashMap::<u64, HashSet<u64>>::new());
         for (place, pod) in source.pods.built().enumerate() {
             let (name, pod) = pod?;
@@ -112,7 +112,7 @@ impl PodAttempts<'_> {
             let seen = TimeRange { start_ms: pod.first_ms, end_ms: pod.last_ms };
             match (source.named(name, pod), project) {
                 (Some(pod), _) => {
-                    let own = pod.listed.map(|job| (job.project, job.id));
+                    let own = project.zip(pod.listed.map(|job| job.id));
                     own.map(|(project, id)| taken.entry(project).or_default().insert(id));
                 }
                 (None, Some(project)) => bare.entry(project).or_default().push((place, seen)),
@@ -130,6 +130,7 @@ impl PodAttempts<'_> {
             coverage.unfit += if source.jobs.knows(project) { seen - found_here } else { 0 };
             by_time.extend(found);
         }
+        by_time.sort_unstable_by_key(|(place, _)| *place);
         self.source.by_time = by_time;
         Ok(())
     }

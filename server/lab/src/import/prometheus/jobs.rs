@@ -3,18 +3,22 @@
 //! A pod that names its job gets how that job ended. A pod that names its project alone (its name has the number) is the one job of that
 //! project that fits it in time. Where two jobs fit, or two pods claim one job, nothing is taken: a wrong key teaches a wrong size.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    sync::Arc,
+};
 
 use plimsoll_core::domain::JobStatus;
 use plimsoll_proto::v1 as pb;
+use prost::Message as _;
 
-use super::pod::TimeRange;
+use super::{fit_by_time::FitByTime, pod::TimeRange};
 
 /// By how much the clocks of GitLab and of Prometheus may differ.
-const CLOCKS_MS: u64 = 60_000;
+pub(super) const CLOCKS_MS: u64 = 60_000;
 /// From the start of a job to the first reading of its build: a node is started, images are pulled. The runner waits for a pod for 3
 /// minutes by default (`poll_timeout`); jobs whose nodes are slower wait longer.
-const UP_TO_BUILD_MS: u64 = 30 * 60_000;
+pub(super) const UP_TO_BUILD_MS: u64 = 30 * 60_000;
 /// From the last reading of a build to the end of its job: caches and artifacts are sent.
 const AFTER_BUILD_MS: u64 = 30 * 60_000;
 
@@ -48,34 +52,73 @@ pub struct JobEnd {
     pub reason: String,
 }
 
-/// Jobs of projects, by which pods are known.
+/// Jobs of projects, by which pods are known: some 200 bytes each.
 #[derive(Debug, Default)]
 pub struct ListedJobs {
     /// In order of their start, by project.
-    by_project: BTreeMap<u64, Vec<ListedJob>>,
-    /// Where a job stands in the list of its project.
-    places: HashMap<(u64, u64), usize>,
+    by_project: BTreeMap<u64, Vec<HeldJob>>,
+    /// The number of each job and its place in the list of its project, in order.
+    places: BTreeMap<u64, Vec<(u64, u32)>>,
+    /// Each reason once.
+    reasons: BTreeSet<Arc<str>>,
+}
+
+/// A job of the list, packed.
+#[derive(Debug)]
+pub(super) struct HeldJob {
+    pub(super) id: u64,
+    started_ms: u64,
+    finished_ms: Option<u64>,
+    pub(super) end: Option<JobStatus>,
+    pub(super) untrusted: bool,
+    pub(super) reason: Arc<str>,
+    /// The key as a message.
+    key: Box<[u8]>,
 }
 
 impl ListedJobs {
     /// The jobs, in any order. The host of their GitLab is that of the import.
     pub fn new(jobs: impl IntoIterator<Item = ListedJob>) -> Self {
-        let mut by_project: BTreeMap<u64, Vec<ListedJob>> = BTreeMap::new();
-        for job in jobs {
-            by_project.entry(job.project).or_default().push(job);
+        let mut all = Self::default();
+        jobs.into_iter().for_each(|job| all.push(job));
+        all.order();
+        all
+    }
+
+    /// Adds a job. [`Self::order`] is to be called after the last one.
+    pub fn push(&mut self, job: ListedJob) {
+        let ListedJob { id, project, key, started_ms, finished_ms, end, reason, untrusted } = job;
+        let reason = self.reasons.get(reason.as_str()).cloned().unwrap_or_else(|| reason.into());
+        if !self.reasons.contains(&reason) {
+            self.reasons.insert(Arc::clone(&reason));
         }
-        let mut places = HashMap::new();
-        for (project, jobs) in &mut by_project {
+        let key = key.encode_to_vec().into_boxed_slice();
+        let held = HeldJob { id, started_ms, finished_ms, end, untrusted, reason, key };
+        self.by_project.entry(project).or_default().push(held);
+    }
+
+    /// Takes the jobs of a project away.
+    pub fn forget(&mut self, project: u64) {
+        self.by_project.remove(&project);
+    }
+
+    /// Brings the jobs in order, each once.
+    pub fn order(&mut self) {
+        for (project, jobs) in &mut self.by_project {
             jobs.sort_by_key(|job| (job.started_ms, job.id));
             jobs.dedup_by_key(|job| job.id);
-            places.extend(jobs.iter().enumerate().map(|(place, job)| ((*project, job.id), place)));
+            jobs.shrink_to_fit();
+            let mut places: Vec<(u64, u32)> = jobs.iter().map(|job| job.id).zip(0..).collect();
+            places.sort_unstable();
+            self.places.insert(*project, places);
         }
-        Self { by_project, places }
     }
 
     /// A job of a project by its number.
-    pub(super) fn find(&self, project: u64, id: u64) -> Option<&ListedJob> {
-        self.by_project.get(&project)?.get(*self.places.get(&(project, id))?)
+    pub(super) fn find(&self, project: u64, id: u64) -> Option<&HeldJob> {
+        let places = self.places.get(&project)?;
+        let (_, place) = places.get(places.binary_search_by_key(&id, |(id, _)| *id).ok()?)?;
+        self.by_project.get(&project)?.get(usize::try_from(*place).ok()?)
     }
 
     /// Whether the jobs of this project were listed.
@@ -83,7 +126,8 @@ impl ListedJobs {
         self.by_project.contains_key(&project)
     }
 
-    /// Which job each pod is, by the place of the pod in `pods` (first and last reading of those of one project). `taken`: jobs that pods name themselves.
+    /// Which job each pod is, by the place of the pod in `pods` (first and last reading of those of one project). `taken`: jobs that pods name
+    /// themselves.
     ///
     /// A pod that only one job fits takes that job, which then fits no other pod, and so on. Two pods that only one job fits prove that
     /// something else is wrong: neither gets it.
@@ -92,53 +136,61 @@ impl ListedJobs {
         project: u64,
         pods: &[TimeRange],
         taken: &HashSet<u64>,
-    ) -> Vec<Option<&ListedJob>> {
+    ) -> Vec<Option<&HeldJob>> {
         let jobs = self.by_project.get(&project).map_or(&[][..], Vec::as_slice);
-        let fits = |pod: TimeRange| -> Vec<usize> {
-            let first = jobs.partition_point(|job| job.started_ms + UP_TO_BUILD_MS < pod.start_ms);
-            let behind = jobs.partition_point(|job| job.started_ms <= pod.start_ms + CLOCKS_MS);
-            let near = jobs.get(first..behind.max(first)).unwrap_or_default();
-            let fit = |job: &ListedJob| !taken.contains(&job.id) && job.may_have_run_in(pod);
-            near.iter().enumerate().filter(|(_, job)| fit(job)).map(|(place, _)| first + place).collect()
-        };
-        let mut open: Vec<Vec<usize>> = pods.iter().map(|pod| fits(*pod)).collect();
-        let mut found = BTreeMap::new();
-        loop {
-            let claims = claims(&open);
-            if claims.is_empty() {
-                return (0..pods.len())
-                    .map(|pod| found.get(&pod).copied().and_then(|job| jobs.get(job)))
-                    .collect();
-            }
-            let alone = claims.iter().filter_map(|(job, pods)| match pods.as_slice() {
-                [pod] => Some((*pod, *job)),
-                _ => None,
-            });
-            found.extend(alone);
-            for fits in &mut open {
-                fits.retain(|job| !claims.contains_key(job));
-            }
-        }
+        FitByTime::new(jobs, pods, taken).found()
     }
 }
 
-/// Which pods claim a job: those that it alone fits.
-fn claims(open: &[Vec<usize>]) -> BTreeMap<usize, Vec<usize>> {
-    let mut claims: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (pod, fits) in open.iter().enumerate() {
-        if let (1, Some(job)) = (fits.len(), fits.first()) {
-            claims.entry(*job).or_default().push(pod);
-        }
+impl HeldJob {
+    /// What it builds.
+    pub(super) fn key(&self) -> pb::Key {
+        // it was a key before it was packed
+        pb::Key::decode(&*self.key).unwrap_or_default()
     }
-    claims
-}
 
-impl ListedJob {
-    fn may_have_run_in(&self, pod: TimeRange) -> bool {
+    pub(super) fn started_ms(&self) -> u64 {
+        self.started_ms
+    }
+
+    /// Whether the pod may be the one in which it ran.
+    pub(super) fn may_have_run_in(&self, pod: TimeRange) -> bool {
         let end_ms = self.finished_ms.unwrap_or(u64::MAX - CLOCKS_MS);
         let is_inside = self.started_ms <= pod.start_ms + CLOCKS_MS && pod.end_ms <= end_ms + CLOCKS_MS;
         let is_near = self.started_ms + UP_TO_BUILD_MS >= pod.start_ms
             && self.finished_ms.is_none_or(|end_ms| end_ms <= pod.end_ms + AFTER_BUILD_MS);
         is_inside && is_near
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_of_a_long_list_takes_two_hundred_bytes_and_comes_out_as_it_went_in() {
+        let labels = [("job", "build-zlib"), ("pipeline", "1234567"), ("commit", &"a".repeat(40))];
+        let key = pb::Key {
+            project: "group/app".into(),
+            package: "build-zlib".into(),
+            r#ref: "main".into(),
+            labels: labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+            ..pb::Key::default()
+        };
+        let job = |id| ListedJob {
+            id,
+            project: 23,
+            key: key.clone(),
+            started_ms: id,
+            finished_ms: Some(id + 1),
+            end: Some(JobStatus::Failed),
+            reason: "script_failure".to_owned(),
+            untrusted: true,
+        };
+        let jobs = ListedJobs::new((0..100).rev().map(job));
+        let held = jobs.find(23, 7).unwrap();
+        assert_eq!((held.id, held.key(), &*held.reason), (7, key, "script_failure"));
+        assert!(size_of::<HeldJob>() + held.key.len() <= 220, "{}", held.key.len());
+        assert_eq!(jobs.reasons.len(), 1);
     }
 }

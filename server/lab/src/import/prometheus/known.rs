@@ -1,6 +1,6 @@
 //! A pod that names its job, or that was found among those of GitLab: an attempt, or why it is none.
 
-use std::{collections::HashMap, io};
+use std::io;
 
 use plimsoll_core::{
     domain::{
@@ -15,7 +15,7 @@ use plimsoll_proto::{
 };
 
 use super::{
-    jobs::{JobEnd, ListedJob, ListedJobs},
+    jobs::{HeldJob, JobEnd, ListedJobs},
     pod::{BuildPod, PodName, TimeRange, project_number},
     pods::BuildPods,
 };
@@ -57,7 +57,7 @@ pub(super) struct PodSource<'j> {
     pub(super) host: String,
     pub(super) jobs: &'j ListedJobs,
     /// Jobs of the pods that were found by time.
-    pub(super) by_time: HashMap<usize, &'j ListedJob>,
+    pub(super) by_time: Vec<(usize, &'j HeldJob)>,
 }
 
 /// A pod with a known job.
@@ -67,7 +67,7 @@ pub(super) struct KnownPod<'j> {
     pub(super) pod: BuildPod,
     attempt: String,
     key: pb::Key,
-    pub(super) listed: Option<&'j ListedJob>,
+    pub(super) listed: Option<&'j HeldJob>,
 }
 
 impl<'j> PodSource<'j> {
@@ -81,10 +81,13 @@ impl<'j> PodSource<'j> {
     }
 
     fn known_pod(&self, place: usize, name: PodName, pod: BuildPod) -> Option<KnownPod<'j>> {
-        let Some(job) = self.by_time.get(&place).copied() else { return self.named(name, pod) };
+        let by_time = self.by_time.binary_search_by_key(&place, |(place, _)| *place).ok();
+        let Some((_, job)) = by_time.and_then(|found| self.by_time.get(found)).copied() else {
+            return self.named(name, pod);
+        };
         let host = &self.host;
         let attempt = if host.is_empty() { job.id.to_string() } else { format!("{host}:{}", job.id) };
-        Some(KnownPod { name, pod, attempt, key: job.key.clone(), listed: Some(job) })
+        Some(KnownPod { name, pod, attempt, key: job.key(), listed: Some(job) })
     }
 
     /// A pod that names its job.
@@ -109,7 +112,7 @@ impl KnownPod<'_> {
     /// How its job ended, if GitLab lists that.
     pub(super) fn end(&self) -> Option<JobEnd> {
         let job = self.listed?;
-        Some(JobEnd { status: job.end?, reason: job.reason.clone() })
+        Some(JobEnd { status: job.end?, reason: job.reason.to_string() })
     }
 
     /// The pod as an attempt; `None` if it did not run in all of the range, which is counted.

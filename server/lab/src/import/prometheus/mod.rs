@@ -8,7 +8,8 @@
 //! | `pod` | what was seen of one pod |
 //! | `pods` | all pods, from the windows in which they were seen |
 //! | `spool` | pods that have ended, packed |
-//! | `jobs` | jobs of GitLab's list, and which pods they ran in |
+//! | `jobs` | jobs of GitLab's list |
+//! | `fit_by_time` | which pods they ran in |
 //! | `known` | a pod with a known job, as an attempt or as why it is none |
 //! | `attempts` | one attempt for each job, and how much is known of the pods |
 //!
@@ -18,6 +19,7 @@
 
 mod answer;
 mod attempts;
+mod fit_by_time;
 #[cfg(test)]
 mod job_tests;
 mod jobs;
