@@ -78,6 +78,15 @@ impl Marker {
         serde_json::from_slice(&bytes).map(Some).map_err(damaged)
     }
 
+    /// Replaces the marker of a store that is open. A marker that is gone is not made anew: the data directory is being removed.
+    pub(crate) fn update(&self, dir: &Path) -> Result<(), OpenError> {
+        let path = dir.join(FILE);
+        if !fs::exists(&path).map_err(OpenError::io("look at", &path))? {
+            return Err(OpenError::MarkerLost { dir: dir.to_owned() });
+        }
+        self.write(dir)
+    }
+
     /// Replaces the marker of a directory; a crash leaves the old one or the new one.
     pub(crate) fn write(&self, dir: &Path) -> Result<(), OpenError> {
         let (path, new) = (dir.join(FILE), dir.join(NEW_FILE));

@@ -275,7 +275,7 @@ impl Writer {
     fn mark(&mut self) {
         let marker = self.marker();
         self.marked = self.identity.sequence;
-        if let Err(error) = marker.write(self.directory.path()) {
+        if let Err(error) = marker.update(self.directory.path()) {
             tracing::warn!(%error, "cannot update the marker file of the store");
         }
     }

@@ -208,3 +208,20 @@ async fn a_first_start_that_was_cut_short_goes_on() {
     fs::remove_dir_all(data.join("sled")).unwrap();
     open(dir.path()).commit(one(b"k", b"v")).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_store_whose_directory_is_removed_beneath_it_makes_nothing_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = settings(dir.path()).dir;
+    let store = open(dir.path());
+    store.commit(one(b"k", b"v")).await.unwrap();
+    // as remove_dir_all does, file by file
+    fs::remove_file(data.join("plimsoll.json")).unwrap();
+    store.close().await.unwrap();
+    assert!(!fs::exists(data.join("plimsoll.json")).unwrap());
+    fs::create_dir(dir.path().join("other")).unwrap();
+    let store = open(&dir.path().join("other"));
+    fs::remove_dir_all(settings(&dir.path().join("other")).dir).unwrap();
+    store.close().await.unwrap();
+    assert!(!fs::exists(settings(&dir.path().join("other")).dir).unwrap());
+}
