@@ -80,7 +80,7 @@ pub enum OpenError {
         what: String,
     },
     /// The engine would silently leave out what stands behind the damage.
-    #[error("{dir} is damaged: sled/db cannot be read at byte {at}, and the storage engine would leave out what was written after that, and overwrite it; restore a backup into another directory, or save what is left{way}", dir = dir.display(), way = way_out(dir))]
+    #[error("{dir} is damaged: sled/db cannot be read at byte {at}, and the storage engine would leave out what was written after that, and overwrite it; restore a backup into another directory, or save what is left{way}, which says whether anything is lost", dir = dir.display(), way = way_out(dir))]
     Torn {
         /// The data directory.
         dir: PathBuf,
