@@ -61,7 +61,7 @@ async fn a_build_that_others_started_is_followed_to_its_end_and_its_exit_is_not_
     assert_eq!(status, Some(0), "{stderr}");
     assert_eq!(build.wait().unwrap().code(), Some(3));
     assert!(stderr.contains(&format!("follows process {pid} (sh)")), "{stderr}");
-    assert!(stderr.contains("followed until its process ended"), "{stderr}");
+    assert!(stderr.contains("ended (its process ended), exit status not known"), "{stderr}");
     assert!(stderr.contains("samples   delivered as beside"), "a page, as for any other: {stderr}");
     let report: Value = serde_json::from_str(&std::fs::read_to_string(report).unwrap()).unwrap();
     assert_eq!(
@@ -71,6 +71,7 @@ async fn a_build_that_others_started_is_followed_to_its_end_and_its_exit_is_not_
     let shown = site.agent.json(&["show", "--attempt", "beside"]);
     let text = shown.to_string();
     assert!(text.contains("\"exit_code\":null"), "its exit was not seen: {text}");
+    assert_eq!(shown["summary"]["outcome"], "ended", "{text}");
     let need = shown["summary"]["need_peak_bytes"].as_u64().unwrap();
     // the last pipe full may still have been on its way
     assert!((59 << 20..200 << 20).contains(&need), "{shown}");
