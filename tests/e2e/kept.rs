@@ -44,6 +44,7 @@ fn finish(phases: Vec<pb::Phase>) -> Sent {
         lost: 0,
         keeps_ticket: false,
         offloaded_to: String::new(),
+        ended: true,
     })
 }
 
