@@ -1,4 +1,4 @@
-//! The bytes of a backup: a stream that tells where it is damaged and whether it is complete.
+//! The format of a backup: a stream that shows where it is damaged and whether it is complete.
 //!
 //! ```text
 //! archive = "PLIMSOLL BACKUP\n", frame 'h', frames 'e', frame 'z'
@@ -22,11 +22,11 @@ const VERSION: u32 = 1;
 const HEAD: u8 = b'h';
 const ENTRIES: u8 = b'e';
 const END: u8 = b'z';
-/// Bytes of entries after which a frame is full.
+/// Bytes of entries after which a frame is complete.
 const FRAME_BYTES: usize = 512 << 10;
-/// Longest body that is read, and longest frame unpacked: a full frame and the largest entry after it.
+/// Longest body that is read, and longest unpacked frame: a full frame plus the largest entry.
 const MOST_BYTES: usize = 2 * FRAME_BYTES;
-/// Fast, and half the size of none.
+/// A fast level that halves the size.
 const ZSTD_LEVEL: i32 = 3;
 
 /// Why an archive cannot be restored.
@@ -35,19 +35,19 @@ pub enum ArchiveError {
     /// The source cannot be read.
     #[error("the backup cannot be read: {0}")]
     Io(io::Error),
-    /// It is something else.
+    /// It is not a backup.
     #[error("this is no backup: it does not begin as one; name a file that plimsoll-server backup wrote")]
     Foreign,
-    /// A program with another format wrote it.
+    /// It was written in another format.
     #[error(
         "the backup has {what} {found}, and this program reads {known} only: restore it with the program that wrote it"
     )]
     OtherFormat {
-        /// Which number.
+        /// Which number differs.
         what: &'static str,
         /// The number in the file.
         found: u32,
-        /// The one that is read.
+        /// The supported number.
         known: u32,
     },
     /// It ends early.
@@ -56,13 +56,13 @@ pub enum ArchiveError {
         counted_as(*entries, "entry", "entries")
     )]
     Short {
-        /// Whole entries before the end.
+        /// Complete entries before the end.
         entries: u64,
     },
     /// A frame is damaged.
     #[error("the backup is damaged after {}: {reason}; take another one", counted_as(*entries, "entry", "entries"))]
     Damaged {
-        /// Whole entries before the damage.
+        /// Complete entries before the damage.
         entries: u64,
         /// What is wrong.
         reason: String,
@@ -77,7 +77,7 @@ pub struct Packer {
 }
 
 impl Packer {
-    /// A packer, and the bytes that come first.
+    /// A packer, and the first bytes of the archive.
     pub fn begin(identity: StoreIdentity) -> (Self, Vec<u8>) {
         let fields: [&[u8]; 4] = [
             &VERSION.to_be_bytes(),
@@ -89,7 +89,7 @@ impl Packer {
         (Self { waiting: Vec::new(), entries: 0 }, head)
     }
 
-    /// Takes entries in; gives the frames that are full.
+    /// Adds entries; returns the frames that are complete.
     ///
     /// # Errors
     /// A frame cannot be packed.
@@ -105,7 +105,7 @@ impl Packer {
         Ok(out)
     }
 
-    /// What comes last.
+    /// The last bytes of the archive.
     ///
     /// # Errors
     /// A frame cannot be packed.
@@ -147,16 +147,16 @@ fn frame(kind: u8, body: &[u8]) -> Vec<u8> {
 #[derive(Debug)]
 pub struct Unpacker<R> {
     source: R,
-    /// Which store it was taken from, and when in its life.
+    /// The store it was taken from, and its last commit.
     pub identity: StoreIdentity,
     entries: u64,
 }
 
 impl<R: Read> Unpacker<R> {
-    /// Reads what comes first.
+    /// Reads the head of an archive.
     ///
     /// # Errors
-    /// It is no archive, or one of another format.
+    /// It is not an archive, or has another format.
     pub fn begin(mut source: R) -> Result<Self, ArchiveError> {
         let mut magic = [0; MAGIC.len()];
         match source.read_exact(&mut magic) {
@@ -175,10 +175,10 @@ impl<R: Read> Unpacker<R> {
         Ok(unpacker)
     }
 
-    /// The next entries; `None` at the end of an archive that is complete.
+    /// The next entries; `None` at the end of a complete archive.
     ///
     /// # Errors
-    /// It is cut short or damaged.
+    /// The archive is cut short or damaged.
     pub fn next_entries(&mut self) -> Result<Option<Vec<KeyValue>>, ArchiveError> {
         let (kind, body) = self.frame()?;
         match kind {
@@ -190,7 +190,7 @@ impl<R: Read> Unpacker<R> {
                 Ok(Some(entries))
             }
             END if body == self.entries.to_be_bytes() => {
-                // a connection may end with an error of its own: what matters is that nothing more comes
+                // a connection may end with an error of its own: it only matters that no more bytes follow
                 if matches!(self.source.read(&mut [0]), Ok(1..)) {
                     return Err(self.damaged("something follows its end"));
                 }
@@ -235,7 +235,7 @@ impl<R: Read> Unpacker<R> {
     }
 }
 
-/// The identity, or why it is not for us; `None` for a head that is cut short.
+/// The identity, or why the archive is not supported; `None` if the head is cut short.
 fn read_head(body: &[u8]) -> Option<Result<StoreIdentity, ArchiveError>> {
     let (version, rest) = body.split_first_chunk()?;
     let version = u32::from_be_bytes(*version);

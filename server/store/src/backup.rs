@@ -1,4 +1,4 @@
-//! Backup and restore: an archive of all entries, from a running store or from one at rest, and back into an empty directory.
+//! Backup and restore: an archive of all entries, from a running or a closed store, and back into an empty directory.
 
 use std::{
     io::{self, Read, Write},
@@ -12,7 +12,7 @@ use super::{
     archive::{ArchiveError, Packer, Unpacker},
 };
 
-/// Why a backup could not be made, or not be restored.
+/// Why a backup or a restore failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     /// The store cannot be read, or changes faster than it is read.
@@ -21,19 +21,19 @@ pub enum BackupError {
     /// A server would refuse the store.
     #[error("{0}")]
     Refused(String),
-    /// The archive cannot be packed, or not be written.
+    /// The archive cannot be packed or written.
     #[error(transparent)]
     Write(#[from] io::Error),
-    /// The thread that packs is gone.
+    /// The packing thread ended.
     #[error(transparent)]
     Gone(#[from] JoinError),
-    /// What should be restored is no archive.
+    /// The input is not a valid archive.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
     /// The directory cannot be filled.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// It ended in the middle.
+    /// The restore ended halfway.
     #[error("{} is half restored and no server opens it; remove it before the next try", dir.display())]
     Half {
         /// The data directory.
@@ -44,10 +44,10 @@ pub enum BackupError {
     },
 }
 
-/// Why a restore ended in its middle.
+/// Why a restore ended halfway.
 #[derive(Debug, thiserror::Error)]
 pub enum HalfRestored {
-    /// The archive is not whole.
+    /// The archive is incomplete.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
     /// The directory cannot be filled.
@@ -55,7 +55,7 @@ pub enum HalfRestored {
     Open(#[from] OpenError),
 }
 
-/// The archive of a snapshot, piece by piece.
+/// The archive of a snapshot, in pieces.
 #[derive(Debug)]
 pub struct BackupStream {
     snapshot: Snapshot,
@@ -73,8 +73,7 @@ impl BackupStream {
     /// The next bytes, never empty; `None` at the end.
     ///
     /// # Errors
-    /// The store cannot be read, or changes faster than it is read. The archive is then cut short, without a word: its reader
-    /// misses its end.
+    /// The store cannot be read, or changes faster than it is read. The archive then ends without its end frame, which its reader notices.
     pub async fn next(&mut self) -> Result<Option<Vec<u8>>, BackupError> {
         if let Some(head) = self.head.take() {
             return Ok(Some(head));
@@ -83,7 +82,7 @@ impl BackupStream {
             let Some(entries) = self.snapshot.next().await? else {
                 return Ok(Some(packer.end()?));
             };
-            // to compress takes milliseconds, in which the threads of the runtime answer some hundred questions
+            // compression takes milliseconds, in which the runtime's threads answer some hundred requests
             let work = move || packer.take(entries).map(|bytes| (packer, bytes));
             let (packer, bytes) = tokio::task::spawn_blocking(work).await??;
             self.packer = Some(packer);
@@ -95,7 +94,7 @@ impl BackupStream {
     }
 }
 
-/// Writes the archive of a closed store. `tell` gets the bytes of entries so far. Gives the number of entries.
+/// Writes the archive of a closed store. `tell` gets the number of bytes of entries so far. Returns the number of entries.
 pub fn write(
     store: &OfflineStore,
     out: &mut impl Write,
@@ -117,17 +116,17 @@ pub fn write(
     Ok(count)
 }
 
-/// Makes a data directory from an archive. Gives the number of entries. Where the same archive can be read twice, `before` is it: its
-/// keys are laid out first, and the store takes half of the disk.
+/// Creates a data directory from an archive. Returns the number of entries. `before` is the same archive again, if it can be read twice: its
+/// keys are laid out first, which halves the store's size on disk.
 ///
 /// # Errors
-/// The directory is not empty, or the archive is not whole; what is then in the directory is marked as half restored.
+/// The directory is not empty, or the archive is incomplete; the directory is then marked as half restored.
 pub fn restore(
     before: Option<impl Read>,
     archive: impl Read,
     settings: &StoreSettings,
 ) -> Result<u64, BackupError> {
-    // a file that is none must not make a directory
+    // check the archive first: an invalid file must not create a directory
     let mut unpacker = Unpacker::begin(archive)?;
     let mut filling = StoreFiller::begin(settings, unpacker.identity)?;
     let half = |reason: HalfRestored| BackupError::Half { dir: settings.dir.clone(), reason };

@@ -1,7 +1,7 @@
-//! The samples of a sealed block, codec 4: each column as what it has above what the row tells already, in lanes.
+//! The samples of a sealed block, codec 4: each column is stored as its difference from a guess, in lanes.
 //!
-//! A column is cut into whole units (pages, milliseconds) and the rest, because the rest is nearly always 0: then its lane takes no
-//! byte. Lossless for every sample.
+//! A column is split into whole units (pages, milliseconds) and the remainder, because the remainder is nearly always 0 and its lane then
+//! takes no byte. Lossless for every sample.
 
 use plimsoll_core::domain::{Bytes, CpuMicros, Micros, Millis, Sample};
 
@@ -12,22 +12,21 @@ use super::{
     lane::{put_lane, read_lane},
 };
 
-/// Most samples of one block; bounds what a damaged one can make us allocate. An hour at 1 Hz: a build that does nothing takes a
-/// byte a sample.
+/// Most samples of one block; bounds the allocation that a damaged one can cause. That is an hour at 1 Hz: an idle build takes a byte a
+/// sample.
 pub(super) const MAX_BLOCK_SAMPLES: usize = 4096;
 
-/// Memory is counted in pages of this many bytes, or of a multiple.
+/// Memory is counted in multiples of this many bytes.
 const PAGE: u64 = 4096;
 /// CPU time is kept in whole milliseconds.
 const MICROS: u64 = 1000;
 
-/// A field of a sample, in units.
+/// A field of a sample, and its unit.
 struct SampleField {
     unit: u64,
     get: fn(&Sample) -> Option<u64>,
     set: fn(&mut Sample, u64),
-    /// The whole units that it probably has, by the fields of its row that stand before it here, and its whole units in the row
-    /// before.
+    /// Predicts its whole units from the earlier fields of its row and from its value in the row before.
     guess: fn(&Sample, u64) -> u64,
 }
 
@@ -39,12 +38,12 @@ fn need(row: &Sample, _before: u64) -> u64 {
     row.need.0 / PAGE
 }
 
-/// A high-water mark stays, or rises to what is used now.
+/// A high-water mark stays the same, or rises to the current use.
 fn mark(row: &Sample, before: u64) -> u64 {
     before.max(row.memory.0 / PAGE)
 }
 
-/// In the order of `FORMAT.md`. The first [`REQUIRED`] are in every sample; the others are in the order of the presence.
+/// In the order of `FORMAT.md`. The first [`REQUIRED`] are in every sample; the others follow the order of the presence bits.
 const COLUMNS: [SampleField; 12] = [
     SampleField { unit: PAGE, get: |s| Some(s.need.0), set: |s, v| s.need = Bytes(v), guess: nothing },
     SampleField { unit: PAGE, get: |s| Some(s.memory.0), set: |s, v| s.memory = Bytes(v), guess: need },
@@ -90,7 +89,7 @@ const COLUMNS: [SampleField; 12] = [
     SampleField { unit: 1, get: page::<1>, set: set_page::<1>, guess: nothing },
 ];
 const REQUIRED: usize = 3;
-/// Ticks skipped, ms late, then whole units and rest of each column.
+/// Skipped ticks, lateness in ms, then whole units and remainder of each column.
 const LANES: usize = 2 + 2 * COLUMNS.len();
 
 /// Appends presence, grid and lanes of at most [`MAX_BLOCK_SAMPLES`] samples.
@@ -143,13 +142,13 @@ pub(super) fn read_block(reader: &mut ByteReader<'_>, count: usize) -> Result<Ve
     Ok(samples)
 }
 
-/// The rows that have a value.
+/// The rows with a value.
 fn rows_with<'a>(samples: &'a mut [Sample], holds: &'a [bool]) -> impl Iterator<Item = &'a mut Sample> {
     samples.iter_mut().zip(holds).filter(|(_, holds)| **holds).map(|(row, _)| row)
 }
 
 impl SampleField {
-    /// Whole units above the guess, and the rest, of the samples that have a value.
+    /// Whole units above the guess, and remainders, of the samples that have a value.
     fn cut(&self, samples: &[Sample]) -> (Vec<i64>, Vec<i64>) {
         let mut before = 0;
         let parts = samples.iter().filter_map(|row| (self.get)(row).map(|value| (row, value)));
@@ -162,7 +161,7 @@ impl SampleField {
         cut.unzip()
     }
 
-    /// Undoes [`Self::cut`].
+    /// Reverses [`Self::cut`].
     fn join<'a>(&self, rows: impl Iterator<Item = &'a mut Sample>, whole: &[i64], rest: &[i64]) {
         let mut before = 0;
         for (row, (above, rest)) in rows.zip(whole.iter().zip(rest)) {

@@ -1,28 +1,28 @@
-//! Reading and writing the small pieces that records and chunks are made of: varints, zigzag, crc. No input makes it panic.
+//! Reads and writes the primitives of records and chunks: varints, zigzag, crc. No input causes a panic.
 
 /// Bytes of a checksum.
 const CRC: usize = 4;
 
-/// What is wrong with stored bytes.
+/// An error in stored bytes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Damage(pub(super) String);
 
 impl Damage {
-    /// Damage in words.
+    /// An error with this description.
     pub(super) fn new(what: impl Into<String>) -> Self {
         Self(what.into())
     }
 }
 
-/// Appends the checksum of everything before it.
+/// Appends the checksum of all bytes.
 pub(super) fn seal(mut bytes: Vec<u8>) -> Vec<u8> {
     let crc = crc32fast::hash(&bytes);
     bytes.extend_from_slice(&crc.to_be_bytes());
     bytes
 }
 
-/// The codec byte and the body of sealed bytes, if the checksum holds.
+/// The codec byte and the body of sealed bytes, if the checksum is right.
 pub(super) fn open(bytes: &[u8]) -> Result<(u8, &[u8]), Damage> {
     let too_short = || Damage::new(format!("{} bytes are too few", bytes.len()));
     let (content, crc) = bytes.split_last_chunk::<CRC>().ok_or_else(too_short)?;
@@ -47,17 +47,17 @@ fn low_bits(value: u64) -> Option<u8> {
     u8::try_from(value & 0x7f).ok()
 }
 
-/// Small magnitudes of either sign become small numbers.
+/// Maps small numbers of either sign to small unsigned numbers.
 pub(super) fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)).cast_unsigned()
 }
 
-/// Undoes [`zigzag`].
+/// Reverses [`zigzag`].
 pub(super) fn unzigzag(value: u64) -> i64 {
     (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
 }
 
-/// Stored bytes that are read from the front.
+/// A reader over stored bytes.
 #[derive(Debug)]
 pub(super) struct ByteReader<'a>(pub(super) &'a [u8]);
 
@@ -100,7 +100,7 @@ impl<'a> ByteReader<'a> {
         count.ok_or_else(|| Damage::new(format!("{value} {what}, at most {limit} are possible")))
     }
 
-    /// Checks that nothing is left.
+    /// Checks that all bytes were read.
     pub(super) fn end(&self) -> Result<(), Damage> {
         if self.0.is_empty() { Ok(()) } else { Err(Damage::new(format!("{} bytes too many", self.0.len()))) }
     }

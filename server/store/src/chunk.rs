@@ -1,7 +1,7 @@
-//! A chunk: neighbouring samples of one attempt and the gaps between them, in one value of the store.
+//! A chunk: consecutive samples of one attempt, and the gaps between them, in one value of the store.
 //!
-//! Fragments are packed fast, because they live until they are compacted into a block; blocks stay for ever, so they are made as small
-//! as it goes. Bytes are in `FORMAT.md`. Decoding allocates for 4,096 samples at most and never panics.
+//! Fragments are packed fast, because they are soon compacted into a block; blocks are permanent, so they are made as small as possible.
+//! `FORMAT.md` has the bytes. Decoding allocates for at most 4,096 samples and never panics.
 
 use std::borrow::Cow;
 
@@ -15,12 +15,12 @@ use super::{
     columns::{MAX_SAMPLES, put_columns, read_columns},
 };
 
-/// Samples as columns, in fragments.
+/// Samples as columns, for fragments.
 const COLUMNS: u8 = 1;
-/// Samples as lanes, in blocks.
+/// Samples as lanes, for blocks.
 const LANES: u8 = 4;
 
-/// How much work to put into a chunk.
+/// How much a chunk is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CompressionEffort {
     /// Codec 1, of up to 900 samples.
@@ -38,10 +38,10 @@ impl CompressionEffort {
     }
 }
 
-/// Numbers without a sample, then samples with the numbers that follow.
+/// Sequence numbers without a sample, then samples with the following numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SampleRun {
-    /// Number of the first sample; of the next one, if there are none.
+    /// Number of the first sample; without samples, the next number.
     pub first_sequence: u64,
     /// Numbers just before it that have no sample.
     pub lost: u64,
@@ -50,7 +50,7 @@ pub struct SampleRun {
 }
 
 impl SampleRun {
-    /// The first number that it speaks of.
+    /// The first number that it covers.
     pub(super) fn start(&self) -> u64 {
         self.first_sequence.saturating_sub(self.lost)
     }
@@ -61,16 +61,16 @@ impl SampleRun {
     }
 }
 
-/// An encoded chunk and the number that belongs into its key.
+/// An encoded chunk, and the number for its key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct EncodedChunk {
-    /// First number that it speaks of.
+    /// First number that it covers.
     pub(super) start: u64,
     /// The value.
     pub(super) bytes: Vec<u8>,
 }
 
-/// Cuts neighbouring runs into chunks of about equal size, each of which fits into a value.
+/// Splits consecutive runs into chunks of about equal size, each of which fits into a value.
 pub(super) fn encode_all(
     runs: Vec<SampleRun>,
     effort: CompressionEffort,
@@ -139,10 +139,10 @@ fn encode(runs: &[SampleRun], effort: CompressionEffort) -> Result<Vec<u8>, Dama
     Ok(bytes::seal(out))
 }
 
-/// Reads this many samples behind the runs.
+/// Reads this many samples after the runs.
 type SampleReader = fn(&mut ByteReader<'_>, usize) -> Result<Vec<Sample>, Damage>;
 
-/// The runs of a chunk that lies under a key with this `start`.
+/// The runs of a chunk stored under a key with this `start`.
 pub(super) fn decode(start: u64, value: &[u8]) -> Result<Vec<SampleRun>, Damage> {
     let (codec, body) = bytes::open(value)?;
     let (most, read): (usize, SampleReader) = match codec {

@@ -1,24 +1,24 @@
-//! What the payload of a record is: JSON, or fields with numbers ([`super::packed`]).
+//! Encodings of a record's payload: JSON, or numbered fields ([`super::packed_summary`]).
 
 use plimsoll_core::domain::{Attempt, JobPod, Ticket, TicketNumbers, Verdict};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::bytes::Damage;
 
-/// JSON. Any tool reads it, and fields can be added.
+/// JSON: any tool reads it, and fields can be added.
 const JSON: u8 = 1;
-/// A message of protocol buffers: a third of the bytes, and a fraction of the time to read.
+/// A protocol-buffers message: a third of the bytes, and much faster to read.
 pub(super) const FIELDS: u8 = 2;
 
-/// Something that is kept as a record.
+/// A type stored as a record.
 pub(super) trait Record: Sized {
     /// Appends the codec byte and the payload.
     ///
     /// # Errors
-    /// Why it has no such form.
+    /// Names the reason if the value cannot be encoded.
     fn pack(&self, out: &mut Vec<u8>) -> Result<(), String>;
 
-    /// Reads what [`Self::pack`] wrote.
+    /// Reads the output of [`Self::pack`].
     fn unpack(codec: u8, payload: &[u8]) -> Result<Self, Damage>;
 }
 
@@ -37,7 +37,7 @@ pub(super) fn unpack_json<T: DeserializeOwned>(codec: u8, payload: &[u8]) -> Res
         .map_err(|error| Damage::new(format!("is not the JSON it should be: {error}")))
 }
 
-/// A codec that this program cannot read.
+/// The error for an unknown codec.
 pub(super) fn unknown(codec: u8) -> Damage {
     Damage::new(format!("codec {codec} is not known"))
 }

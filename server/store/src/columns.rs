@@ -8,18 +8,18 @@ use super::{
     lane::unit_of,
 };
 
-/// Most samples of one chunk; bounds what a damaged chunk can make us allocate.
+/// Most samples of one chunk; bounds the allocation that a damaged chunk can cause.
 pub(super) const MAX_SAMPLES: usize = 900;
 
-/// A field that every sample has. Its values are read of all samples in one call: every batch that comes goes through here.
+/// A field that every sample has. Its values are read in one call for all samples, because every incoming batch is encoded here.
 struct RequiredColumn {
     read: fn(&[Sample], &mut Vec<u64>),
     set: fn(&mut Sample, u64),
-    /// Differences of differences: for a clock that ticks evenly.
+    /// Stores second differences: for a clock that ticks evenly.
     second_order: bool,
 }
 
-/// A field that a sample may lack; it is left out then.
+/// A field that a sample may lack; it is then left out.
 struct OptionalColumn {
     read: fn(&[Sample], &mut Vec<u64>),
     get: fn(&Sample) -> Option<u64>,
@@ -67,8 +67,8 @@ const OPTIONAL: [OptionalColumn; 9] = [
         get: |s| s.reclaim_failures,
         set: |s, v| s.reclaim_failures = Some(v),
     },
-    // The highest reading of a row is a whole page, a little above the mean, which is not: measured, this takes 1 to 2 % less than
-    // the value as it is, and 12 % less than what it has above the mean. Required columns are read before it.
+    // the highest reading of a row is a whole page, a little above the mean, which is not: measured, this takes 1 to 2 % less than the
+    // plain value, and 12 % less than the difference from the mean. Required columns are read first.
     OptionalColumn {
         read: |all, out| {
             out.extend(all.iter().filter_map(|s| s.need_max.map(|max| max.0.wrapping_sub(page_of(s.need)))));
@@ -95,7 +95,7 @@ const OPTIONAL: [OptionalColumn; 9] = [
     page_column::<1>(),
 ];
 
-/// The column of a counter of pages, by its place.
+/// The column of a page counter, by its index.
 const fn page_column<const PLACE: usize>() -> OptionalColumn {
     OptionalColumn {
         read: |all, out| out.extend(all.iter().filter_map(page::<PLACE>)),
@@ -104,42 +104,42 @@ const fn page_column<const PLACE: usize>() -> OptionalColumn {
     }
 }
 
-/// A counter of pages, by its place.
+/// A page counter, by its index.
 pub(super) fn page<const PLACE: usize>(sample: &Sample) -> Option<u64> {
     PageCounters::ALL.get(PLACE).and_then(|counter| (counter.get)(&sample.pages))
 }
 
-/// Puts one in.
+/// Sets a page counter.
 pub(super) fn set_page<const PLACE: usize>(sample: &mut Sample, value: u64) {
     if let Some(counter) = PageCounters::ALL.get(PLACE) {
         (counter.set)(&mut sample.pages, Some(value));
     }
 }
 
-/// Optional columns; each may have a bit map.
+/// Number of optional columns; each may have a bit map.
 const OPTIONAL_COLUMNS: usize = OPTIONAL.len();
 
-/// Unit of a column whose values are all the same, which says all of it.
+/// Unit 0 marks a column whose values are all equal.
 const EQUAL: u64 = 0;
 
-/// The two bits of an optional column in the presence.
+/// The two bits of an optional column in the presence bits.
 const ABSENT: u64 = 0;
 const PRESENT: u64 = 1;
 const MIXED: u64 = 2;
 
-/// Where the page begins that a number of bytes ends in.
+/// Position of a number of bytes within its page, rounded down.
 fn page_of(bytes: Bytes) -> u64 {
     bytes.0 & !0xfff
 }
 
-/// Appends which optional columns the samples have.
+/// Appends the presence bits of the optional columns.
 pub(super) fn put_presence(out: &mut Vec<u8>, samples: &[Sample]) {
     let count =
         |column: &OptionalColumn| samples.iter().filter(|sample| (column.get)(sample).is_some()).count();
     put_states(out, samples, OPTIONAL.each_ref().map(count));
 }
 
-/// Appends it, where it is known how many samples have each column.
+/// Appends the presence bits, if it is known how many samples have each column.
 fn put_states(out: &mut Vec<u8>, samples: &[Sample], present: [usize; OPTIONAL_COLUMNS]) {
     let mut presence = 0;
     let mut maps = Vec::new();
@@ -158,7 +158,7 @@ fn put_states(out: &mut Vec<u8>, samples: &[Sample], present: [usize; OPTIONAL_C
     out.extend(maps);
 }
 
-/// Appends presence and columns of at most [`MAX_SAMPLES`] samples.
+/// Appends presence bits and columns of at most [`MAX_SAMPLES`] samples.
 pub(super) fn put_columns(out: &mut Vec<u8>, samples: &[Sample]) {
     let read = |column: &OptionalColumn| {
         let mut values = Vec::with_capacity(samples.len());
@@ -192,7 +192,7 @@ pub(super) fn read_presence(reader: &mut ByteReader<'_>, count: usize) -> Result
     (0..OPTIONAL.len()).map(|index| read_holders(reader, count, presence >> (2 * index) & 3)).collect()
 }
 
-/// Reads what [`put_columns`] wrote for `count` samples.
+/// Reads the output of [`put_columns`] for `count` samples.
 pub(super) fn read_columns(reader: &mut ByteReader<'_>, count: usize) -> Result<Vec<Sample>, Damage> {
     let holders = read_presence(reader, count)?;
     let mut samples = vec![Sample::default(); count];
@@ -235,7 +235,7 @@ fn put_column(out: &mut Vec<u8>, values: &[u64], second: bool) {
     }
     let unit = unit_of(&steps);
     put_varint(out, unit.cast_unsigned());
-    // most have none, and a division takes longer than all the rest
+    // most values are absent, and a division takes longer than everything else
     let steps = steps.iter().map(|step| if unit == 1 { *step } else { step / unit });
     let mut before = 0;
     for step in steps {

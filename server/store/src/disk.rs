@@ -1,20 +1,20 @@
-//! The room on the disk of a store.
+//! Free space on the disk of a store.
 
 use std::{io, path::Path};
 
-/// A disk.
+/// Space on a disk.
 #[derive(Debug, Clone, Copy)]
 pub struct DiskSpace {
     /// Bytes that this process may still write.
     pub free: u64,
-    /// All of its bytes.
+    /// Its total size, bytes.
     pub size: u64,
 }
 
-/// The disk that holds `dir`.
+/// Space on the disk with the directory `dir`.
 ///
 /// # Errors
-/// The system does not say.
+/// The system call fails.
 pub fn disk(dir: &Path) -> io::Result<DiskSpace> {
     let stat = rustix::fs::statvfs(dir)?;
     let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);

@@ -1,4 +1,4 @@
-//! Old samples: pages of sealed blocks, and a block whose rows were made fewer.
+//! Downsampling of old samples: lists sealed blocks, and reduces the rows of one.
 
 use plimsoll_core::domain::{AttemptId, Bytes, Millis, Sample};
 
@@ -10,40 +10,40 @@ use super::{
     kv::{KeyValue, PageLimit},
 };
 
-/// Blocks of one page: 256 KiB at most, so that a step is short.
+/// Size of one page of blocks, so that a step is short.
 const STEP: PageLimit = PageLimit { items: 64, bytes: 256 << 10 };
 
-/// Memory is counted in pages of this many bytes, or of a multiple.
+/// Memory is counted in multiples of this many bytes.
 const PAGE: u64 = 4096;
 
-/// Sealed blocks that lie side by side.
+/// A page of sealed blocks.
 #[derive(Debug, Default)]
 pub struct SealedBlocks {
-    /// Whose each one is, and the block.
+    /// The blocks with their attempts.
     pub blocks: Vec<(AttemptId, KeyValue)>,
-    /// Where the next page begins; `None` at the end.
+    /// Where the next page starts; `None` at the end.
     pub next: Option<Vec<u8>>,
 }
 
-/// The sealed blocks behind the key `after`, in the order of the attempts' ids.
+/// The sealed blocks after the key `after`, sorted by attempt id.
 pub async fn blocks_after(store: &Store, after: Option<&[u8]>) -> Result<SealedBlocks, StoreError> {
-    // a range that cannot be read costs the blocks in it
+    // a range that cannot be read is skipped with its blocks
     let (page, _gap) = store.scan_past(&KeyKind::Block.prefix(), after, STEP).await?;
     let next = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
     let owned = |entry: KeyValue| keys::id_of(&entry.key).map(|id| (id, entry));
     Ok(SealedBlocks { blocks: page.entries.into_iter().filter_map(owned).collect(), next })
 }
 
-/// When the last sample of a block was taken, since the start of its attempt; `None` if it has none, or cannot be read.
+/// Time of the block's last sample, since the start of its attempt; `None` if it has none, or cannot be read.
 pub fn last_elapsed(block: &KeyValue) -> Option<Millis> {
     let runs = chunk::decode(keys::start_of(&block.key)?, &block.value.value).ok()?;
     runs.iter().rev().find_map(|run| run.samples.last()).map(|last| last.elapsed)
 }
 
-/// The block with one row for each `width` of time; `None` if that does not make it smaller, or it cannot be read.
+/// The block with one row for each `width` of time; `None` if that is not smaller, or the block cannot be read.
 ///
-/// A row has the means of its samples in whole pages, their highest need, and the counters of the last one. Numbers that have no row any
-/// more count as lost; the block still says which one is its last.
+/// A row has the means of its samples in whole pages, their highest need, and the counters of the last one. Sequence numbers without a row
+/// count as lost; the block still records its last number.
 pub fn thinned(block: &KeyValue, width: Millis) -> Option<Vec<u8>> {
     let start = keys::start_of(&block.key)?;
     let runs = chunk::decode(start, &block.value.value).ok()?;
@@ -66,7 +66,7 @@ fn rows_of(samples: &[Sample], width: Millis) -> Vec<Sample> {
     samples.chunk_by(|a, b| place(a) == place(b)).filter_map(row_of).collect()
 }
 
-/// One row for neighbouring samples.
+/// One row for several consecutive samples.
 fn row_of(samples: &[Sample]) -> Option<Sample> {
     let last = *samples.last()?;
     if samples.len() == 1 {
@@ -74,14 +74,14 @@ fn row_of(samples: &[Sample]) -> Option<Sample> {
     }
     let mean = |get: fn(&Sample) -> Bytes| {
         let sum: u128 = samples.iter().map(|sample| u128::from(get(sample).0)).sum();
-        // a mean is not above the largest of its numbers, so it fits; its part of a page says nothing and packs badly
+        // a mean is never above the largest value, so it fits; fractions of a page carry no information and compress badly
         Bytes(u64::try_from(sum / samples.len() as u128).unwrap_or(u64::MAX) / PAGE * PAGE)
     };
     let highest = samples.iter().map(|sample| sample.need.max(sample.need_max.unwrap_or_default())).max();
     Some(Sample { memory: mean(|s| s.memory), need: mean(|s| s.need), need_max: highest, ..last })
 }
 
-/// Adds what makes `block` disappear, or take the form of `value`; gives the bytes that this frees.
+/// Adds the replacement of `block` by `value`, or its removal, to a batch; returns the bytes that this frees.
 pub fn replace_block(batch: &mut super::Batch, block: KeyValue, value: Option<Vec<u8>>) -> u64 {
     let before = block.value.value.len();
     let after = value.as_ref().map_or(0, Vec::len);

@@ -1,7 +1,7 @@
-//! Records: a payload with a codec byte and a checksum, cut into parts that fit into values.
+//! Records: a payload with a codec byte and a checksum, split into parts that fit into values.
 //!
-//! A record is written whole by one commit; a shorter one over a longer one leaves parts behind, which readers skip because
-//! every part says how many there are.
+//! A record is written by one commit. A shorter record over a longer one leaves old parts behind; readers skip them, because every part
+//! contains the number of parts.
 
 use super::{
     bounds::MAX_VALUE,
@@ -11,9 +11,9 @@ use super::{
     kv::{Batch, KeyValue},
 };
 
-/// Parts that one byte can count.
+/// Most parts, because one byte counts them.
 const MAX_PARTS: usize = 255;
-/// Bytes of a record in one part, after the number of parts.
+/// Bytes of a record in one part, after the count byte.
 const PART_BYTES: usize = MAX_VALUE - 1;
 /// Largest record, bytes.
 pub const MAX_RECORD: usize = MAX_PARTS * PART_BYTES;
@@ -26,17 +26,17 @@ pub enum RecordError {
         "the record for key {key} has {bytes} bytes, at most {MAX_RECORD} can be stored: shorten its texts"
     )]
     TooLong {
-        /// Where it was to go.
+        /// Key of the record.
         key: KeyText,
         /// Its length.
         bytes: usize,
     },
-    /// It has no stored form.
+    /// The value cannot be encoded.
     #[error("the record for key {key} cannot be encoded: {reason}")]
     Unencodable {
-        /// Where it was to go.
+        /// Key of the record.
         key: KeyText,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
 }
@@ -49,7 +49,7 @@ pub(super) fn put<T: Record>(batch: &mut Batch, key: &[u8], record: &T) -> Resul
     Ok(())
 }
 
-/// Puts `new` in the place of `old`, of which nothing is left behind.
+/// Replaces `old` by `new`, without leftover parts.
 pub(super) fn replace<T: Record>(batch: &mut Batch, key: &[u8], old: &T, new: &T) -> Result<(), RecordError> {
     let new = encode(key, new)?;
     for (part_key, _) in encode(key, old)?.into_iter().skip(new.len()) {
@@ -61,7 +61,7 @@ pub(super) fn replace<T: Record>(batch: &mut Batch, key: &[u8], old: &T, new: &T
     Ok(())
 }
 
-/// Removes the parts that `record` has.
+/// Removes the parts of `record`.
 pub(super) fn delete<T: Record>(batch: &mut Batch, key: &[u8], record: &T) -> Result<(), RecordError> {
     for (part_key, _) in encode(key, record)? {
         batch.delete(part_key);
@@ -87,35 +87,35 @@ fn encode<T: Record>(key: &[u8], record: &T) -> Result<RecordParts, RecordError>
         .collect())
 }
 
-/// Puts parts that arrive in the order of their keys together again.
+/// Joins parts that arrive in the order of their keys.
 #[derive(Debug, Default)]
 pub(super) struct RecordJoiner {
-    /// What the parts of the record at hand have in common; empty before the first one.
+    /// Common prefix of the keys of the current record; empty before the first one.
     key: Vec<u8>,
     bytes: Vec<u8>,
     /// Parts joined so far.
     found: u8,
-    /// Parts that the first one promises; 0 without a first one.
+    /// Number of parts according to the first one; 0 without a first one.
     promised: u8,
 }
 
-/// A record, or why there is none, with what its parts' keys have in common.
+/// A record or an error, with the common prefix of its keys.
 pub(super) type JoinedRecord<T> = (Vec<u8>, Result<T, Damage>);
 
 impl RecordJoiner {
-    /// Takes the next part in; returns the record before it, if this part begins another one.
+    /// Adds the next part; returns the previous record if this part starts another one.
     pub(super) fn push<T: Record>(&mut self, entry: &KeyValue) -> Option<JoinedRecord<T>> {
         let before = if self.is_next(&entry.key) { self.finish() } else { None };
         self.add(&entry.key, &entry.value.value);
         before
     }
 
-    /// Whether the part under this key begins another record.
+    /// Whether the part under this key starts another record.
     pub(super) fn is_next(&self, key: &[u8]) -> bool {
         key.split_last().is_some_and(|(_part, key)| key != self.key)
     }
 
-    /// Takes a part in.
+    /// Adds a part.
     pub(super) fn add(&mut self, key: &[u8], value: &[u8]) {
         let Some((index, key)) = key.split_last() else { return };
         if key != self.key {
@@ -126,14 +126,14 @@ impl RecordJoiner {
         if *index == 0 {
             self.promised = *promised;
         }
-        // Anything else is left over from an older, longer record.
+        // anything else is left over from an older, longer record
         if *index == self.found && *promised == self.promised && self.found < self.promised {
             self.bytes.extend_from_slice(slice);
             self.found += 1;
         }
     }
 
-    /// The record whose parts were pushed last; `None` if there was none, or only parts that an older one left over.
+    /// The record of the last parts; `None` if there were none, or only leftover ones.
     pub(super) fn finish<T: Record>(&mut self) -> Option<JoinedRecord<T>> {
         let record = self.payload().map(|payload| {
             let record = payload.and_then(|(codec, payload)| T::unpack(codec, payload));
@@ -143,7 +143,7 @@ impl RecordJoiner {
         record
     }
 
-    /// Codec and payload of the record whose parts were added last; `None` as in [`Self::finish`].
+    /// Codec and payload of the last record; `None` as in [`Self::finish`].
     pub(super) fn payload(&self) -> Option<Result<(u8, &[u8]), Damage>> {
         let Self { bytes, found, promised, .. } = self;
         (*promised > 0).then(|| {
@@ -154,12 +154,12 @@ impl RecordJoiner {
         })
     }
 
-    /// How many parts of the record at hand were added.
+    /// Number of parts of the current record so far.
     pub(super) fn found(&self) -> usize {
         usize::from(self.found)
     }
 
-    /// What the keys of the parts at hand have in common.
+    /// Common prefix of the current record's keys.
     pub(super) fn key(&self) -> &[u8] {
         &self.key
     }

@@ -1,10 +1,10 @@
-//! Why a commit did not happen or a read found nothing to give, in words that help.
+//! Errors of commits and reads, with text that helps to fix them.
 
 use std::fmt;
 
 use super::bounds::{BATCH_BYTES, BATCH_OPERATIONS, MAX_KEY, MAX_VALUE};
 
-/// A key that prints as text with its unprintable bytes escaped.
+/// A key, printed as text with unprintable bytes escaped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeyText(pub Vec<u8>);
 
@@ -20,7 +20,7 @@ impl fmt::Debug for KeyText {
     }
 }
 
-/// Which bound a commit breaks.
+/// The bound that a commit breaks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommitBound {
     /// Too many writes.
@@ -42,10 +42,10 @@ pub enum CommitBound {
     },
 }
 
-/// Why a commit did not happen, or may not have.
+/// Why a commit failed, or may have failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
-    /// The store cannot write now. The commit may or may not have happened; the same batch may be sent again.
+    /// The store cannot write now. The commit may or may not have been applied; the same batch may be sent again.
     #[error("the store cannot write now: {0}")]
     Unavailable(String),
     /// The batch breaks a bound; nothing was written.
@@ -53,13 +53,13 @@ pub enum CommitError {
     TooLarge(CommitBound),
 }
 
-/// Why something could not be read.
+/// Why a read failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// The store cannot read now.
     #[error("the store cannot read now: {0}")]
     Unavailable(String),
-    /// The record is there and cannot be understood.
+    /// The record exists and cannot be decoded.
     #[error("the record under key {key} is damaged ({reason}); restore it from a backup, or live without it")]
     Damaged {
         /// Where.

@@ -1,4 +1,4 @@
-//! Bytes of a data directory whose checksum is right and whose content is anything, for fuzzing.
+//! A fuzz target: bytes of a data directory with a right checksum and arbitrary content.
 
 use plimsoll_core::{
     domain::{Attempt, Summary, Verdict},
@@ -7,10 +7,10 @@ use plimsoll_core::{
 
 use super::{bytes, chunk, codec::Record as _};
 
-/// The parsers here.
+/// The targets of this crate.
 pub const TARGETS: [Target; 1] = [target("record", read)];
 
-/// Reads them as a record, or as samples, by the first byte. What can be read can be written again.
+/// Decodes bytes as a record or as samples, chosen by the first byte. Decoded values must encode again.
 fn read(stored: &[u8]) {
     let [kind, codec, body @ ..] = stored else { return };
     let mut again = Vec::new();
@@ -26,7 +26,7 @@ fn read(stored: &[u8]) {
     assert!(written.unwrap_or(true), "what was read cannot be written");
 }
 
-/// One of each kind.
+/// One example of each kind.
 #[expect(clippy::unwrap_used, reason = "a fixture that is wrong may end its test")]
 pub fn examples() -> Vec<(&'static str, Vec<u8>)> {
     use plimsoll_core::domain::{Millis, Sample, test_summary};
@@ -41,7 +41,7 @@ pub fn examples() -> Vec<(&'static str, Vec<u8>)> {
     {
         let encoded = chunk::encode_all(runs.clone(), effort).unwrap();
         let stored = encoded.first().map(|one| one.bytes.clone()).unwrap_or_default();
-        // without its checksum, which is made anew
+        // without its checksum, which the target computes
         let content = stored.get(..stored.len() - 4).unwrap_or_default();
         examples.push((name, [&[3], content].concat()));
     }

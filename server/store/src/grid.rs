@@ -1,7 +1,7 @@
-//! The times of samples as a grid of even ticks, and what each is off it.
+//! Times of samples, stored as a grid of even ticks and each sample's deviation from it.
 //!
-//! An agent means to sample at whole multiples of its interval and comes a few milliseconds late. What is stored is the interval, which
-//! ticks have no sample, and how late each one was. Lossless for any times: all arithmetic wraps.
+//! An agent samples at multiples of its interval, a few milliseconds late. Stored are the interval, the skipped ticks, and the lateness of
+//! each sample. Lossless for any times: all arithmetic wraps.
 
 use super::bytes::zigzag;
 
@@ -10,21 +10,21 @@ use super::bytes::zigzag;
 pub(super) struct Grid {
     /// Time of the first tick, ms.
     pub(super) origin: u64,
-    /// From tick to tick, ms; at least 1.
+    /// Interval between ticks, ms; at least 1.
     pub(super) period: u64,
 }
 
-/// Where each sample is on a grid.
+/// Positions of samples on a grid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ticks {
-    /// Ticks between a sample and the one before it; the tick before the first one is -1.
+    /// Ticks from the sample before; the first counts from tick -1.
     pub(super) skipped: Vec<i64>,
-    /// From its tick to the sample, ms.
+    /// Time from a sample's tick to the sample, ms.
     pub(super) late: Vec<i64>,
 }
 
 impl Grid {
-    /// The grid that fits these times best, among those of the middle step.
+    /// The grid with the lowest cost for these times, among rounded median intervals.
     pub(super) fn of(times: &[u64]) -> Self {
         let first = times.first().copied().unwrap_or_default();
         let mut steps: Vec<u64> =
@@ -38,7 +38,7 @@ impl Grid {
         grids.min_by_key(|grid| grid.cost(times)).unwrap_or(Self { origin: first, period: 1 })
     }
 
-    /// Where `times` are on it.
+    /// The positions of `times` on it.
     pub(super) fn ticks(self, times: &[u64]) -> Ticks {
         let (mut skipped, mut late) = (Vec::with_capacity(times.len()), Vec::with_capacity(times.len()));
         let mut next = 0_u64;
@@ -53,7 +53,7 @@ impl Grid {
         Ticks { skipped, late }
     }
 
-    /// Undoes [`Self::ticks`].
+    /// Reverses [`Self::ticks`].
     pub(super) fn times(self, ticks: &Ticks) -> Vec<u64> {
         let mut next = 0_u64;
         let time = |(skipped, late): (&i64, &i64)| {
@@ -64,7 +64,7 @@ impl Grid {
         ticks.skipped.iter().zip(&ticks.late).map(time).collect()
     }
 
-    /// Bits of what is off it.
+    /// Approximate bits needed for the deviations.
     fn cost(self, times: &[u64]) -> u64 {
         let Ticks { skipped, late } = self.ticks(times);
         let off = skipped.iter().chain(&late);
@@ -72,7 +72,7 @@ impl Grid {
     }
 }
 
-/// The number with this many digits and then zeros that is nearest: 1003 becomes 1000.
+/// Rounds to this many significant digits: 1003 becomes 1000.
 fn rounded(number: u64, digits: u32) -> u64 {
     let all = number.checked_ilog10().map_or(1, |log| log + 1);
     let scale = 10_u64.pow(all.saturating_sub(digits));

@@ -1,36 +1,36 @@
-//! The keys of `FORMAT.md`: a kind, an attempt's id, 0x00, and what tells the entries of one id apart.
+//! The keys of `FORMAT.md`: a kind, an attempt's id, 0x00, and a suffix that distinguishes the entries of one id.
 
 use plimsoll_core::domain::{AttemptId, TicketId};
 
 use super::errors::KeyText;
 
-/// Ends an id. Ids hold no such byte, so no id's keys are among another one's.
+/// Terminates an id. Ids do not contain it, so no id's keys lie among another's.
 const END: u8 = 0;
 
-/// What an entry is; the first byte of its key.
+/// Kind of an entry; the first byte of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum KeyKind {
     /// An attempt that has not ended.
     Attempt = b'a',
-    /// Samples that arrived and are not sealed yet.
+    /// Samples that are not sealed yet.
     Fragment = b'f',
     /// Sealed samples.
     Block = b'b',
     /// The numbers that were given out as ids of tickets.
     Numbers = b'n',
-    /// What the pod of a CI job had.
+    /// Sizes of a CI job's pod.
     Pod = b'p',
-    /// What is kept of an ended attempt.
+    /// Summary of an ended attempt.
     Summary = b's',
     /// A ticket that has not ended.
     Ticket = b't',
-    /// An answer that was given.
+    /// A verdict.
     Verdict = b'v',
 }
 
 impl KeyKind {
-    /// The kind that a key begins with.
+    /// The kind of a key.
     pub(super) fn of(key: &[u8]) -> Option<Self> {
         let all = [
             Self::Attempt,
@@ -45,12 +45,12 @@ impl KeyKind {
         all.into_iter().find(|kind| key.first() == Some(&(*kind as u8)))
     }
 
-    /// Whether its entries are samples, and not parts of records.
+    /// Whether its entries are chunks of samples, not parts of records.
     pub(super) fn is_chunk(self) -> bool {
         matches!(self, Self::Fragment | Self::Block)
     }
 
-    /// Bytes of a key behind the end of the id.
+    /// Bytes of a key after the terminator of the id.
     pub(super) fn tail(self) -> usize {
         match self {
             Self::Attempt | Self::Numbers | Self::Pod | Self::Summary | Self::Ticket => 1,
@@ -64,7 +64,7 @@ impl KeyKind {
         vec![self as u8]
     }
 
-    /// Prefix of all entries of this kind that belong to `id`.
+    /// Prefix of all entries of this kind for `id`.
     pub fn prefix_of(self, id: &AttemptId) -> Vec<u8> {
         let mut key = Vec::with_capacity(id.as_str().len() + 11);
         key.push(self as u8);
@@ -81,7 +81,7 @@ pub(super) fn chunk(kind: KeyKind, id: &AttemptId, start: u64) -> Vec<u8> {
     key
 }
 
-/// What the parts of a ticket's record have in common.
+/// Common prefix of the parts of a ticket's record.
 pub(super) fn ticket(id: &TicketId) -> Vec<u8> {
     [&[KeyKind::Ticket as u8], id.as_str().as_bytes(), &[END]].concat()
 }
@@ -94,31 +94,31 @@ pub(super) fn numbers() -> Vec<u8> {
     [&[KeyKind::Numbers as u8], NUMBERS.as_bytes(), &[END]].concat()
 }
 
-/// The number that a chunk's key ends with.
+/// The number at the end of a chunk's key.
 pub(super) fn start_of(key: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(*key.last_chunk()?))
 }
 
-/// What the parts of a verdict's record have in common.
+/// Common prefix of the parts of a verdict's record.
 pub(super) fn verdict(id: &AttemptId, fingerprint: u64) -> Vec<u8> {
     let mut key = KeyKind::Verdict.prefix_of(id);
     key.extend_from_slice(&fingerprint.to_be_bytes());
     key
 }
 
-/// The id in a key of the kinds above.
+/// The id in a key of one of these kinds.
 pub(super) fn id_of(key: &[u8]) -> Option<AttemptId> {
     let id = key.get(1..)?.split(|byte| *byte == END).next()?;
     AttemptId::parse(std::str::from_utf8(id).ok()?).ok()
 }
 
-/// Whether a key has the form of one of the kinds, from its first byte to its last.
+/// Whether a whole key is well-formed.
 pub(super) fn is_sound(key: &[u8]) -> bool {
     let Some((kind, id)) = KeyKind::of(key).zip(id_of(key)) else { return false };
     key.len() == 1 + id.as_str().len() + 1 + kind.tail() && key.get(1 + id.as_str().len()) == Some(&END)
 }
 
-/// A key for people.
+/// A key as text.
 pub(super) fn text(key: &[u8]) -> KeyText {
     KeyText(key.to_vec())
 }

@@ -1,8 +1,7 @@
-//! The interface that a storage engine has to offer: ordered bytes to bytes, all-or-nothing commits, pages.
+//! The interface of a storage engine: ordered bytes to bytes, atomic commits, pages.
 //!
-//! Narrow on purpose, so that one process and a cluster can promise the same. What the rest of the server wants (fragments,
-//! seals, records) is written once above it. Callers must be able to repeat a commit whose fate they do not know: the keys of
-//! this store are unique, so a repeat writes the same bytes again.
+//! It is narrow on purpose, so that a single process and a cluster can offer the same. Fragments, seals and records are built once on top
+//! of it. Callers must be able to repeat a commit with an unknown result: keys are unique, so a repeat writes the same bytes again.
 
 use std::ops::AddAssign;
 
@@ -15,41 +14,41 @@ use super::{
 
 /// Most entries of one page.
 pub const PAGE_ITEMS: usize = 1000;
-/// Bytes after which a page ends.
+/// Bytes after which a page is complete.
 pub const PAGE_BYTES: usize = 1 << 20;
 
-/// What is written: all of it or nothing.
+/// Writes that are applied together or not at all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Batch {
-    /// What is written, in this order: the last write of a key wins.
+    /// The writes in order: the last one for a key wins.
     pub writes: Vec<WriteOp>,
 }
 
-/// One change.
+/// One write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WriteOp {
-    /// Put a value under a key, over whatever was there.
+    /// Stores a value under a key, replacing any other.
     Put {
-        /// Where.
+        /// The key.
         key: Vec<u8>,
-        /// What, at most [`MAX_VALUE`] bytes.
+        /// The value, at most [`MAX_VALUE`] bytes.
         value: Vec<u8>,
     },
-    /// Remove a key, if it is there.
+    /// Removes a key, if it exists.
     Delete {
-        /// Where.
+        /// The key.
         key: Vec<u8>,
     },
 }
 
-/// A commit that happened, and is on the disk.
+/// A commit that is on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CommitReceipt {
-    /// Version of every value that it put.
+    /// Version of every value that it wrote.
     pub version: u64,
 }
 
-/// A value with its version: a snapshot leaves out by it what was written later, and a repair tells by it which of two records is newer.
+/// A value with its version. A snapshot uses it to skip later values, a repair to choose the newer of two records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionedValue {
     /// Number of the commit that wrote it.
@@ -58,12 +57,12 @@ pub struct VersionedValue {
     pub value: Vec<u8>,
 }
 
-/// How much a page may hold. Engines cut it to [`PAGE_ITEMS`] and [`PAGE_BYTES`].
+/// Limits of a page. Engines cap them at [`PAGE_ITEMS`] and [`PAGE_BYTES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageLimit {
     /// Entries.
     pub items: usize,
-    /// Bytes after which the page ends; it holds at least one entry if there is one.
+    /// Bytes after which the page is complete; it has at least one entry if there is one.
     pub bytes: usize,
 }
 
@@ -71,36 +70,36 @@ impl PageLimit {
     /// The largest page.
     pub const PAGE: Self = Self { items: PAGE_ITEMS, bytes: PAGE_BYTES };
 
-    /// True if a page with this much in it takes another entry.
+    /// Whether a page with this content takes another entry.
     pub(super) fn takes_more(self, items: usize, bytes: usize) -> bool {
         items < self.items.clamp(1, PAGE_ITEMS) && bytes < self.bytes.clamp(1, PAGE_BYTES)
     }
 }
 
-/// One key with its value.
+/// An entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyValue {
-    /// The whole key, prefix included.
+    /// The whole key, including its prefix.
     pub key: Vec<u8>,
-    /// What is there.
+    /// The value.
     pub value: VersionedValue,
 }
 
-/// Neighbouring entries in byte order of their keys.
+/// Consecutive entries in byte order of their keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScanPage {
     /// The entries.
     pub entries: Vec<KeyValue>,
-    /// There may be entries after the last one.
+    /// There may be more entries after the last one.
     pub more: bool,
 }
 
-/// What a bounded delete did.
+/// Result of a bounded delete.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DeleteProgress {
-    /// Entries that are gone.
+    /// Number of entries removed.
     pub items: usize,
-    /// There may be entries left: call again.
+    /// There may be more entries: call again.
     pub more: bool,
 }
 
@@ -112,27 +111,27 @@ impl AddAssign for DeleteProgress {
 }
 
 impl Batch {
-    /// Adds a value to put.
+    /// Adds a write.
     pub fn put(&mut self, key: Vec<u8>, value: Vec<u8>) {
         self.writes.push(WriteOp::Put { key, value });
     }
 
-    /// Adds a key to remove.
+    /// Adds a removal.
     pub fn delete(&mut self, key: Vec<u8>) {
         self.writes.push(WriteOp::Delete { key });
     }
 
-    /// Adds all of another batch after this one's.
+    /// Appends another batch.
     pub fn append(&mut self, other: Self) {
         self.writes.extend(other.writes);
     }
 
-    /// True if there is nothing to write.
+    /// Whether there are no writes.
     pub fn is_empty(&self) -> bool {
         self.operations() == 0
     }
 
-    /// Writes.
+    /// Number of writes.
     pub fn operations(&self) -> usize {
         self.writes.len()
     }
@@ -142,7 +141,7 @@ impl Batch {
         self.writes.iter().map(|write| write.key().len() + write.value().len()).sum()
     }
 
-    /// Checks the bounds that every engine keeps.
+    /// Checks the bounds that apply to every engine.
     pub(super) fn check_bounds(&self) -> Result<(), CommitError> {
         let (operations, bytes) = (self.operations(), self.bytes());
         if operations > BATCH_OPERATIONS {
@@ -168,7 +167,7 @@ impl Batch {
 }
 
 impl WriteOp {
-    /// The key that changes.
+    /// The key.
     pub fn key(&self) -> &Vec<u8> {
         match self {
             Self::Put { key, .. } | Self::Delete { key } => key,
@@ -184,54 +183,54 @@ impl WriteOp {
     }
 }
 
-/// How a store is.
+/// Status of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreStatus {
-    /// Whether it takes commits.
+    /// Whether it accepts commits.
     pub mode: StoreMode,
     /// Size on disk, at most some seconds old.
     pub bytes_on_disk: u64,
     /// Commits since the store was created.
     pub commits: u64,
-    /// Groups of commits that were written since it was opened: each is one sync.
+    /// Groups of commits written since it was opened: each takes one sync.
     pub syncs: u64,
-    /// Tries to take up writing again since it was opened.
+    /// Attempts to become writable again since it was opened.
     pub tries: u64,
-    /// Time from the first commit of the last group to its end, sync included, microseconds.
+    /// Duration of the last group, from its first commit to its end, sync included, microseconds.
     pub last_commit_micros: u64,
 }
 
-/// Whether a store takes commits.
+/// Whether a store accepts commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreMode {
     /// It does.
     Writable,
     /// It does not.
     ReadOnly {
-        /// Why not, and what helps.
+        /// The reason, and what helps.
         reason: String,
     },
 }
 
-/// Which store this is and how far it has come.
+/// Identity of a store, and its last commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoreIdentity {
-    /// Format that it was last opened with.
+    /// Format version.
     pub format: u32,
-    /// Drawn when it was made.
+    /// Random id, drawn when the store was created.
     pub id: Ulid,
     /// Number of its last commit.
     pub sequence: u64,
 }
 
-/// Keys that cannot be read.
+/// A range of keys that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnreadableRange {
-    /// The last key before it; empty at the start of the store.
+    /// The last readable key before it; empty at the start of the store.
     pub after: KeyText,
-    /// The first key behind it; none where it lasts to the end of the store.
+    /// The first readable key after it; `None` at the end of the store.
     pub until: Option<KeyText>,
-    /// What the engine says.
+    /// The engine's error.
     pub reason: String,
 }
 

@@ -1,8 +1,8 @@
-//! A lane: whole numbers of either sign in few bytes. The parts of a block of codec 4.
+//! A lane: signed integers in few bytes, the building block of codec 4.
 //!
-//! The numbers become differences of the order (0, 1 or 2) that leaves the fewest bits, in their common unit, and then the smallest
-//! of varints, varints in a zstd frame, and pco. Lossless for every `i64`: all arithmetic wraps. A reader knows how many
-//! numbers there are, so no count in the bytes can ask for memory.
+//! The numbers are replaced by differences of the order (0, 1 or 2) with the fewest bits, in their common unit, and then stored in the
+//! smallest of: varints, varints in a zstd frame, pco. Lossless for every `i64`: all arithmetic wraps. The reader knows the count, so no
+//! count in the bytes can cause an allocation.
 
 use std::num::NonZeroU64;
 
@@ -15,34 +15,34 @@ use pco::{
 
 use super::bytes::{ByteReader, Damage, put_varint, unzigzag, zigzag};
 
-/// Differences are taken this often at most: steps of a counter that grows evenly are of order 1, of one that speeds up of order 2.
+/// Highest order of differences: a counter that grows evenly has order 1, one that accelerates order 2.
 const MOST_ORDER: u8 = 2;
-/// The order within the form of a lane.
+/// Bits of the order in the first byte of a lane.
 const ORDER: u8 = 0b11;
-/// The unit follows; without this bit it is 1.
+/// A unit follows; without this bit it is 1.
 const UNIT: u8 = 0b10_0000;
 
 /// All differences are 0; nothing follows.
 const ZEROS: u8 = 0;
 const VARINTS: u8 = 1;
 const ZSTD: u8 = 2;
-/// pco of i16, i32 and i64: its tables take a third as much for short numbers.
+/// pco of i16, i32 and i64: for short numbers its tables take a third.
 const PCO_16: u8 = 3;
 const PCO_32: u8 = 4;
 const PCO_64: u8 = 5;
 
-/// Below this pco and zstd never win: their own headers are larger.
+/// Fewer numbers than this are stored as varints: the headers of pco and zstd are larger.
 const FEW: usize = 12;
-/// On these few numbers higher levels save nothing that can be measured.
+/// For so few numbers higher levels save nothing measurable.
 const ZSTD_LEVEL: i32 = 6;
 /// The first bytes of every zstd frame (RFC 8878, 3.1.1), which are not stored.
 const ZSTD_MAGIC: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();
-/// The header that pco 1.1 writes (format 4.1), which is not stored.
+/// The header that pco 1.1 writes (format 4.1); not stored.
 const PCO_HEADER: [u8; 2] = [4, 1];
-/// A varint of 64 bits.
+/// Bytes of a varint of 64 bits.
 const LONGEST_VARINT: usize = 10;
 
-/// Appends a lane. Its length is not written.
+/// Appends a lane. Its length is not stored.
 pub(super) fn put_lane(out: &mut Vec<u8>, numbers: &[i64]) -> Result<(), Damage> {
     let (order, head, rest) = best_order(numbers);
     let unit = unit_of(&rest);
@@ -62,7 +62,7 @@ pub(super) fn put_lane(out: &mut Vec<u8>, numbers: &[i64]) -> Result<(), Damage>
     Ok(())
 }
 
-/// Reads what [`put_lane`] wrote for `count` numbers.
+/// Reads the output of [`put_lane`] for `count` numbers.
 pub(super) fn read_lane(reader: &mut ByteReader<'_>, count: usize) -> Result<Vec<i64>, Damage> {
     let form = reader.byte()?;
     let (order, packing) = (usize::from(form & ORDER), (form & !UNIT) >> 2);
@@ -83,7 +83,7 @@ pub(super) fn read_lane(reader: &mut ByteReader<'_>, count: usize) -> Result<Vec
     Ok(numbers)
 }
 
-/// The order that leaves the fewest bits, what its sums begin with, and the differences.
+/// The best order, the first values of its sums, and the differences.
 fn best_order(numbers: &[i64]) -> (u8, Vec<i64>, Vec<i64>) {
     let (mut head, mut rest) = (Vec::new(), numbers.to_vec());
     let mut best = (bits(&rest), (0, head.clone(), rest.clone()));
@@ -103,7 +103,7 @@ fn bits(numbers: &[i64]) -> u64 {
     numbers.iter().map(|number| u64::from(u64::BITS - zigzag(*number).leading_zeros())).sum()
 }
 
-/// `first`, and the sums that the differences lead to.
+/// Sums of the differences, starting from `first`.
 fn sums(first: i64, differences: &[i64]) -> Vec<i64> {
     let next = |sum: &mut i64, difference: &i64| {
         *sum = sum.wrapping_add(*difference);
@@ -112,7 +112,7 @@ fn sums(first: i64, differences: &[i64]) -> Vec<i64> {
     std::iter::once(first).chain(differences.iter().scan(first, next)).collect()
 }
 
-/// The greatest common divisor; 1 if there is none that is a positive `i64`.
+/// The greatest common divisor; 1 if it is not a positive `i64`.
 pub(super) fn unit_of(numbers: &[i64]) -> i64 {
     let mut unit = 0;
     for number in numbers {
@@ -132,7 +132,7 @@ fn gcd(a: u64, b: u64) -> u64 {
     a
 }
 
-/// The smallest packing.
+/// The smallest encoding.
 fn pack(numbers: &[i64]) -> Result<(u8, Vec<u8>), Damage> {
     if numbers.iter().all(|number| *number == 0) {
         return Ok((ZEROS, Vec::new()));
@@ -147,7 +147,7 @@ fn pack(numbers: &[i64]) -> Result<(u8, Vec<u8>), Damage> {
     let (zstd, pco) = (pack_zstd(&varints)?, pack_pco(numbers)?);
     let mut best = (VARINTS, varints);
     for (packing, body) in [(ZSTD, zstd), pco] {
-        // with the length, which varints do not need
+        // plus the length, which varints do not need
         if body.len() + 2 < best.1.len() {
             best = (packing, body);
         }
@@ -200,12 +200,12 @@ fn pack_pco(numbers: &[i64]) -> Result<(u8, Vec<u8>), Damage> {
     Ok((PCO_64, compress(numbers).map_err(failed)?))
 }
 
-/// The numbers in a shorter type, if each of them fits.
+/// The numbers in a shorter type, if all fit.
 fn narrowed<T: TryFrom<i64>>(numbers: &[i64]) -> Option<Vec<T>> {
     numbers.iter().map(|number| T::try_from(*number).ok()).collect()
 }
 
-/// A pco chunk with one page. Differences and unit are taken already, so it only finds the bins.
+/// A pco chunk with one page. Differences and unit are applied already, so pco only bins.
 fn compress<T: Number>(numbers: &[T]) -> Result<Vec<u8>, pco::errors::PcoError> {
     let config = ChunkConfig::default().with_mode_spec(ModeSpec::Classic).with_delta_spec(DeltaSpec::NoOp);
     let mut chunk = FileCompressor::default().chunk_compressor(numbers, &config)?;
@@ -218,7 +218,7 @@ fn unpack_pco<T: Number + Into<i64>>(body: &[u8], count: usize) -> Result<Vec<i6
     let failed = |error: pco::errors::PcoError| Damage::new(format!("pco cannot unpack it: {error}"));
     let (file, _) = FileDecompressor::new(&PCO_HEADER[..]).map_err(failed)?;
     let (mut chunk, rest) = file.chunk_decompressor::<T, _>(body).map_err(failed)?;
-    // what we never write may ask for a window of any size
+    // a foreign frame may request a window of any size
     if chunk.meta().mode != Mode::Classic || chunk.meta().delta_encoding != DeltaEncoding::NoOp {
         return Err(Damage::new("a lane is packed in a way that is never written"));
     }

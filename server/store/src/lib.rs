@@ -1,13 +1,13 @@
-//! Keeps what must survive: attempts, samples, summaries, verdicts, tickets.
+//! Stores what must survive: attempts, samples, summaries, verdicts, tickets.
 //!
-//! Two layers. Below, [`Store`]: ordered bytes to bytes with all-or-nothing commits that are on the disk when they return; in
-//! files ([`SledStore`]) or in memory ([`MemoryStore`], for tests). Above, functions that are written once for both: records
-//! ([`put_summary`], [`load_summaries`] ..), samples ([`append_fragment`], [`read_series`] ..) and the way from the one to
-//! the other ([`compact_samples`], [`seal`], [`sweep`]). Only the module `sled` knows sled.
+//! Two layers. The lower one is [`Store`]: ordered bytes to bytes with atomic commits that are on disk when they return; in files
+//! ([`SledStore`]) or in memory ([`MemoryStore`], for tests). The upper one is written once for both: records ([`put_summary`],
+//! [`load_summaries`] ..), samples ([`append_fragment`], [`read_series`] ..) and the conversion between them ([`compact_samples`],
+//! [`seal`], [`sweep`]). Only the module `sled` uses sled.
 //!
-//! The ingest is the only writer of all that attempts are made of, the ticketing of tickets. Readers may wait while a batch is written, so what must be fast does not read here:
-//! predictions and sums come from memory. What is shown of single attempts (lists, the whole summary, the series) and what a
-//! verdict stands on (the stored answer, the attempt) is read here.
+//! The server's sessions are the only writer of attempts, its tickets the only writer of tickets. A read may wait while a batch is
+//! written, so fast answers do not read here: predictions and sums come from memory. Read from here are single attempts (lists, summary,
+//! series) and what a verdict is based on (the stored verdict, the attempt).
 #![doc = ""]
 #![doc = include_str!("../FORMAT.md")]
 
@@ -73,7 +73,7 @@ pub use sled::{
     SledStore, Snapshot, StoreCopy, StoreFiller, StoreSettings, bytes_below, id_of, look_at, repair, syncs,
 };
 
-/// Ordered bytes to bytes. Cheap to clone; clones share the store.
+/// A store: ordered bytes to bytes. Cheap to clone; clones share the store.
 #[derive(Debug, Clone)]
 pub enum Store {
     /// In files.
@@ -83,10 +83,10 @@ pub enum Store {
 }
 
 impl Store {
-    /// Opens or makes a store in files. Blocks for as long as the engine needs to recover.
+    /// Opens or creates a store in files. Blocks while the engine recovers.
     ///
     /// # Errors
-    /// Names the file and the way out. Only a directory that is empty or ours was changed.
+    /// Names the file and the way out. Directories of other programs are not changed.
     pub fn open(settings: &StoreSettings) -> Result<Self, OpenError> {
         SledStore::open(settings).map(Self::Sled)
     }
@@ -96,17 +96,17 @@ impl Store {
         Self::Memory(MemoryStore::default())
     }
 
-    /// All writes happen, or none does. On the disk when it returns.
+    /// Applies all writes or none. They are on disk when it returns.
     ///
-    /// Concurrent calls share a sync. Once begun it goes on, even if the caller does not wait.
+    /// Concurrent calls share a sync. A commit continues even if the caller stops waiting.
     pub async fn commit(&self, batch: Batch) -> Result<CommitReceipt, CommitError> {
         self.begin(batch).await?.done().await
     }
 
-    /// The same, but returns as soon as the store has it, so that the caller can prepare the next one meanwhile.
+    /// Like [`Self::commit`], but returns as soon as the store accepted the batch, so that the caller can prepare the next one.
     ///
     /// # Errors
-    /// It is too large, or the store is closed. What else goes wrong, [`PendingCommit::done`] says.
+    /// The batch is too large, or the store is closed. [`PendingCommit::done`] returns other errors.
     pub async fn begin(&self, batch: Batch) -> Result<PendingCommit, CommitError> {
         match self {
             Self::Sled(store) => store.begin(batch).await,
@@ -122,7 +122,7 @@ impl Store {
         }
     }
 
-    /// For each prefix, whether a key begins with it: one visit to the engine, where a scan of each would be many.
+    /// For each prefix, whether a key starts with it: one call into the engine instead of many.
     pub async fn holds(&self, prefixes: Vec<Vec<u8>>) -> Result<Vec<bool>, StoreError> {
         match self {
             Self::Sled(store) => store.holds(prefixes).await,
@@ -130,7 +130,7 @@ impl Store {
         }
     }
 
-    /// Entries whose keys begin with `prefix`, in byte order, behind the key `after`.
+    /// Entries whose keys start with `prefix`, in byte order, after the key `after`.
     pub async fn scan(
         &self,
         prefix: &[u8],
@@ -143,7 +143,7 @@ impl Store {
         }
     }
 
-    /// As [`Self::scan`], in one piece of memory: for who reads very many.
+    /// Like [`Self::scan`], in one allocation: for reading very many entries.
     async fn strip(
         &self,
         prefix: &[u8],
@@ -156,7 +156,7 @@ impl Store {
         }
     }
 
-    /// As [`Self::scan`]; goes on behind a range that cannot be read, and says which one it is.
+    /// Like [`Self::scan`]; skips ranges that cannot be read, and reports them.
     pub async fn scan_past(
         &self,
         prefix: &[u8],
@@ -169,7 +169,7 @@ impl Store {
         }
     }
 
-    /// Removes a page of the entries whose keys begin with `prefix`. Not atomic over pages: call it until nothing is left.
+    /// Removes a page of the entries whose keys start with `prefix`. Not atomic over pages: call it until nothing is left.
     pub async fn delete_prefix(
         &self,
         prefix: &[u8],
@@ -186,7 +186,7 @@ impl Store {
         Ok(DeleteProgress { items, more })
     }
 
-    /// Whether it takes commits, and some figures. Does not touch the disk.
+    /// Whether it accepts commits, and some figures. Does not access the disk.
     pub fn status(&self) -> StoreStatus {
         match self {
             Self::Sled(store) => store.status(),
@@ -194,7 +194,7 @@ impl Store {
         }
     }
 
-    /// All entries as they are now, read page by page while commits go on. One at a time.
+    /// All entries at this moment, read page by page while commits go on. Only one snapshot at a time.
     pub async fn snapshot(&self) -> Result<Snapshot, StoreError> {
         match self {
             Self::Sled(store) => store.snapshot().await,
@@ -202,7 +202,7 @@ impl Store {
         }
     }
 
-    /// Finishes what was accepted and lets go of the files. Commits are refused from then on.
+    /// Completes accepted commits and closes the files. Later commits are refused.
     pub async fn close(&self) -> Result<(), StoreError> {
         match self {
             Self::Sled(store) => store.close().await,

@@ -1,7 +1,7 @@
-//! Walks over all records of a kind.
+//! Iterates over all records of a kind.
 //!
-//! A record that is damaged is logged with its key, counted and skipped, and so is a range of keys that the engine cannot read: one bad
-//! sector must not keep a server from starting.
+//! A damaged record is logged with its key, counted and skipped, and so is a range of keys that the engine cannot read: one bad sector
+//! must not keep a server from starting.
 
 use plimsoll_core::domain::{JobPod, Summary, Ticket, Verdict};
 use tokio::{sync::mpsc, task::JoinError};
@@ -19,21 +19,21 @@ use super::{
     packed_summary::Reused,
 };
 
-/// Strips that are read ahead of who understands them, each of up to 1 MiB.
+/// Pages that are read ahead of decoding, each of up to 1 MiB.
 const AHEAD: usize = 4;
 
-/// How a walk over all records of a kind went.
+/// Result of iterating over all records of a kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LoadReport {
-    /// Records that were read.
+    /// Records read.
     pub records: u64,
-    /// Records that could not be understood; each is in the log.
+    /// Records that could not be decoded; each is logged.
     pub damaged: u64,
-    /// Ranges of keys that could not be read; each is in the log.
+    /// Ranges of keys that could not be read; each is logged.
     pub unreadable: u64,
 }
 
-/// Hands every summary to `take`, in the order of the ids.
+/// Passes every summary to `take`, sorted by id.
 pub async fn load_summaries(
     store: &Store,
     take: impl FnMut(Summary) + Send,
@@ -41,8 +41,8 @@ pub async fn load_summaries(
     load(store, KeyKind::Summary, take, &mut report).await
 }
 
-/// The same on a thread that may work for long, from one piece of memory for each page, and into one summary after the other: a start
-/// does nothing more often, and the allocator takes longer for a summary than the disk.
+/// Like [`load_summaries`] on a thread that may block, with one allocation for each page and one summary that is reused: it is the most
+/// frequent step of a start, and allocating a summary takes longer than reading it.
 pub async fn each_summary(
     store: &Store,
     take: impl FnMut(&Summary) + Send + 'static,
@@ -66,7 +66,7 @@ pub async fn each_summary(
     ended.map(|unreadable| LoadReport { unreadable, ..loaded })
 }
 
-/// Reads all that begins with `prefix`; ends early if its receiver is gone. Gives the number of ranges that cannot be read.
+/// Reads all entries with `prefix`; ends early if the receiver is dropped. Returns the number of ranges that cannot be read.
 async fn read_strips(store: &Store, prefix: &[u8], to: mpsc::Sender<PackedPage>) -> Result<u64, StoreError> {
     let (mut after, mut unreadable) = (None, 0);
     loop {
@@ -86,7 +86,7 @@ async fn read_strips(store: &Store, prefix: &[u8], to: mpsc::Sender<PackedPage>)
     }
 }
 
-/// Says what is left out, and the way to get back what can be read of it.
+/// Logs an unreadable range, and how to recover what is readable in it.
 #[expect(clippy::needless_pass_by_value, reason = "as a callback takes it")]
 pub(super) fn report(gap: UnreadableRange) {
     tracing::error!(
@@ -102,7 +102,7 @@ fn failed(error: JoinError) -> StoreError {
     StoreError::Unavailable(error.to_string())
 }
 
-/// Summaries on their way from strips.
+/// Reads summaries from pages.
 struct SummaryReader<F> {
     joiner: RecordJoiner,
     reused: Reused,
@@ -120,7 +120,7 @@ impl<F: FnMut(&Summary)> SummaryReader<F> {
         }
     }
 
-    /// Hands on the record whose parts are all there.
+    /// Passes on a record whose parts are complete.
     fn hand_on(&mut self) {
         let Self { joiner, reused, loaded, take } = self;
         let Some(payload) = joiner.payload() else { return };
@@ -132,7 +132,7 @@ impl<F: FnMut(&Summary)> SummaryReader<F> {
 }
 
 impl LoadReport {
-    /// Counts a record, and hands it on if it is whole.
+    /// Counts a record, and passes it on if it could be decoded.
     fn note<T>(&mut self, (key, record): JoinedRecord<T>, take: &mut impl FnMut(T)) {
         match record {
             Ok(record) => {
@@ -149,7 +149,7 @@ impl LoadReport {
     }
 }
 
-/// The same as [`load_summaries`]; what cannot be read is handed to `gap`, and reading goes on behind it.
+/// Like [`load_summaries`]; passes ranges that cannot be read to `gap` and continues after them.
 pub async fn load_summaries_past_damage(
     store: &Store,
     take: impl FnMut(Summary) + Send,
@@ -158,7 +158,7 @@ pub async fn load_summaries_past_damage(
     load(store, KeyKind::Summary, take, &mut gap).await
 }
 
-/// Hands every verdict to `take`, in the order of the ids.
+/// Passes every verdict to `take`, sorted by attempt id.
 pub async fn load_verdicts(
     store: &Store,
     take: impl FnMut(Verdict) + Send,
@@ -166,17 +166,17 @@ pub async fn load_verdicts(
     load(store, KeyKind::Verdict, take, &mut report).await
 }
 
-/// Hands every open ticket to `take`, in the order of the ids.
+/// Passes every open ticket to `take`, sorted by id.
 pub async fn load_tickets(store: &Store, take: impl FnMut(Ticket) + Send) -> Result<LoadReport, StoreError> {
     load(store, KeyKind::Ticket, take, &mut report).await
 }
 
-/// Hands what each pod of a job had to `take`, in the order of the jobs.
+/// Passes the sizes of each job's pod to `take`, sorted by job.
 pub async fn load_pods(store: &Store, take: impl FnMut(JobPod) + Send) -> Result<LoadReport, StoreError> {
     load(store, KeyKind::Pod, take, &mut report).await
 }
 
-/// Hands every record of a kind to `take`, in the order of the keys, and every range of keys that cannot be read to `tell`.
+/// Passes every record of a kind to `take`, sorted by key, and every unreadable range of keys to `tell`.
 pub(super) async fn load<T, F>(
     store: &Store,
     kind: KeyKind,
@@ -195,7 +195,7 @@ where
         unreadable += u64::from(gap.is_some());
         gap.take().map(&mut *tell).unwrap_or_default();
         let after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
-        // the next page is read while this one is understood, and the records of the one before are taken
+        // three stages overlap: reading the next page, decoding this one, and taking the records of the one before
         let next = after.map(|after| {
             let (store, prefix) = (store.clone(), prefix.clone());
             let read = async move { store.scan_past(&prefix, Some(&after), PageLimit::PAGE).await };

@@ -1,4 +1,4 @@
-//! The store as a map in memory, for tests: the same promises, and a switch for a disk that refuses.
+//! The store as a map in memory, for tests: the same guarantees, and a switch that simulates a failing disk.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ use super::{
     },
 };
 
-/// A store in memory. Clones share it; it is gone with the last one.
+/// A store in memory. Clones share it; its content is lost with the last one.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryStore(Arc<Mutex<MemoryState>>);
 
@@ -28,12 +28,12 @@ struct MemoryState {
 }
 
 impl MemoryStore {
-    /// From now on commits fail for this reason, and reads go on, as with a full disk.
+    /// Makes commits fail with this reason, while reads go on, like a full disk.
     pub fn refuse_commits(&self, reason: &str) {
         self.lock().refusal = Some(reason.to_owned());
     }
 
-    /// From now on commits work again.
+    /// Makes commits work again.
     pub fn accept_commits(&self) {
         self.lock().refusal = None;
     }
@@ -114,7 +114,7 @@ impl MemoryStore {
         Ok(())
     }
 
-    /// No code under this lock panics half way, so a poisoned one holds a whole state.
+    /// no code panics halfway while it holds this lock, so the state behind a poisoned lock is consistent
     fn lock(&self) -> MutexGuard<'_, MemoryState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,19 +1,19 @@
-//! Neighbouring entries in one piece of memory.
+//! A page of entries in one allocation.
 
 use super::kv::{PAGE_BYTES, PAGE_ITEMS, PageLimit, ScanPage};
 
-/// As [`ScanPage`], in one piece of memory: with two pieces for each entry, reading a million costs twice as much.
+/// Like [`ScanPage`], in one allocation: with two for each entry, reading a million costs twice as much.
 #[derive(Debug, Default)]
 pub(super) struct PackedPage {
     bytes: Vec<u8>,
-    /// Where each key and each value ends.
+    /// End of each key and of each value.
     ends: Vec<(usize, usize)>,
-    /// There may be entries after the last one.
+    /// There may be more entries after the last one.
     pub(super) more: bool,
 }
 
 impl PackedPage {
-    /// With room for half of what it may hold, so that it need not grow from nothing.
+    /// Reserves half of the limit, so that it rarely grows.
     pub(super) fn with_room(limit: PageLimit) -> Self {
         let bytes = Vec::with_capacity(limit.bytes.min(PAGE_BYTES) / 2);
         Self { bytes, ends: Vec::with_capacity(limit.items.min(PAGE_ITEMS)), more: false }

@@ -1,5 +1,5 @@
-//! Threads that pack samples while no caller waits for it. Packing keeps a core busy for milliseconds at a time, so it yields to whatever
-//! answers a caller.
+//! Low-priority threads that pack samples while no caller waits. Packing uses a core for milliseconds at a time, so these threads yield to
+//! those that answer callers.
 
 use std::sync::OnceLock;
 
@@ -10,17 +10,17 @@ use tokio::{
 
 use super::threads;
 
-/// Threads. What waits for them is bounded by those who call.
+/// Number of threads. Callers bound the queue.
 const THREADS: usize = 2;
 
-/// Runs `work` on a thread that yields to others.
+/// Runs `work` on a low-priority thread.
 ///
 /// # Errors
 /// It panicked.
 pub(super) async fn pack_aside<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, JoinError> {
-    // never dropped: a runtime cannot be where others wait
+    // never dropped: a runtime must not be dropped on an async thread
     static THREADS_OF_ITS_OWN: OnceLock<Option<Runtime>> = OnceLock::new();
     match THREADS_OF_ITS_OWN.get_or_init(start) {
         Some(packers) => packers.spawn_blocking(work).await,

@@ -1,6 +1,6 @@
-//! Attempts, summaries, verdicts and tickets as records of the store.
+//! Stores and reads attempts, summaries, verdicts and tickets as records.
 //!
-//! A record that is damaged is logged with its key, counted and skipped: one bad sector must not keep a server from starting.
+//! A damaged record is logged with its key, counted and skipped: one bad sector must not keep a server from starting.
 
 use std::{collections::HashSet, hash::BuildHasher};
 
@@ -16,13 +16,13 @@ use super::{
     load::{load, report},
 };
 
-/// Why an attempt could not be sealed. Steps that were done stay done; the seal may be repeated.
+/// Why an attempt could not be sealed. Completed steps are kept; the seal may be repeated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SealError {
     /// Its fragments could not be read.
     #[error(transparent)]
     Read(#[from] StoreError),
-    /// Something has no stored form.
+    /// A value cannot be encoded.
     #[error(transparent)]
     Record(#[from] RecordError),
     /// A commit failed.
@@ -30,7 +30,7 @@ pub enum SealError {
     Commit(#[from] CommitError),
 }
 
-/// What is looked at, or removed, at once.
+/// Entries examined or removed in one step.
 const STEP: PageLimit = PageLimit { items: 64, bytes: 256 << 10 };
 
 /// Adds the record of an open attempt.
@@ -38,7 +38,7 @@ pub fn put_attempt(batch: &mut Batch, attempt: &Attempt) -> Result<(), RecordErr
     envelope::put(batch, &KeyKind::Attempt.prefix_of(&attempt.id), attempt)
 }
 
-/// Removes the record of an attempt that is open no longer.
+/// Removes the record of an attempt that is no longer open.
 pub fn delete_attempt(batch: &mut Batch, attempt: &Attempt) -> Result<(), RecordError> {
     envelope::delete(batch, &KeyKind::Attempt.prefix_of(&attempt.id), attempt)
 }
@@ -48,7 +48,7 @@ pub fn put_summary(batch: &mut Batch, summary: &Summary) -> Result<(), RecordErr
     envelope::put(batch, &KeyKind::Summary.prefix_of(&summary.attempt), summary)
 }
 
-/// Adds the answer to the question with this fingerprint.
+/// Adds the verdict on the question with this fingerprint.
 pub fn put_verdict(batch: &mut Batch, fingerprint: u64, verdict: &Verdict) -> Result<(), RecordError> {
     envelope::put(batch, &keys::verdict(&verdict.attempt, fingerprint), verdict)
 }
@@ -58,7 +58,7 @@ pub fn put_ticket(batch: &mut Batch, ticket: &Ticket) -> Result<(), RecordError>
     envelope::put(batch, &keys::ticket(&ticket.id), ticket)
 }
 
-/// Removes a ticket that is open no longer. The texts of a ticket are bounded so that its record has one part.
+/// Removes a ticket that is no longer open. The texts of a ticket are bounded so that its record has one part.
 pub fn delete_ticket(batch: &mut Batch, id: &TicketId) {
     batch.delete([keys::ticket(id).as_slice(), &[0]].concat());
 }
@@ -73,10 +73,10 @@ pub async fn read_ticket_numbers(store: &Store) -> Result<TicketNumbers, StoreEr
     Ok(read(store, keys::numbers()).await?.unwrap_or_default())
 }
 
-/// Adds what the pod of a job had.
+/// Adds the sizes of a job's pod.
 ///
 /// # Errors
-/// It is too large, or says what no job has.
+/// It is too large, or its values cannot belong to a job.
 pub fn put_pod(batch: &mut Batch, pod: &JobPod) -> Result<(), RecordError> {
     match pod.id() {
         Some(id) => envelope::put(batch, &KeyKind::Pod.prefix_of(&id), pod),
@@ -84,7 +84,7 @@ pub fn put_pod(batch: &mut Batch, pod: &JobPod) -> Result<(), RecordError> {
     }
 }
 
-/// Removes what the pod of a job had. Its texts are bounded so that its record has one part.
+/// Removes the sizes of a job's pod. Its texts are bounded so that its record has one part.
 pub fn delete_pod(batch: &mut Batch, id: &AttemptId) {
     batch.delete([KeyKind::Pod.prefix_of(id).as_slice(), &[0]].concat());
 }
@@ -94,7 +94,7 @@ pub async fn read_summary(store: &Store, id: &AttemptId) -> Result<Option<Summar
     read(store, KeyKind::Summary.prefix_of(id)).await
 }
 
-/// The answer that was given to the question with this fingerprint.
+/// The verdict on the question with this fingerprint.
 pub async fn read_verdict(
     store: &Store,
     id: &AttemptId,
@@ -103,7 +103,7 @@ pub async fn read_verdict(
     read(store, keys::verdict(id, fingerprint)).await
 }
 
-/// Answers that were given about an attempt, in no order, at most `most`. One that is damaged is left out.
+/// Verdicts on an attempt, in no order, at most `most`. Damaged ones are skipped.
 pub async fn read_verdicts(store: &Store, id: &AttemptId, most: usize) -> Result<Vec<Verdict>, StoreError> {
     let (prefix, mut after, mut joiner) =
         (KeyKind::Verdict.prefix_of(id), None::<Vec<u8>>, RecordJoiner::default());
@@ -120,12 +120,12 @@ pub async fn read_verdicts(store: &Store, id: &AttemptId, most: usize) -> Result
     Ok(verdicts.into_iter().filter_map(|(_, verdict)| verdict.ok()).take(most).collect())
 }
 
-/// How many answers were given about an attempt; counted up to `most`.
+/// Number of verdicts on an attempt, counted up to `most`.
 pub async fn count_verdicts(store: &Store, id: &AttemptId, most: usize) -> Result<usize, StoreError> {
     let (prefix, mut after, mut count) = (KeyKind::Verdict.prefix_of(id), None::<Vec<u8>>, 0);
     while count < most {
         let page = store.scan(&prefix, after.as_deref(), PageLimit::PAGE).await?;
-        // each record has one part that comes first
+        // each record has exactly one first part
         count += page.entries.iter().filter(|entry| entry.key.last() == Some(&0)).count();
         after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
         if after.is_none() {
@@ -135,8 +135,8 @@ pub async fn count_verdicts(store: &Store, id: &AttemptId, most: usize) -> Resul
     Ok(count.min(most))
 }
 
-/// Puts the answers that were given about an attempt again that `change` changes; gives those. One that is damaged stays as it is. Not
-/// atomic: cut short, the rest is as it was.
+/// Rewrites the verdicts on an attempt that `change` modifies; returns those. Damaged ones stay as they are. Not atomic: if interrupted,
+/// the rest is unchanged.
 pub async fn change_verdicts(
     store: &Store,
     id: &AttemptId,
@@ -155,7 +155,7 @@ pub async fn change_verdicts(
     Ok(changed)
 }
 
-/// The verdicts on one attempt with what their keys have in common. One that is damaged is left out.
+/// The verdicts on one attempt with their key prefixes. Damaged ones are skipped.
 async fn readable_verdicts(store: &Store, id: &AttemptId) -> Result<Vec<(Vec<u8>, Verdict)>, StoreError> {
     let (prefix, mut after, mut joiner) =
         (KeyKind::Verdict.prefix_of(id), None::<Vec<u8>>, RecordJoiner::default());
@@ -171,8 +171,8 @@ async fn readable_verdicts(store: &Store, id: &AttemptId) -> Result<Vec<(Vec<u8>
     }
 }
 
-/// Ids of ended attempts behind the key `after`, in their order, and where the next page begins; `None` at the end. An id may come
-/// again on the next page.
+/// Ids of ended attempts after the key `after`, sorted, and where the next page starts; `None` at the end. An id may be repeated on the
+/// next page.
 pub async fn ended_after(
     store: &Store,
     after: Option<&[u8]>,
@@ -180,7 +180,7 @@ pub async fn ended_after(
     ids_after(store, KeyKind::Summary, after).await
 }
 
-/// The same of attempts with verdicts, ended or not.
+/// The same for attempts with verdicts, ended or not.
 pub async fn judged_after(
     store: &Store,
     after: Option<&[u8]>,
@@ -200,7 +200,7 @@ async fn ids_after(
     Ok((ids, page.entries.last().filter(|_| page.more).map(|last| last.key.clone())))
 }
 
-/// Removes all of an attempt, what names it last. Not atomic: cut short, it is begun again by the name that is still there.
+/// Removes all entries of an attempt, the summary last. Not atomic: if interrupted, it is repeated for the summary that remains.
 pub async fn forget(store: &Store, id: &AttemptId) -> Result<(), CommitError> {
     for kind in [KeyKind::Verdict, KeyKind::Fragment, KeyKind::Block, KeyKind::Summary, KeyKind::Attempt] {
         while store.delete_prefix(&kind.prefix_of(id), STEP).await?.more {}
@@ -208,14 +208,14 @@ pub async fn forget(store: &Store, id: &AttemptId) -> Result<(), CommitError> {
     Ok(())
 }
 
-/// Removes the verdicts on one attempt. Not atomic: cut short, the rest is still there.
+/// Removes the verdicts on one attempt. Not atomic: if interrupted, the rest remains.
 pub async fn forget_verdicts_on(store: &Store, id: &AttemptId) -> Result<(), CommitError> {
     while store.delete_prefix(&KeyKind::Verdict.prefix_of(id), STEP).await?.more {}
     Ok(())
 }
 
-/// Removes those verdicts on one attempt that `is_meant` names; gives how many those were. One that is damaged stays. Not atomic: cut
-/// short, the rest is still there.
+/// Removes the verdicts on one attempt for which `is_meant` returns true; returns their number. Damaged ones stay. Not atomic: if
+/// interrupted, the rest remains.
 pub async fn forget_verdicts_if(
     store: &Store,
     id: &AttemptId,
@@ -230,7 +230,7 @@ pub async fn forget_verdicts_if(
     Ok(meant.len())
 }
 
-/// Removes all verdicts on these attempts; gives how many entries those were. Not atomic: cut short, the rest is still there.
+/// Removes all verdicts on these attempts; returns the number of entries removed. Not atomic: if interrupted, the rest remains.
 pub async fn forget_verdicts<S: BuildHasher>(
     store: &Store,
     ids: &HashSet<AttemptId, S>,
@@ -255,7 +255,7 @@ pub async fn forget_verdicts<S: BuildHasher>(
     }
 }
 
-/// For each of these attempts, whether anything of its samples is stored.
+/// For each of these attempts, whether any of its samples are stored.
 pub async fn have_samples(store: &Store, ids: &[&AttemptId]) -> Result<Vec<bool>, StoreError> {
     let prefixes = |id: &&AttemptId| [KeyKind::Fragment, KeyKind::Block].map(|kind| kind.prefix_of(id));
     let held = store.holds(ids.iter().flat_map(prefixes).collect()).await?;
@@ -277,7 +277,7 @@ pub(super) async fn read<T: Record>(store: &Store, key: Vec<u8>) -> Result<Optio
     };
     let mut joiner = RecordJoiner::default();
     for entry in &page.entries {
-        // All parts have the same key but for its last byte, so nothing is complete before the end.
+        // the keys of all parts differ only in the last byte, so a record is complete only at the end
         let _none: Option<JoinedRecord<T>> = joiner.push(entry);
     }
     let Some((key, record)) = joiner.finish() else { return unreadable.map_or(Ok(None), Err) };

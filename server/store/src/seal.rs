@@ -1,6 +1,6 @@
-//! From fragments to blocks, and from an open attempt to a summary.
+//! Compacts fragments into blocks, and ends an attempt with a summary.
 //!
-//! Every step is one commit that holds the new and removes the old, so a crash leaves the one or the other.
+//! Every step is one commit that adds the new entries and removes the old ones, so a crash leaves one or the other.
 
 use plimsoll_core::domain::{Attempt, AttemptId, Summary};
 use tokio::task::JoinError;
@@ -18,34 +18,34 @@ use super::{
     series::{self, ChunkCursor},
 };
 
-/// How much one step compacts. With the blocks it becomes and the record of the end, it fits into one commit.
+/// Fragments compacted in one step: with the resulting blocks and the record of the end they fit into one commit.
 const STEP: PageLimit = PageLimit { items: 700, bytes: BATCH_BYTES / 2 };
 
-/// CPU microseconds in the millisecond that a block keeps.
+/// A block stores CPU time in milliseconds: so many microseconds.
 const MICROS_A_MILLI: u64 = 1000;
 
 /// A batch that turns fragments into blocks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CompactedSamples {
-    /// Puts the blocks and removes the fragments; empty if there are no fragments.
+    /// Adds the blocks and removes the fragments; empty if there are no fragments.
     pub batch: Batch,
-    /// There may be fragments left: commit this batch and compact again.
+    /// There may be more fragments: commit this batch and compact again.
     pub more: bool,
 }
 
-/// The batch that turns all fragments of an attempt into blocks, as many as fit into one commit.
+/// The batch that compacts the fragments of an attempt, as many as fit into one commit.
 ///
-/// Nothing may append to the attempt between this call and the commit of the batch: what is appended in between, under the
-/// key of a fragment that the batch removes, would be lost. The one writer of an attempt sees to that.
+/// The attempt must not get new fragments between this call and the commit of the batch: one stored under a key that the batch removes
+/// would be lost. The single writer of an attempt ensures that.
 pub async fn compact_samples(store: &Store, id: &AttemptId) -> Result<CompactedSamples, SealError> {
     let page = loose(store, id, u64::MAX).await?;
     let id = id.clone();
-    // the end of an attempt waits for this: on a thread as any other
+    // the end of an attempt waits for this, so it runs on a normal thread
     packed(tokio::task::spawn_blocking(move || pack(&id, page)).await)
 }
 
-/// The same for the fragments that begin with a number up to `last`, while no caller waits for it: on a thread that yields to others.
-/// Behind that number the attempt may grow meanwhile.
+/// The same for fragments whose first number is at most `last`, on a low-priority thread while no caller waits. Meanwhile the attempt may
+/// get fragments after that number.
 pub async fn compact_samples_up_to(
     store: &Store,
     id: &AttemptId,
@@ -56,7 +56,7 @@ pub async fn compact_samples_up_to(
     packed(packing_threads::pack_aside(move || pack(&id, page)).await)
 }
 
-/// As many fragments as fit into one commit, of those that begin with a number up to `last`.
+/// Fragments whose first number is at most `last`, as many as fit into one commit.
 async fn loose(store: &Store, id: &AttemptId, last: u64) -> Result<ScanPage, StoreError> {
     let mut page = store.scan(&KeyKind::Fragment.prefix_of(id), None, STEP).await?;
     let all = page.entries.len();
@@ -87,15 +87,15 @@ fn pack(id: &AttemptId, page: ScanPage) -> Result<CompactedSamples, RecordError>
     Ok(compaction)
 }
 
-/// A run as it is kept for ever: CPU time in whole milliseconds, rounded down, so that it still never goes back.
+/// A run in its permanent form: CPU time in whole milliseconds, rounded down, so that it still never decreases.
 ///
-/// The microseconds are noise of the reading and would take a fourth of the bytes of a block. The summary has the exact total.
+/// The microseconds are reading noise and would take a quarter of a block. The summary has the exact total.
 fn settled(mut run: SampleRun) -> SampleRun {
     run.samples.iter_mut().for_each(|sample| sample.cpu.0 -= sample.cpu.0 % MICROS_A_MILLI);
     run
 }
 
-/// Ends an attempt: the last blocks, the summary and the end of the open attempt in one commit.
+/// Ends an attempt: last blocks, summary, and removal of the open record in one commit.
 pub async fn seal(store: &Store, attempt: &Attempt, summary: &Summary) -> Result<CommitReceipt, SealError> {
     loop {
         let CompactedSamples { mut batch, more } = compact_samples(store, &attempt.id).await?;
@@ -109,9 +109,9 @@ pub async fn seal(store: &Store, attempt: &Attempt, summary: &Summary) -> Result
     }
 }
 
-/// Removes fragments that came after their attempt was sealed. To be called once, at the start, before anything is written.
+/// Removes fragments that arrived after their attempt was sealed. Call it once at the start, before any write.
 ///
-/// Fragments of an attempt that has neither a summary nor an open record are kept and logged: they are all there is of it.
+/// Fragments of an attempt without summary and open record are kept and logged, because nothing else of it exists.
 pub async fn sweep(store: &Store) -> Result<DeleteProgress, SealError> {
     let (mut swept, mut after) = (DeleteProgress::default(), None);
     let one = PageLimit { items: 1, bytes: 1 };
@@ -131,7 +131,7 @@ pub async fn sweep(store: &Store) -> Result<DeleteProgress, SealError> {
     Ok(swept)
 }
 
-/// True if anything of this kind is stored for `id`.
+/// Whether any entry of this kind exists for `id`.
 async fn holds(store: &Store, kind: KeyKind, id: &AttemptId) -> Result<bool, StoreError> {
     let page = store.scan(&kind.prefix_of(id), None, PageLimit { items: 1, bytes: 1 }).await?;
     Ok(!page.entries.is_empty())

@@ -1,7 +1,7 @@
 //! The samples of one attempt, as runs with their gaps.
 //!
-//! Chunks may overlap: an agent that was not answered sends again and may cut its batches differently. The number of a sample
-//! is its identity, so a reader that never goes back to a number it has passed reads each sample once.
+//! Chunks may overlap: an agent without an answer sends again, and may split its batches differently. Samples are identified by their
+//! number, so a reader that skips numbers it has passed reads each sample once.
 
 use plimsoll_core::domain::{AttemptId, Sample};
 
@@ -21,30 +21,30 @@ const FIRST: u64 = 1;
 /// All samples of an attempt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SeriesRead {
-    /// The samples in order; a new run begins only after a gap.
+    /// The samples in order; a new run starts only after a gap.
     pub runs: Vec<SampleRun>,
-    /// What is said of all of them.
+    /// Totals over all samples.
     pub extent: SeriesExtent,
 }
 
-/// How far a series goes, and what it lacks.
+/// Extent of a series, and what is missing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SeriesExtent {
     /// The last number that is stored or declared lost; 0 if there is none.
     pub last_sequence: u64,
-    /// Samples that are stored.
+    /// Stored samples.
     pub samples: u64,
-    /// Those of them that are not yet in a sealed block.
+    /// Those that are not in a sealed block yet.
     pub loose: u64,
-    /// Numbers up to the last one without a sample, for whatever reason.
+    /// Numbers without a sample, up to the last number, for any reason.
     pub lost: u64,
-    /// Chunks that could not be understood; their numbers are among the lost ones, unless they were at the end.
+    /// Chunks that could not be decoded; their numbers are among the lost ones, unless they were at the end.
     pub damaged: u64,
 }
 
-/// Adds the fragments for `samples`, the first of which has the number `first_sequence` after `lost` numbers without one.
+/// Adds fragments for `samples`. The first has the number `first_sequence`; `lost` numbers before it have no sample.
 ///
-/// With no samples, it records that the numbers before `first_sequence` are lost.
+/// Without samples it records that the numbers before `first_sequence` are lost.
 pub fn append_fragment(
     batch: &mut Batch,
     id: &AttemptId,
@@ -61,7 +61,7 @@ pub fn append_fragment(
     put_chunks(batch, KeyKind::Fragment, id, vec![run], CompressionEffort::Fast)
 }
 
-/// Adds chunks of a kind for neighbouring runs.
+/// Adds chunks of a kind for consecutive runs.
 pub(super) fn put_chunks(
     batch: &mut Batch,
     kind: KeyKind,
@@ -79,11 +79,11 @@ pub(super) fn put_chunks(
     Ok(())
 }
 
-/// Hands the runs of an attempt to `take`, in the order of their numbers, and says how far they go.
+/// Passes the runs of an attempt to `take`, sorted by number, and returns their extent.
 ///
-/// Holds the fragments, which a compaction keeps few, and one page of blocks, however long the series is. The fragments are read
-/// before the blocks although they come after them: a compaction that is committed meanwhile moves samples from fragments into
-/// blocks, never back, so that this order sees each sample in one place or in both, and never in none.
+/// Keeps in memory the fragments, which compaction keeps few, and one page of blocks, however long the series is. The fragments are read
+/// first although they come last: a concurrent compaction moves samples from fragments to blocks and never back, so each sample is seen at
+/// least once.
 pub async fn each_run(
     store: &Store,
     id: &AttemptId,
@@ -92,7 +92,7 @@ pub async fn each_run(
     read_runs(store, id, take, false).await
 }
 
-/// The same; what the engine cannot read is logged and left out, as a gap.
+/// Like [`each_run`]; a range that the engine cannot read is logged and becomes a gap.
 pub async fn each_run_past_damage(
     store: &Store,
     id: &AttemptId,
@@ -119,7 +119,7 @@ async fn read_runs(
     Ok(SeriesExtent { loose: extent.samples - sealed, ..extent })
 }
 
-/// Hands all entries below `prefix` to `take`, a page at a time.
+/// Passes all entries with `prefix` to `take`, a page at a time.
 async fn each_page(
     store: &Store,
     prefix: &[u8],
@@ -151,7 +151,7 @@ pub async fn read_series(store: &Store, id: &AttemptId) -> Result<SeriesRead, St
     Ok(SeriesRead { runs, extent })
 }
 
-/// Appends a run; joins it to the last one if no sample is missing between them, or if that one is a mere gap.
+/// Appends a run; merges it with the last one if no sample is missing between them, or if that one is only a gap.
 pub(super) fn push_run(runs: &mut Vec<SampleRun>, run: SampleRun) {
     match runs.last_mut() {
         Some(last) if last.samples.is_empty() => *last = SampleRun { lost: last.lost + run.lost, ..run },
@@ -163,23 +163,23 @@ pub(super) fn push_run(runs: &mut Vec<SampleRun>, run: SampleRun) {
 /// Reads chunks in the order of their keys, each number once.
 #[derive(Debug)]
 pub(super) struct ChunkCursor {
-    /// The number to come.
+    /// The next number.
     next: u64,
     extent: SeriesExtent,
 }
 
 impl ChunkCursor {
-    /// A cursor that expects the number `next` first.
+    /// A cursor that starts at the number `next`.
     pub(super) fn new(next: u64) -> Self {
         Self { next, extent: SeriesExtent::default() }
     }
 
-    /// What was read so far.
+    /// Extent of what was read so far.
     pub(super) fn extent(&self) -> SeriesExtent {
         SeriesExtent { last_sequence: self.next.saturating_sub(1), ..self.extent }
     }
 
-    /// The runs of a chunk that were not read yet. Damage is logged and counted, and leaves a gap.
+    /// The runs of a chunk that were not read yet. Damage is logged and counted, and becomes a gap.
     pub(super) fn read(&mut self, entry: &KeyValue) -> Vec<SampleRun> {
         let Some(start) = keys::start_of(&entry.key) else { return Vec::new() };
         match chunk::decode(start, &entry.value.value) {
@@ -192,7 +192,7 @@ impl ChunkCursor {
         }
     }
 
-    /// What is new in a run; the numbers that are missing before it become its lost ones.
+    /// The new part of a run; numbers missing before it become its lost ones.
     fn pass(&mut self, mut run: SampleRun) -> Option<SampleRun> {
         let end = run.end();
         if end <= self.next {

@@ -1,16 +1,16 @@
-//! Threads that yield to those that answer callers: where both want a core, what is asked is answered first, and agents wait for their
-//! acknowledgements. They spool meanwhile, and what waits for one sync is written by one.
+//! Low-priority threads: if they compete with threads that answer callers, answers come first, and agents wait for acknowledgements.
+//! Agents spool meanwhile, and everything that waits for a sync shares it.
 
 use std::io;
 
 use rustix::process::{getpid, getpriority_process, setpriority_process};
 use tokio::runtime::{Builder, Runtime};
 
-/// Added to the niceness of the process: a third of the time of a thread that is not nice, where both want a core (each step takes
-/// a fifth, `sched(7)`).
+/// Added to the niceness of the process: the thread gets a third of the CPU of a normal one when both want a core (each step takes a
+/// fifth, `sched(7)`).
 pub const NICER: i32 = 5;
 
-/// The calling thread is nicer than the process from now on, and so are those that it starts.
+/// Makes the calling thread, and those that it starts, nicer than the process.
 pub(crate) fn yield_to_others() {
     let nicer = getpriority_process(Some(getpid())).map(|own| own + NICER);
     if let Err(error) = nicer.and_then(|nicer| setpriority_process(None, nicer)) {
@@ -18,14 +18,14 @@ pub(crate) fn yield_to_others() {
     }
 }
 
-/// Makes the threads that serve the streams of agents: thousands of streams are awake at once when a sync was done for them, and on the
-/// threads of all others a question would wait for its turn behind them. They must end before the threads on which the server runs.
+/// Creates the threads that serve agent streams: thousands of streams wake at once after a sync, and on the common threads a request would
+/// wait behind them. They must end before the server's runtime.
 ///
 /// # Errors
-/// The system has no more files.
+/// No file descriptors are left.
 ///
 /// # Panics
-/// It has no more threads.
+/// No threads are left.
 pub fn agent_threads() -> io::Result<Runtime> {
     Builder::new_multi_thread().thread_name("agents").enable_all().on_thread_start(yield_to_others).build()
 }
@@ -37,12 +37,12 @@ mod tests {
     use super::*;
     use crate::{Batch, Store, StoreSettings};
 
-    /// Field 19 of proc(5), behind the name.
+    /// Field 19 of proc(5), after the name.
     fn niceness(stat: &str) -> Option<i32> {
         stat.rsplit_once(')')?.1.split_whitespace().nth(16)?.parse().ok()
     }
 
-    /// Of this process.
+    /// Niceness of this process.
     fn own() -> Option<i32> {
         niceness(&fs::read_to_string("/proc/self/stat").ok()?)
     }

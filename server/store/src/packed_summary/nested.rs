@@ -1,4 +1,4 @@
-//! The messages within a packed summary: its key, its phases, what was predicted for it.
+//! Nested messages of a packed summary: its key, its phases, its prediction.
 
 use std::{collections::BTreeMap, mem};
 
@@ -87,7 +87,7 @@ impl PackedKey {
         }
     }
 
-    /// The key, with the texts of this.
+    /// The key; moves the texts out of this message.
     pub(super) fn key(&mut self) -> Result<Key, Damage> {
         if *self == Self::default() {
             return Err(Damage::new("has no key"));
@@ -109,7 +109,7 @@ impl PackedKey {
         })
     }
 
-    /// Keeps the memory of a key's texts for the next one.
+    /// Keeps a key's allocations for the next one.
     pub(super) fn keep(&mut self, key: Key) {
         *self = Self {
             project: key.project,

@@ -1,15 +1,15 @@
-//! Many summaries in the memory of one.
+//! Decodes many summaries into the allocations of one.
 
 use prost::Message as _;
 
 use super::{Damage, Packed, Summary};
 
-/// Reads one summary after the other into the same memory: there are a dozen texts in each.
+/// Decodes one summary after the other into the same allocations: each has a dozen texts.
 #[derive(Default)]
 pub(in super::super) struct Reused(Packed);
 
 impl Reused {
-    /// As `Summary::unpack`; `take` looks at the summary.
+    /// Like `Summary::unpack`; `take` reads the summary.
     pub(in super::super) fn unpack(
         &mut self,
         codec: u8,

@@ -1,4 +1,4 @@
-//! Reads every entry of a store as its readers would, and says what cannot be understood.
+//! Decodes every entry of a store as its readers would, and reports errors.
 
 use std::convert::Infallible;
 
@@ -13,7 +13,7 @@ use crate::{
     kv::KeyValue,
 };
 
-/// What was read.
+/// Result of a check.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CheckReport {
     /// Entries of all kinds.
@@ -26,17 +26,17 @@ pub struct CheckReport {
     pub verdicts: u64,
     /// Tickets that have not ended.
     pub tickets: u64,
-    /// Samples in fragments and blocks; those that were sent twice count twice.
+    /// Samples in fragments and blocks; samples sent twice count twice.
     pub samples: u64,
     /// Bytes of keys and values.
     pub bytes: u64,
-    /// Records that cannot be understood.
+    /// Records that cannot be decoded.
     pub damaged: u64,
     /// Ranges of keys that cannot be read.
     pub unreadable: u64,
 }
 
-/// Checks one entry after the other, in the order of their keys.
+/// Checks entries in the order of their keys.
 #[derive(Debug, Default)]
 struct Checker {
     attempts: RecordJoiner,
@@ -50,7 +50,7 @@ struct Checker {
 }
 
 impl OfflineStore {
-    /// Reads everything that can be read; hands each flaw to `tell`, and after each entry the bytes read so far to `progress`.
+    /// Checks everything that can be read; passes each error to `tell`, and after each entry the bytes read so far to `progress`.
     pub fn check(&self, mut tell: impl FnMut(CheckFinding), mut progress: impl FnMut(u64)) -> CheckReport {
         let mut checker = Checker::default();
         let read = self.each_past_damage::<Infallible>(|read| {
@@ -141,7 +141,7 @@ impl Checker {
     }
 }
 
-/// How many whole records this is; a damaged one becomes a flaw.
+/// Number of whole records in this; a damaged one is reported.
 fn note<T: Record>(record: Option<crate::envelope::JoinedRecord<T>>, flaws: &mut Vec<CheckFinding>) -> u64 {
     match record {
         Some((_, Ok(_))) => 1,

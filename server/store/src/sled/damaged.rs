@@ -1,4 +1,5 @@
-//! What is left in a directory, by the better of its logs: the engine's own, and the one that a compact copy replaced, where a crash left it.
+//! The remains of a damaged store, from the better of its logs: the engine's own, and the one that a compact copy replaced if a crash left
+//! it.
 
 use std::{
     cmp::Reverse,
@@ -18,21 +19,21 @@ use super::{
 };
 use crate::{StoreSettings, kv::StoreIdentity};
 
-/// A log that was read without the engine, and what is known of the store.
+/// A log that was read without the engine, and what is known about the store.
 pub(crate) struct DamagedStore {
     pub(crate) log: RawLog,
     /// Directory of the engine that wrote the log.
     pub(crate) engine: PathBuf,
     pub(crate) identity: StoreIdentity,
     pub(crate) losses: Vec<RepairLoss>,
-    /// The last commit that all is there of.
+    /// The last commit that is complete.
     whole: u64,
-    /// What marker and witness know; of a lost marker what the log says.
+    /// The marker, advanced to the witness; if the marker is lost, taken from the log.
     known: Marker,
 }
 
 impl DamagedStore {
-    /// Reads the logs; `None` if there is nothing in them.
+    /// Reads the logs; `None` if they are empty.
     ///
     /// # Errors
     /// The disk cannot be read, or the store has another format.
@@ -50,7 +51,7 @@ impl DamagedStore {
         Ok(best)
     }
 
-    /// Lacks nothing; goes further; lacks less.
+    /// Orders logs: nothing missing, then later commits, then fewer losses.
     fn rank(&self) -> (bool, u64, Reverse<usize>) {
         (self.losses.is_empty(), self.whole, Reverse(self.losses.len()))
     }
@@ -71,19 +72,19 @@ impl DamagedStore {
         let mut losses: Vec<RepairLoss> = log.losses().into_iter().map(RepairLoss::Log).collect();
         let commits = RepairLoss::Commits { found: whole, known: known.commit_sequence };
         losses.extend((whole < known.commit_sequence).then_some(commits));
-        // later versions are to be higher than all that there are
+        // new versions must be higher than all existing ones
         let sequence = log.newest_version().max(own.map_or(0, |own| own.sequence)).max(known.commit_sequence);
         let identity = StoreIdentity { format: FORMAT_VERSION, id: known.store_id, sequence };
         let engine = path.parent().unwrap_or(dir).to_owned();
         Ok(Self { log, engine, identity, losses, whole, known })
     }
 
-    /// How many attempts that ended there were, if that is known.
+    /// Number of ended attempts, if known.
     pub(crate) fn attempts(&self) -> Option<u64> {
         self.known.attempts
     }
 
-    /// A copy of the files, open in the engine, if it takes all that counts from them: then no byte that cannot be read is in use.
+    /// Opens a copy of the files in the engine, if the engine uses everything that matters from them: then no unreadable byte is in use.
     pub(crate) fn open_whole(
         &self,
         directory: &Directory,
@@ -101,16 +102,16 @@ impl DamagedStore {
     }
 }
 
-/// What marker and witness know of a store whose log says that it is `own`.
+/// The marker of a store whose log has the identity `own`, advanced to the witness.
 fn known(dir: &Path, own: Option<StoreIdentity>) -> Result<Marker, OpenError> {
     let marker = match Marker::read(dir) {
-        // the log knows its own format
+        // the log shows its own format
         Err(OpenError::Marker { .. } | OpenError::OtherFormat { .. }) if own.is_some() => None,
         Err(OpenError::Marker { .. }) => None,
         other => other?,
     };
     let id = own.map(|own| own.id).or_else(|| marker.as_ref().map(|marker| marker.store_id));
-    // what cannot be read of the witness was not written
+    // an unreadable witness counts as not written
     let witnessed = id.and_then(|id| CommitWitness::read(dir, id).ok().flatten()).unwrap_or(0);
     let marker = marker.filter(|marker| Some(marker.store_id) == id);
     let marked = marker.as_ref().map_or(0, |marker| marker.commit_sequence);

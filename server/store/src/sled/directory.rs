@@ -1,4 +1,4 @@
-//! The data directory before the engine sees it: ours or not, in use or not, and cleared of what would break the engine.
+//! The data directory before the engine opens it: checks that it is ours and not in use, and removes what would break the engine.
 
 use std::{
     fs::{self, DirBuilder, File, TryLockError},
@@ -17,31 +17,31 @@ use super::{
 };
 
 const LOCK: &str = "plimsoll.lock";
-/// Written to see whether there is room.
+/// File written to test for free space.
 const PROBE: &str = "plimsoll.probe";
 /// The engine's log, in its directory.
 pub(crate) const LOG: &str = "db";
-/// A compact copy of it that is being made.
+/// A compact copy of the engine's directory while it is made.
 const COPY: &str = "sled.new";
-/// The engine's directory while the copy takes its place.
+/// Name of the engine's directory while the copy replaces it.
 const REPLACED: &str = "sled.old";
-/// A copy of it that `verify` reads, so that the engine changes nothing in the files themselves.
+/// A copy of it that `verify` reads, so that the engine does not change the files themselves.
 pub(crate) const LOOK: &str = "sled.look";
-/// What may lie in a directory that is empty to us: our own first steps, and what a file system puts into its root.
+/// Files allowed in an empty directory: those of our own first steps, and what a file system puts into its root.
 const HARMLESS: [&str; 4] = [LOCK, marker::NEW_FILE, PROBE, "lost+found"];
-/// Room that the engine needs to open, beside a new snapshot: two segments and their neighbours.
+/// Free space that the engine needs to open, beside a new snapshot: two segments and their neighbours.
 pub(crate) const ROOM: u64 = 2 << 20;
 
-/// A data directory that is locked by this process for as long as this lives.
+/// A data directory, locked by this process while this value exists.
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
-    /// `None` where there was nothing to lock, and nothing can be written.
+    /// `None` if there was no lock file and none can be written.
     _lock: Option<File>,
 }
 
 impl Directory {
-    /// Checks, makes where needed, and locks the data directory; returns it with its marker.
+    /// Checks the data directory, creates it if needed, and locks it; returns it with its marker.
     pub(crate) fn open(path: &Path) -> Result<(Self, Marker), OpenError> {
         match fs::metadata(path) {
             Ok(found) if !found.is_dir() => return Err(OpenError::NotADirectory { dir: path.to_owned() }),
@@ -52,10 +52,10 @@ impl Directory {
             }
             Err(error) => return Err(OpenError::io("open", path)(error)),
         }
-        // before anything is written into what may be another program's
+        // checked before anything is written into a directory that may be another program's
         marker_of(path)?;
         let directory = Self { path: path.to_owned(), _lock: Some(lock(path)?) };
-        // again, because another process may have made the store, or half of it, before it let the lock go
+        // checked again, because another process may have created a store, or half of one, before it released the lock
         let marker = if let Some(marker) = marker_of(path)? {
             marker
         } else {
@@ -67,13 +67,13 @@ impl Directory {
         Ok((directory, marker))
     }
 
-    /// Opens a directory that holds a store; makes nothing.
+    /// Opens a directory with a store; creates nothing.
     pub(crate) fn open_existing(path: &Path) -> Result<(Self, Marker), OpenError> {
         marker_of_store(path)?;
         Self::open(path)
     }
 
-    /// Opens a directory that holds a store, also one that this process may not write, to read it. Nothing in it is removed or renamed.
+    /// Opens a directory with a store for reading, even if this process may not write to it. Removes and renames nothing.
     pub(crate) fn open_to_read(path: &Path) -> Result<(Self, Marker), OpenError> {
         let marker = marker_of_store(path)?;
         if marker.state == StoreStage::Filling {
@@ -85,7 +85,7 @@ impl Directory {
         }
     }
 
-    /// Opens a directory to read what is left in it, whatever state it is in; changes nothing.
+    /// Opens a directory in any state to read what is left; changes nothing.
     pub(crate) fn open_damaged(path: &Path) -> Result<Self, OpenError> {
         let found = fs::metadata(path).map_err(OpenError::io("open", path))?;
         if !found.is_dir() {
@@ -94,14 +94,14 @@ impl Directory {
         Ok(Self { path: path.to_owned(), _lock: lock_unwritable(path)? })
     }
 
-    /// The engine's logs with anything in them: its own, and the one that a compact copy replaced, where a crash left it.
+    /// The engine's logs that are not empty: its own, and the one that a compact copy replaced if a crash left it.
     pub(crate) fn logs(&self) -> impl Iterator<Item = PathBuf> {
         let logs = [ENGINE, REPLACED].map(|engine| self.path.join(engine).join(LOG));
         logs.into_iter().filter(|log| fs::metadata(log).is_ok_and(|found| found.is_file() && found.len() > 0))
     }
 
-    /// Opens a directory that holds a store and that this process may not write; changes nothing. The lock of one who may write keeps
-    /// others out as well, and a store that was never locked is not in use.
+    /// Opens a directory with a store that this process may not write to; changes nothing. A writer's lock is respected, and a store that
+    /// was never locked is not in use.
     pub(crate) fn open_unwritable(path: &Path) -> Result<(Self, Marker), OpenError> {
         let marker = marker_of_store(path)?;
         Self::checked(path, lock_unwritable(path)?, marker)
@@ -113,7 +113,7 @@ impl Directory {
         Ok((directory, marker))
     }
 
-    /// Makes, or takes an empty one for, a store that is about to be filled: it cannot be opened before its marker is written.
+    /// Prepares a directory for a store that is about to be filled: it cannot be opened before its marker is written.
     pub(crate) fn begin_filling(path: &Path, marker: &Marker) -> Result<Self, OpenError> {
         if fs::metadata(path).is_ok_and(|found| !found.is_dir()) {
             return Err(OpenError::NotADirectory { dir: path.to_owned() });
@@ -130,7 +130,7 @@ impl Directory {
         Ok(directory)
     }
 
-    /// The directory for a compact copy of the engine, empty.
+    /// An empty directory for a compact copy of the engine's files.
     pub(crate) fn begin_copy(&self) -> Result<PathBuf, OpenError> {
         let copy = self.path.join(COPY);
         remove_all(&copy)?;
@@ -138,20 +138,19 @@ impl Directory {
         Ok(copy)
     }
 
-    /// Whether the copy takes less of the disk than the engine's files. False if that is not known.
+    /// Whether the copy is smaller than the engine's files; false if unknown.
     pub(crate) fn is_copy_smaller(&self) -> bool {
         let sizes =
             bytes_below(&self.path.join(COPY)).and_then(|copy| Ok((copy, bytes_below(&self.engine())?)));
         sizes.is_ok_and(|(copy, now)| copy < now)
     }
 
-    /// Removes a copy that is not needed.
+    /// Removes an unneeded copy.
     pub(crate) fn drop_copy(&self) -> Result<(), OpenError> {
         remove_all(&self.path.join(COPY))
     }
 
-    /// Puts a copy that is whole and on the disk in the place of the engine's files, all of which were read. A crash leaves the one or the
-    /// other.
+    /// Replaces the engine's files, all of which were read, by a complete and synced copy. A crash leaves one or the other.
     pub(crate) fn swap_copy(&self) -> Result<(), OpenError> {
         let own = self.path.join(ENGINE);
         let (engine, copy, replaced) = (self.engine(), self.path.join(COPY), self.path.join(REPLACED));
@@ -166,8 +165,8 @@ impl Directory {
         remove_all(&replaced)
     }
 
-    /// Removes what crashes and commands left beside the engine's files. Those that a compact copy replaced go only if all of the copy can be
-    /// read: else `repair` finds in them what the copy has lost.
+    /// Removes what crashes and commands left beside the engine's files. The files that a compact copy replaced are removed only if the
+    /// whole copy can be read: otherwise `repair` finds in them what the copy lost.
     pub(crate) fn tidy(&self, engine: &Engine) -> Result<(), OpenError> {
         remove_all(&self.path.join(LOOK))?;
         remove_all(&self.path.join(COPY))?;
@@ -189,13 +188,13 @@ impl Directory {
         &self.path
     }
 
-    /// The engine's directory, where a crash left it: while a compact copy takes its place, it has another name.
+    /// The engine's directory; after a crash it may still have the name from while a compact copy replaced it.
     pub(crate) fn engine(&self) -> PathBuf {
         let [own, replaced] = [ENGINE, REPLACED].map(|engine| self.path.join(engine));
         if !own.is_dir() && replaced.is_dir() { replaced } else { own }
     }
 
-    /// Refuses what the engine would take for a fresh store, and what it does not keep well.
+    /// Refuses files that the engine would take for a new store, or would not store safely.
     fn check_engine(&self, marker: &Marker) -> Result<(), OpenError> {
         let engine = self.engine();
         small_files::refuse_links(&engine)?;
@@ -217,12 +216,12 @@ impl Directory {
         }
     }
 
-    /// Size of all files of the store. What vanishes meanwhile counts as nothing.
+    /// Size of all files of the store. Files that vanish meanwhile count as 0.
     pub(crate) fn bytes(&self) -> u64 {
         bytes_below(&self.engine()).unwrap_or(0)
     }
 
-    /// Checks that the disk takes what the engine needs to open: it writes a snapshot.
+    /// Checks that the disk has space for the snapshot that the engine writes when it opens.
     pub(crate) fn probe_room(&self) -> io::Result<()> {
         let files = fs::read_dir(self.engine())?.flatten();
         let snapshots = files.filter(|file| file.file_name().to_string_lossy().starts_with("snap."));
@@ -240,7 +239,7 @@ impl Directory {
     }
 }
 
-/// Removes what sled wrote to open faster; says whether there was any.
+/// Removes the engine's snapshots; returns whether there were any.
 pub(crate) fn remove_snapshots(engine: &Path) -> io::Result<bool> {
     let mut removed = false;
     for file in fs::read_dir(engine)? {
@@ -253,12 +252,12 @@ pub(crate) fn remove_snapshots(engine: &Path) -> io::Result<bool> {
     Ok(removed)
 }
 
-/// Makes a directory of the store that only its owner can look into, if it is not there.
+/// Creates a directory of the store, readable by its owner only, if it does not exist.
 pub(crate) fn make_private(path: &Path) -> Result<(), OpenError> {
     own_files::make_dir(path).map_err(OpenError::io("create", path))
 }
 
-/// Removes a directory with all that is in it, if it is there.
+/// Removes a directory and its content, if it exists.
 pub(crate) fn remove_all(path: &Path) -> Result<(), OpenError> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(OpenError::io("remove", path)(error)),
@@ -266,14 +265,14 @@ pub(crate) fn remove_all(path: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Makes a directory and what leads to it, durably: each name stands in the directory above.
+/// Creates a directory and its parents, and syncs each parent directory.
 fn create(path: &Path) -> Result<(), OpenError> {
     let made: Vec<&Path> =
         path.ancestors().take_while(|dir| dir.try_exists().is_ok_and(|there| !there)).collect();
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent).map_err(OpenError::io("create", path))?;
     }
-    // the path is the operator's: where it is a link, the link is meant
+    // the path comes from the operator: links in it are followed
     let private = DirBuilder::new().recursive(true).mode(0o700).create(path);
     private.map_err(OpenError::io("create", path))?;
     for above in made.into_iter().filter_map(Path::parent) {
@@ -282,7 +281,7 @@ fn create(path: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// The marker of a directory that holds a store.
+/// The marker of a directory with a store.
 fn marker_of_store(path: &Path) -> Result<Marker, OpenError> {
     let dir = path.to_owned();
     match fs::metadata(path) {
@@ -296,7 +295,7 @@ fn marker_of_store(path: &Path) -> Result<Marker, OpenError> {
     }
 }
 
-/// The marker of a store that can be opened; none where a new one can be made.
+/// The marker of a store that can be opened; `None` if a new one can be created.
 fn marker_of(path: &Path) -> Result<Option<Marker>, OpenError> {
     let marker = Marker::read(path)?;
     match &marker {
@@ -308,14 +307,14 @@ fn marker_of(path: &Path) -> Result<Option<Marker>, OpenError> {
     }
 }
 
-/// Whether a directory without a marker had one once.
+/// Whether a directory without a marker had a store once.
 fn holds_a_store(path: &Path) -> bool {
     let files =
         [Path::new(witness::FILE).to_owned(), Path::new(ENGINE).join(LOG), Path::new(REPLACED).join(LOG)];
     files.iter().any(|file| path.join(file).is_file())
 }
 
-/// Refuses a directory with files of another program, or of a store without its marker.
+/// Refuses a directory with files of another program, or with a store without its marker.
 pub(crate) fn check_empty(path: &Path) -> Result<(), OpenError> {
     for file in fs::read_dir(path).map_err(OpenError::io("list", path))? {
         let name = file.map_err(OpenError::io("list", path))?.file_name();
@@ -330,7 +329,7 @@ pub(crate) fn check_empty(path: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Takes the lock and leaves our process id in it, for the message that the next one prints.
+/// Takes the lock and writes our process id into the file, for the error message of the next process.
 fn lock(dir: &Path) -> Result<File, OpenError> {
     let path = dir.join(LOCK);
     let mut file = own_files::open_or_create(&path).map_err(OpenError::io("create", &path))?;
@@ -341,13 +340,13 @@ fn lock(dir: &Path) -> Result<File, OpenError> {
         writeln!(file, "{}", std::process::id())
     };
     match note() {
-        // the lock holds without a note, and reading a store on a full disk needs no more
+        // the lock works without the process id, and reading a store on a full disk must work
         Err(error) if error.kind() != io::ErrorKind::StorageFull => Err(OpenError::io("write", &path)(error)),
         _ => Ok(file),
     }
 }
 
-/// Takes the lock of a directory that cannot be written, if it was ever locked: that needs nothing but to read the file.
+/// Takes the lock in a directory that cannot be written, if the lock file exists: that only needs read access.
 fn lock_unwritable(dir: &Path) -> Result<Option<File>, OpenError> {
     let path = dir.join(LOCK);
     match File::open(&path) {
@@ -371,10 +370,10 @@ fn hold(file: &mut File, dir: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Size of all files below a directory. What vanishes meanwhile counts as nothing.
+/// Size of all files below a directory. Files that vanish meanwhile count as 0.
 ///
 /// # Errors
-/// The directory, or one in it, cannot be read.
+/// A directory cannot be read.
 pub fn bytes_below(dir: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(dir)? {

@@ -1,14 +1,13 @@
 //! Makes sled's flush durable. The only unsafe code of the program.
 //!
-//! sled 0.34.7 makes its log "stable" with `sync_file_range(2)`, which leaves the file's size and extents unwritten; the
-//! manual page calls it extremely dangerous. After a power cut the store may then be empty: 7 of 10 simulated cuts. A symbol
-//! of our own wins over libc's at link time, static or dynamic, so the calls of sled end in `fdatasync(2)`: 42 of 42 cuts
-//! whole. Whether the linker did so is not left to hope: [`syncs`] counts, and the store refuses to open if the count stands
-//! still.
+//! sled 0.34.7 syncs its log with `sync_file_range(2)`, which does not write the file's size and extents; the manual page calls it
+//! extremely dangerous. After a power cut the store may then be empty: in 7 of 10 simulated cuts. A symbol of our own takes precedence
+//! over libc's at link time, static or dynamic, so the calls of sled end in `fdatasync(2)`: 42 of 42 cuts lost nothing. Whether the linker
+//! did so is verified: [`syncs`] counts the calls, and the store refuses to open if the count does not grow.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Calls that sled made in the hope that its data would be safe, and that made it so.
+/// Number of sled's calls that were replaced.
 static SYNCS: AtomicU64 = AtomicU64::new(0);
 
 /// How often the log of a store was synced since the process started.
@@ -16,14 +15,14 @@ pub fn syncs() -> u64 {
     SYNCS.load(Ordering::Relaxed)
 }
 
-/// True if `before`, an earlier answer of [`syncs`], proves that a flush since then went to the disk.
+/// Whether a flush since `before`, an earlier value of [`syncs`], certainly reached the disk.
 ///
 /// On other systems than Linux sled calls `fsync` itself.
 pub(crate) fn proven_since(before: u64) -> bool {
     !cfg!(target_os = "linux") || syncs() > before
 }
 
-/// Stands in for libc's function of the same name: ignores the range and syncs the file's data and size.
+/// Replaces libc's function of the same name: ignores the range and syncs the file's data and size.
 #[cfg(target_os = "linux")]
 #[expect(
     unsafe_code,

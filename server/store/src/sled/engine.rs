@@ -1,13 +1,13 @@
 //! The only code that calls sled.
 //!
-//! Every call is guarded: an error or a panic inside sled becomes an [`EngineError`] in words, and the caller decides. What is
-//! known of sled 0.34.7 and what we do about it: values stay below 4 KiB, one tree, no compression, never `len()`, reads in
-//! pages (a batch holds a lock that all readers need), reopening instead of hoping after an error.
+//! Every call is guarded: an error or a panic inside sled becomes an [`EngineError`] with a text, and the caller decides. Workarounds for
+//! known faults of sled 0.34.7: values below 4 KiB, one tree, no compression, no `len()`, reads in pages (a batch holds a lock that all
+//! readers need), and reopening after an error.
 //!
-//! Every call of it also holds sled's own garbage collector ("pinned", in the words of `crossbeam-epoch`). sled does so itself
-//! where it reads and writes pages, and forgets it where it flushes, which it also does when it is dropped: it takes the buffer of
-//! its log by a bare pointer, and its background thread may free that buffer before it is counted as used. A thread that lost the
-//! core just there wrote into freed memory, and the process died of SIGSEGV or SIGABRT.
+//! Every call also pins sled's garbage collector (in the terms of `crossbeam-epoch`). sled does so itself when it reads and writes pages,
+//! but not when it flushes, which it also does on drop: there it uses the buffer of its log through a bare pointer, and its background
+//! thread may free that buffer before it is counted as used. A thread preempted at that point wrote into freed memory, and the process
+//! died of SIGSEGV or SIGABRT.
 
 use std::{
     io,
@@ -28,18 +28,18 @@ use crate::{
     packed_page::PackedPage,
 };
 
-/// Key of the identity; no other key begins with this byte.
+/// Key of the identity; no other key starts with this byte.
 pub(crate) const IDENTITY: &[u8] = b"i";
-/// How long to wait for the last holder of the files to let them go: sled closes in the background.
+/// How long to wait until the files are released: sled closes in the background.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Between two tries.
+/// Interval between two tries.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How often sled's own thread wakes. It syncs what a flush does not cover, and cleans one segment of half a MiB: where fragments
-/// come and go faster than that, the files grow. At 130,000 samples a second they grow to 10.6 times what is in them at sled's
-/// default of 500 ms, and to 6.9 times at 100 ms; at 10,000 a second to less than 3 times at either.
+/// How often sled's own thread wakes. It syncs what a flush does not cover, and cleans one segment of half a MiB: if fragments come and go
+/// faster than that, the files grow. At 130,000 samples a second they grow to 10.6 times their content at sled's default of 500 ms, and to
+/// 6.9 times at 100 ms; at 10,000 a second to less than 3 times with either.
 const FLUSH_EVERY_MS: u64 = 100;
 
-/// What sled said, or how it panicked.
+/// The text of sled's error or panic.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct EngineError(pub(crate) String);
@@ -47,17 +47,17 @@ pub(crate) struct EngineError(pub(crate) String);
 /// A value with its version, or `None` for a delete.
 pub(crate) type EngineWrite<'a> = (&'a [u8], Option<(u64, &'a [u8])>);
 
-/// An open sled; `None` once it is let go.
+/// An open sled; `None` once it is closed.
 #[derive(Debug)]
 pub(crate) struct Engine(Option<::sled::Db>);
 
 impl Engine {
-    /// Opens or makes the files in `dir`.
+    /// Opens or creates the files in `dir`.
     pub(crate) fn open(dir: &Path, cache_bytes: u64) -> Result<Self, EngineError> {
         Self::open_with(dir, cache_bytes, Some(FLUSH_EVERY_MS))
     }
 
-    /// The same for files that are filled once, in large batches: how large they get must not depend on how fast the disk is.
+    /// The same for files that are filled once, in large batches: their size must not depend on the speed of the disk.
     pub(crate) fn open_to_fill(dir: &Path, cache_bytes: u64) -> Result<Self, EngineError> {
         Self::open_with(dir, cache_bytes, None)
     }
@@ -84,8 +84,7 @@ impl Engine {
         self.call(|db| db.get(key))?.map(|bytes| versioned(key, &bytes)).transpose()
     }
 
-    /// Whether a key begins with `prefix`.
-    /// Also where that cannot be read: something may be there.
+    /// Whether a key starts with `prefix`. True also if that cannot be read: there may be one.
     pub(crate) fn holds(&self, prefix: &[u8]) -> bool {
         let limit = PageLimit { items: 1, bytes: 1 };
         self.scan(prefix, None, limit).map_or(true, |page| !page.entries.is_empty())
@@ -106,7 +105,7 @@ impl Engine {
         Ok(page)
     }
 
-    /// The same in one piece of memory.
+    /// The same in one allocation.
     pub(crate) fn strip(
         &self,
         prefix: &[u8],
@@ -118,7 +117,7 @@ impl Engine {
         Ok(strip)
     }
 
-    /// Hands on keys, versions and values; whether there may be more behind them.
+    /// Passes on keys, versions and values; returns whether there may be more.
     fn walk(
         &self,
         prefix: &[u8],
@@ -151,7 +150,7 @@ impl Engine {
         Ok(false)
     }
 
-    /// Reads all of it.
+    /// Reads everything once.
     pub(crate) fn read_through(&self) -> Result<(), EngineError> {
         let mut after = None;
         loop {
@@ -163,7 +162,7 @@ impl Engine {
         }
     }
 
-    /// The first value from a key on.
+    /// The first entry from a key on.
     pub(crate) fn first_from(&self, from: Bound<&[u8]>) -> Result<Option<KeyValue>, EngineError> {
         let mut entries = self.call(|db| Ok(db.range::<&[u8], _>((from, Bound::Unbounded))))?;
         while let Some((key, value)) = guarded(|| entries.next().transpose())? {
@@ -174,7 +173,7 @@ impl Engine {
         Ok(None)
     }
 
-    /// Writes all changes and the identity, or nothing; on the disk when it returns.
+    /// Applies all changes and the identity, or nothing; they are on disk when it returns.
     pub(crate) fn apply(
         &self,
         changes: &[EngineWrite<'_>],
@@ -197,13 +196,13 @@ impl Engine {
 
     /// Puts keys without values, one at a time: each must get its value with [`Self::apply`] before it is read.
     ///
-    /// For a copy that must be small. In order, and none of them in a batch (sled mixes its order), nine keys share a leaf; nine
-    /// values then stand once behind it in the log. With the values from the start, the log would hold each of them three times.
+    /// For a copy that must be small. If keys are put in order and not in a batch (sled mixes a batch's order), nine keys share a leaf;
+    /// their nine values are then written once to the log. With the values from the start, the log would hold each of them three times.
     pub(crate) fn lay_out<'a>(&self, mut keys: impl Iterator<Item = &'a [u8]>) -> Result<(), EngineError> {
         keys.try_for_each(|key| self.call(|db| db.insert(key, &[])).map(drop))
     }
 
-    /// Which store this is; `None` for a fresh one.
+    /// The store's identity; `None` for a new one.
     pub(crate) fn identity(&self) -> Result<Option<StoreIdentity>, EngineError> {
         let Some(bytes) = self.call(|db| db.get(IDENTITY))? else { return Ok(None) };
         match StoreIdentity::decode(&bytes) {
@@ -212,12 +211,12 @@ impl Engine {
         }
     }
 
-    /// Lets go of the files, as far as this handle is concerned.
+    /// Releases the files held by this handle.
     pub(crate) fn close(mut self) -> Result<(), EngineError> {
         self.let_go()
     }
 
-    /// It flushes as it ends.
+    /// Drops sled, which flushes as it closes.
     fn let_go(&mut self) -> Result<(), EngineError> {
         let db = self.0.take();
         guarded(|| {
@@ -232,7 +231,7 @@ impl Engine {
     }
 }
 
-/// The last one that reads lets go of it, where that is not [`Engine::close`].
+/// Where the last user is not [`Engine::close`] but a reader, the files are released here.
 impl Drop for Engine {
     fn drop(&mut self) {
         if let Err(error) = self.let_go() {
@@ -252,7 +251,7 @@ impl StoreIdentity {
         bytes::open(bytes).ok()?;
         let (format, rest) = bytes.split_first_chunk()?;
         let format = u32::from_be_bytes(*format);
-        // Another format may go on differently; its number is enough to refuse it.
+        // another format may have other bytes after this; its number is enough to refuse it
         if format != FORMAT_VERSION {
             return Some(Self { format, id: Ulid::nil(), sequence: 0 });
         }
@@ -266,7 +265,7 @@ fn versioned(key: &[u8], bytes: &[u8]) -> Result<VersionedValue, EngineError> {
     parted(key, bytes).map(|(version, value)| VersionedValue { version, value: value.to_vec() })
 }
 
-/// The version and the value that the engine has under a key.
+/// Splits stored bytes into version and value.
 fn parted<'b>(key: &[u8], bytes: &'b [u8]) -> Result<(u64, &'b [u8]), EngineError> {
     match bytes.split_first_chunk::<VERSION_BYTES>() {
         Some((version, value)) => Ok((u64::from_be_bytes(*version), value)),
@@ -274,15 +273,15 @@ fn parted<'b>(key: &[u8], bytes: &'b [u8]) -> Result<(u64, &'b [u8]), EngineErro
     }
 }
 
-/// The files are still held.
+/// Whether the files are still locked.
 fn is_held(error: &::sled::Error) -> bool {
-    // sled wraps the error of its lock in one of another kind, with the first one's text.
+    // sled wraps the lock error in another kind, with the original text
     matches!(error, ::sled::Error::Io(io) if io.kind() == io::ErrorKind::WouldBlock || io.to_string().contains("WouldBlock"))
 }
 
 fn in_words(error: &::sled::Error) -> String {
     match error {
-        // its own text has an empty backtrace and no way out
+        // sled's own text has an empty backtrace and no advice
         ::sled::Error::Corruption { at: Some(at), .. } => {
             format!("its files are damaged ({at:?} of sled/db)")
         }
@@ -291,7 +290,7 @@ fn in_words(error: &::sled::Error) -> String {
     }
 }
 
-/// Runs a call of sled, under which nothing is freed that it may see; its errors and panics become words.
+/// Runs a call of sled with its garbage collector pinned; errors and panics become [`EngineError`].
 fn guarded<T>(call: impl FnOnce() -> ::sled::Result<T>) -> Result<T, EngineError> {
     let _quiet = quiet_panics::within_engine();
     let _pinned = crossbeam_epoch::pin();

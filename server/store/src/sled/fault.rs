@@ -1,4 +1,4 @@
-//! Why a data directory cannot be used. Each text names the directory or file, and the way out.
+//! Why a data directory cannot be used. Each text names the directory or file, and a way out.
 
 use std::{
     io,
@@ -7,7 +7,7 @@ use std::{
 
 use plimsoll_proto::own_files::LinkRefusal;
 
-/// Format that this program writes, and the only one that it reads. Change it with every change of `FORMAT.md` that is not an addition.
+/// Format that this program writes, and the only one that it reads. Increase it with every change of `FORMAT.md` that is not an addition.
 pub const FORMAT_VERSION: u32 = 6;
 /// The engine's own directory.
 pub(crate) const ENGINE: &str = "sled";
@@ -15,7 +15,7 @@ pub(crate) const ENGINE: &str = "sled";
 /// Why a store did not open. Unless the text says otherwise, nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The path leads to something else.
+    /// The path is not a directory.
     #[error("{dir} is not a directory: point the data directory at a directory, or at a path that does not exist yet", dir = dir.display())]
     NotADirectory {
         /// The data directory.
@@ -35,7 +35,7 @@ pub enum OpenError {
         /// The data directory.
         dir: PathBuf,
     },
-    /// There is a store where a new one was to be made.
+    /// There is a store where a new one should be created.
     #[error("{dir} holds a store already: name a new or an empty directory, or move this one away first", dir = dir.display())]
     Occupied {
         /// The data directory.
@@ -52,10 +52,10 @@ pub enum OpenError {
     Locked {
         /// The data directory.
         dir: PathBuf,
-        /// What the lock file says.
+        /// Content of the lock file.
         pid: String,
     },
-    /// A program with another format wrote it.
+    /// It was written in another format.
     #[error("{dir} holds a store of format {found}, and this program reads format {FORMAT_VERSION} only: start the program that wrote it, or export the history there (plimsoll-server export), name an empty directory here, and import it (plimsoll-server import). If no other program ever wrote there, plimsoll.json is damaged: save the store{way}", dir = dir.display(), way = way_out(dir))]
     OtherFormat {
         /// The data directory.
@@ -63,12 +63,12 @@ pub enum OpenError {
         /// Format of the store in it.
         found: u32,
     },
-    /// It holds less than was acknowledged.
+    /// It contains less than was acknowledged.
     #[error("{dir} has lost what it held: {what}; restore a backup of the whole directory, save what is left{way}, or move it away to start empty", dir = dir.display(), way = way_out(dir))]
     Emptied {
         /// The data directory.
         dir: PathBuf,
-        /// What marker and store say.
+        /// What marker and store contain.
         what: String,
     },
     /// It ends before the last commit that was acknowledged.
@@ -76,15 +76,15 @@ pub enum OpenError {
     Behind {
         /// The data directory.
         dir: PathBuf,
-        /// What marker, witness and store say.
+        /// What marker, witness and store contain.
         what: String,
     },
-    /// The engine would silently leave out what stands behind the damage.
+    /// The engine would silently drop what follows the damage.
     #[error("{dir} is damaged: sled/db cannot be read at byte {at}, and the storage engine would leave out what was written after that, and overwrite it; restore a backup into another directory, or save what is left{way}, which says whether anything is lost", dir = dir.display(), way = way_out(dir))]
     Torn {
         /// The data directory.
         dir: PathBuf,
-        /// First byte in the log.
+        /// First damaged byte in the log.
         at: u64,
     },
     /// A store without its marker.
@@ -93,31 +93,31 @@ pub enum OpenError {
         /// The data directory.
         dir: PathBuf,
     },
-    /// There is nothing that a repair could read.
+    /// Nothing is left that a repair could read.
     #[error("{dir} cannot be repaired: no record can be read from its sled/db, where all of them are; restore a backup, or without one move the directory away, and a server starts empty", dir = dir.display())]
     NothingLeft {
         /// The data directory.
         dir: PathBuf,
     },
-    /// A repair into the directory that is repaired.
+    /// The target of a repair is the damaged directory itself.
     #[error("{into} is part of {dir}, or the other way round: a repair changes nothing in the damaged directory; name a new one beside it (--into NEW)", dir = dir.display(), into = into.display())]
     IntoItself {
         /// The data directory.
         dir: PathBuf,
-        /// Where the repaired store was to be.
+        /// The target.
         into: PathBuf,
     },
-    /// There is no room for a copy to look at.
+    /// There is no space for a copy to read.
     #[error("a copy of {dir} to look at needs {needed} bytes, and {places}: name a directory with room (--scratch DIR), make room, or let verify or backup read the files themselves (--in-place), which may change what is damaged in them", dir = dir.display())]
     NoRoom {
         /// The data directory.
         dir: PathBuf,
         /// Bytes of the copy.
         needed: u64,
-        /// Where it cannot be, and why.
+        /// Where the copy was tried, and why it failed.
         places: String,
     },
-    /// The marker cannot be understood.
+    /// The marker cannot be parsed.
     #[error("{path} is damaged ({reason}): restore it from a backup of the directory, or save the store{way}", path = path.display(), way = way_out(above(path)))]
     Marker {
         /// The marker file.
@@ -131,12 +131,12 @@ pub enum OpenError {
         /// The directory of the large values.
         path: PathBuf,
     },
-    /// The engine refuses or breaks.
+    /// The engine failed.
     #[error("the storage engine cannot open {dir}: {reason}; if the disk is full, make room; if the files are damaged, restore a backup into another directory, or save what is left{way}", dir = dir.display(), way = way_out(above(dir)))]
     Engine {
         /// The engine's directory.
         dir: PathBuf,
-        /// What it said.
+        /// Its error.
         reason: String,
     },
     /// The engine's flush does not reach the disk.
@@ -145,27 +145,27 @@ pub enum OpenError {
         /// The engine's directory.
         dir: PathBuf,
     },
-    /// What is written under a name of ours could change another file.
+    /// A write under one of our names could change another file, through a link.
     #[error("{path} is not used: {refusal}", path = path.display())]
     Link {
         /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         refusal: LinkRefusal,
     },
     /// A file or directory cannot be used.
     #[error("cannot {action} {path}: {cause}; check that the disk is there, has room, and belongs to the user that the server runs as", path = path.display())]
     Io {
-        /// What was tried.
+        /// The action.
         action: &'static str,
-        /// With what.
+        /// Its path.
         path: PathBuf,
-        /// What the system said. Part of the text, so it is no `source`: that would show it twice.
+        /// The system's error. Part of the text, so it is not a `source`: that would show it twice.
         cause: io::Error,
     },
 }
 
-/// The command that saves what is left of a store.
+/// The command that recovers what is left of a store.
 fn way_out(dir: &Path) -> String {
     format!(" into a new directory (plimsoll-server repair {})", dir.display())
 }
@@ -175,13 +175,13 @@ fn above(path: &Path) -> &Path {
 }
 
 impl OpenError {
-    /// This process may not write there: the file system is mounted to be read only, or the files belong to another user.
+    /// Whether this process may not write there: the file system is read-only, or the files belong to another user.
     pub fn is_write_refused(&self) -> bool {
         let kinds = [io::ErrorKind::ReadOnlyFilesystem, io::ErrorKind::PermissionDenied];
         matches!(self, Self::Io { cause, .. } if kinds.contains(&cause.kind()))
     }
 
-    /// The same of the data directory `dir`: it was said of a copy.
+    /// The same error about the data directory `dir`, instead of a copy.
     pub(crate) fn about(self, dir: &Path) -> Self {
         let dir = dir.to_owned();
         match self {
@@ -194,7 +194,7 @@ impl OpenError {
         }
     }
 
-    /// Turns an I/O error into one that names the action and the path.
+    /// Turns an I/O error into one with action and path.
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |cause| match LinkRefusal::of(&cause) {

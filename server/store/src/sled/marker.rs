@@ -1,6 +1,6 @@
-//! The marker: a small file beside the engine that says which store this is and how far it had come.
+//! The marker: a small file beside the engine with the store's identity and progress.
 //!
-//! sled may open an emptied file as a fresh store. Only something outside of it can tell the difference.
+//! sled may open a truncated file as a new store. Only a file outside of it can show the difference.
 
 use std::{
     fs::{self, File},
@@ -16,35 +16,35 @@ use super::fault::{FORMAT_VERSION, OpenError};
 
 /// Its name in the data directory.
 pub(crate) const FILE: &str = "plimsoll.json";
-/// The next marker, until it is whole.
+/// Name of the next marker while it is written.
 pub(crate) const NEW_FILE: &str = "plimsoll.json.new";
 
-/// What the marker says.
+/// Content of the marker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Marker {
     pub(crate) store_id: Ulid,
     pub(crate) format_version: u32,
     pub(crate) commit_sequence: u64,
     pub(crate) state: StoreStage,
-    /// How many attempts that ended the store had when `restore` or `repair` had filled it; `None` as soon as a server opened it.
+    /// Number of ended attempts after `restore` or `repair` filled the store; `None` once a server has opened it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) attempts: Option<u64>,
 }
 
-/// How far the store was made.
+/// Stage in the creation of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum StoreStage {
-    /// Not finished: nothing was ever acknowledged.
+    /// Creation is not finished: nothing was ever acknowledged.
     Creating,
-    /// A restore is under way, or was cut short: it holds a part of what it should.
+    /// A restore is running or was interrupted: the content is incomplete.
     Filling,
     /// It has been open.
     Ready,
 }
 
 impl Marker {
-    /// The marker of a store that is about to be made.
+    /// The marker of a store that is about to be created.
     pub(crate) fn new() -> Self {
         Self {
             store_id: Ulid::new(),
@@ -72,7 +72,7 @@ impl Marker {
         };
         let damaged =
             |error: serde_json::Error| OpenError::Marker { path: path.clone(), reason: error.to_string() };
-        // The version first: the marker of another format may look different in all else.
+        // the version first: the rest of another format's marker may look different
         let Version { format_version } = serde_json::from_slice(&bytes).map_err(damaged)?;
         check_format(dir, format_version)?;
         serde_json::from_slice(&bytes).map(Some).map_err(damaged)
@@ -96,7 +96,7 @@ impl Marker {
     }
 }
 
-/// Which store a directory holds, by its marker; also while a server has it open.
+/// Id of the store in a directory, from its marker; also while a server has it open.
 ///
 /// # Errors
 /// The marker cannot be read.
@@ -109,7 +109,7 @@ pub(crate) fn check_format(dir: &Path, found: u32) -> Result<(), OpenError> {
     if found == FORMAT_VERSION { Ok(()) } else { Err(OpenError::OtherFormat { dir: dir.to_owned(), found }) }
 }
 
-/// Makes the names in a directory durable.
+/// Syncs a directory.
 pub(crate) fn sync_dir(dir: &Path) -> Result<(), OpenError> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(OpenError::io("sync", dir))
 }

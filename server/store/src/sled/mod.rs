@@ -1,14 +1,14 @@
-//! The store in files, and all that is known of sled 0.34.7: nothing outside of this module names it.
+//! The store in files, and everything known about sled 0.34.7: no other module uses sled.
 //!
 //! | module | what it does |
 //! |---|---|
-//! | `store`, `writer`, `plan`, `shared` | the handle; the thread that gathers commits into one sync |
-//! | `engine`, `quiet_panics` | every call of sled, guarded |
+//! | `store`, `writer`, `plan`, `shared` | the handle; the thread that combines commits into one sync |
+//! | `engine`, `quiet_panics` | guarded calls of sled |
 //! | `durable` | makes its flush reach the disk |
-//! | `directory`, `marker`, `witness`, `small_files`, `fault` | the data directory: ours or not, whole or not, and why a store does not open |
-//! | `opening`, `prepared` | compares engine, marker and witness before anything is written; a start that is refused changes nothing |
-//! | `snapshot`, `store_copy`, `offline`, `preload` | a store read while it runs, as a copy, at rest, and made anew |
-//! | `past_damage`, `raw_log`, `readable_records`, `check`, `damaged`, `repair`, `repair_loss` | what can be read of a damaged store |
+//! | `directory`, `marker`, `witness`, `small_files`, `fault` | the data directory: whether it is ours and complete, and why a store does not open |
+//! | `opening`, `prepared` | compare engine, marker and witness before anything is written; a refused start changes nothing |
+//! | `snapshot`, `store_copy`, `offline`, `preload` | reading a store while it runs, from a copy, or closed; writing a new one |
+//! | `past_damage`, `raw_log`, `readable_records`, `check`, `damaged`, `repair`, `repair_loss` | reading a damaged store |
 
 mod check;
 mod damaged;

@@ -1,4 +1,4 @@
-//! A store that no server has open, for work on all of it: read through, copied, made anew. Blocks; not for a server.
+//! A store that no server has open, for work on all of it: checks, copies, compaction. Blocking; not for a server.
 //!
 //! Entries keep their versions, and a copy keeps the identity: it is the same store.
 
@@ -22,25 +22,25 @@ use crate::{
     kv::{KeyValue, PageLimit, StoreIdentity, UnreadableRange},
 };
 
-/// An existing store, locked for as long as this lives.
+/// An existing store, locked while this value exists.
 #[derive(Debug)]
 pub struct OfflineStore {
     directory: Directory,
     marker: Marker,
     engine: Engine,
     identity: StoreIdentity,
-    /// Why a server refuses it, for those who look all the same.
+    /// Why a server would refuse it, if it was opened all the same.
     behind: Option<OpenError>,
-    /// The copy that is read in place of the files; removed after the engine is closed.
+    /// The copy that is read instead of the files; removed after the engine is closed.
     _look: Option<CopiedFiles>,
 }
 
 impl OfflineStore {
-    /// Opens a store that exists. Writes nothing of its own into it; but the engine, which opens it, ends its log before what it
-    /// cannot read: after a crash that is what was not finished, in damaged files all that stands behind the damage.
+    /// Opens an existing store. The only change comes from the engine, which truncates its log at the first unreadable message: after a
+    /// crash that is unfinished work, in damaged files everything after the damage.
     ///
     /// # Errors
-    /// There is none, it is in use, or it cannot be opened.
+    /// There is no store, it is in use, or it cannot be opened.
     pub fn open(settings: &StoreSettings) -> Result<Self, OpenError> {
         let (directory, marker) = Directory::open_existing(&settings.dir)?;
         let cache_bytes = settings.cache_bytes;
@@ -48,14 +48,14 @@ impl OfflineStore {
         Ok(Self { directory, marker, engine, identity, behind: None, _look: None })
     }
 
-    /// Opens a copy of a store, below `scratch` if that is named, so that nothing in its files is changed. A store that ends too early
-    /// is opened too, and [`Self::behind`] says so.
+    /// Opens a copy of a store, below `scratch` if given, so that its files are not changed. A store that ends too early is opened too;
+    /// [`Self::behind`] then returns the reason.
     ///
     /// # Errors
-    /// As [`Self::open`], or there is no room for the copy.
+    /// As for [`Self::open`], or there is no space for the copy.
     pub fn look(settings: &StoreSettings, scratch: Option<&Path>) -> Result<Self, OpenError> {
         let (directory, marker) = Directory::open_to_read(&settings.dir)?;
-        // what a server would say to the files as they are
+        // the error that a server would report for the files as they are
         let (flipped, foreseen) = match refuse_foreseen(directory.path(), &directory.engine(), &marker) {
             Ok(flipped) => (flipped, None),
             Err(other @ OpenError::OtherFormat { .. }) => return Err(other),
@@ -89,11 +89,11 @@ impl OfflineStore {
         Ok(Self { directory, marker, engine, identity, behind, _look: Some(look) })
     }
 
-    /// Takes a store that has lost its last commits as it is: marker and witness forget what is not there. Tried in a copy first, below
-    /// `scratch` if that is named: where it fails, nothing was changed.
+    /// Accepts a store that has lost its last commits: marker and witness are set back to what exists. Tried in a copy first, below
+    /// `scratch` if given; if that fails, nothing was changed.
     ///
     /// # Errors
-    /// As [`Self::look`]; it holds nothing at all, or is another store.
+    /// As for [`Self::look`]; or the store is empty, or another one.
     pub fn accept_loss(settings: &StoreSettings, scratch: Option<&Path>) -> Result<(), OpenError> {
         let (directory, marker) = Directory::open_existing(&settings.dir)?;
         if let Err(other @ OpenError::OtherFormat { .. }) =
@@ -113,12 +113,12 @@ impl OfflineStore {
         engine.close().map_err(failed)
     }
 
-    /// Why a server refuses it, if it does.
+    /// Why a server would refuse it, if it would.
     pub fn behind(&self) -> Option<&OpenError> {
         self.behind.as_ref()
     }
 
-    /// Which store it is, and how far it has come.
+    /// Its identity, and its last commit.
     pub fn identity(&self) -> StoreIdentity {
         self.identity
     }
@@ -128,10 +128,10 @@ impl OfflineStore {
         self.directory.bytes()
     }
 
-    /// Hands all entries, in the order of their keys, to `take`, until one is refused.
+    /// Passes all entries to `take`, sorted by key, until `take` returns an error.
     ///
     /// # Errors
-    /// The engine cannot read, or what `take` says.
+    /// The engine cannot read, or the error of `take`.
     pub fn each<E: From<StoreError>>(
         &self,
         mut take: impl FnMut(KeyValue) -> Result<(), E>,
@@ -146,10 +146,10 @@ impl OfflineStore {
         Ok(count)
     }
 
-    /// Hands all entries that can be read to `take`, in the order of their keys, and each range that cannot.
+    /// Passes all readable entries to `take`, sorted by key, and each range that cannot be read.
     ///
     /// # Errors
-    /// What `take` says.
+    /// The error of `take`.
     pub(crate) fn each_past_damage<E>(
         &self,
         mut take: impl FnMut(Result<KeyValue, UnreadableRange>) -> Result<(), E>,
@@ -192,11 +192,11 @@ impl OfflineStore {
         }
     }
 
-    /// Copies what is alive into fresh files, reads them back, and puts them in the place of the old ones, if they are smaller: says
-    /// whether they were.
+    /// Copies live entries into new files, reads them back, and replaces the old files if the new ones are smaller; returns whether they
+    /// were.
     ///
     /// # Errors
-    /// There is no room, or the store cannot be read. The old files are then as they were.
+    /// There is no space, or the store cannot be read. The old files are then unchanged.
     pub fn compact(self, cache_bytes: u64, mut tell: impl FnMut(u64)) -> Result<bool, OpenError> {
         let path = self.directory.begin_copy()?;
         let failed = |reason: String| OpenError::Engine { dir: path.clone(), reason };
@@ -229,14 +229,14 @@ impl OfflineStore {
             copy.directory.drop_copy()?;
             return Ok(false);
         }
-        // true of both: a copy that is cut short before it is served is then seen to end too early
+        // valid for both: if the copy turns out incomplete before it is served, it is recognized as ending too early
         Marker { commit_sequence: identity.sequence, ..copy.marker }.write(copy.directory.path())?;
         copy.directory.swap_copy()?;
         Ok(true)
     }
 }
 
-/// Opens the engine in `dir`, which is that of `directory` or a copy of it, up to the damage; with its identity.
+/// Opens the engine in `dir` (that of `directory`, or a copy) up to the damage; with its identity.
 fn what_is_left(
     dir: &Path,
     directory: &Directory,
@@ -252,8 +252,8 @@ fn what_is_left(
     }
 }
 
-/// Opens an engine; if it does not open, without its snapshot. sled refuses files that are damaged before the place that the snapshot
-/// speaks of; without one it reads its log up to the damage.
+/// Opens an engine, if needed without its snapshot. sled refuses files that are damaged before the snapshot's position; without a snapshot
+/// it reads its log up to the damage.
 fn open_what_is_left(dir: &Path, cache_bytes: u64) -> Result<Engine, EngineError> {
     Engine::open(dir, cache_bytes).or_else(|first| match remove_snapshots(dir) {
         Ok(true) => Engine::open(dir, cache_bytes),

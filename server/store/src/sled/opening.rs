@@ -1,4 +1,4 @@
-//! Opening the engine: only where its files, the marker and the witness agree, and only where a flush reaches the disk.
+//! Opens the engine: only if its files, the marker and the witness agree, and only if a flush reaches the disk.
 
 use std::{fs, path::Path};
 
@@ -17,8 +17,8 @@ use super::{
 };
 use crate::kv::StoreIdentity;
 
-/// Opens the engine, in files that `prepare` makes ready for it, and compares it with its marker; writes nothing but bits of the log that
-/// flipped. Where it is refused, the directory is as it was.
+/// Opens the engine on files made ready by `prepare`, and compares it with the marker; writes nothing but corrections of flipped bits in
+/// the log. If it is refused, the directory is unchanged.
 pub(crate) fn open_compared(
     directory: &Directory,
     marker: &Marker,
@@ -38,11 +38,11 @@ pub(crate) fn open_compared(
     opened
 }
 
-/// Which store a server would find in a data directory. Changes nothing, and does not start the engine: damage of records, and of pages
-/// that a start does not read, is not found.
+/// Id of the store that a server would find in a data directory. Changes nothing and does not start the engine: damaged records, and pages
+/// that a start does not read, are not noticed.
 ///
 /// # Errors
-/// A server would refuse it, or has it open ([`OpenError::Locked`]), or would make a new one there ([`OpenError::Missing`]).
+/// A server would refuse it, or has it open ([`OpenError::Locked`]), or would create a new one ([`OpenError::Missing`]).
 pub fn look_at(dir: &Path) -> Result<Ulid, OpenError> {
     let exists = fs::exists(dir).map_err(OpenError::io("look at", dir))?;
     if exists && !dir.is_dir() {
@@ -62,15 +62,15 @@ pub fn look_at(dir: &Path) -> Result<Ulid, OpenError> {
     Ok(marker.store_id)
 }
 
-/// Refuses what the engine in `engine` would refuse, or would read in part without a word, before it sees its files: it writes as it opens.
-/// `dir` is the data directory. Gives the bits of the log that are to be put right before the engine opens.
+/// Refuses files that the engine in `engine` would refuse or silently read in part, before it opens them, because it writes when it opens.
+/// `dir` is the data directory. Returns the flipped bits of the log to correct before the engine opens.
 pub(crate) fn refuse_foreseen(
     dir: &Path,
     engine: &Path,
     marker: &Marker,
 ) -> Result<Vec<FlippedBit>, OpenError> {
     let log = engine.join(LOG);
-    // before a store is ready nothing was acknowledged
+    // nothing was acknowledged before a store is ready
     if marker.state == StoreStage::Creating || !fs::exists(&log).map_err(OpenError::io("look at", &log))? {
         return Ok(Vec::new());
     }
@@ -82,12 +82,12 @@ pub(crate) fn refuse_foreseen(
     }
 }
 
-/// The last commit that the witness knows of.
+/// The last commit known to the witness.
 fn witnessed(dir: &Path, marker: &Marker) -> Result<u64, OpenError> {
     Ok(CommitWitness::read(dir, marker.store_id)?.unwrap_or(0))
 }
 
-/// Writes the identity of the engine in `dir` and proves that it went to the disk.
+/// Writes the identity of the engine in `dir`, and checks that it reached the disk.
 pub(crate) fn prove_durable(dir: &Path, engine: &Engine, identity: StoreIdentity) -> Result<(), OpenError> {
     let before = durable::syncs();
     let applied = engine.apply(&[], identity);
@@ -98,7 +98,7 @@ pub(crate) fn prove_durable(dir: &Path, engine: &Engine, identity: StoreIdentity
     sync_dir(dir)
 }
 
-/// The identity to go on with, if the engine holds at least what the marker and the witness remember.
+/// The identity to continue with, if the engine has at least the commits known to marker and witness.
 pub(crate) fn reconcile(
     dir: &Path,
     marker: &Marker,

@@ -1,8 +1,8 @@
-//! Reads on behind what the engine cannot read, for those who save what is left.
+//! Reads past ranges that the engine cannot read, to recover the rest.
 //!
-//! A page of sled that is damaged takes all keys of its range with it, and sled does not say which range that is. But to look up any
-//! key in it fails, and to look up the next one behind it does not: so its end is found by halving, a byte of the key at a time. Where
-//! more than one page is damaged, what lies between two of them close to each other may be left out, too; what was left out is reported.
+//! A damaged page of sled makes all keys of its range unreadable, and sled does not report the range. But looking up any key in it fails,
+//! and looking up the next key after it works: so its end is found by bisection, one byte of the key at a time. With several damaged pages
+//! close to each other, entries between them may be skipped too; skipped ranges are reported.
 
 use std::ops::Bound::{Excluded, Included};
 
@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Engine {
-    /// As [`Self::scan`]; goes on behind a range that cannot be read, and says which one it is.
+    /// Like [`Self::scan`]; continues after ranges that cannot be read, and reports them.
     pub(crate) fn scan_past(
         &self,
         prefix: &[u8],
@@ -24,7 +24,7 @@ impl Engine {
         if let Ok(page) = self.scan(prefix, after, limit) {
             return (page, None);
         }
-        // one by one up to the damage
+        // one entry at a time up to the damage
         let mut page = ScanPage { more: true, ..ScanPage::default() };
         let mut last = after.filter(|after| *after >= prefix).map(<[u8]>::to_vec);
         while page.entries.len() < limit.items {
@@ -44,7 +44,7 @@ impl Engine {
         (page, None)
     }
 
-    /// Adds the first entry behind the damage to the page, if it is one of its entries.
+    /// Adds the first entry after the damage to the page, if it belongs there.
     fn leap(&self, last: &[u8], prefix: &[u8], error: &EngineError, page: &mut ScanPage) -> UnreadableRange {
         let next = self.first_readable(last);
         let until = next.as_ref().map(|entry| KeyText(entry.key.clone()));
@@ -55,7 +55,7 @@ impl Engine {
         UnreadableRange { after, until, reason: error.to_string() }
     }
 
-    /// The first entry that can be read behind `last`, behind which one cannot be read.
+    /// The first readable entry after `last`, where the entry directly after `last` cannot be read.
     fn first_readable(&self, last: &[u8]) -> Option<KeyValue> {
         let (mut prefix, mut found) = (Vec::new(), None);
         while prefix.len() < MAX_KEY {
@@ -65,8 +65,8 @@ impl Engine {
         found
     }
 
-    /// The highest byte behind `prefix` from which on nothing can be read at once; none if there is no such byte. `found` becomes the
-    /// first entry of the lowest place that can be read.
+    /// The highest byte after `prefix` at which nothing can be read; `None` if there is none. Sets `found` to the first entry of the
+    /// lowest readable position.
     fn last_unreadable(&self, prefix: &[u8], last: &[u8], found: &mut Option<KeyValue>) -> Option<u8> {
         let (mut low, mut high) = (0_u16, 256_u16);
         while low < high {

@@ -1,4 +1,4 @@
-//! What becomes of a group of commits: which version each gets, what is written.
+//! Plans a group of commits: the version of each, and the writes.
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
@@ -9,29 +9,29 @@ use crate::{
     kv::{Batch, CommitReceipt, WriteOp},
 };
 
-/// A commit that waits for its answer.
+/// A commit that waits for its result.
 #[derive(Debug)]
 pub(crate) struct CommitJob {
     pub(crate) batch: Batch,
     pub(crate) answer: oneshot::Sender<Result<CommitReceipt, CommitError>>,
-    /// Its share of the queue's bound; given back with the answer.
+    /// Its share of the queue's bound; released with the result.
     pub(crate) _room: OwnedSemaphorePermit,
 }
 
-/// What a group comes to.
+/// The plan of a group.
 pub(crate) struct CommitPlan<'a> {
-    /// The writes of the commits that happen, in their order.
+    /// The writes of all accepted commits, in order.
     pub(crate) changes: Vec<EngineWrite<'a>>,
-    /// The answer to each commit, true once the changes are on the disk.
+    /// The result of each commit, valid once the writes are on disk.
     pub(crate) outcomes: Vec<Result<CommitReceipt, CommitError>>,
     /// Number of the last commit.
     pub(crate) sequence: u64,
 }
 
-/// Plans each commit in its turn.
+/// Plans the commits in order.
 ///
-/// In a store that is `damaged`, a commit that writes where nothing can be read does not happen: the engine would break off in the
-/// middle of the group, and what it had written until then would stay.
+/// In a store with damage, a commit that writes where nothing can be read is refused: the engine would fail in the middle of the group,
+/// with the earlier writes already applied.
 pub(crate) fn plan<'a>(
     engine: &Engine,
     sequence: u64,
@@ -55,7 +55,7 @@ pub(crate) fn plan<'a>(
     plan
 }
 
-/// Why a commit cannot write all that it wants to, if the keys around it cannot be read.
+/// Why a commit cannot write all its keys, if the keys around them cannot be read.
 fn refusal_of(engine: &Engine, writes: &[WriteOp]) -> Option<CommitError> {
     let unreadable =
         |write: &WriteOp| engine.get(write.key()).err().map(|error| (keys::text(write.key()), error));

@@ -1,13 +1,13 @@
-//! Fills the engine of a store that is not served yet, so that it is small at once: by `restore`, and by `compact`.
+//! Fills the engine of a store that is not served yet so that its files are small: for `restore` and `compact`.
 //!
-//! sled writes a leaf anew for every tenth change of it, and what it wrote before is dead space that stays. So all keys of the store come
-//! first, empty, and then each value once ([`Engine::lay_out`]). Not a stretch of the store at a time: the dead space of the second
-//! stretch's keys makes sled move the values of the first (1.3 times the payload instead of 1.2 at 100 MiB, 1.9 instead of 1.4 at 10).
-//! Values shorter than some hundred bytes gain nothing by it: the dead space of their keys is larger than they are. Those come in batches
-//! alone.
+//! sled rewrites a leaf at every tenth change, and the earlier bytes remain as dead space. So all keys are written first, without values,
+//! and then each value once ([`Engine::lay_out`]). All keys come before all values: going range by range, the dead space of the second
+//! range's keys makes sled move the values of the first (1.3 times the payload instead of 1.2 at 100 MiB, 1.9 instead of 1.4 at 10).
+//! Values shorter than some hundred bytes gain nothing: the dead space of their keys is larger than they are. They are written in batches
+//! only.
 //!
-//! Entries keep the versions that they had, in the order of their keys. So no version says how much of such a store is there: its identity
-//! holds the commit 0 until all entries are written, and the last batch of all writes the number that it is to have.
+//! Entries keep their versions and are written in the order of their keys. So versions do not show how much of such a store is written:
+//! its identity has commit 0 until all entries are written, and the very last batch writes the final number.
 
 use std::path::{Path, PathBuf};
 
@@ -25,14 +25,14 @@ use crate::{
     kv::{KeyValue, PageLimit, StoreIdentity},
 };
 
-/// Entries of one batch. Where keys were not laid out, large ones save disk: 1.6 times the payload instead of 2.4 for single ones; still
-/// larger ones lose it again.
+/// Entries of one batch. Without laying out keys, large batches save disk: 1.6 times the payload instead of 2.4 for single writes; even
+/// larger ones lose that again.
 const BATCH_ENTRIES: usize = 512;
 
-/// Bytes of a value from which on its key is laid out first.
+/// Least size of a value for laying out its key first, bytes.
 const LAID_OUT_FROM: usize = 256;
 
-/// A data directory that is being filled. No server opens it before it is whole.
+/// A data directory while it is filled. No server opens it before it is complete.
 #[derive(Debug)]
 pub struct StoreFiller {
     directory: Directory,
@@ -41,10 +41,10 @@ pub struct StoreFiller {
 }
 
 impl StoreFiller {
-    /// Makes the data directory of the store `identity`.
+    /// Creates the data directory of the store `identity`.
     ///
     /// # Errors
-    /// The directory is not empty, or cannot be made.
+    /// The directory is not empty, or cannot be created.
     pub fn begin(settings: &StoreSettings, identity: StoreIdentity) -> Result<Self, OpenError> {
         let marker = Marker {
             store_id: identity.id,
@@ -59,8 +59,8 @@ impl StoreFiller {
         Ok(Self { directory, filler, marker })
     }
 
-    /// Makes room for these entries, in the order of their keys; each of them must be put later. To be called for all of them before
-    /// any is put: then the store is small at once.
+    /// Reserves space for these entries, in the order of their keys; each must be put later. Call it for all of them before any is put, so
+    /// that the files stay small.
     ///
     /// # Errors
     /// The disk is full or broken.
@@ -76,7 +76,7 @@ impl StoreFiller {
         self.filler.put(entry)
     }
 
-    /// All entries are there: from now on it is a store like any other.
+    /// Completes the store: from now on a server can open it.
     ///
     /// # Errors
     /// The disk is full or broken.
@@ -131,7 +131,7 @@ impl EngineFiller {
         OpenError::Engine { dir: self.dir.clone(), reason: error.0 }
     }
 
-    /// All entries are there; gives how many attempts that ended are among them.
+    /// Completes the files; returns the number of ended attempts in them.
     pub(crate) fn end(mut self) -> Result<u64, OpenError> {
         self.flush()?;
         let failed = |error: EngineError| OpenError::Engine { dir: self.dir.clone(), reason: error.0 };
@@ -142,12 +142,12 @@ impl EngineFiller {
     }
 }
 
-/// How many attempts have a summary.
+/// Number of attempts with a summary.
 fn count_ended(engine: &Engine) -> Result<u64, EngineError> {
     let (prefix, mut after, mut count) = (KeyKind::Summary.prefix(), None, 0);
     loop {
         let page = engine.scan(&prefix, after.as_deref(), PageLimit::PAGE)?;
-        // a long record has more parts, which are numbered from 0
+        // a long record has further parts, numbered from 0
         let first_parts = page.entries.iter().filter(|entry| entry.key.ends_with(&[0]));
         count += first_parts.count() as u64;
         after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());

@@ -1,5 +1,5 @@
-//! The last steps before the engine opens its files. If it refuses them all the same, each is undone: a start that is refused leaves the
-//! directory as it was.
+//! The last steps before the engine opens its files. If the engine refuses them, each step is undone: a refused start leaves the directory
+//! unchanged.
 
 use std::{
     fs,
@@ -22,14 +22,14 @@ use super::{
 pub(crate) struct PreparedEngine {
     /// Their directory.
     pub(crate) engine: PathBuf,
-    /// Where they were before.
+    /// Their directory before the move.
     moved_from: Option<PathBuf>,
     removed: Vec<RemovedFile>,
     flipped: Vec<FlippedBit>,
 }
 
 impl PreparedEngine {
-    /// The files where they are, without those that would break the engine.
+    /// The files in place, without those that would break the engine.
     ///
     /// # Errors
     /// The directory cannot be written.
@@ -41,7 +41,7 @@ impl PreparedEngine {
         Ok(Self { engine, moved_from: None, removed, flipped: Vec::new() })
     }
 
-    /// The same under their own name: ends a swap that a crash cut short.
+    /// The files moved to their proper name: completes a replacement that a crash interrupted.
     ///
     /// # Errors
     /// The directory cannot be written.
@@ -54,7 +54,7 @@ impl PreparedEngine {
         Self::in_place(directory).map(|prepared| Self { moved_from: Some(found), ..prepared })
     }
 
-    /// The same with these bits of the log put right.
+    /// The files with these bits of the log corrected.
     ///
     /// # Errors
     /// The log cannot be written.
@@ -63,7 +63,7 @@ impl PreparedEngine {
         Ok(Self { flipped, ..self })
     }
 
-    /// The engine refused them.
+    /// Undoes all steps after the engine refused the files.
     pub(crate) fn undo(self) {
         let Self { engine, moved_from, removed, flipped } = self;
         let put_back = flipped::undo(&engine.join(LOG), &flipped);
@@ -75,7 +75,7 @@ impl PreparedEngine {
     }
 }
 
-/// Puts bits of the log in the engine's directory right, and says so.
+/// Corrects bits in the log of the engine's directory, and logs that.
 ///
 /// # Errors
 /// The log cannot be written.
@@ -96,7 +96,7 @@ fn write_new(file: &RemovedFile) -> io::Result<()> {
     let RemovedFile { path, bytes } = file;
     match own_files::create_new(path) {
         Ok(mut file) => file.write_all(bytes),
-        // the engine has written its own
+        // the engine has written its own files
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
     }

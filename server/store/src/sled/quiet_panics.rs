@@ -1,5 +1,5 @@
-//! Panics of sled are results like others: they are caught, and what they say stands in an error. Without this the standard library
-//! prints each of them with a backtrace beside it, as if the program had broken.
+//! sled's panics are caught and become errors with the panic's text. Without this module the standard library would also print each of
+//! them with a backtrace, as if the program had crashed.
 
 use std::{
     cell::Cell,
@@ -9,21 +9,21 @@ use std::{
 };
 
 thread_local! {
-    /// How many calls of sled this thread is in.
+    /// Depth of nested calls of sled in this thread.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-/// sled's own threads, by the beginning of their names.
+/// Prefix of the names of sled's own threads.
 const THREADS: &str = "sled-io-";
 
-/// While it lives, this thread is in a call of sled.
+/// While this value exists, the thread is in a call of sled.
 #[derive(Debug)]
 pub(crate) struct WithinEngine(());
 
-/// To be called before sled is.
+/// Call it before a call of sled.
 pub(crate) fn within_engine() -> WithinEngine {
     static HOOK: Once = Once::new();
-    // while a thread panics the hook cannot be changed
+    // the hook cannot be changed while a thread panics
     if !thread::panicking() {
         HOOK.call_once(|| {
             let before = panic::take_hook();

@@ -1,4 +1,4 @@
-//! Lets pass what a server could read: each record whole and under its own key, each chunk of samples understood. For a repair.
+//! Filters entries that a server can read: each record complete and under its own key, each chunk decodable. For a repair.
 
 use plimsoll_core::domain::{Attempt, JobPod, Summary, Ticket, TicketNumbers, Verdict};
 
@@ -12,25 +12,25 @@ use crate::{
     kv::KeyValue,
 };
 
-/// One entry or record that cannot be understood.
+/// An entry or record that cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckFinding {
-    /// Where.
+    /// Its key.
     pub key: KeyText,
     /// What is wrong with it.
     pub reason: String,
 }
 
-/// Takes entries in the order of their keys.
+/// The filter; it takes entries in the order of their keys.
 #[derive(Debug, Default)]
 pub(crate) struct WholeRecords {
     joiner: RecordJoiner,
-    /// Parts of the record at hand.
+    /// Parts of the current record.
     parts: Vec<KeyValue>,
 }
 
 impl WholeRecords {
-    /// Takes an entry in; hands on what is now known to be whole, or what is wrong with it.
+    /// Adds an entry; passes on what is now known to be complete, or the error.
     pub(crate) fn push<E>(
         &mut self,
         entry: KeyValue,
@@ -53,7 +53,7 @@ impl WholeRecords {
         Ok(())
     }
 
-    /// There are no more parts of the record at hand.
+    /// Ends the current record.
     pub(crate) fn finish<E>(
         &mut self,
         take: &mut dyn FnMut(Result<KeyValue, CheckFinding>) -> Result<(), E>,
@@ -68,14 +68,14 @@ impl WholeRecords {
             None => Err(Damage::new("its first part is not there")),
         };
         match whole {
-            // parts above those that count are left over from a longer, older record
+            // parts above the count are left over from a longer, older record
             Ok(()) => parts.into_iter().take(joiner.found()).try_for_each(|part| take(Ok(part))),
             Err(damage) => take(Err(CheckFinding { key: keys::text(joiner.key()), reason: damage.0 })),
         }
     }
 }
 
-/// Whether a value says that it stands under this key; `None` if it does not say. Records of several parts do not.
+/// Whether a value belongs under this key; `None` if it does not show that. Records of several parts do not.
 pub(crate) fn belongs(key: &[u8], value: &[u8]) -> Option<bool> {
     let kind = KeyKind::of(key)?;
     let (part, common) = key.split_last()?;
@@ -87,7 +87,7 @@ pub(crate) fn belongs(key: &[u8], value: &[u8]) -> Option<bool> {
     Some(owned.is_ok())
 }
 
-/// The key of a record of one part, of which only the last bytes are known: the record names whose it is.
+/// The key of a record of one part of which only the last bytes are known, from the attempt or ticket in the record.
 pub(crate) fn key_of(value: &[u8], end: &[u8]) -> Option<Vec<u8>> {
     let (parts, record) = value.split_first()?;
     let (codec, payload) = bytes::open(record).ok().filter(|_| *parts == 1)?;
@@ -104,7 +104,7 @@ pub(crate) fn key_of(value: &[u8], end: &[u8]) -> Option<Vec<u8>> {
 const RECORDS: [KeyKind; 6] =
     [KeyKind::Summary, KeyKind::Attempt, KeyKind::Verdict, KeyKind::Ticket, KeyKind::Pod, KeyKind::Numbers];
 
-/// Checks that a record can be understood and is of the attempt or ticket that its key names.
+/// Checks that a record can be decoded and is of the attempt or ticket in its key.
 fn check_owner(key: &[u8], codec: u8, payload: &[u8]) -> Result<(), Damage> {
     let kind = KeyKind::of(key).ok_or_else(|| Damage::new("is no record"))?;
     let owner = owner_of(kind, codec, payload)?;
@@ -115,7 +115,7 @@ fn check_owner(key: &[u8], codec: u8, payload: &[u8]) -> Result<(), Damage> {
     }
 }
 
-/// Whose record it is.
+/// The attempt or ticket of a record.
 fn owner_of(kind: KeyKind, codec: u8, payload: &[u8]) -> Result<String, Damage> {
     Ok(match kind {
         KeyKind::Attempt => Attempt::unpack(codec, payload)?.id.to_string(),

@@ -1,7 +1,8 @@
-//! Saves what is left of a damaged store into a new one. The damaged directory is read, and never changed.
+//! Recovers what is left of a damaged store into a new one. The damaged directory is read and never changed.
 //!
-//! Where a server would start and the engine reads all of a copy, the engine says what is in the store: what cannot be read of its log is not
-//! in use. Else the log is read as it is ([`super::raw_log`]). Either way only what a server could read goes into the new store: whole records, under their own keys.
+//! If a server would start and the engine reads all of a copy, the engine lists the content, because unreadable parts of its log are then
+//! not in use. Otherwise the log is read directly ([`super::raw_log`]). Either way only what a server can read is written to the new
+//! store: complete records under their own keys.
 
 use std::{
     fs,
@@ -28,26 +29,26 @@ use crate::{
     kv::{KeyValue, PageLimit},
 };
 
-/// GitLab's job hooks that wait; no part of the store, and of use to the new one.
+/// Spooled job hooks of GitLab: not part of the store, but copied to the new one.
 const HOOKS: &str = "hooks";
 
-/// How a repair went.
+/// Result of a repair.
 #[derive(Debug)]
 pub struct RepairReport {
-    /// The engine opened, and had all.
+    /// The engine opened and read everything.
     pub by_engine: bool,
-    /// How many attempts that ended there were, if that is known: of a store that was filled and not served since.
+    /// Number of ended attempts that the store had, if known: for a store that was filled and not served since.
     pub attempts: Option<u64>,
-    /// What is in the new store.
+    /// Content of the new store.
     pub checked: CheckReport,
-    /// What is not.
+    /// What could not be recovered.
     pub losses: Vec<RepairLoss>,
 }
 
-/// Makes the store `into` of what is left in the directory `from`. `tell` gets the bytes of entries so far.
+/// Creates the store `into` from what is left in the directory `from`. `tell` gets the number of bytes of entries so far.
 ///
 /// # Errors
-/// There is nothing left, `from` is in use, `into` is not empty, or a disk fails.
+/// Nothing is left, `from` is in use, `into` is not empty, or a disk fails.
 pub fn repair(
     from: &Path,
     into: &StoreSettings,
@@ -59,7 +60,7 @@ pub fn repair(
     let found = DamagedStore::best(&directory)?.ok_or_else(nothing_left)?;
     let (identity, attempts) = (found.identity, found.attempts());
     let (source, mut losses) = match found.open_whole(&directory, into) {
-        // what cannot be read of its log is not in use
+        // unreadable parts of its log are not in use
         Some((engine, look)) => (EntrySource::Engine { engine, path: found.engine, _look: look }, Vec::new()),
         None if found.log.is_empty() && !found.losses.is_empty() => return Err(nothing_left()),
         None => (EntrySource::Log(Box::new(found.log)), found.losses),
@@ -89,7 +90,7 @@ pub fn repair(
     Ok(RepairReport { by_engine, attempts, checked, losses })
 }
 
-/// The one directory must not be in the other.
+/// Refuses if one directory is inside the other.
 fn refuse_within(from: &Path, into: &Path) -> Result<(), OpenError> {
     let plain = |path: &Path| std::path::absolute(path).map_err(OpenError::io("look at", path));
     let (dir, new) = (plain(from)?, plain(into)?);
@@ -99,14 +100,14 @@ fn refuse_within(from: &Path, into: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Where the entries come from.
+/// Source of the entries.
 enum EntrySource {
     Engine { engine: Engine, path: PathBuf, _look: CopiedFiles },
     Log(Box<RawLog>),
 }
 
 impl EntrySource {
-    /// Hands on every record that is whole, and what is wrong with the others.
+    /// Passes on every complete record, and the errors of the others.
     fn each_whole(
         &self,
         take: &mut dyn FnMut(Result<KeyValue, CheckFinding>) -> Result<(), OpenError>,
@@ -131,7 +132,7 @@ impl EntrySource {
     }
 }
 
-/// Whether an entry is of an open attempt whose summary was written later: only its removal is lost.
+/// Whether an entry is of an open attempt that has a later summary: then only the removal of the entry was lost.
 fn has_ended(log: &RawLog, entry: &KeyValue) -> Result<bool, OpenError> {
     let id = keys::id_of(&entry.key).filter(|_| KeyKind::of(&entry.key) == Some(KeyKind::Attempt));
     let Some(id) = id else { return Ok(false) };
@@ -142,7 +143,7 @@ fn has_ended(log: &RawLog, entry: &KeyValue) -> Result<bool, OpenError> {
     }))
 }
 
-/// Copies what GitLab sent and no server has worked on.
+/// Copies hooks that no server has processed yet.
 fn copy_hooks(from: &Path, into: &Path) -> Result<(), OpenError> {
     let (from, into) = (from.join(HOOKS), into.join(HOOKS));
     let Ok(files) = fs::read_dir(&from) else { return Ok(()) };

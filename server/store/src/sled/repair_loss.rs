@@ -1,4 +1,4 @@
-//! What a repair cannot give back, in words.
+//! Losses of a repair, as text.
 
 use std::fmt;
 
@@ -6,18 +6,18 @@ use plimsoll_proto::figures::counted;
 
 use super::{raw_log::LogLoss, readable_records::CheckFinding};
 
-/// Something that is not in the new store, or not as it was.
+/// Something that is missing from the new store, or older than it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RepairLoss {
     /// A part of the engine's log cannot be read.
     Log(LogLoss),
-    /// A record that cannot be understood.
+    /// A record that cannot be decoded.
     Record(CheckFinding),
-    /// Commits behind the last one that can be read.
+    /// Commits after the last readable one.
     Commits {
-        /// The last one that can be read.
+        /// The last readable commit.
         found: u64,
-        /// The last one that marker or witness know of.
+        /// The last commit known to marker or witness.
         known: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! What the writer and the handles of a sled store share: the engine at hand and how it fares.
+//! State shared by the writer and the handles of a sled store: the engine and its status.
 
 use std::{
     sync::{
@@ -13,24 +13,24 @@ use tokio::sync::watch;
 use super::engine::Engine;
 use crate::kv::{StoreMode, StoreStatus};
 
-/// Shared by the writer, which changes it, and the handles, which read it. No lock is held while the engine works.
+/// Shared by the writer, which changes it, and the handles, which read it. No lock is held during calls of the engine.
 #[derive(Debug)]
 pub(crate) struct EngineState {
-    /// `None` while it is being reopened, or could not be, or is closed.
+    /// `None` while it is being reopened, after that failed, or after closing.
     engine: RwLock<Option<Arc<Engine>>>,
     mode: Mutex<StoreMode>,
-    /// Something could not be read once: before a key is written, it is read.
+    /// A read has failed once: from then on keys are read before they are written.
     damaged: AtomicBool,
     bytes_on_disk: AtomicU64,
     commits: AtomicU64,
     syncs: AtomicU64,
-    /// Those that wait for the next one are woken.
+    /// Wakes those that wait for the next attempt to reopen.
     tries: watch::Sender<u64>,
     last_commit_micros: AtomicU64,
 }
 
 impl EngineState {
-    /// A store that works and has seen this many commits.
+    /// A working store with this many commits.
     pub(crate) fn new(engine: Engine, commits: u64) -> Self {
         Self {
             engine: RwLock::new(Some(Arc::new(engine))),
@@ -44,12 +44,12 @@ impl EngineState {
         }
     }
 
-    /// The engine at hand.
+    /// The current engine.
     pub(crate) fn engine(&self) -> Option<Arc<Engine>> {
         self.engine.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Puts another engine in place of the one at hand.
+    /// Replaces the engine.
     pub(crate) fn replace_engine(&self, engine: Option<Arc<Engine>>) -> Option<Arc<Engine>> {
         std::mem::replace(&mut *self.engine.write().unwrap_or_else(PoisonError::into_inner), engine)
     }
@@ -62,40 +62,40 @@ impl EngineState {
         }
     }
 
-    /// Changes whether the store takes commits.
+    /// Sets whether the store accepts commits.
     pub(crate) fn set_mode(&self, mode: StoreMode) {
         *self.mode.lock().unwrap_or_else(PoisonError::into_inner) = mode;
     }
 
-    /// Notes that something cannot be read.
+    /// Records that a read failed.
     pub(crate) fn note_damage(&self) {
         self.damaged.store(true, Relaxed);
     }
 
-    /// Whether something could not be read.
+    /// Whether a read has failed.
     pub(crate) fn is_damaged(&self) -> bool {
         self.damaged.load(Relaxed)
     }
 
-    /// Notes a group that is on the disk.
+    /// Records a group that is on disk.
     pub(crate) fn committed(&self, commits: u64, took: Duration) {
         self.commits.store(commits, Relaxed);
         self.syncs.fetch_add(1, Relaxed);
         self.last_commit_micros.store(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Relaxed);
     }
 
-    /// Notes a try to take up writing again, whatever came of it.
+    /// Records an attempt to reopen, whatever its result.
     pub(crate) fn tried(&self) {
         self.tries.send_modify(|tries| *tries += 1);
     }
 
-    /// Tells of each try from now on.
+    /// Receives each later attempt to reopen.
     #[cfg(test)]
     pub(crate) fn tries(&self) -> watch::Receiver<u64> {
         self.tries.subscribe()
     }
 
-    /// Notes the size of the files.
+    /// Records the size of the files.
     pub(crate) fn set_bytes(&self, bytes: u64) {
         self.bytes_on_disk.store(bytes, Relaxed);
     }

@@ -1,7 +1,7 @@
-//! The engine's small files: `conf`, and `snap.*`. They hold nothing that the log does not say as well. sled trusts them all the same, and
-//! refuses a store over one wrong bit in them. So one whose checksum is wrong is removed before sled opens, and sled writes it anew.
+//! The engine's small files: `conf` and `snap.*`. They contain nothing that is not in the log as well, but sled trusts them, and refuses a
+//! store for one wrong bit in them. So a file with a wrong checksum is removed before sled opens, and sled writes a new one.
 //!
-//! `raw_log` has their bytes.
+//! `raw_log` documents their bytes.
 
 use std::{
     fs, io,
@@ -14,19 +14,19 @@ use super::fault::OpenError;
 
 /// sled's name for its settings.
 const SETTINGS: &str = "conf";
-/// Shorter ones sled takes for none.
+/// sled ignores shorter ones.
 const LEAST_SETTINGS: usize = 9;
-/// Length and checksum at the end of a snapshot.
+/// Bytes of length and checksum at the end of a snapshot.
 const SNAPSHOT_END: usize = 12;
 
-/// A file that was removed, with what was in it.
+/// A removed file, with its content.
 #[derive(Debug)]
 pub(crate) struct RemovedFile {
     pub(crate) path: PathBuf,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Removes what is damaged, and snapshots that a crash cut short: sled takes them for whole ones and never opens again.
+/// Removes damaged files, and snapshots that a crash left incomplete: sled would take them for complete and never open again.
 ///
 /// # Errors
 /// The directory cannot be read or changed.
@@ -42,7 +42,7 @@ pub(crate) fn remove_unusable(engine: &Path) -> Result<Vec<RemovedFile>, OpenErr
     Ok(unusable)
 }
 
-/// The files that are unfinished, or whose checksum is wrong.
+/// The files that are incomplete, or whose checksum is wrong.
 fn unusable(engine: &Path) -> Result<Vec<RemovedFile>, OpenError> {
     let mut unusable = Vec::new();
     for file in fs::read_dir(engine).map_err(OpenError::io("list", engine))? {
@@ -62,7 +62,7 @@ fn unusable(engine: &Path) -> Result<Vec<RemovedFile>, OpenError> {
     Ok(unusable)
 }
 
-/// Log position up to which a start need not read the log: the newest snapshot that is whole has it. 0 without one.
+/// Log position up to which a start need not read the log, from the newest complete snapshot; 0 without one.
 pub(crate) fn read_up_to(engine: &Path) -> io::Result<u64> {
     let mut snapshots = Vec::new();
     for file in fs::read_dir(engine)? {
@@ -98,7 +98,7 @@ fn snapshot_is_whole(bytes: &[u8]) -> bool {
     content.is_some_and(|content| crc == Some(crc32fast::hash(content)))
 }
 
-/// Refuses an engine that is not in files of its own: sled writes through links.
+/// Refuses an engine directory with links: sled writes through them.
 pub(crate) fn refuse_links(engine: &Path) -> Result<(), OpenError> {
     match fs::symlink_metadata(engine) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -111,7 +111,7 @@ pub(crate) fn refuse_links(engine: &Path) -> Result<(), OpenError> {
         match file.metadata() {
             Ok(found) if found.is_dir() => {}
             Ok(found) => own_files::refuse_links(&found).map_err(OpenError::io("open", file.path()))?,
-            // sled of a store that just closed may still remove old snapshots
+            // the sled of a store that was just closed may still remove old snapshots
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(OpenError::io("look at", file.path())(error)),
         }

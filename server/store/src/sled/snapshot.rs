@@ -1,11 +1,11 @@
-//! All entries as they were at one commit, read while commits go on.
+//! All entries at one commit, read while commits go on.
 //!
-//! A snapshot begins between two groups of the writer, at the number of the last commit. It then pages through the store and
-//! leaves out what is younger. Before the writer replaces or removes an old entry that the pages have not passed, it hands it
-//! over. So every entry of that moment arrives, some of them twice, and none that is younger. The writer never waits for a
-//! reader: if more is handed over than is taken, the snapshot fails and the store goes on.
+//! A snapshot starts between two groups of the writer, at the number of the last commit. It pages through the store and skips later
+//! entries. Before the writer replaces or removes an old entry that was not paged yet, it hands the entry over. So every entry of that
+//! moment is returned, some of them twice, and no later one. The writer never waits for a reader: if entries are handed over faster than
+//! they are taken, the snapshot fails and the store goes on.
 //!
-//! Fragments and open attempts are read first: they are what changes most.
+//! Fragments and open attempts are read first, because they change most.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,20 +19,20 @@ use crate::{
     kv::{KeyValue, PageLimit, StoreIdentity},
 };
 
-/// Most bytes that wait for the reader: the fragments of 10,000 attempts.
+/// Most bytes that wait for the reader: about the fragments of 10,000 attempts.
 const MOST_WAITING: usize = 128 << 20;
 
-/// Prefixes in the order of reading; the last one is everything else.
+/// Prefixes in the order of reading; the last one stands for all other entries.
 const ORDER: [&[u8]; 3] = [&[KeyKind::Fragment as u8], &[KeyKind::Attempt as u8], &[]];
 
-/// How far the pages are: index into [`ORDER`], and the last key.
+/// Progress: index into [`ORDER`], and the last key.
 type SnapshotCursor = (usize, Vec<u8>);
 
 fn rank(key: &[u8]) -> usize {
     ORDER.iter().position(|prefix| key.starts_with(prefix)).unwrap_or(ORDER.len())
 }
 
-/// What the writer and the reader share.
+/// State shared by the writer and the reader.
 #[derive(Debug)]
 pub(crate) struct Rescue {
     sequence: u64,
@@ -53,7 +53,7 @@ impl Rescue {
         Arc::new(Self { sequence, state: Mutex::default() })
     }
 
-    /// To be called before any of `keys` changes.
+    /// Call it before any of `keys` changes.
     pub(crate) fn keep<'a>(
         &self,
         engine: &Engine,
@@ -86,7 +86,7 @@ impl Rescue {
         }
     }
 
-    /// Notes how far the pages are; gives what was handed over meanwhile.
+    /// Records the progress; returns the entries handed over meanwhile.
     fn pass(&self, place: SnapshotCursor) -> Result<Vec<KeyValue>, StoreError> {
         let mut state = self.lock();
         if state.too_slow {
@@ -98,13 +98,13 @@ impl Rescue {
         Ok(std::mem::take(&mut state.waiting))
     }
 
-    /// No code under this lock panics half way.
+    /// no code panics halfway while it holds this lock
     fn lock(&self) -> MutexGuard<'_, RescuedEntries> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// All entries of one moment. The writer stops to care for it when it is dropped.
+/// All entries of one moment. When it is dropped, the writer stops handing over entries.
 #[derive(Debug)]
 pub struct Snapshot(SnapshotSource);
 
@@ -128,7 +128,7 @@ impl Snapshot {
         Self(SnapshotSource::Memory(Some(entries)))
     }
 
-    /// Which store it is, and the number of the last commit that is in it.
+    /// The store's identity, with the last commit in the snapshot.
     pub fn identity(&self) -> StoreIdentity {
         match &self.0 {
             SnapshotSource::Live { identity, .. } => *identity,
@@ -138,7 +138,7 @@ impl Snapshot {
         }
     }
 
-    /// The next entries; `None` when all were read. An entry may come twice, then with the same value.
+    /// The next entries; `None` at the end. An entry may be returned twice, with the same value.
     ///
     /// # Errors
     /// The store cannot be read, or changed faster than the snapshot was read.
@@ -147,7 +147,7 @@ impl Snapshot {
             SnapshotSource::Memory(entries) => Ok(entries.take()),
             SnapshotSource::Live { rescue, shared, next, .. } => {
                 let Some((index, after)) = next.take() else { return Ok(None) };
-                // asked anew for each page: the writer may have to reopen the engine meanwhile
+                // fetched again for each page: the writer may have reopened the engine meanwhile
                 let engine = shared.engine().ok_or_else(|| {
                     StoreError::Unavailable("the store is closed or being reopened".to_owned())
                 })?;
@@ -162,7 +162,7 @@ impl Snapshot {
     }
 }
 
-/// A page and what the writer handed over, and where it goes on.
+/// A page, entries handed over by the writer, and where to continue.
 type SnapshotStep = (Vec<KeyValue>, Option<SnapshotCursor>);
 
 fn page(engine: &Engine, rescue: &Rescue, index: usize, after: &[u8]) -> Result<SnapshotStep, StoreError> {

@@ -1,4 +1,4 @@
-//! The store on disk: a handle that sends commits to the writer thread and reads on threads that may block.
+//! The store on disk: a handle that sends commits to the writer thread, and reads on threads that may block.
 
 use std::{
     path::{Path, PathBuf},
@@ -31,23 +31,23 @@ use crate::{
     packed_page::PackedPage,
 };
 
-/// The queue's bound: this many shares of [`SHARE_BYTES`]. A commit takes one share or more, so it bounds both.
+/// Bound of the queue, in shares of [`SHARE_BYTES`]. A commit takes one or more, so both number and bytes are bounded.
 const QUEUE_SHARES: usize = 1024;
-/// With [`QUEUE_SHARES`], 16 MiB of waiting commits.
+/// With [`QUEUE_SHARES`] this allows 16 MiB of waiting commits.
 const SHARE_BYTES: usize = 16 * 1024;
-/// Places for messages that take no share.
+/// Slots for messages that take no share.
 const QUEUE_SPARE: usize = 16;
 
-/// Where the store lies and how much memory it may take.
+/// Location of the store, and memory for its cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreSettings {
-    /// The data directory; made if it does not exist.
+    /// The data directory; created if it does not exist.
     pub dir: PathBuf,
     /// The engine's cache, bytes. The engine may take four times as much.
     pub cache_bytes: u64,
 }
 
-/// A store in files. Clones share it; the files are let go after [`Self::close`], or some time after the last clone.
+/// A store in files. Clones share it; the files are released after [`Self::close`], or some time after the last clone.
 #[derive(Debug, Clone)]
 pub struct SledStore {
     /// The data directory, for error texts.
@@ -59,10 +59,10 @@ pub struct SledStore {
 }
 
 impl SledStore {
-    /// Opens or makes the store. Blocks for as long as the engine needs to recover.
+    /// Opens or creates the store. Blocks while the engine recovers.
     ///
     /// # Errors
-    /// Names the file and the way out. Only a directory that is empty or ours was changed.
+    /// Names the file and the way out. Directories of other programs are not changed.
     pub fn open(settings: &StoreSettings) -> Result<Self, OpenError> {
         let (directory, marker) = Directory::open(&settings.dir)?;
         let (engine, identity) = open_engine(&directory, &marker, settings.cache_bytes)?;
@@ -139,7 +139,7 @@ impl SledStore {
         self.shared.status()
     }
 
-    /// Tells of each try to take up writing again.
+    /// Receives each attempt to reopen.
     #[cfg(test)]
     pub(crate) fn tries(&self) -> tokio::sync::watch::Receiver<u64> {
         self.shared.tries()
@@ -158,7 +158,7 @@ impl SledStore {
         Ok(Snapshot::new(identity, rescue, Arc::clone(&self.shared)))
     }
 
-    /// Finishes what was accepted, then lets go of the files. Later calls find it closed and are content.
+    /// Completes accepted commits, then releases the files. Later calls return success at once.
     pub(crate) async fn close(&self) -> Result<(), StoreError> {
         let failed = |reason: String| StoreError::Unavailable(reason);
         if let Err(TrySendError::Full(_)) = self.queue.try_send(WriterMessage::Close) {
@@ -191,7 +191,7 @@ impl SledStore {
     }
 }
 
-/// Opens the engine, compares it with its marker, and proves that a flush reaches the disk.
+/// Opens the engine, compares it with its marker, and checks that a flush reaches the disk.
 fn open_engine(
     directory: &Directory,
     marker: &Marker,

@@ -1,8 +1,7 @@
-//! Reading a store without changing a file of it: a copy of its files is opened in their place.
+//! Reads a store without changing its files, by opening a copy.
 //!
-//! The copy is made in the data directory. Where that cannot be written, or its disk has no room, the copy goes to the directory for
-//! temporary files, or to the one that is named. It is a data directory of its own, which only its user can look into, and goes when
-//! it was read.
+//! The copy is made in the data directory. If that is not writable or has no space, it is made in the directory for temporary files, or in
+//! a given one. The copy is a data directory of its own, accessible only to its user, and removed after reading.
 
 use std::{
     env, fs, io,
@@ -19,7 +18,7 @@ use super::{
 };
 use crate::{Store, StoreSettings, disk::disk};
 
-/// A copy that was made to be looked at.
+/// A copy made for reading.
 #[derive(Debug)]
 pub(crate) struct CopiedFiles(PathBuf);
 
@@ -29,7 +28,7 @@ impl CopiedFiles {
         self.0.join(ENGINE)
     }
 
-    /// The same with these bits of the log put right.
+    /// The copy with these bits of the log corrected.
     ///
     /// # Errors
     /// The copy cannot be written.
@@ -42,12 +41,12 @@ impl CopiedFiles {
 
 impl Drop for CopiedFiles {
     fn drop(&mut self) {
-        // sled may still write into it in the background; what then stays in a data directory, the next one who opens the store removes
+        // sled may still write in the background; whatever then remains in a data directory is removed at the next open
         let _left = fs::remove_dir_all(&self.0);
     }
 }
 
-/// A copy of a store, to be opened in its place. The store stays locked as long as this lives.
+/// A copy of a store, to be opened instead. The store stays locked while this value exists.
 #[derive(Debug)]
 pub struct StoreCopy {
     look: CopiedFiles,
@@ -56,10 +55,10 @@ pub struct StoreCopy {
 }
 
 impl StoreCopy {
-    /// Copies the store, into a directory below `scratch` if one is named.
+    /// Copies the store, into a directory below `scratch` if given.
     ///
     /// # Errors
-    /// There is no store, it is in use, or there is no room.
+    /// There is no store, it is in use, or there is no space.
     pub fn of(settings: &StoreSettings, scratch: Option<&Path>) -> Result<Self, OpenError> {
         let (directory, marker) = Directory::open_to_read(&settings.dir)?;
         let flipped = refuse_foreseen(directory.path(), &directory.engine(), &marker)?;
@@ -71,18 +70,18 @@ impl StoreCopy {
     /// Opens the copy.
     ///
     /// # Errors
-    /// As of the store itself.
+    /// As for the store itself.
     pub fn open(&self) -> Result<Store, OpenError> {
         Store::open(&self.settings).map_err(|error| error.about(self.directory.path()))
     }
 
-    /// Where it lies.
+    /// Its directory.
     pub fn path(&self) -> &Path {
         &self.look.0
     }
 }
 
-/// Copies the files of a store as they are, with those of the engine in `engine`.
+/// Copies the files of a store, with the engine's from `engine`.
 pub(crate) fn copy(
     directory: &Directory,
     engine: &Path,
@@ -107,7 +106,7 @@ pub(crate) fn copy(
     Err(OpenError::NoRoom { dir: directory.path().to_owned(), needed, places: refused.join(", ") })
 }
 
-/// Where a copy may lie, the best place first.
+/// Directories for a copy, best first.
 fn places(dir: &Path, scratch: Option<&Path>) -> Vec<PathBuf> {
     let name = format!("plimsoll-look-{}", std::process::id());
     match scratch {
@@ -120,7 +119,7 @@ fn copy_to(directory: &Directory, engine: &Path, place: PathBuf) -> Result<Copie
     if place.starts_with(directory.path()) {
         remove_all(&place)?;
     }
-    // elsewhere others may write, too: what is there already is not ours
+    // other directories may be writable by others: existing files there are not ours
     make_new(&place)?;
     let look = CopiedFiles(place);
     make_private(&look.engine())?;

@@ -1,9 +1,9 @@
-//! The witness: a small file beside the engine that knows of every commit that was answered.
+//! The witness: a small file beside the engine with the last acknowledged commit.
 //!
-//! sled takes a record that it cannot read for the end of its log, and drops what stands behind it. The marker is too costly to be
-//! written at every commit, so it sees such a loss only where it is long. The witness is written at every group of commits, after the
-//! engine's sync and before the answers, and is itself not synced: the kernel has it, so a killed process leaves it right, and after
-//! a power cut it is at most behind. It never leads. `FORMAT.md` has its bytes.
+//! sled takes an unreadable record for the end of its log, and drops what follows it. The marker is too expensive to write at every
+//! commit, so it only reveals long losses. The witness is written with every group of commits, after the engine's sync and before the
+//! answers, and is not synced itself: the kernel has it, so it is right after the process is killed, and after a power cut it is at most
+//! behind, never ahead. `FORMAT.md` has its bytes.
 
 use std::{fs::File, io, os::unix::fs::FileExt as _, path::Path};
 
@@ -15,7 +15,7 @@ use crate::{bytes, kv::StoreIdentity};
 
 /// Its name in the data directory.
 pub(crate) const FILE: &str = "plimsoll.last";
-/// One sector for each slot: what tears the one leaves the other.
+/// Each slot has its own sector: a torn write damages one and leaves the other.
 const SLOT: usize = 512;
 /// Store id, commit sequence, checksum.
 const FILLED: usize = 16 + 8 + 4;
@@ -25,15 +25,15 @@ const SLOTS: usize = 2;
 #[derive(Debug)]
 pub(crate) struct CommitWitness {
     file: File,
-    /// Slot of the last note; the next one goes into the other.
+    /// Slot of the last write; the next one goes to the other.
     last: usize,
 }
 
 impl CommitWitness {
-    /// The last commit that it knows of, if it knows this store. What cannot be read of it counts as not written.
+    /// The last commit that it records, if it belongs to this store. Unreadable bytes count as not written.
     ///
     /// # Errors
-    /// The file is there and cannot be read at all.
+    /// The file exists and cannot be read at all.
     pub(crate) fn read(dir: &Path, store: Ulid) -> Result<Option<u64>, OpenError> {
         let path = dir.join(FILE);
         let bytes = match std::fs::read(&path) {
@@ -44,7 +44,7 @@ impl CommitWitness {
         Ok(bytes.chunks(SLOT).take(SLOTS).filter_map(|slot| decode(slot, store)).max())
     }
 
-    /// Makes it where there is none. Both slots say `identity`, durably.
+    /// Creates it if needed. Writes `identity` to both slots, and syncs.
     ///
     /// # Errors
     /// It cannot be written.
@@ -58,10 +58,10 @@ impl CommitWitness {
         Ok(Self { file, last: 0 })
     }
 
-    /// Notes how far the store has come. To be called after the engine's sync, and before any answer.
+    /// Records the last commit. Call it after the engine's sync, and before any answer.
     ///
     /// # Errors
-    /// It is not written: it stays behind, and is still true.
+    /// It was not written: it stays behind, which is safe.
     pub(crate) fn note(&mut self, identity: StoreIdentity) -> io::Result<()> {
         self.last = (self.last + 1) % SLOTS;
         self.file.write_all_at(&encode(identity), (self.last * SLOT) as u64)

@@ -1,7 +1,7 @@
 //! The one thread that writes.
 //!
-//! It drains its queue, puts all commits into one engine batch, flushes, and only then answers all. While it flushes, the next group
-//! gathers. If the engine fails it answers so, goes read-only, and from then on tries to open the engine anew, about once a second:
+//! It takes commits from its queue, puts them into one engine batch, flushes, and only then answers all of them. Meanwhile the next group
+//! collects. If the engine fails, it answers with the error, goes read-only, and tries to reopen the engine about once a second, because
 //! sled's errors stick to its handle.
 
 use std::{
@@ -34,32 +34,32 @@ use crate::{
     threads,
 };
 
-/// Most commits in one sync: beyond this the disk gains nothing, and readers wait for the engine's lock.
+/// Most commits in one sync: more do not save disk time, and readers wait for the engine's lock.
 const GROUP_COMMITS: usize = 256;
-/// Between two tries to write again.
+/// Interval between attempts to become writable again.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
-/// How far the marker may lag behind.
+/// Most commits between updates of the marker.
 const MARK_EVERY: u64 = 1000;
 
-/// What the handles ask for.
+/// A message from a handle.
 #[derive(Debug)]
 pub(crate) enum WriterMessage {
     Commit(CommitJob),
-    /// Begin a snapshot between two groups; answered with nothing while another one is read.
+    /// Starts a snapshot between two groups; answered with `None` while another one is read.
     Snapshot(oneshot::Sender<Option<(StoreIdentity, Arc<Rescue>)>>),
-    /// Finish what was asked for before, then end.
+    /// Completes earlier messages, then ends the thread.
     Close,
 }
 
-/// The last commit that an engine holds as it is opened.
+/// The last commit of an engine at opening.
 #[derive(Debug)]
 pub(crate) struct LastCommit {
     pub(crate) identity: StoreIdentity,
-    /// Knows of it, too.
+    /// The witness file.
     pub(crate) witness: CommitWitness,
 }
 
-/// What the thread owns.
+/// State of the writer thread.
 #[derive(Debug)]
 pub(crate) struct Writer {
     directory: Directory,
@@ -68,22 +68,22 @@ pub(crate) struct Writer {
     queue: Receiver<WriterMessage>,
     /// A commit that did not fit into the last group.
     carried: Option<WriterMessage>,
-    /// As of the last commit that was answered.
+    /// Identity after the last acknowledged commit.
     identity: StoreIdentity,
-    /// Knows of every commit that was answered.
+    /// Records every acknowledged commit.
     witness: CommitWitness,
-    /// Whether it was said that the witness stays behind.
+    /// Whether a failure of the witness was logged.
     witness_failed: bool,
-    /// Commits that the marker knows of.
+    /// The last commit in the marker.
     marked: u64,
     last_try: Instant,
     last_measure: Option<Instant>,
-    /// What a snapshot that is being read still needs.
+    /// The snapshot being read, if any.
     snapshot: Weak<Rescue>,
 }
 
 impl Writer {
-    /// A writer of an engine that is open already.
+    /// A writer for an open engine.
     pub(crate) fn new(
         directory: Directory,
         cache_bytes: u64,
@@ -113,7 +113,7 @@ impl Writer {
         writer
     }
 
-    /// Serves the queue until it is closed or its other end is dropped.
+    /// Processes the queue until it is closed or its sender is dropped.
     pub(crate) fn run(mut self) {
         threads::yield_to_others();
         loop {
@@ -134,11 +134,11 @@ impl Writer {
             self.snapshot = Arc::downgrade(&rescue);
             (self.identity, rescue)
         });
-        // a caller that is gone drops it, and with it the snapshot
+        // if the caller is gone, the message is dropped, and with it the snapshot
         drop(answer.send(begun));
     }
 
-    /// One group, from the queue to the answers.
+    /// Handles one group, from the queue to the answers.
     fn turn(&mut self, first: CommitJob) {
         let begin = Instant::now();
         let group = self.gather(first);
@@ -149,7 +149,7 @@ impl Writer {
         self.measure();
     }
 
-    /// What is in the queue, up to the bounds of a group.
+    /// Commits from the queue, up to the bounds of a group.
     fn gather(&mut self, first: CommitJob) -> Vec<CommitJob> {
         let mut bytes = first.batch.bytes();
         let mut group = vec![first];
@@ -192,7 +192,7 @@ impl Writer {
         }
     }
 
-    /// One engine batch for the group, on the disk when it returns.
+    /// Writes one engine batch for the group; on disk when it returns.
     fn write(&mut self, group: &[CommitJob]) -> Result<Vec<Result<CommitReceipt, CommitError>>, EngineError> {
         let engine = self.shared.engine().ok_or_else(|| EngineError("the engine is not open".to_owned()))?;
         let plan = plan(&engine, self.identity.sequence, group, self.shared.is_damaged());
@@ -208,7 +208,7 @@ impl Writer {
         Ok(plan.outcomes)
     }
 
-    /// Tells the witness what is on the disk now. If that fails it stays behind, and is still true.
+    /// Updates the witness. If that fails it stays behind, which is safe.
     fn witness(&mut self) {
         let noted = self.witness.note(self.identity);
         if let Err(error) = &noted
@@ -230,7 +230,7 @@ impl Writer {
         reason
     }
 
-    /// Tries to open the engine anew.
+    /// Tries to reopen the engine.
     fn recover(&mut self) {
         self.last_try = Instant::now();
         match self.reopen() {
@@ -246,7 +246,7 @@ impl Writer {
     }
 
     fn reopen(&mut self) -> Result<(), EngineError> {
-        // As long as there is no room the old engine stays: it can still be read.
+        // while there is no space, the old engine stays: it can still be read
         self.directory.probe_room().map_err(|error| EngineError(error.to_string()))?;
         if let Some(engine) = self.shared.replace_engine(None).and_then(Arc::into_inner) {
             engine.close()?;
@@ -271,7 +271,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Brings the marker up to date. If that fails the old one stays, which is behind but true.
+    /// Updates the marker. If that fails the old one stays, which is behind and safe.
     fn mark(&mut self) {
         let marker = self.marker();
         self.marked = self.identity.sequence;
@@ -280,7 +280,7 @@ impl Writer {
         }
     }
 
-    /// What the marker is to say now.
+    /// The current content for the marker.
     fn marker(&self) -> Marker {
         Marker {
             store_id: self.identity.id,
@@ -291,7 +291,7 @@ impl Writer {
         }
     }
 
-    /// Measures the files, not more often than it is worth.
+    /// Measures the files, if the last measurement is old enough.
     fn measure(&mut self) {
         if self.last_measure.is_none_or(|last| last.elapsed() >= RETRY_EVERY) {
             self.last_measure = Some(Instant::now());
@@ -299,7 +299,7 @@ impl Writer {
         }
     }
 
-    /// Everything answered is on the disk already; what is left is to say so in the marker and to let go.
+    /// Closes: everything answered is on disk; updates the marker and releases the files.
     fn end(mut self) {
         self.shared.set_mode(StoreMode::ReadOnly { reason: "the store is closed".to_owned() });
         self.mark();
@@ -310,7 +310,7 @@ impl Writer {
     }
 }
 
-/// However the thread ends, the store never counts as writable after it.
+/// However the thread ends, the store never counts as writable afterwards.
 impl Drop for Writer {
     fn drop(&mut self) {
         if self.shared.reason().is_none() {

@@ -1,12 +1,12 @@
-//! Bits of the log that flipped on the disk: the checksum of a message, or of the header of a segment, says which one it was.
+//! Single flipped bits of the log: the checksum of a message, or of a segment's header, shows which bit it was.
 //!
-//! One wrong bit changes a CRC-32 in a way in which no other bit of the same bytes does. So where a message should begin and none does, each
-//! bit of its header is tried (it may hold the length), and of its body the one bit that explains the checksum. What comes out counts only if
-//! it is a message of this segment, with the right checksum, in a form that is known, and no longer than the place of it.
+//! Each single bit changes a CRC-32 in a different way. If no valid message starts where one should, each bit of its header is tried (it
+//! may change the length), and for its body the one bit that explains the checksum. A correction is accepted only if the result is a valid
+//! message of this segment, with the right checksum, in a known form, and no longer than its space.
 //!
-//! Two wrong bits in a message of up to 11,450 bytes are never taken for one: up to 91,607 bits this CRC has a Hamming distance of 4 (Koopman,
-//! "32-bit cyclic redundancy codes for Internet applications", 2002). Other damage of a message is taken for one bit with a chance of one in
-//! 2^32 for each bit that it has; a record has a checksum of its own.
+//! Two wrong bits in a message of up to 11,450 bytes are never mistaken for one: up to 91,607 bits this CRC has a Hamming distance of 4
+//! (Koopman, "32-bit cyclic redundancy codes for Internet applications", 2002). Other damage of a message is mistaken for a single bit
+//! with a probability of 2^-32 for each of its bits; and a record has a checksum of its own.
 
 use std::{fs::OpenOptions, io, ops::Range, os::unix::fs::FileExt as _, path::Path};
 
@@ -24,9 +24,9 @@ const LONGEST_HEADER: usize = 4 + 1 + 3 * 9;
 /// A byte of the log with a wrong bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FlippedBit {
-    /// Place of the byte in the file.
+    /// Position of the byte in the file.
     pub(crate) at: u64,
-    /// The byte as it is, and as it should be.
+    /// Its value now, and the right value.
     pub(crate) found: u8,
     pub(crate) right: u8,
 }
@@ -36,12 +36,12 @@ impl FlippedBit {
         Self { at: at as u64, found: byte, right: byte ^ 1 << bit }
     }
 
-    /// The same, of a segment that begins at this place of the file.
+    /// The same for a segment at this position in the file.
     pub(super) fn in_segment(self, at: u64) -> Self {
         Self { at: at + self.at, ..self }
     }
 
-    /// Puts it right in bytes that begin at this place of the file.
+    /// Corrects the byte in a buffer that starts at this position of the file.
     pub(super) fn put_right_within(self, at: u64, bytes: &mut [u8]) {
         let place = self.at.checked_sub(at).and_then(|place| usize::try_from(place).ok());
         if let Some(byte) = place.and_then(|place| bytes.get_mut(place)) {
@@ -50,7 +50,7 @@ impl FlippedBit {
     }
 }
 
-/// Puts bits of a log right, durably.
+/// Corrects bits of a log, and syncs.
 ///
 /// # Errors
 /// The log cannot be written.
@@ -58,7 +58,7 @@ pub(crate) fn put_right(log: &Path, flipped: &[FlippedBit]) -> io::Result<()> {
     replace(log, flipped.iter().map(|bit| (bit.at, bit.found, bit.right)))
 }
 
-/// Flips them again, where nothing else was written since.
+/// Flips the bits back, if nothing was written there since.
 ///
 /// # Errors
 /// The log cannot be written.
@@ -81,12 +81,12 @@ fn replace(log: &Path, bytes: impl ExactSizeIterator<Item = (u64, u8, u8)>) -> i
     file.sync_all()
 }
 
-/// Puts a wrong bit of the header of a segment right; gives it, by its place in the segment.
+/// Corrects a wrong bit in the header of a segment; returns it with its position in the segment.
 pub(super) fn put_header_right(bytes: &mut [u8]) -> Option<FlippedBit> {
     flip_one(bytes, 0..SEGMENT_HEADER, |bytes| segment_header(bytes).is_some())
 }
 
-/// Puts one wrong bit of each message of the segment right; gives them, by their places in the segment.
+/// Corrects one wrong bit in each message of the segment; returns them with their positions in the segment.
 pub(super) fn put_messages_right(bytes: &mut [u8], number: u64) -> Vec<FlippedBit> {
     let (mut flipped, mut hopeless) = (Vec::new(), 0);
     loop {
@@ -95,7 +95,7 @@ pub(super) fn put_messages_right(bytes: &mut [u8], number: u64) -> Vec<FlippedBi
             WalkStep::Gap { from, to, inside, .. } => gaps.push(from..if inside { to } else { bytes.len() }),
             WalkStep::Message(..) => {}
         });
-        // behind a message that was put right the next one may be damaged, too
+        // the message after a corrected one may be damaged, too
         let Some(gap) = gaps.into_iter().nth(hopeless) else { return flipped };
         match put_message_right(bytes, &gap, number) {
             Some(bit) => flipped.push(bit),
@@ -114,7 +114,7 @@ fn put_message_right(bytes: &mut [u8], gap: &Range<usize>, number: u64) -> Optio
         return Some(bit);
     }
     let (difference, body) = difference_at(bytes, gap.start, number)?;
-    // the checksum goes over the body and then over the header without it
+    // the checksum covers the body, and then the header without the checksum
     let behind = (body.start - gap.start).checked_sub(4)?;
     let place = bit_from_end(difference, (behind + body.len()) * 8)?;
     let (byte, bit) = ((place / 8).checked_sub(behind)?, 7 - place % 8);
@@ -128,7 +128,7 @@ fn put_message_right(bytes: &mut [u8], gap: &Range<usize>, number: u64) -> Optio
     None
 }
 
-/// Flips the one bit in `range` with which the bytes are right.
+/// Flips the one bit in `range` with which `is_right` returns true.
 fn flip_one(bytes: &mut [u8], range: Range<usize>, is_right: impl Fn(&[u8]) -> bool) -> Option<FlippedBit> {
     for (at, bit) in range.flat_map(|at| (0..8).map(move |bit| (at, bit))) {
         let found = *bytes.get(at)?;
@@ -147,7 +147,7 @@ fn flip(bytes: &mut [u8], at: usize, bit: usize) {
     }
 }
 
-/// Which of so many bits, the last one being 0, makes this difference in the checksum over them.
+/// Which of `bits` bits causes this difference of the checksum; the last bit has index 0.
 fn bit_from_end(difference: u32, bits: usize) -> Option<usize> {
     let mut register = POLYNOMIAL;
     (0..bits).find(|_| {

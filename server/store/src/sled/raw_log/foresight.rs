@@ -1,9 +1,9 @@
-//! What the engine would make of its log, worked out before it opens.
+//! Predicts how the engine would read its log, before it opens.
 //!
-//! When sled opens, it writes: it ends its log where it stops to read, and fills with zeros each segment that it takes for free. Only then it
+//! sled writes when it opens: it truncates its log where it stops reading, and zeroes each segment that it considers free. Only then it
 //! reads its first page, and may refuse. So the part of the log that sled is about to read is read here first; a healthy start costs that
-//! much and no more. If a message is missing there, all of the log is read: only where the engine would miss nothing but what no one was
-//! ever answered, as after a power cut, may it open.
+//! much and no more. If a message is missing there, the whole log is read: the engine may open only if it would lose nothing that was ever
+//! acknowledged, as after a power cut.
 
 use std::{fs::File, io, path::Path};
 
@@ -18,17 +18,16 @@ use super::{
 };
 use crate::{kv::StoreIdentity, sled::engine::IDENTITY};
 
-/// What the engine would find.
+/// How the engine would open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OpenForecast {
-    /// All that was acknowledged, and this identity of the store, `None` if the log has none; once these bits are put right.
+    /// It would find everything acknowledged, once these bits are corrected; with the store's identity, `None` if the log has none.
     Opens(Option<StoreIdentity>, Vec<FlippedBit>),
-    /// Less than was acknowledged, and it would overwrite what it leaves out. The first byte of the log that cannot be read; its length where
-    /// the rest of it is gone.
+    /// It would find less, and overwrite the rest. The first unreadable byte of the log; its length if the end is missing.
     Torn(u64),
 }
 
-/// Looks at a log that the engine is about to read from the log position `since` on. Commits up to `known` were acknowledged.
+/// Examines a log that the engine is about to read from the log position `since` on. Commits up to `known` were acknowledged.
 ///
 /// # Errors
 /// The disk cannot be read.
@@ -40,7 +39,7 @@ pub(crate) fn foresee(path: &Path, since: u64, known: u64) -> io::Result<OpenFor
     }
 }
 
-/// The identity of a store of whose log nothing is missing that the engine is about to read.
+/// The identity in a log of which the engine misses nothing.
 pub(super) fn identity_of_sound(
     path: &Path,
     survey: &LogSurvey,
@@ -51,13 +50,13 @@ pub(super) fn identity_of_sound(
     }
     let reach = survey.reach(since);
     match newest_identity(path, survey, reach)? {
-        // nothing was committed since the engine noted where it stands, as after a clean stop: it stands further back
+        // nothing was committed since the engine recorded its position, as after a clean stop: the identity is further back
         None => newest_identity(path, &LogSurvey::of_headers(path)?, reach),
         found => Ok(found),
     }
 }
 
-/// The same from all of the log, of which the engine takes what stands before the log position `reach`.
+/// The same from the whole log, of which the engine uses the part before the log position `reach`.
 fn foresee_from_all(path: &Path, reach: u64, known: u64) -> io::Result<OpenForecast> {
     let (all, seen) = (RawLog::read(path, false)?, RawLog::read_before(path, reach, false)?);
     if seen.is_whole() && all.adds_nothing_acknowledged(&seen, reach, known)? {
@@ -68,7 +67,7 @@ fn foresee_from_all(path: &Path, reach: u64, known: u64) -> io::Result<OpenForec
 }
 
 impl RawLog {
-    /// Whether each entry that stands behind `reach`, and was acknowledged, is the same in what is `seen` before it.
+    /// Whether each acknowledged entry after `reach` is the same in `seen`, the part before it.
     fn adds_nothing_acknowledged(&self, seen: &Self, reach: u64, known: u64) -> io::Result<bool> {
         let behind = self.replay.entries.iter().filter(|(key, stored)| stored.lsn >= reach && key.len() > 1);
         for (key, stored) in behind {
@@ -82,7 +81,7 @@ impl RawLog {
     }
 }
 
-/// The last identity that was written before a log position. Each commit writes one, so it stands in the last segment, or close to it.
+/// The last identity written before a log position. Each commit writes one, so it is in the last segment, or close to it.
 pub(super) fn newest_identity(
     path: &Path,
     survey: &LogSurvey,
@@ -105,7 +104,7 @@ pub(super) fn newest_identity(
     Ok(found)
 }
 
-/// The identity of the store that a message writes.
+/// The identity that a message writes, if it does.
 fn identity_in(message: &LogMessage<'_>) -> Option<StoreIdentity> {
     let decode = |value: ValueAt| {
         let bytes =
@@ -114,7 +113,7 @@ fn identity_in(message: &LogMessage<'_>) -> Option<StoreIdentity> {
     };
     match message.kind {
         MessageKind::Link => match PageChange::read(message.body)? {
-            // a page may leave out the one byte of the key
+            // a page may leave out the key, which is one byte
             PageChange::Set(key, value) if key == IDENTITY || key.is_empty() => decode(value),
             _ => None,
         },

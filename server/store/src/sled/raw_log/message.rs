@@ -1,4 +1,4 @@
-//! One segment of the log, and one message in it: read with checked bounds, and believed only with a right checksum.
+//! Reads one segment of the log and its messages: bounds are checked, and only a right checksum counts.
 
 use std::ops::Range;
 
@@ -6,65 +6,65 @@ use std::ops::Range;
 pub(super) const SEGMENT: usize = 512 << 10;
 /// Bytes of a segment's header.
 pub(super) const SEGMENT_HEADER: usize = 20;
-/// No message begins in so many last bytes of a segment.
+/// No message starts in the last bytes of a segment, so many.
 const RED_ZONE: usize = 32;
-/// Longest body of a message that holds content: sled puts anything longer into a file of its own.
+/// Longest body of a message: sled puts longer content into a file of its own.
 const MAX_BODY: usize = SEGMENT / 4;
 
 /// Highest number of a segment: sled's log positions have 63 bits.
 const MOST_SEGMENTS: u64 = (1 << 63) / SEGMENT as u64 - 1;
 
-/// What a segment says of itself.
+/// Content of a segment's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SegmentHeader {
-    /// Number of the segment in the life of the log.
+    /// Number of the segment since the log was created.
     pub(super) number: u64,
-    /// All messages before this log position were on the disk when the header was written.
+    /// All messages before this log position were on disk when the header was written.
     pub(super) stable: u64,
 }
 
-/// What a message is.
+/// Kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MessageKind {
-    /// Was never meant to count.
+    /// Canceled before it was complete.
     Canceled,
-    /// Fills the rest of a segment.
+    /// Padding at the end of a segment.
     Cap,
-    /// The log position of the last byte of a batch that begins here.
+    /// The log position of the last byte of a batch that starts here.
     Batch,
-    /// A page that is used no longer.
+    /// A page that is no longer used.
     Free,
-    /// A page with all that is in it.
+    /// A whole page.
     Node,
     /// A change of a page.
     Link,
-    /// A counter of sled or its table of trees: nothing of ours is in it.
+    /// One of sled's counters or its table of trees: no entries of ours.
     Internal,
-    /// A page or change in a file of its own, which this server never has.
+    /// A page or change in a separate file, which this server never writes.
     Elsewhere,
 }
 
-/// A message whose checksum is right.
+/// A message with a right checksum.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LogMessage<'a> {
     pub(super) kind: MessageKind,
     /// Number of the segment that it was written for.
     pub(super) segment: u64,
-    /// The page that it is about.
+    /// The page that it belongs to.
     pub(super) page: u64,
     pub(super) body: &'a [u8],
-    /// Where the body begins in the segment.
+    /// Start of the body in the segment.
     pub(super) body_at: usize,
 }
 
 impl LogMessage<'_> {
-    /// Where the next one begins in the segment.
+    /// Start of the next message in the segment.
     pub(super) fn end(&self) -> usize {
         self.body_at + self.body.len()
     }
 }
 
-/// The header of the segment that `bytes` begin with, if its checksum is right.
+/// The header at the start of `bytes`, if its checksum is right.
 pub(super) fn segment_header(bytes: &[u8]) -> Option<SegmentHeader> {
     let (crc, rest) = bytes.split_first_chunk::<4>()?;
     let fields = rest.get(..16)?;
@@ -79,7 +79,7 @@ pub(super) fn segment_header(bytes: &[u8]) -> Option<SegmentHeader> {
     Some(SegmentHeader { number: lsn / SEGMENT as u64, stable: plain(*stable).unwrap_or(0) })
 }
 
-/// The message at this place of a segment. Its checksum is right, or it is none.
+/// The message at this position of a segment; `None` if its checksum is wrong.
 pub(super) fn message_at(segment: &[u8], at: usize) -> Option<LogMessage<'_>> {
     let header = header_at(segment, at)?;
     let body = segment.get(header.body())?;
@@ -93,19 +93,19 @@ pub(super) fn message_at(segment: &[u8], at: usize) -> Option<LogMessage<'_>> {
     })
 }
 
-/// By which bits the checksum of a message is wrong, and where its body seems to be.
+/// The difference between the checksums of a message, and where its body seems to be.
 pub(super) fn difference_at(segment: &[u8], at: usize, number: u64) -> Option<(u32, Range<usize>)> {
     let header = header_at(segment, at).filter(|header| header.number == number)?;
     Some((header.difference(segment, at)?, header.body()))
 }
 
-/// What a message that is damaged seems to be about: its kind, page and end, for what ends where the next message begins.
+/// What a damaged message seems to be: its kind, page and end, if it ends where the next message starts.
 pub(super) fn claimed_at(segment: &[u8], at: usize, number: u64) -> Option<(MessageKind, u64, usize)> {
     let header = header_at(segment, at).filter(|header| header.number == number)?;
     Some((header.kind, header.page, header.body_at.checked_add(header.len)?))
 }
 
-/// Whether a message may begin here.
+/// Whether a message may start here.
 pub(super) fn may_begin(at: usize) -> bool {
     (SEGMENT_HEADER..=SEGMENT - RED_ZONE).contains(&at)
 }
@@ -124,7 +124,7 @@ impl MessageHeader {
         self.body_at..self.body_at.saturating_add(self.len)
     }
 
-    /// The checksum that the message at this place has, and the one that it says, bit by bit: 0 if it is right.
+    /// The difference between the computed and the stored checksum of the message at this position; 0 if it is right.
     fn difference(&self, segment: &[u8], at: usize) -> Option<u32> {
         let mut crc = crc32fast::Hasher::new();
         crc.update(segment.get(self.body())?);
@@ -157,7 +157,7 @@ fn header_at(segment: &[u8], at: usize) -> Option<MessageHeader> {
     sound.then_some(MessageHeader { crc, kind, len, number, page, body_at: cursor.at })
 }
 
-/// Bytes that are read from the front; knows its place in all of them.
+/// A reader that knows its position in the bytes.
 #[derive(Debug)]
 pub(super) struct LogCursor<'a> {
     pub(super) bytes: &'a [u8],
@@ -176,7 +176,7 @@ impl<'a> LogCursor<'a> {
         self.take(1)?.first().copied()
     }
 
-    /// sled's own form of a number, which is not LEB128.
+    /// sled's own encoding of a number, which is not LEB128.
     pub(super) fn varint(&mut self) -> Option<u64> {
         let first = self.byte()?;
         Some(match first {
@@ -190,7 +190,7 @@ impl<'a> LogCursor<'a> {
         })
     }
 
-    /// A length, and so many bytes.
+    /// A length, and that many bytes.
     pub(super) fn slice(&mut self) -> Option<&'a [u8]> {
         let len = usize::try_from(self.varint()?).ok()?;
         self.take(len)

@@ -1,6 +1,6 @@
-//! The engine's log, read without the engine: what is left of a store that sled does not open any more, or only in part.
+//! Reads the engine's log without the engine, to recover a store that sled does not open at all or completely.
 //!
-//! Nothing here writes, nothing believes a length before it is checked, and a message counts only if its checksum is right.
+//! Nothing here writes, lengths are checked before use, and a message counts only if its checksum is right.
 //!
 //! The facts, from the source of sled 0.34.7 (`pagecache/{constants,logger,iobuf,iterator,snapshot}.rs`, `serialization.rs`, `node.rs`,
 //! `prefix.rs`). Numbers of fixed width are little-endian. A *varint* is sled's own: up to 240 the byte itself; 241 to 248, then one
@@ -64,7 +64,7 @@ use crate::{
     kv::{KeyValue, StoreIdentity, VersionedValue},
 };
 
-/// What the log says, and what it does not say any more.
+/// Content of the log, and what is missing from it.
 #[derive(Debug)]
 pub(crate) struct RawLog {
     path: PathBuf,
@@ -75,35 +75,35 @@ pub(crate) struct RawLog {
     before_holes: Vec<u64>,
     /// The highest version of all.
     newest: u64,
-    /// Changes whose key is not known.
+    /// Changes whose key is unknown.
     unplaced: u64,
 }
 
-/// A part of the log that cannot be read.
+/// A loss in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogLoss {
     /// Bytes of `sled/db`.
     Bytes {
-        /// First one.
+        /// Position of the first.
         at: u64,
-        /// How many.
+        /// Number of bytes.
         len: u64,
-        /// The last commit of which something stands before them.
+        /// The last commit with a message before them.
         after_commit: u64,
     },
-    /// All of a page: what older messages say of its keys was taken instead.
+    /// A whole page is lost: older messages about its keys were used instead.
     Keys {
-        /// The first key it may hold; empty for the first of all.
+        /// The first key it may have held; empty for the start.
         from: KeyText,
-        /// The first key behind it; `None` for the end.
+        /// The first key after it; `None` for the end.
         until: Option<KeyText>,
     },
-    /// Changes of pages that are lost: which keys they are about is not known.
+    /// Changes of pages that are lost; which keys they changed is unknown.
     Changes(u64),
 }
 
 impl RawLog {
-    /// Reads all of a log. `behind` if it is known to lack something.
+    /// Reads a whole log. `behind`: it is known to lack something.
     ///
     /// # Errors
     /// The disk cannot be read.
@@ -111,13 +111,13 @@ impl RawLog {
         Self::read_before(path, u64::MAX, behind)
     }
 
-    /// The same of what stands before a log position.
+    /// The same for the part before a log position.
     fn read_before(path: &Path, lsn: u64, behind: bool) -> io::Result<Self> {
         let file = File::open(path)?;
         let survey = LogSurvey::before(path, lsn)?;
         let mut log = Self::replay(path, file, survey, false);
         if behind || !log.losses().is_empty() {
-            // a segment that is not there may be one that was lost, and not one that was used anew
+            // a missing segment may be one that was lost, and not one that was reused
             log.survey.doubt_absent(behind);
             log = Self::replay(path, log.file, log.survey, true);
         }
@@ -166,7 +166,7 @@ impl RawLog {
         self.newest
     }
 
-    /// What the log says of the store as a whole.
+    /// The store's identity according to the log.
     ///
     /// # Errors
     /// The disk cannot be read.
@@ -176,8 +176,8 @@ impl RawLog {
         Ok(bytes.and_then(|bytes| StoreIdentity::decode(&bytes)))
     }
 
-    /// The last commit of which all is there: where the log ends within a commit, the one before it. By the identity, which each commit
-    /// writes: the values of a store that was filled were written in the order of their keys, so their versions say nothing about it.
+    /// The last complete commit: if the log ends within a commit, the one before it. Taken from the identity, which each commit writes: in
+    /// a store that was filled, versions follow the order of keys and do not show it.
     ///
     /// # Errors
     /// The disk cannot be read.
@@ -189,12 +189,12 @@ impl RawLog {
         Ok(newest.map_or(0, |identity| identity.sequence))
     }
 
-    /// Whether it holds no entry.
+    /// Whether it has no entries.
     pub(crate) fn is_empty(&self) -> bool {
         !self.replay.entries.keys().any(|key| key.len() > 1)
     }
 
-    /// Bits of it that flipped, and are right in what is read.
+    /// Flipped bits, which are corrected in what is read.
     pub(crate) fn flipped(&self) -> &[FlippedBit] {
         &self.survey.flipped
     }
@@ -213,10 +213,10 @@ impl RawLog {
         Ok(value.and_then(|value| versioned(&value)))
     }
 
-    /// Hands on all entries with a version, in the order of their keys, but for those with a key of one byte.
+    /// Passes all entries with a version to `take`, sorted by key, except those with a key of one byte.
     ///
     /// # Errors
-    /// The disk cannot be read, or what `take` says.
+    /// The disk cannot be read, or the error of `take`.
     pub(crate) fn each(
         &self,
         mut take: impl FnMut(KeyValue) -> Result<(), OpenError>,
@@ -230,7 +230,7 @@ impl RawLog {
         Ok(())
     }
 
-    /// What cannot be read.
+    /// All losses.
     pub(crate) fn losses(&self) -> Vec<LogLoss> {
         let holes = self.survey.holes.iter().zip(&self.before_holes);
         let bytes =
@@ -245,7 +245,7 @@ impl RawLog {
         bytes.chain(self.replay.missing().map(keys)).chain(changes).collect()
     }
 
-    /// The value of each key, and the bytes of the file that its message takes.
+    /// The value of each key, and the range of its message in the file.
     #[cfg(test)]
     pub(crate) fn spans(&self) -> Vec<(Vec<u8>, std::ops::Range<u64>)> {
         let (mut messages, mut bytes) = (Vec::new(), Vec::new());
@@ -278,13 +278,13 @@ fn versioned(bytes: &[u8]) -> Option<VersionedValue> {
     Some(VersionedValue { version: u64::from_be_bytes(*version), value: value.to_vec() })
 }
 
-/// The version of the value that a change puts; 0 for all else.
+/// The version of the value that a change writes; 0 for everything else.
 fn version_in(message: &message::LogMessage<'_>) -> u64 {
     let change =
         (message.kind == message::MessageKind::Link).then(|| page::PageChange::read(message.body)).flatten();
     let Some(page::PageChange::Set(_, value)) = change else { return 0 };
     let value = message.body.get(value.at..value.at + value.len);
-    // the identity is the one value without a version: its length tells it
+    // the identity is the only value without a version: it is recognized by its length
     let value = value.filter(|value| value.len() != IDENTITY_BYTES);
     value.and_then(<[u8]>::first_chunk).map_or(0, |version| u64::from_be_bytes(*version))
 }

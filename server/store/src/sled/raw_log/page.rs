@@ -1,48 +1,48 @@
-//! What is in a message about a page: the whole page, or one change of it.
+//! Content of a message about a page: the whole page, or one change.
 
 use super::message::LogCursor;
 
-/// A value, as its place in the body of its message.
+/// A value, as its position in the body of its message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ValueAt {
     pub(super) at: usize,
     pub(super) len: usize,
 }
 
-/// A page: the keys from `lo` on and below `hi`. No `lo` is the start of the tree, no `hi` its end.
+/// A page: the keys from `lo` on and below `hi`. An empty `lo` is the start of the tree, an empty `hi` its end.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PageNode<'a> {
-    /// So many first bytes of `lo` begin each key, and are left out.
+    /// Number of leading bytes of `lo` that all keys share; they are left out.
     pub(super) prefix: usize,
-    /// The page behind this one; 0 for none.
+    /// The next page; 0 for none.
     pub(super) next: u64,
     pub(super) lo: &'a [u8],
     pub(super) hi: &'a [u8],
     pub(super) content: PageContent<'a>,
 }
 
-/// What stands in a page.
+/// Content of a page.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PageContent<'a> {
-    /// Keys without their prefix, and where their values are.
+    /// Keys without their prefix, and the positions of their values.
     Leaf(Vec<(&'a [u8], ValueAt)>),
-    /// The first keys of pages, without their prefix, and those pages.
+    /// The first keys of child pages, without their prefix, and those pages.
     Index(Vec<(&'a [u8], u64)>),
 }
 
 /// A change of a page.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PageChange<'a> {
-    /// A key without its prefix gets this value.
+    /// Sets the value of a key, given without its prefix.
     Set(&'a [u8], ValueAt),
-    /// A key without its prefix goes.
+    /// Removes a key, given without its prefix.
     Delete(&'a [u8]),
-    /// A step of the joining of two pages; the pages themselves follow.
+    /// A step of merging two pages; the pages themselves follow.
     Merge,
 }
 
 impl<'a> PageNode<'a> {
-    /// Reads the body of a message; `None` for what is no page.
+    /// Parses the body of a message; `None` if it is not a page.
     pub(super) fn read(body: &'a [u8]) -> Option<Self> {
         let mut cursor = LogCursor { bytes: body, at: 0 };
         let (next, _merging_child) = (cursor.varint()?, cursor.varint()?);
@@ -54,7 +54,7 @@ impl<'a> PageNode<'a> {
             1 => false,
             _ => return None,
         };
-        // each key takes a byte at least: so much for a number that is made up
+        // each key takes at least a byte: bounds a false count
         let count = usize::try_from(cursor.varint()?).ok().filter(|count| *count <= body.len())?;
         let keys = (0..count).map(|_| cursor.slice()).collect::<Option<Vec<_>>>()?;
         let content = if is_leaf {
@@ -74,14 +74,14 @@ impl<'a> PageNode<'a> {
         })
     }
 
-    /// The whole of a key that stands in it.
+    /// The full key of an entry in it.
     pub(super) fn whole(&self, key: &[u8]) -> Vec<u8> {
         [self.lo.get(..self.prefix).unwrap_or_default(), key].concat()
     }
 }
 
 impl<'a> PageChange<'a> {
-    /// Reads the body of a message; `None` for what is no change.
+    /// Parses the body of a message; `None` if it is not a change.
     pub(super) fn read(body: &'a [u8]) -> Option<Self> {
         let mut cursor = LogCursor { bytes: body, at: 0 };
         let change = match cursor.byte()? {

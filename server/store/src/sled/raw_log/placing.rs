@@ -1,11 +1,11 @@
-//! Changes of pages that were lost, or that may have been written again where the log is damaged: their keys lack their first bytes, which
-//! are the same for all keys of a page.
+//! Finds the full keys of changes whose page was lost, or may have been rewritten where the log is damaged: their keys lack the leading
+//! bytes that all keys of a page share.
 //!
-//! A record names the attempt or ticket whose it is, so it tells its whole key, and with it the first bytes of its page's other keys. Else
-//! other pages tell which keys the page had. Else, what was last read of the page tells it nearly: a split changes how many bytes of its
-//! first key begin all others, and not that key. Else there are the attempts that are known, if only one beginning fits to all that the page
-//! has. What comes out of the last two must prove itself, and samples name nothing: they must be those of an attempt that is known. What
-//! does not is left out: a value under a wrong key is worse than none.
+//! Sources of these bytes, in order: a record names its attempt or ticket, so it shows its whole key and the leading bytes of its page's
+//! other keys. Other pages may show which keys the page had. The page as last read shows them nearly: a split changes how many bytes of
+//! its first key the others share, but not that key. Finally the known attempts, if only one prefix fits everything in the page. Results
+//! of the last two must be confirmed by the records; samples name no attempt, so they must be of a known one. Anything unconfirmed is left
+//! out: a value under a wrong key is worse than none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,29 +20,29 @@ use crate::{
     sled::{engine::IDENTITY, readable_records},
 };
 
-/// Most bytes of a prefix.
+/// Longest prefix, bytes.
 const LONGEST_PREFIX: usize = 255;
-/// The codec of chunks that is used for fragments.
+/// The codec of chunks in fragments.
 const FRAGMENTS: u8 = 1;
 
-/// One page, between two holes. In the order of the log.
+/// One page between two holes; ordered by log position.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct PageSpan {
-    /// Where the first of the holes begins.
+    /// Start of the first hole.
     since: u64,
     page: u64,
 }
 
-/// Changes of one page, between two holes, that do not tell their keys.
+/// Changes of one page, between two holes, whose full keys are unknown.
 struct KeylessChanges {
     span: PageSpan,
-    /// The first bytes of its keys, by another change that does.
+    /// The leading bytes of its keys, from another change that shows them.
     prefix: Option<Vec<u8>>,
     changes: Vec<UnplacedChange>,
 }
 
 impl RawLog {
-    /// Puts what can be placed under its key; gives how many values could not.
+    /// Stores what can be placed under its key; returns the number of values that cannot.
     pub(super) fn place(&mut self) -> u64 {
         let mut waiting: BTreeMap<PageSpan, Vec<UnplacedChange>> = BTreeMap::new();
         for (page, changes) in self.replay.unplaced.drain() {
@@ -50,7 +50,7 @@ impl RawLog {
                 waiting.entry(PageSpan { since: change.since, page }).or_default().push(change);
             }
         }
-        // first what says itself whose it is: it also makes attempts known
+        // first the records that name their attempt, which also makes attempts known
         let rest: Vec<KeylessChanges> =
             waiting.into_iter().map(|(span, changes)| self.place_with_key(span, changes)).collect();
         rest.iter().map(|keyless| self.place_keyless(keyless)).sum()
@@ -94,7 +94,7 @@ impl RawLog {
         lost
     }
 
-    /// What is newer stays.
+    /// Applies a change, unless a newer one was applied.
     fn apply(&mut self, key: Vec<u8>, change: &UnplacedChange) {
         let is_newer = self.replay.entries.get(&key).is_none_or(|old| old.lsn < change.lsn);
         match change.value {
@@ -108,7 +108,7 @@ impl RawLog {
         }
     }
 
-    /// The whole key, by what the value says.
+    /// The full key, from the value.
     fn known_key(&self, change: &UnplacedChange) -> Option<Vec<u8>> {
         let bytes = self.value(&change.value?).ok()?;
         if bytes.len() == IDENTITY_BYTES && StoreIdentity::decode(&bytes).is_some() {
@@ -117,7 +117,7 @@ impl RawLog {
         readable_records::key_of(&versioned(&bytes)?.value, &change.key)
     }
 
-    /// The first bytes of all keys of a page that was read before: so many of its first key as fit to the most changes.
+    /// The leading bytes of all keys of a page that was read before: as many bytes of its first key as fit most changes.
     fn prefix_by_first_key(&self, page: u64, changes: &[UnplacedChange]) -> Option<Vec<u8>> {
         let range = &self.replay.pages.get(&page)?.range;
         let lens = 0..=range.lo.len().min(LONGEST_PREFIX);
@@ -133,14 +133,14 @@ impl RawLog {
         best.next().is_none().then(|| first.to_vec())
     }
 
-    /// How many values are of attempts that are known, if their keys begin like this. That a key goes proves nothing: the same end of a key may
-    /// stand in another page.
+    /// Number of values of known attempts, if their keys have this prefix. Removals prove nothing: another page may have a key with the
+    /// same end.
     fn proofs(&self, prefix: &[u8], changes: &[UnplacedChange]) -> usize {
         let values = changes.iter().filter(|change| change.value.is_some());
         values.filter(|change| self.fits(prefix, change)).count()
     }
 
-    /// The key of a part of a record, if its page was not written again: the whole record says later whether it is its own.
+    /// The key of a part of a record, if its page was not rewritten: the complete record confirms it later.
     fn old_key(&self, page: u64, change: &UnplacedChange) -> Option<Vec<u8>> {
         change.value?;
         let page = self.replay.pages.get(&page).filter(|page| page.below.is_none())?;
@@ -149,7 +149,7 @@ impl RawLog {
         (is_record && keys::is_sound(&key) && page.range.holds(&key)).then_some(key)
     }
 
-    /// Whether a change is of an attempt that is known, or removes a key that is, if the key begins like this.
+    /// Whether a change, with this prefix, is of a known attempt or removes a known key.
     fn fits(&self, prefix: &[u8], change: &UnplacedChange) -> bool {
         let key = [prefix, &change.key].concat();
         let is_known = match change.value {
@@ -159,7 +159,7 @@ impl RawLog {
         is_known && keys::is_sound(&key)
     }
 
-    /// The one beginning with which all changes are samples of attempts that are known.
+    /// The only prefix with which all changes are samples of known attempts.
     fn only_prefix(&self, changes: &[UnplacedChange]) -> Option<Vec<u8>> {
         let first = changes.iter().find(|change| change.value.is_some())?;
         let codec = *versioned(&self.value(&first.value?).ok()?)?.value.first()?;
@@ -188,7 +188,7 @@ impl RawLog {
     }
 }
 
-/// The first bytes of all keys of a page with these keys.
+/// The leading bytes that all keys of a page with this range share.
 fn prefix_within(range: &KeyRange) -> Vec<u8> {
     let alike = range.lo.iter().zip(&range.hi).take(LONGEST_PREFIX).take_while(|(a, b)| a == b);
     alike.map(|(byte, _)| *byte).collect()

@@ -1,7 +1,7 @@
-//! Goes through the messages in the order in which they were written, and keeps what each says of keys.
+//! Replays the messages in the order in which they were written, and keeps the newest state of each key.
 //!
-//! A page says which keys there are from its first to its last, and nothing else is in between; a change says it of one key. So the
-//! newest message about a key counts, whichever page that is in, and a message that is lost costs what it alone said.
+//! A page lists all keys between its first and its last; a change is about one key. So the newest message about a key counts, whichever
+//! page it is in, and a lost message costs only what it alone contained.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -14,7 +14,7 @@ use super::{
     survey::{LogHole, LogSurvey},
 };
 
-/// Where a value stands.
+/// Position of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ValueLocation {
     /// First byte in the file.
@@ -24,47 +24,47 @@ pub(super) struct ValueLocation {
     pub(super) lsn: u64,
 }
 
-/// Keys from `lo` on and below `hi`, which is empty for the end.
+/// Keys from `lo` on and below `hi`; an empty `hi` is the end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KeyRange {
     pub(super) lo: Vec<u8>,
     pub(super) hi: Vec<u8>,
-    /// Log position of what says so.
+    /// Log position of the message with this range.
     pub(super) lsn: u64,
 }
 
 impl KeyRange {
-    /// Whether a key is one of them.
+    /// Whether a key is in the range.
     pub(super) fn holds(&self, key: &[u8]) -> bool {
         self.lo.as_slice() <= key && (self.hi.is_empty() || key < self.hi.as_slice())
     }
 }
 
-/// What was last read of a page.
+/// A page as last read.
 #[derive(Debug)]
 pub(super) struct ReplayedPage {
     pub(super) range: KeyRange,
     pub(super) prefix: usize,
-    /// It may have been written again in a hole.
+    /// The page may have been rewritten in a hole of the log, so this state may be outdated.
     doubtful: bool,
-    /// The pages below it, if it is none that holds values.
+    /// Its child pages, if it is an index page.
     pub(super) below: Option<Vec<(Vec<u8>, u64)>>,
 }
 
-/// A change of a page that is not known, or not for certain.
+/// A change of a page that is unknown or possibly outdated.
 #[derive(Debug, Clone)]
 pub(super) struct UnplacedChange {
     /// The key without its prefix.
     pub(super) key: Vec<u8>,
-    /// `None` if the key goes.
+    /// The new value; `None` if the key is removed.
     pub(super) value: Option<ValueLocation>,
     /// Log position of the change.
     pub(super) lsn: u64,
-    /// Where the last hole before it begins: no page was written again unseen between there and here. 0 for a page of which nothing is known.
+    /// Start of the last hole before it: no page was rewritten unnoticed after that. 0 for an unknown page.
     pub(super) since: u64,
 }
 
-/// Where a message about a page stands.
+/// Position of a message about a page.
 struct MessagePosition {
     /// Log position.
     lsn: u64,
@@ -72,30 +72,30 @@ struct MessagePosition {
     body: u64,
 }
 
-/// Bytes of the message of a page, but for its keys and values.
+/// Least bytes of a page's message, without its keys and values.
 const LEAST_PAGE: u64 = 12;
 
-/// All that is known so far.
+/// State of the replay.
 #[derive(Debug, Default)]
 pub(super) struct Replay {
     pub(super) entries: BTreeMap<Vec<u8>, ValueLocation>,
     pub(super) pages: HashMap<u64, ReplayedPage>,
     pub(super) freed: HashSet<u64>,
-    /// What other pages say of the range of a page.
+    /// Ranges of pages according to other pages.
     pub(super) hints: HashMap<u64, KeyRange>,
     pub(super) unplaced: HashMap<u64, Vec<UnplacedChange>>,
-    /// First keys of the pages that hold values.
+    /// First keys of leaf pages.
     firsts: BTreeMap<Vec<u8>, u64>,
-    /// A batch of which a part is missing lasts to this log position: what it removes stays.
+    /// An incomplete batch lasts up to this log position: its removals are ignored.
     pub(super) keep_until: u64,
     /// Log position of the last hole so far.
     last_hole: u64,
-    /// Messages that have no form that is known.
+    /// Messages in an unknown form.
     pub(super) strange: u64,
 }
 
 impl Replay {
-    /// Takes a message in; `base` is the place of its segment in the file.
+    /// Applies a message; `base` is the position of its segment in the file.
     pub(super) fn take(&mut self, message: &LogMessage<'_>, lsn: u64, base: u64, survey: &LogSurvey) {
         let page = message.page;
         match message.kind {
@@ -124,7 +124,7 @@ impl Replay {
         }
     }
 
-    /// Messages are missing here.
+    /// Messages are missing here: marks the pages that they may have changed.
     pub(super) fn doubt(&mut self, hole: &LogHole) {
         self.last_hole = hole.lsn.unwrap_or(self.last_hole);
         match hole.only {
@@ -142,8 +142,8 @@ impl Replay {
         self.doubt_pages(u64::MAX);
     }
 
-    /// Pages may have been written again in so many bytes. However long a page was, what a split leaves of it may be short; it begins with
-    /// the same key.
+    /// Marks pages that may have been rewritten within this many lost bytes. Even a long page may be short after a split, but it keeps its
+    /// first key.
     fn doubt_pages(&mut self, bytes: u64) {
         let fits = |page: &ReplayedPage| page.range.lo.len() as u64 + LEAST_PAGE <= bytes;
         self.pages.values_mut().for_each(|page| page.doubtful |= fits(page));
@@ -176,7 +176,8 @@ impl Replay {
         self.pages.insert(page, ReplayedPage { range, prefix, doubtful: false, below });
     }
 
-    /// A page that begins within another one was cut off from it; and a page that follows another one begins where that one ends.
+    /// Narrows ranges after a split: a page that starts within another one was split off from it, and a page that follows another one
+    /// starts where that one ends.
     fn note_split(&mut self, page: u64, range: &KeyRange) {
         let before = self.firsts.range::<[u8], _>((Unbounded, Excluded(range.lo.as_slice()))).next_back();
         let Some((lo, whole)) =
@@ -205,7 +206,7 @@ impl Replay {
         below
     }
 
-    /// Removes what an older message says of these keys.
+    /// Removes older entries for these keys.
     fn clear(&mut self, range: &KeyRange) {
         let end = if range.hi.is_empty() { Unbounded } else { Excluded(range.hi.as_slice()) };
         let within = self.entries.range::<[u8], _>((Included(range.lo.as_slice()), end));
@@ -225,7 +226,7 @@ impl Replay {
             PageChange::Set(key, value) => {
                 (key, Some(ValueLocation { at: body + value.at as u64, len: value.len, lsn }))
             }
-            // on doubt a key stays
+            // if in doubt, keep the key
             PageChange::Delete(key) if lsn > self.keep_until => (key, None),
             PageChange::Delete(_) | PageChange::Merge => return,
         };
@@ -255,19 +256,19 @@ impl Replay {
         }
     }
 
-    /// Ranges of keys whose page is named by others and is not there.
+    /// Ranges of pages that others name and that are missing.
     pub(super) fn missing(&self) -> impl Iterator<Item = &KeyRange> {
         let children = self.pages.values().filter_map(|page| page.below.as_ref()).flatten();
         let gone = children.filter(|(_, page)| !self.pages.contains_key(page) && !self.freed.contains(page));
         gone.filter_map(|(_, page)| self.hints.get(page))
     }
 
-    /// The keys of a page since the log position `since`, if they did not change unseen, and what stands behind it tells them.
+    /// The range of a page since the log position `since`, if it did not change unnoticed and the next page confirms it.
     pub(super) fn range_since(&self, page: u64, since: u64) -> Option<&KeyRange> {
         self.range_of(page).filter(|range| since == self.last_hole && range.lsn >= since)
     }
 
-    /// The keys of a page, by the newest that says so.
+    /// The range of a page, from the newest message with one.
     pub(super) fn range_of(&self, page: u64) -> Option<&KeyRange> {
         let (own, hint) = (self.pages.get(&page).map(|page| &page.range), self.hints.get(&page));
         match (own, hint) {

@@ -1,4 +1,4 @@
-//! A first walk over the log: which segments there are, in which order they were written, and where they are damaged.
+//! A first pass over the log: its segments, their order, and damage.
 
 #[cfg(test)]
 mod tests;
@@ -11,7 +11,7 @@ use super::{
     walk::{WalkStep, walk},
 };
 
-/// A place of the file with a segment in it.
+/// A segment in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SegmentSlot {
     /// First byte in the file.
@@ -20,46 +20,45 @@ pub(super) struct SegmentSlot {
     pub(super) number: u64,
 }
 
-/// Bytes that hold no message, where there were some.
+/// Bytes without a valid message, where there should be one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LogHole {
-    /// First byte in the file, and how many.
+    /// First byte in the file, and number of bytes.
     pub(super) at: u64,
     pub(super) len: u64,
-    /// Log position of the first byte; `None` where nothing says which segment it was.
+    /// Log position of the first byte; `None` if its segment is unknown.
     pub(super) lsn: Option<u64>,
-    /// What it held, if that is certain: one message about this page.
+    /// Its content if that is certain: one message about this page.
     pub(super) only: Option<(MessageKind, u64)>,
     /// Messages of the same segment follow it.
     pub(super) inside: bool,
 }
 
-/// What is where.
+/// Result of the pass.
 #[derive(Debug, Default)]
 pub(super) struct LogSurvey {
     /// In the order in which they were written.
     pub(super) slots: Vec<SegmentSlot>,
     pub(super) holes: Vec<LogHole>,
-    /// Bits that are wrong and of which that is certain: what is read through [`Self::read`] has them right.
+    /// Bits that are certainly wrong; [`Self::read`] corrects them.
     pub(super) flipped: Vec<FlippedBit>,
     /// Log positions of the first and the last byte of each batch.
     pub(super) batches: Vec<(u64, u64)>,
-    /// Log position of the newest message with all of a page, or with its end, by page.
+    /// Log position of the newest message with a whole page, or with its removal, by page.
     newest_of_page: HashMap<u64, u64>,
-    /// Log position behind the last message.
+    /// Log position after the last message.
     pub(super) end: u64,
-    /// All messages before this log position were on the disk once.
+    /// All messages before this log position were on disk once.
     pub(super) stable: u64,
-    /// Some place of the file does not say which segment it has: nothing stands there, or nothing that can be read.
+    /// Some place in the file has no readable segment number: it is empty or unreadable.
     nameless: bool,
-    /// A segment that is not there may be one that was lost. Else it is one whose pages were all written again, and whose place was used
-    /// anew or given back.
+    /// A missing segment may have been lost. Otherwise it was reused or freed after all its pages were rewritten.
     absent_may_be_lost: bool,
 }
 
-/// What a disk loses at once, bytes.
+/// Bytes that a disk loses together.
 const SECTOR: usize = 4096;
-/// What stands for bytes that the disk cannot read: no message has it, and no segment is free with it.
+/// Value of bytes that the disk cannot read: no message contains it, and no free segment does.
 const UNREADABLE: u8 = 0xff;
 
 /// The bytes of a segment; fewer at the end of the file.
@@ -71,14 +70,14 @@ pub(super) fn read_segment(file: &File, at: u64, bytes: &mut Vec<u8>) {
             Ok(0) => break,
             Ok(count) => filled += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // only one of those that were asked for may be bad
+            // only one of the requested sectors may be bad
             Err(_) => filled += read_sector(file, at + filled as u64, rest),
         }
     }
     bytes.truncate(filled);
 }
 
-/// Reads the first bytes of `rest`, if the disk can; gives how many.
+/// Reads the first sector of `rest`, if the disk can; returns its length.
 fn read_sector(file: &File, at: u64, rest: &mut [u8]) -> usize {
     let len = rest.len().min(SECTOR);
     let (sector, _) = rest.split_at_mut(len);
@@ -92,7 +91,7 @@ fn read_sector(file: &File, at: u64, rest: &mut [u8]) -> usize {
 }
 
 impl LogSurvey {
-    /// Reads all of the log once; segments that lie before the log position `since` are skipped.
+    /// Reads the log once; segments before the log position `since` are skipped.
     ///
     /// # Errors
     /// The disk cannot be read.
@@ -100,7 +99,7 @@ impl LogSurvey {
         Self::within(path, since, u64::MAX)
     }
 
-    /// Reads all of the log once, and forgets what stands from the log position `until` on.
+    /// Reads the log once, and ignores what is at or after the log position `until`.
     ///
     /// # Errors
     /// The disk cannot be read.
@@ -126,14 +125,14 @@ impl LogSurvey {
         }
         survey.slots.sort_by_key(|slot| slot.number);
         let newest = survey.slots.last().map(|slot| slot.number);
-        // the newest segment ends where it ends
+        // the newest segment ends where its messages end
         survey
             .holes
             .retain(|hole| hole.inside || hole.lsn.is_none_or(|lsn| Some(lsn / SEGMENT as u64) != newest));
         Ok(survey)
     }
 
-    /// The segments alone, by their headers: nothing in them is looked at.
+    /// Reads the segments' headers only.
     ///
     /// # Errors
     /// The disk cannot be read.
@@ -151,7 +150,7 @@ impl LogSurvey {
         Ok(survey)
     }
 
-    /// Whether the segment at this place ends before the log position `since`, by its header.
+    /// Whether the segment at this position ends before the log position `since`, by its header.
     fn is_before(&mut self, file: &File, at: u64, since: u64) -> bool {
         let mut bytes = [0; SEGMENT_HEADER];
         let count = file.read_at(&mut bytes, at).unwrap_or(0);
@@ -160,13 +159,13 @@ impl LogSurvey {
         (header.number + 1).saturating_mul(SEGMENT as u64) <= since
     }
 
-    /// The bytes of a segment, without the bits that flipped; fewer at the end of the file.
+    /// The bytes of a segment, with flipped bits corrected; fewer at the end of the file.
     pub(super) fn read(&self, file: &File, at: u64, bytes: &mut Vec<u8>) {
         read_segment(file, at, bytes);
         self.flipped.iter().for_each(|bit| bit.put_right_within(at, bytes));
     }
 
-    /// `within`: the log positions that count.
+    /// `within`: the range of log positions that counts.
     fn take_in(&mut self, at: u64, bytes: &mut [u8], within: Range<u64>) {
         let mut flipped = Vec::new();
         let header = segment_header(bytes).or_else(|| {
@@ -176,7 +175,7 @@ impl LogSurvey {
         self.stable = self.stable.max(header.map_or(0, |header| header.stable));
         let Some(number) = header.map(|header| header.number).or_else(|| number_within(bytes)) else {
             self.nameless = true;
-            // a place that is free holds zeros: with fewer other bytes than a header has, it is free and damaged
+            // a free place holds zeros: with fewer other bytes than a header has, it is free and damaged
             if bytes.iter().filter(|byte| **byte != 0).count() >= SEGMENT_HEADER {
                 let len = bytes.len() as u64;
                 self.holes.push(LogHole { at, len, lsn: None, only: None, inside: false });
@@ -189,7 +188,7 @@ impl LogSurvey {
         }
         self.slots.push(SegmentSlot { at, number });
         if header.is_none() {
-            // the engine finds no segment here; the messages in it are whole
+            // the engine finds no segment here, but its messages are valid
             let len = SEGMENT_HEADER as u64;
             self.holes.push(LogHole {
                 at,
@@ -212,8 +211,8 @@ impl LogSurvey {
         self.flipped.extend(flipped.into_iter().map(|bit| bit.in_segment(at)));
     }
 
-    /// Takes in the messages of the segment at this place, those with all of a page only below the log position `until`. Whether there are
-    /// bytes between them that hold none.
+    /// Records the messages of the segment at this position, those with a whole page only below the log position `until`. Returns whether
+    /// there are bytes between them without a message.
     fn take_messages(&mut self, at: u64, bytes: &[u8], number: u64, until: u64) -> bool {
         let base = number.saturating_mul(SEGMENT as u64);
         let mut has_gaps = false;
@@ -242,8 +241,8 @@ impl LogSurvey {
         has_gaps
     }
 
-    /// Log position up to which one message follows another, from the last segment on that was on the disk for certain. What stands before
-    /// `since` the engine knows already.
+    /// Log position up to which messages follow each other without a gap, from the last segment that was certainly on disk. The engine
+    /// already knows what is before `since`.
     fn unbroken(&self, since: u64) -> u64 {
         let size = SEGMENT as u64;
         let mut end = self.stable.max(since) / size * size;
@@ -262,62 +261,61 @@ impl LogSurvey {
         reached.unwrap_or(end)
     }
 
-    /// Log position up to which the engine takes messages when it opens: it does not begin with a batch that is not all there.
+    /// Log position up to which the engine uses messages when it opens: it does not start an incomplete batch.
     pub(super) fn reach(&self, since: u64) -> u64 {
         let end = self.unbroken(since);
         self.torn_at(end).unwrap_or(end)
     }
 
-    /// Where a batch begins that goes on behind the log position `end`.
+    /// Start of a batch that continues after the log position `end`.
     pub(super) fn torn_at(&self, end: u64) -> Option<u64> {
         let torn = self.batches.iter().filter(|(first, last)| *first < end && *last >= end);
         torn.map(|(first, _)| *first).min()
     }
 
-    /// Whether the engine, when it opens, takes all that was ever known to be on the disk, and all behind it but a batch at the end that
-    /// was not written to its end.
+    /// Whether the engine, when it opens, uses everything that was known to be on disk, and everything after it except an incomplete batch
+    /// at the end.
     pub(super) fn is_sound(&self, since: u64) -> bool {
         self.holes.is_empty()
             && self.unbroken(since) >= self.end
             && self.reach(since) >= self.stable.min(self.end)
     }
 
-    /// Whether a change of a page at this log position is part of a newer message with all of that page. Such a change is not looked at in a
-    /// log that lacks nothing: between it and the page that it is about, a segment may have been used anew that held the page with other
-    /// bounds, and with a shorter or longer prefix.
+    /// Whether a change of a page at this log position is included in a newer message with the whole page. In a log without losses such a
+    /// change is not read: between it and its page, a segment with the page's other bounds and prefix may have been reused.
     pub(super) fn is_superseded(&self, page: u64, lsn: u64) -> bool {
         self.newest_of_page.get(&page).is_some_and(|newest| *newest > lsn)
     }
 
-    /// The hole that begins at this log position.
+    /// The hole that starts at this log position.
     pub(super) fn hole_at(&self, lsn: u64) -> Option<LogHole> {
         self.holes.iter().find(|hole| hole.lsn == Some(lsn)).copied()
     }
 
-    /// To be called of a log that lacks something; `behind` if commits are missing at its end.
+    /// Call it for a log that lacks something; `behind`: commits are missing at its end.
     ///
-    /// As long as each place of the file says which segment it has, none is left where a lost one could have been: those that are not
-    /// there were used anew. A file that was cut has fewer places; it shows by its last commit, or by a segment that ends too early.
+    /// As long as each place in the file has a readable segment number, there is no place where a lost segment could have been: missing
+    /// ones were reused. A truncated file has fewer places; it is recognized by its last commit, or by a segment that ends too early.
     ///
-    /// The newest message of a page may be one that was lost, and an old change the only one that is left: all of them count.
+    /// The newest message of a page may have been lost, with an old change left: so all changes are used.
     pub(super) fn doubt_absent(&mut self, behind: bool) {
         self.newest_of_page.clear();
         self.absent_may_be_lost = behind || self.nameless;
     }
 
-    /// Whether nothing of the segment with this number was lost: it is there, or it was on the disk once and was used anew since.
+    /// Whether nothing of the segment with this number was lost: it exists, or it was on disk once and was reused since.
     fn is_accounted_for(&self, number: u64) -> bool {
         let was_on_disk = (number + 1).saturating_mul(SEGMENT as u64) <= self.stable;
         let is_there = self.slots.binary_search_by_key(&number, |slot| slot.number).is_ok();
         is_there || (was_on_disk && !self.absent_may_be_lost)
     }
 
-    /// Whether a batch that begins and ends here was written to its end, and nothing of it was lost since.
+    /// Whether a batch in this range was written to its end, and nothing of it was lost since.
     pub(super) fn is_whole(&self, first: u64, last: u64) -> bool {
         let number = |lsn: u64| lsn / SEGMENT as u64;
-        // a batch has a bound, and a number in a log may be any
+        // bounds a false number in a log
         let span = number(last).saturating_sub(number(first));
-        // of a segment whose header is damaged the messages are whole
+        // even if a segment's header is damaged, its messages are valid
         let lost = self.holes.iter().filter(|hole| !matches!(hole.only, Some((MessageKind::Cap, _))));
         let mut lost = lost.filter_map(|hole| Some((hole.lsn?, hole.len)));
         let is_hit = lost.any(|(lsn, len)| lsn <= last && lsn.saturating_add(len) > first);
@@ -329,10 +327,10 @@ impl LogSurvey {
     }
 }
 
-/// Segments that a batch may touch: sled writes each entry of it, and now and then a page of up to an eighth of a MiB.
+/// Most segments of a batch: sled writes each entry of it, and now and then a page of up to 1/8 MiB.
 const MOST_SEGMENTS: u64 = 1024;
 
-/// The number of a segment whose header is damaged: its messages know it.
+/// The number of a segment with a damaged header, from its messages.
 fn number_within(bytes: &[u8]) -> Option<u64> {
     (SEGMENT_HEADER..bytes.len()).find_map(|at| message_at(bytes, at)).map(|message| message.segment)
 }

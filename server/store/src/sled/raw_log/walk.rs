@@ -1,12 +1,12 @@
-//! A walk over the messages of one segment.
+//! Iterates over the messages of one segment.
 
 use super::message::{LogMessage, MessageKind, SEGMENT, SEGMENT_HEADER, may_begin, message_at};
 
-/// What a walk over a segment meets.
+/// One step of the iteration.
 #[derive(Debug)]
 pub(super) enum WalkStep<'a> {
     Message(usize, LogMessage<'a>),
-    /// From here to there nothing can be read. `overwritten` if what stands there is of another segment.
+    /// Nothing can be read in this range. `overwritten`: it holds bytes of another segment.
     Gap {
         from: usize,
         to: usize,
@@ -15,7 +15,7 @@ pub(super) enum WalkStep<'a> {
     },
 }
 
-/// Walks over the messages of the segment with this number.
+/// Iterates over the messages of the segment with this number.
 pub(super) fn walk<'a>(bytes: &'a [u8], number: u64, mut take: impl FnMut(WalkStep<'a>)) {
     let mut at = SEGMENT_HEADER;
     while may_begin(at) {
@@ -34,7 +34,7 @@ pub(super) fn walk<'a>(bytes: &'a [u8], number: u64, mut take: impl FnMut(WalkSt
     }
 }
 
-/// Where the next message of this segment begins, and whether one of another segment stands before it.
+/// Start of the next message of this segment, and whether a message of another segment is before it.
 fn next_message(bytes: &[u8], from: usize, number: u64) -> (Option<usize>, bool) {
     let mut overwritten = false;
     for at in from..bytes.len() {
