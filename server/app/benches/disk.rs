@@ -125,7 +125,7 @@ async fn retain(
         if age > kept {
             store::replace_block(&mut batch, block, None);
         } else if age > full
-            && let Some(fewer) = store::thinned(&block, ROW)
+            && let Some(fewer) = store::downsampled(&block, ROW)
         {
             store::replace_block(&mut batch, block, Some(fewer));
         }

@@ -44,7 +44,7 @@ pub fn last_elapsed(block: &KeyValue) -> Option<Millis> {
 ///
 /// A row has the means of its samples in whole pages, their highest need, and the counters of the last one. Sequence numbers without a row
 /// count as lost; the block still records its last number.
-pub fn thinned(block: &KeyValue, width: Millis) -> Option<Vec<u8>> {
+pub fn downsampled(block: &KeyValue, width: Millis) -> Option<Vec<u8>> {
     let start = keys::start_of(&block.key)?;
     let runs = chunk::decode(start, &block.value.value).ok()?;
     let (first_sequence, end) = (runs.first()?.first_sequence, runs.last()?.end());
@@ -114,7 +114,7 @@ mod tests {
         let samples: Vec<Sample> = (0..600).map(sample).collect();
         let before = block(samples.clone());
         assert_eq!(last_elapsed(&before), Some(Millis(599_000)));
-        let value = thinned(&before, Millis(15_000)).unwrap();
+        let value = downsampled(&before, Millis(15_000)).unwrap();
         let after = KeyValue { value: VersionedValue { version: 2, value }, ..before };
         let [run, gap] = &chunk::decode(1, &after.value.value).unwrap()[..] else { panic!("rows and a gap") };
         assert_eq!((run.first_sequence, run.lost, run.samples.len()), (3, 2, 40));
@@ -125,8 +125,8 @@ mod tests {
             assert_eq!(row.need.0, mean / 4096 * 4096);
             assert_eq!((row.elapsed, row.oom_kill), (part[14].elapsed, part[14].oom_kill));
         }
-        assert_eq!(thinned(&after, Millis(15_000)), None, "once is enough");
-        let value = thinned(&after, Millis(u64::MAX)).unwrap();
+        assert_eq!(downsampled(&after, Millis(15_000)), None, "once is enough");
+        let value = downsampled(&after, Millis(u64::MAX)).unwrap();
         let [row, gap] = &chunk::decode(1, &value).unwrap()[..] else { panic!("a row and a gap") };
         let peak = samples.iter().map(|sample| sample.need).max();
         assert_eq!((row.samples.len(), row.samples[0].need_max, gap.end()), (1, peak, 603), "all in one");
@@ -135,8 +135,8 @@ mod tests {
     #[test]
     fn what_cannot_be_read_or_made_smaller_stays() {
         let mut few = block(vec![Sample::default()]);
-        assert_eq!(thinned(&few, Millis(15_000)), None);
+        assert_eq!(downsampled(&few, Millis(15_000)), None);
         few.value.value[2] ^= 1;
-        assert_eq!(thinned(&few, Millis(15_000)), None);
+        assert_eq!(downsampled(&few, Millis(15_000)), None);
     }
 }

@@ -46,7 +46,7 @@ pub mod threads;
 pub use bounds::{BATCH_BYTES, BATCH_OPERATIONS, MAX_KEY, MAX_VALUE};
 pub use chunk::SampleRun;
 pub use committing::PendingCommit;
-pub use downsample::{SealedBlocks, blocks_after, last_elapsed, replace_block, thinned};
+pub use downsample::{SealedBlocks, blocks_after, downsampled, last_elapsed, replace_block};
 pub use envelope::{MAX_RECORD, RecordError};
 pub use errors::{CommitBound, CommitError, KeyText, StoreError};
 pub use keys::KeyKind;
@@ -144,14 +144,14 @@ impl Store {
     }
 
     /// Like [`Self::scan`], in one allocation: for reading very many entries.
-    async fn strip(
+    async fn scan_packed(
         &self,
         prefix: &[u8],
         after: Option<&[u8]>,
         limit: PageLimit,
     ) -> Result<PackedPage, StoreError> {
         match self {
-            Self::Sled(store) => store.strip(prefix.to_vec(), after.map(<[u8]>::to_vec), limit).await,
+            Self::Sled(store) => store.scan_packed(prefix.to_vec(), after.map(<[u8]>::to_vec), limit).await,
             Self::Memory(store) => Ok(store.scan(prefix, after, limit).into()),
         }
     }

@@ -61,16 +61,20 @@ pub async fn each_summary(
         reading.hand_on();
         reading.loaded
     });
-    let ended = read_strips(store, &KeyKind::Summary.prefix(), read).await;
+    let ended = read_packed_pages(store, &KeyKind::Summary.prefix(), read).await;
     let loaded = understanding.await.map_err(failed)?;
     ended.map(|unreadable| LoadReport { unreadable, ..loaded })
 }
 
 /// Reads all entries with `prefix`; ends early if the receiver is dropped. Returns the number of ranges that cannot be read.
-async fn read_strips(store: &Store, prefix: &[u8], to: mpsc::Sender<PackedPage>) -> Result<u64, StoreError> {
+async fn read_packed_pages(
+    store: &Store,
+    prefix: &[u8],
+    to: mpsc::Sender<PackedPage>,
+) -> Result<u64, StoreError> {
     let (mut after, mut unreadable) = (None, 0);
     loop {
-        let strip = match store.strip(prefix, after.as_deref(), PageLimit::PAGE).await {
+        let strip = match store.scan_packed(prefix, after.as_deref(), PageLimit::PAGE).await {
             Ok(strip) => strip,
             Err(_damaged) => {
                 let (page, gap) = store.scan_past(prefix, after.as_deref(), PageLimit::PAGE).await?;

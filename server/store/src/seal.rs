@@ -38,7 +38,7 @@ pub struct CompactedSamples {
 /// The attempt must not get new fragments between this call and the commit of the batch: one stored under a key that the batch removes
 /// would be lost. The single writer of an attempt ensures that.
 pub async fn compact_samples(store: &Store, id: &AttemptId) -> Result<CompactedSamples, SealError> {
-    let page = loose(store, id, u64::MAX).await?;
+    let page = unsealed_fragments(store, id, u64::MAX).await?;
     let id = id.clone();
     // the end of an attempt waits for this, so it runs on a normal thread
     packed(tokio::task::spawn_blocking(move || pack(&id, page)).await)
@@ -51,13 +51,13 @@ pub async fn compact_samples_up_to(
     id: &AttemptId,
     last: u64,
 ) -> Result<CompactedSamples, SealError> {
-    let page = loose(store, id, last).await?;
+    let page = unsealed_fragments(store, id, last).await?;
     let id = id.clone();
     packed(packing_threads::pack_aside(move || pack(&id, page)).await)
 }
 
 /// Fragments whose first number is at most `last`, as many as fit into one commit.
-async fn loose(store: &Store, id: &AttemptId, last: u64) -> Result<ScanPage, StoreError> {
+async fn unsealed_fragments(store: &Store, id: &AttemptId, last: u64) -> Result<ScanPage, StoreError> {
     let mut page = store.scan(&KeyKind::Fragment.prefix_of(id), None, STEP).await?;
     let all = page.entries.len();
     page.entries.retain(|entry| keys::start_of(&entry.key).is_none_or(|start| start <= last));
@@ -80,7 +80,7 @@ fn pack(id: &AttemptId, page: ScanPage) -> Result<CompactedSamples, RecordError>
     let mut cursor = ChunkCursor::new(start);
     let mut runs = Vec::new();
     for entry in page.entries {
-        cursor.read(&entry).into_iter().for_each(|run| series::push_run(&mut runs, settled(run)));
+        cursor.read(&entry).into_iter().for_each(|run| series::push_run(&mut runs, rounded_for_block(run)));
         compaction.batch.delete(entry.key);
     }
     series::put_chunks(&mut compaction.batch, KeyKind::Block, id, runs, CompressionEffort::Smallest)?;
@@ -90,7 +90,7 @@ fn pack(id: &AttemptId, page: ScanPage) -> Result<CompactedSamples, RecordError>
 /// A run in its permanent form: CPU time in whole milliseconds, rounded down, so that it still never decreases.
 ///
 /// The microseconds are reading noise and would take a quarter of a block. The summary has the exact total.
-fn settled(mut run: SampleRun) -> SampleRun {
+fn rounded_for_block(mut run: SampleRun) -> SampleRun {
     run.samples.iter_mut().for_each(|sample| sample.cpu.0 -= sample.cpu.0 % MICROS_A_MILLI);
     run
 }

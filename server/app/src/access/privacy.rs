@@ -7,7 +7,7 @@
 use plimsoll_core::domain::{EvidenceSource, FieldViolation, Verdict};
 
 use crate::access::identity::{Identity, Role, is_like};
-pub use crate::runtime::settings::rooms::privacy::Private;
+pub use crate::runtime::settings::by_module::privacy::Private;
 
 /// What stands in the place of what is private.
 pub(crate) const HIDDEN: &str = "***";

@@ -31,8 +31,8 @@ impl EarlyReports {
         }
         if words.len() >= OF_ONE {
             // one who may speak of every attempt finds room
-            let limited = words.iter().position(|known| !known.by.speaks_of_all());
-            let Some(limited) = limited.filter(|_| report.by.speaks_of_all()) else { return false };
+            let limited = words.iter().position(|known| !known.by.reports_on_all());
+            let Some(limited) = limited.filter(|_| report.by.reports_on_all()) else { return false };
             let gone = words.remove(limited);
             if let Some(order) = self.order.get_mut(gone.by.name()) {
                 order.retain(|(of, word)| *of != id || !Arc::ptr_eq(word, &gone));
@@ -50,7 +50,7 @@ impl EarlyReports {
 
     /// What the first told of this attempt who may speak of its project.
     pub(super) fn of(&self, id: &AttemptId, project: &str) -> Option<&Arc<ReportedOutcome>> {
-        self.ends.get(id)?.iter().find(|report| report.by.may_speak_of(project))
+        self.ends.get(id)?.iter().find(|report| report.by.may_report_on(project))
     }
 
     fn forget_one(&mut self) {

@@ -56,7 +56,7 @@ impl CiReports {
 
     async fn owner(&self, id: &AttemptId, by: &Reporter, open: &mut impl OpenAttempts) -> RunOwner {
         let owner = |is_proven: bool, project: &str| {
-            if is_proven || by.may_speak_of(project) { RunOwner::Job } else { RunOwner::Others }
+            if is_proven || by.may_report_on(project) { RunOwner::Job } else { RunOwner::Others }
         };
         if let Some(open) = open.open_attempt(id) {
             return owner(open.is_proven, open.project);

@@ -120,12 +120,12 @@ mod tests {
     fn a_build_that_found_its_work_done_changes_no_predictions_seen_or_not() {
         let reported = ReportedOutcome { unneeded: true, ..reported(JobStatus::Succeeded, "") };
         let seen = test_summary("a", "zlib", "1", 100);
-        assert_eq!((seen.outcome, seen.teaches_memory()), (Outcome::Succeeded, true));
+        assert_eq!((seen.outcome, seen.counts_for_memory()), (Outcome::Succeeded, true));
         for summary in [seen, lost()] {
             let changed = with_report(&summary, &reported).unwrap();
             assert_eq!((changed.outcome, changed.unneeded), (Outcome::Succeeded, true));
             assert!(
-                !changed.teaches_memory()
+                !changed.counts_for_memory()
                     && plimsoll_core::domain::RungObservation::from(&changed).need.is_nan()
             );
             assert_eq!(with_report(&changed, &reported), None, "told once");

@@ -144,7 +144,7 @@ impl CiReports {
                 }
                 Err(error) => return Err(ReportError::Unreadable(error)),
             };
-            if !reported.by.may_speak_of(&summary.key.project) {
+            if !reported.by.may_report_on(&summary.key.project) {
                 of_others.push(ForeignAttempt { id: id.clone(), is_proven: summary.opening.proven });
                 continue;
             }
@@ -169,7 +169,7 @@ impl CiReports {
         let (mut kept, mut of_others) = (false, !ended.is_empty());
         for id in &reported.attempts {
             let is_taken = match open.open_attempt(id) {
-                Some(open) if reported.by.may_speak_of(open.project) => {
+                Some(open) if reported.by.may_report_on(open.project) => {
                     open.reported.get_or_insert_with(|| Arc::clone(&reported));
                     kept = true;
                     open.is_proven

@@ -34,7 +34,7 @@ impl Retention {
         running_since: &(impl Fn(&AttemptId) -> Option<u64> + Sync),
     ) -> Result<(), SealError> {
         let page = store::blocks_after(&self.parts.store, self.samples.after.as_deref()).await?;
-        let (mut batch, mut thinned, mut removed) = (Batch::default(), 0, 0);
+        let (mut batch, mut downsampled, mut removed) = (Batch::default(), 0, 0);
         let mut owned = Vec::with_capacity(page.blocks.len());
         for (id, block) in page.blocks {
             owned.push((self.owner(&id, running_since).await?, block));
@@ -47,7 +47,7 @@ impl Retention {
                     store::replace_block(&mut batch, block, None);
                 }
                 (Fate::Thins(_), Some(value)) => {
-                    thinned += 1;
+                    downsampled += 1;
                     self.samples.count(time, value.len());
                     store::replace_block(&mut batch, block, Some(value));
                 }
@@ -58,7 +58,7 @@ impl Retention {
             self.parts.store.commit(batch).await?;
         }
         let blocks = &self.parts.metrics.series_blocks;
-        blocks.get_or_create(&Kind::of("thinned")).inc_by(thinned);
+        blocks.get_or_create(&Kind::of("thinned")).inc_by(downsampled);
         blocks.get_or_create(&Kind::of("removed")).inc_by(removed);
         self.samples.after = page.next;
         if self.samples.after.is_none() {
@@ -107,7 +107,7 @@ async fn packed(owned: Vec<(Owner, KeyValue)>, horizon: Horizon) -> Result<Vec<P
         };
         let fate = horizon.fate(owner, time);
         let value = match fate {
-            Fate::Thins(width) => store::thinned(&block, width),
+            Fate::Thins(width) => store::downsampled(&block, width),
             Fate::Stays | Fate::Goes => None,
         };
         (block, time, fate, value)

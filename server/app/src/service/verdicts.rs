@@ -11,7 +11,7 @@ use crate::{
         identity::{Bound, Identity, Role},
         privacy::Private,
     },
-    sessions::{Asker, Correcting, Ingest, ReadableWords},
+    sessions::{Asker, CorrectionJob, Ingest, ReadableWords},
 };
 
 /// Says whether a failed attempt should be tried again. Cheap to clone.
@@ -61,7 +61,7 @@ impl VerdictService {
         }
         let verdict = match self.scope(caller, &mut question).await? {
             (VerdictScope::Kept, asker) => self.ingest.judge(question, asker).await,
-            (VerdictScope::NotKept, asker) => self.ingest.judge_aside(question, asker).await,
+            (VerdictScope::NotKept, asker) => self.ingest.judge_without_storing(question, asker).await,
             (VerdictScope::WithoutAttempt, _) => self.ingest.judge_unseen(question).await,
         };
         Ok(verdict?)
@@ -99,7 +99,7 @@ impl VerdictService {
             },
             by: caller.speaker(&project),
         };
-        let correcting = Correcting { attempt, project, cause, why, signature_for_ms, asker };
+        let correcting = CorrectionJob { attempt, project, cause, why, signature_for_ms, asker };
         Ok(Box::pin(self.ingest.correct(correcting)).await?)
     }
 

@@ -57,7 +57,9 @@ pub(crate) use request::{Append, Change, Finish, Opened, Running};
 pub(crate) use stream_handle::StreamHandle;
 use tokio::sync::{Semaphore, broadcast, mpsc, oneshot};
 use verdicts::queue::VerdictQueue;
-pub(crate) use verdicts::{after_memory_end::AfterMemoryEnd, correcting::Correcting, rejudging::Rejudging};
+pub(crate) use verdicts::{
+    after_memory_end::AfterMemoryEnd, correcting::CorrectionJob, rejudging::Rejudging,
+};
 pub(crate) use worker::Worker;
 
 pub(crate) use crate::{

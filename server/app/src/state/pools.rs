@@ -76,7 +76,7 @@ impl PoolRegistry {
         let (opening, now) = (&attempt.opening, self.now());
         let sizes =
             now.pool(&opening.pool).map_or(attempt.resources, |pool| pool.lowered(&attempt.resources));
-        self.0.open.hold(&opening.pool, &sizes, opening.ticket.is_some(), attempt.seat())
+        self.0.open.hold(&opening.pool, &sizes, opening.ticket.is_some(), attempt.unticketed_slot())
     }
 
     /// Says where tickets are asked for, from now on: what is wanted and held in one pool, `None` if nothing is.

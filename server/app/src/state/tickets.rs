@@ -243,7 +243,7 @@ impl TicketRegistry {
         let now = self.0.now();
         let mut state = self.0.state();
         if keeps_ticket {
-            state.leave(attempt, now);
+            state.vacate_for_retry(attempt, now);
         } else {
             state.end(attempt, now);
         }

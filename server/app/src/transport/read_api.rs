@@ -44,7 +44,7 @@ impl ReadApi {
         let request = wire::paging::PageRequest::read(&asked)?;
         let filter = wire::filter::filter(asked.filter)?;
         let mut page = request.page();
-        let take = |place: &_, listed| page.takes(place, wire::attempts::listed(listed));
+        let take = |place: &_, listed| page.add_if_room(place, wire::attempts::listed(listed));
         let listed = self.statistics.list(caller, filter, request.builder(), take).await?;
         Ok(page.end(&listed))
     }

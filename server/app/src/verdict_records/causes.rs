@@ -105,7 +105,7 @@ pub(crate) async fn judged_early(
     if let Some(changed) = finding.by_rules.and_then(|by_rules| with_cause(summary, by_rules, true)) {
         *summary = changed;
     }
-    let cause = finding.cause.map(|cause| finding.cause_as_far_as_decided(cause));
+    let cause = finding.cause.map(|cause| finding.decided_cause(cause));
     let found = cause.map(|cause| (cause, finding.decided_by));
     if let Some(changed) = found.and_then(|found| with_cause(summary, found, true)) {
         *summary = changed;

@@ -135,7 +135,7 @@ impl KnownVerdicts {
             if self.counts_whole(verdict) {
                 retry::join(&mut all, from_verdict);
             } else {
-                retry::join(&mut all, &from_verdict.of_the_job_alone());
+                retry::join(&mut all, &from_verdict.reportable_by_job());
             }
         }
         all

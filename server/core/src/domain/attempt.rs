@@ -112,7 +112,7 @@ impl Attempt {
 
     /// The slot without a ticket that this attempt may take in a pool. `None` if neither its sender is trusted nor its job proven: the
     /// number of such attempts is unlimited.
-    pub fn seat(&self) -> Option<PoolSlot> {
+    pub fn unticketed_slot(&self) -> Option<PoolSlot> {
         let OpeningRecord { untrusted, proven, .. } = self.opening;
         let of_job = || {
             let JobExecution { host, job, .. } = JobExecution::read(self.id.as_str());

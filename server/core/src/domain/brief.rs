@@ -73,8 +73,8 @@ pub struct AttemptBrief {
     flags: u8,
     /// See [`super::OpeningRecord::untrusted`].
     pub untrusted: bool,
-    /// See [`Summary::is_no_measure`].
-    pub is_no_measure: bool,
+    /// See [`Summary::is_not_a_measurement`].
+    pub is_not_a_measurement: bool,
 }
 
 impl AttemptBrief {
@@ -87,7 +87,7 @@ impl AttemptBrief {
     /// its use does not count as a measurement.
     pub fn proven(&self) -> Option<Bytes> {
         let ended = self.outcome == Outcome::Succeeded || self.proven_cause().is_some_and(Cause::is_memory);
-        Some(self.need_peak).filter(|need| need.0 > 0 && ended && !self.is_no_measure)
+        Some(self.need_peak).filter(|need| need.0 > 0 && ended && !self.is_not_a_measurement)
     }
 
     /// See [`Summary::is_cause_unmeasured`].
@@ -151,7 +151,7 @@ impl AttemptBrief {
                 },
             is_nodes_fault: summary.is_nodes_fault(),
             untrusted: summary.opening.untrusted,
-            is_no_measure: summary.is_no_measure(),
+            is_not_a_measurement: summary.is_not_a_measurement(),
             attempt: summary.attempt.clone(),
             key,
             retries: summary.retries.clone().map(Box::new),
@@ -222,10 +222,13 @@ impl RungObservation {
     /// The attempt of a summary; `key` is what it built.
     pub fn of(summary: &Summary, key: Arc<Key>) -> Self {
         let succeeded =
-            summary.outcome == Outcome::Succeeded && !summary.censored && !summary.is_no_measure();
+            summary.outcome == Outcome::Succeeded && !summary.censored && !summary.is_not_a_measurement();
         let log = |value: f64| if succeeded && value > 0.0 { narrow(value.log2()) } else { f32::NAN };
-        let need =
-            if summary.teaches_memory() { narrow(summary.proven_need().as_f64().log2()) } else { f32::NAN };
+        let need = if summary.counts_for_memory() {
+            narrow(summary.proven_need().as_f64().log2())
+        } else {
+            f32::NAN
+        };
         let hints = summary.key.hints;
         // a command of some milliseconds may look like many cores, and had no time for a peak
         let cpu_mean = summary.cpu.cores_over(summary.wall.max(CPU_WINDOW)).0;

@@ -108,7 +108,7 @@ impl History {
     }
 
     /// Attempts of exactly this key that memory ended and that are missing from the history.
-    pub(crate) fn memory_ends_beside(&self, key: &Key) -> impl Iterator<Item = &JudgedMemoryEnd> {
+    pub(crate) fn unsealed_memory_ends(&self, key: &Key) -> impl Iterator<Item = &JudgedMemoryEnd> {
         self.memory_ends.of_key(key).filter(|(attempt, _)| self.get(attempt).is_none()).map(|(_, end)| end)
     }
 

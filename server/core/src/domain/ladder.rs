@@ -83,10 +83,10 @@ impl Ladder {
         observation.share(entry.key());
         let standing = entry.or_insert_with_key(|key| {
             *key_bytes += bytes_of(key);
-            rungs.stand(key)
+            rungs.register(key)
         });
         standing.attempts += 1;
-        standing.renew(rungs, &observation.brief.key);
+        standing.refresh_lists(rungs, &observation.brief.key);
         for id in &standing.lists {
             rungs.lists.push(*id, observation.clone());
         }
@@ -96,7 +96,7 @@ impl Ladder {
     /// Replaces the attempt `earlier`, which has the same key.
     pub(super) fn replace(&mut self, earlier: &Arc<AttemptBrief>, observation: &RungObservation) {
         let Some(standing) = self.keys.get_mut(&earlier.key) else { return };
-        standing.renew(&self.rungs, &earlier.key);
+        standing.refresh_lists(&self.rungs, &earlier.key);
         for id in &standing.lists {
             self.rungs.lists.replace(*id, earlier, observation);
         }
@@ -105,25 +105,25 @@ impl Ladder {
     /// Removes the oldest attempt, and the rungs and lists that only it used.
     pub(super) fn remove_oldest(&mut self, oldest: &Arc<AttemptBrief>) {
         let Some(standing) = self.keys.get_mut(&oldest.key) else { return };
-        standing.renew(&self.rungs, &oldest.key);
+        standing.refresh_lists(&self.rungs, &oldest.key);
         for id in &standing.lists {
             self.rungs.lists.pop(*id, oldest);
         }
-        self.leave(&oldest.key);
+        self.release_key(&oldest.key);
     }
 
     /// Removes an attempt from any position, and the rungs and lists that only it used.
     pub(super) fn remove(&mut self, brief: &Arc<AttemptBrief>) {
         let Some(standing) = self.keys.get_mut(&brief.key) else { return };
-        standing.renew(&self.rungs, &brief.key);
+        standing.refresh_lists(&self.rungs, &brief.key);
         for id in &standing.lists {
             self.rungs.lists.remove(*id, brief);
         }
-        self.leave(&brief.key);
+        self.release_key(&brief.key);
     }
 
     /// Notes that one attempt of this key was removed.
-    fn leave(&mut self, key: &Arc<Key>) {
+    fn release_key(&mut self, key: &Arc<Key>) {
         let Some(standing) = self.keys.get_mut(key) else { return };
         standing.attempts = standing.attempts.saturating_sub(1);
         if standing.attempts > 0 {
@@ -131,7 +131,7 @@ impl Ladder {
         }
         self.keys.remove(key);
         self.key_bytes = self.key_bytes.saturating_sub(bytes_of(key));
-        self.rungs.let_go(key);
+        self.rungs.release_rungs(key);
     }
 
     /// Attempts with the same values as `key` in the fields of the rung, newest first.
@@ -148,7 +148,7 @@ impl Ladder {
 }
 
 impl KeyLists {
-    fn renew(&mut self, rungs: &Rungs, key: &Key) {
+    fn refresh_lists(&mut self, rungs: &Rungs, key: &Key) {
         if self.splits != rungs.splits {
             self.lists = rungs.lists_of(key);
             self.splits = rungs.splits;
@@ -158,7 +158,7 @@ impl KeyLists {
 
 impl Rungs {
     /// Registers a new key on its rungs.
-    fn stand(&mut self, key: &Key) -> KeyLists {
+    fn register(&mut self, key: &Key) -> KeyLists {
         self.place(key);
         KeyLists { attempts: 0, lists: self.lists_of(key), splits: self.splits }
     }
@@ -168,16 +168,16 @@ impl Rungs {
         let all: Vec<RungKey> = self.hasher.of(key).collect();
         let (known, new): (Vec<RungKey>, Vec<RungKey>) =
             all.into_iter().partition(|mark| self.on.contains_key(mark));
-        let lists = once_each(known.iter().filter_map(|mark| self.on.get(mark)).map(|rung| rung.list));
+        let lists = deduplicated(known.iter().filter_map(|mark| self.on.get(mark)).map(|rung| rung.list));
         for list in lists {
-            self.part(list, &known);
+            self.separate(list, &known);
         }
         for mark in &known {
             self.on.entry(*mark).and_modify(|rung| rung.keys += 1);
         }
         // rungs that expect equally many attempts will hold the same ones
         let expected: Vec<usize> = new.iter().map(|mark| self.expected.remove(mark).unwrap_or(0)).collect();
-        for room in once_each(expected.iter().copied()) {
+        for room in deduplicated(expected.iter().copied()) {
             let alike = || new.iter().zip(&expected).filter(|(_, count)| **count == room);
             let list = self.lists.take(alike().count(), room);
             self.on.extend(alike().map(|(mark, _)| (*mark, OnRung { list, keys: 1 })));
@@ -185,7 +185,7 @@ impl Rungs {
     }
 
     /// Moves these rungs, which share a list with others, to a list of their own.
-    fn part(&mut self, list: ListId, rungs: &[RungKey]) {
+    fn separate(&mut self, list: ListId, rungs: &[RungKey]) {
         let have_it = |mark: &&RungKey| self.on.get(mark).is_some_and(|rung| rung.list == list);
         let ours: Vec<RungKey> = rungs.iter().filter(have_it).copied().collect();
         if self.lists.rungs(list) > ours.len() {
@@ -199,11 +199,11 @@ impl Rungs {
 
     /// The lists of a registered key, without repetitions.
     fn lists_of(&self, key: &Key) -> Vec<ListId> {
-        once_each(self.hasher.of(key).filter_map(|mark| self.on.get(&mark)).map(|rung| rung.list))
+        deduplicated(self.hasher.of(key).filter_map(|mark| self.on.get(&mark)).map(|rung| rung.list))
     }
 
     /// Removes the rungs of a key without attempts, unless another key uses them.
-    fn let_go(&mut self, key: &Key) {
+    fn release_rungs(&mut self, key: &Key) {
         let Self { hasher, on, lists, .. } = self;
         for mark in hasher.of(key) {
             let Some(rung) = on.get_mut(&mark) else { continue };
@@ -217,7 +217,7 @@ impl Rungs {
 }
 
 /// The items without repetitions. Quadratic: for few items.
-fn once_each<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
+fn deduplicated<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     let mut found = Vec::with_capacity(USUAL_RUNGS);
     all.for_each(|one| {
         if !found.contains(&one) {

@@ -127,7 +127,7 @@ fn is_zero(number: &u32) -> bool {
 
 impl ReportedEvidence {
     /// Whether any field shows that the attempt has ended.
-    pub fn says_how_it_ended(&self) -> bool {
+    pub fn shows_end(&self) -> bool {
         let reasons = [&self.container_reasons, &self.pod_reasons, &self.ci_reasons];
         self.exit.is_some()
             || reasons.iter().any(|reason| !reason.is_empty())
@@ -138,7 +138,7 @@ impl ReportedEvidence {
     /// The part that an untrusted job may report about itself: how it ended, and its log. Only cluster and CI system report their own
     /// reasons.
     #[must_use]
-    pub fn of_the_job_alone(&self) -> Self {
+    pub fn reportable_by_job(&self) -> Self {
         Self {
             project: self.project.clone(),
             exit: self.exit,

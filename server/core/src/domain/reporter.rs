@@ -60,12 +60,12 @@ impl Reporter {
     }
 
     /// Whether it may report on every project.
-    pub fn speaks_of_all(&self) -> bool {
+    pub fn reports_on_all(&self) -> bool {
         self.all
     }
 
     /// Whether its reports apply to an attempt of this project; empty: an attempt without one.
-    pub fn may_speak_of(&self, project: &str) -> bool {
+    pub fn may_report_on(&self, project: &str) -> bool {
         self.all || (!project.is_empty() && self.projects.iter().any(|pattern| is_like(pattern, project)))
     }
 }
@@ -82,17 +82,17 @@ mod tests {
     #[test]
     fn who_speaks_of_some_projects_speaks_of_no_other_and_of_none_without_a_project() {
         let one = Reporter::of("a", vec!["a/*".into(), "b".into()]);
-        let spoken = ["a/x", "b", "b/x", "", "c"].map(|project| one.may_speak_of(project));
+        let spoken = ["a/x", "b", "b/x", "", "c"].map(|project| one.may_report_on(project));
         assert_eq!(spoken, [true, true, false, false, false]);
-        assert!(Reporter::server().may_speak_of("") && Reporter::server().may_speak_of("c"));
-        assert!(!Reporter::of("a", Vec::new()).may_speak_of("a"));
-        assert!(!Reporter::of("a", vec!["*".into()]).may_speak_of(""));
+        assert!(Reporter::server().may_report_on("") && Reporter::server().may_report_on("c"));
+        assert!(!Reporter::of("a", Vec::new()).may_report_on("a"));
+        assert!(!Reporter::of("a", vec!["*".into()]).may_report_on(""));
     }
 
     #[test]
     fn a_record_without_projects_is_of_one_who_speaks_of_nothing() {
         let read: Reporter = serde_json::from_str(r#"{"name":"a"}"#).unwrap();
-        assert!(!read.may_speak_of("a") && !read.may_speak_of(""));
+        assert!(!read.may_report_on("a") && !read.may_report_on(""));
         for speaker in [Reporter::server(), Reporter::of(&"x".repeat(100), vec!["a/*".into()])] {
             let text = serde_json::to_string(&speaker).unwrap();
             assert_eq!(serde_json::from_str::<Reporter>(&text).unwrap(), speaker, "{text}");

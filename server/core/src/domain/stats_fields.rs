@@ -34,7 +34,7 @@ impl<'s> From<&'s Summary> for StatsFields<'s> {
             labels: &summary.key.labels,
             cpu_asked: summary.resources.cpu_asked(),
             predicted: summary.predicted_at_start(),
-            proven: summary.teaches_memory().then(|| summary.proven_need()),
+            proven: summary.counts_for_memory().then(|| summary.proven_need()),
             censored: summary.censored,
         }
     }

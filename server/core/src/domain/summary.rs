@@ -349,14 +349,14 @@ impl Summary {
 
     /// Whether its use does not show what such a build needs: its work was done already or elsewhere. If memory stopped it, the size was
     /// too small all the same.
-    pub fn is_no_measure(&self) -> bool {
+    pub fn is_not_a_measurement(&self) -> bool {
         self.unneeded || (!self.offloaded_to.is_empty() && !self.censored)
     }
 
     /// Whether predictions of memory use it: its need if it succeeded, a lower bound if memory stopped it. A kill before the first reading
     /// also proves that the limit was too small.
-    pub fn teaches_memory(&self) -> bool {
+    pub fn counts_for_memory(&self) -> bool {
         let ended = self.outcome == Outcome::Succeeded || self.censored;
-        self.proven_need().0 > 0 && !self.is_no_measure() && ended
+        self.proven_need().0 > 0 && !self.is_not_a_measurement() && ended
     }
 }

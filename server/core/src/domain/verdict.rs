@@ -344,7 +344,7 @@ impl Verdict {
     pub fn counts_for(&self, project: &str) -> bool {
         let named = self.basis.reported.project.as_str();
         let names_another = !named.is_empty() && !project.is_empty() && named != project;
-        self.basis.reported_by.may_speak_of(project) && !names_another
+        self.basis.reported_by.may_report_on(project) && !names_another
     }
 
     /// Whether a caller that may report on this project asked in its name.

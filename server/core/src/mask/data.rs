@@ -49,11 +49,11 @@ impl Pattern {
 
     /// Words of which every match contains one, in either case. Never empty: a test checks this.
     pub(super) fn words(&self) -> Vec<String> {
-        if self.holds.is_empty() { self.beginnings() } else { self.holds.clone() }
+        if self.holds.is_empty() { self.prefixes() } else { self.holds.clone() }
     }
 
     /// Literal prefixes of all matches, until more than three characters are possible; empty if matches can start with many.
-    pub(super) fn beginnings(&self) -> Vec<String> {
+    pub(super) fn prefixes(&self) -> Vec<String> {
         // lower case only: each spelling would be a prefix of its own
         let find = self.find.replace("(?i)", "").replace("(?i:", "(?:");
         let parsed = Parser::new().parse(&find).ok();

@@ -40,7 +40,7 @@ static INVISIBLE: LazyLock<Option<Regex>> = LazyLock::new(|| {
 
 /// The text with secrets masked. Invisible characters inside or next to a secret are removed too.
 pub fn text(text: &str) -> Cow<'_, str> {
-    let border = |found: &Captures<'_>| if parts_words(text, found) { " " } else { "" };
+    let border = |found: &Captures<'_>| if separates_words(text, found) { " " } else { "" };
     let plain = INVISIBLE.as_ref().map_or(Cow::Borrowed(text), |all| all.replace_all(text, border));
     let Cow::Owned(plain) = plain else { return visible(text) };
     if let Cow::Owned(masked) = visible(&plain) {
@@ -55,7 +55,7 @@ const AROUND: usize = 160;
 
 /// Whether this invisible sequence separates a word from a secret that matches only at the start of a word. The second part of a split
 /// secret can look like the start of another one: then the sequence counts as a separator if joining both parts masks less.
-fn parts_words(text: &str, found: &Captures<'_>) -> bool {
+fn separates_words(text: &str, found: &Captures<'_>) -> bool {
     let Some(invisible) = found.get(0) else { return false };
     let before = text.get(..invisible.start()).unwrap_or_default();
     let behind = text.get(invisible.end()..).unwrap_or_default();

@@ -57,7 +57,7 @@ impl Names {
 
 /// Whether the patterns compile.
 #[cfg(test)]
-pub(super) fn are_read() -> bool {
+pub(super) fn patterns_compile() -> bool {
     NAMES.is_some()
 }
 
@@ -96,7 +96,7 @@ pub(super) fn mask_and_count(text: &str, values: Values) -> (Cow<'_, str>, usize
         at = first.start();
         let rest = text.get(at..).unwrap_or_default();
         looked_at = looked_at.saturating_add(2 * LOOKED_AT);
-        if names.tell(&found, text, rest, values) {
+        if names.is_secret_value(&found, text, rest, values) {
             masked.push_str(text.get(kept..at).unwrap_or_default());
             masked.push_str(MASK);
             let length = length(rest);
@@ -144,7 +144,7 @@ fn is_option(before: &str) -> bool {
 impl Names {
     /// Whether the value at the start of `rest` is a secret. Only its beginning is checked: the next pair can be inside it, and the time
     /// must stay linear in the text.
-    fn tell(&self, found: &Captures<'_>, text: &str, rest: &str, values: Values) -> bool {
+    fn is_secret_value(&self, found: &Captures<'_>, text: &str, rest: &str, values: Values) -> bool {
         let part = |name| found.name(name).map_or("", |part| part.as_str());
         let (name, between) = (part("name"), part("between"));
         let near = (0..=LOOKED_AT.min(rest.len())).rev().find(|at| rest.is_char_boundary(*at));
@@ -168,7 +168,7 @@ impl Names {
         let in_json = mark.starts_with(['"', '\'']);
         let is_sentence = mark.ends_with(':') && between.ends_with(char::is_whitespace) && !in_json;
         !is_sentence && !word_is_setting
-            || bare.len() >= LEAST_IN_A_SENTENCE && is_no_word(bare) && !bare.starts_with(BRACKETS)
+            || bare.len() >= LEAST_IN_A_SENTENCE && is_not_a_word(bare) && !bare.starts_with(BRACKETS)
     }
 
     fn say_nothing(&self, name: &str, value: &str) -> bool {
@@ -238,7 +238,7 @@ fn is_placeholder(value: &str) -> bool {
 }
 
 /// Whether a value is neither a word of a sentence nor an identifier.
-fn is_no_word(value: &str) -> bool {
+fn is_not_a_word(value: &str) -> bool {
     let end = value.trim_end_matches(['.', ',', ';', ':', ')', ']', '}']);
     let odd = |c: char| c.is_ascii_digit() || !c.is_ascii_alphanumeric() && !"_:()[]<>'`".contains(c);
     end.chars().any(odd) || is_opaque(end)
@@ -249,6 +249,6 @@ pub(super) fn is_secret(name: &str, value: &str) -> bool {
     NAMES.as_ref().is_some_and(|names| {
         names.secret.is_match(name)
             && !names.say_nothing(name, value)
-            && (names.password.is_match(name) || value.len() >= LEAST_IN_A_SENTENCE && is_no_word(value))
+            && (names.password.is_match(name) || value.len() >= LEAST_IN_A_SENTENCE && is_not_a_word(value))
     })
 }

@@ -59,14 +59,14 @@ impl Shapes {
             numbered.flat_map(|(at, pattern)| pattern.words().into_iter().map(move |word| (word, at)));
         let (words, of_words): (Vec<String>, Vec<usize>) =
             of_each.filter(|(word, _)| !word.is_empty()).unzip();
-        let border = patterns.iter().filter(|pattern| pattern.border).flat_map(Pattern::beginnings);
+        let border = patterns.iter().filter(|pattern| pattern.border).flat_map(Pattern::prefixes);
         let table =
             AhoCorasick::builder().kind(Some(AhoCorasickKind::DFA)).ascii_case_insensitive(true).build(words);
         Some(Self {
             words: table.ok()?,
             of_words,
             each: patterns.iter().map(Shape::new).collect(),
-            at_a_border: border.filter(|begin| says_much(begin)).collect(),
+            at_a_border: border.filter(|begin| is_distinctive(begin)).collect(),
         })
     }
 
@@ -84,7 +84,7 @@ impl Shapes {
 }
 
 /// Whether a prefix is distinctive: random letters do not start like this by chance.
-fn says_much(begin: &str) -> bool {
+fn is_distinctive(begin: &str) -> bool {
     begin.len() > 5 || begin.len() > 2 && !begin.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
@@ -151,7 +151,7 @@ impl Randomness {
 
 /// Whether all patterns compile and have words to search for: an error in them must not go unnoticed.
 #[cfg(test)]
-pub(super) fn are_read() -> bool {
+pub(super) fn patterns_compile() -> bool {
     let is_one = |shape: &Shape| shape.compiled().is_some() && !shape.pattern.words().is_empty();
     SHAPES.as_ref().is_some_and(|shapes| shapes.each.iter().all(is_one))
 }

@@ -108,7 +108,7 @@ impl Placement {
     }
 
     /// Whether an attempt can be put into this pool, regardless of load.
-    pub fn sends(&self, subject: &RuleSubject<'_>, needs: &ResourceNeeds, pool: &Pool) -> bool {
+    pub fn can_place(&self, subject: &RuleSubject<'_>, needs: &ResourceNeeds, pool: &Pool) -> bool {
         // load does not change which rule decides, only which of the rule's two pools is used
         [0, u32::MAX].iter().any(|there| {
             let chosen = self.choose(subject, needs, &|_| *there).pool;

@@ -40,13 +40,15 @@ impl Placement {
         for rule in &self.rules {
             let dead = rule.fields.iter().find(|(field, pattern)| is_dead(field, pattern));
             let dead = dead.map(|(field, pattern)| no_match(field, pattern));
-            if let Some(why) = dead.or_else(|| self.leads_nowhere(rule)).or_else(|| self.is_barred(rule)) {
+            if let Some(why) =
+                dead.or_else(|| self.leads_nowhere(rule)).or_else(|| self.pools_refuse_all(rule))
+            {
                 found.push(PoolFileWarning { line: rule.line, text: format!("rule {}: {why}", rule.name) });
                 continue;
             }
             found.extend(dead_entries(rule));
             found.extend(self.entries_without_pool(rule));
-            let Some(first) = alive.iter().find(|first| self.takes_all_of(first, rule)) else {
+            let Some(first) = alive.iter().find(|first| self.matches_all_of(first, rule)) else {
                 alive.push(rule);
                 continue;
             };
@@ -54,20 +56,20 @@ impl Placement {
                 format!("rule {}: never reached, {} takes all that it would", rule.name, first.describe());
             found.push(PoolFileWarning { line: rule.line, text });
         }
-        found.extend(self.odd_pools(&alive));
+        found.extend(self.pool_warnings(&alive));
         found.sort_by_key(|warning| warning.line);
         found
     }
 
     /// Whether `first` matches everything that `rule` matches.
-    fn takes_all_of(&self, first: &PlacementRule, rule: &PlacementRule) -> bool {
+    fn matches_all_of(&self, first: &PlacementRule, rule: &PlacementRule) -> bool {
         let fields = first.fields.iter().all(|(field, pattern)| {
             let narrower =
                 || rule.fields.iter().any(|(other, narrow)| other == field && pattern.covers(narrow));
             takes_any(field, pattern) || narrower()
         });
         let over = first.over.iter().all(|over| rule.over.iter().any(|other| over.covers(*other)));
-        fields && over && first.copr.is_none() && self.lets_in_all_of(first, rule)
+        fields && over && first.copr.is_none() && self.accepts_all_of(first, rule)
     }
 
     /// Why a rule never puts a build anywhere.
@@ -98,7 +100,7 @@ impl Placement {
     }
 
     /// Whether one of `first`'s pools accepts every attempt for which `rule` has a pool: any owner, and the same architecture.
-    fn lets_in_all_of(&self, first: &PlacementRule, rule: &PlacementRule) -> bool {
+    fn accepts_all_of(&self, first: &PlacementRule, rule: &PlacementRule) -> bool {
         let narrow = self.pools_of(rule);
         self.pools_of(first).into_iter().filter(|pool| pool.allowed.is_empty()).any(|pool| {
             let same =

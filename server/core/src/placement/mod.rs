@@ -94,7 +94,7 @@ impl Placement {
         if !pool.allows(&subject.owner_project) {
             return Some(format!("pool {} is not for {:?}", pool.name, subject.owner_project));
         }
-        (!pool.suits(subject)).then(|| pool.runs_instead(subject))
+        (!pool.suits(subject)).then(|| pool.mismatch_reason(subject))
     }
 
     /// Number of rules.

@@ -92,7 +92,7 @@ impl Pool {
     }
 
     /// Why a build that does not match cannot run here, for people.
-    pub(super) fn runs_instead(&self, subject: &RuleSubject<'_>) -> String {
+    pub(super) fn mismatch_reason(&self, subject: &RuleSubject<'_>) -> String {
         if self.os == subject.os {
             return format!("pool {} runs {}, and not {}", self.name, self.arch, subject.processors());
         }

@@ -95,7 +95,7 @@ impl RuleMismatch<'_> {
                 format!("takes it, but pool {} does not let {:?} in", pool.name, subject.owner_project)
             }
             Self::Pool(pool) => {
-                format!("takes it, but {}", pool.runs_instead(subject))
+                format!("takes it, but {}", pool.mismatch_reason(subject))
             }
         }
     }

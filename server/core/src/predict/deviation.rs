@@ -77,7 +77,7 @@ struct SquareSums {
 }
 
 /// Uncensored values of a rung with their weights, newest first.
-fn fitted(rung: &[WeightedValue]) -> Vec<(f64, f64)> {
+fn uncensored_values(rung: &[WeightedValue]) -> Vec<(f64, f64)> {
     rung.iter().filter(|point| !point.censored).map(|point| (point.log, point.weight)).collect()
 }
 
@@ -86,21 +86,21 @@ fn fitted(rung: &[WeightedValue]) -> Vec<(f64, f64)> {
 /// above it the next one may be.
 fn variance(points: &[WeightedValue]) -> Option<f64> {
     let mut squares = SquareSums::default();
-    points.chunk_by(|a, b| a.rung == b.rung).for_each(|rung| squares.add(&fitted(rung)));
+    points.chunk_by(|a, b| a.rung == b.rung).for_each(|rung| squares.add(&uncensored_values(rung)));
     squares.variance()
 }
 
 fn variance_within_groups(points: &[WeightedValue]) -> Option<f64> {
     let (mut squares, mut grouped) = (SquareSums::default(), false);
     for rung in points.chunk_by(|a, b| a.rung == b.rung) {
-        let mut fitted = fitted(rung);
-        let oldest_first: Vec<f64> = fitted.iter().rev().map(|(log, _)| *log).collect();
+        let mut uncensored_values = uncensored_values(rung);
+        let oldest_first: Vec<f64> = uncensored_values.iter().rev().map(|(log, _)| *log).collect();
         match NeedSplit::of(&oldest_first) {
-            None => squares.add(&fitted),
+            None => squares.add(&uncensored_values),
             Some(split) => {
                 grouped = true;
-                fitted.sort_by(|a, b| a.0.total_cmp(&b.0));
-                let groups = fitted.chunk_by(|a, b| split.group_of(a.0) == split.group_of(b.0));
+                uncensored_values.sort_by(|a, b| a.0.total_cmp(&b.0));
+                let groups = uncensored_values.chunk_by(|a, b| split.group_of(a.0) == split.group_of(b.0));
                 groups.for_each(|group| squares.add(group));
             }
         }

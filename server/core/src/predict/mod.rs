@@ -110,7 +110,7 @@ pub fn defaults(key: &Key, settings: &Settings) -> Prediction {
 
 /// The defaults, raised to the known need of the package, and to the size of [`predict`] if memory stopped its last attempts: for callers
 /// to whom the prediction is not sure enough.
-pub fn defaults_above_need(history: &History, key: &Key, settings: &Settings) -> Prediction {
+pub fn defaults_raised_to_need(history: &History, key: &Key, settings: &Settings) -> Prediction {
     let defaults = defaults(key, settings);
     let known = predict(history, key, settings);
     if let Some(lower_bound) = known.lower_bound {
@@ -244,7 +244,7 @@ fn work_out_with<'h>(
         }
         if !similar.knows_package() {
             let untrusted = history.untrusted_on_rung(Rung::Package, &key).count();
-            prediction.reason.push_str(&words::not_used(untrusted));
+            prediction.reason.push_str(&words::untrusted_note(untrusted));
         }
     }
     (prediction, similar)
@@ -262,7 +262,7 @@ fn work_out_from<'h>(
     let lines = curve::lines(&similar);
     jobs::adjust(&mut similar, lines.memory, build_jobs.value);
     let wall = rates::wall(&similar, settings, build_jobs.value, lines.shared);
-    let mut sizes = if similar.fitted() == 0 {
+    let mut sizes = if similar.fitted_count() == 0 {
         memory::default_sizes(settings)
     } else {
         memory::size(&similar, settings, price(history, settings, trust_scope))
@@ -279,7 +279,7 @@ fn work_out_from<'h>(
     let confidence = if sizes.by_kills.is_some() {
         0.0
     } else {
-        words::confidence(&similar.fitted_shares, similar.fitted(), sizes.width)
+        words::confidence(&similar.fitted_shares, similar.fitted_count(), sizes.width)
     };
     let mut prediction = Prediction {
         confidence,

@@ -96,7 +96,7 @@ fn open_kills(similar: &SimilarAttempts<'_>, history: &History, key: &Key) -> Ve
         growth: history.growth_of(&used.observation.brief),
         rung: used.rung,
     });
-    let beside = history.memory_ends_beside(key).filter(|end| is_newer(end.judged_unix_ms));
+    let beside = history.unsealed_memory_ends(key).filter(|end| is_newer(end.judged_unix_ms));
     let beside = beside.map(|end| OpenKill { stopped: end.stopped, growth: end.growth, rung: Rung::Exact });
     learnt.chain(beside).collect()
 }

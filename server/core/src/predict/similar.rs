@@ -221,7 +221,7 @@ impl<'h> SimilarAttempts<'h> {
     }
 
     /// Number of uncensored attempts, on all rungs.
-    pub(super) fn fitted(&self) -> usize {
+    pub(super) fn fitted_count(&self) -> usize {
         self.used.iter().filter(|used| !used.observation.censored).count()
     }
 

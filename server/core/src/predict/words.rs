@@ -15,7 +15,7 @@ use super::{
 use crate::domain::{Bytes, Key, Quantity, Rung};
 
 /// Contribution of a rung to the confidence: 1 for exactly this key, little for the fleet.
-fn worth(rung: Rung) -> f64 {
+fn rung_confidence(rung: Rung) -> f64 {
     match rung {
         Rung::Exact => 1.0,
         Rung::NoVersion => 0.85,
@@ -37,7 +37,7 @@ const USUAL_WIDTH: f64 = 0.5;
 /// one.
 pub(super) fn confidence(shares: &[(Rung, f64)], uncensored: usize, width: f64) -> f64 {
     // not `sum`, which is -0 for an empty list
-    let known = shares.iter().fold(0.0, |known, (rung, share)| known + share * worth(*rung));
+    let known = shares.iter().fold(0.0, |known, (rung, share)| known + share * rung_confidence(*rung));
     let tell = f64::from(u32::try_from(uncensored.saturating_sub(1)).unwrap_or(u32::MAX));
     let width = (USUAL_WIDTH + tell * width.max(0.0)) / (1.0 + tell);
     (known / (1.0 + width)).clamp(0.0, 1.0)
@@ -51,7 +51,7 @@ const NEARLY_ALL: f64 = 0.8;
 /// The main reason for a low confidence, by the factors of [`confidence`]: few uncensored attempts, attempts of other builds, or needs
 /// that differ. Empty for a high confidence, and if nothing is known.
 pub(super) fn unsure_because(similar: &SimilarAttempts<'_>, confidence: f64, sizes: &MemorySizes) -> String {
-    let (fitted, width) = (similar.fitted(), sizes.width);
+    let (fitted, width) = (similar.fitted_count(), sizes.width);
     if sizes.by_kills.is_some() || (fitted == 0 && !similar.used.is_empty()) {
         return "memory stopped every known attempt".to_owned();
     }
@@ -59,7 +59,9 @@ pub(super) fn unsure_because(similar: &SimilarAttempts<'_>, confidence: f64, siz
         return String::new();
     }
     let all = similar.fitted_shares.iter().fold(0.0, |all, (_, share)| all + share);
-    let alike = similar.fitted_shares.iter().fold(0.0, |sum, (rung, share)| sum + share * worth(*rung)) / all;
+    let alike =
+        similar.fitted_shares.iter().fold(0.0, |sum, (rung, share)| sum + share * rung_confidence(*rung))
+            / all;
     let close = 1.0 / (1.0 + width.max(0.0));
     if alike < NEARLY_ALL && alike <= close {
         return match similar.main_rung() {
@@ -94,10 +96,10 @@ pub(super) fn reason(
     jobs: &Quantity,
     memory_of_a_job: f64,
 ) -> String {
-    if similar.fitted() == 0 || sizes.by_kills.is_some() {
+    if similar.fitted_count() == 0 || sizes.by_kills.is_some() {
         return without_fitted(similar, key, sizes);
     }
-    let mut text = who(similar);
+    let mut text = main_attempts(similar);
     if !jobs.basis.is_default() {
         let _written = write!(text, " at -j{}", jobs.value);
         if memory_of_a_job > 0.0 {
@@ -116,7 +118,7 @@ pub(super) fn reason(
         let _written = write!(text, "; memory limit: {limit}");
     }
     if matches!(basis.bound, SizeBound::None | SizeBound::Request) {
-        text.push_str(&far_above(similar, sizes));
+        text.push_str(&why_limit_is_far_above(similar, sizes));
     }
     let stopped = similar.used.iter().filter(|used| used.observation.censored).count();
     if stopped > 0 {
@@ -139,7 +141,7 @@ fn highest(similar: &SimilarAttempts<'_>) -> Option<(Bytes, String)> {
 }
 
 /// Why a limit is far above all needs so far; empty if it is not.
-fn far_above(similar: &SimilarAttempts<'_>, sizes: &MemorySizes) -> String {
+fn why_limit_is_far_above(similar: &SimilarAttempts<'_>, sizes: &MemorySizes) -> String {
     let (limit, Some((highest, need_words))) = (Bytes(sizes.limit.value), highest(similar)) else {
         return String::new();
     };
@@ -155,14 +157,14 @@ fn far_above(similar: &SimilarAttempts<'_>, sizes: &MemorySizes) -> String {
         _ if !similar.knows_package() => {
             "no attempt of this package fitted, so the configured default counts with them".to_owned()
         }
-        _ => few_known(similar),
+        _ => few_attempts_reason(similar),
     };
     format!("; the limit is {times:.1} times the highest need ({need_words}), because {why}")
 }
 
 /// Why little is known, by the uncensored attempts: censored ones only show lower bounds.
-fn few_known(similar: &SimilarAttempts<'_>) -> String {
-    let (fitted, all) = (similar.fitted(), similar.used.len());
+fn few_attempts_reason(similar: &SimilarAttempts<'_>) -> String {
+    let (fitted, all) = (similar.fitted_count(), similar.used.len());
     let which = if fitted == all { "" } else { " that memory did not stop" };
     match fitted {
         1 => format!("only 1 attempt{which} is known"),
@@ -200,7 +202,7 @@ fn without_fitted(similar: &SimilarAttempts<'_>, key: &Key, sizes: &MemorySizes)
 }
 
 /// Mentions untrusted attempts of a package that has no trusted ones: they may raise a size, and do not determine it.
-pub(super) fn not_used(untrusted: usize) -> String {
+pub(super) fn untrusted_note(untrusted: usize) -> String {
     let attempts = match untrusted {
         1 => "1 measured attempt is".to_owned(),
         many => format!("{many} measured attempts are"),
@@ -215,7 +217,7 @@ fn step(sizes: &MemorySizes) -> Bytes {
 }
 
 /// Which attempts decided: those of the rung with most weight.
-fn who(similar: &SimilarAttempts<'_>) -> String {
+fn main_attempts(similar: &SimilarAttempts<'_>) -> String {
     let rung = similar.main_rung();
     let here = || similar.used.iter().filter(|used| used.rung == rung);
     let fitted = || here().filter(|used| !used.observation.censored);

@@ -60,7 +60,8 @@ pub fn classify(evidence: &Evidence, rules: &LogRules) -> Finding {
     // a verdict may have written another cause into the summary
     let recorded = evidence.recorded.or_else(|| measured.and_then(RecordedCause::of));
     add_recorded(&mut found, recorded);
-    let finding = doubted(Finding { log_unread: is_log_unread(&joined), ..decide(&found) }, &hits);
+    let finding =
+        lowered_by_failed_test(Finding { log_unread: is_log_unread(&joined), ..decide(&found) }, &hits);
     if joined.log.is_empty() {
         return Finding { last_words: joined.last_words, failure_line: joined.first_words, ..finding };
     }
@@ -82,7 +83,7 @@ fn add_recorded(found: &mut Vec<Clue>, recorded: Option<RecordedCause>) {
 }
 
 /// Lowers the confidence if a test failed beside a fault outside the build: the test may have failed by itself.
-fn doubted(finding: Finding, hits: &[RuleMatch<'_>]) -> Finding {
+fn lowered_by_failed_test(finding: Finding, hits: &[RuleMatch<'_>]) -> Finding {
     let by_log = finding.decided_by == Some(EvidenceSource::Log) && finding.cause == Some(Cause::Infra);
     if !by_log || finding.own_failure.is_some() {
         return finding;

@@ -76,7 +76,7 @@ fn weigh(
         helped = known.seen.helped(key, signature, known.history);
     }
     let went_away = helped.passed > 0 && can_be_flaky(&finding, cause);
-    let cause = if went_away { Cause::Flaky } else { finding.cause_as_far_as_decided(cause) };
+    let cause = if went_away { Cause::Flaky } else { finding.decided_cause(cause) };
     if went_away {
         let text = format!("{} of {} retries of this failure passed", helped.passed, helped.tried);
         finding.lines.push(EvidenceLine { source: EvidenceSource::Measured, text, supports: true });

@@ -28,7 +28,7 @@ pub(super) fn grow_request(
     if used <= had || !is_for_memory(evidence) {
         return None;
     }
-    let (wanted, _) = settings.bound_memory(request_after_eviction(used, most(measured)));
+    let (wanted, _) = settings.bound_memory(request_after_eviction(used, request_cap(measured)));
     if wanted <= had {
         return None;
     }
@@ -47,7 +47,7 @@ pub(super) fn grow_request(
 }
 
 /// The limit in force, which the request cannot exceed.
-fn most(measured: &Summary) -> Bytes {
+fn request_cap(measured: &Summary) -> Bytes {
     sizes_had(&measured.resources).limit.unwrap_or(Bytes(u64::MAX))
 }
 

@@ -75,7 +75,7 @@ pub fn explain(log: &str, rules: &LogRules) -> LogExplanation {
     let mut rules: Vec<FiredRule> = known.iter().map(fired).collect();
     rules.sort_by_key(|fired| !fired.decides);
     LogExplanation {
-        cause: finding.cause_as_far_as_decided(finding.cause.unwrap_or(Cause::Unknown)),
+        cause: finding.decided_cause(finding.cause.unwrap_or(Cause::Unknown)),
         confidence: finding.confidence,
         rules,
         last_words: finding.last_words,
@@ -92,7 +92,7 @@ fn lines_by_rule<'l, 'r>(
         tail.rev_with_passed().filter(|line| !went_well(line.text)).collect();
     lines.reverse();
     for line in lines {
-        for rule in rules.that_know(line.text) {
+        for rule in rules.matching(line.text) {
             let (first, count) = found.entry(rule.id.as_str()).or_default();
             *count += 1;
             if first.len() < LINES {

@@ -36,7 +36,7 @@ pub struct Finding {
 impl Finding {
     /// The cause, or "undecided" if a fault outside occurs beside a failure of the build itself: statistics of either cause would count
     /// something uncertain.
-    pub fn cause_as_far_as_decided(&self, cause: Cause) -> Cause {
+    pub fn decided_cause(&self, cause: Cause) -> Cause {
         if self.own_failure.is_some() { Cause::Undecided } else { cause }
     }
 

@@ -36,17 +36,17 @@ pub fn join(known: &mut ReportedEvidence, new: &ReportedEvidence) {
         known.project.clone_from(&new.project);
     }
     known.key = match (known.key.take(), &new.key) {
-        (Some(before), Some(new)) => Some(Box::new(completed(new, &before))),
+        (Some(before), Some(new)) => Some(Box::new(with_gaps_filled(new, &before))),
         (before, new) => new.clone().or(before),
     };
     known.number = known.number.max(new.number);
-    known.exit = [known.exit, new.exit].into_iter().flatten().max_by_key(|exit| says_most(*exit));
+    known.exit = [known.exit, new.exit].into_iter().flatten().max_by_key(|exit| exit_rank(*exit));
     add_reasons(&mut known.container_reasons, &new.container_reasons, reasons::container_strength);
     add_reasons(&mut known.pod_reasons, &new.pod_reasons, reasons::pod_strength);
     add_reasons(&mut known.ci_reasons, &new.ci_reasons, reasons::ci_strength);
     add_lines(&mut known.log, &new.log);
-    known.last_words = one_of(known.last_words.take(), new.last_words.as_ref());
-    known.first_words = one_of(known.first_words.take(), new.first_words.as_ref());
+    known.last_words = merge_words(known.last_words.take(), new.last_words.as_ref());
+    known.first_words = merge_words(known.first_words.take(), new.first_words.as_ref());
     known.runner_says_oom |= new.runner_says_oom;
     if new.runner_oom_container > known.runner_oom_container {
         known.runner_oom_container.clone_from(&new.runner_oom_container);
@@ -57,7 +57,7 @@ pub fn join(known: &mut ReportedEvidence, new: &ReportedEvidence) {
 }
 
 /// The rank of an exit; shells report a signal as 128 + signal.
-fn says_most(exit: Exit) -> (u8, i32) {
+fn exit_rank(exit: Exit) -> (u8, i32) {
     match exit {
         Exit::Code(0) => (0, 0),
         Exit::Code(code @ 129..=165) => (2, code - 128),
@@ -132,7 +132,7 @@ fn explains(cause: Cause) -> u8 {
 }
 
 /// Merges lines that no rule matches: always the same one of the two.
-fn one_of(known: Option<String>, new: Option<&String>) -> Option<String> {
+fn merge_words(known: Option<String>, new: Option<&String>) -> Option<String> {
     match (known, new) {
         (Some(known), Some(new)) if rules::names_better(new, &known) => Some(new.clone()),
         (known, new) => known.or_else(|| new.cloned()),
@@ -140,7 +140,7 @@ fn one_of(known: Option<String>, new: Option<&String>) -> Option<String> {
 }
 
 /// The newest key, with empty fields filled from the earlier one.
-fn completed(new: &Key, known: &Key) -> Key {
+fn with_gaps_filled(new: &Key, known: &Key) -> Key {
     let mut labels = known.labels.clone();
     labels.extend(new.labels.clone());
     let mut key = Key { labels, hints: new.hints, ..Key::default() };

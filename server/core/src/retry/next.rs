@@ -102,7 +102,7 @@ pub(super) fn sizes_had(had: &Resources) -> SizesHad {
 }
 
 /// Sizes for an attempt like the one that ended; unknown ones are predicted.
-pub(super) fn as_it_was(
+pub(super) fn unchanged_sizes(
     predicted: &Prediction,
     measured: Option<&Summary>,
     settings: &Settings,
@@ -131,7 +131,7 @@ pub(super) fn as_it_was(
     let most = had.cpu_limit.map_or(f64::INFINITY, |limit| limit.0);
     cpu(&mut next.cpu_request, had.cpu_request.map(|asked| Cores(asked.0.min(most))));
     cpu(&mut next.cpu_limit, had.cpu_limit);
-    order(&mut next);
+    make_consistent(&mut next);
     next
 }
 
@@ -145,7 +145,7 @@ fn keep(quantity: &mut Quantity, value: u64, bound: SizeBound) {
 }
 
 /// Makes request and limit consistent: sizes that the attempt had are kept, and a predicted one is adjusted, with a note.
-fn order(next: &mut Prediction) {
+fn make_consistent(next: &mut Prediction) {
     let raise = |limit: &mut Quantity, request: &Quantity| {
         if limit.value < request.value {
             keep(limit, request.value, SizeBound::Request);
@@ -192,7 +192,7 @@ pub(super) fn grow_memory(
     let grown = grown_size(predicted, evidence, stopped, sizing);
     let own = measured.and_then(|summary| sizes_had(&summary.resources).limit);
     let first = sizing.first;
-    let more_is_known = |own: Bytes| speaks(&first.memory_limit) && first.memory_limit.value > own.0;
+    let more_is_known = |own: Bytes| is_from_package(&first.memory_limit) && first.memory_limit.value > own.0;
     let limit_grows = is_known(predicted) || own.is_none_or(|own| own <= grown.size || more_is_known(own));
     let grow = |quantity: &mut Quantity, first: &Quantity| grow_to(quantity, first, &grown, stopped);
     grow(&mut next.memory_request, &first.memory_request);
@@ -203,11 +203,11 @@ pub(super) fn grow_memory(
         keep_at_least(&mut next.memory_request, named.request, sizing.settings);
         keep_at_least(&mut next.memory_limit, named.limit, sizing.settings);
     }
-    order(next);
+    make_consistent(next);
 }
 
 /// Whether attempts of the same package determine the size.
-fn speaks(first: &Quantity) -> bool {
+fn is_from_package(first: &Quantity) -> bool {
     first.basis.rung >= Rung::Package
 }
 
@@ -216,7 +216,7 @@ fn grow_to(quantity: &mut Quantity, first: &Quantity, grown: &NextSize, stopped:
     // the prediction may rest on this very kill, and its reason is not about the attempt
     let is_by_kill =
         matches!(first.basis.bound, SizeBound::Stopped(_) | SizeBound::NeededAbove(_) | SizeBound::Grown(_));
-    if speaks(first) && first.value >= grown.size.0 + u64::from(is_by_kill) {
+    if is_from_package(first) && first.value >= grown.size.0 + u64::from(is_by_kill) {
         *quantity = first.clone();
         let basis = &mut quantity.basis;
         if is_by_kill {

@@ -86,7 +86,7 @@ fn sized(
     let SizingInputs { settings, policy, .. } = sizing;
     let why = sentence(finding, cause);
     let measured = evidence.measured.as_deref();
-    let mut next = next::as_it_was(predicted, measured, settings);
+    let mut next = next::unchanged_sizes(predicted, measured, settings);
     let how = size_words::how_it_was(&next, measured);
     if cause.is_final() && policy.terms(key(evidence), cause).retries > 0 {
         return Remedy::retry(

@@ -178,18 +178,18 @@ impl LogRules {
             let reported = tail.rev().any(|line| begins_to_report(line) && !self.is_summary(line));
             hits.retain(|hit| !hit.rule.silent || (hit.repeated && !reported));
         }
-        weigh_summaries(&mut hits);
+        weaken_download_summaries(&mut hits);
         hits
     }
 
     /// Rules that match a line.
-    pub(super) fn that_know(&self, line: &str) -> impl Iterator<Item = &Rule> {
+    pub(super) fn matching(&self, line: &str) -> impl Iterator<Item = &Rule> {
         matches(&self.sets, line).into_iter().filter_map(|at| self.rules.get(at))
     }
 
     /// Whether a rule matches the line as a mere report of failure.
     fn is_summary(&self, line: &str) -> bool {
-        self.that_know(line).any(says_no_reason)
+        self.matching(line).any(says_no_reason)
     }
 }
 
@@ -222,7 +222,7 @@ fn says_no_reason(rule: &Rule) -> bool {
 
 /// A summary line that mentions a download, such as `configure: error: cannot fetch sources`, follows from another line, so it becomes
 /// weak.
-fn weigh_summaries(hits: &mut [RuleMatch<'_>]) {
+fn weaken_download_summaries(hits: &mut [RuleMatch<'_>]) {
     if hits.iter().any(|hit| hit.apart && hit.rule.cause == Cause::Deterministic) {
         let echoes =
             hits.iter_mut().filter(|hit| hit.rule.weak && hit.rule.cause == Cause::Infra && !hit.apart);

@@ -62,7 +62,7 @@ impl ShadowComparison {
         let predicted = summary.predicted_at_start()?;
         let asked = summary.resources.memory_size_asked()?;
         let seconds = summary.wall.as_f64() / 1000.0;
-        summary.teaches_memory().then(|| Self {
+        summary.counts_for_memory().then(|| Self {
             asked: asked.as_f64() * seconds,
             predicted: predicted.memory_request.as_f64() * seconds,
             failed: summary.cause.is_some_and(Cause::is_memory),
@@ -73,7 +73,7 @@ impl ShadowComparison {
 
 /// Whether the need of an attempt was at most `bytes` ([`measured::holds`]); `None` also if its memory is unknown.
 pub fn holds(summary: &Summary, bytes: u64) -> Option<bool> {
-    let need = Some(summary.proven_need().0).filter(|_| summary.teaches_memory())?;
+    let need = Some(summary.proven_need().0).filter(|_| summary.counts_for_memory())?;
     measured::holds(need, summary.censored, bytes)
 }
 

@@ -98,10 +98,10 @@ impl AttemptTable {
 
     /// Adds an attempt of the history. [`Self::relate`] then sets what it retries.
     pub(super) fn add(&mut self, beside: &StatsFields<'_>, brief: &Arc<AttemptBrief>, settings: &Settings) {
-        let build = self.builds.hold(brief);
+        let build = self.builds.acquire(brief);
         let mut row = AttemptRow::new(brief, beside, build);
-        row.owner = self.owners.hold(beside.owner, true);
-        row.pool = self.pools.hold(beside.pool, true);
+        row.owner = self.owners.acquire(beside.owner, true);
+        row.pool = self.pools.acquire(beside.pool, true);
         if self.last_ref.0 != beside.git_ref {
             self.last_ref = (beside.git_ref.to_owned(), settings.ref_classes.of(beside.git_ref));
         }
@@ -110,7 +110,7 @@ impl AttemptTable {
             row.set(RowFlag::Refused);
         }
         self.changed.insert(self.builds.line(build));
-        let labels = self.labels.hold(beside.labels, brief.untrusted);
+        let labels = self.labels.acquire(beside.labels, brief.untrusted);
         self.push(FullRow { row, error: error_of(beside), labels });
     }
 

@@ -47,7 +47,7 @@ struct LineIndex {
 
 impl Builds {
     /// The number of the attempt's build; counts one more attempt of it.
-    pub(super) fn hold(&mut self, brief: &AttemptBrief) -> u32 {
+    pub(super) fn acquire(&mut self, brief: &AttemptBrief) -> u32 {
         let guess = Arc::as_ptr(&brief.key).addr() / align_of::<Key>() % GUESSES;
         let number = self.guessed(guess, brief).unwrap_or_else(|| {
             let name = (Arc::clone(&brief.key), brief.jobs);
@@ -71,8 +71,11 @@ impl Builds {
     }
 
     fn insert(&mut self, name: (Arc<Key>, u16)) -> u32 {
-        let build =
-            Build { line: self.lines.hold(line_of(&name.0, name.1)), key: Arc::clone(&name.0), jobs: name.1 };
+        let build = Build {
+            line: self.lines.acquire(line_of(&name.0, name.1)),
+            key: Arc::clone(&name.0),
+            jobs: name.1,
+        };
         let all = Arc::make_mut(&mut self.all);
         let number = self.free.pop().unwrap_or_else(|| u32::try_from(all.len()).unwrap_or(u32::MAX));
         if let Some(free) = place(all, number) {
@@ -112,7 +115,7 @@ impl Builds {
 }
 
 impl LineIndex {
-    fn hold(&mut self, hash: u64) -> u32 {
+    fn acquire(&mut self, hash: u64) -> u32 {
         let Self { numbers, all, free } = self;
         let number = *numbers.entry(hash).or_insert_with(|| {
             free.pop().unwrap_or_else(|| {
@@ -159,15 +162,15 @@ mod tests {
     #[test]
     fn a_build_stays_while_an_attempt_is_of_it_and_its_number_is_used_again() {
         let mut builds = Builds::default();
-        let numbers = ["1", "2", "1"].map(|version| builds.hold(&brief("zlib", version)));
+        let numbers = ["1", "2", "1"].map(|version| builds.acquire(&brief("zlib", version)));
         assert_eq!(numbers, [0, 1, 0]);
-        let other = builds.hold(&brief("hdf5", "1"));
+        let other = builds.acquire(&brief("hdf5", "1"));
         assert_eq!(builds.line(0), builds.line(1), "versions of one package are of one line");
         assert_ne!(builds.line(0), builds.line(other));
         let before = builds.all();
         builds.release(0);
         builds.release(0);
-        assert_eq!(builds.hold(&brief("curl", "1")), 0);
+        assert_eq!(builds.acquire(&brief("curl", "1")), 0);
         assert_eq!((before[0].key.package.as_str(), builds.all()[0].key.package.as_str()), ("zlib", "curl"));
         builds.release(1);
         builds.release(1);

@@ -45,7 +45,7 @@ impl Interner {
     }
 
     /// The number of a text; counts one more attempt with it. A new text gets a number if `room` is true and there is capacity.
-    pub(super) fn hold(&mut self, text: &str, room: bool) -> u16 {
+    pub(super) fn acquire(&mut self, text: &str, room: bool) -> u16 {
         let code = match self.codes.get(text) {
             Some(code) => *code,
             None => self.insert(text, room),
@@ -112,20 +112,20 @@ mod tests {
     #[test]
     fn a_text_keeps_its_number_while_an_attempt_has_it_and_leaves_with_the_last() {
         let mut names = Interner::new(3);
-        let [a, b] = ["a", "b"].map(|text| names.hold(text, true));
-        assert_eq!(names.hold("a", true), a);
+        let [a, b] = ["a", "b"].map(|text| names.acquire(text, true));
+        assert_eq!(names.acquire("a", true), a);
         names.release(a);
         assert_eq!((names.find("a"), names.find("b")), (Some(a), Some(b)));
         names.release(a);
         assert_eq!(names.find("a"), None);
-        assert_eq!(names.hold("c", true), a, "the number is free again");
+        assert_eq!(names.acquire("c", true), a, "the number is free again");
         assert_eq!(&*names.texts()[usize::from(a)], "c");
     }
 
     #[test]
     fn texts_beyond_the_bound_are_one() {
         let mut names = Interner::new(3);
-        let codes = ["", "a", "b", "c", "d", "a"].map(|text| names.hold(text, true));
+        let codes = ["", "a", "b", "c", "d", "a"].map(|text| names.acquire(text, true));
         assert_eq!(codes, [NONE, 1, 2, OTHERS, OTHERS, 1]);
         assert!(names.overflowed() && names.len() == 3);
         names.release(OTHERS);

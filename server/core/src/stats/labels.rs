@@ -26,7 +26,7 @@ pub(super) struct LabelTable {
 
 impl LabelTable {
     /// The labels of an attempt; counts one more use of each.
-    pub(super) fn hold(&mut self, labels: &BTreeMap<String, String>, untrusted: bool) -> Vec<Label> {
+    pub(super) fn acquire(&mut self, labels: &BTreeMap<String, String>, untrusted: bool) -> Vec<Label> {
         let share = if untrusted { SHARE } else { 1 };
         let mut held = Vec::new();
         for (name, value) in labels.iter().filter(|(_, value)| !value.is_empty()) {
@@ -35,7 +35,7 @@ impl LabelTable {
             let of_this = self.values(label).map_or(0, Interner::len);
             let room = of_all < ALL_VALUES / share && (!untrusted || of_this < VALUES / share);
             if let Some((_, values)) = self.names.get_mut(usize::from(label)) {
-                held.push((label, values.hold(value, room)));
+                held.push((label, values.acquire(value, room)));
             }
         }
         held
@@ -88,7 +88,7 @@ mod tests {
     fn labels_are_bounded_in_their_names() {
         let mut labels = LabelTable::default();
         let all = (0..40).map(|n| (format!("{n:02}"), "x".to_owned())).collect();
-        assert_eq!(labels.hold(&all, false).len(), NAMES);
+        assert_eq!(labels.acquire(&all, false).len(), NAMES);
         assert!(labels.overflowed() && labels.find("15").is_some() && labels.find("16").is_none());
     }
 
@@ -96,13 +96,13 @@ mod tests {
     fn attempts_that_are_not_trusted_never_take_all_names_and_values() {
         let mut labels = LabelTable::default();
         let junk = (0..40).map(|n| (format!("junk-{n:02}"), "x".to_owned())).collect();
-        assert_eq!(labels.hold(&junk, true).len(), NAMES / 2);
+        assert_eq!(labels.acquire(&junk, true).len(), NAMES / 2);
         let ours = [("stage".to_owned(), "build".to_owned())].into();
-        assert_eq!(labels.hold(&ours, false).len(), 1, "there is room for what trusted ones count by");
-        assert_eq!(labels.hold(&ours, true).len(), 1, "what is known is known");
+        assert_eq!(labels.acquire(&ours, false).len(), 1, "there is room for what trusted ones count by");
+        assert_eq!(labels.acquire(&ours, true).len(), 1, "what is known is known");
         let mut value = |n: usize, untrusted| {
             let one = [("stage".to_owned(), n.to_string())].into();
-            labels.hold(&one, untrusted)[0].1
+            labels.acquire(&one, untrusted)[0].1
         };
         for n in 0..VALUES / 2 + 10 {
             value(n, true);

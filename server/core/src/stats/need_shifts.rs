@@ -79,9 +79,9 @@ impl NeedShifts {
         changed.sort_unstable();
         for lines in changed.chunks(AT_ONCE) {
             self.0.retain(|line, _| lines.binary_search(line).is_err());
-            let standing = standing(rows, lines);
-            let of_line = |line: &[RowPosition]| Some((line.first()?.0, found(rows, line)?));
-            self.0.extend(standing.chunk_by(|a, b| a.0 == b.0).filter_map(of_line));
+            let sorted_rows = sorted_rows(rows, lines);
+            let of_line = |line: &[RowPosition]| Some((line.first()?.0, check_line(rows, line)?));
+            self.0.extend(sorted_rows.chunk_by(|a, b| a.0 == b.0).filter_map(of_line));
         }
     }
 
@@ -116,38 +116,40 @@ impl NeedShifts {
 }
 
 /// The rows of some lines that show a need. The lines are sorted.
-fn standing(rows: &RowsSnapshot, lines: &[u32]) -> Vec<RowPosition> {
+fn sorted_rows(rows: &RowsSnapshot, lines: &[u32]) -> Vec<RowPosition> {
     let asked = |line: u32| lines.binary_search(&line).is_ok();
     let of_build: Vec<Option<u32>> =
         rows.builds.iter().map(|build| Some(build.line).filter(|line| asked(*line))).collect();
-    let mut standing = Vec::new();
+    let mut sorted_rows = Vec::new();
     for (at, chunk) in rows.chunks.iter().enumerate() {
         for (index, row) in chunk.rows().iter().enumerate() {
             let line =
                 usize::try_from(row.build).ok().and_then(|build| of_build.get(build).copied().flatten());
             if let Some(line) = line.filter(|_| row.proven().is_some()) {
-                standing.push((line, Reverse(row.ended), at, index));
+                sorted_rows.push((line, Reverse(row.ended), at, index));
             }
         }
     }
-    standing.sort_unstable();
-    standing
+    sorted_rows.sort_unstable();
+    sorted_rows
 }
 
 /// Findings of one line, whose newest rows come first; `None` if there are none.
-fn found(rows: &RowsSnapshot, line: &[RowPosition]) -> Option<LineFindings> {
+fn check_line(rows: &RowsSnapshot, line: &[RowPosition]) -> Option<LineFindings> {
     let brief = |(_, _, at, index): &RowPosition| Some(&*rows.chunks.get(*at)?.rows().get(*index)?.brief);
     let mut newest: Vec<(ProvenNeed<'_>, &RowPosition)> = line
         .iter()
         .take(WINDOW)
-        .filter_map(|standing| brief(standing).and_then(|brief| Some(((brief, brief.proven()?), standing))))
+        .filter_map(|sorted_rows| {
+            brief(sorted_rows).and_then(|brief| Some(((brief, brief.proven()?), sorted_rows)))
+        })
         .collect();
     let order = |brief: &AttemptBrief| (brief.ended_unix_ms(), brief.attempt.clone());
     newest.sort_by_cached_key(|((brief, _), _)| order(brief));
     let needs: Vec<ProvenNeed<'_>> = newest.iter().map(|(needed, _)| *needed).collect();
     let regression = regressions::regression(&needs).and_then(|regression| {
-        let (_, standing) = newest.iter().find(|((brief, _), _)| brief.attempt == regression.attempt)?;
-        PlacedFinding::new(regression, rows, standing)
+        let (_, sorted_rows) = newest.iter().find(|((brief, _), _)| brief.attempt == regression.attempt)?;
+        PlacedFinding::new(regression, rows, sorted_rows)
     });
     let mixed = mixed::mixed(&needs)
         .and_then(|mixed| PlacedFinding::new(mixed, rows, newest.last().map(|(_, last)| *last)?));

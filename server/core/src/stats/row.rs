@@ -120,13 +120,13 @@ impl AttemptRow {
             predicted: f32::NAN,
             brief: Arc::clone(brief),
         };
-        row.set_if(brief.is_no_measure, RowFlag::Unneeded);
-        row.foresee(beside);
+        row.set_if(brief.is_not_a_measurement, RowFlag::Unneeded);
+        row.compare_with_prediction(beside);
         row
     }
 
     /// Sets the flags that compare the attempt with its prediction.
-    fn foresee(&mut self, beside: &StatsFields<'_>) {
+    fn compare_with_prediction(&mut self, beside: &StatsFields<'_>) {
         let Some(predicted) = beside.predicted else { return };
         let built = self.succeeded() && !beside.censored && !self.is(RowFlag::Unneeded);
         if built && predicted.wall_p95 > Millis(0) {
@@ -146,7 +146,7 @@ impl AttemptRow {
     }
 
     /// Whether it has a prediction, and its need or a lower bound above its size is known.
-    pub(super) fn is_foreseen(&self) -> bool {
+    pub(super) fn has_judged_prediction(&self) -> bool {
         !self.predicted.is_nan()
     }
 

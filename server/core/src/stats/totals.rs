@@ -131,7 +131,7 @@ impl StatsTotals {
         self.need_max.merge(CensoredMax { value: row.need, is_lower: row.is_lower_bound() });
         self.samples += u64::from(row.samples);
         self.add_asked(row, price);
-        if row.is_foreseen() || row.is(RowFlag::Timed) {
+        if row.has_judged_prediction() || row.is(RowFlag::Timed) {
             self.add_foreseen(row, error, price);
         }
     }
@@ -172,7 +172,7 @@ impl StatsTotals {
         if !error.is_nan() {
             held.error = (held.error.0 + f64::from(error), held.error.1 + 1);
         }
-        if row.is_foreseen() && row.asked > 0.0 {
+        if row.has_judged_prediction() && row.asked > 0.0 {
             let (asked, predicted) = (f64::from(row.asked * row.wall), f64::from(row.predicted * row.wall));
             let would = &mut self.would_have_been;
             would.attempts += 1;

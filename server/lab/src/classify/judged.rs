@@ -133,7 +133,7 @@ pub fn judge(failure: Failure, terms: &ClassifyTerms<'_>) -> JudgedLine {
         settings: terms.predict,
         policy: terms.retry,
     };
-    let cause = finding.cause.map_or("none", |cause| finding.cause_as_far_as_decided(cause).as_str());
+    let cause = finding.cause.map_or("none", |cause| finding.decided_cause(cause).as_str());
     let verdict = retry::judge(&evidence, finding, &known);
     let root = root_of(&verdict.outlook);
     JudgedLine {

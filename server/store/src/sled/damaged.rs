@@ -11,7 +11,7 @@ use super::{
     engine::Engine,
     fault::{FORMAT_VERSION, OpenError},
     marker::{Marker, StoreStage, check_format},
-    opening::{reconcile, refuse_foreseen},
+    opening::{reconcile, refuse_by_forecast},
     raw_log::RawLog,
     repair_loss::RepairLoss,
     store_copy::{self, CopiedFiles},
@@ -90,7 +90,7 @@ impl DamagedStore {
         directory: &Directory,
         into: &StoreSettings,
     ) -> Option<(Engine, CopiedFiles)> {
-        refuse_foreseen(directory.path(), &self.engine, &self.known).ok()?;
+        refuse_by_forecast(directory.path(), &self.engine, &self.known).ok()?;
         let beside = into.dir.parent().filter(|beside| beside.is_dir());
         let look =
             store_copy::copy(directory, &self.engine, Some(beside.unwrap_or_else(|| Path::new(".")))).ok()?;

@@ -106,7 +106,7 @@ impl Engine {
     }
 
     /// The same in one allocation.
-    pub(crate) fn strip(
+    pub(crate) fn scan_packed(
         &self,
         prefix: &[u8],
         after: Option<&[u8]>,
@@ -213,11 +213,11 @@ impl Engine {
 
     /// Releases the files held by this handle.
     pub(crate) fn close(mut self) -> Result<(), EngineError> {
-        self.let_go()
+        self.release_files()
     }
 
     /// Drops sled, which flushes as it closes.
-    fn let_go(&mut self) -> Result<(), EngineError> {
+    fn release_files(&mut self) -> Result<(), EngineError> {
         let db = self.0.take();
         guarded(|| {
             drop(db);
@@ -234,7 +234,7 @@ impl Engine {
 /// Where the last user is not [`Engine::close`] but a reader, the files are released here.
 impl Drop for Engine {
     fn drop(&mut self) {
-        if let Err(error) = self.let_go() {
+        if let Err(error) = self.release_files() {
             tracing::warn!(%error, "the store did not close cleanly; nothing acknowledged is lost");
         }
     }

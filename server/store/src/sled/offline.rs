@@ -9,7 +9,7 @@ use super::{
     engine::{Engine, EngineError},
     fault::OpenError,
     marker::Marker,
-    opening::{open_compared, reconcile, refuse_foreseen},
+    opening::{open_compared, reconcile, refuse_by_forecast},
     preload::EngineFiller,
     prepared::PreparedEngine,
     small_files,
@@ -56,7 +56,7 @@ impl OfflineStore {
     pub fn look(settings: &StoreSettings, scratch: Option<&Path>) -> Result<Self, OpenError> {
         let (directory, marker) = Directory::open_to_read(&settings.dir)?;
         // the error that a server would report for the files as they are
-        let (flipped, foreseen) = match refuse_foreseen(directory.path(), &directory.engine(), &marker) {
+        let (flipped, foreseen) = match refuse_by_forecast(directory.path(), &directory.engine(), &marker) {
             Ok(flipped) => (flipped, None),
             Err(other @ OpenError::OtherFormat { .. }) => return Err(other),
             Err(refused) => (Vec::new(), Some(refused)),
@@ -97,7 +97,7 @@ impl OfflineStore {
     pub fn accept_loss(settings: &StoreSettings, scratch: Option<&Path>) -> Result<(), OpenError> {
         let (directory, marker) = Directory::open_existing(&settings.dir)?;
         if let Err(other @ OpenError::OtherFormat { .. }) =
-            refuse_foreseen(directory.path(), &directory.engine(), &marker)
+            refuse_by_forecast(directory.path(), &directory.engine(), &marker)
         {
             return Err(other);
         }

@@ -25,7 +25,7 @@ pub(crate) fn open_compared(
     cache_bytes: u64,
     prepare: fn(&Directory) -> Result<PreparedEngine, OpenError>,
 ) -> Result<(Engine, StoreIdentity), OpenError> {
-    let flipped = refuse_foreseen(directory.path(), &directory.engine(), marker)?;
+    let flipped = refuse_by_forecast(directory.path(), &directory.engine(), marker)?;
     let prepared = prepare(directory)?.with_right_bits(flipped)?;
     let failed = |error: EngineError| OpenError::Engine { dir: prepared.engine.clone(), reason: error.0 };
     let opened = Engine::open(&prepared.engine, cache_bytes).map_err(failed).and_then(|engine| {
@@ -58,13 +58,13 @@ pub fn look_at(dir: &Path) -> Result<Ulid, OpenError> {
     if marker.state == StoreStage::Filling {
         return Err(OpenError::HalfRestored { dir: dir.to_owned() });
     }
-    refuse_foreseen(dir, &directory.engine(), &marker)?;
+    refuse_by_forecast(dir, &directory.engine(), &marker)?;
     Ok(marker.store_id)
 }
 
 /// Refuses files that the engine in `engine` would refuse or silently read in part, before it opens them, because it writes when it opens.
 /// `dir` is the data directory. Returns the flipped bits of the log to correct before the engine opens.
-pub(crate) fn refuse_foreseen(
+pub(crate) fn refuse_by_forecast(
     dir: &Path,
     engine: &Path,
     marker: &Marker,
@@ -76,7 +76,7 @@ pub(crate) fn refuse_foreseen(
     }
     let since = small_files::read_up_to(engine).map_err(OpenError::io("list", engine))?;
     let known = witnessed(dir, marker)?.max(marker.commit_sequence);
-    match raw_log::foresee(&log, since, known).map_err(OpenError::io("read", &log))? {
+    match raw_log::forecast(&log, since, known).map_err(OpenError::io("read", &log))? {
         OpenForecast::Torn(at) => Err(OpenError::Torn { dir: dir.to_owned(), at }),
         OpenForecast::Opens(found, flipped) => reconcile(dir, marker, found).map(|_identity| flipped),
     }

@@ -36,7 +36,7 @@ impl Engine {
                 }
                 Ok(_) => return (ScanPage { more: false, ..page }, None),
                 Err(error) => {
-                    let gap = self.leap(last.as_deref().unwrap_or(prefix), prefix, &error, &mut page);
+                    let gap = self.skip_damage(last.as_deref().unwrap_or(prefix), prefix, &error, &mut page);
                     return (page, Some(gap));
                 }
             }
@@ -45,7 +45,13 @@ impl Engine {
     }
 
     /// Adds the first entry after the damage to the page, if it belongs there.
-    fn leap(&self, last: &[u8], prefix: &[u8], error: &EngineError, page: &mut ScanPage) -> UnreadableRange {
+    fn skip_damage(
+        &self,
+        last: &[u8],
+        prefix: &[u8],
+        error: &EngineError,
+        page: &mut ScanPage,
+    ) -> UnreadableRange {
         let next = self.first_readable(last);
         let until = next.as_ref().map(|entry| KeyText(entry.key.clone()));
         let next = next.filter(|entry| entry.key.starts_with(prefix));

@@ -113,13 +113,13 @@ impl SledStore {
         self.read(move |engine| engine.scan(&prefix, after.as_deref(), limit)).await
     }
 
-    pub(crate) async fn strip(
+    pub(crate) async fn scan_packed(
         &self,
         prefix: Vec<u8>,
         after: Option<Vec<u8>>,
         limit: PageLimit,
     ) -> Result<PackedPage, StoreError> {
-        self.read(move |engine| engine.strip(&prefix, after.as_deref(), limit)).await
+        self.read(move |engine| engine.scan_packed(&prefix, after.as_deref(), limit)).await
     }
 
     pub(crate) async fn scan_past(

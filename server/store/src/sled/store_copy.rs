@@ -12,7 +12,7 @@ use super::{
     directory::{Directory, LOG, LOOK, ROOM, bytes_below, make_private, remove_all},
     fault::{ENGINE, OpenError},
     marker,
-    opening::refuse_foreseen,
+    opening::refuse_by_forecast,
     raw_log::{FlippedBit, flipped},
     small_files, witness,
 };
@@ -61,7 +61,7 @@ impl StoreCopy {
     /// There is no store, it is in use, or there is no space.
     pub fn of(settings: &StoreSettings, scratch: Option<&Path>) -> Result<Self, OpenError> {
         let (directory, marker) = Directory::open_to_read(&settings.dir)?;
-        let flipped = refuse_foreseen(directory.path(), &directory.engine(), &marker)?;
+        let flipped = refuse_by_forecast(directory.path(), &directory.engine(), &marker)?;
         let look = copy(&directory, &directory.engine(), scratch)?.with_right_bits(&flipped)?;
         let settings = StoreSettings { dir: look.0.clone(), ..settings.clone() };
         Ok(Self { look, directory, settings })

@@ -19,7 +19,7 @@ use super::{
     engine::{Engine, EngineError},
     fault::{FORMAT_VERSION, OpenError},
     marker::{Marker, StoreStage},
-    opening::refuse_foreseen,
+    opening::refuse_by_forecast,
     plan::{CommitJob, plan},
     prepared::put_right,
     shared::EngineState,
@@ -118,7 +118,7 @@ impl Writer {
         threads::yield_to_others();
         loop {
             match self.carried.take().map_or_else(|| self.queue.recv_timeout(RETRY_EVERY), Ok) {
-                Ok(WriterMessage::Commit(first)) => self.turn(first),
+                Ok(WriterMessage::Commit(first)) => self.write_group(first),
                 Ok(WriterMessage::Snapshot(answer)) => self.begin_snapshot(answer),
                 Err(RecvTimeoutError::Timeout) if self.shared.reason().is_some() => self.recover(),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -139,7 +139,7 @@ impl Writer {
     }
 
     /// Handles one group, from the queue to the answers.
-    fn turn(&mut self, first: CommitJob) {
+    fn write_group(&mut self, first: CommitJob) {
         let begin = Instant::now();
         let group = self.gather(first);
         self.serve(group, begin);
@@ -254,7 +254,7 @@ impl Writer {
         let unusable = |error: OpenError| EngineError(error.to_string());
         small_files::remove_unusable(&self.directory.engine()).map_err(unusable)?;
         let path = self.directory.engine();
-        let flipped = refuse_foreseen(self.directory.path(), &path, &self.marker()).map_err(unusable)?;
+        let flipped = refuse_by_forecast(self.directory.path(), &path, &self.marker()).map_err(unusable)?;
         put_right(&path, &flipped).map_err(unusable)?;
         let engine = Engine::open(&path, self.cache_bytes)?;
         let found = engine.identity()?;

@@ -43,12 +43,12 @@ mod tests {
     fn what_a_caller_says_in_the_name_of_one_project_counts_for_what_its_grant_for_that_one_covers() {
         let projects = ["a/*", "b/one"].map(str::to_owned).to_vec().into();
         let caller = Identity { projects, ..Identity::clone(&Identity::anyone()) };
-        let spoken = |project: &str, of: &str| caller.speaker(project).may_speak_of(of);
+        let spoken = |project: &str, of: &str| caller.speaker(project).may_report_on(of);
         assert!(spoken("a/x", "a/x") && spoken("a/x", "a/y") && !spoken("a/x", "b/one"));
         assert!(!spoken("c/x", "c/x") && !spoken("c/x", "a/x") && !spoken("", "a/x") && !spoken("", ""));
         assert!(
-            Identity::anyone().speaker("").may_speak_of("")
-                && !Identity::unknown().speaker("").may_speak_of("")
+            Identity::anyone().speaker("").may_report_on("")
+                && !Identity::unknown().speaker("").may_report_on("")
         );
     }
 }

@@ -14,7 +14,7 @@ use super::{CheckLine, line_of};
 use crate::runtime::{
     net::outgoing,
     reload,
-    settings::rooms::gitlab::{BaseUrl, Settings},
+    settings::by_module::gitlab::{BaseUrl, Settings},
 };
 
 /// How long GitLab may take.

@@ -9,7 +9,7 @@ use plimsoll_store::{Store, StoreSettings, disk::DiskSpace};
 use super::*;
 use crate::runtime::{
     clock::Clock,
-    settings::{MachineMemory, rooms::gitlab::BaseUrl},
+    settings::{MachineMemory, by_module::gitlab::BaseUrl},
 };
 
 /// Settings of a server that starts, with its data directory in `dir`.

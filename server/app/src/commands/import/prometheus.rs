@@ -15,7 +15,7 @@ use crate::{
     runtime::{
         clock::Clock,
         reload,
-        settings::{Config, rooms::gitlab::BaseUrl},
+        settings::{Config, by_module::gitlab::BaseUrl},
     },
 };
 use anyhow::{Context as _, bail};

@@ -213,7 +213,7 @@ impl Parts {
         job: &Job,
     ) -> Result<ReportedOutcome, Trouble> {
         let is_here = job.host.as_deref().is_none_or(|host| host == client.host());
-        let may_be_asked = is_here && reported.by.may_speak_of(&job.key.project);
+        let may_be_asked = is_here && reported.by.may_report_on(&job.key.project);
         let Some(project) = job.project_in_api().filter(|_| may_be_asked) else {
             return Ok(reported.clone());
         };
@@ -255,10 +255,10 @@ impl Parts {
             Key::default()
         });
         let by = reported.by.clone();
-        if key.project.is_empty() && !by.speaks_of_all() {
+        if key.project.is_empty() && !by.reports_on_all() {
             return Ok(ReportedOutcome { reason, ..reported });
         }
-        let asker = Asker { sees_all: by.speaks_of_all(), by, ..Asker::TRUSTED };
+        let asker = Asker { sees_all: by.reports_on_all(), by, ..Asker::TRUSTED };
         let evidence = Evidence {
             key,
             exit,
@@ -289,7 +289,7 @@ impl Parts {
         let mut free = None;
         for id in &reported.attempts {
             match self.ingest.find(id).await {
-                Ok(Some((summary, _))) if reported.by.may_speak_of(&summary.key.project) => {
+                Ok(Some((summary, _))) if reported.by.may_report_on(&summary.key.project) => {
                     return Some(id.clone());
                 }
                 Ok(Some(_of_another)) => {}

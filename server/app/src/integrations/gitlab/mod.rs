@@ -45,7 +45,7 @@ pub(crate) use listing::list_jobs;
 pub(crate) use pace::Terms;
 pub(crate) use spool::{Found, Spool};
 
-pub use crate::runtime::settings::rooms::gitlab::{BaseUrl, Settings};
+pub use crate::runtime::settings::by_module::gitlab::{BaseUrl, Settings};
 
 /// Ended jobs that may wait to be asked about: those of some minutes of a large GitLab. About 10 MB.
 const QUEUE: usize = 4096;

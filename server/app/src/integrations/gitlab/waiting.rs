@@ -69,7 +69,7 @@ pub(super) fn names(ended: &Ended, delivery: Option<&str>) -> Vec<u64> {
     let named = |what: &str| Fnv::default().with_part(what).with(job.id.to_be_bytes());
     // what one says of the job of another must not hide what its own project says
     let by = &ended.reported.by;
-    let of_speaker = |name: Fnv| if by.speaks_of_all() { name } else { name.with_part(by.name()) };
+    let of_speaker = |name: Fnv| if by.reports_on_all() { name } else { name.with_part(by.name()) };
     let end =
         named("end").with([ended.reported.end as u8]).with_part(job.host.as_deref().unwrap_or_default());
     let delivery = delivery.filter(|key| !key.is_empty());

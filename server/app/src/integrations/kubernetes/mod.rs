@@ -39,7 +39,7 @@ pub(crate) use review::PodReviewer;
 pub(crate) use reviewed::begin_counts;
 pub(crate) use skip_reason::SkipReason;
 
-pub use crate::runtime::settings::rooms::admission::{Mode, Settings, Size};
+pub use crate::runtime::settings::by_module::admission::{Mode, Settings, Size};
 use crate::{runtime::skipped_facts::SkippedFacts, service::admission::SizeSource};
 
 /// What could not be used of the pod, for people.

@@ -156,7 +156,7 @@ fn choose(
         // what is not a size is no reason to break the pod
         Some(text) => {
             let value = skipped.keep(by_annotation(size, text));
-            let value = value.map(|value| value.min(most(size, settings)));
+            let value = value.map(|value| value.min(capped(size, settings)));
             let why = SizeReason::Annotation;
             return sure(value.map(|value| Chosen { value, fixed: true, new: true, why }).or(there));
         }
@@ -203,7 +203,7 @@ fn larger(own: u64, (value, why): (u64, SizeReason), size: Size, settings: &Sett
 
 /// At most what the operator allows.
 fn bounded(value: u64, why: SizeReason, size: Size, settings: &Settings) -> (u64, SizeReason) {
-    let most = most(size, settings);
+    let most = capped(size, settings);
     if value > most { (most, SizeReason::Most) } else { (value, why) }
 }
 
@@ -217,7 +217,7 @@ fn predicted(prediction: &Prediction, size: Size) -> &domain::Quantity {
 }
 
 /// The most that the operator allows: bytes, or thousandths of a core.
-fn most(size: Size, settings: &Settings) -> u64 {
+fn capped(size: Size, settings: &Settings) -> u64 {
     if is_memory(size) {
         settings.max_memory.map_or(u64::MAX, |most| most.0)
     } else {

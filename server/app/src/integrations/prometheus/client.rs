@@ -18,7 +18,7 @@ use crate::runtime::{
         outgoing::{Http, Keep, Unread},
     },
     reload,
-    settings::rooms::gitlab::BaseUrl,
+    settings::by_module::gitlab::BaseUrl,
 };
 
 /// Times that one question is asked.

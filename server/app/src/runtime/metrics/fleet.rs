@@ -130,7 +130,7 @@ impl Metrics {
     /// Holds what was predicted against what came.
     fn compare(&self, summary: &Summary) {
         let Some(predicted) = summary.predicted_at_start() else { return };
-        let in_time = summary.outcome == Outcome::Succeeded && !summary.is_no_measure();
+        let in_time = summary.outcome == Outcome::Succeeded && !summary.is_not_a_measurement();
         let held = [
             shadow::holds(summary, predicted.memory_limit.0),
             shadow::holds(summary, predicted.memory_request.0),
@@ -140,7 +140,7 @@ impl Metrics {
             let held = if held { "true" } else { "false" };
             self.fleet_predictions.get_or_create(&Held { of, held }).inc();
         }
-        if summary.teaches_memory() && !summary.censored {
+        if summary.counts_for_memory() && !summary.censored {
             let over = predicted.memory_limit.as_f64() / summary.need_peak.as_f64();
             self.fleet_limit_over_need.observe(over);
         }

@@ -4,6 +4,7 @@
 //! reported at once, each with its place. The only module that reads the environment.
 
 mod args;
+pub(crate) mod by_module;
 mod checks;
 mod contradictions;
 pub(crate) mod foreign;
@@ -12,7 +13,6 @@ mod machine;
 mod parse;
 #[cfg(test)]
 mod reference;
-pub(crate) mod rooms;
 mod setting;
 mod source;
 #[cfg(test)]
@@ -35,10 +35,10 @@ use plimsoll_core::{
 use crate::runtime::net::files::MOST_HTTP;
 pub use args::Args;
 pub(crate) use args::options;
+use by_module::{admission, gitlab, privacy};
 pub use machine::MachineMemory;
 pub(crate) use machine::{MemoryPlan, log_bytes};
 pub(crate) use parse::share as parse_share;
-use rooms::{admission, gitlab, privacy};
 use setting::Setting;
 
 /// Why no spans are sent.

@@ -10,11 +10,12 @@ use plimsoll_core::{
 };
 
 use super::{
-    LogFormat, parse,
-    rooms::{
+    LogFormat,
+    by_module::{
         admission::{Mode, Size},
         gitlab::BaseUrl,
     },
+    parse,
 };
 
 /// A value that can be written as text.

@@ -95,7 +95,7 @@ impl SizingService {
         if predicted.is_known(&predicted.memory_request, gantry.confidence) {
             return Some(("answered", predicted));
         }
-        let (least, other) = self.defaults_above_need(Arc::clone(&key)).await?;
+        let (least, other) = self.defaults_raised_to_need(Arc::clone(&key)).await?;
         if let Some(other) = &other {
             self.unmatched.tell(&key, other);
         }
@@ -106,11 +106,11 @@ impl SizingService {
     /// The defaults, or what builds of the package have needed where that is more, and a project that has attempts of the package while this
     /// one has none; worked out where it holds up no other request: it
     /// reads the history. `None` if that ended badly.
-    async fn defaults_above_need(&self, key: Arc<Key>) -> Option<(Prediction, Option<String>)> {
+    async fn defaults_raised_to_need(&self, key: Arc<Key>) -> Option<(Prediction, Option<String>)> {
         let (history, settings) = (self.history.clone(), Arc::clone(&self.settings));
         let reading = tokio::task::spawn_blocking(move || {
             history.read(|history| {
-                (predict::defaults_above_need(history, &key, &settings), other_project(history, &key))
+                (predict::defaults_raised_to_need(history, &key, &settings), other_project(history, &key))
             })
         });
         reading.await.ok()

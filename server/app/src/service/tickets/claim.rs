@@ -189,7 +189,7 @@ impl TicketService {
             if let Some(why) = placement.bars(subject, pool) {
                 return Err(FieldViolation::new("pool", why).into());
             }
-            if pool.by_rule && !placement.sends(subject, &ResourceNeeds::of(&prediction), pool) {
+            if pool.by_rule && !placement.can_place(subject, &ResourceNeeds::of(&prediction), pool) {
                 let description =
                     format!("only a rule puts builds into {asked:?}, and none puts this one there");
                 return Err(FieldViolation::new("pool", description).into());

@@ -21,7 +21,7 @@ use crate::{
 
 /// What a person says of an attempt.
 #[derive(Debug, Clone)]
-pub(crate) struct Correcting {
+pub(crate) struct CorrectionJob {
     pub(crate) attempt: AttemptId,
     /// Project of the attempt; empty if it has none.
     pub(crate) project: String,
@@ -36,7 +36,7 @@ pub(crate) struct Correcting {
 
 impl Ingest {
     /// The verdict with a corrected cause, or without one, on disk before it is returned. The same word again changes nothing.
-    pub(crate) async fn correct(&self, correcting: Correcting) -> Result<Verdict, Refusal> {
+    pub(crate) async fn correct(&self, correcting: CorrectionJob) -> Result<Verdict, Refusal> {
         // a question and a correction would not know of each other
         let _turn = self.line.turn_on(&correcting.attempt).await;
         let key = Key { project: correcting.project.clone(), ..Key::default() };
@@ -84,7 +84,7 @@ impl Ingest {
     }
 }
 
-impl Correcting {
+impl CorrectionJob {
     /// The correction that is to be made; `None` if it is in force already.
     fn correction(&self, case: &VerdictCase, now: u64) -> Result<Option<VerdictCorrection>, FieldViolation> {
         let last = case.known.in_force().and_then(|verdict| verdict.basis.correction.as_deref());

@@ -35,7 +35,7 @@ const GROWING: Millis = Millis(10_000);
 const SAMPLES: usize = 1024;
 
 /// Whether anything that a caller says shows that the attempt has ended.
-fn says_how_it_ended(asked: &Evidence) -> bool {
+fn shows_end(asked: &Evidence) -> bool {
     let texts = [&asked.failure_reason, &asked.container_reason, &asked.pod_reason, &asked.log_tail];
     asked.exit.is_some() || texts.iter().any(|text| !text.is_empty())
 }
@@ -106,7 +106,11 @@ impl Ingest {
 
     /// The verdict for a caller whose word is not to be kept: the one in force if it says nothing new, else the one of now. Nothing
     /// learns from it, and it is none of those that an attempt may have.
-    pub(crate) async fn judge_aside(&self, asked: Evidence, asker: Asker) -> Result<Verdict, Refusal> {
+    pub(crate) async fn judge_without_storing(
+        &self,
+        asked: Evidence,
+        asker: Asker,
+    ) -> Result<Verdict, Refusal> {
         self.judge_and_forget(asked, asker, Known::Here).await
     }
 
@@ -171,7 +175,7 @@ impl Ingest {
         let question = fingerprint(&asked);
         let (known, measured) = match known {
             Known::Here => self.known(&asked, &asker).await?,
-            Known::Nowhere if !says_how_it_ended(&asked) => return Err(not_measured(&asked).into()),
+            Known::Nowhere if !shows_end(&asked) => return Err(not_measured(&asked).into()),
             Known::Nowhere => (KnownVerdicts::default(), None),
         };
         let growth = self.growth(measured.as_ref().map(|(summary, _running)| &**summary)).await?;
@@ -249,7 +253,7 @@ impl Ingest {
         let known = KnownVerdicts::read(&self.parts.store, &asked.attempt, asker, known_project)
             .await
             .map_err(|error| unreadable(&error))?;
-        let is_over = says_how_it_ended(asked) || known.in_force().is_some();
+        let is_over = shows_end(asked) || known.in_force().is_some();
         match found {
             Some((_, true)) if !is_over => Err(Refusal::Running(asked.attempt.clone())),
             None if !is_over => Err(not_measured(asked).into()),

@@ -215,8 +215,9 @@ impl TicketState {
     }
 
     /// An attempt has ended, and another try follows in its place.
-    pub(super) fn leave(&mut self, attempt: &Attempt, now: ClockReading) {
-        let id = attempt.opening.ticket.as_ref().filter(|id| self.tickets.leave(id, &attempt.id, now));
+    pub(super) fn vacate_for_retry(&mut self, attempt: &Attempt, now: ClockReading) {
+        let id =
+            attempt.opening.ticket.as_ref().filter(|id| self.tickets.vacate_for_retry(id, &attempt.id, now));
         match id.cloned() {
             Some(id) => {
                 self.changed(&id, "kept");
@@ -268,7 +269,7 @@ impl TicketState {
 
     /// Takes a place in the attempt's pool, if it may have one there; true if it does.
     fn take_slot(&mut self, attempt: &Attempt) -> bool {
-        let is_free = match attempt.seat() {
+        let is_free = match attempt.unticketed_slot() {
             None => false,
             Some(PoolSlot::Own) => true,
             Some(PoolSlot::OfJob(job)) => self.seated.insert(job),
@@ -281,7 +282,7 @@ impl TicketState {
 
     /// Gives the place back that an attempt took.
     fn free_slot(&mut self, attempt: &Attempt, pool: &str, now: ClockReading) -> Vec<TicketChange> {
-        if let Some(PoolSlot::OfJob(job)) = attempt.seat() {
+        if let Some(PoolSlot::OfJob(job)) = attempt.unticketed_slot() {
             self.seated.remove(&job);
         }
         self.tickets.vacate(pool, now)

@@ -136,7 +136,7 @@ impl Page {
 
     /// Adds an attempt, if there is room. One is always shown, so that the pages come to an end; its parts are bounded when
     /// they come in.
-    pub(crate) fn takes(&mut self, place: &ListCursor, summary: pb::Summary) -> bool {
+    pub(crate) fn add_if_room(&mut self, place: &ListCursor, summary: pb::Summary) -> bool {
         self.bytes += summary.encoded_len() + SUMMARY_FRAME;
         let room = self.attempts.is_empty() || self.bytes <= PAGE_BYTES;
         if room {
@@ -205,7 +205,7 @@ mod tests {
             let found = chosen.places.iter().filter(|place| place.attempt.as_str() != "4");
             found.for_each(|place| {
                 let summary = summary(place.attempt.as_str(), "zlib", "1", 10);
-                assert!(page.takes(place, shown(&summary)));
+                assert!(page.add_if_room(place, shown(&summary)));
             });
             true
         });
@@ -226,7 +226,7 @@ mod tests {
         };
         let request = pb::ListAttemptsRequest { page_size: 1000, ..Default::default() };
         let pages = pages(&attempts(1000), request, |page, chosen| {
-            chosen.places.iter().all(|place| page.takes(place, long(&place.attempt)))
+            chosen.places.iter().all(|place| page.add_if_room(place, long(&place.attempt)))
         });
         assert!(pages.iter().all(|page| page.encoded_len() < limits::ANSWER_BYTES));
         let seen: usize = pages.iter().map(|page| page.attempts.len()).sum();

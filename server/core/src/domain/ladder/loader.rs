@@ -23,14 +23,14 @@ pub(in super::super) struct LadderLoader {
 }
 
 impl LadderLoader {
-    /// The index of the key that equals this one; a new key is registered with `stand`.
-    fn find(&mut self, key: &Arc<Key>, stand: impl FnOnce(&Key) -> KeyLists) -> usize {
+    /// The index of the key that equals this one; a new key is registered with `register`.
+    fn find(&mut self, key: &Arc<Key>, register: impl FnOnce(&Key) -> KeyLists) -> usize {
         let address = Arc::as_ptr(key);
         if let Some((_, at)) = self.by_address.get(&address) {
             return *at;
         }
         let at = *self.by_text.entry(Arc::clone(key)).or_insert_with_key(|key| {
-            self.all.push((Arc::clone(key), stand(key)));
+            self.all.push((Arc::clone(key), register(key)));
             self.all.len() - 1
         });
         self.by_address.insert(address, (Arc::clone(key), at));
@@ -67,12 +67,12 @@ impl Ladder {
         let Self { rungs, key_bytes, .. } = self;
         let at = bulk.find(&observation.brief.key, |key| {
             *key_bytes += bytes_of(key);
-            rungs.stand(key)
+            rungs.register(key)
         });
         if let Some((key, standing)) = bulk.all.get_mut(at) {
             observation.share(key);
             standing.attempts += 1;
-            standing.renew(rungs, key);
+            standing.refresh_lists(rungs, key);
             for id in &standing.lists {
                 rungs.lists.push_older(*id, &observation);
             }

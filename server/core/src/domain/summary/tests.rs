@@ -72,7 +72,7 @@ fn an_attempt_without_samples_still_has_a_summary() {
     let summary =
         Summary::of(&attempt(), &SampleAccumulator::default(), &FinalTotals::default(), Millis(0), None);
     assert_eq!((summary.outcome, summary.samples), (Outcome::Lost, 0));
-    assert!(!summary.teaches_memory());
+    assert!(!summary.counts_for_memory());
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn the_limit_that_held_is_too_little_whatever_was_read_before_the_kill() {
         assert_eq!(at(100, 64_000, origin).stopped_at(), Bytes(64_000), "the burst was larger than that");
         assert_eq!(at(300, 200, origin).stopped_at(), Bytes(300), "more was read");
         let unread = at(0, 200, origin);
-        assert_eq!((unread.proven_need(), unread.teaches_memory()), (Bytes(200), true));
+        assert_eq!((unread.proven_need(), unread.counts_for_memory()), (Bytes(200), true));
         assert_eq!(at(100, 1 << 63, origin).stopped_at(), Bytes(100), "no machine has that");
     }
     let shared = Some(OomOrigin::LimitAbove);

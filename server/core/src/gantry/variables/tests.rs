@@ -94,7 +94,7 @@ fn a_memory_request_that_kills_raised_brings_its_limit_with_it() {
             let killed = crate::domain::test_summary("k", "zlib", "1", mib);
             history.learn(Arc::new(Summary { outcome: Outcome::Failed, censored: true, ..killed }));
         }
-        let least = predict::defaults_above_need(&history, &key, &predict::Settings::default());
+        let least = predict::defaults_raised_to_need(&history, &key, &predict::Settings::default());
         assert_eq!(least.confidence.to_bits(), 0, "a failure makes nothing surer");
         let answer_text = serde_json::to_value(answer(&least, "", settings)).unwrap();
         ["KUBERNETES_MEMORY_REQUEST", "KUBERNETES_MEMORY_LIMIT"]

@@ -13,7 +13,7 @@ use crate::domain::AttemptId;
 
 #[test]
 fn the_patterns_are_ones() {
-    assert!(shapes::are_read() && named::are_read());
+    assert!(shapes::patterns_compile() && named::patterns_compile());
     assert!(INVISIBLE.is_some());
 }
 

@@ -10,9 +10,9 @@ use crate::placement::{
 
 impl Placement {
     /// Why a rule never puts a build anywhere: its pools refuse all projects that it matches.
-    pub(super) fn is_barred(&self, rule: &PlacementRule) -> Option<String> {
+    pub(super) fn pools_refuse_all(&self, rule: &PlacementRule) -> Option<String> {
         let pools = self.pools_of(rule);
-        let bars = |pattern: &Pattern| pools.iter().all(|pool| bars_all(pool, pattern));
+        let bars = |pattern: &Pattern| pools.iter().all(|pool| refuses_all(pool, pattern));
         let (field, pattern) =
             rule.fields.iter().find(|(field, pattern)| *field == RuleField::Project && bars(pattern))?;
         let names: Vec<&str> = pools.iter().map(|pool| pool.name.as_str()).collect();
@@ -44,7 +44,7 @@ impl Placement {
     }
 
     /// Pools that get no builds, and pools whose price is probably incomplete. `rules` are those that can match.
-    pub(super) fn odd_pools(&self, rules: &[&PlacementRule]) -> Vec<PoolFileWarning> {
+    pub(super) fn pool_warnings(&self, rules: &[&PlacementRule]) -> Vec<PoolFileWarning> {
         let free = |pool: &Pool| pool.price == PoolPrice::default();
         let is_mixed = self.pools.iter().any(free) && !self.pools.iter().all(free);
         let mut found = Vec::new();
@@ -71,7 +71,7 @@ impl Placement {
 }
 
 /// Whether a pool refuses every project that the pattern matches.
-fn bars_all(pool: &Pool, pattern: &Pattern) -> bool {
+fn refuses_all(pool: &Pool, pattern: &Pattern) -> bool {
     !pool.allowed.is_empty() && pool.allowed.iter().all(|allowed| allowed.is_apart(pattern))
 }
 

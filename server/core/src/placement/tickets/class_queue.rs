@@ -37,7 +37,7 @@ struct QueuedClass {
 
 impl ClassQueue {
     /// Sets the order of a class; `None` if none of its tickets can be next.
-    pub(super) fn seat(&mut self, class: usize, order: Option<QueueOrder>, is_overdue: bool) {
+    pub(super) fn set_order(&mut self, class: usize, order: Option<QueueOrder>, is_overdue: bool) {
         let old = self.seats.get(&class).copied();
         let parked = old.and_then(|seat| seat.parked);
         let new = order.map(|order| QueuedClass { order, parked, is_overdue });

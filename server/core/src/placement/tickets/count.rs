@@ -121,13 +121,13 @@ impl LimitCounts {
     }
 
     /// Attempts without a ticket in a pool.
-    pub(super) fn beside(&self, what: &LimitKey) -> u32 {
+    pub(super) fn unticketed(&self, what: &LimitKey) -> u32 {
         let LimitKey::Pool(name) = what else { return 0 };
         self.beside.get(name).copied().unwrap_or(0)
     }
 
     /// Updates the number of attempts without a ticket in a pool with `change`.
-    pub(super) fn set_beside(&mut self, pool: &str, change: impl FnOnce(u32) -> u32) {
+    pub(super) fn set_unticketed(&mut self, pool: &str, change: impl FnOnce(u32) -> u32) {
         let now = change(self.beside.remove(pool).unwrap_or(0));
         if now > 0 {
             self.beside.insert(pool.to_owned(), now);
@@ -148,7 +148,7 @@ impl LimitCounts {
             what: what.clone(),
             held: Amount::default(),
             queued: Amount::default(),
-            beside: self.beside(&what),
+            beside: self.unticketed(&what),
             attended: 0,
             waiting: Ranks::default(),
             ends: Ranks::default(),
@@ -200,7 +200,7 @@ impl LimitCounts {
     }
 
     /// Records that an attempt started or ended in a held slot.
-    pub(super) fn attend(&mut self, places: &[usize], runs: bool) {
+    pub(super) fn set_running(&mut self, places: &[usize], runs: bool) {
         for at in places {
             if let Some(count) = self.all.get_mut(*at) {
                 count.attended =

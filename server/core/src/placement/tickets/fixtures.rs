@@ -7,6 +7,6 @@ impl Tickets {
     pub fn wanted(&self, pool: &str) -> u32 {
         let pool = LimitKey::Pool(pool.to_owned());
         let tickets = self.counts.of(&pool).map_or(0, |count| count.held.places + count.queued.places);
-        tickets + self.counts.beside(&pool)
+        tickets + self.counts.unticketed(&pool)
     }
 }

@@ -18,7 +18,7 @@ impl Tickets {
             let Some(class) = self.classes.get_mut(at) else { break };
             let Some(id) = class.pop() else { break };
             class.passed = 0;
-            self.reseat(at);
+            self.update_order(at);
             let Some(entry) = self.known.get_mut(&id) else { continue };
             let order = (entry.ticket.round, entry.ticket.number);
             self.counts.take(&entry.counts, &entry.ticket, false);
@@ -26,11 +26,11 @@ impl Tickets {
             self.counts.add(&entry.counts, &entry.ticket);
             self.round = self.round.max(order.0);
             let (counts, raised) = (entry.counts.clone(), entry.ticket.claim.raised);
-            self.rest(&id, now);
+            self.start_timeout(&id, now);
             self.pass_over(&counts, order, raised);
             let Some(owner_at) = counts.last() else { continue };
-            self.left(at, *owner_at);
-            self.settle_owner(*owner_at);
+            self.remove_empty_owner(at, *owner_at);
+            self.update_owner_limit(*owner_at);
             changes.push(TicketChange::Granted(id));
         }
         changes
@@ -60,7 +60,7 @@ impl Tickets {
     /// The class of the next ticket that can be granted, if any.
     fn next_class(&mut self) -> Option<usize> {
         // slots are reserved for one class at a time, the first in order; after its grant, for the next
-        let kept = self.kept();
+        let kept = self.reserved_class();
         if let Some((at, class)) = kept
             && class.sort.places.iter().all(|place| self.counts.free(*place) > 0)
         {
@@ -81,7 +81,7 @@ impl Tickets {
     }
 
     /// The class for which slots are reserved.
-    fn kept(&self) -> Option<(usize, &TicketClass)> {
+    fn reserved_class(&self) -> Option<(usize, &TicketClass)> {
         // a class that can never get a slot is skipped, because it would block the others for ever: its pool was removed from the file, or
         // is full of attempts without tickets
         let is_off = |place: &usize| self.counts.get(*place).is_some_and(LimitCount::is_closed);
@@ -91,9 +91,9 @@ impl Tickets {
     }
 
     /// Updates the queue after the next ticket of a class changed.
-    pub(super) fn reseat(&mut self, at: usize) {
+    pub(super) fn update_order(&mut self, at: usize) {
         if let Some(class) = self.classes.get(at) {
-            self.lineup.seat(at, class.first(), class.passed >= PATIENCE);
+            self.lineup.set_order(at, class.first(), class.passed >= PATIENCE);
         }
     }
 
@@ -108,7 +108,7 @@ impl Tickets {
             let was_before = class.first().is_some_and(|first| first < order || is_jumped);
             if was_before && class.sort.places.iter().any(|place| taken.contains(place)) {
                 class.passed = class.passed.saturating_add(1);
-                self.reseat(at);
+                self.update_order(at);
             }
         }
     }
@@ -127,7 +127,7 @@ impl Tickets {
     }
 
     /// Removes the entries of an owner that has no more waiting tickets in a class, and the class if it is empty.
-    pub(super) fn left(&mut self, at: usize, owner_at: OwnerIndex) {
+    pub(super) fn remove_empty_owner(&mut self, at: usize, owner_at: OwnerIndex) {
         let Some(class) = self.classes.get(at) else { return };
         if !class.has(owner_at)
             && let Some(owner) = self.owners.get_mut(&owner_at)
@@ -141,7 +141,7 @@ impl Tickets {
     }
 
     /// Skips an owner's tickets while it is at its limit.
-    pub(super) fn settle_owner(&mut self, owner_at: OwnerIndex) {
+    pub(super) fn update_owner_limit(&mut self, owner_at: OwnerIndex) {
         let is_open = self.counts.free(owner_at) > 0;
         let Some(owner) = self.owners.get_mut(&owner_at) else { return };
         // most events do not change this
@@ -151,7 +151,7 @@ impl Tickets {
         for at in &owner.classes {
             let Some(class) = self.classes.get_mut(*at) else { continue };
             class.set_open(owner_at, is_open);
-            self.lineup.seat(*at, class.first(), class.passed >= PATIENCE);
+            self.lineup.set_order(*at, class.first(), class.passed >= PATIENCE);
         }
     }
 }

@@ -190,7 +190,7 @@ impl Tickets {
         self.counts.limit(&self.terms.limits);
         let owners: Vec<OwnerIndex> = self.owners.keys().copied().collect();
         for owner in owners {
-            self.settle_owner(owner);
+            self.update_owner_limit(owner);
         }
         self.grant(now)
     }

@@ -59,15 +59,15 @@ impl Tickets {
             if let Some(class) = self.classes.get_mut(at) {
                 class.push(owner_at, (ticket.round, ticket.number), ticket.id.clone(), is_open);
             }
-            self.reseat(at);
+            self.update_order(at);
         }
         let id = ticket.id.clone();
         let entry =
             OpenTicket { ticket, counts, presence: TicketPresence::default(), until_ms: presence::NEVER };
         self.known.insert(id.clone(), entry);
-        self.rest(&id, now);
+        self.start_timeout(&id, now);
         // after a restart, tickets that hold may be inserted after those that wait
-        self.settle_owner(owner_at);
+        self.update_owner_limit(owner_at);
     }
 
     /// Removes and returns a ticket, if it is open.
@@ -80,8 +80,8 @@ impl Tickets {
             if let Some(class) = self.classes.get_mut(class) {
                 class.remove(owner_at, (ticket.round, ticket.number));
             }
-            self.reseat(class);
-            self.left(class, owner_at);
+            self.update_order(class);
+            self.remove_empty_owner(class, owner_at);
         }
         self.counts.take(&counts, &ticket, true);
         if let Some(owner) = self.owners.get_mut(&owner_at) {
@@ -90,7 +90,7 @@ impl Tickets {
                 self.owners.remove(&owner_at);
             }
         }
-        self.settle_owner(owner_at);
+        self.update_owner_limit(owner_at);
         Some(ticket)
     }
 }

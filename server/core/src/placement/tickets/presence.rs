@@ -38,7 +38,7 @@ impl Tickets {
     /// Notes a request for a ticket. It keeps a waiting ticket open; a granted one needs an attempt.
     pub fn ask(&mut self, id: &TicketId, now: ClockReading) {
         if self.get(id).is_some_and(|ticket| ticket.granted_unix_ms.is_none()) {
-            self.rest(id, now);
+            self.start_timeout(id, now);
         }
     }
 
@@ -66,7 +66,7 @@ impl Tickets {
         entry.presence.watchers = entry.presence.watchers.saturating_add(1);
         entry.presence.holders = entry.presence.holders.saturating_add(u32::from(holds));
         if holds || entry.ticket.granted_unix_ms.is_none() {
-            self.rest(id, now);
+            self.start_timeout(id, now);
         }
         true
     }
@@ -80,7 +80,7 @@ impl Tickets {
         entry.presence.holders = entry.presence.holders.saturating_sub(u32::from(held));
         let waits = entry.ticket.granted_unix_ms.is_none();
         if waits || entry.ticket.collected.is_some() {
-            self.rest(id, now);
+            self.start_timeout(id, now);
         } else if held && entry.presence.holders == 0 && entry.ticket.attempt.is_none() {
             // the build in the slot has ended, or lost its connection and will reconnect
             let until = now.steady_ms.saturating_add(self.terms.patience.ask_within_ms);
@@ -96,7 +96,7 @@ impl Tickets {
             return false;
         }
         entry.ticket.attempt = Some(attempt.clone());
-        self.counts.attend(&entry.counts, true);
+        self.counts.set_running(&entry.counts, true);
         self.lives_until(id, NEVER);
         true
     }
@@ -118,30 +118,30 @@ impl Tickets {
 
     /// The attempt has ended, and a retry follows in the same slot: the ticket keeps it, as one without an attempt. Returns true if the
     /// ticket was the attempt's.
-    pub fn leave(&mut self, id: &TicketId, attempt: &AttemptId, now: ClockReading) -> bool {
+    pub fn vacate_for_retry(&mut self, id: &TicketId, attempt: &AttemptId, now: ClockReading) -> bool {
         let Some(entry) = self.known.get_mut(id) else { return false };
         if entry.ticket.attempt.as_ref() != Some(attempt) {
             return false;
         }
         entry.ticket.attempt = None;
-        self.counts.attend(&entry.counts, false);
-        self.rest(id, now);
+        self.counts.set_running(&entry.counts, false);
+        self.start_timeout(id, now);
         true
     }
 
     /// An attempt starts in a pool without a ticket. It is not held back, and its slot is not granted.
     pub fn occupy(&mut self, pool: &str) {
-        self.counts.set_beside(pool, |beside| beside.saturating_add(1));
+        self.counts.set_unticketed(pool, |beside| beside.saturating_add(1));
     }
 
     /// An attempt without a ticket has ended in a pool.
     pub fn vacate(&mut self, pool: &str, now: ClockReading) -> Vec<TicketChange> {
-        self.counts.set_beside(pool, |beside| beside.saturating_sub(1));
+        self.counts.set_unticketed(pool, |beside| beside.saturating_sub(1));
         self.grant(now)
     }
 
     /// Starts the time for which a ticket lives without a sign of life.
-    pub(super) fn rest(&mut self, id: &TicketId, now: ClockReading) {
+    pub(super) fn start_timeout(&mut self, id: &TicketId, now: ClockReading) {
         let Some(entry) = self.known.get(id) else { return };
         let TicketPresence { watchers, holders } = entry.presence;
         let TicketTimeouts { ask_within_ms, start_within_ms, .. } = self.terms.patience;

@@ -89,7 +89,7 @@ fn fits(tried: &TriedJobs<'_>, jobs: u32, limit: Bytes) -> bool {
 /// used instead of the line's.
 fn most_that_fit(tried: &TriedJobs<'_>, limit: Bytes, end: u32) -> Option<u32> {
     let (mut fitting, mut above) = (0, end.saturating_add(1));
-    for jobs in tried.counts().into_iter().filter(|jobs| tried.speaks_alone(*jobs)) {
+    for jobs in tried.counts().into_iter().filter(|jobs| tried.has_enough_at(*jobs)) {
         if !fits(tried, jobs, limit) {
             above = jobs;
             break;

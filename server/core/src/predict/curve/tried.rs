@@ -222,7 +222,7 @@ impl<'h> TriedJobs<'h> {
     /// Median and 95th percentile of the need at `jobs`, bytes.
     pub(super) fn need_at(&self, jobs: u32) -> [f64; 2] {
         let here: Vec<&JobsObservation<'_>> = self.points.iter().filter(|point| point.jobs == jobs).collect();
-        let alone = self.speaks_alone(jobs).then(|| self.needs_of(&here));
+        let alone = self.has_enough_at(jobs).then(|| self.needs_of(&here));
         let needs = alone.as_ref().unwrap_or(&self.needs).iter();
         let mut needs: Vec<(f64, f64)> =
             needs.map(|need| (jobs::shift(need.bytes, self.memory, need.jobs, jobs), need.weight)).collect();
@@ -232,7 +232,7 @@ impl<'h> TriedJobs<'h> {
 
     /// Median time at `jobs`, milliseconds; 0 if none succeeded.
     pub(super) fn wall_at(&self, jobs: u32) -> f64 {
-        let alone = self.speaks_alone(jobs);
+        let alone = self.has_enough_at(jobs);
         let here =
             self.points.iter().filter(|point| (!alone || point.jobs == jobs) && point.wall.is_finite());
         let mut walls: Vec<(f64, f64)> = here
@@ -243,7 +243,7 @@ impl<'h> TriedJobs<'h> {
     }
 
     /// Whether only attempts with exactly this number of jobs are used: there is no line, or enough of them ran.
-    pub(super) fn speaks_alone(&self, jobs: u32) -> bool {
+    pub(super) fn has_enough_at(&self, jobs: u32) -> bool {
         let (attempts, stopped) = self.count_at(jobs);
         let drawn = matches!(self.known, CurveKnown::Flat | CurveKnown::Line);
         attempts > 0 && (!drawn || attempts - stopped >= ENOUGH)

@@ -295,7 +295,7 @@ fn two_kinds_of_builds_under_one_key_do_not_stretch_the_limit_far_above_the_larg
 #[test]
 fn defaults_for_a_build_of_which_too_little_is_known_are_not_below_what_it_needed() {
     let least = |all: Vec<Summary>| {
-        let mut prediction = defaults_above_need(&history(all), &built(0, 1).key, &Settings::default());
+        let mut prediction = defaults_raised_to_need(&history(all), &built(0, 1).key, &Settings::default());
         prediction.reason.clear();
         [prediction.memory_request.value / MIB, prediction.memory_limit.value / MIB]
     };

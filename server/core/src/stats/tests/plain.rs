@@ -66,7 +66,7 @@ pub(super) fn plainly(
             add("money", wasted * core_price);
         }
         let learnt = attempt.opening.predicted.filter(|predicted| !predicted.is_default);
-        if let Some(predicted) = learnt.filter(|_| attempt.teaches_memory()) {
+        if let Some(predicted) = learnt.filter(|_| attempt.counts_for_memory()) {
             let (limit, cut) = (predicted.memory_limit, attempt.censored);
             add("calibrated", f64::from(!cut || attempt.proven_need() >= limit));
             let request = predicted.memory_request;

@@ -31,11 +31,11 @@ pub(crate) enum OpenForecast {
 ///
 /// # Errors
 /// The disk cannot be read.
-pub(crate) fn foresee(path: &Path, since: u64, known: u64) -> io::Result<OpenForecast> {
+pub(crate) fn forecast(path: &Path, since: u64, known: u64) -> io::Result<OpenForecast> {
     let survey = LogSurvey::of(path, since)?;
     match identity_of_sound(path, &survey, since)? {
         Some(found) if found.sequence >= known => Ok(OpenForecast::Opens(Some(found), survey.flipped)),
-        _ => foresee_from_all(path, survey.reach(since), known),
+        _ => forecast_from_all(path, survey.reach(since), known),
     }
 }
 
@@ -57,7 +57,7 @@ pub(super) fn identity_of_sound(
 }
 
 /// The same from the whole log, of which the engine uses the part before the log position `reach`.
-fn foresee_from_all(path: &Path, reach: u64, known: u64) -> io::Result<OpenForecast> {
+fn forecast_from_all(path: &Path, reach: u64, known: u64) -> io::Result<OpenForecast> {
     let (all, seen) = (RawLog::read(path, false)?, RawLog::read_before(path, reach, false)?);
     if seen.is_whole() && all.adds_nothing_acknowledged(&seen, reach, known)? {
         return Ok(OpenForecast::Opens(seen.identity()?, all.survey.flipped));

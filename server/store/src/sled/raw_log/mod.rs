@@ -52,7 +52,7 @@ use std::{
 };
 
 pub(crate) use flipped::FlippedBit;
-pub(crate) use foresight::{OpenForecast, foresee};
+pub(crate) use foresight::{OpenForecast, forecast};
 use replay::{KeyRange, Replay, ValueLocation};
 use survey::{LogHole, LogSurvey};
 use walk::{WalkStep, walk};
@@ -118,7 +118,7 @@ impl RawLog {
         let mut log = Self::replay(path, file, survey, false);
         if behind || !log.losses().is_empty() {
             // a missing segment may be one that was lost, and not one that was reused
-            log.survey.doubt_absent(behind);
+            log.survey.expect_losses(behind);
             log = Self::replay(path, log.file, log.survey, true);
         }
         log.unplaced = log.place();
@@ -132,7 +132,7 @@ impl RawLog {
             survey.read(&file, slot.at, &mut bytes);
             let base = slot.number * message::SEGMENT as u64;
             if gaps_count && expected.is_some_and(|expected| slot.number > expected) {
-                replay.doubt_before(base);
+                replay.mark_outdated_before(base);
             }
             expected = Some(slot.number + 1);
             walk(&bytes, slot.number, |step| match step {
@@ -143,7 +143,7 @@ impl RawLog {
                 WalkStep::Message(..) => {}
                 WalkStep::Gap { from, .. } => {
                     let hole = survey.hole_at(base + from as u64);
-                    hole.map(|hole| replay.doubt(&hole)).unwrap_or_default();
+                    hole.map(|hole| replay.mark_outdated(&hole)).unwrap_or_default();
                     before_holes.extend(hole.map(|hole| (hole, newest)));
                 }
             });
@@ -240,7 +240,7 @@ impl RawLog {
             from: text(&range.lo),
             until: Some(text(&range.hi)).filter(|hi| !hi.0.is_empty()),
         };
-        let changes = self.unplaced + self.replay.strange;
+        let changes = self.unplaced + self.replay.unknown_forms;
         let changes = (changes > 0).then_some(LogLoss::Changes(changes));
         bytes.chain(self.replay.missing().map(keys)).chain(changes).collect()
     }

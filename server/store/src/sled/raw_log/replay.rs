@@ -46,7 +46,7 @@ pub(super) struct ReplayedPage {
     pub(super) range: KeyRange,
     pub(super) prefix: usize,
     /// The page may have been rewritten in a hole of the log, so this state may be outdated.
-    doubtful: bool,
+    possibly_outdated: bool,
     /// Its child pages, if it is an index page.
     pub(super) below: Option<Vec<(Vec<u8>, u64)>>,
 }
@@ -91,7 +91,7 @@ pub(super) struct Replay {
     /// Log position of the last hole so far.
     last_hole: u64,
     /// Messages in an unknown form.
-    pub(super) strange: u64,
+    pub(super) unknown_forms: u64,
 }
 
 impl Replay {
@@ -103,12 +103,12 @@ impl Replay {
                 Some(node) => {
                     self.put(page, &node, &MessagePosition { lsn, body: base + message.body_at as u64 });
                 }
-                None => self.strange += 1,
+                None => self.unknown_forms += 1,
             },
             MessageKind::Link if survey.is_superseded(page, lsn) => {}
             MessageKind::Link => match PageChange::read(message.body) {
                 Some(change) => self.change(page, &change, lsn, base + message.body_at as u64),
-                None => self.strange += 1,
+                None => self.unknown_forms += 1,
             },
             MessageKind::Free => self.free(page),
             MessageKind::Batch => {
@@ -119,34 +119,34 @@ impl Replay {
                     self.keep_until = last;
                 }
             }
-            MessageKind::Elsewhere => self.strange += 1,
+            MessageKind::Elsewhere => self.unknown_forms += 1,
             MessageKind::Canceled | MessageKind::Cap | MessageKind::Internal => {}
         }
     }
 
     /// Messages are missing here: marks the pages that they may have changed.
-    pub(super) fn doubt(&mut self, hole: &LogHole) {
+    pub(super) fn mark_outdated(&mut self, hole: &LogHole) {
         self.last_hole = hole.lsn.unwrap_or(self.last_hole);
         match hole.only {
             Some((MessageKind::Node | MessageKind::Free, page)) => {
-                self.pages.get_mut(&page).into_iter().for_each(|page| page.doubtful = true);
+                self.pages.get_mut(&page).into_iter().for_each(|page| page.possibly_outdated = true);
             }
             Some(_) => {}
-            None => self.doubt_pages(hole.len),
+            None => self.mark_pages_outdated(hole.len),
         }
     }
 
     /// A segment is missing before this log position.
-    pub(super) fn doubt_before(&mut self, lsn: u64) {
+    pub(super) fn mark_outdated_before(&mut self, lsn: u64) {
         self.last_hole = lsn;
-        self.doubt_pages(u64::MAX);
+        self.mark_pages_outdated(u64::MAX);
     }
 
     /// Marks pages that may have been rewritten within this many lost bytes. Even a long page may be short after a split, but it keeps its
     /// first key.
-    fn doubt_pages(&mut self, bytes: u64) {
+    fn mark_pages_outdated(&mut self, bytes: u64) {
         let fits = |page: &ReplayedPage| page.range.lo.len() as u64 + LEAST_PAGE <= bytes;
-        self.pages.values_mut().for_each(|page| page.doubtful |= fits(page));
+        self.pages.values_mut().for_each(|page| page.possibly_outdated |= fits(page));
     }
 
     fn put(&mut self, page: u64, node: &PageNode<'_>, written: &MessagePosition) {
@@ -173,7 +173,7 @@ impl Replay {
             PageContent::Index(children) => Some(self.note_children(node, &range, children)),
         };
         let prefix = node.prefix;
-        self.pages.insert(page, ReplayedPage { range, prefix, doubtful: false, below });
+        self.pages.insert(page, ReplayedPage { range, prefix, possibly_outdated: false, below });
     }
 
     /// Narrows ranges after a split: a page that starts within another one was split off from it, and a page that follows another one
@@ -217,7 +217,7 @@ impl Replay {
     }
 
     fn change(&mut self, number: u64, change: &PageChange<'_>, lsn: u64, body: u64) {
-        let known = self.pages.get(&number).filter(|page| !page.doubtful && page.below.is_none());
+        let known = self.pages.get(&number).filter(|page| !page.possibly_outdated && page.below.is_none());
         let whole = |key: &[u8]| {
             let page = known?;
             Some([page.range.lo.get(..page.prefix).unwrap_or_default(), key].concat())

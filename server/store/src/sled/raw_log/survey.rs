@@ -298,7 +298,7 @@ impl LogSurvey {
     /// ones were reused. A truncated file has fewer places; it is recognized by its last commit, or by a segment that ends too early.
     ///
     /// The newest message of a page may have been lost, with an old change left: so all changes are used.
-    pub(super) fn doubt_absent(&mut self, behind: bool) {
+    pub(super) fn expect_losses(&mut self, behind: bool) {
         self.newest_of_page.clear();
         self.absent_may_be_lost = behind || self.nameless;
     }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fs, ops::Range, path::Path};
 
 use super::{
-    OpenForecast, RawLog, foresee,
+    OpenForecast, RawLog, forecast,
     foresight::identity_of_sound,
     message::{MessageKind, SEGMENT},
     survey::LogSurvey,
@@ -103,7 +103,7 @@ async fn a_log_that_is_whole_says_what_the_engine_says() {
             assert_eq!(read.losses(), []);
             // values are read when they are asked for, and an open engine moves them
             let (known, found) = (read.newest_version(), entries(&read));
-            let foreseen = foresee(&log(dir.path()), 0, known).unwrap();
+            let foreseen = forecast(&log(dir.path()), 0, known).unwrap();
             let store = OfflineStore::open(&settings(dir.path())).unwrap();
             assert_eq!(foreseen, OpenForecast::Opens(Some(store.identity()), Vec::new()));
             let engine = engine_entries(&store);

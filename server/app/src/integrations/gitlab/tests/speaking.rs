@@ -44,7 +44,7 @@ fn a_kept_hook_has_its_sender_and_one_without_is_none() {
     let mut file = serde_json::to_value(record::Record::of(&hook, None)).unwrap();
     let kept: record::Record = serde_json::from_value(file.clone()).unwrap();
     let by = kept.ended().unwrap().reported.by;
-    assert!(by.may_speak_of("a/b") && !by.may_speak_of("c/b") && !by.may_speak_of(""));
+    assert!(by.may_report_on("a/b") && !by.may_report_on("c/b") && !by.may_report_on(""));
     assert!(file.as_object_mut().unwrap().remove("by").is_some());
     assert!(serde_json::from_value::<record::Record>(file).is_err());
 }

@@ -43,9 +43,9 @@ async fn stored(summaries: &[Summary]) -> Store {
     store
 }
 
-fn correcting(attempt: &str, cause: Option<Cause>, why: &str) -> Correcting {
+fn correcting(attempt: &str, cause: Option<Cause>, why: &str) -> CorrectionJob {
     let (attempt, project, why) = (id(attempt), String::new(), why.to_owned());
-    Correcting { attempt, project, cause, why, signature_for_ms: None, asker: Asker::TRUSTED }
+    CorrectionJob { attempt, project, cause, why, signature_for_ms: None, asker: Asker::TRUSTED }
 }
 
 fn asked(attempt: &str, log: &str) -> Evidence {
@@ -61,7 +61,7 @@ async fn judge(ingest: &Ingest, asked: Evidence) -> Result<Verdict, Refusal> {
     Box::pin(ingest.judge(asked, Asker::TRUSTED)).await
 }
 
-async fn correct(ingest: &Ingest, correcting: Correcting) -> Result<Verdict, Refusal> {
+async fn correct(ingest: &Ingest, correcting: CorrectionJob) -> Result<Verdict, Refusal> {
     Box::pin(ingest.correct(correcting)).await
 }
 
@@ -133,7 +133,7 @@ async fn the_word_about_a_signature_is_a_word_of_its_own() {
         let other = judge(&ingest, asked("b", BROKEN)).await.unwrap();
         assert_eq!(other.cause, Cause::Deterministic, "it was about the attempt alone");
         let both =
-            Correcting { signature_for_ms: Some(HOUR), ..correcting("a", Some(Cause::Infra), "mirror") };
+            CorrectionJob { signature_for_ms: Some(HOUR), ..correcting("a", Some(Cause::Infra), "mirror") };
         let verdict = correct(&ingest, both).await.unwrap();
         let rule = verdict.correction().unwrap().signature.clone().unwrap();
         assert_eq!(Some(rule.id), verdict.outlook.signature.map(|known| known.id));
@@ -141,12 +141,13 @@ async fn the_word_about_a_signature_is_a_word_of_its_own() {
         assert_eq!((other.cause, other.correction()), (Cause::Infra, None));
         assert!(other.reason.contains("attempt a, which failed the same way"), "{}", other.reason);
         assert_eq!(cause_of(&ingest, "c").await, (Some(Cause::Infra), PERSON, false));
-        let unnamed = Correcting { signature_for_ms: Some(HOUR), ..correcting("b", Some(Cause::Infra), "x") };
+        let unnamed =
+            CorrectionJob { signature_for_ms: Some(HOUR), ..correcting("b", Some(Cause::Infra), "x") };
         assert!(correct(&ingest, unnamed).await.is_ok(), "its log is known");
     })
     .await;
     with(&[failed("a", false)], async |ingest| {
-        let both = Correcting { signature_for_ms: Some(HOUR), ..correcting("a", Some(Cause::Infra), "x") };
+        let both = CorrectionJob { signature_for_ms: Some(HOUR), ..correcting("a", Some(Cause::Infra), "x") };
         let refused = correct(&ingest, both).await.unwrap_err().to_string();
         assert!(refused.contains("signature_for_ms") && refused.contains("no signature"), "{refused}");
         assert_eq!(cause_of(&ingest, "a").await, (Some(Cause::Unknown), None, false), "nothing changed");
@@ -159,7 +160,7 @@ async fn a_job_that_may_not_read_a_correction_sees_its_own_failure_and_that_a_pe
     with(&[failed("a", false), failed("b", false), failed("c", false)], async |ingest| {
         judge(&ingest, asked("a", BROKEN)).await.unwrap();
         let both =
-            Correcting { signature_for_ms: Some(HOUR), ..correcting("a", Some(Cause::Infra), "mirror") };
+            CorrectionJob { signature_for_ms: Some(HOUR), ..correcting("a", Some(Cause::Infra), "mirror") };
         correct(&ingest, both).await.unwrap();
         for (attempt, logs) in [("b", true), ("c", false)] {
             let asker = Asker { reads: ReadableWords { logs, corrections: false }, ..Asker::TRUSTED };
@@ -228,7 +229,7 @@ async fn an_attempt_without_measurements_is_corrected_by_its_verdict_and_a_start
     let (ingest, worker) = fixture::ingest(&store, 10);
     let test = async {
         judge(&ingest, asked("a", BROKEN)).await.unwrap();
-        let both = Correcting { signature_for_ms: Some(HOUR), ..correcting("a", Some(Cause::Infra), "x") };
+        let both = CorrectionJob { signature_for_ms: Some(HOUR), ..correcting("a", Some(Cause::Infra), "x") };
         assert_eq!(correct(&ingest, both).await.unwrap().cause, Cause::Infra);
     };
     tokio::select! {

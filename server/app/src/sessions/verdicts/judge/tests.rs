@@ -124,11 +124,13 @@ async fn the_verdicts_on_one_attempt_are_bounded_and_those_that_were_given_stand
 async fn ask_aside(ingest: &Ingest, store: &Store) {
     let asked = |code| Evidence { exit: Some(Exit::Code(code)), ..question() };
     for code in 1..=65 {
-        assert!(ingest.judge_aside(asked(code), Asker::TRUSTED).await.unwrap().given_unix_ms.is_some());
+        assert!(
+            ingest.judge_without_storing(asked(code), Asker::TRUSTED).await.unwrap().given_unix_ms.is_some()
+        );
     }
     assert_eq!(store::count_verdicts(store, &question().attempt, 100).await, Ok(0));
     let kept = ingest.judge(asked(1), Asker::TRUSTED).await.unwrap();
-    let aside = ingest.judge_aside(asked(1), Asker::TRUSTED).await;
+    let aside = ingest.judge_without_storing(asked(1), Asker::TRUSTED).await;
     assert_eq!(aside, Ok(kept), "the same question, the same verdict");
 }
 
@@ -143,7 +145,7 @@ async fn what_is_asked_aside_leaves_nothing_behind_and_takes_no_place() {
 }
 
 async fn last_of_three(ingest: &Ingest, store: &Store) {
-    let weighed = ingest.judge_aside(question(), Asker::TRUSTED).await.unwrap();
+    let weighed = ingest.judge_without_storing(question(), Asker::TRUSTED).await.unwrap();
     let mut batch = store::Batch::default();
     for (fingerprint, given_unix_ms) in [(1, Some(20)), (2, Some(30)), (3, None)] {
         let verdict = Verdict { given_unix_ms, ..weighed.clone() };
@@ -175,7 +177,7 @@ async fn ask_with_a_secret(ingest: &Ingest, store: &Store) {
     let asked = Evidence { key, log_tail, failure_reason: token.into(), ..question() };
     let verdict = ingest.judge(asked.clone(), Asker::TRUSTED).await.unwrap();
     assert_eq!(verdict.cause, Cause::Deterministic, "{verdict:?}");
-    let aside = ingest.judge_aside(Evidence { number: 2, ..asked }, Asker::TRUSTED).await.unwrap();
+    let aside = ingest.judge_without_storing(Evidence { number: 2, ..asked }, Asker::TRUSTED).await.unwrap();
     let kept = store::read_verdicts(store, &question().attempt, 10).await.unwrap();
     let shown = format!("{verdict:?} {aside:?} {kept:?}");
     assert!(shown.contains("[MASKED]") && !shown.contains("aB3dE6gH"), "{shown}");

@@ -117,14 +117,14 @@ fn the_place_of_an_attempt_that_may_be_tried_again_is_kept_for_a_time() {
     tickets.opened("a", claim("o", &[]));
     tickets.opened("b", claim("o", &[]));
     tickets.begin(&id("a"), &one);
-    assert!(!tickets.leave(&id("a"), &other, at(0)), "not its attempt");
-    assert!(tickets.leave(&id("a"), &one, at(5000)));
+    assert!(!tickets.vacate_for_retry(&id("a"), &other, at(0)), "not its attempt");
+    assert!(tickets.vacate_for_retry(&id("a"), &one, at(5000)));
     assert_eq!(tickets.demand()[0].attended, 0);
     tickets.watch(&id("b"), false, at(5000));
     assert_eq!(tickets.expire(10, at(6000)), []);
     // the next try is the life of it again
     assert!(tickets.begin(&id("a"), &other));
     assert_eq!(tickets.expire(10, at(99_000)), []);
-    tickets.leave(&id("a"), &other, at(99_000));
+    tickets.vacate_for_retry(&id("a"), &other, at(99_000));
     assert_eq!(granted(&tickets.expire(10, at(100_001))), ["b"], "none tried again");
 }

@@ -45,9 +45,10 @@ fn shared() -> TicketLimits {
 /// Each that waits is held up by a limit that is full now, unless its place is kept for one that has waited longer.
 fn check(tickets: &Tickets) {
     let held = held(tickets);
-    let taken = |counter: &LimitKey| held.get(counter).copied().unwrap_or(0) + tickets.counts.beside(counter);
+    let taken =
+        |counter: &LimitKey| held.get(counter).copied().unwrap_or(0) + tickets.counts.unticketed(counter);
     let most = |counter: &LimitKey| tickets.terms.limits.of(counter);
-    for counter in held.keys().filter(|counter| tickets.counts.beside(counter) == 0) {
+    for counter in held.keys().filter(|counter| tickets.counts.unticketed(counter) == 0) {
         assert!(most(counter).is_none_or(|most| taken(counter) <= most), "{counter} is broken");
     }
     let has_room = |counter: LimitKey| most(&counter).is_none_or(|most| taken(&counter) < most);

@@ -116,7 +116,7 @@ pub(super) fn check(tickets: &Tickets, before: &HashMap<LimitKey, u32>) {
             (count.held.places as usize, count.queued.places as usize)
         );
     }
-    let beside = |counter: &LimitKey| tickets.counts.beside(counter);
+    let beside = |counter: &LimitKey| tickets.counts.unticketed(counter);
     for (counter, count) in &held {
         let over = tickets.terms.limits.of(counter).is_some_and(|most| *count + beside(counter) > most);
         // a limit that was lowered, and who comes without a ticket, take no other's place; no new one is granted
@@ -199,7 +199,7 @@ impl Run {
                 tickets.limit(terms(some_limits(all, owner, tag, kind, pool), 30), now)
             }
             Event::Leave { name } => {
-                tickets.leave(&named(name), &attempt(name), now);
+                tickets.vacate_for_retry(&named(name), &attempt(name), now);
                 Vec::new()
             }
             Event::Occupy => self.occupy(),

@@ -21,7 +21,7 @@ fn what_the_disk_cannot_read_is_a_hole_and_no_free_segment() {
 fn a_change_that_a_newer_message_of_its_page_holds_counts_only_in_a_log_that_lacks_something() {
     let mut survey = LogSurvey { newest_of_page: [(7, 300)].into(), ..LogSurvey::default() };
     assert!(survey.is_superseded(7, 299) && !survey.is_superseded(7, 301) && !survey.is_superseded(8, 1));
-    survey.doubt_absent(false);
+    survey.expect_losses(false);
     assert!(!survey.is_superseded(7, 299), "the newer one may be what is lost");
 }
 
@@ -38,19 +38,19 @@ fn a_segment_that_was_used_anew_does_not_cut_a_batch() {
     let (mut survey, first, last) = without_segment_1(2 * SEGMENT as u64);
     assert!(survey.is_whole(first, last));
     // something else is lost; each place of the file has a segment, so this one was not
-    survey.doubt_absent(false);
+    survey.expect_losses(false);
     assert!(survey.is_whole(first, last));
 }
 
 #[test]
 fn a_segment_that_may_be_lost_cuts_a_batch() {
     let (mut behind, first, last) = without_segment_1(2 * SEGMENT as u64);
-    behind.doubt_absent(true);
+    behind.expect_losses(true);
     assert!(!behind.is_whole(first, last));
     let (mut nameless, ..) = without_segment_1(2 * SEGMENT as u64);
     nameless.take_in(2 * SEGMENT as u64, &mut vec![0; SEGMENT], 0..u64::MAX);
     assert!(nameless.is_whole(first, last), "a healthy log has free places");
-    nameless.doubt_absent(false);
+    nameless.expect_losses(false);
     assert!(!nameless.is_whole(first, last));
     // it was never written to its end
     let (unstable, ..) = without_segment_1(2 * SEGMENT as u64 - 1);
