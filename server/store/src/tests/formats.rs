@@ -211,13 +211,41 @@ fn mark(dir: &Path, format: u32) {
     fs::write(path, text.replace(&own, &other)).unwrap();
 }
 
-/// Changes the number of the format in the log, in an identity as long as ours.
-fn mark_log(dir: &Path, format: u32) {
+/// Writes an identity of this format into the log, with `rest` after the number.
+fn mark_log(dir: &Path, format: u32, rest: &[u8]) {
     let sled = ::sled::Config::new().path(settings(dir).dir.join("sled")).open().unwrap();
-    let other = [&format.to_be_bytes()[..], b"another id, and a number"].concat();
+    let other = [&format.to_be_bytes()[..], rest].concat();
     let crc = crc32fast::hash(&other).to_be_bytes();
     sled.insert(b"i", [&other[..], &crc].concat()).unwrap();
     sled.flush().unwrap();
+}
+
+/// As long as the rest of our own identity: id, sequence.
+const REST: &[u8] = b"another id, and a number";
+
+/// A store whose log has an identity of this format, with our marker or one of the same format.
+fn of_format(format: u32, rest: &[u8], is_marked: bool) -> tempfile::TempDir {
+    let (made, dir) = (unpacked(), tempfile::tempdir().unwrap());
+    mark_log(made.path(), format, rest);
+    // sled may still write into the first one in the background
+    fixtures::copy(made.path(), dir.path(), false).unwrap();
+    if is_marked {
+        mark(dir.path(), format);
+    }
+    dir
+}
+
+fn assert_refused_unchanged(dir: &Path, format: u32) {
+    let before = fixtures::contents(dir).unwrap();
+    for (way, refusal) in refusals(dir) {
+        let text = refusal.unwrap_or_else(|| panic!("{way} opened format {format}")).to_string();
+        let formats =
+            format!("a store of format {format}, and this program reads format {FORMAT_VERSION} only");
+        assert!(text.contains(&formats), "{way}: {text}");
+        let has_way_out = text.contains("plimsoll-server export") && text.contains("name an empty directory");
+        assert!(has_way_out && text.lines().count() == 1, "{way}: {text}");
+        assert!(fixtures::contents(dir).unwrap() == before, "{way} changed a store of format {format}");
+    }
 }
 
 /// What each way to open a store says to the one in `dir`.
@@ -238,38 +266,23 @@ fn refusals(dir: &Path) -> Vec<(&'static str, Option<OpenError>)> {
 #[test]
 fn a_store_of_another_format_is_refused_in_one_line_with_the_way_out_and_stays_as_it_is() {
     for format in (0..FORMAT_VERSION + 3).filter(|format| *format != FORMAT_VERSION).chain([u32::MAX]) {
-        // as it is, and with a marker of this format
         for is_marked in [true, false] {
-            let (made, dir) = (unpacked(), tempfile::tempdir().unwrap());
-            mark_log(made.path(), format);
-            // sled may still write into the first one in the background
-            fixtures::copy(made.path(), dir.path(), false).unwrap();
-            if is_marked {
-                mark(dir.path(), format);
-            }
-            let before = fixtures::contents(dir.path()).unwrap();
-            for (way, refusal) in refusals(dir.path()) {
-                let text = refusal.unwrap_or_else(|| panic!("{way} opened format {format}")).to_string();
-                assert!(
-                    text.contains(&format!(
-                        "a store of format {format}, and this program reads format {FORMAT_VERSION} only"
-                    )),
-                    "{way}: {text}"
-                );
-                let has_way_out =
-                    text.contains("plimsoll-server export") && text.contains("name an empty directory");
-                assert!(has_way_out && text.lines().count() == 1, "{way}: {text}");
-                assert!(
-                    fixtures::contents(dir.path()).unwrap() == before,
-                    "{way} changed format {format}, marked: {is_marked}"
-                );
-            }
+            let dir = of_format(format, REST, is_marked);
+            assert_refused_unchanged(dir.path(), format);
             let is_locked = fs::exists(settings(dir.path()).dir.join("plimsoll.lock")).unwrap();
             assert!(!(is_marked && is_locked), "not even a lock is left");
         }
         let dir = unpacked();
         mark(dir.path(), format);
         assert!(matches!(id_of(&settings(dir.path()).dir), Err(OpenError::OtherFormat { .. })));
+    }
+}
+
+#[test]
+fn a_log_with_an_identity_of_another_length_is_refused_before_the_engine_sees_it() {
+    for rest in [&b""[..], &REST[1..], b"a longer id, a number, and what a later format adds"] {
+        let dir = of_format(FORMAT_VERSION + 1, rest, false);
+        assert_refused_unchanged(dir.path(), FORMAT_VERSION + 1);
     }
 }
 

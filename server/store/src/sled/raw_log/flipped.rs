@@ -119,25 +119,23 @@ fn put_message_right(bytes: &mut [u8], gap: &Range<usize>, number: u64) -> Optio
     let place = bit_from_end(difference, (behind + body.len()) * 8)?;
     let (byte, bit) = ((place / 8).checked_sub(behind)?, 7 - place % 8);
     let at = body.end.checked_sub(byte + 1)?;
+    flip_to(bytes, at, bit, is_right)
+}
+
+/// Flips the one bit in `range` with which `is_right` returns true.
+fn flip_one(bytes: &mut [u8], range: Range<usize>, is_right: impl Fn(&[u8]) -> bool) -> Option<FlippedBit> {
+    let mut bits = range.flat_map(|at| (0..8).map(move |bit| (at, bit)));
+    bits.find_map(|(at, bit)| flip_to(bytes, at, bit, &is_right))
+}
+
+/// Flips one bit if `is_right` then returns true; otherwise the bytes stay as they were.
+fn flip_to(bytes: &mut [u8], at: usize, bit: usize, is_right: impl Fn(&[u8]) -> bool) -> Option<FlippedBit> {
     let found = *bytes.get(at)?;
     flip(bytes, at, bit);
     if is_right(bytes) {
         return Some(FlippedBit::of(at, bit, found));
     }
     flip(bytes, at, bit);
-    None
-}
-
-/// Flips the one bit in `range` with which `is_right` returns true.
-fn flip_one(bytes: &mut [u8], range: Range<usize>, is_right: impl Fn(&[u8]) -> bool) -> Option<FlippedBit> {
-    for (at, bit) in range.flat_map(|at| (0..8).map(move |bit| (at, bit))) {
-        let found = *bytes.get(at)?;
-        flip(bytes, at, bit);
-        if is_right(bytes) {
-            return Some(FlippedBit::of(at, bit, found));
-        }
-        flip(bytes, at, bit);
-    }
     None
 }
 

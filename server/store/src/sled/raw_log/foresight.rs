@@ -8,7 +8,7 @@
 use std::{fs::File, io, path::Path};
 
 use super::{
-    IDENTITY_BYTES, RawLog,
+    RawLog,
     flipped::FlippedBit,
     message::{LogMessage, MessageKind, SEGMENT},
     page::{PageChange, PageContent, PageNode, ValueAt},
@@ -107,9 +107,8 @@ pub(super) fn newest_identity(
 /// The identity that a message writes, if it does.
 fn identity_in(message: &LogMessage<'_>) -> Option<StoreIdentity> {
     let decode = |value: ValueAt| {
-        let bytes =
-            message.body.get(value.at..value.at + value.len).filter(|bytes| bytes.len() == IDENTITY_BYTES);
-        bytes.and_then(StoreIdentity::decode)
+        // of any length: another format may have a longer one, and is refused by its number
+        message.body.get(value.at..value.at + value.len).and_then(StoreIdentity::decode)
     };
     match message.kind {
         MessageKind::Link => match PageChange::read(message.body)? {

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    IDENTITY_BYTES, RawLog,
+    RawLog,
     replay::{KeyRange, UnplacedChange},
     versioned,
 };
@@ -111,7 +111,7 @@ impl RawLog {
     /// The full key, from the value.
     fn known_key(&self, change: &UnplacedChange) -> Option<Vec<u8>> {
         let bytes = self.value(&change.value?).ok()?;
-        if bytes.len() == IDENTITY_BYTES && StoreIdentity::decode(&bytes).is_some() {
+        if StoreIdentity::decode(&bytes).is_some() {
             return IDENTITY.ends_with(&change.key).then(|| IDENTITY.to_vec());
         }
         readable_records::key_of(&versioned(&bytes)?.value, &change.key)
