@@ -1,6 +1,5 @@
-//! What all measured attempts have in common, whether the agent started the build or not: what the server gets at the start, and how
-//! they end. The last sample, the totals, the delivery, the question for advice and the report come in this order, here and
-//! nowhere else.
+//! The part of an attempt that is common to `run` and `attach`: what the server gets at the start, and the end. Last sample, totals,
+//! delivery, advice and report come in this order, only here.
 
 use std::time::Duration;
 
@@ -22,12 +21,12 @@ use crate::{
 
 pub(crate) use crate::standard_error::say;
 
-/// Which attempt is measured, how, and where that goes.
+/// Which attempt is measured, how, and where samples are sent.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Its id; `None` makes a ULID.
+    /// Its id; `None` generates a ULID.
     pub id: Option<String>,
-    /// What is built.
+    /// Its key.
     pub key: Key,
     /// 1 for the first execution.
     pub number: u32,
@@ -35,19 +34,19 @@ pub struct Settings {
     pub retries: String,
     /// Name of the pool it runs in; may be empty.
     pub pool: String,
-    /// Id of the ticket in whose place it runs; may be empty.
+    /// Id of the ticket whose slot it runs in; may be empty.
     pub ticket: String,
-    /// What the CI system's runner is known by.
+    /// Tags of the CI system's runner.
     pub runner_tags: Vec<String>,
-    /// What was asked for, from the environment or the command line.
+    /// Requests, from the environment or the command line.
     pub asked: Resources,
     /// Time between two samples once the build has run for some seconds.
     pub interval: Duration,
-    /// Where samples go.
+    /// Where samples are sent.
     pub delivery: delivery::Settings,
     /// How long to wait at the end for the server.
     pub patience: Duration,
-    /// What is said at the end.
+    /// The report at the end.
     pub report: job_summary::Settings,
 }
 
@@ -66,36 +65,36 @@ pub(crate) struct Attempt<'a> {
 /// The end of a build.
 #[derive(Debug, Default)]
 pub(crate) struct BuildEnd {
-    /// What is built, in few words.
+    /// A short name of the build.
     pub(crate) name: String,
     pub(crate) end: MeasurementEnd,
     pub(crate) wall: Duration,
-    /// Why waiting was cut short, if it was.
+    /// Why waiting was interrupted, if it was.
     pub(crate) interrupted: Option<String>,
-    /// The end of its log, where it was read; at most 64 KiB.
+    /// The end of its log, if it was read; at most 64 KiB.
     pub(crate) log_tail: Vec<u8>,
-    /// Something will be done about the verdict, so that it is asked for even if it is not shown.
+    /// The verdict will be acted on, so it is requested even if it is not shown.
     pub(crate) wants_verdict: bool,
     /// Another try may follow in the place of its ticket.
     pub(crate) keeps_ticket: bool,
 }
 
-/// What is known of an attempt that is closed.
+/// A closed attempt.
 #[derive(Debug, Default)]
 pub(crate) struct ClosedAttempt {
     /// Its id.
     pub(crate) attempt: String,
-    /// What was asked for, and the limits in force.
+    /// Requests, and limits in force.
     pub(crate) resources: Resources,
     /// Only for a build that failed.
     pub(crate) verdict: Option<Verdict>,
-    /// Why there is no verdict, if one was wanted.
+    /// Why there is no verdict, if one was requested.
     pub(crate) problem: Option<String>,
-    /// The server has all of it.
+    /// The server has received everything.
     pub(crate) delivered: bool,
 }
 
-/// What the server gets about an attempt at its start. `session` is a ULID.
+/// The server's message at the start of an attempt. `session` is a ULID.
 pub(crate) fn hello(settings: &Settings, session: String, meter: &Meter, started_unix_ms: u64) -> Hello {
     for sentence in job::unheeded(|label| settings.key.labels.get(label).map(String::as_str)) {
         tracing::warn!("{sentence}");
@@ -123,14 +122,14 @@ pub(crate) fn hello(settings: &Settings, session: String, meter: &Meter, started
 }
 
 impl<'a> Attempt<'a> {
-    /// An attempt that started at `start`, and what measures it.
+    /// An attempt that started at `start`, with its sampler.
     pub(crate) fn begin(settings: &'a Settings, hello: Hello, sampler: Sampler, start: Instant) -> Self {
         let (id, resources) = (hello.attempt.clone(), hello.resources.unwrap_or_default());
         let delivery = Delivery::start(&settings.delivery, hello);
         Self { settings, id, resources, start, delivery, sampler }
     }
 
-    /// Samples what is due, and logs what the log's reader should know at once.
+    /// Takes due samples, and logs messages for the reader of the log.
     pub(crate) fn tick(&mut self) {
         if let Some(sample) = self.sampler.tick() {
             self.delivery.push(sample);
@@ -140,8 +139,8 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Closes the attempt: reads once more, delivers, reports. `interruption` is awaited meanwhile, and ends the waiting; it returns
-    /// the name of a signal.
+    /// Closes the attempt: takes the last sample, delivers, reports. Meanwhile `interruption` is awaited, which ends the waiting and
+    /// returns the name of a signal.
     pub(crate) async fn close(
         self,
         ended: BuildEnd,
@@ -153,7 +152,7 @@ impl<'a> Attempt<'a> {
         let offloaded_to = offloaded_to.unwrap_or_default().to_owned();
         let source = meter.source();
         let wall_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
-        // the last sample is taken after the end; the attempt does not end before it
+        // the last sample is taken after the end; the attempt ends no earlier than it
         let wall_ms = wall_ms.max(last.map_or(0, |sample| sample.elapsed_ms));
         if let Some(sample) = last {
             delivery.push(sample);
@@ -219,8 +218,8 @@ fn closed(facts: BuildFacts) -> ClosedAttempt {
     ClosedAttempt { attempt: facts.attempt, resources: facts.resources, verdict, problem, delivered }
 }
 
-/// Closes the attempt on the server, and asks what is wanted in what is left of the patience. An attempt that was not delivered is
-/// not asked about: the server may know another one by the same id.
+/// Ends the attempt on the server, and requests advice in the remaining time. No advice is requested about an attempt that was not
+/// delivered: the server may have another one with the same id.
 async fn deliver(
     settings: &Settings,
     delivery: Delivery,
@@ -255,8 +254,8 @@ fn interruption_report(signal: &str) -> DeliveryReport {
     DeliveryReport { problem: Some(format!("interrupted by {signal}")), ..DeliveryReport::default() }
 }
 
-/// Says it all. What cannot be written is a line in the log and no more; a reader who does not read is waited for no longer than the
-/// server, and not at all after an interrupt.
+/// Writes the reports. A failed write is only logged; a reader that does not read is waited for no longer than the server, and not at all
+/// after an interrupt.
 async fn publish(facts: &BuildFacts, settings: &Settings, mut interruption: impl AsyncFnMut() -> String) {
     let report = &settings.report;
     if let Some(path) = &report.file

@@ -1,19 +1,19 @@
-//! The filter of log lines, for the crates that the agent is made of: what names the agent names them too.
+//! The log filter: the agent's name in it applies to all crates of the agent.
 
-/// The crates below the program's own.
+/// The crates that the agent is made of.
 const CRATES: [&str; 2] = ["plimsoll_client", "plimsoll_measure"];
 
-/// What the agent is called in a filter.
+/// The agent's name in a filter.
 const AGENT: &str = "plimsoll_agent";
 
-/// A filter that takes the agent's name for all of its crates. What names a crate itself wins.
+/// Extends the agent's name in a filter to all its crates. Directives for a single crate take precedence.
 pub(crate) fn for_all_crates(filter: &str) -> String {
     let mut directives: Vec<String> = filter.split(',').filter_map(below).flatten().collect();
     directives.push(filter.to_owned());
     directives.join(",")
 }
 
-/// What a part of a filter says of the crates below.
+/// The directives for the crates below that follow from one for the agent.
 fn below(directive: &str) -> Option<[String; CRATES.len()]> {
     let rest = directive.trim().strip_prefix(AGENT)?;
     let is_whole = rest.is_empty() || rest.starts_with('=');

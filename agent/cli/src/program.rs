@@ -1,6 +1,6 @@
-//! The agent's life: reads its command line, and runs on one thread. Nothing here starts a thread before the command of `run` is
-//! started, because `run` first blocks the signals that it passes on. The program is one call of [`main`], so that another
-//! program can be the agent too.
+//! The agent's process: parses its command line, and runs on one thread. Nothing here starts a thread before `run` has started its
+//! command, because `run` first blocks the signals that it forwards. The program is one call of [`main`], so that another program can
+//! embed the agent.
 
 use std::{
     env,
@@ -18,7 +18,7 @@ use tracing_subscriber::{
 
 use crate::{commands::Cli, log_filter::for_all_crates, standard_error::StderrLog};
 
-/// Reads the command line of this process, and does what it says. No other thread may run yet.
+/// Runs the command line of this process. No other thread may exist yet.
 pub fn main() -> ExitCode {
     let (filter, problem) = filter();
     let lines = fmt::layer().with_writer(|| StderrLog);
@@ -32,7 +32,7 @@ pub fn main() -> ExitCode {
     match runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => {
             let status = runtime.block_on(cli.execute());
-            // a resolver that hangs must not hold the end of the job
+            // a resolver that hangs must not delay the end of the job
             runtime.shutdown_background();
             ExitCode::from(status)
         }
@@ -44,8 +44,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// What is logged: `PLIMSOLL_LOG`, a level or `target=level` pairs with commas between; warnings if it is unset. A mistake in
-/// it must not keep a build from running, so it is reported and the warnings stay.
+/// The log filter: `PLIMSOLL_LOG`, a level or `target=level` pairs separated by commas; warnings if unset. An invalid one must not keep a
+/// build from running, so it is reported, and warnings are logged.
 fn filter() -> (Targets, Option<String>) {
     #[expect(
         clippy::disallowed_methods,

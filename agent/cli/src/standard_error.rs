@@ -1,7 +1,7 @@
-//! Writes for readers who may have stopped to read: a log collector that hangs must hold up neither the build nor the end of the job.
+//! Writes without blocking on the reader: a log collector that hangs must delay neither the build nor the end of the job.
 //!
-//! A pipe or a terminal is opened once more, because `O_NONBLOCK` set on the shared one would be felt by the build. Where that is not
-//! allowed, what is written at once is so little that a descriptor which says that it has room takes it.
+//! A pipe or a terminal is reopened, because setting `O_NONBLOCK` on the shared one would affect the build. Where that is not allowed,
+//! writes are so small that a writable descriptor accepts them at once.
 
 use std::{
     fs::File,
@@ -27,17 +27,17 @@ use rustix::{
 
 use crate::terminal_width::fitted;
 
-/// How long a line may wait for room while the build runs.
+/// How long a line may wait for space while the build runs.
 pub(crate) const LINE_PATIENCE: Duration = Duration::from_millis(200);
-/// What a pipe with any room takes at once (`PIPE_BUF`, pipe(7)).
+/// Bytes that a writable pipe accepts at once (`PIPE_BUF`, pipe(7)).
 const CHUNK_BYTES: usize = 4096;
 
-/// The reader does not read: the last line found no room.
+/// The reader is blocked: the last line could not be written.
 static STUCK: AtomicBool = AtomicBool::new(false);
 /// Lines that were given up.
 static UNREAD: AtomicU64 = AtomicU64::new(0);
 
-/// What could not be written.
+/// A failed write.
 #[derive(Debug)]
 pub(crate) struct WriteFailure {
     /// The bytes that were.
@@ -46,10 +46,10 @@ pub(crate) struct WriteFailure {
     pub(crate) error: io::Error,
 }
 
-/// Writes all bytes as soon as there is room, for as long as `limit`.
+/// Writes all bytes, waiting for space at most `limit`.
 ///
 /// # Errors
-/// The time is over, or the write fails.
+/// The time limit is exceeded, or the write fails.
 pub(crate) fn write_within(target: impl AsFd, bytes: &[u8], limit: Duration) -> Result<(), WriteFailure> {
     let start = Instant::now();
     let mut written = 0;
@@ -60,7 +60,7 @@ pub(crate) fn write_within(target: impl AsFd, bytes: &[u8], limit: Duration) -> 
         match result {
             Ok(more) => written = written.saturating_add(more),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // another writer took the room; there is time left
+            // another writer took the space; there is time left
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && start.elapsed() < limit => {}
             Err(error) => return Err(WriteFailure { written, error }),
         }
@@ -91,8 +91,8 @@ fn reopen() -> io::Result<Option<OwnedFd>> {
     Ok(Some(File::options().write(true).custom_flags(flags.bits()).open(path)?.into()))
 }
 
-/// Writes a line to standard error while the build runs: waits a moment for a reader who is slow, and after one who does not read not
-/// at all until there is room again.
+/// Writes a line to standard error while the build runs: waits a moment for a slow reader; after a failure not at all until there is space
+/// again.
 pub(crate) fn say(line: &str) {
     let limit = if STUCK.load(Relaxed) { Duration::ZERO } else { LINE_PATIENCE };
     let result = write_within(descriptor(), format!("{}\n", fitted(line, stderr())).as_bytes(), limit);

@@ -1,11 +1,11 @@
-//! How wide the terminals of this process are, and text that fits them. What is no terminal gets text as it is.
+//! Width of the process's terminals, and text wrapped to it. Other outputs get unwrapped text.
 
 use std::{borrow::Cow, os::fd::AsFd};
 
 use plimsoll_proto::wrap::wrapped;
 use rustix::termios::{isatty, tcgetwinsize};
 
-/// Columns of a terminal that does not tell.
+/// Columns if the terminal's width is unknown.
 const COLUMNS: usize = 80;
 /// A narrower terminal breaks lines itself.
 const LEAST: usize = 40;
@@ -20,7 +20,7 @@ pub(crate) fn columns(stream: impl AsFd) -> Option<usize> {
     Some(if width == 0 { COLUMNS } else { width })
 }
 
-/// Text for people as it is written to this stream.
+/// Text for people, wrapped for this stream.
 pub(crate) fn fitted(text: &str, stream: impl AsFd) -> Cow<'_, str> {
     match columns(stream).filter(|columns| *columns >= LEAST) {
         Some(columns) => Cow::Owned(wrapped(text, columns)),

@@ -1,7 +1,7 @@
-//! Where a server is, and how a connection to it is made.
+//! Address of a server, and connections to it.
 //!
-//! `http://` is plain text, `https://` is TLS. A server behind TLS must show a certificate that the system trusts, or one that
-//! is signed by the CA of a file that the user names; then no other CA is trusted.
+//! `http://` is plain text, `https://` is TLS. A TLS server must present a certificate that the system trusts, or one signed by a CA in
+//! the user's file; then no other CA is trusted.
 
 use std::{io, net::IpAddr, path::Path, time::Duration};
 
@@ -13,20 +13,20 @@ use crate::{
     trust::Trust,
 };
 
-/// How long a TCP connection may take to come about, and as long the TLS handshake.
+/// Time limit of the TCP connection, and of the TLS handshake.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(2);
 /// A connection that is silent this long is asked whether it lives, and has as long to answer.
 const KEEPALIVE: Duration = Duration::from_secs(15);
-/// Bytes that the server may send before the agent has read them. Acknowledgements are small; an answer to a question is
-/// larger, but its speed does not matter.
+/// Bytes that the server may send before the agent reads them. Acknowledgements are small; answers are larger, but their speed does not
+/// matter.
 const WINDOW_BYTES: u32 = 64 * 1024;
 /// Requests that may wait for the connection: an agent makes one or two.
 const WAITING_REQUESTS: usize = 4;
 /// Bytes of a file with certificates or a key, at most: the bundles of whole systems have a quarter of a MiB.
 const PEM_BYTES: u64 = 4 << 20;
-/// What a certificate begins with in a PEM file.
+/// Start of a certificate in a PEM file.
 const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
-/// How that of a private key ends, of which there are several kinds.
+/// End of the first line of a private key, of which there are several kinds.
 const PRIVATE_KEY: &str = "PRIVATE KEY-----";
 
 /// The address of an endpoint, for people.
@@ -34,7 +34,7 @@ pub(crate) fn name(endpoint: &Endpoint) -> String {
     endpoint.uri().to_string().trim_end_matches('/').to_owned()
 }
 
-/// Whether others can read what is sent to this server: it goes in plain text to another machine.
+/// Whether others can read the traffic: it is plain text to another machine.
 pub fn is_read_by_others(server: &str) -> bool {
     let (scheme, place) = server.split_once("://").unwrap_or(("http", server));
     let Ok(uri) = format!("http://{place}").parse::<Uri>() else { return false };
@@ -44,10 +44,10 @@ pub fn is_read_by_others(server: &str) -> bool {
     scheme.eq_ignore_ascii_case("http") && !here
 }
 
-/// Where a server is, and how to connect to it.
+/// Parses an address, and prepares the connection.
 ///
 /// # Errors
-/// The address is not one, or the certificates or the key cannot be read, or not in time; in words.
+/// The address is invalid, or the certificates or the key cannot be read in time.
 pub(crate) async fn endpoint(server: &str, trust: &Trust) -> Result<Endpoint, String> {
     let url = if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
     let wrong = |why: &str| format!("{server:?} is not an address: {why}");
@@ -99,7 +99,7 @@ fn tls(trust: &Trust) -> Result<ClientTlsConfig, String> {
     }
 }
 
-/// A PEM file that an option names, if it holds this.
+/// A PEM file named by an option, if it contains `holds`.
 fn pem(option: &str, path: &Path, holds: &str) -> Result<Vec<u8>, String> {
     let wrong = |error: io::Error| format!("{option} {}: {error}", path.display());
     let pem = read_regular(path, PEM_BYTES).map_err(wrong)?;

@@ -1,6 +1,5 @@
-//! Looks at what stands between an agent and its server, one step after the other, for an agent that checks its configuration: the
-//! address, a connection to it, the certificate that is shown there, the spool. Nothing is sent but the beginning of a TLS handshake,
-//! and every step ends within [`PATIENCE`].
+//! Checks, step by step, the connection of an agent to its server: the address, a TCP connection, the certificate, the spool. Only the
+//! start of a TLS handshake is sent, and every step ends within [`PATIENCE`].
 
 use std::{
     io,
@@ -36,20 +35,20 @@ const SILENCE: Duration = Duration::from_secs(2);
 /// Where a server should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerAddress {
-    /// As it was given, with its scheme.
+    /// As given, with its scheme.
     pub url: String,
     host: String,
     port: u16,
-    /// It is spoken to over TLS.
+    /// It uses TLS.
     pub is_tls: bool,
 }
 
 /// The directory for samples that are not delivered yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpoolDirectory {
-    /// Where it is.
+    /// Its directory.
     pub dir: PathBuf,
-    /// Bytes that are free on its disk; `None` if the system does not say.
+    /// Free bytes on its disk; `None` if unknown.
     pub free_bytes: Option<u64>,
     /// Attempts of earlier runs that wait for delivery.
     pub waiting: usize,
@@ -57,10 +56,10 @@ pub struct SpoolDirectory {
     pub refused: usize,
 }
 
-/// Reads the address of a server, and the files that a connection needs.
+/// Parses the address of a server, and reads the files of a connection.
 ///
 /// # Errors
-/// The address is not one, or the certificates or the key cannot be read; in words.
+/// The address is invalid, or the certificates or the key cannot be read.
 pub async fn address(server: &str, trust: &Trust) -> Result<ServerAddress, String> {
     let endpoint = endpoint(server, trust).await?;
     let uri: &Uri = endpoint.uri();
@@ -71,10 +70,10 @@ pub async fn address(server: &str, trust: &Trust) -> Result<ServerAddress, Strin
 }
 
 impl ServerAddress {
-    /// Connects, and gives the address that took the connection.
+    /// Connects, and returns the address that accepted the connection.
     ///
     /// # Errors
-    /// The name is not known, or no program listens there; in words.
+    /// The name is unknown, or no program listens there.
     pub async fn reached(&self) -> Result<SocketAddr, String> {
         let connected = timeout(PATIENCE, TcpStream::connect((self.host.as_str(), self.port))).await;
         let stream = match connected {
@@ -84,15 +83,15 @@ impl ServerAddress {
         stream.peer_addr().map_err(|error| refused_by_network(&self.url, &error))
     }
 
-    /// The certificate that is shown at `peer`, in DER, whether it is trusted or not. `None` if none is shown: the server speaks no TLS,
-    /// or does not answer.
+    /// The certificate presented at `peer`, in DER, trusted or not. `None` if none is presented: the server does not use TLS, or does not
+    /// answer.
     pub async fn certificate(&self, peer: SocketAddr) -> Option<Vec<u8>> {
         let name = ServerName::try_from(self.host.clone()).ok()?;
         blocking(move || shown(peer, name).ok().flatten()).await.ok().flatten()
     }
 }
 
-/// Begins a handshake, and breaks it off when the certificate has come.
+/// Starts a handshake, and aborts it when the certificate has arrived.
 fn shown(peer: SocketAddr, name: ServerName<'static>) -> io::Result<Option<Vec<u8>>> {
     let seen = Arc::new(SeenCertificate::default());
     let provider = Arc::new(ring::default_provider());
@@ -159,10 +158,10 @@ impl ServerCertVerifier for SeenCertificate {
     }
 }
 
-/// Opens a file in the spool as an attempt would, and takes it away again. The directory is made if it is not there.
+/// Creates a file in the spool as an attempt would, and removes it. Creates the directory if needed.
 ///
 /// # Errors
-/// An attempt could keep no samples there.
+/// An attempt could not spool samples there.
 pub async fn spool(dir: &Path, bytes: u64) -> io::Result<SpoolDirectory> {
     let dir = dir.to_owned();
     blocking(move || look_at_spool(&own_dir(&dir), bytes)).await?
@@ -172,7 +171,7 @@ fn look_at_spool(dir: &Path, bytes: u64) -> io::Result<SpoolDirectory> {
     let hello =
         Hello { attempt: "doctor".to_owned(), session: ulid::Ulid::new().to_string(), ..Hello::default() };
     let trial = Spool::create(dir, bytes, &hello)?;
-    // still locked: no other agent takes it for an attempt that was left behind
+    // still locked, so that no other agent takes it for an orphaned attempt
     std::fs::remove_file(&trial.path)?;
     let (mut waiting, mut refused) = (0, 0);
     for file in std::fs::read_dir(dir)?.flatten() {

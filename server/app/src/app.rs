@@ -1,5 +1,4 @@
-//! The life of the server: build (bind, open, read), run (serve until told to stop), drain. The only place that starts long
-//! tasks.
+//! The life of the server: build (bind, open, read), run (serve until stopped), drain. The only place that starts long tasks.
 
 mod drain;
 mod listeners;
@@ -41,7 +40,7 @@ use crate::{
 /// Longest file of CA certificates for agents, bytes: all annotations of a pod together may have 256 KiB.
 const CA_BYTES: usize = 64 * 1024;
 
-/// A server that has its addresses and its history, and does not serve yet.
+/// A server with its addresses and its history that does not serve yet.
 #[derive(Debug)]
 pub struct App {
     config: Config,
@@ -62,16 +61,16 @@ pub struct App {
     guard: Guard,
 }
 
-/// What callers prove themselves by of whom the file of access says nothing. Read once, at the start.
+/// Secrets of callers that the access file does not cover. Read once, at the start.
 #[derive(Debug)]
 struct Secrets {
     /// Of GitLab's hook.
     hook: Option<Token>,
     /// With which GitLab's hook must be signed.
     signing: Option<Signing>,
-    /// In the path that the API server of Kubernetes asks.
+    /// Token in the path that the API server of Kubernetes calls.
     admission: Option<Token>,
-    /// CA certificates that the agents beside builds trust.
+    /// CA certificates for the agents beside builds.
     agent_ca: Option<String>,
 }
 
@@ -102,14 +101,14 @@ fn trusted_text(file: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Where a server listens.
+/// Addresses of the listeners.
 #[derive(Debug, Clone, Copy)]
 pub struct Addresses {
     /// gRPC.
     pub grpc: SocketAddr,
     /// HTTP.
     pub http: SocketAddr,
-    /// The webhook, if there is one.
+    /// Address of the webhook, if there is one.
     pub admission: Option<SocketAddr>,
 }
 
@@ -117,9 +116,9 @@ impl App {
     /// Binds all listeners, opens the store and reads the history.
     ///
     /// # Errors
-    /// An address is taken, or the data directory cannot be used; the text says which and what helps.
+    /// An address is in use, or the data directory cannot be used; the text names it and a way out.
     pub async fn build(config: Config) -> anyhow::Result<Self> {
-        // before any heavy work: an address that is taken is known at once
+        // before any slow work, so that an address in use is reported at once
         let listeners = Listeners::bind(&config).await?;
         let secrets = Secrets::read(&config)?;
         let metrics = Arc::new(Metrics::new());
@@ -178,20 +177,21 @@ impl App {
         })
     }
 
-    /// The addresses that are really bound: port 0 becomes a number.
+    /// The bound addresses: port 0 becomes a number.
     ///
     /// # Errors
-    /// The system does not say.
+    /// The system call fails.
     pub fn addresses(&self) -> std::io::Result<Addresses> {
         self.listeners.addresses()
     }
 
-    /// Serves until `stop`, the streams of agents on `agents` ([`crate::agent_threads`]), then drains: streams are asked to reconnect,
-    /// running calls and queued requests are answered, the store is closed. All of it takes `drain_timeout` at most, and the two seconds that the store has in any case.
+    /// Serves until `stop`, with the streams of agents on `agents` ([`crate::agent_threads`]). Then drains: streams are asked to
+    /// reconnect, running calls and queued requests are answered, the store is closed. This takes `drain_timeout` at most, plus two
+    /// seconds that the store gets in any case.
     ///
     /// # Errors
-    /// The name of the task that failed or ended by itself, or of the first thing that was not done in time. Nothing
-    /// acknowledged is lost in any case.
+    /// Names the task that failed or ended by itself, or the first step that did not finish in time. Nothing acknowledged is lost in any
+    /// case.
     pub async fn run(self, agents: Handle, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
         let limit = self.config.drain_timeout;
         let mut running = Running::start(self, agents);
@@ -206,7 +206,7 @@ impl App {
     }
 }
 
-/// Job hooks that wait on disk. Without them the server still takes hooks, and a kill loses those that wait.
+/// The spool of job hooks on disk. Without it the server still accepts hooks, but a kill loses those that wait.
 async fn hooks_on_disk(data_dir: &Path, metrics: &Arc<Metrics>) -> Option<(Spool, Vec<Found>)> {
     let (dir, metrics) = (data_dir.to_owned(), Arc::clone(metrics));
     let opened = tokio::task::spawn_blocking(move || Spool::open(&dir, &metrics)).await;

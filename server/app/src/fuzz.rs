@@ -1,7 +1,7 @@
-//! Every parser that meets foreign bytes, as a plain function over bytes: what a fuzzer calls, in `tests/fuzz/`.
+//! All parsers of untrusted bytes as fuzz targets: functions that `tests/fuzz/` calls.
 //!
-//! A function does what a handler does with the bytes before it answers or keeps anything. It must not panic, hang, or hold more than a
-//! small multiple of its input; what else it promises it asserts.
+//! A target does what a handler does with the bytes before it answers or stores anything. It must not panic, hang, or use more than a
+//! small multiple of its input; further properties are asserted.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_core::{DynamicObject, admission::AdmissionReview};
@@ -21,13 +21,13 @@ use crate::{
 
 pub use plimsoll_core::fuzz::Target;
 
-/// All of them.
+/// All targets.
 pub fn targets() -> impl Iterator<Item = Target> {
     let below = fuzz::TARGETS.into_iter().chain(store::foreign::TARGETS).chain(import::foreign::TARGETS);
     TARGETS.into_iter().chain(below)
 }
 
-/// Those of them that are here.
+/// The targets of this crate.
 const TARGETS: [Target; 14] = [
     target("wire_deliver", grpc::foreign::delivered),
     target("wire_ask", |bytes| drop(grpc::foreign::asked(bytes))),
@@ -45,7 +45,7 @@ const TARGETS: [Target; 14] = [
     target("settings", |bytes| config::foreign::read(&text(bytes))),
 ];
 
-/// What Kubernetes asks: a review, or the pod in it alone.
+/// A request of Kubernetes: a review, or only the pod in it.
 fn review(bytes: &[u8]) {
     let _review = serde_json::from_slice::<AdmissionReview<DynamicObject>>(bytes).is_ok();
     let Ok(pod) = serde_json::from_slice::<Pod>(bytes) else { return };

@@ -1,29 +1,29 @@
-//! Keeps what builds used, predicts what the next one needs, and judges failed ones: the server program.
+//! The server program: stores what builds used, predicts what the next one needs, and judges failed ones.
 //!
-//! Three crates stand below, and the compiler guards that they name nothing above them: [`plimsoll_core`] (the rules), [`plimsoll_store`]
-//! (the disk), [`plimsoll_lab`] (recorded history from files). Here is what has a clock, a network or a command line.
+//! It builds on three crates, which cannot use anything here: [`plimsoll_core`] (the rules), [`plimsoll_store`] (the disk),
+//! [`plimsoll_lab`] (recorded history from files). This crate has everything with a clock, a network or a command line.
 //!
-//! Arrows point one way: [`main`] -> [`App`] -> (`transport`, `integrations`) -> `service` -> `sessions` -> (its parts) -> `state` -> (`access`,
-//! `runtime`) -> the crates below. A table in `tests/support/tests/house.rs` names which room may use which.
+//! Dependencies point one way: [`main`] -> [`App`] -> (`transport`, `integrations`) -> `service` -> `sessions` -> (its parts) -> `state`
+//! -> (`access`, `runtime`) -> the crates below. A table in `tests/support/tests/house.rs` lists which module may use which.
 //!
-//! | module | what it does |
+//! | module | content |
 //! |---|---|
 //! | `program` | the life of the process |
-//! | `app` | binds, opens, serves, drains |
-//! | `commands` | the commands beside serving: what they print, what they do |
+//! | `app` | starts, serves, drains |
+//! | `commands` | commands other than serving |
 //! | `transport` | gRPC, HTTP and the web page: convert, call, convert |
-//! | `integrations` | words of other systems: GitLab's job hooks ([`gitlab`]), pods of CI jobs ([`kubernetes`]), KEDA's triggers, Prometheus' formats |
-//! | `service` | every rule of an answer, once: sizes, verdicts, attempts, statistics, tickets, pods |
-//! | `sessions` | the only writer but of tickets: open attempts, commits, acknowledgements, verdicts |
-//! | `sealing` | loose samples become sealed blocks |
-//! | `retention` | what gets old becomes fewer and goes |
-//! | `ci_outcomes` | how attempts ended as the CI system says, and when they are counted |
-//! | `startup` | what a start reads from the disk |
-//! | `verdict_records` | the verdicts on one attempt, and the cause that they find |
+//! | `integrations` | other systems: GitLab's job hooks ([`gitlab`]), pods of CI jobs ([`kubernetes`]), KEDA's triggers, Prometheus |
+//! | `service` | the logic of every answer, once: sizes, verdicts, attempts, statistics, tickets, pods |
+//! | `sessions` | the only writer except for tickets: open attempts, commits, acknowledgements, verdicts |
+//! | `sealing` | compacts samples into sealed blocks |
+//! | `retention` | downsamples and deletes old data |
+//! | `ci_outcomes` | outcomes of attempts according to the CI system, and when they are counted |
+//! | `startup` | reads the state from disk at a start |
+//! | `verdict_records` | stored verdicts of an attempt, and the cause that follows from them |
 //! | `state` | shared state: rules and pools in force, tickets |
-//! | `access` | who calls, who may, and what only some see ([`privacy`]) |
-//! | `runtime` | settings, clock, logs, metrics, files that are read again, connections |
-//! | `fuzz` | every parser of foreign bytes, for fuzzers |
+//! | `access` | identity and permissions of callers, and what only some see ([`privacy`]) |
+//! | `runtime` | settings, clock, logs, metrics, reloaded files, connections |
+//! | `fuzz` | fuzz targets: every parser of untrusted bytes |
 
 mod access;
 mod app;

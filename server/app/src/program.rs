@@ -23,13 +23,13 @@ use crate::{
 /// Exit status for wrong settings, as `EX_USAGE` of sysexits(3).
 const WRONG_SETTINGS: u8 = 64;
 
-/// How long the threads of agents may take to end, at most: they are waited for when all that was acknowledged is on disk.
+/// Longest wait for the agents' threads to end; everything acknowledged is on disk by then.
 const LEAVE: Duration = Duration::from_secs(1);
 
 /// Signals within this time are one.
 const SAME_WISH: Duration = Duration::from_millis(300);
 
-/// Reads the command line of this process, and does what it says. Nothing of the process may have been started before.
+/// Runs the command line of this process. No thread may have been started before.
 pub fn main() -> ExitCode {
     let Cli { args, command } = Cli::from_process();
     #[expect(clippy::disallowed_methods, reason = "the one place that hands the environment to the settings")]
@@ -71,9 +71,9 @@ fn run(config: Config) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let agents = agent_threads()?;
     let ended = runtime.block_on(serve(config, agents.handle().clone()));
-    // what is left of their connections uses timers of the others, which must still be there
+    // remaining connections use timers of the other runtime, which must still exist
     agents.shutdown_timeout(LEAVE);
-    // what still runs on a thread of its own, for example a store that is being opened, must not keep the process
+    // threads that still run, for example one that opens a store, must not keep the process alive
     runtime.shutdown_background();
     ended
 }
@@ -85,10 +85,10 @@ async fn serve(config: Config, agents: Handle) -> anyhow::Result<()> {
     ended
 }
 
-/// From the opening of the store to its end.
+/// From opening the store to closing it.
 async fn live(config: Config, agents: Handle) -> anyhow::Result<()> {
     let (mut stop, mut again) = (signals()?, signals()?);
-    // rules are read again at SIGHUP; one that comes before the handler is set must not end the server
+    // SIGHUP reloads rules; one that arrives before the handler is installed must not end the server
     let _received = signal(SignalKind::hangup())?;
     let data_dir = config.data_dir.display().to_string();
     let memory = MemoryPlan::of(&config);
@@ -112,7 +112,7 @@ async fn live(config: Config, agents: Handle) -> anyhow::Result<()> {
     }
 }
 
-/// Ends with the second wish to stop. One that comes right behind the first is the same wish: a terminal and a supervisor, or two
+/// Waits for a second signal to stop. One that follows the first immediately counts as the same: a terminal and a supervisor, or two
 /// supervisors, signal the same process.
 async fn second(mut recv: impl AsyncFnMut()) {
     recv().await;
@@ -125,7 +125,7 @@ async fn second(mut recv: impl AsyncFnMut()) {
     }
 }
 
-/// The signals that ask a server to stop.
+/// The signals that stop a server.
 struct StopSignals {
     interrupt: Signal,
     terminate: Signal,

@@ -1,4 +1,4 @@
-//! A filter in words, for an answer that says what it is about.
+//! Describes a filter, for the heading of an answer.
 
 use plimsoll_proto::{
     json::Word as _,

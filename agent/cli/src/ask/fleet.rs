@@ -1,4 +1,4 @@
-//! What many attempts used, and one of them over time: the questions that people put.
+//! Requests about many attempts, and about one of them over time.
 
 use plimsoll_client::questions::{Client, Failure};
 use plimsoll_proto::{
@@ -11,19 +11,19 @@ use plimsoll_proto::{
 
 use super::{CommandOutput, Format, ProposalFormat, TerminalStyle, comparison, json, text};
 
-/// How an answer is written, and on what kind of terminal.
+/// Output format, and the terminal's style.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Presentation<F> {
-    /// Text, or what programs read.
+    /// Text, or a format for programs.
     pub format: F,
-    /// Only text looks at it.
+    /// Used for text only.
     pub style: TerminalStyle,
 }
 
-/// What the fleet used, asked for and lost.
+/// What the fleet used, requested and lost.
 ///
 /// # Errors
-/// The server gave no answer, or could not read the question.
+/// The server did not answer, or rejected the request.
 pub async fn stats(
     client: &Client,
     question: GetStatsRequest,
@@ -36,10 +36,10 @@ pub async fn stats(
     })
 }
 
-/// Finished attempts in the order that was asked for, at most `limit`.
+/// Finished attempts in the requested order, at most `limit`.
 ///
 /// # Errors
-/// The server gave no answer, or could not read the question.
+/// The server did not answer, or rejected the request.
 pub async fn attempts(
     client: &Client,
     question: ListAttemptsRequest,
@@ -65,10 +65,10 @@ pub async fn attempts(
     })
 }
 
-/// What each job or package should request, as a table, for programs, or as a patch.
+/// Proposals for each job or package: as a table, for programs, or as a patch.
 ///
 /// # Errors
-/// The server gave no answer, or could not read the question; a patch is for one project, and there are several.
+/// The server did not answer, or rejected the request; or a patch, which is for one project, would cover several.
 pub async fn recommend(
     client: &Client,
     question: RecommendRequest,
@@ -89,7 +89,7 @@ pub async fn recommend(
 /// One attempt with its series.
 ///
 /// # Errors
-/// The server gave no answer, does not know the attempt, or could not read the question.
+/// The server did not answer, does not know the attempt, or rejected the request.
 pub async fn show(
     client: &Client,
     question: GetAttemptRequest,
@@ -105,7 +105,7 @@ pub async fn show(
 /// Two attempts side by side.
 ///
 /// # Errors
-/// The server gave no answer, does not know one of the attempts, or could not read the question.
+/// The server did not answer, does not know one of the attempts, or rejected the request.
 pub async fn compare(
     client: &Client,
     attempts: [String; 2],

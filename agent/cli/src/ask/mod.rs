@@ -1,7 +1,7 @@
-//! Questions to the server, and their answers for people, programs and shells.
+//! Requests to the server, with answers for people, programs and shells.
 //!
-//! [`Client`] asks, `text`, `json` and `shell` render, and the functions here put both together: one for each command. They
-//! return what the command prints; only `main` prints.
+//! [`Client`] sends the request, `text`, `json` and `shell` render the answer, and the functions here combine both: one for each command.
+//! They return the output; only `main` prints.
 
 #[cfg(feature = "people")]
 mod comparison;
@@ -85,7 +85,7 @@ pub struct CommandOutput {
     pub output: String,
     /// Exit status of the command.
     pub status: u8,
-    /// It is text for people, and may be wrapped at a terminal; else every line is as a program wants it.
+    /// Text for people, which may be wrapped at a terminal; otherwise every line is for programs.
     pub is_prose: bool,
 }
 
@@ -95,7 +95,7 @@ impl CommandOutput {
         Self { output, status: 0, is_prose: true }
     }
 
-    /// What programs read, or what is copied from the terminal.
+    /// Output for programs, or for copying from the terminal.
     pub fn data(output: String) -> Self {
         Self { output, status: 0, is_prose: false }
     }
@@ -104,10 +104,10 @@ impl CommandOutput {
 /// Exit status of `should-retry` if another attempt is not worth it.
 pub const DO_NOT_RETRY: u8 = 10;
 
-/// What the next attempt of a key should request.
+/// Sizes for the next attempt of a key.
 ///
 /// # Errors
-/// The server gave no answer, or could not read the question.
+/// The server did not answer, or rejected the request.
 pub async fn predict(client: &Client, key: Key, format: PredictFormat) -> Result<CommandOutput, Failure> {
     let question = PredictRequest { key: Some(key.clone()), ..Default::default() };
     let prediction = client.predict(question).await?;
@@ -126,28 +126,28 @@ pub async fn predict(client: &Client, key: Key, format: PredictFormat) -> Result
     })
 }
 
-/// What an explanation is about.
+/// The build to explain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExplainedBuild {
-    /// What is built.
+    /// Its key.
     pub key: Key,
     /// Memory that the build may have at most.
     pub memory_limit_bytes: Option<u64>,
 }
 
-/// What of an explanation is shown.
+/// Parts of an explanation to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExplanationView {
-    /// What the prediction learnt from, and what other numbers of build jobs need.
+    /// The prediction with its attempts, and the need with other numbers of build jobs.
     Whole,
-    /// The prediction, and what other numbers of build jobs need.
+    /// The prediction, and the need with other numbers of build jobs.
     Jobs,
 }
 
-/// What a prediction learnt from, or what other numbers of build jobs need.
+/// Explains a prediction: its attempts, or the need with other numbers of build jobs.
 ///
 /// # Errors
-/// The server gave no answer, or could not read the question.
+/// The server did not answer, or rejected the request.
 pub async fn explain(
     client: &Client,
     build: ExplainedBuild,
@@ -180,10 +180,10 @@ fn question(build: ExplainedBuild) -> PredictRequest {
     PredictRequest { key: Some(build.key), memory_limit_bytes: build.memory_limit_bytes }
 }
 
-/// Whether a failed attempt is worth another.
+/// Whether a failed attempt should be retried.
 ///
 /// # Errors
-/// The server gave no answer, or could not read the question.
+/// The server did not answer, or rejected the request.
 pub async fn should_retry(
     client: &Client,
     question: ShouldRetryRequest,
@@ -198,10 +198,10 @@ pub async fn should_retry(
     Ok(CommandOutput { status, ..answer })
 }
 
-/// A person's word on the cause of a failure; the answer is the verdict in force.
+/// Corrects the cause of a failure; returns the verdict in force.
 ///
 /// # Errors
-/// The server gave no answer, or refused the word.
+/// The server did not answer, or refused the correction.
 #[cfg(feature = "people")]
 pub async fn correct_verdict(
     client: &Client,

@@ -1,4 +1,4 @@
-//! Numbers as people read them: those of the shared crate, and what only a terminal draws.
+//! Formats numbers: those of the shared crate, and drawings for a terminal.
 
 pub(super) use plimsoll_proto::figures::{
     DASH, amount, bytes, cell_bytes, cores_named, count, counted, millicores, millis, percent, rate, share,
@@ -46,7 +46,7 @@ pub(super) fn stretches<T>(values: &[T], width: usize) -> std::slice::Chunks<'_,
     values.chunks(values.len().div_ceil(width.max(1)).max(1))
 }
 
-/// The same for sums that are no whole numbers; what is below zero is nothing. `top` counts as the largest if it is.
+/// The same for fractional sums; negative ones count as 0. The scale is `top`, or the largest value if that is more.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,4 +1,4 @@
-//! What a retry would mean, for people: its chance, its cost, and what else is known of the failure.
+//! Describes a retry for people: its chance, its cost, and further facts about the failure.
 
 use plimsoll_proto::{figures, reasons, shown::clean, v1::Verdict};
 
@@ -18,7 +18,7 @@ pub(crate) fn failure(verdict: &Verdict) -> Vec<String> {
     std::iter::once(first).chain(consequences.map(|line| format!("  then: {}", clean(line)))).collect()
 }
 
-/// One line for each thing else that is known; the same in an answer and in the job's log.
+/// One line for each further fact; the same in an answer and in the job's log.
 pub(crate) fn lines(verdict: &Verdict) -> Vec<String> {
     let Some(outlook) = &verdict.outlook else { return Vec::new() };
     let mut lines = Vec::new();

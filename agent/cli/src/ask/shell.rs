@@ -1,6 +1,5 @@
-//! A prediction as lines for `eval`, for `export`, or for GitLab's dotenv reports. Names are those that GitLab's runner and Spack
-//! read. A number of which nothing is known has no line, so that the reader's own default stays in force. Values hold only letters and
-//! digits.
+//! A prediction as lines for `eval`, for `export`, or for GitLab's dotenv reports. Names are those that GitLab's runner and Spack read.
+//! Unknown numbers are omitted, so that the reader's own default applies. Values contain only letters and digits.
 
 use std::fmt::Write as _;
 
@@ -16,7 +15,7 @@ fn is_sure(prediction: &Prediction) -> bool {
     prediction.confidence >= LEAST_CONFIDENCE
 }
 
-/// Why there is no line, or none but those of memory, if so.
+/// The reason why there are no lines, or only those of memory.
 pub(super) fn why_less(prediction: &Prediction) -> Option<String> {
     let why = if prediction.shadow {
         "shadow mode is on".to_owned()
@@ -35,9 +34,8 @@ pub(super) fn why_less(prediction: &Prediction) -> Option<String> {
     Some(format!("plimsoll: no sizes: {why}; what the job says stays in force"))
 }
 
-/// One `NAME=value` on each line; none in shadow mode, so that everything stays as it is. Where attempts were killed and none fitted, memory
-/// has its lines whatever else is known, with the next size of the verdict in the place of a default, and one more line marks it as a lower
-/// bound.
+/// One `NAME=value` on each line; none in shadow mode, so that nothing changes. If attempts were killed and none succeeded, the memory
+/// lines are always there, with the verdict's next size instead of a default, and a further line marks it as a lower bound.
 pub(super) fn render_prediction(prediction: &Prediction) -> String {
     let (sure, bound) = (is_sure(prediction), prediction.lower_bound.as_ref());
     if prediction.shadow || (!sure && bound.is_none()) {

@@ -1,17 +1,17 @@
-//! What a terminal can show: how wide it is, and whether in colour.
+//! Capabilities of a terminal: width and colours.
 
 use anstyle::{AnsiColor, Color, Effects, Style};
 
 /// Where text is shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TerminalStyle {
-    /// Cells of a line; `None` for a file or a pipe, which have no end.
+    /// Columns of a line; `None` for a file or a pipe, which are unlimited.
     pub columns: Option<usize>,
     /// It shows colours, and they are not switched off.
     pub colour: bool,
 }
 
-/// What a piece of text means.
+/// Meaning of a text, for its colour.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Paint {
     /// Like all the rest.
@@ -19,11 +19,11 @@ pub(super) enum Paint {
     Plain,
     /// The head of a table, or of a part.
     Head,
-    /// Beside the point.
+    /// Less important.
     Faint,
     /// As it should be.
     Good,
-    /// To be looked at.
+    /// Needs attention.
     Warn,
     /// Broken or lost.
     Bad,
@@ -44,7 +44,7 @@ impl Paint {
 }
 
 impl TerminalStyle {
-    /// The text in the colour of what it means, where colours are shown.
+    /// The text in the colour of its meaning, if colours are shown.
     pub(super) fn paint(self, paint: Paint, text: &str) -> String {
         if !self.colour || paint == Paint::Plain || text.is_empty() {
             return text.to_owned();
@@ -53,7 +53,7 @@ impl TerminalStyle {
         format!("{style}{text}{style:#}")
     }
 
-    /// Cells for a drawing with `taken` cells beside it: at most `most`.
+    /// Columns for a drawing next to `taken` columns: at most `most`.
     pub(super) fn room(self, taken: usize, most: usize) -> usize {
         self.columns.map_or(most, |columns| columns.saturating_sub(taken).clamp(10, most))
     }

@@ -1,7 +1,7 @@
-//! What leads on from an answer about a package of which nothing is known in the key's project. Packages of one name in two projects are
-//! different builds, so attempts of another project, or of none, say nothing about such a key: the answer is the default, or of other packages.
+//! A hint for an answer about a package that is unknown in the key's project. Packages of one name in two projects are different builds,
+//! so attempts of another project, or of none, do not count for such a key: the answer is the default, or from other packages.
 //!
-//! The server is asked which projects have the package: it names those that the caller may see, and no others.
+//! The server is asked which projects have the package: it names those that the caller may see.
 
 use plimsoll_client::questions::Client;
 use plimsoll_proto::{
@@ -24,12 +24,12 @@ pub(super) async fn hint_other_projects(client: &Client, key: &Key, answer: Opti
         group_by: GroupBy::Project.into(),
         ..GetStatsRequest::default()
     };
-    // who may not read statistics gets the way on alone
+    // a caller that may not read statistics gets the advice without names
     let groups = client.stats(question).await.map(|stats| stats.groups).unwrap_or_default();
     if key.project.is_empty() { line(&key.package, &groups) } else { line_elsewhere(key, &groups) }
 }
 
-/// Attempts of the package itself are behind the memory sizes.
+/// Whether attempts of the package itself are behind the memory sizes.
 fn knows_package(answer: &Prediction) -> bool {
     let basis = answer.memory_request_bytes.as_ref().and_then(|request| request.basis.as_ref());
     let others = [Rung::BuildSystem, Rung::Fleet, Rung::Default, Rung::Unspecified];
@@ -40,7 +40,7 @@ fn attempts(group: &Group) -> u64 {
     group.totals.as_ref().map_or(0, |totals| totals.attempts)
 }
 
-/// The same for a key that names a project: the package is known in another one, or without any.
+/// The hint for a key with a project: the package is known in another one, or without any.
 fn line_elsewhere(key: &Key, groups: &[Group]) -> String {
     let is_elsewhere =
         |group: &&Group| group.name != key.project && group.name != "(others)" && attempts(group) > 0;

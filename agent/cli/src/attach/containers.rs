@@ -1,4 +1,4 @@
-//! Looks for a container among the processes that can be seen, by its id or by its name.
+//! Finds a container among the visible processes, by its id or by its name.
 
 use plimsoll_measure::cgroup::pod::{self, Container};
 
@@ -52,7 +52,7 @@ pub(super) fn by_name(site: &HostView, name: &str) -> SearchResult {
         let why = if named.is_empty() { "; does the pod set shareProcessNamespace?" } else { "" };
         return Ok(Err(format!("no process of a container named '{name}' was seen{why}").into()));
     }
-    // nothing here knows names: then the container beside ours is meant
+    // no runtime shows names here: then the container next to ours is meant
     let mut found: Vec<(String, Process)> =
         others.iter().map(|process| (key(site, process), process.clone())).collect();
     match single(&mut found, name)? {
@@ -64,7 +64,7 @@ pub(super) fn by_name(site: &HostView, name: &str) -> SearchResult {
     }
 }
 
-/// The processes of other containers, without those that only hold a pod together.
+/// The processes of other containers, except pause containers.
 fn others(site: &HostView) -> Vec<Process> {
     const KERNEL_THREADS: i32 = 2;
     let is_one = |process: &Process| {
@@ -78,7 +78,7 @@ fn others(site: &HostView) -> Vec<Process> {
     Process::all(&site.proc).into_iter().filter(is_one).filter(elsewhere).collect()
 }
 
-/// What tells the containers of two processes apart.
+/// A key that is equal for processes of one container.
 fn key(site: &HostView, process: &Process) -> String {
     process.container(&site.proc).unwrap_or_else(|| process.memberships(&site.proc).trim().replace('\n', " "))
 }

@@ -1,4 +1,4 @@
-//! The file in which the shell of a build says how it ended: its first line is the exit status, as the shell has it in `$?`.
+//! The file in which a build's shell reports its end: the first line is the exit status, as in `$?`.
 
 use std::{
     fs::File,
@@ -15,11 +15,11 @@ const BYTES: u64 = 16;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct EndSeen {
     pub(super) how: &'static str,
-    /// Its exit, where the exit file or the kernel says it.
+    /// Its exit, if the exit file contains it or the kernel reports it.
     pub(super) exit: Option<Exit>,
 }
 
-/// Where the exit status will stand.
+/// Path of the exit file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ExitFile(PathBuf);
 
@@ -28,7 +28,7 @@ impl ExitFile {
         Self(path.to_owned())
     }
 
-    /// `None` while it is not there. One that says no status has ended the build all the same.
+    /// `None` while it does not exist. A file without a status has ended the build all the same.
     pub(super) fn read(&self) -> Option<EndSeen> {
         let mut text = String::new();
         let read = File::open(&self.0).and_then(|file| file.take(BYTES).read_to_string(&mut text));
@@ -44,7 +44,7 @@ impl ExitFile {
     }
 }
 
-/// 0 to 255; a shell says 128 and the number of the signal for a command that a signal ended.
+/// 0 to 255; for a command ended by a signal a shell reports 128 plus the signal's number.
 fn status(text: &str) -> Option<Exit> {
     let code = text.lines().next()?.trim().parse::<u8>().ok()?;
     Some(Exit { code: Some(code.into()), signal: None })

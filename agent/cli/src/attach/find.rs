@@ -1,5 +1,5 @@
-//! Waits for a build to appear. A look costs some milliseconds at most on a busy machine, and the pause after it is so long that
-//! looking takes no more than a hundredth of a core.
+//! Waits for a build to appear. A search costs some milliseconds at most on a busy machine, and the pause after it is long enough to use
+//! no more than a hundredth of a core.
 
 use std::{path::Path, time::Duration};
 
@@ -16,12 +16,12 @@ use super::{
     target::Target,
 };
 
-/// The shortest and the longest pause between two looks.
+/// Shortest and longest pause between two searches.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-/// A pause is so many times as long as the look before it.
+/// Length of a pause, in multiples of the search before it.
 const IDLE: u32 = 100;
 
-/// Looks again and again until the build is there.
+/// Searches repeatedly until the build is found.
 pub(super) async fn wait_for(
     site: &HostView,
     target: &Target,
@@ -47,7 +47,7 @@ pub(super) async fn wait_for(
     }
 }
 
-/// What was counted earlier counts only in the same group: one that was made anew has counted nothing.
+/// Earlier counters are used only for the same group: one that was created anew starts at 0.
 fn same_group(earlier: Option<EarlierCounters>, found: &FoundBuild) -> Option<EarlierCounters> {
     let now = found.groups.as_ref().and_then(|groups| identity(&groups.memory));
     earlier.filter(|earlier| now.is_some() && earlier.group == now)
@@ -57,7 +57,7 @@ fn look(site: &HostView, target: &Target) -> SearchResult {
     match target {
         Target::Process(pid) => match Process::read(&site.proc, *pid) {
             Some(main) => by_process(site, main, None),
-            // a number says nothing about a process that does not exist yet
+            // a process id is meaningless before the process exists
             None => Err(Refusal::nothing(format!("there is no process {pid}, or it has ended"))),
         },
         Target::Container(id) => containers::by_id(site, id),

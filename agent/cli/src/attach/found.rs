@@ -1,4 +1,4 @@
-//! What a search for a build ends with: the build and how it is measured, nothing yet, or a reason to give up.
+//! Result of a search: the build and how to measure it, nothing yet, or a reason to give up.
 
 use std::fmt::Display;
 
@@ -6,24 +6,24 @@ use plimsoll_measure::{cgroup::Cgroups, meter::Meter, reading::Reading};
 
 use super::{STATUS_NOTHING, STATUS_USAGE, process::Process};
 
-/// A build that was found, and how it is measured.
+/// A found build, with its meter.
 #[derive(Debug)]
 pub(super) struct FoundBuild {
     pub(super) meter: Meter,
     pub(super) groups: Option<Cgroups>,
     /// The process that the build began with, if it can be seen.
     pub(super) main: Option<Process>,
-    /// The counters are those of this build alone, since it began.
+    /// The counters include only this build, from its start.
     pub(super) since_birth: bool,
-    /// What others did in the group before.
+    /// Counters of what ran in the group before.
     pub(super) earlier: Option<EarlierCounters>,
-    /// What is followed, through what.
+    /// Description of what is followed, and how.
     pub(super) way: String,
-    /// Why better ways were not taken.
+    /// Why better ways were not possible.
     pub(super) worse: Vec<String>,
 }
 
-/// Why nothing is followed.
+/// Why nothing can be followed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) status: u8,
@@ -48,11 +48,11 @@ pub(super) struct EarlierCounters {
     pub(super) group: Option<u64>,
 }
 
-/// Why there is nothing to follow yet.
+/// Why nothing can be followed yet.
 #[derive(Debug)]
 pub(super) struct MissingBuild {
     pub(super) why: String,
-    /// There is a group, and nothing runs in it.
+    /// The group exists, and nothing runs in it.
     pub(super) empty: Option<EarlierCounters>,
 }
 
@@ -62,5 +62,5 @@ impl From<String> for MissingBuild {
     }
 }
 
-/// What one look has shown.
+/// Result of one search.
 pub(super) type SearchResult = Result<Result<FoundBuild, MissingBuild>, Refusal>;

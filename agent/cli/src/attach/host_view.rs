@@ -1,4 +1,4 @@
-//! What the agent can see from where it is.
+//! What the agent can see of the machine.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use plimsoll_measure::{
 
 use super::kubernetes::ContainerName;
 
-/// What the agent can see from where it is.
+/// What the agent can see of the machine.
 #[derive(Debug)]
 pub(super) struct HostView {
     pub(super) kernel: Kernel,
@@ -21,19 +21,19 @@ pub(super) struct HostView {
     pub(super) proc: PathBuf,
     /// The host's cgroup folder.
     pub(super) host_cgroup: Option<PathBuf>,
-    /// `/proc/self/cgroup`, to tell the agent's own processes from others.
+    /// `/proc/self/cgroup`, to recognize the agent's own processes.
     pub(super) memberships: String,
     /// The agent's own pod and container.
     pub(super) own_container: Option<ContainerName>,
     /// A cgroup that the agent itself is in measures the build as well.
     pub(super) takes_own: bool,
-    /// Ids in the agent's own mount table: of its container, and of the one that holds its pod's namespaces, whose files for the
-    /// host's name and resolver containerd and CRI-O give to all others.
+    /// Ids in the agent's own mount table: of its container, and of its pod's sandbox, whose hostname and resolver files containerd and
+    /// CRI-O mount into all containers.
     pub(super) related: Vec<String>,
 }
 
 impl HostView {
-    /// Looks around.
+    /// Determines what is visible.
     pub(super) fn new(kernel: &Kernel, host_proc: Option<&Path>, host_cgroup: Option<&Path>) -> Self {
         let text = |path: &str| kernel::read(&kernel.path(path)).ok().flatten().unwrap_or_default();
         let mountinfo = text("/proc/self/mountinfo");
@@ -52,12 +52,12 @@ impl HostView {
         }
     }
 
-    /// Says whether the agent is in a group or below it. Such a group measures the agent too, and is never empty.
+    /// Whether the agent is in a group or below it. Such a group includes the agent, and is never empty.
     pub(super) fn is_in(group: &Cgroup) -> bool {
         i32::try_from(std::process::id()).is_ok_and(|own| members(&group.dir).contains(&own))
     }
 
-    /// The hierarchies that can be searched for a group: the host's if it was given, else those that the agent has.
+    /// The hierarchies to search for a group: the host's if it was given, else the agent's own.
     pub(super) fn searched(&self) -> Result<CgroupMounts, kernel::Error> {
         match &self.host_cgroup {
             Some(folder) => CgroupMounts::at(folder),
@@ -65,12 +65,12 @@ impl HostView {
         }
     }
 
-    /// Says whether process ids mean what they mean to the kernel that we call.
+    /// Whether process ids in this `/proc` are valid for the agent's system calls.
     pub(super) fn shows_real_processes(&self) -> bool {
         self.proc == Path::new("/proc")
     }
 
-    /// Says whether process ids of the agent's own namespace can be looked up: not with the host's `/proc`.
+    /// Whether process ids of the agent's own namespace can be looked up: not with the host's `/proc`.
     pub(super) fn shows_own_namespace(&self) -> bool {
         self.proc == self.kernel.path("/proc")
     }

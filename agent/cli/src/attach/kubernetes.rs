@@ -1,6 +1,6 @@
-//! What Kubernetes calls the container that a process is in.
+//! Kubernetes' names for the container of a process.
 
-/// The names by which Kubernetes knows a container.
+/// Kubernetes' names for a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ContainerName {
     /// UID of its pod.
@@ -10,8 +10,8 @@ pub(super) struct ContainerName {
 }
 
 impl ContainerName {
-    /// Reads it from a mount table: kubelet gives each container a file for its last words, and mounts it from
-    /// `.../pods/UID/containers/NAME/SERIAL`. Any user may read the mount table of a process.
+    /// Parses a mount table: the kubelet mounts the termination message of each container from `.../pods/UID/containers/NAME/SERIAL`. Any
+    /// user may read a process's mount table.
     pub(super) fn parse(mountinfo: &str) -> Option<Self> {
         mountinfo.lines().find_map(|line| {
             let mut parts = line.split(' ').nth(3)?.rsplit('/');

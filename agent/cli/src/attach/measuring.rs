@@ -69,7 +69,7 @@ pub(super) fn by_folder(
     }
 }
 
-/// The best way to follow a process; of all its container if that is given. `Err` says why there is none.
+/// The best way to follow a process, or its whole container if that is given. The error is the reason why there is none.
 fn to_process(site: &HostView, main: Process, container: Option<&str>) -> Result<FoundBuild, String> {
     let memberships = main.memberships(&site.proc);
     let mut worse = Vec::new();
@@ -133,7 +133,7 @@ fn to_group(site: &HostView, groups: Cgroups, mut worse: Vec<String>) -> Result<
     Ok(FoundBuild { meter, groups: Some(groups), main, since_birth: true, earlier: None, way, worse })
 }
 
-/// Opens the groups, if they measure the build and nothing else.
+/// Opens the groups, if they contain only the build.
 fn measured(site: &HostView, groups: &Cgroups, main: Option<&Process>) -> Result<Meter, String> {
     let folder = shown(groups);
     if groups.memory.is_root() {
@@ -190,8 +190,7 @@ pub(super) fn container_groups(layout: &CgroupMounts, id: &str) -> Result<Option
     Ok(None)
 }
 
-/// Says whether a process is the first of its group: then the group's counters are those of the build. What cannot be seen may
-/// be older.
+/// Whether a process is the first of its group, so that the group's counters are the build's. Invisible processes may be older.
 fn begins_with(site: &HostView, groups: &Cgroups, main: &Process) -> bool {
     let pids = members(&groups.memory.dir);
     let visible = site.shows_own_namespace() && !pids.contains(&0);

@@ -1,14 +1,15 @@
-//! Follows a build that is already running: beside it in its pod, or on its machine.
+//! Follows a build that is already running, in its pod or on its machine.
 //!
-//! [`find`] waits until the build is there, [`measuring`] chooses the best way to see it, [`watch`] notices its end, and in between it is
-//! sampled and delivered as any other. The agent has no part in the build: it enters none of its groups, sends it no signal,
-//! and learns its exit status only from a file that the build's shell leaves ([`exit_file`]) or from the kernel ([`exit_status`]). It leaves by itself when the build has ended, so that a Job can complete.
+//! [`find`] waits for the build, [`measuring`] chooses how to measure it, [`watch`] detects its end; sampling and delivery are as for any
+//! other build. The agent does not interfere with the build: it enters none of its groups, sends it no signal, and learns its exit status
+//! only from a file that the build's shell writes ([`exit_file`]) or from the kernel ([`exit_status`]). The agent ends with the build, so
+//! that a Kubernetes Job can complete.
 //!
-//! | status | means |
+//! | status | meaning |
 //! |---|---|
-//! | 0 | the build was followed to its end, or until the agent got a signal to stop |
-//! | 2 | the question cannot be answered: wrong usage, or more than one container fits |
-//! | 4 | nothing was measured: the build never appeared, or nothing may be read of it |
+//! | 0 | the build was followed to its end, or until a signal stopped the agent |
+//! | 2 | wrong usage, or more than one container matches |
+//! | 4 | nothing was measured: the build never appeared, or cannot be read |
 
 mod containers;
 mod exit_file;
@@ -50,14 +51,14 @@ const STATUS_NOTHING: u8 = 4;
 /// The question is wrong.
 const STATUS_USAGE: u8 = 2;
 
-/// What to follow, and how.
+/// Which build to follow, and how.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Which build.
     pub target: Target,
-    /// The host's `/sys/fs/cgroup`, where it is mounted for the agent.
+    /// The host's `/sys/fs/cgroup`, if it is mounted for the agent.
     pub host_cgroup: Option<PathBuf>,
-    /// The host's `/proc`, where it is mounted for the agent.
+    /// The host's `/proc`, if it is mounted for the agent.
     pub host_proc: Option<PathBuf>,
     /// How long to wait for the build to appear.
     pub wait: Duration,
@@ -67,7 +68,7 @@ pub struct Settings {
     pub own_cgroup: bool,
     /// The build ends when this file appears; its first line is the exit status.
     pub exit_file: Option<PathBuf>,
-    /// What is measured, and where that goes.
+    /// The attempt, and where samples are sent.
     pub attempt: attempt::Settings,
 }
 
@@ -113,7 +114,7 @@ impl<'a> Build<'a> {
         }
         let age = main.as_ref().map(|main| main.age(&site.proc)).unwrap_or_default();
         let now = Instant::now();
-        // the two clocks go back by the same time, or not at all
+        // both clocks are moved back by the same time, or neither
         let (start, age) = now.checked_sub(age).map_or((now, Duration::ZERO), |start| (start, age));
         let age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
         let started = clock::unix_ms().saturating_sub(age_ms);
@@ -159,7 +160,7 @@ impl<'a> Build<'a> {
     }
 }
 
-/// The counters of a group before it was made: nothing, but for those of the groups above, which have others in them too.
+/// Counters of a group before its creation: zeros, except for those of parent groups, which include others.
 fn before_birth(now: &Reading) -> Reading {
     Reading {
         reclaim_failures: now.failures_above,

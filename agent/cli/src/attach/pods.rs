@@ -1,4 +1,4 @@
-//! Looks for a container of a pod in the host's cgroups, where names are not known and processes may not be visible.
+//! Finds a pod's container in the host's cgroups, where names are unknown and processes may be invisible.
 
 use plimsoll_measure::cgroup::{
     foreign::{CgroupMounts, Occupancy, occupancy},
@@ -47,7 +47,7 @@ pub(super) fn by_pod(site: &HostView, uid: &str, choice: &ContainerChoice) -> Se
     }
 }
 
-/// The id of the container with this name, if a process of it can be seen.
+/// The id of the container with this name, if one of its processes is visible.
 fn named(site: &HostView, uid: &str, name: &str) -> Option<String> {
     Process::all(&site.proc).into_iter().find_map(|process| {
         let found = process.kubernetes(&site.proc)?;
@@ -55,7 +55,7 @@ fn named(site: &HostView, uid: &str, name: &str) -> Option<String> {
     })
 }
 
-/// Leaves the containers that may be the build: not ours, not the one that only holds the pod together, and not one that has ended.
+/// Keeps the containers that may be the build: not ours, not the pause container, and not an ended one.
 fn retain_build(site: &HostView, layout: &CgroupMounts, found: &mut Vec<Container>) {
     found.retain(|container| {
         let groups = layout.groups_at(&container.dir).ok().flatten();

@@ -1,4 +1,4 @@
-//! Processes of others, as a `/proc` shows them: when they began, whether they have ended, and which container they are in.
+//! Processes of others in `/proc`: start time, state, and container.
 
 use std::{ffi::OsString, fs, os::unix::ffi::OsStringExt as _, path::Path, time::Duration};
 
@@ -19,7 +19,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Process `pid`, if it runs. One that has ended and is not waited for yet does not.
+    /// Process `pid`, if it is running. A zombie is not.
     pub(super) fn read(proc: &Path, pid: i32) -> Option<Self> {
         let stat = Shown::new_with_root(proc.join(pid.to_string())).ok()?.stat().ok()?;
         let runs = !matches!(stat.state, 'Z' | 'X' | 'x');
@@ -33,12 +33,12 @@ impl Process {
         entries.filter_map(pid).filter_map(|pid| Self::read(proc, pid)).collect()
     }
 
-    /// Says whether it still runs; another process with the same number is not it.
+    /// Whether it is still running; another process with the same id does not count.
     pub(super) fn runs(&self, proc: &Path) -> bool {
         Self::read(proc, self.pid).is_some_and(|now| now.started == self.started)
     }
 
-    /// Time since its start; zero if nothing says what time it is.
+    /// Time since its start; zero if the time is unknown.
     pub(super) fn age(&self, proc: &Path) -> Duration {
         let ticks = u32::try_from(procfs::ticks_per_second().max(1)).unwrap_or(100);
         let uptime = kernel::read(&proc.join("uptime")).ok().flatten();
@@ -49,7 +49,7 @@ impl Process {
         uptime.saturating_sub(whole + Duration::from_secs(1) * rest / ticks)
     }
 
-    /// Where it is in the hierarchies: the text of `/proc/PID/cgroup`, empty if it has ended.
+    /// Its cgroups: the text of `/proc/PID/cgroup`, empty if it has ended.
     pub(super) fn memberships(&self, proc: &Path) -> String {
         self.text(proc, "cgroup")
     }
@@ -69,7 +69,7 @@ impl Process {
     }
 }
 
-/// The command line of process `pid`, below the `/proc` given; empty if there is none to be read.
+/// The command line of process `pid` in this `/proc`; empty if it cannot be read.
 pub fn command_line(proc: Option<&Path>, pid: i32) -> Vec<OsString> {
     let file = proc.unwrap_or_else(|| Path::new("/proc")).join(pid.to_string()).join("cmdline");
     let bytes = kernel::read_bytes(&file).unwrap_or_default();

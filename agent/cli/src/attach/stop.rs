@@ -7,7 +7,7 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
 };
 
-/// Signals that end the agent. As process 1 of a container it would get none of them without asking for them.
+/// Signals that end the agent. As process 1 of a container it only gets signals that it handles.
 #[derive(Debug)]
 pub(super) struct StopSignals {
     term: Option<Signal>,

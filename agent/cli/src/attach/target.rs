@@ -1,4 +1,4 @@
-//! Which build to follow, as a person or a manifest names it. What is wrong with a name is said before anything is searched.
+//! Which build to follow, as named by a person or a manifest. Invalid names are reported before the search.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -10,9 +10,9 @@ const LONGEST_NAME: usize = 253;
 /// Which build to follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// A process and what it starts.
+    /// A process and its descendants.
     Process(i32),
-    /// The container whose id begins so.
+    /// The container whose id has this prefix.
     Container(String),
     /// The container of the agent's own pod that has this name.
     Named(String),
@@ -25,16 +25,16 @@ pub enum Target {
 /// Which container of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ContainerChoice {
-    /// The one beside the agent's own.
+    /// The only other container.
     Only,
-    /// The one whose id begins so.
+    /// The container whose id has this prefix.
     Id(String),
     /// The one with this name.
     Named(String),
 }
 
 impl Target {
-    /// Says whether the build is what one process does, and ends with it.
+    /// Whether the build is one process, and ends with it.
     pub(super) fn is_process(&self) -> bool {
         !matches!(self, Self::Group(_))
     }
@@ -71,7 +71,7 @@ impl Target {
         Ok(text.to_owned())
     }
 
-    /// A pod's UID; with `_` for `-`, as the systemd driver writes it, it is the same.
+    /// A pod's UID; `_` is accepted for `-`, as the systemd driver writes it.
     pub fn uid(text: &str) -> Result<String, String> {
         Self::name(text.strip_prefix("pod").unwrap_or(text)).map(|uid| uid.replace('_', "-"))
     }

@@ -1,6 +1,6 @@
-//! Notices the end of a build. Two ways together: the kernel's word (a pidfd, or the events of a v2 group), which comes at once,
-//! and a look every [`PACE`], for everything that gives no word. At once matters: a runtime removes the group of a container
-//! some ten milliseconds after its end, and the last counters with it.
+//! Detects the end of a build, in two ways: by kernel events (a pidfd, or the events of a v2 group), which come at once, and by polling
+//! every [`PACE`], for everything without events. Speed matters: a runtime removes the group of a container some ten milliseconds after
+//! its end, and the last counters with it.
 
 use std::{
     future::pending,
@@ -31,28 +31,28 @@ use super::{
     process::Process,
 };
 
-/// Between two looks.
+/// Polling interval.
 const PACE: Duration = Duration::from_millis(200);
 
-/// What tells the end of one build.
+/// Sources for the end of one build.
 #[derive(Debug)]
 pub(super) struct Watch {
     proc: PathBuf,
     /// The build ends with this process.
     main: Option<Process>,
-    /// The build ends when nothing runs here any more.
+    /// The build ends when nothing runs in this group any more.
     group: Option<(Cgroup, Option<u64>)>,
-    /// The build ends when this file is there, whatever goes on running.
+    /// The build ends when this file exists, whatever is still running.
     file: Option<ExitFile>,
     /// The process, for its exit status.
     process: Option<OwnedFd>,
-    /// Becomes readable when there is something to look at.
+    /// Becomes readable when the state may have changed.
     event: Option<AsyncFd<OwnedFd>>,
     next: Instant,
 }
 
 impl Watch {
-    /// Watches `main`, or `groups` if there is none.
+    /// Watches `main`, or `groups` without it.
     pub(super) fn new(
         site: &HostView,
         main: Option<Process>,
@@ -78,7 +78,7 @@ impl Watch {
         Self { proc: site.proc.clone(), main, group, file, process, event, next: Instant::now() }
     }
 
-    /// Waits for the end of the build, and says what it was. May be dropped and called again.
+    /// Waits for the end of the build, and returns it. The future may be dropped and the method called again.
     pub(super) async fn ended(&mut self) -> EndSeen {
         loop {
             if let Some(end) = self.look() {
@@ -91,7 +91,7 @@ impl Watch {
         }
     }
 
-    /// The end, if it has come.
+    /// The end, if it has happened.
     fn look(&self) -> Option<EndSeen> {
         let reported = self.file.as_ref().and_then(ExitFile::read);
         reported.or_else(|| self.gone().map(|how| EndSeen { how, exit: None }))
@@ -133,7 +133,7 @@ impl Watch {
 fn pidfd(main: &Process, proc: &Path) -> io::Result<OwnedFd> {
     let pid = Pid::from_raw(main.pid).ok_or(io::ErrorKind::InvalidInput)?;
     let descriptor = pidfd_open(pid, PidfdFlags::NONBLOCK)?;
-    // one that took its number meanwhile is another process
+    // another process may have got the same id meanwhile
     if main.runs(proc) { Ok(descriptor) } else { Err(io::ErrorKind::NotFound.into()) }
 }
 
@@ -151,7 +151,7 @@ fn listen(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(descriptor, Interest::READABLE)
 }
 
-/// Waits for the kernel's word. A pidfd stays readable for ever once its process has ended, so it speaks only once.
+/// Waits for a kernel event. A pidfd stays readable after its process has ended, so it is used only once.
 async fn kernel_event(event: &mut Option<AsyncFd<OwnedFd>>) {
     let Some(descriptor) = event else { return pending().await };
     let mut buffer = [0; 4096];

@@ -157,7 +157,7 @@ impl ShouldRetryArgs {
     fn question(&self, job: &CiJob) -> Result<ShouldRetryRequest, String> {
         let attempt = self.attempt.as_ref().or(job.attempt.as_ref());
         let attempt = attempt.ok_or("the attempt is not known: say --attempt ID")?;
-        // the environment speaks of the job that asks, which need not be the job that failed
+        // the environment describes the job that asks, which need not be the failed job
         let own = job.attempt.as_ref() == Some(attempt);
         let environment = if own { job } else { &CiJob::default() };
         let known = own && !job.key.package.is_empty() || !self.key.keys.is_empty();

@@ -1,7 +1,7 @@
-//! Options that most commands have in common may stand before the command, too.
+//! Accepts options common to most commands before the command, too.
 //!
-//! They belong to the commands, which give them their defaults and variables. Here the line as a whole gets a copy of each, without
-//! either, and hands its value on to the command: given there as well, the one behind the command counts.
+//! The commands declare them with defaults and variables. The top level gets a copy of each without those, and passes its value to the
+//! command; an option after the command takes precedence.
 
 use clap::{Arg, Command, CommandFactory as _};
 
@@ -9,7 +9,7 @@ use super::Cli;
 
 /// The options, by their long names.
 const COMMON: [&str; 5] = ["server", "ca", "client-cert", "client-key", "token-file"];
-/// The command whose options are copied: it asks the server and does nothing else.
+/// The command whose options are copied: one that only asks the server.
 const MODEL: &str = "predict";
 
 /// The command line, with these options before the command.
@@ -21,7 +21,7 @@ pub(super) fn line() -> Command {
     line.args(common)
 }
 
-/// The same option, which only has a value if the line gives it one.
+/// The same option without default and variable.
 fn without_default(option: Arg) -> Arg {
     let help = option.get_help().map(ToString::to_string).unwrap_or_default();
     let help = format!("{help}; may stand behind the command as well");

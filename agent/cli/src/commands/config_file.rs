@@ -1,12 +1,12 @@
-//! Files that hold defaults of options, so that each machine says once where its server is:
+//! Files with defaults of options, so that each machine names its server once:
 //!
 //! | file | for |
 //! |---|---|
 //! | `$XDG_CONFIG_HOME/plimsoll/config.toml`, else `~/.config/plimsoll/config.toml` | one user |
 //! | `/etc/plimsoll/config.toml` | all users of the machine |
 //!
-//! An option wins over its variable, a variable over the user's file, that over the system's. Each line is `option = "value"`, with the option's
-//! long name and `_` for `-`. A mistake is reported with file and line, and the line counts as not there: builds go on.
+//! An option takes precedence over its variable, that over the user's file, and that over the system's. Each line is `option = "value"`,
+//! with the option's long name and `_` for `-`. An invalid line is reported with file and number, and ignored, so that builds go on.
 
 use std::{
     env,
@@ -30,12 +30,12 @@ const MOST_BYTES: u64 = 64 * 1024;
 const EVERYWHERE: [&str; 5] = ["server", "ca", "client-cert", "client-key", "token-file"];
 /// Options that it may set for commands that measure.
 const MEASURING: [&str; 6] = ["pool", "interval", "spool-dir", "spool-max", "patience", "report"];
-/// The commands that measure, and the one that checks how they would.
+/// The commands that measure, and the one that checks the configuration.
 const MEASURING_COMMANDS: [&str; 3] = ["run", "attach", "doctor"];
-/// Options that are paths: those that do not begin with `/` are below the folder of the file.
+/// Options that are paths: relative ones start at the file's directory.
 const PATHS: [&str; 5] = ["ca", "client-cert", "client-key", "token-file", "spool-dir"];
 
-/// The files of this user and this machine, the one that wins last.
+/// The files of this user and this machine; later ones take precedence.
 pub(super) fn files() -> Vec<PathBuf> {
     let folder = |name: &str| env::var_os(name).filter(|folder| Path::new(folder).is_absolute());
     let home = || folder("HOME").map(|home| PathBuf::from(home).join(".config"));
@@ -44,7 +44,7 @@ pub(super) fn files() -> Vec<PathBuf> {
     [Some(PathBuf::from(SYSTEM)), user].into_iter().flatten().collect()
 }
 
-/// The command line with the defaults that these files give; each mistake in them goes to `warn`.
+/// Adds the defaults in these files to the command line; passes each mistake to `warn`.
 pub(super) fn with_defaults(command: Command, files: &[PathBuf], mut warn: impl FnMut(String)) -> Command {
     files.iter().fold(command, |command, file| match read(file) {
         Ok(Some(text)) => with_lines(command, file, &text, &mut warn),
@@ -108,7 +108,7 @@ fn place(file: &Path, text: &str, span: Option<Range<usize>>) -> String {
     format!("{}:{}", file.display(), before.filter(|byte| **byte == b'\n').count() + 1)
 }
 
-/// What the option shall be, if it may stand in a file and its commands take it.
+/// The value for an option, if files may set it and its commands accept it.
 fn checked(command: &Command, file: &Path, option: &str, value: &DeValue<'_>) -> Result<OsString, String> {
     let known = || EVERYWHERE.iter().chain(&MEASURING);
     if !known().any(|name| *name == option) {
@@ -139,7 +139,7 @@ fn argument<'c>(command: &'c Command, option: &str) -> Option<&'c Arg> {
     command.get_arguments().find(|argument| is_set && argument.get_long() == Some(option))
 }
 
-/// Reads the value as it would be read behind the option.
+/// Checks the value as if it were on the command line.
 fn takes(argument: &Arg, value: &OsStr) -> Result<(), String> {
     if let Some(Err(Some(problem))) = argument.get_env().map(|variable| check(variable, value)) {
         return Err(problem);

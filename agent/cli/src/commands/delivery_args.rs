@@ -1,4 +1,4 @@
-//! What all commands that measure have in common: of what, how often, and where to.
+//! Options common to all commands that measure: the key, the interval, the server.
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
@@ -95,21 +95,21 @@ impl DeliveryArgs {
         self.attempt.is_some()
     }
 
-    /// Where samples go.
+    /// Where samples are sent.
     fn delivery(&self, job: &CiJob) -> delivery::Settings {
         let server = named_server(&self.server);
         let (spool_dir, spool_bytes) = self.spool.place(job);
         delivery::Settings { trust: self.trust.towards(server.as_deref()), server, spool_dir, spool_bytes }
     }
 
-    /// What was asked for.
+    /// The requests.
     fn asked(&self, job: &CiJob) -> Resources {
         let memory_request_bytes = self.request_memory.or(job.asked.memory_request_bytes);
         Resources { memory_request_bytes, ..job.asked }
     }
 }
 
-/// The server, unless `none` says that there shall be none.
+/// The server, unless it is `none`.
 pub(super) fn named_server(server: &str) -> Option<String> {
     Some(server.to_owned()).filter(|server| !server.is_empty() && server != "none")
 }

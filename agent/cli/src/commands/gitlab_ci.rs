@@ -8,8 +8,7 @@ use plimsoll_client::questions::Failure;
 use super::{DEFAULT_SERVER, help};
 use crate::ask::CommandOutput;
 
-/// Exit codes that stand for verdicts in a printed job: above those that programs use for themselves, and below 126, from which
-/// on they are the shell's.
+/// Exit codes that stand for verdicts in a printed job: above those that programs use, and below 126, where the shell's own start.
 const CODES: [(&str, u8); 4] = [("bigger", 82), ("as-is", 83), ("longer", 84), ("elsewhere", 85)];
 
 /// Print a GitLab job that runs a command with the agent, and is retried only when that can help.
@@ -61,9 +60,9 @@ impl GitlabCiArgs {
         let _written = writeln!(text, "    PLIMSOLL_SERVER: {}", quoted(&self.server));
         let _written = writeln!(text, "    PLIMSOLL_EXIT_CODE_FOR: {}", quoted(&codes.join(",")));
         let _written = writeln!(text, "    PLIMSOLL_REPORT_FILE: plimsoll.json");
-        // GitLab's runner says 1 for every exit code of bash without it
+        // without this, GitLab's runner reports 1 for every exit code of bash
         let _written = writeln!(text, "    FF_USE_NEW_BASH_EVAL_STRATEGY: 'true'");
-        // this is the agent already: the admission webhook must not put another one beside it
+        // this is the agent already: the admission webhook must not add another one
         let _written = writeln!(text, "    KUBERNETES_POD_ANNOTATIONS_PLIMSOLL: plimsoll/agent=off");
         let _written = writeln!(text, "  script:\n    - {}", quoted(&format!("plimsoll run -- {command}")));
         let _written = writeln!(text, "  artifacts:\n    when: always\n    paths: [plimsoll.json]");
@@ -74,7 +73,7 @@ impl GitlabCiArgs {
     }
 }
 
-/// A scalar of YAML that means these characters and nothing else.
+/// A YAML scalar for exactly these characters.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }

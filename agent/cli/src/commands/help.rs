@@ -1,18 +1,18 @@
-//! The end of each command's `--help`: exit statuses, then lines to type. A test reads every one of those lines as the program would.
+//! The end of each command's `--help`: exit statuses, then examples. A test parses every example.
 
 use clap::builder::styling::{AnsiColor, Styles};
 
 /// Columns of help at most, also on a wider terminal.
 pub(super) const COLUMNS: usize = 80;
 
-/// Colours of help and of errors in options. clap leaves them out where there is no terminal, or `NO_COLOR` is set.
+/// Colours of help and option errors. clap omits them without a terminal, or with `NO_COLOR`.
 pub(super) const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
     .usage(AnsiColor::Green.on_default().bold())
     .literal(AnsiColor::Cyan.on_default())
     .placeholder(AnsiColor::Yellow.on_default());
 
-/// `statuses`, and below them examples; each begins with the name of the command.
+/// `statuses`, followed by examples; each starts with the command's name.
 pub(super) fn end(statuses: &str, examples: &[&str]) -> String {
     let head = if examples.len() == 1 { "Example:" } else { "Examples:" };
     let gap = if statuses.is_empty() { "" } else { "\n\n" };

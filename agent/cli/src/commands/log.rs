@@ -10,16 +10,16 @@ use plimsoll_proto::limits;
 
 use crate::key::{SECRET_BYTES, Secrets};
 
-/// Bytes that are read: as much as the wire takes, and before that a secret that the cut would go through.
+/// Bytes read: as many as the wire allows, plus the longest secret before them that a cut could split.
 const READ_BYTES: usize = limits::LOG_TAIL_BYTES + SECRET_BYTES;
 
-/// The end of a log, as much of it as the wire takes, without secrets.
+/// The end of a log, as long as the wire allows, with secrets masked.
 pub(super) fn log_tail(path: &Path, secrets: &Secrets) -> Result<Vec<u8>, String> {
     let read = if path == Path::new("-") {
         tail_of_stream(&mut io::stdin().lock())
     } else {
         File::open(path).and_then(|mut file| {
-            // what cannot be searched (a pipe) is read from its beginning
+            // a stream that cannot seek (a pipe) is read from its start
             let length = file.seek(SeekFrom::End(0)).unwrap_or(0);
             if length > 0 {
                 file.seek(SeekFrom::Start(length.saturating_sub(READ_BYTES as u64)))?;

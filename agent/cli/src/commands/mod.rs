@@ -1,7 +1,7 @@
 //! The command line of `plimsoll`.
 //!
-//! This module reads the line and turns it into settings and questions; `run`, `attach` and `ask` do the work. Exit statuses are a
-//! promise to scripts and stand in the help text of each command.
+//! This module parses the command line into settings and requests; `run`, `attach` and `ask` do the work. Scripts rely on exit statuses,
+//! which are in the help text of each command.
 
 mod ask;
 mod attach;
@@ -46,7 +46,7 @@ use crate::{
     terminal_width::fitted,
 };
 
-/// Address of the server where none is given.
+/// Default address of the server.
 const DEFAULT_SERVER: &str = "http://127.0.0.1:7410";
 
 /// Exit statuses of all commands that ask the server, for their help.
@@ -141,7 +141,7 @@ impl ServerArgs {
 }
 
 impl TrustArgs {
-    /// What is trusted at, and shown to, this server; a token's file before its variable. Warns if others can read the token.
+    /// Credentials and trust for this server; a token file takes precedence over the variable. Warns if others can read the token.
     fn towards(&self, server: Option<&str>) -> Trust {
         let trust = self.quietly();
         if let Some(server) = server.filter(|server| trust.token.is_some() && is_read_by_others(server)) {
@@ -154,7 +154,7 @@ impl TrustArgs {
 
     /// The same for any server, without a warning.
     fn quietly(&self) -> Trust {
-        // a variable that is set to nothing names no file
+        // an empty variable names no file
         let file = |path: &Option<OsString>| path.clone().filter(|path| !path.is_empty()).map(PathBuf::from);
         let token = file(&self.token_file).map(Token::File).or_else(|| key::token().map(Token::Text));
         Trust { ca: file(&self.ca), certificate: file(&self.client_cert), key: file(&self.client_key), token }
@@ -162,7 +162,7 @@ impl TrustArgs {
 }
 
 impl Cli {
-    /// Reads the command line of this process, and the variables that stand for options. Ends the process on wrong usage.
+    /// Parses the command line and the variables. Ends the process on wrong usage.
     pub fn from_process() -> Self {
         let lookup = |name: &OsStr| env::var_os(name);
         let warn = |problem| tracing::warn!("{problem}");
@@ -180,7 +180,7 @@ impl Cli {
         Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
     }
 
-    /// Does what the line says, and returns the exit status.
+    /// Runs the command, and returns the exit status.
     pub async fn execute(self) -> u8 {
         let job = CiJob::from_process();
         let answer = match self.command {
@@ -221,7 +221,7 @@ impl Cli {
     }
 }
 
-/// Prints an answer, or what is wrong. A reader that has gone away (`| head`) is no failure.
+/// Prints an answer or an error. A closed output (`| head`) is not an error.
 fn conclude(answer: Result<CommandOutput, Failure>) -> u8 {
     match answer {
         Ok(CommandOutput { output, status, is_prose }) => {

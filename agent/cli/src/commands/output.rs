@@ -1,4 +1,4 @@
-//! Options for what is read from the build's output, and for what is said at the end.
+//! Options for reading the build's output, and for the report at the end.
 
 use std::{
     io::{self, IsTerminal as _},
@@ -34,7 +34,7 @@ pub(super) struct PhaseArgs {
 }
 
 impl PhaseArgs {
-    /// Which marks to look for; `None` leaves the output alone.
+    /// Which markers to look for; `None` leaves the output unread.
     pub(super) fn marks(self, job: &CiJob) -> Result<Option<PhaseMarks>, String> {
         let Self { phases, patterns } = self;
         if patterns.len() > PATTERNS {
@@ -58,13 +58,13 @@ impl PhaseArgs {
     }
 }
 
-/// Whether `--phases` would take these words.
+/// Checks a value of `--phases`.
 pub(super) fn check_phases(words: &str) -> Result<(), String> {
     let phases = words.split(',').map(str::to_owned).collect();
     PhaseArgs { phases, patterns: Vec::new() }.marks(&CiJob::default()).map(drop)
 }
 
-/// Whether `--report` would take these words.
+/// Checks a value of `--report`.
 pub(super) fn check_report(words: &str) -> Result<(), String> {
     let report = words.split(',').map(str::to_owned).collect();
     ReportArgs { report, report_file: None, quiet: false }.settings(&CiJob::default()).map(drop)
@@ -94,12 +94,12 @@ pub(super) struct ReportArgs {
 }
 
 impl ReportArgs {
-    /// What to say, and where.
+    /// Settings of the report.
     pub(super) fn settings(self, job: &CiJob) -> Result<job_summary::Settings, String> {
         self.settings_on(job, io::stderr().is_terminal())
     }
 
-    /// The same, where it is known whether a person looks at standard error.
+    /// The same, with whether standard error is a terminal.
     fn settings_on(self, job: &CiJob, is_terminal: bool) -> Result<job_summary::Settings, String> {
         let mut style = if job.ci { Style::Text } else { Style::Line };
         let mut is_chosen = false;

@@ -1,5 +1,5 @@
-//! GitLab's list of the jobs of a pipeline (`GET /projects/:id/pipelines/:id/jobs?include_retried=true`), as far as it tells what came
-//! before one job: the runs of the same name. What was retried there counts, also where no agent saw it.
+//! Parses GitLab's list of a pipeline's jobs (`GET /projects/:id/pipelines/:id/jobs?include_retried=true`) for the earlier runs of one
+//! job, which have the same name. Runs without an agent count too.
 
 use std::{
     fs::File,
@@ -14,7 +14,7 @@ use serde::Deserialize;
 /// Largest list that is read: some ten thousand jobs.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// A job, as GitLab writes it; what is not named here is skipped.
+/// A job in GitLab's list; other fields are ignored.
 #[derive(Debug, Deserialize)]
 struct ListedJob {
     id: u64,
@@ -25,11 +25,11 @@ struct ListedJob {
     finished_at: Option<String>,
 }
 
-/// The runs of the job of `attempt` in the list at `path` (`-` is standard input), newest first; at most as many as the wire takes.
-/// `name` is the job's, if it is known without the list.
+/// The runs of the job of `attempt` in the list at `path` (`-` is standard input), newest first; at most as many as the wire allows.
+/// `name`: the job's name, if known without the list.
 ///
 /// # Errors
-/// The list cannot be read, is not one, or does not tell which of its jobs are runs of this one.
+/// The list cannot be read or parsed, or does not show which jobs are runs of this one.
 pub(super) fn retried(path: &Path, attempt: &str, name: Option<&str>) -> Result<Vec<RetriedJob>, String> {
     let wrong = |why: String| format!("--include-retried {}: {why}", path.display());
     let mut text = String::new();
@@ -83,7 +83,7 @@ fn wire(job: ListedJob) -> Result<RetriedJob, String> {
     })
 }
 
-/// As the wire takes it.
+/// The text cut to what the wire allows.
 fn fitting(text: &str) -> String {
     let mut text: String = text.chars().filter(|c| !c.is_control()).collect();
     text.truncate(text.floor_char_boundary(limits::REASON_BYTES));

@@ -1,4 +1,4 @@
-//! What a shell and `man` are given, made from the declarations of options.
+//! Shell completions and manual pages, generated from the declarations of options.
 
 use std::path::PathBuf;
 

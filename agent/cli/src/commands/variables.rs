@@ -1,5 +1,5 @@
-//! Variables that stand for options. A variable is often set for a whole fleet, so a mistake in one must not keep builds from running: it
-//! is reported, and the variable counts as not set. One that is set to nothing counts as not set, too. A wrong option is refused.
+//! Variables for options. A variable is often set for a whole fleet, so a mistake in one must not keep builds from running: it is
+//! reported, and the variable is ignored. So is an empty one. An invalid option is refused.
 
 use std::ffi::{OsStr, OsString};
 
@@ -11,7 +11,7 @@ use super::{
     verdict_args::{check_exit_codes, check_retries},
 };
 
-/// The command line, without the variables of which `unusable` says so; their problems go to `warn`.
+/// The command line without variables that `unusable` rejects; their problems are passed to `warn`.
 pub(super) fn without_unusable(
     command: Command,
     lookup: impl Fn(&OsStr) -> Option<OsString>,
@@ -34,7 +34,7 @@ pub(super) fn without_unusable(
     })
 }
 
-/// Whether a variable can be used. Without a reason, it is set to nothing.
+/// Checks a variable. An error without a reason means that it is empty.
 pub(super) fn check(name: &OsStr, value: &OsStr) -> Result<(), Option<String>> {
     if value.is_empty() {
         return Err(None);
@@ -52,7 +52,7 @@ pub(super) fn check(name: &OsStr, value: &OsStr) -> Result<(), Option<String>> {
     }
 }
 
-/// Whether a pattern on the command line contradicts a variable that says `off`. The line wins.
+/// Whether a pattern on the command line contradicts a variable with `off`. The command line takes precedence.
 pub(super) fn pattern_overrules(matches: &ArgMatches) -> bool {
     let Some((_name, run)) = matches.subcommand().filter(|(name, _)| *name == "run") else { return false };
     let off =

@@ -1,4 +1,4 @@
-//! Options for what `run` does about a verdict.
+//! Options for acting on a verdict.
 
 use clap::Args;
 
@@ -21,7 +21,7 @@ pub(super) struct ActArgs {
 }
 
 impl ActArgs {
-    /// What to do. `shares_id`: the attempt has the id of its CI job.
+    /// The settings. `shares_id`: the attempt has the id of its CI job.
     pub(super) fn settings(self, job: &CiJob, shares_id: bool) -> Result<VerdictActions, String> {
         Ok(VerdictActions {
             exit_codes: exit_codes(&self.exit_code_for)?,
@@ -41,12 +41,12 @@ fn retries(text: &str) -> Result<u32, String> {
     number.ok_or_else(|| format!("--retry-in-place {text:?}: expected 1 to {RETRIES}"))
 }
 
-/// Whether `--exit-code-for` would take these words.
+/// Checks a value of `--exit-code-for`.
 pub(super) fn check_exit_codes(words: &str) -> Result<(), String> {
     ExitCodes::parse(words.split(',')).map(drop)
 }
 
-/// Whether `--retry-in-place` would take this word.
+/// Checks a value of `--retry-in-place`.
 pub(super) fn check_retries(word: &str) -> Result<(), String> {
     retries(word).map(drop)
 }

@@ -9,7 +9,7 @@ use plimsoll_proto::{checks::CheckLine, figures, v1::Source};
 use super::Settings;
 use crate::output::PhaseMarks;
 
-/// Readings whose median is shown.
+/// Number of readings; their median is shown.
 const READINGS: usize = 5;
 
 /// How a build would be measured, and the limits in force for it. Makes the group that a build would get, and removes it.
@@ -28,7 +28,7 @@ fn reading(meter: &mut Meter) -> Option<Duration> {
     meter.read().map(|_reading| begin.elapsed())
 }
 
-/// Where the numbers come from, what is missing in them, and what one reading costs.
+/// The source of measurements, what they lack, and the cost of one reading.
 fn way(source: Source, has_own_group: bool, cost: Option<Duration>) -> CheckLine {
     const CHECK: &str = "cgroup";
     let Some(cost) = cost else {
@@ -93,7 +93,7 @@ pub(super) async fn spool(settings: &Settings) -> CheckLine {
     CheckLine::ok(CHECK, says + &left.concat())
 }
 
-/// What is looked for in the build's output.
+/// The markers looked for in the build's output.
 pub(super) fn phases(marks: Option<&PhaseMarks>) -> CheckLine {
     let Some(marks) = marks else {
         return CheckLine::ok(

@@ -1,5 +1,5 @@
-//! `plimsoll doctor`: what a build here would meet. Each check is one line, in the order in which a build needs what it looks at; what
-//! cannot be checked because an earlier check failed has no line. Every wait is bounded, and no sample is sent.
+//! `plimsoll doctor`: checks the configuration for builds on this machine. Each check prints one line, in the order in which a build
+//! depends on it; checks that depend on a failed one are skipped. Every wait is bounded, and no sample is sent.
 //!
 //! | module | what it checks |
 //! |---|---|
@@ -25,17 +25,17 @@ use crate::{
 pub(crate) struct Settings {
     /// Address of the server; `None` measures only.
     pub(crate) server: Option<String>,
-    /// Whom to trust there, and what to show.
+    /// Credentials and trust for the server.
     pub(crate) trust: Trust,
     /// Where samples wait for the server.
     pub(crate) spool_dir: PathBuf,
     /// Bytes that they may take together.
     pub(crate) spool_bytes: u64,
-    /// What is looked for in the build's output; `None` leaves the output alone.
+    /// Markers to look for in the build's output; `None` leaves it unread.
     pub(crate) phases: Option<PhaseMarks>,
 }
 
-/// What was found.
+/// Results of the checks.
 #[derive(Debug)]
 pub(crate) struct Findings(Vec<CheckLine>);
 

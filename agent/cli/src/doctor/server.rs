@@ -1,4 +1,4 @@
-//! The server: from its address to what the caller may do there.
+//! Checks of the server: from its address to the caller's permissions.
 
 use plimsoll_client::{
     channel::is_read_by_others,
@@ -13,7 +13,7 @@ use plimsoll_proto::{certificate::last_second, checks::CheckLine, times, v1::Get
 const RENEW_WITHIN_MS: u64 = 14 * 86_400_000;
 /// Clocks may differ by so much: signed tokens are good for a minute more.
 const CLOCK_MS: u64 = 60_000;
-/// What an agent and its questions need.
+/// Roles that an agent and its requests need.
 const WANTED: [(&str, &str); 2] =
     [("agent", "samples are refused"), ("caller", "predict and should-retry are refused")];
 
@@ -39,8 +39,8 @@ pub(super) async fn check(server: &str, trust: &Trust) -> Vec<CheckLine> {
     lines
 }
 
-/// Whether others can read what is sent, and when the certificate ends. No line where a server with TLS shows none: why not, the next
-/// line says.
+/// Whether the connection is encrypted, and when the certificate expires. No line if a TLS server presents none: the next line has the
+/// reason.
 fn encryption(address: &ServerAddress, shown: Option<&[u8]>, now_unix_ms: u64) -> Option<CheckLine> {
     if !address.is_tls {
         return Some(if is_read_by_others(&address.url) {
@@ -64,7 +64,7 @@ fn certificate(last_unix_ms: u64, now_unix_ms: u64) -> CheckLine {
     }
 }
 
-/// What follows from the server's answer, which came between two times of the clock here.
+/// Checks from the server's answer, which arrived between two times of the local clock.
 fn answered(
     address: &ServerAddress,
     answer: Result<GetServerResponse, ServerUnknown>,
@@ -90,7 +90,7 @@ fn answered(
     }
 }
 
-/// The server's version against this program's: the same up to the second number is the same to the wire.
+/// Compares the server's version with this program's: the wire is the same if the first two numbers are.
 fn version(server: &str) -> CheckLine {
     let own = env!("CARGO_PKG_VERSION");
     let release = |version: &str| {

@@ -1,5 +1,4 @@
-//! What the next attempt should ask for, and whether a failed one is worth another: the server's word if it has one, else what
-//! follows from this build alone.
+//! Sizes for the next attempt, and whether to retry a failed one: from the server if it answers, else from this build alone.
 
 use plimsoll_client::{
     delivery,
@@ -12,43 +11,43 @@ use plimsoll_proto::{
 
 use super::BuildFacts;
 
-/// Without history: room above the need of one build. The need of repeated builds varies by some percent, and a limit close to the
-/// need leaves the compiler's own text no room in memory.
+/// Margin above the need of a single build, without history. The need of repeated builds varies by some percent, and a limit close to the
+/// need leaves no memory for the compiler's own code.
 const MARGIN_PERCENT: u64 = 25;
 /// Sizes are rounded up to this.
 const STEP_BYTES: u64 = 16 << 20;
 
-/// What the server said.
+/// The server's advice.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Advice {
     pub(crate) prediction: Option<Prediction>,
     /// Only for a build that failed.
     pub(crate) verdict: Option<Verdict>,
-    /// Why there is no answer, if one was wanted.
+    /// Why there is no answer, if one was requested.
     pub(crate) problem: Option<String>,
 }
 
-/// What to ask the server about an attempt that it has.
+/// What to ask the server about a delivered attempt.
 #[derive(Debug)]
 pub(crate) struct AdviceRequest {
     pub(crate) attempt: String,
-    /// The end of its log, where it was read.
+    /// The end of its log, if it was read.
     pub(crate) log_tail: Vec<u8>,
-    /// Whether it is worth another attempt.
+    /// Request a verdict.
     pub(crate) verdict: bool,
-    /// What the next attempt of this key should ask for.
+    /// Request sizes for the next attempt of this key.
     pub(crate) prediction: Option<Key>,
 }
 
 impl AdviceRequest {
-    /// There is nothing to ask.
+    /// Whether nothing is requested.
     pub(crate) fn is_nothing(&self) -> bool {
         !self.verdict && self.prediction.is_none()
     }
 }
 
-/// Asks the server to which the attempt was delivered. What is answered is in `advice` at once: a verdict counts even if nothing comes
-/// after it.
+/// Asks the server to which the attempt was delivered. Answers are stored in `advice` as they arrive: a verdict is used even if the next
+/// request fails.
 pub(crate) async fn ask(delivery: &delivery::Settings, wanted: AdviceRequest, advice: &mut Advice) {
     if let Err(failure) = answers(delivery, wanted, advice).await {
         advice.problem = Some(failure.to_string());
@@ -66,7 +65,7 @@ async fn answers(
     if verdict {
         let question = ShouldRetryRequest { attempt, log_tail, ..ShouldRetryRequest::default() };
         let verdict = client.should_retry(question).await?;
-        // a verdict that says what to ask for next knows more than a prediction
+        // sizes in a verdict take precedence over a prediction
         advice.prediction.clone_from(&verdict.next);
         advice.verdict = Some(verdict);
     }
@@ -77,13 +76,13 @@ async fn answers(
     Ok(())
 }
 
-/// Memory stopped the build, or kept it busy: it needs more than was ever seen.
+/// Whether memory stopped the build, or starved it: it needs more than was measured.
 pub(super) fn was_held_back(facts: &BuildFacts) -> bool {
     facts.totals.oom_kill.unwrap_or(0) > 0 || facts.totals.starved_ms.unwrap_or(0) > 0
 }
 
-/// A memory request that follows from this build alone, bytes: never below the least size that a server names. `None` if nothing follows: it
-/// was not measured, its work was done elsewhere, or it was killed for memory, and so needs more than was ever seen.
+/// A memory request from this build alone, bytes: at least the smallest size that a server names. `None` if it was not measured, worked
+/// elsewhere, or was killed for memory, so that it needs more than was measured.
 pub(super) fn from_need(facts: &BuildFacts) -> Option<u64> {
     let need =
         facts.totals.need_peak_bytes.filter(|_| !was_held_back(facts) && facts.offloaded_to.is_empty())?;
@@ -91,7 +90,7 @@ pub(super) fn from_need(facts: &BuildFacts) -> Option<u64> {
     Some(wanted.div_ceil(STEP_BYTES).saturating_mul(STEP_BYTES).max(limits::MEMORY_FLOOR_BYTES))
 }
 
-/// The words for [`from_need`].
+/// The reason for [`from_need`].
 pub(super) fn basis(request: u64) -> String {
     if request <= limits::MEMORY_FLOOR_BYTES {
         return "the least size; without history".to_owned();

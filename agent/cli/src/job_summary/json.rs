@@ -1,7 +1,7 @@
-//! The report for programs: one JSON object in a file, with the names and units of the wire.
+//! The report for programs: a file with one JSON object, with the names and units of the wire.
 //!
-//! The path is the user's: a symbolic link is meant, so it stays, and what it leads to is replaced. A file with a second name (a hard link)
-//! is replaced under this name alone.
+//! A symbolic link at the path is followed: its target is replaced, and the link stays. A file with several hard links is replaced under
+//! this name only.
 
 use std::{
     fs::{self, File},
@@ -27,11 +27,11 @@ const LINKS: usize = 40;
 /// Time that a pipe or a terminal as target gets to take the report.
 const TARGET_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Writes the report. A file is written in one step: a reader finds the old one, or the whole new one. What is there and is
-/// no file (a pipe, a device), and a file that this process writes to already (`/dev/stderr`), is written into and stays what it is.
+/// Writes the report. A regular file is replaced atomically. A pipe, a device, or a file that this process already writes to
+/// (`/dev/stderr`) is written to directly.
 ///
 /// # Errors
-/// The folder cannot be written to, the pipe has no reader, or the target is a folder.
+/// The directory cannot be written to, the pipe has no reader, or the target is a directory.
 pub(crate) fn write(facts: &BuildFacts, path: &Path) -> io::Result<()> {
     let text = format!("{:#}\n", value(facts));
     match fs::metadata(path) {
@@ -54,7 +54,7 @@ fn is_stream_of_ours(found: &fs::Metadata) -> bool {
         .any(|stream| (stream.st_dev, stream.st_ino) == (found.dev(), found.ino()))
 }
 
-/// What a link stands for, even if that is not there yet. A link was made on purpose, so it stays.
+/// The target of a link, even if it does not exist yet. The user made the link on purpose, so it stays.
 fn behind_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _link in 0..LINKS {
@@ -92,10 +92,10 @@ fn followed_until(end: &MeasurementEnd) -> Option<&str> {
 
 fn value(facts: &BuildFacts) -> Value {
     let delivery = &facts.delivery;
-    // nothing in these messages is no JSON
+    // these messages can always be represented in JSON
     let to_json = |message: &dyn ToJson| serde_json::to_value(message.json(for_programs)).unwrap_or_default();
     let mut totals = to_json(&facts.totals);
-    // nothing was killed, or it is not known
+    // nothing was killed, or it is unknown
     let origin = totals.pointer_mut("/oom_origin").filter(|origin| *origin == "unspecified");
     origin.map(Value::take);
     json!({

@@ -1,4 +1,4 @@
-//! The one line at the end, for the person who reads the job's log: what was used, of what, and where the samples are.
+//! The one-line summary at the end, for the reader of the job's log: use, limits, and where the samples are.
 
 use std::{ffi::OsString, fmt, path::Path};
 
@@ -22,7 +22,7 @@ const NEAR: u64 = 8;
 #[derive(Debug)]
 pub(super) struct ReportLine<'a>(pub(super) &'a BuildFacts);
 
-/// What is built, in few words.
+/// A short name of the build.
 pub(crate) fn name(key: &Key, command: &[OsString]) -> String {
     let name = match (key.package.as_str(), key.version.as_str()) {
         ("", _version) => {
@@ -47,7 +47,7 @@ impl fmt::Display for ReportLine<'_> {
     }
 }
 
-/// The beginning of the line: the end, and the memory. It stands above a folded report.
+/// The start of the line: result and memory. It is also the heading of a folded report.
 #[derive(Debug)]
 pub(super) struct ReportHead<'a>(pub(super) &'a BuildFacts);
 
@@ -61,7 +61,7 @@ impl fmt::Display for ReportHead<'_> {
 }
 
 impl ReportHead<'_> {
-    /// At which limit. One that the build set for a part of itself is lower than its own, and was met with less.
+    /// At which limit the build was killed. A limit that the build set for a part of itself is lower than its own.
     fn killed_where(&self) -> String {
         let totals = &self.0.totals;
         let near = |limit: &u64| totals.need_peak_bytes.is_none_or(|need| need >= limit - limit / NEAR);
@@ -124,9 +124,9 @@ impl ReportLine<'_> {
 /// Characters of a line of the log below the line: two rows of a terminal.
 const FAILURE_CHARS: usize = 140;
 
-/// The verdict below the line: what to do, and the line of the log that the failure is known by, else why. Where the cause is not known it has
-/// both: the reason says how to make it known. A line of the log may be cut, and the reason is not. Empty for a build that passed, or that
-/// was not asked about.
+/// The verdict below the line: what to do, and the log line that identifies the failure, else the reason. If the cause is unknown it has
+/// both, because the reason says how to find it. A log line may be cut, the reason is not. Empty for a build that passed, or without a
+/// verdict.
 pub(super) fn short_verdict(facts: &BuildFacts) -> String {
     let Some(verdict) = &facts.advice.verdict else {
         let problem = facts.advice.problem.as_ref();
@@ -142,7 +142,7 @@ pub(super) fn short_verdict(facts: &BuildFacts) -> String {
     lines.flat_map(|line| ["\nplimsoll: ".to_owned(), line]).collect()
 }
 
-/// The line, or its beginning: `plimsoll show` has all of it.
+/// The line, shortened: `plimsoll show` has all of it.
 fn shortened(text: &str) -> String {
     if text.chars().count() <= FAILURE_CHARS {
         return text.to_owned();

@@ -1,11 +1,11 @@
-//! What is said at the end of a build, for the person who reads the job's log, and for programs.
+//! The report at the end of a build, for the reader of the job's log and for programs.
 //!
-//! | style | what it is |
+//! | style | content |
 //! |---|---|
 //! | line | one line ([`line`]) |
-//! | text | a page: sizes, a curve of the memory, the phases, advice for the next run ([`text`], [`curve`]); folded in GitLab, but for the verdict |
+//! | text | a page: sizes, a memory curve, the phases, advice for the next run ([`text`], [`curve`]); folded in GitLab, except for the verdict |
 //! | none | nothing |
-//! | a file | the same in JSON ([`json`]), besides one of the others |
+//! | a file | the same as JSON ([`json`]), in addition to one of the others |
 //!
 //! Plain text without colours, because a job's log may be read anywhere.
 
@@ -26,10 +26,10 @@ pub(crate) use advice::{Advice, AdviceRequest, ask};
 pub(crate) use json::write as write_file;
 pub(crate) use line::name;
 
-/// How much is said.
+/// Length of the report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Style {
-    /// Nothing.
+    /// No report.
     None,
     /// One line.
     #[default]
@@ -38,7 +38,7 @@ pub enum Style {
     Text,
 }
 
-/// What is said, and where.
+/// Which reports to write, and where.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
     /// On stderr.
@@ -49,12 +49,12 @@ pub struct Settings {
     pub utf8: bool,
     /// Where a JSON file is written.
     pub file: Option<PathBuf>,
-    /// The line is followed by the verdict on a build that failed, in few lines: a person looks at a terminal.
+    /// The line is followed by a short verdict on a failed build, because a person reads the terminal.
     pub short_verdict: bool,
 }
 
 impl Settings {
-    /// Whether the server is asked what it thinks of the build.
+    /// Whether to ask the server for advice.
     pub(crate) fn wants_advice(&self) -> bool {
         self.style == Style::Text || self.file.is_some()
     }
@@ -72,7 +72,7 @@ pub(crate) enum MeasurementEnd {
 }
 
 impl MeasurementEnd {
-    /// The exit, if it was seen.
+    /// The exit, if it was observed.
     pub(crate) fn exit(&self) -> Option<Exit> {
         match self {
             Self::Exited(exit) => Some(*exit).filter(|exit| exit.code.is_some() || exit.signal.is_some()),
@@ -95,7 +95,7 @@ impl Default for MeasurementEnd {
 /// Everything that is known of a build that has ended.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct BuildFacts {
-    /// What was built, in few words.
+    /// A short name of the build.
     pub(crate) name: String,
     pub(crate) end: MeasurementEnd,
     pub(crate) wall: Duration,
@@ -104,7 +104,7 @@ pub(crate) struct BuildFacts {
     pub(crate) source: Source,
     /// The service that did the work elsewhere; empty if the build worked itself.
     pub(crate) offloaded_to: String,
-    /// What was asked for, and the limits in force.
+    /// Requests, and limits in force.
     pub(crate) resources: Resources,
     pub(crate) phases: Vec<Phase>,
     /// The need over the time of the build, in equal parts.
@@ -115,13 +115,13 @@ pub(crate) struct BuildFacts {
     /// The attempt that this one retries; may be empty.
     pub(crate) retries: String,
     pub(crate) delivery: delivery::DeliveryReport,
-    /// Samples go nowhere, on purpose.
+    /// Samples are intentionally not sent.
     pub(crate) measures_only: bool,
     pub(crate) advice: Advice,
 }
 
 impl BuildFacts {
-    /// The same as the server tells it of an ended attempt, so that both say one number in one way.
+    /// The attempt as the server shows it after its end, so that both show the same numbers.
     pub(crate) fn summary(&self) -> Summary {
         let totals = &self.totals;
         let outcome = match self.end.exit() {
@@ -157,7 +157,7 @@ impl BuildFacts {
     }
 }
 
-/// What goes to stderr, without the last line feed; `None` if nothing does.
+/// The text for stderr, without the final line feed; `None` for none.
 pub(crate) fn render(facts: &BuildFacts, settings: &Settings) -> Option<String> {
     match settings.style {
         Style::None => None,
@@ -168,7 +168,7 @@ pub(crate) fn render(facts: &BuildFacts, settings: &Settings) -> Option<String> 
         Style::Text if settings.fold => {
             let (now, head) = (clock::unix_ms() / 1000, line::ReportHead(facts));
             let body = text::body_without_verdict(facts, settings.utf8);
-            // what a person looks for first is not folded away
+            // the most important part is not folded
             let verdict = text::verdict_lines(facts);
             let verdict = if verdict.is_empty() { verdict } else { format!("\n{}", verdict.trim_end()) };
             // sections of one log need different names

@@ -30,7 +30,7 @@ pub(super) fn body(facts: &BuildFacts, utf8: bool) -> String {
     format!("{measured}{}{next}", verdict_lines(facts))
 }
 
-/// The same without the verdict.
+/// The page without the verdict.
 pub(super) fn body_without_verdict(facts: &BuildFacts, utf8: bool) -> String {
     format!("{}{}", measured_lines(facts, utf8), next_lines(facts))
 }
@@ -130,7 +130,7 @@ fn troubles(page: &mut ReportPage, facts: &BuildFacts) {
     }
 }
 
-/// The phases that took longest, those of one name together.
+/// The phases that took longest; those with the same name are added up.
 fn phases(page: &mut ReportPage, phases: &[Phase]) {
     let mut sums: BTreeMap<&str, PhaseSum> = BTreeMap::new();
     for phase in phases {
@@ -201,7 +201,7 @@ fn samples(facts: &BuildFacts) -> String {
     clean(&text)
 }
 
-/// The verdict on a build that failed; empty if there is none.
+/// The verdict on a failed build; empty if there is none.
 pub(super) fn verdict_lines(facts: &BuildFacts) -> String {
     let mut page = ReportPage::default();
     if let Some(verdict) = &facts.advice.verdict {
@@ -225,7 +225,7 @@ fn next_lines(facts: &BuildFacts) -> String {
     page.0
 }
 
-/// What the next run should ask for: the server's number, if there is one, and none beside it.
+/// Sizes for the next run: only the server's, if there are any.
 fn next_run(page: &mut ReportPage, facts: &BuildFacts) {
     match &facts.advice.prediction {
         Some(prediction) if !is_default(prediction) => return prediction_lines(page, prediction),
@@ -251,7 +251,7 @@ fn next_run(page: &mut ReportPage, facts: &BuildFacts) {
     }
 }
 
-/// `memory request 2.00 GiB, memory limit 4.00 GiB`: those that the prediction has.
+/// `memory request 2.00 GiB, memory limit 4.00 GiB`: those in the prediction.
 fn size_names(prediction: &Prediction, kinds: &[SizeKind]) -> String {
     let named = kinds
         .iter()
@@ -259,7 +259,7 @@ fn size_names(prediction: &Prediction, kinds: &[SizeKind]) -> String {
     named.collect::<Vec<_>>().join(", ")
 }
 
-/// No attempt says what memory the build needs: both sizes are the operator's default, which is no advice.
+/// Whether no attempt shows the build's need: both sizes are the operator's default, which is no advice.
 fn is_default(prediction: &Prediction) -> bool {
     let default = SizeBound::Default.to_string();
     [SizeKind::MemoryRequest, SizeKind::MemoryLimit].into_iter().all(|kind| {

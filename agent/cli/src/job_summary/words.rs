@@ -1,4 +1,4 @@
-//! Numbers and ends in the words of a report.
+//! Formats numbers and results for a report.
 
 use std::{fmt, time::Duration};
 
@@ -52,10 +52,10 @@ impl fmt::Display for Time {
     }
 }
 
-/// Whose limit the kernel enforced.
+/// Which limit the kernel enforced.
 pub(super) fn origin(origin: OomOrigin) -> &'static str {
     match origin {
-        // the counters do not tell them apart
+        // the counters do not distinguish them
         OomOrigin::OwnLimit => "at the build's own limit, or at one that the build set itself",
         OomOrigin::Unspecified => "for memory",
         above => evidence::oom_origin(above),

@@ -2,14 +2,14 @@
 
 use plimsoll_proto::{job::build_jobs, limits, quantity, v1::Key};
 
-/// The names that `--key` takes.
+/// Names that `--key` accepts.
 pub const NAMES: &str = "project, stack, package, version, variants, compiler, compiler_version, arch, build_system, ref, \
 owner, build_jobs, input_bytes, label.NAME";
 
-/// Puts one assignment into a key. An empty value means not known.
+/// Applies one assignment to a key. An empty value means unknown.
 ///
 /// # Errors
-/// The name is not known, or the value is beyond a bound; the text says which are.
+/// The name is unknown, or the value exceeds a bound; the text lists what is valid.
 pub fn assign(key: &mut Key, assignment: &str) -> Result<(), String> {
     let (name, value) = assignment
         .split_once('=')

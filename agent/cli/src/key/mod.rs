@@ -1,4 +1,4 @@
-//! What is built, as far as the surroundings say so: the environment of a GitLab or Spack job, the command, and `--key`.
+//! The key of a build, from the environment of a GitLab or Spack job, the command, and `--key`.
 //!
 //! | part of the key | first of these that is set |
 //! |---|---|
@@ -11,13 +11,12 @@
 //! | labels `stage`, `pipeline`, `job`, `commit` | `CI_JOB_STAGE`, `CI_PIPELINE_ID`, `CI_JOB_NAME`, `CI_COMMIT_SHA` |
 //! | `build_jobs` | `SPACK_BUILD_JOBS`, `-j` of the command, `MAKEFLAGS` |
 //!
-//! A retry of a job has another id, but the same pipeline and name: by these labels the server finds the attempts before it, and by the
-//! commit the same failure of another pipeline. No number of the attempt is read: GitLab has none for the job itself.
+//! A retry of a job has another id, but the same pipeline and name: the server uses these labels to find earlier attempts, and the commit
+//! to find the same failure in another pipeline. No attempt number is read, because GitLab does not offer one to the job itself.
 //!
-//! The attempt's id is `CI_SERVER_HOST:CI_JOB_ID`, and what it asked for are the `KUBERNETES_*` that GitLab's runner reads. A size of 0 is
-//! none there. A size that cannot be used is left out with a warning that names the variable.
-//! This is the one module that reads the environment, apart from the settings that clap declares. What it finds there is made
-//! to fit the bounds of the wire; what a person typed is refused with a reason instead.
+//! The attempt's id is `CI_SERVER_HOST:CI_JOB_ID`, and its requests are the `KUBERNETES_*` variables that GitLab's runner reads, where a
+//! size of 0 means none. An invalid size is skipped with a warning. This is the only module that reads the environment, apart from the
+//! settings that clap declares. Values from the environment are cut to the bounds of the wire; invalid options are refused with a reason.
 
 mod assign;
 mod secrets;
@@ -36,11 +35,10 @@ pub use assign::{NAMES, assign};
 pub(crate) use secrets::SECRET_BYTES;
 pub use secrets::Secrets;
 
-/// The variable with the token that says who delivers and who asks. A build does not get it.
+/// Variable with the token of the agent and of requests. It is not passed on to builds.
 pub(crate) const TOKEN: &str = "PLIMSOLL_TOKEN";
 
-/// The token in the environment, if there is one. A mistake in it must not keep a build from running: it is reported, and the token
-/// counts as not set.
+/// The token in the environment, if there is one. An invalid one must not keep a build from running: it is reported, and ignored.
 pub(crate) fn token() -> Option<String> {
     let warn = |problem| tracing::warn!("{problem}");
     read_token(env::var_os(TOKEN)).map_err(warn).ok().flatten()
@@ -51,34 +49,34 @@ fn read_token(value: Option<OsString>) -> Result<Option<String>, String> {
     value.into_string().map(Some).map_err(|_value| format!("{TOKEN} is left out: it is not UTF-8"))
 }
 
-/// What the surroundings say about a job, read once.
+/// A CI job's environment, read once.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CiJob {
     /// Id of the attempt; `None` outside of CI.
     pub attempt: Option<String>,
-    /// What is built; the package may be unknown.
+    /// The key; the package may be unknown.
     pub key: Key,
-    /// What was asked for.
+    /// The requests.
     pub asked: Resources,
     /// Parallel jobs according to `MAKEFLAGS`.
     make_jobs: Option<u32>,
     /// `MAKEFLAGS`; empty if it is not set.
     pub make_flags: String,
-    /// A CI system runs this job (`CI`), and it is GitLab (`GITLAB_CI`).
+    /// Whether a CI system runs this job (`CI`), and whether it is GitLab (`GITLAB_CI`).
     pub ci: bool,
     /// See [`Self::ci`].
     pub gitlab: bool,
-    /// The locale says that text is UTF-8 (the first of `LC_ALL`, `LC_CTYPE` and `LANG` that is set).
+    /// Whether the locale uses UTF-8 (the first of `LC_ALL`, `LC_CTYPE` and `LANG` that is set).
     pub utf8: bool,
-    /// What must not leave the job with its log.
+    /// Values to mask in the log.
     pub secrets: Secrets,
-    /// What the runner is known by; those that the wire takes.
+    /// Tags of the runner, as far as the wire accepts them.
     pub runner_tags: Vec<String>,
     /// `XDG_STATE_HOME`, or `.local/state` of the home.
     pub state_dir: Option<String>,
 }
 
-/// GitLab writes tags as a JSON array, and wrote them with commas between before.
+/// GitLab writes tags as a JSON array; older versions separate them by commas.
 fn runner_tags(text: &str) -> Vec<String> {
     let plain = || text.split(',').map(|tag| tag.trim().to_owned()).collect();
     let tags: Vec<String> = serde_json::from_str(text).unwrap_or_else(|_no_array| plain());
@@ -94,7 +92,7 @@ impl CiJob {
         Self { secrets: Secrets::of(env::vars_os()), ..job }
     }
 
-    /// Reads an environment. Empty counts as not set, and so does the `None` that Spack writes.
+    /// Reads an environment. Empty values count as unset, and so does `None`, which Spack writes.
     pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Self {
         let get = |name: &str| job::non_empty(lookup(name));
         let mut key = job::key(&lookup);
@@ -123,10 +121,10 @@ impl CiJob {
         }
     }
 
-    /// The key for a command, which may be empty if there is none, with the assignments of `--key` on top.
+    /// The key of a command, which may be empty, with the assignments of `--key` applied.
     ///
     /// # Errors
-    /// An assignment is wrong, or nothing says what the package is.
+    /// An assignment is invalid, or the package is unknown.
     pub fn key_for(&self, command: &[OsString], assignments: &[String]) -> Result<Key, String> {
         let mut key = self.key.clone();
         for (at, assignment) in assignments.iter().enumerate() {

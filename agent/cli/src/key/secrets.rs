@@ -1,7 +1,7 @@
-//! Values of variables that must not leave the job with the end of its log.
+//! Values of variables that must be masked in the end of the log.
 //!
-//! GitLab masks what is secret only on the way from the runner to its own log, after the agent has read it. The job does not
-//! know which variables are masked, so the name decides; and in any variable, what stands before the `@` of an address.
+//! GitLab masks secrets only between the runner and its own log, after the agent has read it. The job does not know which variables are
+//! masked, so they are chosen by name; in any variable, the part of an address before `@` is masked too.
 
 use std::{collections::HashSet, ffi::OsString, fmt, os::unix::ffi::OsStrExt as _};
 
@@ -30,15 +30,15 @@ const NAMES: [&str; 19] = [
     "AUTHORIZATION",
     "KUBECONFIG",
 ];
-/// A variable whose name ends with one of these, behind `_`, is secret, or has just this name.
+/// A variable is secret if its name is one of these, or ends with `_` and one of these.
 const ENDS: [&str; 6] = ["PAT", "AUTH", "PASS", "JWT", "PSK", "NETRC"];
-/// What is shorter is no secret, and would blacken half of the log: GitLab masks nothing shorter either.
+/// Shorter values are not masked: they would blacken half of the log, and GitLab does not mask them either.
 const LEAST_BYTES: usize = 8;
-/// The longest that is looked for, bytes: the kernel takes no longer variable (`MAX_ARG_STRLEN`, 32 pages).
+/// Longest secret, bytes: the kernel allows no longer variable (`MAX_ARG_STRLEN`, 32 pages).
 pub(crate) const SECRET_BYTES: usize = 128 * 1024;
-/// All that are looked for, bytes; those of one line come first, the short ones of them before the long ones.
+/// Most bytes of all secrets; single-line ones first, shorter ones before longer ones.
 const MOST_BYTES: usize = 256 * 1024;
-/// What stands in their place; not longer than [`LEAST_BYTES`], so that no text grows.
+/// The replacement; not longer than [`LEAST_BYTES`], so that no text grows.
 const MASK: &[u8; LEAST_BYTES] = b"[MASKED]";
 
 /// Secret values. Never shown.
@@ -52,7 +52,7 @@ impl fmt::Debug for Secrets {
 }
 
 impl Secrets {
-    /// Those among these variables. The lines of a value that has several are secrets each, because a log has them in lines.
+    /// The secrets among these variables. Each line of a multi-line value is a secret, because a log has them line by line.
     pub fn of(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let (mut single, mut lines) = (Vec::new(), Vec::new());
         for (name, value) in variables {
@@ -66,7 +66,7 @@ impl Secrets {
             let of_value = if value.trim_ascii().contains(&b'\n') { &mut lines } else { &mut single };
             of_value.extend(in_lines(value));
         }
-        // a long file must not push out what is most often in a log
+        // a long value must not displace those that occur more often in logs
         single.sort_by_key(Vec::len);
         let (mut known, mut bytes) = (HashSet::new(), 0_usize);
         let found = single.into_iter().chain(lines).filter(|secret| {
@@ -79,13 +79,13 @@ impl Secrets {
         Self(found.collect())
     }
 
-    /// A text for the log of the job, without secrets: what is built may be named by a variable that holds one.
+    /// Masks secrets in a text for the job's log: the build's name may contain one.
     pub(crate) fn mask_text(&self, text: &str) -> String {
         String::from_utf8_lossy(&self.mask(text.as_bytes(), text.len())).into_owned()
     }
 
-    /// The last `most` bytes of the text, without secrets. One that begins before them is recognized if the text holds as much more
-    /// ([`SECRET_BYTES`]).
+    /// The last `most` bytes of the text, with secrets masked. A secret that starts before them is recognized if the text has
+    /// [`SECRET_BYTES`] more.
     pub(crate) fn mask(&self, text: &[u8], most: usize) -> Vec<u8> {
         let mut hidden = vec![false; text.len()];
         for secret in &self.0 {
@@ -99,7 +99,7 @@ impl Secrets {
         for run in bytes.chunk_by(|one, next| one.1 == next.1) {
             match run.first() {
                 Some((_, true)) if run.len() >= MASK.len() => masked.extend_from_slice(MASK),
-                // the end of one that begins before
+                // the remainder of a secret that starts before
                 Some((_, true)) | None => {}
                 Some((_, false)) => masked.extend(run.iter().map(|(byte, _)| *byte)),
             }
@@ -118,7 +118,7 @@ fn in_lines(value: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     value.split(|byte| *byte == b'\n').map(|line| line.trim_ascii().to_vec())
 }
 
-/// Passwords of addresses (`scheme://user:password@host`); the user where there is no password, which is a token then.
+/// Passwords in addresses (`scheme://user:password@host`); without a password the user, which is then a token.
 fn in_addresses(value: &[u8]) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     for at in memmem::find_iter(value, b"://") {
@@ -135,7 +135,7 @@ fn in_addresses(value: &[u8]) -> Vec<Vec<u8>> {
     found
 }
 
-/// Passwords of addresses without a scheme (`user:password@host`): words with just that form. A version behind the `@` is no host.
+/// Passwords in addresses without a scheme (`user:password@host`): words of exactly that form. A version after the `@` is not a host.
 fn without_scheme(value: &[u8]) -> Vec<Vec<u8>> {
     let ends = |byte: &u8| byte.is_ascii_whitespace() || b"\"'=,;".contains(byte);
     let words = value.split(ends).filter(|word| memmem::find(word, b"://").is_none());

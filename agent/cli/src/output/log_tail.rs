@@ -1,4 +1,4 @@
-//! The end of the build's log: what a question about a failure takes, and enough before it to recognize what must not leave the job.
+//! The end of the build's log: as much as a request sends, and enough before it to recognize a secret that the cut would split.
 
 use std::{
     collections::VecDeque,
@@ -9,7 +9,7 @@ use plimsoll_proto::limits;
 
 use crate::key::SECRET_BYTES;
 
-/// As much as a question takes, and before that a secret that the cut would go through.
+/// Bytes sent with a request, plus the longest secret before them.
 const HELD_BYTES: usize = limits::LOG_TAIL_BYTES + SECRET_BYTES;
 
 /// The last bytes of both streams, in the order in which they were read.
@@ -17,7 +17,7 @@ const HELD_BYTES: usize = limits::LOG_TAIL_BYTES + SECRET_BYTES;
 pub(super) struct LogTail(Mutex<VecDeque<u8>>);
 
 impl LogTail {
-    /// Takes the next bytes; the oldest go.
+    /// Adds bytes; the oldest are dropped.
     pub(super) fn push(&self, bytes: &[u8]) {
         let newest = bytes.len().saturating_sub(HELD_BYTES);
         let bytes = bytes.get(newest..).unwrap_or_default();
@@ -27,7 +27,7 @@ impl LogTail {
         tail.extend(bytes);
     }
 
-    /// A copy of it.
+    /// A copy of the content.
     pub(super) fn copy(&self) -> Vec<u8> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
     }

@@ -1,20 +1,20 @@
-//! Finds the marks that tools print between the phases of a build. Pure: bytes in, marks out, wherever the bytes were cut.
+//! Finds the markers that tools print between the phases of a build. Pure: takes the output in pieces of any length.
 //!
-//! | mark | who prints it |
+//! | marker | printed by |
 //! |---|---|
 //! | `section_start:UNIX:NAME[options]` CR, `section_end:UNIX:NAME` CR | jobs of GitLab, for folds in the log; they nest |
 //! | `==> zlib: Executing phase: 'install'`, `==> zlib: Successfully installed ...` | Spack |
 //! | a line that a pattern of the user matches | anything else |
 //!
-//! A line ends at LF or CR, so that a progress bar is many short lines. Colours and cursor movements are taken out before a line
-//! is looked at, and only its first [`LINE_BYTES`] count. What is kept between two calls is one such line.
+//! A line ends at LF or CR, so that a progress bar is many short lines. Colours and cursor movements are removed before a line is
+//! examined, and only its first [`LINE_BYTES`] are. Between two calls at most one such line is kept.
 
 use std::borrow::Cow;
 
 use memchr::{memchr, memchr2, memmem::Finder, memrchr2};
 use regex::bytes::{Regex, RegexBuilder};
 
-/// Bytes of a line that are looked at.
+/// Most bytes of a line that are examined.
 pub(super) const LINE_BYTES: usize = 4096;
 /// Patterns of the user.
 pub const PATTERNS: usize = 16;
@@ -24,10 +24,10 @@ const PATTERN_BYTES: usize = 1024;
 const COMPILED_BYTES: usize = 1 << 20;
 const ESCAPE: u8 = 0x1b;
 
-/// A place in the output where a phase begins or ends.
+/// A position in the output where a phase starts or ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PhaseMark {
-    /// A section begins; it ends with [`PhaseMark::SectionEnd`] of the same name.
+    /// A section starts; it ends with [`PhaseMark::SectionEnd`] of the same name.
     SectionStart(String),
     SectionEnd(String),
     /// A phase begins that lasts until the next one.
@@ -36,20 +36,19 @@ pub(super) enum PhaseMark {
     PhaseEnd,
 }
 
-/// A pattern of the user: a line that it matches begins a phase.
+/// A user's pattern: a matching line starts a phase.
 #[derive(Debug, Clone)]
 pub struct Pattern {
     regex: Regex,
-    /// The group that holds the phase's name.
+    /// The group with the phase's name.
     group: usize,
 }
 
 impl Pattern {
-    /// Compiles a pattern. `^` and `$` are the ends of the line. The first named group is the phase's name, without one the first
-    /// group.
+    /// Compiles a pattern. `^` and `$` match the ends of the line. The phase's name is the first named group, else the first group.
     ///
     /// # Errors
-    /// It is longer than 1,024 bytes, not a regular expression, too large when compiled, or has no group; in words.
+    /// It is longer than 1,024 bytes, invalid, too large when compiled, or has no group.
     pub fn new(text: &str) -> Result<Self, String> {
         if text.len() > PATTERN_BYTES {
             return Err(format!("a pattern has at most {PATTERN_BYTES} bytes"));
@@ -80,13 +79,13 @@ pub struct PhaseMarks {
     pub terminals: bool,
 }
 
-/// Looks through one stream.
+/// Scans one stream.
 #[derive(Debug)]
 pub(super) struct Scanner {
     kinds: PhaseMarks,
     section: Finder<'static>,
     spack: [Finder<'static>; 2],
-    /// The beginning of a line whose end has not come yet.
+    /// The start of an incomplete line.
     line: Vec<u8>,
 }
 
@@ -109,7 +108,7 @@ impl Scanner {
                 line.push(*end);
                 self.scan_lines(&line, &mut marks);
                 line.clear();
-                // the room is used again
+                // keep the allocation
                 self.line = line;
                 bytes = after;
             }
@@ -126,7 +125,7 @@ impl Scanner {
         self.line.extend(bytes.iter().take(room));
     }
 
-    /// Looks through whole lines, each with its end. Most output holds no mark, and costs only the search for a few words.
+    /// Scans complete lines. Most output has no marker, and costs only the search for a few words.
     fn scan_lines(&self, lines: &[u8], marks: &mut Vec<PhaseMark>) {
         let lines =
             if memchr(ESCAPE, lines).is_some() { Cow::Owned(plain(lines)) } else { Cow::Borrowed(lines) };
@@ -147,7 +146,7 @@ impl Scanner {
     }
 }
 
-/// One line: where it begins, its text, and the byte that ends it.
+/// A line: its position, its text, and its line ending.
 struct OutputLine<'a> {
     start: usize,
     text: &'a [u8],
@@ -175,7 +174,7 @@ fn hits<'a>(
     })
 }
 
-/// Looks at each line alone: a pattern that can match the end of a line would otherwise be tried from each of them to the end of all.
+/// Matches line by line: otherwise a pattern that can match line ends would be tried from each line to the end of all.
 fn matches(pattern: &Pattern, lines: &[u8], found: &mut Vec<(usize, PhaseMark)>) {
     let mut start = 0;
     while let Some(rest) = lines.get(start..).filter(|rest| !rest.is_empty()) {
@@ -191,8 +190,8 @@ fn matches(pattern: &Pattern, lines: &[u8], found: &mut Vec<(usize, PhaseMark)>)
     }
 }
 
-/// `section_start:1560896352:my_section[collapsed=true]`, up to a CR. A script that is echoed (`set -x`) shows the CR as two
-/// characters, and is none.
+/// Parses `section_start:1560896352:my_section[collapsed=true]`, up to a CR. An echoed script (`set -x`) shows the CR as two characters,
+/// and does not match.
 fn section(line: &OutputLine<'_>) -> Option<PhaseMark> {
     if line.end != b'\r' {
         return None;
@@ -230,7 +229,7 @@ fn spack(line: &OutputLine<'_>) -> Option<PhaseMark> {
     name(format!("{package}: {phase}").as_bytes()).map(PhaseMark::Phase)
 }
 
-/// A phase's name as the wire takes it; `None` if nothing is left of it.
+/// A phase's name as the wire accepts it; `None` if nothing is left.
 fn name(bytes: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(bytes);
     let mut name = String::new();
@@ -243,8 +242,8 @@ fn name(bytes: &[u8]) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// The lines, each cut to [`LINE_BYTES`], without what terminals take for commands: ECMA-48 control sequences (`ESC [ ... final`),
-/// strings (`ESC ] ... BEL`), and other pairs with ESC.
+/// Lines cut to [`LINE_BYTES`], without terminal commands: ECMA-48 control sequences (`ESC [ ... final`), strings (`ESC ] ... BEL`), and
+/// other pairs with ESC.
 fn plain(lines: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(lines.len());
     for line in lines.split_inclusive(|byte| matches!(byte, b'\r' | b'\n')) {

@@ -1,10 +1,9 @@
-//! The build's output, on its way through the agent.
+//! Passes the build's output through the agent.
 //!
-//! Where phases are wanted, the build writes to the agent instead of to the job's log, and the agent writes on what comes
-//! ([`pump`]) and reads phases out of it ([`markers`], [`tracker`], [`phase_board`]). A terminal is replaced by another one
-//! ([`terminal`]) if phases are asked for there, and left alone otherwise; everything else is replaced by a pipe. Two streams that are
-//! one (`2>&1`) stay one, so that their lines stay in order.
-//! Where this cannot be set up, the build gets the streams as they are, and has no phases.
+//! If phases are wanted, the build writes to the agent instead of the job's log, and the agent forwards the output ([`pump`]) and reads
+//! phases from it ([`markers`], [`tracker`], [`phase_board`]). A terminal is replaced by another one ([`terminal`]) if phases are
+//! requested there, else it is left alone; other streams are replaced by pipes. Two streams that are the same (`2>&1`) stay one, so that
+//! their lines stay in order. If this cannot be set up, the build gets the original streams, and has no phases.
 
 mod log_tail;
 mod markers;
@@ -46,8 +45,8 @@ use phase_board::PhaseBoard;
 use pump::{DroppedOutput, Pump, PumpStop, StreamKind, never_wait};
 use terminal::{Terminal, in_foreground};
 
-/// How long a stream may stay open after the end of the command: a `tee` behind the shell's back (`exec > >(tee log)`) is done in
-/// that time. What stays longer is a daemon, and is not waited for.
+/// How long a stream may stay open after the end of the command: a `tee` started by the shell (`exec > >(tee log)`) finishes in that time.
+/// What stays longer is a daemon, and is not waited for.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// The streams of a command that is about to start, or runs. Dropped, it restores the terminal.
@@ -56,17 +55,17 @@ pub(crate) struct Output {
     board: Arc<PhaseBoard>,
     lost: Arc<DroppedOutput>,
     stop: PumpStop,
-    /// Tell the ends of what comes from the build.
+    /// Receive the ends of the build's streams.
     streams: Vec<oneshot::Receiver<()>>,
-    /// What the command gets: descriptors of the agent, and which of its own they become.
+    /// The command's descriptors, and the numbers they get in it.
     pipes: Vec<(OwnedFd, Vec<RawFd>)>,
     terminal: Option<Terminal>,
     on_terminal: Vec<RawFd>,
 }
 
 impl Output {
-    /// Prepares to look for marks; before the command starts, so that nothing is left to fail after that. `None` if it fails: the
-    /// command then gets the streams of the agent.
+    /// Prepares to look for markers; before the command starts, so that nothing can fail afterwards. `None` if it fails: the command then
+    /// gets the agent's streams.
     pub(crate) fn prepare(kinds: &PhaseMarks) -> Option<Self> {
         Self::set_up(kinds)
             .inspect_err(|error| tracing::warn!(%error, "the output is not read, so the build has no phases"))
@@ -94,7 +93,7 @@ impl Output {
             } else if kinds.terminals && output.terminal.is_none() && in_foreground(sink) {
                 output.add_terminal(sink, numbers, kinds)?;
             }
-            // a terminal that is not to be read, a second one, or one that belongs to others now, is inherited
+            // inherit a terminal that is not to be read, a second one, or one in the background
         }
         Ok(output)
     }
@@ -159,7 +158,7 @@ impl Output {
         Ok(())
     }
 
-    /// Lets the real terminal pass everything through; right before the command starts, whose first words must not go through the
+    /// Makes the real terminal pass everything through; right before the command starts, because its first output must not pass the
     /// settings of both terminals.
     pub(crate) fn take_terminal(&mut self) {
         if let Some(terminal) = &mut self.terminal
@@ -169,7 +168,7 @@ impl Output {
         }
     }
 
-    /// The command runs: its ends are its own from now on, and what is typed goes to it.
+    /// Call it after the command's start: closes the agent's copies of its descriptors, and forwards typed input.
     pub(crate) fn started(&mut self) {
         self.pipes.clear();
         let Some(terminal) = &mut self.terminal else { return };
@@ -187,12 +186,12 @@ impl Output {
         self.board.next().await
     }
 
-    /// As [`Self::next_change`], if there is one.
+    /// Like [`Self::next_change`], without waiting.
     pub(crate) fn take_change(&self) -> Option<PhaseChange> {
         self.board.take()
     }
 
-    /// The end of what the build wrote so far, on both streams; more than a question takes, for the sake of [`Secrets::mask`].
+    /// The end of the build's output so far, from both streams; longer than a request sends, for [`Secrets::mask`].
     ///
     /// [`Secrets::mask`]: crate::key::Secrets::mask
     pub(crate) fn log_tail(&self) -> Vec<u8> {
@@ -206,23 +205,23 @@ impl Output {
         }
     }
 
-    /// Does what a key on the build's terminal does. Returns whether the process `build` leads those in its foreground.
+    /// Handles a signal key on the build's terminal. Returns whether the process `build` leads the foreground group.
     pub(crate) fn key(&self, signal: Signal, build: Pid) -> bool {
         self.terminal.as_ref().is_some_and(|terminal| terminal.signal(signal, build))
     }
 
-    /// Writes on what the command left, after its end. What still holds a stream after [`GRACE`] loses its reader: a daemon that
-    /// goes on writing gets SIGPIPE or EPIPE. Waits for a reader that is slow as long as it takes, as the build would have; may be
-    /// dropped and called again.
+    /// Forwards the rest of the output after the command's end. A process that still holds a stream after [`GRACE`] loses its reader: a
+    /// daemon that keeps writing gets SIGPIPE or EPIPE. Waits for a slow reader as long as needed, as the build would have; the future may
+    /// be dropped and the method called again.
     pub(crate) async fn drain(&mut self) {
-        // it cannot fail: nothing is ever sent, only the end counts
+        // it cannot fail: nothing is ever sent, only the end matters
         if timeout(GRACE, ends(&mut self.streams)).await.is_err() {
             self.stop.stop();
             ends(&mut self.streams).await;
         }
     }
 
-    /// Lets go of the streams and restores the terminal.
+    /// Releases the streams and restores the terminal.
     pub(crate) fn close(mut self) {
         self.stop.stop();
         if let Some(terminal) = &mut self.terminal {
@@ -245,7 +244,7 @@ async fn ends(streams: &mut Vec<oneshot::Receiver<()>>) {
     }
 }
 
-/// What is typed goes to the build.
+/// Forwards typed input to the build.
 fn type_into(terminal: &Terminal, stop: &PumpStop) -> io::Result<()> {
     let sink = Arc::clone(&terminal.master);
     let lost = Arc::default();

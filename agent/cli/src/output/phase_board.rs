@@ -1,4 +1,4 @@
-//! Where the threads that read the output tell the measuring side which phase the build is in.
+//! Passes the current phase from the threads that read the output to the sampler.
 
 use std::{
     collections::VecDeque,
@@ -9,13 +9,13 @@ use tokio::sync::Notify;
 
 use super::{log_tail::LogTail, markers::PhaseMark, tracker::PhaseTracker};
 
-/// Changes that may wait. A build that changes its phase faster than they are taken loses those in between, never the last one.
+/// Most queued changes. If a build changes its phase faster than they are taken, intermediate ones are lost, never the last.
 const WAITING: usize = 1024;
 
-/// What happens next in the story of a build.
+/// A change of phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PhaseChange {
-    /// A phase begins; the one before it ends.
+    /// A phase starts; the previous one ends.
     Begin(String),
     /// The phase ends, and no other begins.
     End,
@@ -38,7 +38,7 @@ struct PhaseState {
 }
 
 impl PhaseBoard {
-    /// Takes marks, in their order.
+    /// Applies markers in order.
     pub(super) fn note(&self, marks: Vec<PhaseMark>) {
         let mut state = self.state();
         for mark in marks {

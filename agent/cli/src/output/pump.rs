@@ -1,8 +1,8 @@
-//! Copies one stream of the build on, as it comes, in a thread of its own.
+//! Forwards one stream of the build in a thread of its own.
 //!
-//! The thread reads what is there and writes it on before it looks at it. It holds one buffer: if the reader of the job's log is
-//! slow, the write waits, then the pipe is full, and then the build waits, as it would without the agent. A reader that
-//! has gone away closes the build's end too, so that the build gets SIGPIPE or EPIPE, as it would without the agent.
+//! The thread forwards data before it examines it. It has one buffer: if the reader of the job's log is slow, the write blocks, then the
+//! pipe fills, and then the build waits, as it would without the agent. If the reader closes its end, the build's end is closed too, so
+//! the build gets SIGPIPE or EPIPE, as without the agent.
 
 use std::{
     io,
@@ -25,13 +25,13 @@ use tokio::sync::oneshot;
 use super::{markers::Scanner, phase_board::PhaseBoard};
 use crate::standard_error::WriteFailure;
 
-/// What a pipe holds.
+/// Size of a pipe.
 const BUFFER_BYTES: usize = 64 * 1024;
-/// What may wait in a pipe or a terminal when the build ends: the largest pipe that an ordinary user can make (pipe(7),
-/// `pipe-max-size`). After so many bytes everything was read that the build itself had written.
+/// Most data in a pipe or a terminal when the build ends: the largest pipe that an ordinary user can create (pipe(7), `pipe-max-size`).
+/// After so many bytes everything written by the build itself was read.
 const DRAIN_BYTES: usize = 1024 * 1024;
 
-/// Tells pumps to end. All of them, once, for good.
+/// Stops all pumps, once and for good.
 #[derive(Debug, Clone)]
 pub(super) struct PumpStop(Arc<OwnedFd>);
 
@@ -40,7 +40,7 @@ impl PumpStop {
         Ok(Self(Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?)))
     }
 
-    /// Pumps read what is there now, and end.
+    /// Makes pumps read what is available, and end.
     pub(super) fn stop(&self) {
         if let Err(error) = rustix::io::write(&self.0, &1_u64.to_le_bytes()) {
             tracing::debug!(%error, "cannot stop a stream");
@@ -48,15 +48,15 @@ impl PumpStop {
     }
 }
 
-/// What happens to the bytes besides, and when the stream ends.
+/// What else is done with the data, and when the stream ends.
 #[derive(Debug)]
 pub(super) enum StreamKind {
-    /// Output through a pipe. If its reader goes away, so does the pipe.
+    /// Output through a pipe. If its reader closes it, the pipe is closed.
     Pipe(Scanner, Arc<PhaseBoard>),
-    /// Output through a terminal. If the real one goes away, its kernel says so with SIGHUP; the build's own stays and is emptied,
-    /// so that a build that ignores this is not held up.
+    /// Output through a terminal. If the real one is closed, the kernel sends SIGHUP; the build's own stays and is drained, so that a
+    /// build that ignores the signal is not blocked.
     Terminal(Scanner, Arc<PhaseBoard>),
-    /// What a person types. It ends when the build does.
+    /// Typed input. It ends with the build.
     Typed,
 }
 
@@ -70,7 +70,7 @@ pub(super) struct Pump<S, K> {
     pub(super) kind: StreamKind,
 }
 
-/// What a reader that is still there did not take, on a full disk for example. The build goes on without it.
+/// Output that an existing reader did not accept, for example on a full disk. The build continues without it.
 #[derive(Debug, Default)]
 pub(super) struct DroppedOutput {
     bytes: AtomicU64,
@@ -83,14 +83,14 @@ impl DroppedOutput {
         self.first.get_or_init(|| error.to_string());
     }
 
-    /// What was lost and why; `None` if nothing was.
+    /// Describes the loss; `None` if nothing was lost.
     pub(super) fn in_words(&self) -> Option<String> {
         let (bytes, why) = (self.bytes.load(Ordering::Relaxed), self.first.get()?);
         Some(format!("{} of the build's output could not be written: {why}", counted(bytes, "byte")))
     }
 }
 
-/// What there is to do.
+/// What can be done without waiting.
 struct Ready {
     read: bool,
     stop: bool,
@@ -102,7 +102,7 @@ impl Ready {
 }
 
 impl<S: AsFd + Send + 'static, K: AsFd + Send + 'static> Pump<S, K> {
-    /// Starts the thread. What is returned tells its end.
+    /// Starts the thread. The receiver gets its end.
     pub(super) fn start(self) -> io::Result<oneshot::Receiver<()>> {
         let (ended, end) = oneshot::channel();
         let mut buffer = vec![0; BUFFER_BYTES];
@@ -115,10 +115,10 @@ impl<S: AsFd + Send + 'static, K: AsFd + Send + 'static> Pump<S, K> {
         Ok(end)
     }
 
-    /// Until the end of the source, of the sink, or until it is stopped. The source is closed at the end: a process
-    /// that still holds the other side of a pipe, a daemon for example, gets SIGPIPE or EPIPE at its next write.
+    /// Runs until the source or the sink ends, or until it is stopped. The source is closed at the end: a process that still holds the
+    /// other side of a pipe, for example a daemon, gets SIGPIPE or EPIPE at its next write.
     fn run(mut self, buffer: &mut [u8]) -> io::Result<()> {
-        // after a stop: what it may still read
+        // after a stop: the remaining bytes to read
         let mut left = None;
         let mut sink_gone = false;
         loop {
@@ -147,7 +147,7 @@ impl<S: AsFd + Send + 'static, K: AsFd + Send + 'static> Pump<S, K> {
         }
     }
 
-    /// Writes on. Returns whether a reader is there for what comes later.
+    /// Forwards data. Returns whether there is still a reader.
     fn pass_on(&self, bytes: &[u8]) -> bool {
         let Err(WriteFailure { written, error }) = write_all(self.sink.as_fd(), bytes) else { return true };
         if is_gone(&error, self.sink.as_fd()) {
@@ -180,10 +180,10 @@ impl<S: AsFd + Send + 'static, K: AsFd + Send + 'static> Pump<S, K> {
         let mut fds = [
             PollFd::new(&self.source, PollFlags::IN),
             PollFd::new(&*self.stop.0, PollFlags::IN),
-            // asks for nothing; the kernel reports a reader that has gone away all the same
+            // requests no events; the kernel reports a closed reader all the same
             PollFd::new(&self.sink, PollFlags::empty()),
         ];
-        // one that is known to be gone would be reported again and again
+        // a reader known to be gone would be reported again and again
         let watched = if sink_gone { 2 } else { 3 };
         retry(|| poll(fds.get_mut(..watched).unwrap_or_default(), None))?;
         let [source, stop, sink] = fds.map(|fd| fd.revents());
@@ -195,13 +195,13 @@ impl<S: AsFd + Send + 'static, K: AsFd + Send + 'static> Pump<S, K> {
     }
 }
 
-/// Makes reads of a descriptor return at once. It must not be shared with others, who would be surprised.
+/// Makes reads of a descriptor non-blocking. It must not be shared with other processes.
 pub(super) fn never_wait(fd: impl AsFd) -> io::Result<()> {
     let flags = fcntl_getfl(&fd)?;
     Ok(fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?)
 }
 
-/// What is there now. The other side of a terminal that was closed is the end, as it is for a pipe.
+/// Reads available data. A closed terminal counts as the end, like a closed pipe.
 fn read_now(source: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     match retry(|| rustix::io::read(&source, &mut *buffer)) {
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => Ok(0),
@@ -209,7 +209,7 @@ fn read_now(source: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// Whether an error means that the reader is gone for good. Any other may pass.
+/// Whether an error means that the reader is gone for good. Other errors may be temporary.
 fn is_gone(error: &io::Error, sink: BorrowedFd<'_>) -> bool {
     match rustix::io::Errno::from_io_error(error) {
         Some(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET) => true,

@@ -1,8 +1,8 @@
-//! A terminal for the build, where the agent was started on one.
+//! A terminal for the build, if the agent was started on one.
 //!
-//! The build gets a pseudo-terminal of its own, with the settings and the size of the real one, as controlling terminal of a
-//! session of its own. What is typed goes on to it unchanged: the real terminal is raw meanwhile, and the keys for signals work in
-//! the build's terminal. So do colours and progress bars. Ctrl-Z does nothing there, because no shell could continue the build.
+//! The build gets a pseudo-terminal with the settings and the size of the real one, as the controlling terminal of its own session. Typed
+//! input is forwarded unchanged: the real terminal is in raw mode meanwhile, and signal keys take effect in the build's terminal. Colours
+//! and progress bars work. Ctrl-Z does nothing, because no shell could continue the build.
 
 use std::{
     ffi::CString,
@@ -36,17 +36,17 @@ pub(super) struct Terminal {
     /// The build's side, until the build has opened it: without it the agent's side would seem closed.
     pub(super) slave: Option<OwnedFd>,
     real: BorrowedFd<'static>,
-    /// What is typed on the real one goes to the build.
+    /// Typed input is forwarded to the build.
     pub(super) typed: bool,
     /// Settings of the real one, to be restored.
     before: Vec<(BorrowedFd<'static>, Termios)>,
 }
 
 impl Terminal {
-    /// Makes a terminal like the real one, `real`.
+    /// Creates a terminal like the real one, `real`.
     ///
     /// # Errors
-    /// The machine gives none.
+    /// The system has no terminals left.
     pub(super) fn like(real: BorrowedFd<'static>) -> io::Result<Self> {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
         grantpt(&master)?;
@@ -63,7 +63,7 @@ impl Terminal {
         Ok(terminal)
     }
 
-    /// Gives the build's terminal the size of the real one.
+    /// Copies the size of the real terminal to the build's.
     pub(super) fn resize(&self) {
         let resized = tcgetwinsize(self.real).and_then(|size| tcsetwinsize(&*self.master, size));
         if let Err(error) = resized {
@@ -71,7 +71,7 @@ impl Terminal {
         }
     }
 
-    /// Lets bytes through the real terminal unchanged, both ways; only out of it if nothing is typed on it.
+    /// Puts the real terminal in raw mode; only its output if no input is forwarded.
     pub(super) fn take_over(&mut self) -> io::Result<()> {
         // restoring must work even from the background, which this signal would prevent
         SigSet::from(Signal::SIGTTOU).thread_block()?;
@@ -86,19 +86,19 @@ impl Terminal {
                 raw.make_raw();
             }
             raw.output_modes.remove(OutputModes::OPOST);
-            // what was written before is through already; to wait for a terminal that stands still would delay the build
+            // earlier output has passed already; waiting for a stopped terminal would delay the build
             tcsetattr(fd, OptionalActions::Now, &raw)?;
             self.before.push((fd, before));
         }
         Ok(())
     }
 
-    /// Whether the real terminal lets bytes through.
+    /// Whether the real terminal is in raw mode.
     pub(super) fn is_taken(&self) -> bool {
         !self.before.is_empty()
     }
 
-    /// Makes the real terminal what it was.
+    /// Restores the real terminal.
     pub(super) fn give_back(&mut self) {
         // in reverse: two descriptors may be one terminal
         while let Some((fd, before)) = self.before.pop() {
@@ -108,7 +108,7 @@ impl Terminal {
         }
     }
 
-    /// Sends a signal to those in the foreground of the build's terminal, as its keys do. Returns whether `build` leads them.
+    /// Sends a signal to the foreground group of the build's terminal, as its keys do. Returns whether `build` leads that group.
     pub(super) fn signal(&self, signal: Signal, build: Pid) -> bool {
         let sent = tcgetpgrp(&*self.master).map_err(io::Error::from).and_then(|group| {
             let group = Pid::from_raw(group.as_raw_nonzero().get());

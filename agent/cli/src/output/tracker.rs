@@ -1,11 +1,11 @@
-//! Which phase the build is in, from the marks in their order.
+//! The current phase of the build, from the markers in order.
 //!
-//! Sections nest: the end of one returns to the one around it. A phase of a line (Spack, the user's patterns) lies within the
-//! section in which it began, and lasts until the next such line, or the end of that section. The innermost one counts.
+//! Sections nest: the end of one returns to its parent. A phase from a line (Spack, the user's patterns) belongs to the section in which
+//! it started, and lasts until the next such line or the end of that section. The innermost one is the current phase.
 
 use super::markers::PhaseMark;
 
-/// Sections within sections; those that are deeper count as part of the one around them.
+/// Deepest nesting of sections; deeper ones count as part of their parent.
 const DEPTH: usize = 32;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,14 +21,14 @@ pub(super) struct PhaseTracker {
 }
 
 impl PhaseTracker {
-    /// Takes one mark. Returns whether a phase began or ended; then [`Self::phase`] says which one it is now.
+    /// Applies a marker. Returns whether a phase started or ended; [`Self::phase`] then has the current one.
     pub(super) fn take(&mut self, mark: PhaseMark) -> bool {
         match mark {
             PhaseMark::SectionStart(name) => self.enter(OpenSection::Section(name)),
             PhaseMark::SectionEnd(name) => {
                 let section = OpenSection::Section(name);
                 let found = self.levels.iter().rposition(|level| *level == section);
-                // sections inside that were never closed are closed with it; an end without a start is nothing
+                // closes unclosed sections inside it; an end without a start is ignored
                 found.map(|at| self.levels.truncate(at)).is_some()
             }
             PhaseMark::Phase(name) => {

@@ -35,7 +35,7 @@ pub(super) struct Try<'a> {
     pub(super) secrets: &'a Secrets,
     /// Something will be done about the verdict.
     pub(super) wants_verdict: bool,
-    /// It may be tried again here if it fails: then its ticket holds the place meanwhile.
+    /// A retry here may follow a failure: then its ticket keeps the slot.
     pub(super) more_may_follow: bool,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct TryResult {
     /// A signal asked the job to end, or the user does not want to wait.
     pub(super) asked_to_end: bool,
     pub(super) closed: ClosedAttempt,
-    /// The ticket holds its place for another try until it is given back with this session.
+    /// Session that can give back the ticket's slot, which is kept for a retry.
     pub(super) keeps_ticket: Option<String>,
 }
 
@@ -73,7 +73,7 @@ impl Try<'_> {
         let (pid, (start, started_unix_ms)) = match started {
             Ok(started) => started,
             Err(error) => {
-                // the real terminal is what it was before anything is said on it
+                // the real terminal is restored before anything is printed
                 drop(output);
                 let name = self.command.first().map(|name| name.to_string_lossy()).unwrap_or_default();
                 say(&format!("plimsoll: cannot run '{name}': {}", error.desc()));
@@ -107,7 +107,7 @@ struct Build<'a> {
     output: Option<Output>,
     attempt: Attempt<'a>,
     secrets: &'a Secrets,
-    /// The session that can give the place of its ticket back, if another try may follow there.
+    /// Session that can give back the ticket's slot, if a retry here may follow.
     place: Option<String>,
     /// A signal was passed on that asks the job to end.
     asked_to_end: bool,
@@ -118,7 +118,7 @@ impl Build<'_> {
     async fn watch(mut self, name: String, wants_verdict: bool) -> TryResult {
         let exit = self.until_end().await;
         let wall = self.attempt.start.elapsed();
-        // those that ended the build; the next one means the agent
+        // those signals ended the build; the next one is for the agent
         self.asked_to_end |= self.signals.forget();
         let (interrupted, log_tail) = self.drain().await;
         let wants_verdict = wants_verdict && !self.asked_to_end;
@@ -162,7 +162,7 @@ impl Build<'_> {
         self.asked_to_end |= arrived.asks_to_end();
         match self.output.as_ref().filter(|output| output.own_session()) {
             Some(output) if signal == Signal::SIGWINCH => output.resized(),
-            // in a session of its own, the build gets neither what the agent's terminal nor what its group gets
+            // in a session of its own, the build gets neither the signals of the agent's terminal nor those of its group
             Some(output) => {
                 let to_build = output.key(signal, self.running.pid());
                 if !to_build && arrived.reaches_only_the_agent() {
@@ -174,8 +174,8 @@ impl Build<'_> {
         }
     }
 
-    /// Writes on what the command left in its streams, and takes the last phases and the end of the log. A signal meanwhile means that
-    /// the user does not want to wait for a reader that does not read.
+    /// Forwards the rest of the output, and takes the last phases and the end of the log. A signal meanwhile means that the user does not
+    /// want to wait for a blocked reader.
     async fn drain(&mut self) -> (Option<Signal>, Vec<u8>) {
         let Some(mut output) = self.output.take() else { return (None, Vec::new()) };
         let patience = if self.asked_to_end { LAST_OUTPUT } else { Duration::MAX };

@@ -1,10 +1,11 @@
-//! Starts the command and sees its end.
+//! Starts the command and detects its end.
 //!
-//! The command gets everything as the agent got it: streams, environment, folder, process group, session and signal mask. Where
-//! its output is read on the way, it gets other streams, and where one of them is a terminal, a session of its own.
-//! `posix_spawn` does that without any code between fork and exec, and says at once whether the command could be executed.
+//! The command inherits everything from the agent: streams, environment, directory, process group, session and signal mask. If its output
+//! is read, it gets other streams, and if one is a terminal, a session of its own. `posix_spawn` does that without any code between fork
+//! and exec, and reports at once whether the command could be executed.
 //!
-//! One thing is not as the agent got it: SIGPIPE ends a command that does not say otherwise, also where it was ignored when the agent
+//! One exception: SIGPIPE has its default action in the command, even if it was ignored when the agent started. Rust's runtime ignores it
+//! before `main`, so the original setting is unknown, and builds with pipes need the default.
 //! started. Rust's runtime ignores it before `main`, so what it was cannot be seen any more, and builds with pipes need the default.
 
 use std::{
@@ -27,7 +28,7 @@ use tokio::signal::unix::{self, SignalKind};
 
 use crate::{key::TOKEN, output::Output};
 
-/// The end of the command is looked for at this pace where the kernel's word of it cannot be had.
+/// Polling interval for the end of the command, if the kernel's notification is unavailable.
 const BLIND_PAUSE: Duration = Duration::from_millis(50);
 
 /// A command that runs. Its owner waits for all children of this process: as reaper of the build's daemons, or as process 1
@@ -46,8 +47,8 @@ pub(super) fn listen() -> Option<unix::Signal> {
         .ok()
 }
 
-/// Starts a command with the signal mask `mask`, with the streams of the agent, or of `output`, and with `variables` in place of the
-/// agent's own. The agent's token is not among them.
+/// Starts a command with the signal mask `mask`, with the streams of the agent or of `output`, and with `variables` replacing the agent's
+/// own. The agent's token is removed.
 pub(super) fn start(
     command: &[OsString],
     variables: &[(OsString, OsString)],
@@ -61,7 +62,7 @@ pub(super) fn start(
         name.push(value);
         text(&name)
     };
-    // the token is the agent's own: what a build runs could show it as if it were the agent
+    // the token is the agent's own: the build could use it to impersonate the agent
     let inherited = std::env::vars_os()
         .filter(|(name, _)| name != TOKEN && !variables.iter().any(|(changed, _)| changed == name));
     let environment: Vec<CString> =
@@ -93,13 +94,13 @@ fn text(text: &OsString) -> Result<CString, Errno> {
     CString::new(text.as_bytes()).map_err(|_zero| Errno::EINVAL)
 }
 
-/// What a shell says of a command that could not be started.
+/// The exit code that a shell reports for a command that could not be started.
 pub(super) fn exit_code_of(error: Errno) -> u8 {
     if error == Errno::ENOENT { 127 } else { 126 }
 }
 
 impl ChildProcess {
-    /// The child `pid`, whose end `ended` will tell.
+    /// The child `pid`; `ended` notifies of its end.
     pub(super) fn new(pid: Pid, ended: Option<unix::Signal>) -> Self {
         Self { pid, ended, exit: None }
     }
@@ -118,8 +119,7 @@ impl ChildProcess {
         }
     }
 
-    /// Waits for the end of the command, and of nothing else: what it leaves in the background goes on. May be dropped and
-    /// called again.
+    /// Waits for the end of the command only: background processes continue. The future may be dropped and the method called again.
     pub(super) async fn end(&mut self) -> Exit {
         loop {
             self.reap();
@@ -160,7 +160,7 @@ fn exit(status: WaitStatus) -> Exit {
     Exit { code: status.exit_status(), signal: status.terminating_signal() }
 }
 
-/// The exit code with which the agent says how the command ended.
+/// The agent's exit code for the command's end.
 pub(super) fn exit_code(exit: Exit) -> u8 {
     let code = match (exit.code, exit.signal) {
         (Some(code), _signal) => code,

@@ -1,8 +1,8 @@
-//! Which exit code stands for which verdict, so that the CI system can act on it (GitLab: `retry: exit_codes:`).
+//! Exit codes for verdicts, for the CI system to act on (GitLab: `retry: exit_codes:`).
 
 use plimsoll_proto::{json::Word as _, v1::Action};
 
-/// Every verdict that a server can give.
+/// Every possible verdict.
 const VERDICTS: [Action; 6] =
     [Action::No, Action::AsIs, Action::Bigger, Action::FewerJobs, Action::Longer, Action::Elsewhere];
 
@@ -11,10 +11,10 @@ const VERDICTS: [Action; 6] =
 pub struct ExitCodes(Vec<(Action, u8)>);
 
 impl ExitCodes {
-    /// Reads `VERDICT=CODE` pairs. A verdict may be spelt with `-` or `_`.
+    /// Parses `VERDICT=CODE` pairs. A verdict may be spelt with `-` or `_`.
     ///
     /// # Errors
-    /// A verdict is not known or named twice, or a code is not from 1 to 255; the text says what would be right.
+    /// A verdict is unknown or repeated, or a code is not from 1 to 255; the text describes valid ones.
     pub fn parse<'a>(pairs: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
         let mut codes: Vec<(Action, u8)> = Vec::new();
         for pair in pairs.into_iter().map(str::trim).filter(|pair| !pair.is_empty()) {
@@ -51,7 +51,7 @@ fn read(pair: &str) -> Result<(Action, u8), String> {
     }
 }
 
-/// A verdict as it is typed, for example `as-is`.
+/// The spelling of a verdict, for example `as-is`.
 fn name(action: Action) -> String {
     action.word().replace('_', "-")
 }

@@ -1,7 +1,7 @@
-//! Whether the command's standard input can be given to it once more.
+//! Whether the command's standard input can be provided a second time.
 //!
-//! What a try has read is gone for the next one, which would then do something else than the first, or nothing at all, and pass. So a
-//! command is tried again only where its input is what it was: nothing to read, a person, or a file that is wound back.
+//! Input that a try has read is gone for the next one, which might then do something else, or nothing, and pass. So a command is retried
+//! only if its input can be the same: nothing, a terminal, or a file that can be rewound.
 
 use std::{io, os::fd::AsFd};
 
@@ -24,14 +24,14 @@ pub(super) enum StandardInput {
     Same,
     /// A file, read from here, bytes.
     File(u64),
-    /// A pipe without a writer, with so many bytes in it: GitLab gives its jobs one without any.
+    /// A pipe without a writer, with so many bytes left: GitLab gives its jobs an empty one.
     Written(u64),
     /// Anything else.
     Once,
 }
 
 impl StandardInput {
-    /// Looks at an input.
+    /// Examines an input.
     pub(super) fn of(input: impl AsFd) -> Self {
         let kind = match fstat(&input) {
             Ok(state) => {
@@ -58,10 +58,10 @@ impl StandardInput {
         }
     }
 
-    /// Winds it back to where it was.
+    /// Rewinds it to its original position.
     ///
     /// # Errors
-    /// It is a file that cannot be wound back.
+    /// It is a file that cannot be rewound.
     pub(super) fn rewind(self, input: impl AsFd) -> io::Result<()> {
         if let Self::File(at) = self {
             seek(input, SeekFrom::Start(at))?;
@@ -70,7 +70,7 @@ impl StandardInput {
     }
 }
 
-/// Bytes in a pipe, if no more can come.
+/// Bytes left in a pipe, if it has no writer.
 fn written(input: impl AsFd) -> Option<u64> {
     let mut fds = [PollFd::new(&input, PollFlags::IN)];
     poll(&mut fds, Some(&Timespec::default())).ok()?;

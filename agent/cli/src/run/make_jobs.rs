@@ -1,8 +1,8 @@
-//! How a command gets its number of parallel jobs: `{jobs}` in its words, or the variables that build tools read.
+//! Sets a command's number of parallel jobs: by `{jobs}` in its words, or by variables that build tools read.
 //!
-//! A number on a command line wins over a variable, so a command that has one keeps it, except for `{jobs}`. The same
-//! holds for a line of a shell's script (`sh -c 'make -j8'`). What cannot be read here, a script in a file for example, gets
-//! the variables; whether it heeds them is not known.
+//! A number on a command line overrides a variable, so a command with one keeps it, except for `{jobs}`. The same holds for a shell's
+//! script (`sh -c 'make -j8'`). Commands that cannot be examined, for example scripts in files, get the variables; whether they use them
+//! is unknown.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -14,37 +14,37 @@ use memchr::memmem;
 
 use crate::key;
 
-/// Stands for the number in the command.
+/// Placeholder for the number in the command.
 const PLACEHOLDER: &[u8] = b"{jobs}";
-/// Variables that hold the number and nothing else: Spack, `cmake --build`, cargo.
+/// Variables that contain only the number: Spack, `cmake --build`, cargo.
 const PLAIN: [&str; 3] = ["SPACK_BUILD_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL", "CARGO_BUILD_JOBS"];
 /// Tools that heed these, or `MAKEFLAGS`.
 const HEEDING: [&str; 5] = ["make", "gmake", "cmake", "cargo", "spack"];
-/// Tools that know their number from their words alone.
+/// Tools that take their number only from the command line.
 const DEAF: [&str; 6] = ["ninja", "samu", "meson", "bazel", "bazelisk", "scons"];
-/// What ends a word in a script of a shell, besides spaces.
+/// Characters that end a word in a shell script, besides spaces.
 const BETWEEN: &str = ";&|()<>`'\"";
 /// Options of make for the number of jobs, and for the jobserver that an outer make has for it.
 const OF_MAKE: [&str; 4] = ["--jobs", "--jobserver-auth", "--jobserver-fds", "-j"];
 
-/// How many jobs a command runs, and how it gets another number.
+/// A command's number of jobs, and how to change it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BuildJobs {
     command: Vec<OsString>,
     has_placeholder: bool,
-    /// Why its words cannot be given another number.
+    /// Why its words cannot be changed.
     fixed: Option<String>,
     /// It runs a tool that heeds the variables.
     heeds: bool,
     make_flags: String,
-    /// In force; `None` if not known.
+    /// The current number; `None` if unknown.
     now: Option<u32>,
-    /// Another number than the one that was found.
+    /// It was changed from the original number.
     changed: bool,
 }
 
 impl BuildJobs {
-    /// Reads a command. `known` is what else is known of its number of jobs, `make_flags` is `MAKEFLAGS`.
+    /// Examines a command. `known`: its number of jobs from other sources, `make_flags`: `MAKEFLAGS`.
     pub(super) fn of(command: &[OsString], known: Option<u32>, make_flags: &str) -> Self {
         let has_placeholder = command.iter().any(|word| replace(word, 1) != *word);
         let words: Vec<&str> = command.iter().filter_map(|word| word.to_str()).flat_map(split).collect();
@@ -61,7 +61,7 @@ impl BuildJobs {
         }
     }
 
-    /// A command whose number is never changed: every word of it is its own.
+    /// A command whose number is never changed.
     pub(super) fn as_it_is(command: &[OsString]) -> Self {
         Self {
             command: command.to_vec(),
@@ -74,12 +74,12 @@ impl BuildJobs {
         }
     }
 
-    /// In force; `None` if not known.
+    /// The current number; `None` if unknown.
     pub(super) fn now(&self) -> Option<u32> {
         self.now
     }
 
-    /// In force for certain: the number that was found, or one that the command got in a way that it heeds.
+    /// The number that is certainly used: the original one, or one set in a way that the command respects.
     pub(super) fn certain(&self) -> Option<u32> {
         self.now.filter(|_| !self.changed || self.has_placeholder || self.heeds)
     }
@@ -104,7 +104,7 @@ impl BuildJobs {
         }
     }
 
-    /// Variables that the command gets in place of those of the agent. Nothing, as long as the number is the one that was found.
+    /// Variables to replace the agent's. None while the number is the original one.
     pub(super) fn variables(&self) -> Vec<(OsString, OsString)> {
         let Some(jobs) = self.now.filter(|_| self.changed) else { return Vec::new() };
         let plain = PLAIN.map(|name| (OsString::from(name), OsString::from(jobs.to_string())));
@@ -113,17 +113,17 @@ impl BuildJobs {
     }
 }
 
-/// The words in a word, which may be a script.
+/// Splits a word, which may be a script.
 fn split(word: &str) -> impl Iterator<Item = &str> {
     word.split(|c: char| c.is_whitespace() || BETWEEN.contains(c)).filter(|word| !word.is_empty())
 }
 
-/// The file's name of what may be a program.
+/// The file name of a possible program.
 fn name(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
-/// Why these words leave no room for another number, if they do.
+/// Why these words cannot be changed, if so.
 fn fixed(words: &[&str]) -> Option<String> {
     if let Some(at) = words.iter().position(|word| sets_jobs(word)) {
         let (word, next) = (words.get(at)?, words.get(at.saturating_add(1)));
@@ -135,8 +135,8 @@ fn fixed(words: &[&str]) -> Option<String> {
     Some(format!("{deaf} reads its number of jobs from the command alone; write -j{{jobs}} there"))
 }
 
-/// Whether a word says how many jobs to run: `-j8`, `-kj8`, `--jobs=8`, `-j` alone, or `-j$(nproc)`. A variable that holds the number
-/// (`-j$SPACK_BUILD_JOBS`) leaves it open.
+/// Whether a word sets the number of jobs: `-j8`, `-kj8`, `--jobs=8`, `-j` alone, or `-j$(nproc)`. A variable with the number
+/// (`-j$SPACK_BUILD_JOBS`) can be changed.
 fn sets_jobs(word: &str) -> bool {
     if is_bare(word) {
         return true;
@@ -152,12 +152,12 @@ fn sets_jobs(word: &str) -> bool {
     })
 }
 
-/// An option whose number, if it has one, is the next word.
+/// An option whose number, if any, is the next word.
 fn is_bare(word: &str) -> bool {
     matches!(word, "-j" | "--jobs" | "--parallel")
 }
 
-/// The word with the number where the placeholder is. `${jobs}` is a shell's variable, and stays.
+/// The word with the placeholder replaced. `${jobs}` is a shell variable, and stays.
 fn replace(word: &OsStr, jobs: u32) -> OsString {
     let bytes = word.as_bytes();
     let (mut replaced, mut from) = (Vec::with_capacity(bytes.len()), 0);
@@ -174,8 +174,8 @@ fn replace(word: &OsStr, jobs: u32) -> OsString {
     OsString::from_vec(replaced)
 }
 
-/// `MAKEFLAGS` with this number of jobs in place of any other. Its first word may be letters of options without a dash, and stays the
-/// first; what follows `--` are variables of make, and stays as it is.
+/// `MAKEFLAGS` with this number of jobs instead of any other. Its first word may be option letters without a dash, and stays first;
+/// variables of make after `--` stay unchanged.
 fn merged(flags: &str, jobs: u32) -> String {
     let (options, variables) = match flags.split_once(" -- ") {
         Some((options, variables)) => (options, format!(" -- {variables}")),

@@ -1,14 +1,15 @@
-//! Runs a command and measures it; after a failure, does what the server's verdict says, as far as it can be done here.
+//! Runs a command and measures it; after a failure, acts on the server's verdict as far as possible.
 //!
-//! ```text
-//! build      one try: start, measure, close the attempt (command, signals, protection)
-//! tries      the tries of one run, and the exit code in the end
-//!   again      what a verdict means in this place
-//!   input      whether its standard input can be read once more
-//!   jobs       how a command gets its number of jobs
-//!   exit_codes which exit code stands for which verdict
-//!   runs       the number of this run within its CI job
-//! ```
+//! | module | content |
+//! |---|---|
+//! | `build` | one try: starts the command, measures it, closes the attempt |
+//! | `command`, `signals`, `protection` | the child process, forwarded signals, protection from the OOM killer |
+//! | `retry_loop` | the tries of one run, and the exit code |
+//! | `retry_decision` | whether a verdict leads to a retry here |
+//! | `input` | whether standard input can be provided a second time |
+//! | `make_jobs` | how a command gets its number of jobs |
+//! | `exit_codes` | exit codes for verdicts |
+//! | `run_ids` | the number of this run within its CI job |
 
 mod build;
 mod command;
@@ -33,29 +34,29 @@ pub use exit_codes::ExitCodes;
 /// Most retries of one run.
 pub const RETRIES: u32 = 10;
 
-/// What to run, and how to measure it.
+/// The command, and how to measure it.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The command and its arguments; never empty.
     pub command: Vec<OsString>,
-    /// What is measured, and where that goes.
+    /// The attempt, and where samples are sent.
     pub attempt: attempt::Settings,
     /// Memory limit to set on the build's own cgroup, bytes.
     pub limit_memory: Option<u64>,
-    /// Marks in the output that begin phases; `None` leaves the streams as they are.
+    /// Markers in the output that start phases; `None` leaves the streams alone.
     pub marks: Option<PhaseMarks>,
-    /// What must not leave the job with the end of its log.
+    /// Values to mask in the end of the log.
     pub secrets: Secrets,
-    /// What is done about a verdict.
+    /// How to act on a verdict.
     pub acting: VerdictActions,
 }
 
-/// What is done about a verdict.
+/// How to act on a verdict.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VerdictActions {
-    /// The exit code that tells the CI system of it.
+    /// Exit codes that report it to the CI system.
     pub exit_codes: ExitCodes,
-    /// Retries in this place, at most [`RETRIES`]; 0 for none.
+    /// Most retries here, up to [`RETRIES`]; 0 for none.
     pub retries: u32,
     /// `MAKEFLAGS` of the agent, which a retry with fewer jobs changes.
     pub make_flags: String,
@@ -70,11 +71,11 @@ impl VerdictActions {
     }
 }
 
-/// Runs the command to its end. Returns the exit code for this process: the command's own, 128 + n if signal n ended it,
-/// 127 if it was not found, 126 if it could not be executed; or the one that stands for the verdict on its failure.
+/// Runs the command to its end. Returns the exit code for this process: the command's own, 128 + n if signal n ended it, 127 if it was not
+/// found, 126 if it could not be executed; or the one configured for the verdict on its failure.
 ///
-/// Must be called within a tokio runtime with I/O and time, before the process has other threads (see [`signals`]), and once in a
-/// process: it waits for all children that the process has.
+/// Must be called within a tokio runtime with I/O and time, before the process has other threads (see [`signals`]), and once in a process:
+/// it waits for all children of the process.
 pub async fn run(settings: Settings) -> u8 {
     run_on(&Kernel::running(), settings).await
 }

@@ -1,8 +1,8 @@
-//! Keeps the agent out of the kernel's choice of whom to kill for memory.
+//! Protects the agent from the kernel's OOM killer.
 //!
-//! In a group with `memory.oom.group` (the kubelet's default on v2) the agent would die with the build and take its word of why with
-//! it; in a group that it shares it could even be chosen instead of the build. The kernel spares a process at -1000 in both cases
-//! (kernel documentation, cgroup-v2, `memory.oom.group`).
+//! In a group with `memory.oom.group` (the kubelet's default on v2) the agent would die with the build, and its evidence would be lost; in
+//! a shared group it could be killed instead of the build. The kernel spares a process at -1000 in both cases (kernel documentation,
+//! cgroup-v2, `memory.oom.group`).
 
 use std::{fs, io, path::PathBuf};
 
@@ -11,11 +11,11 @@ use plimsoll_measure::kernel::Kernel;
 /// `OOM_SCORE_ADJ_MIN`: never killed for memory.
 const NEVER: &str = "-1000";
 
-/// The protection of the calling process. Whatever it starts while it is protected would be protected too.
+/// Protection of the calling process. Its children inherit it.
 #[derive(Debug)]
 pub(super) struct Protection {
     file: PathBuf,
-    /// What to go back to, once it is protected.
+    /// The original value, while protected.
     before: Option<String>,
 }
 
@@ -25,8 +25,7 @@ impl Protection {
         Self { file: kernel.path("/proc/self/oom_score_adj"), before: None }
     }
 
-    /// Protects the calling process, where it has the right to (`CAP_SYS_RESOURCE`); elsewhere nothing changes. After the command is
-    /// started.
+    /// Protects the calling process, if it has the right to (`CAP_SYS_RESOURCE`). Call it after the command is started.
     pub(super) fn take(&mut self) {
         let before = fs::read_to_string(&self.file).unwrap_or_else(|_absent| "0".to_owned());
         match fs::write(&self.file, NEVER) {
@@ -35,10 +34,10 @@ impl Protection {
         }
     }
 
-    /// Gives the protection up; before another command is started.
+    /// Removes the protection; call it before another command is started.
     ///
     /// # Errors
-    /// The kernel does not take it. What is started then could not be killed for memory, and must not be started.
+    /// The kernel refuses. A command started then could not be killed for memory, so it must not be started.
     pub(super) fn lift(&mut self) -> io::Result<()> {
         match self.before.take() {
             Some(before) => fs::write(&self.file, before.trim()),

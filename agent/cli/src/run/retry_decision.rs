@@ -1,7 +1,7 @@
-//! Whether a failed build is run again in its place: what the verdict says, and what can be done about it here.
+//! Decides whether a failed build is retried here, from the verdict and the conditions.
 //!
-//! The place stays as it is: its memory, its time and its machine. So only a verdict that fewer jobs or another moment may help is
-//! acted on; the others are for the system that starts the jobs. Pure: no I/O, no clock.
+//! Memory, time limit and machine are the same for a retry here. So only verdicts that fewer jobs or another moment may help are acted on;
+//! others are for the CI system. Pure: no I/O, no clock.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use plimsoll_proto::{
 /// The longest wait in a place that is paid for meanwhile.
 const LONGEST_WAIT: Duration = Duration::from_mins(15);
 
-/// What to do after a failed try.
+/// The step after a failed try.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NextStep {
     /// Run it again.
     Again {
-        /// With so many jobs; `None` changes nothing.
+        /// With this number of jobs; `None`: unchanged.
         jobs: Option<u32>,
         /// After this time.
         wait: Duration,
-        /// The reason, in words.
+        /// The reason as text.
         why: String,
     },
     /// Leave it, for this reason.
@@ -42,7 +42,7 @@ pub(super) struct RetryConditions {
     pub(super) larger_elsewhere: bool,
 }
 
-/// What the verdict means in this place.
+/// The step for a verdict here.
 pub(super) fn next(verdict: &Verdict, place: &RetryConditions) -> NextStep {
     match verdict.action() {
         Action::No | Action::Unspecified => NextStep::Stop(format!("the verdict is no: {}", reason(verdict))),
@@ -69,7 +69,7 @@ fn as_is(verdict: &Verdict) -> NextStep {
     NextStep::Again { jobs: None, wait, why: reason(verdict) }
 }
 
-/// With the number that the verdict gives.
+/// A retry with the verdict's number of jobs.
 fn fewer(verdict: &Verdict, place: &RetryConditions) -> NextStep {
     match (given_jobs(verdict), place.jobs) {
         (Some(jobs), had) if had.is_none_or(|had| jobs < had) => with_jobs(jobs, place, reason(verdict)),

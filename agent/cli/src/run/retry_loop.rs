@@ -1,4 +1,4 @@
-//! The tries of one run: the first, those that follow from verdicts, and the exit code in the end. Each try is an attempt of its own.
+//! Runs a command with its retries, and determines the exit code. Each try is an attempt of its own.
 
 use std::time::Duration;
 
@@ -42,27 +42,27 @@ pub(super) struct RetryLoop<'a> {
     retried: u32,
     /// Id of the first attempt.
     first: String,
-    /// The session that can give the place of the ticket back, while it is held for another try.
+    /// Session that can give back the ticket's slot, while it is kept for a retry.
     keeps_ticket: Option<String>,
 }
 
-/// A try that follows one that failed.
+/// A retry after a failed try.
 struct NextTry {
-    /// Build jobs; `None` leaves them as they are.
+    /// Build jobs; `None`: unchanged.
     jobs: Option<u32>,
     /// How long to wait before it.
     wait: Duration,
 }
 
 impl<'a> RetryLoop<'a> {
-    /// Blocks the signals, so that those for the build are passed on to it.
+    /// Blocks the signals, so that those for the build are forwarded to it.
     pub(super) fn new(kernel: &'a Kernel, mut settings: Settings) -> Self {
         let signals = Signals::block();
         let known = settings.attempt.key.hints.and_then(|hints| hints.build_jobs);
         let jobs = if settings.acting.retries > 0 {
             BuildJobs::of(&settings.command, known, &settings.acting.make_flags)
         } else {
-            // without retries nothing in the command has a meaning of its own
+            // without retries `{jobs}` has no special meaning
             BuildJobs::as_it_is(&settings.command)
         };
         if let Some(jobs) = jobs.now() {
@@ -83,7 +83,7 @@ impl<'a> RetryLoop<'a> {
         }
     }
 
-    /// Runs the command until it passes, or nothing more is to be done here. Returns the exit code.
+    /// Runs the command until it passes, or no retry is left. Returns the exit code.
     pub(super) async fn run(mut self) -> u8 {
         let claim = self.take_id().await;
         let code = self.try_until_done().await;
@@ -121,7 +121,7 @@ impl<'a> RetryLoop<'a> {
         }
     }
 
-    /// A job may run several commands, and each is an attempt of its own. Returns what is to be swept after the build.
+    /// Determines the id of this run, because a job may run several commands. Returns what is to be cleaned up after the build.
     async fn take_id(&mut self) -> Option<RunNumber> {
         let Settings { attempt, acting, .. } = &mut self.settings;
         let id = attempt.id.as_mut().filter(|_| acting.shares_id && attempt.delivery.server.is_some())?;
@@ -145,7 +145,7 @@ impl<'a> RetryLoop<'a> {
         one.run(self.kernel, &self.signals, &mut self.protection).await
     }
 
-    /// Gives the place of the ticket back that was held for another try. If that fails, the server does it once the hold expires.
+    /// Gives back the ticket's slot that was kept for a retry. If that fails, the server does it when the time limit expires.
     async fn give_back(&mut self) {
         let Some(session) = self.keeps_ticket.take() else { return };
         let delivery::Settings { server: Some(server), trust, .. } = &self.settings.attempt.delivery else {
@@ -168,7 +168,7 @@ impl<'a> RetryLoop<'a> {
         self.say(&format!("ticket {ticket} holds its place for some minutes more: {}", clean(&problem)));
     }
 
-    /// The next try, if there is to be one.
+    /// The next try, if there is one.
     fn decide(&self, tried: &TryResult) -> Option<NextTry> {
         let acting = &self.settings.acting;
         if acting.retries == 0 || ended_on_purpose(tried) {
@@ -205,7 +205,7 @@ impl<'a> RetryLoop<'a> {
         }
     }
 
-    /// The next attempt retries the one that failed.
+    /// Prepares the next attempt as a retry of the failed one.
     fn prepare_next(&mut self, tried: &TryResult, jobs: Option<u32>) {
         if let Some(jobs) = jobs {
             self.jobs.set(jobs);
@@ -223,7 +223,7 @@ impl<'a> RetryLoop<'a> {
         attempt.key.hints.get_or_insert_default().build_jobs = self.jobs.certain();
     }
 
-    /// Waits, unless a signal comes or has come: it means that the user does not want another try.
+    /// Waits, unless a signal arrives or has arrived: it means that the user wants no retry.
     async fn wait(&self, wait: Duration) -> Option<Signal> {
         if let Some(arrived) = self.signals.take_but_size() {
             return Some(arrived.signal);

@@ -1,9 +1,9 @@
-//! Numbers the runs of one CI job on this machine, so that a second `plimsoll run` in it is an attempt of its own without any option. The server
-//! does the same for runs on other machines, and for those in containers that share no folder.
+//! Numbers the runs of one CI job on this machine, so that a second `plimsoll run` in it is an attempt of its own. The server does the
+//! same for runs on other machines, and in containers that share no directory.
 //!
-//! Each run makes the first empty file `ID.N` in the folder `runs` of the spool that is not there yet; the kernel lets only one make
-//! it, so runs at the same time get different numbers. A job's id never comes again, and files older than a week are swept, after the
-//! build. A file system that hangs holds the build only for [`PATIENCE`].
+//! Each run creates the first free file `ID.N` in the directory `runs` of the spool; the kernel lets only one run create it, so parallel
+//! runs get different numbers. A job's id is never reused, and files older than a week are removed after the build. A file system that
+//! hangs delays the build only for [`PATIENCE`].
 
 use std::{
     fs::{self, DirBuilder},
@@ -20,24 +20,24 @@ use ulid::Ulid;
 
 /// Runs of one job that get numbers of their own.
 const RUNS: u32 = 1000;
-/// What is older belongs to a job that has ended.
+/// Older files belong to ended jobs.
 const KEPT: Duration = Duration::from_hours(24 * 7);
-/// Files that one run looks at to sweep.
+/// Files examined in one cleanup.
 const SWEPT: usize = 10_000;
 /// How long the file system is waited for before the build.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The same after the build, where nothing depends on it.
+/// Time limit after the build.
 const SWEEPING: Duration = Duration::from_secs(1);
 
-/// The file that stands for a run, and the number of the run.
+/// The file and number of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RunNumber {
     file: PathBuf,
     number: u32,
 }
 
-/// The id for this run of the job with this id: the job's own for the first, `ID.2` for the second. Where nothing can be written, it
-/// is the job's own; where the file system does not answer, one that no other run can have.
+/// The id of this run: the job's own for the first run, `ID.2` for the second. If nothing can be written it is the job's own; if the file
+/// system does not respond, a unique one.
 pub(super) async fn own_id(spool_dir: &Path, job: &str) -> (String, Option<RunNumber>) {
     let (dir, name) = (spool_dir.join("runs"), job.to_owned());
     let claimed = in_time(PATIENCE, move || claim(&dir, &name)).await;
@@ -61,12 +61,12 @@ fn named(job: &str, claimed: Option<io::Result<RunNumber>>) -> (String, Option<R
     }
 }
 
-/// Removes what jobs left that ended long ago, as far as that is quick.
+/// Removes files of jobs that ended long ago, as far as that is quick.
 pub(super) async fn sweep(claim: RunNumber) {
     let _late = in_time(SWEEPING, move || sweep_beside(&claim.file)).await;
 }
 
-/// Does this in a thread of its own; `None` if it is not done in time, or there is no thread. A thread that hangs is left behind.
+/// Runs `work` in a thread; `None` if it does not finish in time, or there are no threads left. A thread that hangs is abandoned.
 async fn in_time<T: Send + 'static>(most: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (done, answer) = oneshot::channel();
     let work = move || {
@@ -78,7 +78,7 @@ async fn in_time<T: Send + 'static>(most: Duration, work: impl FnOnce() -> T + S
 }
 
 fn claim(dir: &Path, job: &str) -> io::Result<RunNumber> {
-    // the spool is where the user wants it, and may be behind a link; what is in it is ours
+    // the spool's path is the user's and may be a link; its content is ours
     let spool = dir.parent().unwrap_or(dir);
     DirBuilder::new().recursive(true).mode(0o700).create(spool)?;
     own_files::make_dir(dir)?;
@@ -94,7 +94,7 @@ fn claim(dir: &Path, job: &str) -> io::Result<RunNumber> {
     Err(io::Error::other(format!("{RUNS} runs of one job")))
 }
 
-/// Removes what is far older than the file `own`, which needs no clock.
+/// Removes files much older than the file `own`, so that no clock is needed.
 fn sweep_beside(own: &Path) {
     let modified = |path: &Path| fs::metadata(path).and_then(|file| file.modified()).ok();
     let Some(oldest) = modified(own).and_then(|now| now.checked_sub(KEPT)) else { return };

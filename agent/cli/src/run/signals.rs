@@ -1,13 +1,12 @@
-//! Signals: the agent stands in front of the build and must not be felt.
+//! Forwards signals, so that the build gets them as without the agent.
 //!
-//! A signal that a process sends to the agent is passed on, because its sender means the build. One from the terminal
-//! reaches the build by itself, as a member of the same foreground group, and would arrive twice. The kernel says which is which,
-//! through a signalfd; so the signals are blocked, and the build gets the mask that the agent was started with. What it does not
-//! say is whether a process sent a signal to the agent or to its whole group: a signal to the group reaches the build twice, because
-//! one too many does less harm than one that is lost. For the same reason a hangup is always passed on: the kernel sends it to the
-//! leader of the session, which may be the agent alone.
+//! A signal that a process sends to the agent is forwarded, because it is meant for the build. One from the terminal reaches the build
+//! directly, as a member of the same foreground group, and must not arrive twice. The kernel reports the source through a signalfd; so the
+//! signals are blocked, and the build gets the agent's original mask. The kernel does not report whether a signal was sent to the agent or
+//! to its whole group: a signal to the group reaches the build twice, which is less harmful than losing one. For the same reason a hangup
+//! is always forwarded: the kernel sends it to the session leader, which may be the agent alone.
 //!
-//! SIGXFSZ is blocked without being read: a file of the agent's that grows too long is an error of that write, and the agent goes on.
+//! SIGXFSZ is blocked and ignored: a file of the agent that grows too long fails only that write.
 
 use std::io;
 
@@ -17,7 +16,7 @@ use nix::sys::{
 };
 use tokio::io::unix::AsyncFd;
 
-/// Those that people and machines send to a job, and whose default would end the agent before the build.
+/// Signals that people and machines send to a job, and that would end the agent before the build by default.
 const PASSED_ON: [Signal; 6] =
     [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2];
 
@@ -49,8 +48,8 @@ impl ReceivedSignal {
 }
 
 impl Signals {
-    /// Blocks the signals in this thread, and in those that it starts from now on; others of this process must not exist yet.
-    /// If that fails, signals do to the agent what they always do.
+    /// Blocks the signals in this thread and in threads started later; there must be no others yet. If that fails, signals have their
+    /// default effect on the agent.
     pub(super) fn block() -> Self {
         let mask: SigSet = PASSED_ON.into_iter().chain([Signal::SIGWINCH]).collect();
         let blocked: SigSet = mask.iter().chain([Signal::SIGXFSZ]).collect();
@@ -89,7 +88,7 @@ impl Signals {
         }
     }
 
-    /// As [`Self::next`], for those who do not care for the size of the terminal.
+    /// Like [`Self::next`], without changes of the terminal's size.
     pub(super) async fn next_but_size(&self) -> ReceivedSignal {
         loop {
             let arrived = self.next().await;
@@ -105,7 +104,7 @@ impl Signals {
         std::iter::from_fn(|| read(fd.get_ref()).ok()).find(|arrived| arrived.signal != Signal::SIGWINCH)
     }
 
-    /// Forgets the signals that arrived so far. Returns whether one of them asked the job to end.
+    /// Discards the signals received so far. Returns whether one of them asked the job to end.
     pub(super) fn forget(&self) -> bool {
         let Some(fd) = &self.fd else { return false };
         std::iter::from_fn(|| read(fd.get_ref()).ok())

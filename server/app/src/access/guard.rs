@@ -1,5 +1,5 @@
-//! Who may call, in force: the file of access. It is read again when it changes, or a key set that it names, and at each SIGHUP; a
-//! file that is wrong is named, and what was in force stays. Keys of issuers that are not in files are fetched.
+//! The access file in force. It is read again when it or a key set that it names changes, and at each SIGHUP; an invalid file is logged,
+//! and the previous one stays in force. Key sets that are not in files are fetched from their issuers.
 
 mod fetch;
 pub(crate) mod foreign;
@@ -43,23 +43,23 @@ use crate::{
 
 /// The setting that names the file.
 const WHAT: &str = "access_file";
-/// Refusals that are logged in one second; all of them are counted.
+/// Refusals logged in one second; all of them are counted.
 const LOGGED: u64 = 10;
 
-/// A file and how it looked.
+/// A file, with its state when it was read.
 type Look = (PathBuf, Option<Stamp>);
 
-/// Keys that are fetched, by where they are.
+/// Fetched key sets, by origin.
 type Origins = HashMap<Origin, Arc<Fetched>>;
 
-/// A handle on who may call. Without a file every caller may do everything.
+/// A handle to the access rules. Without a file every caller may do everything.
 #[derive(Debug, Clone)]
 pub(crate) struct Guard(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     file: Option<PathBuf>,
-    /// `None` without a file: then no caller has to prove who it is.
+    /// `None` without a file: then callers need no identity.
     kept: Kept<Option<Access>, Vec<Look>>,
     /// The issuers in force whose keys are fetched.
     origins: Mutex<Origins>,
@@ -74,10 +74,10 @@ struct Shared {
 }
 
 impl Guard {
-    /// With what the file says.
+    /// Reads the access file.
     ///
     /// # Errors
-    /// The file, or one that it names, cannot be read or is wrong.
+    /// The file, or one that it names, cannot be read or is invalid.
     pub(crate) fn open(file: Option<PathBuf>, metrics: Arc<Metrics>) -> anyhow::Result<Self> {
         let usages = Usages::default();
         let read = file.as_deref().map(|path| Read::new(path, &Origins::new(), &usages));
@@ -98,16 +98,16 @@ impl Guard {
         })))
     }
 
-    /// Whether no caller has to prove who it is.
+    /// Whether callers need no identity.
     pub(crate) fn is_open(&self) -> bool {
         self.0.file.is_none()
     }
 
-    /// Who calls, if the caller has one of the `roles`. `authorization` is the header of this name, `certificate` the DNS names in the certificate that
-    /// the connection has shown, `what` what is asked for, for the log.
+    /// Identifies the caller, and checks that it has one of the `roles`. `authorization` is the header of this name, `certificate` the DNS
+    /// names in the connection's client certificate, `what` the request, for the log.
     ///
     /// # Errors
-    /// It is not known who calls, or the caller may not.
+    /// The caller is unknown, or lacks the role.
     pub(crate) fn check(
         &self,
         authorization: Option<&str>,
@@ -119,7 +119,7 @@ impl Guard {
             .inspect_err(|denied| self.refused(denied, self.now(), what))
     }
 
-    /// As [`Self::check`], without a word of it anywhere.
+    /// Like [`Self::check`], without log and metrics.
     fn identify(
         &self,
         authorization: Option<&str>,
@@ -144,7 +144,7 @@ impl Guard {
         *self.0.changes.borrow()
     }
 
-    /// Counts a refusal, and logs it unless many came within this second.
+    /// Counts a refusal, and logs it unless there were many in this second.
     fn refused(&self, denied: &Denied, now: u64, what: &str) {
         self.0.metrics.access_refused.get_or_create(&Kind::of(denied.kind())).inc();
         if self.may_log(now) {
@@ -159,19 +159,19 @@ impl Guard {
         before.is_ok_and(|before| next(before) & u64::from(u32::MAX) <= LOGGED)
     }
 
-    /// Takes one question of the caller's rate.
+    /// Counts one request against the caller's rate.
     ///
     /// # Errors
-    /// The caller asks more often than it may.
+    /// The caller exceeds its rate.
     pub(crate) fn question(&self, caller: &Identity) -> Result<(), Exceeded> {
         let asked = caller.take(Bound::Queries, 1, Instant::now());
         asked.inspect_err(|exceeded| self.exceeded(caller, exceeded))
     }
 
-    /// Refuses an anonymous caller: what is kept under a name, or names what others do, is only for callers that are known.
+    /// Refuses an anonymous caller: what is stored under a name, or reveals what others do, needs a known caller.
     ///
     /// # Errors
-    /// Nothing says who calls.
+    /// The caller is anonymous.
     pub(crate) fn known(&self, caller: &Identity, what: &str) -> Result<(), Denied> {
         if !caller.is_anonymous {
             return Ok(());
@@ -180,7 +180,7 @@ impl Guard {
         Err(Denied::Unidentified)
     }
 
-    /// Counts what went beyond a bound, and logs it unless many refusals came within this second.
+    /// Counts an exceeded bound, and logs it unless there were many refusals in this second.
     pub(crate) fn exceeded(&self, caller: &Identity, exceeded: &Exceeded) {
         self.0.metrics.access_exceeded.get_or_create(&Kind::of(exceeded.bound.as_str())).inc();
         if self.may_log(self.now()) {
@@ -188,7 +188,7 @@ impl Guard {
         }
     }
 
-    /// Counts that a caller reported on what is not its own, and logs it unless many refusals came within this second.
+    /// Counts a report on something that is not the caller's, and logs it unless there were many refusals in this second.
     pub(crate) fn refused_report(&self, caller: &Identity, what: &str) {
         self.0.metrics.access_refused.get_or_create(&Kind::of("told_of_others")).inc();
         if self.may_log(self.now()) {
@@ -196,17 +196,17 @@ impl Guard {
         }
     }
 
-    /// Takes changed files and keys over until `end`.
+    /// Applies changed files and keys until `end`.
     ///
     /// # Errors
-    /// The signal cannot be heard.
+    /// The signal handler cannot be installed.
     pub(crate) async fn watch(self, end: CancellationToken) -> anyhow::Result<()> {
         let keys = rotate::keep_all(Arc::clone(&self.0), end.clone());
         let files = reload::watch(WHAT, end, move |asked| self.look(asked));
         tokio::try_join!(files, keys).map(|_both| ())
     }
 
-    /// How much is known of callers.
+    /// Reports metrics of the known callers.
     fn tell(&self) {
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.0.metrics.access_callers.set(gauge(self.0.usages.callers()));
@@ -214,7 +214,7 @@ impl Guard {
         self.0.metrics.access_tokens.set(gauge(tokens));
     }
 
-    /// Reads all files again if one has changed, or a reload was `asked` for.
+    /// Reads all files again if one has changed, or if a reload was requested.
     pub(crate) fn look(&self, asked: bool) {
         let Some(path) = &self.0.file else { return };
         self.tell();
@@ -238,16 +238,16 @@ impl Guard {
     }
 }
 
-/// What the file says.
+/// The result of reading the file.
 struct Read {
     access: anyhow::Result<Option<Access>>,
-    /// Of all files that were read for it, taken before they were.
+    /// States of all files that were read, taken before reading.
     stamps: Vec<Look>,
     origins: Origins,
 }
 
 impl Read {
-    /// Reads the file. Keys that are `known` need not be fetched again.
+    /// Reads the file. Keys in `known` need not be fetched again.
     fn new(path: &Path, known: &Origins, usages: &Usages) -> Self {
         let mut stamps = vec![stamp(path)];
         let file = text(path).and_then(|text| AccessFile::parse(&text).map_err(|wrong| anyhow!(wrong)));
@@ -257,7 +257,7 @@ impl Read {
         };
         let beside = |named: &Path| path.parent().map_or_else(|| named.to_owned(), |dir| dir.join(named));
         stamps.extend(file.files().map(|named| stamp(&beside(named))));
-        // without its name: a secret may stand where that should
+        // without the file's name: a secret may have been written in its place
         let read = |named: &PathBuf| {
             text(&beside(named)).map_err(|error| format!("cannot be read: {}", error.root_cause()))
         };
@@ -277,7 +277,7 @@ impl Read {
     }
 }
 
-/// `None` for what cannot be looked at.
+/// `None` if the file's state cannot be read.
 fn stamp(path: &Path) -> Look {
     (path.to_owned(), reload::stamp(path).ok())
 }

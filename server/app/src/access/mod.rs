@@ -1,4 +1,4 @@
-//! Who calls, what the caller may do, and what only some may see.
+//! Identity and permissions of callers, and what is visible only to some.
 
 pub(crate) mod guard;
 pub(crate) mod identity;

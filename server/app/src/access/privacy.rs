@@ -1,24 +1,24 @@
-//! What of an attempt only those see who are named for its project: labels that are private, and lines of logs.
+//! Parts of an attempt that are visible only with access to its project: private labels, and lines of logs.
 //!
-//! A reader of all projects sees `***` in their place, and cannot ask for sums by such a label, or for the attempts with one of its
-//! values, which would tell the values. A caller with the role `operator`, or whose `projects` name the attempt's, sees all of it. Without
-//! a file of access every caller does.
+//! A reader of all projects sees `***` instead, and cannot query sums by such a label or attempts by its value, which would reveal the
+//! values. A caller with the role `operator`, or whose `projects` name the attempt's, sees everything. So does every caller without an
+//! access file.
 
 use plimsoll_core::domain::{EvidenceSource, FieldViolation, Verdict};
 
 use crate::access::identity::{Identity, Role, is_like};
 pub use crate::runtime::settings::by_module::privacy::Private;
 
-/// What stands in the place of what is private.
+/// Text shown instead of a private value.
 pub(crate) const HIDDEN: &str = "***";
-/// What callers see of a correction who do not read the project.
+/// Text shown for a correction to callers that do not read the project.
 pub(crate) const BY_A_PERSON: &str = "corrected by a person";
 
-/// Takes who corrected a cause, and why, out of a verdict. The cause stays, and that a person named it.
+/// Removes the author and explanation of a correction from a verdict. The cause stays, and that a person named it.
 pub(crate) fn hide_correction(verdict: &mut Verdict) {
     for line in verdict.evidence.iter_mut().filter(|line| line.source == EvidenceSource::Person) {
         let words = std::mem::replace(&mut line.text, BY_A_PERSON.to_owned());
-        // the sentence repeats what decided
+        // the sentence quotes the deciding evidence
         verdict.reason = verdict.reason.replace(&words, BY_A_PERSON);
     }
     if let Some(correction) = &mut verdict.basis.correction {
@@ -39,10 +39,10 @@ impl Private {
         (self.logs || !self.labels.is_empty()) && !is_named && !caller.roles.has(Role::Operator)
     }
 
-    /// Whether `caller` may ask for what is counted or chosen by a label, among the attempts of `project`; empty stands for all.
+    /// Whether `caller` may group or filter by a label, among the attempts of `project`; empty: of all.
     ///
     /// # Errors
-    /// The label is private to others. `field` is where it was named.
+    /// The label is private. `field` is the field that named it.
     pub(crate) fn may_ask(
         &self,
         caller: &Identity,

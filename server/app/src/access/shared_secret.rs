@@ -1,6 +1,6 @@
-//! How a hook of GitLab proves that it comes from there: a secret token that it sends as it is (`X-Gitlab-Token`), or a signature
-//! that it makes with a signing token (the scheme of Standard Webhooks: `webhook-id`, `webhook-timestamp`, `webhook-signature`).
-//! A file may hold several tokens, one a line, so that one can be replaced by another without losing hooks.
+//! Authenticates GitLab's hooks: by a secret token that is sent unchanged (`X-Gitlab-Token`), or by a signature with a signing token (the
+//! scheme of Standard Webhooks: `webhook-id`, `webhook-timestamp`, `webhook-signature`). A file may contain several tokens, one a line, so
+//! that a token can be replaced without losing hooks.
 
 use std::{fmt, hint::black_box, path::Path, sync::Arc};
 
@@ -12,9 +12,9 @@ use ring::hmac;
 
 use crate::runtime::reload;
 
-/// Most tokens in a file: those in force, and those that replace them.
+/// Most tokens in a file: those in force, and their replacements.
 const TOKENS: usize = 8;
-/// How a signing token begins; behind it stands the key in base64.
+/// Prefix of a signing token; the key follows in base64.
 const SIGNING: &str = "whsec_";
 /// Shortest key of a signing token, bytes; GitLab's have 32.
 const KEY_BYTES: usize = 16;
@@ -22,10 +22,10 @@ const KEY_BYTES: usize = 16;
 const PATH_BYTES: usize = 16;
 /// How far a signature's time may be from ours: a copied hook is good for no longer.
 const FAR_MS: u64 = 5 * 60 * 1000;
-/// Most signatures of one hook that are looked at: one for each token that GitLab may have.
+/// Most signatures of one hook that are checked: one for each token that GitLab may have.
 const SIGNATURES: usize = 8;
 
-/// Secrets of which a hook must send one. They are never written anywhere.
+/// Secrets of which a hook must send one. They are never logged.
 #[derive(Clone)]
 pub(crate) struct Token(Arc<[Vec<u8>]>);
 
@@ -36,19 +36,19 @@ impl fmt::Debug for Token {
 }
 
 impl Token {
-    /// The lines of a file, without white space around them.
+    /// Reads the lines of a file, without surrounding white space.
     ///
     /// # Errors
-    /// It cannot be read, or is empty.
+    /// The file cannot be read, or is empty.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         let lines = lines(path)?;
         Ok(Self(lines.into_iter().map(String::into_bytes).collect()))
     }
 
-    /// As [`Self::read`], for the path that the API server asks: Kubernetes takes the characters of DNS names there alone.
+    /// Like [`Self::read`], for the path that the API server calls: Kubernetes allows only characters of DNS names there.
     ///
     /// # Errors
-    /// It cannot be read, is empty, short, or has other characters.
+    /// The file cannot be read, is empty, or a token is too short or has other characters.
     pub(crate) fn read_for_path(path: &Path) -> anyhow::Result<Self> {
         let token = Self::read(path)?;
         let fits = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-';
@@ -61,7 +61,7 @@ impl Token {
         Ok(token)
     }
 
-    /// Whether `given` is one of the tokens. The time it takes says nothing of them but their lengths.
+    /// Whether `given` is one of the tokens. The time taken reveals only their lengths.
     pub(crate) fn is(&self, given: &[u8]) -> bool {
         self.0.iter().fold(false, |found, token| found | same(token, given))
     }
@@ -83,10 +83,10 @@ impl fmt::Debug for Signing {
 }
 
 impl Signing {
-    /// The signing tokens in a file.
+    /// Reads the signing tokens in a file.
     ///
     /// # Errors
-    /// It cannot be read, is empty, or holds something else.
+    /// The file cannot be read, is empty, or contains something else.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         let mut keys = Vec::new();
         for (at, line) in lines(path)?.iter().enumerate() {
@@ -127,14 +127,14 @@ impl Signing {
             let rule = "is not a time of the last five minutes, in seconds since 1970; compare the clocks";
             return Err(FieldViolation::new("webhook-timestamp", rule));
         }
-        // a dot in it would move the border between it and the time: what was signed would say something else
+        // a dot would shift the boundary between id and time in the signed text
         if id.is_empty() || id.contains('.') {
             return Err(FieldViolation::new("webhook-id", "must be an id without dots, as GitLab sends it"));
         }
         let signed = [id.as_bytes(), b".", time.as_bytes(), b".", body].concat();
         let signatures = value.split_whitespace().take(SIGNATURES);
         let of_ours = signatures.filter_map(|value| BASE64_STANDARD.decode(value.strip_prefix("v1,")?).ok());
-        // each comparison takes the same time, whatever it finds
+        // each comparison takes the same time, whatever its result
         let found = of_ours.fold(false, |found, signature| {
             self.0.iter().fold(found, |found, key| found | hmac::verify(key, &signed, &signature).is_ok())
         });

@@ -1,4 +1,4 @@
-//! How a server stops: long tasks that are watched while they run, and steps that share one time.
+//! Stopping a server: long tasks, watched while they run, and steps that share one time limit.
 
 use std::{fmt, future::Future, time::Duration};
 
@@ -9,10 +9,10 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-/// A task that lives as long as the server. It is ended when this is dropped.
+/// A task that runs as long as the server. It is aborted when this is dropped.
 pub(super) struct Long {
     name: &'static str,
-    /// `None` once its end was reported.
+    /// `None` after its end was reported.
     handle: Option<AbortOnDropHandle<anyhow::Result<()>>>,
 }
 
@@ -28,10 +28,10 @@ impl Long {
         Self { name, handle: Some(AbortOnDropHandle::new(task)) }
     }
 
-    /// Waits for its end; at once if that was reported before. May be dropped and called again.
+    /// Waits for its end; returns at once if that was reported before. The future may be dropped and the method called again.
     ///
     /// # Errors
-    /// It failed or panicked; the text names it.
+    /// The task failed or panicked; the text names it.
     pub(super) async fn ended(&mut self) -> anyhow::Result<()> {
         let Some(handle) = &mut self.handle else { return Ok(()) };
         let ended = handle.await;
@@ -42,7 +42,7 @@ impl Long {
         }
     }
 
-    /// Waits for an end that should not come.
+    /// Waits for an end that should not occur.
     pub(super) async fn ended_early(&mut self) -> anyhow::Error {
         match self.ended().await {
             Ok(()) => anyhow!("the {} ended by itself", self.name),
@@ -51,8 +51,7 @@ impl Long {
     }
 }
 
-/// Steps that share one time. A step that takes too long is left where it is, the next ones are still tried, and the first
-/// trouble is kept.
+/// Steps that share one time limit. A step that exceeds it is abandoned, the next ones are still tried, and the first error is kept.
 #[derive(Debug)]
 pub(super) struct Drain {
     until: Instant,
@@ -60,12 +59,12 @@ pub(super) struct Drain {
 }
 
 impl Drain {
-    /// Begins now, with what went wrong before, if anything did.
+    /// Starts now, with an earlier error, if there was one.
     pub(super) fn begin(limit: Duration, trouble: Option<anyhow::Error>) -> Self {
         Self { until: Instant::now() + limit, trouble }
     }
 
-    /// Waits for a step for as long as there is time; one that is ready is never cut off. `late` says what was still going on.
+    /// Waits for a step within the time limit; a step that is ready is never cut off. `late` names what was not finished.
     pub(super) async fn step(
         &mut self,
         work: impl Future<Output = anyhow::Result<()>>,
@@ -79,7 +78,7 @@ impl Drain {
         }
     }
 
-    /// From now on there is at least this much time.
+    /// Extends the time limit so that at least `time` is left.
     pub(super) fn at_least(&mut self, time: Duration) {
         self.until = self.until.max(Instant::now() + time);
     }

@@ -1,4 +1,4 @@
-//! Where the server listens, and with which certificates.
+//! Listeners of the server, with their certificates.
 
 use std::{io, net::SocketAddr, path::PathBuf, sync::Arc};
 
@@ -15,21 +15,21 @@ use crate::runtime::{
     settings::{Config, TlsFiles},
 };
 
-/// All of them.
+/// All listeners.
 #[derive(Debug)]
 pub(super) struct Listeners {
     pub(super) grpc: Listener,
     pub(super) http: Listener,
     pub(super) admission: Option<Listener>,
-    /// What the HTTP listener hands out to jobs.
+    /// Files that the HTTP listener offers to jobs.
     pub(super) agent_files: AgentFiles,
 }
 
 impl Listeners {
-    /// Binds them.
+    /// Binds all listeners.
     ///
     /// # Errors
-    /// An address is taken, or a certificate or the agent's file cannot be used.
+    /// An address is in use, or a certificate or the agent's file cannot be used.
     pub(super) async fn bind(config: &Config) -> anyhow::Result<Self> {
         let (grpc, http) = (("grpc_listen", config.grpc_listen), ("http_listen", config.http_listen));
         let agent_files = config.agent_dir.as_deref().map(AgentFiles::read).transpose();
@@ -41,7 +41,7 @@ impl Listeners {
         })
     }
 
-    /// The certificates of those that speak TLS.
+    /// Certificates of the listeners with TLS.
     pub(super) fn certificates(&self) -> Arc<[Tls]> {
         let all = [Some(&self.grpc), Some(&self.http), self.admission.as_ref()];
         all.into_iter().flatten().filter_map(|listener| listener.tls.clone()).collect()
@@ -68,7 +68,7 @@ fn tls(files: &TlsFiles, protocols: &'static [&'static [u8]]) -> anyhow::Result<
     Tls::new(certificate).map(Some).context("tls_cert_file, tls_key_file, tls_client_ca_file")
 }
 
-/// The listener of the webhook, if there shall be one.
+/// The webhook's listener, if it is configured.
 async fn admission(config: &Config) -> anyhow::Result<Option<Listener>> {
     let settings = &config.admission;
     let (Some(address), Some(chain), Some(key)) =

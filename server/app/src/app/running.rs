@@ -1,4 +1,4 @@
-//! A server that serves: its parts and their end, from the outside in.
+//! A serving server: its parts, and their shutdown from the outside in.
 
 use std::{sync::Arc, time::Duration};
 
@@ -30,10 +30,10 @@ use crate::{
     },
 };
 
-/// How long connections without a call may take to end when the server stops: time to send what they hold.
+/// Time for idle connections to send what they hold when the server stops.
 const FLUSH: Duration = Duration::from_secs(1);
 
-/// What closing the store may take at least, however much of the time the calls before it used up.
+/// Least time for closing the store, however much the steps before it used.
 const CLOSE: Duration = Duration::from_secs(2);
 
 /// A server that serves.
@@ -43,7 +43,7 @@ pub(super) struct Running {
     health: HealthReporter,
     calls: Calls,
     streams: TaskTracker,
-    /// Ends the watch over the store, which tells the health.
+    /// Ends the watch over the store, which reports health.
     telling: CancellationToken,
     stopping: CancellationToken,
     ingesting: CancellationToken,
@@ -53,7 +53,7 @@ pub(super) struct Running {
     pub(super) worker: Long,
 }
 
-/// Runs in the background: a request meanwhile waits for what is left.
+/// Runs in the background; a request that arrives meanwhile waits for the rest of the work.
 fn warm(tasks: &TaskTracker, stats: Stats) {
     drop(tasks.spawn_blocking(move || stats.warm()));
 }
@@ -131,7 +131,7 @@ impl Running {
         }
     }
 
-    /// From the outside in: callers get their answers first, and the store goes last.
+    /// Shuts down from the outside in: callers get their answers first, and the store is closed last.
     pub(super) async fn drain(mut self, mut drain: Drain) -> anyhow::Result<()> {
         self.telling.cancel();
         drain.step(self.watch.ended(), || "the state of the store was still told".to_owned()).await;
@@ -153,7 +153,7 @@ impl Running {
     }
 }
 
-/// The ingest, and behind it the keeper of tickets: the last ends of attempts are ends of tickets.
+/// Shuts down the sessions, then the tickets: the last ends of attempts end tickets.
 async fn work(
     mut worker: Worker,
     ingest: Ingest,
@@ -186,7 +186,7 @@ async fn serve_http(
     Ok(())
 }
 
-/// Lets connections end. Those that only stay open without a call are cut off; no caller loses anything.
+/// Lets connections end. Idle ones are cut off; no caller loses anything.
 async fn flush(grpc: &mut Long, http: &mut Long) -> anyhow::Result<()> {
     let ended = async { tokio::try_join!(grpc.ended(), http.ended()) };
     match tokio::time::timeout(FLUSH, ended).await {

@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// What all ways in share.
+/// The services shared by all transports.
 pub(super) fn services(app: &App) -> Services {
     let (ingest, private) = (app.ingest.clone(), Arc::new(app.config.private.clone()));
     let sizing = SizingService {
@@ -44,10 +44,10 @@ pub(super) fn services(app: &App) -> Services {
     }
 }
 
-/// What the webhook asks.
+/// The webhook's service.
 pub(super) fn pod_reviewer(app: &App, services: &Services) -> PodReviewer {
     let settings = kubernetes::Settings {
-        // what no prediction may ask for, no pod is given
+        // no pod gets more than predictions may request
         max_memory: app.config.admission.max_memory.or(app.config.predict.memory_cap),
         agent_ca: app.secrets.agent_ca.clone(),
         ..app.config.admission.clone()

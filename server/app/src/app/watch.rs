@@ -1,4 +1,4 @@
-//! What is looked at again and again while the server runs, and what it says of itself.
+//! Periodic work while the server runs.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -15,13 +15,14 @@ use crate::{
     transport::grpc,
 };
 
-/// How often the state of the store goes into health and metrics.
+/// How often health and metrics report the state of the store.
 const WATCH_STORE: Duration = Duration::from_secs(1);
 
-/// How often the room on the disk goes into metrics.
+/// How often metrics report the free space on the disk.
 const WATCH_DISK: Duration = Duration::from_secs(10);
 
-/// All of it until `end`: the state of the store, its disk, rules and terms, pools and what they need, who may call, certificates, jobs that GitLab is asked about.
+/// Starts all periodic tasks until `end`: the state of the store, its disk, rules and terms, pools and demand, access, certificates, jobs
+/// to ask GitLab about.
 pub(super) fn all(
     app: &mut App,
     health: HealthReporter,
@@ -43,7 +44,7 @@ pub(super) fn all(
     }
 }
 
-/// Works on job hooks, and asks GitLab about ended jobs where it may be asked.
+/// Processes job hooks, and asks GitLab about ended jobs if configured.
 async fn follow(follower: Option<Follower>, end: CancellationToken) -> anyhow::Result<()> {
     match follower {
         Some(follower) => follower.run(end).await,
@@ -51,7 +52,7 @@ async fn follow(follower: Option<Follower>, end: CancellationToken) -> anyhow::R
     }
 }
 
-/// Says which bounds are in force, beside the numbers that they bound.
+/// Reports the configured bounds as metrics, beside their use.
 fn tell_bounds(metrics: &Metrics, config: &Config) {
     let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
     metrics.open_attempts_max.set(number(config.open_attempts));
@@ -75,12 +76,12 @@ async fn watch_history(
     Ok(())
 }
 
-/// Carries the room on the disk of the store into the metrics until `end`.
+/// Reports the free space on the store's disk until `end`.
 async fn watch_disk(data_dir: PathBuf, metrics: Arc<Metrics>, end: CancellationToken) -> anyhow::Result<()> {
     let mut tick = tokio::time::interval(WATCH_DISK);
     while end.run_until_cancelled(tick.tick()).await.is_some() {
         let dir = data_dir.clone();
-        // a disk on a network that hangs must not hold up the server
+        // a network disk that hangs must not block the server
         let looking = tokio::task::spawn_blocking(move || disk(&dir));
         match end.run_until_cancelled(looking).await {
             Some(Ok(Ok(disk))) => {

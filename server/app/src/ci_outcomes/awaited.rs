@@ -1,9 +1,9 @@
-//! Attempts that were sealed and of which more may be known soon. A counter takes nothing back, so the counters of the fleet wait:
+//! Sealed attempts about which more may be known soon. A counter cannot be decreased, so the fleet's counters wait:
 //!
 //! | attempt | waits for | at most |
 //! |---|---|---|
-//! | its end was not seen: every build with its agent beside it | the CI system's word on it | an hour |
-//! | it failed, and no counter says why | a verdict | a minute |
+//! | its end was not observed: every build with its agent in another container | the CI system's report | an hour |
+//! | it failed, and no counter shows why | a verdict | a minute |
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -13,32 +13,32 @@ use std::{
 use plimsoll_core::domain::{AttemptId, Cause, Outcome, Summary};
 use tokio::time::Instant;
 
-/// How long a word is waited for: GitLab tells of a job when it ends, and repeats what did not get through for some minutes.
+/// How long a report is awaited: GitLab sends a hook when a job ends, and repeats failed ones for some minutes.
 const PATIENCE: Duration = Duration::from_hours(1);
 
-/// How long a verdict is waited for: a job, its wrapper or its hook asks for one within seconds.
+/// How long a verdict is awaited: a job, its wrapper or its hook asks for one within seconds.
 const VERDICT: Duration = Duration::from_mins(1);
 
-/// Attempts that may wait at once: more than end within an hour in a fleet of thousands of runners. About 10 MB.
+/// Most waiting attempts: more than end within an hour in a fleet of thousands of runners. About 10 MB.
 const MOST: usize = 10_000;
 
-/// Attempts that wait for the word on their end, oldest first.
+/// Attempts that wait for a report on their end, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct AwaitedOutcomes {
     waiting: HashMap<AttemptId, Summary>,
     order: VecDeque<(Instant, AttemptId)>,
-    /// Those that wait for a verdict.
+    /// Attempts that wait for a verdict.
     unjudged: VecDeque<(Instant, AttemptId)>,
 }
 
-/// Whether an attempt waits after a verdict on it.
+/// State of an attempt after a verdict on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WaitAfterVerdict {
     /// It did not wait: it was counted, or ended before the start.
     None,
-    /// It waited for the verdict, and is counted now.
+    /// It waited for the verdict, and is to be counted now.
     Over,
-    /// It waits for the word on its end.
+    /// It still waits for a report on its end.
     GoesOn,
 }
 
@@ -48,7 +48,7 @@ impl AwaitedOutcomes {
         is_unseen(summary) || (summary.outcome == Outcome::Failed && summary.cause == Some(Cause::Unknown))
     }
 
-    /// Lets an attempt wait.
+    /// Adds a waiting attempt.
     pub(super) fn wait(&mut self, summary: &Summary, now: Instant) {
         let id = summary.attempt.clone();
         let order = if is_unseen(summary) { &mut self.order } else { &mut self.unjudged };
@@ -58,7 +58,7 @@ impl AwaitedOutcomes {
         }
     }
 
-    /// A verdict found the cause of an attempt. One that waited for that is to be counted now.
+    /// Applies the cause found by a verdict, and returns whether the attempt is to be counted now.
     pub(super) fn update(&mut self, summary: &Summary) -> WaitAfterVerdict {
         let Some(waiting) = self.waiting.get_mut(&summary.attempt) else { return WaitAfterVerdict::None };
         *waiting = Summary { phases: Vec::new(), ..summary.clone() };
@@ -68,19 +68,19 @@ impl AwaitedOutcomes {
         WaitAfterVerdict::GoesOn
     }
 
-    /// Its end was reported; false if it does not wait: it was counted, or ended before the server started.
+    /// Removes an attempt whose end was reported; false if it does not wait, because it was counted or ended before the server started.
     pub(super) fn settle(&mut self, id: &AttemptId) -> bool {
         self.waiting.remove(id).is_some()
     }
 
-    /// An attempt that has waited for long enough, or for which there is no room.
+    /// Removes an attempt that has waited long enough, or exceeds the capacity.
     pub(super) fn given_up(&mut self, now: Instant) -> Option<Summary> {
         let Self { waiting, order, unjudged } = self;
         oldest(order, waiting, PATIENCE, now).or_else(|| oldest(unjudged, waiting, VERDICT, now))
     }
 }
 
-/// How it ended was not seen.
+/// Whether its end was not observed.
 fn is_unseen(summary: &Summary) -> bool {
     summary.outcome.is_unknown() && summary.exit.is_none()
 }
@@ -97,7 +97,7 @@ fn oldest(
             return None;
         }
         let (_, id) = order.pop_front()?;
-        // those that were settled left their place behind
+        // entries of removed attempts remain in the queue
         if let Some(summary) = waiting.remove(&id) {
             return Some(summary);
         }

@@ -1,12 +1,12 @@
-//! Attempts that the counters of the fleet have counted since the start, the newest of them. A counter takes nothing back, so what is known
-//! of a counted attempt later may only add to it:
+//! Attempts that the fleet's counters have counted since the start, the newest of them. A counter cannot be decreased, so later knowledge
+//! about a counted attempt may only add to it:
 //!
-//! | what is known later | what it adds |
+//! | later knowledge | adds |
 //! |---|---|
-//! | the attempt that it retries, which was delivered late | one retry |
+//! | the attempt that it retries, delivered late | one retry |
 //! | another cause, by a verdict | one change of cause |
 //!
-//! Attempts that ended before this start were counted by the process before it, or by none: nothing is added for them.
+//! Attempts that ended before this start were counted by an earlier process or not at all: nothing is added for them.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -14,10 +14,10 @@ use plimsoll_core::domain::{AttemptId, Summary};
 
 use crate::runtime::metrics::Metrics;
 
-/// Attempts that are remembered: those of some hours in a fleet of thousands of runners. About 8 MB.
+/// Attempts kept: those of some hours in a fleet of thousands of runners. About 8 MB.
 const REMEMBERED: usize = 50_000;
 
-/// The counted attempts, each with whether it was counted as a retry.
+/// The counted attempts, and whether each was counted as a retry.
 #[derive(Debug, Default)]
 pub(super) struct CountedAttempts {
     counted: HashMap<AttemptId, bool>,
@@ -26,7 +26,7 @@ pub(super) struct CountedAttempts {
 }
 
 impl CountedAttempts {
-    /// Counts an attempt that has ended. `is_retry` says whether others of its job came before.
+    /// Counts an ended attempt. `is_retry`: earlier attempts of its job are known.
     pub(super) fn count(&mut self, summary: &Summary, is_retry: bool, metrics: &Metrics) {
         metrics.ended(summary, is_retry);
         if self.counted.insert(summary.attempt.clone(), is_retry).is_none() {
@@ -43,7 +43,7 @@ impl CountedAttempts {
         self.counted.contains_key(attempt)
     }
 
-    /// These attempts are retries, as is known by now: those that were counted as none are counted as retries.
+    /// Counts these attempts as retries, unless they were counted as such.
     pub(super) fn are_retries(&mut self, attempts: &[AttemptId], metrics: &Metrics) {
         for attempt in attempts {
             if let Some(is_retry) = self.counted.get_mut(attempt).filter(|is_retry| !**is_retry) {

@@ -1,4 +1,4 @@
-//! Reports of the CI system that came before their attempt: kept in memory until it opens, within bounds.
+//! Reports of the CI system about unknown attempts: kept in memory, within bounds, until the attempt opens.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -9,10 +9,11 @@ use plimsoll_core::domain::{AttemptId, ReportedOutcome};
 
 /// Ends that are remembered until their attempt opens: the jobs of a few hours, most of which no agent ever measures. About 3 MB.
 const REMEMBERED: usize = 10_000;
-/// Of one attempt, each of another speaker: of those who may speak of some projects alone there are few who know of one job.
+/// Most reports on one attempt, each by another reporter: few reporters of single projects know of one job.
 const OF_ONE: usize = 8;
 
-/// Ends that came before their attempt. Whose that will be is not known: each speaker's word is kept, and those count who may speak of it.
+/// Reports on unknown attempts. Their project is unknown, so the report of each reporter is kept; later those count whose reporter may
+/// report on it.
 #[derive(Debug, Default)]
 pub(super) struct EarlyReports {
     ends: HashMap<AttemptId, Vec<Arc<ReportedOutcome>>>,
@@ -22,15 +23,15 @@ pub(super) struct EarlyReports {
 }
 
 impl EarlyReports {
-    /// Keeps the first word of each speaker on each attempt. If there are too many, the oldest is forgotten of the speaker who has most: so
-    /// none makes room for himself by what others said. False if it is not kept: as many others spoke of the same attempt as may.
+    /// Keeps the first report of each reporter on each attempt. If there are too many, the oldest of the reporter with most reports is
+    /// dropped, so that no reporter displaces others. Returns false if it is not kept, because the attempt has its most reports.
     pub(super) fn keep(&mut self, id: AttemptId, report: &Arc<ReportedOutcome>) -> bool {
         let words = self.ends.entry(id.clone()).or_default();
         if words.iter().any(|known| known.by == report.by) {
             return true;
         }
         if words.len() >= OF_ONE {
-            // one who may speak of every attempt finds room
+            // a reporter for all projects is always accepted
             let limited = words.iter().position(|known| !known.by.reports_on_all());
             let Some(limited) = limited.filter(|_| report.by.reports_on_all()) else { return false };
             let gone = words.remove(limited);
@@ -48,7 +49,7 @@ impl EarlyReports {
         true
     }
 
-    /// What the first told of this attempt who may speak of its project.
+    /// The first report on this attempt by a reporter for its project.
     pub(super) fn of(&self, id: &AttemptId, project: &str) -> Option<&Arc<ReportedOutcome>> {
         self.ends.get(id)?.iter().find(|report| report.by.may_report_on(project))
     }

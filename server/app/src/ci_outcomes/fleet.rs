@@ -1,4 +1,4 @@
-//! When the counters of the fleet count an ended attempt: at once, or when more is known of its end. A counter takes nothing back.
+//! When the fleet's counters count an ended attempt: at once, or when more is known of its end. A counter cannot be decreased.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::runtime::metrics::Metrics;
 
-/// The counters of the fleet, with the attempts that they wait for and those that they have counted.
+/// The fleet's counters, with the attempts that wait and those that were counted.
 #[derive(Debug)]
 pub(crate) struct FleetCounters {
     history: SharedHistory,
@@ -24,12 +24,12 @@ pub(crate) struct FleetCounters {
 }
 
 impl FleetCounters {
-    /// Nothing is counted yet.
+    /// Counters at 0.
     pub(crate) fn new(history: SharedHistory, metrics: Arc<Metrics>) -> Self {
         Self { history, metrics, awaited: AwaitedOutcomes::default(), counted: CountedAttempts::default() }
     }
 
-    /// An attempt has ended. It is counted now, or when more is known of it.
+    /// Counts an ended attempt now, or lets it wait.
     pub(crate) fn attempt_ended(&mut self, summary: &Summary) {
         if AwaitedOutcomes::is(summary) {
             self.awaited.wait(summary, Instant::now());
@@ -39,7 +39,7 @@ impl FleetCounters {
         }
     }
 
-    /// Counts attempts as they are of which nothing more became known in time.
+    /// Counts attempts about which nothing more became known in time.
     pub(crate) fn count_overdue(&mut self) {
         let now = Instant::now();
         while let Some(summary) = self.awaited.given_up(now) {
@@ -47,7 +47,7 @@ impl FleetCounters {
         }
     }
 
-    /// The CI system said how an attempt ended, and that is on disk.
+    /// Counts an attempt whose reported outcome is on disk.
     pub(crate) fn outcome_reported(&mut self, summary: &Summary) {
         if self.awaited.settle(&summary.attempt) {
             self.count(summary);
@@ -69,7 +69,7 @@ impl FleetCounters {
         }
     }
 
-    /// These attempts are retries, as is known by now.
+    /// Counts attempts that turned out to be retries.
     pub(crate) fn are_retries(&mut self, attempts: &[AttemptId]) {
         self.counted.are_retries(attempts, &self.metrics);
     }

@@ -1,4 +1,4 @@
-//! How an attempt ended as the CI system says, where its agent did not see it, and when the counters of the fleet count it.
+//! Outcomes of attempts according to the CI system, where the agent did not observe them, and when the fleet's counters count them.
 
 mod awaited;
 mod counted;

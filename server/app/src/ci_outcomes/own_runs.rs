@@ -1,5 +1,5 @@
-//! A report names a job, which may have several runs: `ID`, `ID.2` and so on. It is about the newest of them, because GitLab reports the end of a
-//! job once. Attempts of another project may have the job's id, because ids can be guessed: those are passed over.
+//! A report names a job, which may have several runs: `ID`, `ID.2` and so on. It applies to the newest, because GitLab reports the end of
+//! a job once. Attempts of another project may have claimed the job's id, because ids can be guessed: those are skipped.
 
 use plimsoll_core::domain::{AttemptId, ReportedOutcome, Reporter};
 use plimsoll_proto::job;
@@ -10,20 +10,20 @@ use super::reports::{CiReports, OpenAttempts};
 /// Runs of other projects that are passed over.
 const PASSED: usize = 10;
 
-/// Who has an id.
+/// The attempt with an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RunOwner {
     /// No attempt that can be read.
     None,
-    /// An attempt of which the reporter may not speak, with an agent that did not prove the job.
+    /// An attempt that the reporter may not report on, whose agent did not prove the job.
     Others,
     /// An attempt of the job.
     Job,
 }
 
 impl CiReports {
-    /// The report, about the newest run of its job instead of the first, and about the runs of other projects before it. Where the job has no
-    /// run yet, it keeps the first id that is free.
+    /// Redirects the report from the first to the newest run of its job, and past runs of other projects. If the job has no run yet, the
+    /// report keeps the first free id.
     pub(super) async fn with_own_runs(
         &self,
         mut report: ReportedOutcome,
@@ -61,7 +61,7 @@ impl CiReports {
         if let Some(open) = open.open_attempt(id) {
             return owner(open.is_proven, open.project);
         }
-        // what cannot be read is found where the report is applied
+        // read errors are handled where the report is applied
         let summary = store::read_summary(&self.store, id).await.ok().flatten();
         summary.map_or(RunOwner::None, |summary| owner(summary.opening.proven, &summary.key.project))
     }

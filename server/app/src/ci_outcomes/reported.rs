@@ -1,14 +1,14 @@
-//! What a CI system reports of the end of a job decides how its attempt ended, if that was not seen: an agent beside a build has no
-//! exit status, and an agent that died with its pod says nothing at all.
+//! Applies the CI system's report on the end of a job to its attempt, if the agent did not observe the end: an agent in another container
+//! has no exit status, and an agent that died with its pod reports nothing.
 //!
-//! | what is known of the attempt | then |
+//! | the attempt | then |
 //! |---|---|
-//! | it ended, and the end was not seen | its summary is put again with outcome and cause, and the history has the new one |
-//! | it ended, and the end was seen | nothing: what was seen counts more, and what was reported first |
-//! | it found its work done already, seen or not | its summary is put again with this mark, and does not count for predictions |
-//! | it is open | kept with it until its end |
-//! | it is not known yet | remembered until it opens, in memory and bounded |
-//! | it is of a project that the speaker may not speak of | nothing; remembered all the same while the job's own agent may yet take the id |
+//! | ended, and the end was not observed | its summary is rewritten with outcome and cause, also in the history |
+//! | ended, and the end was observed | nothing: the observation takes precedence, and so does the first report |
+//! | found its work done already | its summary is rewritten with this mark, and does not count for predictions |
+//! | is open | the report is kept with it until its end |
+//! | is unknown | the report is kept in memory, within bounds, until the attempt opens |
+//! | is of a project that the reporter may not report on | nothing; the report is kept while the job's own agent may still take the id |
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use plimsoll_core::{
     mask, retry,
 };
 
-/// The summary with the reported outcome; `None` if another one was seen. The exit stays unknown: it was not reported.
+/// The summary with the reported outcome; `None` if an outcome is known. The exit stays unknown: it was not reported.
 pub(crate) fn with_report(summary: &Summary, reported: &ReportedOutcome) -> Option<Summary> {
     if !summary.outcome.is_unknown() || summary.exit.is_some() {
         let is_news = reported.unneeded && !summary.unneeded;
@@ -38,7 +38,7 @@ pub(crate) fn with_report(summary: &Summary, reported: &ReportedOutcome) -> Opti
         failure_reason: reason.to_owned(),
         ..Evidence::about(changed.attempt.clone())
     };
-    // without a log no rule is asked
+    // without a log no rules are needed
     let found = retry::classify(&evidence, &retry::LogRules::built_in());
     (changed.cause, changed.cause_source) = match reported.cause {
         Some(cause) => (Some(cause), summary.cause_source.filter(|_| summary.cause == Some(cause))),
@@ -52,10 +52,10 @@ pub(crate) fn with_report(summary: &Summary, reported: &ReportedOutcome) -> Opti
     Some(changed)
 }
 
-/// A cause, and where the evidence comes from that decided it.
+/// A cause, and the source of its evidence.
 type Found = (Option<Cause>, Option<EvidenceSource>);
 
-/// What the CI system's words say, unless a verdict found a cause by stronger evidence, or they say nothing.
+/// The reported cause, unless a verdict found one by stronger evidence, or the report has none.
 fn stronger(reported: Found, before: Found) -> Found {
     let is_stronger = |before: EvidenceSource| {
         before != EvidenceSource::Person && reported.1.is_none_or(|reported| before < reported)

@@ -1,5 +1,5 @@
-//! Applies many reports of the CI system at once: the ends of a canceled pipeline's thousand jobs cost one sync, and not a thousand
-//! during which no samples are acknowledged.
+//! Applies many reports of the CI system together: the ends of a canceled pipeline's thousand jobs cost one sync, not a thousand, during
+//! which no samples are acknowledged.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -18,19 +18,19 @@ use crate::runtime::{
     metrics::{Kind, Metrics},
 };
 
-/// Room that one more summary may need.
+/// Operations reserved for one more summary.
 const RESERVE_OPERATIONS: usize = 64;
 const RESERVE_BYTES: usize = 192 * 1024;
 
-/// What a CI system reports of one job.
+/// A report of the CI system on one job.
 #[derive(Debug)]
 pub(crate) struct CiReport {
     pub(crate) reported: ReportedOutcome,
-    /// The caller who waits for what becomes of it.
+    /// The caller that waits for the result.
     pub(crate) answer: Option<oneshot::Sender<OutcomeStatus>>,
 }
 
-/// The open attempts, as far as reports on them go.
+/// Access to the open attempts, for reports on them.
 pub(crate) trait OpenAttempts {
     /// Whether the attempt is open.
     fn is_open(&self, id: &AttemptId) -> bool;
@@ -38,17 +38,17 @@ pub(crate) trait OpenAttempts {
     fn open_attempt(&mut self, id: &AttemptId) -> Option<OpenAttempt<'_>>;
 }
 
-/// An open attempt, as far as reports on it go.
+/// An open attempt, for reports on it.
 #[derive(Debug)]
 pub(crate) struct OpenAttempt<'a> {
     pub(crate) project: &'a str,
-    /// Its agent is proven to be the job's own.
+    /// Its agent proved that it belongs to the job.
     pub(crate) is_proven: bool,
-    /// What a CI system reported of its end.
+    /// The CI system's report on its end.
     pub(crate) reported: &'a mut Option<Arc<ReportedOutcome>>,
 }
 
-/// An ended attempt of a project that the reporter may not speak of.
+/// An ended attempt of a project that the reporter may not report on.
 struct ForeignAttempt {
     id: AttemptId,
     is_proven: bool,
@@ -79,7 +79,7 @@ impl OutcomeBatch {
     }
 }
 
-/// Writes what the CI system reports into summaries, and keeps what comes before its attempt.
+/// Writes reported outcomes into summaries, and keeps reports that arrive before their attempt.
 #[derive(Debug)]
 pub(crate) struct CiReports {
     pub(super) store: Store,
@@ -89,7 +89,7 @@ pub(crate) struct CiReports {
 }
 
 impl CiReports {
-    /// No report has come yet.
+    /// Without any reports.
     pub(crate) fn new(store: Store, history: SharedHistory, metrics: Arc<Metrics>) -> Self {
         Self { store, history, metrics, early: EarlyReports::default() }
     }
@@ -109,7 +109,7 @@ impl CiReports {
         let mut ends = OutcomeBatch::default();
         for CiReport { reported, answer } in reports {
             let reported = self.with_own_runs(reported, open).await;
-            // of two reports on one attempt the first stands: the second is held against what it left on the disk
+            // of two reports on one attempt the first counts: the second must see the first one's result on disk
             if ends.is_full() || reported.attempts.iter().any(|id| ends.changed.contains_key(id)) {
                 self.put(std::mem::take(&mut ends), fleet).await;
             }
@@ -125,7 +125,7 @@ impl CiReports {
         self.put(ends, fleet).await;
     }
 
-    /// What becomes of one report: [`OutcomeStatus::Now`] when the batch is on disk.
+    /// Applies one report; its status is [`OutcomeStatus::Now`] when the batch is on disk.
     async fn apply_one(
         &mut self,
         reported: &ReportedOutcome,
@@ -137,7 +137,7 @@ impl CiReports {
             let summary = match store::read_summary(&self.store, id).await {
                 Ok(Some(summary)) => summary,
                 Ok(None) => continue,
-                // no later try would find it whole
+                // a retry would not find the record intact either
                 Err(error @ StoreError::Damaged { .. }) => {
                     tracing::error!(attempt = %id, %error, "cannot apply a reported outcome: the summary of the attempt is damaged");
                     return Ok(OutcomeStatus::Known);
@@ -157,8 +157,8 @@ impl CiReports {
         Ok(self.remember(reported, open, &of_others))
     }
 
-    /// Keeps a report until its attempt ends: with the attempt if it is open, however many jobs end meanwhile. One on an attempt of a
-    /// project that the reporter may not speak of waits for the job's own agent, which may take the id yet.
+    /// Keeps a report until its attempt ends: with the attempt if that is open, however many jobs end meanwhile. A report on another
+    /// project's attempt waits for the job's own agent, which may still take the id.
     fn remember(
         &mut self,
         reported: &ReportedOutcome,
@@ -193,7 +193,7 @@ impl CiReports {
         if kept { OutcomeStatus::Remembered } else { OutcomeStatus::Foreign }
     }
 
-    /// Puts ends on the disk, and says so.
+    /// Writes outcomes to disk, and answers.
     async fn put(&mut self, ends: OutcomeBatch, fleet: &mut FleetCounters) {
         let OutcomeBatch { batch, changed, waiting } = ends;
         if waiting.is_empty() {
@@ -224,7 +224,7 @@ impl CiReports {
         self.history.settle(changed);
     }
 
-    /// Counts what became of a report, and says so.
+    /// Counts and answers the result of a report.
     fn answer(&self, answer: Option<oneshot::Sender<OutcomeStatus>>, status: OutcomeStatus) {
         self.metrics.hooks.get_or_create(&Kind::of(status.as_str())).inc();
         // the caller may be gone

@@ -1,22 +1,22 @@
-//! What becomes of a report of the CI system.
+//! Result of a report by the CI system.
 
-/// What became of what a CI system told.
+/// Result of a report by the CI system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OutcomeStatus {
-    /// It is on disk how the attempt ended.
+    /// The outcome is on disk.
     Now,
-    /// It was known already.
+    /// The outcome was known already.
     Known,
-    /// The attempt is open, or not known: the report waits in memory for its end.
+    /// The attempt is open or unknown: the report waits in memory for its end.
     Remembered,
-    /// The attempt is of a project that the speaker may not speak of.
+    /// The attempt is of a project that the reporter may not report on.
     Foreign,
-    /// The store takes nothing.
+    /// The store accepts no writes.
     Unwritable,
 }
 
 impl OutcomeStatus {
-    /// The word in metrics.
+    /// Label in metrics.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Now => "settled",

@@ -58,7 +58,7 @@ impl Backup {
         if let Some((server, ca)) = self.server.as_ref().zip(self.ca.as_ref()) {
             return self.take_elsewhere(server, ca);
         }
-        // asked first: a server that runs is no mistake
+        // try this first: a running server is not an error
         let settings = store_settings(config);
         let opened = if self.in_place {
             OfflineStore::open(&settings)
@@ -130,7 +130,7 @@ impl Backup {
         self.token_file.as_ref().map(read).transpose()
     }
 
-    /// The backup that the server gives which has the store open.
+    /// The backup of the server that has the store open.
     fn fetch(&self, config: &Config, target: &mut Target, tell: impl FnMut(u64)) -> anyhow::Result<()> {
         let wanted = store::id_of(&config.data_dir)?;
         let fetched = fetch(&self.server(config)?, wanted, target, tell);
@@ -144,7 +144,7 @@ impl Backup {
         })
     }
 
-    /// The server that has the store open. It is this machine's, so its own settings say how to reach it.
+    /// The server that has the store open. It runs on this machine, so the same settings describe how to reach it.
     fn server<'a>(&'a self, config: &'a Config) -> anyhow::Result<Running<'a>> {
         let (token, client) = (self.token()?, self.client());
         let certificate = config.tls.certificate.as_deref();

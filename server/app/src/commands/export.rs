@@ -45,7 +45,7 @@ struct Exported {
     damaged: u64,
     gaps: u64,
     cut_series: u64,
-    /// How many, where they were asked for.
+    /// Number of corrections, if they were requested.
     corrections: Option<anyhow::Result<u64>>,
 }
 

@@ -80,7 +80,7 @@ impl Import {
         let Some(file) = self.file else {
             return self.prometheus.import(config, &self.host, &self.project).await;
         };
-        // a file that is not one must not make a data directory
+        // check first: an invalid file must not create a data directory
         if let Some(refusals) = import::refused_whole(&file)? {
             writeln!(io::stdout(), "{}", counts_line(0, 0))?;
             return judge(&refusals);
@@ -107,7 +107,7 @@ impl Import {
     }
 }
 
-/// What the projects of the attempts mean for later questions, and what is not read of them.
+/// Remarks about the projects of the attempts, and about data that was not read.
 fn remarks(imported: &import::ImportReport, project: &str) -> Vec<String> {
     let mut remarks = Vec::new();
     if imported.filled > 0 {
@@ -137,7 +137,8 @@ fn remarks(imported: &import::ImportReport, project: &str) -> Vec<String> {
     remarks
 }
 
-/// Cache of the storage engine, bytes. An import writes each attempt once and reads none again: 64 MiB took 60 MiB more and a fifteenth less time.
+/// Cache of the storage engine, bytes. An import writes each attempt once and reads none back: 64 MiB would take 60 MiB more and save a
+/// fifteenth of the time.
 const CACHE_BYTES: u64 = 8 << 20;
 
 /// The store of a stopped server.
@@ -148,18 +149,18 @@ async fn open(config: &Config) -> anyhow::Result<Store> {
     opened.context("data_dir: opening the store failed unexpectedly")?.context("data_dir")
 }
 
-/// The data directory, from the root: a relative one depends on where the command was typed.
+/// The absolute data directory: a relative path depends on the current directory.
 fn data_dir(config: &Config) -> String {
     let dir = std::path::absolute(&config.data_dir).unwrap_or_else(|_unknown| config.data_dir.clone());
     dir.display().to_string()
 }
 
-/// Where the history goes.
+/// Describes the target of an import.
 fn into(config: &Config) -> String {
     format!("importing into the data directory {}", data_dir(config))
 }
 
-/// Where the history is.
+/// Describes the source of an import.
 fn kept_in(config: &Config) -> String {
     let dir = data_dir(config);
     format!("the history is in {dir}; a server reads it with --data-dir {dir}")

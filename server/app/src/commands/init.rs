@@ -37,13 +37,13 @@ impl Init {
     }
 }
 
-/// The first name that one machine can be reached under, as it stands in an address.
+/// The first name under which the server can be reached, as part of an address.
 fn shown_host(names: &[String]) -> String {
     let host = names.iter().find(|name| !name.contains('*')).map_or("localhost", String::as_str);
     if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
 }
 
-/// What to do with it. The tokens are here and nowhere else.
+/// Instructions for the user. This is the only place that shows the tokens.
 fn instructions(made: &Made, host: &str, listen: ListenAddresses) -> String {
     let Made { dir, agent, operator } = made;
     let dir = dir.display();
@@ -70,7 +70,7 @@ fn instructions(made: &Made, host: &str, listen: ListenAddresses) -> String {
     )
 }
 
-/// The text as one word for a shell.
+/// The text quoted for a shell.
 fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
     if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }

@@ -1,6 +1,6 @@
-//! How the command line is read: settings are the same before a command and behind it.
+//! The command line: settings are accepted both before and after a command.
 //!
-//! Each command knows all of them, but those whose name it uses for an option of its own, and its `--help` does not repeat them.
+//! Each command accepts all settings except those whose name it uses for an option of its own, and its `--help` does not repeat them.
 
 use std::{env, ffi::OsString};
 
@@ -16,7 +16,7 @@ use crate::runtime::settings::options;
 /// Columns of help at most, also on a wider terminal.
 pub(super) const COLUMNS: usize = 80;
 
-/// Colours of help and of errors in options. clap leaves them out where there is no terminal, or `NO_COLOR` is set.
+/// Colours of help and option errors. clap omits them without a terminal, or with `NO_COLOR`.
 pub(super) const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
     .usage(AnsiColor::Green.on_default().bold())
@@ -56,7 +56,7 @@ impl Cli {
     }
 }
 
-/// The whole line, with the settings behind each command as well.
+/// The whole command line, with the settings after each command as well.
 pub(super) fn command() -> clap::Command {
     let options = options();
     let mut command = Cli::command();

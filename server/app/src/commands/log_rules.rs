@@ -1,4 +1,4 @@
-//! `plimsoll-server rules explain LOG` and `rules check DIR`: why a log is judged as it is, and files of rules before a server reads them.
+//! `plimsoll-server rules explain LOG` and `rules check DIR`: explains the classification of a log, and checks rule files.
 
 use std::{
     fs::File,
@@ -19,7 +19,7 @@ use serde::Serialize;
 use super::{Output, line::examples, note, terminal::fitted_beside_tables};
 use crate::{runtime::settings::Config, state::verdict_engine};
 
-/// Bytes at the end of a log that are held: more than the rules read.
+/// Bytes kept of a log's end: more than the rules read.
 const HELD: usize = 128 << 10;
 
 #[derive(Debug, Args)]
@@ -76,7 +76,7 @@ impl Explain {
         };
         let log = end_of(&self.log).with_context(|| format!("{} cannot be read", self.log.display()))?;
         let log_tail = String::from_utf8_lossy(&log).into_owned();
-        // secrets are masked as a server masks them
+        // mask secrets as the server does
         let evidence = mask::evidence(Evidence { log_tail, ..Evidence::about(AttemptId::unnamed()) });
         let explained = explain(&evidence.log_tail, &rules);
         let text = match self.output {
@@ -107,7 +107,7 @@ impl Check {
     }
 }
 
-/// At most so many bytes of the end: a file is read from there, and of a stream no more is held.
+/// The last bytes, at most `HELD`: a file is read from there, and a stream is kept only as far.
 fn end_of(path: &Path) -> io::Result<Vec<u8>> {
     if path.as_os_str() == "-" {
         return end_of_stream(stdin().lock());

@@ -1,4 +1,4 @@
-//! The command line of the server program: without a command it serves; with one it does that and ends.
+//! The command line of the server program: without a command it serves; with one it runs that and ends.
 
 pub(crate) mod admin;
 mod backup;
@@ -34,10 +34,10 @@ use plimsoll_store::StoreSettings;
 
 use crate::runtime::settings::{Args, Config};
 
-/// Exit status of a command that did its work on all but a part, which it named.
+/// Exit status of a command that did only part of its work, and reported the rest.
 const INCOMPLETE: u8 = 3;
 
-/// Why a command did its work on all but a part.
+/// What a command could not do.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Incomplete(String);
@@ -101,7 +101,7 @@ pub enum Command {
     Man(shell::Man),
 }
 
-// no comments at the two: `--help` would tell them
+// no doc comments on these two: `--help` would show them
 /// Form of a result: for people, or for programs.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Output {
@@ -110,7 +110,7 @@ enum Output {
 }
 
 impl Command {
-    /// Does it, and says how it went.
+    /// Runs the command and reports its result.
     pub fn run(self, config: &Config) -> ExitCode {
         let done = match self {
             Self::Init(init) => init.run(config),
@@ -145,8 +145,8 @@ impl Command {
     }
 }
 
-/// The reader of standard output has seen enough, as `head` does. Other pipes are not written by what comes here: a connection
-/// that breaks has an error text of its own.
+/// Whether the reader of standard output has closed it, as `head` does. Errors of connections have a text of their own, so they are not
+/// confused with it.
 fn is_closed_output(error: &anyhow::Error) -> bool {
     let broken = |cause: &(dyn std::error::Error + 'static)| {
         cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
@@ -159,7 +159,7 @@ fn store_settings(config: &Config) -> StoreSettings {
     StoreSettings { dir: config.data_dir.clone(), cache_bytes: config.store_cache.0 }
 }
 
-/// A line for people, beside the result. Names in it may come from files: nothing in them moves the cursor of a terminal.
+/// Prints a line for people, apart from the result. Names in it may come from files: control characters are escaped.
 fn note(line: impl Display) {
     let line = in_lines(&line.to_string()).into_owned();
     // if stderr is closed, there is no other way to report it

@@ -1,24 +1,24 @@
-//! A line on the terminal that shows the progress, the rate and the time that is left; nothing without a terminal.
+//! A progress line on the terminal with rate and remaining time; nothing without a terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Updates a second: often enough to see that it lives.
+/// Updates a second.
 const A_SECOND: u8 = 10;
 /// Steps of a share.
 const STEPS: u32 = 1000;
 
-/// What is known beside the name of the work.
+/// What is shown beside the name of the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ProgressForm {
     /// How much of all is done.
     Share,
     /// How many bytes of all are done.
     Bytes,
-    /// How many bytes are done; how many there are is not known.
+    /// Bytes done; the total is unknown.
     BytesSoFar,
     /// How many of all are done.
     Part,
-    /// How many are done; how many there are is not known.
+    /// Items done; the total is unknown.
     Count,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// One that is shown if standard error is a terminal.
+    /// A line that is shown if standard error is a terminal.
     pub(super) fn new() -> Self {
         Self::on(ProgressDrawTarget::stderr_with_hz(A_SECOND))
     }
@@ -52,24 +52,24 @@ impl Progress {
         Self { bar: ProgressBar::with_draw_target(None, target), shown: None }
     }
 
-    /// `count` of `what` are done; how many there are in all is not known.
+    /// Shows that `count` of `what` are done; the total is unknown.
     pub(super) fn count(&mut self, what: &str, count: u64) {
         self.show(what, ProgressForm::Count, count, 0);
     }
 
-    /// `done` of `whole` of `what` are done.
+    /// Shows that `done` of `whole` are done.
     pub(super) fn part(&mut self, what: &str, done: u64, whole: u64) {
         self.show(what, ProgressForm::Part, done.min(whole), whole);
     }
 
-    /// `done` bytes of `whole` are done; 0 if it is not known how many there are.
+    /// Shows that `done` bytes of `whole` are done; `whole` is 0 if unknown.
     pub(super) fn bytes(&mut self, what: &str, done: u64, whole: u64) {
         let form = if whole > 0 { ProgressForm::Bytes } else { ProgressForm::BytesSoFar };
         // a store may grow meanwhile
         self.show(what, form, if whole > 0 { done.min(whole) } else { done }, whole);
     }
 
-    /// `share` of `what` is done, 0 to 1.
+    /// Shows the share that is done, 0 to 1.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and STEPS")]
     pub(super) fn tell(&mut self, what: &str, share: f64) {
         let steps = (share.clamp(0.0, 1.0) * f64::from(STEPS)).round() as u64;
@@ -79,7 +79,7 @@ impl Progress {
     fn show(&mut self, what: &str, form: ProgressForm, done: u64, whole: u64) {
         let is_shown = self.shown.as_ref().is_some_and(|(shown, of)| shown == what && *of == form);
         if !is_shown {
-            // rate and time left are those of this work alone
+            // rate and remaining time apply to this work alone
             self.bar.reset();
             if let Ok(style) = ProgressStyle::with_template(form.template()) {
                 self.bar.set_style(style.progress_chars("#."));

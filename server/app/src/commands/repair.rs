@@ -43,7 +43,7 @@ impl Repair {
     }
 }
 
-/// The directory of the new store where none is named.
+/// The default directory for the new store.
 fn beside(dir: &Path) -> anyhow::Result<PathBuf> {
     let name = dir
         .file_name()
@@ -53,7 +53,7 @@ fn beside(dir: &Path) -> anyhow::Result<PathBuf> {
     Ok(dir.with_file_name(name))
 }
 
-/// How many attempts that ended are gone, where it is known how many there were.
+/// Number of lost ended attempts, if the original number is known.
 fn missing(attempts: u64, found: u64) -> Option<String> {
     let missing = attempts.checked_sub(found).filter(|missing| *missing > 0)?;
     Some(format!("{} of {} that ended are missing; ", count(missing), counted(attempts, "attempt")))

@@ -52,7 +52,7 @@ impl Restore {
     }
 }
 
-/// Tells how much was read.
+/// Counts the bytes read.
 struct Counted<R, T> {
     source: R,
     done: u64,

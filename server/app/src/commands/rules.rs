@@ -1,5 +1,5 @@
-//! `plimsoll-server rules test FILE`: which rule takes a key, where to, and why; and which rules do nothing. Needs no server. The commands
-//! for lines of logs are in `log_rules`.
+//! `plimsoll-server rules test FILE`: which placement rule matches a key, and why; and which rules have no effect. Needs no server. The
+//! commands for log rules are in `log_rules`.
 
 use std::{
     io::{self, Write as _},
@@ -131,7 +131,7 @@ impl Test {
         io::stdout().write_all(text?.as_bytes()).context("standard output")
     }
 
-    /// What is predicted for a build of which nothing is known, with what the line says on top.
+    /// The needs of an unknown build, with the options of the command line applied.
     fn needs(&self, config: &Config) -> ResourceNeeds {
         let unknown = predict::predict(&History::new(1), &Key::default(), &config.predict);
         let mut needs = ResourceNeeds::of(&unknown);

@@ -1,4 +1,4 @@
-//! What a shell and `man` are given, made from the declarations of commands and settings.
+//! Shell completions and manual pages, generated from the declarations of commands and settings.
 
 use std::{
     io::{self, Write as _},

@@ -183,7 +183,7 @@ impl Simulate {
         self.nodes.iter().map(read).collect::<Result<Vec<_>, _>>().context("--nodes")
     }
 
-    /// The file with times, and which of its rows are simulated.
+    /// The rows of the file, and which of them are simulated.
     fn window(&self, mut tape: ReplayTape) -> anyhow::Result<(ReplayTape, RowWindow)> {
         match (tape.timed, self.per_hour) {
             (true, Some(_)) => bail!("--per-hour: the file tells when each build came; leave it out"),
@@ -221,7 +221,7 @@ impl Simulate {
     }
 }
 
-/// Each policy, and those that predict times also with the spread hint.
+/// The policies, and for those that predict times a second run with the spread hint.
 fn ways(kinds: &[PolicyKind], spread: Option<Millis>) -> Vec<(PolicyKind, Option<Millis>)> {
     let ways = kinds.iter().flat_map(|kind| {
         let spread = spread.filter(|_| kind.predicts_time());

@@ -1,4 +1,4 @@
-//! `plimsoll-server size`: what a server needs, before there is one.
+//! `plimsoll-server size`: estimates what a server needs.
 
 use std::io::{self, Write as _};
 
@@ -66,7 +66,7 @@ impl Size {
     }
 }
 
-/// As the server itself plans its memory.
+/// The same memory plan as the server's.
 fn memory_terms(config: &Config) -> MemoryTerms {
     let (program_bytes, file_share) = config.memory_beside_history();
     let (history_attempts, attempt_bytes) = config.memory_of_history();

@@ -1,6 +1,6 @@
-//! Where a command writes: a new file that has its name only when it is whole, or standard output (`-`).
+//! Output of a command: a new file that gets its name only when it is complete, or standard output (`-`).
 //!
-//! The name is the user's, and must be new: what has it already stays as it is, also a link, and also `/dev/stdout`.
+//! The path comes from the user and must not exist: existing files stay unchanged, also links, and also `/dev/stdout`.
 
 use std::{
     fs::{self, File},
@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context as _, ensure};
 use plimsoll_proto::own_files;
 
-/// Something to write to. A file keeps another name until [`Self::finish`].
+/// An output. A file has a temporary name until [`Self::finish`].
 #[derive(Debug)]
 pub(super) enum Target {
     Stdout(BufWriter<io::Stdout>),
@@ -19,16 +19,16 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// Opens `path`; `-` is standard output. Other users cannot read what it writes: a copy of a store is as private as the store.
+    /// Opens `path`; `-` is standard output. Other users cannot read the file: a copy of a store is as private as the store.
     ///
     /// # Errors
-    /// There is a file already, or it cannot be made.
+    /// The file exists already, or cannot be created.
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
         if path == Path::new("-") {
             return Ok(Self::Stdout(BufWriter::new(io::stdout())));
         }
         refuse_taken(path)?;
-        // a name of its own: two commands with the same target do not write into one file, and a link is not followed
+        // a unique name: two commands with the same target do not share a file, and no link is followed
         let mut part = path.as_os_str().to_owned();
         part.push(format!(".{}.part", std::process::id()));
         let part = PathBuf::from(part);
@@ -39,7 +39,7 @@ impl Target {
         Ok(Self::File { file: BufWriter::new(file), part, path: path.to_owned() })
     }
 
-    /// Everything is written: brings it to the disk and gives the file its name.
+    /// Syncs the complete file and gives it its name.
     pub(super) fn finish(self) -> anyhow::Result<()> {
         match self {
             Self::Stdout(mut out) => Ok(out.flush()?),
@@ -47,7 +47,7 @@ impl Target {
                 let written = file.into_inner().map_err(io::IntoInnerError::into_error);
                 let synced = written.and_then(|file| file.sync_all());
                 let synced = synced.with_context(|| format!("cannot write {}", path.display()));
-                // a link fails where the name was taken meanwhile; a rename would replace what is there
+                // a hard link fails if the name was taken meanwhile; a rename would replace that file
                 let named = synced.and_then(|()| name(&part, &path));
                 if named.is_err() {
                     remove(&part);
@@ -57,7 +57,7 @@ impl Target {
         }
     }
 
-    /// It was not to be: removes what was written.
+    /// Removes what was written.
     pub(super) fn give_up(self) {
         if let Self::File { part, .. } = self {
             remove(&part);
@@ -102,7 +102,7 @@ fn sync_names_beside(path: &Path) -> anyhow::Result<()> {
 }
 
 fn remove(part: &Path) {
-    // what cannot be removed keeps the name that says what it is
+    // a file that cannot be removed keeps its temporary name
     let _left = fs::remove_file(part);
 }
 

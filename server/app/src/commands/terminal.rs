@@ -1,16 +1,16 @@
-//! Lines for people, as wide as the terminal that shows them. What goes into a pipe or a file stays as it is, and so does a table.
+//! Wraps text for people to the width of the terminal. Output to a pipe or a file is unchanged, and so are tables.
 
 use std::{borrow::Cow, os::fd::AsFd};
 
 use plimsoll_proto::wrap::wrapped;
 use rustix::termios::{isatty, tcgetwinsize};
 
-/// Columns of a terminal that does not tell.
+/// Columns if the terminal's width is unknown.
 const COLUMNS: u16 = 80;
 /// A narrower terminal breaks lines itself.
 const LEAST: u16 = 40;
 
-/// A text as it is written to this stream.
+/// A text wrapped for this stream.
 pub(super) fn fitted(text: &str, stream: impl AsFd) -> Cow<'_, str> {
     let stream = stream.as_fd();
     if !isatty(stream) {
@@ -23,7 +23,7 @@ pub(super) fn fitted(text: &str, stream: impl AsFd) -> Cow<'_, str> {
     }
 }
 
-/// The same, but rows of tables stay whole: lines with two spaces in a row.
+/// The same, but table rows (lines with two consecutive spaces) are not wrapped.
 pub(super) fn fitted_beside_tables(text: &str, stream: impl AsFd) -> String {
     let line = |line| if str::contains(line, "  ") { Cow::Borrowed(line) } else { fitted(line, &stream) };
     text.split_inclusive('\n').map(line).collect()

@@ -91,7 +91,7 @@ pub(super) fn records(checked: &CheckReport) -> String {
     )
 }
 
-/// A server starts: whether it misses something.
+/// The verdict if a server would start: whether it would miss something.
 fn judge(checked: &CheckReport, dir: &Path) -> anyhow::Result<()> {
     if checked.unreadable > 0 {
         bail!(Incomplete(format!(

@@ -1,4 +1,4 @@
-//! KEDA: how many builders a pool needs. The metadata of a trigger says which pool, what is measured, and how much of it one replica takes.
+//! KEDA: how many builders a pool needs. A trigger's metadata names the pool, the measure, and the amount for one replica.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::service::demand::{Demands, PoolDemand, cores};
 /// Highest target: more than any builder has.
 const MOST: f64 = 1e9;
 
-/// What a trigger's metadata may say to us, and what it says to KEDA itself (keda.sh, "External" trigger), which hands all of it on.
+/// Names in a trigger's metadata: ours, and those for KEDA itself (keda.sh, "External" trigger), which passes all of them on.
 const NAMES: [&str; 3] = ["pool", "measure", "target"];
 const OF_KEDA: [&str; 8] = [
     "scalerAddress",
@@ -22,12 +22,12 @@ const OF_KEDA: [&str; 8] = [
     "enableTLS",
 ];
 
-/// Behind the name of what KEDA read in the environment of the workload: it hands the value on under the longer name.
+/// Suffix of names whose value KEDA reads from the workload's environment: it passes the value on under the longer name.
 const FROM_ENV: &str = "FromEnv";
 
 const POOL: &str = "scaledObjectRef.scalerMetadata.pool";
 
-/// What is measured.
+/// The measured resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Measure {
     Places,
@@ -38,7 +38,7 @@ pub(crate) enum Measure {
 impl Measure {
     const ALL: [Self; 3] = [Self::Places, Self::Cores, Self::Memory];
 
-    /// Its name in the metadata, and that of the metric.
+    /// Its name in the metadata, and of the metric.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Places => "places",
@@ -58,7 +58,7 @@ impl Measure {
         })
     }
 
-    /// How much of it is wanted and held: builders that are busy are needed, too.
+    /// The demand: waiting plus held, because busy builders are needed too.
     pub(crate) fn of(self, demand: &PoolDemand) -> f64 {
         let all = demand.taken.all();
         match self {
@@ -69,20 +69,20 @@ impl Measure {
     }
 }
 
-/// What a trigger's metadata says.
+/// A trigger's metadata.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Trigger {
     pool: String,
     measure: Measure,
-    /// How much of it one replica takes.
+    /// Amount that one replica handles.
     pub(crate) target: f64,
 }
 
 impl Trigger {
-    /// Reads the metadata.
+    /// Parses the metadata.
     ///
     /// # Errors
-    /// A name is not known, or a value cannot be meant; names the field.
+    /// A name is unknown, or a value is invalid; names the field.
     pub(crate) fn read(metadata: &HashMap<String, String>) -> Result<Self, FieldViolation> {
         let given = |name: &str| metadata.get(name).map(String::as_str).filter(|text| !text.is_empty());
         let of = |name: &str| given(name).or_else(|| given(&format!("{name}{FROM_ENV}")));
@@ -115,7 +115,7 @@ impl Trigger {
         Ok(Self { pool, measure: measure.unwrap_or(Measure::Places), target })
     }
 
-    /// What its pool needs.
+    /// Demand in its pool.
     ///
     /// # Errors
     /// There is no such pool.
@@ -123,7 +123,7 @@ impl Trigger {
         demands.of(POOL, &self.pool)
     }
 
-    /// What is measured for a metric of this name; without a name what the metadata says.
+    /// The measure of a metric with this name; without a name that of the metadata.
     ///
     /// # Errors
     /// There is no such metric.
@@ -137,7 +137,7 @@ impl Trigger {
     }
 }
 
-/// Reads what a trigger's metadata says; what is understood is within its bounds.
+/// Parses a trigger's metadata; asserts that a valid one is within bounds.
 pub(crate) fn understood(metadata: &HashMap<String, String>) {
     match Trigger::read(metadata) {
         Ok(Trigger { target, .. }) => assert!(target > 0.0 && target <= MOST, "{target}"),
@@ -145,7 +145,7 @@ pub(crate) fn understood(metadata: &HashMap<String, String>) {
     }
 }
 
-/// Whether there must be a builder.
+/// Whether at least one builder is needed.
 pub(crate) fn is_active(demand: &PoolDemand) -> bool {
     demand.taken.all().places > 0
 }

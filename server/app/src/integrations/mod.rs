@@ -1,4 +1,4 @@
-//! Systems beside the server: each has its own words for what a build is, and they are turned into ours here.
+//! Other systems: converts their representation of builds to and from ours.
 
 pub mod gitlab;
 pub(crate) mod keda;

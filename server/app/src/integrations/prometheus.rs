@@ -1,9 +1,9 @@
-//! Prometheus: which of its text formats a scrape wants, and what it knows of the pods of builds.
+//! Prometheus: the text format of a scrape, and the history of build pods.
 //!
-//! | module | what it does |
+//! | module | content |
 //! |---|---|
-//! | `client` | one question with its bounds: time, bytes, tries |
-//! | `history` | what it knows of builds, window by window |
+//! | `client` | requests with bounds: time, bytes, tries |
+//! | `history` | history of builds, window by window |
 
 mod client;
 #[cfg(test)]
@@ -17,7 +17,7 @@ pub(crate) use history::{HistoryQuestion, PrometheusHistory, read_history};
 
 /// The media type of OpenMetrics.
 pub(crate) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// The media type of the text format that came before it.
+/// Media type of the text format before OpenMetrics.
 pub(crate) const CLASSIC: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Whether the `Accept` headers name OpenMetrics, with a quality above 0 that no text format exceeds (RFC 9110, 12.5.1).
@@ -33,7 +33,7 @@ pub(crate) fn prefers_openmetrics<'h>(accept: impl Iterator<Item = &'h str>) -> 
                 .map(|(_, value)| value.trim().trim_matches('"'))
         };
         let quality = parameter("q").map_or(1.0, |q| q.parse().unwrap_or(0.0));
-        // the range that says most of plain text counts
+        // the most specific range for plain text counts
         let says = match kind.as_str() {
             "application/openmetrics-text"
                 if matches!(parameter("version"), None | Some("1.0.0" | "0.0.1")) =>

@@ -1,11 +1,11 @@
-//! How old samples are, and what that makes of them. Pure rules; [`super::samples`] walks over the blocks.
+//! Rules for the age of samples; pure. [`super::samples`] applies them to blocks.
 //!
-//! The samples of an ended attempt get old from its end on. An attempt that never ends would grow without bound: what is old of it
-//! becomes fewer as well, first a row for 15 seconds, then one row for each block, and that stays until it ends, because its peaks
-//! are its summary's, and the newest of it says where its agent goes on.
+//! The samples of an ended attempt age from its end on. An attempt that never ends would grow without bound, so its old samples are
+//! reduced too, first to a row for 15 seconds, then to one row for each block. These stay until it ends: its summary needs the peaks, and
+//! the newest sample shows where its agent continues.
 //!
-//! What does not fit goes in the order of its time, not of its age: a clock that was set back makes nothing older, and still the
-//! bound holds.
+//! Samples beyond the bound are deleted in the order of their time, not of their age: a clock that was set back makes nothing older, and
+//! the bound still holds.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -20,25 +20,25 @@ const WHOLE: Millis = Millis(u64::MAX);
 /// Between two passes.
 pub(super) const REST_MS: u64 = 3_600_000;
 const HOUR_MS: u64 = 3_600_000;
-/// Bytes of a sealed sample, rather too many (measured: 4 to 14, and each block has a key).
+/// Estimated bytes of a sealed sample, on the high side (measured: 4 to 14, and each block has a key).
 const SAMPLE_BYTES: u64 = 16;
 
-/// Whose block it is. Times in milliseconds since 1970.
+/// State of a block's attempt. Times in milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
     /// An attempt that ended then.
     Ended(u64),
-    /// One that started then, and runs.
+    /// It started at this time, and is running.
     Running(u64),
-    /// Nothing is known of it: the samples are all there is.
+    /// Nothing else of the attempt exists: the block is kept like one of an ended attempt.
     Unknown,
 }
 
-/// What becomes of a block.
+/// What happens to a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Stays,
-    /// It gets a row for each so much of time.
+    /// It is reduced to a row for each such interval.
     Thins(Millis),
     Goes,
 }
@@ -46,14 +46,14 @@ pub(super) enum Fate {
 /// The moments before which samples are old, milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Horizon {
-    /// Too old to be kept as they were measured.
+    /// Older samples are reduced.
     full_unix_ms: u64,
-    /// Too old to be kept.
+    /// Older samples are deleted.
     kept_unix_ms: u64,
 }
 
 impl Horizon {
-    /// What becomes of a block whose samples are of this time.
+    /// The fate of a block whose samples are of this time.
     pub(super) fn fate(self, owner: Owner, unix_ms: u64) -> Fate {
         match owner {
             Owner::Unknown => Fate::Stays,
@@ -70,7 +70,7 @@ impl Horizon {
 pub(super) struct SampleWalk {
     pub(super) after: Option<Vec<u8>>,
     pub(super) rest_until_unix_ms: u64,
-    /// The rest is that after an error, which nothing ends early.
+    /// The pause follows an error, so nothing shortens it.
     failed: bool,
     /// Bytes that were sealed since the last pass ended, about.
     added: u64,
@@ -78,28 +78,28 @@ pub(super) struct SampleWalk {
     pub(super) last: Option<(AttemptId, Owner)>,
     /// Bytes by the time of their samples, hours since 1970.
     kept: BTreeMap<u64, u64>,
-    /// How late it is.
+    /// The trusted time.
     pub(super) clock: TrustedClock,
-    /// What is older goes, because all of it does not fit.
+    /// Older samples are deleted because they exceed the byte limit.
     fits_from_unix_ms: u64,
-    /// It is its turn again: the step before was one of the walk over summaries.
+    /// The last step was one over summaries, so the next is one over samples.
     pub(super) last_step_forgot: bool,
 }
 
 impl SampleWalk {
-    /// What is old at this time.
+    /// The age limits at this time.
     pub(super) fn horizon(&self, retain: &RetentionPolicy, now_unix_ms: u64) -> Horizon {
         let before = |time: Duration| now_unix_ms.saturating_sub(ms(time));
         let kept_unix_ms = before(retain.keep_for).max(self.fits_from_unix_ms);
         Horizon { full_unix_ms: before(retain.full_for), kept_unix_ms }
     }
 
-    /// Notes bytes that are kept.
+    /// Counts bytes that are kept.
     pub(super) fn count(&mut self, unix_ms: u64, bytes: usize) {
         *self.kept.entry(unix_ms / HOUR_MS).or_default() += bytes as u64;
     }
 
-    /// Notes samples that were sealed. So many that they may not fit end the rest.
+    /// Counts newly sealed samples. Many of them end the pause.
     pub(super) fn add(&mut self, retain: &RetentionPolicy, samples: u64) {
         self.added = self.added.saturating_add(samples.saturating_mul(SAMPLE_BYTES));
         if !self.failed && retain.max_bytes.is_some_and(|most| self.added > most.0 / 8) {
@@ -107,19 +107,19 @@ impl SampleWalk {
         }
     }
 
-    /// Begins a step, if it is not resting.
+    /// Starts a step, unless it is pausing.
     pub(super) fn begins(&mut self, now_unix_ms: u64) -> bool {
         let begins = now_unix_ms >= self.rest_until_unix_ms;
         self.failed &= !begins;
         begins
     }
 
-    /// Ends a pass; gives the bytes that were kept.
+    /// Ends a pass; returns the bytes that are kept.
     pub(super) fn end(&mut self, retain: &RetentionPolicy, now_unix_ms: u64) -> u64 {
         let all = self.kept.values().sum();
         let most = retain.max_bytes.map_or(u64::MAX, |bytes| bytes.0);
         self.fits_from_unix_ms = time_that_fits(&self.kept, most);
-        // what is too much goes at once
+        // if the limit is exceeded, the next pass starts at once
         self.rest_until_unix_ms = if all > most { 0 } else { now_unix_ms.saturating_add(REST_MS) };
         self.kept.clear();
         self.added = 0;
@@ -127,7 +127,7 @@ impl SampleWalk {
         all
     }
 
-    /// Ends a pass that could not go on.
+    /// Ends a pass after an error.
     pub(super) fn fail(&mut self, now_unix_ms: u64) {
         let Self { clock, added, .. } = *self;
         let rest_until_unix_ms = now_unix_ms.saturating_add(REST_MS);
@@ -135,7 +135,7 @@ impl SampleWalk {
     }
 }
 
-/// The earliest time from which on all takes at most `most` bytes, milliseconds since 1970; 0 if all of it fits.
+/// The earliest time from which on everything fits into `most` bytes, milliseconds since 1970; 0 if all of it fits.
 fn time_that_fits(kept: &BTreeMap<u64, u64>, most: u64) -> u64 {
     let mut sum = 0_u64;
     for (hour, bytes) in kept.iter().rev() {

@@ -1,4 +1,4 @@
-//! What gets old: samples become fewer and go, summaries, verdicts and lines of logs go, each after the time that the operator set.
+//! Retention: downsamples and deletes samples, and deletes summaries, verdicts and log lines, each after the configured time.
 
 mod aging;
 mod samples;
@@ -24,7 +24,7 @@ use crate::{
 /// Between two steps.
 pub(crate) const STEP: Duration = Duration::from_millis(200);
 
-/// What the retention works with.
+/// Dependencies of the retention.
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) store: Store,
@@ -35,7 +35,7 @@ pub(crate) struct Parts {
     pub(crate) policy: RetentionPolicy,
 }
 
-/// Walks over what is stored, in small steps.
+/// Works through stored data in small steps.
 #[derive(Debug)]
 pub(crate) struct Retention {
     parts: Parts,
@@ -49,7 +49,7 @@ impl Retention {
         Self { parts, samples: SampleWalk::default(), summaries: SummaryWalk::default() }
     }
 
-    /// One step, between two requests. `running_since` gives the start of an open attempt, milliseconds since 1970.
+    /// One step, between two requests. `running_since` returns the start of an open attempt, milliseconds since 1970.
     pub(crate) async fn step(&mut self, running_since: &(impl Fn(&AttemptId) -> Option<u64> + Sync)) {
         let now = self.trusted_now();
         let forgets = !self.samples.last_step_forgot && self.is_forgetting(now);
@@ -57,7 +57,7 @@ impl Retention {
             self.samples.last_step_forgot = forgets;
             return self.forget_step(now, running_since).await;
         }
-        // in turn: a walk over samples that never rests would keep the other one waiting
+        // alternate: samples that never pause would block the other pass
         self.samples.last_step_forgot = false;
         if let Err(error) = self.thin_page(now, running_since).await {
             tracing::warn!(%error, "could not remove old samples; trying again in an hour");
@@ -75,13 +75,13 @@ impl Retention {
         self.samples.add(&self.parts.policy, samples);
     }
 
-    /// An attempt was dropped from the store; another one may get its id.
+    /// An attempt was removed from the store; another one may get its id.
     pub(crate) fn attempt_dropped(&mut self) {
-        // the walk over samples remembers whose it saw last
+        // the pass over samples caches the state of the last attempt
         self.samples.last = None;
     }
 
-    /// The moment before which summaries go, milliseconds since 1970.
+    /// The time before which summaries are deleted, milliseconds since 1970.
     pub(crate) fn summaries_since(&mut self) -> u64 {
         let Some(kept) = self.parts.policy.summaries_for else { return 0 };
         self.trusted_now().saturating_sub(ms(kept))

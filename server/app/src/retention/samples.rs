@@ -1,9 +1,8 @@
-//! What happens to samples as they get old: first they become fewer, then they go, by the rules of [`super::aging`]. Summaries stay
-//! ([`super::summaries`]).
+//! Downsamples and deletes old samples, by the rules of [`super::aging`]. Summaries are separate ([`super::summaries`]).
 //!
-//! A pass walks over all sealed blocks in small steps between the requests, at most one step a tick, and rests for an hour
-//! when it is through, or until about an eighth of what may be kept was added. If the samples take more than their bound, the
-//! pass finds the time from which on they would fit, and the next one removes what is older.
+//! A pass goes over all sealed blocks in small steps between requests, at most one step a tick. Afterwards it pauses for an hour, or until
+//! about an eighth of the allowed bytes was added. If the samples exceed their limit, the pass finds the time from which on they would
+//! fit, and the next one deletes older ones.
 
 use std::time::Instant;
 
@@ -16,11 +15,11 @@ use super::{
 };
 use crate::runtime::metrics::Kind;
 
-/// A block, the time of its samples, its fate, and its smaller form if there is one.
+/// A block, the time of its samples, its fate, and its reduced form if there is one.
 type Packed = (KeyValue, u64, Fate, Option<Vec<u8>>);
 
 impl Retention {
-    /// How late it is, milliseconds since 1970, where what is old goes.
+    /// The trusted time, milliseconds since 1970, for decisions on what to delete.
     pub(super) fn trusted_now(&mut self) -> u64 {
         let history = &self.parts.history;
         let newest =
@@ -68,7 +67,7 @@ impl Retention {
         Ok(())
     }
 
-    /// Whose blocks those of an attempt are.
+    /// State of the attempt of a block.
     async fn owner(
         &mut self,
         id: &AttemptId,
@@ -81,7 +80,7 @@ impl Retention {
             (Ok(Some(summary)), _) => Owner::Ended(summary.ended_unix_ms()),
             (Ok(None), Some(started)) => Owner::Running(started),
             (Ok(None), None) => Owner::Unknown,
-            // its samples stay, and all others get old as if it were whole
+            // its samples stay, and all other attempts age as usual
             (Err(error @ StoreError::Damaged { .. }), _) => {
                 tracing::error!(attempt = %id, %error, "kept the samples of an attempt whose summary is damaged");
                 Owner::Unknown
@@ -93,8 +92,8 @@ impl Retention {
     }
 }
 
-/// With each block what becomes of it. Packing takes long: not on a thread that serves others, nor on one that yields to all
-/// others, for the one writer waits for it.
+/// Computes the fate of each block. Packing takes long: neither on a thread that serves others, nor on a low-priority one, because the
+/// single writer waits for it.
 async fn packed(owned: Vec<(Owner, KeyValue)>, horizon: Horizon) -> Result<Vec<Packed>, StoreError> {
     let pack = move |(owner, block): (Owner, KeyValue)| {
         let time = match owner {
@@ -102,7 +101,7 @@ async fn packed(owned: Vec<(Owner, KeyValue)>, horizon: Horizon) -> Result<Vec<P
             Owner::Running(started) => {
                 started.saturating_add(store::last_elapsed(&block).unwrap_or_default().0)
             }
-            // stays: to the bound it is as what came last
+            // kept unchanged, and counted as newest for the byte limit
             Owner::Unknown => u64::MAX,
         };
         let fate = horizon.fate(owner, time);

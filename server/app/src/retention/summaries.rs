@@ -1,11 +1,10 @@
-//! What happens to the summaries of attempts that ended long ago, and to lines of logs in verdicts: nothing, unless the operator says
-//! after which time they go.
+//! Deletes summaries of long-ended attempts, and log lines in verdicts, after the times that the operator sets; by default never.
 //!
-//! A walk over all of them goes on in small steps, in turn with those over the samples, and rests when it is through: an hour, or a
-//! tenth of the shorter time if that is less. What goes, goes with its samples and verdicts; its summary last, so that a walk that
-//! was cut short finds it again. Statistics no longer count it then; the history in memory holds it until the next start. Behind the summaries the walk goes over the verdicts: those on
-//! unmeasured attempts go after the same time, and all lose their lines of logs after the time of those, from the disk
-//! and from what failures are known by in memory.
+//! The pass goes on in small steps, alternating with those over samples, and pauses at its end: for an hour, or for a tenth of the shorter
+//! time if that is less. An attempt is deleted with its samples and verdicts, its summary last, so that an interrupted deletion is found
+//! again. Statistics then no longer count it; the history in memory keeps it until the next start. After the summaries the pass goes over
+//! the verdicts: those on unmeasured attempts are deleted after the same time, and log lines are removed after theirs, from disk and from
+//! the known failures in memory.
 
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use tokio::task::JoinSet;
 use super::{Retention, aging::REST_MS, trusted_clock::ms};
 use crate::verdict_records::known::STORED;
 
-/// Attempts that are removed at once: what they wait for is the disk, and their commits share a sync.
+/// Attempts deleted at once: they wait for the disk, and their commits share a sync.
 const AT_ONCE: usize = 16;
 
 /// How far the walk is.
@@ -34,7 +33,7 @@ impl Retention {
         shorter(&self.parts.policy).is_some() && now >= self.summaries.rest_until_unix_ms
     }
 
-    /// One step of the walk, if it is not resting.
+    /// One step of the pass, unless it is pausing.
     pub(super) async fn forget_step(
         &mut self,
         now: u64,
@@ -43,7 +42,7 @@ impl Retention {
         if !self.is_forgetting(now) {
             return;
         }
-        // no summary goes: the verdicts are all there is to walk over
+        // summaries are kept for ever: only verdicts have to be examined
         self.summaries.over_verdicts |= self.parts.policy.summaries_for.is_none();
         if let Err(error) = self.forget_page(now, running_since).await {
             tracing::warn!(%error, "could not remove old summaries; trying again in an hour");
@@ -59,7 +58,7 @@ impl Retention {
     ) -> Result<(), SealError> {
         let (store, over_verdicts) = (&self.parts.store, self.summaries.over_verdicts);
         let RetentionPolicy { summaries_for, log_lines_for, .. } = self.parts.policy;
-        // nothing is older than the beginning of 1970
+        // nothing is older than 1970
         let before = |kept: Option<Duration>| kept.map_or(0, |kept| now.saturating_sub(ms(kept)));
         let (since, lines_since) = (before(summaries_for), before(log_lines_for));
         let after = self.summaries.after.as_deref();
@@ -74,7 +73,7 @@ impl Retention {
         let mut old = Vec::new();
         for id in ids.into_iter().filter(|_id| since > 0) {
             let summary = match store::read_summary(store, &id).await {
-                // it and its verdicts stay; all others go as if it were whole
+                // it and its verdicts are kept; all others are deleted as usual
                 Err(error @ StoreError::Damaged { .. }) => {
                     tracing::error!(attempt = %id, %error, "kept an attempt whose summary is damaged");
                     continue;
@@ -95,7 +94,7 @@ impl Retention {
         Ok(())
     }
 
-    /// Removes ended attempts as a whole. An error leaves some of them for the next walk.
+    /// Deletes ended attempts entirely. After an error, the rest is deleted by the next pass.
     async fn forget_all(&self, ids: Vec<AttemptId>) -> Result<(), SealError> {
         let mut forgetting = JoinSet::new();
         let mut ids = ids.into_iter();
@@ -112,7 +111,7 @@ impl Retention {
         }
     }
 
-    /// Takes the lines of logs out of verdicts on these attempts that were given before this time.
+    /// Removes log lines from verdicts on these attempts that were given before this time.
     async fn drop_lines(&self, ids: &[AttemptId], since_unix_ms: u64) -> Result<(), SealError> {
         let mut changed = Vec::new();
         for id in ids {
@@ -144,12 +143,12 @@ async fn forget(store: Store, id: AttemptId) -> Result<AttemptId, CommitError> {
     store::forget(&store, &id).await.map(|()| id)
 }
 
-/// The shorter of the times after which something goes; `None` if nothing does.
+/// The shorter of the configured times; `None` if there are none.
 fn shorter(retain: &RetentionPolicy) -> Option<Duration> {
     retain.summaries_for.into_iter().chain(retain.log_lines_for).min()
 }
 
-/// How long the walk rests: less than what is kept takes to get old.
+/// Length of the pause: less than the shortest retention time.
 fn rest_ms(retain: &RetentionPolicy) -> u64 {
     shorter(retain).map_or(REST_MS, |time| REST_MS.min(ms(time) / 10))
 }

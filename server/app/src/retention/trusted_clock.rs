@@ -1,8 +1,8 @@
-//! How late it is, as far as the clock can be believed: years must not pass in a moment, for what is old goes.
+//! A clock that limits jumps forward: a wrong clock must not make years pass at once, because old data is deleted.
 //!
-//! What ended last proves a time. A start may be a day after it; from then on time passes at most twice as fast as it does, so that a
-//! server that stood still for long comes to the true time, and there is time to mend a clock that was set wrong. A clock that goes back
-//! is believed: all is younger then.
+//! The last ended attempt proves a time. At the start the time may be at most a day after it; from then on it advances at most at twice
+//! the real speed. So a server that was off for long catches up, and there is time to correct a wrong clock. A clock that goes back is
+//! trusted: everything is then younger.
 
 use std::time::{Duration, Instant};
 
@@ -11,12 +11,12 @@ const DAY_MS: u64 = 24 * HOUR_MS;
 /// Hours of a year: a clock that was never set is off by many, and history that is imported ended within one, as a rule.
 const SUSPECT_HOURS: u64 = 365 * 24;
 
-/// When this process first looked at the clock, and what it believed then.
+/// First reading of the clock in this process, and the time that was trusted then.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct TrustedClock(Option<(Instant, u64)>);
 
 impl TrustedClock {
-    /// The time, milliseconds since 1970. `newest_unix_ms` is asked once: when that ended of which the store knows last.
+    /// The trusted time, milliseconds since 1970. `newest_unix_ms` is called once: it returns the end of the newest stored attempt.
     pub(super) fn now(
         &mut self,
         reported_unix_ms: u64,
@@ -36,7 +36,7 @@ impl TrustedClock {
     }
 }
 
-/// Whether so many hours look like a clock that is wrong, and not like builds that were imported or a server that stood still.
+/// Whether a gap of so many hours suggests a wrong clock, and not an import or a server that was off.
 fn is_suspect(hours: u64) -> bool {
     hours >= SUSPECT_HOURS
 }

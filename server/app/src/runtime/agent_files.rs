@@ -1,11 +1,12 @@
-//! The agent as files that the server hands out: one static binary for each platform, read once at the start.
+//! Agent binaries that the server offers for download: one static binary for each platform, read once at the start.
 //!
 //! | file in `agent_dir` | for |
 //! |---|---|
 //! | `plimsoll-linux-amd64` | x86-64 |
 //! | `plimsoll-linux-arm64` | `AArch64` |
 //!
-//! A file that could not run there is a mistake of the settings: a job that fetched it would run unmeasured, and only its log would say so.
+//! A file that cannot run on its platform is an error of the settings: otherwise jobs would run unmeasured, and only their logs would show
+//! it.
 
 use std::{
     collections::BTreeMap,
@@ -15,10 +16,10 @@ use std::{
     sync::Arc,
 };
 
-/// The platforms, as the tools of containers name them, with their number in an ELF header.
+/// The platforms, with the names that container tools use and their ELF machine numbers.
 const PLATFORMS: [(&str, u16); 2] = [("linux-amd64", 62), ("linux-arm64", 183)];
 
-/// What stands before the platform in a file's name.
+/// Prefix of a file's name, followed by the platform.
 const PREFIX: &str = "plimsoll-";
 
 /// Largest file that is read into memory; the static agent has about six.
@@ -35,7 +36,7 @@ pub(crate) enum BadFile {
     Nothing(PathBuf),
 }
 
-/// A binary and its SHA-256.
+/// A binary with its SHA-256.
 #[derive(Debug, Clone)]
 pub(crate) struct AgentFile {
     pub(crate) bytes: Arc<[u8]>,
@@ -48,10 +49,10 @@ pub(crate) struct AgentFile {
 pub(crate) struct AgentFiles(BTreeMap<&'static str, AgentFile>);
 
 impl AgentFiles {
-    /// Reads the files of a folder, and says in the log which there are.
+    /// Reads the files of a directory, and logs which exist.
     ///
     /// # Errors
-    /// There is none, or one could not run on its platform.
+    /// There is none, or one cannot run on its platform.
     pub(crate) fn read(dir: &Path) -> Result<Self, BadFile> {
         let mut files = BTreeMap::new();
         for (platform, machine) in PLATFORMS {
@@ -82,7 +83,7 @@ impl AgentFiles {
         self.0.get(platform)
     }
 
-    /// All of them, as `sha256sum` writes them.
+    /// Checksums of all files, in the format of `sha256sum`.
     pub(crate) fn sha256sums(&self) -> String {
         let line = |(platform, file): (&&str, &AgentFile)| {
             [file.sha256.as_str(), "  ", PREFIX, platform, "\n"].concat()
@@ -108,7 +109,8 @@ fn contents(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// Whether a program for a machine runs in every image; or why the bytes are none. The layout is that of ELF-64 files (`man 5 elf`).
+/// Whether a program for this machine is static; an error if the bytes are no such program. The layout is that of ELF-64 files (`man 5
+/// elf`).
 fn is_static(bytes: &[u8], machine: u16) -> Result<bool, String> {
     if bytes.len() as u64 > MOST_BYTES {
         return Err(format!("it is larger than {} MiB", MOST_BYTES >> 20));

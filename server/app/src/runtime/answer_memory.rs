@@ -1,7 +1,8 @@
-//! Memory for large answers: each takes its part of what is left before it begins, and is refused where that is too little. A refused answer
-//! costs its caller a repetition; one too many costs the whole server, because the kernel kills it.
+//! Memory for large answers: each reserves its share of what is left before it starts, and is refused if too little is left. A refused
+//! answer costs its caller a retry; too many at once would cost the whole server, because the kernel would kill it.
 //!
-//! What is left is read from the kernel at each question ([`MachineMemory::left`]). Parts that are taken and not yet used count as well.
+//! The remaining memory is read from the kernel at each request ([`MachineMemory::left`]). Reserved but unused shares are subtracted as
+//! well.
 
 use std::{
     path::{Path, PathBuf},
@@ -15,18 +16,18 @@ use plimsoll_core::domain::Bytes;
 
 use super::settings::MachineMemory;
 
-/// Left to all else, so that samples are taken in and predictions answered while an answer is made.
+/// Memory kept free for everything else, so that samples are accepted and predictions answered meanwhile.
 const KEPT: u64 = 16 << 20;
 
-/// Gives out parts of the memory. Cheap to clone; clones share what is left.
+/// Hands out shares of the memory. Cheap to clone; clones share the state.
 #[derive(Debug, Clone)]
 pub(crate) struct AnswerMemory {
-    /// Where the kernel's files are.
+    /// Root of the kernel's files.
     root: Arc<Path>,
     taken: Arc<AtomicU64>,
 }
 
-/// A part of the memory, given back when it is dropped.
+/// A share of the memory, returned on drop.
 #[derive(Debug)]
 pub(crate) struct AnswerShare {
     bytes: u64,
@@ -56,10 +57,10 @@ impl AnswerMemory {
         Self { root: root.into(), taken: Arc::default() }
     }
 
-    /// Takes a part for an answer; `what` it is, for people. Without word from the kernel each gets its part.
+    /// Reserves memory for an answer; `what` names it for people. If the kernel's files cannot be read, every request succeeds.
     ///
     /// # Errors
-    /// Too little is left.
+    /// Too little memory is left.
     pub(crate) fn take(&self, what: &'static str, needed: Bytes) -> Result<AnswerShare, TooLittleMemory> {
         let before = self.taken.fetch_add(needed.0, Relaxed);
         let share = AnswerShare { bytes: needed.0, taken: Arc::clone(&self.taken) };
@@ -69,10 +70,10 @@ impl AnswerMemory {
         }
     }
 
-    /// Whether the kernel still leaves more than must be kept for all else; for an answer that is under way.
+    /// Checks, while an answer is produced, that enough memory is left for everything else.
     ///
     /// # Errors
-    /// It does not.
+    /// It is not.
     pub(crate) fn check(&self, what: &'static str) -> Result<(), TooLittleMemory> {
         match self.left(0) {
             Some(left) if left.0 == 0 => Err(TooLittleMemory { what, needed: Bytes(KEPT), left }),

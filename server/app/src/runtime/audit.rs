@@ -1,4 +1,4 @@
-//! The target of log lines that tell who was refused, and what was done to the server.
+//! Target of log lines about refused callers and administrative actions.
 
-/// Spelled in the filters and alerts of operators, so it stays whatever the crates are called.
+/// Used in operators' filters and alerts, so it must not change with the names of crates.
 pub(crate) const AUDIT: &str = "plimsoll_server::audit";

@@ -2,12 +2,12 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Tells the time.
+/// The wall clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Clock;
 
 impl Clock {
-    /// Milliseconds since 1970; 0 if the machine's clock stands before that.
+    /// Milliseconds since 1970; 0 if the machine's clock is before that.
     #[expect(clippy::disallowed_methods, reason = "this is the place that the lint points to")]
     #[expect(clippy::unused_self, reason = "who may know the time holds a clock")]
     pub(crate) fn now_unix_ms(self) -> u64 {

@@ -1,4 +1,4 @@
-//! Where log lines go, and spans.
+//! Destination of log lines and spans.
 
 use std::{
     io::{self, IsTerminal as _, Write},
@@ -17,7 +17,7 @@ use crate::runtime::{
     traces::Traces,
 };
 
-/// Writes whole lines with hidden characters made visible: lines hold names of builds, and any caller can choose those.
+/// Writes whole lines with control characters escaped: lines contain names of builds, which any caller can choose.
 struct ShownLines<W> {
     to: W,
     is_json: bool,
@@ -25,7 +25,7 @@ struct ShownLines<W> {
 
 impl<W: Write> Write for ShownLines<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // a line comes whole, and is UTF-8
+        // each write is a whole line in UTF-8
         let Ok(text) = str::from_utf8(bytes) else { return self.to.write(bytes) };
         let text = if self.is_json { shown::in_json(text) } else { shown::in_coloured_log(text) };
         self.to.write_all(text.as_bytes())?;
@@ -37,26 +37,26 @@ impl<W: Write> Write for ShownLines<W> {
     }
 }
 
-/// What takes log lines and spans until the program ends.
+/// Keeps logging and tracing running until the program ends.
 #[derive(Debug)]
 pub struct Log {
     traces: Option<Traces>,
 }
 
 impl Log {
-    /// Writes and sends from now on what the settings say. Once in a program, and in a runtime.
+    /// Starts logging and tracing as configured. Once in a program, within a runtime.
     ///
     /// # Errors
-    /// Traces are wanted and cannot be sent.
+    /// Traces are configured and cannot be sent.
     pub fn begin(config: &Config) -> anyhow::Result<Self> {
-        // lines have a filter of their own: spans are more detailed than what people read
+        // lines have a filter of their own, because spans are more detailed
         let filter = EnvFilter::new(log_filter::for_all_crates(&config.log));
         let is_json = matches!(config.log_format, LogFormat::Json);
         let writer = move || ShownLines { to: io::stderr(), is_json };
         let lines = tracing_subscriber::fmt::layer().with_writer(writer);
-        // a stderr that is gone must not end the server
+        // a closed stderr must not end the server
         let lines = lines.log_internal_errors(false);
-        // a file or a pipe gets no colours; a terminal does, unless NO_COLOR is set
+        // no colours for files and pipes; for terminals unless NO_COLOR is set
         let lines = if io::stderr().is_terminal() { lines } else { lines.with_ansi(false) };
         let lines: Box<dyn Layer<Registry> + Send + Sync> = match config.log_format {
             LogFormat::Text => lines.with_filter(filter).boxed(),

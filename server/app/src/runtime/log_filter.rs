@@ -1,19 +1,19 @@
-//! The filter of log lines, for the crates that the server is made of: what names the server names them too.
+//! The log filter: the server's name in it applies to all crates of the server.
 
-/// The crates below the server's own.
+/// The crates that the server is made of.
 pub(crate) const CRATES: [&str; 3] = ["plimsoll_core", "plimsoll_store", "plimsoll_lab"];
 
-/// What the server is called in a filter.
+/// The server's name in a filter.
 pub(crate) const SERVER: &str = "plimsoll_server";
 
-/// A filter that takes the server's name for all of its crates. What names a crate itself wins.
+/// Extends the server's name in a filter to all its crates. Directives for a single crate take precedence.
 pub(crate) fn for_all_crates(filter: &str) -> String {
     let mut directives: Vec<String> = filter.split(',').filter_map(below).flatten().collect();
     directives.push(filter.to_owned());
     directives.join(",")
 }
 
-/// What a part of a filter says of the crates below.
+/// The directives for the crates below that follow from one for the server.
 fn below(directive: &str) -> Option<[String; CRATES.len()]> {
     let rest = directive.trim().strip_prefix(SERVER)?;
     let is_whole = rest.is_empty() || rest.starts_with(['=', '[']);

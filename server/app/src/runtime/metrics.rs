@@ -1,11 +1,11 @@
-//! Every metric of the server, with its sentence. Counters get `_total` from the encoder.
+//! Every metric of the server, with its help text. The encoder adds `_total` to counters.
 //!
-//! | module | |
+//! | module | content |
 //! |---|---|
-//! | `fleet` | what builds used, asked for and lost: counters |
-//! | `packages` | the most wasteful packages of the last day: gauges |
-//! | `process` | what the process takes of the machine |
-//! | `classic` | the text format that came before OpenMetrics |
+//! | `fleet` | counters of what builds used, requested and lost |
+//! | `packages` | gauges of the most wasteful packages of the last day |
+//! | `process` | use of the machine by the process |
+//! | `classic` | the text format before OpenMetrics |
 
 mod classic;
 mod fleet;
@@ -48,18 +48,18 @@ pub(crate) struct Kind {
 pub(crate) struct Judged {
     /// The cause.
     pub(crate) kind: &'static str,
-    /// What was advised.
+    /// The advised action.
     pub(crate) action: &'static str,
 }
 
-/// Something of one issuer of tokens. There are as many as the operator's file names.
+/// Labels for an issuer of tokens. There are as many as in the operator's file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct OfIssuer {
     /// As in the claim `iss`.
     pub(crate) issuer: String,
 }
 
-/// Something of one pool. There are as many pools as the operator's file may name.
+/// Labels for a pool. There are as many as in the operator's file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct InPool {
     /// Its name.
@@ -68,7 +68,7 @@ pub(crate) struct InPool {
     pub(crate) state: &'static str,
 }
 
-/// Something of one rule that says why an attempt failed. There are as many as rules were corrected.
+/// Labels for a rule about failures. There are as many as were corrected.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct OfRule {
     /// Id of the rule, or the source of the evidence.
@@ -81,7 +81,7 @@ type Kinds = Family<Kind, Counter>;
 type Amount = Counter<f64, AtomicU64>;
 type Times = Family<Kind, Histogram, fn() -> Histogram>;
 
-/// The fields of [`Metrics`], each with its name and its sentence, and with its first state or its unit where they are special.
+/// Declares the fields of [`Metrics`], each with its name and help text, and its initial state or unit if needed.
 macro_rules! metrics {
     ($($field:ident: $type:ty = $name:literal, $help:literal $(, from $first:expr)? $(, in $unit:expr)?;)*) => {
         /// Every metric of the server. Cheap to update from anywhere.
@@ -307,7 +307,7 @@ fn unit(name: &str) -> Unit {
     Unit::Other(name.to_owned())
 }
 
-/// Makes a metric known, with its unit if it has one.
+/// Registers a metric, with its unit if it has one.
 fn register<M>(
     registry: &mut Registry,
     name: &str,
@@ -339,7 +339,7 @@ impl Metrics {
         self.encode().map(|text| classic::of(&text))
     }
 
-    /// Counts a prediction that was asked for.
+    /// Counts a requested prediction.
     pub(crate) fn predicted(&self, rung: Rung, took: Duration) {
         let kind = Kind::of(rung.as_str());
         self.predict_seconds.get_or_create(&kind).observe(took.as_secs_f64());

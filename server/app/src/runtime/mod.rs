@@ -1,4 +1,4 @@
-//! What the program runs on: settings, the clock, logs, metrics, files that are read again, and connections.
+//! Infrastructure of the program: settings, clock, logs, metrics, reloaded files, and connections.
 
 pub(crate) mod agent_files;
 pub(crate) mod answer_memory;

@@ -1,15 +1,15 @@
-//! In the place of `traces` in a program that is built without the feature `otlp`: there are no traces, and a setting that asks for some is an error.
+//! Replaces `traces` in a program without the feature `otlp`: there are no traces, and a setting for them is an error.
 
 use std::future::Ready;
 
 use tracing_subscriber::layer::Identity;
 
-/// Nothing is one.
+/// Has no values.
 #[derive(Debug)]
 pub(crate) enum Traces {}
 
 impl Traces {
-    /// Says what is missing.
+    /// Returns an error that names the missing feature.
     ///
     /// # Errors
     /// Always.

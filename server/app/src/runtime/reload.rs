@@ -1,4 +1,4 @@
-//! Files of the operator that are read again while the server runs: when one of them has changed, and at SIGHUP.
+//! Reloads the operator's files while the server runs: after a change, and at SIGHUP.
 
 mod kept;
 
@@ -12,18 +12,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::runtime::audit::AUDIT;
 
-/// How often files are looked at.
+/// How often files are checked.
 const LOOK: Duration = Duration::from_secs(2);
 /// Largest file that is read, bytes.
 const FILE_BYTES: u64 = 1 << 20;
 
-/// What tells that a file has changed: name, bytes, time of the last change.
+/// Detects changes of a file: name, size, modification time.
 pub(crate) type Stamp = (String, u64, Option<std::time::SystemTime>);
 
-/// Calls `look` every two seconds until `end`, and with true at each SIGHUP. What `what` names is read by it.
+/// Calls `look` every two seconds until `end`, and with `true` at each SIGHUP. `what` names the files, for the log.
 ///
 /// # Errors
-/// The signal cannot be heard.
+/// The signal handler cannot be installed.
 pub(crate) async fn watch(
     what: &'static str,
     end: CancellationToken,
@@ -41,7 +41,7 @@ pub(crate) async fn watch(
             _ = tick.tick() => false,
         };
         let look = look.clone();
-        // a directory on a network that hangs must not hold up the server
+        // a network directory that hangs must not block the server
         let looking = tokio::task::spawn_blocking(move || look(asked));
         let looked = tokio::select! {
             () = end.cancelled() => return Ok(()),
@@ -56,7 +56,7 @@ pub(crate) async fn watch(
 /// The stamp of a regular file.
 ///
 /// # Errors
-/// It cannot be looked at, or is no regular file.
+/// It cannot be read, or is not a regular file.
 pub(crate) fn stamp(path: &Path) -> anyhow::Result<Stamp> {
     let about = fs::metadata(path).with_context(|| path.display().to_string())?;
     if !about.is_file() {
@@ -66,7 +66,7 @@ pub(crate) fn stamp(path: &Path) -> anyhow::Result<Stamp> {
     Ok((path.display().to_string(), about.len(), about.modified().ok()))
 }
 
-/// What a file says that had so many bytes when it was looked at.
+/// The text of a file that had `bytes` bytes in its stamp.
 ///
 /// # Errors
 /// It cannot be read, or is too large.
@@ -78,17 +78,17 @@ pub(crate) fn text(path: &Path, bytes: u64) -> anyhow::Result<String> {
     let mut text = String::new();
     let read = fs::File::open(path).and_then(|file| file.take(FILE_BYTES + 1).read_to_string(&mut text));
     read.with_context(|| name.to_string())?;
-    // it may have grown since it was looked at
+    // it may have grown since the stamp was taken
     if text.len() as u64 > FILE_BYTES {
         bail!("{name} has more than {FILE_BYTES} bytes, which is what is read at most");
     }
     Ok(text)
 }
 
-/// What a file says that should hold secrets. A name of no file is in no error: the secret itself may stand where the name should.
+/// The text of a file with secrets. Errors do not contain the file's name: a secret may have been written in its place.
 ///
 /// # Errors
-/// It is not there, cannot be read, or is too large.
+/// It does not exist, cannot be read, or is too large.
 pub(crate) fn secret_text(file: &Path) -> anyhow::Result<String> {
     fs::metadata(file).map_err(|error| {
         anyhow!("names no file ({}); write the secret into a file, and its name here", error.kind())
@@ -96,10 +96,10 @@ pub(crate) fn secret_text(file: &Path) -> anyhow::Result<String> {
     text(file, stamp(file)?.1)
 }
 
-/// The secret that a file holds, behind `prefix`, for a header; it is never written anywhere. `what` it should be is for people.
+/// The secret in a file, after `prefix`, as a header value; it is never logged. `what` names it for people.
 ///
 /// # Errors
-/// The file cannot be read, is empty, or holds what no header can say. Nothing of what it holds is in the text.
+/// The file cannot be read, is empty, or its content cannot be in a header. The error contains nothing of the content.
 pub(crate) fn secret(file: &Path, prefix: &str, what: &str) -> anyhow::Result<HeaderValue> {
     let (name, text) = (file.display(), secret_text(file)?);
     let secret = text.trim();

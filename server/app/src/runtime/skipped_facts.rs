@@ -1,15 +1,15 @@
-//! Facts that cannot be used: each is left out and named, and what it came with is kept.
+//! Invalid facts in a message: each is skipped and reported, and the rest of the message is kept.
 
 use plimsoll_core::{domain::FieldViolation, validated::Validated};
 
 use super::metrics::{Kind, Metrics};
 
-/// What a message holds that cannot be used.
+/// The fields of a message that could not be used.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SkippedFacts(Vec<FieldViolation>);
 
 impl SkippedFacts {
-    /// A fact, or `None` and its fault is remembered.
+    /// The fact; if it is invalid, records the violation and returns `None`.
     pub(crate) fn keep<T>(&mut self, fact: Validated<T>) -> Option<T> {
         fact.map_err(|fault| self.push(fault)).ok()
     }
@@ -29,12 +29,12 @@ impl SkippedFacts {
         self.0.is_empty()
     }
 
-    /// Each fault as `field: what is wrong`, one after the other.
+    /// All violations as `field: what is wrong`.
     pub(crate) fn words(&self) -> String {
         self.0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     }
 
-    /// Names what was left out in the log and counts it: `kind` is what it came with, `about` the attempt or the pod.
+    /// Logs and counts the skipped fields: `kind` is the kind of message, `about` the attempt or the pod.
     pub(crate) fn note(&self, metrics: &Metrics, kind: &'static str, about: &str) {
         for FieldViolation { field, description } in &self.0 {
             tracing::warn!(kind, about, field, why = description, "left out a fact that cannot be used");
@@ -42,7 +42,7 @@ impl SkippedFacts {
         }
     }
 
-    /// The fields that were left out, in the order in which they were read.
+    /// The skipped fields, in the order in which they were read.
     #[cfg(test)]
     pub(crate) fn fields(&self) -> Vec<&str> {
         self.0.iter().map(|fault| fault.field.as_str()).collect()
@@ -57,7 +57,7 @@ pub(crate) struct Part<'m> {
 }
 
 impl Part<'_> {
-    /// The value of a field if it is there and passes its check.
+    /// The value of a field if it exists and is valid.
     pub(crate) fn usable<V, T>(
         &mut self,
         field: &str,
@@ -67,7 +67,7 @@ impl Part<'_> {
         check(field, value?).map_err(|fault| self.leave_out(fault)).ok()
     }
 
-    /// One more fact that is left out. Of many with the same name, as in a row of samples, the first is named.
+    /// Records one more violation. Of several with the same name, as in a list of samples, the first is named.
     pub(crate) fn leave_out(&mut self, fault: FieldViolation) {
         let fault = fault.within(self.name);
         if self.skipped.0.iter().all(|known| known.field != fault.field) {

@@ -1,6 +1,6 @@
-//! Spans over OTLP (gRPC), for a collector beside the server. Only in a program that is built with the feature `otlp`.
+//! Sends spans over OTLP (gRPC) to a local collector. Only with the feature `otlp`.
 //!
-//! What waits to be sent is bounded (2,048 spans, the SDK's own bound); beyond that spans are dropped, and the server is not held up.
+//! The queue is bounded (2,048 spans, the SDK's default); further spans are dropped, so the server is never blocked.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::runtime::log_filter::{CRATES, SERVER};
 const SERVICE: &str = "plimsoll-server";
 /// A collector that does not answer for so long is not waited for.
 const WITHIN: Duration = Duration::from_secs(5);
-/// Time for what is left when the server stops.
+/// Time to send remaining spans when the server stops.
 const LEFT_WITHIN: Duration = Duration::from_secs(2);
 
 /// Spans on their way to a collector.
@@ -25,7 +25,7 @@ const LEFT_WITHIN: Duration = Duration::from_secs(2);
 pub(crate) struct Traces(SdkTracerProvider);
 
 impl Traces {
-    /// Sends spans to this address from now on. To be called in a runtime; the receiver need not be up yet.
+    /// Starts sending spans to this address. Call it within a runtime; the receiver may come up later.
     ///
     /// # Errors
     /// It is not an address.
@@ -37,7 +37,7 @@ impl Traces {
         Ok(Self(SdkTracerProvider::builder().with_resource(about).with_batch_exporter(exporter).build()))
     }
 
-    /// What hands the spans of this program over.
+    /// The layer that collects spans.
     pub(crate) fn layer<S>(&self) -> impl Layer<S> + use<S>
     where
         S: Subscriber + for<'span> LookupSpan<'span>,
@@ -47,9 +47,9 @@ impl Traces {
         tracing_opentelemetry::layer().with_tracer(self.0.tracer(SERVICE)).with_filter(own)
     }
 
-    /// Sends what is left.
+    /// Sends the remaining spans.
     pub(crate) async fn end(self) {
-        // it waits for the runtime, so it must not hold up one of its threads
+        // it waits for the runtime, so it must not block one of its threads
         let ending = tokio::task::spawn_blocking(move || self.0.shutdown_with_timeout(LEFT_WITHIN));
         if let Ok(Err(error)) = ending.await {
             tracing::warn!(%error, "the last spans did not reach the collector");

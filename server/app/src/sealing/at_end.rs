@@ -1,4 +1,4 @@
-//! Attempts that end: what is loose of each becomes sealed blocks, and its summary takes the place of the open attempt, in one commit.
+//! Seals ended attempts: compacts each one's fragments into sealed blocks, and replaces the open record by the summary, in one commit.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use tokio::task::JoinSet;
 
 use crate::{state::verdict_engine::VerdictEngine, verdict_records::causes::judged_early};
 
-/// Attempts that are packed at once: while one reads and packs, others wait for the disk, and their commits share a sync.
+/// Attempts packed at once: while one reads and packs, others wait for the disk, and their commits share a sync.
 const AT_ONCE: usize = 16;
 
-/// An attempt that ends, with what its owner has of it.
+/// An ended attempt, with its owner's state.
 #[derive(Debug)]
 pub(crate) struct AttemptToSeal<T> {
     pub(crate) attempt: Arc<Attempt>,
@@ -19,10 +19,10 @@ pub(crate) struct AttemptToSeal<T> {
     pub(crate) owned: T,
 }
 
-/// An attempt whose end is on disk, or could not be put there.
+/// An attempt whose end is on disk, or could not be written.
 #[derive(Debug)]
 pub(crate) struct SealedAttempt<T> {
-    /// With the cause by all that verdicts on it were given on before its end.
+    /// Its summary, with the cause from all evidence of its verdicts.
     pub(crate) summary: Summary,
     /// There was a verdict on it before its end.
     pub(crate) was_judged: bool,
@@ -45,7 +45,7 @@ impl<T: Send + 'static> SealQueue<T> {
         Self { store, verdict_engine, waiting: attempts.into_iter(), sealing: JoinSet::new() }
     }
 
-    /// The next attempt that was sealed; `None` if there are no more.
+    /// The next sealed attempt; `None` if none is being sealed.
     pub(crate) async fn next(&mut self) -> Option<SealedAttempt<T>> {
         loop {
             for attempt in self.waiting.by_ref().take(AT_ONCE - self.sealing.len()) {

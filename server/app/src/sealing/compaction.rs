@@ -1,7 +1,8 @@
-//! The samples of long attempts become sealed blocks while their attempts run, so that an open one never has many loose ones.
+//! Compacts fragments of long attempts into sealed blocks while they run, so that an open attempt never has many fragments.
 //!
-//! This goes on beside the requests: a compaction takes what is acknowledged, and what is appended meanwhile lies behind it. One compaction of
-//! an attempt at a time, and none while it ends. If packing falls behind, the answers of that attempt wait, and so its agent does.
+//! This runs beside requests: a compaction covers acknowledged samples, and samples appended meanwhile come after them. There is one
+//! compaction of an attempt at a time, and none while it ends. If compaction falls behind, the acknowledgements of that attempt wait, and
+//! so does its agent.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -9,17 +10,17 @@ use plimsoll_core::domain::AttemptId;
 use plimsoll_store::{self as store, SealError, Store};
 use tokio::task::{self, JoinError, JoinSet};
 
-/// Samples of an open attempt that are left loose before they become sealed blocks.
+/// Samples in fragments of an open attempt that start a compaction.
 pub(crate) const COMPACT_AFTER: u64 = 900;
 
-/// Loose samples of one attempt at which its answers wait for its compaction: a reader holds all of them at once. What its stream may
-/// have on the way comes on top.
+/// Samples in fragments of one attempt at which its acknowledgements wait for the compaction: a reader loads all of them at once. Samples
+/// in flight on its stream come on top.
 pub(crate) const FAR_BEHIND: u64 = 8 * COMPACT_AFTER;
 
-/// Attempts that are packed at once: while one waits for the disk, another one keeps a core busy, and no more than that.
+/// Attempts packed at once: while one waits for the disk, another one uses a core; more cores are not used.
 const AT_ONCE: usize = 2;
 
-/// The samples of an attempt that a compaction takes.
+/// The samples covered by a compaction.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LooseSamples {
     /// Everything up to this number is on disk.
@@ -28,34 +29,34 @@ pub(crate) struct LooseSamples {
     pub(crate) count: u64,
 }
 
-/// What became of a compaction.
+/// Result of a compaction.
 #[derive(Debug)]
 pub(crate) struct EndedCompaction {
     attempt: AttemptId,
-    /// Samples that were loose when it began.
+    /// Samples in fragments when it started.
     loose: u64,
     result: Result<(), SealError>,
 }
 
-/// What the owner of the attempts makes of a compaction that has ended.
+/// What the owner of the attempt has to do after a compaction.
 #[derive(Debug)]
 pub(crate) enum CompactionOutcome {
     /// So many samples are in sealed blocks.
     Sealed(u64),
-    /// So many samples of the attempt are as loose as they were.
+    /// The compaction failed: this many samples of the attempt are still in fragments.
     StillLoose(AttemptId, u64),
-    /// What is loose is sealed when the attempt ends.
+    /// The compaction was aborted: the rest is sealed at the end of the attempt.
     Aborted,
 }
 
-/// The compactions that run and those that wait.
+/// Running and waiting compactions.
 #[derive(Debug)]
 pub(crate) struct CompactionQueue {
     store: Store,
     tasks: JoinSet<EndedCompaction>,
     running: HashMap<AttemptId, task::Id>,
     waiting: VecDeque<AttemptId>,
-    /// Those in `waiting`.
+    /// The attempts in `waiting`.
     asked: HashSet<AttemptId>,
 }
 
@@ -66,7 +67,7 @@ impl CompactionQueue {
         Self { store, tasks, running, waiting: VecDeque::new(), asked: HashSet::new() }
     }
 
-    /// The next compaction that ends; never comes if none runs. May be dropped and called again.
+    /// Waits for the next compaction to end; for ever if none runs. The future may be dropped and the method called again.
     pub(crate) async fn next(&mut self) -> Result<EndedCompaction, JoinError> {
         match self.tasks.join_next().await {
             Some(ended) => ended,
@@ -81,7 +82,7 @@ impl CompactionQueue {
         }
     }
 
-    /// Whether the attempt is compacted, or waits for it.
+    /// Whether the attempt is being compacted, or waits for it.
     pub(crate) fn is_busy_with(&self, id: &AttemptId) -> bool {
         self.running.contains_key(id) || self.asked.contains(id)
     }
@@ -91,12 +92,12 @@ impl CompactionQueue {
         self.running.contains_key(id)
     }
 
-    /// Whether so many samples of an attempt are far too many, and its compaction goes on or waits.
+    /// Whether an attempt has far too many samples in fragments, and its compaction runs or waits.
     pub(crate) fn is_far_behind(&self, id: &AttemptId, loose: u64) -> bool {
         loose >= FAR_BEHIND && self.is_busy_with(id)
     }
 
-    /// Begins compactions that wait, as many as there is room for. `take` gives the loose samples of an open attempt, which counts them no more.
+    /// Starts waiting compactions, up to the bound. `take` returns the samples of an open attempt in fragments, and resets their count.
     pub(crate) fn begin(&mut self, mut take: impl FnMut(&AttemptId) -> Option<LooseSamples>) {
         while self.tasks.len() < AT_ONCE {
             let Some(id) = self.waiting.pop_front() else { return };
@@ -107,7 +108,7 @@ impl CompactionQueue {
         }
     }
 
-    /// Takes in what became of a compaction.
+    /// Processes the result of a compaction.
     pub(crate) fn ended(&mut self, ended: Result<EndedCompaction, JoinError>) -> CompactionOutcome {
         match ended {
             Ok(EndedCompaction { attempt, loose, result: Ok(()) }) => {
@@ -115,7 +116,7 @@ impl CompactionQueue {
                 CompactionOutcome::Sealed(loose)
             }
             Ok(EndedCompaction { attempt, loose, result: Err(error) }) => {
-                // the samples stay where they are, and the next batch tries again
+                // the samples stay in fragments, and the next batch tries again
                 tracing::warn!(%attempt, %error, "could not seal the first part of a long attempt");
                 self.running.remove(&attempt);
                 CompactionOutcome::StillLoose(attempt, loose)
@@ -129,7 +130,7 @@ impl CompactionQueue {
         }
     }
 
-    /// The attempt waits for no compaction any more. One that runs goes on.
+    /// Removes a waiting compaction. A running one continues.
     pub(crate) fn forget(&mut self, id: &AttemptId) {
         if self.asked.remove(id) {
             self.waiting.retain(|waiting| waiting != id);

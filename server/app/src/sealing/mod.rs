@@ -1,4 +1,4 @@
-//! Loose samples become sealed blocks: of long attempts while they run, of the others at their end.
+//! Compacts fragments into sealed blocks: of long attempts while they run, of others at their end.
 
 pub(crate) mod at_end;
 pub(crate) mod compaction;

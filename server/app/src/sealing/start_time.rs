@@ -1,18 +1,17 @@
-//! When an attempt started, if the agent's clock can be believed, and as well as the server can tell if not.
+//! Start time of an attempt: the agent's if its clock is plausible, else the server's estimate.
 //!
-//! The start orders attempts, puts them into steps of time and decides which are the newest. One machine with a wrong clock
-//! must not bend that, and must not lose its build either.
+//! The start orders attempts, assigns them to time steps and decides which are newest. A machine with a wrong clock must not distort that,
+//! and its builds must not be lost either.
 
 use plimsoll_core::domain::Millis;
 use plimsoll_proto::limits;
 
-/// How far an agent's clock may be ahead. Machines that keep time by NTP differ by less than a second; those that do not may
-/// drift by minutes.
+/// How far an agent's clock may be ahead. Machines with NTP differ by less than a second; others may drift by minutes.
 const AHEAD_MS: u64 = 5 * 60 * 1000;
 
 /// The start of an attempt, milliseconds since 1970, and whether it is the one that its agent `reported`.
 ///
-/// `elapsed` is the attempt's time so far, or all of it if it has ended, and `received_unix_ms` when the server heard of it.
+/// `elapsed` is the attempt's duration so far, or in total if it has ended; `received_unix_ms` is when the server got the message.
 pub(crate) fn start(reported_unix_ms: u64, elapsed: Millis, received_unix_ms: u64) -> (u64, bool) {
     let ahead = reported_unix_ms.saturating_add(elapsed.0) > received_unix_ms.saturating_add(AHEAD_MS);
     let long_ago = reported_unix_ms < received_unix_ms.saturating_sub(limits::ELAPSED_MS);

@@ -1,5 +1,4 @@
-//! Pods of CI jobs: the sizes of one that is about to be, and where it shall run. Which pod, and what is done to it, is a matter of
-//! `integrations`.
+//! Sizes and placement of a new pod of a CI job. Identifying the job and changing the pod is done by `integrations`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,21 +14,21 @@ use crate::sessions::{AfterMemoryEnd, Ingest};
 /// Time reserved for writing the answer.
 const MARGIN: Duration = Duration::from_millis(20);
 
-/// Where the sizes of a pod come from.
+/// Source of a pod's sizes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum SizeSource {
-    /// What is known of the key.
+    /// The history of the key.
     ByHistory,
-    /// The verdict on the job's last attempt, which ran out of memory, or which its node evicted above its request.
+    /// The verdict on the job's last attempt, which ran out of memory or was evicted above its request.
     ByVerdict {
-        /// Which of them.
+        /// The cause in the verdict.
         cause: Cause,
-        /// What that attempt had is not known: then it is thought to have had what this pod asks for.
+        /// The last attempt's sizes are unknown: those of this pod are assumed.
         had_unknown: bool,
     },
 }
 
-/// How long an answer may take, and how sure a prediction must be to go against a verdict.
+/// Time limit of an answer, and the confidence that a prediction needs to lower a verdict's size.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AnswerTerms {
     pub(crate) until: Instant,
@@ -45,8 +44,8 @@ pub(crate) struct AdmissionService {
 }
 
 impl AdmissionService {
-    /// What the job needs: after a last attempt that memory ended, at least what the verdict on it says. The verdict may have to be
-    /// read from disk; the prediction is there in any case. `None` if working it out ended badly.
+    /// Sizes for the job: the prediction, and after an attempt that memory ended at least the verdict's. Reading the verdict from disk may
+    /// take too long; the prediction is always available. `None` if computing it failed.
     pub(crate) async fn size(&self, key: Arc<Key>, terms: AnswerTerms) -> Option<(Prediction, SizeSource)> {
         let known = self.sizing.size_in_background(Arc::clone(&key)).await?;
         // time to answer with the prediction alone
@@ -65,7 +64,7 @@ impl AdmissionService {
         let Some(AfterMemoryEnd { next, cause, had_unknown }) = next else {
             return Some((known, SizeSource::ByHistory));
         };
-        // what is only the default says nothing against the verdict
+        // a default is no evidence against the verdict
         let is_sure = known.is_known(&known.memory_limit, terms.confidence);
         let is_more = is_sure
             && known.memory_limit.value > next.memory_limit.value
@@ -73,7 +72,7 @@ impl AdmissionService {
         Some((if is_more { known } else { next }, SizeSource::ByVerdict { cause, had_unknown }))
     }
 
-    /// Where a pod of this key shall run: in the pool `predicted`, if it fits there.
+    /// Placement for a pod of this key: in the pool `predicted`, if it fits there.
     pub(crate) fn target(
         &self,
         key: &Key,
@@ -94,7 +93,7 @@ impl AdmissionService {
         self.sizing.withheld(WithheldAnswer::Pod);
     }
 
-    /// Remembers what the pod of a job has.
+    /// Remembers the sizes of a job's pod.
     pub(crate) fn note_pod(&self, pod: JobPod) {
         self.ingest.note_pod(pod);
     }

@@ -1,10 +1,10 @@
-//! Which attempt a caller means: one resolver for all questions about an attempt.
+//! Resolves the attempt that a caller names, for all questions about an attempt.
 //!
-//! | what the caller writes | what is meant |
+//! | the caller writes | meaning |
 //! |---|---|
 //! | `gitlab.com:9003` | that attempt |
-//! | `9003` | that attempt if the caller may see one, else the only one that a host named so |
-//! | the id of a CI job, and asks for its newest run | the last of `ID`, `ID.2`, `ID.3` and so on that the caller may see |
+//! | `9003` | that attempt if the caller may see it, else the only one with this id on any host |
+//! | the id of a CI job, for its newest run | the last of `ID`, `ID.2`, `ID.3` and so on that the caller may see |
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use plimsoll_proto::job;
 use super::Refusal;
 use crate::{access::identity::Identity, sessions::Ingest};
 
-/// Running attempts among which one is looked for that a host named.
+/// Most running attempts that are searched for an id without host.
 const RUNNING: usize = 10_000;
 /// Attempts of several hosts that are named at most.
 const NAMED: usize = 10;
-/// Numbers in a row that no run has, behind which none is looked for: a run whose agent never reached the server leaves such a gap.
+/// Missing run numbers in a row after which the search stops: a run whose agent never reached the server leaves a gap.
 const GAP: u32 = 3;
 
-/// Finds attempts by what callers write.
+/// Resolves names of attempts.
 #[derive(Debug)]
 pub(crate) struct AttemptNames<'a> {
     pub(crate) ingest: &'a Ingest,
@@ -29,10 +29,10 @@ pub(crate) struct AttemptNames<'a> {
 }
 
 impl AttemptNames<'_> {
-    /// The full id; what is asked if none is known.
+    /// The full id; the given one if no attempt is known.
     ///
     /// # Errors
-    /// Several hosts named one so: names them. The writer has stopped.
+    /// Several hosts have one: names them. Or the writer has stopped.
     pub(crate) async fn full(&self, asked: &AttemptId) -> Result<AttemptId, Refusal> {
         if asked.as_str().contains(':') || self.is_seen(asked).await? == Some(true) {
             return Ok(asked.clone());
@@ -69,7 +69,7 @@ impl AttemptNames<'_> {
         Ok(newest)
     }
 
-    /// Whether the caller may see an attempt that was measured or judged; `None` if there is none.
+    /// Whether the caller may see a measured or judged attempt; `None` if there is none.
     async fn is_seen(&self, id: &AttemptId) -> Result<Option<bool>, Refusal> {
         if let Some((summary, _running)) = self.ingest.find(id).await? {
             return Ok(Some(self.caller.sees(&summary.key.project)));
@@ -79,7 +79,7 @@ impl AttemptNames<'_> {
         Ok(is_judged.then(|| projects.iter().any(|project| self.caller.sees(project))))
     }
 
-    /// Attempts that hosts named so, among those that run and those that predictions learn from, as far as the caller may see them.
+    /// Attempts with this id on any host, among running ones and the history, that the caller may see.
     async fn of_hosts(&self, id: &AttemptId) -> Result<Vec<AttemptId>, Refusal> {
         let is_named = |full: &AttemptId| {
             full.as_str().strip_suffix(id.as_str()).is_some_and(|host| host.ends_with(':'))

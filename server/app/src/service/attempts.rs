@@ -1,4 +1,4 @@
-//! Attempts, ended and running, as a caller may see them.
+//! Ended and running attempts, as a caller may see them.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(crate) struct AttemptService {
     pub(crate) private: Arc<Private>,
 }
 
-/// An attempt as its caller may see it.
+/// An attempt as the caller may see it.
 #[derive(Debug)]
 pub(crate) struct ShownAttempt {
     pub(crate) summary: Summary,
@@ -27,7 +27,7 @@ pub(crate) struct ShownAttempt {
     pub(crate) verdicts: Vec<Verdict>,
 }
 
-/// The attempts that run, for a caller who may see all of them.
+/// Watches the running attempts, for a caller who may see all of them.
 #[derive(Debug)]
 pub(crate) struct AttemptWatch {
     ingest: Ingest,
@@ -35,10 +35,10 @@ pub(crate) struct AttemptWatch {
 }
 
 impl AttemptService {
-    /// What is known of an attempt: of the one with this id, else of the only one that a host named so (`HOST:ID`).
+    /// An attempt: the one with this id, else the only one with this id on any host (`HOST:ID`).
     ///
     /// # Errors
-    /// It is not known, or not for this caller: both look the same. Several hosts named one so: names them.
+    /// It is unknown, or not visible to this caller: both look the same. Or several hosts have one: names them.
     pub(crate) async fn show(&self, caller: &Arc<Identity>, id: &AttemptId) -> Result<ShownAttempt, Refusal> {
         let full = AttemptNames { ingest: &self.ingest, caller }.full(id).await?;
         let shown = self.show_named(caller, &full).await?;
@@ -62,7 +62,7 @@ impl AttemptService {
         Ok(Some(ShownAttempt { summary, is_running, verdicts }))
     }
 
-    /// Hands the samples of an attempt that was shown to `take`, in order; gives how many there are.
+    /// Passes the samples of a shown attempt to `take`, in order; returns their number.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -74,7 +74,7 @@ impl AttemptService {
         Ok(self.ingest.series(&shown.summary.attempt, take).await?)
     }
 
-    /// The `most` running attempts with the highest need among those that the caller may see; and how many those are.
+    /// The `most` running attempts with the highest need that the caller may see, and the number of all of them.
     ///
     /// # Errors
     /// The writer has stopped.
@@ -116,7 +116,7 @@ impl AttemptWatch {
         Ok((running.into_iter().map(|running| self.redactor.running(running)).collect(), changes))
     }
 
-    /// What runs of a change, as the caller may see it.
+    /// A running attempt in a change, as the caller may see it.
     pub(crate) fn shown(&self, running: Running) -> Running {
         self.redactor.running(running)
     }

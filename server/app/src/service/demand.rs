@@ -1,5 +1,4 @@
-//! What each pool needs: tickets that wait for a place or hold one, and open attempts that say where they run. For metrics, for
-//! callers, and for autoscalers.
+//! Demand of each pool: waiting and held tickets, and open attempts in a known pool. For metrics, callers and autoscalers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,15 +13,15 @@ use crate::{
     state::pools::{PoolRegistry, Taken},
 };
 
-/// How often the demand goes into the metrics: well below the time between two scrapes.
+/// How often metrics are updated: well below the usual scrape interval.
 const TELL: Duration = Duration::from_secs(2);
 
-/// What is wanted and held in a pool.
+/// Demand of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PoolDemand {
     /// Its name.
     pub(crate) pool: String,
-    /// Its builders are made on demand.
+    /// Its builders are created on demand.
     pub(crate) on_demand: bool,
     pub(crate) taken: Taken,
 }
@@ -41,7 +40,7 @@ impl Demands {
         self.0.now().pools().iter().map(|pool| self.demand(pool)).collect()
     }
 
-    /// Of one pool. `field` names it in the question.
+    /// Demand of one pool. `field` is the field that named it.
     ///
     /// # Errors
     /// There is no such pool.
@@ -84,7 +83,7 @@ impl Demands {
 }
 
 impl Metrics {
-    /// Sets what is wanted and held in a pool.
+    /// Sets the metrics of a pool's demand.
     fn wants(&self, demand: &PoolDemand) {
         for (state, amount) in [("wanted", demand.taken.wanted), ("held", demand.taken.held)] {
             let label = InPool { pool: demand.pool.clone(), state };

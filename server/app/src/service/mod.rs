@@ -1,17 +1,17 @@
-//! Every rule of an answer, once: who may ask, what is looked up and worked out, what is counted, withheld and learnt. The ways in
-//! (`transport`, `integrations`) convert, call, convert.
+//! The logic of every answer, once: permission, lookup, computation, metrics, redaction. The callers (`transport`, `integrations`) only
+//! convert.
 //!
-//! | module | what it answers |
+//! | module | content |
 //! |---|---|
-//! | [`sizing`] | what an attempt should ask for |
-//! | [`verdicts`] | whether a failed attempt should be tried again |
-//! | [`attempts`], [`statistics`] | what attempts were, one by one and in sums |
-//! | [`redaction`] | what of it is private |
-//! | [`tickets`] | places in pools with a limit |
-//! | [`admission`] | the sizes of a pod that is about to be, and where it runs |
-//! | [`demand`] | what each pool needs |
-//! | [`reports`] | in whose name a CI system reports on a job |
-//! | [`refusal`] | why there is no answer |
+//! | [`sizing`] | sizes for an attempt |
+//! | [`verdicts`] | whether a failed attempt should be retried |
+//! | [`attempts`], [`statistics`] | single attempts, and sums |
+//! | [`redaction`] | removes what is private |
+//! | [`tickets`] | slots in pools with a limit |
+//! | [`admission`] | sizes and placement of new pods |
+//! | [`demand`] | demand of each pool |
+//! | [`reports`] | who may report on a CI job |
+//! | [`refusal`] | why a request is refused |
 
 pub(crate) mod admission;
 pub(crate) mod attempt_names;
@@ -36,7 +36,7 @@ pub(crate) use statistics::StatisticsService;
 pub(crate) use tickets::TicketService;
 pub(crate) use verdicts::VerdictService;
 
-/// All of them, as the ways in share them. Cheap to clone.
+/// All services. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Services {
     pub(crate) sizing: SizingService,

@@ -1,4 +1,4 @@
-//! Answers as a caller may see them: what is private to others is not in them.
+//! Removes from answers what the caller may not see.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
     sessions::Running,
 };
 
-/// Hides from one caller what is private to others.
+/// Redacts answers for one caller.
 #[derive(Debug, Clone)]
 pub(crate) struct Redactor {
     pub(crate) private: Arc<Private>,
@@ -39,13 +39,13 @@ impl Redactor {
         filter.labels.keys().try_for_each(|name| may("filter.labels", name))
     }
 
-    /// A summary without what is private.
+    /// A summary without private parts.
     pub(super) fn summary(&self, mut summary: Summary) -> Summary {
         self.key(&mut summary.key);
         summary
     }
 
-    /// A running attempt without what is private.
+    /// A running attempt without private parts.
     pub(crate) fn running(&self, mut running: Running) -> Running {
         if self.hides_a_label_of(&running.attempt.key) {
             self.key(&mut Arc::make_mut(&mut running.attempt).key);
@@ -53,12 +53,12 @@ impl Redactor {
         running
     }
 
-    /// A verdict on an attempt of `project` without lines of the log, if these are private. A job sees those of its own log.
+    /// A verdict on an attempt of `project`, without lines of the log if these are private. A job sees lines of its own log.
     pub(super) fn verdict(&self, mut verdict: Verdict, project: &str) -> Verdict {
         if !self.private.logs || !self.private.hides_from(&self.caller, project) {
             return verdict;
         }
-        // a person who corrects a cause quotes logs, too
+        // a person's correction may quote the log, too
         hide_correction(&mut verdict);
         if self.caller.is_own_job(verdict.attempt.as_str()) {
             return verdict;
@@ -66,7 +66,7 @@ impl Redactor {
         let is_of_log = |line: &&mut EvidenceLine| line.source == EvidenceSource::Log;
         for line in verdict.evidence.iter_mut().filter(is_of_log) {
             HIDDEN.clone_into(&mut line.text);
-            // the sentence repeats what decided
+            // the sentence quotes the deciding evidence
             HIDDEN.clone_into(&mut verdict.reason);
         }
         if let Some(signature) = &mut verdict.outlook.signature {
@@ -109,7 +109,7 @@ impl Redactor {
     }
 }
 
-/// Puts a mark in the place of the lines that are there.
+/// Replaces existing lines by a placeholder.
 fn hide_lines(signature: &mut Signature) {
     for line in [&mut signature.line, &mut signature.first] {
         if !line.is_empty() {

@@ -1,4 +1,4 @@
-//! Why a service gives no answer. Each way in turns it into its own code; the text is the same on all of them.
+//! Why a service refuses. Each transport maps it to a code of its own; the text is the same.
 
 use plimsoll_core::domain::FieldViolation;
 use plimsoll_store::StoreError;
@@ -14,27 +14,27 @@ pub(crate) enum Refusal {
     /// The caller may not ask this.
     #[error("{0}")]
     Forbidden(FieldViolation),
-    /// The same where no single field says it.
+    /// The same without a field to blame.
     #[error("{0}")]
     NotAllowed(String),
-    /// What was asked for is not known, or not for this caller.
+    /// It is unknown, or not visible to this caller.
     #[error("{0}")]
     NotFound(String),
     /// The limit of requests of this kind is reached.
     #[error("limit of {most} {what} reached; retry later")]
     Crowded {
-        /// What they are, for people.
+        /// What is limited, for people.
         what: &'static str,
         /// The bound.
         most: usize,
     },
-    /// The answer would take more memory than is left.
+    /// The answer would need more memory than is left.
     #[error(transparent)]
     TooLittleMemory(#[from] TooLittleMemory),
-    /// The caller has gone beyond a bound of its own.
+    /// The caller exceeds one of its bounds.
     #[error("{0}")]
     Exceeded(Exceeded),
-    /// The writer refuses it.
+    /// The writer refuses.
     #[error(transparent)]
     Writer(#[from] sessions::Refusal),
     /// The store cannot be read.

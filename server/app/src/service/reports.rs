@@ -1,4 +1,4 @@
-//! Which caller may report on whose jobs: what a CI system tells of a job counts as far as its caller may speak for the project.
+//! Who may report on a CI job: a report counts if its caller may report on the project.
 
 use plimsoll_core::domain::Reporter;
 
@@ -11,12 +11,12 @@ pub(crate) struct ForeignJob {
     caller: String,
 }
 
-/// In whose name `caller` reports on a job that says to be of this project; `None` where a secret stands for the CI system, or callers need no
-/// identity. Whether the job is of that project shows when the report is applied: here the answer must not tell whose it is, and an id
-/// that another caller holds now may yet become its job's own.
+/// The reporter for a job that claims to be of this project; `None` if a shared secret authenticated the CI system, or callers need no
+/// identity. Whether the job belongs to that project is checked when the report is applied: the answer here must not reveal its project,
+/// and an id that another caller holds may later become the job's own.
 ///
 /// # Errors
-/// The caller may not report on the project. Counted, and logged as what came in at `path`.
+/// The caller may not report on the project. Counted and logged with `path`.
 pub(crate) fn reporter(
     guard: &Guard,
     caller: Option<&Identity>,

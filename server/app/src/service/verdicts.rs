@@ -1,4 +1,4 @@
-//! Verdicts: whether the word of a caller counts, then what the writer of verdicts finds and keeps.
+//! Verdicts: decides whether a caller's report counts, then asks the sessions for the verdict.
 
 use std::sync::Arc;
 
@@ -14,40 +14,40 @@ use crate::{
     sessions::{Asker, CorrectionJob, Ingest, ReadableWords},
 };
 
-/// Says whether a failed attempt should be tried again. Cheap to clone.
+/// Decides whether a failed attempt should be retried. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct VerdictService {
     pub(crate) ingest: Ingest,
     pub(crate) private: Arc<Private>,
 }
 
-/// What a person says of the cause of a failure.
+/// A person's correction of a failure's cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CorrectionRequest {
     pub(crate) attempt: AttemptId,
-    /// `None`: the correction is taken back.
+    /// `None`: undoes the correction.
     pub(crate) cause: Option<Cause>,
     pub(crate) why: String,
-    /// For how long it holds for other failures with the same signature; `None`: for this attempt alone.
+    /// How long it applies to other failures with the same signature; `None`: only to this attempt.
     pub(crate) signature_for_ms: Option<u64>,
 }
 
-/// What a question about an attempt may do.
+/// What a question about an attempt may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum VerdictScope {
-    /// The verdict is kept.
+    /// The verdict is stored.
     Kept,
-    /// It is not.
+    /// The verdict is not stored.
     NotKept,
     /// Not found: the caller must not learn that the attempt exists.
     WithoutAttempt,
 }
 
 impl VerdictService {
-    /// The verdict on an ended attempt, or on the newest run of a CI job; if it is kept, it is on disk before it is returned.
+    /// The verdict on an ended attempt, or on the newest run of a CI job; a stored one is on disk before it is returned.
     ///
     /// # Errors
-    /// The caller may not ask about it, asks too much at once, or the writer refuses it.
+    /// The caller may not ask about it, asks too much at once, or the writer refuses.
     pub(crate) async fn should_retry(
         &self,
         caller: &AdmittedCaller,
@@ -67,10 +67,11 @@ impl VerdictService {
         Ok(verdict?)
     }
 
-    /// The verdict with the cause that a person says, on disk before it is returned.
+    /// The verdict with a person's cause, on disk before it is returned.
     ///
     /// # Errors
-    /// The caller is a CI job, the attempt is not known or not for the caller (both look the same), has not failed, or the writer refuses it.
+    /// The caller is a CI job, the attempt is unknown or not visible to the caller (both look the same) or has not failed, or the writer
+    /// refuses.
     pub(crate) async fn correct(
         &self,
         caller: &AdmittedCaller,
@@ -103,7 +104,7 @@ impl VerdictService {
         Ok(Box::pin(self.ingest.correct(correcting)).await?)
     }
 
-    /// The attempt that a question is about. One that a host named is not meant by a caller who names another build.
+    /// The attempt that a question is about. An id without host does not match an attempt of another build.
     async fn meant(
         &self,
         caller: &Arc<Identity>,
@@ -122,7 +123,7 @@ impl VerdictService {
         if newest_run { names.newest_run(&full).await } else { Ok(full) }
     }
 
-    /// The project of an attempt that was measured or judged, if the caller may see it.
+    /// The project of a measured or judged attempt, if the caller may see it.
     async fn project_of(&self, caller: &Identity, attempt: &AttemptId) -> Result<Option<String>, Refusal> {
         let projects = match self.ingest.find(attempt).await? {
             Some((summary, _running)) => vec![summary.key.project.clone()],
@@ -131,9 +132,9 @@ impl VerdictService {
         Ok(projects.into_iter().find(|project| caller.sees(project)))
     }
 
-    /// How a question of `caller` is judged: an attempt belongs to the project that was measured, else to the one that is said. Kept is
-    /// the verdict if the caller is trusted, or is the job itself and asks about what is not learned from: what is kept is shown, counts among
-    /// those that an attempt may have, and is learned from if the attempt is.
+    /// How a question of `caller` is handled. An attempt belongs to the measured project, else to the named one. The verdict is stored if
+    /// the caller is trusted, or is the job itself and asks about an attempt that predictions do not learn from: a stored verdict is
+    /// shown, counts toward the attempt's limit, and is learnt from if the attempt is.
     async fn scope(
         &self,
         caller: &Identity,
@@ -158,9 +159,9 @@ impl VerdictService {
         let is_own_job = caller.is_own_job(question.attempt.as_str());
         let may_see = caller.may_learn_of(project);
         let hides = self.private.logs && self.private.hides_from(caller, project);
-        // the project in whose name the caller asks is known by now
+        // the project for which the caller asks is known by now
         let by = caller.speaker(project);
-        // of its own log a job sees all; what people wrote of it is for those who read its project
+        // a job sees all of its own log; what people wrote about it is for readers of its project
         let reads = ReadableWords {
             logs: is_own_job || (may_see && !hides),
             corrections: caller.reads(project) && !hides,
@@ -177,7 +178,7 @@ impl VerdictService {
     }
 }
 
-/// A caller without a name, to whom no attempt is shown.
+/// An anonymous caller, to which no attempt is shown.
 fn learns_nothing(caller: &Identity) -> bool {
     let is_everyone = caller.trusted && caller.projects.is_all();
     caller.is_anonymous && !caller.roles.has(Role::Reader) && !is_everyone

@@ -1,4 +1,4 @@
-//! Attempts whose agent fell silent: after a while the server ends them itself, as lost.
+//! Attempts whose agent is silent: after a while the server ends them as lost.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,12 +15,12 @@ use super::{
 /// Silent attempts that are closed in one step.
 const STEP: usize = 256;
 
-/// Silence after which an untrusted attempt goes of which nothing was ever measured: it says nothing and takes a place from others.
+/// Silence after which an untrusted attempt without any measurement is dropped: it is worthless and takes a slot from others.
 const UNFED: Duration = Duration::from_hours(1);
 
 impl Worker {
-    /// Gives places in pools back whose agents are silent for long enough, far before their attempts are closed: others wait. Those that are
-    /// heard of again, or for which there was no room beside others of their job, take theirs.
+    /// Frees pool slots of agents that are silent for long enough, well before their attempts are closed, because others wait. Attempts
+    /// that are heard again, or had no slot beside others of their job, take one.
     pub(crate) fn free_silent(&mut self) {
         let pools = &self.parts.pools;
         let patience = pools.now().terms().patience.silent_within_ms;
@@ -31,17 +31,17 @@ impl Worker {
         self.parts.tickets.hear(presence);
     }
 
-    /// Closes attempts whose agent has been silent for too long, some of them; true if there may be more. Their end was not seen.
-    /// None of them while the store takes nothing, and for as long again after that.
+    /// Closes some of the attempts whose agent was silent for too long; returns whether there may be more. Their end was not observed.
+    /// None while the store refuses writes, and for the same time after that.
     pub(crate) async fn close_abandoned(&mut self) -> bool {
-        // an end says the last number, which must not grow any more
+        // an end records the last number, so nothing may be in flight
         self.commit_all().await;
         let (now, patience) = (self.now().moment, self.parts.abandon_after);
         if self.parts.store.status().mode != StoreMode::Writable {
             self.commits.note_refused(now);
         }
         if self.commits.was_refused_within(patience, now) {
-            // an agent cannot make itself heard over a store that takes nothing: the patience begins anew when it does
+            // an agent is not to blame for silence while the store refuses writes: the time starts again afterwards
             return false;
         }
         let unfed = self.drop_unfed(now).await;
@@ -51,11 +51,11 @@ impl Worker {
         let (full, before) = (endings.len() == STEP, self.sessions.len());
         self.seal_all(endings).await;
         self.count_open();
-        // a store that takes nothing is tried again later
+        // if the store refuses writes, try again later
         unfed || (full && self.sessions.len() < before)
     }
 
-    /// Drops untrusted attempts that were opened and never fed, some of them, without a word in the history; true if there may be more.
+    /// Drops some of the untrusted attempts that were opened and never sent samples, without a summary; returns whether there may be more.
     async fn drop_unfed(&mut self, now: Instant) -> bool {
         let unfed = self.sessions.values().filter(|s| s.is_unfed() && s.is_silent(now, UNFED));
         let unfed: Vec<Arc<Attempt>> = unfed.take(STEP).map(|s| Arc::clone(&s.attempt)).collect();
@@ -72,7 +72,7 @@ impl Worker {
     }
 }
 
-/// The end of an attempt as far as its samples tell.
+/// The end of an attempt, as far as its samples show it.
 pub(crate) fn abandoned(session: &Session) -> Finish {
     Finish {
         attempt: session.attempt.id.clone(),

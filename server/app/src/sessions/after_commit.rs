@@ -1,4 +1,4 @@
-//! What follows a commit: attempts become what was staged of them, the next commit begins, and those who wait are answered.
+//! Steps after a commit: staged changes become current, the next commit starts, and waiting callers are answered.
 
 use plimsoll_core::domain::AttemptId;
 
@@ -10,7 +10,7 @@ use super::{
 };
 
 impl Worker {
-    /// Puts everything that is staged on the disk.
+    /// Writes everything staged to disk.
     pub(crate) async fn commit_all(&mut self) {
         self.launch().await;
         if !self.commits.is_idle() {
@@ -19,7 +19,7 @@ impl Worker {
         }
     }
 
-    /// Hands what is staged to the store, as soon as the commit before it is on the disk.
+    /// Sends staged changes to the store, once the previous commit is on disk.
     pub(crate) async fn launch(&mut self) {
         if self.commits.is_idle() {
             return self.commits.send().await;
@@ -28,7 +28,7 @@ impl Worker {
         self.landed(outcome).await;
     }
 
-    /// The commit that was on its way has ended: what is staged follows it, and all who wait for it are answered.
+    /// The running commit has ended: starts the next one, and answers all callers that waited for it.
     pub(crate) async fn landed(&mut self, outcome: CommitOutcome) {
         let Some(mut landed) = self.commits.land(outcome) else { return };
         let changed: Vec<AttemptId> = landed.staged.keys().cloned().collect();
@@ -44,7 +44,7 @@ impl Worker {
         self.answer(landed, &changed).await;
     }
 
-    /// Answers all who waited for a commit that is on disk, but for those whose compactions are far behind.
+    /// Answers the callers of a commit that is on disk, except for attempts whose compaction is far behind.
     async fn answer(&mut self, landed: StagedCommit, changed: &[AttemptId]) {
         self.compactions.compact_long(&mut self.sessions, changed);
         for (n, promise) in landed.promises.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Reports of the CI system on their way to the part that applies them.
+//! Passes reports of the CI system to the worker.
 
 use plimsoll_core::domain::{AttemptId, ReportedOutcome};
 use tokio::sync::{mpsc::error::TrySendError, oneshot};
@@ -7,12 +7,12 @@ use super::{Ingest, request::Request, table::SessionTable};
 use crate::ci_outcomes::{CiReport, OpenAttempt, OpenAttempts, OutcomeStatus};
 
 impl Ingest {
-    /// Takes what a CI system tells, to be worked on later; false if the queue is full or the server stops.
+    /// Queues a report; false if the queue is full or the server is stopping.
     pub(crate) fn tell(&self, reported: ReportedOutcome) -> bool {
         self.begin_to_tell(reported, None)
     }
 
-    /// The same; what comes back gives what became of it.
+    /// The same; the receiver gets the result.
     pub(crate) fn tell_and_hear(
         &self,
         reported: ReportedOutcome,
@@ -21,7 +21,7 @@ impl Ingest {
         self.begin_to_tell(reported, Some(answer)).then_some(answered)
     }
 
-    /// The same, but waits for a place in the queue, and for what becomes of it; `None` if the worker has stopped.
+    /// The same, but waits for space in the queue and for the result; `None` if the worker has stopped.
     pub(crate) async fn tell_in_turn(&self, reported: ReportedOutcome) -> Option<OutcomeStatus> {
         let (answer, answered) = oneshot::channel();
         self.requests.send(Request::Report(CiReport { reported, answer: Some(answer) })).await.ok()?;

@@ -1,4 +1,4 @@
-//! The compactions of long attempts, and the answers that wait for them.
+//! Compactions of long attempts, and the answers that wait for them.
 
 use plimsoll_core::domain::AttemptId;
 use tokio::task::JoinError;
@@ -6,7 +6,8 @@ use tokio::task::JoinError;
 use super::{commit::staged::PromisedAnswer, table::SessionTable};
 use crate::sealing::compaction::{CompactionOutcome, CompactionQueue, EndedCompaction};
 
-/// The compactions, and the answers of attempts that are far behind. All these say is on disk; they are as many as their streams have on the way.
+/// Compactions, and delayed answers of attempts that are far behind. Everything these acknowledge is on disk; their number is bounded by
+/// the streams' batches in flight.
 #[derive(Debug)]
 pub(super) struct Compactions {
     queue: CompactionQueue,
@@ -18,12 +19,12 @@ impl Compactions {
         Self { queue, held: Vec::new() }
     }
 
-    /// The next compaction that ends; never comes if none runs. May be dropped and called again.
+    /// Waits for the next compaction to end; for ever if none runs. The future may be dropped and the method called again.
     pub(super) async fn next(&mut self) -> Result<EndedCompaction, JoinError> {
         self.queue.next().await
     }
 
-    /// Begins to compact those of the changed attempts that have many loose samples.
+    /// Starts compactions for those of the changed attempts that have many samples in fragments.
     pub(super) fn compact_long(&mut self, sessions: &mut SessionTable, changed: &[AttemptId]) {
         for id in changed {
             self.queue.ask(id, sessions.loose(id));
@@ -31,8 +32,8 @@ impl Compactions {
         self.queue.begin(|id| sessions.take_loose(id));
     }
 
-    /// Gives an answer, unless its attempt has far too many loose samples and its agent would send still more: then it is given when
-    /// the compaction has ended, well or not. All others go on meanwhile.
+    /// Sends an answer, unless its attempt has far too many samples in fragments and its agent would send even more: then it is sent after
+    /// the compaction, whether that succeeded or not. Other attempts are not delayed.
     pub(super) fn answer_or_hold(&mut self, sessions: &SessionTable, promise: PromisedAnswer) {
         let behind = |id: &AttemptId| self.queue.is_far_behind(id, sessions.loose(id));
         if promise.attempt().is_some_and(behind) {
@@ -42,7 +43,7 @@ impl Compactions {
         }
     }
 
-    /// Takes in what became of a compaction, and begins the next one; gives how many samples were sealed.
+    /// Processes the result of a compaction, and starts the next one; returns the number of sealed samples.
     pub(super) fn ended(
         &mut self,
         sessions: &mut SessionTable,
@@ -61,7 +62,7 @@ impl Compactions {
         sealed
     }
 
-    /// Waits until these attempts are not compacted any more, for their end reads what is loose; gives how many samples were sealed.
+    /// Waits until these attempts are not being compacted, because their end reads the fragments; returns the number of sealed samples.
     pub(super) async fn stop<'a>(
         &mut self,
         sessions: &mut SessionTable,
@@ -79,12 +80,12 @@ impl Compactions {
         sealed
     }
 
-    /// Gives all answers that are held.
+    /// Sends all delayed answers.
     pub(super) fn release_all(&mut self) {
         self.held.drain(..).for_each(PromisedAnswer::send);
     }
 
-    /// Gives the answers that were held for a compaction that has ended.
+    /// Sends the answers that were delayed for a compaction that has ended.
     fn release(&mut self) {
         for promise in std::mem::take(&mut self.held) {
             if promise.attempt().is_some_and(|id| self.queue.is_busy_with(id)) {

@@ -1,5 +1,5 @@
-//! How an attempt ends: its loose samples become sealed blocks, and in the same commit its summary takes the place of the open
-//! attempt. Only then the history learns it.
+//! Ends an attempt: its fragments become sealed blocks, and in the same commit its summary replaces the open record. Only then it is added
+//! to the history.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -29,15 +29,14 @@ use crate::{
 #[derive(Debug)]
 struct ClosedAttempt {
     session: Session,
-    /// The start is the one that the agent said.
+    /// Its start is the agent's, not an estimate.
     believed: bool,
     keeps_ticket: bool,
     answer: Option<Answer<u64>>,
 }
 
 impl Worker {
-    /// Ends attempts, when all that was staged is on disk. Nothing is appended to any of them meanwhile: the worker does nothing
-    /// else.
+    /// Ends attempts, after everything staged is on disk. Nothing is appended to them meanwhile, because the worker waits for this.
     pub(crate) async fn seal_all(&mut self, endings: Vec<EndRequest>) {
         self.stop_rolling(endings.iter().map(|ending| &ending.finish.attempt)).await;
         let mut begun = HashSet::new();
@@ -45,7 +44,7 @@ impl Worker {
         for ending in endings {
             let open = !begun.contains(&ending.finish.attempt);
             if let Some(closed) = self.closed(ending, open) {
-                // the first end that is allowed is the one that counts: one of a stream that was replaced takes nothing away
+                // the first permitted end counts: one from a replaced stream changes nothing
                 begun.insert(closed.attempt.id.clone());
                 waiting.push(closed);
             }
@@ -57,7 +56,7 @@ impl Worker {
         }
     }
 
-    /// What an end makes of an attempt that is `open`; `None` if it cannot be ended so; the caller then has the reason.
+    /// The seal of an attempt that is `open`; `None` if it cannot be ended this way, after answering the caller.
     fn closed(&self, ending: EndRequest, open: bool) -> Option<AttemptToSeal<ClosedAttempt>> {
         let EndRequest { finish, stream, answer } = ending;
         match self.close(&finish, stream.as_ref(), open) {
@@ -87,7 +86,7 @@ impl Worker {
             session.check_holder(stream)?;
         }
         session.close(finish)?;
-        // an attempt that is closed for its silence was received when it was last heard of
+        // an abandoned attempt ended when its agent was last heard
         let received =
             if stream.is_some() { self.parts.clock.now_unix_ms() } else { session.last_message.unix_ms };
         let mut skipped = SkippedFacts::default();
@@ -106,12 +105,12 @@ impl Worker {
         (summary.cause, summary.cause_source) =
             retry::cause_of(&summary).map_or((None, None), |(cause, source)| (Some(cause), source));
         summary.censored = retry::is_censored(&summary, summary.cause);
-        // a CI system may have told the end before the agent did
+        // a CI system may report the end before the agent does
         let reported = session.reported.as_ref().and_then(|reported| with_report(&summary, reported));
         Ok((session, reported.unwrap_or(summary), believed))
     }
 
-    /// The end is on disk, or could not be put there.
+    /// Handles a seal that is on disk, or that failed.
     fn sealed_now(&mut self, sealed: SealedAttempt<ClosedAttempt>) {
         let SealedAttempt { summary, was_judged, result, owned } = sealed;
         let ClosedAttempt { session, believed, keeps_ticket, answer } = owned;
@@ -132,7 +131,7 @@ impl Worker {
         tell(answer, &attempt.id, result);
     }
 
-    /// Has an attempt judged anew that was judged before its end. Without room the next question about it does that.
+    /// Requests a new verdict on an attempt that was judged before its end. If the queue is full, the next question about it does that.
     pub(crate) fn judge_after_end(&self, attempt: &AttemptId) {
         let Some(judged_early) = &self.judged_early else { return };
         if judged_early.try_send(attempt.clone()).is_err() {
@@ -163,7 +162,7 @@ impl Worker {
     }
 }
 
-/// Says how the end of an attempt went.
+/// Answers and logs the result of an end.
 fn tell(answer: Option<Answer<u64>>, attempt: &AttemptId, result: Result<u64, Refusal>) {
     match (answer, result) {
         // the caller may be gone
@@ -187,7 +186,7 @@ pub(crate) mod tests {
         sessions::{abandoned::abandoned, fixture},
     };
 
-    /// A worker with an open attempt, and the stream that holds it after it took it from `old`.
+    /// A worker with an open attempt, and the stream that took it over from `old`.
     pub(crate) fn held(store: &Store, old: &StreamHandle) -> (Worker, StreamHandle) {
         let (_ingest, mut worker) = fixture::ingest(store, 10);
         let (attempt, new) = (fixture::attempt("a"), StreamHandle::new());

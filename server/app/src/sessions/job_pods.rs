@@ -1,9 +1,9 @@
-//! What the pods of jobs ask for, as the admission webhook saw them when they came to be.
+//! Requests and limits of jobs' pods, as the admission webhook saw them at creation.
 //!
-//! A job that no agent measures says nothing of its memory when that ends it, and GitLab tries it again with the variables that it had. Without
-//! this, the verdict on a second try would again grow the size of the first. The newest pods are remembered for some days, in memory and on
-//! disk: a start reads them. A pod is admitted before it is on disk, so a kill of the server within that moment loses it; the verdict on its
-//! job then rests on what is predicted.
+//! If memory ends a job without an agent, its size is unknown, and GitLab retries it with the same variables. Without this, the verdict on
+//! a second try would again raise the size of the first. The newest pods are kept for some days, in memory and on disk, and read at a
+//! start. A pod is admitted before it is on disk, so a kill of the server at that moment loses it; the verdict on its job then uses the
+//! prediction.
 
 use std::{
     borrow::Cow,
@@ -17,11 +17,11 @@ use plimsoll_store::{self as store, Batch, Store, StoreError};
 
 use super::{Ingest, request::Request};
 
-/// Pods that are remembered: those of some days. About 4 MB, and as much on disk.
+/// Most pods kept: those of some days. About 4 MB, and as much on disk.
 const REMEMBERED: usize = 10_000;
-/// For how long they are: no job runs for longer, and is tried again after that.
+/// How long they are kept: no job runs longer and is retried after that.
 const KEPT_MS: u64 = 7 * 24 * 3_600_000;
-/// Pods that are removed from the disk at once.
+/// Pods removed from disk at once.
 const AT_ONCE: usize = 64;
 
 /// The newest pods, by the attempts that their jobs are.
@@ -33,12 +33,12 @@ struct NewestPods {
     pods: HashMap<AttemptId, JobPod>,
     /// Oldest first.
     order: VecDeque<AttemptId>,
-    /// Hosts that have a job of a number, where an attempt or a pod does not name its host.
+    /// Hosts with a job of a number, for attempts and pods that do not name their host.
     hosts: HashMap<String, Vec<String>>,
 }
 
 impl NewestPods {
-    /// Puts a pod in the place of an earlier one of its job.
+    /// Adds a pod in place of an earlier one of its job.
     fn put(&mut self, id: AttemptId, pod: JobPod) {
         let (host, job) = (pod.host.clone(), pod.job.clone());
         if self.pods.insert(id.clone(), pod).is_none() {
@@ -47,7 +47,7 @@ impl NewestPods {
         }
     }
 
-    /// Forgets the oldest ones: those for which there is no room, and those of long ago.
+    /// Removes the oldest: those above the capacity, and expired ones.
     fn forget(&mut self, now_unix_ms: u64) -> Vec<AttemptId> {
         let mut forgotten = Vec::new();
         while let Some(oldest) = self.order.front() {
@@ -72,7 +72,7 @@ impl NewestPods {
         }
     }
 
-    /// The pod of a job: of that host, else the only one that may be meant.
+    /// The pod of a job on this host, else the only candidate.
     fn find(&self, host: &str, job: &str, project: &str) -> Option<&JobPod> {
         let is_of = |pod: &&JobPod| project.is_empty() || pod.project.is_empty() || pod.project == project;
         let of = |host: &str| self.pods.get(&JobPod::id_of(host, job)?).filter(is_of);
@@ -89,8 +89,8 @@ impl NewestPods {
 }
 
 impl JobPods {
-    /// Remembers a pod. The first of a job counts: its build has it, and what is said of the job later changes nothing. Gives those that
-    /// are forgotten for it; `None` if it is not remembered.
+    /// Adds a pod. The first pod of a job counts, because its build runs in it; later claims about the job change nothing. Returns the
+    /// pods removed for it; `None` if it was not added.
     fn note(&self, id: AttemptId, pod: JobPod) -> Option<Vec<AttemptId>> {
         let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if newest.pods.contains_key(&id) {
@@ -101,15 +101,14 @@ impl JobPods {
         Some(newest.forget(now))
     }
 
-    /// What the pod of an attempt's job had. `None` if it was not seen, or if it is of a job of another GitLab or project with the same
-    /// number.
+    /// Sizes of the pod of an attempt's job. `None` if it was not seen, or is of a job with the same number in another GitLab or project.
     pub(crate) fn of(&self, attempt: &AttemptId, project: &str) -> Option<Resources> {
         let JobExecution { host, job, .. } = JobExecution::read(attempt.as_str());
         let newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         newest.find(host, job, project).map(|pod| pod.sizes)
     }
 
-    /// The evidence with what the attempt's pod had, where nothing was measured and the pod was seen.
+    /// Adds the pod's sizes to the evidence, if nothing was measured and the pod was seen.
     pub(crate) fn join<'e>(&self, evidence: &'e Evidence) -> Cow<'e, Evidence> {
         let seen = || self.of(&evidence.attempt, &evidence.key.project);
         match evidence.measured {
@@ -122,7 +121,7 @@ impl JobPods {
 }
 
 impl Ingest {
-    /// Remembers what the pod of a job has. Waits for nothing: with a full queue it is remembered until the next start.
+    /// Remembers the sizes of a job's pod. Never blocks: if the queue is full, the pod is kept only in memory.
     pub(crate) fn note_pod(&self, pod: JobPod) {
         let pod = JobPod { seen_unix_ms: self.parts.clock.now_unix_ms(), ..pod };
         let Some(id) = pod.id() else { return };
@@ -136,7 +135,7 @@ impl Ingest {
 }
 
 impl JobPods {
-    /// Reads the pods that are remembered; those of long ago leave the disk.
+    /// Loads the stored pods; expired ones are removed from disk.
     pub(super) async fn load(&self, store: &Store, now: u64) -> Result<(), StoreError> {
         let mut pods: Vec<JobPod> = Vec::new();
         store::load_pods(store, |pod| pods.push(pod)).await?;
@@ -145,7 +144,7 @@ impl JobPods {
         {
             let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             for pod in pods {
-                // one of the future was seen while the clock was wrong: it is as new as can be
+                // one with a future time was seen while the clock was wrong: it counts as new
                 let pod = JobPod { seen_unix_ms: pod.seen_unix_ms.min(now), ..pod };
                 pod.id().into_iter().for_each(|id| newest.put(id, pod.clone()));
             }

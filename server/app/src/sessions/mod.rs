@@ -1,17 +1,17 @@
 //! Writes everything except tickets: attempts, samples, ends and verdicts are on disk before their sender is answered.
 //!
 //! One task, the worker, owns the open attempts. All others send it requests over one bounded queue and wait for the answer. The worker
-//! takes what has gathered, checks it, commits it with one sync, and then answers all of it. While the disk syncs, it checks what
-//! gathers next.
+//! takes the queued requests, checks them, commits them with one sync, and then answers all of them. While the disk syncs, it checks the
+//! next ones.
 //!
-//! | module | part of the worker | what it owns |
+//! | module | part of the worker | content |
 //! |---|---|---|
 //! | `table` | `SessionTable` | the open attempts, as they are on disk |
 //! | `open_quota` | `OpenQuota` | how many each caller may have open |
-//! | `commit` | `CommitPipeline` | the commit that is filled, and the one on its way |
-//! | `compaction` | `Compactions` | long attempts that are sealed while they run, and the answers that wait for it |
-//! | `crate::ci_outcomes` | `CiReports`, `FleetCounters` | ends that the CI system reports, and which ends are counted |
-//! | `crate::retention` | `Retention` | removal of what is too old |
+//! | `commit` | `CommitPipeline` | the commit being filled, and the one being written |
+//! | `compaction` | `Compactions` | compactions of long attempts, and the answers that wait for them |
+//! | `crate::ci_outcomes` | `CiReports`, `FleetCounters` | outcomes reported by the CI system, and which attempts are counted |
+//! | `crate::retention` | `Retention` | deletion of old data |
 
 pub(crate) mod abandoned;
 pub(crate) mod after_commit;
@@ -78,17 +78,16 @@ use crate::{
     verdict_records::jobs_short_of_memory::JobsShortOfMemory,
 };
 
-/// Requests that may wait for the worker. Beyond it, streams are not read any further.
+/// Capacity of the worker's queue. When it is full, streams are not read further.
 pub(crate) const QUEUE: usize = 1024;
 
-/// Changes that a slow watcher may fall behind.
+/// Changes that a slow watcher may be behind.
 const CHANGES: usize = 1024;
 
-/// Verdicts that are worked on at once; others wait in line. Reading a log keeps a core busy, and more of them would take the
-/// cores from predictions.
+/// Verdicts computed at once; others are queued. Reading a log uses a core, and more of them would take the cores from predictions.
 const WEIGHED_AT_ONCE: usize = 2;
 
-/// What the ingest works with.
+/// Dependencies of the worker.
 #[derive(Debug, Clone)]
 pub(crate) struct Parts {
     pub(crate) store: Store,
@@ -99,9 +98,9 @@ pub(crate) struct Parts {
     pub(crate) verdict_engine: VerdictEngine,
     pub(crate) pools: PoolRegistry,
     pub(crate) tickets: TicketRegistry,
-    /// What the pods of jobs had.
+    /// Sizes of jobs' pods.
     pub(crate) pods: JobPods,
-    /// Attempts that may be open at once.
+    /// Most open attempts.
     pub(crate) open_attempts: usize,
     /// How old samples may get.
     pub(crate) retain: RetentionPolicy,
@@ -131,7 +130,8 @@ impl Ingest {
         (Self { requests, weighing, line, short_of_memory, parts }, worker)
     }
 
-    /// Opens an attempt for a stream, or hands it over to it. If another run has the attempt's id, an agent that `takes_new_id` gets another.
+    /// Opens an attempt for a stream, or hands it over to the stream. If another run has the id, an agent that `takes_new_id` gets another
+    /// one.
     pub(crate) async fn open(
         &self,
         mut attempt: Attempt,
@@ -144,7 +144,7 @@ impl Ingest {
         self.ask(|answer| Request::Open { attempt, stream, takes_new_id, answer }).await
     }
 
-    /// Why the ticket that an open attempt names holds no place for it; `None` if it does, or if it names none.
+    /// Why the ticket of an open attempt holds no slot for it; `None` if it does, or if the attempt names none.
     pub(crate) fn no_place(
         &self,
         attempt: &AttemptId,
@@ -153,8 +153,8 @@ impl Ingest {
         self.parts.tickets.no_place(ticket?, attempt, project)
     }
 
-    /// Takes samples, in the order of the calls; what comes back gives the number up to which everything is on disk. Waits only
-    /// for a place in the queue.
+    /// Stores samples, in the order of the calls; the receiver gets the number up to which everything is on disk. Waits only for space in
+    /// the queue.
     pub(crate) async fn append(
         &self,
         append: Append,
@@ -163,16 +163,16 @@ impl Ingest {
         self.begin(|answer| Request::Append { append, stream: stream.clone(), answer }).await
     }
 
-    /// Seals an attempt; gives its last number.
+    /// Seals an attempt; returns its last number.
     pub(crate) async fn finish(&self, mut finish: Finish, stream: &StreamHandle) -> Result<u64, Refusal> {
         mask::phases(&mut finish.phases);
         self.ask(|answer| Request::Finish { finish, stream: stream.clone(), answer }).await
     }
 
-    /// Says that a stream has ended and holds nothing any more.
+    /// Releases the attempts of a stream that has ended.
     pub(crate) async fn leave(&self, stream: StreamHandle, attempts: impl IntoIterator<Item = AttemptId>) {
         let attempts = attempts.into_iter().collect();
-        // a worker that is gone holds nothing
+        // if the worker is gone there is nothing to release
         let _stopped = self.requests.send(Request::Leave { stream, attempts }).await;
     }
 
@@ -181,7 +181,7 @@ impl Ingest {
         self.ask(|answer| Request::Watch { answer }).await
     }
 
-    /// The `most` open attempts with the highest need among those that `caller` may see, highest first; and how many those are.
+    /// The `most` open attempts with the highest need that `caller` may see, highest first, and the number of all of them.
     pub(crate) async fn highest(
         &self,
         most: usize,
@@ -190,7 +190,7 @@ impl Ingest {
         self.ask(|answer| Request::Highest { most, caller, answer }).await
     }
 
-    /// An attempt, and whether it is still open; `None` if it is not known.
+    /// An attempt, and whether it is still open; `None` if it is unknown.
     pub(crate) async fn find(&self, id: &AttemptId) -> Result<Option<(Arc<Summary>, bool)>, Refusal> {
         if self.parts.history.knows(id) {
             return Ok(self.read(id).await?.map(|summary| (summary, false)));
@@ -203,8 +203,8 @@ impl Ingest {
         Ok(self.read(id).await?.map(|summary| (summary, false)))
     }
 
-    /// The summary of an ended attempt as lists show it: without its phases. `None` if it is not there, or damaged: that must
-    /// not hide all others.
+    /// The summary of an ended attempt for lists, without its phases. `None` if it is missing or damaged, so that the others are still
+    /// listed.
     pub(crate) async fn listed(&self, id: &AttemptId) -> Result<Option<Summary>, Refusal> {
         match store::read_summary(&self.parts.store, id).await {
             Ok(summary) => Ok(summary.map(|summary| Summary { phases: Vec::new(), ..summary })),
@@ -216,12 +216,12 @@ impl Ingest {
         }
     }
 
-    /// A summary with what it retries and its number among the attempts of its job ([`SharedHistory::related`]).
+    /// A summary with the attempt that it retries and its number within its job ([`SharedHistory::related`]).
     pub(crate) fn related<'s>(&self, summary: &'s Summary) -> std::borrow::Cow<'s, Summary> {
         self.parts.history.related(summary)
     }
 
-    /// The ids of the ended attempts that predictions learn from, as far as `fits` takes them.
+    /// Ids of the attempts in the history for which `fits` returns true.
     pub(crate) fn ids_in_history(&self, fits: impl Fn(&AttemptBrief) -> bool) -> Vec<AttemptId> {
         let ids = |history: &History| {
             let fitting = history.newest_first().filter(|brief| fits(brief));
@@ -236,7 +236,7 @@ impl Ingest {
         Ok(summary.map_err(|error| Refusal::Unreadable(error.to_string()))?.map(Arc::new))
     }
 
-    /// Hands the samples of an attempt that are on disk to `take`, in order; gives how many there are.
+    /// Passes the stored samples of an attempt to `take`, in order; returns their number.
     pub(crate) async fn series(
         &self,
         id: &AttemptId,
@@ -246,7 +246,7 @@ impl Ingest {
         Ok(read.await?.samples)
     }
 
-    /// Puts a verdict on disk; gives the one that stands, if the same question was answered meanwhile.
+    /// Writes a verdict to disk; returns the one in force, if the same question was answered meanwhile.
     async fn record(&self, fingerprint: u64, verdict: Verdict) -> Result<Verdict, Refusal> {
         self.ask(|answer| Request::Record { fingerprint, verdict: Box::new(verdict), answer }).await
     }
@@ -255,7 +255,7 @@ impl Ingest {
         self.begin(request).await?.answer().await
     }
 
-    /// Puts a request into the queue.
+    /// Queues a request.
     async fn begin<T>(&self, request: impl FnOnce(Answer<T>) -> Request) -> Result<Pending<T>, Refusal> {
         let (answer, answered) = oneshot::channel();
         let pending = Pending { answered, metrics: Arc::clone(&self.parts.metrics) };
@@ -274,13 +274,13 @@ pub(crate) struct Pending<T> {
 }
 
 impl<T> Pending<T> {
-    /// The answer. May be dropped and called again, until it has come.
+    /// Waits for the answer. The future may be dropped and the method called again, until it has returned.
     pub(crate) async fn answer(&mut self) -> Result<T, Refusal> {
         let result = (&mut self.answered).await.unwrap_or(Err(Refusal::Stopping));
         self.counted(result)
     }
 
-    /// The answer, if it has come.
+    /// The answer, if it is there.
     pub(crate) fn answer_now(&mut self) -> Option<Result<T, Refusal>> {
         match self.answered.try_recv() {
             Ok(result) => Some(self.counted(result)),
@@ -298,7 +298,7 @@ impl<T> Pending<T> {
 }
 
 impl Running {
-    /// The summary as it would be if the attempt ended now, unseen.
+    /// The summary as it would be if the attempt ended now, unobserved.
     pub(crate) fn so_far(&self, now_unix_ms: u64) -> Summary {
         let wall = self.progress.last.map(|last| last.elapsed).unwrap_or_default();
         let mut summary = Summary::of(&self.attempt, &self.progress, &FinalTotals::default(), wall, None);

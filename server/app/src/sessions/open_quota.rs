@@ -1,5 +1,5 @@
-//! Who has how many attempts open. All of them share one bound; callers with bounds of their own have those beside it, and untrusted ones,
-//! however many, leave some room to those who are trusted.
+//! Limits of open attempts. All callers share one limit; some have a limit of their own in addition, and untrusted callers together must
+//! leave some room for trusted ones.
 
 use std::sync::Arc;
 
@@ -10,26 +10,26 @@ use crate::{
     sessions::{refusal::Refusal, stream_handle::StreamHandle},
 };
 
-/// Of what may be open, the part that untrusted attempts leave to others: one of so many.
+/// Untrusted attempts leave one in so many of the limit to trusted ones.
 const TO_TRUSTED: usize = 5;
 
-/// Counts what is open of untrusted callers.
+/// Counts the open attempts of untrusted callers.
 #[derive(Debug, Default)]
 pub(crate) struct OpenQuota {
     /// Each of them holds a clone.
     untrusted: Arc<()>,
 }
 
-/// What an open attempt takes, until it is none any more.
+/// The share of an open attempt, until it ends.
 #[derive(Debug)]
 pub(crate) struct QuotaShare {
-    /// Of what its caller may have; `None` while it has not come since the start of the server.
+    /// Its part of the caller's own limit; `None` if the caller has not returned since the start of the server.
     own: Option<UsageSlot>,
     untrusted: Option<Arc<()>>,
 }
 
 impl OpenQuota {
-    /// That of a new attempt, which `stream` opens. `most` may be open at once, of all callers.
+    /// The share of a new attempt opened by `stream`. `most` attempts may be open at once, over all callers.
     pub(crate) fn of_new(
         &self,
         attempt: &Attempt,
@@ -49,7 +49,8 @@ impl OpenQuota {
         self.one_of(attempt).map(|one| Arc::new(QuotaShare { own: None, untrusted: Some(one) }))
     }
 
-    /// That of an attempt whose agent has come again: it counts among those of its caller, if it may have one more. It goes on in any case.
+    /// The share of an attempt whose agent has returned: it counts toward the caller's limit if that allows one more, and continues in any
+    /// case.
     #[expect(clippy::unused_self, reason = "beside its siblings")]
     pub(crate) fn known(
         &self,
@@ -68,7 +69,7 @@ impl OpenQuota {
         attempt.opening.untrusted.then(|| Arc::clone(&self.untrusted))
     }
 
-    /// How many there are.
+    /// Number of open attempts of untrusted callers.
     fn untrusted(&self) -> usize {
         Arc::strong_count(&self.untrusted) - 1
     }

@@ -1,4 +1,4 @@
-//! What is noted of an attempt when it opens: the prediction for its key, before the history knows anything of it.
+//! Records for an attempt, when it opens, the prediction for its key from the history before it.
 
 use plimsoll_core::{
     domain::{Attempt, Bytes, Cores, Millis, OpeningRecord, Prediction, PredictionSnapshot, Rung},
@@ -8,24 +8,25 @@ use plimsoll_core::{
 use crate::sessions::Ingest;
 
 impl Ingest {
-    /// The attempt with what is predicted for it now. From memory, and on the thread of its stream: the writer has no time to
-    /// spare. An attempt that is open already keeps what was noted at its first opening, and one that is sealed its summary.
+    /// Adds the prediction to an attempt. Computed from memory on the stream's thread, because the writer has no time for it. An open
+    /// attempt keeps the prediction of its first opening, and a sealed one its summary.
     pub(crate) fn with_prediction(&self, attempt: Attempt, takes_new_id: bool) -> Attempt {
         let parts = &self.parts;
-        // what is known under the id of a proven job may be of another caller, and go; an agent that takes a new id may be another run
+        // a record under the id of a proven job may be another caller's and be dropped; and an agent that takes a new id may be another
+        // run
         if parts.history.knows(&attempt.id) && !attempt.opening.proven && !takes_new_id {
             return attempt;
         }
         let prediction =
             parts.history.read(|history| predict::predict_known(history, &attempt.key, &parts.predict));
-        // what callers get, not what no pool has
+        // the prediction as callers get it, lowered to the pool
         let prediction = parts.pools.lowered(&attempt.key, prediction);
         let opening = OpeningRecord { predicted: Some(noted(&prediction)), ..attempt.opening };
         Attempt { opening, ..attempt }
     }
 }
 
-/// The numbers against which an ended attempt is held.
+/// The predicted numbers with which the ended attempt will be compared.
 fn noted(prediction: &Prediction) -> PredictionSnapshot {
     PredictionSnapshot {
         memory_request: Bytes(prediction.memory_request.value),

@@ -1,4 +1,4 @@
-//! Why the ingest refuses something. Whatever is refused has changed nothing.
+//! Why the sessions refuse a request. A refused request has changed nothing.
 
 use std::{fmt::Display, time::Duration};
 
@@ -28,13 +28,13 @@ pub(crate) enum Refusal {
         attempt: AttemptId,
         /// The number after the last acknowledged one.
         expected: u64,
-        /// The number that came.
+        /// The number received.
         got: u64,
     },
-    /// Another agent writes the attempt, or wrote and closed it.
+    /// Another agent writes the attempt, or wrote and ended it.
     #[error("attempt {0} belongs to another agent; give this run an id of its own")]
     Held(AttemptId),
-    /// The agent of the job that the attempt's id names has proven that it is: what came before it is dropped.
+    /// The job's own agent has proven its identity: what another caller sent before is dropped.
     #[error(
         "attempt {0} is that of a CI job, whose own agent has come and proven it; what was sent before under this id is dropped: give \
          this run an id of its own"
@@ -62,10 +62,10 @@ pub(crate) enum Refusal {
     /// Too many attempts are open.
     #[error("limit of {0} open attempts reached; retry later")]
     Full(usize),
-    /// Untrusted callers have as many open as they may have together.
+    /// The common limit of untrusted callers is reached.
     #[error("limit of {0} open attempts of untrusted callers reached; retry later")]
     FullOfUntrusted(usize),
-    /// The caller has as many open as it may have.
+    /// The caller's own limit is reached.
     #[error("{0}")]
     Exceeded(Exceeded),
     /// The store refuses to write.
@@ -80,7 +80,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// When it is worth trying again; `None` if the same request will be refused again.
+    /// When to try again; `None` if the same request would be refused again.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Full(_) | Self::FullOfUntrusted(_) => Some(Duration::from_secs(30)),
@@ -92,7 +92,7 @@ impl Refusal {
         }
     }
 
-    /// The word for metrics.
+    /// Label in metrics.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Fault(_) | Self::Forbidden(_) => "invalid",
@@ -114,12 +114,12 @@ impl Refusal {
     }
 }
 
-/// The store did not take what was to be written.
+/// The store refused a write.
 pub(crate) fn unwritable(error: impl Display) -> Refusal {
     Refusal::Unwritable(error.to_string())
 }
 
-/// The store did not give what was to be read.
+/// The store could not be read.
 pub(crate) fn unreadable(error: &StoreError) -> Refusal {
     Refusal::Unreadable(error.to_string())
 }

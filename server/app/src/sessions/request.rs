@@ -1,4 +1,4 @@
-//! What the worker is asked, and what it answers.
+//! Requests to the worker, and their answers.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{
     sessions::{refusal::Refusal, stream_handle::StreamHandle},
 };
 
-/// Where an answer goes. Its receiver may be gone; then it is dropped.
+/// Where an answer is sent. It is dropped if the receiver is gone.
 pub(crate) type Answer<T> = oneshot::Sender<Result<T, Refusal>>;
 
 /// One request to the worker.
@@ -22,7 +22,7 @@ pub(crate) enum Request {
     Open {
         attempt: Box<Attempt>,
         stream: StreamHandle,
-        /// Its agent goes on under another id if another run has this one.
+        /// The agent accepts another id if another run has this one.
         takes_new_id: bool,
         answer: Answer<Opened>,
     },
@@ -45,7 +45,7 @@ pub(crate) enum Request {
         verdict: Box<Verdict>,
         answer: Answer<Verdict>,
     },
-    /// What the pod of a job has; others are forgotten for it.
+    /// The sizes of a job's pod; other pods are removed for it.
     NotePod {
         pod: Box<JobPod>,
         forgotten: Vec<AttemptId>,
@@ -54,7 +54,7 @@ pub(crate) enum Request {
     Watch {
         answer: Answer<(Vec<Running>, broadcast::Receiver<Change>)>,
     },
-    /// As [`Self::Watch`], of few of them, and without the changes.
+    /// Like [`Self::Watch`], limited to a few, without later changes.
     Highest {
         most: usize,
         caller: Arc<Identity>,
@@ -98,19 +98,19 @@ pub(crate) struct Finish {
     pub(crate) totals: FinalTotals,
     /// In order, not overlapping, within `wall`.
     pub(crate) phases: Vec<Phase>,
-    /// Another try may follow in the place of its ticket, which holds it.
+    /// The ticket is kept for a retry in the same slot.
     pub(crate) keeps_ticket: bool,
     /// See [`Summary::offloaded_to`](plimsoll_core::domain::Summary::offloaded_to).
     pub(crate) offloaded_to: String,
 }
 
-/// The end of an attempt, as its agent says, or the server after a long silence.
+/// The end of an attempt, from its agent, or from the server after a long silence.
 #[derive(Debug)]
 pub(crate) struct EndRequest {
     pub(crate) finish: Finish,
-    /// Without a stream, the server itself ends it.
+    /// `None`: the server itself ends it.
     pub(crate) stream: Option<StreamHandle>,
-    /// Who waits for it.
+    /// The caller that waits for it.
     pub(crate) answer: Option<Answer<u64>>,
 }
 
@@ -121,20 +121,20 @@ pub(crate) struct Opened {
     pub(crate) acknowledged: u64,
     /// The attempt is closed already.
     pub(crate) sealed: bool,
-    /// The id under which it is kept.
+    /// The id under which it is stored.
     pub(crate) attempt: AttemptId,
 }
 
-/// An open attempt as it is now.
+/// An open attempt with its current state.
 #[derive(Debug, Clone)]
 pub(crate) struct Running {
-    /// What its agent announced.
+    /// The agent's announcement.
     pub(crate) attempt: Arc<Attempt>,
-    /// What is known so far.
+    /// Measurements so far.
     pub(crate) progress: SampleAccumulator,
 }
 
-/// What watchers get.
+/// A change for watchers.
 #[derive(Debug, Clone)]
 pub(crate) enum Change {
     /// An attempt was opened, or has new samples.

@@ -1,4 +1,4 @@
-//! What the ingest knows when it starts: finished attempts to learn from, and open ones to go on with.
+//! Restores the state at a start: the history, and the open attempts.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ impl Worker {
         self.sessions.values().map(|session| &*session.attempt)
     }
 
-    /// Reads the finished attempts into the history and takes the open ones up where the disk says they are.
+    /// Loads the finished attempts into the history, and restores the open ones from disk.
     ///
     /// # Errors
     /// The store cannot be read. A single damaged record is logged and skipped.
@@ -45,7 +45,7 @@ impl Worker {
         Ok(())
     }
 
-    /// What reads the finished attempts.
+    /// The loader of finished attempts.
     pub(crate) fn history_loader(&self) -> HistoryLoader {
         let Parts { store, history, metrics, verdict_engine, clock, .. } = &self.parts;
         HistoryLoader {
@@ -58,7 +58,7 @@ impl Worker {
         }
     }
 
-    /// Takes the open attempts up, each where it was.
+    /// Restores the open attempts at their last stored number.
     async fn resume_open(&mut self, open: &[Attempt]) -> Result<(), StoreError> {
         for attempt in open {
             let place = self.parts.pools.hold(attempt);

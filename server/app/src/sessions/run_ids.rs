@@ -1,8 +1,8 @@
-//! Each run has an id of its own: a second run under the id of another becomes `ID.2`.
+//! Unique ids for runs: a second run under the id of another becomes `ID.2`.
 //!
-//! An agent sends the id of its CI job. It cannot know whether another container of the job sends the same id, or a caller of another project
-//! that guessed it. The writer of all attempts knows. The same run gets the same id each time it comes, because an attempt is kept with the
-//! session of its agent.
+//! An agent sends the id of its CI job. It cannot know whether another container of the job sends the same id, or a caller of another
+//! project that guessed it; the writer of all attempts does. A run gets the same id each time, because an attempt is stored with its
+//! agent's session.
 
 use plimsoll_core::domain::{Attempt, AttemptId, FieldViolation};
 use plimsoll_proto::job;
@@ -10,7 +10,7 @@ use plimsoll_proto::job;
 use super::{refusal::Refusal, worker::Worker};
 
 impl Worker {
-    /// The attempt under its own id, or under the first one after it that no other run has.
+    /// The attempt with its own id, or with the first following id that no other run has.
     pub(super) async fn with_own_id(&self, mut attempt: Attempt) -> Result<Attempt, Refusal> {
         let asked = attempt.id.clone();
         let mut number = 1;
@@ -29,7 +29,7 @@ impl Worker {
         Ok(attempt)
     }
 
-    /// Whether no run has the attempt's id, or this one, or one that gives it up.
+    /// Whether the attempt may have its id: no run has it, or this one does, or one that gives it up.
     async fn may_have_id(&self, attempt: &Attempt) -> Result<bool, Refusal> {
         if let Some(open) = self.latest(&attempt.id) {
             return Ok(open.attempt.is_same_agent(attempt) || open.attempt.yields_to(attempt));

@@ -1,5 +1,5 @@
-//! One open attempt: which numbers are acknowledged, who holds it, and which part of a batch is new. Pure rules; the
-//! worker commits what they accept.
+//! One open attempt: which numbers are acknowledged, which stream holds it, and which part of a batch is new. Pure rules; the worker
+//! commits what they accept.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ use crate::{
 /// One open attempt.
 #[derive(Debug, Clone)]
 pub(crate) struct Session {
-    /// What the agent announced.
+    /// The agent's announcement.
     pub(crate) attempt: Arc<Attempt>,
     /// Everything up to this number is on disk or declared lost.
     pub(crate) acknowledged: u64,
@@ -34,18 +34,18 @@ pub(crate) struct Session {
     pub(crate) progress: SampleAccumulator,
     /// The stream that may write; `None` while no agent is connected.
     pub(crate) holder: Option<StreamHandle>,
-    /// When the agent was last heard of.
+    /// Time of the agent's last message.
     pub(crate) last_message: LastMessage,
-    /// Its place in the pool it runs in, where that is known.
+    /// Its slot in its pool, if that is known.
     pub(crate) place: Option<Held>,
-    /// Its part of what may be open at once; `None` for one that was taken up at a start and counts among none but all.
+    /// Its share of the limits; `None` for one restored at a start, which counts toward the total only.
     pub(crate) share: Option<Arc<QuotaShare>>,
-    /// What a CI system reported of its end, which its agent has not reported yet.
+    /// A CI system's report on its end, while its agent has not reported one.
     pub(crate) reported: Option<Arc<ReportedOutcome>>,
 }
 
-/// A moment, by two clocks: that of the wall says when an attempt ended, the other one how long its agent is silent, whatever
-/// is done to the first.
+/// A moment by two clocks: the wall clock for when an attempt ended, the monotonic one for the length of a silence, which is independent
+/// of changes to the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LastMessage {
     pub(crate) unix_ms: u64,
@@ -69,12 +69,12 @@ impl Session {
         }
     }
 
-    /// As watchers get it.
+    /// The form for watchers.
     pub(crate) fn running(&self) -> Running {
         Running { attempt: Arc::clone(&self.attempt), progress: self.progress.clone() }
     }
 
-    /// Hands the attempt to `stream`. A stream of the same agent that held it is ended.
+    /// Gives the attempt to `stream`, and ends an older stream of the same agent.
     pub(crate) fn take(&mut self, attempt: &Attempt, stream: &StreamHandle) -> Result<(), Refusal> {
         if !self.attempt.is_same_agent(attempt) {
             return Err(Refusal::Held(attempt.id.clone()));
@@ -86,12 +86,12 @@ impl Session {
         Ok(())
     }
 
-    /// No message came for longer than `patience`: the agent is gone, or connected and stuck.
+    /// Whether there was no message for longer than `patience`: the agent is gone or stuck.
     pub(crate) fn is_silent(&self, now: Instant, patience: Duration) -> bool {
         now.saturating_duration_since(self.last_message.moment) > patience
     }
 
-    /// It was opened, is not learned from, and nothing was ever measured of it.
+    /// Whether it is untrusted and has no samples.
     pub(crate) fn is_unfed(&self) -> bool {
         self.attempt.opening.untrusted && self.acknowledged == 0
     }
@@ -108,8 +108,8 @@ impl Session {
         }
     }
 
-    /// Takes in what is new of a batch and returns it; `None` if all of it was acknowledged before. A sample that cannot follow the one before it
-    /// is left out, and its number counts as lost. After a refusal this session must be dropped: some samples may have been counted.
+    /// Applies the new part of a batch and returns it; `None` if all of it was acknowledged before. A sample that cannot follow the previous
+    /// one is skipped, and its number counts as lost. After an error this session must be dropped, because some samples may have been counted.
     pub(crate) fn accept(
         &mut self,
         batch: Append,

@@ -1,5 +1,4 @@
-//! What the worker does with a request before the commit: check it against the attempt as it will be, add its writes to the
-//! round, and promise the answer.
+//! Prepares a request for the commit: checks it against the attempt as it will be, adds its writes to the batch, and queues the answer.
 
 use std::sync::Arc;
 
@@ -20,13 +19,14 @@ use crate::{
 };
 
 impl Worker {
-    /// The attempt as it will be when the round, and the one before it, are on disk.
+    /// The attempt as it will be when both commits are on disk.
     pub(super) fn latest(&self, id: &AttemptId) -> Option<Session> {
         let staged = self.commits.staged(id);
         staged.map(|staged| &staged.session).or_else(|| self.sessions.get(id)).cloned()
     }
 
-    /// Opens an attempt, or hands it to a newer stream of its agent; under another id if another run has this one and the agent takes it.
+    /// Opens an attempt, or hands it to a newer stream of its agent; under another id if another run has this one and the agent accepts
+    /// that.
     pub(super) async fn stage_open(
         &mut self,
         attempt: Attempt,
@@ -44,7 +44,7 @@ impl Worker {
                 session.last_message = self.now();
                 session.share = self.quota.known(session.share.take(), stream);
                 if let Some(open) = self.sessions.get_mut(&attempt.id) {
-                    // also if this round cannot be put on disk
+                    // also if this commit fails
                     open.last_message = session.last_message;
                 }
                 let id = attempt.id.clone();
@@ -59,7 +59,7 @@ impl Worker {
         }
     }
 
-    /// The session of an attempt, held by `stream`; `None` if it is sealed already. Its agent `asked` for this id.
+    /// The session of an attempt, held by `stream`; `None` if it is sealed already. `asked`: the id that its agent requested.
     async fn opened(
         &mut self,
         attempt: &Attempt,
@@ -87,7 +87,7 @@ impl Worker {
         stream: &StreamHandle,
     ) -> Result<Option<Session>, Refusal> {
         match self.sealed(&attempt.id).await? {
-            // its agent has not seen the end of the delivery
+            // its agent has not received the end of the delivery
             Some(sealed) if sealed.is_of(attempt) => return Ok(None),
             Some(sealed) if sealed.yields_to(attempt) => {
                 self.take_over_ended(attempt, &sealed.key.project).await?;
@@ -95,7 +95,7 @@ impl Worker {
             Some(_) => return Err(Refusal::Held(attempt.id.clone())),
             None => {}
         }
-        // what has begun in either round is a session when that is on the disk
+        // an attempt staged in either commit has a session when that is on disk
         let open = self.sessions.len() + self.commits.begun();
         if open >= self.parts.open_attempts {
             return Err(Refusal::Full(self.parts.open_attempts));
@@ -105,7 +105,7 @@ impl Worker {
         let mut session = Session::new(Arc::new(attempt.clone()), self.now());
         session.share = Some(share);
         self.commits.filling().begun.push(Arc::clone(&session.attempt));
-        // a report names the job, whose id an attempt of another project may have
+        // a report names the job, whose id an attempt of another project may have claimed
         let waiting = |id| self.ci_reports.waiting_for(id, &attempt.key.project);
         session.reported = waiting(&attempt.id).or_else(|| waiting(asked));
         session.place = self.parts.pools.hold(attempt);
@@ -117,7 +117,7 @@ impl Worker {
         Ok(summary.map(Arc::new))
     }
 
-    /// Takes samples in.
+    /// Stores samples.
     pub(super) fn stage_append(&mut self, append: Append, stream: &StreamHandle, answer: Answer<u64>) {
         let id = append.attempt.clone();
         match self.accept(append, stream) {
@@ -154,7 +154,7 @@ impl Worker {
         Ok((session, fresh))
     }
 
-    /// Keeps a verdict, unless there is one on the same evidence, and writes its cause into the summary of its attempt.
+    /// Stores a verdict, unless there is one on the same evidence, and writes its cause into the attempt's summary.
     pub(super) async fn stage_verdict(&mut self, evidence: u64, verdict: &Verdict, answer: Answer<Verdict>) {
         self.commit_earlier_verdict(&verdict.attempt).await;
         let stored = store::read_verdict(&self.parts.store, &verdict.attempt, evidence).await;
@@ -178,14 +178,14 @@ impl Worker {
         }
     }
 
-    /// What an earlier verdict on the attempt wrote is on disk before the next one is looked at.
+    /// Commits an earlier verdict on the attempt before the next one is examined.
     async fn commit_earlier_verdict(&mut self, attempt: &AttemptId) {
         if self.commits.holds_verdict_on(attempt) {
             self.commit_all().await;
         }
     }
 
-    /// What a new verdict changes of the summary of its attempt; nothing while that is open.
+    /// The change of the attempt's summary by a new verdict; `None` while the attempt is open.
     async fn change_by_verdict(&self, verdict: &Verdict) -> Result<Option<CauseChange>, Refusal> {
         if self.sessions.contains(&verdict.attempt) {
             return Ok(None);
@@ -194,10 +194,10 @@ impl Worker {
         change.map_err(|error| unreadable(&error))
     }
 
-    /// Takes attempts from a stream that has ended.
+    /// Releases attempts held by a stream that has ended.
     pub(super) fn release(&mut self, stream: &StreamHandle, attempts: &[AttemptId]) {
         for id in attempts {
-            // staged: the commit will bring it over
+            // staged attempts are released by the commit
             let staged = self.commits.staged_mut(id).map(|staged| &mut staged.session);
             for session in staged.chain(self.sessions.get_mut(id)) {
                 session.holder.take_if(|holder| holder == stream);

@@ -1,4 +1,4 @@
-//! One stream of an agent, as the worker and its requests know it.
+//! A stream of an agent, as the worker and its requests identify it.
 
 use std::sync::{
     Arc, OnceLock,
@@ -10,14 +10,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::identity::Identity;
 
-/// One stream of one agent. Cheap to clone; clones are the same stream.
+/// A stream of an agent. Cheap to clone; clones are the same stream.
 #[derive(Debug, Clone)]
 pub(crate) struct StreamHandle {
     id: u64,
-    /// Ends the stream because the same agent has opened a newer one, or the agent of a job its own attempt.
+    /// Ends the stream: the same agent opened a newer one, or a job's own agent took over its attempt.
     pub(crate) replaced: CancellationToken,
     taken_over: Arc<OnceLock<AttemptId>>,
-    /// Whose it is.
+    /// Its caller.
     pub(crate) caller: Arc<Identity>,
 }
 
@@ -35,14 +35,14 @@ impl StreamHandle {
         Self { id, replaced: CancellationToken::new(), taken_over: Arc::default(), caller }
     }
 
-    /// Ends the stream, because an attempt that it wrote is that of a job whose own agent has come.
+    /// Ends the stream, because the job's own agent took over an attempt that it wrote.
     pub(crate) fn mark_taken_over(&self, attempt: &AttemptId) {
         // the first one is the reason
         let _earlier = self.taken_over.set(attempt.clone());
         self.replaced.cancel();
     }
 
-    /// The attempt for which the stream was ended; `None` if it was not, or by a newer stream of its own agent.
+    /// The attempt whose takeover ended the stream; `None` if it was not ended, or by a newer stream of its own agent.
     pub(crate) fn taken_over(&self) -> Option<&AttemptId> {
         self.taken_over.get()
     }

@@ -45,12 +45,13 @@ impl SessionTable {
         self.0.values()
     }
 
-    /// Puts an attempt into the place of an earlier one of its id.
+    /// Adds an attempt in place of an earlier one with its id.
     pub(crate) fn insert(&mut self, session: Session) {
         self.0.insert(session.attempt.id.clone(), session);
     }
 
-    /// An attempt with `fresh` new samples is on disk as it was staged. What came over it meanwhile stays: a compaction, and a word of its agent.
+    /// Replaces an attempt by its staged state with `fresh` new samples, which is on disk now. Changes made meanwhile are kept: a
+    /// compaction, and the time of the agent's last message.
     pub(crate) fn replace(&mut self, mut session: Session, fresh: u64) {
         if let Some(before) = self.0.get(&session.attempt.id) {
             session.loose = before.loose;
@@ -62,20 +63,20 @@ impl SessionTable {
         self.insert(session);
     }
 
-    /// The agent of an attempt spoke, whatever becomes of what it said.
+    /// Records a message of an attempt's agent, whatever its result.
     pub(crate) fn hear(&mut self, id: &AttemptId, stream: &StreamHandle, now: LastMessage) {
         if let Some(session) = self.0.get_mut(id).filter(|session| session.check_holder(stream).is_ok()) {
             session.last_message = now;
         }
     }
 
-    /// All of them, as watchers get them.
+    /// All of them in the form for watchers.
     pub(crate) fn running(&self) -> Vec<Running> {
         self.0.values().map(Session::running).collect()
     }
 
-    /// The `most` open attempts with the highest need that `caller` may see, and how many it may see. Only what is shown is copied: pages ask
-    /// for it every few seconds.
+    /// The `most` open attempts with the highest need that `caller` may see, and the number of all of them. Only the returned ones are
+    /// copied, because pages request them every few seconds.
     pub(crate) fn highest(&self, most: usize, caller: &Identity) -> (Vec<Running>, usize) {
         let seen = self.0.values().filter(|session| caller.sees(&session.attempt.key.project));
         if most == 0 {
@@ -87,13 +88,13 @@ impl SessionTable {
         (seen.into_iter().take(most).map(Session::running).collect(), count)
     }
 
-    /// How many agents said nothing for longer than `patience`.
+    /// Number of attempts without a message for longer than `patience`.
     pub(crate) fn silent(&self, now: Instant, patience: Duration) -> usize {
         self.0.values().filter(|session| session.is_silent(now, patience)).count()
     }
 
-    /// Gives places in pools back whose agents are silent for longer than `patience`. Those that are heard of again, or for which there was
-    /// no room beside others of their job, take theirs.
+    /// Frees pool slots of agents that are silent for longer than `patience`. Attempts that are heard again, or had no slot beside others
+    /// of their job, take one.
     pub(crate) fn free_silent(&mut self, pools: &PoolRegistry, now: Instant, patience: Duration) {
         for session in self.0.values_mut() {
             if session.is_silent(now, patience) {
@@ -109,7 +110,7 @@ impl SessionTable {
         self.0.get(id).map_or(0, |session| session.loose)
     }
 
-    /// The loose samples of an attempt, which a compaction takes: they count no more.
+    /// The samples of an attempt in fragments, for a compaction; resets their count.
     pub(crate) fn take_loose(&mut self, id: &AttemptId) -> Option<LooseSamples> {
         let session = self.0.get_mut(id)?;
         let count = std::mem::take(&mut session.loose);

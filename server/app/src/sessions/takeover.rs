@@ -1,18 +1,18 @@
-//! A job's own agent takes its id from a caller that came before it without proof.
+//! A job's own agent takes the job's id from a caller that opened it before, without proof.
 //!
-//! Ids of CI jobs can be guessed, and a static token or that of a pod proves no job: a caller with one may open the attempt of a job that
-//! has yet to begin. When an agent comes whose token proves that very job, all that was sent under the id is dropped, from the disk
-//! first and then from memory, and the attempt begins anew as if it had come first.
+//! Ids of CI jobs can be guessed, and a static token or a pod's token proves no job: a caller with one may open the attempt of a job that
+//! has not started. When an agent comes whose token proves that very job, everything sent under the id before is dropped, first from disk
+//! and then from memory, and the attempt starts as if its agent had come first.
 //!
-//! | what is under the id, without proof | then |
+//! | unproven attempt under the id | then |
 //! |---|---|
-//! | an open attempt | it goes, and the stream that writes it ends with that reason |
-//! | an ended one that does not count for predictions | it goes with its verdicts |
-//! | an ended one that counts for predictions | it goes if the new one may count as well, else it stays: no untrusted caller lowers predictions for others |
-//! | an attempt, open or ended, of an agent that proved the job | it stays: the first agent of a job has its id |
+//! | open | it is dropped, and its stream ends with that reason |
+//! | ended, does not count for predictions | it is dropped with its verdicts |
+//! | ended, counts for predictions | it is dropped if the new one may count too; otherwise it stays: no untrusted caller lowers predictions for others |
+//! | of an agent that proved the job, open or ended | it stays: the first agent of a job keeps its id |
 //!
-//! On the disk the samples go first and what names the attempt last, in steps. A server that dies in between finds what is left under
-//! the name that it had, and the agent, which was not answered, comes again. Only what goes is cut short by that.
+//! On disk the samples are removed first and the record with the id last, in steps. If the server dies in between, the rest is found under
+//! the same id, and the agent, which got no answer, comes again. Only what is to be dropped is incomplete then.
 
 use std::sync::PoisonError;
 
@@ -32,7 +32,7 @@ use crate::{
 impl Worker {
     /// Drops the open attempt that has the id of `attempt`, which is proven.
     pub(crate) async fn take_over_open(&mut self, attempt: &Attempt) -> Result<(), Refusal> {
-        // nothing of it is on the way any more, to the disk or into a block
+        // nothing of it is in flight any more, to the disk or into a block
         self.commit_all().await;
         self.stop_rolling([&attempt.id].into_iter()).await;
         self.drop_stored(&attempt.id).await?;
@@ -51,7 +51,7 @@ impl Worker {
 
     /// Drops the ended attempt that has the id of `attempt`, which is proven.
     pub(crate) async fn take_over_ended(&mut self, attempt: &Attempt, project: &str) -> Result<(), Refusal> {
-        // a verdict on it may be on the way
+        // a verdict on it may be in flight
         self.commit_all().await;
         self.drop_stored(&attempt.id).await?;
         self.parts.history.unlearn(&attempt.id);

@@ -1,4 +1,4 @@
-//! The task that owns the open attempts and is the only one that writes what attempts are made of.
+//! The task that owns the open attempts, and the only writer of attempts.
 
 use std::{
     sync::{Arc, Mutex},
@@ -30,21 +30,21 @@ use crate::{
     verdict_records::jobs_short_of_memory::JobsShortOfMemory,
 };
 
-/// Requests taken at once: as many appends of one fragment as one commit holds. A disk that is slow to sync is then asked
-/// ten times a second, and not forty times, for ten thousand samples.
+/// Most requests taken at once: as many one-fragment appends as fit into a commit. A disk with slow syncs then gets ten commits a second
+/// instead of forty, for ten thousand samples.
 const GATHER: usize = BATCH_OPERATIONS - RESERVE_OPERATIONS;
 
-/// Requests that are worked on, and answers that are given, before others get their turn: each answer wakes a stream, and a
-/// prediction must not wait behind a thousand of them. A batch of a hundred samples takes some tens of microseconds.
+/// Requests handled, and answers sent, before other tasks get a turn: each answer wakes a stream, and a prediction must not wait behind a
+/// thousand of them. A batch of a hundred samples takes some tens of microseconds.
 pub(crate) const TURN: usize = 16;
 
-/// How often silent attempts are looked for, at least; more often if silence is short.
+/// Longest interval between searches for silent attempts; shorter if the time limit is short.
 const SWEEP: Duration = Duration::from_mins(1);
 
-/// When the next step of such a search follows, if there are more than one step takes: requests come first.
+/// Interval between the steps of such a search: requests come first.
 const SWEEP_ON: Duration = Duration::from_millis(100);
 
-/// An agent that is there says something every few seconds.
+/// Silence after which an agent counts as silent: a live one sends something every few seconds.
 const SILENT: Duration = Duration::from_mins(2);
 
 /// The owner of the open attempts: an event loop over parts that own their state.
@@ -52,24 +52,24 @@ const SILENT: Duration = Duration::from_mins(2);
 pub(crate) struct Worker {
     pub(crate) parts: Parts,
     queue: mpsc::Receiver<Request>,
-    /// As they are on disk.
+    /// The open attempts, as they are on disk.
     pub(crate) sessions: SessionTable,
-    /// How many of them each caller has.
+    /// How many each caller has open.
     pub(super) quota: OpenQuota,
-    /// What goes to the disk.
+    /// Commits to the disk.
     pub(super) commits: CommitPipeline,
     pub(super) changes: broadcast::Sender<Change>,
-    /// What the CI system says of ends.
+    /// Reports of the CI system.
     pub(super) ci_reports: CiReports,
     /// The counters of the fleet.
     pub(super) fleet: FleetCounters,
-    /// Long attempts whose samples are being sealed.
+    /// Compactions of long attempts.
     pub(super) compactions: Compactions,
-    /// The walks over what gets old.
+    /// Deletion of old data.
     pub(crate) retention: Retention,
     /// Jobs that memory ended, which a start reads; shared with the handle.
     pub(super) short_of_memory: Arc<Mutex<JobsShortOfMemory>>,
-    /// The task that gets attempts that ended after a verdict on them.
+    /// Receiver of attempts that ended after a verdict on them.
     pub(super) judged_early: Option<mpsc::Sender<AttemptId>>,
 }
 
@@ -104,7 +104,7 @@ impl Worker {
         }
     }
 
-    /// Works until `stop`, then answers what is queued, and ends.
+    /// Runs until `stop`, then answers what is queued, and ends.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let mut sweep = tokio::time::interval(self.between_sweeps());
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -128,7 +128,7 @@ impl Worker {
                     self.free_silent();
                     self.fleet.count_overdue();
                     let more = self.close_abandoned().await;
-                    // the file of pools may say another time by now
+                    // the file of pools may have changed the time
                     sweep.reset_after(if more { SWEEP_ON } else { self.between_sweeps() });
                 }
                 _ = retain.tick() => self.retain_step().await,
@@ -155,7 +155,7 @@ impl Worker {
                     self.sessions.hear(&finish.attempt, &stream, self.now());
                     finishing.push(EndRequest { finish, stream: Some(stream), answer: Some(answer) });
                 }
-                // needs to know which attempts are open, and is known when one of them ends
+                // resuming needs the open attempts, and rejudging needs their ends
                 Request::Report(report) => reported.push(report),
                 Request::Open { attempt, stream, takes_new_id, answer } => {
                     self.stage_open(*attempt, (&stream, takes_new_id), answer).await;
@@ -186,7 +186,7 @@ impl Worker {
         if self.commits.is_idle() {
             self.launch().await;
         }
-        // what is full was handed to the store
+        // a full commit was sent to the store
         debug_assert!(!self.commits.is_full(), "the next requests find room");
         if finishing.is_empty() && reported.is_empty() {
             return self.count_open();
@@ -207,13 +207,13 @@ impl Worker {
         self.parts.metrics.open_attempts.set(i64::try_from(self.sessions.len()).unwrap_or(i64::MAX));
     }
 
-    /// Counts the open attempts whose agent may be gone or stuck, long before they are closed for it.
+    /// Counts the open attempts whose agent may be gone or stuck, long before they are closed for that.
     fn count_silent(&self) {
         let silent = self.sessions.silent(Instant::now(), SILENT);
         self.parts.metrics.silent_attempts.set(i64::try_from(silent).unwrap_or(i64::MAX));
     }
 
-    /// Takes in what became of a compaction.
+    /// Handles the result of a compaction.
     pub(super) fn compaction_ended(&mut self, ended: Result<EndedCompaction, JoinError>) {
         let sealed = self.compactions.ended(&mut self.sessions, ended);
         self.note_rolled(sealed);
@@ -236,7 +236,7 @@ impl Worker {
         self.ci_reports.apply(reports, &mut self.sessions, &mut self.fleet).await;
     }
 
-    /// One step of what gets old.
+    /// One step of the retention.
     pub(crate) async fn retain_step(&mut self) {
         let sessions = &self.sessions;
         self.retention.step(&|id| sessions.running_since(id)).await;

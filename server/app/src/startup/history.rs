@@ -1,4 +1,4 @@
-//! What is known of finished attempts at a start: the newest of them to learn from, and the verdicts on them.
+//! Loads at a start the newest finished attempts into the history, and the verdicts on them.
 
 use std::{
     borrow::Cow,
@@ -23,11 +23,11 @@ use crate::{
     verdict_records::jobs_short_of_memory::{JobsShortOfMemory, NewestMemoryEnds},
 };
 
-/// How far behind now an attempt may have ended: a clock is set right by less, or was wrong.
+/// How far in the future an end may be: clocks are corrected by less, or were wrong.
 const AHEAD_MS: u64 = 24 * 3_600_000;
 
-/// When attempts ended, as far as that can be. One of the future was received while the clock of this machine was wrong. When it ended is not
-/// known any more: it counts as the oldest, so that it weighs less than all that came after the clock was set right, and leaves first.
+/// Limits ends of attempts to possible times. An end in the future was received while this machine's clock was wrong. Its true time is
+/// unknown, so it counts as the oldest: it weighs less than everything after the clock was corrected, and is evicted first.
 #[derive(Debug)]
 struct PossibleEnds {
     now_unix_ms: u64,
@@ -45,11 +45,11 @@ impl PossibleEnds {
     }
 }
 
-/// What is kept of all summaries while they are read.
+/// State while all summaries are read.
 struct HistoryReading {
     ends: PossibleEnds,
     judged: LearnableVerdicts,
-    /// Trusted and untrusted ones: however many there are of these, they push none of those out.
+    /// Trusted and untrusted ones: the second never displace the first.
     newest: [NewestAttempts; 2],
     metrics: Arc<Metrics>,
 }
@@ -64,7 +64,7 @@ impl HistoryReading {
     }
 }
 
-/// Learns what is on disk.
+/// Loads the history from disk.
 #[derive(Debug)]
 pub(crate) struct HistoryLoader {
     pub(crate) store: Store,
@@ -75,16 +75,16 @@ pub(crate) struct HistoryLoader {
     pub(crate) now_unix_ms: u64,
 }
 
-/// What a start has read.
+/// Result of loading.
 #[derive(Debug)]
 pub(crate) struct LoadedHistory {
     pub(crate) report: LoadReport,
-    /// Verdicts on attempts that are not among it.
+    /// Verdicts on attempts without a summary.
     pub(crate) unmeasured: UnmeasuredVerdicts,
 }
 
 impl HistoryLoader {
-    /// Learns the newest of the finished attempts, and the verdicts on them.
+    /// Loads the newest finished attempts, and the verdicts on them.
     pub(crate) async fn load(&self) -> Result<LoadedHistory, StoreError> {
         let room = self.history.room();
         let mut judged = LearnableVerdicts::of(room[0].attempts);
@@ -100,7 +100,7 @@ impl HistoryLoader {
             judged.note(&verdict);
         };
         let mut in_force = InForce::of_projects(take);
-        // what an attempt that is not trusted says later changes nothing of what is known of its memory
+        // later reports on an untrusted attempt do not change what is known of its memory
         let mut trusted = InForce::of_askers(|verdict, _is_only| self.history.note_memory_end(&verdict));
         let take = |verdict: Verdict| {
             if !verdict.basis.by_untrusted {
@@ -118,7 +118,7 @@ impl HistoryLoader {
         let ends = PossibleEnds { now_unix_ms: self.now_unix_ms, ahead: 0 };
         let recalled = Arc::new(Mutex::new(HistoryReading { ends, judged, newest, metrics }));
         let taking = Arc::clone(&recalled);
-        // nothing else reads it before the end
+        // nothing else reads it before loading ends
         let take =
             move |summary: &Summary| taking.lock().unwrap_or_else(PoisonError::into_inner).take(summary);
         let report = store::each_summary(&self.store, take).await?;
@@ -140,8 +140,8 @@ impl HistoryLoader {
         Ok(LoadedHistory { report, unmeasured })
     }
 
-    /// Learns the verdicts on these attempts, in the order of their ids, as far as they are remembered: one on another has nothing to
-    /// say about the next one.
+    /// Loads the verdicts on these attempts, in the order of their ids: a verdict on an attempt that is not in memory does not affect the
+    /// next ones.
     async fn load_verdicts_of(&self, met: Vec<(u64, AttemptId, Key)>) -> Result<(), StoreError> {
         let known: HashMap<AttemptId, Key> = met
             .into_iter()

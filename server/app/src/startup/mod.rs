@@ -1,4 +1,4 @@
-//! What a start reads from the disk: finished attempts and verdicts to learn from, and how far the open attempts had come.
+//! Loads the state from disk at a start: the history, verdicts, and the progress of open attempts.
 
 pub(crate) mod history;
 mod newest;

@@ -8,14 +8,14 @@ use plimsoll_core::{
     stats::Stats,
 };
 
-/// The newest attempts out of many that come in any order, in bounded memory.
+/// Selects the newest attempts out of many in any order, in bounded memory.
 pub(super) struct NewestAttempts {
     pub(super) room: HistoryLimits,
-    /// Bytes of the attempts and of their keys, which is most of what the history will count.
+    /// Bytes of the attempts and their keys, which is most of what the history will count.
     pub(super) bytes: usize,
-    /// Each with its end, milliseconds since 1970: looking for it in the attempt would take longer than all the sorting.
+    /// Attempts with their end, milliseconds since 1970: reading it from the attempt would take longer than the sorting.
     pub(super) kept: Vec<(u64, RungObservation)>,
-    /// Each key once, by its texts in one piece: a million attempts have some thousand.
+    /// Each key once, by its concatenated texts: a million attempts have some thousand.
     pub(super) keys: HashMap<Box<[u8]>, Arc<Key>, RandomState>,
     /// The texts of the last key.
     texts: Vec<u8>,
@@ -43,7 +43,7 @@ impl NewestAttempts {
         }
     }
 
-    /// What was built, shared by all attempts that built the same; a new one is counted.
+    /// The shared key of an attempt; a new one is counted.
     pub(super) fn key_of(&mut self, key: &Key) -> Arc<Key> {
         self.texts.clear();
         for text in key.built_texts() {
@@ -59,7 +59,7 @@ impl NewestAttempts {
         new
     }
 
-    /// Leaves the newest, as many as these, in no order; and the keys of those that are left.
+    /// Keeps the newest `most` attempts, in no order, and their keys.
     pub(super) fn cut(&mut self, most: usize) {
         let most = most.max(1);
         if self.kept.len() > most {
@@ -74,10 +74,10 @@ impl NewestAttempts {
         }
     }
 
-    /// The newest is learnt last, so that it weighs most.
+    /// Oldest first, because the attempt added last weighs most.
     pub(super) fn oldest_first(mut self) -> Vec<RungObservation> {
         self.cut(self.room.attempts);
-        // equal ends keep one order, whatever was cut
+        // sort equal ends consistently, whatever was removed
         let in_order = |a: &(u64, RungObservation), b: &(u64, RungObservation)| {
             a.0.cmp(&b.0).then_with(|| a.1.brief.attempt.cmp(&b.1.brief.attempt))
         };

@@ -1,17 +1,17 @@
-//! The open attempts at a start: where the disk says they are.
+//! Progress of the open attempts at a start, from disk.
 
 use plimsoll_core::domain::{Attempt, AttemptId, SampleAccumulator};
 use plimsoll_store::{self as store, SeriesExtent, Store, StoreError};
 use tokio::task::{JoinError, JoinSet};
 
-/// Open attempts of which is asked at once whether they have samples: each that has none costs no visit of its own.
+/// Open attempts checked for samples in one call: those without any then cost no call of their own.
 const ASKED_AT_ONCE: usize = 500;
 
-/// Attempts whose samples are read at once. Ten thousand builds may run while a server starts anew, each with some hundreds of
-/// fragments: while the engine looks for those of one, a core understands those of another. Each holds its fragments in memory.
+/// Attempts whose samples are read at once. Ten thousand builds may run while a server restarts, each with some hundreds of fragments:
+/// while the engine reads those of one, a core decodes those of another. Each holds its fragments in memory.
 const READ_AT_ONCE: usize = 8;
 
-/// How far an open attempt had come.
+/// Progress of an open attempt.
 #[derive(Debug)]
 pub(crate) struct StoredProgress {
     pub(crate) attempt: AttemptId,
@@ -21,7 +21,7 @@ pub(crate) struct StoredProgress {
 
 type Reading = JoinSet<Result<StoredProgress, StoreError>>;
 
-/// Hands `take` how far each of the open attempts had come that has samples.
+/// Passes the progress of each open attempt with samples to `take`.
 ///
 /// # Errors
 /// The store cannot be read.
@@ -53,13 +53,13 @@ fn of(read: Result<Result<StoredProgress, StoreError>, JoinError>) -> Result<Sto
     read.map_err(|error| StoreError::Unavailable(error.to_string()))?
 }
 
-/// Reads how far an attempt had come.
+/// Reads the progress of an attempt.
 async fn read_progress(store: Store, attempt: AttemptId) -> Result<StoredProgress, StoreError> {
     let mut progress = SampleAccumulator::default();
     // a run at a time: an attempt that never ends has more samples than memory
     let extent = store::each_run_past_damage(&store, &attempt, |run| {
         for fault in run.samples.iter().filter_map(|sample| progress.add(sample).err()) {
-            // the samples were checked before they were stored: only a damaged record can bring this about
+            // the samples were checked before they were stored: only damage can cause this
             tracing::warn!(%attempt, %fault, "a stored sample is out of order");
         }
     });

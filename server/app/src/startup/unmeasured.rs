@@ -1,24 +1,24 @@
-//! Verdicts on attempts that no agent measured: no summary goes that would take them along, so those of them go at a start that are
-//! older than summaries may get, and the oldest if there are too many. While the server runs, the retention walks over them.
+//! Verdicts on attempts without an agent: they are not deleted with a summary. At a start those older than summaries may get are deleted,
+//! and the oldest if there are too many. While the server runs, the retention deletes them.
 
 use std::collections::{HashMap, HashSet};
 
 use plimsoll_core::domain::{Attempt, AttemptId, Verdict};
 use plimsoll_store::{self as store, Store};
 
-/// Attempts without a summary whose verdicts stay over a start: the failed jobs of some months. Some KiB each.
+/// Most attempts without a summary whose verdicts survive a start: the failed jobs of some months. Some KiB each.
 pub(crate) const KEPT: usize = 100_000;
 
 /// Which verdicts on attempts without a summary stay.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct UnmeasuredBound {
-    /// Those of so many attempts.
+    /// Most such attempts.
     pub(crate) attempts: usize,
-    /// Those that were given from then on, milliseconds since 1970.
+    /// Verdicts from this time on, milliseconds since 1970.
     pub(crate) since_unix_ms: u64,
 }
 
-/// Attempts with verdicts and without a summary, each with the time of its last verdict, milliseconds since 1970.
+/// Attempts with verdicts and without a summary, with the time of the last verdict, milliseconds since 1970.
 #[derive(Debug, Default)]
 pub(crate) struct UnmeasuredVerdicts(HashMap<AttemptId, u64>);
 
@@ -30,15 +30,15 @@ impl UnmeasuredVerdicts {
         *last = given.max(*last);
     }
 
-    /// The attempt has a summary: its verdicts go with it.
+    /// Notes that an attempt has a summary: its verdicts are deleted with that.
     pub(crate) fn meet(&mut self, id: &AttemptId) {
         if !self.0.is_empty() {
             self.0.remove(id);
         }
     }
 
-    /// Those before `since_unix_ms`, and all but the newest, if there are more than `most`. A tenth more goes then, so that the next
-    /// start has nothing to do.
+    /// Those before `since_unix_ms`, and all but the newest if there are more than `most`; then a tenth more, so that the next start has
+    /// nothing to do.
     fn too_many(self, most: usize, since_unix_ms: u64) -> HashSet<AttemptId> {
         let mut all: Vec<(u64, AttemptId)> = self.0.into_iter().map(|(id, given)| (given, id)).collect();
         all.sort_unstable();
@@ -48,8 +48,8 @@ impl UnmeasuredVerdicts {
         all.into_iter().take(going).map(|(_given, id)| id).collect()
     }
 
-    /// Removes verdicts on attempts that have no summary and are not `open`: those before `since_unix_ms`, and the oldest, if there are
-    /// more than `most` such attempts. That it cannot is harmless: the next start tries again.
+    /// Deletes verdicts on attempts that have no summary and are not `open`: those before `since_unix_ms`, and the oldest if there are
+    /// more than `most` such attempts. A failure is harmless: the next start tries again.
     pub(crate) async fn drop_oldest(mut self, store: &Store, open: &[Attempt], bound: UnmeasuredBound) {
         let most = bound.attempts;
         for attempt in open {

@@ -1,4 +1,4 @@
-//! The verdicts of the store that a start learns: those in force, on attempts that are remembered.
+//! Selects the stored verdicts that a start learns: those in force, on attempts in memory.
 
 use std::collections::HashSet;
 
@@ -6,13 +6,13 @@ use plimsoll_core::domain::{AttemptId, Key, Reporter, Summary, Verdict};
 
 use super::unmeasured::UnmeasuredVerdicts;
 
-/// Which verdicts of the store can be learnt: their attempts with their keys, in memory that is bounded as the history's is, and no
-/// verdict. Those are read again when it is known which attempts are remembered.
+/// Attempts with learnable verdicts, with their keys, in memory bounded like the history's. The verdicts themselves are read again when it
+/// is known which attempts are in memory.
 pub(super) struct LearnableVerdicts {
     most: usize,
     /// Attempts with a verdict to learn from that were not met yet.
     waiting: HashSet<AttemptId>,
-    /// The newest of them, each with its end, milliseconds since 1970.
+    /// The newest of them, with their ends, milliseconds since 1970.
     pub(super) met: Vec<(u64, AttemptId, Key)>,
     pub(super) unmeasured: UnmeasuredVerdicts,
 }
@@ -35,7 +35,7 @@ impl LearnableVerdicts {
         if waited && !summary.opening.untrusted {
             self.met.push((summary.ended_unix_ms(), summary.attempt.clone(), summary.key.clone()));
         }
-        // the history remembers none that is older
+        // the history contains none that is older
         if self.met.len() >= self.most.saturating_mul(2).saturating_add(1024) {
             self.met.select_nth_unstable_by_key(self.most, |(ended, ..)| std::cmp::Reverse(*ended));
             self.met.truncate(self.most);
@@ -48,9 +48,8 @@ pub(super) const fn teaches(verdict: &Verdict) -> bool {
     verdict.outlook.signature.is_some()
 }
 
-/// Hands on the verdicts in force of each attempt, out of all verdicts in the order of their attempts, each with whether it is the only
-/// one. Of an attempt whose project is not known, one is in force in the name of each project. Those of one attempt come in the order of their
-/// times.
+/// Passes on the verdicts in force of each attempt, out of all verdicts ordered by attempt, with whether it is the attempt's only one. For
+/// an attempt of unknown project, one is in force for each project. The verdicts of one attempt are ordered by time.
 pub(super) struct InForce<F: FnMut(Verdict, bool)> {
     /// Of those for which this is equal, the last one is in force.
     of: fn(&Verdict) -> AskedBy,

@@ -1,7 +1,6 @@
-//! Where attempts should run, shared: the operator's file of pools, which may change while the server runs, and how busy each pool
-//! is.
+//! The pools in force, shared: the operator's file, which may change while the server runs, and how busy each pool is.
 //!
-//! The file is read again when it has changed, and at SIGHUP. One that is wrong is named, and what was in force stays in force.
+//! The file is reloaded after a change, and at SIGHUP. An invalid file is logged, and the previous one stays in force.
 
 mod open;
 mod taken;
@@ -32,14 +31,14 @@ pub(crate) use taken::Taken;
 /// The setting that names the file.
 const WHAT: &str = "pools_file";
 
-/// A handle on what attempts are put by.
+/// A handle to the pools.
 #[derive(Debug, Clone)]
 pub(crate) struct PoolRegistry(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     file: Option<PathBuf>,
-    /// The file looks like `None` if it could not be looked at.
+    /// The file's state is `None` if it could not be read.
     kept: Kept<Placement, Option<Stamp>>,
     open: OpenPlaces,
     tickets: OfTickets,
@@ -47,10 +46,10 @@ struct Shared {
 }
 
 impl PoolRegistry {
-    /// With what the file says; without one there are no pools.
+    /// Reads the file; without one there are no pools.
     ///
     /// # Errors
-    /// The file cannot be read, or is wrong: all mistakes.
+    /// The file cannot be read, or is invalid: names all errors.
     pub(crate) fn open(file: Option<PathBuf>, metrics: Arc<Metrics>) -> anyhow::Result<Self> {
         let stamp = file.as_deref().map(reload::stamp).transpose().context(WHAT)?;
         let placement = file.as_deref().map(read).transpose()?.unwrap_or_default();
@@ -60,7 +59,7 @@ impl PoolRegistry {
         Ok(Self(Arc::new(Shared { file, kept, open, tickets, metrics })))
     }
 
-    /// What is in force.
+    /// The pools in force.
     pub(crate) fn now(&self) -> Arc<Placement> {
         self.0.kept.now()
     }
@@ -70,8 +69,7 @@ impl PoolRegistry {
         &self.0.open
     }
 
-    /// Holds the place of an open attempt in the pool that it names, and what it asks for as far as a builder of the pool can give it; `None`
-    /// if it names none.
+    /// Takes the slot of an open attempt in the pool that it names, with its sizes, capped at a builder's; `None` if it names none.
     pub(crate) fn hold(&self, attempt: &Attempt) -> Option<Held> {
         let (opening, now) = (&attempt.opening, self.now());
         let sizes =
@@ -79,22 +77,22 @@ impl PoolRegistry {
         self.0.open.hold(&opening.pool, &sizes, opening.ticket.is_some(), attempt.unticketed_slot())
     }
 
-    /// Says where tickets are asked for, from now on: what is wanted and held in one pool, `None` if nothing is.
+    /// Sets the source for tickets: it returns the demand of one pool, `None` if there is none.
     pub(crate) fn ask_tickets(&self, tickets: impl Fn(&str) -> Option<PoolDemand> + Send + Sync + 'static) {
         self.0.tickets.set(Arc::new(tickets));
     }
 
-    /// What is wanted and held in a pool.
+    /// Demand of a pool.
     pub(crate) fn taken(&self, pool: &str) -> Taken {
         Taken::of(self.0.tickets.of(pool), self.0.open.of(pool))
     }
 
-    /// How many builds are in a pool: one that waits for a place there counts as much as one that runs there.
+    /// Builds in a pool: one that waits counts as much as one that runs.
     pub(crate) fn busy(&self, pool: &str) -> u32 {
         self.taken(pool).all().places
     }
 
-    /// A prediction with the pool for it, lowered to that pool where it must be.
+    /// A prediction with its pool, lowered to that if needed.
     pub(crate) fn put(&self, key: &Key, prediction: Prediction) -> Prediction {
         if self.now().pools().is_empty() {
             return prediction;
@@ -109,14 +107,14 @@ impl PoolRegistry {
         put
     }
 
-    /// The same for the record: it is no answer, so it is not counted.
+    /// The same for the attempt's record, without counting it.
     pub(crate) fn lowered(&self, key: &Key, prediction: Prediction) -> Prediction {
         self.now().put(&RuleSubject::of(key), prediction, &|pool| self.busy(pool))
     }
 
-    /// Where a pod of this key shall run that asks for so much: in `predicted` if it fits there, else where it would be put. A pod
-    /// whose own sizes fit nowhere keeps its place, and gets what its kind gets. `None` without a word from the operator, and for a
-    /// pod of another system than Linux that no pool takes: nodes and kinds are those of Linux unless a pool says otherwise.
+    /// Placement for a pod of this key with these requests: `predicted` if it fits there, else the pool chosen for the requests. A pod
+    /// whose own sizes fit nowhere keeps its placement, and gets that of its kind. `None` if the operator configured nothing, and for a
+    /// pod of a system other than Linux that no pool takes: nodes and kinds are for Linux unless a pool says otherwise.
     pub(crate) fn aim(
         &self,
         key: &Key,
@@ -126,7 +124,7 @@ impl PoolRegistry {
     ) -> Option<PlacementTarget> {
         let now = self.now();
         let subject = RuleSubject { os, ..RuleSubject::of(key) };
-        // on nodes with other processors its image would not run, and with labels of both it would wait for ever
+        // on nodes of another architecture its image would not run, and with labels of both it would wait for ever
         let is_unsure = subject.family.is_empty() && now.is_mixed(os);
         let pool = now.pool(predicted).filter(|pool| !is_unsure && pool.os == os && pool.takes(needs));
         let choice = || now.choose(&subject, needs, &|pool| self.busy(pool));
@@ -150,20 +148,20 @@ impl PoolRegistry {
         says_something.then_some(PlacementTarget { pool: name, place, reason })
     }
 
-    /// The name of the pool that a runner's tags mean; empty if they mean none.
+    /// The name of the pool that a runner's tags select; empty if none.
     pub(crate) fn named_by(&self, tags: &[String]) -> String {
         self.now().named_by(tags).map(|pool| pool.name.clone()).unwrap_or_default()
     }
 
-    /// Takes a changed file over until `end`, and reads it again at each SIGHUP.
+    /// Applies changes of the file until `end`, and reloads it at each SIGHUP.
     ///
     /// # Errors
-    /// The signal cannot be heard.
+    /// The signal handler cannot be installed.
     pub(crate) async fn watch(self, end: CancellationToken) -> anyhow::Result<()> {
         reload::watch(WHAT, end, move |asked| self.look(asked)).await
     }
 
-    /// Reads the file again if it has changed, or if a reload was `asked` for.
+    /// Reloads the file if it has changed, or if a reload was requested.
     pub(crate) fn look(&self, asked: bool) {
         let Shared { file: Some(file), kept, metrics, .. } = &*self.0 else { return };
         let (stamp, read) = (|_before: &_| reload::stamp(file).ok(), |_now: &mut _| self.read_again(file));
@@ -175,7 +173,7 @@ impl PoolRegistry {
         }
     }
 
-    /// A file from which all pools are gone at once is being written, or was emptied by mistake.
+    /// refuses a file without any pools where there were some: it is being written, or was emptied by mistake
     fn read_again(&self, file: &Path) -> anyhow::Result<Arc<Placement>> {
         let (read, before) = (read(file)?, self.now().pools().len());
         if read.pools().is_empty() && before > 0 {
@@ -188,10 +186,10 @@ impl PoolRegistry {
     }
 }
 
-/// What a file of pools says.
+/// Parses a file of pools.
 ///
 /// # Errors
-/// It cannot be read, or is wrong: all mistakes.
+/// It cannot be read, or is invalid: names all errors.
 pub(crate) fn read(file: &Path) -> anyhow::Result<Placement> {
     let read = || {
         let bytes = reload::stamp(file)?.1;

@@ -1,18 +1,18 @@
-//! Tickets, kept: the rules of [`plimsoll_core::placement::tickets`] with a lock, a clock and a disk around them.
+//! Tickets in memory and on disk: the rules of [`plimsoll_core::placement::tickets`] with a lock, a clock and a store.
 //!
-//! A call that changes a ticket takes the lock, which is held for microseconds, and then waits until the change is on the disk:
-//! one task, the keeper, commits all that has gathered with one sync. No answer says what is not on the disk yet.
+//! A call that changes a ticket takes the lock for microseconds, and then waits until the change is on disk: one task, the keeper, commits
+//! all queued changes with one sync. No answer contains a change that is not on disk.
 //!
-//! If the disk takes nothing, the change stays, is not answered, and is tried again: the caller is asked to come back, and
-//! finds the result under the ticket's id. A restart takes up what is on the disk: that is older, and as true.
+//! If the store refuses writes, the change stays in memory, is not answered, and is retried: the caller is told to come back, and finds
+//! the result under the ticket's id. A restart restores the older state on disk, which is equally valid.
 //!
-//! | module | |
+//! | module | content |
 //! |---|---|
-//! | `ticket_state` | what the lock guards |
+//! | `ticket_state` | the state behind the lock |
 //! | `keeper` | the task that commits, and ends tickets without a sign of life |
-//! | `numbered` | tickets with numbers as their ids, which the server gives out |
-//! | `refusal` | why something is refused |
-//! | `watching` | one who waits for a change |
+//! | `numbered` | tickets with numbers as ids, which the server assigns |
+//! | `refusal` | why a request is refused |
+//! | `watching` | a watcher that waits for changes |
 
 mod keeper;
 mod numbered;
@@ -91,7 +91,7 @@ impl TicketRegistry {
         (Self(Arc::clone(&shared)), Keeper(shared))
     }
 
-    /// Takes up the tickets of the store. `open` are the attempts that are open: a ticket whose attempt is not has ended with it.
+    /// Restores the stored tickets. `open`: the open attempts; a ticket whose attempt is not among them has ended with it.
     ///
     /// # Errors
     /// The store cannot be read. A single damaged record is logged and skipped.
@@ -113,7 +113,7 @@ impl TicketRegistry {
         state.tickets.restore(kept, now);
         state.numbers = numbers;
         self.0.durable.send_modify(|durable| durable.numbers = numbers);
-        // who runs without a ticket takes places, too: nothing is granted before that is known
+        // attempts without a ticket occupy slots, too: nothing is granted before they are known
         for attempt in open.values() {
             state.begin(attempt);
         }
@@ -139,7 +139,7 @@ impl TicketRegistry {
         Ok(())
     }
 
-    /// Opens a ticket, or says where the one with this id stands. What is answered is on the disk.
+    /// Opens a ticket, or returns the status of the one with this id. What is returned is on disk.
     pub(crate) async fn open(&self, id: &TicketId, claim: TicketClaim) -> Result<View, Refusal> {
         let opened = self.0.decide(|state, now| {
             if let Some(ended) = state.ended_as(id, &claim) {
@@ -157,12 +157,12 @@ impl TicketRegistry {
             state.note(changes, now);
             state.view(id, now)
         });
-        // also if it is refused: another one may have ended for it
+        // also if it is refused: another ticket may have ended for it
         self.0.wake.notify_one();
         self.0.kept(opened).await
     }
 
-    /// Ends a ticket of `owner`. One that has ended stays as it ended.
+    /// Ends a ticket of `owner`. An ended one keeps its result.
     pub(crate) async fn close(&self, id: &TicketId, owner: &str, caller: &Identity) -> Result<View, Refusal> {
         let may = |_: &TicketState, claim: &TicketClaim| {
             may_touch(caller, id, claim)?;
@@ -174,7 +174,7 @@ impl TicketRegistry {
         self.close_if(id, may).await
     }
 
-    /// Ends a ticket whose last attempt was of this session, and in whose place no other one has begun.
+    /// Ends a ticket whose last attempt was of this session, and whose slot has no other attempt.
     pub(crate) async fn give_back(
         &self,
         id: &TicketId,
@@ -211,7 +211,7 @@ impl TicketRegistry {
         self.0.kept(closed).await
     }
 
-    /// Watches a ticket; with `holds`, its place is held as long as the result lives.
+    /// Watches a ticket; with `holds`, its slot is held while the result lives.
     pub(crate) fn watch(&self, id: &TicketId, holds: bool, caller: &Identity) -> Result<Watching, Refusal> {
         let now = self.0.now();
         let mut state = self.0.state();
@@ -223,19 +223,19 @@ impl TicketRegistry {
         Ok(Watching::new(Arc::clone(&self.0), view.ticket(), holds, bell))
     }
 
-    /// An attempt is open and on the disk: if it names a ticket, it runs in its place, else beside the tickets of its pool.
+    /// Records an open attempt that is on disk: in its ticket's slot, else as one without a ticket in its pool.
     pub(crate) fn begin(&self, attempt: &Attempt) {
         if has_place(attempt) && self.0.state().begin(attempt) {
             self.0.wake.notify_one();
         }
     }
 
-    /// Why a ticket holds no place for an attempt of a project that is open; `None` if it does.
+    /// Why a ticket holds no slot for an open attempt of a project; `None` if it does.
     pub(crate) fn no_place(&self, id: &TicketId, attempt: &AttemptId, project: &str) -> Option<String> {
         self.0.state().no_place(id, attempt, project)
     }
 
-    /// An attempt has ended, and that is on the disk: so has its ticket, unless it `keeps_ticket` for another try.
+    /// Records the end of an attempt that is on disk: its ticket ends too, unless it `keeps_ticket` for a retry.
     pub(crate) fn end(&self, attempt: &Attempt, keeps_ticket: bool) {
         if !has_place(attempt) {
             return;
@@ -251,7 +251,7 @@ impl TicketRegistry {
         self.0.wake.notify_one();
     }
 
-    /// Open attempts, each with whether its agent is silent for longer than places are kept for it. What those hold goes to others.
+    /// Updates which open attempts are silent for longer than slots are kept. Their slots are given to others.
     pub(crate) fn hear<'a>(&self, attempts: impl Iterator<Item = (&'a Attempt, bool)>) {
         let now = self.0.now();
         let mut state = self.0.state();
@@ -262,14 +262,14 @@ impl TicketRegistry {
         self.0.wake.notify_one();
     }
 
-    /// What is wanted and held, by pool.
+    /// Demand by pool.
     pub(crate) fn demand(&self) -> Vec<PoolDemand> {
         self.0.state().tickets.demand()
     }
 }
 
-/// Whether `caller` may watch and close this ticket: it opened the ticket, or operates its project. Several callers share the name of an issuer of
-/// tokens; what they may see tells them apart.
+/// Whether `caller` may watch and close this ticket: it opened the ticket, or is an operator for its project. Several callers may share
+/// the name of a token issuer; they are told apart by the projects they may see.
 fn may_touch(caller: &Identity, id: &TicketId, claim: &TicketClaim) -> Result<(), Refusal> {
     let opened = claim.by == caller.stored_name() && caller.sees(&claim.project);
     if opened || caller.operates(&claim.project) {
@@ -279,12 +279,12 @@ fn may_touch(caller: &Identity, id: &TicketId, claim: &TicketClaim) -> Result<()
     Err(Refusal::Forbidden(FieldViolation::new("ticket", format!("was not opened by {}", caller.name))))
 }
 
-/// Who may not see the project of a ticket does not learn that it is there.
+/// A caller that may not see the ticket's project does not learn that it exists.
 fn may_know(caller: &Identity, id: &TicketId, claim: &TicketClaim) -> Result<(), Refusal> {
     if caller.sees(&claim.project) { Ok(()) } else { Err(TicketRefusal::Unknown(id.clone()).into()) }
 }
 
-/// Whether an attempt can take a place: it says where it runs.
+/// Whether an attempt can have a slot: it names its pool.
 fn has_place(attempt: &Attempt) -> bool {
     attempt.opening.ticket.is_some() || !attempt.opening.pool.is_empty()
 }
@@ -306,7 +306,7 @@ impl Shared {
         ClockReading { unix_ms: self.clock.now_unix_ms(), steady_ms: steady }
     }
 
-    /// Decides something under the lock; gives what may be answered once everything up to the number is on the disk.
+    /// Makes a decision under the lock; returns it with the number of the change that must be on disk before it is answered.
     fn decide<T>(
         &self,
         decide: impl FnOnce(&mut TicketState, ClockReading) -> Result<T, Refusal>,
@@ -319,7 +319,7 @@ impl Shared {
         (decided, state.changes())
     }
 
-    /// Waits until what was decided may be answered.
+    /// Waits until a decision may be answered.
     async fn kept<T>(&self, (decided, upto): (Result<T, Refusal>, u64)) -> Result<T, Refusal> {
         if let Ok(_decided) = &decided {
             self.wake.notify_one();

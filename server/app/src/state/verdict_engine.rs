@@ -1,8 +1,8 @@
-//! What verdicts stand on beside the history, shared: rules and terms, which may change while the server runs, and the
-//! failures that verdicts were given on.
+//! State of verdicts besides the history, shared: rules and terms, which may change while the server runs, and the failures of earlier
+//! verdicts.
 //!
-//! Rules and terms are read again when a file has changed, and when the operator says so (SIGHUP). All files are read and
-//! checked before any of them counts: one that is wrong is named, and everything that was in force stays in force.
+//! Rules and terms are reloaded after a change of a file, and at SIGHUP. All files are read and checked before any is used: an invalid one
+//! is logged, and everything in force stays in force.
 
 mod read;
 
@@ -31,13 +31,13 @@ use crate::runtime::{
 use read::stamps;
 pub(crate) use read::{rule_files, rules};
 
-/// What the files are, for people.
+/// Name of the files, for people.
 const WHAT: &str = "rules and retry policy";
 
-/// Failures kept, each a key with a signature: about 40 MB.
+/// Capacity for failures, each a key with a signature: about 40 MB.
 const FAILURES: usize = 50_000;
 
-/// Corrections kept, those of some years: about 10 MB.
+/// Capacity for corrections, those of some years: about 10 MB.
 const CORRECTIONS: usize = 10_000;
 
 /// Where rules and terms are read from.
@@ -47,25 +47,25 @@ pub(crate) struct Sources {
     pub(crate) rules_dir: Option<PathBuf>,
     /// File with the terms of retries; without one the terms of `policy` stay.
     pub(crate) policy_file: Option<PathBuf>,
-    /// What the operator decides beside the terms.
+    /// Settings apart from the terms.
     pub(crate) policy: RetryPolicy,
 }
 
-/// What is in force; rules and terms change together.
+/// The rules and terms in force; they change together.
 #[derive(Debug)]
 struct InForce {
     rules: Arc<LogRules>,
     policy: RetryPolicy,
 }
 
-/// A handle on what verdicts stand on.
+/// A handle to the state of verdicts.
 #[derive(Debug, Clone)]
 pub(crate) struct VerdictEngine(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     sources: Sources,
-    /// The files look like `None` if one of them could not be looked at.
+    /// The files' state is `None` if one of them could not be read.
     kept: Kept<InForce, Option<Vec<Stamp>>>,
     seen: Mutex<KnownFailures>,
     corrections: Mutex<Corrections>,
@@ -73,10 +73,10 @@ struct Shared {
 }
 
 impl VerdictEngine {
-    /// With the rules of the program and what the files say.
+    /// Reads the files, in addition to the built-in rules.
     ///
     /// # Errors
-    /// A directory or a file cannot be read, or is wrong: all mistakes of all files.
+    /// A directory or a file cannot be read, or is invalid: names all errors.
     pub(crate) fn open(sources: Sources, metrics: Arc<Metrics>) -> anyhow::Result<Self> {
         let stamps = stamps(&sources)?;
         let kept = Kept::new(WHAT, InForce::read(&sources)?, Some(stamps));
@@ -85,7 +85,7 @@ impl VerdictEngine {
         Ok(Self(Arc::new(Shared { sources, kept, seen, corrections, metrics })))
     }
 
-    /// The verdict on what is known of an ended attempt. Reads a log line by line: not for a thread that serves others.
+    /// The verdict on an ended attempt. Reads a log line by line: not for a thread that serves others.
     pub(crate) fn judge(
         &self,
         evidence: &Evidence,
@@ -94,7 +94,7 @@ impl VerdictEngine {
     ) -> Verdict {
         let in_force = self.0.kept.now();
         let InForce { rules, policy } = &*in_force;
-        // what takes long is done before anything is locked: who learns and who predicts would wait for it
+        // slow work is done before any lock is taken, because learning and predicting would wait
         let finding = self.corrected(evidence, retry::classify(evidence, rules));
         history.read(|history| {
             let seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -102,17 +102,17 @@ impl VerdictEngine {
         })
     }
 
-    /// What a caller says, with its log read by the rules in force. Takes as long as judging does.
+    /// A caller's report, with its log matched by the rules in force. Takes as long as a verdict.
     pub(crate) fn reported(&self, asked: &Evidence) -> ReportedEvidence {
         retry::reported(asked, &self.0.kept.now().rules)
     }
 
-    /// Why an attempt failed by what is known of it. Fast, if no log is to be read.
+    /// Classifies a failure. Fast, if there is no log to read.
     pub(crate) fn classify(&self, evidence: &Evidence) -> Finding {
         self.corrected(evidence, retry::classify(evidence, &self.0.kept.now().rules))
     }
 
-    /// The finding with the cause that a person said of this attempt, else of its signature.
+    /// Applies the correction of this attempt, else of its signature, to a finding.
     fn corrected(&self, evidence: &Evidence, finding: Finding) -> Finding {
         if let Some(correction) = evidence.correction.as_deref().filter(|one| !one.undone) {
             return finding.corrected(correction.cause, correction.says());
@@ -120,7 +120,7 @@ impl VerdictEngine {
         self.corrections().apply(&evidence.key.project, &evidence.attempt, finding, Clock.now_unix_ms())
     }
 
-    /// Takes note of the correction in a verdict that is on disk, if it has one.
+    /// Records the correction in a stored verdict, if it has one.
     pub(crate) fn note_correction(&self, verdict: &Verdict) {
         if verdict.basis.correction.is_some() {
             let mut corrections = self.corrections();
@@ -129,7 +129,7 @@ impl VerdictEngine {
         }
     }
 
-    /// The same of verdicts that are read at the start, one after another: [`Self::count_corrections`] counts them behind the last.
+    /// The same for verdicts read at the start; call [`Self::count_corrections`] after the last.
     pub(crate) fn recall_correction(&self, verdict: &Verdict) {
         self.corrections().note(verdict);
     }
@@ -144,7 +144,7 @@ impl VerdictEngine {
         self.corrections().wrong(sees)
     }
 
-    /// Forgets the correction of an attempt that is gone.
+    /// Removes the correction of a deleted attempt.
     pub(crate) fn forget_correction(&self, attempt: &AttemptId) {
         let mut corrections = self.corrections();
         if corrections.forget(attempt) {
@@ -164,12 +164,12 @@ impl VerdictEngine {
         self.0.corrections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Failures with retries whose end is known, most retries first.
+    /// Failures with ended retries, most retries first.
     pub(crate) fn flaky(&self, history: &History, most: usize) -> Vec<FlakyFailure> {
         self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).flaky(history, most)
     }
 
-    /// Failures that `takes` takes, the same ones together, most attempts first.
+    /// Groups of equal failures for which `takes` returns true, most attempts first.
     pub(crate) fn failure_groups(
         &self,
         history: &History,
@@ -184,7 +184,7 @@ impl VerdictEngine {
         self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).learn(key, verdict);
     }
 
-    /// Forgets the lines of these verdicts, which have lost them.
+    /// Clears the lines of these verdicts, whose log lines were removed.
     pub(crate) fn drop_lines(&self, verdicts: &[Verdict]) {
         self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).drop_lines(verdicts);
     }
@@ -199,15 +199,15 @@ impl VerdictEngine {
         self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).unlearn(attempt, None);
     }
 
-    /// Takes changed rules and terms over until `end`, and reads all of them again at each SIGHUP.
+    /// Applies changed rules and terms until `end`, and reloads all at each SIGHUP.
     ///
     /// # Errors
-    /// The signal cannot be heard.
+    /// The signal handler cannot be installed.
     pub(crate) async fn watch(self, end: CancellationToken) -> anyhow::Result<()> {
         reload::watch(WHAT, end, move |asked| self.look(asked)).await
     }
 
-    /// Reads everything again if a file has changed, or if a reload was `asked` for.
+    /// Reloads everything if a file has changed, or if a reload was requested.
     fn look(&self, asked: bool) {
         let Shared { sources, kept, metrics, .. } = &*self.0;
         let stamps = |_before: &_| stamps(sources).ok();

@@ -1,6 +1,6 @@
-//! Every call that runs, counted; and the end of those that would wait for ever when the server stops.
+//! Counts running calls, and ends those that would wait for ever when the server stops.
 //!
-//! A call begins when its request is routed and ends when the last byte of its answer is handed to the connection.
+//! A call starts when its request is routed and ends when the last byte of its answer is handed to the connection.
 
 use std::sync::Arc;
 
@@ -23,12 +23,12 @@ struct Running {
 }
 
 impl Calls {
-    /// None yet. Their answers are `response_budget`.
+    /// No calls. `response_budget` bounds their answers.
     pub(crate) fn new(response_budget: ResponseBudget) -> Self {
         Self(Arc::new(Running { response_budget, ..Running::default() }))
     }
 
-    /// The answers that their clients have not taken.
+    /// The bound of unread answers.
     pub(crate) fn response_budget(&self) -> ResponseBudget {
         self.0.response_budget.clone()
     }
@@ -38,7 +38,7 @@ impl Calls {
         self.0.calls.token()
     }
 
-    /// Ends the answers that wait for something to say, now and from now on.
+    /// Ends the answers that have nothing to send, now and from now on.
     pub(crate) fn cut(&self) {
         self.0.cut.cancel();
         self.0.calls.close();

@@ -10,7 +10,7 @@ use crate::{
     service::{AttemptService, Refusal, Services, SizingService, StatisticsService},
 };
 
-/// What may be read of attempts, sums and predictions. Cheap to clone.
+/// Read access to attempts, sums and predictions. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct ReadApi {
     pub(crate) statistics: StatisticsService,
@@ -91,8 +91,8 @@ impl ReadApi {
         Ok(wire::sizing::explanation(self.sizing.explain(caller, key, limit).await?))
     }
 
-    /// What the first messages of the rpc `Watch` say, of at most `most` attempts with the highest need; and how many run. Of those that
-    /// the caller may see.
+    /// The first messages of the rpc `Watch`, for the `most` attempts with the highest need, and the number of running attempts; both
+    /// limited to what the caller may see.
     pub(crate) async fn running(
         &self,
         caller: &Arc<Identity>,

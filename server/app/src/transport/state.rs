@@ -17,10 +17,10 @@ use crate::{
     transport::calls::Calls,
 };
 
-/// What each handler of HTTP may use. A request clones the pointer and nothing else.
+/// State of the HTTP handlers. A request only clones the pointer.
 pub(crate) type HttpState = Arc<HttpParts>;
 
-/// What the handlers of HTTP share.
+/// State shared by the HTTP handlers.
 #[derive(Debug)]
 pub(crate) struct HttpParts {
     pub(crate) services: Services,
@@ -32,15 +32,15 @@ pub(crate) struct HttpParts {
     pub(crate) hosts: Arc<[String]>,
     pub(crate) gantry: Arc<gantry::Settings>,
     pub(crate) pods: PodReviewer,
-    /// Of the job hook; `None` takes every hook.
+    /// Token of the job hook; `None` accepts every hook.
     pub(crate) token: Option<Token>,
-    /// Of the webhook; `None` answers whatever reaches it.
+    /// Secret of the webhook; `None` answers every request.
     pub(crate) admission_secret: Option<Token>,
-    /// What `GET /agent/...` hands out.
+    /// Files of `GET /agent/...`.
     pub(crate) agent_files: Arc<AgentFiles>,
     /// All settings, for people.
     pub(crate) shown: Arc<Vec<InForce>>,
-    /// With it, every hook must be signed.
+    /// Keys for signed hooks; if set, every hook must be signed.
     pub(crate) signing: Option<Signing>,
     pub(crate) hooks: Hooks,
     pub(crate) calls: Calls,

@@ -1,14 +1,14 @@
-//! The cause that a verdict found is the cause of its attempt everywhere: it is written into the summary, in the commit of the verdict.
+//! Writes the cause found by a verdict into the attempt's summary, in the same commit, so that it is the attempt's cause everywhere.
 //!
-//! | what names the cause | what it changes |
+//! | the cause comes from | changes |
 //! |---|---|
-//! | a counter, a reason of cluster or CI system, an exit, said by a trusted caller | cause, and whether the need is a lower bound |
-//! | a line of a log, or a job that is not trusted and speaks of itself | the cause as it is shown, chosen by and counted |
-//! | nothing (`unknown`) | nothing: a cause that is known stays |
-//! | a person who corrects it | the cause alone: what was measured stays, also whether the need is a lower bound |
-//! | a correction that is taken back | the cause: what the rules find, else the one before the correction |
+//! | a counter, a reason of cluster or CI system, or an exit, reported by a trusted caller | the cause, and whether the need is a lower bound |
+//! | a log line, or an untrusted job that reports on itself | the cause as shown, filtered and counted |
+//! | nothing (`unknown`) | nothing: a known cause stays |
+//! | a person's correction | only the cause: measurements stay, also whether the need is a lower bound |
+//! | an undone correction | the cause: what the rules find, else the one before the correction |
 //!
-//! An attempt that is judged before its end gets the cause when it is sealed, by all that is known then.
+//! An attempt that is judged before its end gets the cause when it is sealed, from all evidence known then.
 
 use std::sync::Arc;
 
@@ -21,14 +21,14 @@ use plimsoll_store::{self as store, Store, StoreError};
 use super::known::{KnownVerdicts, STORED};
 use crate::{runtime::audit::AUDIT, state::verdict_engine::VerdictEngine};
 
-/// A summary with another cause than it had.
+/// A summary with a changed cause.
 #[derive(Debug)]
 pub(crate) struct CauseChange {
     pub(crate) before: Summary,
     pub(crate) summary: Summary,
 }
 
-/// The summary with a cause that was found; `None` if it has it, or did not fail.
+/// The summary with a found cause; `None` if it has that cause, or the attempt did not fail.
 pub(crate) fn with_cause(
     summary: &Summary,
     (cause, source): (Cause, Option<EvidenceSource>),
@@ -46,7 +46,7 @@ pub(crate) fn with_cause(
     Some(changed)
 }
 
-/// The summary after a verdict with a correction: the evidence of the rules counts for what was measured, the person's word for the cause.
+/// The summary after a verdict with a correction: the rules' evidence applies to the measurements, the person's cause to the cause.
 fn with_correction(summary: &Summary, verdict: &Verdict, correction: &VerdictCorrection) -> Option<Summary> {
     let (cause, source) = if correction.undone && verdict.cause == Cause::Unknown {
         (correction.before.unwrap_or(Cause::Unknown), correction.before_source)
@@ -63,12 +63,12 @@ fn with_correction(summary: &Summary, verdict: &Verdict, correction: &VerdictCor
     (changed != *summary).then_some(changed)
 }
 
-/// The cause that a verdict found, and where the evidence for it comes from.
+/// The cause found by a verdict, and the source of its evidence.
 fn found(verdict: &Verdict) -> (Cause, Option<EvidenceSource>) {
     (verdict.cause, verdict.basis.cause_source)
 }
 
-/// The summary of an attempt that was judged before its end, with the cause by all that is known now, and whether there were verdicts.
+/// The summary of an attempt that was judged before its end, with the cause from everything known now, and whether there were verdicts.
 pub(crate) async fn judged_early(
     store: &Store,
     verdict_engine: &VerdictEngine,
@@ -77,7 +77,7 @@ pub(crate) async fn judged_early(
     let project = summary.key.project.clone();
     let known = match store::read_verdicts(store, &summary.attempt, STORED).await {
         Ok(given) => {
-            // an attempt that no token proved to be its job's may yet give way to the one that it is
+            // an attempt that did not prove its job may still be replaced by the job's own
             let is_settled = summary.opening.proven;
             if is_settled && given.iter().any(|verdict| !verdict.counts_for(&project)) {
                 drop_of_others(store, &summary.attempt, &project).await;
@@ -113,8 +113,8 @@ pub(crate) async fn judged_early(
     true
 }
 
-/// Removes the verdicts on an attempt that were given before it was known that it is of this project, to those who may not speak of it.
-/// That it cannot is harmless: they count for nothing.
+/// Removes earlier verdicts on an attempt by callers that may not report on its project, which is known now. A failure is harmless: such
+/// verdicts are ignored.
 async fn drop_of_others(store: &Store, attempt: &AttemptId, project: &str) {
     match store::forget_verdicts_if(store, attempt, |verdict| !verdict.counts_for(project)).await {
         Ok(verdicts) => {
@@ -126,7 +126,7 @@ async fn drop_of_others(store: &Store, attempt: &AttemptId, project: &str) {
     }
 }
 
-/// What a new verdict changes of the summary of its attempt; `None` if that has not ended, or has this cause.
+/// The change of an attempt's summary by a new verdict; `None` if the attempt has not ended, or has this cause.
 pub(crate) async fn change_by_verdict(
     store: &Store,
     verdict: &Verdict,
@@ -143,11 +143,11 @@ pub(crate) async fn change_by_verdict(
                 .await?
         }
     };
-    // it may have ended since the question was looked at
+    // it may have ended since the question was examined
     Ok(change.filter(|change| verdict.counts_for(&change.summary.key.project)))
 }
 
-/// What `with` makes of the summary of an attempt; `None` if that has not ended, or does not change.
+/// Applies `with` to the summary of an attempt; `None` if that has not ended, or does not change.
 async fn change_of(
     store: &Store,
     attempt: &AttemptId,

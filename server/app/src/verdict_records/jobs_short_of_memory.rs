@@ -1,4 +1,4 @@
-//! Jobs that memory ended, as the verdicts on their attempts say.
+//! Jobs that memory ended, according to the verdicts on their attempts.
 
 use std::{
     cmp::Reverse,
@@ -8,11 +8,11 @@ use std::{
 
 use plimsoll_core::domain::{AttemptId, JobName, Key, Verdict};
 
-/// Jobs whose last verdict is remembered: those that memory ended in some days. About 3 MB.
+/// Capacity: the jobs that memory ended in some days. About 3 MB.
 const REMEMBERED: usize = 10_000;
 
-/// Jobs that memory ended by the verdict on one of their attempts, oldest first: no agent need have measured any of them. A start
-/// reads them from the verdicts on disk.
+/// Jobs that memory ended according to a verdict, oldest first; no agent need have measured them. A start loads them from the verdicts on
+/// disk.
 #[derive(Debug, Default)]
 pub(crate) struct JobsShortOfMemory {
     attempts: HashMap<JobName, AttemptId>,
@@ -32,7 +32,7 @@ impl JobsShortOfMemory {
         }
     }
 
-    /// Forgets an attempt, as a verdict in the name of this project says: memory did not end it. Jobs of other projects stay.
+    /// Removes an attempt, because a verdict for this project found that memory did not end it. Jobs of other projects stay.
     pub(crate) fn forget(&mut self, attempt: &AttemptId, project: &str) {
         let is_meant = |job: &JobName, noted: &AttemptId| {
             noted == attempt && (project.is_empty() || job.project == project)
@@ -50,12 +50,12 @@ impl JobsShortOfMemory {
     }
 }
 
-/// The newest verdicts that name a job, out of many that come in any order, in bounded memory.
+/// Selects the newest verdicts that name a job, out of many in any order, in bounded memory.
 #[derive(Debug, Default)]
 pub(crate) struct NewestMemoryEnds(Vec<Verdict>);
 
 impl NewestMemoryEnds {
-    /// Keeps a verdict that names a job, without what is large.
+    /// Adds a verdict that names a job, without its large parts.
     pub(crate) fn take(&mut self, verdict: &Verdict) {
         if verdict.job.is_none() {
             return;
@@ -72,7 +72,7 @@ impl NewestMemoryEnds {
         self.0.truncate(REMEMBERED);
     }
 
-    /// Notes them, the oldest first.
+    /// Records them, oldest first.
     pub(crate) fn note_all(mut self, short: &Mutex<JobsShortOfMemory>) {
         self.cut();
         let mut short = short.lock().unwrap_or_else(PoisonError::into_inner);

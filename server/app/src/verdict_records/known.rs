@@ -1,13 +1,12 @@
-//! The verdicts that were given on one attempt, as the next question about it sees them: what was said in earlier questions, which
-//! verdict is in force, and whether anything new is known.
+//! The verdicts on one attempt, for the next question about it: earlier reports, the verdict in force, and whether a report adds anything.
 //!
-//! | who asks | what counts of what was said before |
+//! | caller | earlier reports that count |
 //! |---|---|
-//! | a trusted caller | what trusted callers said; of a job that spoke of itself, how it ended and its log |
-//! | a job about itself | all of it |
-//! | any caller about an attempt that was not measured, who does not see all projects | what was said in the name of its project |
+//! | a trusted caller | those of trusted callers; from a job that reported on itself, how it ended and its log |
+//! | a job, about itself | all of them |
+//! | any caller without access to all projects, about an unmeasured attempt | those made for its project |
 //!
-//! The verdict that was given last is in force: it stands on all that was known then.
+//! The last verdict is in force: it is based on everything known then.
 
 use std::collections::HashMap;
 
@@ -17,25 +16,25 @@ use plimsoll_core::{
 };
 use plimsoll_store::{self as store, Store, StoreError};
 
-/// Verdicts that are kept of one attempt in the name of one project: each stands on more evidence than the one before it. All of them
-/// take 256 KiB to 1 MiB.
+/// Most verdicts stored on one attempt for one project: each is based on more evidence than the one before. All of them take 256 KiB to 1
+/// MiB.
 pub(crate) const VERDICTS: usize = 64;
-/// Verdicts that are kept of one attempt, while it is not known of which project it is. Beyond them the speaker with most of them loses its oldest.
+/// Most verdicts stored on an attempt of unknown project. Above that the reporter with most of them loses its oldest.
 pub(crate) const STORED: usize = 16 * VERDICTS;
 
-/// Who asks for a verdict, as far as it matters to what is joined with the question.
+/// The caller of a question, as far as it affects which reports are joined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Asker {
-    /// What the caller says counts.
+    /// The caller's report counts.
     pub(crate) is_trusted: bool,
     /// The caller sees the attempts of all projects.
     pub(crate) sees_all: bool,
     pub(crate) reads: ReadableWords,
-    /// As whose the question is kept.
+    /// The reporter under which the question is stored.
     pub(crate) by: Reporter,
 }
 
-/// Which words of others a caller may read.
+/// Which texts of others a caller may read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReadableWords {
     /// Lines of the log that others sent.
@@ -53,7 +52,7 @@ impl Asker {
     /// The CI system, or the server itself.
     pub(crate) const TRUSTED: Self =
         Self { is_trusted: true, sees_all: true, reads: ReadableWords::ALL, by: Reporter::server() };
-    /// Nothing that others said counts for the caller.
+    /// A caller for which no reports of others count.
     pub(crate) fn stranger() -> Self {
         Self {
             is_trusted: false,
@@ -64,22 +63,21 @@ impl Asker {
     }
 }
 
-/// Verdicts on one attempt, the one that was given last at the end.
+/// Verdicts on one attempt, the newest last.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KnownVerdicts {
     given: Vec<Verdict>,
-    /// As many are kept in the name of the asker's project as may be.
+    /// The limit for the caller's project is reached.
     pub(crate) is_full: bool,
-    /// As many are stored as may be: when the one was given that gives its place to the next.
+    /// The limit for the attempt is reached: time of the verdict to be evicted.
     pub(crate) gives_way: Option<u64>,
-    /// When the last of them was given, milliseconds since 1970.
+    /// Time of the newest, milliseconds since 1970.
     last_unix_ms: u64,
     is_trusted: bool,
 }
 
 impl KnownVerdicts {
-    /// What a caller that asks about an attempt may know. `project` is that of the attempt, or of the question if nothing was
-    /// measured.
+    /// The verdicts that a caller may use. `project`: that of the attempt, or of the question if nothing was measured.
     pub(crate) async fn read(
         store: &Store,
         attempt: &AttemptId,
@@ -105,7 +103,7 @@ impl KnownVerdicts {
         Self { given, is_trusted: true, ..Self::default() }
     }
 
-    /// The one that is in force.
+    /// The verdict in force.
     pub(crate) fn in_force(&self) -> Option<&Verdict> {
         self.given.last()
     }
@@ -115,19 +113,19 @@ impl KnownVerdicts {
         self.in_force().and_then(Verdict::correction).cloned().map(Box::new)
     }
 
-    /// The cause that an imported history recorded, as the verdicts repeat it.
+    /// The cause in an imported history, as the verdicts repeat it.
     pub(crate) fn recorded(&self) -> Option<RecordedCause> {
         self.given.iter().find_map(|verdict| verdict.basis.recorded)
     }
 
-    /// Whether this very question was asked before: then it says nothing new.
+    /// Whether this same question was asked before: then it adds nothing.
     pub(crate) fn was_asked(&self, question: u64) -> bool {
         let before =
             |verdict: &Verdict| verdict.basis.question == Some(question) && self.counts_whole(verdict);
         self.given.iter().any(before)
     }
 
-    /// All that was said.
+    /// All reports.
     pub(crate) fn reported(&self) -> ReportedEvidence {
         let mut all = ReportedEvidence::default();
         for verdict in &self.given {
@@ -145,12 +143,12 @@ impl KnownVerdicts {
         !(self.is_trusted && verdict.basis.by_untrusted)
     }
 
-    /// The verdict that stands if nothing more is known than `evidence`.
+    /// The verdict in force, if nothing more is known than `evidence`.
     pub(crate) fn standing(&self, evidence: u64) -> Option<&Verdict> {
         self.in_force().filter(|last| last.basis.evidence == Some(evidence))
     }
 
-    /// Milliseconds since 1970 for a verdict that is given `now`: later than all before it.
+    /// Time for a new verdict, milliseconds since 1970: later than all earlier ones.
     pub(crate) fn next_time(&self, now: u64) -> u64 {
         now.max(self.last_unix_ms.saturating_add(1))
     }
@@ -169,7 +167,7 @@ fn eviction_candidate(given: &[Verdict]) -> Option<u64> {
     Some(oldest?.given_unix_ms.unwrap_or(0))
 }
 
-/// Verdicts on an attempt, the one that was given last at the end.
+/// Verdicts on an attempt, the newest last.
 pub(crate) async fn in_order(store: &Store, attempt: &AttemptId) -> Result<Vec<Verdict>, StoreError> {
     let mut given = store::read_verdicts(store, attempt, STORED).await?;
     given.sort_by_key(|verdict| verdict.given_unix_ms);

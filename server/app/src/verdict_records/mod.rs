@@ -1,4 +1,4 @@
-//! Verdicts as they are on disk: those that were given on one attempt, the cause that they find, and the jobs that memory ended.
+//! Stored verdicts: those on one attempt, the cause that follows from them, and the jobs that memory ended.
 
 pub(crate) mod causes;
 pub(crate) mod jobs_short_of_memory;

@@ -1,4 +1,4 @@
-//! Two attempts side by side: what was built, and what became of it, row by row.
+//! Compares two attempts row by row: key, result and measurements.
 
 mod table;
 
@@ -14,10 +14,10 @@ use plimsoll_proto::{
 use super::{numbers, text};
 pub(super) use table::render_comparison;
 
-/// One fact of both attempts; empty where an attempt has none.
+/// A value of both attempts; empty where an attempt has none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ComparisonRow {
-    /// What it is.
+    /// Name of the value.
     pub(super) name: String,
     /// Of the first attempt.
     pub(super) first: String,
@@ -32,7 +32,7 @@ impl ComparisonRow {
     }
 }
 
-/// All rows that have something of at least one of them: the key, the result, memory, CPU, time, phases, verdict.
+/// All rows with a value in at least one attempt: the key, the result, memory, CPU, time, phases, verdict.
 pub(super) fn rows(first: &GetAttemptResponse, second: &GetAttemptResponse) -> Vec<ComparisonRow> {
     let of = |shown: &GetAttemptResponse| {
         let summary = shown.summary.clone().unwrap_or_default();
@@ -44,7 +44,7 @@ pub(super) fn rows(first: &GetAttemptResponse, second: &GetAttemptResponse) -> V
         facts.iter().find(|fact| fact.0 == name).map(|fact| fact.1.clone()).unwrap_or_default()
     };
     let mut seen = BTreeSet::new();
-    // in the order of the first, and what only the second has behind what stands before it there
+    // in the order of the first attempt; values of the second alone follow their predecessor
     let mut names: Vec<&String> =
         first.iter().map(|fact| &fact.0).filter(|name| seen.insert(*name)).collect();
     let mut place = 0;
@@ -142,7 +142,7 @@ fn phases(phases: &[Phase]) -> Vec<(String, String)> {
     sums.into_iter().map(row).collect()
 }
 
-/// What the verdict in force says first.
+/// The verdict in force, in short.
 fn verdict(shown: &GetAttemptResponse) -> Vec<(String, String)> {
     let first = |text: String| text.lines().next().unwrap_or_default().to_owned();
     shown.verdict.iter().map(|verdict| fact("verdict", first(text::render_verdict(verdict)))).collect()

@@ -33,7 +33,7 @@ pub(in crate::ask) fn render_comparison(
     text + &format!("\n* differs: {differing} of {} rows\n", rows.len())
 }
 
-/// The lines of one row: what does not fit in a cell goes on below it.
+/// The lines of one row: long text continues in the same cell.
 fn row_lines(
     row: &ComparisonRow,
     mark: &str,

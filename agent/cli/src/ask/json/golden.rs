@@ -1,5 +1,5 @@
-//! What programs read, byte for byte: messages with every field set, with zeros and words of a newer server, and with nothing. A field
-//! that is added to the wire adds lines; no line that is there may change.
+//! Pins the JSON output byte for byte: messages with every field set, with zeros and unknown enum values, and empty ones. A field added to
+//! the wire adds lines; existing lines must not change.
 
 use std::fmt::Write as _;
 

@@ -1,8 +1,8 @@
-//! Answers for programs: one JSON object, indented, with a line feed at its end.
+//! Answers for programs: one JSON object, indented, with a final line feed.
 //!
-//! Fields have the names, units, order and meanings of the wire contract (`proto/plimsoll/v1`) and only ever grow in number.
-//! Enumerations are lower-case words without their prefix (`exact`, `oom`, `bigger`). A field that is not known is `null`. What is
-//! written in another way than on the wire is in [`for_programs`], and nowhere else.
+//! Fields have the names, units, order and meanings of the wire contract (`proto/plimsoll/v1`), and are only ever added. Enumerations are
+//! lower-case words without their prefix (`exact`, `oom`, `bigger`). An unknown value is `null`. All differences from the wire are in
+//! [`for_programs`].
 
 #[cfg(test)]
 mod golden;
@@ -92,7 +92,7 @@ pub(super) fn render_watch(message: &WatchResponse) -> String {
 }
 
 pub(super) fn render(value: &impl Serialize) -> String {
-    // these structures hold nothing that JSON cannot say
+    // these structures contain only values that JSON can represent
     let mut text =
         serde_json::to_string_pretty(value).unwrap_or_else(|error| format!("{{\"error\": \"{error}\"}}"));
     text.push('\n');
@@ -104,8 +104,8 @@ pub(super) fn to_json(message: &impl ToJson) -> Json {
     message.json(for_programs)
 }
 
-/// What programs were promised before they were promised the wire: two messages stand in the fields of the one around them, some
-/// that are absent are written with nothing known, and some numbers that follow from others are written too.
+/// Keeps the format that is older than the wire's: two messages are merged into the one around them, some missing messages are written
+/// with empty fields, and some derived numbers are added.
 pub(crate) fn for_programs(message: Message<'_>, mut fields: Fields) -> Json {
     for (name, value) in &mut fields.0 {
         match (name.as_ref(), &*value) {
@@ -143,7 +143,7 @@ pub(crate) fn for_programs(message: Message<'_>, mut fields: Fields) -> Json {
     on_the_wire(message, fields)
 }
 
-/// Leaves out what was not measured.
+/// Removes values that were not measured.
 fn measured_alone(summary: &Summary, fields: &mut Fields) {
     fields.spread("exit", "exit_");
     fields.set("cpu_usec", to_json(&measured::cpu_usec(summary)));
@@ -153,7 +153,7 @@ fn measured_alone(summary: &Summary, fields: &mut Fields) {
     fields.set("cpu_peak_cores", to_json(&measured::peak_cores(summary)));
 }
 
-/// Share of the retries that passed, 0 to 1; none as long as there are none.
+/// Share of the retries that passed, 0 to 1; `None` without retries.
 fn pass_rate(outlook: &Outlook) -> Option<f64> {
     (outlook.retried > 0).then(|| f64::from(outlook.passed) / f64::from(outlook.retried))
 }

@@ -11,19 +11,19 @@ use plimsoll_proto::{
 use super::Digest;
 use crate::ask::numbers::{self, amount, count};
 
-/// A figure now and before, in words.
+/// A figure in this period and in the one before, as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Figure {
     pub(super) name: String,
     pub(super) now: String,
     pub(super) before: String,
-    /// For example `+12 %`; empty where it says nothing.
+    /// For example `+12 %`; empty if it is meaningless.
     pub(super) change: String,
-    /// Whether that is good; `None` if it is neither.
+    /// Whether the change is good; `None` if neither.
     pub(super) better: Option<bool>,
 }
 
-/// More of it is good, bad, or neither.
+/// Whether an increase is good, bad, or neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum More {
     Good,
@@ -56,7 +56,7 @@ fn counted(name: &str, (now, before): (u64, u64), more: More) -> Figure {
     Figure { name: name.to_owned(), ..shown }
 }
 
-/// A sum that is not known is a dash, and nothing is compared with it.
+/// An unknown sum becomes a dash, without a comparison.
 fn known(name: &str, (now, before): (Option<f64>, Option<f64>), more: More) -> Figure {
     match now.zip(before) {
         Some(both) => figure(name, both, more, &amount),
@@ -104,7 +104,7 @@ pub(super) fn figures(digest: &Digest) -> Vec<Figure> {
     all.push(counts("retries", &|t| t.retries, More::Neither));
     all.push(counts("retries that helped", &|t| t.retries_helped, More::Neither));
     all.push(counts("retries that a verdict saved", &|t| t.retries_avoided, More::Good));
-    // what is nothing now and was nothing before says nothing
+    // omit figures that are 0 in both periods
     let is_nothing = |shown: &str| ["0", numbers::DASH].contains(&shown);
     all.retain(|figure| {
         !(is_nothing(&figure.now) && is_nothing(&figure.before)) || figure.name == "attempts"
@@ -148,7 +148,7 @@ pub(super) fn counts(totals: &StatsTotals) -> Vec<(i32, u64)> {
     if totals.causes.is_empty() {
         return vec![(Cause::Oom.into(), totals.oom), (Cause::Starved.into(), totals.starved)];
     }
-    // what was canceled has not failed
+    // canceled attempts have not failed
     let failed = totals.causes.iter().filter(|of| of.cause() != Cause::Canceled);
     failed.map(|of| (of.cause, of.count)).collect()
 }

@@ -43,7 +43,7 @@ pub(super) fn render(digest: &Digest) -> String {
         .draw()
 }
 
-/// A table of figures, of which the first column holds the names: of a figure, or of a cause.
+/// A table of figures; the first column has their names or causes.
 fn compared(heading: &'static str, of: &'static str, figures: Vec<Figure>) -> ReportSection {
     let rows = figures.into_iter().map(|figure| {
         let change = match figure.better {
@@ -78,7 +78,7 @@ fn steps(digest: &Digest) -> ReportSection {
     }
 }
 
-/// A row whose last number is drawn as a bar of this share of its column.
+/// A row whose last number is drawn as a bar with this share of the column.
 fn drawn<const COLUMNS: usize>(name: impl Into<String>, texts: [String; COLUMNS], share: f64) -> ReportRow {
     let mut cells: Vec<ReportCell> = texts.into_iter().map(ReportCell::Text).collect();
     cells.push(ReportCell::Bar(share));

@@ -11,23 +11,23 @@ use crate::ask::json::{self, to_json};
 struct DigestJson {
     from_unix_ms: u64,
     to_unix_ms: u64,
-    /// Whose attempts, in words.
+    /// Description of the attempts covered.
     of: String,
     now: Json,
-    /// Of the stretch as long before it.
+    /// The same for the previous period of equal length.
     before: Json,
     steps: Json,
     /// Packages, the most wasteful first.
     wasters: Vec<WasterJson>,
-    /// Failures that are the same, together, most attempts first.
+    /// Groups of equal failures, most attempts first.
     failures: Json,
     regressions: Json,
     /// Builds that hide groups with different needs, the most expensive first.
     mixed: Json,
     currency: String,
-    /// What to do next, a sentence each.
+    /// Suggestions, one sentence each.
     next: Vec<String>,
-    /// What the numbers cannot tell.
+    /// Limitations of the numbers.
     notes: Vec<String>,
 }
 

@@ -1,6 +1,6 @@
-//! What `plimsoll report` writes: a stretch of time against the one before it, from two answers of the server.
+//! `plimsoll report`: compares a period with the one before, from two answers of the server.
 //!
-//! `figures` and `next` say what there is to say and are pure; `text`, `html` and `json` write it down.
+//! `figures` and `next` compute the content and are pure; `text`, `html` and `json` format it.
 
 mod figures;
 mod html;
@@ -49,7 +49,7 @@ impl Range {
         Self { from_unix_ms: self.from_unix_ms.saturating_sub(long), to_unix_ms: self.from_unix_ms }
     }
 
-    /// A width of steps that gives no more than are drawn: whole days.
+    /// Width of the time steps, in whole days, so that no more are drawn than fit.
     fn step_ms(self) -> u64 {
         let days = self.to_unix_ms.saturating_sub(self.from_unix_ms).div_ceil(STEP_MS);
         STEP_MS * days.div_ceil(STEPS).max(1)
@@ -63,7 +63,7 @@ impl Range {
 /// All that a report is made of.
 #[derive(Debug, Default)]
 struct Digest {
-    /// Whose attempts, without the times.
+    /// Which attempts, without times.
     filter: Filter,
     from_unix_ms: u64,
     to_unix_ms: u64,
@@ -74,10 +74,10 @@ struct Digest {
     stats: GetStatsResponse,
 }
 
-/// A report on the attempts of `filter` in `range`, its times left aside.
+/// A report on the attempts of `filter` in `range`; times in `filter` are ignored.
 ///
 /// # Errors
-/// The server gave no answer, or could not read the question.
+/// The server did not answer, or rejected the request.
 pub async fn digest(
     client: &Client,
     filter: Filter,

@@ -1,4 +1,4 @@
-//! What to do next: one sentence for each thing that is worth doing, the most urgent first.
+//! Suggestions: one sentence for each action that is worth it, most urgent first.
 
 use plimsoll_proto::{
     evidence::cause_name,
@@ -15,16 +15,16 @@ use crate::ask::numbers::{self, count};
 /// A package with at least this share of all waste is named.
 const WASTER: f64 = 0.1;
 
-/// Failures of a cause that are looked at, and by how much they must have grown.
+/// Least number of failures of a cause for a suggestion, and least factor of their increase.
 const RISE: (u64, f64) = (5, 1.5);
 
-/// Attempts that say something of predictions.
+/// Fewest attempts for a statement about predictions.
 const ENOUGH: u64 = 20;
 
-/// Share of the attempts that a predicted limit is expected to hold: the one that the server covers.
+/// Expected share of attempts within the predicted limit: the one that the server aims at.
 const EXPECTED: f64 = 0.99;
 
-/// Standard deviations below it that are still chance: a single miss in twenty says nothing yet.
+/// Standard deviations below it that still count as chance: a single miss in twenty proves nothing.
 const CHANCE: f64 = 2.0;
 
 /// Sentences, at least one.
@@ -132,7 +132,7 @@ fn mixed(digest: &Digest) -> Option<String> {
     ))
 }
 
-/// Predicted sizes that would have done better than those that were asked for.
+/// Suggests predicted sizes that would have been better than the requested ones.
 fn switch_on(now: &StatsTotals) -> Option<String> {
     let would = now.would_have_been.as_ref().filter(|would| would.attempts >= ENOUGH)?;
     let saved = would.asked_gib_hours - would.predicted_gib_hours;
@@ -146,7 +146,7 @@ fn switch_on(now: &StatsTotals) -> Option<String> {
     })
 }
 
-/// Predictions that hold less than they promise.
+/// Reports predictions that cover less than promised.
 #[expect(clippy::cast_precision_loss, reason = "compared with 99 %")]
 fn held(now: &StatsTotals) -> Option<String> {
     let held = now.calibration.as_ref().filter(|held| held.attempts >= ENOUGH)?;

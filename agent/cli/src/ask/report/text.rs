@@ -43,7 +43,7 @@ pub(super) fn render(digest: &Digest, look: TerminalStyle) -> String {
     if notes.is_empty() { text } else { text + "\n" + &notes }
 }
 
-/// What there is to say under a head; nothing if there is nothing.
+/// A section with a heading; empty if it has no content.
 fn part(name: &str, body: &str, look: TerminalStyle) -> String {
     if body.is_empty() { String::new() } else { format!("\n{}\n{body}", look.paint(Paint::Head, name)) }
 }
@@ -110,7 +110,7 @@ fn sentences(digest: &Digest, look: TerminalStyle) -> String {
     next::next(digest).iter().map(|sentence| wrapped(sentence, width)).collect()
 }
 
-/// A sentence after a dash, broken between words.
+/// A sentence after a dash, wrapped between words.
 fn wrapped(sentence: &str, width: usize) -> String {
     let mut text = String::new();
     let mut line = "-".to_owned();

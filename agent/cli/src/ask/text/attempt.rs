@@ -20,7 +20,7 @@ use crate::ask::{
     terminal_style::{Paint, TerminalStyle},
 };
 
-/// One attempt: what it was, what it used over time, what was predicted for it, and the verdict on it.
+/// One attempt: its key, its use over time, its prediction, and its verdict.
 pub(in crate::ask) fn render_attempt(shown: &GetAttemptResponse, look: TerminalStyle) -> String {
     let Some(summary) = &shown.summary else {
         return "nothing is known of this attempt\n".to_owned();
@@ -103,7 +103,7 @@ fn time(summary: &Summary) -> String {
     format!("{} UTC, after {took}", numbers::date_time(ended))
 }
 
-/// The id, and which of several tries it is.
+/// The id, with the attempt's number if there are several.
 fn identity(summary: &Summary) -> String {
     let mut text = clean(&summary.attempt);
     if summary.number > 1 {
@@ -133,7 +133,7 @@ pub(super) fn paint(summary: &Summary) -> Paint {
     }
 }
 
-/// Time that the build lost to limits, as far as it was measured and there was any.
+/// Time that the build lost to limits, if it was measured and not 0.
 fn held_back(summary: &Summary) -> Option<String> {
     let above_zero = |time: Option<u64>| time.filter(|time| *time > 0);
     let mut parts = Vec::new();
@@ -188,7 +188,7 @@ fn memory(summary: &Summary) -> String {
     text
 }
 
-/// How it ended: `failed, out of memory (exit 2)`.
+/// The result: `failed, out of memory (exit 2)`.
 pub(in crate::ask) fn result(summary: &Summary) -> String {
     let words = match (summary.outcome(), cause_words(summary.cause())) {
         (outcome, "") => outcome_words(outcome).to_owned(),
@@ -201,7 +201,7 @@ pub(in crate::ask) fn result(summary: &Summary) -> String {
     with_exit(words, summary)
 }
 
-/// The same for a row of a list, where a cause says that it failed, as on the page: `out of memory (exit 2)`.
+/// The result in a row of a list, where a cause implies the failure, as on the page: `out of memory (exit 2)`.
 pub(super) fn result_cell(summary: &Summary) -> String {
     if summary.outcome() == Outcome::Failed && !matches!(summary.cause(), Cause::Unspecified | Cause::Unknown)
     {

@@ -17,7 +17,7 @@ use crate::ask::{
     terminal_style::{Paint, TerminalStyle},
 };
 
-/// A row for each attempt, and below a failed one the line that it is known by.
+/// A row for each attempt, and below a failed one the log line that identifies its failure.
 pub(in crate::ask) fn render_attempts(
     asked: &ListAttemptsRequest,
     page: &ListAttemptsResponse,
@@ -48,7 +48,7 @@ pub(in crate::ask) fn render_attempts(
         text.push_str(&look.paint(Paint::Faint, &format!("{}\n", measured::MARK_NOTE)));
     }
     if !page.next_page_token.is_empty() {
-        // times that were said as a length are others by the next call
+        // relative times would have changed by the next call
         let filter = asked.filter.clone().unwrap_or_default();
         let times = [("since", filter.from_unix_ms), ("until", filter.to_unix_ms)];
         let times = times.into_iter().filter_map(|(name, time)| Some((name, numbers::rfc3339(time?))));

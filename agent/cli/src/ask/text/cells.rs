@@ -2,15 +2,15 @@
 
 use unicode_width::UnicodeWidthStr as _;
 
-/// What stands for the rest of a text that is cut.
+/// Replaces the rest of a text that is cut.
 const MORE: &str = "…";
 
-/// Cells that a text takes: two for an ideograph or a picture, none for an accent on the letter before it.
+/// Columns that a text takes: two for a wide character, none for a combining accent.
 pub(in crate::ask) fn width(text: &str) -> usize {
     text.width()
 }
 
-/// The text in at most this many cells, with a mark where it is cut.
+/// The text in at most this many columns, with a mark if it is cut.
 pub(in crate::ask) fn fit(text: &str, cells: usize) -> String {
     if width(text) <= cells {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! Why a prediction is what it is, for people.
+//! Explains a prediction for people.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ use super::{
 
 /// Attempts that an explanation shows.
 const SHOWN: usize = 20;
-/// Head of the column that says what an attempt is of.
+/// Heading of the column that shows what an attempt has in common with the key.
 const SCOPE: &str = "which is of";
 
 /// A prediction, and the same build at other numbers of build jobs.
@@ -68,7 +68,7 @@ pub(in crate::ask) fn render_explanation(explained: &ExplainResponse) -> String 
     text
 }
 
-/// `scope`: cells of the column that says what the attempt is of.
+/// `scope`: width of the column that shows what the attempt has in common with the key.
 fn row(used: &UsedAttempt, scope: usize) -> String {
     let more = if used.censored { ">" } else { "" };
     let size = |bytes: u64| format!("{more}{}", figures::bytes(bytes));

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use plimsoll_proto::{figures, reasons, shown::clean, v1::NeedGroups};
 
-/// A line for each group, and in words what the sizes cover and what tells the groups apart; nothing without groups.
+/// A line for each group, with the sizes' coverage and the field that distinguishes the groups; empty without groups.
 pub(super) fn render(groups: Option<&NeedGroups>) -> String {
     let Some(groups) = groups.filter(|groups| !groups.groups.is_empty()) else { return String::new() };
     let mut text = format!(

@@ -8,7 +8,7 @@ use plimsoll_proto::{
     v1::{JobsCurve, JobsPoint},
 };
 
-/// A row for each number of jobs, and what follows from them.
+/// A row for each number of jobs, and the conclusions.
 pub(super) fn render(curve: &JobsCurve) -> String {
     let mut text = String::new();
     if !curve.points.is_empty() {
@@ -50,7 +50,7 @@ fn mark(curve: &JobsCurve, jobs: u32) -> String {
     }
 }
 
-/// Among which numbers of jobs this one is the cheapest, where a row says less of a number that was never tried: its time is a guess.
+/// The range within which this number of jobs is the cheapest, if a higher, untried number would use less: its time is only a guess.
 fn up_to(curve: &JobsCurve, jobs: u32) -> String {
     let tried = curve.points.iter().filter(|point| point.attempts > 0).map(|point| point.jobs).max();
     let least = curve.points.iter().find(|point| point.jobs == jobs).map(|point| point.held_gib_hours);

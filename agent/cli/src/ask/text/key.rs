@@ -1,10 +1,10 @@
-//! A key in words.
+//! A key as text.
 
 use std::fmt::Write as _;
 
 use plimsoll_proto::{shown::clean, v1::Key};
 
-/// The key in words, with what tells it from its neighbours.
+/// The key as text, with the fields that distinguish it from similar ones.
 pub(in crate::ask) fn what(key: &Key) -> String {
     let mut text = name(key);
     for (mark, part) in [

@@ -1,4 +1,4 @@
-//! What was predicted for an attempt, against what came.
+//! Compares an attempt with its prediction.
 
 use plimsoll_proto::{
     figures, measured,
@@ -7,7 +7,7 @@ use plimsoll_proto::{
 
 use crate::ask::terminal_style::{Paint, TerminalStyle};
 
-/// A line for each number; none if nothing was predicted.
+/// A line for each number; none without a prediction.
 pub(super) fn lines(summary: &Summary, look: TerminalStyle) -> Vec<String> {
     let Some(predicted) = &measured::predicted(summary) else { return Vec::new() };
     let running = summary.outcome() == Outcome::Running;
@@ -49,7 +49,7 @@ fn memory(predicted: &Predicted, summary: &Summary, look: TerminalStyle) -> Opti
 
 fn time(predicted: &Predicted, summary: &Summary, running: bool, look: TerminalStyle) -> Option<String> {
     let (most, took) = (predicted.wall_p95_ms, summary.wall_ms);
-    // an attempt that failed may have ended early, and one that runs is not at its end
+    // a failed attempt may have ended early, and a running one has not ended
     let counts = summary.outcome() == Outcome::Succeeded || running;
     (most > 0 && counts).then(|| {
         let (most_text, took_text) = (figures::millis(most), figures::millis(took));

@@ -13,12 +13,12 @@ use plimsoll_proto::{
 use super::groups;
 use crate::ask::outlook;
 
-/// A line for each number, with what decided it; then what else the sentence says.
+/// A line for each number with its reason, then the rest of the explanation.
 pub(in crate::ask) fn render_prediction(prediction: &Prediction) -> String {
     format!("{}{}{}", sizes(prediction), beside_the_sizes(prediction), remarks(prediction))
 }
 
-/// The same, with the sentence first: it is what was asked for.
+/// The same, starting with the explanation, because it was requested.
 pub(super) fn render_explained(prediction: &Prediction) -> String {
     format!("{}{}{}", in_a_sentence(prediction), sizes(prediction), remarks(prediction))
 }
@@ -28,7 +28,7 @@ fn in_a_sentence(prediction: &Prediction) -> String {
     if reason.is_empty() { String::new() } else { format!("{reason}\n") }
 }
 
-/// The sentence without what the lines above it say already of a number.
+/// The explanation without what the lines above show already.
 fn beside_the_sizes(prediction: &Prediction) -> String {
     let is_named = |clause: &&str| SizeKind::ALL.iter().any(|kind| clause.starts_with(kind.name()));
     let reason = clean(&prediction.reason);
@@ -36,7 +36,7 @@ fn beside_the_sizes(prediction: &Prediction) -> String {
     if clauses.concat().is_empty() { String::new() } else { format!("{}\n", clauses.join("; ")) }
 }
 
-/// What else is to be known of it.
+/// Further remarks.
 fn remarks(prediction: &Prediction) -> String {
     let mut text = groups::render(prediction.need_groups.as_ref());
     if let Some(jobs) = reasons::jobs_beside_cpu(prediction) {
@@ -48,7 +48,7 @@ fn remarks(prediction: &Prediction) -> String {
     text
 }
 
-/// A line for each number, with what decided it.
+/// A line for each number with its reason.
 fn sizes(prediction: &Prediction) -> String {
     let mut text = String::new();
     let reasons::ExplainedPrediction { sizes, based_on } = reasons::explained(prediction);
@@ -68,8 +68,8 @@ fn sizes(prediction: &Prediction) -> String {
     text
 }
 
-/// The answer, the line of the log that the failure is known by, what to do and why; then the evidence (`+` for it, `-` against it), what a
-/// retry would mean, and with what size.
+/// The answer, the log line that identifies the failure, what to do and why; then the evidence (`+` for it, `-` against it), what a retry
+/// would mean, and its sizes.
 pub(in crate::ask) fn render_verdict(verdict: &Verdict) -> String {
     let mut text = format!("{}\n", verdict::first_line(verdict));
     for line in outlook::failure(verdict) {

@@ -1,4 +1,4 @@
-//! What stands out for people: needs that have moved, packages whose need varies, failures that go away.
+//! Findings for people: needs that shifted, packages whose need varies, failures that retries fix.
 
 use std::fmt::Write as _;
 
@@ -19,7 +19,7 @@ use crate::ask::{
 /// Rows of each part that are shown.
 const SHOWN: usize = 10;
 
-/// A part for each thing that stands out.
+/// A section for each kind of finding.
 pub(in crate::ask) fn parts(stats: &GetStatsResponse, look: TerminalStyle) -> String {
     regressions(&stats.regressions, look)
         + &mixed(&stats.mixed, look)
@@ -40,7 +40,7 @@ fn and_more(all: usize, what: &str) -> String {
     }
 }
 
-/// Two lines for each build whose need has moved.
+/// Two lines for each build whose need shifted.
 fn regressions(regressions: &[Regression], look: TerminalStyle) -> String {
     if regressions.is_empty() {
         return String::new();
@@ -111,7 +111,7 @@ fn variable(packages: &[Variable], look: TerminalStyle) -> String {
     text + &and_more(packages.len(), "that vary less")
 }
 
-/// Two lines for failures that are the same: the second is the one that they are known by.
+/// Two lines for a group of equal failures: the second is the log line that identifies them.
 fn failures(groups: &[FailureGroup], look: TerminalStyle) -> String {
     if groups.is_empty() {
         return String::new();

@@ -1,4 +1,4 @@
-//! A series as lines of a terminal: memory against its limit, what happened at which moment, and CPU.
+//! Draws a series on a terminal: memory against its limit, events, and CPU.
 
 use plimsoll_proto::{
     measured,
@@ -25,7 +25,7 @@ pub(super) fn draw(series: &[Sample], summary: &Summary, look: TerminalStyle) ->
         text.push_str(&titled("", &events(&moments, look)));
     }
     let cores: Vec<f64> = moments.iter().map(|moment| moment.cores).collect();
-    // as high as the highest use beside it, which may be over other stretches of time
+    // scaled to the highest use in the summary, which may be measured over other intervals
     let drawn = cores.iter().copied().fold(0.0, f64::max);
     let most = measured::peak_cores(summary).unwrap_or(drawn).max(drawn);
     let line = numbers::sparkline_of(&cores, cores.len(), most);
@@ -34,7 +34,7 @@ pub(super) fn draw(series: &[Sample], summary: &Summary, look: TerminalStyle) ->
     text + &titled("", &look.paint(Paint::Faint, &axis))
 }
 
-/// The need, red where it is at the limit.
+/// The need, red where it reaches the limit.
 fn memory(moments: &[SeriesPoint], limit: Option<u64>, look: TerminalStyle) -> String {
     let needs: Vec<u64> = moments.iter().map(|moment| moment.need).collect();
     let near = |need: u64| limit.is_some_and(|limit| u128::from(need) * 20 >= u128::from(limit) * 19);

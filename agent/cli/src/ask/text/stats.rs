@@ -26,7 +26,7 @@ const SHOWN: usize = 30;
 /// Cells of the lines that draw sums over time.
 const COLUMNS: usize = 60;
 
-/// The totals, a row for each group, lines over time, and what stands out.
+/// Totals, a row for each group, lines over time, and findings.
 pub(in crate::ask) fn render_stats(
     asked: &GetStatsRequest,
     stats: &GetStatsResponse,
@@ -53,7 +53,7 @@ pub(in crate::ask) fn render_stats(
         + &notes(stats, look)
 }
 
-/// What the server counts at all, where the question matches nothing.
+/// Which attempts the server has at all, if the query matches none.
 fn coverage(stats: &GetStatsResponse) -> String {
     let Some(all) = stats.coverage.filter(|all| all.attempts > 0) else { return String::new() };
     let (first, last) =
@@ -61,13 +61,13 @@ fn coverage(stats: &GetStatsResponse) -> String {
     format!("attempts counted here: {}, which ended from {first} to {last} UTC\n", count(all.attempts))
 }
 
-/// What the numbers cannot tell.
+/// Limitations of the numbers.
 pub(in crate::ask) fn notes(stats: &GetStatsResponse, look: TerminalStyle) -> String {
     let note = |note: &String| look.paint(Paint::Warn, &format!("note: {}", clean(note))) + "\n";
     stats.notes.iter().map(note).collect()
 }
 
-/// What is said where nothing matches, with a way on.
+/// The text if nothing matches, with a suggestion.
 pub(super) fn nothing(filter: &Filter) -> String {
     if *filter == Filter::default() {
         return "no attempts have ended here yet\n".to_owned();
@@ -83,7 +83,7 @@ fn groups(stats: &GetStatsResponse, by: &str, look: TerminalStyle) -> String {
         return String::new();
     }
     let money = !stats.currency.is_empty();
-    // where no attempt reported what it asked for, nothing is known to be wasted, and the use is worth a look
+    // if no attempt reported its request, waste is unknown, and the use is shown instead
     let wasted = stats.totals.as_ref().is_some_and(|totals| sums::memory_asked(totals).is_some());
     let mut columns = vec![
         Column::number(if wasted { "wasted GiB·h" } else { "used GiB·h" }, 0),
@@ -114,7 +114,7 @@ fn groups(stats: &GetStatsResponse, by: &str, look: TerminalStyle) -> String {
     text
 }
 
-/// A sum; a dash where it is not known.
+/// A sum; a dash if it is unknown.
 fn known(sum: Option<f64>) -> String {
     sum.map_or_else(|| numbers::DASH.to_owned(), amount)
 }
@@ -149,7 +149,7 @@ fn row(group: &Group, wasted: bool, money: bool) -> Vec<Cell> {
     cells
 }
 
-/// A line for each sum over time that is not nothing all the time.
+/// A line for each sum over time that is not always 0.
 pub(in crate::ask) fn over_time(steps: &[Step], step_ms: u64, look: TerminalStyle) -> String {
     let (Some(first), Some(last)) = (steps.first(), steps.last()) else { return String::new() };
     let sums: Vec<_> = steps.iter().map(|step| step.totals.clone().unwrap_or_default()).collect();

@@ -1,4 +1,4 @@
-//! Tables that fit the width of a terminal: columns that may be missed go first, names are cut last.
+//! Tables that fit the width of a terminal: optional columns are dropped first, names are cut last.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ const NOTE: &str = "    ";
 /// Between two columns.
 const GAP: usize = 2;
 
-/// On which side of its column a text stands.
+/// Alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
-    /// Words.
+    /// For words.
     Left,
     /// Numbers.
     Right,
@@ -24,25 +24,25 @@ enum Side {
 pub(in crate::ask) struct Column {
     head: &'static str,
     side: Side,
-    /// Columns with the highest go first where there is no room; 0 stays.
+    /// Columns with the highest rank are dropped first if there is no space; 0 is never dropped.
     rank: u8,
     /// It may be cut to this many cells.
     least: Option<usize>,
 }
 
 impl Column {
-    /// A column of numbers; with the highest `rank` it goes first.
+    /// A column of numbers; with the highest `rank` it is dropped first.
     pub(in crate::ask) fn number(head: &'static str, rank: u8) -> Self {
         Self { head, side: Side::Right, rank, least: None }
     }
 
-    /// A column of words, which are cut to `least` cells before a column of this rank goes.
+    /// A column of words, which are cut to `least` columns before a column of this rank is dropped.
     pub(in crate::ask) fn words(head: &'static str, rank: u8, least: usize) -> Self {
         Self { head, side: Side::Left, rank, least: Some(least) }
     }
 }
 
-/// A text and what it means.
+/// A text and its meaning.
 #[derive(Debug, Clone, Default)]
 pub(in crate::ask) struct Cell {
     text: String,
@@ -82,7 +82,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// A line of its own below the last row. It is cut where there is no room.
+    /// A separate line below the last row, cut if it is too long.
     pub(in crate::ask) fn note(&mut self, text: String) {
         self.notes.insert(self.rows.len(), text);
     }

@@ -15,7 +15,7 @@ use crate::ask::{
     terminal_style::{Paint, TerminalStyle},
 };
 
-/// Lines of the sums. Money is said where something has a price.
+/// Lines of the sums. Money is shown if there are prices.
 pub(super) fn lines(sums: &StatsTotals, currency: &str, look: TerminalStyle) -> String {
     let StatsTotals { attempts, succeeded, failed, lost, ended, canceled, retries, .. } = sums;
     // only where there are some
@@ -82,7 +82,7 @@ fn causes(sums: &StatsTotals) -> String {
 }
 
 fn by_cause(counts: &[CauseCount]) -> String {
-    // what was canceled has not failed
+    // canceled attempts have not failed
     let failed = |of: &&CauseCount| of.count > 0 && of.cause() != Cause::Canceled;
     let mut counts: Vec<&CauseCount> = counts.iter().filter(failed).collect();
     counts.sort_by_key(|cause| std::cmp::Reverse(cause.count));
@@ -132,7 +132,7 @@ fn cpu(sums: &StatsTotals) -> String {
     )
 }
 
-/// How predictions held; `None` if there were none.
+/// Accuracy of predictions; `None` if there were none.
 pub(in crate::ask) fn calibration(held: &Calibration) -> Option<String> {
     if held.attempts == 0 {
         return None;
@@ -153,7 +153,7 @@ pub(in crate::ask) fn calibration(held: &Calibration) -> Option<String> {
     Some(text)
 }
 
-/// What predicted sizes would have changed; `None` if nothing was predicted.
+/// Effect that predicted sizes would have had; `None` without predictions.
 pub(in crate::ask) fn would_have_been(would: &WouldHaveBeen, currency: &str) -> Option<String> {
     if would.attempts == 0 {
         return None;

@@ -1,4 +1,4 @@
-//! What runs now, as rows. Holds as many attempts as the server lets be open.
+//! Running attempts as rows. At most as many as the server allows to be open.
 
 use std::{
     cmp::Reverse,
@@ -24,7 +24,7 @@ use crate::ask::{
 /// Lines above and below the rows: title, heads, keys.
 const FRAME: usize = 3;
 
-/// What stands at the top.
+/// Sort order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Order {
     /// Closest to its limit; without limits the highest need.
@@ -73,7 +73,7 @@ struct RunningRow {
 struct VisibleRows {
     /// Rows above the first that is shown.
     above: usize,
-    /// Lines that there are for rows.
+    /// Lines available for rows.
     room: usize,
     all: usize,
 }
@@ -87,12 +87,12 @@ pub(super) struct RunningTable {
     order: Order,
     /// Rows above the first that is shown.
     above: usize,
-    /// What is wrong with the connection.
+    /// Problem with the connection.
     pub(super) trouble: Option<String>,
 }
 
 impl RunningTable {
-    /// Takes a message in.
+    /// Applies a message.
     pub(super) fn take(&mut self, message: WatchResponse) {
         for running in message.running {
             match self.rows.entry(running.attempt.clone()) {
@@ -184,7 +184,7 @@ impl RunningRow {
 
     fn rank(&self, order: Order) -> u64 {
         match order {
-            // thousandths of the limit come before bytes
+            // sort by thousandths of the limit, then by bytes
             Order::Limit => self.of_limit().map_or(0, |share| share.saturating_add(1)),
             Order::Need => self.running.need_bytes,
             Order::Cpu => self.millicores.unwrap_or(0),

@@ -1,6 +1,6 @@
-//! Running attempts, live: as lines of JSON, or as a screen.
+//! Running attempts, live: as JSON lines, or as a screen.
 //!
-//! `board` holds what runs and is pure, `screen` draws it and reads the keys.
+//! `board` keeps the rows and is pure, `screen` draws them and reads the keys.
 
 mod board;
 mod screen;
@@ -13,10 +13,10 @@ use plimsoll_client::questions::{Client, Failure};
 
 use super::json;
 
-/// Writes each message of the server as a line, until the reader goes away or the server ends it.
+/// Writes each message of the server as a line, until the output is closed or the server ends the watch.
 ///
 /// # Errors
-/// The server gave no answer, or has ended the watch.
+/// The server did not answer, or ended the watch.
 pub async fn lines(client: &Client, out: &mut (dyn Write + Send)) -> Result<(), Failure> {
     let mut watch = client.watch().await?;
     loop {

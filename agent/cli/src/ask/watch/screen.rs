@@ -1,4 +1,4 @@
-//! The live screen: draws the board a few times a second, and reads keys. The terminal is as it was when it ends.
+//! The live screen: redraws a few times a second, and reads keys. Restores the terminal at the end.
 
 use std::{
     io::{self, Write as _},
@@ -28,16 +28,16 @@ use crate::ask::terminal_style::TerminalStyle;
 /// Shortest time between two drawings: people read no faster.
 const BETWEEN: Duration = Duration::from_millis(250);
 
-/// Before the server is asked again after it has gone.
+/// Pause before reconnecting to a server.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// Keys that may wait while the screen is drawn.
 const KEYS: usize = 16;
 
-/// Shows what runs until the user presses `q`. A server that goes away is waited for.
+/// Shows running attempts until the user presses `q`. Reconnects to a server that disappears.
 ///
 /// # Errors
-/// The server does not answer at first, or the terminal is broken.
+/// The server does not answer at first, or the terminal fails.
 pub async fn screen(client: &Client, look: TerminalStyle) -> Result<(), Failure> {
     let watch = client.watch().await?;
     let broken = |error: io::Error| Failure::NoAnswer(format!("the terminal: {error}"));
@@ -68,13 +68,13 @@ impl ScreenGuard {
 
 impl Drop for ScreenGuard {
     fn drop(&mut self) {
-        // a terminal that is gone needs nothing
+        // a closed terminal needs no restoring
         drop(execute!(io::stdout(), Show, LeaveAlternateScreen));
         drop(disable_raw_mode());
     }
 }
 
-/// What a key, or a new size, asks for.
+/// A command by a key, or a new size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ScreenCommand {
     Quit,
@@ -83,7 +83,7 @@ enum ScreenCommand {
     Redraw,
 }
 
-/// What is typed, from a thread of its own, which ends with the process.
+/// Keys that are typed, read by a thread that ends with the process.
 fn keys() -> mpsc::Receiver<ScreenCommand> {
     let (commands, keys) = mpsc::channel(KEYS);
     std::thread::spawn(move || {
@@ -144,7 +144,7 @@ async fn show(
     }
 }
 
-/// Takes the next message in, or tries to get a new watch.
+/// Waits for the next message, or for a new connection.
 async fn follow(client: &Client, watch: &mut Option<Watch>, board: &mut RunningTable) {
     let followed = if let Some(running) = watch {
         running.next().await.map(|message| board.take(message))
@@ -170,7 +170,7 @@ fn apply(command: ScreenCommand, board: &mut RunningTable) -> io::Result<()> {
     Ok(())
 }
 
-/// Draws line by line over what is there, so that nothing flickers.
+/// Overwrites the screen line by line, so that nothing flickers.
 fn draw(board: &RunningTable, look: TerminalStyle) -> io::Result<()> {
     let (columns, lines) = size()?;
     let look = TerminalStyle { columns: Some(usize::from(columns)), ..look };

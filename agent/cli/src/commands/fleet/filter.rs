@@ -84,7 +84,7 @@ impl FilterArgs {
         let outcome = match self.outcome {
             None => Outcome::Unspecified,
             Some(OutcomeArg::Succeeded) => Outcome::Succeeded,
-            // the wire has no outcome of its own for what was canceled
+            // the wire has no outcome for canceled
             Some(OutcomeArg::Failed | OutcomeArg::Canceled) => Outcome::Failed,
             Some(OutcomeArg::Lost) => Outcome::Lost,
             Some(OutcomeArg::Ended) => Outcome::Ended,
@@ -130,7 +130,7 @@ impl FilterArgs {
     }
 }
 
-/// Both times, if they leave something between them.
+/// Both times; the second must be later.
 pub(super) fn range(
     since: Option<TimeArg>,
     until: Option<TimeArg>,

@@ -1,4 +1,4 @@
-//! The commands that show what has been, what is, and what it cost.
+//! Commands about past and running attempts: statistics, lists, single attempts, reports, proposals.
 
 mod filter;
 mod recommend;
@@ -26,7 +26,7 @@ pub(super) use watch::WatchArgs;
 use super::{STATUSES, ServerArgs, delivery_args::attempt_id, help};
 use crate::ask::{CommandOutput, Format, fleet};
 
-/// Attempts that one call lists at most: they are held in memory until all are there.
+/// Most attempts listed by one call: they are kept in memory until all have arrived.
 const LISTED: i64 = 10_000;
 
 /// Widths of a step in time that people think in.
@@ -130,11 +130,11 @@ enum OrderArg {
     Wall,
 }
 
-/// What makes a group.
+/// The field for grouping.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct GroupArg {
     by: GroupBy,
-    /// Empty unless it is by label.
+    /// Empty unless grouped by label.
     label: String,
 }
 
@@ -170,7 +170,7 @@ fn step(text: &str) -> Result<Duration, String> {
 /// A step that cuts `span_ms` into a line of a terminal.
 fn usual_step(span_ms: u64) -> u64 {
     let fits = |step: &Duration| span_ms / millis(*step) <= STEPS_SHOWN;
-    // a span of more than that is shown in the widest, as far as an answer goes
+    // a longer range is shown with the widest steps, as far as an answer allows
     millis(STEPS.into_iter().find(fits).unwrap_or(Duration::from_hours(364 * 24)))
 }
 

@@ -1,4 +1,4 @@
-//! `plimsoll recommend`: what jobs should request, and the patches that say so to other tools.
+//! `plimsoll recommend`: proposals for jobs, and patches with them for other tools.
 
 use clap::Args;
 use plimsoll_client::questions::Failure;

@@ -16,7 +16,7 @@ use crate::{
 /// Milliseconds of a week.
 const WEEK_MS: u64 = 7 * 24 * 3_600_000;
 
-/// Statistics are over all time unless `--since` says otherwise, and a report is not.
+/// The help of `--since`: a report has another default than statistics.
 const SINCE: &str = "Only what ended at or after: so long before now, as 7d, or a time in UTC, as 2026-11-14 [default: seven days before --until]";
 
 /// Report on a week of builds: failures by cause against the week before, waste and money,
@@ -42,10 +42,10 @@ impl ReportArgs {
         report::digest(&self.server.connect().await?, filter, range, terminal::shown(self.output)).await
     }
 
-    /// Whose attempts, and of which time.
+    /// The filter and the time range of the report.
     fn about(&self, now_unix_ms: u64) -> Result<(Filter, Range), Failure> {
         let filter = self.filter.filter(now_unix_ms)?;
-        // what has not been yet would be compared with what has
+        // the future would be compared with the past
         let to = filter.to_unix_ms.unwrap_or(now_unix_ms).min(now_unix_ms);
         let from = filter.from_unix_ms.unwrap_or_else(|| to.saturating_sub(WEEK_MS));
         Ok((filter, Range { from_unix_ms: from, to_unix_ms: to }))

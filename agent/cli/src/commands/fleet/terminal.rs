@@ -1,4 +1,4 @@
-//! What the terminal of this process can show.
+//! Capabilities of this process's terminal.
 
 use std::{env, ffi::OsString, io};
 

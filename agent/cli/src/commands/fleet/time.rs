@@ -12,7 +12,7 @@ pub(super) enum TimeArg {
 }
 
 impl TimeArg {
-    /// Milliseconds since 1970; what lies before that is 0. So long ago is a whole second, so that it can be typed.
+    /// Milliseconds since 1970; earlier times are 0. A relative time is rounded to a whole second, so that it can be typed.
     pub(super) fn unix_ms(self, now_unix_ms: u64) -> u64 {
         match self {
             Self::Before(long) => now_unix_ms.saturating_sub(millis(long)) / 1000 * 1000,

@@ -1,4 +1,4 @@
-//! One question to an issuer for its keys, with its bounds. Nothing that is wrong with an answer takes keys away that are there.
+//! One bounded request to an issuer for its keys. An invalid answer never removes existing keys.
 
 use std::{path::Path, time::Duration};
 
@@ -21,20 +21,20 @@ use crate::{
     },
 };
 
-/// Bytes of an issuer's description, or of its key set, at most: those of GitLab and Kubernetes have some KiB.
+/// Most bytes of an issuer's description or key set: those of GitLab and Kubernetes have some KiB.
 const ANSWER_BYTES: usize = 256 * 1024;
-/// Where the description lies (`OpenID` Connect Discovery 1.0, section 4).
+/// Path of the description (`OpenID` Connect Discovery 1.0, section 4).
 const DESCRIPTION: &str = "/.well-known/openid-configuration";
 
-/// A key set as it came.
+/// A key set as received.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) text: String,
-    /// How long it says that it stays as it is.
+    /// How long it stays valid, according to its headers.
     pub(super) fresh: Option<Duration>,
 }
 
-/// Why there is none: the word for metrics, and for the log.
+/// Why there is no key set: a label for metrics, and a text for the log.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Trouble {
     pub(super) kind: &'static str,
@@ -47,17 +47,17 @@ impl Trouble {
     }
 }
 
-/// What an issuer says of itself, as far as it matters here.
+/// The part of an issuer's description that is used here.
 #[derive(serde::Deserialize)]
 struct Description {
     issuer: String,
     jwks_uri: String,
 }
 
-/// Where the keys of `issuer` are, as its description says.
+/// The address of the keys in the description of `issuer`.
 ///
 /// # Errors
-/// It is no description, or that of another issuer, or its keys are at an address that is not allowed.
+/// It is not a description, or of another issuer, or the address is not allowed.
 pub(super) fn keys_address(described: &str, issuer: &str) -> Result<String, Trouble> {
     let description: Description = serde_json::from_str(described)
         .map_err(|error| Trouble::new("malformed", format!("its description: {error}")))?;
@@ -70,7 +70,7 @@ pub(super) fn keys_address(described: &str, issuer: &str) -> Result<String, Trou
     Ok(url)
 }
 
-/// Asks for the keys of an issuer: first for its description, where that says where they are.
+/// Fetches the keys of an issuer; first its description, if that has their address.
 ///
 /// # Errors
 /// The issuer does not answer `within` this time, or not with keys.
@@ -83,14 +83,14 @@ pub(super) async fn fetch(origin: &Origin, within: Duration) -> Result<Answer, T
     }
 }
 
-/// What is asked with.
+/// An HTTP client for one request.
 struct Asking {
     http: Http,
     bearer: Option<HeaderValue>,
 }
 
 impl Asking {
-    /// With the files as they are now: a CA is renewed, and a token of Kubernetes every hour.
+    /// Reads the files anew: the CA may be renewed, and a Kubernetes token is every hour.
     async fn new(origin: &Origin) -> Result<Self, Trouble> {
         let (ca, bearer) = (origin.ca_file.clone(), origin.bearer_file.clone());
         let reading = spawn_blocking(move || {
@@ -101,7 +101,7 @@ impl Asking {
             Ok(Self { http, bearer: bearer.map_err(|error| format!("bearer_file: {error:#}"))? })
         });
         let read = reading.await.unwrap_or_else(|_panic| Err("reading files ended badly".to_owned()));
-        // a token may stand where the file's name should
+        // without the file's name: a token may have been written in its place
         read.map_err(|text| Trouble::new("files", mask::text(&text).into_owned()))
     }
 
@@ -112,7 +112,7 @@ impl Asking {
         }
         let described = self.get(&format!("{}{DESCRIPTION}", issuer.trim_end_matches('/')), true).await?;
         let url = keys_address(&described.text, issuer)?;
-        // the token is for the place that the operator has named, and for no other
+        // the token is only sent to the address that the operator configured
         let is_theirs = authority(&url) == authority(issuer);
         self.get(&url, is_theirs).await
     }
@@ -148,7 +148,7 @@ fn authority(url: &str) -> Option<String> {
     Some(format!("{:?}{}", uri.scheme_str(), uri.authority()?))
 }
 
-/// What `max-age` says (RFC 9111, section 5.2.2); nothing where the answer must not be kept.
+/// The value of `max-age` (RFC 9111, section 5.2.2); `None` if the answer must not be cached.
 fn fresh(headers: &HeaderMap) -> Option<Duration> {
     let value = headers.get(header::CACHE_CONTROL)?.to_str().ok()?.to_ascii_lowercase();
     let mut words = value.split(',').map(str::trim);

@@ -1,4 +1,4 @@
-//! What lets a caller in, for calls that last: it ends when its token expires, or when access changes.
+//! Permission for long calls: it ends when the caller's token expires, or when access changes.
 
 use std::{
     sync::{
@@ -14,27 +14,27 @@ use tokio::{select, time::sleep};
 use super::Guard;
 use crate::access::identity::{Denied, Exceeded, Identity, Roles};
 
-/// How often a call that lasts is looked at, whatever happens: a key that an issuer took back is good for so long.
+/// How often a long call is checked again in any case: a revoked key stays usable for at most this long.
 const LOOK: Duration = Duration::from_mins(10);
 
-/// A caller that was let in.
+/// An admitted caller.
 #[derive(Debug)]
 pub(crate) struct Pass {
     guard: Guard,
     authorization: Option<HeaderValue>,
-    /// DNS names in the certificate of its connection.
+    /// DNS names in its client certificate.
     names: Arc<[String]>,
     roles: Roles,
     identity: Arc<Identity>,
-    /// The access that it was checked against last.
+    /// Version of the access rules that it was last checked against.
     seen: AtomicU64,
 }
 
 impl Pass {
-    /// The caller, if it may come in: see [`Guard::check`].
+    /// Admits a caller: see [`Guard::check`].
     ///
     /// # Errors
-    /// It is not known who calls, or the caller may not.
+    /// The caller is unknown, or lacks the role.
     pub(crate) fn new(
         guard: &Guard,
         authorization: Option<&HeaderValue>,
@@ -48,12 +48,12 @@ impl Pass {
         Ok(Self { guard: guard.clone(), authorization: authorization.cloned(), names, roles, identity, seen })
     }
 
-    /// Who it is.
+    /// Identity of the caller.
     pub(crate) fn caller(&self) -> &Arc<Identity> {
         &self.identity
     }
 
-    /// Whether the caller may go on; hardly any work while nothing has changed.
+    /// Whether the caller is still admitted; cheap while nothing has changed.
     ///
     /// # Errors
     /// The token has expired, or the caller's access has changed.
@@ -63,10 +63,10 @@ impl Pass {
         if is_due || self.seen.swap(generation, Relaxed) != generation { self.look() } else { Ok(()) }
     }
 
-    /// Asks for something that is bounded; counts it if it is too much.
+    /// Runs `ask`, and counts an exceeded bound.
     ///
     /// # Errors
-    /// It is.
+    /// A bound is exceeded.
     pub(crate) fn within<T>(
         &self,
         asked: impl FnOnce(&Identity) -> Result<T, Exceeded>,
@@ -74,7 +74,7 @@ impl Pass {
         asked(&self.identity).inspect_err(|exceeded| self.guard.exceeded(&self.identity, exceeded))
     }
 
-    /// Waits until the caller may not go on; says why.
+    /// Waits until the caller is no longer admitted; returns the reason.
     pub(crate) async fn over(&self) -> Denied {
         let mut changes = self.guard.0.changes.subscribe();
         loop {
@@ -83,7 +83,7 @@ impl Pass {
                 return denied;
             }
             let left = self.identity.expires.map(|expires| expires.saturating_sub(self.guard.now()));
-            // where the library takes it a moment longer, nothing spins for that moment
+            // if the library accepts the token a moment longer, do not spin during that moment
             let left = left.map_or(LOOK, |left| Duration::from_secs(left.max(1)).min(LOOK));
             select! {
                 () = sleep(left) => {}
@@ -93,18 +93,18 @@ impl Pass {
         }
     }
 
-    /// Looks again who calls.
+    /// Identifies the caller again.
     fn look(&self) -> Result<(), Denied> {
         let now = self.guard.identify(as_text(self.authorization.as_ref()), &self.names, self.roles)?;
         if *now == *self.identity { Ok(()) } else { Err(Denied::Changed) }
     }
 }
 
-/// A caller with the proof by which it was let in: what is bounded for each caller is asked of it.
+/// An admitted caller; per-caller bounds are checked through it.
 #[derive(Debug, Clone)]
 pub(crate) struct AdmittedCaller {
     identity: Arc<Identity>,
-    /// `None` where callers need no identity: nothing is bounded there.
+    /// `None` if callers need no identity: there are no bounds then.
     pass: Option<Arc<Pass>>,
 }
 
@@ -117,10 +117,10 @@ impl AdmittedCaller {
         &self.identity
     }
 
-    /// Asks for something that is bounded for each caller.
+    /// Runs `ask`, which is bounded for each caller.
     ///
     /// # Errors
-    /// The caller has gone beyond it.
+    /// The caller exceeds a bound.
     pub(crate) fn within<T: Default>(
         &self,
         asked: impl FnOnce(&Identity) -> Result<T, Exceeded>,

@@ -1,5 +1,4 @@
-//! Keeps the keys of issuers fresh: asks each one again when its answer has aged, when a token names a key that is not known, and
-//! after it did not answer.
+//! Keeps the keys of issuers fresh: fetches them again when they have aged, when a token names an unknown key, and after a failure.
 
 use std::{
     collections::HashMap,
@@ -22,20 +21,20 @@ use crate::{
     runtime::metrics::{Kind, OfIssuer},
 };
 
-/// How often issuers are asked.
+/// How often keys are fetched.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Terms {
     /// Time for an answer.
     pub(super) within: Duration,
     /// Shortest time from one request to the next, however many callers need keys.
     pub(super) again: Duration,
-    /// Bounds of what an answer says of its age, and what counts if it says nothing.
+    /// Least, default and most validity of an answer.
     pub(super) fresh: (Duration, Duration, Duration),
     /// After the first question that was not answered, and at most: doubled each time.
     pub(super) backoff: (Duration, Duration),
 }
 
-/// GitLab's key set is good for a day, by its word; Kubernetes' for an hour.
+/// GitLab declares its key set valid for a day, Kubernetes for an hour.
 const TERMS: Terms = Terms {
     within: Duration::from_secs(10),
     again: Duration::from_secs(AGAIN),
@@ -43,20 +42,20 @@ const TERMS: Terms = Terms {
     backoff: (Duration::from_secs(10), Duration::from_mins(5)),
 };
 
-/// Keeps the keys of all issuers that are in force, until `end`.
+/// Keeps the keys of all issuers in force fresh, until `end`.
 pub(super) async fn keep_all(shared: Arc<Shared>, end: CancellationToken) -> anyhow::Result<()> {
     let keep = |origin, fetched| keep(Arc::clone(&shared), origin, fetched, TERMS);
     end.run_until_cancelled(keep_each(&shared, TERMS.backoff.0, keep)).await;
     Ok(())
 }
 
-/// Runs `keep` for each issuer that is in force. It never ends by itself: one that broke is named, and begins again after `pause`.
+/// Runs `keep` for each issuer in force. Never ends by itself: a failed task is logged, and restarted after `pause`.
 pub(super) async fn keep_each<F>(shared: &Shared, pause: Duration, keep: impl Fn(Origin, Arc<Fetched>) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
     let mut kept: HashMap<Origin, AbortHandle> = HashMap::new();
-    // what runs ends when this is dropped
+    // the tasks end when this is dropped
     let mut running = JoinSet::new();
     loop {
         let now = shared.origins.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -89,7 +88,7 @@ fn label(origin: &Origin) -> OfIssuer {
     OfIssuer { issuer: origin.issuer.clone() }
 }
 
-/// Keeps the keys of one issuer.
+/// Keeps the keys of one issuer fresh.
 pub(super) async fn keep(shared: Arc<Shared>, origin: Origin, fetched: Arc<Fetched>, terms: Terms) {
     let mut failed = 0;
     loop {
@@ -130,7 +129,7 @@ pub(super) async fn keep(shared: Arc<Shared>, origin: Origin, fetched: Arc<Fetch
 }
 
 impl Shared {
-    /// Until when there are keys, unless the issuer is not in force any more: its number would stay for ever.
+    /// Reports until when there are usable keys, unless the issuer is no longer in force: its metric would stay for ever.
     fn tell_until(&self, origin: &Origin, fetched: &Fetched) {
         let until = i64::try_from(fetched.until()).unwrap_or(i64::MAX);
         let origins = self.origins.lock().unwrap_or_else(PoisonError::into_inner);
@@ -139,19 +138,19 @@ impl Shared {
         }
     }
 
-    /// Counts keys that came, and says so where they are new.
+    /// Counts a fetched key set, and logs it if it is new.
     fn keys_fetched(&self, origin: &Origin, is_new: bool) {
         self.metrics.issuer_fetches.get_or_create(&Kind::of("fetched")).inc();
         if is_new {
             tracing::info!(issuer = origin.issuer, "took the issuer's keys over");
-            // what was signed with a key that is gone is not believed any more
+            // tokens signed with a removed key are no longer accepted
             if let Some(access) = &*self.kept.now() {
                 access.forget();
             }
         }
     }
 
-    /// Counts keys that did not come, and says why.
+    /// Counts a failed fetch, and logs the reason.
     fn keys_not_fetched(&self, origin: &Origin, trouble: &Trouble, serves: bool) {
         let Trouble { kind, text } = trouble;
         self.metrics.issuer_fetches.get_or_create(&Kind::of(kind)).inc();

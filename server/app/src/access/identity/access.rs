@@ -1,4 +1,4 @@
-//! All who may call, as one file says: static tokens, those whose signature is believed, and certificates.
+//! All callers in the access file: static tokens, signed tokens of trusted issuers, and certificates.
 
 use std::{
     borrow::Cow,
@@ -22,14 +22,13 @@ use super::{
     usage::Usages,
 };
 
-/// Signed tokens whose check is remembered, at most: a check takes some tens of microseconds, a Predict ten.
+/// Most signed tokens whose check is cached: a check takes some tens of microseconds, a Predict ten.
 const REMEMBERED: usize = 10_000;
 
-/// The token in a header `authorization`: of the scheme Bearer, or the password of the scheme Basic, which browsers and many
-/// scrapers can send.
+/// The token in an `authorization` header: scheme Bearer, or the password of scheme Basic, which browsers and many scrapers can send.
 ///
 /// # Errors
-/// It is of another scheme, or no token can be read from it.
+/// Another scheme, or no readable token.
 pub(crate) fn bearer(header: &str) -> Result<Cow<'_, str>, Denied> {
     let (scheme, rest) = header.split_once(' ').unwrap_or((header, ""));
     let is_there = |token: &Cow<'_, str>| !token.is_empty();
@@ -45,9 +44,9 @@ pub(crate) fn bearer(header: &str) -> Result<Cow<'_, str>, Denied> {
     Some(token).filter(is_there).ok_or(nothing)
 }
 
-/// Who may do what.
+/// Callers and their permissions.
 pub(crate) struct Access {
-    /// Of whom nothing is known; `None` if that may do nothing.
+    /// The anonymous caller; `None` if it may do nothing.
     anonymous: Option<Arc<Identity>>,
     usages: Usages,
     tokens: HashMap<Digest, Arc<Identity>>,
@@ -60,7 +59,7 @@ pub(crate) struct Access {
 #[derive(Default)]
 struct Remembered {
     checked: HashMap<Digest, (Arc<Identity>, u64)>,
-    /// How often all was forgotten: what was checked before that is not remembered after it.
+    /// Number of times the cache was cleared: a check that started before a clear is not cached after it.
     forgotten: u64,
 }
 
@@ -72,11 +71,11 @@ impl fmt::Debug for Access {
 }
 
 impl Access {
-    /// What a file says.
+    /// Builds the access rules from a file.
     ///
     /// # Errors
-    /// All that is wrong in it, one line each, by the number of the table among its kind: what is half right is not used. Nothing of what
-    /// the file says is in it.
+    /// All errors, one a line, with the number of the table among its kind: a partly valid file is not used. The text quotes nothing from
+    /// the file.
     pub(crate) fn new(file: AccessFile, sources: Sources<'_>) -> Result<Self, String> {
         ring_verifier::install();
         let mut wrong = Vec::new();
@@ -93,7 +92,7 @@ impl Access {
             certificates: HashMap::new(),
             remembered: Mutex::default(),
         };
-        // by number and not by name: a secret may stand where the name should
+        // by number and not by name: a secret may have been written in place of the name
         for (number, token) in (1..).zip(file.token) {
             if let Err(why) = access.add_token(token, sources.moment) {
                 wrong.push(format!("[[token]] {number}: {why}"));
@@ -152,11 +151,11 @@ impl Access {
         }
     }
 
-    /// Who calls with this token, or with a certificate for these names. `now` is in seconds since 1970, `moment` the same by the
-    /// steady clock, which cannot be set.
+    /// Identifies a caller by its token, or by the names in its certificate. `now` is in seconds since 1970, `moment` the same time by the
+    /// monotonic clock.
     ///
     /// # Errors
-    /// Nothing says who, or it is not believed.
+    /// There is no proof of identity, or it is not accepted.
     pub(crate) fn identify(
         &self,
         bearer: Option<&str>,
@@ -191,7 +190,7 @@ impl Access {
             None => {}
         }
         let before = remembered.forgotten;
-        // checking takes tens of microseconds, so it is done without the lock
+        // a check takes tens of microseconds, so it runs without the lock
         drop(remembered);
         let Checked { identity, until } = jwt::check(token, &self.issuers, now)?;
         let usage = self.usages.of(&identity.name, moment);
@@ -214,7 +213,7 @@ impl Access {
     }
 }
 
-/// A caller of which the file says all there is.
+/// A caller that the file describes completely.
 #[derive(Default)]
 struct Stated {
     name: Arc<str>,

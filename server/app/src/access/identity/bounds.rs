@@ -1,16 +1,16 @@
-//! How much one caller may do. What it has used of that is in [`usage`](super::usage).
+//! Bounds of a caller. Its use of them is in [`usage`](super::usage).
 
 use std::{fmt, time::Duration};
 
 use serde::Deserialize;
 
-/// What is bounded.
+/// What a bound limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bound {
     Streams,
-    /// Calls that run at once, but for streams.
+    /// Concurrent calls, without streams.
     Calls,
-    /// Questions for a verdict at once, weighed or waiting.
+    /// Concurrent questions for a verdict, running or queued.
     Verdicts,
     OpenAttempts,
     Samples,
@@ -55,8 +55,8 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// A job's token: some commands at once, each with a sample a second, and a generate job's thousands of questions. Each call may hold
-    /// a message of 256 KiB that has not come to its end, and a question for a verdict keeps a core busy.
+    /// For a job's token: some commands at once, each with a sample a second, and a generate job's thousands of questions. Each call may
+    /// hold an incomplete message of 256 KiB, and a question for a verdict uses a core.
     pub(super) const OF_JOB: Self = Self {
         streams: 64,
         calls: 128,
@@ -69,7 +69,7 @@ impl Bounds {
         keys_per_hour: 1_000,
         labels_per_hour: 2_000,
     };
-    /// A token that many runners share: what a fleet of ten thousand builds sends.
+    /// For a token that many runners share: the traffic of a fleet of ten thousand builds.
     pub(super) const OF_FLEET: Self = Self {
         streams: 20_000,
         calls: 2_048,
@@ -83,9 +83,8 @@ impl Bounds {
         labels_per_hour: 100_000,
     };
 
-    /// The same for a trusted or an untrusted caller. Names of builds stay in memory, where untrusted attempts have a sixteenth
-    /// of the room: one such caller may fill that much, however many builds its token is for. What it holds at once beside its
-    /// streams is bounded alike.
+    /// Adapts the bounds to trust. Names of builds stay in memory, where untrusted attempts have a sixteenth of the room: one untrusted
+    /// caller may fill that much, however many builds its token is for. Its concurrent calls are bounded alike.
     pub(super) fn for_trust(self, trusted: bool) -> Self {
         let most = |of_trusted: u64, all: u64| if trusted { of_trusted } else { of_trusted.min(all / 16) };
         Self {
@@ -115,7 +114,7 @@ impl Bounds {
     }
 }
 
-/// What a file says of them; what is not there is as usual.
+/// Bounds in a file; missing ones have their default.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct BoundsTable {
@@ -159,12 +158,12 @@ impl BoundsTable {
     }
 }
 
-/// A caller would go beyond a bound.
+/// A caller exceeds a bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Exceeded {
     pub(crate) bound: Bound,
     pub(crate) most: u64,
-    /// When there is room again.
+    /// When to try again.
     pub(crate) after: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! From the claims of a token that was checked to an identity: the first grant whose claims fit says what it may do.
+//! Derives an identity from the claims of a verified token: the first grant whose claims match decides.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::{
 /// The claims of a token.
 pub(super) type Claims = Map<String, Value>;
 
-/// Who signs, and so which claims say what.
+/// Kind of issuer, which determines the meaning of claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Kind {
@@ -24,28 +24,28 @@ pub(super) enum Kind {
     Kubernetes,
 }
 
-/// What callers get whose claims fit.
+/// Permissions of callers whose claims match.
 #[derive(Debug, Clone)]
 pub(super) struct Grant {
-    /// Each claim with the text it must have, or how it must begin (`spack/*`). All must fit.
+    /// Required claims, each with its text or prefix (`spack/*`). All must match.
     pub(super) claims: BTreeMap<String, String>,
     pub(super) roles: Roles,
-    /// Empty: the project of the claims, or all if they name none.
+    /// Empty: the project in the claims, or all if they name none.
     pub(super) projects: Projects,
     pub(super) trusted: bool,
     pub(super) bounds: BoundsTable,
 }
 
 impl Grant {
-    /// Whether the claims are those that it is for.
+    /// Whether the claims match.
     pub(super) fn fits(&self, claims: &Claims) -> bool {
         self.claims
             .iter()
             .all(|(name, pattern)| text(claims, name).is_some_and(|value| is_like(pattern, &value)))
     }
 
-    /// Who the claims say that it is; `None` if they lack what bounds a token of this kind: it would be good for all projects and
-    /// all jobs.
+    /// The identity in the claims; `None` if a claim is missing that restricts tokens of this kind, because the token would then be valid
+    /// for all projects and jobs.
     pub(super) fn identity(&self, kind: Kind, issuer: &str, claims: &Claims) -> Option<Identity> {
         let host = host_of(issuer).to_owned();
         let get = |name: &str| text(claims, name).unwrap_or_default();
@@ -89,14 +89,14 @@ impl Grant {
     }
 }
 
-/// The host of an issuer, without its port: so the ids of its jobs' attempts begin.
+/// The host of an issuer, without its port: the prefix of its jobs' attempt ids.
 pub(super) fn host_of(issuer: &str) -> &str {
     let host = issuer.split_once("://").map_or(issuer, |(_scheme, rest)| rest);
     host.split(['/', ':']).next().unwrap_or_default()
 }
 
-/// A claim as text. `kubernetes.io/pod/name` is the claim `name` of the object `pod` of the object `kubernetes.io`, if there is no
-/// claim of the whole name.
+/// A claim as text. `kubernetes.io/pod/name` is the claim `name` in the object `pod` in the object `kubernetes.io`, unless a claim with
+/// the whole name exists.
 fn text(claims: &Claims, name: &str) -> Option<String> {
     let value = claims.get(name).or_else(|| {
         let (outer, inner) = name.split_once('/')?;

@@ -1,28 +1,28 @@
-//! Why a caller is not let in.
+//! Why a caller is refused.
 
 use std::sync::Arc;
 
 use super::Roles;
 
-/// Why a caller gets no answer. The text is for the caller: it helps the honest and tells an attacker nothing.
+/// Why a caller is refused. The text is for the caller: it helps legitimate ones and reveals nothing to an attacker.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Denied {
-    /// Nothing says who calls.
+    /// There is no proof of identity.
     #[error("nothing says who calls: send a token (authorization: Bearer ...) or a client certificate")]
     Unidentified,
-    /// What says who calls is not believed.
+    /// The proof is not accepted.
     #[error("the token {0}")]
     NotAccepted(&'static str),
-    /// Who may have signed it does not answer.
+    /// The possible issuer does not answer, so the proof cannot be checked.
     #[error("the token cannot be checked at the moment; retry later")]
     NotNow,
-    /// It is believed, and nothing is granted to it.
+    /// The proof is valid, and no grant matches.
     #[error("the token is good, but nothing is granted to its claims")]
     NoGrant,
-    /// It was let in, and may do something else by now.
+    /// The caller was admitted, and its permissions have changed since.
     #[error("what the token may do has changed; come back")]
     Changed,
-    /// It may do other things.
+    /// The caller lacks the role.
     #[error("{name} lacks the role {}, which the access file grants", roles.words())]
     NotAllowed { name: Arc<str>, roles: Roles },
 }

@@ -1,10 +1,10 @@
-//! The keys of an issuer as they were fetched last, and how long they serve. Sends no request: `guard` fetches, and reports the result.
+//! The fetched keys of an issuer, and how long they are used. Sends no request: `guard` fetches, and reports the result.
 //!
-//! | the issuer | tokens by it |
+//! | the issuer | its tokens |
 //! |---|---|
-//! | answers | are checked by its keys |
-//! | does not answer | are checked by the keys that were fetched last, until those are a day old |
-//! | has not answered since | cannot be checked: no caller gets in by an outage |
+//! | answers | are checked with its keys |
+//! | does not answer | are checked with the last fetched keys, until those are a day old |
+//! | has not answered for longer | cannot be checked, so they are refused |
 
 use std::{
     path::PathBuf,
@@ -16,20 +16,20 @@ use tokio::sync::Notify;
 
 use super::keys::KeySet;
 
-/// Seconds that keys serve after they were fetched: an outage over night harms no caller, and a key that was revoked is not good
+/// How long keys are used after they were fetched, seconds: an outage over night harms no caller, and a revoked key does not stay valid
 /// for ever.
 pub(crate) const SERVE: u64 = 24 * 60 * 60;
-/// Seconds from one question to the next that a key which is not known may lead to: made-up ids cause no flood of requests.
+/// Least time between two requests caused by unknown keys, seconds: invented key ids cannot cause a flood of requests.
 pub(crate) const AGAIN: u64 = 10;
 
-/// Where the keys of an issuer are.
+/// Where the keys of an issuer are fetched from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Origin {
     /// As in the claim `iss`.
     pub(crate) issuer: String,
-    /// Address of its key set; `None`: its description says it (`OpenID` Connect Discovery 1.0, section 4).
+    /// Address of the key set; `None`: it is in the description (`OpenID` Connect Discovery 1.0, section 4).
     pub(crate) keys_url: Option<String>,
-    /// PEM file of the CA that signs its certificate, beside those that the system trusts.
+    /// PEM file of the CA of the server, in addition to the system's.
     pub(crate) ca_file: Option<PathBuf>,
     /// File with a token that the issuer wants to see, as Kubernetes does.
     pub(crate) bearer_file: Option<PathBuf>,
@@ -38,9 +38,9 @@ pub(crate) struct Origin {
 /// Why there is no key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
-    /// The issuer has none of this id.
+    /// The issuer has no key with this id.
     Unknown,
-    /// The issuer may have it: it is asked, or does not answer.
+    /// The issuer may have the key: it is being asked, or does not answer.
     NotNow,
 }
 
@@ -62,27 +62,27 @@ struct Held {
 
 #[derive(Debug, Default)]
 struct Asked {
-    /// When the issuer was asked last, seconds since 1970.
+    /// Time of the last request, seconds since 1970.
     at: u64,
-    /// It has not answered yet.
+    /// The request is still running.
     now: bool,
 }
 
 impl Fetched {
-    /// Takes note that the issuer is being asked.
+    /// Records that a request has started.
     pub(crate) fn asking(&self, now: u64) {
         *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Asked { at: now, now: true };
     }
 
-    /// Takes note that the issuer has answered, or does not.
+    /// Records that a request has ended, with or without an answer.
     pub(crate) fn asked(&self) {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).now = false;
     }
 
-    /// Takes a key set over; whether it says something new.
+    /// Stores a key set; returns whether it is new.
     ///
     /// # Errors
-    /// It is none: the one that was there stays, for as long as it serves.
+    /// It is not a key set: the previous one stays until it expires.
     pub(crate) fn put(&self, text: String, now: u64) -> Result<bool, String> {
         let keys = Arc::new(KeySet::parse(&text)?);
         let held = Held { text, keys, until: now.saturating_add(SERVE) };
@@ -92,22 +92,22 @@ impl Fetched {
         Ok(is_new)
     }
 
-    /// Until when the keys that were fetched last serve, seconds since 1970; 0 if none ever came.
+    /// Until when the last fetched keys may be used, seconds since 1970; 0 if there are none.
     pub(crate) fn until(&self) -> u64 {
         self.held.read().unwrap_or_else(PoisonError::into_inner).as_ref().map_or(0, |held| held.until)
     }
 
-    /// Whether there are keys that serve.
+    /// Whether there are usable keys.
     pub(crate) fn serves(&self, now: u64) -> bool {
         self.keys(now).is_some()
     }
 
-    /// Waits until a caller needs keys that are not there.
+    /// Waits until a caller needs missing keys.
     pub(crate) async fn wanted(&self) {
         self.wanted.notified().await;
     }
 
-    /// The key with this id, and until when it serves.
+    /// The key with this id, and until when it may be used.
     pub(super) fn find(&self, id: Option<&str>, now: u64) -> Result<(DecodingKey, u64), Missing> {
         let held = self.keys(now);
         let known = held.as_ref().and_then(|(keys, until)| Some((keys.find(id)?.clone(), *until)));
@@ -127,16 +127,16 @@ impl Fetched {
     }
 }
 
-/// Whether keys may come from there: they cannot have been changed on the way.
+/// Checks that keys from this address cannot be changed on the way.
 ///
 /// # Errors
-/// What it should look like.
+/// Describes an allowed address.
 pub(crate) fn safe_address(address: &str) -> Result<(), String> {
     if address.contains('@') {
-        // what stands before it may be a password
+        // the part in front may be a password
         return Err("must be an address without a user or a password".to_owned());
     }
-    // not what it is: a secret may stand where it should
+    // the text does not quote the address: a secret may have been written in its place
     let wrong = || "must be an address with https:// (http:// only on this machine)".to_owned();
     let uri: axum::http::Uri = address.parse().map_err(|_unhelpful| wrong())?;
     let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');

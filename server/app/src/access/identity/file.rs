@@ -1,4 +1,4 @@
-//! The file of access, as it is written.
+//! Format of the access file.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -22,13 +22,13 @@ use super::{
 /// Seconds by which the clocks of two machines may differ.
 const LEEWAY: u64 = 60;
 
-/// What stands in a message of the parser before what it wants to see.
+/// The text in the parser's message in front of what it expected.
 const EXPECTED: &str = ", expected ";
 
 /// SHA-256 of a token.
 pub(super) type Digest = [u8; digest::SHA256_OUTPUT_LEN];
 
-/// The file of access, as it is written.
+/// Format of the access file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct AccessFile {
@@ -42,7 +42,7 @@ pub(crate) struct AccessFile {
     pub(super) certificate: Vec<CertificateTable>,
 }
 
-/// What callers may do of whom nothing is known.
+/// Permissions of anonymous callers.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AnonymousTable {
@@ -142,13 +142,13 @@ pub(super) struct GrantTable {
 }
 
 impl GrantTable {
-    /// No claim and no project of it is one that no token can have.
+    /// Whether tokens can match all claims and projects in it.
     fn can_match(&self) -> Result<(), String> {
         can_match("claims", self.claims.values())?;
         can_match("projects", self.projects.iter().flatten())
     }
 
-    /// Whether it lets a caller write to, or ask for, any project that the caller names.
+    /// Whether it lets a caller write to or ask for any project that the caller names.
     fn is_for_all_projects(&self) -> bool {
         let says_project = |role: &Role| matches!(role, Role::Agent | Role::Caller);
         self.projects.is_none() && self.roles.iter().any(says_project)
@@ -179,13 +179,13 @@ fn usual_algorithms() -> Vec<Algorithm> {
     vec![Algorithm::RS256, Algorithm::ES256]
 }
 
-/// What the parser says, without any word of the file: a secret may stand wherever a name or a value should. What it expected instead is
-/// ours, and so is the name of what is missing.
+/// The parser's message without text from the file, because a secret may have been written anywhere in it. What the parser expected is
+/// ours, and so is the name of a missing field.
 fn without_words(message: &str) -> String {
     if message.starts_with("missing field `") {
         return message.to_owned();
     }
-    // the last one: a word of the file may hold one of its own
+    // the last one: the file's text may contain the same words
     let (mistake, expected) = message.rsplit_once(EXPECTED).unwrap_or((message, ""));
     let kind = mistake.split(['`', '"', '\'']).next().unwrap_or_default().trim_end();
     let kind = if kind == "invalid type: string" { "invalid type: a text" } else { kind };
@@ -193,10 +193,10 @@ fn without_words(message: &str) -> String {
 }
 
 impl AccessFile {
-    /// Reads the text of a file.
+    /// Parses a file.
     ///
     /// # Errors
-    /// With the line: it is no TOML, or has a word that is not known. Without what the line says: that may be a token.
+    /// With the line: it is not TOML, or has an unknown field. Without the line's text, which may be a token.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         toml::from_str(text).map_err(|error: toml::de::Error| {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
@@ -204,7 +204,7 @@ impl AccessFile {
         })
     }
 
-    /// Who it lets in, for people.
+    /// The admitted callers, for people.
     pub(crate) fn in_words(&self) -> String {
         let anonymous = self.anonymous.roles.iter().copied().collect::<Roles>();
         let grants = self.issuer.iter().flat_map(|issuer| &issuer.grant).flat_map(|grant| &grant.roles);
@@ -231,16 +231,16 @@ impl AccessFile {
     }
 }
 
-/// What is behind the names of a file.
+/// Dependencies of the parsed file.
 #[derive(Clone, Copy)]
 pub(crate) struct Sources<'a> {
     /// The text of a file.
     pub(crate) read: &'a dyn Fn(&PathBuf) -> Result<String, String>,
-    /// What callers have done so far.
+    /// Use of bounds so far, by caller.
     pub(crate) usages: &'a Usages,
-    /// When they are looked up.
+    /// Time of loading.
     pub(crate) moment: Instant,
-    /// The place for keys that are fetched.
+    /// Returns the store for keys fetched from an origin.
     pub(crate) fetched: &'a dyn Fn(Origin) -> Arc<Fetched>,
 }
 
@@ -312,10 +312,10 @@ impl IssuerTable {
     }
 }
 
-/// The projects that a table names; none where it says nothing of them, which stands for all.
+/// The projects in a table; empty if the field is missing, which means all.
 ///
 /// # Errors
-/// It names none in so many words: that would be all of them, too, and is hardly meant.
+/// The list is empty: that would also mean all, and is hardly intended.
 pub(super) fn named(projects: Option<Vec<String>>) -> Result<Vec<String>, String> {
     match projects {
         Some(projects) if projects.is_empty() => {
@@ -325,7 +325,7 @@ pub(super) fn named(projects: Option<Vec<String>>) -> Result<Vec<String>, String
     }
 }
 
-/// The SHA-256 of a token, as a file says it.
+/// The SHA-256 of a token, as the file has it.
 pub(crate) fn hash(token: &str) -> String {
     let sum = digest::digest(&digest::SHA256, token.as_bytes());
     let digits = sum.as_ref().iter().flat_map(|byte| [byte >> 4, byte & 15]);

@@ -1,4 +1,4 @@
-//! What is not believed yet, for fuzzing: tokens, and the files that say whom to believe.
+//! Unverified tokens, and access files, as fuzz targets.
 
 use super::{AccessFile, bearer, jwt, keys::KeySet};
 

@@ -1,4 +1,4 @@
-//! The public keys of who signs tokens: a JSON Web Key Set.
+//! The public keys of an issuer: a JSON Web Key Set.
 
 use std::collections::HashMap;
 
@@ -15,10 +15,10 @@ const KEYS: usize = 64;
 pub(super) struct KeySet(HashMap<String, DecodingKey>);
 
 impl KeySet {
-    /// The keys of a set that are for signatures. Those of kinds that are not known here are left out: the set may be newer.
+    /// The signature keys of a set. Keys of unknown kinds are skipped, because the set may be newer.
     ///
     /// # Errors
-    /// The text is no key set, has no usable key, too many, or a secret one, which has no business in it.
+    /// The text is not a key set, has no usable key, too many, or a private one, which must not be in it.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let set: JwkSet =
             serde_json::from_str(text).map_err(|error| format!("is no JSON Web Key Set: {error}"))?;
@@ -34,7 +34,7 @@ impl KeySet {
         if keys.is_empty() { Err("has no public key for signatures".to_owned()) } else { Ok(Self(keys)) }
     }
 
-    /// The key with this id; without an id, the only one there is.
+    /// The key with this id; without an id, the only key.
     pub(super) fn find(&self, id: Option<&str>) -> Option<&DecodingKey> {
         match id {
             Some(id) => self.0.get(id),
@@ -47,7 +47,7 @@ impl KeySet {
 fn named(jwk: &Jwk) -> Result<Option<(String, DecodingKey)>, String> {
     let id = jwk.common.key_id.clone().unwrap_or_default();
     match DecodingKey::from_jwk(jwk) {
-        // a reader of the file could sign with it
+        // private: a reader of the file could sign with it
         Ok(key) if key.family() == AlgorithmFamily::Hmac => {
             Err(format!("has the secret key {id:?}; only public keys belong into it"))
         }

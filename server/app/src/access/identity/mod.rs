@@ -1,10 +1,10 @@
-//! Who calls, what it may do, and whether its attempts count for predictions. Reads no file and sends no request: the builders of [`Access`] do. What
-//! it keeps is in memory (checked tokens, keys that were fetched, what callers have done). The time comes from outside, but for the expiry of
-//! a signed token, which the library looks at.
+//! Identity of a caller, its permissions, and whether its attempts count for predictions. Reads no file and sends no request: the builders
+//! of [`Access`] do. Its state is in memory (verified tokens, fetched keys, use of bounds). The time is passed in, except for the expiry
+//! of a signed token, which the library checks.
 //!
-//! Without a file of access every caller is [`Identity::anyone`]: that is for a first try on one machine. With one, a caller proves
-//! who it is by a bearer token (a static one, or one that GitLab or Kubernetes has signed) or by the certificate of its
-//! connection, and what is proven wins over what a message says.
+//! Without an access file every caller is [`Identity::anyone`]: for a first try on one machine. With one, a caller proves its identity by
+//! a bearer token (a static one, or one signed by GitLab or Kubernetes) or by its client certificate. What is proven overrides what a
+//! message contains.
 
 mod access;
 mod bounds;
@@ -48,26 +48,26 @@ pub(crate) use usage::{UsageSlot, Usages};
 use crate::runtime::net::accept::network;
 pub(crate) use plimsoll_core::domain::is_like;
 
-/// What a caller may do.
+/// A role of callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Role {
     /// Delivers attempts.
     Agent,
-    /// Asks for sizes and verdicts.
+    /// May ask for sizes and verdicts.
     Caller,
     /// Sees statistics, attempts and metrics.
     Reader,
     /// Delivers hooks of the CI system.
     Hook,
-    /// Takes backups, corrects causes, watches and closes tickets of others.
+    /// May take backups, correct causes, and watch and close tickets of others.
     Operator,
 }
 
 impl Role {
     pub(crate) const ALL: [Self; 5] = [Self::Agent, Self::Caller, Self::Reader, Self::Hook, Self::Operator];
 
-    /// Its name, as in the file.
+    /// Its name in the file.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Agent => "agent",
@@ -88,12 +88,12 @@ impl Role {
 pub(crate) struct Roles(u8);
 
 impl Roles {
-    /// Whether `role` is one of them.
+    /// Whether `role` is included.
     pub(crate) fn has(self, role: Role) -> bool {
         self.0 & role.bit() != 0
     }
 
-    /// Whether there is one that is in both.
+    /// Whether both have a role in common.
     pub(crate) fn has_one_of(self, others: Self) -> bool {
         self.0 & others.0 != 0
     }
@@ -118,7 +118,7 @@ impl FromIterator<Role> for Roles {
     }
 }
 
-/// Bytes of what a caller or its token says that a refusal repeats, at most.
+/// Most bytes of a caller's text that a refusal quotes.
 const SHOWN: usize = 200;
 
 /// The beginning of a text that may be long.
@@ -130,7 +130,7 @@ fn shown(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{}...", text.get(..end).unwrap_or_default()))
 }
 
-/// A CI job, as its token names it.
+/// A CI job named in a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Job {
     /// Host of the CI system.
@@ -139,42 +139,42 @@ pub(crate) struct Job {
     pub(crate) id: String,
 }
 
-/// Facts that a signed token proves. Empty means that it says nothing of it.
+/// Facts proven by a signed token. Empty: not in the token.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Proven {
     pub(crate) project: String,
     pub(crate) git_ref: String,
     pub(crate) owner: String,
-    /// The CI system's id of the pipeline that its job is in.
+    /// The CI system's id of the job's pipeline.
     pub(crate) pipeline: String,
     /// The commit that its job builds.
     pub(crate) commit: String,
-    /// The job that it was made for: only that job's attempts may be written with it.
+    /// The job that it was issued for: only attempts of that job may be written with it.
     pub(crate) job: Option<Job>,
 }
 
-/// A caller of whom it is known who it is.
+/// An identified caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
     /// For logs and messages: never a secret.
     pub(crate) name: Arc<str>,
     pub(crate) roles: Roles,
-    /// Projects that it may write, ask for and see.
+    /// Projects that it may write to, ask for and see.
     pub(crate) projects: Projects,
     pub(crate) proven: Proven,
-    /// What it delivers may lower predictions for others.
+    /// Its attempts may lower predictions for others.
     pub(crate) trusted: bool,
-    /// Nothing says who it is.
+    /// It has no proof of identity.
     pub(crate) is_anonymous: bool,
-    /// When what proves it ends, seconds since 1970, with the seconds by which clocks may differ; `None` for what the operator wrote.
+    /// When its proof expires, seconds since 1970, clock tolerance included; `None` for what the operator configured.
     pub(crate) expires: Option<u64>,
-    /// How much it may do; `None`: not counted.
+    /// Its bounds; `None`: not counted.
     pub(crate) bounds: Option<Bounds>,
     pub(crate) usage: Usage,
 }
 
 impl Identity {
-    /// Every caller, where no access is configured: may do and see all, and counts for predictions.
+    /// Any caller without an access file: may do and see everything, and counts for predictions.
     pub(crate) fn anyone() -> Arc<Self> {
         static ANYONE: LazyLock<Arc<Identity>> = LazyLock::new(|| {
             Arc::new(Identity {
@@ -192,7 +192,7 @@ impl Identity {
         Arc::clone(&ANYONE)
     }
 
-    /// An unknown caller, where access is configured: may do and see nothing.
+    /// An unknown caller with an access file: may do and see nothing.
     pub(crate) fn unknown() -> Arc<Self> {
         Arc::new(Identity {
             name: "nobody".into(),
@@ -211,7 +211,7 @@ impl Identity {
     /// Whether it may write this attempt.
     ///
     /// # Errors
-    /// Its token was made for another job.
+    /// Its token was issued for another job.
     pub(crate) fn may_write(&self, attempt: &AttemptId) -> Result<(), FieldViolation> {
         let Some(Job { host, id }) = &self.proven.job else { return Ok(()) };
         if self.is_own_job(attempt.as_str()) {
@@ -222,10 +222,10 @@ impl Identity {
         Err(FieldViolation::new("attempt", description))
     }
 
-    /// Puts what is proven into the opening of an attempt, over what its message says.
+    /// Overwrites fields of an attempt's opening with what is proven.
     ///
     /// # Errors
-    /// The attempt, or its project, is not one that it may write.
+    /// It may not write this attempt or project.
     pub(crate) fn opens(&self, attempt: &mut Attempt) -> Result<(), FieldViolation> {
         self.may_write(&attempt.id)?;
         self.prove(&mut attempt.key);
@@ -236,35 +236,35 @@ impl Identity {
         Ok(())
     }
 
-    /// Whether an attempt or ticket with this id is, by what is proven, of its own job.
+    /// Whether the attempt or ticket with this id provably belongs to its own job.
     pub(crate) fn is_own_job(&self, id: &str) -> bool {
         let named = JobExecution::read(id);
         self.proven.job.as_ref().is_some_and(|Job { host, id }| named.host == host && named.job == id)
     }
 
-    /// Takes `count` of a rate of its own: samples, bytes or queries.
+    /// Counts `count` samples, bytes or queries against its rate.
     ///
     /// # Errors
-    /// It has gone beyond it.
+    /// The rate is exceeded.
     pub(crate) fn take(&self, bound: Bound, count: usize, now: Instant) -> Result<(), Exceeded> {
         let Some(bounds) = &self.bounds else { return Ok(()) };
         self.usage.take(bounds, bound, count as u64, now)
     }
 
-    /// A place of its own for something that lasts: a stream, a call, a question for a verdict or an open attempt.
+    /// Takes a slot for a stream, a call, a question for a verdict or an open attempt.
     ///
     /// # Errors
-    /// It has as many as it may have.
+    /// All its slots are taken.
     pub(crate) fn place(&self, bound: Bound) -> Result<UsageSlot, Exceeded> {
         self.bounds
             .as_ref()
             .map_or_else(|| Ok(UsageSlot::default()), |bounds| self.usage.place(bounds, bound))
     }
 
-    /// A place for a call, which came from this address if that is known.
+    /// Takes a slot for a call from this address, if known.
     ///
     /// # Errors
-    /// It has as many as it may have; of a caller of whom nothing else is known, its address has.
+    /// All its slots are taken; for an anonymous caller, those of its address.
     pub(crate) fn call_place(&self, from: Option<IpAddr>) -> Result<UsageSlot, Exceeded> {
         match (&self.bounds, from.filter(|_from| self.is_anonymous)) {
             (Some(bounds), Some(from)) => self.usage.call_from(bounds, network(from)),
@@ -280,12 +280,12 @@ impl Identity {
         let Some(bounds) = &self.bounds else { return Ok(()) };
         let key = &attempt.key;
         self.usage.note(bounds, Bound::Attempts, attempt.id.as_str(), now)?;
-        // what a branch builds is learnt on its own
+        // each branch's builds are learnt separately
         self.usage.note(bounds, Bound::Keys, (key.built(), &key.git_ref), now)?;
         key.labels.iter().try_for_each(|label| self.usage.note(bounds, Bound::Labels, label, now))
     }
 
-    /// Puts what is proven over what is said.
+    /// Overwrites fields of a key with what is proven.
     fn prove(&self, key: &mut Key) {
         let Proven { project, git_ref, owner, .. } = &self.proven;
         for (proven, claimed) in
@@ -297,8 +297,8 @@ impl Identity {
         }
     }
 
-    /// Puts what is proven of a job over the labels that say which job an attempt is an execution of: by them attempts are retries of each
-    /// other, and use up each other's retries. What an untrusted token says nothing of goes, because its job may say anything there.
+    /// Overwrites the labels that name the attempt's job with what is proven: attempts with equal labels are retries of each other, and
+    /// share a budget. If an untrusted token does not prove a label, it is removed, because the job may have written anything there.
     fn prove_job(&self, attempt: &AttemptId, key: &mut Key) {
         if !self.is_own_job(attempt.as_str()) {
             return;
@@ -315,8 +315,8 @@ impl Identity {
         }
     }
 
-    /// Puts what is proven into a question about an attempt that was not measured: all of it if it is an attempt of its own job, of
-    /// which a message may say nothing else, and the project where none is named.
+    /// Overwrites fields of a question about an unmeasured attempt with what is proven: all of them if it is an attempt of the caller's
+    /// own job, else the project if none is named.
     ///
     /// # Errors
     /// It may not ask for this project.
@@ -328,7 +328,7 @@ impl Identity {
         self.asks("key.project", key)
     }
 
-    /// Puts the proven project into a question that names none.
+    /// Adds the proven project to a question that names none.
     ///
     /// # Errors
     /// It may not ask for this project.
@@ -339,7 +339,7 @@ impl Identity {
         self.may_see(field, &key.project)
     }
 
-    /// Puts what is proven into a question for a place: the project where none is named, and the branch and the owner of that project.
+    /// Overwrites fields of a ticket request with what is proven: the project if none is named, and branch and owner of that project.
     ///
     /// # Errors
     /// It may not ask for this project.
@@ -351,30 +351,30 @@ impl Identity {
         Ok(())
     }
 
-    /// Whether it operates this project: what an operator may goes for its `projects`; empty stands for all of them.
+    /// Whether it has the role operator for this project; empty: for all projects.
     pub(crate) fn operates(&self, project: &str) -> bool {
         self.roles.has(Role::Operator) && self.sees(project)
     }
 
-    /// Whether it reads what people wrote of the attempts of this project.
+    /// Whether it may read what people wrote about attempts of this project.
     pub(crate) fn reads(&self, project: &str) -> bool {
         (self.roles.has(Role::Reader) && self.sees(project)) || self.operates(project)
     }
 
-    /// Whether attempts of this project may be named to it: it reads them, or is named for the project.
+    /// Whether it may see names of attempts of this project: it may read them, or its grant names the project.
     pub(crate) fn may_learn_of(&self, project: &str) -> bool {
         (self.roles.has(Role::Reader) && self.sees(project)) || self.projects.name(project)
     }
 
-    /// As [`Self::may_see`], without words.
+    /// Like [`Self::may_see`], without an error text.
     pub(crate) fn sees(&self, project: &str) -> bool {
         self.projects.is_all() || (!project.is_empty() && self.projects.has(project))
     }
 
-    /// Whether it may write to, ask for and see this project; empty stands for all of them.
+    /// Whether it may write to, ask for and see this project; empty: all projects.
     ///
     /// # Errors
-    /// It may not. `field` is where the project was named.
+    /// It may not. `field` is the field that named the project.
     pub(crate) fn may_see(&self, field: &str, project: &str) -> Result<(), FieldViolation> {
         if self.sees(project) {
             return Ok(());

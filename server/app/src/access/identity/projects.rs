@@ -1,4 +1,4 @@
-//! Patterns of names, and the projects that a caller may speak of.
+//! Lists of patterns, and the projects that a caller may use.
 
 use std::fmt;
 
@@ -9,33 +9,32 @@ use plimsoll_core::domain::is_like;
 pub(crate) struct Projects(Vec<String>);
 
 impl Projects {
-    /// Whether every project is one of them.
+    /// Whether the list covers every project.
     pub(crate) fn is_all(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether a name or a group of the list is meant for `project`. Who sees every project is named for none, whether the list is empty
-    /// or says so with a bare `*`.
+    /// Whether the list names `project` or its group explicitly. A caller with all projects (an empty list or `*`) has none named.
     pub(crate) fn name(&self, project: &str) -> bool {
         self.0.iter().any(|pattern| pattern != "*" && is_like(pattern, project))
     }
 
-    /// The list, as it is written; empty for every project.
+    /// The patterns as written; empty for every project.
     pub(crate) fn patterns(&self) -> &[String] {
         &self.0
     }
 
-    /// Those that are named in whole, not by a pattern.
+    /// Complete names, without patterns.
     pub(crate) fn whole(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str).filter(|pattern| !pattern.ends_with('*'))
     }
 
-    /// Those that `project` is one of.
+    /// The patterns that match `project`.
     pub(crate) fn like(&self, project: &str) -> Vec<String> {
         self.0.iter().filter(|pattern| is_like(pattern, project)).cloned().collect()
     }
 
-    /// Whether `project` is one of them.
+    /// Whether `project` matches.
     pub(crate) fn has(&self, project: &str) -> bool {
         self.is_all() || self.0.iter().any(|pattern| is_like(pattern, project))
     }
@@ -53,11 +52,11 @@ impl fmt::Display for Projects {
     }
 }
 
-/// Says of the patterns of a list that one can never be like anything: `*` stands for the rest of a text, and no project, branch or
-/// account has one in its name.
+/// Checks that each pattern can match something: `*` is only valid at the end, because no name of a project, branch or account contains
+/// it.
 ///
 /// # Errors
-/// By the field and the number of the pattern, without its words: a secret may stand there.
+/// Names the field and the number of the pattern, without its text: a secret may have been written there.
 pub(crate) fn can_match<'p>(
     field: &str,
     patterns: impl IntoIterator<Item = &'p String>,

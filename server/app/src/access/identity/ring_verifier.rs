@@ -1,4 +1,4 @@
-//! Signatures of tokens, checked by the cryptography that TLS uses here already: ring. Nothing is signed.
+//! Verifies signatures of tokens with ring, which TLS already uses here. Nothing is signed.
 
 use jsonwebtoken::{
     Algorithm, AlgorithmFamily, DecodingKey, DecodingKeyKind,
@@ -11,11 +11,11 @@ use ring::signature as ring_signature;
 static PROVIDER: CryptoProvider = CryptoProvider {
     signer_factory: |_algorithm, _key| Err(ErrorKind::InvalidAlgorithm.into()),
     verifier_factory: |algorithm, key| Ok(Box::new(RingVerifier::new(*algorithm, key)?)),
-    // these serve to make key sets from private keys, which is not done here
+    // only for making key sets from private keys, which is not done here
     key_utils: KeyUtils::new_unimplemented(),
 };
 
-/// Makes ring the one that checks signatures in this process. May be called more than once.
+/// Makes ring the process's verifier of signatures. May be called repeatedly.
 pub(super) fn install() {
     // the second call finds the first one's work done
     let _installed = PROVIDER.install_default();

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// Seconds since 1970, far from every expiry of a test.
 pub(crate) const YEAR_2100: u64 = 4_102_444_800;
 
-/// A key pair, and the id that it goes by.
+/// A key pair, and its id.
 pub(crate) struct Signer {
     pair: EcdsaKeyPair,
     id: &'static str,

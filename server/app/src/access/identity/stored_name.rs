@@ -1,19 +1,19 @@
-//! Callers as they are kept with what they say: by a name that no two of them share, and with the projects that they may speak of.
+//! Callers as stored with their reports: a unique name, and the projects that they may report on.
 
 use plimsoll_core::domain::Reporter;
 use ring::digest;
 
 use super::Identity;
 
-/// Longest name of a caller that is kept, in characters.
+/// Longest stored name, in characters.
 const NAME: usize = 64;
 
-/// Characters of a longer name that are kept; then come a `~` and the first 8 bytes of the SHA-256 of all of it, in hexadecimal.
+/// Characters kept of a longer name; they are followed by `~` and the first 8 bytes of the SHA-256 of the whole name, in hexadecimal.
 const START: usize = NAME - 1 - 16;
 
 impl Identity {
-    /// The name under which it is kept: two callers never have the same. Pods and branches choose the ends of their names, so no sum will
-    /// do for which others can be found.
+    /// The name under which its reports are stored; unique for each caller. Pods and branches choose the ends of their names, so the hash
+    /// must resist collisions.
     pub(crate) fn stored_name(&self) -> String {
         let name = &self.name;
         if name.chars().nth(NAME).is_none() {

@@ -1,7 +1,7 @@
-//! What one caller has used of its bounds. The moment comes from outside, but for that at which a caller is looked up.
+//! A caller's use of its bounds. The time is passed in, except when a caller is looked up.
 //!
-//! What is sent and asked has a rate, with a minute's worth at once: an agent that was cut off for hours delivers what it kept. What
-//! makes the server remember something for ever (attempts, keys, labels) is counted by the hour, each once.
+//! Samples, bytes and queries have a rate, with a burst of one minute: an agent that was cut off for hours delivers its spool. What the
+//! server remembers for ever (attempts, keys, labels) is counted by the hour, each item once.
 
 use std::{
     collections::{HashMap, HashSet, hash_map::Entry},
@@ -15,21 +15,21 @@ use tokio::time::Instant;
 
 use super::bounds::{Bound, Bounds, Exceeded};
 
-/// How much of a rate may come at once.
+/// Size of a burst.
 const AT_ONCE: Duration = Duration::from_mins(1);
 /// The time for which different things are counted.
 const WINDOW: Duration = Duration::from_hours(1);
-/// When to come back where nothing says when there is room.
+/// Suggested wait if it is unknown when a slot becomes free.
 const CROWDED: Duration = Duration::from_secs(30);
-/// The same where a place is held for moments.
+/// Suggested wait for slots that are held briefly.
 const BUSY: Duration = Duration::from_secs(2);
-/// Callers that are looked through at least before those that are gone are forgotten.
+/// Number of callers from which on unused ones are removed.
 const CALLERS: usize = 1024;
 
-/// Of this process alone: who knew it could find different things that are counted as one.
+/// Random for each process: with a known hash, different items with one hash could be found.
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
-/// What one caller has done, under whichever of its tokens. Usage is no part of an identity: all are equal.
+/// The use of one caller, over all its tokens. It does not count in comparisons of identities.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Usage(Arc<Mutex<Used>>);
 
@@ -47,9 +47,9 @@ struct Used {
     calls: u64,
     verdicts: u64,
     open_attempts: u64,
-    /// Calls by where they come from, of a caller who is only known by that. Never zero.
+    /// Calls by source address, of an anonymous caller. Never 0.
     calls_from: HashMap<IpAddr, u64>,
-    /// When what was taken is paid for.
+    /// When the used samples are paid off by the rate.
     samples: Option<Instant>,
     bytes: Option<Instant>,
     queries: Option<Instant>,
@@ -59,14 +59,14 @@ struct Used {
 }
 
 impl Used {
-    /// Whether it may be forgotten: it bounds nothing any more.
+    /// Whether it may be removed: it no longer restricts anything.
     fn is_over(&self, now: Instant) -> bool {
         let is_paid = |paid: &Option<Instant>| paid.is_none_or(|paid| paid <= now);
         [self.samples, self.bytes, self.queries].iter().all(is_paid)
             && [&self.attempts, &self.keys, &self.labels].iter().all(|seen| seen.left(now).is_zero())
     }
 
-    /// How many places are taken.
+    /// Number of slots taken.
     fn taken(&mut self, bound: Bound) -> &mut u64 {
         match bound {
             Bound::Calls => &mut self.calls,
@@ -85,20 +85,20 @@ struct Seen {
 }
 
 impl Seen {
-    /// How long they still count.
+    /// How long the items still count.
     fn left(&self, now: Instant) -> Duration {
         self.since.map_or(Duration::ZERO, |since| WINDOW.saturating_sub(now.saturating_duration_since(since)))
     }
 }
 
 impl Usage {
-    /// Whether another owner than [`Usages`] has it, or it still bounds a caller that comes back.
+    /// Whether it is still referenced outside of [`Usages`], or still restricts a returning caller.
     fn is_needed(&self, now: Instant) -> bool {
         let is_held = Arc::strong_count(&self.0) > 1;
         is_held || !self.0.lock().unwrap_or_else(PoisonError::into_inner).is_over(now)
     }
 
-    /// Takes `count` of a rate.
+    /// Counts `count` against a rate.
     pub(super) fn take(
         &self,
         bounds: &Bounds,
@@ -119,7 +119,7 @@ impl Usage {
         let cost =
             Duration::from_nanos(count.saturating_mul(1_000_000_000).checked_div(most).unwrap_or(u64::MAX));
         let from = paid.map_or(now, |paid| paid.max(now));
-        // whatever is sent at once after a pause is taken: it is bounded by the size of a message
+        // a single message after a pause is always accepted: its size is bounded
         let ahead = from.saturating_duration_since(now);
         if most == 0 || ahead > AT_ONCE {
             return Err(Exceeded { bound, most, after: ahead.saturating_sub(AT_ONCE / 2) });
@@ -128,7 +128,7 @@ impl Usage {
         Ok(())
     }
 
-    /// Takes note of something, unless it is one too many of this hour.
+    /// Counts an item, unless the limit of this hour is reached.
     pub(super) fn note(
         &self,
         bounds: &Bounds,
@@ -153,13 +153,13 @@ impl Usage {
         Ok(())
     }
 
-    /// A place for something that lasts, until it is dropped.
+    /// Takes a slot until it is dropped.
     pub(super) fn place(&self, bounds: &Bounds, bound: Bound) -> Result<UsageSlot, Exceeded> {
         self.take_place(bounds, bound, None)
     }
 
-    /// A place for a call from this address, of a caller who is only known by that. Once half of the places are taken, one address may hold at
-    /// most a quarter of them: otherwise it could shut all others out.
+    /// Takes a slot for a call from this address, of an anonymous caller. Once half of the slots are taken, one address may hold at most a
+    /// quarter, so that it cannot shut out others.
     pub(super) fn call_from(&self, bounds: &Bounds, from: IpAddr) -> Result<UsageSlot, Exceeded> {
         self.take_place(bounds, Bound::Calls, Some(from))
     }
@@ -181,7 +181,7 @@ impl Usage {
     }
 }
 
-/// The place of something that lasts; of nothing, where nothing is bounded.
+/// A slot; empty if nothing is bounded.
 #[derive(Debug, Default)]
 pub(crate) struct UsageSlot(Option<Held>);
 
@@ -189,7 +189,7 @@ pub(crate) struct UsageSlot(Option<Held>);
 struct Held {
     usage: Usage,
     bound: Bound,
-    /// Where it comes from, if that is all that is known of the caller.
+    /// Source address, if the caller is anonymous.
     from: Option<IpAddr>,
 }
 
@@ -208,8 +208,8 @@ impl Drop for UsageSlot {
     }
 }
 
-/// What all callers have done, by their names: a caller with another token, or after a reload, is the same, and so is one who was
-/// not there for a while, as long as what it has used counts.
+/// Use of all callers, by name: a caller with another token or after a reload keeps its use, and so does one that returns while its use
+/// still counts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Usages(Arc<Mutex<Known>>);
 
@@ -220,7 +220,7 @@ struct Known {
 }
 
 impl Usages {
-    /// How many callers are known.
+    /// Number of known callers.
     pub(crate) fn callers(&self) -> usize {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).by_name.len()
     }

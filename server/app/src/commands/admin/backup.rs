@@ -1,4 +1,4 @@
-//! The backup that a running server gives: asked for, and checked while it is copied.
+//! Requests a backup from a running server, and checks it while it is copied.
 
 use std::io::{self, BufReader, Read, Write};
 
@@ -8,16 +8,16 @@ use ulid::Ulid;
 
 use super::link::{self, Running};
 
-/// Where a running server gives its backup.
+/// Path of the backup on a running server.
 pub(crate) const ENDPOINT: &str = "/admin/backup";
 
 /// Most bytes of an HTTP head.
 const HEAD_BYTES: usize = 16 << 10;
 
-/// Copies the archive that a running server gives.
+/// Copies the archive from a running server.
 ///
 /// # Errors
-/// There is no answer, or what answers is not a server of this kind, or has another store than the one `wanted`, or the archive is cut short.
+/// There is no answer, or it is not from such a server, or the store is not the one `wanted`, or the archive is cut short.
 pub(crate) fn fetch(
     server: &Running<'_>,
     wanted: Option<Ulid>,
@@ -26,7 +26,7 @@ pub(crate) fn fetch(
 ) -> anyhow::Result<()> {
     let authorization = link::authorization(server.token.as_deref())?;
     let mut stream = link::connect(server)?;
-    // HTTP/1.0: the body ends with the connection; whether it is complete says the archive
+    // HTTP/1.0: the body ends with the connection; the archive itself shows whether it is complete
     let host = server.elsewhere.as_ref().map_or("localhost", |elsewhere| elsewhere.host.as_str());
     let request = format!("GET {ENDPOINT} HTTP/1.0\r\nHost: {host}\r\n{authorization}\r\n");
     stream.write_all(request.as_bytes()).with_context(|| format!("{} takes no request", server.address))?;
@@ -70,7 +70,7 @@ fn read_head(answer: &mut impl Read) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&head).into_owned())
 }
 
-/// Hands on what is read: the archive is checked while it is copied.
+/// Passes on what is read: the archive is checked while it is copied.
 struct Passing<'a, R, W, T> {
     source: R,
     out: &'a mut W,

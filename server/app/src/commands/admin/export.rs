@@ -1,8 +1,8 @@
-//! History as JSON lines that other tools read, and that `import` reads back; the series beside it in lines of their own.
+//! Exports history as JSON lines that other tools read and `import` accepts; series go to a file of their own.
 //!
-//! A line of history has the columns of recorded history (`attempt`, `package`, `wall_ms`, `peak_bytes`, `outcome` ..), and
-//! under `summary` all that is kept of the attempt. A line of series is one run: `attempt`, `first_sequence`, `lost` numbers
-//! before it without a sample, `samples`.
+//! A line of history has the columns of recorded history (`attempt`, `package`, `wall_ms`, `peak_bytes`, `outcome` ..), and under
+//! `summary` the whole stored summary. A line of series is one run: `attempt`, `first_sequence`, `lost` (numbers before it without a
+//! sample), `samples`.
 
 use std::io::Write;
 
@@ -35,7 +35,7 @@ struct Row<'a> {
     submitted_ms: u64,
     wall_ms: u64,
     peak_bytes: u64,
-    /// Null if it was not measured, as `cpu_usec`.
+    /// Null if it was not measured, like `cpu_usec`.
     mean_bytes: Option<u64>,
     cpu_usec: Option<u64>,
     requested_bytes: Option<u64>,
@@ -73,7 +73,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// In the words of recorded history: only what memory stopped is a lower bound there.
+/// The outcome as recorded history spells it; only memory kills become lower bounds there.
 fn outcome(summary: &Summary) -> &'static str {
     match (summary.outcome, summary.cause) {
         (Outcome::Succeeded, _) => "success",
@@ -91,7 +91,7 @@ struct SamplesLine<'a> {
     samples: Vec<Reading>,
 }
 
-/// A sample, its fields with their units.
+/// A sample; field names include units.
 #[derive(Debug, Serialize)]
 struct Reading {
     elapsed_ms: u64,
@@ -135,8 +135,7 @@ impl Reading {
     }
 }
 
-/// Writes a line for each ended attempt that can be read, in the order of their ids; hands their ids to `tell`, and what lies between
-/// them and cannot be read to `gap`.
+/// Writes a line for each readable ended attempt, sorted by id; passes their ids to `tell`, and unreadable ranges to `gap`.
 ///
 /// # Errors
 /// The store is closed, or `out` cannot be written.
@@ -158,7 +157,7 @@ pub(crate) async fn history(
     failed.map_or(Ok(loaded), |error| Err(error).context("the export cannot be written"))
 }
 
-/// Writes the series of an attempt; gives the number of samples, or why not all of them could be read.
+/// Writes the series of an attempt; returns the number of samples, or why not all could be read.
 ///
 /// # Errors
 /// `out` cannot be written.

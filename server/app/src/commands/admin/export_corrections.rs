@@ -1,7 +1,7 @@
-//! Corrections in force as JSON lines: cases for the rules that read logs.
+//! Exports corrections in force as JSON lines: test cases for log rules.
 //!
-//! A line says which rule was wrong and what a person says, and has the line of the log as a rule file writes it: an example that the
-//! wrong rule `spares`, and that a rule of the right cause `matches`. Secrets were masked before any of it was stored.
+//! A line names the rule that was wrong and the corrected cause, and has the log's line in the form of a rule file: an example that the
+//! wrong rule `spares`, and that a rule for the right cause `matches`. Secrets were masked before anything was stored.
 
 use std::{io::Write, mem};
 
@@ -15,22 +15,22 @@ use serde::Serialize;
 struct CorrectionLine<'a> {
     attempt: &'a AttemptId,
     project: &'a str,
-    /// The rule that was wrong: its id, else the source of the evidence, `none` if nothing decided.
+    /// The rule that was wrong: its id, else the source of the evidence, or `none` if nothing decided.
     rule: &'a str,
     found: Cause,
     found_source: Option<EvidenceSource>,
-    /// Lines of the log that the rule took for its cause.
+    /// Lines of the log that the rule matched.
     spares: Vec<&'a str>,
-    /// What the person says.
+    /// The corrected cause.
     cause: Cause,
     why: &'a str,
     by: &'a str,
     at_unix_ms: u64,
-    /// The line that says first what went wrong.
+    /// The line that first shows what went wrong.
     matches: Vec<&'a str>,
-    /// What the failure is called.
+    /// Signature of the failure.
     signature: Option<&'a str>,
-    /// Until when it holds for failures with this signature.
+    /// When the correction expires for this signature.
     until_unix_ms: Option<u64>,
 }
 
@@ -61,12 +61,12 @@ impl<'a> CorrectionLine<'a> {
     }
 }
 
-/// Writes a line for each correction in force, in the order of the attempts' ids; gives how many these are.
+/// Writes a line for each correction in force, sorted by attempt id; returns their number.
 ///
 /// # Errors
 /// The store is closed, or `out` cannot be written.
 pub(crate) async fn corrections(store: &Store, out: &mut (impl Write + Send)) -> anyhow::Result<u64> {
-    // the verdicts on one attempt come one after the other
+    // the verdicts on one attempt are consecutive
     let (mut last, mut written): (Option<Verdict>, anyhow::Result<u64>) = (None, Ok(0));
     let take = |verdict: Verdict| match &mut last {
         Some(known) if known.attempt == verdict.attempt => {
@@ -83,7 +83,7 @@ pub(crate) async fn corrections(store: &Store, out: &mut (impl Write + Send)) ->
     write(written, last.as_ref(), out)
 }
 
-/// Writes the correction of one attempt, if nothing failed before; gives how many were written.
+/// Writes the correction of one attempt, unless an earlier write failed; returns the number written.
 fn write(
     before: anyhow::Result<u64>,
     verdict: Option<&Verdict>,

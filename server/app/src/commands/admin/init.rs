@@ -1,14 +1,14 @@
-//! A configuration for a first try: a CA of its own, a server's certificate, two tokens, the file of access, the settings.
+//! Creates a configuration for a first try: a CA, a server certificate, two tokens, the access file, the settings.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
 //! | `plimsoll.toml` | the settings, which name the others |
-//! | `access.toml` | who may do what: an agent and an operator, by the hashes of their tokens |
-//! | `ca.crt`, `ca.key` | the CA; agents need the first; the second is only for signing other certificates |
-//! | `server.crt`, `server.key` | what the server shows |
-//! | `data` | made by the server when it starts |
+//! | `access.toml` | the callers: an agent and an operator, by hashes of their tokens |
+//! | `ca.crt`, `ca.key` | the CA; agents need the certificate; the key is only for signing other certificates |
+//! | `server.crt`, `server.key` | the server's certificate |
+//! | `data` | created by the server when it starts |
 //!
-//! The directory comes into being whole or not at all. Only its owner may read what is in it.
+//! The directory is created completely or not at all. Only its owner may read it.
 
 use std::{
     fs::{self, DirBuilder, Permissions},
@@ -32,7 +32,7 @@ use crate::{access::identity::hash, runtime::settings::Config};
 
 /// How long the CA is good for.
 const CA_FOR: Duration = Duration::from_hours(24 * 3650);
-/// How long the certificate is good for: what clients take at most (CA/Browser Forum, until 2020; Apple still).
+/// Validity of the certificate: the most that clients accept (CA/Browser Forum, until 2020; Apple still).
 const CERTIFICATE_FOR: Duration = Duration::from_hours(24 * 825);
 /// By so much the clocks of two machines may differ.
 const BACKDATED: Duration = Duration::from_hours(1);
@@ -40,20 +40,20 @@ const BACKDATED: Duration = Duration::from_hours(1);
 const TOKEN_BYTES: usize = 32;
 /// Names that every certificate has.
 const LOCAL: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
-/// Only its owner may read it.
+/// File mode: readable by its owner only.
 const OWNERS_FILE: u32 = 0o600;
 const OWNERS_DIRECTORY: u32 = 0o700;
 
-/// What was made.
+/// The created configuration.
 pub(crate) struct Made {
-    /// Where it is.
+    /// Its directory.
     pub(crate) dir: PathBuf,
     /// Tokens; only their hashes are in a file.
     pub(crate) agent: String,
     pub(crate) operator: String,
 }
 
-/// Where the server will listen.
+/// Addresses for the listeners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ListenAddresses {
     pub(crate) grpc: SocketAddr,
@@ -61,7 +61,7 @@ pub(crate) struct ListenAddresses {
 }
 
 impl ListenAddresses {
-    /// The addresses that an option, a variable or a file names, else those that a server needs that is reached under `names`.
+    /// The addresses from an option, a variable or a file, else those that a server with these `names` needs.
     pub(crate) fn of(config: &Config, names: &[String]) -> Self {
         let named = |name: &str, address: SocketAddr| {
             let is_set = config.places.get(name).is_some_and(|place| place != "default");
@@ -74,10 +74,10 @@ impl ListenAddresses {
     }
 }
 
-/// Writes a configuration into `dir`, for a server that is reached under `names` too. `now` is the time since 1970.
+/// Writes a configuration into `dir`, for a server that is also reached under `names`. `now` is the time since 1970.
 ///
 /// # Errors
-/// There is something in the directory already, a name is none, or something cannot be written: then nothing is there.
+/// The directory is not empty, a name is invalid, or a file cannot be written: then nothing was created.
 pub(crate) fn init(
     dir: &Path,
     names: &[String],
@@ -92,24 +92,24 @@ pub(crate) fn init(
     part.push(".part");
     let part = PathBuf::from(part);
     let shown = part.display();
-    // from here on what is there is ours, and nothing before is removed
+    // from here on everything in the directory is ours, and nothing earlier is removed
     DirBuilder::new()
         .mode(OWNERS_DIRECTORY)
         .create(&part)
         .with_context(|| format!("cannot make {shown}; if it is left over, remove it"))?;
     let written = write(&part, &files).and_then(|()| {
-        // takes the place of an empty directory, and of nothing else
+        // replaces an empty directory, and nothing else
         fs::rename(&part, &made.dir).with_context(|| format!("cannot make {}", made.dir.display()))
     });
     if let Err(error) = written {
-        // the error counts, not whether anything had come into being
+        // report the original error, whether or not files were created
         let _gone = fs::remove_dir_all(&part);
         return Err(error);
     }
     Ok(made)
 }
 
-/// The whole path of a directory that is not there, or empty.
+/// The absolute path of a directory that is empty or does not exist.
 fn free(dir: &Path) -> anyhow::Result<PathBuf> {
     let shown = dir.display();
     let name = dir.file_name().with_context(|| format!("{shown} is no name for a new directory"))?;
@@ -205,7 +205,7 @@ fn access(made: &Made) -> String {
     )
 }
 
-/// Where the server listens that is reached under these names. A socket of IPv6 serves IPv4 too, but not every machine has one.
+/// The address on which a server with these names listens. An IPv6 socket serves IPv4 too, but not every machine has one.
 fn host_for(names: &[String]) -> IpAddr {
     match names {
         [] => Ipv4Addr::LOCALHOST.into(),
@@ -237,7 +237,7 @@ fn write(part: &Path, files: &[(&str, String)]) -> anyhow::Result<()> {
         let path = part.join(name);
         let write = || {
             let mut file = own_files::create_new(&path)?;
-            // whatever the umask says
+            // independent of the umask
             file.set_permissions(Permissions::from_mode(OWNERS_FILE))?;
             file.write_all(text.as_bytes())?;
             file.sync_all()

@@ -1,5 +1,4 @@
-//! The connection over which a running server is asked for its backup: by this machine's own rules, so it trusts the very
-//! certificate that the server is configured to show, and no other.
+//! The connection to a running server for its backup: it trusts exactly the certificate that the server is configured with.
 
 use std::{
     io::{Read, Write},
@@ -23,34 +22,34 @@ use tokio_rustls::rustls::{
 
 use crate::runtime::net::tls::{certificates, private_key};
 
-/// How long a server may be silent before it is given up.
+/// How long a server may be silent before the connection is given up.
 const SILENCE: Duration = Duration::from_mins(1);
 
 /// A server on another machine.
 #[derive(Debug)]
 pub(crate) struct Elsewhere<'a> {
-    /// The name that its certificate is for.
+    /// The name in its certificate.
     pub(crate) host: String,
-    /// PEM file of the CA that signs it.
+    /// PEM file of the CA that signed it.
     pub(crate) ca: &'a Path,
 }
 
-/// A running server, as its own settings describe it; or one on another machine.
+/// A running server, described by its own settings; or one on another machine.
 #[derive(Debug)]
 pub(crate) struct Running<'a> {
-    /// Its HTTP listener.
+    /// Address of its HTTP listener.
     pub(crate) address: SocketAddr,
-    /// The certificate that it shows; without one it speaks plain text.
+    /// Its certificate; without one it uses plain text.
     pub(crate) certificate: Option<&'a Path>,
-    /// Of a server on another machine, instead of its certificate.
+    /// For a server on another machine, instead of its certificate.
     pub(crate) elsewhere: Option<Elsewhere<'a>>,
-    /// Says that an operator asks.
+    /// Token of an operator.
     pub(crate) token: Option<String>,
-    /// PEM files of a certificate and its key, for a server that wants to see one or knows an operator by it.
+    /// PEM files of a client certificate and its key, if the server requires one or identifies an operator by it.
     pub(crate) client: Option<(&'a Path, &'a Path)>,
 }
 
-/// What can be read and written.
+/// A connection.
 pub(super) trait Stream: Read + Write {}
 impl<T: Read + Write> Stream for T {}
 
@@ -74,10 +73,10 @@ pub(super) fn connect(server: &Running<'_>) -> anyhow::Result<Box<dyn Stream>> {
     Ok(Box::new(StreamOwned::new(connection, stream)))
 }
 
-/// The line of a request that shows the token; nothing without one.
+/// The request header with the token; empty without one.
 ///
 /// # Errors
-/// It is no token.
+/// It is not a valid token.
 pub(super) fn authorization(token: Option<&str>) -> anyhow::Result<String> {
     let Some(token) = token else { return Ok(String::new()) };
     let is_one = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
@@ -87,7 +86,7 @@ pub(super) fn authorization(token: Option<&str>) -> anyhow::Result<String> {
 
 fn trusting(file: &Path, client: Option<(&Path, &Path)>) -> anyhow::Result<ClientConfig> {
     let shown = file.display();
-    // the server's own comes first
+    // the server's own certificate comes first
     let own = certificates(file).context("tls_cert_file")?.into_iter().next();
     let certificate = own.with_context(|| format!("{shown} (tls_cert_file) holds no certificate"))?;
     let provider = Arc::new(ring::default_provider());
@@ -97,7 +96,7 @@ fn trusting(file: &Path, client: Option<(&Path, &Path)>) -> anyhow::Result<Clien
     showing(config.dangerous().with_custom_certificate_verifier(only), client)
 }
 
-/// Trusts what this CA has signed, for the name that was asked for.
+/// Trusts certificates of this CA for the requested name.
 fn signed_by(ca: &Path, client: Option<(&Path, &Path)>) -> anyhow::Result<ClientConfig> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(ca).context("--ca")? {
@@ -108,7 +107,7 @@ fn signed_by(ca: &Path, client: Option<(&Path, &Path)>) -> anyhow::Result<Client
     showing(config.with_safe_default_protocol_versions()?.with_root_certificates(roots), client)
 }
 
-/// With the client's own certificate, if there is one.
+/// Adds the client certificate, if there is one.
 fn showing(
     config: ConfigBuilder<ClientConfig, WantsClientCert>,
     client: Option<(&Path, &Path)>,
@@ -119,7 +118,7 @@ fn showing(
         .with_context(|| format!("{} and {} do not go together", chain.display(), key.display()))
 }
 
-/// Takes one certificate, whatever names and times it has: only who holds its key can show it.
+/// Trusts one certificate, with any names and dates: only the holder of its key can use it.
 #[derive(Debug)]
 struct Only {
     certificate: CertificateDer<'static>,

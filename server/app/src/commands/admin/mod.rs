@@ -1,7 +1,8 @@
-//! Work on a whole store: back it up, restore it, read it through, make it small, write it out for others.
+//! Work on a whole store: backup, restore, check, compaction, export.
 //!
-//! A running server gives its backup itself (`GET /admin/backup`, to callers on the same machine only); everything else needs
-//! a store that no server has open. [`init`] makes the configuration of a new server. What a command prints and when it ends is in `cli`.
+//! A running server provides its backup itself (`GET /admin/backup`, for callers on the same machine only); everything else needs a store
+//! that no server has open. [`init`] creates the configuration of a new server. Output and exit status of commands are in the parent
+//! module.
 
 pub(crate) mod backup;
 pub(crate) mod export;

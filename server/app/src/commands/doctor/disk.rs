@@ -1,4 +1,4 @@
-//! The data directory, and the room on its disk.
+//! Checks the data directory, and the free space on its disk.
 
 use std::{
     io,
@@ -17,10 +17,10 @@ use super::CheckLine;
 
 const DATA: &str = "data directory";
 const ROOM: &str = "disk room";
-/// With less the disk may be full before an operator looks: a busy server writes as much in some hours.
+/// Below this the disk may be full before an operator reacts: a busy server writes as much in some hours.
 const LEAST_ROOM: u64 = 1 << 30;
 
-/// The data directory, and whether a server has it open.
+/// Checks the data directory; returns whether a server has it open.
 pub(super) fn data_directory(dir: &Path) -> (CheckLine, bool) {
     let shown = dir.display();
     let says = match look_at(dir) {
@@ -52,7 +52,7 @@ pub(super) fn judge_writable(dir: &Path, says: String, writable: &io::Result<()>
     CheckLine::fail(DATA, says)
 }
 
-/// The room on the disk of the data directory.
+/// Checks the free space on the data directory's disk.
 pub(super) fn room(dir: &Path) -> CheckLine {
     match disk(&existing(dir)) {
         Ok(space) => judge(space, dir),
@@ -78,7 +78,7 @@ fn writable(dir: &Path) -> io::Result<()> {
     Ok(access(existing(dir), Access::WRITE_OK | Access::EXEC_OK)?)
 }
 
-/// The directory, or the one in which it would be made.
+/// The directory, or the existing parent in which it would be created.
 fn existing(dir: &Path) -> PathBuf {
     let above = dir.ancestors().find(|dir| dir.try_exists().unwrap_or(false));
     above.filter(|dir| !dir.as_os_str().is_empty()).unwrap_or_else(|| Path::new(".")).to_owned()

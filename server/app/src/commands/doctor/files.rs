@@ -1,4 +1,4 @@
-//! The files that the settings name, read as a server reads them when it starts.
+//! Checks the files named in the settings by reading them as a starting server does.
 
 use std::{
     fs,
@@ -30,7 +30,7 @@ const RENEW_WITHIN: u64 = 14;
 /// Seconds.
 const DAY: u64 = 86_400;
 
-/// Who may call.
+/// Checks the access file.
 pub(super) fn access(config: &Config) -> CheckLine {
     const CHECK: &str = "access file";
     let Some(path) = &config.access_file else {
@@ -70,7 +70,7 @@ pub(super) fn tls(config: &Config) -> CheckLine {
     line_of(CHECK, good_until(chain, key, clients))
 }
 
-/// The certificate of the webhook, if there is one.
+/// Checks the webhook's certificate, if there is one.
 pub(super) fn webhook(config: &Config) -> Option<CheckLine> {
     let admission = &config.admission;
     let _address = admission.listen?;
@@ -94,7 +94,7 @@ fn good_until(chain: &Path, key: &Path, clients: Option<Clients>) -> anyhow::Res
     Ok(format!("{shown} is good until {end}"))
 }
 
-/// The file of pools and rules over them.
+/// Checks the file of pools and rules.
 pub(super) fn pools(config: &Config) -> CheckLine {
     let read = PoolRegistry::open(config.pools_file.clone(), Arc::new(Metrics::new()));
     line_of("pools", read.map(|_pools| named(config.pools_file.as_ref())))

@@ -1,4 +1,4 @@
-//! Whether GitLab answers, and takes the token.
+//! Checks that GitLab answers and accepts the token.
 
 use std::time::Duration;
 
@@ -17,15 +17,15 @@ use crate::runtime::{
     settings::by_module::gitlab::{BaseUrl, Settings},
 };
 
-/// How long GitLab may take.
+/// Time limit for GitLab.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Something that a token with the scope `read_api` may ask for.
+/// A request that a token with the scope `read_api` may make.
 const QUESTION: &str = "projects?per_page=1&simple=true";
 
-/// One line if GitLab is asked about jobs, else none.
+/// One line if GitLab is configured, else none.
 ///
 /// # Errors
-/// The system has no more threads or files.
+/// The system has no threads or files left.
 pub(super) fn answers(settings: &Settings) -> anyhow::Result<Option<CheckLine>> {
     let Some(place) = &settings.url else { return Ok(None) };
     let runtime = Builder::new_current_thread().enable_all().build()?;

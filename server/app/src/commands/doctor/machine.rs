@@ -1,4 +1,4 @@
-//! What the machine gives a server: addresses, memory, open files.
+//! Checks the machine: addresses, memory, open files.
 
 use std::{
     io,
@@ -14,7 +14,7 @@ const FILES: &str = "open files";
 /// Each connection is one, and each agent a connection; the usual bound of a service is far above.
 const LEAST_FILES: u64 = 4096;
 
-/// Whether the memory that a full history takes is there.
+/// Whether there is enough memory for a full history.
 pub(super) fn memory(config: &Config) -> CheckLine {
     let plan = MemoryPlan::of(config);
     let fits = plan.check().map(|()| {
@@ -24,7 +24,7 @@ pub(super) fn memory(config: &Config) -> CheckLine {
     line_of("memory", fits)
 }
 
-/// How many files, and with them connections, there may be.
+/// Checks the limit of open files, which bounds connections.
 pub(super) fn open_files() -> CheckLine {
     judge_files(getrlimit(Resource::Nofile).maximum)
 }
@@ -42,7 +42,7 @@ pub(super) fn judge_files(most: Option<u64>) -> CheckLine {
     }
 }
 
-/// Whether the server can listen where it shall. A server that has the data directory open has the addresses, too.
+/// Checks that the server can listen on its addresses. A server that has the data directory open also has the addresses.
 pub(super) fn addresses(config: &Config, is_serving: bool) -> Vec<CheckLine> {
     let all = [
         ("gRPC address", "grpc_listen", Some(config.grpc_listen)),

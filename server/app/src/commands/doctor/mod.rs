@@ -38,7 +38,7 @@ pub struct Doctor {
     output: Output,
 }
 
-/// What a check gave: its error says what to do.
+/// The line for a check's result; the text of an error says what to do.
 fn line_of(check: &'static str, found: anyhow::Result<String>) -> CheckLine {
     match found {
         Ok(says) => CheckLine::ok(check, says),
@@ -64,7 +64,7 @@ impl Doctor {
     }
 }
 
-/// All checks, in the order in which a server needs what they look at.
+/// Runs all checks, in the order in which a starting server needs them.
 fn check(config: &Config) -> anyhow::Result<Vec<CheckLine>> {
     let (data, is_serving) = disk::data_directory(&config.data_dir);
     let mut lines = vec![data, disk::room(&config.data_dir), machine::memory(config), machine::open_files()];

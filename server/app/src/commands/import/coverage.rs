@@ -1,4 +1,4 @@
-//! What `import --prometheus` prints before it stores anything: how much is known of the builds, and what they used.
+//! Output of `import --prometheus` before anything is stored: which values are known of the builds, and what they used.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ use plimsoll_proto::{
 /// Namespaces that are listed.
 const LISTED: usize = 20;
 
-/// How much is known of the pods, and what they used.
+/// Prints how many pods have each value, and what they used.
 pub(super) fn show(
     found: &PodAttempts<'_>,
     range: TimeRange,
@@ -65,7 +65,7 @@ pub(super) fn show(
     out.flush()
 }
 
-/// What the builds of each namespace used, those that used most first.
+/// Prints what the builds of each namespace used, largest use first.
 fn show_totals(out: &mut impl Write, all: &BTreeMap<String, NamespaceTotals>) -> io::Result<()> {
     let width = all.keys().map(|name| name.chars().count()).max().unwrap_or(0).max("namespace".len());
     writeln!(

@@ -1,4 +1,4 @@
-//! What GitLab knows of the builds that Prometheus saw: which job a pod ran, how it ended, whose code it was.
+//! Adds GitLab's data to builds from Prometheus: which job a pod ran, how it ended, and whose code it was.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,10 @@ use crate::{
     runtime::{metrics::Metrics, settings::Config},
 };
 
-/// The jobs of these projects, and the host of their GitLab; `None` where no GitLab is set.
+/// The jobs of these projects, and the host of their GitLab; `None` if no GitLab is configured.
 ///
 /// # Errors
-/// The token cannot be read, GitLab does not answer, or it has too many jobs.
+/// The token cannot be read, GitLab does not answer, or there are too many jobs.
 pub(super) async fn jobs(
     config: &Config,
     projects: &BTreeSet<u64>,
@@ -44,7 +44,7 @@ pub(super) async fn jobs(
     Ok(Some((jobs, host)))
 }
 
-/// The build with the end that its job had.
+/// The build with the outcome of its job.
 pub(super) fn with_end(seen: Summary, end: &JobEnd) -> Summary {
     let reported = ReportedOutcome {
         attempts: Vec::new(),

@@ -1,4 +1,4 @@
-//! `plimsoll-server import --prometheus`: what Prometheus knows of the pods in which GitLab's runner builds.
+//! `plimsoll-server import --prometheus`: imports the pods of GitLab's runner from Prometheus.
 
 use std::{
     io::{self, Write},
@@ -89,7 +89,7 @@ fn labels(file: Option<PathBuf>) -> anyhow::Result<PrometheusLabels> {
 }
 
 impl FromPrometheus {
-    /// Reads all of the range, then stores what it says: what breaks off stores nothing.
+    /// Reads the whole range, then stores it: an interrupted import stores nothing.
     pub(super) async fn import(self, config: &Config, host: &str, project: &str) -> anyhow::Result<()> {
         let end_ms = Clock.now_unix_ms() / 1000 * 1000;
         let range = TimeRange { start_ms: end_ms.saturating_sub(self.since.as_secs() * 1000), end_ms };
@@ -121,7 +121,7 @@ impl FromPrometheus {
         Ok(())
     }
 
-    /// What Prometheus knows of the range.
+    /// Reads the range from Prometheus.
     async fn read(self, config: &Config, range: TimeRange) -> anyhow::Result<PrometheusHistory> {
         let Some(url) = self.prometheus else { bail!("name a file, or --prometheus") };
         let question = HistoryQuestion {
@@ -148,7 +148,7 @@ impl FromPrometheus {
     }
 }
 
-/// An attempt as its job ended; of this project if it names none.
+/// An attempt with the outcome of its job; of `project` if it names none.
 fn of_project((mut record, end): PodAttempt, project: &str) -> Record {
     if record.summary.key.project.is_empty() {
         project.clone_into(&mut record.summary.key.project);
@@ -159,7 +159,7 @@ fn of_project((mut record, end): PodAttempt, project: &str) -> Record {
     record
 }
 
-/// Why nothing was stored, and what mends it. `annotations` are the labels of a series with a job's annotations that is of no pod which builds.
+/// Why nothing was stored, and how to fix it. `annotations` are the labels of a series with job annotations that matches no build pod.
 fn no_job(is_asked: bool, annotations: Option<&[String]>) -> String {
     let other = if is_asked {
         ""
@@ -176,7 +176,7 @@ fn no_job(is_asked: bool, annotations: Option<&[String]>) -> String {
     )
 }
 
-/// Annotations of jobs are there, but the labels that name their pods are others.
+/// Explains that annotations of jobs exist, but their pods are named by other labels.
 fn other_labels(labels: &[String]) -> String {
     let exported: Vec<String> =
         [("kube_namespace", "namespace"), ("kube_pod", "pod"), ("kube_container", "container")]

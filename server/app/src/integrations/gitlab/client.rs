@@ -1,4 +1,4 @@
-//! One question to GitLab, with its bounds: the time it may take, the bytes that are read of the answer, how often it is asked.
+//! Requests to GitLab with bounds: time, bytes of the answer, rate.
 
 use std::{
     path::{Path, PathBuf},
@@ -27,7 +27,7 @@ use crate::runtime::{
     reload,
 };
 
-/// Times that one question is asked.
+/// Most tries of one request.
 const TRIES: u32 = 4;
 
 /// An answer.
@@ -36,24 +36,24 @@ pub(super) struct Answer {
     pub(super) body: Vec<u8>,
     /// There are more pages.
     pub(super) has_more: bool,
-    /// Query of the next page, where there is one.
+    /// Query of the next page, if there is one.
     pub(super) next_query: Option<String>,
 }
 
-/// Why there is no answer.
+/// Why a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trouble {
-    /// It is not there, or not any more.
+    /// It does not exist, or no longer.
     Gone,
-    /// GitLab does not let us.
+    /// GitLab refuses access.
     Refused,
-    /// It has no time for us, or does not answer.
+    /// GitLab is overloaded or does not answer.
     Away,
-    /// What it says is not what it should be.
+    /// The answer is not as expected.
     Malformed,
 }
 
-/// Asks GitLab. The token is never written anywhere.
+/// A client of GitLab's API. The token is never logged.
 pub(crate) struct Client {
     http: Http,
     place: BaseUrl,
@@ -70,10 +70,10 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// With what the operator set; `None` if nothing shall be asked.
+    /// Creates the client from the settings; `None` if GitLab is not configured.
     ///
     /// # Errors
-    /// A file cannot be read, or is not what it should be.
+    /// A file cannot be read or is invalid.
     pub(crate) fn open(
         settings: &Settings,
         terms: Terms,
@@ -87,12 +87,12 @@ impl Client {
         Ok(Some(Self { http, place, token_file: file, token, pace: Pace::new(terms), metrics }))
     }
 
-    /// The host, as the ids of its attempts begin.
+    /// The host, which is the prefix of its attempts' ids.
     pub(super) fn host(&self) -> &str {
         self.place.host()
     }
 
-    /// Asks, again if that can help.
+    /// Sends a request, and repeats it if that can help.
     pub(super) async fn get(&self, path: &str, keep: Keep) -> Result<Answer, Trouble> {
         let (mut read_again, mut tries) = (false, 0);
         loop {
@@ -129,7 +129,7 @@ impl Client {
         }
     }
 
-    /// One request: the word for what became of it, and its answer.
+    /// Sends one request: returns its result as a metric label, and the answer.
     async fn once(&self, path: &str, keep: Keep) -> (&'static str, Result<Answer, Trouble>) {
         let Some(request) = self.request(path) else { return ("malformed", Err(Trouble::Malformed)) };
         let asking = async {
@@ -168,10 +168,10 @@ impl Client {
         request.body(Empty::new()).ok()
     }
 
-    /// Reads the token again; whether it is another one.
+    /// Reads the token file again; returns whether the token changed.
     async fn read_token(&self) -> bool {
         let file = self.token_file.clone();
-        // a file on a network that hangs must not hold up other work
+        // a file on a network disk that hangs must not block other work
         let reading = tokio::task::spawn_blocking(move || token(&file));
         let read = match timeout(self.pace.terms().answer_within, reading).await {
             Ok(Ok(read)) => read,
@@ -196,7 +196,7 @@ impl Client {
     }
 }
 
-/// Query of the next page (RFC 8288). The rest of its address is not used: a token goes to the place that was named alone.
+/// Query of the next page (RFC 8288). The rest of the link is ignored: the token is only sent to the configured address.
 fn next_query(headers: &HeaderMap) -> Option<String> {
     let links = headers.get(header::LINK)?.to_str().ok()?;
     let next = links.split(',').find(|link| link.contains("rel=\"next\""))?;
@@ -204,7 +204,7 @@ fn next_query(headers: &HeaderMap) -> Option<String> {
     Some(address.split_once('?')?.1.to_owned())
 }
 
-/// What a status says, unless it is well.
+/// The error for a status, unless it is a success.
 fn refused(status: StatusCode) -> Option<(&'static str, Trouble)> {
     Some(match status {
         StatusCode::OK => return None,
@@ -212,7 +212,7 @@ fn refused(status: StatusCode) -> Option<(&'static str, Trouble)> {
         StatusCode::NOT_FOUND | StatusCode::GONE => ("gone", Trouble::Gone),
         StatusCode::UNAUTHORIZED => ("unauthorized", Trouble::Refused),
         status if status.is_server_error() => ("failed", Trouble::Away),
-        // a redirection among them: the token is for the place that was named, and no other
+        // redirections too: the token is only sent to the configured address
         _ => ("refused", Trouble::Refused),
     })
 }

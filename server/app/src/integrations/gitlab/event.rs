@@ -1,5 +1,5 @@
-//! Which of GitLab's hooks a request is: what its header `X-Gitlab-Event` says. GitLab sends it with every hook; the body tells less, as
-//! hooks of members, groups and projects have no `object_kind`.
+//! Kind of a hook, from GitLab's header `X-Gitlab-Event`. GitLab sends it with every hook; the body is less specific, because hooks of
+//! members, groups and projects have no `object_kind`.
 
 use plimsoll_core::domain::FieldViolation;
 use serde_json::Value;
@@ -8,16 +8,16 @@ use super::{Hook, read_hook};
 
 /// The header in which GitLab sends a hook's secret.
 pub(crate) const SECRET: &str = "X-Gitlab-Token";
-/// The header that says what happened.
+/// Header with the kind of event.
 pub(crate) const EVENT: &str = "X-Gitlab-Event";
-/// The header that says which GitLab it is.
+/// Header with the address of the GitLab instance.
 pub(crate) const INSTANCE: &str = "X-Gitlab-Instance";
-/// The header that is the same when GitLab sends a hook again.
+/// Header that stays the same when GitLab repeats a hook.
 pub(crate) const DELIVERY: &str = "Idempotency-Key";
-/// What a kind is counted as that a later GitLab has.
+/// Metric label for kinds of a later GitLab.
 const UNKNOWN: &str = "unknown";
 
-/// GitLab's hooks that tell nothing of a job: the header, the body's `object_kind` if it has one, and the name in metrics.
+/// Hooks without information about jobs: the header, the body's `object_kind` if it has one, and the metric label.
 const OTHERS: [(&str, &str, &str); 20] = [
     ("Push Hook", "push", "push"),
     ("Tag Push Hook", "tag_push", "tag_push"),
@@ -46,16 +46,16 @@ const OTHERS: [(&str, &str, &str); 20] = [
 pub(crate) enum HookEvent {
     /// A job has changed.
     Job,
-    /// One of the whole instance: of anything, a job among it.
+    /// A system hook, which can be about anything, including a job.
     System,
-    /// Nothing of a job; its name in metrics.
+    /// A hook not about jobs; its metric label.
     Other(&'static str),
     /// The header is missing: GitLab has not sent this.
     NotGitLab,
 }
 
 impl HookEvent {
-    /// What the header [`EVENT`] says; `None` if it is missing.
+    /// The kind in the header [`EVENT`]; `None` if the header is missing.
     pub(crate) fn of(header: Option<&str>) -> Self {
         let Some(value) = header else { return Self::NotGitLab };
         match value.trim() {
@@ -69,10 +69,10 @@ impl HookEvent {
         self != Self::NotGitLab
     }
 
-    /// What the body says; `instance` is what [`INSTANCE`] says.
+    /// Parses the body; `instance` is the header [`INSTANCE`].
     ///
     /// # Errors
-    /// It is not understood.
+    /// The body cannot be parsed.
     pub(crate) fn read(self, body: &[u8], instance: Option<&str>) -> Result<Hook, HookFault> {
         if matches!(self, Self::Other(_)) {
             return Ok(Hook::Other);
@@ -84,7 +84,7 @@ impl HookEvent {
         })
     }
 
-    /// Under which a hook is counted that tells of no ended job. Its `body` counts where the header leaves it open.
+    /// Metric label of a hook that reports no ended job. The `body` decides if the header leaves it open.
     pub(crate) fn counted_as(self, body: &[u8]) -> &'static str {
         match self {
             Self::Other(name) => name,
@@ -102,11 +102,11 @@ impl HookEvent {
     }
 }
 
-/// What is wrong with a hook.
+/// An invalid hook.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct HookFault {
     pub(crate) fault: FieldViolation,
-    /// GitLab has sent it so. What GitLab sends and is not understood is its own fault only if nothing says that it comes from there.
+    /// It certainly came from GitLab. Otherwise an unreadable hook is the sender's fault.
     pub(crate) is_gitlabs: bool,
 }
 

@@ -1,13 +1,13 @@
-//! What GitLab is asked about an ended job, and what follows from it.
+//! Requests to GitLab about an ended job, and their consequences.
 //!
-//! | job | asked for | then |
+//! | job | request | then |
 //! |---|---|---|
-//! | failed | end of its log, the other failed runs of the pipeline's job; the job itself where the hook lacks something | a verdict, on disk, as if the job had asked for it; its cause settles the attempt if more than the log proves it |
-//! | succeeded, of Spack | end of its log | if it found its work done already, its attempt is not learned from |
-//! | any other, or of another GitLab | nothing | the hook counts alone |
+//! | failed | end of its log, other failed runs of the job in its pipeline; the job itself if the hook lacks fields | a verdict, on disk, as if the job had asked for it; if better evidence than the log proves its cause, the attempt gets it |
+//! | succeeded, of Spack | end of its log | if it found its work done already, predictions do not learn from its attempt |
+//! | any other, or of another GitLab | nothing | only the hook is used |
 //!
-//! The server's token reads more than the sender of a hook may. So GitLab is asked by the path of the project that the sender was let in
-//! for, and finds no job and no pipeline of another project there.
+//! The server's token can read more than the hook's sender. So requests use the path of the project that the sender was admitted for,
+//! where no job or pipeline of another project can be found.
 
 use std::{
     collections::VecDeque,
@@ -42,11 +42,11 @@ use crate::{
     sessions::{Asker, Ingest, OutcomeStatus},
 };
 
-/// Jobs that are asked about at once.
+/// Most jobs processed at once.
 const AT_ONCE: usize = 4;
-/// How often those are looked for that have waited for long enough.
+/// How often expired hooks are removed.
 const FORGET: Duration = Duration::from_mins(1);
-/// After which a hook is worked on again that the store did not take.
+/// Delay before a hook is processed again that the store did not accept.
 const AGAIN: Duration = Duration::from_secs(10);
 /// Largest answer about one job.
 const JOB_BYTES: usize = 1 << 20;
@@ -55,21 +55,21 @@ const PAGE_BYTES: usize = 4 << 20;
 /// Most pages that are read of a list.
 const PAGES: u32 = 3;
 
-/// What the follower works with.
+/// Dependencies of the follower.
 #[derive(Debug)]
 pub(super) struct Parts {
-    /// `None` if GitLab shall not be asked.
+    /// `None` if GitLab is not to be asked.
     pub(super) client: Option<Client>,
     pub(super) ingest: Ingest,
     pub(super) metrics: Arc<Metrics>,
 }
 
-/// Who works on what was taken: asks GitLab about ended jobs, one after another, and tells what is known of them.
+/// Processes accepted hooks: asks GitLab about ended jobs, one after another, and reports the results.
 #[derive(Debug)]
 pub(crate) struct Follower {
     parts: Arc<Parts>,
     waiting: mpsc::Receiver<Waiting>,
-    /// Those of before the start, oldest first.
+    /// Hooks from before the start, oldest first.
     found: VecDeque<Waiting>,
     /// Hooks on disk that were applied before their attempt's end.
     waits: Waits,
@@ -80,10 +80,10 @@ impl Follower {
         Self { parts: Arc::new(parts), waiting, found, waits: Waits::default() }
     }
 
-    /// Works until `stop`. What waits then stays on disk for the next start; what has no file is applied without having asked.
+    /// Runs until `stop`. Waiting hooks then stay on disk for the next start; those without a file are applied without asking GitLab.
     ///
     /// # Errors
-    /// None: it works until it is stopped.
+    /// None: it runs until it is stopped.
     pub(crate) async fn run(mut self, stop: CancellationToken) -> anyhow::Result<()> {
         let mut running = JoinSet::new();
         let mut tick = tokio::time::interval(FORGET);
@@ -94,7 +94,7 @@ impl Follower {
                 Some(done) = running.join_next() => {
                     done.ok().flatten().into_iter().for_each(|hook| self.waits.add(hook));
                 }
-                // what is given up and not removed when the server stops is found at the next start
+                // hooks that are given up but not removed when the server stops are found at the next start
                 _ = tick.tick() => drop(stop.run_until_cancelled(self.forget_old()).await),
                 Some(waiting) = next(&mut self.found, &mut self.waiting), if running.len() < AT_ONCE => {
                     self.count();
@@ -120,7 +120,7 @@ impl Follower {
         self.parts.metrics.gitlab_queue.set(i64::try_from(waiting).unwrap_or(i64::MAX));
     }
 
-    /// Gives up attempts that never came, and those that have ended.
+    /// Removes hooks of attempts that never came, and of those that have ended.
     async fn forget_old(&mut self) {
         let old = self.waits.give_up(now(), &self.parts.ingest).await;
         if !old.is_empty() {
@@ -142,7 +142,7 @@ async fn next(found: &mut VecDeque<Waiting>, queue: &mut mpsc::Receiver<Waiting>
     }
 }
 
-/// Works on one hook to its end; gives its file if it waits for its attempt.
+/// Processes one hook; returns its file if it waits for its attempt.
 async fn follow(
     parts: Arc<Parts>,
     waiting: Waiting,
@@ -158,7 +158,7 @@ async fn follow(
             } else {
                 stop.run_until_cancelled(parts.ask_or_not(&ended)).await
             };
-            // what stands in a file is asked about after the next start
+            // hooks with a file are asked about after the next start
             let reported = asked.or_else(|| kept.is_none().then(|| ended.reported.clone()))?;
             let settled = parts.ingest.tell_in_turn(reported.clone()).await;
             (reported, settled)
@@ -170,7 +170,7 @@ async fn follow(
                 }
                 return None;
             }
-            // a full disk may have room again
+            // a full disk may get space again
             Some(OutcomeStatus::Unwritable) => stop.run_until_cancelled(sleep(AGAIN)).await?,
             Some(OutcomeStatus::Remembered) => {
                 name.keep();
@@ -181,7 +181,7 @@ async fn follow(
             }
             Some(OutcomeStatus::Now | OutcomeStatus::Known | OutcomeStatus::Foreign) => {
                 name.keep();
-                // that it is removed late, or not at all, is harmless
+                // a late or missing removal is harmless
                 drop(tokio::task::spawn_blocking(move || kept.map(Kept::forget)));
                 return None;
             }
@@ -195,7 +195,7 @@ impl Parts {
         tracing::warn!("dropped a job hook: the writer has stopped");
     }
 
-    /// What there is to tell, with GitLab's answers or without: what a hook says of itself is not lost with them.
+    /// The report for a job, with GitLab's answers or without: what the hook itself contains is never lost.
     async fn ask_or_not(&self, Ended { reported, job, .. }: &Ended) -> ReportedOutcome {
         let Some(client) = &self.client else { return reported.clone() };
         self.ask(client, reported, job).await.unwrap_or_else(|trouble| {
@@ -205,7 +205,7 @@ impl Parts {
         })
     }
 
-    /// What there is to tell when GitLab was asked.
+    /// The report for a job after asking GitLab.
     async fn ask(
         &self,
         client: &Client,
@@ -273,7 +273,7 @@ impl Parts {
                 let (action, cause) = (verdict.action.as_str(), verdict.cause.as_str());
                 tracing::info!(attempt = %verdict.attempt, action, cause, "judged a failed job");
                 self.metrics.hooks.get_or_create(&Kind::of("judged")).inc();
-                // what settles an attempt is learned from: a line of a log alone is no proof
+                // such a cause affects predictions, and a log line alone is not proof
                 let cause = Some(verdict.cause).filter(|_| verdict.outlook.proven);
                 Ok(ReportedOutcome { reason, cause, ..reported })
             }
@@ -284,7 +284,7 @@ impl Parts {
         }
     }
 
-    /// Under which of its names an attempt is known that the speaker may speak of, else the likeliest that no other caller holds.
+    /// The attempt's id among the job's possible ids: one that the reporter may report on, else the likeliest that no other caller holds.
     async fn attempt(&self, reported: &ReportedOutcome) -> Option<AttemptId> {
         let mut free = None;
         for id in &reported.attempts {

@@ -1,4 +1,4 @@
-//! Takes job hooks: each once, at once, and on disk. A hook that waits is one that GitLab turns off.
+//! Accepts job hooks: each once, at once, and on disk, because GitLab disables hooks that respond slowly.
 
 use std::{
     sync::{Arc, Mutex},
@@ -22,35 +22,35 @@ use crate::{
     sessions::Ingest,
 };
 
-/// How long GitLab waits for the disk: it gives up after ten seconds.
+/// How long a hook waits for the disk: GitLab gives up after ten seconds.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// What became of a hook.
+/// Result for a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// It is worked on later, and counted then.
+    /// It is processed and counted later.
     Later,
-    /// It came before.
+    /// It is a repetition.
     Repeated,
-    /// There was no room for it.
+    /// The queue was full.
     Dropped,
 }
 
-/// Where hooks go.
+/// Entry point for hooks.
 #[derive(Debug, Clone)]
 pub(crate) struct Hooks {
     known: Arc<Mutex<Known>>,
     ingest: Ingest,
     queue: mpsc::Sender<Waiting>,
-    /// Whether GitLab is asked.
+    /// Whether GitLab is asked about jobs.
     asks: bool,
-    /// `None` keeps them in memory alone.
+    /// `None`: hooks are kept in memory only.
     spool: Option<Spool>,
     metrics: Arc<Metrics>,
 }
 
 impl Hooks {
-    /// The handle, and the worker on what was taken, which the caller must run. `kept` is where hooks wait, with those of before the start.
+    /// Creates the handle, and the worker, which the caller must run. `kept` is the spool with hooks from before the start.
     pub(crate) fn new(
         ingest: Ingest,
         client: Option<Client>,
@@ -69,13 +69,13 @@ impl Hooks {
         (Self { known, ingest, queue, asks, spool, metrics }, follower)
     }
 
-    /// Whether hooks wait on disk, so that none is lost when the server is killed.
+    /// Whether hooks wait on disk, so that a kill loses none.
     pub(crate) fn are_on_disk(&self) -> bool {
         self.spool.is_some()
     }
 
-    /// Takes the end of a job, on disk where there is a place for it. `delivery` is GitLab's `Idempotency-Key`, the same when it sends a
-    /// hook again; a job ends once, so that the same end of the same job is the same hook, too. What is not worked on later is counted here.
+    /// Accepts the end of a job, on disk if there is a spool. `delivery` is GitLab's `Idempotency-Key`, the same when it repeats a hook;
+    /// since a job ends once, the same end of the same job is also a repetition. Hooks that are not processed later are counted here.
     pub(crate) async fn take(&self, ended: Box<Ended>, delivery: Option<&str>) -> Taken {
         let taken = self.take_uncounted(ended, delivery).await;
         let kind = match taken {
@@ -96,7 +96,7 @@ impl Hooks {
         let Some(name) = Name::claim(&self.known, names) else { return Taken::Repeated };
         let place = match self.queue.clone().try_reserve_owned() {
             Ok(place) => Some(place),
-            // the server stops: what is on the disk is found at the next start
+            // the server is stopping: hooks on disk are found at the next start
             Err(TrySendError::Closed(_)) if self.spool.is_some() => None,
             Err(_full) => return self.tell(*ended, name),
         };
@@ -119,12 +119,12 @@ impl Hooks {
             }
             hooks.hand_on(waiting, place)
         });
-        // GitLab waits for no disk: what is slow is written all the same
+        // GitLab does not wait for the disk: a slow write continues in the background
         timeout(PATIENCE, writing).await.ok().and_then(Result::ok).unwrap_or(Taken::Later)
     }
 
-    /// Puts a hook into its place in the queue. One that needs no question to GitLab is applied at once. Without a place the next start works
-    /// on it, if it is on the disk.
+    /// Queues a hook. One that needs no request to GitLab is applied at once. If the queue is full, a hook on disk is processed at the
+    /// next start.
     fn hand_on(&self, mut waiting: Waiting, place: Option<mpsc::OwnedPermit<Waiting>>) -> Taken {
         let Some(place) = place else {
             if waiting.kept.is_none() {
@@ -142,7 +142,7 @@ impl Hooks {
         Taken::Later
     }
 
-    /// Tells what a hook says itself, for which there is no place: without what GitLab would have said.
+    /// Applies a hook's own content when the queue is full, without asking GitLab.
     fn tell(&self, ended: Ended, name: Name) -> Taken {
         if self.asks {
             self.metrics.hooks.get_or_create(&Kind::of("not_asked")).inc();

@@ -1,14 +1,14 @@
-//! GitLab's job hook: what it tells of the end of an attempt.
+//! Parses GitLab's job hook into a report on the end of an attempt.
 //!
-//! A hook has no sizes and no exit code, so nothing is learnt from it alone: it tells how an attempt ended that was
-//! measured. What is not needed is not looked at, and a status or a reason of a later GitLab is no error. Nor are times in
-//! the wrong order: nothing depends on them.
+//! A hook has no sizes and no exit code, so predictions learn nothing from it alone: it reports how a measured attempt ended. Unneeded
+//! fields are ignored, and unknown statuses and reasons of a later GitLab are no errors; nor are times in the wrong order, because nothing
+//! depends on them.
 
 use plimsoll_core::domain::{AttemptId, FieldViolation, JobStatus, ReportedOutcome, Reporter};
 use plimsoll_proto::{job, limits, v1 as pb};
 use serde_json::{Map, Value};
 
-/// Where what is read stands in a hook: in itself, or in one of its objects.
+/// Fields that are read: at the top level, or in one of its objects.
 const READ: [(Option<&str>, &str); 14] = [
     (None, "object_kind"),
     (None, "build_id"),
@@ -26,10 +26,10 @@ const READ: [(Option<&str>, &str); 14] = [
     (Some("repository"), "homepage"),
 ];
 
-/// Bytes that are kept of a text: more than any field of a key may have, so that one that is too long stays so.
+/// Most bytes kept of a text: more than any field of a key may have, so that a text that is too long stays too long.
 const KEPT_BYTES: usize = 2 * limits::KEY_FIELD_BYTES;
 
-/// What a hook is.
+/// A parsed hook.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Hook {
     /// A job has ended.
@@ -45,14 +45,14 @@ pub(crate) struct Ended {
     pub(crate) reported: ReportedOutcome,
     /// Which job.
     pub(crate) job: Job,
-    /// The hook as GitLab wrote it, cut to what is read of it: [`read`] makes the same end of it.
+    /// The hook as GitLab sent it, reduced to the fields that are read: [`read`] gives the same result for it.
     pub(crate) body: Value,
 }
 
-/// A job as GitLab numbers it.
+/// A GitLab job.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Job {
-    /// Host of its GitLab, if that is known.
+    /// Host of its GitLab, if known.
     pub(crate) host: Option<String>,
     /// Its number.
     pub(crate) id: u64,
@@ -62,19 +62,18 @@ pub(crate) struct Job {
     pub(crate) pipeline: Option<u64>,
     /// Its name.
     pub(crate) name: String,
-    /// What it builds, as far as a hook says: without variants, compiler and architecture.
+    /// What it builds, as far as a hook shows: without variants, compiler and architecture.
     pub(crate) key: pb::Key,
 }
 
 impl Job {
-    /// Whether Spack named it, after what it builds.
+    /// Whether Spack generated its name.
     pub(crate) fn is_spacks(&self) -> bool {
         spec_of(&self.name).is_some()
     }
 
-    /// Its project as GitLab's API takes it: the path, by which callers are let in as well. A number may be that of another project, so
-    /// it counts only where the hook names no path, which only a caller of all projects may send. `None` if the path can be none of
-    /// GitLab's.
+    /// Its project for GitLab's API: the path, which callers are also admitted by. A number may be that of another project, so it is used
+    /// only if the hook has no path, which only callers for all projects may send. `None` if the path is invalid in GitLab.
     pub(crate) fn project_in_api(&self) -> Option<String> {
         match self.key.project.as_str() {
             "" => self.project.map(|number| number.to_string()),
@@ -92,7 +91,7 @@ pub(super) fn is_path(path: &str) -> bool {
     path.contains('/') && path.split('/').all(is_name)
 }
 
-/// Package and version in the name of a job that Spack generated: `NAME@VERSION /HASH`, perhaps with more behind it.
+/// Package and version in the name of a job that Spack generated: `NAME@VERSION /HASH`, possibly with more after it.
 fn spec_of(name: &str) -> Option<(&str, &str)> {
     let (spec, hash) = name.split_once(" /")?;
     let (package, version) = spec.split_once('@')?;
@@ -101,7 +100,7 @@ fn spec_of(name: &str) -> Option<(&str, &str)> {
         .then_some((package, version))
 }
 
-/// Reads a body. `instance` is the header `X-Gitlab-Instance`: the same job id may exist on another GitLab.
+/// Parses a body. `instance` is the header `X-Gitlab-Instance`: the same job id may exist on another GitLab.
 ///
 /// # Errors
 /// Names the field of the body.
@@ -131,18 +130,18 @@ pub(crate) fn read(body: &[u8], instance: Option<&str>) -> Result<Hook, FieldVio
     }
     let page = body.pointer("/project/web_url").or_else(|| body.pointer("/repository/homepage"));
     let host = instance.and_then(host_of).or_else(|| host_of(page?.as_str()?));
-    // as the agent names attempts: HOST:JOB where it knows the host
+    // the agent's form of an attempt id: HOST:JOB if it knows the host
     let ids = [host.map(|host| format!("{host}:{id}")), Some(id.to_string())];
     let attempts = ids.into_iter().flatten().filter_map(|id| AttemptId::parse(&id).ok()).collect();
     let job = read_job(&body, id, host);
-    // until it is known who sent it, it speaks of the project that it names alone
+    // until the sender is identified, the report is limited to the project that it names
     let by = Reporter::of("", vec![job.key.project.clone()]);
     let reported =
         ReportedOutcome { attempts, end, reason: reason.to_owned(), cause: None, unneeded: false, by };
     Ok(Hook::Ended(Box::new(Ended { reported, job, body: cut(&body) })))
 }
 
-/// A hook without what is not read of it.
+/// Reduces a hook to the fields that are read.
 fn cut(body: &Value) -> Value {
     let mut cut = Map::new();
     for (object, field) in READ {
@@ -153,7 +152,7 @@ fn cut(body: &Value) -> Value {
                 Value::from(text.get(..text.floor_char_boundary(KEPT_BYTES)).unwrap_or_default())
             }
             Value::Number(_) | Value::Bool(_) => value.clone(),
-            // those are not read, but they are not missing either
+            // their content is not read, but they must exist
             Value::Null | Value::Array(_) | Value::Object(_) => Value::Null,
         };
         let Some(object) = object else {
@@ -167,7 +166,7 @@ fn cut(body: &Value) -> Value {
     Value::Object(cut)
 }
 
-/// What a hook says of its job; what it does not say is not known.
+/// The job in a hook; missing fields stay unknown.
 fn read_job(body: &Value, id: u64, host: Option<&str>) -> Job {
     let string = |place: &str| body.pointer(place).and_then(Value::as_str).map(ToOwned::to_owned);
     let number = |place: &str| body.pointer(place).and_then(Value::as_u64);
@@ -184,7 +183,7 @@ fn read_job(body: &Value, id: u64, host: Option<&str>) -> Job {
     Job { host: host.map(ToOwned::to_owned), id, project: number("/project_id"), pipeline, name, key }
 }
 
-/// What a job of this name builds. `lookup`: variables of the job, but for its name and Spack's.
+/// The key of a job with this name. `lookup`: variables of the job, except its name and Spack's.
 pub(super) fn key(name: &str, lookup: impl Fn(&str) -> Option<String>) -> pb::Key {
     let spec = spec_of(name);
     job::key(|variable| match variable {

@@ -1,12 +1,12 @@
-//! All jobs of projects in a range of time, for an import: how each ended, and whose code it ran.
+//! Lists all jobs of projects in a time range, for an import: how each ended, and whose code it ran.
 //!
-//! | asked | for |
+//! | request | for |
 //! |---|---|
 //! | `GET projects/:id` | the path of the project, and whether it is a fork |
-//! | `GET projects/:id/jobs` | its jobs, newest first, until they were made a day before the range |
-//! | `GET projects/:id/merge_requests/:iid` | whether a merge request comes from a fork, once for each that had a pipeline |
+//! | `GET projects/:id/jobs` | its jobs, newest first, back to a day before the range |
+//! | `GET projects/:id/merge_requests/:iid` | whether a merge request comes from a fork, once for each with a pipeline |
 //!
-//! A token with the scope `read_api` is enough.
+//! A token with the scope `read_api` suffices.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -29,7 +29,7 @@ const ONE_BYTES: usize = 1 << 20;
 const PAGE_BYTES: usize = 4 << 20;
 /// Most pages of one project: a hundred thousand jobs.
 const PAGES: usize = 1000;
-/// Jobs may start long after they were made: those that wait for a person, or for a time.
+/// Jobs may start long after their creation: those that wait for a person, or for a time.
 const MADE_BEFORE_MS: u64 = 24 * 3_600_000;
 
 /// Why jobs could not be listed.
@@ -50,7 +50,7 @@ struct Project {
     is_fork: bool,
 }
 
-/// The jobs of these projects that ran in `range`, and the projects that GitLab does not show. `tell` hears how much is done, 0 to 1.
+/// The jobs of these projects that ran in `range`, and the projects that GitLab does not show. `tell` gets the progress, 0 to 1.
 ///
 /// # Errors
 /// GitLab does not answer, or a project has too many jobs.
@@ -104,7 +104,7 @@ async fn add_jobs_of_project(
     Err(Unlisted::TooMany(number))
 }
 
-/// What GitLab answers; `None` if it does not show it to this token.
+/// GitLab's answer; `None` if it does not show it to this token.
 fn shown<T>(answer: Result<T, Trouble>) -> Result<Option<T>, Unlisted> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
@@ -163,14 +163,14 @@ fn listed_job(listed: &Value, project: &Project) -> Option<ListedJob> {
     })
 }
 
-/// Which merge requests come from a fork.
+/// Cache of which merge requests come from a fork.
 #[derive(Debug, Default)]
 struct MergeRequests {
     foreign: HashMap<u64, bool>,
 }
 
 impl MergeRequests {
-    /// Whether the job ran for a merge request of a fork. One that GitLab does not show counts as foreign.
+    /// Whether the job ran for a merge request of a fork. One that GitLab does not show counts as a fork.
     async fn is_foreign(
         &mut self,
         client: &Client,
@@ -191,7 +191,7 @@ impl MergeRequests {
     }
 }
 
-/// The number of the merge request that a job ran for, as its ref says it: `refs/merge-requests/59/head`.
+/// The number of the merge request that a job ran for, from its ref: `refs/merge-requests/59/head`.
 fn merge_request(job: &Value) -> Option<u64> {
     let git_ref = job.get("ref")?.as_str()?;
     git_ref.strip_prefix("refs/merge-requests/")?.split('/').next()?.parse().ok()

@@ -1,23 +1,23 @@
-//! GitLab: what becomes of its job hooks, and what it is asked in return.
+//! GitLab: processes its job hooks, and asks it about jobs.
 //!
-//! | module | what it does |
+//! | module | content |
 //! |---|---|
-//! | `event` | which hook a request is, and what its body says |
-//! | `job_hook` | a job hook as what it tells of an attempt |
-//! | `hooks` | takes a hook once, hands it on |
-//! | `waiting` | a hook that is taken, and the names under which it is known again |
-//! | `record`, `spool` | hooks that are taken, on disk until they are worked on |
-//! | `waiting_hooks` | those that are worked on and wait for their attempt |
-//! | `follow` | asks GitLab about each ended job, and has a failed one judged |
+//! | `event` | kind of a hook, from header and body |
+//! | `job_hook` | parses a job hook into a report on an attempt |
+//! | `hooks` | accepts each hook once, queues it |
+//! | `waiting` | an accepted hook, and the keys that identify repetitions |
+//! | `record`, `spool` | accepted hooks, on disk until they are processed |
+//! | `waiting_hooks` | hooks that wait for their attempt |
+//! | `follow` | asks GitLab about each ended job, and requests a verdict for a failed one |
 //! | `client` | one request with its bounds: time, bytes, tries |
-//! | `pace` | when the next request may go out |
+//! | `pace` | rate limit of requests |
 //! | `listing` | all jobs of projects, for an import |
-//! | `read` | GitLab's answers |
-//! | `trace` | what the end of a job's log says |
+//! | `read` | parses GitLab's answers |
+//! | `trace` | reads the end of a job's log |
 //!
-//! A hook is taken at once and worked on later. Without a token for GitLab it counts by itself; with one, the end of the
-//! log and the other runs of the job are fetched, a failed job gets its verdict without a question, and a build that
-//! found its work done does not count for predictions. GitLab that is slow, busy or gone delays nothing but this: the hook then counts alone.
+//! A hook is accepted at once and processed later. Without a token for GitLab only the hook itself is used. With one, the end of the log
+//! and the other runs of the job are fetched, a failed job gets a verdict without a question, and a build that found its work done does
+//! not count for predictions. A slow or unreachable GitLab delays only this; the hook itself is then used alone.
 
 mod client;
 mod event;
@@ -47,5 +47,5 @@ pub(crate) use spool::{Found, Spool};
 
 pub use crate::runtime::settings::by_module::gitlab::{BaseUrl, Settings};
 
-/// Ended jobs that may wait to be asked about: those of some minutes of a large GitLab. About 10 MB.
+/// Most ended jobs that wait to be asked about: those of some minutes of a large GitLab. About 10 MB.
 const QUEUE: usize = 4096;

@@ -1,5 +1,4 @@
-//! When the next request to GitLab may go out: so many a second, later when GitLab says so, and not at all for a while when it
-//! does not answer.
+//! Limits the rate of requests to GitLab: so many a second, later if GitLab requests that, and none for a while when it does not respond.
 
 use std::{
     hash::{Hash as _, Hasher as _},
@@ -17,11 +16,11 @@ pub(crate) struct Terms {
     pub(crate) spacing: Duration,
     /// Before the first repetition; twice as much before each further one.
     pub(crate) backoff: Duration,
-    /// From a request to the end of its answer.
+    /// Time limit from a request to the end of its answer.
     pub(crate) answer_within: Duration,
-    /// Longest wait of a request for its turn: one that would wait longer is left out.
+    /// Longest wait of a request for its turn: one that would wait longer is skipped.
     pub(crate) patience: Duration,
-    /// How long nothing is asked after an answer that did not come at all.
+    /// Pause after a request without any answer.
     pub(crate) rest: Duration,
 }
 
@@ -39,10 +38,10 @@ impl Default for Terms {
     }
 }
 
-/// The longest time that GitLab may ask for; more is a mistake, or a date read as a time.
+/// The longest wait that GitLab may request; more is a mistake, or a date read as a duration.
 const LONGEST: Duration = Duration::from_mins(10);
 
-/// Whose turn it is.
+/// The rate limiter.
 #[derive(Debug)]
 pub(super) struct Pace {
     terms: Terms,
@@ -51,9 +50,9 @@ pub(super) struct Pace {
 
 #[derive(Debug)]
 struct Times {
-    /// The next turn.
+    /// Time of the next turn.
     next: Instant,
-    /// No request gets a turn before.
+    /// No turns before this time.
     rest_until: Instant,
 }
 
@@ -83,13 +82,13 @@ impl Pace {
         true
     }
 
-    /// Lets nothing out for a while.
+    /// Delays all turns.
     pub(super) fn wait(&self, time: Duration) {
         let mut times = self.times();
         times.next = times.next.max(Instant::now() + time.min(LONGEST));
     }
 
-    /// Gives no turns for a while: GitLab is away.
+    /// Pauses because GitLab is unreachable.
     pub(super) fn rest(&self) {
         self.times().rest_until = Instant::now() + self.terms.rest;
     }
@@ -98,8 +97,8 @@ impl Pace {
         self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Before the `n`th repetition, from 0: twice as long each time, spread by half so that those who failed together do not come
-    /// back together.
+    /// Delay before the `n`th repetition, from 0: doubled each time, with jitter of one half so that requests that failed together do not
+    /// return together.
     pub(super) fn backoff(&self, n: u32, path: &str) -> Duration {
         let mut hasher = std::hash::DefaultHasher::new();
         (n, path).hash(&mut hasher);
@@ -109,8 +108,7 @@ impl Pace {
     }
 }
 
-/// How long GitLab wants to be left alone: `Retry-After` in seconds, or the time at which its limit begins anew when nothing is
-/// left of it.
+/// The wait that GitLab requests: `Retry-After` in seconds, or the time at which an exhausted rate limit is reset.
 pub(super) fn asked_for(headers: &HeaderMap, now_unix_ms: u64) -> Option<Duration> {
     let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<u64>().ok();
     if let Some(seconds) = number("retry-after") {

@@ -1,16 +1,16 @@
-//! GitLab's answers as what they say. What is missing or of a later kind is no error; what is no JSON is one.
+//! Parses GitLab's answers. Missing and unknown values are no errors; invalid JSON is.
 
 use plimsoll_core::domain::ListedRun;
 use serde_json::Value;
 
 use super::client::Trouble;
 
-/// Most runs of one job that are held.
+/// Most runs of one job that are kept.
 const RUNS: usize = 64;
-/// Most bytes of one word of GitLab.
+/// Most bytes of one of GitLab's words, such as a status.
 const WORD_BYTES: usize = 256;
 
-/// What `GET jobs/:id` says of a job.
+/// The answer to `GET jobs/:id`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Job {
     pub(super) failure_reason: String,
@@ -18,10 +18,10 @@ pub(super) struct Job {
     pub(super) pipeline: Option<u64>,
 }
 
-/// Reads a job.
+/// Parses a job.
 ///
 /// # Errors
-/// It is no JSON object.
+/// It is not a JSON object.
 pub(super) fn job(body: &[u8]) -> Result<Job, Trouble> {
     let body = object(body)?;
     Ok(Job {
@@ -31,19 +31,19 @@ pub(super) fn job(body: &[u8]) -> Result<Job, Trouble> {
     })
 }
 
-/// Reads an object.
+/// Parses an object.
 ///
 /// # Errors
-/// It is none.
+/// It is not a JSON object.
 pub(super) fn object(body: &[u8]) -> Result<Value, Trouble> {
     let body: Value = serde_json::from_slice(body).map_err(|_no_json| Trouble::Malformed)?;
     if body.is_object() { Ok(body) } else { Err(Trouble::Malformed) }
 }
 
-/// Adds the runs of one job on one page of a list; others are left out.
+/// Adds the runs of one job from a page of a list; other jobs are skipped.
 ///
 /// # Errors
-/// It is no JSON list.
+/// It is not a JSON list.
 pub(super) fn runs(body: &[u8], name: &str, runs: &mut Vec<ListedRun>) -> Result<(), Trouble> {
     let body: Vec<Value> = serde_json::from_slice(body).map_err(|_no_json| Trouble::Malformed)?;
     for run in body.iter().filter(|run| run.get("name").and_then(Value::as_str) == Some(name)) {
@@ -63,7 +63,7 @@ pub(super) fn runs(body: &[u8], name: &str, runs: &mut Vec<ListedRun>) -> Result
     Ok(())
 }
 
-/// A word of GitLab; empty if it is none.
+/// A word of GitLab, such as a status; empty if the field has none.
 pub(super) fn word(object: &Value, field: &str) -> String {
     let text = object.get(field).and_then(Value::as_str).unwrap_or_default();
     plimsoll_proto::job::fitting(text, WORD_BYTES)

@@ -1,4 +1,4 @@
-//! A job hook as it stands in its file; the fields are those in the table of `spool`.
+//! A job hook in its file; `spool` lists the fields.
 
 use plimsoll_core::{
     domain::{Cause, ReportedOutcome, Reporter},
@@ -12,7 +12,7 @@ use super::job_hook::{self, Ended, Hook};
 /// The form of a file.
 const FORMAT: u8 = 1;
 
-/// A hook as it stands in its file.
+/// A job hook in its file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Record {
     format: u8,
@@ -26,7 +26,7 @@ pub(super) struct Record {
     report: Option<JobReport>,
 }
 
-/// What asking GitLab brought to light.
+/// What asking GitLab found.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct JobReport {
     cause: Option<Cause>,
@@ -47,12 +47,12 @@ impl Record {
         }
     }
 
-    /// Adds what asking brought to light.
+    /// Adds what asking GitLab found.
     pub(super) fn tell(&mut self, reported: &ReportedOutcome) {
         self.report = Some(JobReport { cause: reported.cause, unneeded: reported.unneeded });
     }
 
-    /// The end of a job that it tells of, with what asking brought to light; `None` if it is of another form, or tells of none.
+    /// The end of a job in the file, with what asking GitLab found; `None` if it has another form, or reports no end.
     pub(super) fn ended(&self) -> Option<Box<Ended>> {
         let instance = self.host.as_ref().map(|host| format!("https://{host}"));
         let read = job_hook::read(self.hook.to_string().as_bytes(), instance.as_deref());

@@ -1,27 +1,27 @@
-//! Hooks that were accepted, on disk until they are worked on: a kill or a power cut loses none of them.
+//! Accepted hooks on disk until they are processed: a kill or a power cut loses none.
 //!
-//! The directory `hooks` beside the store has one file for each. NAME is a number in 16 hexadecimal digits, the same for the same end
+//! The directory `hooks` beside the store has one file for each hook. NAME is a number in 16 hexadecimal digits, the same for the same end
 //! of the same job.
 //!
-//! | file | what | a crash leaves |
+//! | file | state | after a crash |
 //! |---|---|---|
-//! | `NAME.ID.new` | being written | it is removed at a start: GitLab got no answer |
-//! | `NAME.hook` | to be worked on | it is worked on again, which changes nothing that was done |
-//! | `NAME.told` | worked on, and its attempt is still open, until it ends, or never comes: waits for an hour | it is applied again, without asking GitLab |
+//! | `NAME.ID.new` | being written | removed at the next start: GitLab got no answer |
+//! | `NAME.hook` | to be processed | processed again, which changes nothing that was done |
+//! | `NAME.told` | processed; waits for its attempt: until an open one ends, or for an hour | applied again, without asking GitLab |
 //!
-//! A file is written, synced and renamed, and its directory synced, before GitLab hears that the hook is taken. It holds JSON:
+//! A file is written, synced and renamed, and its directory synced, before GitLab gets the answer. It contains JSON:
 //!
-//! | field | what |
+//! | field | content |
 //! |---|---|
 //! | `format` | 1 |
-//! | `host` | of the GitLab that sent it, if that is known |
+//! | `host` | host of the GitLab that sent it, if known |
 //! | `delivery` | its `Idempotency-Key`, if it had one |
-//! | `hook` | the job hook as GitLab writes it, cut to the fields that are read, secrets masked |
-//! | `by` | who sent it: `name`, and `all` or the `projects` that the sender may speak of. |
-//! | `told` | in `NAME.told`: `cause` and `unneeded`, what asking GitLab brought to light |
+//! | `hook` | the job hook as GitLab sent it, reduced to the fields that are read, secrets masked |
+//! | `by` | the sender: `name`, and `all` or the `projects` that it may report on |
+//! | `told` | in `NAME.told`: `cause` and `unneeded`, found by asking GitLab |
 //!
-//! A file that is none of these, or damaged, is removed with a line in the log: it is one hook. Bounded in files and bytes; what has no
-//! place is taken without a file, and counted.
+//! A damaged file, or one of another form, is removed and logged: it is one hook. Files and bytes are bounded; a hook beyond the bound is
+//! accepted without a file, and counted.
 
 use std::{
     fs::{self, File},
@@ -39,11 +39,11 @@ use ulid::Ulid;
 use super::{Ended, QUEUE, record::Record};
 use crate::runtime::metrics::Metrics;
 
-/// Files at once: what may wait, and what waits for its attempt, known or not.
+/// Most files: of queued hooks, and of hooks that wait for a known or unknown attempt.
 const FILES: usize = 3 * QUEUE;
-/// Bytes of all files. One has about 1 KiB, with texts as long as they may be 10.
+/// Most bytes of all files. A file has about 1 KiB, at most 10.
 const BYTES: usize = 64 << 20;
-/// Files that are written at once: others share their syncs.
+/// Files written at once: further ones share their syncs.
 const AT_ONCE: usize = 8;
 /// The directory.
 #[derive(Debug, Clone)]
@@ -58,7 +58,7 @@ pub(crate) struct Spool {
 pub(crate) struct Found {
     pub(super) ended: Box<Ended>,
     pub(super) kept: Kept,
-    /// GitLab was asked, since when it waits for its attempt.
+    /// When GitLab was asked; since then the hook waits for its attempt.
     pub(super) applied_since: Option<SystemTime>,
 }
 
@@ -78,7 +78,7 @@ struct Room {
 }
 
 impl Room {
-    /// Takes a place; false if there is none.
+    /// Reserves space for a file; false if there is none.
     fn take(&self, bytes: usize) -> bool {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         if used.0 >= FILES || used.1.saturating_add(bytes) > BYTES {
@@ -97,26 +97,26 @@ impl Room {
 }
 
 impl Spool {
-    /// Whether a server could keep hooks in this data directory.
+    /// Checks that a server can keep hooks in this data directory.
     ///
     /// # Errors
-    /// What is in the place of the directory is none.
+    /// The path exists and is not a directory.
     pub(crate) fn check(data_dir: &Path) -> io::Result<()> {
         let dir = data_dir.join(DIR);
         match fs::symlink_metadata(&dir) {
             Ok(found) if found.is_dir() => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            // a link is none either: files are written through no link
+            // a link is refused too: files are never written through a link
             _ => {}
         }
         let text = format!("{} is no directory; move it away", dir.display());
         Err(io::Error::new(io::ErrorKind::NotADirectory, text))
     }
 
-    /// Opens the directory beside the store, and reads what a stop left in it, oldest first.
+    /// Opens the directory beside the store, and reads the hooks left from before, oldest first.
     ///
     /// # Errors
-    /// It can be neither made nor read.
+    /// The directory can be neither created nor read.
     pub(crate) fn open(data_dir: &Path, metrics: &Arc<Metrics>) -> io::Result<(Self, Vec<Found>)> {
         Self::check(data_dir)?;
         let dir = data_dir.join(DIR);
@@ -157,18 +157,18 @@ impl Spool {
             forget(&path);
             return None;
         };
-        // more than there is room for is of no release: it stays for the next start
+        // larger than any release writes: it is ignored, and stays
         let (bytes, room) = (bytes.len(), Arc::clone(&self.room));
         let applied_since = is_applied.then_some(written);
         room.take(bytes).then_some(Found { ended, kept: Kept { path, record, bytes, room }, applied_since })
     }
 
-    /// A place among those who write. The semaphore is never closed.
+    /// Waits for permission to write. The semaphore is never closed.
     pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.turns).acquire_owned().await.ok()
     }
 
-    /// Puts a hook on the disk; `None` if there is no room, or the disk does not take it. Waits for the disk.
+    /// Writes a hook to disk; `None` if the spool is full, or the disk fails. Blocks on the disk.
     pub(super) fn keep(&self, name: u64, record: Record) -> Option<Kept> {
         let path = self.dir.join(format!("{name:016x}.{HOOK}"));
         let bytes = serde_json::to_vec(&record).ok()?;
@@ -195,13 +195,13 @@ const HOOK: &str = "hook";
 const APPLIED: &str = "told";
 
 impl Kept {
-    /// It was worked on, or is not worth its place any more.
+    /// Removes a hook that was processed or given up.
     pub(super) fn forget(self) {
         forget(&self.path);
         self.room.give_back(self.bytes);
     }
 
-    /// It was worked on, and waits for its attempt. That the disk does not take this is harmless: the hook is then worked on again.
+    /// Marks a hook as processed and waiting for its attempt. If that fails it is processed again, which is harmless.
     pub(super) fn tell(mut self, reported: &ReportedOutcome) -> Self {
         self.record.tell(reported);
         let path = self.path.with_extension(APPLIED);
@@ -221,7 +221,7 @@ impl Kept {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    // a name of its own: GitLab may send one hook twice at once
+    // a unique temporary name: GitLab may send one hook twice at once
     let new = path.with_extension(format!("{}.{NEW}", Ulid::new()));
     own_files::replace(&new, path, bytes)
 }

@@ -1,5 +1,4 @@
-//! What the end of a job's log says. The runner writes the last lines itself, after the build's: only those are believed where
-//! they say how it ended.
+//! Reads the end of a job's log. The runner writes the last lines itself, after the build's: only those are trusted on how the job ended.
 
 use plimsoll_core::{
     domain::Exit,
@@ -8,8 +7,8 @@ use plimsoll_core::{
 
 /// Lines at the end among which the runner's own are.
 const RUNNERS: usize = 8;
-/// How the line begins that Spack prints, before it exits with 0, where the build cache has the package already
-/// (`spack ci rebuild`). The name of the package follows.
+/// Start of the line that Spack prints, before it exits with 0, if the build cache has the package already (`spack ci rebuild`). The
+/// package's name follows.
 const UNNEEDED: &str = "No need to rebuild ";
 /// How that line ends.
 const FOUND: [&str; 2] = [", found hash match at:", ", found full hash match at:"];
@@ -18,7 +17,7 @@ const FOUND: [&str; 2] = [", found hash match at:", ", found full hash match at:
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct End {
     pub(super) exit: Option<Exit>,
-    /// Kubernetes' reason for the end of the container, with its name if it is not the build's.
+    /// Kubernetes' reason for the end of the container, with the container's name if it is not the build's.
     pub(super) container_reason: String,
 }
 
@@ -30,8 +29,8 @@ pub(super) fn text(bytes: &[u8], most: usize) -> String {
     text.get(from..).unwrap_or_default().to_owned()
 }
 
-/// How the runner says that the job ended: `ERROR: Job failed: exit code 1`, `.. command terminated with exit code 137`,
-/// `ERROR: Job failed (system failure): Error in container build: exit code: 137, reason: 'OOMKilled'`.
+/// How the job ended according to the runner: `ERROR: Job failed: exit code 1`, `.. command terminated with exit code 137`, `ERROR: Job
+/// failed (system failure): Error in container build: exit code: 137, reason: 'OOMKilled'`.
 pub(super) fn end(log: &str) -> End {
     let last = log.lines().rev().filter(|line| !line.trim().is_empty()).take(RUNNERS);
     let Some(line) = last.into_iter().find(|line| line.contains("Job failed")) else { return End::default() };
@@ -53,14 +52,13 @@ pub(super) fn end(log: &str) -> End {
     }
 }
 
-/// Whether the job found its work done already. The same words anywhere else, in a log that is shown or a test's output, say
-/// nothing.
+/// Whether the job found its work done already. The same words elsewhere, in a displayed log or a test's output, do not count.
 pub(super) fn is_unneeded(log: &str) -> bool {
     log.lines().any(is_spacks_word)
 }
 
-/// Spack's own line, whole: `==> No need to rebuild zlib, found hash match at:`, behind what the runner and Spack put before
-/// every line if they are asked to: colors, a section's mark, the time.
+/// Whether this is Spack's own complete line: `==> No need to rebuild zlib, found hash match at:`, after the prefixes that runner and
+/// Spack may add: colours, a section marker, the time.
 fn is_spacks_word(line: &str) -> bool {
     if !line.contains(UNNEEDED) {
         return false;
@@ -79,7 +77,7 @@ fn is_spacks_word(line: &str) -> bool {
     name.is_some_and(|name| !name.is_empty() && !name.contains(char::is_whitespace))
 }
 
-/// The line behind the runner's time and stream, `2026-01-31T10:00:00.000000Z 01O `.
+/// The line after the runner's time and stream, `2026-01-31T10:00:00.000000Z 01O `.
 fn behind_time(line: &str) -> Option<&str> {
     let (time, rest) = line.split_once(' ')?;
     let (stream, rest) = rest.split_once(' ').unwrap_or((rest, ""));

@@ -1,4 +1,4 @@
-//! Hooks that are taken and wait to be worked on, and the names under which each is known when it comes again.
+//! Accepted hooks in the queue, and the hashes by which repetitions are recognized.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use super::{Ended, spool::Kept};
 use crate::sessions::OutcomeStatus;
 
-/// Hooks that are known again when they are sent again: those of some hours.
+/// Hooks of which repetitions are recognized: those of some hours.
 const KNOWN: usize = 20_000;
 
 /// A hook that waits to be worked on.
@@ -22,13 +22,13 @@ pub(super) struct Waiting {
     pub(super) name: Name,
     /// Its file.
     pub(super) kept: Option<Kept>,
-    /// It was worked on before the start, since when it waits for its attempt.
+    /// When it was processed, if that was before the start; since then it waits for its attempt.
     pub(super) applied_since: Option<SystemTime>,
-    /// It is applied already: what will become of it.
+    /// It has been applied: receives the result.
     pub(super) answer: Option<oneshot::Receiver<OutcomeStatus>>,
 }
 
-/// Under which a hook that is worked on is known again. Dropped before it is kept, it is forgotten: what was lost may come again.
+/// Claim on the hashes of a hook while it is processed. If dropped before it is kept, the claim is undone: a lost hook may be sent again.
 #[derive(Debug)]
 pub(super) struct Name {
     names: Vec<u64>,
@@ -36,7 +36,7 @@ pub(super) struct Name {
 }
 
 impl Name {
-    /// `None` if one of the names is known.
+    /// `None` if one of the hashes is claimed: the hook is a repetition.
     pub(super) fn claim(all: &Arc<Mutex<Known>>, names: Vec<u64>) -> Option<Self> {
         let mut known = all.lock().unwrap_or_else(PoisonError::into_inner);
         if names.iter().any(|name| known.set.contains(name)) {
@@ -63,11 +63,11 @@ impl Drop for Name {
     }
 }
 
-/// Under which a hook is known again, by this and every later release: the first names its file.
+/// The hashes of a hook, stable over releases, because the first one names its file.
 pub(super) fn names(ended: &Ended, delivery: Option<&str>) -> Vec<u64> {
     let job = &ended.job;
     let named = |what: &str| Fnv::default().with_part(what).with(job.id.to_be_bytes());
-    // what one says of the job of another must not hide what its own project says
+    // includes the sender: a report by another project must not hide the one of the job's own project
     let by = &ended.reported.by;
     let of_speaker = |name: Fnv| if by.reports_on_all() { name } else { name.with_part(by.name()) };
     let end =

@@ -1,11 +1,11 @@
-//! Hooks that were worked on and wait on disk for the end of their attempt.
+//! Processed hooks that wait on disk for the end of their attempt.
 //!
-//! | the attempt | waits |
+//! | the attempt is | the hook waits |
 //! |---|---|
-//! | is not known: most jobs have no agent | for an hour |
-//! | is open: its agent may have died with its job, and then only the hook says how it ended | until it ends |
+//! | unknown: most jobs have no agent | for an hour |
+//! | open: if its agent died with its job, only the hook shows how it ended | until it ends |
 //!
-//! Both kinds are bounded, the oldest makes room.
+//! Both kinds are bounded; the oldest is dropped.
 
 use std::{
     collections::VecDeque,
@@ -17,7 +17,7 @@ use plimsoll_core::domain::AttemptId;
 use super::{QUEUE, spool::Kept};
 use crate::sessions::Ingest;
 
-/// How long an attempt is waited for that is not known, and how often is looked whether one is open still.
+/// How long an unknown attempt is awaited, and how often open ones are checked.
 const PATIENCE: Duration = Duration::from_hours(1);
 /// Hooks of each kind.
 const MOST: usize = QUEUE;
@@ -27,12 +27,12 @@ const MOST: usize = QUEUE;
 pub(super) struct WaitingHook {
     /// When it was applied, or its attempt last seen open.
     pub(super) since: SystemTime,
-    /// The names that its attempt may have.
+    /// Possible ids of its attempt.
     pub(super) attempts: Vec<AttemptId>,
     pub(super) kept: Kept,
 }
 
-/// Those that wait, oldest first.
+/// The waiting hooks, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
     /// Not checked yet whether the attempt is open.
@@ -42,12 +42,12 @@ pub(super) struct Waits {
 }
 
 impl Waits {
-    /// Lets a hook wait.
+    /// Adds a hook.
     pub(super) fn add(&mut self, hook: WaitingHook) {
         self.new.push_back(hook);
     }
 
-    /// Gives up those that have waited for long enough, or for which there is no room.
+    /// Removes and returns those that have waited long enough or exceed the bound.
     pub(super) async fn give_up(&mut self, now: SystemTime, ingest: &Ingest) -> Vec<Kept> {
         let mut going = Vec::new();
         while let Some(hook) = next(&mut self.new, now) {
@@ -58,7 +58,7 @@ impl Waits {
             }
         }
         while let Some(hook) = next(&mut self.open, now) {
-            // those that make room are not looked for: all of them may be open
+            // those that exceed the bound are not checked: all of them may be open
             if self.open.len() < MOST && hook.is_open(ingest).await {
                 self.open.push_back(WaitingHook { since: now, ..hook });
             } else {
@@ -69,7 +69,7 @@ impl Waits {
     }
 }
 
-/// The oldest, if there are too many or it has waited for long enough.
+/// The oldest, if there are too many or it has waited long enough.
 fn next(waits: &mut VecDeque<WaitingHook>, now: SystemTime) -> Option<WaitingHook> {
     let is_old = |hook: &WaitingHook| now.duration_since(hook.since).is_ok_and(|time| time >= PATIENCE);
     if waits.len() > MOST || waits.front().is_some_and(is_old) { waits.pop_front() } else { None }
@@ -81,7 +81,7 @@ impl WaitingHook {
             match ingest.find(id).await {
                 Ok(Some((_summary, true))) => return true,
                 Ok(_) => {}
-                // not known: it is checked again
+                // unknown: check again later
                 Err(_) => return true,
             }
         }

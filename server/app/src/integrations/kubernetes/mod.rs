@@ -1,18 +1,18 @@
-//! Pods of CI jobs, as they come to be: what one is of, and what it should ask for.
+//! Pods of CI jobs at their creation: which job a pod belongs to, and its sizes and placement.
 //!
-//! | module | |
+//! | module | content |
 //! |---|---|
-//! | [`pod`] | which job a pod is of, from its container's environment and its annotations, and why a pod is not changed |
-//! | [`sizes`], [`own_sizes`] | requests and limits of the build's container: what they shall be, and what they are |
+//! | [`pod`] | the job of a pod, from its container's environment and its annotations, and why a pod is not changed |
+//! | [`sizes`], [`own_sizes`] | requests and limits of the build's container: new and existing |
 //! | [`place`] | nodes, tolerations and priority of its pool |
-//! | [`time`] | how long its build is predicted to run |
-//! | [`sidecar`] | the agent beside the build |
+//! | [`time`] | labels for how long its build is predicted to run |
+//! | [`sidecar`] | adds the agent beside the build |
 //! | [`system`] | Linux or Windows |
 //! | [`skip_reason`] | why a pod keeps its sizes |
-//! | [`review`], [`reviewed`] | a review of the API server, its line in the log and its counter |
+//! | [`review`], [`reviewed`] | an admission review, its log line and its metrics |
 //!
-//! Pure but for the review. A pod that is not understood in full is left as it is: a job in a pod that was not sized runs, one in a pod that was
-//! broken does not. What is done to a pod is written into it, so that a second look changes nothing and people see it.
+//! Pure except for the review. A pod that is not fully understood is left unchanged: a job in an unsized pod runs, one in a broken pod
+//! does not. All changes are recorded in the pod's annotations, so that a second review changes nothing and people see them.
 
 mod own_sizes;
 mod place;
@@ -42,33 +42,33 @@ pub(crate) use skip_reason::SkipReason;
 pub use crate::runtime::settings::by_module::admission::{Mode, Settings, Size};
 use crate::{runtime::skipped_facts::SkippedFacts, service::admission::SizeSource};
 
-/// What could not be used of the pod, for people.
+/// Annotation with values of the pod that could not be used, for people.
 const SKIPPED: &str = "plimsoll/skipped";
 
-/// What shall become of a pod.
+/// Planned changes of a pod.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// What to do to it; `None` if it is right as it is.
+    /// The patch; `None` if nothing changes.
     pub(crate) patch: Option<Patch>,
-    /// What is done, a line each, for people.
+    /// Descriptions of the changes, for people.
     pub(crate) lines: Vec<String>,
     /// A size is set.
     pub(crate) sized: bool,
-    /// Why none is; `None` if one is.
+    /// Why no size changes; `None` if one does.
     pub(crate) skip_reason: Option<SkipReason>,
-    /// The pod as it becomes.
+    /// The pod after the changes.
     pub(crate) pod: Pod,
-    /// What could not be used of it.
+    /// Values of the pod that could not be used.
     pub(crate) skipped: SkippedFacts,
-    /// It is sent to a pool, given a priority, or says how long it runs.
+    /// Its pool, priority or time label changes.
     pub(crate) placed: bool,
 }
 
-/// What to do to a pod, given what its job is predicted to need; without a prediction, for a pod of another system than Linux, it keeps its
-/// sizes. `aim` says where a build with such needs shall run.
+/// Plans the changes of a pod, given the prediction for its job; without a prediction (for a system other than Linux) it keeps its sizes.
+/// `aim` returns the placement for given needs.
 ///
 /// # Errors
-/// The patch cannot be written down.
+/// The patch cannot be serialized.
 pub(crate) fn plan(
     before: &Pod,
     job: &Job,
@@ -100,7 +100,7 @@ pub(crate) fn plan(
     Ok(Plan { patch, lines, sized, skip_reason, pod, skipped, placed })
 }
 
-/// Only what changed: whatever else the object holds, known here or not, is not spoken of.
+/// A patch with only what changed: other parts of the object, known or unknown here, are not included.
 fn difference(before: &Pod, after: &Pod) -> Result<Patch, FieldViolation> {
     let write = |pod: &Pod| {
         serde_json::to_value(pod).map_err(|error| FieldViolation::new("request.object", error.to_string()))

@@ -1,4 +1,4 @@
-//! The sizes of the container that builds, as the pod and its annotations have them: how they are read, written and compared.
+//! Sizes of the build's container in the pod and its annotations: parsing, formatting, comparison.
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
@@ -11,23 +11,23 @@ use plimsoll_proto::quantity;
 
 use super::{Job, Size};
 
-/// Characters of a size; what is longer is none. Kubernetes' own are of 20 and less.
+/// Longest text of a size; longer ones are invalid. Kubernetes' own have at most 20 characters.
 const LONGEST: usize = 40;
 
-/// Whether a size is of memory; else it is of CPU.
+/// Whether a size is of memory; otherwise of CPU.
 pub(super) fn is_memory(size: Size) -> bool {
     matches!(size, Size::MemoryRequest | Size::MemoryLimit)
 }
 
-/// The name of the annotation that sets a size, or keeps the pod's own.
+/// Name of the annotation that sets a size, or keeps the pod's own.
 pub(super) fn annotation_of(size: Size) -> String {
     format!("plimsoll/{}", size.as_str().replace('_', "-"))
 }
 
-/// A size that an annotation sets: bytes, or thousandths of a core.
+/// Parses a size from an annotation: bytes, or thousandths of a core.
 ///
 /// # Errors
-/// It is no size, or none that a container can have.
+/// It is not a size, or one that a container cannot have.
 pub(super) fn by_annotation(size: Size, text: &str) -> Validated<u64> {
     let wrong = |why: String| FieldViolation::new(annotation_of(size), why);
     if text.chars().count() > LONGEST {
@@ -42,31 +42,31 @@ pub(super) fn by_annotation(size: Size, text: &str) -> Validated<u64> {
     if value > 0 { Ok(value) } else { Err(none()) }
 }
 
-/// A size of the pod as Plimsoll writes it: always a quantity of Kubernetes.
+/// Formats a size as a Kubernetes quantity.
 pub(super) fn written(size: Size, value: u64) -> String {
     if is_memory(size) { quantity::written_bytes(value) } else { format!("{value}m") }
 }
 
-/// Whether the API server admits a container with this request and this limit: the request is not above the limit. What cannot be compared is
-/// not admitted, to be on the safe side.
+/// Whether the API server accepts this request and limit: the request must not exceed the limit. If they cannot be compared the answer is
+/// no, to be safe.
 pub(super) fn is_valid(request: Option<&str>, limit: Option<&str>) -> bool {
     let (Some(request), Some(limit)) = (request, limit) else { return true };
     quantity::compare(request, limit).is_some_and(Ordering::is_le)
 }
 
-/// Where a size is: in the requests or in the limits, under which name.
+/// Where a size is in the spec: whether in the limits, and its name.
 fn place(size: Size) -> (bool, &'static str) {
     let request = matches!(size, Size::MemoryRequest | Size::CpuRequest);
     (request, if is_memory(size) { "memory" } else { "cpu" })
 }
 
-/// Where a size is in the container.
+/// Path of a size in the container.
 pub(super) fn path(size: Size) -> String {
     let (request, name) = place(size);
     format!("resources.{}.{name}", if request { "requests" } else { "limits" })
 }
 
-/// A size of the pod, as it has it.
+/// A size of the pod as text.
 pub(super) fn raw<'p>(pod: &'p Pod, job: &Job, size: Size) -> Option<&'p str> {
     let sizes = pod.spec.as_ref()?.containers.get(job.container)?.resources.as_ref()?;
     let (request, name) = place(size);
@@ -74,7 +74,7 @@ pub(super) fn raw<'p>(pod: &'p Pod, job: &Job, size: Size) -> Option<&'p str> {
     Some(&list.as_ref()?.get(name)?.0)
 }
 
-/// A size of the pod: bytes, or thousandths of a core. One of 0 is none, and so is one that no machine has.
+/// A size of the pod: bytes, or thousandths of a core. `None` for 0, and for sizes that no machine has.
 pub(super) fn has(pod: &Pod, job: &Job, size: Size) -> Option<u64> {
     let text = raw(pod, job, size)?;
     let value = if is_memory(size) {
@@ -85,7 +85,7 @@ pub(super) fn has(pod: &Pod, job: &Job, size: Size) -> Option<u64> {
     Some(value).filter(|value| *value > 0)
 }
 
-/// Sets a size; gives what was there.
+/// Sets a size; returns the earlier one.
 pub(super) fn set(pod: &mut Pod, job: &Job, size: Size, text: &str) -> Option<String> {
     let container = pod.spec.as_mut()?.containers.get_mut(job.container)?;
     let sizes: &mut ResourceRequirements = container.resources.get_or_insert_default();

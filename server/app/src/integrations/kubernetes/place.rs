@@ -1,4 +1,4 @@
-//! Where a pod shall run: labels of nodes, taints it does not mind, priority. What the pod says itself stays.
+//! Placement of a pod: node labels, tolerations, priority. Values that the pod sets itself are kept.
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec, Toleration};
 use plimsoll_core::{
@@ -12,25 +12,24 @@ use super::{
     pod::{OFF, annotation},
 };
 
-/// What was done and why, for people; a pod that has it is placed.
+/// Annotation with the changes and reasons, for people; a pod with it is already placed.
 const PLACED: &str = "plimsoll/placed";
-/// `off` leaves the pod where it is; each dimension has a word of its own too.
+/// Annotation: `off` keeps the pod's placement; each dimension has an annotation of its own too.
 const POOL: &str = "plimsoll/pool";
 const NODE_SELECTOR: &str = "plimsoll/node-selector";
 const TOLERATIONS: &str = "plimsoll/tolerations";
 const PRIORITY_CLASS: &str = "plimsoll/priority-class";
 
-/// What became of a pod.
+/// Result of placing a pod.
 #[derive(Debug, Default)]
 pub(super) struct Placed {
-    /// What was changed, a line each.
+    /// Descriptions of the changes.
     pub(super) lines: Vec<String>,
-    /// The pool whose nodes it will run on; empty if that is not known.
+    /// The pool on whose nodes it will run; empty if unknown.
     pub(super) pool: String,
 }
 
-/// What the build asks for, and how long it is predicted to run. Its limits fit everywhere: whether there is a node is a matter
-/// of requests.
+/// The build's requests and its predicted duration. Limits are left out, because only requests decide whether a node fits.
 pub(super) fn needs(pod: &Pod, job: &Job, prediction: Option<&Prediction>) -> ResourceNeeds {
     let build = || pod.spec.as_ref()?.containers.get(job.container)?.resources.as_ref()?.requests.as_ref();
     let of = |name: &str| build().and_then(|requests| requests.get(name)).map(|size| size.0.as_str());
@@ -46,7 +45,7 @@ pub(super) fn needs(pod: &Pod, job: &Job, prediction: Option<&Prediction>) -> Re
     }
 }
 
-/// Sends the pod where it shall run, as far as it does not say otherwise, and writes that into it.
+/// Places a pod, unless its own values contradict, and records the changes in it.
 pub(super) fn apply(pod: &mut Pod, aim: &PlacementTarget) -> Placed {
     let is_off = |name| annotation(pod, name) == Some(OFF);
     if is_off(POOL) || annotation(pod, PLACED).is_some() {
@@ -75,8 +74,7 @@ pub(super) fn apply(pod: &mut Pod, aim: &PlacementTarget) -> Placed {
     Placed { lines, pool: if is_there { aim.pool.clone() } else { String::new() } }
 }
 
-/// The pod wants a label to be different, or requires nodes in words of its own: with more labels beside those, no node might be left
-/// for it.
+/// Whether the pod requires a different label value, or has node affinity of its own: additional labels might then leave no node.
 fn is_elsewhere(spec: &PodSpec, place: &NodePlacement) -> bool {
     let by_node = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
     if by_node.is_some_and(|nodes| nodes.required_during_scheduling_ignored_during_execution.is_some()) {
@@ -133,9 +131,8 @@ fn written(toleration: &placement::Toleration) -> Toleration {
     }
 }
 
-/// Gives a priority class to a pod that has none. Before it asks, the API server writes the number and the preemption of the class that
-/// counts without a name into the pod, and refuses a pod in which they do not go with its class: they are taken out, and
-/// it works them out again.
+/// Sets the priority class of a pod that has none. Before the webhook, the API server fills in number and preemption policy of the default
+/// class, and it refuses a pod whose values differ from its class: so these are removed, and it fills them in again.
 fn rank(spec: &mut PodSpec, class: &str) -> Option<String> {
     let has_one = spec.priority_class_name.as_ref().is_some_and(|own| !own.is_empty());
     if class.is_empty() || has_one {

@@ -1,8 +1,7 @@
-//! Which job a pod is of.
+//! The job of a pod.
 //!
-//! GitLab's runner writes the job's number, name, ref and commit into annotations, from what GitLab told it. The job's variables
-//! stand in the environment of the container `build`, and Spack's runners copy some into annotations and labels; those
-//! its author may choose.
+//! GitLab's runner writes the job's number, name, ref and commit from GitLab into annotations. The job's variables are in the environment
+//! of the container `build`, and Spack's runners copy some into annotations and labels; these can be chosen by the job's author.
 
 use std::collections::BTreeMap;
 
@@ -26,23 +25,23 @@ use super::{Settings, SkipReason, system};
 pub(super) const BUILD: &str = "build";
 /// `off` leaves the pod alone.
 const ADMIT: &str = "plimsoll/admit";
-/// What was done to the pod, for people; a pod that has it is done.
+/// Annotation with the changes, for people; a pod with it was already reviewed.
 pub(super) const DONE: &str = "plimsoll/sized";
-/// The word that opts out.
+/// Annotation value that opts out.
 pub(super) const OFF: &str = "off";
 /// The runner's architecture, as Go names it.
 const RUNNER_ARCH: &str = "CI_RUNNER_EXECUTABLE_ARCH";
 
-/// A CI job, as its pod tells of it.
+/// A CI job, from its pod.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Job {
-    /// The variables that say what is built.
+    /// The variables that identify the build.
     pub(super) variables: Vec<(&'static str, String)>,
-    /// The project as the runner knows it from GitLab, with the path in front at which GitLab is served, if there is one.
+    /// The project as the runner got it from GitLab, with GitLab's relative path in front, if it has one.
     pub(super) project: Option<String>,
-    /// Where the pod will run, as `uname -m` says it, if the pod tells.
+    /// Architecture of the pod's node as `uname -m` names it, if the pod shows it.
     pub(crate) arch: Option<String>,
-    /// The operating system that the pod asks for, if it says so.
+    /// Operating system that the pod requests, if any.
     pub(crate) os: Option<OperatingSystem>,
     /// Index of the container that builds.
     pub(super) container: usize,
@@ -56,7 +55,7 @@ impl Job {
 }
 
 impl Job {
-    /// The key, without what the job's author may say to get a better place or more priority.
+    /// The key, without labels by which the job's author could get a better pool or priority.
     pub(crate) fn vouched(&self, key: &Key, settings: &Settings) -> Key {
         let mut key = key.clone();
         if !settings.trust_variables {
@@ -102,20 +101,20 @@ pub(crate) fn job(pod: &Pod, namespace: &str, settings: &Settings) -> Result<Job
     })
 }
 
-/// Whether sizes are there: from 18.10 on GitLab's runner sends an empty object where it means none.
+/// Whether any size is set: from 18.10 on GitLab's runner sends an empty object for none.
 fn says_something(sizes: &ResourceRequirements) -> bool {
     let ResourceRequirements { claims, limits, requests } = sizes;
     let has_claims = claims.as_ref().is_some_and(|claims| !claims.is_empty());
     has_claims || [limits, requests].into_iter().flatten().any(|sizes| !sizes.is_empty())
 }
 
-/// The number of the job that a pod is of, whatever else it lacks.
+/// The number of the pod's job, even if other values are missing.
 pub(crate) fn job_id(pod: &Pod) -> Option<String> {
     let build = pod.spec.as_ref()?.containers.iter().find(|container| container.name == BUILD)?;
     variable(pod, build, "CI_JOB_ID")
 }
 
-/// The pod of a job with the sizes that its build has now; `None` if it is no job's, or in a namespace that is left alone.
+/// The pod of a job with its build's present sizes; `None` if it is not a job's, or its namespace is excluded.
 pub(crate) fn of_job(pod: &Pod, namespace: &str, settings: &Settings) -> Option<JobPod> {
     if !settings.covers(namespace) {
         return None;
@@ -126,7 +125,7 @@ pub(crate) fn of_job(pod: &Pod, namespace: &str, settings: &Settings) -> Option<
     let sizes = build.resources.as_ref();
     let (requests, limits) =
         (sizes.and_then(|sizes| sizes.requests.as_ref()), sizes.and_then(|sizes| sizes.limits.as_ref()));
-    // a size of 0 is none
+    // a size of 0 means none
     let bytes = |text: Option<String>| quantity::bytes(&text?).ok().filter(|bytes| *bytes > 0).map(Bytes);
     let cores = |text: Option<String>| quantity::cores(&text?).ok().filter(|cores| *cores > 0.0).map(Cores);
     let sizes = Resources {
@@ -150,7 +149,7 @@ fn text<'m>(map: Option<&'m BTreeMap<String, String>>, name: &str) -> Option<&'m
     map?.get(name).map(String::as_str).filter(|text| !text.is_empty())
 }
 
-/// A variable of the job. What holds `$(`, which the kubelet expands, is not known here.
+/// A variable of the job. A value with `$(`, which the kubelet expands, counts as unknown.
 fn variable(pod: &Pod, build: &Container, name: &str) -> Option<String> {
     let copy = |place: &str| annotation(pod, place).or_else(|| text(pod.metadata.labels.as_ref(), place));
     let place = |places: &[(&str, &'static str)]| {
@@ -183,13 +182,13 @@ fn is_of(path: &str, project: &str) -> bool {
     path.strip_suffix(project).is_some_and(|front| front.is_empty() || front.ends_with('/'))
 }
 
-/// A variable whose value stands in the pod.
+/// A variable with a literal value in the pod.
 fn environment(container: &Container, name: &str) -> Option<String> {
     let mut all = container.env.iter().flatten();
     all.rfind(|variable| variable.name == name)?.value.clone().filter(|value| !value.is_empty())
 }
 
-/// Where the pod may run, else where its runner does.
+/// Architecture that the pod requires, else that of its runner.
 fn arch(spec: &PodSpec, build: &Container) -> Option<String> {
     let chosen = text(spec.node_selector.as_ref(), "kubernetes.io/arch").map(ToOwned::to_owned);
     let found = chosen.or_else(|| environment(build, RUNNER_ARCH))?;

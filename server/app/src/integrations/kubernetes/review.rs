@@ -1,4 +1,4 @@
-//! A review of the API server: what becomes of a pod. The prediction for its job, or the verdict on the job's last attempt, and the pool.
+//! Handles an admission review: sizes from the prediction for the job or from the verdict on its last attempt, and the pool.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::{
     service::{AdmissionService, admission::AnswerTerms},
 };
 
-/// Looks at pods that are about to be. Cheap to clone.
+/// Reviews new pods. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct PodReviewer {
     pub(crate) admission: AdmissionService,
@@ -38,7 +38,7 @@ impl PodReviewer {
         decide(self, asked).await
     }
 
-    /// Counts a question that was not looked at.
+    /// Counts a request that was not reviewed.
     pub(crate) fn not_reviewed(&self, why: SkipReason) {
         note_skipped(&self.metrics, &PodName::default(), why);
     }
@@ -66,7 +66,7 @@ async fn decide(reviewer: &PodReviewer, asked: AdmissionRequest<DynamicObject>) 
             (response, pod)
         }
     };
-    // a question for trial makes no pod, and what no pod of ours may have is no size to grow from
+    // a dry-run request creates no pod, and a pod beyond the allowed memory is no base for larger sizes
     let most = reviewer.settings.max_memory;
     if let Some(pod) =
         of_job(&pod, &namespace, &reviewer.settings).filter(|pod| !is_trial && pod.is_within(most))
@@ -76,7 +76,7 @@ async fn decide(reviewer: &PodReviewer, asked: AdmissionRequest<DynamicObject>) 
     response
 }
 
-/// The new pod that is asked about, without writing it down and reading it once more. Its status says nothing before there is one.
+/// The new pod, moved out of the request. It has no status before it is created.
 fn pod(asked: AdmissionRequest<DynamicObject>) -> Result<Pod, SkipReason> {
     if asked.operation != Operation::Create || asked.kind.kind != "Pod" || !asked.kind.group.is_empty() {
         return Err(SkipReason::NoPod);
@@ -90,7 +90,7 @@ fn pod(asked: AdmissionRequest<DynamicObject>) -> Result<Pod, SkipReason> {
     Ok(Pod { metadata, spec, status: None })
 }
 
-/// What to do to the pod; as an error, why it is left alone.
+/// The changes for the pod; the error is why it is skipped.
 async fn plan(
     reviewer: &PodReviewer,
     (pod, namespace, name): (&Pod, &str, &PodName),
@@ -110,12 +110,12 @@ async fn plan(
         OperatingSystem::Linux => {
             Some(reviewer.admission.size(Arc::clone(&key), terms).await.ok_or(SkipReason::Failed)?)
         }
-        // what is known was measured on Linux
+        // attempts are measured on Linux only
         _ => None,
     };
     let known = sizes.as_ref().map(|(prediction, from)| (prediction, *from));
     let vouched = job.vouched(&key, &reviewer.settings);
-    // a pool that was found by what the job says of itself does not count
+    // a pool derived from the job's own claims is not used
     let predicted = known.filter(|_| vouched == *key).map(|(known, _)| known.placed.pool.as_str());
     let aim =
         |needs: &ResourceNeeds| reviewer.admission.target(&vouched, os, needs, predicted.unwrap_or_default());
@@ -129,7 +129,7 @@ async fn plan(
     if withholds { in_shadow(reviewer, name, plan) } else { plan(&reviewer.settings, true) }
 }
 
-/// In shadow mode no place and no size is set but those that the pod's own annotations name; the agent is put beside the build as ever.
+/// In shadow mode placement and sizes are not changed, except those in the pod's own annotations; the agent is added as usual.
 fn in_shadow(
     reviewer: &PodReviewer,
     name: &PodName,
@@ -154,7 +154,7 @@ fn key_of(job: &Job) -> Result<Key, FieldViolation> {
     validated::key(Some(key))
 }
 
-/// The answer, and the pod as it will be.
+/// The response, and the pod after the changes.
 fn carry_out(
     reviewer: &PodReviewer,
     response: AdmissionResponse,

@@ -1,4 +1,4 @@
-//! What became of each pod: its line in the log and its counter, together.
+//! Log lines and metrics of reviewed pods.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_core::{DynamicObject, admission::AdmissionRequest};
@@ -9,10 +9,10 @@ use crate::{
     service::AdmissionService,
 };
 
-/// Characters of a name that the log shows: those of a Kubernetes name, and no more of what a job's author may choose.
+/// Most characters of a name in the log: the longest Kubernetes name; the job's author may choose it.
 const NAME_CHARS: usize = 253;
 
-/// Which pod is asked about, for the log.
+/// Identifies the pod in the log.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PodName {
     namespace: String,
@@ -22,7 +22,7 @@ pub(super) struct PodName {
 }
 
 impl PodName {
-    /// As the question names it. The API server makes the end of a generated name only later.
+    /// The name in the request. The API server completes a generated name only later.
     pub(super) fn of(asked: &AdmissionRequest<DynamicObject>) -> Self {
         let about = asked.object.as_ref().map(|object| &object.metadata);
         let generated = about.and_then(|about| about.generate_name.as_ref()).map(|start| format!("{start}*"));
@@ -35,7 +35,7 @@ impl PodName {
         }
     }
 
-    /// The same with the job that the pod is of.
+    /// Adds the pod's job.
     pub(super) fn with_job(self, pod: &Pod) -> Self {
         Self { job: shown(&job_id(pod).unwrap_or_default()), ..self }
     }
@@ -45,7 +45,7 @@ fn shown(text: &str) -> String {
     text.chars().filter(|c| !plimsoll_proto::shown::is_hidden(*c)).take(NAME_CHARS).collect()
 }
 
-/// A pod that passes as it is. Those that are no job's are many, and say nothing.
+/// Records a pod that is not changed. Pods without a job are frequent, and not logged.
 pub(super) fn note_skipped(metrics: &Metrics, pod: &PodName, why: SkipReason) {
     let PodName { namespace, pod, job, uid } = pod;
     count(metrics, why.as_str());
@@ -61,7 +61,7 @@ pub(super) fn note_skipped(metrics: &Metrics, pod: &PodName, why: SkipReason) {
 pub(super) fn planned(metrics: &Metrics, mode: Mode, pod: &PodName, plan: &Plan) {
     let PodName { namespace, pod, job, uid } = pod;
     let done = plan.lines.join("; ");
-    // its sizes stay, whatever else is done to it
+    // its sizes stay, whatever else is changed
     let unsized_for = plan.skip_reason.filter(|why| why.is_unsized());
     let would = if mode == Mode::DryRun { "would be set" } else { "set" };
     let sizes = unsized_for.map_or(would, SkipReason::words);
@@ -83,7 +83,7 @@ pub(super) fn planned(metrics: &Metrics, mode: Mode, pod: &PodName, plan: &Plan)
     count(metrics, kind);
 }
 
-/// A pod of a job in shadow mode: what would be done to it.
+/// Records a pod in shadow mode, with the changes that would be made.
 pub(super) fn withheld(admission: &AdmissionService, pod: &PodName, would: &Plan) {
     let PodName { namespace, pod, job, uid } = pod;
     let would = would.lines.join("; ");
@@ -99,7 +99,7 @@ fn count_unsized(metrics: &Metrics, why: SkipReason) {
     metrics.admissions_unsized.get_or_create(&Kind::of(why.as_str())).inc();
 }
 
-/// Reasons that came up for the first time are an increase too.
+/// Creates all counters at 0, so that the first increase of each is visible.
 pub(crate) fn begin_counts(metrics: &Metrics) {
     for skip_reason in SkipReason::ALL.into_iter().filter(|skip_reason| skip_reason.is_unsized()) {
         drop(metrics.admissions_unsized.get_or_create(&Kind::of(skip_reason.as_str())));

@@ -1,4 +1,4 @@
-//! The agent beside the build: an init container that goes on running, which Kubernetes calls a native sidecar.
+//! Adds the agent beside the build as a native sidecar: an init container that keeps running.
 
 use std::collections::BTreeMap;
 
@@ -22,32 +22,31 @@ use super::{
 
 /// Name of the container, and of its volume.
 const NAME: &str = "plimsoll";
-/// `off` keeps the agent away.
+/// Annotation: `off` adds no agent.
 const AGENT: &str = "plimsoll/agent";
-/// Where the agent keeps what the server does not have yet.
+/// Where the agent spools samples.
 const SPOOL: &str = "/tmp/plimsoll";
 /// A day of samples at the default interval.
 const SPOOL_BYTES: &str = "64Mi";
-/// `off` keeps the token away from the agent.
+/// Annotation: `off` gives the agent no token.
 const AGENT_TOKEN: &str = "plimsoll/agent-token";
 /// Name of the volume with the agent's token.
 const TOKEN: &str = "plimsoll-token";
-/// Where that is, and the file in it.
+/// Directory of the token, and its file.
 const TOKEN_DIR: &str = "/var/run/secrets/plimsoll";
 const TOKEN_FILE: &str = "token";
-/// The CA certificates that the agent trusts: an annotation of the pod, so that nothing has to be put into each namespace of builds.
+/// Annotation with the CA certificates that the agent trusts, so that build namespaces need no config map.
 const CA: &str = "plimsoll/ca";
 /// Name of the volume with them.
 const CA_VOLUME: &str = "plimsoll-ca";
-/// Where that is, and the file in it.
+/// Their directory, and the file.
 const CA_DIR: &str = "/etc/plimsoll-ca";
 const CA_FILE: &str = "ca.crt";
-/// How long a token is good for. The kubelet writes a new one when a fifth of it is left, and the agent reads it for each
-/// connection.
+/// Validity of a token, seconds. The kubelet renews it when a fifth is left, and the agent reads it for each connection.
 const TOKEN_SECONDS: i64 = 3600;
 
-/// Puts the agent beside the build, if there is an image for it and nothing against it. The containers then share their process
-/// namespace: that is how one finds the other.
+/// Adds the agent, if an image is configured and nothing prevents it. The containers then share a process namespace, so that the agent
+/// finds the build.
 pub(super) fn apply(pod: &mut Pod, job: &Job, settings: &Settings, pool: &str) -> bool {
     let Some(image) = &settings.agent_image else { return false };
     if annotation(pod, AGENT) == Some(OFF) {
@@ -104,8 +103,8 @@ fn trusted() -> Volume {
     Volume { name: CA_VOLUME.to_owned(), downward_api: Some(source), ..Volume::default() }
 }
 
-/// A token that says which service account the pod has, to this server only. Only the agent mounts it; no
-/// secret from the build, which is the same user in the same process namespace, and finds the agent's files in `/proc`.
+/// A token for this server alone that proves the pod's service account. Only the agent mounts it; but the build, which runs as the same
+/// user in the same process namespace, can read the agent's files through `/proc`.
 fn token(audience: &str) -> Volume {
     let token = ServiceAccountTokenProjection {
         audience: Some(audience.to_owned()),
@@ -117,7 +116,7 @@ fn token(audience: &str) -> Volume {
     Volume { name: TOKEN.to_owned(), projected: Some(projected), ..Volume::default() }
 }
 
-/// The name is taken, or the pod says itself how far its processes see each other, or it is of another world.
+/// Whether something prevents it: the name is in use, the pod sets its own process namespace, or it is not for Linux.
 fn is_against(spec: &PodSpec) -> bool {
     let mut containers = spec.init_containers.iter().flatten().chain(&spec.containers);
     let mut volumes = spec.volumes.iter().flatten();
@@ -128,9 +127,9 @@ fn is_against(spec: &PodSpec) -> bool {
         || system::of(spec).is_some_and(|os| os != OperatingSystem::Linux)
 }
 
-/// What the agent may do: no more than the build, so that whatever admits the build admits it. The kernel lets a process look
-/// into one of the same user that can do nothing more than itself. `None` if the build's user is hidden in its image, and
-/// must not be root.
+/// Security context of the agent: no more than the build's, so that every policy that admits the build admits it too. The kernel lets a
+/// process inspect another one of the same user that has no further capabilities. `None` if the build's user is only in its image and must
+/// not be root.
 fn rights(spec: &PodSpec, job: &Job) -> Option<SecurityContext> {
     let build = spec.containers.get(job.container)?.security_context.clone().unwrap_or_default();
     let of_pod = spec.security_context.as_ref();
@@ -153,7 +152,7 @@ fn rights(spec: &PodSpec, job: &Job) -> Option<SecurityContext> {
     })
 }
 
-/// What the build asks for, as the variables in which the agent looks for it.
+/// The build's requests and limits as environment variables for the agent.
 fn asked(spec: &PodSpec, job: &Job) -> Vec<(&'static str, String)> {
     let sizes = spec.containers.get(job.container).and_then(|build| build.resources.as_ref());
     let of = |list: Option<&BTreeMap<String, Quantity>>, name: &str| Some(list?.get(name)?.0.clone());
@@ -179,7 +178,7 @@ fn agent(
     let all = own.into_iter().chain(job.variables.iter().cloned()).chain(asked);
     let env =
         all.map(|(name, value)| EnvVar { name: name.to_owned(), value: Some(value), ..EnvVar::default() });
-    // requests and limits are the same, so that a pod of the class Guaranteed stays one
+    // requests equal limits, so that a pod of the class Guaranteed stays one
     let (cpu, memory) = (
         format!("{}m", quantity::millicores(settings.agent_cpu.0)),
         quantity::written_bytes(settings.agent_memory.0),

@@ -14,32 +14,32 @@ use super::{
 };
 use crate::runtime::skipped_facts::SkippedFacts;
 
-/// A request or limit while it is chosen: bytes, or thousandths of a core.
+/// A request or limit being chosen: bytes, or thousandths of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Chosen {
     value: u64,
-    /// A person chose it, or it was there and stays: it does not move to make room for another.
+    /// Set by a person or kept from the pod: it is not adjusted to fit another size.
     fixed: bool,
-    /// It is not what the pod has.
+    /// It differs from the pod's.
     new: bool,
     why: SizeReason,
 }
 
-/// Where a size comes from.
+/// Source of a size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SizeReason {
     /// The prediction, or the verdict.
     Predicted,
-    /// An annotation of the pod names it.
+    /// An annotation of the pod.
     Annotation,
-    /// The most that the operator allows is less than what is predicted.
+    /// The operator's maximum, which is below the prediction.
     Most,
-    /// A step above so many bytes that the pod asks for.
+    /// A step above this size, which the pod requests.
     AboveOwn(u64),
 }
 
-/// Sets the sizes that enough is known of, and writes into the pod what was done. Gives a line for each size that changes, why there is
-/// none, and what could not be used.
+/// Sets the sizes that are known well enough, and records them in the pod. Returns a line for each changed size, the reason if there is
+/// none, and values that could not be used.
 pub(super) fn apply(
     pod: &mut Pod,
     job: &Job,
@@ -77,17 +77,17 @@ pub(super) fn apply(
     (lines, skip_reason, skipped)
 }
 
-/// Why the sizes that are set are what they are.
+/// Reasons of the sizes.
 #[derive(Debug, Default)]
 struct Reasons {
-    /// A size is the predicted one, so that the words of the prediction are about it.
+    /// At least one size is the predicted one, so the prediction's reason applies.
     predicted: bool,
-    /// Of those that are not.
+    /// Reasons of the others.
     own: Vec<String>,
 }
 
 impl Reasons {
-    /// Adds a size that is set, as it was chosen before its request and limit were put together.
+    /// Adds a size that is set; `chosen` is its value before request and limit were reconciled.
     fn add(&mut self, size: Size, set: Chosen, chosen: Option<Chosen>) {
         let name = size.as_str();
         if chosen.is_some_and(|chosen| chosen.value != set.value) {
@@ -130,13 +130,13 @@ impl Reasons {
     }
 }
 
-/// What becomes of one size.
+/// Decision on one size.
 struct Choice {
-    /// What it shall be; `None` if it is not set and stays so.
+    /// Its value; `None` if it stays unset.
     chosen: Option<Chosen>,
-    /// It stays as it is because too little is known of it.
+    /// It is kept because too little is known.
     unsure: bool,
-    /// What the pod had is known to be too little.
+    /// The pod's own value is known to be too small.
     was_short: bool,
 }
 
@@ -153,7 +153,7 @@ fn choose(
     let there = own.map(|value| Chosen { value, fixed: true, new: false, why: by_prediction });
     match annotation(pod, &annotation_of(size)) {
         Some(OFF) => return sure(there),
-        // what is not a size is no reason to break the pod
+        // an invalid size must not break the pod
         Some(text) => {
             let value = skipped.keep(by_annotation(size, text));
             let value = value.map(|value| value.min(capped(size, settings)));
@@ -169,7 +169,7 @@ fn choose(
     // a default is no knowledge, whatever the rest of the prediction rests on
     if prediction.is_known(quantity, settings.confidence) {
         let (value, why) = bounded(quantity.value, by_prediction, size, settings);
-        // the same in other words would only look like a change
+        // the same value in another form would only look like a change
         return sure(Some(Chosen { value, fixed: false, new: own != Some(value), why }));
     }
     let own = own.filter(|_| is_memory(size));
@@ -185,13 +185,13 @@ fn choose(
     Choice { chosen: Some(chosen), unsure: false, was_short: chosen.new }
 }
 
-/// Memory stopped builds of the package at no less than what the pod has, and none like them succeeded since.
+/// Whether memory stopped builds of the package at no less than the pod's size, without a later success.
 fn is_too_little(own: u64, prediction: &Prediction) -> bool {
-    // a need is kept as a logarithm, so the same size may be a byte smaller
+    // a need is stored as a logarithm, so the same size may be a byte smaller
     prediction.lower_bound.is_some_and(|bound| own < bound.above.0.saturating_add(Bytes::MIB.0))
 }
 
-/// A size in the place of the pod's own, which stays unless it grows.
+/// The larger of the given size and the pod's own.
 fn larger(own: u64, (value, why): (u64, SizeReason), size: Size, settings: &Settings) -> Chosen {
     let (value, why) = bounded(value, why, size, settings);
     if value > own {
@@ -201,7 +201,7 @@ fn larger(own: u64, (value, why): (u64, SizeReason), size: Size, settings: &Sett
     }
 }
 
-/// At most what the operator allows.
+/// Caps a size at the operator's maximum.
 fn bounded(value: u64, why: SizeReason, size: Size, settings: &Settings) -> (u64, SizeReason) {
     let most = capped(size, settings);
     if value > most { (most, SizeReason::Most) } else { (value, why) }
@@ -225,8 +225,8 @@ fn capped(size: Size, settings: &Settings) -> u64 {
     }
 }
 
-/// What the verdict says after an end by memory. Where what the last attempt had is not known, it had what this pod asks for: then it is a
-/// step above that, if that is more. What a cap or a pool cut is not raised again.
+/// The verdict's size after memory ended the last attempt. If that attempt's size is unknown, this pod's is assumed: then the size is a
+/// step above it, if that is more. A size that a cap or a pool lowered is not raised again.
 fn above_own((own, had_unknown): (u64, bool), named: &domain::Quantity) -> (u64, SizeReason) {
     let step = predict::step_above(Bytes(own)).0;
     if had_unknown && !named.basis.bound.is_cut() && step > named.value {
@@ -236,11 +236,11 @@ fn above_own((own, had_unknown): (u64, bool), named: &domain::Quantity) -> (u64,
     }
 }
 
-/// A request and its limit, such that the request is not above: Kubernetes refuses such a pod, also where the limit is 0, which limits
-/// nothing where the pod runs.
+/// A request and its limit such that the request does not exceed the limit: Kubernetes refuses other pods, also if the limit is 0, which
+/// means unlimited at run time.
 ///
 /// # Errors
-/// Both stay as the pod has them: what keeps them from going together.
+/// Both stay as in the pod: the reason why they cannot be reconciled.
 fn checked(
     pod: &Pod,
     job: &Job,
@@ -265,7 +265,7 @@ fn checked(
     }
 }
 
-/// A request and its limit, one of them moved to make room for the other if it may. `None` if neither may.
+/// A request and its limit, one of them adjusted to the other if that is allowed; `None` if neither may change.
 fn together(request: Option<Chosen>, limit: Option<Chosen>) -> Option<(Option<Chosen>, Option<Chosen>)> {
     let (Some(asked), Some(most)) = (request, limit) else { return Some((request, limit)) };
     if asked.value <= most.value {

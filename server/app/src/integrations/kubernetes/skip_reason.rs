@@ -1,44 +1,44 @@
-//! Why a pod passes without new sizes, as metrics and the log say it.
+//! Why a pod keeps its sizes, for metrics and the log.
 
-/// Why a pod keeps the sizes that it has.
+/// Why a pod keeps its sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SkipReason {
     /// The question is not about a new pod.
     NoPod,
-    /// It is in a namespace that is not ours.
+    /// Its namespace is excluded.
     Namespace,
-    /// It has no job's number, or no container that builds.
+    /// It has no job number, or no build container.
     NotAJob,
-    /// It was looked at before.
+    /// It was reviewed before.
     Done,
-    /// Its sizes are what they should be.
+    /// Its sizes are already right.
     Fits,
-    /// It says that it wants to be left alone.
+    /// It opts out.
     OptedOut,
-    /// It has sizes for the whole pod, with which those of a container might not go together.
+    /// It has pod-level sizes, which might contradict those of a container.
     PodSizes,
-    /// It runs on another system than Linux, where no build is measured.
+    /// It runs on a system other than Linux, where builds are not measured.
     OtherSystem,
-    /// Too little is known of its job.
+    /// Too little is known about its job.
     Unsure,
-    /// Shadow mode is on for its job.
+    /// Its job is in shadow mode.
     Shadow,
-    /// The pod, or its job, cannot be read.
+    /// The pod or its job cannot be parsed.
     Unreadable,
     /// Something went wrong here.
     Failed,
     /// The answer took too long.
     Late,
-    /// Too many pods were asked about at once.
+    /// Too many requests at once.
     TooMany,
     /// The question is no review of `admission.k8s.io/v1`.
     Malformed,
-    /// Nothing proves that the API server asks.
+    /// The request does not prove that it comes from the API server.
     NotProven,
 }
 
 impl SkipReason {
-    /// All of them.
+    /// All reasons.
     pub(crate) const ALL: [Self; 16] = [
         Self::NoPod,
         Self::Namespace,
@@ -58,7 +58,7 @@ impl SkipReason {
         Self::NotProven,
     ];
 
-    /// The word in metrics.
+    /// Label in metrics.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::NoPod => "no_pod",
@@ -102,8 +102,8 @@ impl SkipReason {
         }
     }
 
-    /// Whether a CI job's pod keeps its own sizes for this reason, or what may be one: such pods are counted, because a runner or an API
-    /// server that changed could keep all of them away from sizes without another sign.
+    /// Whether the reason leaves a (possible) CI job's pod unsized: such pods are counted, because a changed runner or API server could
+    /// otherwise leave all pods unsized without a sign.
     pub(crate) fn is_unsized(self) -> bool {
         !matches!(self, Self::NoPod | Self::Namespace | Self::NotAJob | Self::Done | Self::Fits)
     }

@@ -1,15 +1,15 @@
-//! The operating system of the nodes that a pod asks for.
+//! Operating system of the nodes that a pod requires.
 
 use k8s_openapi::api::core::v1::{NodeSelector, NodeSelectorRequirement, PodSpec};
 use plimsoll_core::placement::OperatingSystem;
 
-/// Labels of nodes that name it: today's, and that of clusters before 1.14.
+/// Node labels with the operating system: the present one, and that of clusters before 1.14.
 const LABELS: [&str; 2] = ["kubernetes.io/os", "beta.kubernetes.io/os"];
 /// A label that only nodes with Windows have.
 const WINDOWS_BUILD: &str = "node.kubernetes.io/windows-build";
 
-/// What the pod says of it: by its own word, by the labels that it selects or requires of its node, or by options that only Windows has.
-/// `None` if it says nothing.
+/// The system, from the pod's `os` field, from node labels that it selects or requires, or from options that only Windows has. `None` if
+/// unknown.
 pub(super) fn of(spec: &PodSpec) -> Option<OperatingSystem> {
     let own = spec.os.as_ref().and_then(|os| OperatingSystem::parse(&os.name));
     own.or_else(|| selected(spec)).or_else(|| required(spec)).or_else(|| {
@@ -25,7 +25,7 @@ fn selected(spec: &PodSpec) -> Option<OperatingSystem> {
     named.or_else(|| labels.contains_key(WINDOWS_BUILD).then_some(OperatingSystem::Windows))
 }
 
-/// By required affinity to nodes: one of several terms is enough for a node, so each must name the same system.
+/// From required node affinity: a node needs to match only one of several terms, so all must name the same system.
 fn required(spec: &PodSpec) -> Option<OperatingSystem> {
     let nodes = spec.affinity.as_ref()?.node_affinity.as_ref()?;
     let NodeSelector { node_selector_terms } =

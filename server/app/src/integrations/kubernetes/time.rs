@@ -1,8 +1,8 @@
-//! How long a pod's build is predicted to run, for those who queue pods and those who put them on nodes.
+//! Labels for the predicted duration of a pod's build, used by queues and schedulers.
 //!
-//! Kueue ends a workload that runs for longer than the label says, so the label is the p95 times a factor of the operator's, and there is
-//! none without it. With the spread hint a pod says whether its build is long, and prefers nodes with builds of its own sort: no long one
-//! keeps a node open from which the short ones have gone.
+//! Kueue ends a workload that runs longer than its label, so the label is the p95 times an operator's factor, and without that there is
+//! none. With the spread hint a pod is labelled as long or short, and prefers nodes with builds of the same kind, so that no long build
+//! keeps a node open after the short ones ended.
 
 use k8s_openapi::{
     api::core::v1::{Affinity, Pod, PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm},
@@ -17,17 +17,17 @@ use super::{
 
 /// Kueue's label for a job's longest time, seconds (kueue.sigs.k8s.io, concepts, Workload: "Maximum execution time").
 const KUEUE: &str = "kueue.x-k8s.io/max-exec-time-seconds";
-/// `off`: the pod gets no such label.
+/// Annotation: `off` adds no such label.
 const MAX_TIME: &str = "plimsoll/max-time";
-/// Label: whether the build is `long` or `short`. As an annotation, `off`: none.
+/// Label with the value `long` or `short`. As an annotation, `off` adds none.
 const LENGTH: &str = "plimsoll/length";
-/// Kueue keeps the seconds in an int32.
+/// Kueue stores the seconds as an int32.
 const MOST_SECONDS: u64 = i32::MAX as u64;
-/// The strongest preference there is.
+/// The highest weight of a preference.
 const WEIGHT: i32 = 100;
 const NODE: &str = "kubernetes.io/hostname";
 
-/// Writes what the operator wants to be said of the pod's time, as far as the pod does not say it itself; what was done, a line each.
+/// Adds the configured labels, unless the pod sets them itself; returns a line for each change.
 pub(super) fn apply(pod: &mut Pod, prediction: &Prediction, settings: &Settings) -> Vec<String> {
     let wall = &prediction.wall_p95;
     // a queue ends a build after this time: a default is no reason for that
@@ -51,7 +51,7 @@ pub(super) fn apply(pod: &mut Pod, prediction: &Prediction, settings: &Settings)
     lines
 }
 
-/// Gives the pod a label that it has not.
+/// Adds a label that the pod lacks.
 fn label(pod: &mut Pod, name: &str, value: String) -> Option<String> {
     let labels = pod.metadata.labels.get_or_insert_default();
     if labels.contains_key(name) {
@@ -62,7 +62,7 @@ fn label(pod: &mut Pod, name: &str, value: String) -> Option<String> {
     Some(line)
 }
 
-/// Prefers nodes with pods of the same length, unless the pod has a word of its own about other pods.
+/// Adds a preference for nodes with pods of the same length, unless the pod has pod affinity of its own.
 fn prefer(pod: &mut Pod, length: &str) {
     let Some(spec) = pod.spec.as_mut() else { return };
     let affinity = spec.affinity.get_or_insert_with(Affinity::default);

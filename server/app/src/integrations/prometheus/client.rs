@@ -1,4 +1,4 @@
-//! One question to Prometheus, with its bounds: the time it may take, the bytes that are read of the answer, how often it is asked.
+//! Requests to Prometheus with bounds: time, bytes of the answer, tries.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -21,29 +21,29 @@ use crate::runtime::{
     settings::by_module::gitlab::BaseUrl,
 };
 
-/// Times that one question is asked.
+/// Most tries of one request.
 const TRIES: u32 = 3;
 /// Before a question is repeated, times the number of repetitions.
 const BACKOFF: Duration = Duration::from_secs(1);
-/// From a question to the end of its answer: Prometheus itself gives up after two minutes.
+/// Time limit of a request: Prometheus itself gives up after two minutes.
 const ANSWER_WITHIN: Duration = Duration::from_secs(150);
-/// Largest answer, bytes. A window with a larger one is asked about in parts. An answer is held twice while it is read.
+/// Largest answer, bytes. A window with a larger one is split. An answer is in memory twice while it is parsed.
 const ANSWER_BYTES: usize = 8 << 20;
-/// Most bytes that are shown of what Prometheus says.
+/// Most bytes shown of Prometheus' error message.
 const SHOWN: usize = 300;
 
-/// Where Prometheus is, and what opens it.
+/// Address and credentials of Prometheus.
 #[derive(Debug, Clone)]
 pub(crate) struct PrometheusAccess {
     /// Its address.
     pub(crate) url: BaseUrl,
-    /// File that holds a token.
+    /// File with a token.
     pub(crate) token_file: Option<PathBuf>,
-    /// PEM file of the CA that signs its certificate, beside those that the system trusts.
+    /// PEM file of the CA of its certificate, in addition to the system's.
     pub(crate) ca_file: Option<PathBuf>,
 }
 
-/// Asks Prometheus. The token is never written anywhere.
+/// A client of Prometheus. The token is never logged.
 pub(crate) struct PrometheusClient {
     http: Http,
     url: BaseUrl,
@@ -56,19 +56,19 @@ pub(crate) struct PrometheusClient {
     answer_bytes: usize,
 }
 
-/// Why there is no answer, in words for people.
+/// Why a request failed, as text for people.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unanswered {
-    /// It is too much for one question: a part may be answered.
+    /// The answer is too large: a part of the window may work.
     TooMuch(String),
     /// Asking again may help.
     Away(String),
-    /// Nothing helps but another option.
+    /// Only another option can help.
     Refused(String),
 }
 
 impl Unanswered {
-    /// The words.
+    /// The text.
     pub(super) fn why(self) -> String {
         match self {
             Self::TooMuch(why) | Self::Away(why) | Self::Refused(why) => why,
@@ -77,10 +77,10 @@ impl Unanswered {
 }
 
 impl PrometheusClient {
-    /// Reads the files; asks nothing yet.
+    /// Reads the files; sends no request.
     ///
     /// # Errors
-    /// A file cannot be read, or is not what it should be.
+    /// A file cannot be read or is invalid.
     pub(crate) fn open(access: PrometheusAccess) -> anyhow::Result<Self> {
         let PrometheusAccess { url, token_file, ca_file } = access;
         let token = token_file.map(|file| reload::secret(&file, "Bearer ", "a token that may read"));
@@ -103,7 +103,7 @@ impl PrometheusClient {
         Self { backoff: Duration::ZERO, answer_within, answer_bytes, ..Self::open(access).unwrap() }
     }
 
-    /// Asks for the value of an expression at a time, milliseconds since 1970; again if that can help.
+    /// Evaluates an expression at a time, milliseconds since 1970; repeats the request if that can help.
     pub(super) async fn ask(&self, query: &str, unix_ms: u64) -> Result<PrometheusAnswer, Unanswered> {
         for tried in 1.. {
             match timeout(self.answer_within, self.once(query, unix_ms)).await {
@@ -153,12 +153,12 @@ impl PrometheusClient {
     }
 }
 
-/// What the TLS library says of an answer in plain text.
+/// Whether the TLS library's error shows an answer in plain text.
 fn is_plain_text(cause: &str) -> bool {
     cause.contains("InvalidContentType")
 }
 
-/// What a status says that is not well; `message` is what stands in the answer.
+/// The error for an unsuccessful status; `message` is from the answer.
 fn refused(status: StatusCode, message: String) -> Unanswered {
     let is_api = !message.contains("not one of Prometheus");
     match status {

@@ -1,4 +1,4 @@
-//! What Prometheus knows of the pods of builds, window by window. Read access is enough: nothing is asked but the value of expressions.
+//! Reads the history of build pods from Prometheus, window by window. Read access suffices: only expressions are evaluated.
 
 use anyhow::anyhow;
 use plimsoll_lab::import::prometheus::{BuildPods, PrometheusLabels, PrometheusQuestion, TimeRange};
@@ -9,12 +9,12 @@ use super::client::{PrometheusClient, Unanswered};
 
 /// The time that one question is about, seconds.
 const WINDOW_S: u64 = 3600;
-/// The least of it, where Prometheus finds an hour too much.
+/// Shortest window, if an hour is too much for Prometheus.
 const LEAST_WINDOW_S: u64 = 60;
 /// Windows that are answered before a larger one is tried again.
 const GOOD_WINDOWS: u32 = 4;
 
-/// What is read.
+/// What is requested.
 #[derive(Debug, Clone)]
 pub(crate) struct HistoryQuestion {
     /// Names of labels.
@@ -36,10 +36,10 @@ pub(crate) struct PrometheusHistory {
     pub(crate) warning: Option<String>,
 }
 
-/// Reads the history of a range. `tell` hears how much of it is done.
+/// Reads the history of a range. `tell` gets the progress.
 ///
 /// # Errors
-/// Prometheus does not answer, or knows of no build.
+/// Prometheus does not answer, or has no builds.
 pub(crate) async fn read_history(
     client: &PrometheusClient,
     question: &HistoryQuestion,
@@ -87,7 +87,7 @@ impl WindowParts {
     }
 }
 
-/// Asks all questions about a window. Whether there was a build in it.
+/// Evaluates all expressions for a window. Returns whether it has a build.
 async fn read_window(
     client: &PrometheusClient,
     question: &HistoryQuestion,
@@ -98,7 +98,7 @@ async fn read_window(
     let mut seen = false;
     for (asked, parts) in parts {
         seen |= read_answers(client, (question, *asked), window, parts, read).await?;
-        // without a build, the rest says nothing
+        // without a build the other expressions are not needed
         if !seen && *asked == PrometheusQuestion::Memory {
             break;
         }
@@ -106,8 +106,8 @@ async fn read_window(
     Ok(seen)
 }
 
-/// Asks one question about a window, and again about its parts where that is too much. An answer is read and let go before the next one: all
-/// of a window together would be most of the memory that an import takes. Whether a build was seen.
+/// Evaluates one expression for a window, and for its parts if that is too much. Each answer is processed and freed before the next
+/// request: a whole window at once would be most of an import's memory. Returns whether a build was seen.
 async fn read_answers(
     client: &PrometheusClient,
     (question, asked): (&HistoryQuestion, PrometheusQuestion),
@@ -139,7 +139,7 @@ async fn read_answers(
     Ok(seen)
 }
 
-/// Why no build was seen, as far as Prometheus can tell.
+/// Why no build was found, as far as Prometheus shows it.
 async fn no_build(client: &PrometheusClient, question: &HistoryQuestion, pods: &BuildPods) -> anyhow::Error {
     let HistoryQuestion { labels, selector, range } = question;
     let metric = "container_memory_working_set_bytes";

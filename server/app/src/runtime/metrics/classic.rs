@@ -1,9 +1,9 @@
-//! The same metrics in the format that came before OpenMetrics, for programs that read nothing else (`promtool check metrics`).
+//! Converts metrics to the format before OpenMetrics, for programs that read nothing else (`promtool check metrics`).
 
 use std::{borrow::Cow, fmt::Write as _};
 
-/// Prometheus' text format 0.0.4 of what is OpenMetrics text: counters carry `_total` in their type and help, an info is a gauge,
-/// and there is neither unit nor end.
+/// Prometheus' text format 0.0.4 from OpenMetrics text: counters have `_total` in their type and help lines, an info becomes a gauge, and
+/// there is neither unit nor end marker.
 pub(super) fn of(openmetrics: &str) -> String {
     let mut text = String::with_capacity(openmetrics.len());
     let mut help = "";

@@ -1,5 +1,4 @@
-//! What builds used, asked for and lost, as counters since the server's start. Nothing here names a package: those are in
-//! `packages`.
+//! Counters, since the server's start, of what builds used, requested and lost. None has a package label: those are in `packages`.
 
 use plimsoll_core::{
     domain::{Bytes, Cause, Millis, Outcome, RequestUsage, Summary},
@@ -14,20 +13,20 @@ use super::Metrics;
 pub(crate) struct Ended {
     /// `succeeded`, `failed`, `lost`, `ended` (its exit status is not known), or `canceled`, which is no failure.
     pub(crate) outcome: &'static str,
-    /// Why it failed; `none` unless it did.
+    /// Cause of the failure; `none` unless it failed.
     pub(crate) cause: &'static str,
 }
 
-/// A cause that changed after its attempt was counted.
+/// Labels for a cause that changed after its attempt was counted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct CauseChanged {
-    /// As it was counted.
+    /// The cause when it was counted.
     pub(crate) from: &'static str,
-    /// As it is now.
+    /// The cause now.
     pub(crate) cause: &'static str,
 }
 
-/// Whether one number of a prediction held.
+/// Labels for whether a predicted number was sufficient.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct Held {
     /// `memory_limit`, `memory_request` or `wall_p95`.
@@ -36,7 +35,7 @@ pub(crate) struct Held {
     pub(crate) held: &'static str,
 }
 
-/// The numbers of a prediction that are held against what came.
+/// The predicted numbers that are compared with measurements.
 const JUDGED: [&str; 3] = ["memory_limit", "memory_request", "wall_p95"];
 
 /// Memory over the time of an attempt, bytes x s.
@@ -44,14 +43,14 @@ fn held(memory: Bytes, time: Millis) -> f64 {
     memory.as_f64() * time.as_f64() / 1000.0
 }
 
-/// What became of the memory that an attempt asked for, bytes x s; `None` if it asked for none, or its need was not measured.
+/// Use of the requested memory, bytes x s; `None` if the attempt requested none, or its need was not measured.
 pub(super) fn memory_use(summary: &Summary) -> Option<RequestUsage> {
     let over_time = |memory| held(memory, summary.wall);
     let (asked, used) = (summary.resources.memory_size_asked(), summary.measured_need_mean());
     RequestUsage::of(asked.map(over_time), used.map(over_time), summary.outcome == Outcome::Succeeded)
 }
 
-/// The same of CPU, core x s.
+/// Use of the requested CPU, core x s.
 fn cpu_use(summary: &Summary) -> Option<RequestUsage> {
     let asked = summary.resources.cpu_asked().map(|cores| cores.0.max(0.0) * summary.wall.as_f64() / 1000.0);
     let used = summary.measured_cpu().map(|cpu| cpu.as_f64() / 1e6);
@@ -75,8 +74,7 @@ impl Metrics {
         }
     }
 
-    /// Counts an attempt that has ended, once: when its end is on disk, and it is known how it ended. `is_retry` says whether others of
-    /// its job came before.
+    /// Counts an ended attempt, once: when its end is on disk and its outcome is known. `is_retry`: earlier attempts of its job are known.
     pub(crate) fn ended(&self, summary: &Summary, is_retry: bool) {
         let cause = summary.cause.map_or("none", Cause::as_str);
         let outcome = match summary.outcome {
@@ -116,8 +114,8 @@ impl Metrics {
         self.packages.add(summary);
     }
 
-    /// A verdict changed what is known of an attempt from `before`. A counter takes nothing back, so one tells which causes moved among the
-    /// attempts that `is_counted` in [`Self::ended`]. The gauges of packages move.
+    /// Updates metrics after a verdict changed an attempt's cause. Counters cannot be decreased, so one counts the changes among attempts
+    /// that [`Self::ended`] has counted (`is_counted`). The gauges of packages are corrected.
     pub(crate) fn cause_changed(&self, before: &Summary, now: &Summary, is_counted: bool) {
         let word = |summary: &Summary| summary.cause.map_or("none", Cause::as_str);
         let (from, cause) = (word(before), word(now));
@@ -127,7 +125,7 @@ impl Metrics {
         self.packages.replace(before, now);
     }
 
-    /// Holds what was predicted against what came.
+    /// Compares a prediction with the measurements.
     fn compare(&self, summary: &Summary) {
         let Some(predicted) = summary.predicted_at_start() else { return };
         let in_time = summary.outcome == Outcome::Succeeded && !summary.is_not_a_measurement();

@@ -1,5 +1,5 @@
-//! The packages that wasted most memory over the last day, as gauges: the top of the list changes, so nothing of it can be a
-//! counter. Bounded twice: in the names that are known of an hour, and in those that are shown.
+//! Gauges of the packages that wasted most memory over the last day; not counters, because the list changes. Bounded by the names kept for
+//! an hour, and by those shown.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -22,7 +22,7 @@ use crate::runtime::clock::Clock;
 
 /// Packages that have series of their own.
 const SHOWN: usize = 20;
-/// Names that are known of one hour; what comes after them is one of the others.
+/// Most names kept for one hour; later ones count as others.
 const KNOWN: usize = 4096;
 /// The sum of all that have no series of their own.
 const OTHERS: &str = "(others)";
@@ -37,7 +37,7 @@ struct Sums {
     by_memory: f64,
     asked: f64,
     wasted: f64,
-    /// What the predicted requests would have asked less than was asked.
+    /// Savings if the predicted requests had been used.
     would_save: f64,
     would_fail: f64,
 }
@@ -70,7 +70,7 @@ impl Sums {
 /// A gauge for each package.
 type PackageGauge = (&'static str, &'static str, fn(&Sums) -> f64);
 
-/// What is shown of a package.
+/// Gauges of a package.
 const GAUGES: [PackageGauge; 6] = [
     ("package_attempts", "Ended attempts", |sums| sums.attempts),
     ("package_memory_failures", "Attempts ended by memory", |sums| sums.by_memory),
@@ -90,7 +90,7 @@ const GAUGES: [PackageGauge; 6] = [
 #[derive(Debug, Default)]
 pub(crate) struct Packages {
     clock: Clock,
-    /// By the hour since 1970 in which they ended.
+    /// By the hour in which attempts ended, since 1970.
     hours: Mutex<BTreeMap<u64, HashMap<Arc<str>, Sums>>>,
 }
 
@@ -100,7 +100,7 @@ impl Packages {
         self.add_at(summary, self.clock.now_unix_ms());
     }
 
-    /// Counts an attempt as it is now and no longer as it was `before`: both ended at the same time.
+    /// Replaces an attempt's values `before` by those `now`; both have the same end.
     pub(crate) fn replace(&self, before: &Summary, now: &Summary) {
         let Sums { attempts, by_memory, asked, wasted, would_save, would_fail } = Sums::of(before);
         let without = Sums {
@@ -125,7 +125,7 @@ impl Packages {
 
     fn add_at(&self, summary: &Summary, now_unix_ms: u64) {
         let (hour, now) = (summary.ended_unix_ms() / HOUR_MS, now_unix_ms / HOUR_MS);
-        // a clock that is ahead must not make an hour that stays for long
+        // a clock that is ahead must not create an hour that stays for long
         let hour = hour.min(now);
         let mut hours = self.hours.lock().unwrap_or_else(PoisonError::into_inner);
         hours.retain(|hour, _| hour + HOURS > now);
@@ -141,7 +141,7 @@ impl Packages {
         }
     }
 
-    /// Those with most waste, and the sum of all others last.
+    /// Packages with most waste, then the sum of all others.
     fn top(&self, now_unix_ms: u64) -> Vec<(Arc<str>, Sums)> {
         let now = now_unix_ms / HOUR_MS;
         let mut all: HashMap<Arc<str>, Sums> = HashMap::new();

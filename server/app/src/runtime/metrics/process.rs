@@ -1,4 +1,4 @@
-//! What this process takes of the machine, under the names that Prometheus' own libraries use.
+//! Use of the machine by this process, under the names of Prometheus' client libraries.
 
 use std::{fmt, fs, time::Duration};
 
@@ -12,7 +12,7 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::runtime::clock::Clock;
 
-/// This process. Read at each scrape; what cannot be read is left out.
+/// Read at each scrape; what cannot be read is left out.
 #[derive(Debug)]
 pub(super) struct Process {
     started_unix_ms: u64,
@@ -57,16 +57,16 @@ fn resident() -> Option<f64> {
 
 fn open_files() -> Option<f64> {
     let open = fs::read_dir("/proc/self/fd").ok()?.count();
-    // the directory itself is one of them
+    // without the directory's own entry
     u32::try_from(open.saturating_sub(1)).ok().map(f64::from)
 }
 
-/// CPU time of all threads, also of those that have ended.
+/// CPU time of all threads, including ended ones.
 fn cpu() -> Option<Duration> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // the name of the program stands in brackets and may hold anything
+    // the program's name is in brackets and may contain anything
     let (_, fields) = stat.rsplit_once(") ")?;
-    // user and system time are the 14th and 15th field, the third is the first here (proc(5))
+    // user and system time are fields 14 and 15; the remaining text starts with field 3 (proc(5))
     let ticks: u64 = fields.split(' ').skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
     let per_second = rustix::param::clock_ticks_per_second().max(1);
     Some(Duration::from_millis(ticks.saturating_mul(1000) / per_second))

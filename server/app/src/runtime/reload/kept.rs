@@ -1,4 +1,4 @@
-//! What files of the operator say, as it is in force.
+//! The content of reloaded files that is in force.
 
 use std::sync::{
     Arc, Mutex, PoisonError, RwLock,
@@ -9,38 +9,38 @@ use prometheus_client::metrics::{counter::Counter, family::Family};
 
 use crate::runtime::metrics::Kind;
 
-/// What files say, kept in force until they say something else. `L` is how they look: what has changed is read again. Files that are
-/// wrong are named once, and counted, and what was in force stays in force.
+/// The last valid content of files. `L` is their state, by which changes are noticed. An invalid file is logged once and counted, and the
+/// earlier content stays in force.
 #[derive(Debug)]
 pub(crate) struct Kept<T, L> {
-    /// What the files are, for people.
+    /// Name of the files, for people.
     what: &'static str,
     in_force: RwLock<Arc<T>>,
-    /// As they were read last, right or wrong.
+    /// Their state when they were last read, valid or not.
     looks: Mutex<L>,
-    /// They were wrong then.
+    /// They were invalid then.
     refused: AtomicBool,
 }
 
 impl<T, L: PartialEq> Kept<T, L> {
-    /// With what files say that looked like this before they were read: what changes meanwhile is read again.
+    /// Initial content, with the files' state before reading: a change during reading is noticed later.
     pub(crate) fn new(what: &'static str, value: Arc<T>, looks: L) -> Self {
         let (in_force, looks) = (RwLock::new(value), Mutex::new(looks));
         Self { what, in_force, looks, refused: AtomicBool::new(false) }
     }
 
-    /// What is in force.
+    /// The content in force.
     pub(crate) fn now(&self) -> Arc<T> {
         Arc::clone(&self.in_force.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether the files were wrong when they were read last.
+    /// Whether the files were invalid at the last reading.
     pub(crate) fn is_refused(&self) -> bool {
         self.refused.load(Relaxed)
     }
 
-    /// Reads the files again if they look otherwise than before, or if a reload was `asked` for; `read` may say better how they looked. Gives
-    /// what was taken over, and counts among `reloads` what became of it.
+    /// Reads the files again if their state changed, or if a reload was requested (`asked`); `read` may return a more exact state. Returns
+    /// new content, and counts the result in `reloads`.
     pub(crate) fn look(
         &self,
         asked: bool,
@@ -53,7 +53,7 @@ impl<T, L: PartialEq> Kept<T, L> {
         if now == *known && !asked {
             return None;
         }
-        // before they are read: files that stay wrong are named once
+        // before reading: files that stay invalid are logged once
         *known = now;
         let read = read(&mut known);
         self.refused.store(read.is_err(), Relaxed);
@@ -72,7 +72,7 @@ impl<T, L: PartialEq> Kept<T, L> {
         }
     }
 
-    /// Stands for a look at a disk that hangs, as long as the result lives.
+    /// Simulates a disk that hangs, as long as the result lives.
     #[cfg(test)]
     pub(crate) fn hang(&self) -> std::sync::MutexGuard<'_, L> {
         self.looks.lock().unwrap()

@@ -23,14 +23,14 @@ pub struct Args {
     given: Given,
 }
 
-/// Settings that stand on the command line, as they stand there.
+/// Settings on the command line, as written.
 #[derive(Debug, Clone, Default)]
 struct Given(Vec<(&'static str, String)>);
 
 impl Given {
     fn read(matches: &ArgMatches) -> Self {
         let given = |setting: &'static Setting| {
-            // an option that a command has itself, of another type, is not the setting of its name
+            // a command's own option of the same name but another type is not this setting
             let text = matches.try_get_one::<String>(setting.name).ok().flatten();
             text.map(|text| (setting.name, text.clone()))
         };
@@ -64,15 +64,15 @@ impl clap::Args for Given {
 }
 
 impl Args {
-    /// What the command line says, by the name of the setting.
+    /// Values from the command line, by name of the setting.
     pub(super) fn values(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.given.0.iter().map(|(name, text)| (*name, text.as_str()))
     }
 
-    /// Adds what stands behind a command on the line.
+    /// Adds the settings after a command.
     ///
     /// # Errors
-    /// The name of an option that stands before the command too.
+    /// The name of an option that was also given before the command.
     pub(crate) fn add(&mut self, behind: &ArgMatches) -> Result<(), &'static str> {
         // as with settings: a command may have an option of this name itself
         if let Ok(Some(file)) = behind.try_get_one::<PathBuf>("config")

@@ -1,4 +1,4 @@
-//! Checks that one setting has, or two: each reads a text, with errors that say what would be right.
+//! Checks of single settings: each parses a text, with errors that describe a valid one.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use plimsoll_core::{domain::Bytes, mask, retry};
 
 use super::{Config, parse};
 
-/// The address of a collector. It is beside the server: there is no TLS.
+/// The address of a trace collector. It must be local: there is no TLS.
 pub(super) fn collector(text: &str) -> Result<String, String> {
     let address =
         text.strip_prefix("http://").filter(|host| !host.is_empty()).and_then(|_host| plain(text).ok());
@@ -16,7 +16,7 @@ pub(super) fn collector(text: &str) -> Result<String, String> {
     })
 }
 
-/// A word without spaces, as an image or an address is. What is in force is shown to readers, so no address has a password in it.
+/// A word without spaces, such as an image or an address. Settings are shown to readers, so an address must not contain a password.
 pub(super) fn plain(text: &str) -> Result<String, String> {
     let shown = mask::text(text);
     let fits = !text.is_empty() && !text.chars().any(|c| c.is_whitespace() || c.is_control());
@@ -30,10 +30,10 @@ pub(super) fn plain(text: &str) -> Result<String, String> {
     }
 }
 
-/// An address that all may see who see a pod.
+/// An address that is shown in pods.
 pub(super) fn address(text: &str) -> Result<String, String> {
     if text.contains('@') {
-        // what stands before it may be a password
+        // the part in front may be a password
         return Err("must be an address without a user or a password".to_owned());
     }
     plain(text)
@@ -84,7 +84,7 @@ pub(super) fn factor(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The engine panics below 256 bytes, and is slow long before; above there is no machine for it.
+/// The engine panics below 256 bytes, and is slow long before that; the upper bound exceeds all machines.
 pub(super) fn store_cache(text: &str) -> Result<Bytes, String> {
     match parse::size(text)? {
         size @ Bytes(0x10_0000..=0x100_0000_0000) => Ok(size),
@@ -92,7 +92,7 @@ pub(super) fn store_cache(text: &str) -> Result<Bytes, String> {
     }
 }
 
-/// Below it hardly anything could be learnt from.
+/// With less there would be hardly any history.
 pub(super) fn history_memory(text: &str) -> Result<Bytes, String> {
     let size = parse::size(text)?;
     if size >= Bytes(Config::LEAST_HISTORY) {
@@ -111,7 +111,7 @@ pub(super) fn project(text: &str) -> Result<String, String> {
     }
 }
 
-/// Terms of retries: the path of a policy file, or its text.
+/// Retry terms: the path of a policy file, or its text.
 pub(super) fn set_retry_policy(config: &mut Config, text: &str) -> Result<(), String> {
     if text.contains("[[") {
         config.retry.terms = retry::RetryPolicy::parse_terms(text)?;
@@ -125,7 +125,7 @@ pub(super) fn set_retry_policy(config: &mut Config, text: &str) -> Result<(), St
     Ok(())
 }
 
-/// The path of the policy file, or the text of one, so that what is printed can be read back.
+/// The path of the policy file, or its text, so that printed settings can be read back.
 pub(super) fn written_retry_policy(config: &Config) -> String {
     if let Some(path) = &config.retry_policy {
         return path.display().to_string();

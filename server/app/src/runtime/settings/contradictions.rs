@@ -5,7 +5,7 @@ use plimsoll_core::gantry;
 use super::{Config, Mistake, NO_TRACES, groups};
 
 impl Config {
-    /// What is wrong with addresses and certificates.
+    /// Errors in addresses and certificates.
     pub(super) fn unsafe_listeners(&self) -> Vec<Mistake> {
         let mut found = Vec::new();
         let mut check = |wrong: bool, place: &str, text: &str| {
@@ -41,7 +41,7 @@ impl Config {
         found
     }
 
-    /// Which settings are above others that bound them. Both values are named: one of them is often a default.
+    /// Settings that exceed others which bound them. Both values are named: one of them is often a default.
     fn disordered(&self, mut check: impl FnMut(bool, &str, &str)) {
         let (predict, retain) = (&self.predict, &self.retain);
         let mut ordered = |wrong: bool, names: [&str; 2], what: &str| {
@@ -63,7 +63,7 @@ impl Config {
         ordered(wrong, ["summaries_keep_for", "series_keep_for"], what);
     }
 
-    /// A value, and where it comes from.
+    /// A value, with its source.
     fn written(&self, name: &str) -> String {
         let value = groups::named(name).map(|setting| (setting.get)(self)).unwrap_or_default();
         match self.places.get(name).map_or("default", String::as_str) {
@@ -72,7 +72,7 @@ impl Config {
         }
     }
 
-    /// Which settings do not go together.
+    /// Settings that contradict each other.
     pub(super) fn contradictions(&self) -> Vec<Mistake> {
         let mut found = Vec::new();
         let mut check = |wrong: bool, place: &str, text: &str| {

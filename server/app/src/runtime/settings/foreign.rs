@@ -1,4 +1,4 @@
-//! A file of settings, as an operator may have written it.
+//! A settings file, as a fuzz target.
 
 use super::{Config, Loaded, Mistake, source};
 
@@ -8,7 +8,7 @@ fn loaded(text: &str) -> Result<Loaded, Vec<Mistake>> {
     Config::of_entries(&entries, mistakes)
 }
 
-/// Reads a file, and again what is printed of it: that gives the same settings.
+/// Parses a file, then its printed form, which must give the same settings.
 pub(crate) fn read(text: &str) {
     let Ok(first) = loaded(text) else { return };
     let printed = first.to_string();

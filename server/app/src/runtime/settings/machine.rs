@@ -1,15 +1,15 @@
-//! How much memory this process may use: the smallest limit of its cgroup and of those around it, or the RAM of the machine.
+//! Memory that this process may use: the smallest limit of its cgroup and the cgroup's parents, or the machine's RAM.
 //!
-//! | file | what it says |
+//! | file | content |
 //! |---|---|
 //! | `/proc/meminfo` | RAM |
-//! | `/proc/self/cgroup` | in which cgroup the process is |
+//! | `/proc/self/cgroup` | the cgroup of the process |
 //! | `memory.max`, in `/sys/fs/cgroup` or `/sys/fs/cgroup/unified` | limit of cgroup v2 |
 //! | `memory.limit_in_bytes`, in `/sys/fs/cgroup/memory` | limit of cgroup v1 |
-//! | `memory.current` or `memory.usage_in_bytes`, and `memory.stat`, beside the limit | what is taken of it; the kernel takes pages of files back |
+//! | `memory.current` or `memory.usage_in_bytes`, and `memory.stat`, beside the limit | use of it; the kernel can reclaim pages of files |
 //!
-//! A container sees its own cgroup as the topmost one, under a path that is not there: so each folder above counts, and one that is
-//! missing is skipped.
+//! A container sees its own cgroup as the root, under a path that does not exist inside: so each parent directory is tried, and missing
+//! ones are skipped.
 
 use std::{fmt, fs, path::Path};
 
@@ -18,12 +18,12 @@ use plimsoll_core::domain::Bytes;
 
 use super::Config;
 
-/// Memory that the process may use, and the file that says so.
+/// Memory that the process may use, and the source of the number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MachineMemory {
     /// Bytes.
     pub bytes: Bytes,
-    /// The file that says so.
+    /// The file with the limit.
     pub source: String,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Display for MachineMemory {
 }
 
 impl MachineMemory {
-    /// What the kernel's files below `root` say; `None` if they say nothing.
+    /// Reads the kernel's files below `root`; `None` if they cannot be read.
     pub fn read(root: &Path) -> Option<Self> {
         let text = |path: &str| fs::read_to_string(root.join(path.trim_start_matches('/'))).ok();
         let limit = |(folder, files): &(String, &CgroupFiles)| {
@@ -45,11 +45,11 @@ impl MachineMemory {
         let source = "/proc/meminfo".to_owned();
         let ram = text(&source).as_deref().and_then(parse_ram).map(|bytes| Self { bytes, source });
         let folders = text("/proc/self/cgroup").map(|groups| folders(&groups)).unwrap_or_default();
-        // of equals the innermost: an operator finds it first
+        // of equal limits the innermost: an operator finds it first
         folders.iter().filter_map(limit).chain(ram).min_by_key(|memory| memory.bytes)
     }
 
-    /// How much this process can take more before the kernel kills for memory, by its files below `root`; `None` if they say nothing.
+    /// Memory that this process can still use before the kernel kills, from the files below `root`; `None` if unknown.
     pub(crate) fn left(root: &Path) -> Option<Bytes> {
         let text = |path: &str| fs::read_to_string(root.join(path.trim_start_matches('/'))).ok();
         let number = |path: &str| text(path)?.trim().parse::<u64>().ok();
@@ -67,7 +67,7 @@ impl MachineMemory {
     }
 }
 
-/// The number behind a name at the begin of a line.
+/// The number after a name at the start of a line.
 fn field(text: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().map(str::split_whitespace);
     lines.find_map(|mut words| {
@@ -75,12 +75,12 @@ fn field(text: &str, name: &str) -> Option<u64> {
     })
 }
 
-/// How a version of cgroups names its files.
+/// Names of the files in a version of cgroups.
 #[derive(Debug)]
 struct CgroupFiles {
     limit: &'static str,
     taken: &'static str,
-    /// Fields of `memory.stat`: pages of files that the kernel can take back.
+    /// Fields of `memory.stat` with reclaimable pages of files.
     file_pages: [&'static str; 2],
 }
 
@@ -122,38 +122,38 @@ fn parse_ram(meminfo: &str) -> Option<Bytes> {
     Some(Bytes(kib.saturating_mul(1024)))
 }
 
-/// Memory of the program itself, beside its history and the store's cache: code, threads, connections and answers. With the two below it is
-/// what a server had beside its history when it began to serve, on x86-64 with glibc: 103 MiB for a log of 61 MB, 147 MiB for 176 MB and
-/// 203 MiB for 588 MB (a million attempts), of which sled alone took 58, 115 and 152 MiB (`cargo bench --bench open`).
+/// Memory of the program apart from its history and the store's cache: code, threads, connections and answers. With the two constants
+/// below it matches what a server used besides its history when it started to serve, on x86-64 with glibc: 103 MiB for a log of 61 MB, 147
+/// MiB for 176 MB and 203 MiB for 588 MB (a million attempts), of which sled alone took 58, 115 and 152 MiB (`cargo bench --bench open`).
 const PROGRAM: u64 = 64 << 20;
-/// The engine takes more than the cache that it is given.
+/// The engine uses this multiple of its configured cache,
 const CACHES: u64 = 2;
-/// And one byte for so many of its log: where each page stands.
+/// and one byte for so many bytes of its log, for the positions of pages.
 const LOG_PER_BYTE: u64 = 32;
 /// One part in so many of the machine is left to the kernel: buffers of connections, page tables, the files that were read last.
 const SPARE: u64 = 16;
 
-/// Memory that the history takes in fact, as a fraction: the allocator keeps a part of what was freed while the history was read, and of each
-/// answer. A server with a store of a million attempts (500 MB) had 202 MiB beside a history of 70 MiB, 298 MiB beside 192 MiB, and 377 MiB
-/// beside 384 MiB (glibc, two cores).
+/// Real memory of the history as a fraction of its estimate: the allocator keeps part of what was freed while the history was read, and
+/// after each answer. A server with a store of a million attempts (500 MB) used 202 MiB besides a history of 70 MiB, 298 MiB besides 192
+/// MiB, and 377 MiB besides 384 MiB (glibc, two cores).
 const TAKEN_FOR_HISTORY: (u64, u64) = (8, 5);
 
-/// Left free when the history is full, so that a backup or an answer over all attempts has room (see `answer_memory`).
+/// Memory kept free when the history is full, for a backup or an answer over all attempts (see `answer_memory`).
 const ANSWERS: u64 = 64 << 20;
 
-/// What the server takes beside its history, bytes.
+/// Memory of the server without its history, bytes.
 pub(super) fn beside(config: &Config) -> u64 {
     let engine = config.store_cache.0.saturating_mul(CACHES).saturating_add(config.log_bytes / LOG_PER_BYTE);
     engine.saturating_add(PROGRAM)
 }
 
-/// The same with an empty store, and how much comes to it for each byte of the store's files.
+/// The same with an empty store, and the increase for each byte of the store's files.
 pub(super) fn beside_an_empty_store(config: &Config) -> (f64, f64) {
     let empty = Config { log_bytes: 0, ..config.clone() };
     (Bytes(beside(&empty)).as_f64(), 1.0 / Bytes(LOG_PER_BYTE).as_f64())
 }
 
-/// What is left of a machine for the history, bytes; so that answers and backups have room beside it.
+/// Memory left on a machine for the history, bytes, after answers and backups.
 pub(super) fn left(machine: u64, config: &Config) -> u64 {
     let (taken, of) = TAKEN_FOR_HISTORY;
     let kept = (machine / SPARE).saturating_add(beside(config)).saturating_add(ANSWERS);
@@ -165,17 +165,17 @@ pub(crate) fn log_bytes(data_dir: &Path) -> u64 {
     fs::metadata(data_dir.join("sled/db")).map_or(0, |log| log.len())
 }
 
-/// What the settings let the server take, and what there is.
+/// Memory needed by the settings, and available memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MemoryPlan {
-    /// Of the history when it is full.
+    /// The history when it is full.
     pub(crate) history: Bytes,
     /// Of all, when the history is full.
     pub(crate) all: Bytes,
     /// Where the size of the history comes from.
     pub(crate) reason: String,
     machine: Option<MachineMemory>,
-    /// Bytes of history that would fit; `None` if there is no room for any.
+    /// Bytes of history that would fit; `None` if none would.
     most_history: Option<u64>,
 }
 
@@ -199,11 +199,11 @@ impl MemoryPlan {
         Self { history: Bytes(history), all, reason, machine: machine.cloned(), most_history }
     }
 
-    /// Whether the server may start.
+    /// Checks whether the server may start.
     ///
     /// # Errors
-    /// With a full history it needs more memory than there is: the kernel would kill it, today or when the history has grown. Says how much
-    /// it needs, how much there is, and which setting to change.
+    /// With a full history it would need more memory than there is, and the kernel would kill it sooner or later. Names the memory needed,
+    /// the memory available, and the setting to change.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         let Some(machine) = self.machine.as_ref().filter(|machine| machine.bytes < self.all) else {
             return Ok(());

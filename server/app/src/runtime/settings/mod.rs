@@ -1,7 +1,7 @@
-//! Settings: from the command line, the environment (`PLIMSOLL_*`), a TOML file and defaults, in this order of strength.
+//! Settings from the command line, the environment (`PLIMSOLL_*`), a TOML file and defaults; earlier ones take precedence.
 //!
-//! Every source is read whole, every value is checked, also one that a stronger source overrides, and all mistakes are
-//! reported at once, each with its place. The only module that reads the environment.
+//! Every source is read completely, every value is checked, even one that another source overrides, and all mistakes are reported at once
+//! with their source. The only module that reads the environment.
 
 mod args;
 pub(crate) mod by_module;
@@ -44,9 +44,9 @@ use setting::Setting;
 /// Why no spans are sent.
 pub(crate) const NO_TRACES: &str = "this program is built without traces; build it with `--features otlp`";
 
-/// Memory for the history of a million attempts: with the engine's cache and what the program takes beside it stays below 600 MB. Measured on
-/// x86-64: 369 bytes an attempt in a history of a million of 20,000 keys, as it counts and as the kernel does (446 of 300,000, 600 of
-/// 100,000: the keys weigh more then). Longer names take more, so there is a third more room (`cargo bench --bench open`).
+/// Default memory of a history with a million attempts: with the engine's cache and the program it stays below 600 MB. Measured on x86-64:
+/// 369 bytes an attempt in a history of a million of 20,000 keys, both estimated and in the kernel's view (446 with 300,000 attempts, 600
+/// with 100,000, where keys weigh more). A third is added for longer names (`cargo bench --bench open`).
 const HISTORY_MEMORY: usize = 480 << 20;
 const MILLION: usize = 1_000_000;
 
@@ -61,11 +61,11 @@ pub struct Config {
     pub http_listen: SocketAddr,
     /// Certificates of both listeners.
     pub tls: TlsFiles,
-    /// Strangers may be served in plain text: something else keeps them out.
+    /// Listeners without TLS may be reachable from other machines.
     pub plain_text: bool,
     /// Folder with the agent's binaries, which jobs fetch.
     pub agent_dir: Option<PathBuf>,
-    /// File that says who may call; without one every caller may.
+    /// The access file; without it every caller may do everything.
     pub access_file: Option<PathBuf>,
     /// Names of the server that HTTP answers to without an access file, in lower case.
     pub http_hosts: Vec<String>,
@@ -73,73 +73,73 @@ pub struct Config {
     pub http_connections: usize,
     /// Operators on other machines may take backups.
     pub backup_remote: bool,
-    /// What is not shown to every reader.
+    /// Labels and logs that are not shown to every reader.
     pub private: privacy::Private,
-    /// What is logged, in the syntax of `tracing_subscriber::EnvFilter`.
+    /// Log filter, in the syntax of `tracing_subscriber::EnvFilter`.
     pub log: String,
-    /// How it is logged.
+    /// Format of log lines.
     pub log_format: LogFormat,
     /// Collector that spans are sent to, by OTLP over gRPC.
     pub otlp_endpoint: Option<String>,
     /// Memory that the storage engine may use as cache.
     pub store_cache: Bytes,
-    /// Finished attempts kept in memory to learn from.
+    /// Finished attempts kept in the history.
     pub history_attempts: usize,
-    /// Memory that they may take; without it what a million attempts take, and more for more of them.
+    /// Memory of the history; `None`: that of a million attempts, more if `history_attempts` is higher.
     pub history_memory: Option<Bytes>,
     /// Memory that the process may use; not a setting.
     pub machine: Option<MachineMemory>,
     /// Bytes of the store's log as the process starts; not a setting.
     pub log_bytes: u64,
-    /// Attempts that may be open at once.
+    /// Most open attempts.
     pub open_attempts: usize,
-    /// After this time without its agent, an attempt is closed as lost.
+    /// After this time without its agent an attempt is closed as lost.
     pub abandon_after: Duration,
-    /// How old the samples of an ended attempt may get before they become fewer and then go.
+    /// Retention of samples, summaries and log lines.
     pub retain: RetentionPolicy,
     /// Time for running requests to end when the server stops.
     pub drain_timeout: Duration,
     /// How sizes are chosen.
     pub predict: predict::Settings,
-    /// For which builds predictions are not put into force.
+    /// Builds whose predictions are only shown.
     pub shadow: shadow::Settings,
-    /// What a failure is worth.
+    /// Settings for retries.
     pub retry: retry::RetryPolicy,
-    /// File that the terms of retries came from; it is read again while the server runs.
+    /// The policy file with retry terms; reloaded while the server runs.
     pub retry_policy: Option<PathBuf>,
-    /// Directory with rules of the operator, beside those of the program.
+    /// Directory with the operator's log rules.
     pub rules_dir: Option<PathBuf>,
-    /// File with pools and the rules over them; it is read again while the server runs.
+    /// File with pools and rules; reloaded while the server runs.
     pub pools_file: Option<PathBuf>,
-    /// What stock Spack clients get.
+    /// Settings of the answers to stock Spack clients.
     pub gantry: gantry::Settings,
-    /// Where GitLab is asked about jobs.
+    /// Access to GitLab.
     pub gitlab: gitlab::Settings,
-    /// What becomes of pods.
+    /// Settings of the admission webhook.
     pub admission: admission::Settings,
     /// How statistics count.
     pub stats: stats::Settings,
-    /// Where each setting comes from, by its name; those that are not here are defaults.
+    /// Source of each setting, by name; missing ones have their default.
     pub places: BTreeMap<&'static str, String>,
 }
 
-/// One setting as people are shown it.
+/// A setting in force, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InForce {
     /// Its name in the file.
     pub name: &'static str,
-    /// Its value as it would be written; empty if it is not set.
+    /// Its value as written in a file; empty if it is not set.
     pub value: String,
-    /// Where it comes from: an option, a variable, file and line, or "default".
+    /// Its source: an option, a variable, file and line, or "default".
     pub place: String,
-    /// What it does, as `--help` says it.
+    /// Its meaning, as in `--help`.
     pub meaning: String,
 }
 
-/// Where the certificates of the listeners for gRPC and HTTP lie; read again when they change.
+/// Certificate files of the gRPC and HTTP listeners; reloaded after a change.
 #[derive(Debug, Clone, Default)]
 pub struct TlsFiles {
-    /// The certificate and those that sign it.
+    /// The certificate with its chain.
     pub certificate: Option<PathBuf>,
     /// Its private key.
     pub key: Option<PathBuf>,
@@ -149,7 +149,7 @@ pub struct TlsFiles {
     pub client_required: bool,
 }
 
-/// How log lines look.
+/// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
     /// For people.
@@ -162,7 +162,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             data_dir: PathBuf::from("plimsoll-data"),
-            // loopback: plain text leaves the machine only when the operator says so
+            // loopback: unencrypted listeners are reachable from other machines only if the operator configures that
             grpc_listen: (Ipv4Addr::LOCALHOST, 7410).into(),
             http_listen: (Ipv4Addr::LOCALHOST, 7411).into(),
             log: "info".to_owned(),
@@ -176,7 +176,7 @@ impl Default for Config {
             private: privacy::Private::default(),
             log_format: LogFormat::Text,
             otlp_endpoint: None,
-            // a quarter of a small server's memory budget; sled takes more than it is given
+            // a quarter of a small server's memory; sled uses more than it is given
             store_cache: Bytes(64 << 20),
             // about 500 MB when it is full
             history_attempts: 1_000_000,
@@ -207,9 +207,9 @@ impl Default for Config {
 /// One thing that is wrong with the settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
-    /// Where it stands: an option, a variable, or file and line.
+    /// Its source: an option, a variable, or file and line.
     pub place: String,
-    /// What is wrong, and what would be right.
+    /// What is wrong, and what would be valid.
     pub text: String,
 }
 
@@ -219,17 +219,17 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// Settings, and where each of them comes from.
+/// Settings with their sources.
 #[derive(Debug)]
 pub struct Loaded {
-    /// What is in force.
+    /// The settings in force.
     pub config: Config,
-    /// Name, value as it would be written, place.
+    /// Name, value as written, source.
     rows: Vec<(&'static str, String, String)>,
 }
 
 impl Config {
-    /// Reads all sources. `env` looks a variable up.
+    /// Reads all sources. `env` returns the value of a variable.
     ///
     /// # Errors
     /// All mistakes of all sources.
@@ -239,7 +239,7 @@ impl Config {
         Self::of_entries(&entries, mistakes)
     }
 
-    /// What these entries say, weakest first, if there are no `mistakes` yet and none in them.
+    /// Settings from these entries, weakest source first, unless there are `mistakes` already or in them.
     fn of_entries(
         entries: &[source::SettingValue],
         mut mistakes: Vec<Mistake>,
@@ -263,10 +263,10 @@ impl Config {
         if mistakes.is_empty() { Ok(Loaded { config, rows }) } else { Err(mistakes) }
     }
 
-    /// Below it hardly anything could be learnt from, bytes.
+    /// Least memory of the history, bytes: with less it would hold hardly any attempts.
     pub(crate) const LEAST_HISTORY: u64 = 16 << 20;
 
-    /// What the history takes of the memory of a machine, unless the settings say otherwise: 40 %, or what the rest leaves of a small one.
+    /// Default share of a machine's memory for the history: 40 %, or what the rest leaves on a small one.
     fn share_of(&self, Bytes(machine): Bytes) -> Bytes {
         let left = machine::left(machine, self);
         Bytes((machine / 5 * 2).min(left).max(Self::LEAST_HISTORY))
@@ -282,19 +282,18 @@ impl Config {
         HistoryLimits { attempts, bytes: usize::try_from(bytes).unwrap_or(usize::MAX) }
     }
 
-    /// How many attempts the history holds, and the memory of one, bytes, on a machine that has enough.
+    /// Capacity of the history in attempts, and memory of one, bytes, on a machine with enough memory.
     pub(crate) fn memory_of_history(&self) -> (f64, f64) {
         let float = |number: usize| Bytes(number as u64).as_f64();
         (float(self.history_attempts), float(HISTORY_MEMORY) / float(MILLION))
     }
 
-    /// Memory of the program and its caches with an empty store, bytes; and the share of the store's files that comes to it.
+    /// Memory of the program and its caches with an empty store, bytes; and the increase for each byte of the store's files.
     pub(crate) fn memory_beside_history(&self) -> (f64, f64) {
         machine::beside_an_empty_store(self)
     }
 
-    /// Every setting with its value, its place and its meaning. Secrets are not among them: settings name the files that hold
-    /// them.
+    /// Every setting with its value, its source and its meaning. Secrets are not included: settings name the files with them.
     pub fn in_force(&self) -> Vec<InForce> {
         let place = |name| self.places.get(name).map_or("default", String::as_str).to_owned();
         let defaults = Self::default();
@@ -309,7 +308,7 @@ impl Config {
 }
 
 impl fmt::Display for Loaded {
-    /// A TOML file that gives exactly what is in force, with the place of each value.
+    /// A TOML file with exactly the settings in force, and the source of each value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, value, place) in &self.rows {
             if *name == "history_memory" && value.is_empty() {

@@ -1,4 +1,4 @@
-//! Text to value, with errors that say what would be right. Pure.
+//! Parses values, with errors that describe a valid one. Pure.
 
 use std::{fmt::Display, net::SocketAddr, ops::RangeInclusive, path::PathBuf, str::FromStr, time::Duration};
 
@@ -52,7 +52,7 @@ pub(super) fn cores(text: &str) -> Result<Cores, String> {
     }
 }
 
-/// Words of a list, or nothing.
+/// Words of a list, or an empty list.
 pub(super) fn words<T: Copy>(text: &str, all: &[T], name: fn(T) -> &'static str) -> Result<Vec<T>, String> {
     list(text).map(|text| word(text, all, name)).collect()
 }
@@ -66,7 +66,7 @@ pub(super) fn word<T: Copy>(text: &str, all: &[T], name: fn(T) -> &'static str) 
     })
 }
 
-/// What stands between commas.
+/// Items separated by commas.
 pub(super) fn list(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|word| !word.is_empty())
 }
@@ -90,7 +90,7 @@ pub(super) fn on_off(text: &str) -> Result<bool, String> {
     }
 }
 
-/// Shares by name: `e4s=10%,*=0`. A name stands once.
+/// Shares by name: `e4s=10%,*=0`. Each name once.
 pub(super) fn shares(text: &str) -> Result<Vec<(String, f64)>, String> {
     by_stack(text, "share of a stack; write it as e4s=10% or *=10%", |share| match share {
         "0" | "0%" => Ok(0.0),
@@ -98,7 +98,7 @@ pub(super) fn shares(text: &str) -> Result<Vec<(String, f64)>, String> {
     })
 }
 
-/// Sizes by name: `e4s=40GiB,*=20GiB`. A name stands once.
+/// Sizes by name: `e4s=40GiB,*=20GiB`. Each name once.
 pub(super) fn sizes(text: &str) -> Result<Vec<(String, Bytes)>, String> {
     by_stack(text, "size for a stack; write it as e4s=40GiB or *=20GiB", size)
 }

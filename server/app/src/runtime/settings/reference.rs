@@ -18,7 +18,7 @@ How values are written: sizes as `64MiB` or `2GiB`, times as `90s`, `10min` or `
 `0.01`, lists with commas.
 ";
 
-/// A cell of a table: no bar ends it early.
+/// A table cell with `|` escaped.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }

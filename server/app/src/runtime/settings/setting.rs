@@ -1,5 +1,5 @@
-//! What a setting is: declared once, with its name, its value, its bounds and its meaning. The command line, the variables, the file,
-//! `--print-config`, the page of settings and the reference of settings all come from it.
+//! A setting: declared once, with name, value, bounds and help text. The command line, the variables, the file, `--print-config`, the
+//! settings page and the reference are derived from it.
 
 use clap::Arg;
 
@@ -10,31 +10,32 @@ use super::Config;
 pub(crate) struct Setting {
     /// Its name in the file: `grpc_listen` is the option `--grpc-listen` and the variable `PLIMSOLL_GRPC_LISTEN`.
     pub(crate) name: &'static str,
-    /// What stands for its value in `--help`.
+    /// Placeholder of its value in `--help`.
     pub(crate) value: &'static str,
-    /// What it does, in one or two sentences, with a space before it.
+    /// Help text of one or two sentences, with a leading space.
     pub(super) help: &'static str,
-    /// What happens without a value, if that is not "none".
+    /// What happens without a value, if not "none".
     pub(crate) unset: Option<&'static str>,
-    /// Smallest and largest number, where it is one.
+    /// Least and largest number, for numeric settings.
     pub(crate) bounds: Option<fn() -> [String; 2]>,
-    /// Takes over a text.
+    /// Sets it from a text.
     pub(super) set: fn(&mut Config, &str) -> Result<(), String>,
-    /// Its value as a text that `set` takes; empty if it is not set.
+    /// Its value as a text that `set` accepts; empty if it is not set.
     pub(super) get: fn(&Config) -> String,
 }
 
 /// Settings of one subject.
 #[derive(Debug)]
 pub(crate) struct Group {
-    /// Above them, in `--help` and in the reference.
+    /// Heading in `--help` and in the reference.
     pub(crate) title: &'static str,
     /// In the order in which they are shown.
     pub(crate) settings: &'static [Setting],
 }
 
-/// Declares settings: `/// help`, then `"name" => field, "PLACEHOLDER";`. Without more, the type of the field of [`Config`] says how a text is
-/// read; `read f` reads it by a function, `number A..=B` a number within bounds, `set f, get g` more than one field. `unset "text"` says what happens without a value.
+/// Declares settings: `/// help`, then `"name" => field, "PLACEHOLDER";`. By default the type of the field in [`Config`] determines how a
+/// text is parsed; `read f` names a parser, `number A..=B` a bounded number, `set f, get g` handles several fields. `unset "text"`
+/// describes what happens without a value.
 macro_rules! settings {
     ($(
         $(#[doc = $help:literal])+
@@ -78,12 +79,12 @@ macro_rules! settings {
 pub(super) use settings;
 
 impl Setting {
-    /// What it does, in one or two sentences.
+    /// Its help text.
     pub(crate) fn help(&self) -> &'static str {
         self.help.trim_start()
     }
 
-    /// Its default as it would be written, or what happens without a value.
+    /// Its default as written in a file, or what happens without a value.
     pub(crate) fn default(&self, defaults: &Config) -> String {
         match (self.unset, (self.get)(defaults)) {
             (Some(unset), _) => unset.to_owned(),
@@ -92,7 +93,7 @@ impl Setting {
         }
     }
 
-    /// What `--help` says: its meaning, its bounds and its default.
+    /// Text in `--help`: help text, bounds and default.
     pub(crate) fn meaning(&self, defaults: &Config) -> String {
         let bounds = self.bounds.map(|bounds| format!(" [{}]", bounds().join(" to "))).unwrap_or_default();
         format!("{}{bounds} [default: {}]", self.help(), self.default(defaults))

@@ -1,4 +1,4 @@
-//! Where settings come from: each source becomes a list of entries with their places.
+//! Sources of settings: each becomes a list of entries with their positions.
 
 use std::path::{Path, PathBuf};
 
@@ -6,10 +6,10 @@ use toml::de::{DeTable, DeValue};
 
 use super::{Args, Mistake, groups};
 
-/// Names at least so alike, 0 to 1, are taken for one with a typo (Jaro and Winkler's measure).
+/// Least similarity, 0 to 1, at which a name counts as a misspelt one (Jaro-Winkler).
 const ALIKE: f64 = 0.88;
 
-/// One value with its place.
+/// A value with its position.
 #[derive(Debug)]
 pub(super) struct SettingValue {
     pub(super) name: String,
@@ -80,7 +80,7 @@ pub(super) fn parse_file(
     }
 }
 
-/// The names that a file gives a value with dots or in a table: each as it is written; else the name alone.
+/// The names in a value that a file gives with dots or in a table, as written; else the name alone.
 fn names_in(name: &str, value: &DeValue<'_>) -> Vec<String> {
     match value {
         DeValue::Table(table) if !table.is_empty() => {
@@ -90,7 +90,7 @@ fn names_in(name: &str, value: &DeValue<'_>) -> Vec<String> {
     }
 }
 
-/// What is said of a name that no setting has, with the setting that is most like it.
+/// The error for an unknown name, with the most similar setting.
 fn unknown(name: &str) -> String {
     let plain = name.replace(['.', '-'], "_");
     let alike = groups::all().map(|setting| (strsim::jaro_winkler(&plain, setting.name), setting.name));

@@ -1,5 +1,4 @@
-//! Values of settings by their type: read from text, with errors that say what would be right, and written such that what is printed can be
-//! read back.
+//! Values of settings by type: parsed from text, with errors that describe a valid one, and printed so that they can be read back.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -20,13 +19,13 @@ use super::{
 
 /// A value that can be written as text.
 pub(super) trait Written {
-    /// The value as it stands in a file; empty if it is not set.
+    /// The value as written in a file; empty if it is not set.
     fn written(&self) -> String;
 }
 
-/// A value that every text of its type may give.
+/// A type whose values are written as one text.
 pub(super) trait Value: Sized {
-    /// Reads it; the error says what would be right.
+    /// Parses it; the error describes a valid text.
     fn parse(text: &str) -> Result<Self, String>;
 }
 
@@ -42,7 +41,7 @@ impl<T: Value> Value for Option<T> {
     }
 }
 
-/// Values whose display is what a file holds.
+/// Implements values whose display form is what a file contains.
 macro_rules! written_as_displayed {
     ($($type:ty),+) => {
         $(impl Written for $type {
@@ -96,7 +95,7 @@ impl Written for PathBuf {
 }
 
 impl Written for Bytes {
-    /// Exact, unlike what people read.
+    /// Exact, unlike the form for people.
     fn written(&self) -> String {
         match self {
             Self(n) if n.is_multiple_of(1 << 30) => format!("{}GiB", n >> 30),
@@ -107,15 +106,15 @@ impl Written for Bytes {
 }
 
 impl Written for Cores {
-    /// Exact, unlike what people read.
+    /// Exact, unlike the form for people.
     fn written(&self) -> String {
         self.0.to_string()
     }
 }
 
 impl Written for Duration {
-    /// In the largest unit that divides it: `365days`, `36h`, `15s`. With months and years, of which only the mean is known, a year would
-    /// be `11months 30days 3h 50m 24s`.
+    /// In the largest unit that divides it: `365days`, `36h`, `15s`. With months and years, which have only a mean length, a year would be
+    /// `11months 30days 3h 50m 24s`.
     fn written(&self) -> String {
         let units = [("days", 86_400), ("h", 3600), ("m", 60), ("s", 1)];
         let seconds = self.as_secs();

@@ -1,4 +1,4 @@
-//! The sizes of a job of stock Spack. Never slow: Spack asks for one spec after another and waits for each.
+//! Sizes for a job of stock Spack. Always fast, because Spack asks for one spec after another.
 
 use std::{
     collections::BTreeSet,
@@ -14,20 +14,20 @@ use tokio::time::timeout;
 use super::{SizingService, WithheldAnswer};
 use crate::runtime::metrics::Kind;
 
-/// Newest attempts among which a project is looked for.
+/// Newest attempts that are searched for a project.
 const LOOKED_AT: usize = 128;
 
-/// Newest attempts among which others of a package are looked for.
+/// Newest attempts that are searched for other projects with the package.
 const LOOKED_IN: usize = 4096;
-/// Projects that are named in the log for a mismatch, each once.
+/// Most projects whose mismatch is logged, once each.
 const NAMED: usize = 64;
 
-/// Projects that were asked for without any history, while others have attempts of the same package: each was named in the log.
+/// Requested projects without history, although others have attempts of the same package: each was logged once.
 #[derive(Debug, Default)]
 pub(crate) struct UnmatchedProjects(Mutex<BTreeSet<String>>);
 
 impl UnmatchedProjects {
-    /// Names the project in the log, unless it was named before or too many were.
+    /// Logs a mismatch, unless its project was logged before or too many were.
     fn tell(&self, key: &Key, other: &str) {
         let mut named = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if named.len() < NAMED && named.insert(key.project.clone()) {
@@ -42,7 +42,7 @@ impl UnmatchedProjects {
     }
 }
 
-/// A project with attempts of the package, while that of the key has none.
+/// Another project with attempts of the package, if the key's project has none.
 fn other_project(history: &History, key: &Key) -> Option<String> {
     if history.on_rung(Rung::Package, key).next().is_some() {
         return None;
@@ -56,14 +56,14 @@ fn other_project(history: &History, key: &Key) -> Option<String> {
 /// The answer to Spack.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Allocation {
-    /// Nothing: shadow mode is on for the key.
+    /// No sizes: the key is in shadow mode.
     Withheld,
     /// These sizes.
     Sizes(Box<Prediction>),
 }
 
 impl SizingService {
-    /// What a job of `key` should ask for, within the time that `gantry` allows.
+    /// Sizes for a job of `key`, within the time limit in `gantry`.
     pub(crate) async fn allocate(&self, key: Key, gantry: &gantry::Settings) -> Allocation {
         let key = Arc::new(key);
         if self.withholds_from(&key, WithheldAnswer::Allocation) {
@@ -79,13 +79,12 @@ impl SizingService {
         Allocation::Sizes(Box::new(prediction))
     }
 
-    /// Counts an answer to Spack by what became of it.
+    /// Counts an answer to Spack by its kind.
     pub(crate) fn count_allocation(&self, kind: &'static str) {
         self.metrics.allocations.get_or_create(&Kind::of(kind)).inc();
     }
 
-    /// What is predicted, if that is known well enough, else the defaults above what builds of the package have needed. `None` if that
-    /// ended badly.
+    /// The prediction if it is confident enough, else the defaults raised to the package's known need. `None` if the computation failed.
     async fn sure_or_defaults(
         &self,
         key: Arc<Key>,
@@ -103,9 +102,8 @@ impl SizingService {
         Some((kind, self.pools.lowered(&key, least)))
     }
 
-    /// The defaults, or what builds of the package have needed where that is more, and a project that has attempts of the package while this
-    /// one has none; worked out where it holds up no other request: it
-    /// reads the history. `None` if that ended badly.
+    /// The defaults raised to the package's known need, and another project with attempts of the package if this one has none. Computed on
+    /// a blocking thread, because it reads the history. `None` if the computation failed.
     async fn defaults_raised_to_need(&self, key: Arc<Key>) -> Option<(Prediction, Option<String>)> {
         let (history, settings) = (self.history.clone(), Arc::clone(&self.settings));
         let reading = tokio::task::spawn_blocking(move || {
@@ -116,8 +114,7 @@ impl SizingService {
         reading.await.ok()
     }
 
-    /// Spack does not say for which project it asks. Without a header and a setting, it is that of the newest trusted attempt that has
-    /// one.
+    /// Spack does not send its project. Without a header and a setting, it is that of the newest trusted attempt with a project.
     pub(crate) fn usual_project(&self) -> String {
         self.history.read(|history| {
             let mut projects = history.newest_trusted().take(LOOKED_AT).map(|summary| &summary.key.project);

@@ -1,4 +1,4 @@
-//! What a prediction stands on: the attempts, the groups of need among them, and what other numbers of build jobs would need.
+//! Explains a prediction: its attempts, their groups of need, and the need with other numbers of build jobs.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use plimsoll_core::{
 use super::{SizingAnswer, SizingService};
 use crate::{access::identity::Identity, service::Refusal};
 
-/// A prediction with what it stands on.
+/// A prediction with its explanation.
 #[derive(Debug)]
 pub(crate) struct Explanation {
     pub(crate) answer: SizingAnswer,
-    /// Those of which the caller may know, heaviest first.
+    /// The attempts that the caller may see, highest weight first.
     pub(crate) attempts: Vec<UsedAttempt>,
     pub(crate) jobs: JobsCurve,
 }
 
 impl SizingService {
-    /// What a prediction for `key` stands on, as far as `caller` may know it. `limit`: the memory that the attempt may have at most.
+    /// Explains the prediction for `key`, as far as `caller` may see it. `limit`: the highest memory limit of the attempt.
     ///
     /// # Errors
     /// The caller may not ask for this project, or an attempt cannot be read.

@@ -1,12 +1,11 @@
-//! Sizes: what the next attempt of a key should ask for. The one place where a prediction is made and withheld in shadow mode, for every
-//! way in.
+//! Sizes for the next attempt of a key. The one place where predictions are made and shadow mode is applied, for all callers.
 //!
-//! | module | |
+//! | module | content |
 //! |---|---|
-//! | this one | the sizes of a key, for a caller and for the other services |
-//! | [`prediction`] | one prediction: looked up in the cache, else worked out; counted, and put into a pool |
-//! | [`allocation`] | the sizes of a job of stock Spack, within a time |
-//! | [`explanation`], [`need_groups`] | what a prediction stands on |
+//! | this one | sizes of a key, for a caller and for the other services |
+//! | [`prediction`] | one prediction: from the cache, or computed; counted, and assigned to a pool |
+//! | [`allocation`] | sizes for a job of stock Spack, within a time limit |
+//! | [`explanation`], [`need_groups`] | explanation of a prediction |
 
 mod allocation;
 mod explanation;
@@ -31,7 +30,7 @@ use crate::{
     state::pools::PoolRegistry,
 };
 
-/// Says what attempts should ask for. Cheap to clone.
+/// Computes sizes for attempts. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct SizingService {
     pub(crate) history: SharedHistory,
@@ -45,15 +44,15 @@ pub(crate) struct SizingService {
     pub(crate) unmatched: Arc<UnmatchedProjects>,
 }
 
-/// A prediction, and whether it may be put into force.
+/// A prediction, and whether it may be applied.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SizingAnswer {
     pub(crate) prediction: Prediction,
-    /// Shadow mode is on for the key: it is shown and changes nothing.
+    /// The key is in shadow mode: the prediction is only shown.
     pub(crate) is_withheld: bool,
 }
 
-/// What shadow mode withholds, as metrics have it.
+/// Kinds of answers that shadow mode withholds, for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WithheldAnswer {
     Prediction,
@@ -72,7 +71,7 @@ impl WithheldAnswer {
 }
 
 impl SizingService {
-    /// What the next attempt of `key` should ask for.
+    /// Sizes for the next attempt of `key`.
     ///
     /// # Errors
     /// The caller may not ask for this project; names the field.
@@ -86,12 +85,12 @@ impl SizingService {
         SizingAnswer { is_withheld: self.withholds_from(key, WithheldAnswer::Prediction), prediction }
     }
 
-    /// Whether shadow mode is on for this key. Nothing is counted.
+    /// Whether this key is in shadow mode. Not counted.
     pub(super) fn is_shadowed(&self, key: &Key) -> bool {
         self.shadow.withholds(key)
     }
 
-    /// Whether shadow mode withholds an answer about this key; counts it if so.
+    /// Whether shadow mode withholds an answer for this key; counted if so.
     fn withholds_from(&self, key: &Key, answer: WithheldAnswer) -> bool {
         let is_shadowed = self.is_shadowed(key);
         if is_shadowed {

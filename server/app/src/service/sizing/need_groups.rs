@@ -1,6 +1,6 @@
-//! What tells groups of need apart, from all that is on disk of their attempts: labels, refs, owners, pools and phases too.
+//! Finds the field that distinguishes groups of need, from all stored data of their attempts: also labels, refs, owners, pools and phases.
 //!
-//! Only Explain asks for it. It reads one summary for each attempt, at most those of a few lists of the history.
+//! Only Explain uses it. It reads one summary for each attempt, at most those of a few lists of the history.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -15,8 +15,8 @@ use super::SizingService;
 use crate::{access::identity::Identity, service::Refusal};
 
 impl SizingService {
-    /// The groups with the field that tells them apart, of all that `caller` may see of their attempts. `members`: those, with the
-    /// place of the group of each.
+    /// The groups with the field that distinguishes them, from what `caller` may see. `members`: the attempts, with the index of their
+    /// group.
     pub(super) async fn tell_apart(
         &self,
         groups: NeedGroups,
@@ -42,7 +42,7 @@ impl SizingService {
         Ok(NeedGroups { told_apart_by, looked_at_all: true, ..groups })
     }
 
-    /// What is on disk of an attempt, as fields; without labels that are private to others.
+    /// The stored fields of an attempt, without labels that are private to others.
     fn all_fields<'s>(&'s self, summary: &'s Summary, caller: &Identity) -> Vec<FieldValue<'s>> {
         let key = &summary.key;
         let mut fields = fields_of_summary(summary);
@@ -53,7 +53,7 @@ impl SizingService {
         fields
     }
 
-    /// The same of the key that is asked about.
+    /// The fields of the requested key.
     fn asked_fields<'k>(&'k self, key: &'k Key) -> Vec<FieldValue<'k>> {
         let mut fields = fields_of_key(key);
         fields.push(("ref_class".into(), self.history.stats().ref_class(&key.git_ref).into()));

@@ -1,9 +1,8 @@
-//! One prediction, for every way in: looked up in the cache, else worked out; counted, and put into a pool.
+//! One prediction, for all callers: from the cache, or computed; counted, and assigned to a pool.
 //!
-//! The cache holds what was worked out since the history last changed: a burst of pipelines asks for the same specs again and again.
-//! A prediction depends on what is built, the history and the settings alone, so what was worked out for the same history is the
-//! answer. One change of the history drops all of them. Bounded; a full table begins anew. What it knows is answered where it is asked for,
-//! the rest is worked out where it holds up no other request.
+//! The cache holds predictions since the last change of the history: bursts of pipelines ask for the same specs repeatedly. A prediction
+//! depends only on key, history and settings, so it can be reused while the history is the same. A change of the history clears the cache;
+//! so does a full one. Cached predictions are returned on the caller's thread, others are computed on a blocking thread.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -22,16 +21,16 @@ use plimsoll_core::{
 
 use super::SizingService;
 
-/// Predictions that are kept: those of a large stack. About 4 MB.
+/// Capacity of the cache: the specs of a large stack. About 4 MB.
 const MOST: usize = 4096;
 
 impl SizingService {
-    /// The sizes of a key with the pool for them, counted.
+    /// The sizes of a key and its pool, counted.
     fn size(&self, key: &Key) -> Prediction {
         self.pools.put(key, self.counted(Instant::now(), self.sizes(key)).into_predicted())
     }
 
-    /// The same for a caller who asks for the next attempt: a guess gives way to the default.
+    /// The same for the next attempt of a caller: a guess is replaced by the default.
     pub(super) fn next_size(&self, key: &Key) -> Prediction {
         self.pools.put(key, self.counted(Instant::now(), self.sizes(key)).into_answer())
     }
@@ -46,7 +45,7 @@ impl SizingService {
         sizes
     }
 
-    /// The sizes of a key with the pool for them, counted; worked out where it holds up no other request. `None` if that ended badly.
+    /// The sizes of a key and its pool, counted; computed on a blocking thread. `None` if the computation failed.
     pub(in crate::service) async fn size_in_background(&self, key: Arc<Key>) -> Option<Prediction> {
         let began = Instant::now();
         if let Some(known) = self.cache.known(&self.history, &key) {
@@ -56,24 +55,24 @@ impl SizingService {
         tokio::task::spawn_blocking(move || service.size(&key)).await.ok()
     }
 
-    /// The sizes of a key with the pool for them, for one of very many keys: neither counted nor kept in the cache, which is for builds
-    /// that are about to start.
+    /// The sizes of a key and its pool, for one of very many keys: neither counted nor cached, because the cache is for builds about to
+    /// start.
     pub(in crate::service) fn one_of_many(&self, key: &Key) -> Prediction {
         let prediction = self.history.read(|history| predict::predict(history, key, &self.settings));
         if self.pools.now().pools().is_empty() { prediction } else { self.pools.lowered(key, prediction) }
     }
 
-    /// The sizes of a key before a pool is chosen, for those who choose it themselves. Not counted.
+    /// The sizes of a key without a pool, for callers that choose one themselves. Not counted.
     pub(in crate::service) fn unplaced(&self, key: &Key) -> Prediction {
         self.sizes(key).into_predicted()
     }
 }
 
-/// What was worked out for a key. Shared, so that none is copied, and many are not dropped, while others wait.
+/// The predictions for a key. Shared, so that none is copied, and many are not dropped, under the lock.
 #[derive(Debug, Clone)]
 pub(crate) struct Sizes {
     predicted: Arc<Prediction>,
-    /// What the next attempt is to ask for: the same, unless it is a guess.
+    /// The answer for callers: the prediction, or the default if it is a guess.
     answer: Arc<Prediction>,
 }
 
@@ -106,18 +105,18 @@ pub(crate) struct PredictionCache {
     hasher: RandomState,
 }
 
-/// Predictions by the hash of what is built, each with its key: a question that finds its answer copies no text.
+/// Predictions by the hash of the key, with the key: a hit copies no text.
 type Known = HashMap<u64, (Key, Sizes), RandomState>;
 
 #[derive(Debug, Default)]
 struct Table {
-    /// The state of the history that they come from.
+    /// Version of the history that they belong to.
     changes: u64,
     known: Known,
 }
 
 impl PredictionCache {
-    /// What was worked out for `key` and this state of the history, if it was.
+    /// The cached predictions for `key` and this version of the history.
     fn known(&self, history: &SharedHistory, key: &Key) -> Option<Sizes> {
         let built = Built::of(key);
         self.known_by(self.hasher.hash_one(&built), &built, history.read(History::changes))
@@ -135,7 +134,7 @@ impl PredictionCache {
         known
     }
 
-    /// What the next attempt of `key` should ask for. `settings` must be the same in every call.
+    /// The predictions for the next attempt of `key`. `settings` must be the same in every call.
     fn sizes(&self, history: &SharedHistory, key: &Key, settings: &predict::Settings) -> Sizes {
         let built = Built::of(key);
         let hash = self.hasher.hash_one(&built);
@@ -164,7 +163,7 @@ impl PredictionCache {
 }
 
 impl Table {
-    /// Begins anew if `changes` is a newer state of the history; gives what was known of the old one.
+    /// Clears the cache if `changes` is a newer version of the history; returns the old entries.
     fn renew(&mut self, changes: u64) -> Known {
         if changes <= self.changes {
             return Known::default();
@@ -173,13 +172,13 @@ impl Table {
         mem::take(&mut self.known)
     }
 
-    /// The answers for a state of the history; `None` if they are for another one.
+    /// The entries for a version of the history; `None` if they are for another one.
     fn at(&mut self, changes: u64) -> Option<&mut Known> {
         (changes == self.changes).then_some(&mut self.known)
     }
 }
 
-/// The key without what changes from pipeline to pipeline, which no prediction looks at: it is asked for [`Self::key`], so it cannot.
+/// The key without the fields that change between pipelines. Predictions are computed from [`Self::key`], so they cannot depend on those.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Built<'k> {
     texts: [&'k str; 9],
@@ -195,7 +194,7 @@ impl<'k> Built<'k> {
         Self { texts: texts.map(String::as_str), hints: *hints }
     }
 
-    /// A key that has nothing else.
+    /// A key with only these fields.
     fn key(&self) -> Key {
         let [project, stack, package, version, variants, compiler, compiler_version, arch, build_system] =
             self.texts.map(str::to_owned);

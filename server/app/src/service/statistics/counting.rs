@@ -1,5 +1,5 @@
-//! Where questions about all attempts are worked on: some at once, some that wait, and no more. They share their threads with
-//! allocations, verdicts and the store, which must always find one. Each takes its part of the memory before it begins.
+//! Runs queries over all attempts: some at once, some queued, and no more. They share threads with allocations, verdicts and the store,
+//! which must always find a free one. Each reserves its memory before it starts.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tokio::{sync::Semaphore, task};
 
 use crate::{runtime::answer_memory::AnswerMemory, service::Refusal};
 
-/// Questions that are worked on at once: each keeps a core busy.
+/// Queries that run at once: each uses a core.
 const AT_ONCE: usize = 4;
 /// Questions that are worked on or wait.
 const HELD: usize = 64;
@@ -22,17 +22,17 @@ pub(crate) struct Counting {
 }
 
 impl Counting {
-    /// Its answers take their memory from `memory`.
+    /// Answers reserve their memory from `memory`.
     pub(crate) fn new(memory: AnswerMemory) -> Self {
         Self { held: Arc::new(Semaphore::new(HELD)), working: Arc::new(Semaphore::new(AT_ONCE)), memory }
     }
 }
 
 impl Counting {
-    /// Does `work`, which takes so much memory, on a thread of its own.
+    /// Runs `work`, which needs this much memory, on a blocking thread.
     ///
     /// # Errors
-    /// Too many wait already, there is too little memory, or the work panicked.
+    /// The queue is full, there is too little memory, or the work panicked.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         needed: Bytes,
@@ -44,7 +44,7 @@ impl Counting {
         let working = Arc::clone(&self.working).acquire_owned().await;
         let working = working.map_err(|_closed| Refusal::Stopping)?;
         let memory = self.memory.take("a look at all attempts", needed)?;
-        // the places go with the work: it goes on after its caller has gone
+        // the work holds its slot, because it continues after its caller is gone
         let counted = task::spawn_blocking(move || {
             let _places = (held, working, memory);
             work()

@@ -24,13 +24,13 @@ use crate::{
     state::pools::PoolRegistry,
 };
 
-/// Memory of any answer over all attempts, bytes: its groups and steps with their texts, and the message that they become.
+/// Memory of an answer over all attempts, bytes: its groups and steps with their texts, and the message.
 const ANSWER: u64 = 12 << 20;
-/// More for each attempt of the history, bytes: places of rows while needs that moved are looked for, and chunks that change meanwhile.
+/// Further bytes for each attempt of the history: positions of rows while need shifts are computed, and chunks that change meanwhile.
 const PER_ATTEMPT: u64 = 12;
 /// Flaky failures in an answer.
 const FLAKY: usize = 100;
-/// Groups of the same failure in an answer.
+/// Most groups of equal failures in an answer.
 const FAILURES: usize = 100;
 /// Rules that were wrong in an answer.
 const WRONG: usize = 100;
@@ -46,15 +46,15 @@ pub(crate) struct StatisticsService {
     pub(crate) private: Arc<Private>,
 }
 
-/// Sums, and beside them the failures that a retry often mended.
+/// Sums, with the failures that retries often fixed.
 #[derive(Debug)]
 pub(crate) struct StatisticsAnswer {
     pub(crate) report: Report,
-    /// Over all projects: empty for a caller who may see only some.
+    /// Over all projects: empty for a caller that may see only some.
     pub(crate) flaky: Vec<FlakyFailure>,
-    /// Failures that are the same, of the projects that the caller may see.
+    /// Groups of equal failures, of the projects that the caller may see.
     pub(crate) failures: Vec<FailureGroup>,
-    /// Rules whose causes were corrected, in the projects that were asked for.
+    /// Rules whose causes were corrected, in the requested projects.
     pub(crate) wrong: Vec<WrongVerdicts>,
 }
 
@@ -62,16 +62,16 @@ pub(crate) struct StatisticsAnswer {
 #[derive(Debug)]
 pub(crate) struct ListedAttempt {
     pub(crate) summary: Summary,
-    /// The line of the log that the failure is known by; empty without one.
+    /// The log line that identifies the failure; empty without one.
     pub(crate) line: String,
 }
 
-/// What a list holds.
+/// A page of a list.
 #[derive(Debug)]
 pub(crate) struct ListedAttempts {
-    /// What was chosen for it.
+    /// The selected attempts.
     pub(crate) page: AttemptPage,
-    /// Not all of that was taken.
+    /// Not all of them fit into the answer.
     pub(crate) is_cut: bool,
 }
 
@@ -81,16 +81,16 @@ impl StatisticsService {
         &self.counting.memory
     }
 
-    /// What an answer over all attempts takes, with so many bytes for each.
+    /// Memory of an answer over all attempts, with so many bytes for each.
     fn needed(&self, per_attempt: u64) -> Bytes {
         let attempts = self.history.read(History::len) as u64;
         Bytes(ANSWER.saturating_add(attempts.saturating_mul(per_attempt)))
     }
 
-    /// The answer to a question about sums.
+    /// Answers a query for sums.
     ///
     /// # Errors
-    /// The caller may not ask it, it makes no sense, or too many are asked at once.
+    /// The caller may not ask it, it is invalid, or too many run at once.
     pub(crate) async fn report(
         &self,
         caller: &Arc<Identity>,
@@ -105,7 +105,7 @@ impl StatisticsService {
         let mut wrong =
             self.ingest.wrong(|project| caller.sees(project) && (asked.is_empty() || asked == project));
         wrong.truncate(WRONG);
-        // a million attempts take their time
+        // a million attempts take a while
         let reader = Arc::clone(caller);
         let counting = move || {
             let filter = &question.filter;
@@ -129,10 +129,10 @@ impl StatisticsService {
         Ok(StatisticsAnswer { report, flaky, failures, wrong })
     }
 
-    /// Hands the attempts of a page to `take`, until it takes no more.
+    /// Passes the attempts of a page to `take`, until it returns false.
     ///
     /// # Errors
-    /// The caller may not ask it, too many are asked at once, or the store cannot be read.
+    /// The caller may not ask it, too many run at once, or the store cannot be read.
     pub(crate) async fn list(
         &self,
         caller: &Arc<Identity>,
@@ -142,10 +142,10 @@ impl StatisticsService {
     ) -> Result<ListedAttempts, Refusal> {
         let redactor = self.allowed(caller, &filter, &GroupBy::Nothing)?;
         let stats = self.history.stats().clone();
-        // a look at a million attempts takes its time
+        // a pass over a million attempts takes a while
         let page = self.counting.run(self.needed(PER_ATTEMPT), move || stats.list(&filter, page)).await?;
         for place in &page.places {
-            // one that is gone meanwhile is left out
+            // skip an attempt that was deleted meanwhile
             let Some(summary) = self.ingest.listed(&place.attempt).await? else { continue };
             let line = self.failure_line(&redactor, &summary).await?;
             let summary = redactor.summary(self.history.related(&summary).into_owned());
@@ -156,7 +156,7 @@ impl StatisticsService {
         Ok(ListedAttempts { page, is_cut: false })
     }
 
-    /// The line that a failed attempt is known by, as the reader may see it.
+    /// The log line that identifies a failure, as the reader may see it.
     async fn failure_line(&self, redactor: &Redactor, summary: &Summary) -> Result<String, Refusal> {
         if summary.outcome == Outcome::Succeeded {
             return Ok(String::new());
@@ -168,7 +168,8 @@ impl StatisticsService {
         Ok(signature.map_or_else(String::new, |known| failure_line(&known.first, &known.line).to_owned()))
     }
 
-    /// Whether `caller` may see sums and lists over these attempts: one with some projects names one of them, and no label that is private
+    /// Checks that `caller` may see sums and lists over these attempts: a caller for some projects must name one of them, and no label may
+    /// be private to others.
     /// to others.
     fn allowed(
         &self,
@@ -183,7 +184,7 @@ impl StatisticsService {
     }
 }
 
-/// What the file of pools says of prices.
+/// The prices in the file of pools.
 fn prices(placement: &Placement) -> PoolPrices {
     let price = |pool: &Pool| Price { gib_hour: pool.price.gib_hour, core_hour: pool.price.core_hour };
     PoolPrices {

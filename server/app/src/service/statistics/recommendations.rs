@@ -1,6 +1,6 @@
-//! What each job or package should request, against what it requests today.
+//! What each job or package should request, compared with what it requests today.
 //!
-//! Attempts and predictions are in memory; what the newest attempts had is read from disk, for the rows of the answer alone.
+//! Attempts and predictions are in memory; today's sizes are read from disk, only for the rows of the answer.
 
 use std::sync::Arc;
 
@@ -17,21 +17,21 @@ use crate::{access::identity::Identity, runtime::clock::Clock, service::Refusal}
 /// A question about proposals.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RecommendQuestion {
-    /// Project, stack, package and times alone; without a beginning it is the last month.
+    /// Only project, stack, package and times; without a start time it is the last month.
     pub(crate) filter: Filter,
     /// Price of a GiB for an hour in every pool.
     pub(crate) gib_hour: Option<f64>,
-    /// Confidence below which nothing is proposed.
+    /// Least confidence of a proposal.
     pub(crate) least_confidence: f64,
     /// Rows at most.
     pub(crate) most: usize,
 }
 
-/// Questions about proposals that are worked on at once: each holds the attempts of its packages until its rows are read from disk.
+/// Proposals computed at once: each holds the attempts of its packages until its rows are read from disk.
 const PROPOSALS: usize = 4;
 
-/// Memory for each attempt of the history, bytes: a place in the list of its package, which may have twice the room it needs, and what a
-/// proposal looks at.
+/// Bytes for each attempt of the history: an entry in the list of its package, which may have twice the needed capacity, and the values
+/// that a proposal uses.
 const PER_ATTEMPT: u64 = 2 * size_of::<usize>() as u64 + size_of::<WorkloadAttempt>() as u64;
 
 /// The places of questions about proposals. Cheap to clone.
@@ -51,13 +51,13 @@ impl ProposalPlaces {
     }
 }
 
-/// Proposals, and what they are over.
+/// Proposals and their totals.
 #[derive(Debug)]
 pub(crate) struct RecommendationAnswer {
     pub(crate) rows: Vec<Recommendation>,
     /// Packages that are not among the rows.
     pub(crate) left_out: u64,
-    /// Of all packages that were looked at, those among the rows and those that were cut.
+    /// Totals over all packages examined, also those that were cut.
     pub(crate) savings: Savings,
     pub(crate) window: Millis,
     pub(crate) priced: bool,
@@ -73,14 +73,14 @@ struct AskedTime {
 }
 
 impl AskedTime {
-    /// The last month, unless the question names another time. It never ends in the future.
+    /// The last month, unless the query has another time range. It never ends in the future.
     fn of(filter: &Filter, now: u64) -> Self {
         let until = filter.to_unix_ms.unwrap_or(now).min(now);
         Self { from: filter.from_unix_ms.unwrap_or_else(|| until.saturating_sub(MONTH.0)), until }
     }
 
-    /// How much of it the server knows, whose first attempt ended at `first`. Quiet days count: a package that was built on one day of a
-    /// month holds that in a month.
+    /// The part of the range that the server knows, whose first attempt ended at `first`. Quiet days count: a package built on one day of
+    /// a month reserves that much a month.
     fn window(self, first: Option<u64>) -> Millis {
         let first = first.map_or(self.until, |first| first.max(self.from));
         Millis(self.until.saturating_sub(first)).max(DAY)
@@ -88,10 +88,10 @@ impl AskedTime {
 }
 
 impl StatisticsService {
-    /// What each package should request, by the predictions of `sizing`.
+    /// What each package should request, from the predictions of `sizing`.
     ///
     /// # Errors
-    /// The caller may not ask it, too many are asked at once, or the store cannot be read.
+    /// The caller may not ask it, too many run at once, or the store cannot be read.
     pub(crate) async fn recommend(
         &self,
         caller: &Arc<Identity>,
@@ -108,7 +108,7 @@ impl StatisticsService {
         let asked = WorkloadQuestion { filter, gib_hour, confined: !caller.projects.is_all() };
         let (stats, sizing) = (self.history.stats().clone(), sizing.clone());
         let prices = prices(&self.pools.now());
-        // a million attempts and some thousand predictions take their time
+        // a million attempts and some thousand predictions take a while
         let counting = move || {
             let Workloads { found, left_out, first_ended_unix_ms, priced, currency, notes } =
                 stats.workloads(&asked, &prices);
@@ -133,11 +133,11 @@ impl StatisticsService {
         Ok(RecommendationAnswer { rows, ..answer })
     }
 
-    /// What the newest attempts of a package had.
+    /// The sizes of the newest attempts of a package.
     async fn sizes_of(&self, draft: &Draft) -> Result<Vec<Sizes>, Refusal> {
         let mut sizes = Vec::new();
         for attempt in draft.newest() {
-            // one that is gone meanwhile is left out
+            // skip an attempt that was deleted meanwhile
             let Some(summary) = self.ingest.listed(attempt).await? else { continue };
             sizes.push(Sizes::of(&summary.resources));
         }

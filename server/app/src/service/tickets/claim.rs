@@ -1,4 +1,4 @@
-//! Opens tickets, and what a question becomes for that: the pool, the limits that count it, its size and time.
+//! Opens tickets: derives from a request the pool, the limits that apply, size and time.
 
 use plimsoll_core::{
     domain::{FieldViolation, Fnv, Key, Millis, Prediction, TicketClaim, TicketId},
@@ -12,15 +12,15 @@ use crate::{
     state::tickets::{Refusal, View},
 };
 
-/// A question, with every field within its bounds.
+/// A ticket request with all fields checked.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TicketQuestion {
     pub(crate) key: Key,
-    /// What the key's label says, unless it is said.
+    /// The kind, unless given: from the key's label.
     pub(crate) kind: Option<BuildKind>,
-    /// Who the key says, unless it is said.
+    /// The owner, unless given: from the key.
     pub(crate) owner: String,
-    /// Where a prediction puts it, unless it is said.
+    /// The pool, unless given: from a prediction.
     pub(crate) pool: String,
     pub(crate) tags: Vec<String>,
 }
@@ -71,7 +71,7 @@ impl TicketService {
         self.claim_in(caller, question, PoolSelection::Tags(&asked.tags))
     }
 
-    /// Opens a ticket, or says where the one with this id stands. What is answered is on the disk.
+    /// Opens a ticket, or returns the status of the one with this id. What is returned is on disk.
     ///
     /// # Errors
     /// The caller may not ask this, or the rules of tickets refuse it.
@@ -85,10 +85,10 @@ impl TicketService {
         self.registry.open(id, claim).await
     }
 
-    /// What `caller` claims with this question under this id.
+    /// The claim of `caller` with this request and id.
     ///
     /// # Errors
-    /// A field names what is not there, or what the caller may not use.
+    /// A field names something that does not exist, or that the caller may not use.
     pub(crate) fn claim(
         &self,
         caller: &Identity,
@@ -107,10 +107,10 @@ impl TicketService {
         selection: PoolSelection<'_>,
     ) -> Result<TicketClaim, Refusal> {
         caller.claims("key.project", &mut asked.key).map_err(Refusal::Forbidden)?;
-        // of what is proven: the same words of two callers are two questions
+        // includes proven values: the same request by two callers is two requests
         let question = fingerprint(&asked);
         let TicketQuestion { mut key, kind, mut owner, tags, .. } = asked;
-        // both are kept and shown
+        // both are stored and shown
         mask::key(&mut key);
         mask::mask(&mut owner);
         let owner = owner_of(caller, owner, &key)?;
@@ -132,7 +132,7 @@ impl TicketService {
         };
         let needs = ResourceNeeds::of(&prediction);
         let mut tags = [tags, pool.map(|pool| pool.tags.clone()).unwrap_or_default()].concat();
-        // the others count nothing, and would make the ticket's record as long as the file says
+        // other tags have no limit, and would only make the ticket's record larger
         tags.retain(|tag| placement.terms().limits.most.contains_key(&LimitKey::Tag(tag.clone())));
         tags.sort_unstable();
         tags.dedup();
@@ -171,8 +171,7 @@ impl TicketService {
         Ok(pool)
     }
 
-    /// The pool that is asked for, or the one for this prediction, and the prediction lowered to it. None where the operator names no
-    /// pools.
+    /// The requested pool, or the predicted one, and the prediction lowered to it. `None` if the operator defined no pools.
     fn pool<'p>(
         &self,
         placement: &'p Placement,
@@ -209,8 +208,7 @@ impl TicketService {
     }
 }
 
-/// Among whom places are shared: what is proven, else what is said, else the project. Who may see only some projects cannot make
-/// owners up.
+/// The owner for fair sharing: the proven one, else the claimed one, else the project. A caller for some projects cannot invent owners.
 fn owner_of(caller: &Identity, claimed: String, key: &Key) -> Result<String, Refusal> {
     let proven = if caller.projects.is_all() { &caller.proven.owner } else { &key.project };
     let proven = if caller.proven.owner.is_empty() { proven } else { &caller.proven.owner };
@@ -225,8 +223,8 @@ fn owner_of(caller: &Identity, claimed: String, key: &Key) -> Result<String, Ref
     Ok(owner.unwrap_or_default())
 }
 
-/// The same number for the same question, in this and every later release: it is kept. FNV-1a, 64 bits (draft-eastlake-fnv), over the
-/// fields with their lengths. The hints of a key only say how large it is.
+/// Fingerprint of a request, stable over releases, because it is stored. FNV-1a, 64 bits (draft-eastlake-fnv), over the fields with their
+/// lengths. Hints of the key are left out: they only affect its size.
 fn fingerprint(asked: &TicketQuestion) -> u64 {
     let TicketQuestion { key, kind, owner, pool, tags } = asked;
     let kind = kind.map_or("", BuildKind::as_str);

@@ -1,4 +1,4 @@
-//! Tickets, for callers: what a question claims (access, sizes, pool) in `claim`, then the ticket itself, which [`TicketRegistry`] keeps.
+//! Tickets for callers: `claim` derives the claim of a request (access, sizes, pool), [`TicketRegistry`] keeps the ticket.
 
 mod claim;
 
@@ -18,12 +18,12 @@ pub(crate) struct TicketService {
     pub(crate) registry: TicketRegistry,
 }
 
-/// By what a caller proves that it may close a ticket, beside its identity.
+/// Proof that the caller may close a ticket, in addition to its identity.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum CloseBy<'a> {
     /// The owner that the answer to the opening named.
     Owner(&'a str),
-    /// The session of the last attempt in the ticket's place.
+    /// The session of the last attempt in the ticket's slot.
     Session(&'a str),
 }
 
@@ -88,10 +88,10 @@ impl TicketService {
         self.registry.close_numbered(number, caller).await
     }
 
-    /// Ends a ticket. One that has ended stays as it ended.
+    /// Ends a ticket. An ended one keeps its result.
     ///
     /// # Errors
-    /// It is not there, or not for this caller.
+    /// It does not exist, or is not visible to this caller.
     pub(crate) async fn close(
         &self,
         caller: &Identity,
@@ -104,10 +104,10 @@ impl TicketService {
         }
     }
 
-    /// Watches a ticket; with `holds`, its place is held as long as the result lives.
+    /// Watches a ticket; with `holds`, its slot is held while the result lives.
     ///
     /// # Errors
-    /// It is not there, or not for this caller.
+    /// It does not exist, or is not visible to this caller.
     pub(crate) fn watch(&self, caller: &Identity, id: &TicketId, holds: bool) -> Result<Watching, Refusal> {
         self.registry.watch(id, holds, caller)
     }

@@ -1,4 +1,4 @@
-//! The commit that the store has, if there is one.
+//! The commit that the store is writing, if any.
 
 use plimsoll_core::domain::AttemptId;
 use plimsoll_store::{CommitError, PendingCommit};
@@ -6,14 +6,14 @@ use tokio::time::Instant;
 
 use super::staged::{StagedCommit, StagedSession};
 
-/// The commit that the store has, if there is one.
+/// The commit that the store is writing, if any.
 #[derive(Debug, Default)]
 pub(super) struct CommitInFlight(Option<SentCommit>);
 
 /// A commit that the store has.
 #[derive(Debug)]
 pub(super) struct SentCommit {
-    /// Without its batch.
+    /// Its changes, without the batch.
     pub(super) staged: StagedCommit,
     pub(super) began: Instant,
     /// `None` if there was nothing to write.
@@ -24,7 +24,7 @@ pub(super) struct SentCommit {
 pub(crate) type CommitOutcome = Result<(), CommitError>;
 
 impl CommitInFlight {
-    /// The store has none.
+    /// Whether there is none.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_none()
     }
@@ -34,12 +34,12 @@ impl CommitInFlight {
         self.0 = Some(sent);
     }
 
-    /// It has ended.
+    /// Removes it after its end.
     pub(super) fn take(&mut self) -> Option<SentCommit> {
         self.0.take()
     }
 
-    /// How the commit ended; never comes if there is none. May be dropped and called again, until it has come.
+    /// Waits for its result; for ever if there is none. The future may be dropped and the method called again, until it has returned.
     pub(super) async fn outcome(&mut self) -> CommitOutcome {
         match &mut self.0 {
             Some(SentCommit { committing: Some(committing), .. }) => committing.done().await.map(drop),
@@ -53,7 +53,7 @@ impl CommitInFlight {
         self.0.as_ref()?.staged.staged.get(id)
     }
 
-    /// The same, to be changed.
+    /// The same, mutable.
     pub(super) fn staged_mut(&mut self, id: &AttemptId) -> Option<&mut StagedSession> {
         self.0.as_mut()?.staged.staged.get_mut(id)
     }

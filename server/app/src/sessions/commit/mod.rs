@@ -1,4 +1,4 @@
-//! What is checked goes to the disk: one commit that is filled, one on its way.
+//! Writes checked requests to disk: one commit is filled while another one is written.
 
 mod in_flight;
 pub(crate) mod pipeline;

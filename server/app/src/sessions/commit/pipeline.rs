@@ -1,8 +1,7 @@
-//! What is checked goes to the disk: one commit that is filled, and one on its way.
+//! Writes checked requests to disk: one commit is filled while another one is written.
 //!
-//! The second goes to the store only when the first is on the disk, because its writes stand on those of the first. If that failed
-//! and this one did not, the numbers of an attempt would have a hole that no agent fills. So they fail together, and all who wait
-//! for either get the error.
+//! The second goes to the store only when the first is on disk, because its changes build on those of the first. If only the first failed,
+//! an attempt's numbers would have a gap that no agent fills. So they fail together, and all callers that wait for either get the error.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,16 +20,16 @@ use crate::{runtime::metrics::Metrics, sessions::refusal::Refusal};
 pub(crate) struct CommitPipeline {
     store: Store,
     metrics: Arc<Metrics>,
-    /// What goes to the disk next.
+    /// The commit that is being filled.
     filling: StagedCommit,
-    /// What is on its way there.
+    /// The commit that is being written.
     in_flight: CommitInFlight,
-    /// When the store was last seen to take nothing: what agents said until then may be lost.
+    /// When the store last refused writes: what agents sent until then may be lost.
     refused: Option<Instant>,
 }
 
 impl CommitPipeline {
-    /// Nothing is staged.
+    /// An empty pipeline.
     pub(crate) fn new(store: Store, metrics: Arc<Metrics>) -> Self {
         let (filling, in_flight) = (StagedCommit::default(), CommitInFlight::default());
         Self { store, metrics, filling, in_flight, refused: None }
@@ -41,7 +40,7 @@ impl CommitPipeline {
         &mut self.filling
     }
 
-    /// The commit that is filled has no room for another request.
+    /// Whether the commit being filled has no space for another request.
     pub(crate) fn is_full(&self) -> bool {
         self.filling.is_full()
     }
@@ -51,7 +50,7 @@ impl CommitPipeline {
         self.in_flight.is_empty()
     }
 
-    /// An attempt as it will be when all that is staged is on disk.
+    /// An attempt as it will be when everything staged is on disk.
     pub(crate) fn staged(&self, id: &AttemptId) -> Option<&StagedSession> {
         self.filling.staged.get(id).or_else(|| self.in_flight.staged(id))
     }
@@ -71,12 +70,13 @@ impl CommitPipeline {
         self.filling.judged.contains(id) || self.in_flight.holds_verdict_on(id)
     }
 
-    /// How the commit ended that is on its way; never comes if there is none. May be dropped and called again, until it has come.
+    /// Waits for the result of the running commit; for ever if there is none. The future may be dropped and the method called again, until
+    /// it has returned.
     pub(crate) async fn outcome(&mut self) -> CommitOutcome {
         self.in_flight.outcome().await
     }
 
-    /// Hands what is filled to the store, which has no commit.
+    /// Sends the filled commit to the store, which must be idle.
     pub(crate) async fn send(&mut self) {
         let mut staged = std::mem::take(&mut self.filling);
         if staged.is_empty() {
@@ -93,7 +93,7 @@ impl CommitPipeline {
         }
     }
 
-    /// The commit that was on its way has ended: gives what is on disk now. If it failed, what was filled meanwhile fails with it.
+    /// Ends the running commit: returns what is on disk now. If it failed, the commit being filled fails with it.
     pub(crate) fn land(&mut self, outcome: CommitOutcome) -> Option<StagedCommit> {
         let SentCommit { staged, began, committing } = self.in_flight.take()?;
         if committing.is_some() {
@@ -111,17 +111,17 @@ impl CommitPipeline {
         Some(staged)
     }
 
-    /// The store takes nothing now.
+    /// Records that the store refuses writes.
     pub(crate) fn note_refused(&mut self, now: Instant) {
         self.refused = Some(now);
     }
 
-    /// The store took nothing at some moment within this time.
+    /// Whether the store refused writes within this time.
     pub(crate) fn was_refused_within(&self, time: Duration, now: Instant) -> bool {
         self.refused.is_some_and(|refused| now.saturating_duration_since(refused) <= time)
     }
 
-    /// Takes note of a commit that failed; gives the answer for those that waited for it.
+    /// Records a failed commit; returns the error for its callers.
     fn failed(&mut self, error: &CommitError, promises: usize) -> Refusal {
         if matches!(error, CommitError::Unavailable(_)) {
             self.refused = Some(Instant::now());

@@ -1,5 +1,5 @@
-//! What the worker has checked and not yet committed: one batch for the store, the attempts as they will be, and the answers
-//! that go out when it is on disk. If the commit fails, all of it is dropped, and nothing has changed.
+//! Checked and uncommitted changes: one batch for the store, the attempts as they will be, and the answers to send when it is on disk. If
+//! the commit fails, all of it is dropped, and nothing has changed.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -18,11 +18,11 @@ use crate::{
     verdict_records::causes::CauseChange,
 };
 
-/// Room that one more request may need: a batch of the wire as fragments, or the parts of one record.
+/// Operations reserved for one more request: a batch of samples as fragments, or the parts of one record.
 pub(crate) const RESERVE_OPERATIONS: usize = 64;
 const RESERVE_BYTES: usize = 192 * 1024;
 
-/// What waits for one commit.
+/// The content of one commit.
 #[derive(Debug, Default)]
 pub(crate) struct StagedCommit {
     pub(crate) batch: Batch,
@@ -32,7 +32,7 @@ pub(crate) struct StagedCommit {
     pub(crate) begun: Vec<Arc<Attempt>>,
     /// Attempts with a verdict that is new.
     pub(crate) judged: HashSet<AttemptId>,
-    /// Summaries with another cause than they had.
+    /// Summaries with a changed cause.
     pub(crate) causes: Vec<CauseChange>,
     pub(crate) samples: u64,
     pub(crate) lost: u64,
@@ -42,7 +42,7 @@ pub(crate) struct StagedCommit {
 #[derive(Debug)]
 pub(crate) struct StagedSession {
     pub(crate) session: Session,
-    /// Samples of this round; they will be loose.
+    /// New samples of this commit, stored in fragments.
     pub(crate) fresh: u64,
 }
 
@@ -55,19 +55,19 @@ pub(crate) enum PromisedAnswer {
 }
 
 impl StagedCommit {
-    /// Nothing waits.
+    /// Whether it is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.batch.is_empty() && self.promises.is_empty() && self.staged.is_empty()
     }
 
-    /// Puts an attempt into the place of what was staged of it.
+    /// Stages an attempt in place of its earlier state.
     pub(crate) fn stage(&mut self, session: Session, fresh: u64) {
         let earlier = self.staged.get(&session.attempt.id).map_or(0, |staged| staged.fresh);
         let staged = StagedSession { session, fresh: earlier.saturating_add(fresh) };
         self.staged.insert(staged.session.attempt.id.clone(), staged);
     }
 
-    /// Puts a summary with another cause, if there is one.
+    /// Adds a summary with a changed cause, if there is one.
     pub(crate) fn change_cause(&mut self, change: Option<CauseChange>) -> Result<(), Refusal> {
         if let Some(change) = &change {
             store::put_summary(&mut self.batch, &change.summary).map_err(unwritable)?;
@@ -76,7 +76,7 @@ impl StagedCommit {
         Ok(())
     }
 
-    /// Puts a pod, and takes others away. No call waits for it.
+    /// Adds a pod, and removes others. No caller waits for it.
     pub(crate) fn stage_pod(&mut self, pod: &JobPod, forgotten: &[AttemptId]) {
         for id in forgotten {
             store::delete_pod(&mut self.batch, id);
@@ -86,7 +86,7 @@ impl StagedCommit {
         }
     }
 
-    /// Says of everything that it did not happen.
+    /// Answers every request with an error.
     pub(crate) fn refuse(self, refusal: &Refusal) {
         self.promises.into_iter().for_each(|promise| promise.refuse_with(refusal.clone()));
     }
@@ -99,7 +99,7 @@ impl StagedCommit {
 }
 
 impl PromisedAnswer {
-    /// The attempt whose samples follow this answer.
+    /// The attempt whose samples the answer allows to send.
     pub(crate) fn attempt(&self) -> Option<&AttemptId> {
         match self {
             Self::Opened(attempt, ..) | Self::Acknowledged(attempt, ..) => Some(attempt),
@@ -116,7 +116,7 @@ impl PromisedAnswer {
         }
     }
 
-    /// Says why the answer cannot be given.
+    /// Sends an error instead of the answer.
     pub(crate) fn refuse_with(self, refusal: Refusal) {
         match self {
             Self::Opened(_, answer, _) => drop(answer.send(Err(refusal))),

@@ -1,4 +1,4 @@
-//! The size with which a job is tried again, for callers that start the next attempt without having asked for a verdict.
+//! The size for a retry after memory ended a job, for callers that start the next attempt without asking for a verdict.
 
 use std::sync::PoisonError;
 
@@ -6,14 +6,14 @@ use plimsoll_core::domain::{Action, AttemptId, Cause, JobMark, Key, Prediction, 
 
 use crate::sessions::{Ingest, Refusal};
 
-/// What is known for the next attempt of a job whose last one memory ended.
+/// Sizes for the next attempt of a job that memory ended.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct AfterMemoryEnd {
-    /// What the verdict says.
+    /// The sizes from the verdict.
     pub(crate) next: Prediction,
     /// Why that attempt ended.
     pub(crate) cause: Cause,
-    /// It grows from what is predicted: what the last attempt had is not known.
+    /// The last attempt's sizes are unknown: the new ones are based on the prediction.
     pub(crate) had_unknown: bool,
 }
 
@@ -26,7 +26,7 @@ impl AfterMemoryEnd {
 }
 
 impl Ingest {
-    /// Remembers the job of an attempt that memory ended, as the verdict in force says; forgets one that it did not end after all.
+    /// Remembers the job of an attempt that memory ended, according to the verdict in force; forgets it if memory did not.
     pub(crate) fn note_verdict(&self, verdict: &Verdict) {
         let mut short = self.short_of_memory.lock().unwrap_or_else(PoisonError::into_inner);
         if !verdict.raises_memory() {
@@ -35,17 +35,17 @@ impl Ingest {
         short.note(verdict);
     }
 
-    /// What the next attempt of a job should ask for, if memory ended its last one: what the verdict on that attempt says, or would
-    /// say if it were asked for. Changes nothing. `None` for a job that did not run before, or ended otherwise.
+    /// Sizes for the next attempt of a job if memory ended its last one, from the verdict on it, asked for or not. Changes nothing. `None`
+    /// if the job did not run before, or ended otherwise.
     pub(crate) async fn again(&self, key: &Key) -> Result<Option<AfterMemoryEnd>, Refusal> {
         let judged = self.short_of_memory.lock().unwrap_or_else(PoisonError::into_inner).find(key);
         let Some(attempt) = self.ended_by_memory(key).or(judged) else { return Ok(None) };
         self.next_of(attempt, &key.project).await
     }
 
-    /// The size of the next attempt after one that memory ended.
+    /// The size after an attempt that memory ended.
     async fn next_of(&self, attempt: AttemptId, project: &str) -> Result<Option<AfterMemoryEnd>, Refusal> {
-        // the one in force stands on all that was said
+        // the verdict in force is based on all reports
         let in_force = self.verdicts(&attempt, project).await?.into_iter().next();
         let by_memory = in_force.filter(Verdict::raises_memory);
         match by_memory.and_then(AfterMemoryEnd::of) {

@@ -1,27 +1,27 @@
-//! The verdict as one caller gets it: without lines of logs that others sent, if it may not read them.
+//! Redacts a verdict for its caller: without log lines from others that the caller may not read.
 
 use plimsoll_core::domain::{Evidence, EvidenceLine, EvidenceSource, MatchedLine, ReportedEvidence, Verdict};
 
 use crate::access::privacy::{HIDDEN, hide_correction};
 
-/// What becomes of a question.
+/// The result of a question.
 #[derive(Debug)]
 pub(super) struct WeighedVerdict {
     pub(super) verdict: Verdict,
-    /// What a new verdict stands on, and its number; `None` if nothing more is known than the verdict in force stands on.
+    /// For a new verdict: its evidence and the evidence's fingerprint; `None` if the verdict in force is based on the same.
     pub(super) new: Option<(Evidence, u64)>,
-    /// What the asker itself said of the log; `None` if it may read all.
+    /// The log lines that the caller itself sent; `None` if it may read all.
     pub(super) readable: Option<OwnLog>,
-    /// The asker may read who corrected a cause, and why.
+    /// Whether the caller may read who corrected a cause, and why.
     pub(super) reads_corrections: bool,
 }
 
-/// What an asker said of the log.
+/// Log lines from the caller.
 #[derive(Debug, Default)]
 pub(super) struct OwnLog {
-    /// Lines that a rule knows.
+    /// Lines that match a rule.
     pub(super) lines: Vec<MatchedLine>,
-    /// The first and the last line that speak of an error, where no rule knows one.
+    /// The first and the last line that mention an error, if no rule matches.
     pub(super) words: [Option<String>; 2],
 }
 
@@ -38,7 +38,7 @@ impl OwnLog {
         self.lines.iter().any(|line| !line.line.is_empty() && text == format!("{}: {}", line.rule, line.line))
     }
 
-    /// The line that says first what went wrong is one of these.
+    /// Whether the first line that shows what went wrong is one of these.
     pub(super) fn begins(&self, first: &str) -> bool {
         let lines = self.lines.iter().flat_map(|own| [&own.line, &own.first]);
         lines.chain(self.words.iter().flatten()).any(|own| !own.is_empty() && own == first)
@@ -46,7 +46,7 @@ impl OwnLog {
 }
 
 impl WeighedVerdict {
-    /// The verdict as the asker gets it: without the words of corrections, and lines of logs that others sent, if it may not read them.
+    /// The redacted verdict: without texts of corrections, and without log lines from others that the caller may not read.
     pub(super) fn answer(self) -> Verdict {
         let Self { mut verdict, readable, reads_corrections, .. } = self;
         if !reads_corrections {
@@ -62,7 +62,7 @@ impl WeighedVerdict {
             }
         }
         if hidden {
-            // it repeats what decided
+            // it quotes the deciding evidence
             HIDDEN.clone_into(&mut verdict.reason);
             verdict.outlook.own_failure = None;
         }

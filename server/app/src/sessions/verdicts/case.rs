@@ -1,4 +1,4 @@
-//! One question with all that is known of its attempt, and the verdict on it.
+//! One question with everything known about its attempt, and the verdict on it.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::{
     verdict_records::known::KnownVerdicts,
 };
 
-/// A question with all that is known of its attempt.
+/// A question with everything known about its attempt.
 #[derive(Debug)]
 pub(super) struct VerdictCase {
     pub(super) asked: Evidence,
@@ -27,18 +27,18 @@ pub(super) struct VerdictCase {
     pub(super) question: u64,
     pub(super) asker: Asker,
     pub(super) known: KnownVerdicts,
-    /// What was measured, and whether the attempt is running.
+    /// The measurements, and whether the attempt is running.
     pub(super) measured: Option<(Arc<Summary>, bool)>,
     pub(super) growth: Option<MemoryGrowth>,
-    /// What the verdict on the attempt before named for this one.
+    /// The sizes that the previous attempt's verdict named for this one.
     pub(super) named_before: Option<NamedSizes>,
-    /// The correction that is made now, or taken back.
+    /// The correction being made or undone.
     pub(super) correcting: Option<Box<VerdictCorrection>>,
 }
 
 impl VerdictCase {
-    /// The verdict on what was said now and before together with what was measured, which knows better what was built; callers know better
-    /// how it ended. Reads the log: not for a thread that serves others.
+    /// The verdict from all reports and the measurements. What was built is taken from the measurements, how it ended from the callers.
+    /// Reads the log: not for a thread that serves others.
     pub(super) fn weigh(self, parts: &Parts) -> WeighedVerdict {
         let before = self.known.reported();
         let was_asked = self.correcting.is_none() && self.known.was_asked(self.question);
@@ -71,7 +71,7 @@ impl VerdictCase {
         WeighedVerdict { verdict, new: Some((evidence, number)), readable, reads_corrections }
     }
 
-    /// Whether a retry of the attempt passed, where nothing better than exit, CI system and log says why it failed.
+    /// Whether a retry of the attempt passed, if no better evidence than exit, CI system and log explains the failure.
     fn has_retry_passed(&self, reported: &ReportedEvidence, parts: &Parts) -> bool {
         let measured = self.measured.as_ref().map(|(summary, _running)| &**summary);
         let is_measured =
@@ -95,7 +95,7 @@ impl VerdictCase {
         asked
     }
 
-    /// All that is known.
+    /// All evidence.
     fn evidence(&self, reported: ReportedEvidence) -> Evidence {
         let measured = self.measured.as_ref().map(|(summary, _running)| Arc::clone(summary));
         let about = Evidence::about(self.asked.attempt.clone());
@@ -113,8 +113,8 @@ impl VerdictCase {
     }
 }
 
-/// The verdict, with the place of its next size. If no pool takes that size, it is judged once more with what the pool takes as the
-/// most memory there is: lowered afterwards, the size that it had would be called a bigger one.
+/// The verdict with a pool for its next size. If no pool takes that size, it is computed again with the largest pool's memory as the cap:
+/// otherwise a lowered size would still be called a bigger one.
 pub(super) fn placed(evidence: &Evidence, parts: &Parts) -> Verdict {
     let Parts { verdict_engine, history, predict, pools, pods, .. } = parts;
     let evidence = &*pods.join(evidence);

@@ -1,8 +1,8 @@
-//! `CorrectVerdict`: a person says why an ended attempt failed, or takes that back.
+//! `CorrectVerdict`: a person corrects the cause of an ended attempt, or undoes that.
 //!
-//! The word is kept in a new verdict, which is in force from then on. Later questions about the attempt carry it on: what they add is
-//! judged, and the cause stays the person's until it is taken back. Of verdicts that say nothing but a correction the last one is kept,
-//! so that however often a person changes an opinion, an attempt has one of them.
+//! The correction is stored in a new verdict, which is in force from then on. Later questions about the attempt keep it: new evidence is
+//! judged, and the cause stays the person's until it is undone. Of verdicts that only make a correction, the last one is kept, so that an
+//! attempt has one however often it is changed.
 
 use plimsoll_core::{
     domain::{
@@ -19,23 +19,23 @@ use crate::{
     verdict_records::known::in_order,
 };
 
-/// What a person says of an attempt.
+/// A correction to be made.
 #[derive(Debug, Clone)]
 pub(crate) struct CorrectionJob {
     pub(crate) attempt: AttemptId,
     /// Project of the attempt; empty if it has none.
     pub(crate) project: String,
-    /// `None`: the correction is taken back.
+    /// `None`: undoes the correction.
     pub(crate) cause: Option<Cause>,
     pub(crate) why: String,
-    /// For how long it holds for other failures with the same signature; `None`: for this attempt alone.
+    /// How long it applies to other failures with the same signature; `None`: only to this attempt.
     pub(crate) signature_for_ms: Option<u64>,
-    /// Who says it.
+    /// The person.
     pub(crate) asker: Asker,
 }
 
 impl Ingest {
-    /// The verdict with a corrected cause, or without one, on disk before it is returned. The same word again changes nothing.
+    /// The verdict with the corrected cause, or without correction, on disk before it is returned. Repeating a correction changes nothing.
     pub(crate) async fn correct(&self, correcting: CorrectionJob) -> Result<Verdict, Refusal> {
         // a question and a correction would not know of each other
         let _turn = self.line.turn_on(&correcting.attempt).await;
@@ -65,14 +65,14 @@ impl Ingest {
         Ok(weighed.answer())
     }
 
-    /// The projects in whose name verdicts on an attempt were asked for, that of the verdict in force first.
+    /// The projects for which verdicts on an attempt were requested, that of the verdict in force first.
     pub(crate) async fn judged_projects(&self, attempt: &AttemptId) -> Result<Vec<String>, Refusal> {
         let mut given = in_order(&self.parts.store, attempt).await.map_err(|error| unreadable(&error))?;
         given.reverse();
         Ok(given.into_iter().map(|verdict| verdict.basis.reported.project).collect())
     }
 
-    /// Forgets verdicts that say nothing but an earlier correction. That it cannot is harmless: the newest is in force.
+    /// Removes verdicts that only made an earlier correction. A failure is harmless: the newest is in force.
     async fn drop_earlier_words(&self, attempt: &AttemptId, newest: u64) {
         let is_earlier_word = |verdict: &Verdict| {
             let is_word = verdict.basis.correction.is_some() && verdict.basis.question.is_none();
@@ -85,7 +85,7 @@ impl Ingest {
 }
 
 impl CorrectionJob {
-    /// The correction that is to be made; `None` if it is in force already.
+    /// The correction to make; `None` if it is in force already.
     fn correction(&self, case: &VerdictCase, now: u64) -> Result<Option<VerdictCorrection>, FieldViolation> {
         let last = case.known.in_force().and_then(|verdict| verdict.basis.correction.as_deref());
         let in_force = last.filter(|last| !last.undone);
@@ -132,7 +132,7 @@ impl CorrectionJob {
         VerdictCorrection { undone: true, signature: None, by, why, at_unix_ms: now, ..in_force.clone() }
     }
 
-    /// Notes in a new verdict for which other failures the correction holds.
+    /// Records in a new verdict which other failures the correction applies to.
     fn put_signature(&self, verdict: &mut Verdict, now: u64) -> Result<(), FieldViolation> {
         let signature = verdict.outlook.signature.as_ref().map(|signature| signature.id.clone());
         let Some(correction) = verdict.basis.correction.as_deref_mut() else {

@@ -1,5 +1,5 @@
-//! ShouldRetry: join what the caller saw with what was measured and what was said before, judge, put the verdict on disk, answer. A
-//! question that adds nothing to what is known gets the verdict in force.
+//! ShouldRetry: joins the caller's report with measurements and earlier reports, judges, writes the verdict to disk, answers. A question
+//! that adds no evidence gets the verdict in force.
 
 #[cfg(test)]
 mod tests;
@@ -21,7 +21,7 @@ use crate::{
     verdict_records::known::{KnownVerdicts, VERDICTS},
 };
 
-/// Whether what is known here of an attempt counts.
+/// Whether the server's knowledge of an attempt is used.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Known {
     Here,
@@ -29,12 +29,12 @@ pub(super) enum Known {
     Nowhere,
 }
 
-/// The end of an attempt over which its growth is measured: a few samples at the default interval.
+/// The time before the end over which growth is measured: a few samples at the default interval.
 const GROWING: Millis = Millis(10_000);
-/// Most samples of it that are held.
+/// Most samples of it in memory.
 const SAMPLES: usize = 1024;
 
-/// Whether anything that a caller says shows that the attempt has ended.
+/// Whether the caller's report shows that the attempt has ended.
 fn shows_end(asked: &Evidence) -> bool {
     let texts = [&asked.failure_reason, &asked.container_reason, &asked.pod_reason, &asked.log_tail];
     asked.exit.is_some() || texts.iter().any(|text| !text.is_empty())
@@ -46,21 +46,21 @@ fn not_measured(asked: &Evidence) -> FieldViolation {
     FieldViolation::new("attempt", description)
 }
 
-/// Both are known, and differ.
+/// Whether both are known, and differ.
 fn is_of_another(asked: &str, measured: &str) -> bool {
     !asked.is_empty() && !measured.is_empty() && asked != measured
 }
 
 impl Ingest {
-    /// The verdict on an ended attempt, on disk before it is returned. Secrets are masked before anything looks at it.
+    /// The verdict on an ended attempt, on disk before it is returned. Secrets are masked first.
     ///
-    /// It stands on all that is known: what was measured, what this caller says, and what others said before. If that is no more than the
-    /// verdict in force stands on, the answer is that verdict.
+    /// It is based on all evidence: measurements, this caller's report, and earlier reports by others. If that is no more than the
+    /// evidence of the verdict in force, the answer is that verdict.
     pub(crate) async fn judge(&self, asked: Evidence, asker: Asker) -> Result<Verdict, Refusal> {
         let asked = self.masked(asked).await?;
-        // two questions about one attempt would not know of each other
+        // one question at a time: two about one attempt would not see each other's evidence
         let _turn = self.line.turn_on(&asked.attempt).await;
-        // the futures of the parts are large, and this one is held by many callers
+        // boxed, because the futures are large and many callers hold one
         let case = Box::pin(self.case(asked, asker, Known::Here)).await?;
         let (is_full, gives_way) = (case.known.is_full, case.known.gives_way);
         let time = case.known.next_time(self.parts.clock.now_unix_ms());
@@ -80,7 +80,7 @@ impl Ingest {
         Ok(weighed.answer())
     }
 
-    /// Puts a new verdict on disk, with what it stands on and the number of that, and learns it in the place of an earlier one.
+    /// Writes a new verdict to disk, with its evidence and fingerprint, and learns it in place of an earlier one.
     pub(super) async fn keep(
         &self,
         mut verdict: Verdict,
@@ -91,7 +91,7 @@ impl Ingest {
         let names_job = verdict.raises_memory() && !evidence.is_untrusted();
         verdict.job = names_job.then(|| JobName::of(&evidence.key)).flatten();
         verdict.basis.built = names_job.then(|| Box::new(evidence.key.built()));
-        // of its own: the same may be known again after other words, and is another verdict then
+        // with an id of its own: the same evidence may be complete again after other reports, and is then another verdict
         let record = Fnv::default().with_part(&number.to_string()).with_part(&time.to_string()).value();
         let verdict = self.record(record, verdict).await?;
         if !evidence.is_untrusted() {
@@ -104,8 +104,8 @@ impl Ingest {
         Ok(verdict)
     }
 
-    /// The verdict for a caller whose word is not to be kept: the one in force if it says nothing new, else the one of now. Nothing
-    /// learns from it, and it is none of those that an attempt may have.
+    /// The verdict for a caller whose report is not stored: the one in force if the report adds nothing, else a new one. It is not learnt
+    /// from, and does not count toward the attempt's limit of verdicts.
     pub(crate) async fn judge_without_storing(
         &self,
         asked: Evidence,
@@ -114,7 +114,7 @@ impl Ingest {
         self.judge_and_forget(asked, asker, Known::Here).await
     }
 
-    /// The verdict for a caller who may not see this attempt: what it would be if nothing were known of it here. Nothing is kept.
+    /// The verdict for a caller that may not see this attempt: computed as if the server knew nothing of it. Nothing is stored.
     pub(crate) async fn judge_unseen(&self, asked: Evidence) -> Result<Verdict, Refusal> {
         self.judge_and_forget(asked, Asker::stranger(), Known::Nowhere).await
     }
@@ -135,7 +135,7 @@ impl Ingest {
         Ok(Verdict { given_unix_ms: Some(self.parts.clock.now_unix_ms()), ..weighed.answer() })
     }
 
-    /// The verdict on what is known of an attempt of this project; nothing is kept of it.
+    /// The verdict on an attempt of this project, from what is known; nothing is stored.
     pub(crate) async fn weigh(&self, attempt: AttemptId, project: &str) -> Result<Verdict, Refusal> {
         let key = Key { project: project.to_owned(), ..Key::default() };
         let asked = Evidence { key, ..Evidence::about(attempt) };
@@ -143,7 +143,7 @@ impl Ingest {
         Ok(self.weighed(case).await?.verdict)
     }
 
-    /// Learns a verdict that is on disk in the place of the one that was in force before.
+    /// Learns a stored verdict in place of the one that was in force before.
     fn learn_verdict(&self, key: &Key, verdict: &Verdict, earlier: Option<&Verdict>) {
         let name = |verdict: &Verdict| verdict.outlook.signature.as_ref().map(|named| named.id.clone());
         let differs = |earlier: &Verdict| name(earlier) != name(verdict) || earlier.action != verdict.action;
@@ -154,7 +154,7 @@ impl Ingest {
         self.note_verdict(verdict);
     }
 
-    /// The question without secrets. A long log takes its time, so it takes its turn as judging does.
+    /// Masks secrets in a question. A long log takes a while, so this is queued like judging.
     async fn masked(&self, asked: Evidence) -> Result<Evidence, Refusal> {
         // the semaphore is never closed
         let turn = Arc::clone(&self.weighing).acquire_owned().await;
@@ -165,7 +165,7 @@ impl Ingest {
         masked.await.map_err(|error| Refusal::Unreadable(format!("masking ended badly: {error}")))
     }
 
-    /// A question with all that is known of its attempt.
+    /// A question with everything known about its attempt.
     pub(super) async fn case(
         &self,
         asked: Evidence,
@@ -190,19 +190,19 @@ impl Ingest {
         // the semaphore is never closed
         let turn = Arc::clone(&self.weighing).acquire_owned().await;
         let weighed = tokio::task::spawn_blocking(move || {
-            // the work goes on after its caller has gone, and so must its turn
+            // the work continues after its caller is gone, and so must its slot
             let _turn = turn;
             case.weigh(&parts)
         });
         weighed.await.map_err(|error| Refusal::Unreadable(format!("judging ended badly: {error}")))
     }
 
-    /// Failures with retries whose end is known, most retries first.
+    /// Failures with ended retries, most retries first.
     pub(crate) fn flaky(&self, most: usize) -> Vec<FlakyFailure> {
         self.parts.history.read(|history| self.parts.verdict_engine.flaky(history, most))
     }
 
-    /// Failures that `takes` takes, the same ones together, most attempts first.
+    /// Groups of equal failures for which `takes` returns true, most attempts first.
     pub(crate) fn failure_groups(
         &self,
         takes: impl Fn(&AttemptBrief) -> bool,
@@ -212,12 +212,13 @@ impl Ingest {
         self.parts.history.read(|history| engine.failure_groups(history, takes, most))
     }
 
-    /// Rules whose causes were corrected in the projects for which `sees` is true, most often first.
+    /// Rules whose causes were corrected in the projects for which `sees` returns true, most often first.
     pub(crate) fn wrong(&self, sees: impl Fn(&str) -> bool) -> Vec<WrongVerdicts> {
         self.parts.verdict_engine.wrong(sees)
     }
 
-    /// How the need grew before memory ended it; other causes do not need it. Of an attempt that was lost others may say that it was memory.
+    /// Growth of the need before memory ended the attempt; other causes do not need it. For a lost attempt it is computed too, because
+    /// callers may report memory.
     async fn growth(&self, measured: Option<&Summary>) -> Result<Option<MemoryGrowth>, Refusal> {
         let may_be_memory =
             |summary: &&Summary| summary.cause.is_some_and(Cause::is_memory) || summary.outcome.is_unknown();
@@ -234,7 +235,7 @@ impl Ingest {
         Ok(end.front().zip(end.back()).map(|(first, last)| MemoryGrowth::between(*first, *last)))
     }
 
-    /// What is known of the attempt that a question is about.
+    /// Everything known about the attempt of a question.
     async fn known(
         &self,
         asked: &Evidence,

@@ -1,12 +1,11 @@
-//! The numbers of a question and of what is known of its attempt. Both are stored: they stay the same in every release.
+//! Fingerprints of a question and of an attempt's evidence. Both are stored, so they are stable over releases.
 
 use std::borrow::Cow;
 
 use plimsoll_core::domain::{Evidence, Fnv, Key, ListedRun, ReportedEvidence, Summary};
 
-/// The same number for the same question, in this and every later release: it is part of a key on disk. [`Fnv`] over
-/// the fields with their lengths. A question without a key of the build, or without listed runs,
-/// adds nothing for them.
+/// Fingerprint of a question, stable over releases, because it is part of a key on disk. [`Fnv`] over the fields with their lengths. A
+/// missing key or list of runs adds nothing.
 pub(super) fn fingerprint(asked: &Evidence) -> u64 {
     let exit = asked.exit.map(|exit| exit.to_string()).unwrap_or_default();
     let number = asked.number.to_string();
@@ -20,9 +19,9 @@ pub(super) fn fingerprint(asked: &Evidence) -> u64 {
         .value()
 }
 
-/// The number of all that is known of an attempt, the same in every release: what was said, and what was measured as far as it can
-/// say why it failed. Of an attempt that is running it does not change with each sample. That a retry passed is known only afterwards, and
-/// says that the failure was a flaky one; it adds nothing as long as none has.
+/// Fingerprint of an attempt's evidence, stable over releases: the reports, and the measurements that can explain a failure. For a running
+/// attempt it does not change with each sample. A passed retry, which shows that the failure was flaky, is included only when there is
+/// one.
 pub(super) fn evidence_number(
     reported: &ReportedEvidence,
     measured: Option<(&Summary, bool)>,
@@ -52,7 +51,7 @@ pub(super) fn evidence_number(
     number.value()
 }
 
-/// All that a key says, in an order that stays: what is new goes to the end, and only where it is set.
+/// All fields of a key, in a fixed order: new ones are appended, and only if they are set.
 fn words_of(key: &Key) -> Vec<Cow<'_, str>> {
     let number = |n: Option<u64>| n.map(|n| n.to_string()).unwrap_or_default();
     let numbers = [number(key.hints.build_jobs.map(u64::from)), number(key.hints.input_bytes)];
@@ -64,7 +63,7 @@ fn words_of(key: &Key) -> Vec<Cow<'_, str>> {
     words
 }
 
-/// All that a listed run says.
+/// All fields of a listed run.
 fn words_of_run(run: &ListedRun) -> [Cow<'_, str>; 6] {
     let ListedRun { id, name, status, failure_reason, created_unix_ms, finished_unix_ms } = run;
     let time = |time: &Option<u64>| Cow::Owned(time.map(|ms| ms.to_string()).unwrap_or_default());

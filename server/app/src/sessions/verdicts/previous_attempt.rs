@@ -1,5 +1,4 @@
-//! What the verdict on the attempt before named for the one that is judged: a next size never goes below it, whatever the key of the retry
-//! leaves open.
+//! Sizes that the previous attempt's verdict named for this one: a next size never goes below them, whatever the retry's key leaves out.
 
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use crate::{
 };
 
 impl Ingest {
-    /// Memory that the verdict in force on the attempt before this one named, if that attempt was short of it.
+    /// Memory that the verdict in force on the previous attempt named for this one, if that attempt was short of it.
     pub(crate) async fn named_before(
         &self,
         asked: &Evidence,

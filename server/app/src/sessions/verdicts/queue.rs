@@ -1,5 +1,5 @@
-//! Queue of verdict requests. Weighing a log keeps a core busy, and only a few requests are judged at a time. The queue is bounded, and
-//! requests about one attempt are judged one after the other.
+//! Queue of verdict requests. Reading a log uses a core, so only a few requests are judged at a time. The queue is bounded, and requests
+//! about one attempt are judged one after the other.
 
 use std::{
     collections::HashMap,
@@ -14,12 +14,12 @@ use crate::{
     sessions::{Ingest, refusal::Refusal},
 };
 
-/// Questions that are judged or wait, at most: the longest logs take 0.15 s each on one of two cores, so the last one waits for 20 s.
+/// Most requests running or queued: the longest logs take 0.15 s each on one of two cores, so the last one waits for 20 s.
 const QUESTIONS: usize = 256;
-/// Places that only trusted callers get: others, however many, do not keep them out.
+/// Slots for trusted callers only: others cannot fill the whole queue.
 const FOR_TRUSTED: usize = 64;
 
-/// The line. Clones are the same.
+/// The queue. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct VerdictQueue {
     places: Arc<Semaphore>,
@@ -27,7 +27,7 @@ pub(crate) struct VerdictQueue {
     metrics: Arc<Metrics>,
 }
 
-/// A place in the line, until it is dropped: a caller that stops waiting leaves it.
+/// A slot in the queue, until it is dropped: a caller that stops waiting frees it.
 #[derive(Debug)]
 pub(crate) struct QueuedQuestion {
     metrics: Arc<Metrics>,
@@ -35,10 +35,10 @@ pub(crate) struct QueuedQuestion {
     place: OwnedSemaphorePermit,
 }
 
-/// Attempts with open questions, each with the turn on it and how many hold or want it.
+/// Attempts with open requests: a semaphore for each, and the number of requests that hold or want it.
 type AttemptTurns = Arc<Mutex<HashMap<AttemptId, (Arc<Semaphore>, usize)>>>;
 
-/// The only question about an attempt that is being judged, if its verdict is kept: what it finds is known to the next one.
+/// Exclusive right to judge an attempt, if the verdict is stored: the next request then sees its result.
 #[derive(Debug)]
 pub(crate) struct AttemptTurn {
     attempt: AttemptId,
@@ -47,10 +47,10 @@ pub(crate) struct AttemptTurn {
 }
 
 impl Ingest {
-    /// A place in the line of those who ask for verdicts, for a caller that is `trusted` or is not.
+    /// Takes a slot in the queue, for a caller that is `trusted` or not.
     ///
     /// # Errors
-    /// As many are there as may be.
+    /// The queue is full.
     pub(crate) fn line_up(&self, trusted: bool) -> Result<QueuedQuestion, Refusal> {
         self.line.join(trusted)
     }

@@ -1,4 +1,4 @@
-//! Judges an attempt anew as it ends, where a verdict on it was given before: its counters and its end were not known then.
+//! Judges an attempt again at its end, if it has an earlier verdict: its counters and its end were unknown then.
 
 use plimsoll_core::domain::{AttemptId, Evidence};
 use tokio::sync::mpsc;
@@ -9,7 +9,7 @@ use crate::{
     verdict_records::known::Asker,
 };
 
-/// Attempts that wait to be judged anew. One for which there is no room is counted, and judged when the next question about it comes.
+/// Most attempts that wait for it. One that does not fit is counted, and judged when the next question about it comes.
 const WAITING: usize = 1024;
 
 /// The task that judges attempts anew.
@@ -20,7 +20,7 @@ pub(crate) struct Rejudging {
 }
 
 impl Rejudging {
-    /// The task, which hears from `worker` which attempts ended after a verdict on them.
+    /// The task; it receives from `worker` the attempts that ended after a verdict on them.
     pub(crate) fn new(ingest: Ingest, worker: &mut Worker) -> Self {
         let (sender, ended) = mpsc::channel(WAITING);
         worker.judged_early = Some(sender);
@@ -42,7 +42,7 @@ impl Rejudging {
 }
 
 impl Ingest {
-    /// Puts the verdict on all that is known of an attempt in force.
+    /// Computes the verdict from everything known, and puts it in force.
     pub(crate) async fn judge_anew(&self, attempt: AttemptId) -> Result<(), Refusal> {
         // the future of a question is large, and this one waits for long
         Box::pin(self.judge(Evidence::about(attempt), Asker::TRUSTED)).await.map(drop)

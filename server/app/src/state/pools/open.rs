@@ -1,5 +1,4 @@
-//! How many attempts are open in each pool, and what they ask for. The owner of an attempt holds its place; it is given back when the
-//! last copy goes.
+//! Counts open attempts in each pool, with their requests. The owner of an attempt holds its slot; it is freed with the last copy.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -14,31 +13,31 @@ use plimsoll_core::{
 /// The attempts that are open in a pool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Open {
-    /// All of them, also those that take no place.
+    /// All of them, also those without a slot.
     pub(crate) attempts: u32,
-    /// Those that take a place and name a ticket.
+    /// Those with a slot and a ticket.
     pub(crate) with_ticket: u32,
-    /// Those that take a place and name no ticket, and what they ask for as far as it is known.
+    /// Those with a slot and without a ticket, and their known requests.
     pub(crate) without_ticket: Amount,
 }
 
-/// The counts. As many pools and jobs as attempts are open at most: agents name them.
+/// The counts. There are at most as many pools and jobs as open attempts, because agents name them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OpenPlaces(Arc<Mutex<Counts>>);
 
 #[derive(Debug, Default)]
 struct Counts {
     pools: HashMap<String, Open>,
-    /// Jobs of which an attempt takes a place that no other of the job has.
+    /// Jobs with an attempt that has the job's only slot.
     seated: HashSet<String>,
 }
 
-/// A place that is held. Copies hold the same one.
+/// A slot. Copies share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Held(Arc<Holding>);
 
 impl Held {
-    /// Whether it makes its pool busier: an attempt that is one too many of its job, or that nothing vouches for, is open and no more.
+    /// Whether it makes its pool busier: further attempts of a job, and unproven ones, are only counted as open.
     pub(crate) fn takes_place(&self) -> bool {
         self.0.seat.is_some()
     }
@@ -54,8 +53,8 @@ struct Holding {
 }
 
 impl OpenPlaces {
-    /// Holds a place in a pool for an attempt with these sizes, which may have a ticket; `None` where no pool is known. Without a free
-    /// seat it is counted as open alone.
+    /// Takes a slot in a pool for an attempt with these sizes, which may have a ticket; `None` if the pool is unknown. Without a free slot
+    /// it is only counted as open.
     pub(crate) fn hold(
         &self,
         pool: &str,
@@ -89,13 +88,13 @@ impl OpenPlaces {
         self.of(pool).attempts
     }
 
-    /// What is open in a pool.
+    /// The open attempts of a pool.
     pub(crate) fn of(&self, pool: &str) -> Open {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pools.get(pool).copied().unwrap_or_default()
     }
 }
 
-/// One place, with what is asked for in it.
+/// One slot with its requests.
 fn amount(sizes: &Resources) -> Amount {
     Amount {
         places: 1,

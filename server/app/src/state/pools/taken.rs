@@ -1,7 +1,7 @@
-//! What is wanted and held in each pool, by tickets and by attempts that are open there without one.
+//! Demand of each pool: tickets, and open attempts without one.
 //!
-//! An attempt that runs in the place of a ticket counts once: its ticket counts it. One without counts if it is trusted, and else once for
-//! all of its proven job: opening attempts alone makes no pool busy.
+//! An attempt in the slot of a ticket is counted once, by its ticket. An attempt without a ticket counts if it is trusted, otherwise once
+//! for its proven job: opening attempts alone cannot make a pool busy.
 
 use std::{
     fmt,
@@ -12,35 +12,35 @@ use plimsoll_core::placement::tickets::{Amount, PoolDemand};
 
 use super::open::{Open, sum};
 
-/// What is wanted and held in a pool.
+/// Demand of a pool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Taken {
     /// Tickets that wait.
     pub(crate) wanted: Amount,
-    /// Tickets that hold a place, and open attempts without one.
+    /// Tickets that hold a slot, and open attempts without one.
     pub(crate) held: Amount,
 }
 
 impl Taken {
-    /// What there must be room for.
+    /// The demand in total.
     pub(crate) fn all(self) -> Amount {
         sum(self.wanted, self.held)
     }
 
-    /// By tickets, if there are any, and by what is open.
+    /// Combines tickets, if there are any, and open attempts.
     pub(super) fn of(tickets: Option<PoolDemand>, open: Open) -> Self {
         let (wanted, held, attended) =
             tickets.map_or_else(Default::default, |demand| (demand.queued, demand.held, demand.attended));
-        // an attempt with a ticket need not have named its pool: then it is attended, and not open here
+        // an attempt with a ticket need not name its pool: then it is attended, and not counted as open here
         let beside = open.without_ticket.places.saturating_add(open.with_ticket.saturating_sub(attended));
         Self { wanted, held: sum(held, Amount { places: beside, ..open.without_ticket }) }
     }
 }
 
-/// Where the tickets of one pool are asked for; `None` if there are none.
+/// Returns the tickets of one pool; `None` if there are none.
 type Asked = Arc<dyn Fn(&str) -> Option<PoolDemand> + Send + Sync>;
 
-/// The keeper of the tickets: none at first.
+/// The source for tickets: none at first.
 #[derive(Default)]
 pub(super) struct OfTickets(RwLock<Option<Asked>>);
 

@@ -1,4 +1,4 @@
-//! The task that puts tickets on the disk, ends those without a sign of life, and takes a changed file of pools over.
+//! The task that writes tickets to disk, ends silent ones, and applies a changed file of pools.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,19 +9,19 @@ use tokio_util::sync::CancellationToken;
 
 use super::Shared;
 
-/// How often silence is looked for, and what could not be written is tried again.
+/// Interval for ending silent tickets, and for repeating failed writes.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Tickets that end for silence under one hold of the lock.
+/// Tickets ended for silence while the lock is held once.
 const STEP: usize = 256;
 
-/// Tickets of one commit: each is one part of at most 4 KiB, so that they fit into its bytes.
+/// Most tickets in one commit: each has one part of at most 4 KiB, so that they fit into the commit's bytes.
 const GATHER: usize = BATCH_OPERATIONS / 4;
 
-/// How far the disk has come.
+/// Progress of writing.
 #[derive(Debug, Default)]
 pub(super) struct Durable {
-    /// All changes up to this one are on it.
+    /// Number of the last change on disk.
     upto: u64,
     /// Given out as ids of tickets.
     pub(super) numbers: TicketNumbers,
@@ -30,7 +30,7 @@ pub(super) struct Durable {
 }
 
 impl Durable {
-    /// Whether a change is on the disk, or why not; `None` if that is not known yet.
+    /// Whether a change is on disk, or why not; `None` if that is not known yet.
     pub(super) fn has(&self, change: u64) -> Option<Result<(), Arc<str>>> {
         if self.upto >= change {
             return Some(Ok(()));
@@ -40,12 +40,12 @@ impl Durable {
     }
 }
 
-/// The task. Without it nothing is ever answered.
+/// The task. Without it no request is answered.
 #[derive(Debug)]
 pub(crate) struct Keeper(pub(super) Arc<Shared>);
 
 impl Keeper {
-    /// Works until `stop`, then writes what is left.
+    /// Runs until `stop`, then writes what is left.
     pub(crate) async fn run(self, stop: CancellationToken) {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -65,7 +65,7 @@ impl Keeper {
         }
     }
 
-    /// Takes over what the file of pools says, and ends silent tickets. Others get the lock in between.
+    /// Applies a changed file of pools, and ends silent tickets. Releases the lock between steps.
     pub(super) fn look(&self) {
         let now = self.0.now();
         let placement = self.0.pools.now();
@@ -86,7 +86,7 @@ impl Keeper {
         }
     }
 
-    /// Writes what has changed.
+    /// Writes all changes.
     pub(super) async fn commit(&self) {
         let (dirty, upto, numbers) = {
             let mut state = self.0.state();

@@ -1,4 +1,4 @@
-//! Why something about a ticket is refused. Whatever is refused has changed nothing, but for [`Refusal::Unwritable`].
+//! Why a ticket request is refused. A refused request has changed nothing, except for [`Refusal::Unwritable`].
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ pub(crate) enum Refusal {
     /// The caller may not do this.
     #[error("{0}")]
     Forbidden(FieldViolation),
-    /// The rules of tickets do not allow it.
+    /// The rules of tickets refuse it.
     #[error(transparent)]
     Refused(#[from] TicketRefusal),
-    /// The store refuses to write: what was asked may come true later, and asking again with the same id tells.
+    /// The store refuses writes: the request may still succeed later; asking again with the same id shows the result.
     #[error("the store cannot write: {0}; retry later with the same id")]
     Unwritable(String),
     /// All numbers were given out that a client can read.
@@ -28,7 +28,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// When it is worth trying again; `None` if the same question will be refused again.
+    /// When to try again; `None` if the same request would be refused again.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Refused(

@@ -1,4 +1,4 @@
-//! What the lock guards: the tickets, what of them is not on the disk yet, who waits for a change, and how the last ones ended.
+//! The state behind the lock: tickets, unwritten changes, watchers, and the results of the last ended tickets.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -20,10 +20,10 @@ use crate::runtime::{
     metrics::{Kind, Metrics},
 };
 
-/// Ended tickets that are remembered, so that a late caller learns how they ended, and opens none of them anew.
+/// Ended tickets kept, so that a late caller learns their result and does not open them again.
 const REMEMBERED: usize = 4096;
 
-/// What is shown of a ticket.
+/// A ticket as shown to callers.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum View {
     /// It is open.
@@ -33,7 +33,7 @@ pub(crate) enum View {
 }
 
 impl View {
-    /// The ticket as it is, or was.
+    /// The ticket, in its current or last state.
     pub(crate) fn ticket(&self) -> &Ticket {
         match self {
             Self::Open(status) => &status.ticket,
@@ -42,11 +42,11 @@ impl View {
     }
 }
 
-/// An open attempt without the place of a ticket.
+/// An open attempt without a ticket's slot.
 #[derive(Debug)]
 struct UnticketedAttempt {
     pool: String,
-    /// Its agent is heard of, and it may: it takes a place.
+    /// Its agent is not silent, and the attempt may have a slot: it occupies one.
     counts: bool,
 }
 
@@ -58,18 +58,18 @@ pub(super) struct TicketState {
     pub(super) placement: Option<Arc<Placement>>,
     /// Given out as ids of tickets.
     pub(super) numbers: TicketNumbers,
-    /// Tickets whose record on the disk is not as they are.
+    /// Tickets whose record on disk is outdated.
     dirty: HashSet<TicketId>,
     /// Counts the changes.
     changes: u64,
     bells: HashMap<TicketId, watch::Sender<()>>,
     ended: HashMap<TicketId, (TicketEnd, Ticket)>,
     ended_in_order: VecDeque<TicketId>,
-    /// Open attempts that run in a pool without the place of a ticket: as many as attempts are open at most.
+    /// Open attempts in a pool without a ticket's slot; at most as many as open attempts.
     beside: HashMap<AttemptId, UnticketedAttempt>,
-    /// Jobs of which one of those takes a place for all.
+    /// Jobs whose attempts share a slot that is in use.
     seated: HashSet<String>,
-    /// Tickets whose attempt has ended and may be followed by another one in their place, each with the agent that may give it back.
+    /// Tickets whose attempt ended and may be followed by a retry in the slot, with the session that may give it back.
     left: HashMap<TicketId, SessionId>,
     metrics: Arc<Metrics>,
 }
@@ -97,7 +97,7 @@ impl TicketState {
         self.changes
     }
 
-    /// Where a ticket stands.
+    /// The status of a ticket.
     pub(super) fn view(&self, id: &TicketId, now: ClockReading) -> Result<View, Refusal> {
         if let Some(status) = self.tickets.status(id, now) {
             return Ok(View::Open(Box::new(status)));
@@ -106,18 +106,19 @@ impl TicketState {
         ended.ok_or_else(|| TicketRefusal::Unknown(id.clone()).into())
     }
 
-    /// How the ticket ended that was opened with this id and the same question; `None` if there was none, or it is another question.
+    /// The result of an ended ticket with this id and request; `None` if there was none, or the request differs.
     pub(super) fn ended_as(&self, id: &TicketId, claim: &TicketClaim) -> Option<View> {
         let (end, ticket) = self.ended.get(id)?;
         ticket.claim.is_same(claim).then(|| View::Ended(*end, Box::new(ticket.clone())))
     }
 
-    /// Whether the id is that of a job whose own ticket has ended, and another caller claims it: the job still learns how its ticket ended.
+    /// Whether the id is that of a job whose own ticket has ended, and another caller claims it: the job must still learn its ticket's
+    /// result.
     pub(super) fn was_its_jobs(&self, id: &TicketId, claim: &TicketClaim) -> bool {
         self.ended.get(id).is_some_and(|(_, ticket)| ticket.claim.proven && !claim.proven)
     }
 
-    /// Ends the ticket with the id of a job whose own caller has come, unless that one opened it; its place goes to who is next.
+    /// Ends the ticket with a job's id when the job's own caller comes, unless that one opened it; its slot is granted to the next.
     pub(super) fn take_over(&mut self, id: &TicketId, claim: &TicketClaim, now: ClockReading) {
         let yields = |ticket: &&Ticket| ticket.claim.yields_to(claim);
         let Some(project) = self.tickets.get(id).filter(yields).map(|ticket| ticket.claim.project.clone())
@@ -144,7 +145,7 @@ impl TicketState {
         }
     }
 
-    /// Notes what has changed: for the disk, for those who wait for it, and for the metrics.
+    /// Records changes: for the disk, for watchers, and for metrics.
     pub(super) fn note(&mut self, changes: Vec<TicketChange>, now: ClockReading) {
         for change in changes {
             match change {
@@ -159,8 +160,8 @@ impl TicketState {
         self.metrics.tickets_max.set(number(self.tickets.terms().most_open));
     }
 
-    /// An attempt is open: if it names a ticket of its project that holds a place, it runs there; else it runs beside the tickets of
-    /// its pool. True if a ticket has changed.
+    /// Records an open attempt: in the slot of its ticket, if that is of its project and holds one; else without a ticket in its pool.
+    /// Returns whether a ticket has changed.
     pub(super) fn begin(&mut self, attempt: &Attempt) -> bool {
         let Some(id) = &attempt.opening.ticket else {
             self.occupy(attempt);
@@ -179,7 +180,7 @@ impl TicketState {
         begun
     }
 
-    /// Why a ticket holds no place for an attempt of a project, in words; `None` if it does. Nothing is said of other projects' tickets.
+    /// Why a ticket holds no slot for an attempt of a project, as text; `None` if it does. Reveals nothing about other projects' tickets.
     pub(super) fn no_place(&self, id: &TicketId, attempt: &AttemptId, project: &str) -> Option<String> {
         let is_of_it = |ticket: &&Ticket| ticket.claim.project == project;
         let Some(ticket) = self.tickets.get(id).filter(is_of_it) else {
@@ -202,7 +203,7 @@ impl TicketState {
         }
     }
 
-    /// An attempt has ended: so has its ticket, or the place that it took without one. What is granted by that is noted.
+    /// Ends an attempt's ticket, or frees the slot that it had without one. Records what is granted then.
     pub(super) fn end(&mut self, attempt: &Attempt, now: ClockReading) {
         let mut changes = Vec::new();
         if let Some(UnticketedAttempt { pool, counts: true }) = self.beside.remove(&attempt.id) {
@@ -214,7 +215,7 @@ impl TicketState {
         self.note(changes, now);
     }
 
-    /// An attempt has ended, and another try follows in its place.
+    /// Records the end of an attempt whose retry follows in the same slot.
     pub(super) fn vacate_for_retry(&mut self, attempt: &Attempt, now: ClockReading) {
         let id =
             attempt.opening.ticket.as_ref().filter(|id| self.tickets.vacate_for_retry(id, &attempt.id, now));
@@ -227,17 +228,17 @@ impl TicketState {
         }
     }
 
-    /// Whether the last attempt in a ticket's place was of this session, and none has followed yet.
+    /// Whether the last attempt in a ticket's slot was of this session, and no other has followed.
     pub(super) fn was_left_by(&self, id: &TicketId, session: &str) -> bool {
         self.left.get(id).is_some_and(|left| left.as_str() == session)
     }
 
-    /// An agent is silent for so long that what its attempt takes is given to others, or is heard of again.
+    /// Records that an agent is silent, so that its attempt's slot goes to others, or that it is heard again.
     pub(super) fn hear(&mut self, attempt: &Attempt, is_silent: bool, now: ClockReading) {
         let Some(beside) = self.beside.get_mut(&attempt.id) else {
             if is_silent {
                 self.end(attempt, now);
-                // if it is heard of again, its ticket has ended
+                // if it is heard again, its ticket has ended
                 let beside = UnticketedAttempt { pool: attempt.opening.pool.clone(), counts: false };
                 self.beside.insert(attempt.id.clone(), beside);
             }
@@ -267,7 +268,7 @@ impl TicketState {
         }
     }
 
-    /// Takes a place in the attempt's pool, if it may have one there; true if it does.
+    /// Occupies a slot in the attempt's pool, if it may have one; returns whether it does.
     fn take_slot(&mut self, attempt: &Attempt) -> bool {
         let is_free = match attempt.unticketed_slot() {
             None => false,
@@ -280,7 +281,7 @@ impl TicketState {
         is_free
     }
 
-    /// Gives the place back that an attempt took.
+    /// Frees the slot of an attempt.
     fn free_slot(&mut self, attempt: &Attempt, pool: &str, now: ClockReading) -> Vec<TicketChange> {
         if let Some(PoolSlot::OfJob(job)) = attempt.unticketed_slot() {
             self.seated.remove(&job);
@@ -293,21 +294,21 @@ impl TicketState {
         self.bells.entry(id.clone()).or_default().subscribe()
     }
 
-    /// Whether nothing is left of any ticket but how it ended.
+    /// Whether only results of ended tickets are left.
     #[cfg(test)]
     pub(super) fn is_quiet(&self) -> bool {
         let is_unused = self.beside.is_empty() && self.seated.is_empty() && self.left.is_empty();
         is_unused && self.tickets.is_empty() && self.bells.is_empty() && self.dirty.is_empty()
     }
 
-    /// Takes a bell away that has no watcher.
+    /// Removes the notifier of a ticket without watchers.
     pub(super) fn drop_watcher(&mut self, id: &TicketId) {
         if self.bells.get(id).is_some_and(|bell| bell.receiver_count() == 0) {
             self.bells.remove(id);
         }
     }
 
-    /// What is to be written: ends first, so that no place is held twice on the disk in between.
+    /// The changes to write: ends first, so that no slot is held twice on disk in between.
     pub(super) fn take_dirty(&mut self) -> Vec<(TicketId, Option<Ticket>)> {
         let dirty = std::mem::take(&mut self.dirty);
         let mut dirty: Vec<(TicketId, Option<Ticket>)> =
@@ -316,7 +317,7 @@ impl TicketState {
         dirty
     }
 
-    /// What could not be written.
+    /// Marks tickets as unwritten again after a failed write.
     pub(super) fn put_back(&mut self, dirty: impl IntoIterator<Item = TicketId>) {
         self.dirty.extend(dirty);
     }

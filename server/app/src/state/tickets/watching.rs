@@ -1,4 +1,4 @@
-//! One who waits for a change of a ticket. As long as this lives, the ticket is heard of.
+//! A watcher that waits for changes of a ticket. While it exists, the ticket counts as in use.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use tokio::sync::watch;
 
 use super::{Refusal, Shared, View};
 
-/// One who waits.
+/// A watcher.
 #[derive(Debug)]
 pub(crate) struct Watching {
     shared: Arc<Shared>,
     id: TicketId,
-    /// Tells the ticket from another one that has its id when it has ended.
+    /// Distinguishes the ticket from a later one with the same id.
     number: u64,
     holds: bool,
-    /// Taken before the watcher is dropped.
+    /// Dropped before the watcher is removed.
     bell: Option<watch::Receiver<()>>,
 }
 
@@ -27,7 +27,7 @@ impl Watching {
         Self { shared, id: ticket.id.clone(), number: ticket.number, holds, bell: Some(bell) }
     }
 
-    /// Where the ticket stands; it is on the disk that it does.
+    /// The status of the ticket, once it is on disk.
     pub(crate) async fn view(&self) -> Result<View, Refusal> {
         let viewed = {
             let now = self.shared.now();
@@ -55,13 +55,13 @@ impl Watching {
         Ok(())
     }
 
-    /// Waits until it has its place, an attempt begins in it, or it ends.
+    /// Waits until the ticket gets its slot, an attempt starts in it, or it ends.
     pub(crate) async fn changed(&mut self) {
         let rung = match &mut self.bell {
             Some(bell) => bell.changed().await,
             None => return,
         };
-        // a bell that is gone rings no more, and hides nothing: the ticket has ended
+        // the notifier is gone because the ticket has ended: return at once
         drop(rung);
     }
 }

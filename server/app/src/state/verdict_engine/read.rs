@@ -1,4 +1,4 @@
-//! The files of the operator: which there are, whether they have changed, and what they say. Every file is bounded.
+//! Reads the operator's rule files, and detects changes. Every file is bounded.
 
 use std::{fs, io, path::Path, sync::Arc};
 
@@ -20,10 +20,10 @@ pub(crate) fn rules(dir: &Path) -> anyhow::Result<Arc<LogRules>> {
     rules.context("rules_dir")
 }
 
-/// The files of rules in a directory, each with its name and its text.
+/// The rule files in a directory, each with its name and its text.
 ///
 /// # Errors
-/// The directory or a file cannot be read, or there is too much of them.
+/// The directory or a file cannot be read, or is too large.
 pub(crate) fn rule_files(dir: &Path) -> anyhow::Result<Vec<(String, String)>> {
     let read = || {
         let stamps = stamps_in(dir)?;
@@ -53,7 +53,7 @@ pub(super) fn terms(path: &Path) -> anyhow::Result<Vec<Exception>> {
     read().context("retry_policy")
 }
 
-/// Both of two, or what is wrong with either of them.
+/// Both results, or the errors of either.
 pub(super) fn both<A, B>(one: anyhow::Result<A>, other: anyhow::Result<B>) -> anyhow::Result<(A, B)> {
     match (one, other) {
         (Ok(one), Ok(other)) => Ok((one, other)),
@@ -65,7 +65,7 @@ pub(super) fn both<A, B>(one: anyhow::Result<A>, other: anyhow::Result<B>) -> an
 /// The stamps of all files that would be read.
 ///
 /// # Errors
-/// Names what cannot be looked at.
+/// Names what cannot be read.
 pub(super) fn stamps(sources: &Sources) -> anyhow::Result<Vec<Stamp>> {
     let mut stamps = Vec::new();
     if let Some(dir) = &sources.rules_dir {

@@ -1,6 +1,6 @@
-//! The answer to a call while it is sent. A stream without an end of its own (health, reflection, a batch whose client sends nothing) would
-//! keep a server from stopping: after [`Calls::cut`], an answer that has nothing to say ends with UNAVAILABLE. What is ready is still
-//! sent.
+//! The answer to a call while it is sent. A stream without an end of its own (health, reflection, a batch whose client sends nothing)
+//! would keep a server from stopping: after [`Calls::cut`], an answer that has nothing to send ends with UNAVAILABLE. What is ready is
+//! still sent.
 
 use std::{
     pin::Pin,
@@ -23,8 +23,8 @@ use crate::{
     transport::calls::Calls,
 };
 
-/// What is held until the client has taken all of an answer but the last piece: its place among the calls, among the requests of its
-/// connection, and among the calls of its caller.
+/// Held until the client has taken all of an answer but the last piece: its slots among the server's calls, the connection's requests, and
+/// the caller's calls.
 pub(super) type Held = (TaskTrackerToken, Option<Request>, Option<UsageSlot>);
 
 /// The answer to `call`, which ends with its last byte.
@@ -37,7 +37,7 @@ pub(super) fn answer(calls: &Calls, (call, request, own): Held, inner: Body) -> 
 struct Answer {
     inner: Throttled<Body, (TaskTrackerToken, Option<UsageSlot>)>,
     calls: Calls,
-    /// Made when the answer first has nothing to say: most never do, and a token's lock is shared by all calls.
+    /// Created when the answer first has nothing to send: most never need it, and a token's lock is shared by all calls.
     cut: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     ended: bool,
 }

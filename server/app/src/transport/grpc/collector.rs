@@ -1,6 +1,5 @@
-//! The agents' stream: convert, hand to the ingest, answer. A few batches at a time wait for the disk; Hello and Finish wait for
-//! those before them. Beyond that nothing is read, so a slow disk slows the sender down through the HTTP/2 window and nothing
-//! piles up here.
+//! The agents' stream: convert, pass to the sessions, answer. A few batches at a time wait for the disk; Hello and Finish wait for those
+//! before them. Beyond that nothing is read, so a slow disk slows the sender down through the HTTP/2 window.
 
 use std::{collections::HashSet, pin::pin, sync::Arc, time::Duration};
 
@@ -32,7 +31,7 @@ use crate::{
     transport::wire::delivery,
 };
 
-/// When agents should come back after a stop: long enough for a restart, short against their spools.
+/// When agents reconnect after a stop: long enough for a restart, short compared with their spools.
 const RECONNECT_AFTER: Duration = Duration::from_secs(2);
 
 /// Each may hold a message or two, 256 KiB each at worst.
@@ -84,7 +83,7 @@ impl Collector for CollectorService {
     }
 }
 
-/// One stream while it lives.
+/// One stream of an agent.
 struct AgentStream {
     caller: Arc<Identity>,
     admitted: Admitted,
@@ -97,13 +96,13 @@ struct AgentStream {
     outbound: Outbound<pb::ServerMessage>,
 }
 
-/// What ends a stream, other than an error.
+/// Why a stream ends, other than an error.
 enum End {
-    /// The client has said everything.
+    /// The client has finished.
     Client,
     /// The server is about to stop.
     Stopping,
-    /// What let the client in does not any more.
+    /// The client's admission has ended.
     Over(Status),
 }
 
@@ -145,7 +144,7 @@ impl AgentStream {
 
     async fn take(&mut self, message: pb::AgentMessage, stopping: &CancellationToken) -> Result<(), Status> {
         if let Err(status) = self.bounded(&message) {
-            // those before it are acknowledged first
+            // earlier batches are acknowledged first
             self.settle(stopping).await?;
             return Err(status);
         }
@@ -153,7 +152,7 @@ impl AgentStream {
             Some(Sent::Batch(batch)) => match self.batch(&batch).await {
                 Ok(()) => return Ok(()),
                 Err(refusal) => {
-                    // those before it are acknowledged first
+                    // earlier batches are acknowledged first
                     self.settle(stopping).await?;
                     Err(refusal)
                 }
@@ -178,7 +177,7 @@ impl AgentStream {
         self.say(answer, stopping).await
     }
 
-    /// Takes a message from what its sender may send.
+    /// Counts a message against its sender's rates.
     fn bounded(&self, message: &pb::AgentMessage) -> Result<(), Status> {
         let samples = match &message.message {
             Some(Sent::Batch(batch)) => batch.samples.len(),
@@ -186,7 +185,7 @@ impl AgentStream {
         };
         self.admitted.within(|caller| {
             let now = Instant::now();
-            // nothing is counted for callers without bounds, and the length of a message takes time
+            // without bounds nothing is counted: the length of a message takes time to compute
             if caller.bounds.is_some() {
                 caller.take(Bound::Bytes, message.encoded_len(), now)?;
             }
@@ -212,7 +211,7 @@ impl AgentStream {
         tokio::select! {
             biased;
             sent = self.outbound.send(pb::ServerMessage { message: Some(answer) }) => sent,
-            // the answer is lost and its numbers are on disk: the next Welcome names them
+            // the answer is lost, but the samples are on disk: the next Welcome names their number
             () = stopping.cancelled() => Ok(()),
             () = self.handle.replaced.cancelled() => Err(self.replaced()),
         }
@@ -238,7 +237,7 @@ impl AgentStream {
         Ok(Answer::Ack(pb::Ack { attempt: attempt.to_string(), acknowledged, sealed: true }))
     }
 
-    /// The attempt that a Hello is about, with what is proven of it.
+    /// The attempt in a Hello, with proven values applied.
     fn announced(&self, hello: pb::Hello) -> Result<Attempt, Refusal> {
         let mut skipped = SkippedFacts::default();
         let tags = delivery::runner_tags(&hello, &mut skipped);
@@ -261,7 +260,7 @@ impl AgentStream {
         let (ticket, project) = (attempt.opening.ticket.clone(), attempt.key.project.clone());
         let opened = self.ingest.open(attempt, &self.handle, takes_new_id).await;
         if let Err(Refusal::Exceeded(exceeded)) = &opened {
-            // found where the attempts are, and counted where all is that goes beyond a bound
+            // the sessions detect this; it is counted where all exceeded bounds are
             let _refused = self.admitted.within(|_caller| Err::<(), _>(exceeded.clone()));
         }
         let opened = opened?;

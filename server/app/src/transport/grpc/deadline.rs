@@ -1,4 +1,4 @@
-//! How long a caller waits for an answer, as it says itself: the header `grpc-timeout`, up to eight digits and a unit
+//! How long a caller waits for an answer: the header `grpc-timeout`, up to eight digits and a unit
 //! (<https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>).
 
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tonic::codegen::http::HeaderMap;
 /// Digits that the wire allows. No unit overflows with so many.
 const DIGITS: usize = 8;
 
-/// What the caller says; `None` if it says nothing, or nothing that the wire allows: such a call is as patient as any other.
+/// The caller's timeout; `None` if the header is missing or invalid: the server's default applies.
 pub(super) fn of(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get("grpc-timeout")?.to_str().ok()?;
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;

@@ -25,17 +25,17 @@ pub(crate) fn delivered(bytes: &[u8]) {
     assert!(fault.is_none_or(|fault| !fault.field.is_empty()), "a fault names its field");
 }
 
-/// A key that a prediction is asked for.
+/// A prediction request.
 pub(crate) fn asked(bytes: &[u8]) -> Option<Key> {
     wire::sizing::ask(pb::PredictRequest::decode(bytes).ok()?).ok().map(|(key, _limit)| key)
 }
 
-/// What a caller says of an ended attempt.
+/// A caller's report on an ended attempt.
 pub(crate) fn question(bytes: &[u8]) -> Option<Evidence> {
     wire::verdicts::question(pb::ShouldRetryRequest::decode(bytes).ok()?).ok()
 }
 
-/// What is asked about tickets.
+/// Requests about tickets.
 pub(crate) fn ticket(bytes: &[u8]) {
     if let Ok(request) = pb::OpenTicketRequest::decode(bytes) {
         let fault = wire::tickets::opening(request).err();
@@ -48,7 +48,7 @@ pub(crate) fn ticket(bytes: &[u8]) {
     }
 }
 
-/// What KEDA asks, with the metadata of a trigger, which any user of a namespace may write.
+/// KEDA's requests, with a trigger's metadata, which any user of a namespace may write.
 pub(crate) fn scaled(bytes: &[u8]) {
     if let Ok(request) = keda::ScaledObjectRef::decode(bytes) {
         triggers::understood(&request.scaler_metadata);

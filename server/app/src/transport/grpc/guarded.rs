@@ -1,4 +1,4 @@
-//! Who may call which rpc. A call that may not go on is answered here; the others carry who calls.
+//! Authorizes calls. A refused call is answered here; others carry the caller's identity.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,20 +14,20 @@ use crate::{
     runtime::net::{accept::Running, serve::Peer},
 };
 
-/// When a caller may come back whose call was ended because of what let it in.
+/// When to call again after a call was ended because the caller's admission ended.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// What the paths of the service begin with that says what a caller may do.
+/// Prefix of the service that tells a caller its permissions.
 const INTROSPECTION: &str = "/plimsoll.v1.Introspection/";
 
-/// What an rpc needs, one of them; `None` for those that every caller may use: health and the wire's own description.
+/// The roles that allow an rpc, any one of them; `None` for those open to every caller: health and reflection.
 fn roles(path: &str) -> Option<Roles> {
     let role = role(path)?;
-    // a caller asks what it may do: any role will do
+    // a caller asks for its own permissions: any role is sufficient
     if path.starts_with(INTROSPECTION) {
         return Some(Role::ALL.into_iter().collect());
     }
-    // an operator watches and closes all tickets: what a caller may touch is decided where the ticket is known
+    // an operator watches and closes all tickets: access to a single ticket is checked where it is known
     let is_for_both =
         matches!(path, "/plimsoll.v1.Placement/WatchTicket" | "/plimsoll.v1.Placement/CloseTicket");
     Some([Some(role), is_for_both.then_some(Role::Operator)].into_iter().flatten().collect())
@@ -37,7 +37,7 @@ fn role(path: &str) -> Option<Role> {
     let (service, rpc) = path.trim_start_matches('/').split_once('/')?;
     match service {
         "plimsoll.v1.Collector" => Some(Role::Agent),
-        // the scaler tells sums of pools, as GetDemand does
+        // the scaler returns sums of pools, as GetDemand does
         "plimsoll.v1.Stats" | "externalscaler.ExternalScaler" => Some(Role::Reader),
         "plimsoll.v1.Placement" if matches!(rpc, "GetPools" | "GetDemand") => Some(Role::Reader),
         "plimsoll.v1.Predictor" if rpc == "CorrectVerdict" => Some(Role::Operator),
@@ -48,12 +48,12 @@ fn role(path: &str) -> Option<Role> {
     }
 }
 
-/// Whether it is about a ticket: those are kept under the name of who opened them.
+/// Whether it is about a ticket: tickets are stored under the name of their opener.
 fn is_of_tickets(path: &str) -> bool {
     path.starts_with("/plimsoll.v1.Placement/") && role(path) == Some(Role::Caller)
 }
 
-/// Whether an answer has no end of its own: such calls have places as streams.
+/// Whether an answer has no end of its own: such calls are counted as streams.
 pub(super) fn lasts(path: &str) -> bool {
     matches!(
         path,
@@ -65,24 +65,24 @@ pub(super) fn lasts(path: &str) -> bool {
     )
 }
 
-/// Places of a call that was let in.
+/// Slots of an admitted call.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    /// Among the requests of its connection; what needs no role keeps none.
+    /// Among the requests of its connection; `None` for rpcs without a role.
     pub(super) request: Option<Running>,
     /// Among the calls of its caller.
     pub(super) call: UsageSlot,
 }
 
-/// Who calls, as the guard found. Unknown, if a call came in without a guard.
+/// The caller's identity, as the guard found it; unknown if the call passed no guard.
 pub(super) fn caller<T>(request: &Request<T>) -> Arc<Identity> {
     request.extensions().get().cloned().unwrap_or_else(Identity::unknown)
 }
 
-/// Notes in the request who calls, and by what proof. Gives the places of the call.
+/// Adds the caller's identity and proof to the request. Returns the call's slots.
 ///
 /// # Errors
-/// The answer to a call that may not go on.
+/// The answer to a refused call.
 pub(super) fn admit<R>(guard: &Guard, request: &mut http::Request<R>) -> Result<Places, Status> {
     let roles = roles(request.uri().path());
     let mut call = UsageSlot::default();
@@ -100,7 +100,7 @@ pub(super) fn admit<R>(guard: &Guard, request: &mut http::Request<R>) -> Result<
     Ok(Places { request, call })
 }
 
-/// Counts a call that was let in among the requests of its connection.
+/// Counts an admitted call among the requests of its connection.
 fn begun(peer: &Peer) -> Running {
     let running = peer.requests.begin();
     peer.requests.let_in();
@@ -115,29 +115,29 @@ fn pass<R>(guard: &Guard, request: &http::Request<R>, roles: Roles) -> Result<Pa
     if is_of_tickets(path) {
         guard.known(pass.caller(), path).map_err(|denied| status(&denied))?;
     }
-    // what agents send is counted as it comes
+    // agents' messages are counted as they arrive
     if !roles.has(Role::Agent) {
         guard.question(pass.caller()).map_err(|exceeded| of_exceeded(&exceeded))?;
     }
     Ok(pass)
 }
 
-/// What a call that lasts was let in by.
+/// The admission of a long call.
 #[derive(Debug, Clone)]
 pub(super) struct Admitted(Option<Arc<Pass>>);
 
-/// Who calls, with the proof.
+/// The caller with its proof.
 pub(super) fn admitted_caller<T>(request: &Request<T>) -> AdmittedCaller {
     AdmittedCaller::new(caller(request), request.extensions().get().cloned())
 }
 
-/// By what a call was let in.
+/// The admission of a call.
 pub(super) fn admitted<T>(request: &Request<T>) -> Admitted {
     Admitted(request.extensions().get().cloned())
 }
 
 impl Admitted {
-    /// Waits until the caller may not go on: gives the status with which the call ends. The caller may come back at once, with another token.
+    /// Waits until the admission ends: returns the status for the call. The caller may reconnect at once, with another token.
     pub(super) async fn over(&self) -> Status {
         match &self.0 {
             Some(pass) => ended(&pass.over().await),
@@ -145,10 +145,10 @@ impl Admitted {
         }
     }
 
-    /// Asks for something that is bounded for each caller.
+    /// Counts something that is bounded for each caller.
     ///
     /// # Errors
-    /// The status with which the call ends: the caller has gone beyond it.
+    /// The status for the call: a bound is exceeded.
     pub(super) fn within<T: Default>(
         &self,
         asked: impl FnOnce(&Identity) -> Result<T, Exceeded>,
@@ -157,16 +157,16 @@ impl Admitted {
         asked.map_err(|exceeded| of_exceeded(&exceeded))
     }
 
-    /// Whether the caller may go on.
+    /// Checks that the caller is still admitted.
     ///
     /// # Errors
-    /// The status with which the call ends.
+    /// The status for the call.
     pub(super) fn check(&self) -> Result<(), Status> {
         self.0.as_ref().map_or(Ok(()), |pass| pass.check().map_err(|denied| ended(&denied)))
     }
 }
 
-/// UNAVAILABLE, so that a client comes back soon: a token that was renewed meanwhile is good, and one that was not is refused then.
+/// UNAVAILABLE, so that a client reconnects soon: a renewed token is accepted then, an expired one refused.
 fn ended(denied: &Denied) -> Status {
     let details = ErrorDetails::with_retry_info(Some(AGAIN_AFTER));
     Status::with_error_details(Code::Unavailable, format!("this call ends here: {denied}"), details)
@@ -213,7 +213,7 @@ pub(super) mod tests {
             )
         }
 
-        /// The question, let in.
+        /// The request, admitted.
         pub(in crate::transport::grpc) fn ask<T>(&self, message: T) -> Request<T> {
             let secret = http::HeaderValue::from_static("Bearer secret");
             let pass = Pass::new(&self.guard, Some(&secret), Arc::default(), self.role, "test").unwrap();
@@ -227,7 +227,7 @@ pub(super) mod tests {
             self.guard.clone()
         }
 
-        /// From now on the caller may do something else.
+        /// Changes the caller's permissions.
         pub(in crate::transport::grpc) fn change(&self) {
             std::fs::write(self.dir.path().join("access.toml"), Self::file(self.role, true)).unwrap();
             self.guard.look(true);

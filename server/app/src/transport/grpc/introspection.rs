@@ -1,4 +1,4 @@
-//! `GetServer`: what the server is, and what the caller may do.
+//! `GetServer`: the server's version, and the caller's permissions.
 
 use plimsoll_proto::v1::{self as pb, introspection_server::Introspection};
 use tonic::{Request, Response, Status};
@@ -9,7 +9,7 @@ use crate::{access::identity::Role, runtime::clock::Clock};
 /// The service `plimsoll.v1.Introspection`.
 #[derive(Debug)]
 pub(super) struct IntrospectionService {
-    /// Callers do not have to prove who they are.
+    /// Callers need no identity.
     pub(super) is_open: bool,
 }
 

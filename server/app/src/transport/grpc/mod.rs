@@ -66,7 +66,7 @@ use crate::{
 /// Bytes of a message to a service without roles: the name of a service.
 const OPEN_MESSAGE_BYTES: usize = 4 * 1024;
 
-/// What the handlers call.
+/// Dependencies of the handlers.
 #[derive(Debug, Clone)]
 pub(crate) struct Parts {
     pub(crate) services: Services,
@@ -75,7 +75,7 @@ pub(crate) struct Parts {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) calls: Calls,
     pub(crate) guard: Guard,
-    /// Connections that may be there at once.
+    /// Most connections at once.
     pub(crate) connections: usize,
     /// The threads that serve the streams of agents.
     pub(crate) agents: Handle,
@@ -110,8 +110,8 @@ impl Parts {
     }
 }
 
-/// Says that the services answer, or that they are about to stop. The collector has a state of its own: it serves only
-/// while the store takes writes.
+/// Reports that the services answer, or that they are about to stop. The collector's health is separate: it serves only while the store
+/// accepts writes.
 pub(crate) async fn set_health(health: &HealthReporter, serving: bool, writable: bool) {
     let status = |yes| if yes { ServingStatus::Serving } else { ServingStatus::NotServing };
     health.set_service_status("", status(serving)).await;
@@ -126,7 +126,7 @@ pub(crate) async fn set_health(health: &HealthReporter, serving: bool, writable:
 /// Serves until `parts.stopping`, then lets running calls end.
 ///
 /// # Errors
-/// A descriptor is broken.
+/// A protobuf descriptor is invalid.
 pub(crate) async fn serve(listener: Listener, parts: Parts, health: HealthReporter) -> anyhow::Result<()> {
     let health = HealthService::from_health_reporter(health);
     let reflection = ReflectionService::new()?;

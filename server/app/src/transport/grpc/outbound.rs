@@ -1,5 +1,5 @@
-//! The answers of one stream, to a client that may read slowly or not at all: a bounded queue, a bounded wait, and room for the
-//! last words that nothing else takes.
+//! The answers of one stream, to a client that may read slowly or not at all: a bounded queue, a bounded wait, and slots reserved for the
+//! final message and status.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-/// Answers that may wait for a slow client before its stream is not read any further.
+/// Answers that may wait for a slow client before its stream is not read further.
 const QUEUE: usize = 16;
 
-/// Places kept free for the end: a message and a status.
+/// Slots reserved for the end: a message and a status.
 const LAST_WORDS: usize = 2;
 
-/// How long a client may read nothing while answers wait for it. Far above any pause of a live reader, and short enough that
-/// dead ones do not gather.
+/// How long a client may read nothing while answers wait. Far above any pause of a live reader, and short enough that dead ones do not
+/// accumulate.
 const READ_WITHIN: Duration = Duration::from_secs(30);
 
-/// When a client that was let go may come back.
+/// When a disconnected client may come back.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
-/// What tonic sends.
+/// The stream that tonic sends.
 pub(super) type Answers<T> = ReceiverStream<Result<T, Status>>;
 
 /// The sending end of a stream's answers.
@@ -40,10 +40,10 @@ pub(super) fn outbound<T>() -> (Outbound<T>, Answers<T>) {
 }
 
 impl<T> Outbound<T> {
-    /// Sends an answer, or waits until there is room.
+    /// Sends an answer, or waits until there is space.
     ///
     /// # Errors
-    /// The status with which the stream ends: the client is gone, or reads nothing.
+    /// The status with which the stream ends: the client is gone, or does not read.
     pub(super) async fn send(&self, answer: T) -> Result<(), Status> {
         match self.answers.send_timeout(Ok(answer), READ_WITHIN).await {
             Ok(()) => Ok(()),
@@ -63,7 +63,7 @@ impl<T> Outbound<T> {
 
     /// Ends the stream. Never waits.
     pub(super) fn end(mut self, message: Option<T>, status: Status) {
-        // a client that is gone needs no last words
+        // a client that is gone needs no status
         for word in message.map(Ok).into_iter().chain([Err(status)]) {
             if let Some(place) = self.last_words.pop() {
                 drop(place.send(word));

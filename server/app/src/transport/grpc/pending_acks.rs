@@ -1,7 +1,7 @@
-//! Batches of one stream that are with the ingest and not on disk yet: bounded, and acknowledged in the order in which they came.
+//! Batches of one stream that are not on disk yet: bounded, and acknowledged in order.
 //!
-//! While the disk syncs one batch the next ones are read and checked, and share the sync after it. The first refusal ends the
-//! stream. Batches behind it are refused as well, because a number is missing before them; those refusals are not sent.
+//! While the disk syncs one batch, the next ones are read and checked, and share the next sync. The first refusal ends the stream. Later
+//! batches are refused as well, because a number is missing before them; those refusals are not sent.
 
 use std::collections::VecDeque;
 
@@ -17,12 +17,12 @@ const MOST: usize = 8;
 #[derive(Debug, Default)]
 pub(super) struct PendingAcks {
     batches: VecDeque<(AttemptId, Pending<u64>)>,
-    /// What became of a batch whose answer was taken already.
+    /// The refusal of a batch whose answer was taken already.
     refused: Option<Refusal>,
 }
 
 impl PendingAcks {
-    /// Nothing waits.
+    /// Whether no batch waits.
     pub(super) fn is_empty(&self) -> bool {
         self.batches.is_empty() && self.refused.is_none()
     }
@@ -37,8 +37,8 @@ impl PendingAcks {
         self.batches.push_back((attempt, batch));
     }
 
-    /// The next acknowledgement, for all batches of one attempt that are on disk by now; never comes if nothing waits. May be
-    /// dropped and called again.
+    /// The next acknowledgement, for all batches of one attempt that are on disk by now; waits for ever if there are none. The future may
+    /// be dropped and the method called again.
     ///
     /// # Errors
     /// The first batch that was refused.
@@ -56,7 +56,7 @@ impl PendingAcks {
                 None => break,
                 Some(Ok(number)) => acknowledged = number,
                 Some(Err(refusal)) => {
-                    // told after this acknowledgement, and nothing behind it
+                    // sent after this acknowledgement, and nothing after it
                     self.refused = Some(refusal);
                     break;
                 }

@@ -18,7 +18,7 @@ use crate::{
     transport::wire,
 };
 
-/// One whose answers are not read holds 400 KiB of them at worst, as HTTP/2 keeps them.
+/// A client that does not read its answers uses 400 KiB at worst, as HTTP/2 buffers them.
 pub(super) const BATCHES: AtOnce = AtOnce { what: "batches of questions", most: 256 };
 
 /// The service `plimsoll.v1.Predictor`.
@@ -39,7 +39,7 @@ impl PredictorService {
         pb::PredictBatchResponse { result: Some(result) }
     }
 
-    /// Answers questions in their order, until they end, the caller may not go on or does not read, or the server stops.
+    /// Answers requests in order, until they end, the caller is no longer admitted or does not read, or the server stops.
     fn batch(
         &self,
         questions: impl Stream<Item = Result<pb::PredictRequest, Status>> + Send + Unpin + 'static,

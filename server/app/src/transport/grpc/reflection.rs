@@ -1,7 +1,7 @@
-//! Reflection: what the wire is, for clients that have no `.proto` files (grpcurl, Postman). One unknown name is an answer of its own and
-//! leaves the call open, as the protocol has it: a client asks for many names on one stream.
+//! gRPC server reflection: describes the services to clients without `.proto` files (grpcurl, Postman). An unknown name gets an error of
+//! its own and the call stays open, as the protocol requires, because a client asks for many names on one stream.
 //!
-//! Versions `v1` and `v1alpha` have the same messages under two names.
+//! The versions `v1` and `v1alpha` have the same messages under two names.
 
 use std::pin::Pin;
 
@@ -11,14 +11,14 @@ use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Code, Request, Response, Status, Streaming};
 use tonic_reflection::pb::{v1, v1alpha};
 
-/// What is not there.
+/// The error for an unknown name.
 #[derive(Debug, PartialEq)]
 struct Unknown {
     code: Code,
     message: String,
 }
 
-/// The services and all that they speak of.
+/// Descriptors of the services and of all types they use.
 #[derive(Debug, Clone)]
 pub(super) struct ReflectionService {
     pool: DescriptorPool,
@@ -73,7 +73,7 @@ impl ReflectionService {
                 return Some(message.parent_file());
             }
         }
-        // values stand beside their enumeration
+        // enum values are in the scope of their enum's parent
         let mut all = self.pool.all_enums();
         all.find(|of| of.values().any(|value| value.full_name() == symbol)).map(|of| of.parent_file())
     }

@@ -1,5 +1,5 @@
-//! KEDA's external scaler: convert, call, convert; and the stream that says whether a pool is active. What the metadata of a trigger means is
-//! a matter of [`keda`].
+//! KEDA's external scaler: convert, call, convert; and the stream that reports whether a pool is active. [`keda`] interprets a trigger's
+//! metadata.
 
 #[cfg(test)]
 mod tests;
@@ -23,9 +23,9 @@ use crate::{
     service::demand::{Demands, PoolDemand},
 };
 
-/// As many as there may be pools, and as much again for triggers that are being changed.
+/// As many as there may be pools, and as many again for triggers that are being changed.
 pub(crate) const STREAMS: AtOnce = AtOnce { what: "streams of scalers", most: 128 };
-/// How often a stream looks whether its pool has become active: KEDA's own interval is 30 s.
+/// How often a stream checks whether its pool has become active: KEDA's own interval is 30 s.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The service `externalscaler.ExternalScaler`.
@@ -40,7 +40,7 @@ impl ScalerService {
         Self { demands, streams }
     }
 
-    /// What the trigger asks, and what its pool needs.
+    /// The trigger of a request, and the demand of its pool.
     fn asked(&self, scaled: &ScaledObjectRef) -> Result<(Trigger, PoolDemand), Status> {
         let trigger = Trigger::read(&scaled.scaler_metadata).map_err(|fault| status::of_fault(&fault))?;
         let demand = trigger.demand(&self.demands).map_err(|fault| status::of_fault(&fault))?;
@@ -102,7 +102,7 @@ impl ExternalScaler for ScalerService {
     }
 }
 
-/// Says whether the pool is active, and each change, until something ends that.
+/// Sends whether the pool is active, and each change, until the stream ends.
 async fn follow(
     demands: &Demands,
     trigger: &Trigger,
@@ -112,7 +112,7 @@ async fn follow(
     let mut tick = tokio::time::interval(LOOK);
     loop {
         tick.tick().await;
-        // the operator may have taken it out of the file
+        // the operator may have removed the pool from the file
         let demand = trigger.demand(demands).map_err(|fault| status::of_fault(&fault))?;
         let active = keda::is_active(&demand);
         if sent.replace(active) != Some(active) {

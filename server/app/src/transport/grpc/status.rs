@@ -1,4 +1,4 @@
-//! The one mapping from what went wrong to a gRPC status, with the details of `google.rpc`.
+//! Maps errors to gRPC statuses, with the details of `google.rpc`.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 
 use crate::{access::identity::Exceeded, service, sessions::Refusal};
 
-/// When to come back to a place where too many are.
+/// When to try again after a limit of concurrent streams was reached.
 const CROWD_RETRY: Duration = Duration::from_secs(30);
 
-/// The name of a code, as metrics have it: gRPC's, in small letters.
+/// The name of a code in metrics: gRPC's, in lower case.
 pub(super) fn name(code: Code) -> &'static str {
     match code {
         Code::Ok => "ok",
@@ -43,12 +43,12 @@ pub(super) fn of_fault(fault: &FieldViolation) -> Status {
     Status::with_error_details(Code::InvalidArgument, fault.to_string(), details)
 }
 
-/// `PERMISSION_DENIED` with the field that names what is not for this caller.
+/// `PERMISSION_DENIED`, with the field that names what is not for this caller.
 pub(super) fn forbidden(fault: &FieldViolation) -> Status {
     Status::permission_denied(fault.to_string())
 }
 
-/// The fitting code, with `RetryInfo` where coming back helps.
+/// The matching code, with `RetryInfo` if a retry can help.
 pub(super) fn of_refusal(refusal: &Refusal) -> Status {
     let code = match refusal {
         Refusal::Fault(fault) => return of_fault(fault),
@@ -70,7 +70,7 @@ pub(super) fn of_refusal(refusal: &Refusal) -> Status {
     }
 }
 
-/// The same for what a service refuses.
+/// The same for a refusal by a service.
 pub(super) fn of_service(refusal: &service::Refusal) -> Status {
     match refusal {
         service::Refusal::Fault(fault) => of_fault(fault),
@@ -96,20 +96,20 @@ pub(super) fn of_crowd(what: &str, bound: usize) -> Status {
     of_short_time(format!("limit of {bound} {what} reached; retry later"))
 }
 
-/// RESOURCE_EXHAUSTED: it may go well a little later.
+/// RESOURCE_EXHAUSTED: a retry may succeed a little later.
 fn of_short_time(text: String) -> Status {
     let details = ErrorDetails::with_retry_info(Some(CROWD_RETRY));
     Status::with_error_details(Code::ResourceExhausted, text, details)
 }
 
-/// RESOURCE_EXHAUSTED: the caller has gone beyond a bound of its own.
+/// RESOURCE_EXHAUSTED: the caller exceeds one of its bounds.
 pub(super) fn of_exceeded(exceeded: &Exceeded) -> Status {
     let details = ErrorDetails::with_retry_info(Some(exceeded.after));
     Status::with_error_details(Code::ResourceExhausted, exceeded.to_string(), details)
 }
 
-/// A message that cannot be read is the fault of its sender: INVALID_ARGUMENT with the field, where the library says INTERNAL. Looks at the
-/// headers of an answer that is nothing but an error, or at what stands behind an answer.
+/// Turns tonic's INTERNAL for an unreadable message into INVALID_ARGUMENT with the field, because its sender is at fault. Examines the
+/// headers of an answer that is only an error, or the trailers after an answer.
 pub(super) fn blame_sender(headers: &mut HeaderMap) {
     let is_internal = |code: &HeaderValue| Code::from_bytes(code.as_bytes()) == Code::Internal;
     if !headers.get(Status::GRPC_STATUS).is_some_and(is_internal) {
@@ -124,7 +124,7 @@ pub(super) fn blame_sender(headers: &mut HeaderMap) {
     }
 }
 
-/// What prost says of bytes that are no message: `Key.package: PredictRequest.key: invalid string value`, the innermost field first.
+/// Parses prost's error for an invalid message: `Key.package: PredictRequest.key: invalid string value`, the innermost field first.
 fn unread(text: &str) -> Option<FieldViolation> {
     let mut rest = text.strip_prefix("failed to decode Protobuf message: ")?;
     let mut fields = Vec::new();

@@ -1,5 +1,5 @@
-//! The streams of one kind that clients may have at once. Each holds one of their places and one of its caller's own, runs as a task,
-//! and ends when its client leaves, when its caller may not go on, and when the server stops.
+//! Limits the concurrent streams of one kind. Each stream holds one of their slots and one of its caller's, runs as a task, and ends when
+//! its client leaves, when its caller is no longer admitted, and when the server stops.
 
 use std::{pin::Pin, sync::Arc};
 
@@ -17,10 +17,10 @@ use crate::{
     sessions::Refusal,
 };
 
-/// How many streams of one kind there may be.
+/// The limit of streams of one kind.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AtOnce {
-    /// What they are, for people.
+    /// Their name, for people.
     pub(super) what: &'static str,
     pub(super) most: usize,
 }
@@ -34,14 +34,14 @@ pub(super) struct Streams {
     stopping: CancellationToken,
 }
 
-/// A stream that has its places and has not begun.
+/// A stream with its slots that has not started.
 pub(super) struct Stream<'s> {
     of: &'s Streams,
     admitted: Admitted,
     places: (OwnedSemaphorePermit, UsageSlot),
 }
 
-/// What answers on a stream until it is done.
+/// The future that serves a stream.
 type Answering<'a> = Pin<Box<dyn Future<Output = Result<(), Status>> + Send + 'a>>;
 
 impl Streams {
@@ -50,10 +50,10 @@ impl Streams {
         Self { at_once, places: Arc::new(Semaphore::new(at_once.most)), tasks, stopping }
     }
 
-    /// Takes the places of a stream for a call that was let in.
+    /// Takes the slots of a stream for an admitted call.
     ///
     /// # Errors
-    /// The status with which the call ends: all places are taken, or the caller has as many as it may have.
+    /// The status for the call: all slots are taken, or the caller has its most.
     pub(super) fn take(&self, admitted: Admitted) -> Result<Stream<'_>, Status> {
         let AtOnce { what, most } = self.at_once;
         let place = Arc::clone(&self.places).try_acquire_owned();
@@ -62,7 +62,7 @@ impl Streams {
         Ok(Stream { of: self, admitted, places: (place, own) })
     }
 
-    /// How many more there may be.
+    /// Number of free slots.
     #[cfg(test)]
     pub(super) fn left(&self) -> usize {
         self.places.available_permits()
@@ -70,7 +70,7 @@ impl Streams {
 }
 
 impl Stream<'_> {
-    /// Begins it. `serve` ends when the client leaves, when the caller may not go on, and when the server stops.
+    /// Starts the stream. `serve` ends when the client leaves, when the caller is no longer admitted, and when the server stops.
     pub(super) fn serve<T, F>(
         self,
         serve: impl FnOnce(Outbound<T>, Admitted, CancellationToken) -> F,
@@ -88,7 +88,7 @@ impl Stream<'_> {
         answers
     }
 
-    /// The same for one that only answers: `answer` is dropped when something else ends the stream. Its own error is the last message
+    /// The same for a stream that only sends: `answer` is dropped when something else ends the stream. Its own error is the last message
     /// to the client.
     pub(super) fn answer<T: Send + 'static>(
         self,

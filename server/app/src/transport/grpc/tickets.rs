@@ -1,4 +1,4 @@
-//! Tickets: the stream of one who watches, and refusals as codes.
+//! Tickets: the stream of a watcher, and status codes of refusals.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use crate::{
     transport::wire,
 };
 
-/// Each keeps a connection's stream and some KiB; a client without a place asks again with `OpenTicket`.
+/// Each uses a connection's stream and some KiB; a client without a slot polls with `OpenTicket`.
 pub(super) const WATCHERS: AtOnce = AtOnce { what: "watchers of tickets", most: 16_384 };
 
 /// How often a watcher gets its position in the queue.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Tells one watcher what becomes of the ticket, until it has ended.
+/// Sends changes of the ticket to one watcher, until it has ended.
 pub(super) async fn follow(
     mut watching: Watching,
     outbound: &Outbound<pb::WatchTicketResponse>,
@@ -38,7 +38,7 @@ pub(super) async fn follow(
                     return Ok(());
                 }
             }
-            // what is not on the disk is not sent: it may be by the next time
+            // changes that are not on disk are not sent: they may be by the next time
             Err(Refusal::Unwritable(_)) => {}
             Err(refusal) => return Err(of_refusal(&refusal)),
         }

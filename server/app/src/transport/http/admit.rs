@@ -1,4 +1,4 @@
-//! `POST /admit`: the API server asks about a pod that is about to be. Whatever goes wrong, the pod is admitted as it is.
+//! `POST /admit`: reviews a new pod for the API server. On any error the pod is admitted unchanged.
 
 use std::time::Duration;
 
@@ -20,16 +20,16 @@ use super::refusal::{json, refuse};
 use crate::integrations::kubernetes::SkipReason;
 use crate::transport::state::HttpState;
 
-/// Where it is served; behind it stands the secret of `admit_secret_file`, if there is one.
+/// Path of the webhook; the secret of `admit_secret_file` follows it, if there is one.
 pub(super) const PATH: &str = "/admit";
-/// The API server's own bound for a request is 3 MiB; the review has some words around it.
+/// The API server's own bound for a request is 3 MiB; the review adds some text.
 const BODY_BYTES: usize = 4 * 1024 * 1024;
-/// Reviews that are held at once, each some times its bytes; others are refused, and their pods stay as they are.
+/// Most reviews at once, each some times its bytes in memory; others are refused, and their pods stay unchanged.
 const AT_ONCE: usize = 16;
 /// The API server is near, and its time-out short.
 const BODY_WITHIN: Duration = Duration::from_secs(2);
 
-/// One for each review that is held.
+/// One permit for each review.
 static PLACES: Semaphore = Semaphore::const_new(AT_ONCE);
 
 pub(super) async fn admit(State(parts): State<HttpState>, request: Request) -> Response {
@@ -54,7 +54,7 @@ pub(super) async fn admit(State(parts): State<HttpState>, request: Request) -> R
     }
 }
 
-/// Whether the path ends in the secret, where there is one. A certificate was asked for when the connection began.
+/// Whether the path ends in the secret, if there is one. Client certificates are checked by the TLS listener.
 fn is_proven(parts: &HttpState, path: &str) -> bool {
     let given = path.strip_prefix(PATH).and_then(|rest| rest.strip_prefix('/')).unwrap_or_default();
     parts.admission_secret.as_ref().is_none_or(|secret| secret.is(given.as_bytes()))
@@ -78,7 +78,7 @@ fn answer(response: AdmissionResponse) -> Response {
     }
 }
 
-/// What is asked. The object stays as it came until it is known to be a pod.
+/// Parses the request. The object stays JSON until it is known to be a pod.
 async fn review(request: Request) -> Result<AdmissionRequest<DynamicObject>, (StatusCode, FieldViolation)> {
     let body = timeout(BODY_WITHIN, to_bytes(request.into_body(), BODY_BYTES)).await;
     let body = match body {

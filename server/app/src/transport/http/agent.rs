@@ -1,5 +1,5 @@
-//! `GET /agent/linux-amd64`: the agent, for a job that fetches it; `GET /agent/sha256sums`: what to pin. Every caller may ask: the program
-//! holds no secret, and a job without a token is to be measured too.
+//! `GET /agent/linux-amd64`: the agent's binary, for jobs that download it; `GET /agent/sha256sums`: its checksums for pinning. Open to
+//! every caller: the program contains no secret, and a job without a token should be measured too.
 
 use std::{
     convert::Infallible,
@@ -20,8 +20,8 @@ use plimsoll_core::domain::FieldViolation;
 use super::refusal::refuse;
 use crate::{runtime::net::response_budget::PIECE, transport::state::HttpState};
 
-/// What is left to send of a file that all answers share. In small pieces, because a whole file would count as memory of this answer, and
-/// the answers of a few jobs that begin together would drop each other.
+/// The unsent part of a file shared by all answers. It is sent in small pieces: as a whole it would count as memory of this answer, and a
+/// few simultaneous downloads would be refused.
 struct SharedFile(Bytes);
 
 impl http_body::Body for SharedFile {

@@ -17,7 +17,7 @@ use crate::{service::sizing::Allocation, transport::state::HttpState};
 /// Header that names the project of a spec.
 const PROJECT: &str = "Plimsoll-Project";
 
-/// Header that names the stack of a spec: shadow mode and the size of disks ask for it.
+/// Header with the stack of a spec, for shadow mode and the ephemeral storage.
 const STACK: &str = "Plimsoll-Stack";
 
 pub(super) async fn allocation(State(parts): State<HttpState>, request: Request) -> Response {
@@ -52,7 +52,7 @@ fn key_of(parts: &HttpState, query: &str, headers: &HeaderMap) -> Result<Key, Fi
     Ok(Key { project, stack: header_text(headers, STACK)?.unwrap_or_default(), ..key })
 }
 
-/// What a header says of the key.
+/// A field of the key from a header.
 fn header_text(headers: &HeaderMap, name: &'static str) -> Result<Option<String>, FieldViolation> {
     let Some(header_text) = headers.get(name) else { return Ok(None) };
     let header_text =

@@ -32,27 +32,26 @@ use crate::{
     },
 };
 
-/// A client that takes no piece of an archive (half a MiB) for so long is given no more: other backups wait for the end of this one,
-/// and the writer keeps aside for it what changes. As long as a connection may stand still, and for a client that moves a byte now and
-/// then as well.
+/// A client that reads nothing of an archive (half a MiB) for this long is disconnected: other backups wait for the end of this one, and
+/// the writer keeps aside entries that change. The same limit as for an idle connection, also for a client that reads a byte now and then.
 const TAKEN_WITHIN: Duration = Duration::from_mins(2);
 
 /// For people.
 const BACKUP: &str = "a backup";
-/// Memory that a backup takes at its begin: some pages of the store, their archive, and the engine's cache, which a walk over all of the
-/// store fills. What changes meanwhile is kept aside and may take more, so it is looked at for each piece.
+/// Memory that a backup reserves at its start: some pages of the store, their archive, and the engine's cache, which reading the whole
+/// store fills. Entries kept aside may take more, so the remaining memory is checked for each piece.
 const BACKUP_MEMORY: Quantity = Quantity(48 << 20);
 
-/// What a proxy says of whom it asks for; so does whatever begins with [`FORWARDED`].
+/// Headers of proxies; so is every header that starts with [`FORWARDED`].
 const OF_PROXIES: [&str; 3] = ["forwarded", "via", "x-real-ip"];
 const FORWARDED: &str = "x-forwarded-";
 /// The answer to a caller on another machine.
 const ELSEWHERE: &str = "a backup is given to callers on the server's own machine only, who ask it as localhost and through no proxy: \
      plimsoll-server backup FILE; with backup_remote = on operators may take it from other machines, through no proxy\n";
 
-/// An archive of the store as it is now. It holds everything that builds said, so only this machine gets it: neither a page in one of
-/// its browsers, which asks a name of its own that means this machine, nor who comes through a proxy on it that says so. Where the
-/// operator allows it, other machines get it too: the settings see to it that callers prove who they are, over TLS.
+/// An archive of the store at this moment. It contains everything that builds sent, so only this machine gets it: neither a page in one of
+/// its browsers that uses a DNS name for this machine, nor a caller through a local proxy that declares itself. If the operator allows it,
+/// other machines get it too; the settings then require identities and TLS.
 pub(super) async fn backup(
     State(parts): State<HttpState>,
     Extension(Peer { address: peer, local, .. }): Extension<Peer>,
@@ -85,20 +84,20 @@ pub(super) async fn backup(
     }
 }
 
-/// Whether a request that came from `peer` to `local` gets a backup; `remote` says that other machines may.
+/// Whether a request from `peer` to `local` gets a backup; `remote`: other machines may.
 fn is_given(request: &Request, (peer, local): (IpAddr, Option<IpAddr>), remote: bool) -> bool {
     let is_own = is_here(peer, local) && names_us(request, local);
     !is_for_others(request.headers()) && (is_own || remote)
 }
 
-/// Whether who calls from `peer` is on this machine, whose end of the connection is `local`: a listener on one address of the machine
-/// is called from that address, not from the loopback one.
+/// Whether `peer` is this machine, whose end of the connection is `local`: a listener on one address of the machine is called from that
+/// address, not from loopback.
 fn is_here(peer: IpAddr, local: Option<IpAddr>) -> bool {
     let peer = peer.to_canonical();
     peer.is_loopback() || local.is_some_and(|local| local.to_canonical() == peer)
 }
 
-/// Whether a proxy asks, and says so.
+/// Whether the request came through a proxy that declares itself.
 fn is_for_others(headers: &HeaderMap) -> bool {
     headers
         .keys()
@@ -106,13 +105,13 @@ fn is_for_others(headers: &HeaderMap) -> bool {
         .any(|name| OF_PROXIES.contains(&name) || name.starts_with(FORWARDED))
 }
 
-/// Whether the request names this machine by its own address or as localhost, wherever it names whom it asks.
+/// Whether the request addresses this machine by its own IP address or as localhost, in all places that name a host.
 fn names_us(request: &Request, local: Option<IpAddr>) -> bool {
     let mut asked = asked(request.headers(), request.uri()).peekable();
     asked.peek().is_some() && asked.all(|asked| is_ours(asked, local))
 }
 
-/// Whether a name, which may have a port behind it, always means this machine.
+/// Whether a name, with or without port, always means this machine.
 fn is_ours(asked: &str, local: Option<IpAddr>) -> bool {
     Host::parse(asked).is_some_and(|host| match host {
         Host::Address(address) => is_here(address, local),
@@ -120,15 +119,15 @@ fn is_ours(asked: &str, local: Option<IpAddr>) -> bool {
     })
 }
 
-/// A backup that is read, with its part of the memory.
+/// A running backup, with its reserved memory.
 struct LiveBackup {
     stream: BackupStream,
     memory: AnswerMemory,
     _share: Option<AnswerShare>,
 }
 
-/// An archive whose next piece is read when the last one is on its way. A task of its own reads it: a client that stands still asks for
-/// nothing, and no other backup may begin as long as this one reads.
+/// An archive whose next piece is read while the last one is sent. A task of its own reads it: a stalled client requests nothing, and no
+/// other backup may start while this one runs.
 struct Archive {
     pieces: mpsc::Receiver<Result<Bytes, Short>>,
     metrics: Arc<Metrics>,
@@ -168,7 +167,7 @@ impl Drop for Archive {
     }
 }
 
-/// Reads an archive as fast as it is taken. Lets go of the store before it says why it ends early.
+/// Reads an archive as fast as the client takes it. Releases the store before it reports why it ends early.
 async fn read(mut live: LiveBackup, taken_within: Duration, pieces: mpsc::Sender<Result<Bytes, Short>>) {
     let short = loop {
         if let Err(refused) = live.memory.check(BACKUP) {

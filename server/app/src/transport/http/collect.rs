@@ -1,16 +1,15 @@
-//! `POST /v1/collect`: GitLab's job hook. Answered at once, worked on later: a hook that waits is a hook that GitLab turns off.
-//! So is one that fails four times in a row. What comes from GitLab is therefore answered with 200 whatever it is; an error is only
-//! for those who are not GitLab, or have not its secret.
+//! `POST /v1/collect`: GitLab's job hook. Answered at once and processed later, because GitLab disables hooks that respond slowly or fail
+//! four times in a row. So everything from GitLab is answered with 200; errors are only for other senders, or those without the secret.
 //!
-//! | the hook | answer | counted |
+//! | the hook | answer | counted as |
 //! |---|---|---|
-//! | a job has ended | `{}` | when it is worked on |
-//! | another event, or a job that goes on, of up to 32 MiB | `{}` | other, and by its event |
-//! | a job hook that is not understood, or has more than 1 MiB | what is wrong, with 200 | odd |
-//! | a job of a project that the caller may not tell of: a group's hook with the token of some of its projects | `{"ignored": ..}`, with 200 | foreign |
-//! | without GitLab's header, and no JSON, no hook or too large | 400, 413 | refused |
-//! | another `Content-Type` than `application/json`, or none | 415 | refused |
-//! | of a page of another origin ([`super::origin`]) | 403 | |
+//! | a job has ended | `{}` | by its result, when it is processed |
+//! | another event, or a job that has not ended, of up to 32 MiB | `{}` | other, with its event |
+//! | a job hook that cannot be parsed, or has more than 1 MiB | the error, with 200 | odd |
+//! | a job of a project that the caller may not report on: a group's hook with the token of some of its projects | `{"ignored": ..}`, with 200 | foreign |
+//! | without GitLab's header, and not JSON, not a hook, or too large | 400, 413 | refused |
+//! | a `Content-Type` other than `application/json`, or none | 415 | refused |
+//! | from a page of another origin ([`super::origin`]) | 403 | |
 
 use std::{sync::Arc, time::Duration};
 
@@ -39,16 +38,16 @@ use crate::{
 const BODY_BYTES: usize = 1024 * 1024;
 /// Of larger ones so much is read and thrown away. GitLab's largest have 25 MB: pipelines of thousands of jobs.
 const READ_BYTES: usize = 32 * 1024 * 1024;
-/// GitLab gives up after as long.
+/// GitLab gives up after the same time.
 const BODY_WITHIN: Duration = Duration::from_secs(10);
 
-/// What became of a hook that was taken.
+/// How an accepted hook is counted.
 enum Counted {
-    /// Counted where it is taken and worked on.
+    /// Where it is processed.
     Later,
-    /// Ignored, because its job is of a project that the caller may not tell of; what is answered.
+    /// Ignored, because its job is of a project that the caller may not report on; with the answer.
     Foreign(String),
-    /// It tells of no ended job; its event.
+    /// It reports no ended job; its event.
     Other(&'static str),
 }
 
@@ -79,7 +78,7 @@ pub(super) async fn collect(State(parts): State<HttpState>, request: Request) ->
     }
 }
 
-/// What became of a hook.
+/// Handles a hook.
 async fn take(parts: &HttpState, head: &Head, body: Body) -> Result<Counted, (StatusCode, FieldViolation)> {
     let headers = &head.headers;
     is_json(headers).map_err(|fault| (StatusCode::UNSUPPORTED_MEDIA_TYPE, fault))?;
@@ -91,7 +90,7 @@ async fn take(parts: &HttpState, head: &Head, body: Body) -> Result<Counted, (St
     let event = HookEvent::of(headers.get(EVENT).map(|value| value.to_str().unwrap_or_default()));
     let body = match (read(body, event).await?, event) {
         (Some(body), _) => body,
-        // too large to look whether it is signed: that it came is all that is made of it
+        // too large to check its signature: only its arrival is counted
         (None, HookEvent::Other(event)) => return Ok(Counted::Other(event)),
         (None, _) => {
             let fault =
@@ -103,7 +102,7 @@ async fn take(parts: &HttpState, head: &Head, body: Body) -> Result<Counted, (St
         let checked = signing.check(headers, &body, Clock.now_unix_ms());
         checked.map_err(|fault| (StatusCode::UNAUTHORIZED, fault))?;
     }
-    // either secret proves that it comes from GitLab; without one the guard has looked
+    // either secret proves that it comes from GitLab; without secrets the guard has checked the caller
     let_in(&head.extensions);
     match understood(event, headers, &body)? {
         Hook::Other => Ok(Counted::Other(event.counted_as(&body))),
@@ -111,7 +110,7 @@ async fn take(parts: &HttpState, head: &Head, body: Body) -> Result<Counted, (St
     }
 }
 
-/// What the body says. What GitLab sends is answered with 200, also if it is not understood.
+/// Parses the body. What GitLab sends is answered with 200, even if it cannot be parsed.
 fn understood(
     event: HookEvent,
     headers: &HeaderMap,
@@ -122,12 +121,12 @@ fn understood(
     })
 }
 
-/// What a header says, if it is text.
+/// A header as text, if it is text.
 fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-/// Takes the end of a job, if the caller may report on the project that it names.
+/// Accepts the end of a job, if the caller may report on the project in it.
 async fn take_end(
     parts: &HttpState,
     Head { headers, extensions, .. }: &Head,
@@ -136,7 +135,7 @@ async fn take_end(
     let caller = extensions.get::<Arc<Identity>>().map(|caller| &**caller);
     match reports::reporter(&parts.guard, caller, &ended.job.key.project, "/v1/collect") {
         Ok(by) => ended.reported.by = by,
-        // no error: after four of them GitLab would switch off a group's hook, and with it the hooks of the projects that the caller may
+        // not an error: after four of them GitLab would disable a group's hook, and with it the hooks of projects that the caller may
         // report on
         Err(foreign) => return Counted::Foreign(foreign.to_string()),
     }
@@ -144,8 +143,8 @@ async fn take_end(
     Counted::Later
 }
 
-/// Whether the body says to be what GitLab sends. A page of another origin can have a browser post other types, or none, without
-/// asking first.
+/// Whether the content type is GitLab's. A page of another origin can make a browser post other types, or none, without a preflight
+/// request.
 fn is_json(headers: &HeaderMap) -> Result<(), FieldViolation> {
     let value = text(headers, CONTENT_TYPE.as_str()).unwrap_or_default();
     let kind = value.split(';').next().unwrap_or_default().trim();
@@ -155,7 +154,7 @@ fn is_json(headers: &HeaderMap) -> Result<(), FieldViolation> {
     Err(FieldViolation::new("Content-Type", "must be application/json"))
 }
 
-/// The body; `None` if it has more than a job hook may have.
+/// The body; `None` if it is larger than a job hook may be.
 async fn read(body: Body, event: HookEvent) -> Result<Option<Bytes>, (StatusCode, FieldViolation)> {
     let most = if event.is_gitlabs() { READ_BYTES } else { BODY_BYTES };
     let read = tokio::time::timeout(BODY_WITHIN, read_to_its_end(body, most)).await;

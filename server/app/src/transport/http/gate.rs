@@ -1,12 +1,12 @@
-//! What a request passes before it is routed. The checks are plain functions in one place: as layers of axum each would box every request
-//! and copy all that lies below it.
+//! Checks before a request is routed. They are plain functions in one place: as layers of axum each would box every request and copy
+//! everything below it.
 //!
 //! | check | refuses |
 //! |---|---|
-//! | [`stray_grpc`] | calls of gRPC |
-//! | [`hosts`] | requests that name another host, where there is no access file |
-//! | [`origin`] | changes that a page of another origin asks for |
-//! | [`guarded`] | callers without the role that the path needs |
+//! | [`stray_grpc`] | gRPC calls |
+//! | [`hosts`] | requests with another host name, if there is no access file |
+//! | [`origin`] | changes requested by a page of another origin |
+//! | [`guarded`] | callers without the role for the path |
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{access::guard::Guard, transport::calls::Calls};
 
-/// The routes of a listener behind its checks.
+/// The routes of a listener, with its checks.
 #[derive(Debug)]
 pub(super) struct Gate {
     pub(super) router: Router,
@@ -28,25 +28,25 @@ pub(super) struct Gate {
     pub(super) checks: Checks,
 }
 
-/// What a listener checks.
+/// The checks of a listener.
 #[derive(Debug)]
 pub(super) enum Checks {
     /// The listener for people, tools and hooks.
     Paths {
-        /// Where calls of gRPC are served; `None` if it is not known.
+        /// Port of the gRPC listener; `None` if unknown.
         grpc_port: Option<u16>,
         /// The names that the server answers to without an access file, in lower case.
         own_names: Arc<[String]>,
         guard: Guard,
         has_hook_secret: bool,
     },
-    /// The webhook's listener: its TLS settings say who may call.
+    /// The webhook's listener: its TLS settings decide who may call.
     Certificate,
 }
 
 impl Gate {
-    /// The answer, and the caller's place among its calls until the answer is sent. The request counts as running until the answer is
-    /// ready, so that a server that stops waits for it.
+    /// The answer, and the caller's slot until the answer is sent. The request counts as running until the answer is ready, so that a
+    /// stopping server waits for it.
     pub(super) async fn answer(&self, request: Request) -> (Response, Option<CallPlace>) {
         let _call = self.calls.begin();
         let span = tracing::debug_span!("request", otel.name = shown_path(request.uri()));
@@ -54,7 +54,7 @@ impl Gate {
     }
 
     async fn pass(&self, mut request: Request) -> (Response, Option<CallPlace>) {
-        // the router leaves the body out where it answers itself; over HTTP/2 an answer to HEAD with one is an error of the protocol
+        // the router omits the body of its own answers; over HTTP/2 an answer to HEAD with a body is a protocol error
         let is_head = *request.method() == Method::HEAD;
         let refused =
             |refusal: Response| (if is_head { refusal.map(|_body| Body::empty()) } else { refusal }, None);
@@ -85,7 +85,7 @@ impl Checks {
         origin::refusal(request)
     }
 
-    /// Puts the caller's identity beside its request, or answers a caller that may not go on.
+    /// Adds the caller's identity to its request, or answers a refused caller.
     fn admit(&self, request: &mut Request) -> Result<Option<CallPlace>, Box<Response>> {
         match self {
             Self::Paths { guard, has_hook_secret, .. } => guarded::admit(request, guard, *has_hook_secret),

@@ -1,5 +1,5 @@
-//! Who may ask for which page. A connection keeps its place for good once one of its requests was let in here, or proved to be a hook
-//! of GitLab: probes and refusals keep none, as any client may cause them.
+//! Authorizes requests. A connection keeps its slot for good once one of its requests was admitted here, or proved to be a hook of GitLab:
+//! probes and refused requests do not count, because any client may cause them.
 
 use std::{borrow::Cow, net::IpAddr, sync::Arc};
 
@@ -21,17 +21,17 @@ use crate::{
     runtime::net::serve::Peer,
 };
 
-/// What a path needs; `None` for those that every caller may ask for.
+/// The role for a path; `None` for those open to every caller.
 fn role(path: &str, changes: bool, has_hook_secret: bool) -> Option<Role> {
     match path {
         // the form that corrects a cause
         path if changes && path.starts_with("/attempts/") => Some(Role::Operator),
         "/livez" | "/readyz" => None,
-        // the program holds no secret, and a job without a token is to be measured too
+        // the program contains no secret, and a job without a token should be measured too
         path if path.starts_with("/agent/") => None,
         "/v1/allocation" => Some(Role::Caller),
         path if changes && is_of_tickets(path) => Some(Role::Caller),
-        // GitLab proves with the hook's own secret who it is
+        // GitLab proves its identity with the hook's own secret
         "/v1/collect" if has_hook_secret => None,
         "/v1/collect" => Some(Role::Hook),
         ENDPOINT => Some(Role::Operator),
@@ -44,7 +44,7 @@ fn is_of_tickets(path: &str) -> bool {
     matches!(path, "/" | xml_rpc::PATH)
 }
 
-/// For an answer that is over all projects, and cannot name one: what a caller with `projects` does instead. A page names its project.
+/// Advice for a path whose answer is over all projects: what a caller with `projects` can use instead.
 fn instead(path: &str) -> Option<&'static str> {
     match path {
         "/metrics" | "/v1/allocation" => Some("ask over gRPC, with plimsoll stats --project"),
@@ -55,14 +55,13 @@ fn instead(path: &str) -> Option<&'static str> {
     }
 }
 
-/// Answers callers that may not go on, and puts the identity of the others beside their request. The place among the calls of its caller
-/// is to be held until the answer is sent.
+/// Answers refused callers, and adds the identity of others to their request. The returned slot must be held until the answer is sent.
 pub(super) fn admit(
     request: &mut Request,
     guard: &Guard,
     has_hook_secret: bool,
 ) -> Result<Option<CallPlace>, Box<Response>> {
-    // a secret may stand in a path, also in one that is asked for at the wrong door
+    // a path may contain a secret, also one sent to the wrong listener
     let path = shown_path(request.uri());
     let changes = *request.method() == Method::POST;
     let Some(role) = role(path, changes, has_hook_secret) else { return Ok(None) };
@@ -96,11 +95,11 @@ pub(super) fn admit(
     Ok(Some(place))
 }
 
-/// The place of a request among the calls of its caller.
+/// Slot of a request among the calls of its caller.
 #[derive(Debug)]
 pub(super) struct CallPlace(#[expect(dead_code, reason = "held for its end")] UsageSlot);
 
-/// Takes a question of the caller's rate, and a place among its calls.
+/// Counts a request against the caller's rate, and takes a slot among its calls.
 fn taken(guard: &Guard, caller: &Identity, from: Option<IpAddr>) -> Result<CallPlace, Exceeded> {
     guard.question(caller)?;
     let place = caller.call_place(from).inspect_err(|exceeded| guard.exceeded(caller, exceeded))?;
@@ -115,22 +114,22 @@ fn beyond(path: &str, exceeded: &Exceeded) -> Response {
     answer
 }
 
-/// The connection of a client that has shown a certificate keeps its place, for want of other proof: the TLS settings say which are good.
+/// Keeps the slot of a connection with a client certificate: the TLS settings decide which are valid.
 pub(super) fn let_certified_in(of_request: &Extensions) {
     if of_request.get::<Peer>().is_some_and(|peer| !peer.names.is_empty()) {
         let_in(of_request);
     }
 }
 
-/// The connection of this request keeps its place.
+/// Keeps the slot of this request's connection.
 pub(super) fn let_in(of_request: &Extensions) {
     if let Some(peer) = of_request.get::<Peer>() {
         peer.requests.let_in();
     }
 }
 
-/// The header that says who calls. A hook of GitLab has its secret in a header of its own: then that is a token of the file of access, and
-/// so each project's hook can have one.
+/// The header with the caller's token. GitLab's hook has its secret in a header of its own: that is then a token of the access file, so
+/// each project's hook can have one.
 fn authorization(headers: &HeaderMap, role: Role) -> Option<Cow<'_, str>> {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let secret = || text(SECRET).filter(|_secret| role == Role::Hook);
@@ -147,7 +146,7 @@ fn denial(path: &str, denied: &Denied) -> Response {
     };
     let mut answer = refuse(path, status, &FieldViolation::new("authorization", denied.to_string()));
     if status == StatusCode::UNAUTHORIZED {
-        // a browser asks for a name and a password: any name, and the token
+        // browsers ask for a name and a password: any name, with the token as password
         let schemes = header::HeaderValue::from_static("Basic realm=\"plimsoll\", Bearer realm=\"plimsoll\"");
         answer.headers_mut().insert(header::WWW_AUTHENTICATE, schemes);
     }

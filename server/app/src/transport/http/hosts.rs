@@ -1,13 +1,13 @@
-//! Without an access file the server answers only to names that mean it. A page of another site can have its own name resolve to this
-//! machine (DNS rebinding): to the browser that page and the server are one origin then, and the page reads and changes what its user may. It
-//! cannot choose the name in `Host`, which stays its own.
+//! Without an access file the server only answers requests for its own names. A page of another site can make its name resolve to this
+//! machine (DNS rebinding): the browser then treats page and server as one origin, and the page could act as its user. It cannot change
+//! the name in `Host`.
 //!
-//! | answered | why |
+//! | accepted | why |
 //! |---|---|
 //! | `localhost`, and names below it | always this machine (RFC 6761, section 6.3) |
-//! | an IP address | no name that could resolve to another machine |
-//! | a name of the setting `http_hosts` | the operator's own |
-//! | a request without a name | HTTP/1.0: every browser sends one |
+//! | an IP address | cannot resolve to another machine |
+//! | a name in the setting `http_hosts` | configured by the operator |
+//! | a request without a name | HTTP/1.0: browsers always send one |
 
 use std::net::IpAddr;
 
@@ -22,7 +22,7 @@ use super::{refusal::refuse, shown_path};
 /// Letters of a refused name that the answer repeats: the longest name of a host (RFC 1035, section 2.3.4).
 const SHOWN: usize = 253;
 
-/// Refuses a request that names another host. `own` are the names that the operator gave, in lower case.
+/// Refuses a request for another host. `own`: the operator's names, in lower case.
 pub(super) fn refusal(headers: &HeaderMap, uri: &Uri, own: &[String]) -> Option<Response> {
     let foreign = asked(headers, uri).find(|asked| !is_own(asked, own))?;
     let foreign: String = foreign.chars().take(SHOWN).collect();
@@ -34,7 +34,7 @@ pub(super) fn refusal(headers: &HeaderMap, uri: &Uri, own: &[String]) -> Option<
     Some(refuse(shown_path(uri), StatusCode::MISDIRECTED_REQUEST, &fault))
 }
 
-/// All that a request names as whom it asks, each with a port or without; what is no text is empty.
+/// All host names in a request, each with or without port; a value that is not text is empty.
 pub(super) fn asked<'r>(headers: &'r HeaderMap, uri: &'r Uri) -> impl Iterator<Item = &'r str> {
     let hosts = headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or_default());
     uri.authority().map(Authority::as_str).into_iter().chain(hosts)
@@ -49,7 +49,7 @@ pub(super) enum Host {
 }
 
 impl Host {
-    /// `None` for what names no host.
+    /// `None` if it is not a host.
     pub(super) fn parse(asked: &str) -> Option<Self> {
         let asked = asked.parse::<Authority>().ok()?;
         let host = asked.host().trim_start_matches('[').trim_end_matches(']');
@@ -57,7 +57,7 @@ impl Host {
         Some(host.parse().map_or_else(|_| name(), Self::Address))
     }
 
-    /// Whether it is a name that means the machine itself everywhere.
+    /// Whether the name always means the local machine.
     pub(super) fn is_localhost(&self) -> bool {
         matches!(self, Self::Name(name) if name == "localhost" || name.ends_with(".localhost"))
     }

@@ -2,22 +2,22 @@
 //!
 //! | endpoint | answer |
 //! |---|---|
-//! | `GET /` | the web page ([`web`]) for a browser; this table, as text, for other clients |
+//! | `GET /` | the web page ([`web`]) for browsers; this table, as text, for other clients |
 //! | `GET /packages`, `/attempts`, `/running`, `/settings`, `/api/...` | more of the web page, and its JSON |
 //! | `POST /attempts/ID` | corrects the cause of a failed attempt, for the form on its page |
-//! | `GET /v1/allocation?spec=` | what a job of stock Spack shall ask for, as variables of that job |
-//! | `GET /agent/linux-amd64` | the agent's binary, where there is an `agent_dir`; `/agent/sha256sums` says what to pin |
-//! | `POST /v1/collect` | takes GitLab's job hook |
+//! | `GET /v1/allocation?spec=` | sizes for a job of stock Spack, as variables of the job |
+//! | `GET /agent/linux-amd64` | the agent's binary, if `agent_dir` is set; checksums at `/agent/sha256sums` |
+//! | `POST /v1/collect` | accepts GitLab's job hook |
 //! | `POST /RPC2`, `POST /` | tickets for clients of Resalloc, over XML-RPC ([`xml_rpc`]) |
 //! | `GET /livez` | 200 while the process runs |
-//! | `GET /readyz` | 200 while it serves, and its store and its directory of hooks take writes, else 503 with the reason |
+//! | `GET /readyz` | 200 while it serves, and store and hook directory accept writes; else 503 with the reason |
 //! | `GET /metrics` | all metrics: Prometheus' text format, or OpenMetrics for clients that prefer it |
-//! | `GET /admin/backup` | an archive of the whole store at this moment; to callers on this machine, and with `backup_remote` to operators |
+//! | `GET /admin/backup` | an archive of the store; for callers on this machine, and with `backup_remote` for operators |
 //!
 //! The webhook has a listener of its own, with TLS: `POST /admit` takes an `AdmissionReview` of `admission.k8s.io/v1`; with an
-//! `admit_secret_file`, `POST /admit/SECRET` alone.
+//! `admit_secret_file`, only `POST /admit/SECRET` does.
 //!
-//! Below `/v1`, whatever is not an answer is an object with one text, `{"error": "field: what is wrong"}`, and one line in the log.
+//! Below `/v1`, an error is an object with one text, `{"error": "field: what is wrong"}`, and one line in the log.
 
 mod admit;
 mod agent;
@@ -82,7 +82,7 @@ pub(crate) async fn serve(listener: Listener, parts: HttpState, bounds: Bounds) 
         .await;
 }
 
-/// Serves the webhook until `parts.stopping`: nothing but `POST /admit`.
+/// Serves the webhook until `parts.stopping`: only `POST /admit`.
 pub(crate) async fn serve_admission(listener: Listener, parts: HttpState, bounds: Bounds) {
     let (metrics, stopping, response_budget) =
         (Arc::clone(&parts.metrics), parts.stopping.clone(), parts.calls.response_budget());
@@ -97,7 +97,7 @@ pub(crate) async fn serve_admission(listener: Listener, parts: HttpState, bounds
     serving::serve(listener, (gate, response_budget), bounds, metrics, stopping).await;
 }
 
-/// The path of a request, for the log. What stands below `/admit` is a secret.
+/// The path of a request, for the log. The part below `/admit` is a secret.
 fn shown_path(uri: &Uri) -> &str {
     if uri.path().starts_with(admit::PATH) { admit::PATH } else { uri.path() }
 }

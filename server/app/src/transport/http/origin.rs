@@ -1,5 +1,5 @@
-//! Pages of other origins change nothing here. A browser on the server's own machine, or inside its network, reaches the server for
-//! whatever page it has open; it says so in `Sec-Fetch-Site`, and older ones in `Origin`. Programs send neither.
+//! Refuses changes requested by pages of other origins. A browser on the server's machine or network can reach the server for any page it
+//! has open; it declares that in `Sec-Fetch-Site`, older ones in `Origin`. Programs send neither.
 
 use axum::{
     extract::Request,
@@ -10,10 +10,10 @@ use plimsoll_core::domain::FieldViolation;
 
 use super::{refusal::refuse, shown_path};
 
-/// What a browser says of who made it ask (Fetch Metadata, section 2.3).
+/// The browser's statement about the requesting page (Fetch Metadata, section 2.3).
 const SITE: &str = "Sec-Fetch-Site";
 
-/// Refuses what could change something and comes from a page of another origin.
+/// Refuses a request that could change something and comes from a page of another origin.
 pub(super) fn refusal(request: &Request) -> Option<Response> {
     if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
         return None;

@@ -1,4 +1,4 @@
-//! What orchestrators and Prometheus ask.
+//! Endpoints for orchestrators and Prometheus.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(super) async fn readyz(State(parts): State<HttpState>) -> impl IntoResponse 
     }
 }
 
-/// Prometheus' text format, which every tool reads; OpenMetrics for who likes it at least as much.
+/// Prometheus' text format, which every tool reads; OpenMetrics for clients that accept it at least as much.
 pub(super) async fn metrics(State(parts): State<HttpState>, headers: HeaderMap) -> impl IntoResponse {
     let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let classic = !prometheus::prefers_openmetrics(accept);

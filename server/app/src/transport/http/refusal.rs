@@ -6,7 +6,7 @@ use axum::{
 };
 use plimsoll_core::domain::FieldViolation;
 
-/// Bytes of a path that go into the log.
+/// Most bytes of a path in the log.
 const LOGGED: usize = 100;
 
 /// The answer to a request that breaks a rule.

@@ -1,4 +1,4 @@
-//! Calls of gRPC that come to a port for HTTP. A status in words tells their caller more than "not found" would.
+//! Answers gRPC calls to an HTTP port with a helpful status instead of "not found".
 
 use axum::{
     http::{HeaderMap, HeaderValue, Uri, header},
@@ -9,7 +9,7 @@ use axum::{
 const UNIMPLEMENTED: HeaderValue = HeaderValue::from_static("12");
 const GRPC: &str = "application/grpc";
 
-/// Answers calls of gRPC, wherever they go, with the number of the port that serves them.
+/// Answers gRPC calls to any path with the port of the gRPC listener.
 pub(super) fn refusal(headers: &HeaderMap, uri: &Uri, port: Option<u16>) -> Option<Response> {
     if !is_grpc(headers) {
         return None;
@@ -27,6 +27,6 @@ pub(super) fn refusal(headers: &HeaderMap, uri: &Uri, port: Option<u16>) -> Opti
 
 fn is_grpc(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    // +proto and its like follow; gRPC-Web is HTTP
+    // +proto and the like follow; gRPC-Web is HTTP
     kind.and_then(|kind| kind.strip_prefix(GRPC)).is_some_and(|rest| !rest.starts_with("-web"))
 }

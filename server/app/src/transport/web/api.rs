@@ -1,5 +1,4 @@
-//! What the pages show, as JSON. Each endpoint takes the query of its page; that of packages gives all of them, in no order
-//! and without a search.
+//! The pages' data as JSON. Each endpoint takes the query of its page; that of packages returns all of them, unsorted and unfiltered.
 
 use axum::{
     extract::Path,
@@ -27,7 +26,7 @@ use super::{
 /// Attempts of one answer.
 const PAGE: u32 = 100;
 
-/// A message, or other JSON, as an answer: its fields in the order of the alphabet.
+/// A message or other JSON as an answer; fields are sorted by name.
 fn answer(message: &impl Serialize) -> Response {
     match serde_json::to_value(message) {
         Ok(json) => {
@@ -38,12 +37,12 @@ fn answer(message: &impl Serialize) -> Response {
     }
 }
 
-/// An answer, or why there is none, both as JSON.
+/// An answer or an error, both as JSON.
 fn as_response(answer: Result<Response, Trouble>) -> Response {
     answer.unwrap_or_else(|trouble| trouble.json())
 }
 
-/// `GetStats`, by `group_by` and in steps of `step_ms`; without them a total alone.
+/// `GetStats`, by `group_by` and in steps of `step_ms`; without them only the total.
 pub(super) async fn stats(Asking(parts): Asking, uri: Uri) -> Response {
     let answer = async {
         let query = Query::of(&uri)?;
@@ -118,7 +117,7 @@ pub(super) async fn attempt(Asking(parts): Asking, Path(id): Path<String>, uri: 
     as_response(answer.await)
 }
 
-/// What runs now.
+/// The running attempts.
 pub(super) async fn running(Asking(parts): Asking) -> Response {
     let answer = async {
         let (watched, _count) = parts.running(SHOWN).await?;
@@ -136,7 +135,7 @@ pub(super) async fn settings(Asking(parts): Asking) -> Response {
     answer(&json!({ "settings": parts.shown.iter().map(row).collect::<Vec<_>>() }))
 }
 
-/// The filter of a page; `from_unix_ms` and `to_unix_ms` win over its range.
+/// The filter of a page; `from_unix_ms` and `to_unix_ms` override its range.
 fn filter(query: &Query, uri: &Uri) -> Result<plimsoll_proto::v1::Filter, FieldViolation> {
     let (_, view) = query::asked(uri)?;
     let mut filter = super::attempts::filter(query, &view)?;

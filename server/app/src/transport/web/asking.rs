@@ -1,4 +1,4 @@
-//! On whose behalf a page asks, and what it may show.
+//! Answers pages' requests on behalf of their reader.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -18,8 +18,7 @@ use crate::{
     transport::{read_api::ReadApi, state::HttpState},
 };
 
-/// What the handlers look at, asked by the one who is before the browser: a page shows no more than its reader may see. Without
-/// a guard in front that is anyone.
+/// Extracts the page's reader from a request: a page shows only what its reader may see. Without a guard that is everything.
 #[derive(Debug)]
 pub(super) struct Asking(pub(super) Reader);
 
@@ -33,7 +32,7 @@ impl FromRequestParts<HttpState> for Asking {
     }
 }
 
-/// A reader of pages: the questions that a page may put, as its reader.
+/// The reader of a page, with the requests that pages make.
 #[derive(Debug)]
 pub(super) struct Reader {
     api: ReadApi,
@@ -47,13 +46,13 @@ pub(super) struct Reader {
 pub(super) enum PageRefusal {
     /// The question breaks a rule; the text names the field.
     Wrong(String),
-    /// The reader may not see it. `projects` are those that the reader may name instead.
+    /// The reader may not see it. `projects`: those that the reader may name instead.
     Forbidden { text: String, projects: Vec<String> },
-    /// What was asked for is not known.
+    /// It is unknown.
     Unknown(String),
     /// Not now.
     Busy(String),
-    /// It should have worked.
+    /// An internal error.
     Broken(String),
 }
 
@@ -102,7 +101,7 @@ impl Reader {
         self.caller.projects.is_all()
     }
 
-    /// Whether the reader may correct causes: whether that goes for an attempt is decided where it is known.
+    /// Whether the reader may correct causes in general; access to a single attempt is checked where it is known.
     pub(super) fn may_correct(&self) -> bool {
         self.caller.roles.has(Role::Operator) && self.caller.proven.job.is_none()
     }
@@ -186,7 +185,7 @@ impl Reader {
         self.naming_projects(self.api.get_attempt(&self.caller, asked).await)
     }
 
-    /// As the rpc `Explain`, for which reading is not enough there either.
+    /// Like the rpc `Explain`, which needs more than the role reader.
     pub(super) async fn explain(
         &self,
         asked: pb::PredictRequest,

@@ -1,4 +1,4 @@
-//! The stylesheet, the script and the sign: part of the program, so that a page needs nothing else.
+//! Stylesheet, script and logo: part of the program, so that a page needs nothing else.
 
 use axum::{
     extract::Path,
@@ -9,7 +9,7 @@ use plimsoll_pages::assets;
 
 use super::trouble::Trouble;
 
-/// One of them. Its address changes with its text: browsers keep it as long as they like.
+/// One of them. Its address changes with its content, so browsers may cache it for ever.
 pub(super) async fn asset(Path(name): Path<String>) -> Response {
     match assets::find(&name) {
         Some((kind, text)) => {

@@ -25,10 +25,10 @@ pub(super) async fn show(Asking(parts): Asking, uri: Uri) -> Result<Html<String>
     Ok(Html(page.draw().into_string()))
 }
 
-/// What a query asks for.
+/// The list request of a query.
 ///
 /// # Errors
-/// A word that is not known.
+/// A value is unknown.
 pub(super) fn question(
     query: &Query,
     view: &View,
@@ -50,13 +50,13 @@ pub(super) fn question(
 /// The filter of a query.
 ///
 /// # Errors
-/// A word that is not known.
+/// A value is unknown.
 pub(super) fn filter(query: &Query, view: &View) -> Result<Filter, FieldViolation> {
     let outcome = query.get("outcome");
     let canceled = words::wire_name("", outcome) == CANCELED;
     let outcome = match outcome {
         "" => Outcome::Unspecified,
-        // the wire has no outcome of its own for it
+        // the wire has no outcome for canceled
         _ if canceled => Outcome::Failed,
         text => Outcome::from_str_name(&words::wire_name("OUTCOME_", text)).ok_or_else(|| {
             unknown("outcome", text, OUTCOMES.map(outcome_value).into_iter().chain([CANCELED]))

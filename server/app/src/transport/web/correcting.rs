@@ -1,7 +1,8 @@
-//! The form on the page of an attempt with which a person corrects its cause: the only thing that a page changes.
+//! The form on an attempt's page for correcting its cause: the only thing that a page changes.
 //!
-//! It needs the role operator, and a browser that says that the page which sends it is ours: [`crate::transport::http`] refuses those of
-//! other origins, and this refuses what says nothing. Programs call `CorrectVerdict`. After a change the browser is led back to the page.
+//! It needs the role operator, and a browser that declares the page's origin as ours: [`crate::transport::http`] refuses other origins,
+//! and this module refuses requests without a declaration. Programs call `CorrectVerdict`. After a change the browser is redirected to the
+//! page.
 
 use std::time::Duration;
 
@@ -19,11 +20,11 @@ use tokio::time::timeout;
 use super::{asking::Asking, trouble::Trouble};
 use crate::transport::{state::HttpState, wire};
 
-/// A form has some hundred bytes; its reason may have 500, each written as three.
+/// A form has some hundred bytes; its reason may have 500, each encoded as three.
 const FORM_BYTES: usize = 8 * 1024;
 /// A browser sends it at once.
 const FORM_WITHIN: Duration = Duration::from_secs(10);
-/// What a browser of these years says of who made it ask.
+/// The browser's statement about the requesting page.
 const SITE: &str = "Sec-Fetch-Site";
 
 pub(super) async fn correct(
@@ -55,7 +56,7 @@ async fn read(body: Body) -> Result<Vec<u8>, Trouble> {
     Ok(bytes.to_vec())
 }
 
-/// The fields of the form as the rpc takes them.
+/// The form's fields as a request of the rpc.
 fn question(id: &str, form: &[u8]) -> Result<pb::CorrectVerdictRequest, FieldViolation> {
     let mut question = pb::CorrectVerdictRequest { attempt: id.to_owned(), ..Default::default() };
     for (name, value) in form_urlencoded::parse(form) {
@@ -76,7 +77,7 @@ fn question(id: &str, form: &[u8]) -> Result<pb::CorrectVerdictRequest, FieldVio
         }
     }
     if question.undo {
-        // the other fields are those of the button beside it
+        // the other fields belong to the other button
         (question.cause, question.signature_for_ms) = (0, None);
     }
     Ok(question)

@@ -1,4 +1,4 @@
-//! Failures by cause and by the line that they are known by.
+//! Failures by cause and by signature.
 
 use axum::{http::Uri, response::Html};
 use plimsoll_pages::failures::FailuresPage;

@@ -1,22 +1,21 @@
-//! The web page: what builds asked for, what they needed, why they failed, and what that cost.
+//! The web page: what builds requested and needed, why they failed, and what that cost.
 //!
-//! | page | what it shows | JSON beside it |
+//! | page | content | JSON |
 //! |---|---|---|
-//! | `/` | waste and failures over time, what was saved, what is worst, what runs now | `/api/stats` |
-//! | `/packages` | all packages, to sort and search | `/api/packages` |
-//! | `/packages/NAME` | need against ask over time, `-j`, versions, why the next size is what it is | `/api/packages/NAME` |
-//! | `/failures` | failures by cause and by the line that they are known by, and what their retries cost | `/api/stats` |
+//! | `/` | waste and failures over time, savings, the worst packages, running attempts | `/api/stats` |
+//! | `/packages` | all packages, sortable and searchable | `/api/packages` |
+//! | `/packages/NAME` | need against request over time, `-j`, versions, reasons of the next size | `/api/packages/NAME` |
+//! | `/failures` | failures by cause and by signature, and the cost of their retries | `/api/stats` |
 //! | `/savings` | what packages should request, and what that saves | `/api/recommendations` |
-//! | `/attempts` | finished attempts, to filter | `/api/attempts` |
+//! | `/attempts` | finished attempts, filterable | `/api/attempts` |
 //! | `/attempts/ID` | one attempt: memory, CPU, phases, evidence, verdict | `/api/attempts/ID` |
-//! | `/running` | what runs now | `/api/running` |
+//! | `/running` | running attempts | `/api/running` |
 //! | `/settings` | the settings in force | `/api/settings` |
 //!
-//! Pages are written on the server, work without scripts and load nothing from elsewhere; a small script only makes them
-//! quicker. What they show comes from the services of `plimsoll.v1` ([`crate::transport::web::asking::Reader`]): nothing is counted here, and what
-//! it looks like is drawn by `plimsoll-pages`. One form changes something: `POST /attempts/ID` corrects the cause of a failure.
-//! Every page is bounded work: at most four answers of statistics, one
-//! page of attempts, and two hundred of the attempts that run.
+//! Pages are rendered on the server, work without scripts and load nothing from other sites; a small script only makes them faster. Their
+//! data comes from the services of `plimsoll.v1` ([`crate::transport::web::asking::Reader`]) without further computation, and
+//! `plimsoll-pages` renders it. One form changes something: `POST /attempts/ID` corrects the cause of a failure. The work for a page is
+//! bounded: at most four answers of statistics, one page of attempts, and two hundred running attempts.
 
 mod api;
 mod asking;
@@ -47,11 +46,11 @@ use crate::transport::state::HttpState;
 use asking::Asking;
 use trouble::Trouble;
 
-/// What a page may load and do: its own style, script and data, nothing else; and no other page may put it into a frame.
+/// What a page may load and do: its own style, script and data; and no other page may embed it in a frame.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
     form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// What a program that asks for `/` is sent.
+/// Answer to `/` for programs.
 const INDEX: &str = "plimsoll-server\n\
     /v1/allocation  what a Spack job shall ask for (?spec=)\n\
     /v1/collect     takes GitLab's job hook\n\
@@ -96,7 +95,7 @@ async fn front(Asking(parts): Asking, headers: HeaderMap, uri: Uri) -> Response 
     }
 }
 
-/// The answer to a browser that asks for what is not here.
+/// The answer for an unknown page.
 pub(crate) fn no_such_page() -> Response {
     let text = "There is no page at this address.";
     protected(Trouble::new(StatusCode::NOT_FOUND, text).into_response())
@@ -108,12 +107,12 @@ pub(crate) fn is_browser(headers: &HeaderMap) -> bool {
     accepted.is_some_and(|accepted| accepted.contains("text/html"))
 }
 
-/// Around every page and its JSON. Who may see them is decided before, for the whole listener; what of them, by [`Asking`].
+/// Wraps every page and its JSON. Access is checked before, for the whole listener; visible data is limited by [`Asking`].
 async fn guarded(request: Request, next: Next) -> Response {
     protected(next.run(request).await)
 }
 
-/// Tells the browser what a page of ours may do.
+/// Adds the headers that restrict what a page may do.
 fn protected(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));

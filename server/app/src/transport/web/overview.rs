@@ -1,4 +1,4 @@
-//! The first page: what is wasted, what fails, what was saved, what is worst, what runs.
+//! The first page: waste, failures, savings, the worst packages, running attempts.
 
 use axum::{http::Uri, response::Html};
 use plimsoll_pages::{overview::OverviewPage, view::View};
@@ -21,7 +21,7 @@ pub(super) async fn show(parts: &Reader, uri: &Uri) -> Result<Html<String>, Trou
     Ok(Html(page.draw().into_string()))
 }
 
-/// The projects or the stacks among which a reader may choose; nothing where one is chosen.
+/// The projects or stacks that a reader may choose; empty if one is chosen.
 async fn by(
     parts: &Reader,
     view: &View,

@@ -1,4 +1,4 @@
-//! One package: need against ask over time, other `-j`, versions, and why the next size is what it is.
+//! One package: need against request over time, other `-j`, versions, and reasons of the next size.
 
 use axum::{extract::Path, http::Uri, response::Html};
 use plimsoll_pages::{
@@ -28,7 +28,7 @@ pub(super) async fn show(
     let versions = parts.over_time(&view, filter.clone(), GroupBy::Version).await;
     let newest = newest(&parts, filter).await?;
     let explained = match explained(&parts, &name, &newest).await {
-        // a reader sees what was, but not the next prediction
+        // the role reader may see past attempts, but not the next prediction
         Err(PageRefusal::Forbidden { .. }) => None,
         answer => Some(answer?),
     };
@@ -63,7 +63,8 @@ pub(super) async fn explained(
     parts.explain(PredictRequest { key: Some(key), memory_limit_bytes: None }).await
 }
 
-/// What the page of savings proposes for the package in the project of its newest attempt. The page has no such line where it cannot be
+/// The proposal on the savings page for the package, in the project of its newest attempt. `None`, and the line is omitted, if it is
+/// unavailable.
 /// known.
 async fn proposal(
     parts: &Reader,

@@ -24,7 +24,7 @@ pub(super) async fn show(Asking(parts): Asking, uri: Uri) -> Result<Html<String>
     Ok(Html(page.draw().into_string()))
 }
 
-/// The packages that waste most; if what is sought is exactly the name of another one, that one.
+/// The packages that waste most; if the search is exactly another package's name, that one.
 async fn groups(parts: &Reader, view: &View, sought: &str) -> Result<Vec<Group>, PageRefusal> {
     let ask = |filter| {
         let group_by = GroupBy::Package.into();
@@ -39,7 +39,7 @@ async fn groups(parts: &Reader, view: &View, sought: &str) -> Result<Vec<Group>,
     Ok(groups)
 }
 
-/// Refuses to sort by what is no column; without a name the usual column is taken.
+/// Refuses to sort by an unknown column; empty is the default column.
 fn is_column(by: &str) -> Result<(), FieldViolation> {
     if by.is_empty() || columns().any(|name| name == by) {
         return Ok(());

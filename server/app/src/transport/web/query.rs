@@ -1,4 +1,4 @@
-//! What an address asks for: its query, and the time, the project and the stack that a reader has chosen.
+//! The query of an address: parameters, and the chosen time range, project and stack.
 
 use axum::http::Uri;
 use plimsoll_core::domain::FieldViolation;
@@ -10,7 +10,7 @@ use crate::runtime::clock::Clock;
 /// Bytes of a query that are read at all.
 const QUERY_BYTES: usize = 16 * 1024;
 
-/// All names that addresses of the page and its JSON have: a page lets those pass that another page carries on.
+/// All parameter names of pages and their JSON: a page accepts those of other pages, because links carry them along.
 const NAMES: [&str; 24] = [
     "range",
     "project",
@@ -37,10 +37,10 @@ const NAMES: [&str; 24] = [
     "to_unix_ms",
     "max_samples",
 ];
-/// Names at least so alike, 0 to 1, are taken for one with a typo (Jaro and Winkler's measure).
+/// Least similarity, 0 to 1, at which a name counts as a misspelt one (Jaro-Winkler).
 const ALIKE: f64 = 0.8;
 
-/// A name that no page has, with the one that was probably meant.
+/// The error for an unknown name, with the most similar one.
 fn unknown(name: &str) -> FieldViolation {
     let alike = NAMES.iter().map(|known| (strsim::jaro_winkler(name, known), *known));
     let nearest = alike.filter(|(alike, _)| *alike >= ALIKE).max_by(|a, b| a.0.total_cmp(&b.0));
@@ -49,10 +49,10 @@ fn unknown(name: &str) -> FieldViolation {
     FieldViolation::new(name, format!("is not known here{hint}; there are {known}"))
 }
 
-/// What an address asks for.
+/// Parses an address.
 ///
 /// # Errors
-/// What it says makes no sense.
+/// It is invalid.
 pub(super) fn asked(uri: &Uri) -> Result<(Query, View), FieldViolation> {
     let query = Query::of(uri)?;
     let view = view_of(&query, Clock.now_unix_ms())?;
@@ -64,10 +64,10 @@ pub(super) fn asked(uri: &Uri) -> Result<(Query, View), FieldViolation> {
 pub(super) struct Query(Fields);
 
 impl Query {
-    /// Reads the query of an address.
+    /// Parses the query of an address.
     ///
     /// # Errors
-    /// It is too long, one of its values is, or a name is not known.
+    /// It is too long, one of its values is, or a name is unknown.
     pub(super) fn of(uri: &Uri) -> Result<Self, FieldViolation> {
         let text = uri.query().unwrap_or_default();
         if text.len() > QUERY_BYTES {
@@ -96,15 +96,15 @@ impl Query {
         &self.0
     }
 
-    /// The first value of this name without white space around it; empty if there is none.
+    /// The first value of this name, trimmed; empty if there is none.
     pub(super) fn get(&self, name: &str) -> &str {
         self.0.get(name)
     }
 
-    /// A whole number; `None` if it is not there.
+    /// A whole number; `None` if it is missing.
     ///
     /// # Errors
-    /// It is no number.
+    /// It is not a number.
     pub(super) fn number(&self, name: &str) -> Result<Option<u64>, FieldViolation> {
         match self.get(name) {
             "" => Ok(None),
@@ -116,10 +116,10 @@ impl Query {
     }
 }
 
-/// The choice that an address holds.
+/// The chosen range, project and stack.
 ///
 /// # Errors
-/// A range that is not one of those that are offered.
+/// The range is not one of those offered.
 fn view_of(query: &Query, now_unix_ms: u64) -> Result<View, FieldViolation> {
     let range = match query.get("range") {
         "" => Range::default(),

@@ -1,4 +1,4 @@
-//! What runs now.
+//! The page of running attempts.
 
 use axum::{http::Uri, response::Html};
 use plimsoll_pages::running::{RunningPage, SHOWN};

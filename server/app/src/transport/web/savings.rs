@@ -1,4 +1,4 @@
-//! What each job or package should request, and what that saves.
+//! The page of proposals: what each job or package should request, and what that saves.
 
 use axum::{http::Uri, response::Html};
 use plimsoll_core::domain::FieldViolation;
@@ -17,7 +17,7 @@ pub(super) async fn show(Asking(parts): Asking, uri: Uri) -> Result<Html<String>
     Ok(Html(SavingsPage { view: &view, answer: &answer }.draw().into_string()))
 }
 
-/// The question of an address; `from_unix_ms` and `to_unix_ms` win over its range.
+/// The request of an address; `from_unix_ms` and `to_unix_ms` override its range.
 pub(super) fn question(query: &Query, view: &View) -> Result<RecommendRequest, FieldViolation> {
     let (from, to) = (query.number("from_unix_ms")?, query.number("to_unix_ms")?);
     let page_size = query.number("page_size")?.unwrap_or(0);
@@ -25,7 +25,7 @@ pub(super) fn question(query: &Query, view: &View) -> Result<RecommendRequest, F
         project: view.project.clone(),
         stack: view.stack.clone(),
         package: query.get("package").to_owned(),
-        // without a beginning the rpc looks at a month alone
+        // without a start time the rpc covers only a month
         from_unix_ms: from.or_else(|| view.since_unix_ms()).or(Some(0)),
         to_unix_ms: to,
         page_size: u32::try_from(page_size).unwrap_or(u32::MAX),

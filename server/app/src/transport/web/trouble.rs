@@ -1,4 +1,4 @@
-//! What went wrong, as a page with a way out, or as JSON.
+//! Errors as a page with a way out, or as JSON.
 
 use axum::{
     http::{StatusCode, header},
@@ -14,7 +14,7 @@ use super::asking::PageRefusal;
 pub(super) struct Trouble {
     pub(super) status: StatusCode,
     pub(super) text: String,
-    /// Projects for which the same may be asked instead.
+    /// Projects for which the same may be requested instead.
     pub(super) projects: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Attempts, ended and running, as `Stats` shows them.
+//! Ended and running attempts as messages of `Stats`.
 
 use plimsoll_core::domain::{
     Exit, FieldViolation, MeasurementSource, OomOrigin, Outcome, Phase, PredictionSnapshot, Resources,
@@ -27,10 +27,10 @@ pub(crate) fn shown(attempt: ShownAttempt) -> pb::GetAttemptResponse {
     }
 }
 
-/// Rows for a series, as many as are asked for.
+/// A series with as many rows as requested.
 ///
 /// # Errors
-/// More than an answer holds.
+/// More than an answer may have.
 pub(crate) fn rows(asked: u32) -> Result<Rows, FieldViolation> {
     match asked {
         0 => Ok(Rows::new(limits::SHOWN_SAMPLES_DEFAULT as usize)),
@@ -98,7 +98,7 @@ pub(crate) fn summary(summary: &Summary) -> pb::Summary {
     .with_pages(summary.pages)
 }
 
-/// An attempt of a list, with the line that its failure is known by.
+/// A listed attempt, with the log line that identifies its failure.
 pub(crate) fn listed(listed: ListedAttempt) -> pb::Summary {
     pb::Summary { failure_line: listed.line, ..summary(&listed.summary) }
 }
@@ -137,7 +137,7 @@ fn oom_origin(origin: OomOrigin) -> pb::OomOrigin {
     }
 }
 
-/// Highest CPU use, unless the attempt was too short to tell one.
+/// Highest CPU use; `None` if the attempt was too short to measure it.
 fn cpu_peak(summary: &Summary) -> Option<f64> {
     let peak = summary.measured_cpu_peak().filter(|_| summary.wall.0 >= measured::LEAST_MEAN_MS);
     peak.map(|cores| cores.0)
@@ -186,7 +186,7 @@ pub(crate) fn sample(sample: &Sample) -> pb::Sample {
     .with_pages(pages)
 }
 
-/// A message of `Watch`: attempts that run, and ids of those that ended.
+/// A message of `Watch`: running attempts, and ids of ended ones.
 pub(crate) fn changed(running: &[Running], ended: &[String]) -> pb::WatchResponse {
     let wire = |running: &Running| {
         let last = running.progress.last.unwrap_or_default();

@@ -1,8 +1,8 @@
-//! What an agent delivers: the opening of an attempt, its samples, its end.
+//! Messages of an agent: the opening of an attempt, its samples, its end.
 //!
-//! A fact that cannot be used is left out and named in [`SkippedFacts`]; the attempt is kept. A sample whose time, memory or CPU time cannot be used
-//! is left out as a whole, and its number counts as lost. What says which attempt and which run it is, its project, its package, and the numbers of
-//! samples are refused if they are wrong: access, or the order of the delivery, rests on them.
+//! An invalid fact is skipped and recorded in [`SkippedFacts`]; the attempt is kept. A sample with an invalid time, memory or CPU time is
+//! skipped as a whole, and its number counts as lost. Invalid ids of the attempt or run, projects, packages and sample numbers are refused,
+//! because access and the order of the delivery depend on them.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ use crate::{
     sessions::{Append, Finish},
 };
 
-/// What was asked for. A size of 0 is none: so GitLab and Kubernetes write it.
+/// Requests and limits. A size of 0 means none, as in GitLab and Kubernetes.
 fn read_resources(wire: Option<pb::Resources>, skipped: &mut SkippedFacts) -> Resources {
     let pb::Resources { memory_request_bytes, memory_limit_bytes, cpu_request_cores, cpu_limit_cores } =
         wire.unwrap_or_default();
@@ -37,7 +37,7 @@ fn read_resources(wire: Option<pb::Resources>, skipped: &mut SkippedFacts) -> Re
     Resources { memory_request, memory_limit, cpu_request, cpu_limit }
 }
 
-/// The key, without what cannot be used of all but project and package.
+/// The key, without invalid fields other than project and package.
 fn read_key(wire: Option<pb::Key>, skipped: &mut SkippedFacts) -> Validated<Key> {
     let wire = wire.map(|wire| {
         let mut usable = |name: &str, value: String, limit: usize| {
@@ -109,7 +109,7 @@ pub(crate) fn hello(wire: pb::Hello, skipped: &mut SkippedFacts) -> Validated<At
         "" => None,
         id => skipped.keep(attempt_id("hello.retries", id)),
     };
-    // no date at all is as a clock that is wrong: the start is estimated where it matters
+    // a missing date is treated like a wrong clock: the start is estimated where it matters
     let started_unix_ms =
         skipped.keep(at_most("hello.started_unix_ms", started_unix_ms, MAX_UNIX_MS)).unwrap_or_default();
     Ok(Attempt {
@@ -138,7 +138,7 @@ pub(crate) fn hello(wire: pb::Hello, skipped: &mut SkippedFacts) -> Validated<At
     })
 }
 
-/// What the runner is known by, where the agent says so.
+/// The runner's tags, if the agent sends them.
 pub(crate) fn runner_tags(wire: &pb::Hello, skipped: &mut SkippedFacts) -> Vec<String> {
     let tags = &wire.runner_tags;
     if tags.len() > limits::RUNNER_TAGS {
@@ -153,7 +153,7 @@ pub(crate) fn runner_tags(wire: &pb::Hello, skipped: &mut SkippedFacts) -> Vec<S
 /// The year 2500.
 const MAX_UNIX_MS: u64 = 16_725_225_600_000;
 
-/// Samples; whether each may follow the one before it is seen where they are added to their attempt.
+/// Parses samples; whether each may follow the previous one is checked when it is added to the attempt.
 pub(crate) fn batch(wire: &pb::Batch, skipped: &mut SkippedFacts) -> Validated<Append> {
     let &pb::Batch { ref attempt, first_sequence, lost, ref samples } = wire;
     let attempt = attempt_id("batch.attempt", attempt)?;
@@ -169,7 +169,7 @@ pub(crate) fn batch(wire: &pb::Batch, skipped: &mut SkippedFacts) -> Validated<A
         let description = format!("has {} samples; send 1 to {}", samples.len(), limits::BATCH_SAMPLES);
         return Err(FieldViolation::new("batch.samples", description));
     }
-    // a collect that may end early does not know how many come, and copies them as it grows
+    // a fallible collect does not know the length, and would copy while growing
     let mut checked = Vec::with_capacity(samples.len());
     for wire in samples {
         let mut part = skipped.part("batch.samples");
@@ -195,7 +195,7 @@ fn sample(wire: &pb::Sample, skipped: &mut Part<'_>) -> Validated<Sample> {
         starved: skipped.usable("starved_ms", wire.starved_ms, elapsed),
     };
     if let Err(fault) = sample.check() {
-        // the highest need of the row is below the mean of it
+        // the highest need of the row is below its mean
         skipped.leave_out(fault);
         sample.need_max = None;
     }
@@ -260,7 +260,7 @@ pub(crate) fn finish(wire: &pb::Finish, skipped: &mut SkippedFacts) -> Validated
 /// Characters in the name of a service.
 const SERVICE_CHARS: usize = 32;
 
-/// The name of a service, or nothing.
+/// The name of a service, or empty.
 fn service(name: &str) -> Validated<String> {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     if name.len() > SERVICE_CHARS || !name.bytes().all(is_plain) {
@@ -270,7 +270,7 @@ fn service(name: &str) -> Validated<String> {
     Ok(name.to_owned())
 }
 
-/// What is left out is as the last sample has it.
+/// Skipped values are taken from the last sample.
 fn read_totals(wire: &pb::Totals, totals: &mut Part<'_>) -> FinalTotals {
     FinalTotals {
         cpu: totals.usable("cpu_usec", Some(wire.cpu_usec), cpu).unwrap_or_default(),

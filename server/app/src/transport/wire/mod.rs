@@ -1,5 +1,5 @@
-//! Messages of the wire to what the services take, and what they give to messages: for gRPC and for the JSON of the web page. Nothing is
-//! decided here, and nothing of tonic or axum is known.
+//! Converts messages of the wire to and from the services' types, for gRPC and for the web page's JSON. No decisions are made here, and
+//! neither tonic nor axum is used.
 //!
 //! | module | messages of |
 //! |---|---|
@@ -47,7 +47,7 @@ fn at_most(field: &str, value: u64, limit: u64) -> Validated<u64> {
     }
 }
 
-/// An enum of the wire. A number without a meaning here is a fault, and not the same as not said.
+/// A value of a wire enum. An unknown number is an error, and not the same as unset.
 pub(crate) fn known<E: TryFrom<i32>>(field: &str, number: i32) -> Validated<E> {
     E::try_from(number).map_err(|_unknown| {
         FieldViolation::new(

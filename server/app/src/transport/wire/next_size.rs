@@ -1,12 +1,12 @@
-//! The size of the next attempt, as a verdict says it: without the numbers of which nothing is known but the default. The attempt
-//! then keeps what the job has, and no build that asks for twelve cores is tried again with one.
+//! The next attempt's size in a verdict, without numbers that are only defaults. The attempt then keeps the job's own values, so that a
+//! build with twelve cores is not retried with one.
 
 use plimsoll_core::domain::{Prediction, Quantity};
 use plimsoll_proto::v1 as pb;
 
 use super::sizing;
 
-/// What is known of the next attempt; `None` if no number of it is. A memory that was grown is the answer, whatever it was grown from.
+/// The known numbers for the next attempt; `None` if there are none. A raised memory size always counts.
 pub(crate) fn next_size(next: Prediction) -> Option<pb::Prediction> {
     let unknown = |quantity: &Quantity| quantity.basis.is_default();
     let unchanged = |quantity: &Quantity| quantity.basis.is_unchanged_default();

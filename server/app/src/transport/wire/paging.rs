@@ -1,7 +1,7 @@
 //! ListAttempts: a page of ended attempts, and the token that leads to the next one.
 //!
-//! A token says which filter and order it belongs to, and where the page ended. Nothing is kept of it here, so it is good for
-//! ever, also after a restart.
+//! A token contains the hash of its filter and order, and where the page ended. The server stores nothing for it, so it never expires,
+//! also over restarts.
 
 use super::filter::filter;
 use super::known;
@@ -16,36 +16,36 @@ use prost::Message as _;
 /// Attempts of a page, unless a number is given.
 const PAGE_SIZE: usize = 100;
 
-/// Bytes of a page's attempts; what is left of an answer is for the token and the tags.
+/// Most bytes of a page's attempts; the rest of an answer is for the token and the tags.
 const PAGE_BYTES: usize = limits::ANSWER_BYTES - 64 * 1024;
 
 /// Bytes around a summary in a page: its tag and its length.
 const SUMMARY_FRAME: usize = 8;
 
-/// What a token begins with: its kind. Another kind is another letter.
+/// First letter of a token: its kind. Another kind would have another letter.
 const TOKEN: &str = "a";
 
-/// Whether a request makes sense.
+/// Checks a request.
 ///
 /// # Errors
-/// Names the field that does not.
+/// Names the invalid field.
 pub(crate) fn understood(request: &pb::ListAttemptsRequest) -> Result<(), FieldViolation> {
     PageRequest::read(request)?;
     filter(request.filter.clone()).map(|_filter| ())
 }
 
-/// A request that makes sense, but for its filter.
+/// A checked request, without its filter.
 #[derive(Debug)]
 pub(crate) struct PageRequest {
     order: AttemptOrder,
     size: usize,
     after: Option<ListCursor>,
-    /// Stands for the filter and the order.
+    /// Hash of the filter and the order.
     query: u32,
 }
 
 impl PageRequest {
-    /// What the service is asked for.
+    /// The page to request from the service.
     pub(crate) fn builder(&self) -> PageBuilder {
         PageBuilder::new(self.order, self.size, self.after.clone())
     }
@@ -80,10 +80,10 @@ impl PageRequest {
     }
 }
 
-/// A number that stands for the filter and the order of a request: the same for the same ones, also on another day.
+/// Hash of a request's filter and order: equal for equal ones, at any time.
 fn query(request: &pb::ListAttemptsRequest) -> u32 {
     let mut filter = request.filter.clone().unwrap_or_default();
-    // a map has no order of its own
+    // a map has no fixed order
     let mut labels: Vec<_> = std::mem::take(&mut filter.labels).into_iter().collect();
     labels.sort_unstable();
     let mut hasher = crc32fast::Hasher::new();
@@ -100,7 +100,7 @@ fn token(query: u32, place: &ListCursor) -> String {
     format!("{TOKEN}{query:x}.{:x}.{:x}.{}", place.rank, place.ended_unix_ms, place.attempt)
 }
 
-/// The place where the page of a token ended.
+/// The position in a token, where the last page ended.
 fn place(token: &str, query: u32) -> Result<ListCursor, FieldViolation> {
     let unknown = || {
         FieldViolation::new("page_token", "is not from an answer of this server; start from the first page")
@@ -134,8 +134,7 @@ impl Page {
         Self { query, attempts: Vec::new(), last: None, bytes: 0 }
     }
 
-    /// Adds an attempt, if there is room. One is always shown, so that the pages come to an end; its parts are bounded when
-    /// they come in.
+    /// Adds an attempt, if there is space. The first is always added, so that every page makes progress; its size is bounded on input.
     pub(crate) fn add_if_room(&mut self, place: &ListCursor, summary: pb::Summary) -> bool {
         self.bytes += summary.encoded_len() + SUMMARY_FRAME;
         let room = self.attempts.is_empty() || self.bytes <= PAGE_BYTES;
@@ -146,7 +145,7 @@ impl Page {
         room
     }
 
-    /// The answer, with the token of what is left.
+    /// The answer, with a token for the rest.
     pub(crate) fn end(self, listed: &ListedAttempts) -> pb::ListAttemptsResponse {
         let last = if listed.is_cut {
             self.last.as_ref()

@@ -1,4 +1,4 @@
-//! `GetPools` and `GetDemand`: pools, and what each needs.
+//! `GetPools` and `GetDemand`: pools, and the demand of each.
 
 use plimsoll_core::placement::{BuildKind, KindPolicy, NodePlacement, Pool, PoolMaximums, tickets::Amount};
 use plimsoll_proto::v1 as pb;

@@ -1,8 +1,8 @@
-//! A series of any length in a bounded number of rows: neighbouring samples become one row, which keeps their highest need.
+//! Reduces a series of any length to a bounded number of rows: consecutive samples become one row, which keeps their highest need.
 
 use plimsoll_proto::v1 as pb;
 
-/// Rows as they grow. Holds no more than the rows that are asked for, however many samples come.
+/// Rows while they are collected. Keeps at most as many as requested, however many samples there are.
 #[derive(Debug)]
 pub(crate) struct Rows {
     /// At least 1.
@@ -15,7 +15,7 @@ pub(crate) struct Rows {
 /// Neighbouring samples.
 #[derive(Debug, Clone, Copy)]
 struct Row {
-    /// The last of them.
+    /// The last sample in it.
     last: pb::Sample,
     samples: u64,
     memory_sum: u128,
@@ -29,7 +29,7 @@ impl Rows {
         Self { limit: limit.max(1), width: 1, merged: Vec::new() }
     }
 
-    /// Takes the next sample in.
+    /// Adds the next sample.
     pub(crate) fn add(&mut self, sample: pb::Sample) {
         let whole = self.merged.last().is_none_or(|row| row.samples >= self.width);
         if whole && self.merged.len() >= self.limit {
@@ -42,7 +42,7 @@ impl Rows {
         }
     }
 
-    /// Makes one row of each two neighbours.
+    /// Merges each two consecutive rows.
     fn halve(&mut self) {
         self.width *= 2;
         let halved =
@@ -86,7 +86,7 @@ impl Row {
         if self.samples == 1 {
             return self.last;
         }
-        // a mean is not above the largest of its numbers, so it fits
+        // a mean is never above the largest value, so it fits
         let mean = |sum: u128| u64::try_from(sum / u128::from(self.samples)).unwrap_or(u64::MAX);
         pb::Sample {
             memory_bytes: mean(self.memory_sum),

@@ -1,4 +1,4 @@
-//! `Predict`, `PredictBatch` and `Explain`: what is asked, and the sizes with their basis.
+//! `Predict`, `PredictBatch` and `Explain`: requests, and sizes with their basis.
 
 use plimsoll_core::{
     domain::{
@@ -13,7 +13,7 @@ use plimsoll_proto::{limits, measured::IncompleteNeed, v1 as pb};
 use super::{memory, rung};
 use crate::service::sizing::{Explanation, SizingAnswer};
 
-/// What a prediction is asked for: the key, and the memory that the attempt may have at most.
+/// The key of a request, and the attempt's highest memory limit.
 pub(crate) fn ask(wire: pb::PredictRequest) -> Validated<(Key, Option<Bytes>)> {
     let pb::PredictRequest { key, memory_limit_bytes } = wire;
     let limit = memory_limit_bytes.map(|bytes| match bytes {
@@ -23,7 +23,7 @@ pub(crate) fn ask(wire: pb::PredictRequest) -> Validated<(Key, Option<Bytes>)> {
     Ok((validated::key(key)?, limit.transpose()?))
 }
 
-/// A prediction as it is sent: with a word where it is not to be put into force.
+/// A prediction as a message; one in shadow mode is marked.
 pub(crate) fn answer(answer: SizingAnswer) -> pb::Prediction {
     pb::Prediction { shadow: answer.is_withheld, ..prediction(answer.prediction) }
 }
@@ -74,7 +74,7 @@ fn quantity(quantity: Quantity) -> pb::Quantity {
     pb::Quantity { value: quantity.value, basis: Some(basis) }
 }
 
-/// Groups of need, held against the request and the limit that were predicted over all of them, if they were.
+/// Groups of need, compared with the predicted request and limit, if there are any.
 pub(super) fn need_groups(groups: &NeedGroups, sizes: Option<[Bytes; 2]>) -> pb::NeedGroups {
     let [request, limit] = sizes.unwrap_or_default();
     let group = |group: &NeedGroup| {

@@ -1,4 +1,4 @@
-//! Tickets: what one is opened for, and where it stands.
+//! Tickets: requests, and the status of a ticket.
 
 use plimsoll_core::{
     domain::{FieldViolation, Ticket, TicketId},
@@ -11,7 +11,7 @@ use ulid::Ulid;
 use super::ticket_id;
 use crate::{service::tickets::TicketQuestion, state::tickets::View};
 
-/// The id, given or made, and the question.
+/// The id, given or generated, and the request.
 pub(crate) fn opening(wire: pb::OpenTicketRequest) -> Validated<(TicketId, TicketQuestion)> {
     let pb::OpenTicketRequest { ticket, key, kind, owner, pool, tags } = wire;
     let id = match ticket.as_str() {
@@ -46,7 +46,7 @@ fn read_kind(word: &str) -> Validated<Option<BuildKind>> {
     BuildKind::parse(word).map(Some).ok_or_else(unknown)
 }
 
-/// Where a ticket stands.
+/// The status of a ticket.
 pub(crate) fn ticket(view: &View) -> pb::Ticket {
     let Ticket { id, claim, opened_unix_ms, granted_unix_ms, attempt, .. } = view.ticket();
     let state = match view {

@@ -1,23 +1,23 @@
-//! What the operator decides about pods.
+//! Settings of the admission webhook.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use plimsoll_core::domain::{Bytes, Cores, KNOWN_ENOUGH};
 
-/// What becomes of a pod that is known.
+/// What the webhook does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// It is left as it is; what would be done is logged and counted.
+    /// It leaves pods unchanged, and logs and counts what it would do.
     DryRun,
-    /// It is changed.
+    /// It changes pods.
     On,
 }
 
 impl Mode {
-    /// Both of them.
+    /// All modes.
     pub const ALL: [Self; 2] = [Self::DryRun, Self::On];
 
-    /// The word in the settings.
+    /// The name in the settings.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::DryRun => "dry-run",
@@ -40,10 +40,10 @@ pub enum Size {
 }
 
 impl Size {
-    /// All of them.
+    /// All sizes.
     pub const ALL: [Self; 4] = [Self::MemoryRequest, Self::MemoryLimit, Self::CpuRequest, Self::CpuLimit];
 
-    /// The word in the settings.
+    /// The name in the settings.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::MemoryRequest => "memory_request",
@@ -54,43 +54,41 @@ impl Size {
     }
 }
 
-/// What the operator decides about pods.
+/// Settings of the admission webhook.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Address of the webhook; without it there is none.
+    /// Address of the webhook; `None`: there is none.
     pub listen: Option<SocketAddr>,
-    /// PEM file of the webhook's certificate, and those that sign it. Read again when it changes.
+    /// PEM file of the webhook's certificate with its chain. Reloaded after a change.
     pub certificate: Option<PathBuf>,
-    /// PEM file of its private key. Read again when it changes.
+    /// PEM file of its private key. Reloaded after a change.
     pub key: Option<PathBuf>,
-    /// PEM file of the CA that signs the certificate of the API server; without it clients need no certificate. Read again when it
-    /// changes.
+    /// PEM file of the CA of the API server's client certificate; `None`: clients need no certificate. Reloaded after a change.
     pub client_ca: Option<PathBuf>,
-    /// File that holds the secret in the path that the API server asks; with it no other path is answered.
+    /// File with the secret in the path that the API server calls; with it no other path is answered.
     pub secret_file: Option<PathBuf>,
-    /// What becomes of a pod that is known.
+    /// What the webhook does.
     pub mode: Mode,
-    /// Namespaces whose pods are looked at; empty for all that the cluster asks about.
+    /// Namespaces whose pods are reviewed; empty: all.
     pub namespaces: Vec<String>,
     /// Sizes that are set.
     pub sizes: Vec<Size>,
-    /// Largest memory, for example that of the namespace's `LimitRange`. No annotation goes beyond it, and a pod that had more is not
-    /// remembered.
+    /// Largest memory, for example that of the namespace's `LimitRange`. It caps annotations, and pods above it are not remembered.
     pub max_memory: Option<Bytes>,
     /// Most CPU.
     pub max_cpu: Option<Cores>,
-    /// A prediction with less confidence sets nothing, 0 to 1.
+    /// Least confidence, 0 to 1, of a prediction that sets sizes.
     pub confidence: f64,
-    /// What a job's variables say of its project, its owner, its kind and whether it mends a hole decides where its pod runs, and
-    /// with which priority. Else only the project counts, as the runner has it from GitLab: a job's author chooses its variables.
+    /// Whether a job's variables (project, owner, kind, security fix) affect pool and priority. Otherwise only the project from GitLab
+    /// does, because a job's author chooses its variables.
     pub trust_variables: bool,
-    /// Kueue ends a build after its p95 of wall time times this; `None`: it gets no time limit.
+    /// Kueue ends a build after its p95 of wall time times this factor; `None`: no limit.
     pub max_time: Option<f64>,
-    /// A build with a longer p95 of wall time is long, and kept with others of that sort; `None`: no pod says how long it is.
+    /// Builds with a longer p95 of wall time are labelled long, and placed with others of that kind; `None`: no labels.
     pub long_from: Option<Duration>,
-    /// After this time the pod is admitted as it is.
+    /// Time limit; after it a pod is admitted unchanged.
     pub answer_within: Duration,
-    /// Image of the agent; without it no agent is put beside a build.
+    /// Image of the agent; `None`: no agent is added.
     pub agent_image: Option<String>,
     /// CPU that the agent has, request and limit.
     pub agent_cpu: Cores,
@@ -100,15 +98,14 @@ pub struct Settings {
     pub agent_server: String,
     /// PEM file of the CA certificates that the agent trusts at that address.
     pub agent_ca_file: Option<PathBuf>,
-    /// What stands in that file, once it is read.
+    /// Content of that file, once it is read.
     pub agent_ca: Option<String>,
-    /// Audience of the service account's token that the agent shows to this server, as `access_file` names it; without it the agent
-    /// shows none.
+    /// Audience of the service account token that the agent sends to this server, as in `access_file`; `None`: no token.
     pub agent_audience: Option<String>,
 }
 
 impl Settings {
-    /// Whether pods of this namespace are looked at.
+    /// Whether pods of this namespace are reviewed.
     pub(crate) fn covers(&self, namespace: &str) -> bool {
         self.namespaces.is_empty() || self.namespaces.iter().any(|ours| ours == namespace)
     }
@@ -128,17 +125,17 @@ impl Default for Settings {
             sizes: Size::ALL.to_vec(),
             max_memory: None,
             max_cpu: None,
-            // a few attempts of nearly the same key
+            // reached by a few attempts of nearly the same key
             confidence: KNOWN_ENOUGH,
             trust_variables: false,
-            // an operator who wants Kueue to end builds sets this, and after how long
+            // off: the operator decides whether Kueue ends builds, and after how long
             max_time: None,
-            // it costs where load is steady
+            // off: it costs capacity where load is steady
             long_from: None,
-            // the API server waits with a pod in its hands
+            // the API server blocks the pod's creation meanwhile
             answer_within: Duration::from_millis(80),
             agent_image: None,
-            // ten times what it was measured to use
+            // ten times its measured use
             agent_cpu: Cores(0.02),
             agent_memory: Bytes(32 << 20),
             agent_server: "http://plimsoll:7410".to_owned(),

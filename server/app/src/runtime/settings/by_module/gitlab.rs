@@ -1,18 +1,18 @@
-//! Where GitLab is, and what opens it.
+//! Address and credentials of GitLab.
 
 use std::{fmt, path::PathBuf};
 
 use axum::http::Uri;
 use plimsoll_core::mask;
 
-/// Where GitLab is asked about jobs.
+/// Access to GitLab's API.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Its address; without it nothing is asked.
+    /// Its address; `None`: GitLab is not asked.
     pub url: Option<BaseUrl>,
-    /// File that holds a token with the scope `read_api`. Read again when GitLab refuses it.
+    /// File with a token of scope `read_api`. Read again when GitLab refuses the token.
     pub token_file: Option<PathBuf>,
-    /// PEM file of the CA that signs its certificate, beside those that the system trusts.
+    /// PEM file of the CA of its certificate, in addition to the system's.
     pub ca_file: Option<PathBuf>,
 }
 
@@ -24,21 +24,21 @@ pub struct BaseUrl {
 }
 
 impl BaseUrl {
-    /// Reads an address.
+    /// Parses an address.
     ///
     /// # Errors
-    /// What it should look like.
+    /// Describes a valid one.
     pub fn parse(text: &str) -> Result<Self, String> {
         Self::parse_of(text, "GitLab", "https://gitlab.example")
     }
 
-    /// The same of another program, which is served as `example` is.
+    /// Parses the address of another product; `example` is shown in errors.
     ///
     /// # Errors
-    /// What it should look like.
+    /// Describes a valid one.
     pub(crate) fn parse_of(text: &str, product: &str, example: &str) -> Result<Self, String> {
         if text.contains('@') {
-            // what stands before it may be a password
+            // the part in front may be a password
             return Err(format!("must be an address without a user or a password; write it as {example}"));
         }
         let shown = mask::text(text);
@@ -53,17 +53,17 @@ impl BaseUrl {
         Ok(Self { base: base.to_owned(), host: host.to_owned() })
     }
 
-    /// Its host, without the port: the first part of its attempts' ids.
+    /// Its host without the port, which is the first part of its attempts' ids.
     pub(crate) fn host(&self) -> &str {
         &self.host
     }
 
-    /// The address of something of its API.
+    /// An address in its API.
     pub(crate) fn api(&self, path: &str) -> String {
         self.at(&format!("api/v4/{path}"))
     }
 
-    /// The address of something below it.
+    /// An address below it.
     pub(crate) fn at(&self, path: &str) -> String {
         format!("{}/{path}", self.base)
     }

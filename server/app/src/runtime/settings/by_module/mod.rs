@@ -1,4 +1,4 @@
-//! Settings of the rooms above, as plain values: a room takes those that are its own from here, and adds what it does with them.
+//! Settings of single modules as plain values: `access`, `integrations` and others take theirs from here, and build on them.
 
 pub(crate) mod admission;
 pub(crate) mod gitlab;

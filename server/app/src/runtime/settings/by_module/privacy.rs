@@ -1,9 +1,9 @@
-//! What of an attempt only those see who are named for its project.
+//! Settings for what is shown only to callers with access to an attempt's project.
 
 /// What is private.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Private {
-    /// Names of labels; one that ends in `*` stands for all that begin so.
+    /// Names of private labels; `*` at the end matches every continuation.
     pub labels: Vec<String>,
     /// Lines of logs.
     pub logs: bool,

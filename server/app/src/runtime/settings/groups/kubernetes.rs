@@ -1,4 +1,4 @@
-//! What the admission webhook does with pods of CI jobs.
+//! Settings of the admission webhook for pods of CI jobs.
 
 use super::super::{
     checks, parse,

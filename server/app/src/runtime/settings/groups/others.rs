@@ -1,4 +1,4 @@
-//! What GitLab sends and is asked, and how statistics count.
+//! Settings of GitLab, and of statistics.
 
 use super::super::{
     checks,

@@ -1,4 +1,4 @@
-//! Where the server listens, whom it serves, and what it logs.
+//! Settings of listeners, access and logs.
 
 use super::super::{
     checks,

@@ -1,4 +1,4 @@
-//! How sizes and verdicts come about.
+//! Settings of sizes and verdicts.
 
 use super::super::{
     checks, parse,

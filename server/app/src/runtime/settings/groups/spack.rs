@@ -1,4 +1,4 @@
-//! What stock Spack clients are answered over `/v1/allocation`.
+//! Settings of the answers to stock Spack clients (`/v1/allocation`).
 
 use super::super::{
     checks, parse,

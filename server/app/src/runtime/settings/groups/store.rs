@@ -1,4 +1,4 @@
-//! Where the server keeps what it knows, how much of it in memory, and for how long.
+//! Settings of the store, the history and retention.
 
 use super::super::{
     checks, parse,

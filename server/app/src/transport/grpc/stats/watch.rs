@@ -1,5 +1,5 @@
-//! Watch: all running attempts, then each change. A watcher that falls behind gets everything anew instead of a queue without
-//! bound, and the end of each attempt that it was shown and that ended meanwhile.
+//! Watch: all running attempts, then each change. A watcher that falls behind gets everything anew instead of an unbounded queue,
+//! including the end of each attempt it was shown that ended meanwhile.
 
 use std::collections::HashSet;
 
@@ -13,16 +13,16 @@ use super::{
 };
 use crate::{service::attempts::AttemptWatch, sessions::Change, transport::wire::attempts::changed};
 
-/// Each change is written once for each of them.
+/// Each change is serialized once for each of them.
 pub(in crate::transport::grpc) const WATCHERS: AtOnce = AtOnce { what: "watchers", most: 256 };
 
-/// Attempts of one message; with the longest keys it stays below [`plimsoll_proto::limits::ANSWER_BYTES`].
+/// Most attempts in one message; with the longest keys it stays below [`plimsoll_proto::limits::ANSWER_BYTES`].
 const RUNNING: usize = 200;
 
-/// Ids of one message; with the longest ids it stays far below the same bound.
+/// Most ids in one message; with the longest ids it stays far below the same bound.
 const ENDED: usize = 2000;
 
-/// Says to one watcher what changes, until something ends that.
+/// Sends changes to one watcher, until the stream ends.
 pub(super) async fn follow(
     watch: AttemptWatch,
     outbound: &Outbound<pb::WatchResponse>,
@@ -42,7 +42,7 @@ struct Watcher<'a> {
 }
 
 impl Watcher<'_> {
-    /// Says what runs, then what changes, until it has fallen behind.
+    /// Sends the running attempts, then changes, until the watcher has fallen behind.
     async fn tell(
         &mut self,
         running: &[crate::sessions::Running],
@@ -82,7 +82,7 @@ impl Shown {
         };
     }
 
-    /// Begins anew with what runs now; gives those that were shown and run no longer.
+    /// Starts again with the attempts that run now; returns those that were shown and no longer run.
     fn anew<'a>(&mut self, running: impl Iterator<Item = &'a AttemptId>) -> Vec<String> {
         let before = std::mem::replace(&mut self.0, running.cloned().collect());
         before.difference(&self.0).map(ToString::to_string).collect()
