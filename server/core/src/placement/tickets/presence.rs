@@ -47,7 +47,7 @@ impl Tickets {
     pub fn await_collector(&mut self, id: &TicketId, now: ClockReading) {
         let Some(entry) = self.known.get_mut(id) else { return };
         entry.ticket.collected = Some(false);
-        self.rest(id, now);
+        self.start_timeout(id, now);
     }
 
     /// The client has asked for such a ticket: it lives until the client closes it. Returns true the first time.
@@ -56,7 +56,7 @@ impl Tickets {
             return false;
         };
         entry.ticket.collected = Some(true);
-        self.rest(id, now);
+        self.start_timeout(id, now);
         true
     }
 
@@ -107,7 +107,7 @@ impl Tickets {
             return Vec::new();
         }
         if self.get(id).is_some_and(|ticket| ticket.collected == Some(true)) {
-            self.leave(id, attempt, now);
+            self.vacate_for_retry(id, attempt, now);
             return Vec::new();
         }
         let Some(ticket) = self.remove(id) else { return Vec::new() };
