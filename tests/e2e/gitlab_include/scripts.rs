@@ -32,17 +32,21 @@ fn check(fleet: &Fleet, shell: &[&str], id: &str, script: &str) {
     assert_eq!(summary["exit_code"].as_i64(), Some(status.into()), "{shell:?} {script}: {shown}");
 }
 
-/// Scripts whose last command takes the place of the shell, so that no trap runs.
-const REPLACED: [&str; 2] = ["echo built; exec true", "exec sh -c 'exit 3'"];
+/// Scripts whose last command takes the place of the shell, so that no trap runs. They go on until the agent has begun: nothing else waits for it.
+const REPLACED: [&str; 2] = ["exec sh -c \"$BEGUN exit 0\"", "exec sh -c \"$BEGUN exit 3\""];
+
+/// Waits until the agent keeps samples of the job.
+const BEGUN: (&str, &str) = ("BEGUN", "until ls $PLIMSOLL_SPOOL_DIR/*.spool >/dev/null 2>&1; do :; done;");
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_script_that_ends_with_exec_ends_as_it_would_alone_and_is_never_lost() {
     let Some(fleet) = Fleet::start() else { return };
     for (number, shell) in SHELLS.iter().filter(|shell| found(shell[0]).is_some()).enumerate() {
         for (place, script) in REPLACED.iter().enumerate() {
-            let (id, off) = (format!("{number}{place}"), [("PLIMSOLL_MEASURE", "off")]);
+            let id = format!("{number}{place}");
+            let off = [("PLIMSOLL_MEASURE", "off"), ("BEGUN", "")];
             let status = fleet.job(shell, "0", script, &off).status.code();
-            let measured = fleet.job(shell, &id, script, &[]);
+            let measured = fleet.job(shell, &id, script, &[BEGUN]);
             let output = text(&measured);
             assert_eq!(measured.status.code(), status, "{shell:?} {script}: {output}");
             let summary = fleet.shown(&id)["summary"].clone();

@@ -151,6 +151,7 @@ impl<'a> Build<'a> {
             tokio::select! {
                 biased;
                 end = self.watch.ended() => {
+                    let end = self.watch.with_status(end).await;
                     return end.exit.map_or(MeasurementEnd::Ended(end.how), MeasurementEnd::Exited);
                 }
                 signal = stop.next() => return MeasurementEnd::Followed(format!("the agent got {signal}")),

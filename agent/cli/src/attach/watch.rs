@@ -82,7 +82,7 @@ impl Watch {
     pub(super) async fn ended(&mut self) -> EndSeen {
         loop {
             if let Some(end) = self.look() {
-                return self.with_status(end).await;
+                return end;
             }
             select! {
                 () = kernel_event(&mut self.event) => {}
@@ -97,8 +97,8 @@ impl Watch {
         reported.or_else(|| self.gone().map(|how| EndSeen { how, exit: None }))
     }
 
-    /// The end with the exit status that the kernel says, if the exit file did not.
-    async fn with_status(&self, end: EndSeen) -> EndSeen {
+    /// The end with the exit status that the kernel says, if the exit file did not. Waits for at most a second, and is not to be dropped meanwhile.
+    pub(super) async fn with_status(&self, end: EndSeen) -> EndSeen {
         let exit = match (&self.process, end.exit) {
             (Some(process), None) if self.has_ended() => exit_status(process).await,
             (_process, exit) => exit,
