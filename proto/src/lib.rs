@@ -7,9 +7,11 @@
 //! | [`counters`], [`job`], [`job_pod`], [`quantity`], [`spack`] | spellings of counters, jobs, pods, quantities and Spack's variables |
 //! | [`words`] | what people and programs read: numbers, times, sums, reasons, verdicts, proposals, JSON |
 //! | [`certificate`], [`checks`], [`own_files`] | when a certificate ends; checks of `doctor`; how both programs open their own files |
+//! | [`codec`] | how messages are put into bytes |
 
 pub mod certificate;
 pub mod checks;
+pub mod codec;
 pub mod counters;
 #[cfg(feature = "fixtures")]
 pub mod fixtures;
