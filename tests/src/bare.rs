@@ -1,15 +1,17 @@
-//! A server that keeps nothing and works nothing out, as a process of its own: what gRPC by itself costs.
+//! A server that keeps nothing and works nothing out, as a process of its own: what gRPC and HTTP by themselves cost.
 //!
 //! A program that wants one calls [`is_asked`] first thing in its `main`, and then [`serve`]: the process is the same program.
 
 use std::{
     env,
     io::{BufRead as _, BufReader, Write as _},
+    net::SocketAddr,
     pin::Pin,
     process::{Child, Command, Stdio},
 };
 
 use anyhow::Context as _;
+use axum::{Router, routing::get, serve::ListenerExt as _};
 use plimsoll_proto::v1::{
     self as pb,
     agent_message::Message as Sent,
@@ -103,30 +105,42 @@ pub fn is_asked() -> bool {
     env::args().nth(1).is_some_and(|word| word == WORD)
 }
 
-/// Serves until the process is killed; its address is the first line on stdout.
+/// Serves until the process is killed; its addresses for gRPC and HTTP are the first line on stdout.
 ///
 /// # Errors
 /// No address is free, or serving failed.
 pub async fn serve() -> anyhow::Result<()> {
     crate::allow_open_files()?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;
-    writeln!(std::io::stdout(), "{}", listener.local_addr()?)?;
+    let http = TcpListener::bind("127.0.0.1:0").await?;
+    writeln!(std::io::stdout(), "{} {}", listener.local_addr()?, http.local_addr()?)?;
     let incoming = TcpListenerStream::new(listener).map(|connection| {
         let connection = connection?;
         connection.set_nodelay(true)?;
         Ok::<_, std::io::Error>(connection)
     });
-    let server = transport::Server::builder().add_service(CollectorServer::new(Bare));
-    server.add_service(PredictorServer::new(Bare)).serve_with_incoming(incoming).await?;
-    Ok(())
+    let grpc = transport::Server::builder().add_service(CollectorServer::new(Bare));
+    let grpc = grpc.add_service(PredictorServer::new(Bare)).serve_with_incoming(incoming);
+    let http = axum::serve(http.tap_io(|connection| drop(connection.set_nodelay(true))), empty_route());
+    tokio::select! {
+        served = grpc => Ok(served?),
+        served = http => Ok(served?),
+    }
+}
+
+/// One route that answers at once.
+fn empty_route() -> Router {
+    Router::new().route("/empty", get(async || "ok\n"))
 }
 
 /// A bare server that runs. It is killed when this is dropped.
 #[derive(Debug)]
 pub struct BareServer {
     child: Child,
-    /// The URL for clients.
+    /// The URL for clients of gRPC.
     pub url: String,
+    /// Where an empty route of HTTP is served, `/empty`.
+    pub http: SocketAddr,
 }
 
 impl BareServer {
@@ -139,7 +153,8 @@ impl BareServer {
         let mut child = command.arg(WORD).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         BufReader::new(child.stdout.take().context("no stdout")?).read_line(&mut line)?;
-        Ok(Self { child, url: format!("http://{}", line.trim()) })
+        let (grpc, http) = line.trim().split_once(' ').context("two addresses")?;
+        Ok(Self { child, url: format!("http://{grpc}"), http: http.parse()? })
     }
 
     /// Process id.

@@ -7,6 +7,7 @@
 use std::{
     fs::{self, File},
     io::{BufWriter, Write as _},
+    net::SocketAddr,
     path::Path,
     process::{Command, Stdio},
     sync::Arc,
@@ -17,7 +18,8 @@ use anyhow::{Context as _, ensure};
 use plimsoll_proto::spack;
 use plimsoll_tests::{
     Programs, QUIET, Server,
-    figures::{Times, Usage},
+    bare::BareServer,
+    figures::{Times, Usage, median},
     quoted_by_python,
 };
 use tokio::{
@@ -31,9 +33,13 @@ use tokio_rustls::{
     rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName},
 };
 
+use crate::ROUNDS;
+
 const SUMMARIES: u64 = 1_000_000;
 const BUILDS: u64 = 500;
 const TIME: Duration = Duration::from_secs(5);
+/// Of one measurement of several that take turns.
+const TURN: Duration = Duration::from_secs(2);
 /// Pods a second, and for how long.
 const PODS: u32 = 50;
 const ADMITTING: Duration = Duration::from_secs(20);
@@ -51,7 +57,7 @@ struct Build {
 }
 
 pub(crate) async fn over_a_million(
-    programs: &Programs,
+    (programs, bare): (&Programs, &BareServer),
     dir: &Path,
     specs: Option<&str>,
     (allocation, admit): (bool, bool),
@@ -79,9 +85,12 @@ pub(crate) async fn over_a_million(
         server.http
     );
     if allocation {
-        let questions: Arc<Vec<String>> = Arc::new(builds.iter().flat_map(asked).collect());
+        let asked = builds.iter().flat_map(asked).map(|spec| get(&format!("/v1/allocation?spec={spec}")));
+        let questions: Arc<Vec<String>> = Arc::new(asked.collect());
         for (connections, rate, p99, cpu) in GANTRY {
-            let (times, seconds, used) = ask(&server, connections, &questions).await?;
+            let before = Usage::of(server.pid())?;
+            let (times, seconds) = ask(server.http, (connections, TIME), &questions).await?;
+            let used = (Usage::of(server.pid())?.cpu_ms - before.cpu_ms) as f64;
             let (ours, per) = (times.count() as f64 / seconds, used / times.count() as f64);
             println!(
                 "  GET /v1/allocation, {connections} connections: {ours:.0}/s, {times}, {per:.3} ms of CPU each"
@@ -92,6 +101,9 @@ pub(crate) async fn over_a_million(
                 p99 / times.quantile_ms(99),
                 cpu / per
             );
+        }
+        for connections in [8, 64] {
+            against_empty_route(&server, bare, connections, &questions).await?;
         }
     }
     if admit {
@@ -174,26 +186,56 @@ fn asked(build: &Build) -> [String; 4] {
     .map(|spec| quoted_by_python(&spec))
 }
 
-/// As fast as it goes; gives the times, the seconds and the CPU milliseconds of the server.
-async fn ask(
+/// What is known, beside a route of axum that does nothing.
+async fn against_empty_route(
     server: &Server,
+    bare: &BareServer,
     connections: usize,
     questions: &Arc<Vec<String>>,
-) -> anyhow::Result<(Times, f64, f64)> {
-    let (before, began) = (Usage::of(server.pid())?, Instant::now());
+) -> anyhow::Result<()> {
+    let asked = [
+        ("an empty route", bare.http, Arc::new(vec![get("/empty")])),
+        ("GET /livez", server.http, Arc::new(vec![get("/livez")])),
+        ("GET /v1/allocation, known", server.http, Arc::clone(questions)),
+    ];
+    let mut rates = [const { Vec::new() }; 3];
+    for _round in 0..ROUNDS {
+        for ((_, address, requests), rates) in asked.iter().zip(&mut rates) {
+            let (times, seconds) = ask(*address, (connections, TURN), requests).await?;
+            rates.push(times.count() as f64 / seconds);
+        }
+    }
+    let rates = rates.map(|mut rates| median(&mut rates));
+    let [empty, ..] = rates;
+    println!("  {connections} connections, medians of {ROUNDS}; goals 0.85 and 0.7 of an empty route:");
+    for ((name, ..), rate) in asked.iter().zip(rates) {
+        println!("    {name}: {rate:.0}/s, {:.2}", rate / empty);
+    }
+    Ok(())
+}
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")
+}
+
+/// As fast as it goes, on so many connections and for so long; gives the times, and the seconds that it took.
+async fn ask(
+    address: SocketAddr,
+    (connections, time): (usize, Duration),
+    requests: &Arc<Vec<String>>,
+) -> anyhow::Result<(Times, f64)> {
+    let began = Instant::now();
     let mut asking = JoinSet::new();
     for n in 0..connections {
-        let (questions, address) = (Arc::clone(questions), server.http);
+        let requests = Arc::clone(requests);
         asking.spawn(async move {
             let mut stream = TcpStream::connect(address).await?;
             stream.set_nodelay(true)?;
             let (mut times, mut at, mut buffer) = (Times::default(), n * 7919, Vec::new());
-            while began.elapsed() < TIME {
-                let question = questions.get(at % questions.len()).context("no question")?;
+            while began.elapsed() < time {
+                let request = requests.get(at % requests.len()).context("no request")?;
                 at += 1;
                 let sent = Instant::now();
-                let request =
-                    format!("GET /v1/allocation?spec={question} HTTP/1.1\r\nHost: localhost\r\n\r\n");
                 once(&mut stream, request.as_bytes(), &mut buffer).await?;
                 times.add(sent.elapsed());
             }
@@ -204,8 +246,7 @@ async fn ask(
     while let Some(asked) = asking.join_next().await {
         times.join(asked??);
     }
-    let seconds = began.elapsed().as_secs_f64();
-    Ok((times, seconds, (Usage::of(server.pid())?.cpu_ms - before.cpu_ms) as f64))
+    Ok((times, began.elapsed().as_secs_f64()))
 }
 
 /// One request and its whole answer, which must be a 200.
@@ -228,11 +269,7 @@ where
 }
 
 /// Pods at a fixed rate, each timed from when it was due, over a few kept connections as the API server has them.
-async fn admit_pods(
-    address: std::net::SocketAddr,
-    tls: &TlsConnector,
-    builds: &[Build],
-) -> anyhow::Result<Times> {
+async fn admit_pods(address: SocketAddr, tls: &TlsConnector, builds: &[Build]) -> anyhow::Result<Times> {
     let mut free = Vec::new();
     for _ in 0..4 {
         let stream = TcpStream::connect(address).await?;

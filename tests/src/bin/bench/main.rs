@@ -65,7 +65,8 @@ async fn main() -> anyhow::Result<()> {
     }
     if asked("allocation") || asked("admit") {
         let specs = words.iter().find_map(|word| word.strip_prefix("specs="));
-        front::over_a_million(&programs, dir.path(), specs, (asked("allocation"), asked("admit"))).await?;
+        front::over_a_million((&programs, &bare), dir.path(), specs, (asked("allocation"), asked("admit")))
+            .await?;
     }
     if asked("tickets") {
         tickets::through_grpc(&programs, dir.path()).await?;
