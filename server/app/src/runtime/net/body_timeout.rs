@@ -1,5 +1,4 @@
-//! The message of a call, which has to come whole within a time: a call that has begun and not asked yet holds one of its caller's places.
-//! What a client streams has no such time, and is bounded as a stream.
+//! The body of a request, which has to come whole within a time: a request that has begun and not asked yet holds a place of its caller.
 
 use std::{
     pin::Pin,
@@ -8,36 +7,28 @@ use std::{
 };
 
 use http_body::{Body, Frame, SizeHint};
+use hyper::body::Bytes;
 use tokio::time::{Instant, Sleep, sleep_until};
-use tonic::{Status, codegen::Bytes};
-
-/// From the head of a call to the end of its message. The largest has 4 MiB; most come with the head.
-const WITHIN: Duration = Duration::from_secs(10);
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What a client sends of one call.
+/// A body that ends with an error when its time is over.
 #[derive(Debug)]
-pub(super) struct BodyTimeout<B> {
+pub(crate) struct BodyTimeout<B> {
     inner: B,
-    /// `None` for a stream.
-    until: Option<Instant>,
+    within: Duration,
+    until: Instant,
+    /// The error after this time.
+    late: fn(Duration) -> BoxError,
     /// Made when something has to be waited for.
-    late: Option<Pin<Box<Sleep>>>,
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl<B> BodyTimeout<B> {
-    /// Of a call of this rpc that begins now.
-    pub(super) fn new(inner: B, path: &str) -> Self {
-        let until = (!is_streamed(path)).then(|| Instant::now() + WITHIN);
-        Self { inner, until, late: None }
+    /// A body whose time begins now.
+    pub(crate) fn new(inner: B, within: Duration, late: fn(Duration) -> BoxError) -> Self {
+        Self { inner, within, until: Instant::now() + within, late, timer: None }
     }
-}
-
-/// Whether the client of this rpc sends as long as it likes.
-fn is_streamed(path: &str) -> bool {
-    matches!(path, "/plimsoll.v1.Collector/Stream" | "/plimsoll.v1.Predictor/PredictBatch")
-        || path.starts_with("/grpc.reflection.")
 }
 
 impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for BodyTimeout<B> {
@@ -51,12 +42,9 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for BodyTimeout<
         if let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(cx) {
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
-        let Some(until) = self.until else { return Poll::Pending };
-        let late = self.late.get_or_insert_with(|| Box::pin(sleep_until(until)));
-        late.as_mut().poll(cx).map(|()| {
-            let text = format!("the message did not come whole within {} s", WITHIN.as_secs());
-            Some(Err(Status::deadline_exceeded(text).into()))
-        })
+        let Self { until, within, late, .. } = *self;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(until)));
+        timer.as_mut().poll(cx).map(|()| Some(Err(late(within))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -75,21 +63,13 @@ mod tests {
 
     use super::*;
 
-    /// The first bytes of a message, and no more.
-    fn half() -> impl Body<Data = Bytes, Error = BoxError> + Unpin {
-        let begin = once(Ok::<_, BoxError>(Frame::data(Bytes::from_static(b"\0"))));
-        StreamBody::new(begin.chain(pending()))
-    }
-
     #[tokio::test(start_paused = true)]
-    async fn a_message_that_does_not_come_whole_ends_its_call_and_a_stream_may_take_its_time() {
-        let start = Instant::now();
-        let late = BodyTimeout::new(half(), "/plimsoll.v1.Predictor/Predict").collect().await.err().unwrap();
-        assert_eq!(late.downcast::<Status>().unwrap().code(), tonic::Code::DeadlineExceeded);
-        assert_eq!(start.elapsed(), WITHIN);
-        for path in ["/plimsoll.v1.Collector/Stream", "/plimsoll.v1.Predictor/PredictBatch"] {
-            let streaming = BodyTimeout::new(half(), path).collect();
-            assert!(tokio::time::timeout(100 * WITHIN, streaming).await.is_err(), "{path}");
-        }
+    async fn a_body_that_does_not_come_whole_ends_with_an_error() {
+        let begin = once(Ok::<_, BoxError>(Frame::data(Bytes::from_static(b"half"))));
+        let half = StreamBody::new(begin.chain(pending()));
+        let (start, within) = (Instant::now(), Duration::from_secs(10));
+        let body = BodyTimeout::new(half, within, |within| format!("{} s", within.as_secs()).into());
+        assert_eq!(body.collect().await.err().unwrap().to_string(), "10 s");
+        assert_eq!(start.elapsed(), within);
     }
 }

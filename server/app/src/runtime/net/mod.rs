@@ -2,9 +2,9 @@
 //! what the server asks of others.
 
 pub(crate) mod accept;
+pub(crate) mod body_timeout;
 pub(crate) mod files;
 pub(crate) mod h2_abuse;
-mod idle;
 pub(crate) mod outgoing;
 pub(crate) mod response_budget;
 pub(crate) mod serve;

@@ -1,101 +1,111 @@
-//! The way in of every rpc: who may not call is answered here, and all calls are counted until their answer has gone out.
-//!
-//! One layer for both, because each layer costs every call two allocations and a virtual call.
+//! The way in of every rpc: what is no call, comes too late or may not go on is answered here, and all calls are counted until their
+//! answers have gone out. A plain function, as for HTTP: each layer of tower would cost every call an allocation and a virtual call.
 
-use std::{
-    convert::Infallible,
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
+use http_body::Body as HttpBody;
+use tokio::time::timeout;
 use tonic::{
     Code, Status,
     body::Body,
-    codegen::{BoxFuture, Service, http},
+    codegen::{Bytes, Service, http},
 };
+use tower::ServiceExt as _;
 use tracing::Instrument as _;
 
 use super::{
-    call_answer,
-    guarded::{Places, admit, lasts},
-    status,
+    call_answer, deadline,
+    guarded::{Places, admit, is_streamed, lasts},
+    request_check, status,
 };
 use crate::{
     access::guard::Guard,
-    runtime::metrics::{Kind, Metrics},
+    runtime::{
+        metrics::{Kind, Metrics},
+        net::body_timeout::BodyTimeout,
+    },
     transport::calls::Calls,
 };
 
-/// What stands before every service.
+/// Time for a call until its answer begins. What answers from memory needs far less; a verdict waits for the disk, and a
+/// client may send its question slowly. Streams answer at once and are bounded otherwise.
+const ANSWER_WITHIN: Duration = Duration::from_mins(1);
+
+/// The services behind their checks.
 #[derive(Debug, Clone)]
-pub(super) struct CallLayer {
+pub(super) struct Gate<S> {
+    pub(super) services: S,
     pub(super) calls: Calls,
     pub(super) guard: Guard,
     pub(super) metrics: Arc<Metrics>,
+    /// From the head of a call to the end of its message, where its client sends only one.
+    pub(super) message_within: Duration,
 }
 
-impl<S> tower::Layer<S> for CallLayer {
-    type Service = Entered<S>;
-
-    fn layer(&self, inner: S) -> Self::Service {
-        Entered { inner, entry: self.clone() }
-    }
-}
-
-/// A service behind it.
-#[derive(Debug, Clone)]
-pub(super) struct Entered<S> {
-    inner: S,
-    entry: CallLayer,
-}
-
-impl<S, R> Service<http::Request<R>> for Entered<S>
+impl<S> Gate<S>
 where
-    S: Service<http::Request<R>, Response = http::Response<Body>, Error = Infallible>,
-    S::Future: Send + 'static,
+    S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible> + Clone,
 {
-    type Response = http::Response<Body>;
-    type Error = Infallible;
-    type Future = BoxFuture<Self::Response, Infallible>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, mut request: http::Request<R>) -> Self::Future {
-        let CallLayer { calls, guard, metrics } = self.entry.clone();
-        let (call, lasts) = (calls.begin(), lasts(request.uri().path()));
-        let span = tracing::debug_span!("call", otel.name = request.uri().path());
-        let admitted = admit(&guard, &mut request);
-        let answering = admitted.map(|places| (places, self.inner.call(request).instrument(span)));
-        Box::pin(async move {
-            let (places, answer) = match answering {
-                Ok((places, answering)) => {
-                    let mut answer = answering.await?;
-                    status::blame_sender(answer.headers_mut());
-                    (places, answer)
-                }
-                Err(status) => (Places::default(), status.into_http()),
-            };
-            let Places { request, call: own } = places;
-            // one that lasts has a place as a stream by now
-            let own = if lasts { None } else { Some(own) };
-            // an error alone stands in the header; one that ends a stream comes behind it
-            if let Some(code) =
-                answer.headers().get(Status::GRPC_STATUS).map(|code| Code::from_bytes(code.as_bytes()))
-            {
-                let code = status::name(code);
-                metrics.calls_failed.get_or_create(&Kind::of(code)).inc();
+    /// The answer to a request, on the threads on which it is polled: nothing is done of it before.
+    pub(super) async fn answer<B>(&self, request: http::Request<B>) -> http::Response<Body>
+    where
+        B: HttpBody<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
+        B: Unpin + Send + 'static,
+    {
+        if let Some(refused) = request_check::refusal(&request) {
+            return refused;
+        }
+        let within = deadline::of(request.headers()).map_or(ANSWER_WITHIN, |asked| asked.min(ANSWER_WITHIN));
+        let is_streamed = is_streamed(request.uri().path());
+        let request = request.map(|body| {
+            if is_streamed {
+                return Body::new(body);
             }
-            Ok(answer.map(|body| call_answer::answer(&calls, (call, request, own), body)))
+            Body::new(BodyTimeout::new(body, self.message_within, too_late))
+        });
+        timeout(within, self.call(request)).await.unwrap_or_else(|_late| {
+            let late = Status::deadline_exceeded("the answer did not begin in time");
+            self.count_failure(late.code());
+            late.into_http()
         })
     }
+
+    async fn call(&self, mut request: http::Request<Body>) -> http::Response<Body> {
+        let path = request.uri().path();
+        let (call, lasts) = (self.calls.begin(), lasts(path));
+        let span = tracing::debug_span!("call", otel.name = path);
+        let (places, answer) = match admit(&self.guard, &mut request) {
+            Ok(places) => {
+                let Ok(mut answer) = self.services.clone().oneshot(request).instrument(span).await;
+                status::blame_sender(answer.headers_mut());
+                (places, answer)
+            }
+            Err(status) => (Places::default(), status.into_http()),
+        };
+        // an error alone stands in the header; one that ends a stream comes behind it
+        if let Some(code) = answer.headers().get(Status::GRPC_STATUS) {
+            self.count_failure(Code::from_bytes(code.as_bytes()));
+        }
+        let Places { request, call: own } = places;
+        // one that lasts has a place as a stream by now
+        let own = if lasts { None } else { Some(own) };
+        answer.map(|body| call_answer::answer(&self.calls, (call, request, own), body))
+    }
+
+    fn count_failure(&self, code: Code) {
+        self.metrics.calls_failed.get_or_create(&Kind::of(status::name(code))).inc();
+    }
+}
+
+fn too_late(within: Duration) -> Box<dyn std::error::Error + Send + Sync> {
+    let text = format!("the message did not come whole within {} s", within.as_secs());
+    Status::deadline_exceeded(text).into()
 }
 
 #[cfg(test)]
 mod tests {
     use tokio::sync::Notify;
-    use tower::{Layer as _, ServiceExt as _, service_fn};
+    use tower::service_fn;
 
     use super::*;
     use crate::{
@@ -103,19 +113,23 @@ mod tests {
         transport::grpc::guarded::tests::OneStream,
     };
 
-    fn entry() -> CallLayer {
+    fn gate<S>(services: S) -> Gate<S> {
         let metrics = Arc::new(Metrics::new());
         let guard = Guard::open(None, Arc::clone(&metrics)).unwrap();
-        CallLayer { calls: Calls::default(), guard, metrics }
+        Gate { services, calls: Calls::default(), guard, metrics, message_within: Duration::from_secs(10) }
+    }
+
+    fn request(rpc: &str) -> http::Request<Body> {
+        let request = http::Request::builder().uri(format!("/plimsoll.v1.Predictor/{rpc}"));
+        request.header("authorization", "Bearer secret").body(Body::empty()).unwrap()
     }
 
     #[tokio::test]
     async fn a_call_that_is_refused_is_counted_by_its_code() {
-        let entry = entry();
-        let service =
-            service_fn(async |_request: http::Request<()>| Ok(status::of_crowd("watchers", 5).into_http()));
-        entry.layer(service).oneshot(http::Request::new(())).await.unwrap();
-        let text = entry.metrics.encode().unwrap();
+        let gate =
+            gate(service_fn(async |_: http::Request<Body>| Ok(status::of_crowd("watchers", 5).into_http())));
+        gate.call(request("Predict")).await;
+        let text = gate.metrics.encode().unwrap();
         assert!(text.contains("plimsoll_grpc_calls_failed_total{kind=\"resource_exhausted\"} 1"), "{text}");
     }
 
@@ -129,15 +143,11 @@ mod tests {
     async fn a_caller_has_so_many_calls_at_once_until_their_answers_are_gone_and_those_that_last_are_streams()
     {
         let one = OneStream::new(Role::Caller);
-        let entry = CallLayer { guard: one.guard(), ..entry() };
         let finish = Arc::new(Notify::new());
         let message = Arc::clone(&finish);
-        let service = service_fn(move |_request: http::Request<()>| answered(Arc::clone(&message)));
-        let call = |rpc: &str| {
-            let request = http::Request::builder().uri(format!("/plimsoll.v1.Predictor/{rpc}"));
-            let request = request.header("authorization", "Bearer secret").body(()).unwrap();
-            entry.layer(service.clone()).oneshot(request)
-        };
+        let service = service_fn(move |_: http::Request<Body>| answered(Arc::clone(&message)));
+        let gate = Gate { guard: one.guard(), ..gate(service) };
+        let call = |rpc: &str| gate.call(request(rpc));
         let code = |answer: &http::Response<Body>| {
             answer.headers().get(Status::GRPC_STATUS).map(|code| Code::from_bytes(code.as_bytes()))
         };
@@ -145,35 +155,30 @@ mod tests {
         tokio::select! {
             biased;
             _early = first.as_mut() => panic!("its message has not come to its end"),
-            second = call("Predict") => assert_eq!(code(&second.unwrap()), Some(Code::ResourceExhausted)),
+            second = call("Predict") => assert_eq!(code(&second), Some(Code::ResourceExhausted)),
         }
         finish.notify_one();
-        let answer = first.await.unwrap();
-        assert_eq!(
-            code(&call("Predict").await.unwrap()),
-            Some(Code::ResourceExhausted),
-            "the answer is not read"
-        );
+        let answer = first.await;
+        assert_eq!(code(&call("Predict").await), Some(Code::ResourceExhausted), "the answer is not read");
         drop(answer);
         finish.notify_one();
-        let lasting = call("PredictBatch").await.unwrap();
+        let lasting = call("PredictBatch").await;
         finish.notify_one();
-        assert_eq!(code(&call("Predict").await.unwrap()), None);
+        assert_eq!(code(&call("Predict").await), None);
         drop(lasting);
     }
 
     #[tokio::test]
     async fn a_call_is_counted_until_its_answer_is_gone_and_carries_who_calls() {
-        let entry = entry();
-        let service = service_fn(async |request: http::Request<()>| {
+        let gate = gate(service_fn(async |request: http::Request<Body>| {
             let caller = request.extensions().get::<Arc<Identity>>().cloned();
             assert_eq!(caller, Some(Identity::anyone()));
             // an answer without a word would be gone at once
             Ok(http::Response::new(Body::new("a word".to_owned())))
-        });
-        let answer = entry.layer(service).oneshot(http::Request::new(())).await.unwrap();
-        assert_eq!(entry.calls.running(), 1);
+        }));
+        let answer = gate.call(request("Predict")).await;
+        assert_eq!(gate.calls.running(), 1);
         drop(answer);
-        assert_eq!(entry.calls.running(), 0);
+        assert_eq!(gate.calls.running(), 0);
     }
 }

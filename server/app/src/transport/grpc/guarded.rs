@@ -65,6 +65,12 @@ pub(super) fn lasts(path: &str) -> bool {
     )
 }
 
+/// Whether its client sends as long as it likes.
+pub(super) fn is_streamed(path: &str) -> bool {
+    matches!(path, "/plimsoll.v1.Collector/Stream" | "/plimsoll.v1.Predictor/PredictBatch")
+        || path.starts_with("/grpc.reflection.")
+}
+
 /// Slots of an admitted call.
 #[derive(Debug, Default)]
 pub(super) struct Places {

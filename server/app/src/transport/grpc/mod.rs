@@ -1,11 +1,10 @@
 //! The gRPC listener: the services of `plimsoll.v1`, `grpc.health.v1` and reflection. Handlers convert, call, convert.
 
-mod body_timeout;
 mod call_answer;
-mod call_layer;
 mod collector;
 mod deadline;
 pub(crate) mod foreign;
+mod gate;
 mod guarded;
 mod introspection;
 mod outbound;
@@ -23,8 +22,8 @@ mod tickets;
 
 use std::sync::Arc;
 
-use call_layer::CallLayer;
 use collector::CollectorService;
+use gate::Gate;
 use introspection::IntrospectionService;
 use placement::PlacementService;
 use plimsoll_proto::{
@@ -52,7 +51,6 @@ use tonic_reflection::{
     pb::v1::server_reflection_server::ServerReflectionServer as ReflectionV1,
     pb::v1alpha::server_reflection_server::ServerReflectionServer as ReflectionV1Alpha,
 };
-use tower::Layer as _;
 
 use crate::{
     access::guard::Guard,
@@ -136,7 +134,6 @@ pub(crate) async fn serve(listener: Listener, parts: Parts, health: HealthReport
     let scaler = ScalerService::new(parts.services.demands.clone(), parts.streams(scaler::STREAMS));
     let streams = parts.streams(collector::STREAMS);
     let Parts { ingest, pools, metrics, calls, guard, connections, agents, stopping, .. } = parts;
-    let layer = CallLayer { calls, guard, metrics: Arc::clone(&metrics) };
     let policy = serving::policy(connections, agents, &metrics);
     let collector = CollectorService::new(ingest, pools, Arc::clone(&metrics), streams);
     let routes = Routes::default()
@@ -149,6 +146,8 @@ pub(crate) async fn serve(listener: Listener, parts: Parts, health: HealthReport
         .add_service(ExternalScalerServer::new(scaler).max_decoding_message_size(limits::MESSAGE_BYTES))
         .add_service(IntrospectionServer::new(introspection).max_decoding_message_size(OPEN_MESSAGE_BYTES))
         .add_service(StatsServer::new(stats).max_decoding_message_size(limits::MESSAGE_BYTES));
-    serving::serve(listener, policy, layer.layer(routes.prepare()), &metrics, stopping).await;
+    let message_within = policy.bounds.body;
+    let gate = Gate { services: routes.prepare(), calls, guard, metrics, message_within };
+    serving::serve(listener, policy, gate, stopping).await;
     Ok(())
 }

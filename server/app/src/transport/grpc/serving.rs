@@ -2,24 +2,21 @@
 //!
 //! The streams of agents, and connections with them, have threads of their own.
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
-use prometheus_client::metrics::counter::Counter;
-use tokio::{runtime::Handle, time::timeout};
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tonic::{
-    Code, Status,
     body::Body,
     codegen::{Service, http},
 };
-use tower::ServiceExt as _;
 
-use super::{body_timeout::BodyTimeout, deadline, request_check, status};
+use super::gate::Gate;
 use crate::runtime::{
-    metrics::{Kind, Metrics},
+    metrics::Metrics,
     net::{
         accept::{Counts, Listener},
-        serve::{self, Bounds, ClientBody, OwnThreads, Policy, Protocol},
+        serve::{self, Bounds, OwnThreads, Policy, Protocol},
     },
 };
 
@@ -27,15 +24,13 @@ use crate::runtime::{
 const PREFACE_WITHIN: Duration = Duration::from_secs(10);
 /// A client without an accepted call after so long is cut off: an agent sends its first call at once.
 const ADMITTED_WITHIN: Duration = Duration::from_mins(1);
+/// From the head of a call to the end of its message. The largest has 4 MiB; most come with the head.
+const MESSAGE_WITHIN: Duration = Duration::from_secs(10);
 /// A client without a call for so long is cut off; it connects again when it has one. Agents have one as long as they run.
 const UNUSED: Duration = Duration::from_mins(5);
 
 /// Streams of one connection: a proxy may put many agents on one.
 const STREAMS_PER_CONNECTION: u32 = 1024;
-
-/// Time for a call until its answer begins. What answers from memory needs far less; a verdict waits for the disk, and a
-/// client may send its question slowly. Streams answer at once and are bounded otherwise.
-const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 
 /// The rpc that agents stay in.
 const AGENTS_STREAM: &str = "/plimsoll.v1.Collector/Stream";
@@ -43,7 +38,7 @@ const AGENTS_STREAM: &str = "/plimsoll.v1.Collector/Stream";
 /// How so many connections are served, with the streams of agents on these threads.
 pub(super) fn policy(connections: usize, agents: Handle, metrics: &Metrics) -> Policy {
     Policy {
-        bounds: Bounds { connections, head: ADMITTED_WITHIN, idle: UNUSED },
+        bounds: Bounds { connections, head: ADMITTED_WITHIN, body: MESSAGE_WITHIN, idle: UNUSED },
         protocol: Protocol::Grpc {
             preface: PREFACE_WITHIN,
             own: OwnThreads { path: AGENTS_STREAM, threads: agents },
@@ -55,42 +50,18 @@ pub(super) fn policy(connections: usize, agents: Handle, metrics: &Metrics) -> P
 }
 
 /// Serves until it is stopped, then lets running calls end.
-pub(super) async fn serve<S>(
-    listener: Listener,
-    policy: Policy,
-    service: S,
-    metrics: &Metrics,
-    stopping: CancellationToken,
-) where
+pub(super) async fn serve<S>(listener: Listener, policy: Policy, gate: Gate<S>, stopping: CancellationToken)
+where
     S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>,
     S: Clone + Send + Sync + 'static,
     S::Future: Send,
 {
-    // calls whose answers did not begin in time
-    let late = metrics.calls_failed.get_or_create(&Kind::of(status::name(Code::DeadlineExceeded))).clone();
-    let answer = move |request| answer(service.clone(), request, late.clone());
+    let gate = Arc::new(gate);
+    let answer = move |request| {
+        let gate = Arc::clone(&gate);
+        async move { gate.answer(request).await }
+    };
     serve::serve(listener, policy, answer, stopping).await;
-}
-
-/// Answers a call, on the threads on which it runs: nothing is done of it before.
-async fn answer<S>(service: S, request: http::Request<ClientBody>, late: Counter) -> http::Response<Body>
-where
-    S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>,
-{
-    if let Some(refused) = request_check::refusal(&request) {
-        return refused;
-    }
-    let within = deadline::of(request.headers()).map_or(ANSWER_WITHIN, |asked| asked.min(ANSWER_WITHIN));
-    let (head, body) = request.into_parts();
-    let body = Body::new(BodyTimeout::new(body, head.uri.path()));
-    let answering = service.oneshot(http::Request::from_parts(head, body));
-    match timeout(within, answering).await {
-        Ok(Ok(answer)) => answer,
-        Err(_late) => {
-            late.inc();
-            Status::deadline_exceeded("the answer did not begin in time").into_http()
-        }
-    }
 }
 
 #[cfg(test)]
@@ -103,6 +74,9 @@ mod tests {
     use tower::service_fn;
 
     use super::*;
+    use crate::{
+        access::guard::Guard, runtime::metrics::Kind, transport::calls::Calls, transport::grpc::status,
+    };
 
     const QUESTION: &str = "/plimsoll.v1.Predictor/Predict";
     const NEVER: &str = "/plimsoll.v1.Predictor/ShouldRetry";
@@ -141,10 +115,17 @@ mod tests {
         let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = tcp.local_addr().unwrap();
         let (stopping, metrics, threads) =
-            (CancellationToken::new(), Metrics::new(), agent_threads().unwrap());
+            (CancellationToken::new(), Arc::new(Metrics::new()), agent_threads().unwrap());
         let listener = Listener { tcp, tls: None };
         let policy = policy(8, threads.handle().clone(), &metrics);
-        let serving = serve(listener, policy, service_fn(whereabouts), &metrics, stopping.clone());
+        let gate = Gate {
+            services: service_fn(whereabouts),
+            calls: Calls::default(),
+            guard: Guard::open(None, Arc::clone(&metrics)).unwrap(),
+            metrics: Arc::clone(&metrics),
+            message_within: policy.bounds.body,
+        };
+        let serving = serve(listener, policy, gate, stopping.clone());
         let clients = async {
             let tasks = TaskTracker::new();
             let (mut agent, mut other) = (connect(address, &tasks).await, connect(address, &tasks).await);
@@ -155,7 +136,7 @@ mod tests {
             assert!(!is_on_agents(&call(&mut other, QUESTION).await));
             let in_vain = call(&mut other, NEVER).await;
             assert_eq!(in_vain["grpc-status"], "4", "the caller waits no longer: {in_vain:?}");
-            let late = Kind::of(status::name(Code::DeadlineExceeded));
+            let late = Kind::of(status::name(tonic::Code::DeadlineExceeded));
             assert_eq!(metrics.calls_failed.get_or_create(&late).get(), 1);
             // either kind ends with the server, although their clients would stay
             stopping.cancel();

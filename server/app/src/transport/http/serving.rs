@@ -4,6 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::{body::Body, extract::Request, http::Response};
+use hyper::body::Incoming;
 use tokio_util::sync::CancellationToken;
 
 use super::{gate::Gate, guarded::CallPlace};
@@ -11,6 +12,7 @@ use crate::runtime::{
     metrics::Metrics,
     net::{
         accept::{Counts, Listener, Running},
+        body_timeout::BodyTimeout,
         response_budget::{ResponseBudget, Throttled},
         serve::{self, Bounds, Peer, Policy, Protocol},
     },
@@ -22,7 +24,8 @@ const STREAMS: u32 = 32;
 
 /// What clients of so many connections may hold, and for how long.
 pub(crate) fn bounds(connections: usize) -> Bounds {
-    Bounds { connections, head: Duration::from_secs(30), idle: Duration::from_mins(2) }
+    let (head, body) = (Duration::from_secs(30), Duration::from_secs(30));
+    Bounds { connections, head, body, idle: Duration::from_mins(2) }
 }
 
 /// Serves until `stopping`, then lets running requests end.
@@ -38,9 +41,10 @@ pub(super) async fn serve(
     let cut = metrics.http_connections_cut.clone();
     let policy = Policy { bounds, protocol: Protocol::Http, streams: STREAMS, counts, cut };
     let gate = Arc::new(gate);
-    let answer = move |request: hyper::Request<_>| {
+    let answer = move |request: hyper::Request<Incoming>| {
         let running = request.extensions().get().map(|peer: &Peer| peer.requests.begin());
-        answer(request.map(Body::new), running, (Arc::clone(&gate), response_budget.clone()))
+        let request = request.map(|body| Body::new(BodyTimeout::new(body, bounds.body, too_late)));
+        answer(request, running, (Arc::clone(&gate), response_budget.clone()))
     };
     serve::serve(listener, policy, answer, stopping).await;
 }
@@ -52,6 +56,10 @@ async fn answer(
 ) -> Response<Throttled<Body, Option<CallPlace>>> {
     let (answer, place) = gate.answer(request).await;
     answer.map(|body| Throttled::new(body, (running, place), response_budget))
+}
+
+fn too_late(within: Duration) -> Box<dyn std::error::Error + Send + Sync> {
+    format!("the request did not come whole within {} s", within.as_secs()).into()
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::places::ConnectionSlot;
 
@@ -32,6 +32,8 @@ struct State {
     asked: AtomicBool,
     /// There was one that was let in.
     let_in: AtomicBool,
+    /// The client has sent the preface of HTTP/2.
+    preface: AtomicBool,
     running: AtomicUsize,
     /// Those of them that wait for the client to take a piece of their answer.
     unread: AtomicUsize,
@@ -56,6 +58,7 @@ impl Requests {
             place: Mutex::new(Some(place)),
             asked: AtomicBool::new(false),
             let_in: AtomicBool::new(false),
+            preface: AtomicBool::new(false),
             running: AtomicUsize::new(0),
             unread: AtomicUsize::new(0),
             began: Instant::now(),
@@ -97,19 +100,27 @@ impl Requests {
         running > 0 && running <= self.0.unread.load(Relaxed)
     }
 
-    /// Comes when there are answers of which nothing was taken for so long.
-    pub(crate) async fn unread(self, bound: Duration) {
-        loop {
-            match self.left(bound, bound) {
-                Some(left) => sleep(left).await,
-                None if self.are_unread() => return,
-                None => sleep(bound + TICK).await,
-            }
+    /// The client has sent the preface of HTTP/2.
+    pub(crate) fn preface_came(&self) {
+        self.0.preface.store(true, Relaxed);
+    }
+
+    /// Comes so long after the connection's beginning, if the client has not sent the preface of HTTP/2 by then.
+    pub(crate) async fn no_preface(&self, within: Duration) {
+        sleep_until(self.0.began + within).await;
+        if self.0.preface.load(Relaxed) {
+            std::future::pending::<()>().await;
         }
     }
 
+    /// Comes when for so long, from now on, no request ran and nothing was taken of an answer.
+    pub(crate) async fn stalled(&self, bound: Duration) {
+        sleep(bound).await;
+        self.unused(bound, bound).await;
+    }
+
     /// Comes when no request ran for too long: see [`Self::left`]. The clock is looked at when that may be so, not at each request.
-    pub(crate) async fn unused(self, first: Duration, later: Duration) {
+    pub(crate) async fn unused(&self, first: Duration, later: Duration) {
         while let Some(left) = self.left(first, later) {
             sleep(left).await;
         }
@@ -186,11 +197,11 @@ mod tests {
         let place = Places::of(1).take(IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap();
         let requests = Requests::new(place);
         let start = Instant::now();
-        requests.clone().unused(FIRST, LATER).await;
+        requests.unused(FIRST, LATER).await;
         assert_eq!((start.elapsed().as_secs(), requests.asked()), (30, false));
         let running = requests.begin();
         requests.let_in();
-        let mut unused = std::pin::pin!(requests.clone().unused(FIRST, LATER));
+        let mut unused = std::pin::pin!(requests.unused(FIRST, LATER));
         tokio::select! {
             () = unused.as_mut() => panic!("a request runs"),
             () = sleep(LATER * 10) => {}
@@ -215,7 +226,7 @@ mod tests {
         }
         read.given();
         let last = Instant::now();
-        tokio::join!(requests.clone().unused(FIRST, LATER), requests.clone().unread(LATER));
+        tokio::join!(requests.unused(FIRST, LATER), requests.stalled(LATER));
         assert_eq!((last.elapsed().as_secs(), requests.are_unread()), (120, true));
         read.taken();
         assert!(!requests.are_unread() && requests.left(FIRST, LATER).is_some(), "it is the server's turn");
@@ -234,7 +245,7 @@ mod tests {
         let requests = Requests::new(Places::of(1).take(IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap());
         let start = Instant::now();
         tokio::select! {
-            () = requests.clone().unused(FIRST, LATER) => {}
+            () = requests.unused(FIRST, LATER) => {}
             () = knock(&requests) => {}
         }
         assert_eq!((start.elapsed().as_secs(), requests.asked()), (30, true));

@@ -1,9 +1,19 @@
-//! Why a connection was cut off.
+//! Why a connection was cut off, and how it is closed.
 
-use std::{error::Error, io};
+use std::{error::Error, io, time::Duration};
 
-/// What a client hears that does not come to an end with the head of its request.
-const TOO_SLOW: &str = "HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    time::timeout,
+};
+
+/// The answer to a client that does not come to an end with the head of its request.
+pub(super) const TOO_SLOW: &str =
+    "HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+
+/// Most bytes that are thrown away of what a client sends after its answer: more than the 25 MB of GitLab's largest hook.
+const LEFT_OVER_BYTES: usize = 32 * 1024 * 1024;
 
 /// What its client did wrong.
 #[derive(Debug)]
@@ -11,42 +21,64 @@ pub(super) struct Disconnect {
     /// The kind, in metrics.
     pub(super) why: &'static str,
     pub(super) error: String,
+    /// What it is answered with.
+    pub(super) answer: &'static str,
 }
 
 impl Disconnect {
     pub(super) fn of(why: &'static str, error: &str) -> Self {
-        Self { why, error: error.to_owned() }
+        Self { why, error: error.to_owned(), answer: "" }
+    }
+
+    /// The client sent nothing, or not a whole head.
+    pub(super) fn slow() -> Self {
+        Self::of("slow", "no request for too long")
     }
 
     pub(super) fn unread() -> Self {
         Self::of("unread", "nothing of its answers was taken for too long")
     }
 
-    /// What is written to the client. Inside of TLS nothing can be said any more.
-    pub(super) fn answer(&self, is_plain: bool) -> &'static str {
-        if is_plain && self.why == "slow" { TOO_SLOW } else { "" }
+    pub(super) fn is_slow(&self) -> bool {
+        self.why == "slow"
     }
 
-    /// What a client did wrong whose connection has ended with this; `None` for one that is simply gone.
-    pub(super) fn found_in(error: &(dyn Error + 'static)) -> Option<Self> {
-        let mut next = Some(error);
+    /// What the client did wrong, if the connection ended with this error; `None` if the client is simply gone.
+    pub(super) fn found_in(error: &hyper::Error) -> Option<Self> {
+        let mut next = Some(error as &(dyn Error + 'static));
         let mut causes = std::iter::from_fn(|| {
             let cause = next?;
             next = cause.source();
             Some(cause)
         });
         let why = causes.find_map(|cause| {
-            if let Some(error) = cause.downcast_ref::<hyper::Error>() {
-                return match () {
-                    () if error.is_timeout() => Some("slow"),
-                    () if error.is_parse_too_large() => Some("too_large"),
-                    () if error.is_parse() => Some("malformed"),
-                    () => None,
-                };
+            let error = cause.downcast_ref::<hyper::Error>()?;
+            match () {
+                () if error.is_timeout() => Some("slow"),
+                () if error.is_parse_too_large() => Some("too_large"),
+                () if error.is_parse() => Some("malformed"),
+                () => None,
             }
-            let error = cause.downcast_ref::<io::Error>()?;
-            (error.kind() == io::ErrorKind::TimedOut).then_some("slow")
         });
-        why.map(|why| Self { why, error: error.to_string() })
+        why.map(|why| Self::of(why, &error.to_string()))
     }
+}
+
+/// Writes `last` and closes the connection such that the client can read its answers: while bytes of the client wait on it, the system
+/// would reset it, and throw away what is still on its way to the client. The client may send the rest of its request for so long.
+pub(super) async fn close(stream: &mut TcpStream, last: &str, within: Duration) {
+    let closing = async {
+        stream.write_all(last.as_bytes()).await?;
+        stream.shutdown().await?;
+        let (mut left, mut buffer) = (LEFT_OVER_BYTES, vec![0; 16 * 1024]);
+        while left > 0 {
+            match stream.read(&mut buffer).await? {
+                0 => break,
+                bytes => left = left.saturating_sub(bytes),
+            }
+        }
+        Ok::<_, io::Error>(())
+    };
+    // a client that is gone needs nothing more
+    let _gone = timeout(within, closing).await;
 }

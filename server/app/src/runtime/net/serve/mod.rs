@@ -10,18 +10,20 @@
 //! | does not send the head of a request in time, whatever else it sends | 408 if it had begun to, and its connection closed | its connection closed |
 //! | sends a head that is too large | 431 | the call ends |
 //! | sends what is no HTTP | 400 | its connection closed |
-//! | moves no byte for too long, or has no request for so long | its connection closed | the same |
+//! | has no request for too long | its connection closed | the same |
+//! | does not send the whole body of a request in time | an error, and its connection closed | the call ends |
 //! | takes nothing of its answers for so long, whatever else it sends | its connection closed | the same |
 //! | sends frames of HTTP/2 without end that carry nothing | its connection closed ([`h2_abuse`](super::h2_abuse)) | the same |
 //! | asks for what it may not have, or for nothing but probes | its connection closed, as late as without a head | the same |
 //! | comes when the process may open no more files | its answer, when it is its turn; its connection closed after 1 s | waits |
 //! | connects again and again and is let in nowhere, when half of the places are taken | a quarter of them, no more | the same |
 //!
-//! Bodies are bounded where they are read; what a handler leaves of one is thrown away ([`leftover`]).
+//! Bodies are bounded in time by [`BodyTimeout`](super::body_timeout), in bytes where they are read. What is left of one is thrown away
+//! when the connection closes ([`disconnect`]).
 
 mod disconnect;
-mod leftover;
-mod link;
+mod opening;
+mod speaking;
 mod stray_http;
 #[cfg(test)]
 mod tests;
@@ -36,20 +38,15 @@ use std::{
 
 use disconnect::Disconnect;
 use http_body::Body;
-use hyper::{Request, Response};
-pub(crate) use leftover::ClientBody;
-use leftover::Leftovers;
-use link::{Handshake, Link, Opening};
+use hyper::{Request, Response, body::Incoming};
+use opening::{Handshake, Opening, Version};
 use prometheus_client::metrics::{counter::Counter, family::Family};
 pub(crate) use threads::OwnThreads;
 use threads::Threads;
 use tokio::{sync::Semaphore, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{
-    accept::{Acceptor, Connection, Counts, Listener, Requests, SpareFile},
-    idle::IdleTimeoutStream,
-};
+use super::accept::{Acceptor, Connection, Counts, Listener, Requests, SpareFile};
 use crate::runtime::metrics::Kind;
 
 /// Clients that may shake hands at once; others wait in the kernel's queue. Each holds one of the listener's places, and some KiB:
@@ -57,6 +54,8 @@ use crate::runtime::metrics::Kind;
 const HANDSHAKES: usize = 4096;
 /// A connection that was taken although the process may open no more files is cut off after as long: others wait for its end.
 const BORROWED_FOR: Duration = Duration::from_secs(1);
+/// How long a client may take to read its last answer, and to send what it still sends. None once the server stops.
+const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -79,7 +78,9 @@ pub(crate) struct Bounds {
     pub(crate) connections: usize,
     /// From the connection's beginning, or one answer of HTTP/1, to the end of the head of the next request that is let in.
     pub(crate) head: Duration,
-    /// Without a byte in either direction, or without a request.
+    /// From the head of a request to the end of its body.
+    pub(crate) body: Duration,
+    /// Without a request, or without progress of an answer.
     pub(crate) idle: Duration,
 }
 
@@ -123,7 +124,7 @@ pub(crate) async fn serve<F, A, B>(
     answer: F,
     stopping: CancellationToken,
 ) where
-    F: Fn(Request<ClientBody>) -> A + Send + Sync + 'static,
+    F: Fn(Request<Incoming>) -> A + Send + Sync + 'static,
     A: Future<Output = Response<B>> + Send + 'static,
     B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
@@ -160,65 +161,62 @@ async fn within(time: Option<Duration>, conversing: impl Future<Output = ()>) {
 /// One connection from its first byte to its last.
 async fn converse<F, A, B>(
     server: Arc<Server<F>>,
-    connection: Connection,
+    mut connection: Connection,
     handshake: Option<Handshake>,
     threads: Threads,
 ) where
-    F: Fn(Request<ClientBody>) -> A,
+    F: Fn(Request<Incoming>) -> A,
     A: Future<Output = Response<B>> + Send + 'static,
     B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
     let Server { policy, stopping, .. } = &*server;
-    let (peer, is_plain) = (connection.peer, handshake.is_none());
-    let requests = connection.requests.clone();
-    let client = Peer { address: peer, local: connection.local(), names: Arc::default(), requests };
-    let (leftovers, drain) = Leftovers::new();
-    let (lent, returned) = IdleTimeoutStream::new(
-        connection,
-        policy.preface().unwrap_or(policy.bounds.head),
-        policy.bounds.idle,
-    );
-    let opening = Link::open(lent, client, handshake, policy.preface());
-    let ended = match stopping.run_until_cancelled(opening).await {
-        Some(Ok(Opening::Link(link))) => {
-            let ended = link.speak(&server, threads, (leftovers.clone(), drain)).await;
-            ended.map(|()| leftovers.is_cut_short().then_some(""))
+    let (address, local) = (connection.peer, connection.local());
+    let opening = opening::open(&mut connection.stream, address, handshake, policy);
+    let last = match stopping.run_until_cancelled(opening).await {
+        Some(Ok(Opening::Opened(opened))) => {
+            let (names, version) = (Arc::clone(&opened.names), opened.version);
+            let peer = Peer { address, local, names, requests: connection.requests.clone() };
+            match speaking::speak(*opened, peer, &server, threads).await {
+                Err(cut) => {
+                    policy.report(&cut, address);
+                    cut.answer
+                }
+                // every stream has its own end
+                Ok(()) if version == Version::Http2 => return,
+                Ok(()) => "",
+            }
         }
-        Some(Ok(Opening::Stray(answer))) => Ok(Some(answer)),
-        Some(Err(cut)) => Err(cut),
-        Some(Ok(Opening::Gone)) | None => Ok(None),
+        Some(Ok(Opening::Stray(answer))) => answer,
+        Some(Err(cut)) => return policy.report(&cut, address),
+        Some(Ok(Opening::Gone)) | None => return,
     };
-    // an aborted task lends nothing back
-    let Ok(returned) = returned.await else { return };
-    let last = match ended {
-        Ok(last) => last,
-        // a client that kept its connection open and asked for nothing more did nothing wrong
-        Err(Disconnect { why: "slow", .. }) if !returned.asking => None,
-        Err(cut) => policy.report(&cut, peer).then_some(cut.answer(is_plain)),
-    };
-    if let Some(last) = last {
-        // it may be sending still, and must be able to read its answer
-        returned.close(last.as_bytes()).await;
+    if policy.is_grpc() && last.is_empty() {
+        return;
     }
+    let within = if stopping.is_cancelled() { Duration::ZERO } else { CLOSE_WITHIN };
+    disconnect::close(&mut connection.stream, last, within).await;
 }
 
 impl Policy {
-    fn preface(&self) -> Option<Duration> {
+    fn is_grpc(&self) -> bool {
+        matches!(self.protocol, Protocol::Grpc { .. })
+    }
+
+    /// Comes when the client has not sent the preface of HTTP/2 in time, where nothing else is spoken.
+    async fn no_preface(&self, requests: &Requests) {
         match self.protocol {
-            Protocol::Http => None,
-            Protocol::Grpc { preface, .. } => Some(preface),
+            Protocol::Http => std::future::pending().await,
+            Protocol::Grpc { preface, .. } => requests.no_preface(preface).await,
         }
     }
 
-    /// Writes down that a connection was cut off. Says whether its client gets an answer.
-    fn report(&self, Disconnect { why, error }: &Disconnect, peer: SocketAddr) -> bool {
-        let is_http = matches!(self.protocol, Protocol::Http);
-        if is_http {
+    /// Writes down that a connection was cut off.
+    fn report(&self, Disconnect { why, error, .. }: &Disconnect, peer: SocketAddr) {
+        if self.is_grpc() {
+            tracing::debug!(%peer, why, error, "a connection ended before its time");
+        } else {
             self.cut.get_or_create(&Kind::of(why)).inc();
             tracing::info!(%peer, why, error, "cut an HTTP connection off");
-        } else {
-            tracing::debug!(%peer, why, error, "a connection ended before its time");
         }
-        is_http
     }
 }

@@ -9,8 +9,6 @@ use tokio::{
     time::timeout,
 };
 
-use crate::runtime::net::{h2_abuse::PREFACE, idle::IdleTimeoutStream};
-
 /// Bytes of a request that are looked at: enough for its first line and the headers that a proxy sets.
 const HEAD_BYTES: usize = 2048;
 /// How long the headers of one request may take.
@@ -25,24 +23,15 @@ const TO_OTHERS: &str = "HTTP/1.1 426 Upgrade Required\r\nupgrade: h2c\r\nconnec
     content-type: text/plain\r\n\r\n\
     This port serves gRPC, over HTTP/2 alone. HTTP is served at http_listen: port 7411 where it was not set.\n";
 
-/// The answer to a client that begins with a request of HTTP/1; `None` for any other one, and for one that says nothing for so long.
-pub(super) async fn answer(
-    io: &mut IdleTimeoutStream,
-    peer: SocketAddr,
-    within: Duration,
-) -> io::Result<Option<&'static str>> {
-    let mut first = [0; PREFACE.len()];
-    let bytes = timeout(within, io.peek(&mut first)).await.unwrap_or(0);
-    if !first.get(..bytes).is_some_and(is_a_method) {
-        return Ok(None);
-    }
+/// The answer to a client that does not begin with the preface of HTTP/2; empty if it does not begin with a request of HTTP/1 either.
+pub(super) async fn answer(io: &mut (impl AsyncRead + Unpin), peer: SocketAddr) -> io::Result<&'static str> {
     let answer = match read_head(io).await? {
-        head if !is_http1(&head) => return Ok(Some("")),
+        head if !is_http1(&head) => return Ok(""),
         head if is_call(&head) => TO_A_CALL,
         _ => TO_OTHERS,
     };
     tracing::info!(%peer, "HTTP/1 came to the port for gRPC");
-    Ok(Some(answer))
+    Ok(answer)
 }
 
 /// Reads until the headers end, or to [`HEAD_BYTES`]: they may come in several packets. A client that sends them slower than within
@@ -56,11 +45,6 @@ async fn read_head(io: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
     };
     timeout(HEAD_WITHIN, reading).await.unwrap_or(Ok(()))?;
     Ok(head)
-}
-
-/// The beginning of a request's first line, and not of HTTP/2's preface.
-fn is_a_method(first: &[u8]) -> bool {
-    first.first().is_some_and(u8::is_ascii_uppercase) && !PREFACE.starts_with(first)
 }
 
 fn is_http1(head: &[u8]) -> bool {
@@ -83,10 +67,7 @@ mod tests {
         assert!(is_http1(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"));
         assert!(is_http1(b"POST /a HTTP/1.0\r\n"));
         assert!(!is_http1(b"GET / HTT"));
-        for other in [&PREFACE[..], b"PRI", b"P", b"", b"\x16\x03\x01"] {
-            assert!(!is_a_method(other), "{other:?}");
-        }
-        assert!(is_a_method(b"GET") && is_a_method(b"POST /"));
+        assert!(!is_http1(b"\x16\x03\x01"));
         assert!(is_call(b"POST /x HTTP/1.1\r\nContent-Type: application/grpc+proto\r\n\r\n"));
     }
 

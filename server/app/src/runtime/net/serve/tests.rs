@@ -7,7 +7,13 @@ use tokio::{
     runtime::Handle,
 };
 
-use super::*;
+use tokio_util::either::Either;
+
+use super::{
+    opening::{Opened, Version},
+    speaking::speak,
+    *,
+};
 use crate::runtime::net::tls::Expiry;
 
 /// So long that no machine is that slow.
@@ -21,7 +27,7 @@ const BEGIN: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 fn grpc(preface: Duration) -> Policy {
     let own = OwnThreads { path: "/none", threads: Handle::current() };
     Policy {
-        bounds: Bounds { connections: 8, head: NEVER, idle: NEVER },
+        bounds: Bounds { connections: 8, head: NEVER, body: NEVER, idle: NEVER },
         protocol: Protocol::Grpc { preface, own },
         streams: 8,
         counts: Counts { open: Gauge::default(), refused: Counter::default() },
@@ -29,7 +35,7 @@ fn grpc(preface: Duration) -> Policy {
     }
 }
 
-fn server(policy: Policy) -> Server<impl Fn(Request<ClientBody>) -> std::future::Ready<Response<String>>> {
+fn server(policy: Policy) -> Server<impl Fn(Request<Incoming>) -> std::future::Ready<Response<String>>> {
     let answer = |_request| std::future::ready(Response::new(String::new()));
     Server { policy, answer, stopping: CancellationToken::new() }
 }
@@ -46,14 +52,13 @@ async fn connected(policy: &Policy) -> (TcpStream, Connection) {
 async fn a_connection_ends_with_the_certificate_of_its_client() {
     let server = server(grpc(NEVER));
     let is_ended = async |last| {
-        let (mut client, connection) = connected(&server.policy).await;
+        let (mut client, mut connection) = connected(&server.policy).await;
         client.write_all(BEGIN).await.unwrap();
         let (requests, address) = (connection.requests.clone(), connection.peer);
         let peer = Peer { address, local: None, names: Arc::default(), requests };
-        let (lent, _returned) = IdleTimeoutStream::new(connection, NEVER, NEVER);
-        let link = Link::open(lent, peer, None, None).await.unwrap().until(Expiry::new(last));
-        let (leftovers, drain) = Leftovers::new();
-        let speaking = link.speak(&server, Threads::of(None), (leftovers, drain));
+        let io = Either::Left(&mut connection.stream);
+        let (version, names, expiry) = (Version::Http2, Arc::default(), Some(Expiry::new(last)));
+        let speaking = speak(Opened { io, version, names, expiry }, peer, &server, Threads::of(None));
         let settled = async {
             // the settings, and that those of the client were taken
             client.read_exact(&mut [0; 9 * 2]).await.unwrap();

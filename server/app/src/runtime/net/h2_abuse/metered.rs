@@ -1,0 +1,100 @@
+//! A connection of HTTP/2 that is cut off when its client floods it with frames that carry nothing.
+
+use std::{
+    io::{self, IoSlice},
+    net::SocketAddr,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use prometheus_client::metrics::counter::Counter;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::Instant,
+};
+
+use super::Frames;
+use crate::runtime::net::accept::Requests;
+
+/// A connection whose frames are counted. With TLS, that is inside of it.
+#[derive(Debug)]
+pub(crate) struct Metered<I> {
+    io: I,
+    frames: Frames,
+    peer: SocketAddr,
+    requests: Requests,
+    /// Counts those that are cut off.
+    cut: Counter,
+}
+
+impl<I> Metered<I> {
+    pub(crate) fn new(io: I, (peer, requests): (SocketAddr, Requests), cut: Counter) -> Self {
+        Self { io, frames: Frames::new(Instant::now()), peer, requests, cut }
+    }
+
+    fn count_written(&mut self, wrote: &Poll<io::Result<usize>>) {
+        if let Poll::Ready(Ok(bytes)) = wrote {
+            self.frames.wrote(*bytes);
+        }
+    }
+
+    /// Looks at what the client has sent.
+    fn count_read(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.requests.was_let_in() {
+            self.frames.let_in();
+        }
+        let was_in_preface = self.frames.is_in_preface();
+        self.frames.came(bytes).map_err(|flood| {
+            self.cut.inc();
+            tracing::info!(peer = %self.peer, error = %flood, "cut a connection off");
+            io::Error::other(flood)
+        })?;
+        if was_in_preface && !self.frames.is_in_preface() {
+            self.requests.preface_came();
+        }
+        Ok(())
+    }
+}
+
+impl<I: AsyncRead + Unpin> AsyncRead for Metered<I> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.io).poll_read(cx, buffer);
+        self.count_read(buffer.filled().get(before..).unwrap_or_default())?;
+        read
+    }
+}
+
+impl<I: AsyncWrite + Unpin> AsyncWrite for Metered<I> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let wrote = Pin::new(&mut self.io).poll_write(cx, bytes);
+        self.count_written(&wrote);
+        wrote
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let wrote = Pin::new(&mut self.io).poll_write_vectored(cx, parts);
+        self.count_written(&wrote);
+        wrote
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}

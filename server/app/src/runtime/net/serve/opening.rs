@@ -1,0 +1,122 @@
+//! How a connection begins: with a handshake where the listener has a certificate, and with the first bytes of HTTP.
+
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+
+use tokio::{
+    net::TcpStream,
+    sync::OwnedSemaphorePermit,
+    time::{sleep, timeout},
+};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio_util::either::Either;
+
+use super::{Policy, Protocol, disconnect::Disconnect, stray_http};
+use crate::runtime::net::{
+    h2_abuse::PREFACE,
+    tls::{Expiry, expiry, names},
+};
+
+/// A client that does not shake hands for so long is cut off.
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
+/// When to look again at a client that has sent a part of the preface of HTTP/2.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// What a client shakes hands with.
+pub(super) struct Handshake {
+    pub(super) acceptor: TlsAcceptor,
+    /// Among those that shake hands.
+    pub(super) _place: Option<OwnedSemaphorePermit>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Version {
+    Http1,
+    Http2,
+}
+
+/// What a connection begins with.
+pub(super) enum Opening<'c> {
+    Opened(Box<Opened<'c>>),
+    /// A client of another protocol, which gets this answer and no more.
+    Stray(&'static str),
+    Gone,
+}
+
+/// A connection on which requests can be made.
+pub(super) struct Opened<'c> {
+    pub(super) io: Either<&'c mut TcpStream, TlsStream<&'c mut TcpStream>>,
+    pub(super) version: Version,
+    /// DNS names in the certificate that the client has shown.
+    pub(super) names: Arc<[String]>,
+    /// Of that certificate.
+    pub(super) expiry: Option<Expiry>,
+}
+
+/// Opens a connection.
+///
+/// # Errors
+/// The handshake failed.
+pub(super) async fn open<'c>(
+    stream: &'c mut TcpStream,
+    peer: SocketAddr,
+    handshake: Option<Handshake>,
+    policy: &Policy,
+) -> Result<Opening<'c>, Disconnect> {
+    match handshake {
+        Some(handshake) => open_tls(stream, handshake, policy).await,
+        None => Ok(open_plain(stream, peer, policy).await),
+    }
+}
+
+async fn open_tls<'c>(
+    stream: &'c mut TcpStream,
+    Handshake { acceptor, _place }: Handshake,
+    policy: &Policy,
+) -> Result<Opening<'c>, Disconnect> {
+    match timeout(HANDSHAKE_WITHIN, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => {
+            let (_, session) = stream.get_ref();
+            let is_http2 = policy.is_grpc() || session.alpn_protocol() == Some(b"h2");
+            let version = if is_http2 { Version::Http2 } else { Version::Http1 };
+            let (names, expiry) = (names(session), expiry(session));
+            Ok(Opening::Opened(Box::new(Opened { io: Either::Right(stream), version, names, expiry })))
+        }
+        // looks at whether the port is open, as balancers do
+        Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Opening::Gone),
+        Ok(Err(error)) => Err(Disconnect::of("handshake", &error.to_string())),
+        Err(_slow) => Err(Disconnect::of("handshake", "it took too long")),
+    }
+}
+
+async fn open_plain<'c>(stream: &'c mut TcpStream, peer: SocketAddr, policy: &Policy) -> Opening<'c> {
+    let within = match policy.protocol {
+        Protocol::Http => policy.bounds.head,
+        Protocol::Grpc { preface, .. } => preface,
+    };
+    let version = match timeout(within, version(stream)).await {
+        Ok(Ok(version)) => version,
+        Ok(Err(_gone)) => return Opening::Gone,
+        Err(_slow) => return Opening::Stray(""),
+    };
+    if policy.is_grpc() && version == Version::Http1 {
+        return stray_http::answer(stream, peer).await.map_or(Opening::Gone, Opening::Stray);
+    }
+    let opened = Opened { io: Either::Left(stream), version, names: Arc::default(), expiry: None };
+    Opening::Opened(Box::new(opened))
+}
+
+/// What a client begins to speak. Its bytes stay where they are.
+async fn version(stream: &TcpStream) -> io::Result<Version> {
+    let mut first = [0; PREFACE.len()];
+    loop {
+        let came = stream.peek(&mut first).await?;
+        let first = first.get(..came).unwrap_or_default();
+        match came {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            _ if !PREFACE.starts_with(first) => return Ok(Version::Http1),
+            _ if came == PREFACE.len() => return Ok(Version::Http2),
+            // nothing says when more bytes than these are there
+            _ => sleep(LOOK_AGAIN).await,
+        }
+    }
+}
