@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::{
-    jobs::{CLOCKS_MS, HeldJob, UP_TO_BUILD_MS},
+    held_job::{CLOCKS_MS, HeldJob, UP_TO_BUILD_MS},
     pod::TimeRange,
 };
 
@@ -70,8 +70,8 @@ impl<'j, 'p> FitByTime<'j, 'p> {
 
     /// Jobs that fit a pod and are not taken.
     fn jobs_of(&self, pod: TimeRange) -> impl Iterator<Item = usize> {
-        let first = self.jobs.partition_point(|job| job.started_ms() + UP_TO_BUILD_MS < pod.start_ms);
-        let behind = self.jobs.partition_point(|job| job.started_ms() <= pod.start_ms + CLOCKS_MS);
+        let first = self.jobs.partition_point(|job| job.started_ms + UP_TO_BUILD_MS < pod.start_ms);
+        let behind = self.jobs.partition_point(|job| job.started_ms <= pod.start_ms + CLOCKS_MS);
         let is_free = |place: usize| self.taken.get(place) == Some(&false);
         let near = (first..behind.max(first)).filter(move |place| is_free(*place));
         near.filter(move |place| self.jobs.get(*place).is_some_and(|job| job.may_have_run_in(pod)))
@@ -81,8 +81,8 @@ impl<'j, 'p> FitByTime<'j, 'p> {
     fn take(&mut self, place: usize) -> Vec<usize> {
         let Some(job) = self.jobs.get(place) else { return Vec::new() };
         let start = |pod: &usize| self.pods.get(*pod).map_or(0, |pod| pod.start_ms);
-        let first = self.order.partition_point(|pod| start(pod) + CLOCKS_MS < job.started_ms());
-        let behind = self.order.partition_point(|pod| start(pod) <= job.started_ms() + UP_TO_BUILD_MS);
+        let first = self.order.partition_point(|pod| start(pod) + CLOCKS_MS < job.started_ms);
+        let behind = self.order.partition_point(|pod| start(pod) <= job.started_ms + UP_TO_BUILD_MS);
         let near = self.order.get(first..behind.max(first)).unwrap_or_default();
         let fits = |pod: &&usize| self.pods.get(**pod).is_some_and(|pod| job.may_have_run_in(*pod));
         let pods: Vec<usize> = near.iter().filter(fits).copied().collect();

@@ -12,15 +12,7 @@ use plimsoll_core::domain::JobStatus;
 use plimsoll_proto::v1 as pb;
 use prost::Message as _;
 
-use super::{fit_by_time::FitByTime, pod::TimeRange};
-
-/// By how much the clocks of GitLab and of Prometheus may differ.
-pub(super) const CLOCKS_MS: u64 = 60_000;
-/// From the start of a job to the first reading of its build: a node is started, images are pulled. The runner waits for a pod for 3
-/// minutes by default (`poll_timeout`); jobs whose nodes are slower wait longer.
-pub(super) const UP_TO_BUILD_MS: u64 = 30 * 60_000;
-/// From the last reading of a build to the end of its job: caches and artifacts are sent.
-const AFTER_BUILD_MS: u64 = 30 * 60_000;
+use super::{fit_by_time::FitByTime, held_job::HeldJob, pod::TimeRange};
 
 /// A job that has run, as GitLab lists it.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,19 +53,6 @@ pub struct ListedJobs {
     places: BTreeMap<u64, Vec<(u64, u32)>>,
     /// Each reason once.
     reasons: BTreeSet<Arc<str>>,
-}
-
-/// A job of the list, packed.
-#[derive(Debug)]
-pub(super) struct HeldJob {
-    pub(super) id: u64,
-    started_ms: u64,
-    finished_ms: Option<u64>,
-    pub(super) end: Option<JobStatus>,
-    pub(super) untrusted: bool,
-    pub(super) reason: Arc<str>,
-    /// The key as a message.
-    key: Box<[u8]>,
 }
 
 impl ListedJobs {
@@ -139,27 +118,6 @@ impl ListedJobs {
     ) -> Vec<Option<&HeldJob>> {
         let jobs = self.by_project.get(&project).map_or(&[][..], Vec::as_slice);
         FitByTime::new(jobs, pods, taken).found()
-    }
-}
-
-impl HeldJob {
-    /// What it builds.
-    pub(super) fn key(&self) -> pb::Key {
-        // it was a key before it was packed
-        pb::Key::decode(&*self.key).unwrap_or_default()
-    }
-
-    pub(super) fn started_ms(&self) -> u64 {
-        self.started_ms
-    }
-
-    /// Whether the pod may be the one in which it ran.
-    pub(super) fn may_have_run_in(&self, pod: TimeRange) -> bool {
-        let end_ms = self.finished_ms.unwrap_or(u64::MAX - CLOCKS_MS);
-        let is_inside = self.started_ms <= pod.start_ms + CLOCKS_MS && pod.end_ms <= end_ms + CLOCKS_MS;
-        let is_near = self.started_ms + UP_TO_BUILD_MS >= pod.start_ms
-            && self.finished_ms.is_none_or(|end_ms| end_ms <= pod.end_ms + AFTER_BUILD_MS);
-        is_inside && is_near
     }
 }
 

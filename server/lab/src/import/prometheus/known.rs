@@ -15,7 +15,8 @@ use plimsoll_proto::{
 };
 
 use super::{
-    jobs::{HeldJob, JobEnd, ListedJobs},
+    held_job::HeldJob,
+    jobs::{JobEnd, ListedJobs},
     pod::{BuildPod, PodName, TimeRange, project_number},
     pods::BuildPods,
 };

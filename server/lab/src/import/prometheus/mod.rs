@@ -9,7 +9,7 @@
 //! | `pods` | all pods, from the windows in which they were seen |
 //! | `spool` | pods that have ended, packed |
 //! | `jobs` | jobs of GitLab's list |
-//! | `fit_by_time` | which pods they ran in |
+//! | `held_job`, `fit_by_time` | one of them, packed; which pods they ran in |
 //! | `known` | a pod with a known job, as an attempt or as why it is none |
 //! | `attempts` | one attempt for each job, and how much is known of the pods |
 //!
@@ -20,6 +20,7 @@
 mod answer;
 mod attempts;
 mod fit_by_time;
+mod held_job;
 #[cfg(test)]
 mod job_tests;
 mod jobs;
