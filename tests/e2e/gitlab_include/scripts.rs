@@ -38,24 +38,27 @@ const REPLACED: [&str; 2] = ["exec sh -c \"$BEGUN exit 0\"", "exec sh -c \"$BEGU
 /// Waits until the agent keeps samples of the job.
 const BEGUN: (&str, &str) = ("BEGUN", "until ls $PLIMSOLL_SPOOL_DIR/*.spool >/dev/null 2>&1; do :; done;");
 
+fn check_replaced(fleet: &Fleet, shell: &[&str], id: &str, script: &str) {
+    let off = [("PLIMSOLL_MEASURE", "off"), ("BEGUN", "")];
+    let status = fleet.job(shell, "0", script, &off).status.code();
+    let measured = fleet.job(shell, id, script, &[BEGUN]);
+    let output = text(&measured);
+    assert_eq!(measured.status.code(), status, "{shell:?} {script}: {output}");
+    let summary = fleet.shown(id)["summary"].clone();
+    // the kernel says the exit status from Linux 6.15 on
+    let known = if status == Some(0) { "succeeded" } else { "failed" };
+    let outcome = if summary["exit_code"].is_null() { "ended" } else { known };
+    assert_eq!(summary["outcome"], outcome, "{shell:?} {script}: {summary} {output}");
+    let exit = summary["exit_code"].as_i64();
+    assert!(exit.is_none() || exit == status.map(i64::from), "{shell:?} {script}: {summary}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_script_that_ends_with_exec_ends_as_it_would_alone_and_is_never_lost() {
     let Some(fleet) = Fleet::start() else { return };
     for (number, shell) in SHELLS.iter().filter(|shell| found(shell[0]).is_some()).enumerate() {
         for (place, script) in REPLACED.iter().enumerate() {
-            let id = format!("{number}{place}");
-            let off = [("PLIMSOLL_MEASURE", "off"), ("BEGUN", "")];
-            let status = fleet.job(shell, "0", script, &off).status.code();
-            let measured = fleet.job(shell, &id, script, &[BEGUN]);
-            let output = text(&measured);
-            assert_eq!(measured.status.code(), status, "{shell:?} {script}: {output}");
-            let summary = fleet.shown(&id)["summary"].clone();
-            // the kernel says the exit status from Linux 6.15 on
-            let known = if status == Some(0) { "succeeded" } else { "failed" };
-            let outcome = if summary["exit_code"].is_null() { "ended" } else { known };
-            assert_eq!(summary["outcome"], outcome, "{shell:?} {script}: {summary} {output}");
-            let exit = summary["exit_code"].as_i64();
-            assert!(exit.is_none() || exit == status.map(i64::from), "{shell:?} {script}: {summary}");
+            check_replaced(&fleet, shell, &format!("{number}{place}"), script);
         }
     }
 }
