@@ -65,7 +65,7 @@ impl FailuresPage<'_> {
         self.stats.failures.iter().map(of).sum()
     }
 
-    /// Causes in the order of their failures.
+    /// The causes, those with the most failures first.
     fn causes(&self) -> Vec<CauseRow> {
         let totals = self.stats.totals.clone().unwrap_or_default();
         let mut rows: Vec<CauseRow> = totals

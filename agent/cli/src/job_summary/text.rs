@@ -251,7 +251,7 @@ fn next_run(page: &mut ReportPage, facts: &BuildFacts) {
     }
 }
 
-/// `memory request 2.00 GiB, memory limit 4.00 GiB`: those in the prediction.
+/// `memory request 2.00 GiB, memory limit 4.00 GiB`: the sizes of these kinds that the prediction has.
 fn size_names(prediction: &Prediction, kinds: &[SizeKind]) -> String {
     let named = kinds
         .iter()

@@ -29,16 +29,16 @@ const COPY: u64 = 4 << 20;
 impl Spool {
     /// Drops what the server has up to number `acknowledged`, if it is worth it. A failure costs nothing but disk.
     pub(super) fn forget(&mut self, acknowledged: u64) {
-        if self.len.saturating_sub(self.front.first) < WORTH || self.len < self.front.not_before {
+        if self.len.saturating_sub(self.front.first_record_at) < WORTH || self.len < self.front.not_before {
             return;
         }
         self.look_for(acknowledged);
-        let gain = self.front.keep.saturating_sub(self.front.first);
-        let rest = self.len.saturating_sub(self.front.keep);
+        let gain = self.front.acknowledged_at.saturating_sub(self.front.first_record_at);
+        let rest = self.len.saturating_sub(self.front.acknowledged_at);
         if gain < WORTH || rest > gain.min(COPY) {
             return;
         }
-        let len = self.front.first.saturating_add(rest);
+        let len = self.front.first_record_at.saturating_add(rest);
         if len > WORTH && !self.room.admits(&self.path, self.len, len) {
             return;
         }
@@ -47,7 +47,7 @@ impl Spool {
             Ok(file) => {
                 self.file = file;
                 self.len = len;
-                self.front.keep = self.front.first;
+                self.front.acknowledged_at = self.front.first_record_at;
                 self.front.dropped = self.front.dropped.saturating_add(gain);
                 self.room.shrank(len);
             }
@@ -61,12 +61,12 @@ impl Spool {
 
     /// Moves on to the newest record that the server has. Each record is looked at once or twice.
     fn look_for(&mut self, acknowledged: u64) {
-        let mut at = self.front.keep;
+        let mut at = self.front.acknowledged_at;
         while let Some((Message::Batch(batch), next)) = record::read_at(&self.file, at) {
             if batch.first_sequence > acknowledged {
                 return;
             }
-            self.front.keep = at;
+            self.front.acknowledged_at = at;
             at = next;
         }
     }
@@ -74,7 +74,7 @@ impl Spool {
     fn copy(&self, draft: &Path, rest: u64) -> io::Result<File> {
         let mut new = own_files::create_new(draft)?;
         lock(&new);
-        for (from, bytes) in [(0, self.front.first), (self.front.keep, rest)] {
+        for (from, bytes) in [(0, self.front.first_record_at), (self.front.acknowledged_at, rest)] {
             let mut old = &self.file;
             old.seek(SeekFrom::Start(from))?;
             if io::copy(&mut old.take(bytes), &mut new)? < bytes {

@@ -4,9 +4,9 @@
 #[derive(Debug, Default)]
 pub(super) struct SpoolFront {
     /// Place of the first record after Hello.
-    pub(super) first: u64,
+    pub(super) first_record_at: u64,
     /// Place of the newest record that the server has, as far as it was looked for.
-    pub(super) keep: u64,
+    pub(super) acknowledged_at: u64,
     /// Bytes that were dropped.
     pub(super) dropped: u64,
     /// Length at which to try again after a failure.
@@ -16,12 +16,12 @@ pub(super) struct SpoolFront {
 impl SpoolFront {
     /// The front of a file from which nothing was dropped.
     pub(super) fn new(first: u64) -> Self {
-        Self { first, keep: first, dropped: 0, not_before: 0 }
+        Self { first_record_at: first, acknowledged_at: first, dropped: 0, not_before: 0 }
     }
 
     /// The place of an offset; that of the first record if what it means was dropped.
     pub(super) fn place(&self, offset: u64) -> u64 {
-        offset.saturating_sub(self.dropped).max(self.first)
+        offset.saturating_sub(self.dropped).max(self.first_record_at)
     }
 
     /// The offset of a place.

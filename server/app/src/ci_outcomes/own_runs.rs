@@ -13,7 +13,7 @@ const PASSED: usize = 10;
 /// The attempt with an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RunOwner {
-    /// No attempt that can be read.
+    /// No attempt has this id, or it cannot be read.
     None,
     /// An attempt that the reporter may not report on, whose agent did not prove the job.
     Others,

@@ -18,7 +18,7 @@ use crate::runtime::{
     metrics::{Kind, Metrics},
 };
 
-/// Operations reserved for one more summary.
+/// Operations kept free in a batch of the store for one more summary.
 const RESERVE_OPERATIONS: usize = 64;
 const RESERVE_BYTES: usize = 192 * 1024;
 

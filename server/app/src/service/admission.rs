@@ -19,7 +19,7 @@ const MARGIN: Duration = Duration::from_millis(20);
 pub(crate) enum SizeSource {
     /// The history of the key.
     ByHistory,
-    /// The verdict on the job's last attempt, which ran out of memory or was evicted above its request.
+    /// Sizes from the verdict on the job's last attempt, which ran out of memory or was evicted above its request.
     ByVerdict {
         /// The cause in the verdict.
         cause: Cause,

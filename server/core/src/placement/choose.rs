@@ -223,7 +223,7 @@ fn cheaper(one: &Pool, other: &Pool, needs: &ResourceNeeds) -> Ordering {
 fn pick<'p>(may: &[&'p Pool], needs: &ResourceNeeds, because: &str) -> PoolChoice<'p> {
     let because = if because.is_empty() { String::new() } else { format!(", {because}") };
     let fitting: Vec<&'p Pool> =
-        may.iter().copied().filter(|pool| pool.too_large(needs).is_empty()).collect();
+        may.iter().copied().filter(|pool| pool.exceeded_maximums(needs).is_empty()).collect();
     let cheapest = fitting.iter().copied().min_by(|one, other| cheaper(one, other, needs));
     if let Some(pool) = cheapest {
         let mut reason = format!("pool {}{because}", pool.name);
@@ -236,7 +236,7 @@ fn pick<'p>(may: &[&'p Pool], needs: &ResourceNeeds, because: &str) -> PoolChoic
     let Some(pool) = largest else {
         return PoolChoice { pool: None, clamped: false, reason: String::new() };
     };
-    let words = pool.too_large(needs).join(", ");
+    let words = pool.exceeded_maximums(needs).join(", ");
     let which = if may.len() > 1 { ", the largest" } else { "" };
     PoolChoice {
         pool: Some(pool),

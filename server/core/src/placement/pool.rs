@@ -106,7 +106,7 @@ impl Pool {
 
     /// Whether a build of this size fits.
     pub fn takes(&self, needs: &ResourceNeeds) -> bool {
-        self.too_large(needs).is_empty()
+        self.exceeded_maximums(needs).is_empty()
     }
 
     /// The requested sizes, lowered to the pool's maximums.
@@ -123,7 +123,7 @@ impl Pool {
 
     /// Which needs exceed the maximums, in words; empty if the build fits. A CPU limit above the maximum does not count: it only slows a
     /// build down.
-    pub(super) fn too_large(&self, needs: &ResourceNeeds) -> Vec<String> {
+    pub(super) fn exceeded_maximums(&self, needs: &ResourceNeeds) -> Vec<String> {
         let PoolMaximums { memory_request, memory_limit, cpu_request, .. } = self.largest;
         let mut words = Vec::new();
         let mut memory = |name: &str, need: Bytes, most: Option<Bytes>| {

@@ -42,7 +42,7 @@ pub(super) fn half_known(rung: Rung) -> f64 {
 /// Weight of an attempt relative to the next newer one of its rung: half after 69 (replayed: 0.97 to 0.99 are alike; 0.9 and 0.95 forget
 /// the rare large variant of a package).
 const DECAY: f64 = 0.99;
-/// Wider rungs are skipped if the narrower ones leave less than this share.
+/// Wider rungs are skipped once the narrower ones leave less than this share unknown.
 const KNOWN_ENOUGH: f64 = 0.02;
 /// The same for other parts of a parallel job: parts of a matrix can need very different sizes, so after three attempts a part is
 /// predicted by itself.

@@ -85,7 +85,7 @@ pub(super) fn unsure_because(similar: &SimilarAttempts<'_>, confidence: f64, siz
 const FAR_ABOVE: f64 = 2.0;
 /// If the least room for file pages is the cause: the multiple of that need plus room.
 const SMALL_ROOM: f64 = 1.5;
-/// Few attempts: unseen values may be far above the observed ones.
+/// Fewer attempts than this are few: values not yet seen may be far above the observed ones.
 const FEW: usize = 5;
 
 /// One sentence for a CI engineer. A default number of build jobs is not mentioned: no attempt and no question named it.

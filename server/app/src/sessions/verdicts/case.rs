@@ -32,7 +32,7 @@ pub(super) struct VerdictCase {
     pub(super) growth: Option<MemoryGrowth>,
     /// The sizes that the previous attempt's verdict named for this one.
     pub(super) named_before: Option<NamedSizes>,
-    /// The correction being made or undone.
+    /// The correction that this case makes or undoes; `None` if it answers a question.
     pub(super) correcting: Option<Box<VerdictCorrection>>,
 }
 

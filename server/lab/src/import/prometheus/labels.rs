@@ -158,7 +158,7 @@ fn of_annotation(name: &str) -> String {
     format!("annotation_{}", plain(name))
 }
 
-/// The label that kube-state-metrics makes of a label.
+/// The Prometheus label that kube-state-metrics makes of a Kubernetes label.
 fn of_label(name: &str) -> String {
     format!("label_{}", plain(name))
 }

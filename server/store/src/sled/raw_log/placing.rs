@@ -29,7 +29,7 @@ const FRAGMENTS: u8 = 1;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct PageSpan {
     /// Start of the first hole.
-    since: u64,
+    last_hole: u64,
     page: u64,
 }
 
@@ -47,7 +47,7 @@ impl RawLog {
         let mut waiting: BTreeMap<PageSpan, Vec<UnplacedChange>> = BTreeMap::new();
         for (page, changes) in self.replay.unplaced.drain() {
             for change in changes {
-                waiting.entry(PageSpan { since: change.since, page }).or_default().push(change);
+                waiting.entry(PageSpan { last_hole: change.last_hole, page }).or_default().push(change);
             }
         }
         // first the records that name their attempt, which also makes attempts known
@@ -70,12 +70,13 @@ impl RawLog {
     }
 
     fn place_keyless(&mut self, keyless: &KeylessChanges) -> u64 {
-        let KeylessChanges { span: PageSpan { page, since }, prefix, changes } = keyless;
+        let KeylessChanges { span: PageSpan { page, last_hole }, prefix, changes } = keyless;
         let by_range = || {
             let prefix = prefix_within(self.replay.range_of(*page)?);
             (self.proofs(&prefix, changes) > 0).then_some(prefix)
         };
-        let certain = prefix.clone().or_else(|| self.replay.range_since(*page, *since).map(prefix_within));
+        let certain =
+            prefix.clone().or_else(|| self.replay.range_since(*page, *last_hole).map(prefix_within));
         let found = certain.clone().or_else(|| self.prefix_by_first_key(*page, changes));
         let found = found.or_else(by_range).or_else(|| self.only_prefix(changes));
         let mut lost = 0;

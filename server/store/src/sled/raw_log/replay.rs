@@ -61,7 +61,7 @@ pub(super) struct UnplacedChange {
     /// Log position of the change.
     pub(super) lsn: u64,
     /// Start of the last hole before it: no page was rewritten unnoticed after that. 0 for an unknown page.
-    pub(super) since: u64,
+    pub(super) last_hole: u64,
 }
 
 /// Position of a message about a page.
@@ -238,8 +238,8 @@ impl Replay {
                 self.entries.remove(&key);
             }
             (None, value) => {
-                let since = if self.pages.contains_key(&number) { self.last_hole } else { 0 };
-                let unplaced = UnplacedChange { key: key.to_vec(), value, lsn, since };
+                let last_hole = if self.pages.contains_key(&number) { self.last_hole } else { 0 };
+                let unplaced = UnplacedChange { key: key.to_vec(), value, lsn, last_hole };
                 self.unplaced.entry(number).or_default().push(unplaced);
             }
         }

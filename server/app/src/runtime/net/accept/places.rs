@@ -26,7 +26,7 @@ struct Taken {
     new: HashMap<IpAddr, usize>,
 }
 
-/// A place until it is dropped.
+/// A slot for a connection, free again when this is dropped.
 #[derive(Debug)]
 pub(super) struct ConnectionSlot {
     places: Arc<Places>,
