@@ -10,12 +10,16 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Bytes;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use crate::runtime::net::accept::Requests;
+
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A body that ends with an error when its time is over.
 #[derive(Debug)]
-pub(crate) struct BodyTimeout<B> {
+pub(crate) struct BodyTimeout<B: Body> {
     inner: B,
+    /// Those of the connection, where it matters that a part is left unread.
+    requests: Option<Requests>,
     within: Duration,
     until: Instant,
     /// The error after this time.
@@ -24,10 +28,24 @@ pub(crate) struct BodyTimeout<B> {
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl<B> BodyTimeout<B> {
+impl<B: Body> BodyTimeout<B> {
     /// A body whose time begins now.
     pub(crate) fn new(inner: B, within: Duration, late: fn(Duration) -> BoxError) -> Self {
-        Self { inner, within, until: Instant::now() + within, late, timer: None }
+        Self { inner, requests: None, within, until: Instant::now() + within, late, timer: None }
+    }
+
+    /// The same, of one of these requests: they take note if a part of it is left unread.
+    pub(crate) fn of(mut self, requests: Option<Requests>) -> Self {
+        self.requests = requests;
+        self
+    }
+}
+
+impl<B: Body> Drop for BodyTimeout<B> {
+    fn drop(&mut self) {
+        if let Some(requests) = self.requests.as_ref().filter(|_| !self.inner.is_end_stream()) {
+            requests.body_left();
+        }
     }
 }
 

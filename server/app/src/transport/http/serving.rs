@@ -11,7 +11,7 @@ use super::{gate::Gate, guarded::CallPlace};
 use crate::runtime::{
     metrics::Metrics,
     net::{
-        accept::{Counts, Listener, Running},
+        accept::{Counts, Listener, Requests, Running},
         body_timeout::BodyTimeout,
         response_budget::{ResponseBudget, Throttled},
         serve::{self, Bounds, Peer, Policy, Protocol},
@@ -42,8 +42,10 @@ pub(super) async fn serve(
     let policy = Policy { bounds, protocol: Protocol::Http, streams: STREAMS, counts, cut };
     let gate = Arc::new(gate);
     let answer = move |request: hyper::Request<Incoming>| {
-        let running = request.extensions().get().map(|peer: &Peer| peer.requests.begin());
-        let request = request.map(|body| Body::new(BodyTimeout::new(body, bounds.body, too_late)));
+        let requests = request.extensions().get().map(|peer: &Peer| peer.requests.clone());
+        let running = requests.as_ref().map(Requests::begin);
+        let request =
+            request.map(|body| Body::new(BodyTimeout::new(body, bounds.body, too_late).of(requests)));
         answer(request, running, (Arc::clone(&gate), response_budget.clone()))
     };
     serve::serve(listener, policy, answer, stopping).await;

@@ -34,6 +34,8 @@ struct State {
     let_in: AtomicBool,
     /// The client has sent the preface of HTTP/2.
     preface: AtomicBool,
+    /// See [`Requests::has_left_body`].
+    left_body: AtomicBool,
     running: AtomicUsize,
     /// Those of them that wait for the client to take a piece of their answer.
     unread: AtomicUsize,
@@ -59,6 +61,7 @@ impl Requests {
             asked: AtomicBool::new(false),
             let_in: AtomicBool::new(false),
             preface: AtomicBool::new(false),
+            left_body: AtomicBool::new(false),
             running: AtomicUsize::new(0),
             unread: AtomicUsize::new(0),
             began: Instant::now(),
@@ -113,10 +116,25 @@ impl Requests {
         }
     }
 
-    /// Comes when for so long, from now on, no request ran and nothing was taken of an answer.
+    /// A handler has left a part of a request's body.
+    pub(crate) fn body_left(&self) {
+        self.0.left_body.store(true, Relaxed);
+    }
+
+    /// Whether the client may still be sending a body that nothing reads.
+    pub(crate) fn has_left_body(&self) -> bool {
+        self.0.left_body.load(Relaxed)
+    }
+
+    /// Comes when for so long, or twice as long, no request ran but those that wait for their client, and it has taken nothing.
     pub(crate) async fn stalled(&self, bound: Duration) {
-        sleep(bound).await;
-        self.unused(bound, bound).await;
+        loop {
+            sleep(bound).await;
+            let runs = self.0.running.load(Acquire) > 0 && !self.are_unread();
+            if !runs && self.left(bound, bound).is_none() {
+                return;
+            }
+        }
     }
 
     /// Comes when no request ran for too long: see [`Self::left`]. The clock is looked at when that may be so, not at each request.

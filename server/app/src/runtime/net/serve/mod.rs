@@ -7,8 +7,9 @@
 //! | does not shake hands within 5 s | its connection closed | the same |
 //! | begins with HTTP/1 | is served | an answer that says where HTTP is served |
 //! | does not send the preface of HTTP/2 in time | | its connection closed |
-//! | does not send the head of a request in time, whatever else it sends | 408 if it had begun to, and its connection closed | its connection closed |
-//! | sends a head that is too large | 431 | the call ends |
+//! | does not send the head of a request in time, whatever else it sends | 408 if it had begun its first one, without TLS; its connection closed | its connection closed |
+//! | sends a head that is too large | 431, or 414 if its first line alone is | the call ends |
+//! | speaks another HTTP than its handshake agreed on | 400, or its connection closed | its connection closed |
 //! | sends what is no HTTP | 400 | its connection closed |
 //! | has no request for too long | its connection closed | the same |
 //! | does not send the whole body of a request in time | an error, and its connection closed | the call ends |
@@ -43,7 +44,10 @@ use opening::{Handshake, Opening, Version};
 use prometheus_client::metrics::{counter::Counter, family::Family};
 pub(crate) use threads::OwnThreads;
 use threads::Threads;
-use tokio::{sync::Semaphore, time::timeout};
+use tokio::{
+    sync::Semaphore,
+    time::{sleep, timeout},
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::accept::{Acceptor, Connection, Counts, Listener, Requests, SpareFile};
@@ -54,8 +58,12 @@ use crate::runtime::metrics::Kind;
 const HANDSHAKES: usize = 4096;
 /// A connection that was taken although the process may open no more files is cut off after as long: others wait for its end.
 const BORROWED_FOR: Duration = Duration::from_secs(1);
-/// How long a client may take to read its last answer, and to send what it still sends. None once the server stops.
-const CLOSE_WITHIN: Duration = Duration::from_secs(5);
+/// How long a client that is refused may take to read why.
+const CLOSE_WITHIN: Duration = Duration::from_secs(2);
+/// How long a client may take to send the rest of a body that was refused half-way, before it reads why.
+const REST_WITHIN: Duration = Duration::from_secs(10);
+/// The same once the server stops.
+const STOP_WITHIN: Duration = Duration::from_millis(200);
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -141,7 +149,8 @@ pub(crate) async fn serve<F, A, B>(
         let threads = Threads::of(own.as_ref());
         let handshake = tls.as_ref().map(|tls| Handshake { acceptor: tls.acceptor(), _place: place });
         let bound = connection.is_borrowed().then_some(BORROWED_FOR);
-        let conversing = converse(Arc::clone(&server), connection, handshake, threads.clone());
+        // in a box before anything has room for it more than once
+        let conversing = Box::pin(converse(Arc::clone(&server), connection, handshake, threads.clone()));
         connections.spawn(threads.run(within(bound, conversing), connections.clone()));
     }
     // nothing new is taken any more
@@ -179,22 +188,30 @@ async fn converse<F, A, B>(
             match speaking::speak(*opened, peer, &server, threads).await {
                 Err(cut) => {
                     policy.report(&cut, address);
+                    if version == Version::Http2 {
+                        return;
+                    }
                     cut.answer
                 }
-                // every stream has its own end
-                Ok(()) if version == Version::Http2 => return,
-                Ok(()) => "",
+                Ok(()) if version == Version::Http1 && connection.requests.has_left_body() => "",
+                Ok(()) => return,
             }
         }
         Some(Ok(Opening::Stray(answer))) => answer,
-        Some(Err(cut)) => return policy.report(&cut, address),
+        Some(Err(cut)) => {
+            policy.report(&cut, address);
+            cut.answer
+        }
         Some(Ok(Opening::Gone)) | None => return,
     };
     if policy.is_grpc() && last.is_empty() {
         return;
     }
-    let within = if stopping.is_cancelled() { Duration::ZERO } else { CLOSE_WITHIN };
-    disconnect::close(&mut connection.stream, last, within).await;
+    let within = if connection.requests.has_left_body() { REST_WITHIN } else { CLOSE_WITHIN };
+    tokio::select! {
+        () = disconnect::close(&mut connection.stream, last, within) => {}
+        () = async { stopping.cancelled().await; sleep(STOP_WITHIN).await } => {}
+    }
 }
 
 impl Policy {

@@ -10,7 +10,11 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::either::Either;
 
-use super::{Policy, Protocol, disconnect::Disconnect, stray_http};
+use super::{
+    Policy, Protocol,
+    disconnect::{Disconnect, TOO_SLOW},
+    stray_http,
+};
 use crate::runtime::net::{
     h2_abuse::PREFACE,
     tls::{Expiry, expiry, names},
@@ -18,8 +22,8 @@ use crate::runtime::net::{
 
 /// A client that does not shake hands for so long is cut off.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
-/// When to look again at a client that has sent a part of the preface of HTTP/2.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// When to look again at a client that has sent a part of the preface of HTTP/2: at first, and at the latest.
+const LOOK_AGAIN: [Duration; 2] = [Duration::from_millis(10), Duration::from_secs(1)];
 
 /// What a client shakes hands with.
 pub(super) struct Handshake {
@@ -44,7 +48,7 @@ pub(super) enum Opening<'c> {
 
 /// A connection on which requests can be made.
 pub(super) struct Opened<'c> {
-    pub(super) io: Either<&'c mut TcpStream, TlsStream<&'c mut TcpStream>>,
+    pub(super) io: Either<&'c mut TcpStream, Box<TlsStream<&'c mut TcpStream>>>,
     pub(super) version: Version,
     /// DNS names in the certificate that the client has shown.
     pub(super) names: Arc<[String]>,
@@ -64,7 +68,7 @@ pub(super) async fn open<'c>(
 ) -> Result<Opening<'c>, Disconnect> {
     match handshake {
         Some(handshake) => open_tls(stream, handshake, policy).await,
-        None => Ok(open_plain(stream, peer, policy).await),
+        None => open_plain(stream, peer, policy).await,
     }
 }
 
@@ -73,13 +77,18 @@ async fn open_tls<'c>(
     Handshake { acceptor, _place }: Handshake,
     policy: &Policy,
 ) -> Result<Opening<'c>, Disconnect> {
-    match timeout(HANDSHAKE_WITHIN, acceptor.accept(stream)).await {
+    match timeout(HANDSHAKE_WITHIN, Box::pin(acceptor.accept(stream))).await {
         Ok(Ok(stream)) => {
             let (_, session) = stream.get_ref();
             let is_http2 = policy.is_grpc() || session.alpn_protocol() == Some(b"h2");
             let version = if is_http2 { Version::Http2 } else { Version::Http1 };
             let (names, expiry) = (names(session), expiry(session));
-            Ok(Opening::Opened(Box::new(Opened { io: Either::Right(stream), version, names, expiry })))
+            Ok(Opening::Opened(Box::new(Opened {
+                io: Either::Right(Box::new(stream)),
+                version,
+                names,
+                expiry,
+            })))
         }
         // looks at whether the port is open, as balancers do
         Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Opening::Gone),
@@ -88,35 +97,49 @@ async fn open_tls<'c>(
     }
 }
 
-async fn open_plain<'c>(stream: &'c mut TcpStream, peer: SocketAddr, policy: &Policy) -> Opening<'c> {
-    let within = match policy.protocol {
-        Protocol::Http => policy.bounds.head,
-        Protocol::Grpc { preface, .. } => preface,
+async fn open_plain<'c>(
+    stream: &'c mut TcpStream,
+    peer: SocketAddr,
+    policy: &Policy,
+) -> Result<Opening<'c>, Disconnect> {
+    let (within, otherwise) = match policy.protocol {
+        Protocol::Http => (policy.bounds.head, Version::Http1),
+        Protocol::Grpc { preface, .. } => (preface, Version::Http2),
     };
-    let version = match timeout(within, version(stream)).await {
+    let version = match timeout(within, version(stream, otherwise)).await {
         Ok(Ok(version)) => version,
-        Ok(Err(_gone)) => return Opening::Gone,
-        Err(_slow) => return Opening::Stray(""),
+        Ok(Err(_gone)) => return Ok(Opening::Gone),
+        Err(_slow) if policy.is_grpc() || !has_sent(stream).await => return Ok(Opening::Gone),
+        Err(_slow) => return Err(Disconnect { answer: TOO_SLOW, ..Disconnect::slow() }),
     };
     if policy.is_grpc() && version == Version::Http1 {
-        return stray_http::answer(stream, peer).await.map_or(Opening::Gone, Opening::Stray);
+        return Ok(stray_http::answer(stream, peer).await.map_or(Opening::Gone, Opening::Stray));
     }
     let opened = Opened { io: Either::Left(stream), version, names: Arc::default(), expiry: None };
-    Opening::Opened(Box::new(opened))
+    Ok(Opening::Opened(Box::new(opened)))
 }
 
-/// What a client begins to speak. Its bytes stay where they are.
-async fn version(stream: &TcpStream) -> io::Result<Version> {
-    let mut first = [0; PREFACE.len()];
+/// Whether there are bytes of a client now.
+async fn has_sent(stream: &TcpStream) -> bool {
+    let sent = timeout(Duration::ZERO, stream.peek(&mut [0])).await;
+    sent.is_ok_and(|bytes| bytes.is_ok_and(|bytes| bytes > 0))
+}
+
+/// What a client begins to speak; `otherwise` if it is no HTTP. Its bytes stay where they are.
+async fn version(stream: &TcpStream, otherwise: Version) -> io::Result<Version> {
+    let (mut first, [mut again, latest]) = ([0; PREFACE.len()], LOOK_AGAIN);
     loop {
         let came = stream.peek(&mut first).await?;
         let first = first.get(..came).unwrap_or_default();
         match came {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            // the library says what is wrong with bytes that are no method, such as a handshake
+            _ if !first.first().is_some_and(u8::is_ascii_uppercase) => return Ok(otherwise),
             _ if !PREFACE.starts_with(first) => return Ok(Version::Http1),
             _ if came == PREFACE.len() => return Ok(Version::Http2),
             // nothing says when more bytes than these are there
-            _ => sleep(LOOK_AGAIN).await,
+            _ => sleep(again).await,
         }
+        again = latest.min(again * 2);
     }
 }

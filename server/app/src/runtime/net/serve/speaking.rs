@@ -1,10 +1,6 @@
 //! Requests and answers of one connection, by hyper, and what ends it.
 
-use std::{
-    convert::Infallible,
-    pin::{Pin, pin},
-    time::Duration,
-};
+use std::{convert::Infallible, pin::Pin, time::Duration};
 
 use http_body::Body;
 use hyper::{
@@ -76,25 +72,28 @@ where
         async move { Ok::<_, Infallible>(answering.await) }
     });
     let is_plain = matches!(io, Either::Left(_));
+    // boxed: a task would have room for both, several times over
     let (ended, has_begun) = match version {
         Version::Http1 => {
-            let mut connection = http1(policy).serve_connection(TokioIo::new(io), service);
+            let mut connection = Box::new(http1(policy).serve_connection(TokioIo::new(io), service));
             let graceful = http1::Connection::graceful_shutdown;
-            let ended = until_over(Pin::new(&mut connection), graceful, (&peer, expiry), server).await;
+            let ended = until_over(Pin::new(&mut *connection), graceful, (&peer, expiry), server).await;
             (ended, !connection.into_parts().read_buf.is_empty())
         }
         Version::Http2 => {
             let flooding = policy.cut.get_or_create(&Kind::of(CONTROL_FRAMES)).clone();
             let io = Metered::new(io, (peer.address, peer.requests.clone()), flooding);
-            let connection = pin!(http2(policy, executor).serve_connection(TokioIo::new(io), service));
+            let mut connection =
+                Box::pin(http2(policy, executor).serve_connection(TokioIo::new(io), service));
             let graceful = http2::Connection::graceful_shutdown;
-            (until_over(connection, graceful, (&peer, expiry), server).await, policy.is_grpc())
+            (until_over(connection.as_mut(), graceful, (&peer, expiry), server).await, true)
         }
     };
     match ended {
         // a client that kept its connection open and had not begun to ask for more did nothing wrong
         Err(cut) if cut.is_slow() && !has_begun => Ok(()),
-        Err(cut) if cut.is_slow() && is_plain && !policy.is_grpc() => {
+        // of its first request, so that it comes after no answer that is not taken yet
+        Err(cut) if cut.is_slow() && is_plain && version == Version::Http1 && !peer.requests.asked() => {
             Err(Disconnect { answer: TOO_SLOW, ..cut })
         }
         ended => ended,
@@ -140,7 +139,9 @@ where
     // for as long as its client reads the answers
     tokio::select! {
         ended = connection => ended.or_else(|error| found_in(&error)),
-        () = requests.stalled(bounds.idle) => Err(Disconnect::unread()),
+        () = requests.stalled(bounds.idle) => {
+            if requests.are_unread() { Err(Disconnect::unread()) } else { Ok(()) }
+        }
     }
 }
 

@@ -85,6 +85,6 @@ async fn a_client_that_does_not_begin_to_speak_is_cut_off_and_one_that_has_may_t
     client.write_all(BEGIN).await.unwrap();
     tokio::select! {
         () = converse(server, connection, None, Threads::of(None)) => panic!("it has begun"),
-        () = tokio::time::sleep(SOON * 4) => {}
+        () = sleep(SOON * 4) => {}
     }
 }

@@ -15,7 +15,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::DECLARATION;
 
-/// A quarter of the time after which a connection on which nothing moves is cut off.
+/// Often enough that proxies keep the connection, and that a client that is gone is found.
 const LINE_FEED_EVERY: Duration = Duration::from_secs(30);
 
 /// The body.
