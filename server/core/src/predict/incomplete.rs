@@ -18,7 +18,7 @@ use plimsoll_proto::{
     reasons::{LEAST_CONFIDENCE, SizeBound},
 };
 
-use super::similar::SimilarAttempts;
+use super::{guess, similar::SimilarAttempts};
 use crate::domain::{Prediction, Quantity, Rung, RungObservation};
 
 /// Highest confidence for needs read several times in each build: a judgement, one half, for peaks between scrapes and for memory that
@@ -64,6 +64,10 @@ fn hold_price(own: &mut Prediction, measured: &Prediction, of_cgroups: &SimilarA
 fn hold_limit(own: &mut Prediction, measured: Prediction, source: IncompleteNeed) {
     let is_default = measured.memory_limit.basis.is_default() || measured.confidence < LEAST_CONFIDENCE;
     if is_default && own.lower_bound.is_some() {
+        // what kills prove comes before a default and before a guess from other packages, not before builds of this package
+        if !measured.memory_limit.basis.is_default() && !guess::is_of_others(&measured) {
+            raise(&mut own.memory_limit, &measured.memory_limit);
+        }
         own.memory_limit.basis.confidence = Some(measured.confidence);
         return;
     }

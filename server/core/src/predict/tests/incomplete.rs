@@ -149,6 +149,21 @@ fn kills_that_agents_measured_are_not_lowered_either() {
     }
 }
 
+/// The confidence is so low that the limit would be the default, had no build been stopped.
+#[test]
+fn a_limit_of_builds_of_very_different_needs_is_not_lowered_either() {
+    let measured = || {
+        let killed = Summary { wall: Millis(6_559 * 60_000), ..stopped(0, "1", 13_778) };
+        [killed, built(1, "0", 1, 0), built(2, "1", 1, 0), built(3, "0", 14, 0)]
+    };
+    for (_, read) in SOURCES {
+        let before = ask(&history(measured()), &key("zlib", "1")).memory_limit;
+        let after =
+            ask(&history(measured().into_iter().chain([read(built(9, "1", 1, 0))])), &key("zlib", "1"));
+        assert!(after.memory_limit.value >= before.value, "{before:?} became {:?}", after.memory_limit);
+    }
+}
+
 #[test]
 fn a_build_that_was_read_once_is_hardly_known_and_several_readings_leave_half_open() {
     let read = |wall: u64| {
