@@ -77,6 +77,10 @@ pub(crate) fn refuse_by_forecast(
     let since = small_files::read_up_to(engine).map_err(OpenError::io("list", engine))?;
     let known = witnessed(dir, marker)?.max(marker.commit_sequence);
     match raw_log::forecast(&log, since, known).map_err(OpenError::io("read", &log))? {
+        OpenForecast::DamagedIdentity => {
+            let reason = "the identity of the store is damaged".to_owned();
+            Err(OpenError::Engine { dir: engine.to_owned(), reason })
+        }
         OpenForecast::Torn(at) => Err(OpenError::Torn { dir: dir.to_owned(), at }),
         OpenForecast::Opens(found, flipped) => reconcile(dir, marker, found).map(|_identity| flipped),
     }

@@ -211,13 +211,16 @@ fn mark(dir: &Path, format: u32) {
     fs::write(path, text.replace(&own, &other)).unwrap();
 }
 
-/// Writes an identity of this format into the log, with `rest` after the number.
-fn mark_log(dir: &Path, format: u32, rest: &[u8]) {
-    let sled = ::sled::Config::new().path(settings(dir).dir.join("sled")).open().unwrap();
-    let other = [&format.to_be_bytes()[..], rest].concat();
-    let crc = crc32fast::hash(&other).to_be_bytes();
-    sled.insert(b"i", [&other[..], &crc].concat()).unwrap();
+/// A store with these bytes as its newest identity, behind valid ones.
+fn with_identity(identity: &[u8]) -> tempfile::TempDir {
+    let (made, dir) = (unpacked(), tempfile::tempdir().unwrap());
+    let sled = ::sled::Config::new().path(settings(made.path()).dir.join("sled")).open().unwrap();
+    sled.insert(b"i", identity).unwrap();
     sled.flush().unwrap();
+    drop(sled);
+    // sled may still write into the first one in the background
+    fixtures::copy(made.path(), dir.path(), false).unwrap();
+    dir
 }
 
 /// As long as the rest of our own identity: id, sequence.
@@ -225,10 +228,8 @@ const REST: &[u8] = b"another id, and a number";
 
 /// A store whose log has an identity of this format, with our marker or one of the same format.
 fn of_format(format: u32, rest: &[u8], is_marked: bool) -> tempfile::TempDir {
-    let (made, dir) = (unpacked(), tempfile::tempdir().unwrap());
-    mark_log(made.path(), format, rest);
-    // sled may still write into the first one in the background
-    fixtures::copy(made.path(), dir.path(), false).unwrap();
+    let other = [&format.to_be_bytes()[..], rest].concat();
+    let dir = with_identity(&[&other[..], &crc32fast::hash(&other).to_be_bytes()].concat());
     if is_marked {
         mark(dir.path(), format);
     }
@@ -284,6 +285,26 @@ fn a_log_with_an_identity_of_another_length_is_refused_before_the_engine_sees_it
         let dir = of_format(FORMAT_VERSION + 1, rest, false);
         assert_refused_unchanged(dir.path(), FORMAT_VERSION + 1);
     }
+}
+
+#[test]
+fn a_newest_identity_with_a_wrong_checksum_is_refused_before_the_engine_opens_and_a_repair_mends_it() {
+    let dir = with_identity(&[7; 32]);
+    let store = settings(dir.path()).dir;
+    let before = fixtures::contents(&store).unwrap();
+    for (way, refusal) in refusals(dir.path()) {
+        if way == "repair" {
+            assert!(refusal.is_none(), "{refusal:?}");
+            continue;
+        }
+        let text = refusal.unwrap_or_else(|| panic!("{way} opened it")).to_string();
+        for part in
+            [store.to_str().unwrap(), "the identity of the store is damaged", "plimsoll-server repair"]
+        {
+            assert!(text.contains(part) && text.lines().count() == 1, "{way}: {text}");
+        }
+    }
+    assert!(fixtures::contents(&store).unwrap() == before, "no way to open it changes it");
 }
 
 #[tokio::test]

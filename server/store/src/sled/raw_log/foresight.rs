@@ -23,6 +23,8 @@ use crate::{kv::StoreIdentity, sled::engine::IDENTITY};
 pub(crate) enum OpenForecast {
     /// It would find everything acknowledged, once these bits are corrected; with the store's identity, `None` if the log has none.
     Opens(Option<StoreIdentity>, Vec<FlippedBit>),
+    /// It would find everything, and the newest identity of the store has a wrong checksum.
+    DamagedIdentity,
     /// It would find less, and overwrite the rest. The first unreadable byte of the log; its length if the end is missing.
     Torn(u64),
 }
@@ -60,7 +62,10 @@ pub(super) fn identity_of_sound(
 fn forecast_from_all(path: &Path, reach: u64, known: u64) -> io::Result<OpenForecast> {
     let (all, seen) = (RawLog::read(path, false)?, RawLog::read_before(path, reach, false)?);
     if seen.is_whole() && all.adds_nothing_acknowledged(&seen, reach, known)? {
-        return Ok(OpenForecast::Opens(seen.identity()?, all.survey.flipped));
+        return Ok(match seen.identity()? {
+            None if seen.replay.entries.contains_key(IDENTITY) => OpenForecast::DamagedIdentity,
+            found => OpenForecast::Opens(found, all.survey.flipped),
+        });
     }
     let first = all.survey.holes.iter().map(|hole| hole.at).min();
     Ok(OpenForecast::Torn(first.map_or_else(|| all.file.metadata().map(|file| file.len()), Ok)?))
@@ -81,7 +86,8 @@ impl RawLog {
     }
 }
 
-/// The last identity written before a log position. Each commit writes one, so it is in the last segment, or close to it.
+/// The last identity written before a log position; `None` also if its checksum is wrong, whatever was written before it. Each commit
+/// writes one, so it is in the last segment, or close to it.
 pub(super) fn newest_identity(
     path: &Path,
     survey: &LogSurvey,
@@ -93,7 +99,7 @@ pub(super) fn newest_identity(
         let base = slot.number * SEGMENT as u64;
         walk(&bytes, slot.number, |step| match step {
             WalkStep::Message(at, message) if base + (at as u64) < before => {
-                found = identity_in(&message).or(found);
+                found = identity_in(&message).map(<[u8]>::to_vec).or_else(|| found.take());
             }
             WalkStep::Message(..) | WalkStep::Gap { .. } => {}
         });
@@ -101,26 +107,24 @@ pub(super) fn newest_identity(
             break;
         }
     }
-    Ok(found)
+    Ok(found.and_then(|bytes| StoreIdentity::decode(&bytes)))
 }
 
-/// The identity that a message writes, if it does.
-fn identity_in(message: &LogMessage<'_>) -> Option<StoreIdentity> {
-    let decode = |value: ValueAt| {
-        // of any length: another format may have a longer one, and is refused by its number
-        message.body.get(value.at..value.at + value.len).and_then(StoreIdentity::decode)
-    };
+/// The bytes of the identity that a message writes, if it does; of any length, because another format may have a longer one, and is refused
+/// by its number.
+fn identity_in<'m>(message: &LogMessage<'m>) -> Option<&'m [u8]> {
+    let bytes = |value: ValueAt| message.body.get(value.at..value.at + value.len);
     match message.kind {
         MessageKind::Link => match PageChange::read(message.body)? {
             // a page may leave out the key, which is one byte
-            PageChange::Set(key, value) if key == IDENTITY || key.is_empty() => decode(value),
+            PageChange::Set(key, value) if key == IDENTITY || key.is_empty() => bytes(value),
             _ => None,
         },
         MessageKind::Node => {
             let node = PageNode::read(message.body)?;
             let PageContent::Leaf(entries) = &node.content else { return None };
             let found = entries.iter().find(|(key, _)| node.whole(key) == IDENTITY);
-            found.and_then(|(_, value)| decode(*value))
+            found.and_then(|(_, value)| bytes(*value))
         }
         _ => None,
     }
