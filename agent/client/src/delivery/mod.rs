@@ -35,7 +35,7 @@ use ulid::Ulid;
 use backlog::Backlog;
 use destination::SpoolDestination;
 use orphans::deliver_orphans;
-use route::{Network, ServerRoute, TcpNetwork};
+use route::{Connect, ServerRoute, over_tcp};
 use shared_backlog::SharedBacklog;
 use uplink::{DeliveryOutcome, RetryPolicy, deliver};
 
@@ -96,10 +96,10 @@ impl Delivery {
     /// Opens the spool of one attempt and begins to send in the background, what earlier runs left behind included.
     /// Must be called within a tokio runtime (current-thread or not).
     pub fn start(settings: &Settings, hello: Hello) -> Self {
-        Self::start_over(Arc::new(TcpNetwork), settings, hello)
+        Self::start_over(over_tcp, settings, hello)
     }
 
-    fn start_over(network: Arc<dyn Network>, settings: &Settings, mut hello: Hello) -> Self {
+    fn start_over(connect: Connect, settings: &Settings, mut hello: Hello) -> Self {
         let Some(server) = settings.server.as_deref() else {
             return Self { sending: None };
         };
@@ -116,7 +116,7 @@ impl Delivery {
         let shared = Arc::new(SharedBacklog::new(Backlog::new(hello, spool.ok())));
         let tracker = TaskTracker::new();
         let (server, trust) = (server.to_owned(), settings.trust.clone());
-        let uplink = tracker.spawn(own(server, trust, network, Arc::clone(&shared)));
+        let uplink = tracker.spawn(own(server, trust, connect, Arc::clone(&shared)));
         let orphans = tracker.spawn(deliver_orphans(spool_dir, destination, Arc::clone(&shared)));
         let (uplink, orphans) = (AbortOnDropHandle::new(uplink), AbortOnDropHandle::new(orphans));
         Self { sending: Some(ActiveDelivery { shared, no_spool, uplink, orphans }) }
@@ -193,15 +193,10 @@ fn report(shared: &SharedBacklog, ending: DeliveryOutcome, no_spool: Option<Stri
 }
 
 /// Reads the certificates here and not before: the build does not wait for that either.
-async fn own(
-    server: String,
-    trust: Trust,
-    network: Arc<dyn Network>,
-    shared: Arc<SharedBacklog>,
-) -> DeliveryOutcome {
+async fn own(server: String, trust: Trust, connect: Connect, shared: Arc<SharedBacklog>) -> DeliveryOutcome {
     match endpoint(&server, &trust).await {
         Ok(endpoint) => {
-            deliver(&ServerRoute::new(endpoint, trust.token, network), &shared, RetryPolicy::Own).await
+            deliver(&ServerRoute::new(endpoint, trust.token, connect), &shared, RetryPolicy::Own).await
         }
         Err(text) => DeliveryOutcome::GaveUp(text),
     }

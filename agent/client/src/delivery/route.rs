@@ -1,6 +1,6 @@
 //! The way to one server: its address, the token for it, and the network, which tests replace.
 
-use std::{fmt::Debug, pin::Pin, sync::Arc};
+use std::pin::Pin;
 
 use tonic::transport::{Channel, Endpoint, Error};
 
@@ -11,32 +11,24 @@ use crate::{channel::name, token::Token};
 pub(super) struct ServerRoute {
     endpoint: Endpoint,
     token: Option<Token>,
-    network: Arc<dyn Network>,
+    connect: Connect,
 }
 
 /// A connection that comes about, or not.
-pub(super) type ConnectFuture<'a> = Pin<Box<dyn Future<Output = Result<Channel, Error>> + Send + 'a>>;
+pub(super) type ConnectFuture = Pin<Box<dyn Future<Output = Result<Channel, Error>> + Send>>;
 
-/// What makes connections. There is one; tests put a simulated one in its place.
-pub(super) trait Network: Debug + Send + Sync {
-    /// Connects to a server.
-    fn connect<'a>(&'a self, endpoint: &'a Endpoint) -> ConnectFuture<'a>;
-}
+/// Connects to a server.
+pub(super) type Connect = fn(Endpoint) -> ConnectFuture;
 
-/// The network that the machine is in.
-#[derive(Debug)]
-pub(super) struct TcpNetwork;
-
-impl Network for TcpNetwork {
-    fn connect<'a>(&'a self, endpoint: &'a Endpoint) -> ConnectFuture<'a> {
-        Box::pin(endpoint.connect())
-    }
+/// Connects over the network of the machine.
+pub(super) fn over_tcp(endpoint: Endpoint) -> ConnectFuture {
+    Box::pin(async move { endpoint.connect().await })
 }
 
 impl ServerRoute {
-    /// A route over `network`.
-    pub(super) fn new(endpoint: Endpoint, token: Option<Token>, network: Arc<dyn Network>) -> Self {
-        Self { endpoint, token, network }
+    /// A route over the network of `connect`.
+    pub(super) fn new(endpoint: Endpoint, token: Option<Token>, connect: Connect) -> Self {
+        Self { endpoint, token, connect }
     }
 
     /// What says who comes.
@@ -46,7 +38,7 @@ impl ServerRoute {
 
     /// Connects.
     pub(super) async fn connect(&self) -> Result<Channel, Error> {
-        self.network.connect(&self.endpoint).await
+        (self.connect)(self.endpoint.clone()).await
     }
 
     /// The server's address, for people.

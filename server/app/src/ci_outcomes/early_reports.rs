@@ -15,7 +15,7 @@ const OF_ONE: usize = 8;
 /// Reports on unknown attempts. Their project is unknown, so the report of each reporter is kept; later those count whose reporter may
 /// report on it.
 #[derive(Debug, Default)]
-pub(super) struct EarlyReports {
+pub(crate) struct EarlyReports {
     ends: HashMap<AttemptId, Vec<Arc<ReportedOutcome>>>,
     /// Of each speaker, oldest first.
     order: HashMap<String, VecDeque<(AttemptId, Arc<ReportedOutcome>)>>,
@@ -25,7 +25,7 @@ pub(super) struct EarlyReports {
 impl EarlyReports {
     /// Keeps the first report of each reporter on each attempt. If there are too many, the oldest of the reporter with most reports is
     /// dropped, so that no reporter displaces others. Returns false if it is not kept, because the attempt has its most reports.
-    pub(super) fn keep(&mut self, id: AttemptId, report: &Arc<ReportedOutcome>) -> bool {
+    pub(crate) fn keep(&mut self, id: AttemptId, report: &Arc<ReportedOutcome>) -> bool {
         let words = self.ends.entry(id.clone()).or_default();
         if words.iter().any(|known| known.by == report.by) {
             return true;
@@ -50,7 +50,7 @@ impl EarlyReports {
     }
 
     /// The first report on this attempt by a reporter for its project.
-    pub(super) fn of(&self, id: &AttemptId, project: &str) -> Option<&Arc<ReportedOutcome>> {
+    pub(crate) fn of(&self, id: &AttemptId, project: &str) -> Option<&Arc<ReportedOutcome>> {
         self.ends.get(id)?.iter().find(|report| report.by.may_report_on(project))
     }
 

@@ -4,12 +4,10 @@ mod awaited;
 mod counted;
 mod early_reports;
 mod fleet;
-mod own_runs;
 mod reported;
-mod reports;
 mod status;
 
+pub(crate) use early_reports::EarlyReports;
 pub(crate) use fleet::FleetCounters;
 pub(crate) use reported::with_report;
-pub(crate) use reports::{CiReport, CiReports, OpenAttempt, OpenAttempts};
 pub(crate) use status::OutcomeStatus;

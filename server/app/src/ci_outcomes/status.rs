@@ -17,7 +17,7 @@ pub(crate) enum OutcomeStatus {
 
 impl OutcomeStatus {
     /// Label in metrics.
-    pub(super) fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Now => "settled",
             Self::Known => "known",

@@ -1,5 +1,4 @@
-//! Compacts fragments into sealed blocks: of long attempts while they run, of others at their end.
+//! Compacts fragments of long attempts into sealed blocks while they run, and estimates when an attempt started.
 
-pub(crate) mod at_end;
 pub(crate) mod compaction;
 pub(crate) mod start_time;

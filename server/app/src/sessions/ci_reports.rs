@@ -1,10 +1,14 @@
-//! Passes reports of the CI system to the worker.
+//! Passes reports of the CI system to the worker, which applies them.
 
-use plimsoll_core::domain::{AttemptId, ReportedOutcome};
+mod applying;
+mod own_runs;
+
+pub(crate) use applying::{CiReport, CiReports};
+use plimsoll_core::domain::ReportedOutcome;
 use tokio::sync::{mpsc::error::TrySendError, oneshot};
 
-use super::{Ingest, request::Request, table::SessionTable};
-use crate::ci_outcomes::{CiReport, OpenAttempt, OpenAttempts, OutcomeStatus};
+use super::{Ingest, request::Request};
+use crate::ci_outcomes::OutcomeStatus;
 
 impl Ingest {
     /// Queues a report; false if the queue is full or the server is stopping.
@@ -37,21 +41,6 @@ impl Ingest {
             Ok(()) => true,
             Err(TrySendError::Full(_) | TrySendError::Closed(_)) => false,
         }
-    }
-}
-
-impl OpenAttempts for SessionTable {
-    fn is_open(&self, id: &AttemptId) -> bool {
-        self.contains(id)
-    }
-
-    fn open_attempt(&mut self, id: &AttemptId) -> Option<OpenAttempt<'_>> {
-        let session = self.get_mut(id)?;
-        Some(OpenAttempt {
-            project: &session.attempt.key.project,
-            is_proven: session.attempt.opening.proven,
-            reported: &mut session.reported,
-        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Ends an attempt: its fragments become sealed blocks, and in the same commit its summary replaces the open record. Only then it is added
 //! to the history.
 
-use std::{collections::HashSet, sync::Arc};
+use std::collections::HashSet;
 
 use plimsoll_core::{
     domain::{Attempt, AttemptId, Outcome, Summary},
@@ -12,6 +12,7 @@ use plimsoll_core::{
 use super::{
     refusal::{Refusal, unwritable},
     request::{Answer, Change, EndRequest, Finish},
+    seal_queue::{ClosedAttempt, SealQueue, SealedAttempt},
     session::Session,
     stream_handle::StreamHandle,
     worker::Worker,
@@ -19,21 +20,8 @@ use super::{
 use crate::{
     ci_outcomes::with_report,
     runtime::{metrics::Kind, skipped_facts::SkippedFacts},
-    sealing::{
-        at_end::{AttemptToSeal, SealQueue, SealedAttempt},
-        start_time::start,
-    },
+    sealing::start_time::start,
 };
-
-/// An attempt as it will be when it is sealed.
-#[derive(Debug)]
-struct ClosedAttempt {
-    session: Session,
-    /// Its start is the agent's, not an estimate.
-    believed: bool,
-    keeps_ticket: bool,
-    answer: Option<Answer<u64>>,
-}
 
 impl Worker {
     /// Ends attempts, after everything staged is on disk. Nothing is appended to them meanwhile, because the worker waits for this.
@@ -45,7 +33,7 @@ impl Worker {
             let open = !begun.contains(&ending.finish.attempt);
             if let Some(closed) = self.closed(ending, open) {
                 // the first permitted end counts: one from a replaced stream changes nothing
-                begun.insert(closed.attempt.id.clone());
+                begun.insert(closed.session.attempt.id.clone());
                 waiting.push(closed);
             }
         }
@@ -57,14 +45,11 @@ impl Worker {
     }
 
     /// The seal of an attempt that is `open`; `None` if it cannot be ended this way, after answering the caller.
-    fn closed(&self, ending: EndRequest, open: bool) -> Option<AttemptToSeal<ClosedAttempt>> {
+    fn closed(&self, ending: EndRequest, open: bool) -> Option<ClosedAttempt> {
         let EndRequest { finish, stream, answer } = ending;
         match self.close(&finish, stream.as_ref(), open) {
             Ok((session, summary, believed)) => {
-                let keeps_ticket = finish.keeps_ticket;
-                let attempt = Arc::clone(&session.attempt);
-                let owned = ClosedAttempt { session, believed, keeps_ticket, answer };
-                Some(AttemptToSeal { attempt, summary, owned })
+                Some(ClosedAttempt { session, summary, believed, keeps_ticket: finish.keeps_ticket, answer })
             }
             Err(refusal) => {
                 tell(answer, &finish.attempt, Err(refusal));
@@ -111,9 +96,9 @@ impl Worker {
     }
 
     /// Handles a seal that is on disk, or that failed.
-    fn sealed_now(&mut self, sealed: SealedAttempt<ClosedAttempt>) {
-        let SealedAttempt { summary, was_judged, result, owned } = sealed;
-        let ClosedAttempt { session, believed, keeps_ticket, answer } = owned;
+    fn sealed_now(&mut self, sealed: SealedAttempt) {
+        let SealedAttempt { closed, was_judged, result } = sealed;
+        let ClosedAttempt { session, summary, believed, keeps_ticket, answer } = closed;
         let Session { attempt, acknowledged, loose, .. } = session;
         let result = result.map(|()| acknowledged).map_err(unwritable);
         if result.is_ok() {
@@ -181,10 +166,7 @@ pub(crate) mod tests {
     use tokio::sync::oneshot::{self, Receiver};
 
     use super::*;
-    use crate::{
-        ci_outcomes::CiReport,
-        sessions::{abandoned::abandoned, fixture},
-    };
+    use crate::sessions::{abandoned::abandoned, ci_reports::CiReport, fixture};
 
     /// A worker with an open attempt, and the stream that took it over from `old`.
     pub(crate) fn held(store: &Store, old: &StreamHandle) -> (Worker, StreamHandle) {

@@ -10,7 +10,9 @@
 //! | `open_quota` | `OpenQuota` | how many each caller may have open |
 //! | `commit` | `CommitPipeline` | the commit being filled, and the one being written |
 //! | `compaction` | `Compactions` | compactions of long attempts, and the answers that wait for them |
-//! | `crate::ci_outcomes` | `CiReports`, `FleetCounters` | outcomes reported by the CI system, and which attempts are counted |
+//! | `ci_reports` | `CiReports` | outcomes reported by the CI system |
+//! | `seal_queue` | `SealQueue` | ended attempts that are sealed |
+//! | `crate::ci_outcomes` | `FleetCounters` | which attempts are counted |
 //! | `crate::retention` | `Retention` | deletion of old data |
 
 pub(crate) mod abandoned;
@@ -28,6 +30,7 @@ pub(crate) mod refusal;
 pub(crate) mod request;
 pub(crate) mod resume;
 mod run_ids;
+mod seal_queue;
 pub(crate) mod session;
 pub(crate) mod staging;
 pub(crate) mod stream_handle;

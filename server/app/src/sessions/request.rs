@@ -9,8 +9,7 @@ use tokio::sync::{broadcast, oneshot};
 
 use crate::{
     access::identity::Identity,
-    ci_outcomes::CiReport,
-    sessions::{refusal::Refusal, stream_handle::StreamHandle},
+    sessions::{ci_reports::CiReport, refusal::Refusal, stream_handle::StreamHandle},
 };
 
 /// Where an answer is sent. It is dropped if the receiver is gone.

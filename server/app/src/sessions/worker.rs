@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Parts,
+    ci_reports::{CiReport, CiReports},
     commit::{pipeline::CommitPipeline, staged::RESERVE_OPERATIONS},
     compaction::Compactions,
     open_quota::OpenQuota,
@@ -24,7 +25,7 @@ use super::{
     table::SessionTable,
 };
 use crate::{
-    ci_outcomes::{CiReport, CiReports, FleetCounters},
+    ci_outcomes::FleetCounters,
     retention::{self, Retention},
     sealing::compaction::{CompactionQueue, EndedCompaction},
     verdict_records::jobs_short_of_memory::JobsShortOfMemory,

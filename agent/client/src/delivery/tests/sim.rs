@@ -34,27 +34,19 @@ use tonic::{
 use turmoil::{Builder, Sim, net};
 
 use crate::delivery::{
-    Delivery, DeliveryReport, Settings, Trust,
-    backlog::MEMORY_SAMPLES,
-    quota::list,
-    route::{ConnectFuture, Network},
+    Delivery, DeliveryReport, Settings, Trust, backlog::MEMORY_SAMPLES, quota::list, route::ConnectFuture,
 };
 
 const PORT: u16 = 7410;
 const TICK: Duration = Duration::from_millis(50);
 
-/// The simulated network.
-#[derive(Debug)]
-struct Simulated;
-
-impl Network for Simulated {
-    fn connect<'a>(&'a self, endpoint: &'a Endpoint) -> ConnectFuture<'a> {
-        let connector = tower::service_fn(|uri: Uri| async move {
-            let host = uri.host().unwrap_or_default().to_owned();
-            io::Result::Ok(TokioIo::new(net::TcpStream::connect((host, PORT)).await?))
-        });
-        Box::pin(endpoint.connect_with_connector(connector))
-    }
+/// Connects over the simulated network.
+fn simulated(endpoint: Endpoint) -> ConnectFuture {
+    let connector = tower::service_fn(|uri: Uri| async move {
+        let host = uri.host().unwrap_or_default().to_owned();
+        io::Result::Ok(TokioIo::new(net::TcpStream::connect((host, PORT)).await?))
+    });
+    Box::pin(async move { endpoint.connect_with_connector(connector).await })
 }
 
 /// A connection as the collector has it.
@@ -126,7 +118,7 @@ async fn build(dir: &Path, spool_bytes: u64, runs: &RefCell<Runs>, seconds: u64)
     let settings = Settings { server, trust: Trust::default(), spool_dir: dir.to_owned(), spool_bytes };
     let attempt = format!("run-{run}");
     let hello = Hello { session: format!("session-{run}"), attempt, ..Hello::default() };
-    let mut delivery = Delivery::start_over(Arc::new(Simulated), &settings, hello);
+    let mut delivery = Delivery::start_over(simulated, &settings, hello);
     let start = Instant::now();
     for number in 1..=seconds {
         sleep_until(start + Duration::from_secs(number)).await;

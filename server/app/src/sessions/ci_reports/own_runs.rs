@@ -5,7 +5,8 @@ use plimsoll_core::domain::{AttemptId, ReportedOutcome, Reporter};
 use plimsoll_proto::job;
 use plimsoll_store as store;
 
-use super::reports::{CiReports, OpenAttempts};
+use super::applying::CiReports;
+use crate::sessions::table::SessionTable;
 
 /// Runs of other projects that are passed over.
 const PASSED: usize = 10;
@@ -27,7 +28,7 @@ impl CiReports {
     pub(super) async fn with_own_runs(
         &self,
         mut report: ReportedOutcome,
-        open: &mut impl OpenAttempts,
+        open: &SessionTable,
     ) -> ReportedOutcome {
         for first in std::mem::take(&mut report.attempts) {
             report.attempts.extend(self.runs(&first, &report.by, open).await);
@@ -36,7 +37,7 @@ impl CiReports {
     }
 
     /// Runs of other projects under the id `first`, then the newest one of the job.
-    async fn runs(&self, first: &AttemptId, by: &Reporter, open: &mut impl OpenAttempts) -> Vec<AttemptId> {
+    async fn runs(&self, first: &AttemptId, by: &Reporter, open: &SessionTable) -> Vec<AttemptId> {
         let (mut own, mut others) = (None, Vec::new());
         let later = (2..=job::RUNS).map(|number| AttemptId::parse(&job::run_id(first.as_str(), number)).ok());
         for id in std::iter::once(Some(first.clone())).chain(later).flatten() {
@@ -54,12 +55,12 @@ impl CiReports {
         others
     }
 
-    async fn owner(&self, id: &AttemptId, by: &Reporter, open: &mut impl OpenAttempts) -> RunOwner {
+    async fn owner(&self, id: &AttemptId, by: &Reporter, open: &SessionTable) -> RunOwner {
         let owner = |is_proven: bool, project: &str| {
             if is_proven || by.may_report_on(project) { RunOwner::Job } else { RunOwner::Others }
         };
-        if let Some(open) = open.open_attempt(id) {
-            return owner(open.is_proven, open.project);
+        if let Some(open) = open.get(id) {
+            return owner(open.attempt.opening.proven, &open.attempt.key.project);
         }
         // read errors are handled where the report is applied
         let summary = store::read_summary(&self.store, id).await.ok().flatten();

@@ -10,12 +10,13 @@ use plimsoll_core::{
 use plimsoll_store::{self as store, BATCH_BYTES, BATCH_OPERATIONS, Batch, Store, StoreError};
 use tokio::sync::oneshot;
 
-use super::{
-    early_reports::EarlyReports, fleet::FleetCounters, reported::with_report, status::OutcomeStatus,
-};
-use crate::runtime::{
-    audit::AUDIT,
-    metrics::{Kind, Metrics},
+use crate::{
+    ci_outcomes::{EarlyReports, FleetCounters, OutcomeStatus, with_report},
+    runtime::{
+        audit::AUDIT,
+        metrics::{Kind, Metrics},
+    },
+    sessions::table::SessionTable,
 };
 
 /// Operations kept free in a batch of the store for one more summary.
@@ -28,24 +29,6 @@ pub(crate) struct CiReport {
     pub(crate) reported: ReportedOutcome,
     /// The caller that waits for the result.
     pub(crate) answer: Option<oneshot::Sender<OutcomeStatus>>,
-}
-
-/// Access to the open attempts, for reports on them.
-pub(crate) trait OpenAttempts {
-    /// Whether the attempt is open.
-    fn is_open(&self, id: &AttemptId) -> bool;
-    /// The open attempt.
-    fn open_attempt(&mut self, id: &AttemptId) -> Option<OpenAttempt<'_>>;
-}
-
-/// An open attempt, for reports on it.
-#[derive(Debug)]
-pub(crate) struct OpenAttempt<'a> {
-    pub(crate) project: &'a str,
-    /// Its agent proved that it belongs to the job.
-    pub(crate) is_proven: bool,
-    /// The CI system's report on its end.
-    pub(crate) reported: &'a mut Option<Arc<ReportedOutcome>>,
 }
 
 /// An ended attempt of a project that the reporter may not report on.
@@ -103,7 +86,7 @@ impl CiReports {
     pub(crate) async fn apply(
         &mut self,
         reports: Vec<CiReport>,
-        open: &mut impl OpenAttempts,
+        open: &mut SessionTable,
         fleet: &mut FleetCounters,
     ) {
         let mut ends = OutcomeBatch::default();
@@ -129,11 +112,11 @@ impl CiReports {
     async fn apply_one(
         &mut self,
         reported: &ReportedOutcome,
-        open: &mut impl OpenAttempts,
+        open: &mut SessionTable,
         ends: &mut OutcomeBatch,
     ) -> Result<OutcomeStatus, ReportError> {
         let mut of_others = Vec::new();
-        for id in reported.attempts.iter().filter(|id| !open.is_open(id)) {
+        for id in reported.attempts.iter().filter(|id| !open.contains(id)) {
             let summary = match store::read_summary(&self.store, id).await {
                 Ok(Some(summary)) => summary,
                 Ok(None) => continue,
@@ -162,21 +145,21 @@ impl CiReports {
     fn remember(
         &mut self,
         reported: &ReportedOutcome,
-        open: &mut impl OpenAttempts,
+        open: &mut SessionTable,
         ended: &[ForeignAttempt],
     ) -> OutcomeStatus {
         let reported = Arc::new(reported.clone());
         let (mut kept, mut of_others) = (false, !ended.is_empty());
         for id in &reported.attempts {
-            let is_taken = match open.open_attempt(id) {
-                Some(open) if reported.by.may_report_on(open.project) => {
+            let is_taken = match open.get_mut(id) {
+                Some(open) if reported.by.may_report_on(&open.attempt.key.project) => {
                     open.reported.get_or_insert_with(|| Arc::clone(&reported));
                     kept = true;
-                    open.is_proven
+                    open.attempt.opening.proven
                 }
                 Some(open) => {
                     of_others = true;
-                    open.is_proven
+                    open.attempt.opening.proven
                 }
                 None => ended.iter().any(|other| other.id == *id && other.is_proven),
             };

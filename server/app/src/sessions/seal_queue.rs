@@ -1,52 +1,53 @@
 //! Seals ended attempts: compacts each one's fragments into sealed blocks, and replaces the open record by the summary, in one commit.
 
-use std::sync::Arc;
-
-use plimsoll_core::domain::{Attempt, Summary};
+use plimsoll_core::domain::Summary;
 use plimsoll_store::{self as store, SealError, Store};
 use tokio::task::JoinSet;
 
+use super::{request::Answer, session::Session};
 use crate::{state::verdict_engine::VerdictEngine, verdict_records::causes::judged_early};
 
 /// Attempts packed at once: while one reads and packs, others wait for the disk, and their commits share a sync.
 const AT_ONCE: usize = 16;
 
-/// An ended attempt, with its owner's state.
+/// An ended attempt, as it will be when it is sealed.
 #[derive(Debug)]
-pub(crate) struct AttemptToSeal<T> {
-    pub(crate) attempt: Arc<Attempt>,
-    pub(crate) summary: Summary,
-    pub(crate) owned: T,
+pub(super) struct ClosedAttempt {
+    pub(super) session: Session,
+    /// Once it is sealed, with the cause from all evidence of its verdicts.
+    pub(super) summary: Summary,
+    /// Its start is the agent's, not an estimate.
+    pub(super) believed: bool,
+    pub(super) keeps_ticket: bool,
+    pub(super) answer: Option<Answer<u64>>,
 }
 
 /// An attempt whose end is on disk, or could not be written.
 #[derive(Debug)]
-pub(crate) struct SealedAttempt<T> {
-    /// Its summary, with the cause from all evidence of its verdicts.
-    pub(crate) summary: Summary,
+pub(super) struct SealedAttempt {
+    pub(super) closed: ClosedAttempt,
     /// There was a verdict on it before its end.
-    pub(crate) was_judged: bool,
-    pub(crate) result: Result<(), SealError>,
-    pub(crate) owned: T,
+    pub(super) was_judged: bool,
+    pub(super) result: Result<(), SealError>,
 }
 
 /// Seals attempts, a few at once.
 #[derive(Debug)]
-pub(crate) struct SealQueue<T> {
+pub(super) struct SealQueue {
     store: Store,
     verdict_engine: VerdictEngine,
-    waiting: std::vec::IntoIter<AttemptToSeal<T>>,
-    sealing: JoinSet<SealedAttempt<T>>,
+    waiting: std::vec::IntoIter<ClosedAttempt>,
+    sealing: JoinSet<SealedAttempt>,
 }
 
-impl<T: Send + 'static> SealQueue<T> {
+impl SealQueue {
     /// Seals all of these.
-    pub(crate) fn new(store: Store, verdict_engine: VerdictEngine, attempts: Vec<AttemptToSeal<T>>) -> Self {
+    pub(super) fn new(store: Store, verdict_engine: VerdictEngine, attempts: Vec<ClosedAttempt>) -> Self {
         Self { store, verdict_engine, waiting: attempts.into_iter(), sealing: JoinSet::new() }
     }
 
     /// The next sealed attempt; `None` if none is being sealed.
-    pub(crate) async fn next(&mut self) -> Option<SealedAttempt<T>> {
+    pub(super) async fn next(&mut self) -> Option<SealedAttempt> {
         loop {
             for attempt in self.waiting.by_ref().take(AT_ONCE - self.sealing.len()) {
                 self.sealing.spawn(seal(self.store.clone(), self.verdict_engine.clone(), attempt));
@@ -60,10 +61,8 @@ impl<T: Send + 'static> SealQueue<T> {
     }
 }
 
-/// Seals one attempt.
-async fn seal<T>(store: Store, verdict_engine: VerdictEngine, attempt: AttemptToSeal<T>) -> SealedAttempt<T> {
-    let AttemptToSeal { attempt, mut summary, owned } = attempt;
-    let was_judged = judged_early(&store, &verdict_engine, &mut summary).await;
-    let sealed = store::seal(&store, &attempt, &summary).await;
-    SealedAttempt { summary, was_judged, result: sealed.map(drop), owned }
+async fn seal(store: Store, verdict_engine: VerdictEngine, mut closed: ClosedAttempt) -> SealedAttempt {
+    let was_judged = judged_early(&store, &verdict_engine, &mut closed.summary).await;
+    let sealed = store::seal(&store, &closed.session.attempt, &closed.summary).await;
+    SealedAttempt { closed, was_judged, result: sealed.map(drop) }
 }
