@@ -240,12 +240,9 @@ fn over(number: u64, unit: u64) -> f64 {
     float(number) / float(unit)
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "not below zero, and `as` saturates"
-)]
-fn whole(size: f64) -> u64 {
+/// The nearest whole number; what is below zero or no number is 0.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
+pub fn whole(size: f64) -> u64 {
     size.round() as u64
 }
 

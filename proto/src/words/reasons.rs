@@ -325,9 +325,7 @@ fn on_top(value: u64, margin: f64) -> Option<u64> {
         return None;
     }
     let room = figures::float(value) * (1.0 - 1.0 / margin);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the value")]
-    let room = room.round() as u64;
-    Some(room).filter(|room| *room > 0)
+    Some(figures::whole(room)).filter(|room| *room > 0)
 }
 
 /// How far a number is above what was too little; `None` where that is not known.

@@ -22,8 +22,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use mix::mix;
 use plimsoll_core::domain::{
-    Attempt, AttemptId, Exit, FinalTotals, Key, MeasurementSource, Millis, OpeningRecord, Resources, Sample,
-    SampleAccumulator, SessionId, Summary,
+    Attempt, AttemptId, Exit, FinalTotals, Key, Millis, Sample, SampleAccumulator, Summary, test_attempt,
 };
 use plimsoll_store::{
     self as store, Batch, KeyValue, Store, StoreFiller, StoreIdentity, VersionedValue, bytes_below,
@@ -67,17 +66,10 @@ impl Running {
         let longest = builds.last().context("no builds")?;
         let place = usize::try_from(number)? % builds.len();
         let samples = if number.is_multiple_of(4) { longest } else { builds.get(place).unwrap_or(longest) };
-        let attempt = Attempt {
-            id: AttemptId::parse(&format!("gitlab.example.com:{number:09}")).map_err(anyhow::Error::msg)?,
-            session: SessionId::parse("session").map_err(anyhow::Error::msg)?,
-            key: Key { package: "hdf5".to_owned(), version: "1.14.3".to_owned(), ..Key::default() },
-            number: 1,
-            retries: None,
-            source: MeasurementSource::CgroupV2,
-            resources: Resources::default(),
-            started_unix_ms: 1_700_000_000_000 + number,
-            opening: OpeningRecord::default(),
-        };
+        let key = Key { package: "hdf5".to_owned(), version: "1.14.3".to_owned(), ..Key::default() };
+        let started_unix_ms = 1_700_000_000_000 + number;
+        let id = format!("gitlab.example.com:{number:09}");
+        let attempt = Attempt { key, started_unix_ms, ..test_attempt(&id) };
         Ok(Self { attempt, samples: samples.clone(), sent: 0, loose: 0 })
     }
 

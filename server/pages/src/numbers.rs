@@ -2,7 +2,7 @@
 
 pub(super) use plimsoll_proto::figures::{
     DASH, amount, bytes, cell_bytes as some_bytes, cores, cores_named, count, counted_as as plural, float,
-    micros, millis, percent, rate, share, share_of,
+    micros, millis, percent, rate, share, share_of, whole,
 };
 
 /// A share, or a dash where it is not known.
@@ -18,14 +18,4 @@ pub(super) fn some_cores(number: Option<f64>) -> String {
 /// A sum, or a dash where it is not known.
 pub(super) fn some_amount(sum: Option<f64>) -> String {
     sum.map_or_else(|| DASH.to_owned(), amount)
-}
-
-/// The nearest whole number; none is below zero.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "`as` saturates; what is no number is nothing"
-)]
-pub(super) fn whole(value: f64) -> u64 {
-    value.round() as u64
 }

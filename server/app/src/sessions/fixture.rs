@@ -2,11 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
+/// An attempt of one and the same agent.
+pub(crate) use plimsoll_core::domain::test_attempt as attempt;
 use plimsoll_core::{
-    domain::{
-        Action, Attempt, AttemptId, Cause, History, Key, MeasurementSource, OpeningRecord, Reporter,
-        Resources, RetentionPolicy, RetryOutlook, SessionId, Signature, Verdict, VerdictBasis,
-    },
+    domain::{AttemptId, History, RetentionPolicy, Verdict, test_verdict},
     predict, retry,
     shared_history::SharedHistory,
 };
@@ -52,39 +51,11 @@ pub(crate) fn metrics(ingest: &Ingest) -> Arc<Metrics> {
     Arc::clone(&ingest.parts.metrics)
 }
 
-/// An attempt of one and the same agent.
-pub(crate) fn attempt(id: &str) -> Attempt {
-    Attempt {
-        id: AttemptId::parse(id).unwrap(),
-        session: SessionId::parse("session").unwrap(),
-        key: Key { package: "zlib".into(), ..Key::default() },
-        number: 1,
-        retries: None,
-        source: MeasurementSource::CgroupV2,
-        resources: Resources::default(),
-        started_unix_ms: 1_700_000_000_000,
-        opening: OpeningRecord::default(),
-    }
-}
-
 /// A verdict on an attempt whose failure has a name.
 pub(crate) fn verdict(attempt: &AttemptId) -> Verdict {
-    let line = || "make: *** Error 2".to_owned();
-    let signature = Some(Signature { id: "0123456789abcdef".into(), line: line(), first: line() });
-    Verdict {
-        attempt: attempt.clone(),
-        action: Action::AsIs,
-        cause: Cause::Unknown,
-        confidence: 0.5,
-        evidence: Vec::new(),
-        next: None,
-        attempts_left: 1,
-        reason: String::new(),
-        outlook: RetryOutlook { signature, ..RetryOutlook::default() },
-        given_unix_ms: None,
-        job: None,
-        basis: VerdictBasis { reported_by: Reporter::server(), ..VerdictBasis::default() },
-    }
+    let mut verdict = test_verdict(attempt.as_str(), Some("make: *** Error 2"));
+    verdict.outlook.signature.as_mut().unwrap().id = "0123456789abcdef".into();
+    verdict
 }
 
 /// Flips a bit in the summary of an ended attempt.

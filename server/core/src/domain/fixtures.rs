@@ -1,8 +1,14 @@
-//! Attempts for tests.
+//! Attempts, their summaries and verdicts, for tests.
 
 #![expect(clippy::unwrap_used, reason = "a fixture that is wrong may end its test")]
 
-use super::{AttemptId, Bytes, Cores, CpuMicros, Exit, Key, MeasurementSource, Millis, Summary};
+use std::sync::Arc;
+
+use super::{
+    Action, Attempt, AttemptId, Bytes, Cause, Cores, CpuMicros, Exit, History, Key, MeasurementSource,
+    Millis, OpeningRecord, Reporter, Resources, RetryOutlook, SessionId, Signature, Summary, Verdict,
+    VerdictBasis,
+};
 
 /// A finished attempt that needed `need_mib`.
 pub fn test_summary(id: &str, package: &str, version: &str, need_mib: u64) -> Summary {
@@ -21,5 +27,46 @@ pub fn test_summary(id: &str, package: &str, version: &str, need_mib: u64) -> Su
         reclaim_failures: Some(0),
         exit: Some(Exit::Code(0)),
         ..Summary::recorded(AttemptId::parse(id).unwrap(), key)
+    }
+}
+
+/// A history of these attempts, in their order.
+pub fn test_history(summaries: impl IntoIterator<Item = Summary>) -> History {
+    let mut history = History::new(10_000);
+    summaries.into_iter().for_each(|summary| history.learn(Arc::new(summary)));
+    history
+}
+
+/// An attempt of `zlib` that was just opened.
+pub fn test_attempt(id: &str) -> Attempt {
+    Attempt {
+        id: AttemptId::parse(id).unwrap(),
+        session: SessionId::parse("session").unwrap(),
+        key: Key { package: "zlib".into(), ..Key::default() },
+        number: 1,
+        retries: None,
+        source: MeasurementSource::CgroupV2,
+        resources: Resources::default(),
+        started_unix_ms: 1_700_000_000_000,
+        opening: OpeningRecord::default(),
+    }
+}
+
+/// A verdict of the server itself: retry as is, for an unknown cause; its signature is this line, if there is one.
+pub fn test_verdict(attempt: &str, line: Option<&str>) -> Verdict {
+    let signature = |line: &str| Signature { id: line.into(), line: line.into(), first: line.into() };
+    Verdict {
+        attempt: AttemptId::parse(attempt).unwrap(),
+        action: Action::AsIs,
+        cause: Cause::Unknown,
+        confidence: 0.5,
+        evidence: Vec::new(),
+        next: None,
+        attempts_left: 1,
+        reason: String::new(),
+        outlook: RetryOutlook { signature: line.map(signature), ..RetryOutlook::default() },
+        given_unix_ms: None,
+        job: None,
+        basis: VerdictBasis { reported_by: Reporter::server(), ..VerdictBasis::default() },
     }
 }

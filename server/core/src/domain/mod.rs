@@ -44,7 +44,7 @@ pub use brief::{AttemptBrief, JobMark, RetryStatus, RungObservation};
 pub use correction::{CorrectionRule, VerdictCorrection};
 pub use evidence_line::{EvidenceLine, EvidenceSource};
 pub use field_violation::FieldViolation;
-pub use fixtures::test_summary;
+pub use fixtures::{test_attempt, test_history, test_summary, test_verdict};
 pub use fnv::Fnv;
 pub use history::bytes_of;
 pub use history::{History, HistoryLimits};

@@ -8,13 +8,13 @@ mod incomplete;
 mod parts;
 mod trust;
 
-use std::sync::Arc;
-
 use plimsoll_proto::reasons::SizeBound;
 use proptest::prelude::*;
 
 use super::*;
-use crate::domain::{Cores, CpuMicros, Millis, Outcome, Quantity, Rung, Summary, test_summary};
+use crate::domain::{
+    Cores, CpuMicros, Millis, Outcome, Quantity, Rung, Summary, test_history as history, test_summary,
+};
 
 const MIB: u64 = Bytes::MIB.0;
 
@@ -32,14 +32,6 @@ fn built(id: usize, version: &str, need_mib: u64, jobs: u32) -> Summary {
 /// An attempt that memory stopped at `need_mib`.
 fn stopped(id: usize, version: &str, need_mib: u64) -> Summary {
     Summary { outcome: Outcome::Failed, censored: true, ..built(id, version, need_mib, 0) }
-}
-
-fn history(summaries: impl IntoIterator<Item = Summary>) -> History {
-    let mut history = History::new(10_000);
-    for summary in summaries {
-        history.learn(Arc::new(summary));
-    }
-    history
 }
 
 fn ask(history: &History, key: &Key) -> Prediction {

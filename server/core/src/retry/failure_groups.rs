@@ -129,7 +129,7 @@ impl GroupCount {
 mod tests {
     use super::*;
     use crate::domain::{
-        Action, Bytes, Key, Millis, Resources, RetryOutlook, Summary, Verdict, VerdictBasis, test_summary,
+        Action, Bytes, Key, Millis, Resources, Summary, Verdict, test_summary, test_verdict,
     };
 
     fn failed(id: &str, package: &str) -> Summary {
@@ -142,21 +142,8 @@ mod tests {
     }
 
     fn verdict(of: &Summary, line: &str) -> Verdict {
-        let signature = Some(Signature { id: line.into(), line: line.into(), first: line.into() });
-        Verdict {
-            attempt: of.attempt.clone(),
-            action: Action::No,
-            cause: Cause::Deterministic,
-            confidence: 0.8,
-            evidence: Vec::new(),
-            next: None,
-            attempts_left: 1,
-            reason: String::new(),
-            outlook: RetryOutlook { signature, ..RetryOutlook::default() },
-            given_unix_ms: None,
-            job: None,
-            basis: VerdictBasis::default(),
-        }
+        let (action, cause) = (Action::No, Cause::Deterministic);
+        Verdict { action, cause, confidence: 0.8, ..test_verdict(of.attempt.as_str(), Some(line)) }
     }
 
     #[test]

@@ -240,25 +240,12 @@ fn name(key: &Key, signature: &Signature) -> FailureId {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{RetryOutlook, VerdictBasis};
+    use crate::domain::test_verdict;
 
     fn failed(attempt: &str, line: &str) -> Verdict {
-        let signature =
-            Some(Signature { id: "0123456789abcdef".into(), line: line.into(), first: line.into() });
-        Verdict {
-            attempt: AttemptId::parse(attempt).unwrap(),
-            action: Action::AsIs,
-            cause: Cause::Unknown,
-            confidence: 0.5,
-            evidence: Vec::new(),
-            next: None,
-            attempts_left: 1,
-            reason: String::new(),
-            outlook: RetryOutlook { signature, ..RetryOutlook::default() },
-            given_unix_ms: None,
-            job: None,
-            basis: VerdictBasis::default(),
-        }
+        let mut verdict = test_verdict(attempt, Some(line));
+        verdict.outlook.signature.as_mut().unwrap().id = "0123456789abcdef".into();
+        verdict
     }
 
     fn line(seen: &KnownFailures) -> Option<&str> {

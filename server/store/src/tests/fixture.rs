@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use plimsoll_core::domain::{
-    Action, Attempt, AttemptId, Bytes, Cause, CpuMicros, Exit, FinalTotals, Key, MeasurementSource, Micros,
-    Millis, OpeningRecord, Resources, Sample, SampleAccumulator, SessionId, Summary, Verdict,
+    Action, Attempt, AttemptId, Bytes, Cause, CpuMicros, Exit, FinalTotals, Micros, Millis, Resources,
+    Sample, SampleAccumulator, Summary, Verdict, test_attempt, test_verdict,
 };
 use plimsoll_proto::counters::PageCounters;
 use tempfile::TempDir;
@@ -43,17 +43,8 @@ pub(crate) fn id(text: &str) -> AttemptId {
 }
 
 pub(crate) fn attempt(name: &str) -> Attempt {
-    Attempt {
-        id: id(name),
-        session: SessionId::parse("session").unwrap(),
-        key: Key { package: "zlib".into(), ..Key::default() },
-        number: 1,
-        retries: Some(id("before")),
-        source: MeasurementSource::CgroupV2,
-        resources: Resources { memory_limit: Some(Bytes(1 << 30)), ..Resources::default() },
-        started_unix_ms: 1_700_000_000_000,
-        opening: OpeningRecord::default(),
-    }
+    let resources = Resources { memory_limit: Some(Bytes(1 << 30)), ..Resources::default() };
+    Attempt { retries: Some(id("before")), resources, ..test_attempt(name) }
 }
 
 pub(crate) fn summary(attempt: &Attempt) -> Summary {
@@ -63,18 +54,13 @@ pub(crate) fn summary(attempt: &Attempt) -> Summary {
 
 pub(crate) fn verdict(name: &str) -> Verdict {
     Verdict {
-        attempt: id(name),
         action: Action::Bigger,
         cause: Cause::Oom,
         confidence: 0.1 + 0.2,
-        evidence: Vec::new(),
-        next: None,
         attempts_left: 2,
         reason: "the kernel killed it".into(),
-        outlook: plimsoll_core::domain::RetryOutlook::default(),
-        given_unix_ms: None,
-        job: None,
         basis: plimsoll_core::domain::VerdictBasis::default(),
+        ..test_verdict(name, None)
     }
 }
 

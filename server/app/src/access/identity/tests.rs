@@ -4,7 +4,7 @@ mod file;
 
 use std::path::PathBuf;
 
-use plimsoll_core::domain::{MeasurementSource, OpeningRecord, Resources, SessionId};
+use plimsoll_core::domain::test_attempt;
 use serde_json::{Value, json};
 
 use super::{
@@ -57,18 +57,10 @@ fn access(file: &str, signer: &Signer) -> Result<Access, String> {
 }
 
 fn attempt(id: &str) -> Attempt {
-    let project = "another/project".to_owned();
-    Attempt {
-        id: AttemptId::parse(id).unwrap(),
-        session: SessionId::parse("session").unwrap(),
-        key: Key { project, package: "zlib".into(), git_ref: "main".into(), ..Key::default() },
-        number: 1,
-        retries: None,
-        source: MeasurementSource::CgroupV2,
-        resources: Resources::default(),
-        started_unix_ms: 1_700_000_000_000,
-        opening: OpeningRecord::default(),
-    }
+    let mut attempt = test_attempt(id);
+    attempt.key.project = "another/project".into();
+    attempt.key.git_ref = "main".into();
+    attempt
 }
 
 #[test]

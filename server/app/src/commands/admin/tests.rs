@@ -5,9 +5,8 @@ use ulid::Ulid;
 mod reading;
 
 use plimsoll_core::domain::{
-    Attempt, AttemptId, Bytes, Cause, Exit, FinalTotals, Hints, Key, MeasurementSource, Millis,
-    OpeningRecord, Outcome, PredictionSnapshot, Resources, Sample, SampleAccumulator, SessionId, Summary,
-    test_summary,
+    Attempt, AttemptId, Bytes, Cause, Exit, FinalTotals, Hints, Millis, OpeningRecord, Outcome,
+    PredictionSnapshot, Sample, SampleAccumulator, Summary, test_attempt, test_summary,
 };
 use plimsoll_lab::import;
 use plimsoll_store::{
@@ -97,17 +96,9 @@ fn settings(dir: &std::path::Path, name: &str) -> StoreSettings {
 }
 
 fn attempt(name: &str) -> Attempt {
-    Attempt {
-        id: AttemptId::parse(name).unwrap(),
-        session: SessionId::parse("s").unwrap(),
-        key: Key { package: "zlib".into(), version: "1.3".into(), ..Key::default() },
-        number: 1,
-        retries: None,
-        source: MeasurementSource::CgroupV2,
-        resources: Resources::default(),
-        started_unix_ms: 1_700_000_000_000,
-        opening: OpeningRecord::default(),
-    }
+    let mut attempt = test_attempt(name);
+    attempt.key.version = "1.3".into();
+    attempt
 }
 
 /// A store with one ended attempt of a hundred samples, the third of which is lost.

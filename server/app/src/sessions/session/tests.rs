@@ -1,23 +1,11 @@
 //! What one open attempt takes in, from whom, and how it ends.
 
-use plimsoll_core::domain::{
-    AttemptId, FinalTotals, Key, MeasurementSource, Millis, OpeningRecord, Resources, Sample, SessionId,
-};
+use plimsoll_core::domain::{AttemptId, FinalTotals, Millis, Sample, SessionId, test_attempt};
 
 use super::*;
 
 fn attempt(session: &str) -> Attempt {
-    Attempt {
-        id: AttemptId::parse("a").unwrap(),
-        session: SessionId::parse(session).unwrap(),
-        key: Key { package: "zlib".into(), ..Key::default() },
-        number: 1,
-        retries: None,
-        source: MeasurementSource::CgroupV2,
-        resources: Resources::default(),
-        started_unix_ms: 0,
-        opening: OpeningRecord::default(),
-    }
+    Attempt { session: SessionId::parse(session).unwrap(), started_unix_ms: 0, ..test_attempt("a") }
 }
 
 fn last_message() -> LastMessage {

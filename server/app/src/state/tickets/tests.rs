@@ -7,7 +7,7 @@ mod numbered;
 use std::fs;
 
 use plimsoll_core::{
-    domain::{Key, MeasurementSource, OpeningRecord, PoolSlot, Resources, SessionId, Ticket},
+    domain::{Key, OpeningRecord, PoolSlot, Resources, SessionId, Ticket, test_attempt},
     placement::tickets::{TicketEnd, TicketRefusal},
 };
 
@@ -90,17 +90,8 @@ fn claim(asked: u64) -> TicketClaim {
 }
 
 fn attempt(name: &str, ticket: &str) -> Attempt {
-    Attempt {
-        id: AttemptId::parse(name).unwrap(),
-        session: SessionId::parse("s").unwrap(),
-        key: Key::default(),
-        number: 1,
-        retries: None,
-        source: MeasurementSource::Unspecified,
-        resources: Resources::default(),
-        started_unix_ms: 0,
-        opening: OpeningRecord { ticket: Some(id(ticket)), ..OpeningRecord::default() },
-    }
+    let opening = OpeningRecord { ticket: Some(id(ticket)), ..OpeningRecord::default() };
+    Attempt { key: Key::default(), opening, ..test_attempt(name) }
 }
 
 async fn open(tickets: &TicketRegistry, name: &str, asked: u64) -> &'static str {

@@ -1,20 +1,10 @@
 //! Summaries of measured attempts, and what they prove.
 
 use super::*;
-use crate::domain::Sample;
+use crate::domain::{Sample, test_attempt};
 
 fn attempt() -> Attempt {
-    Attempt {
-        id: AttemptId::parse("a").unwrap(),
-        session: SessionId::parse("s").unwrap(),
-        key: Key { package: "zlib".into(), ..Key::default() },
-        number: 1,
-        retries: None,
-        source: MeasurementSource::CgroupV1,
-        resources: Resources::default(),
-        started_unix_ms: 1000,
-        opening: OpeningRecord::default(),
-    }
+    Attempt { source: MeasurementSource::CgroupV1, started_unix_ms: 1000, ..test_attempt("a") }
 }
 
 #[test]

@@ -1,10 +1,9 @@
 //! What a curve says, on builds whose curve is known.
 
-use std::sync::Arc;
-
 use crate::{
     domain::{
-        AttemptId, Bytes, CurveKnown, History, JobsCurve, Key, Millis, Outcome, Rung, Summary, test_summary,
+        AttemptId, Bytes, CurveKnown, History, JobsCurve, Key, Millis, Outcome, Rung, Summary,
+        test_history as history, test_summary,
     },
     predict::{Settings, jobs_curve, predict},
 };
@@ -27,12 +26,6 @@ fn known(id: usize, jobs: u32) -> Summary {
     let noise = 98 + u64::try_from(id * 3 % 5).unwrap();
     let need = (200 + 300 * u64::from(jobs)) * noise / 100;
     built(id, jobs, need, 60_000 + 540_000 / u64::from(jobs))
-}
-
-fn history(summaries: impl IntoIterator<Item = Summary>) -> History {
-    let mut history = History::new(10_000);
-    summaries.into_iter().for_each(|summary| history.learn(Arc::new(summary)));
-    history
 }
 
 fn curve(history: &History, limit_mib: Option<u64>) -> JobsCurve {

@@ -1,9 +1,10 @@
 //! Groups of need in whole histories.
 
-use std::sync::Arc;
-
 use crate::{
-    domain::{Bytes, History, Key, Millis, NeedGroups, Outcome, Prediction, Summary, test_summary},
+    domain::{
+        Bytes, History, Key, Millis, NeedGroups, Outcome, Prediction, Summary, test_history as history,
+        test_summary,
+    },
     predict::{self, Settings},
 };
 
@@ -13,12 +14,6 @@ fn built(n: usize, version: &str, need_mib: u64) -> Summary {
     summary.started_unix_ms = 1_700_000_000_000 + 3_600_000 * n as u64;
     summary.wall = Millis(3_600_000);
     summary
-}
-
-fn history(summaries: impl IntoIterator<Item = Summary>) -> History {
-    let mut history = History::new(10_000);
-    summaries.into_iter().for_each(|summary| history.learn(Arc::new(summary)));
-    history
 }
 
 fn key(version: &str) -> Key {

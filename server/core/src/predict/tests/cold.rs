@@ -1,19 +1,9 @@
 //! What is said while little is known: a default is not knowledge, and one package does not speak for all others.
 
-use std::sync::Arc;
-
 use super::super::{similar::FEWEST_PACKAGES, *};
-use crate::domain::{Cores, CpuMicros, Millis, Rung, Summary, test_summary};
+use crate::domain::{Cores, CpuMicros, Millis, Rung, Summary, test_history as history, test_summary};
 
 const MIB: u64 = Bytes::MIB.0;
-
-fn history(summaries: impl IntoIterator<Item = Summary>) -> History {
-    let mut history = History::new(10_000);
-    for summary in summaries {
-        history.learn(Arc::new(summary));
-    }
-    history
-}
 
 /// `count` builds of each of so many packages, with eight cores and twenty GiB.
 fn measured(packages: usize, count: usize) -> Vec<Summary> {

@@ -1,9 +1,7 @@
 //! How sizes follow what is built: the first builds of a key, a jump, variants that differ, and the size after a failure.
 
-use std::sync::Arc;
-
 use super::super::*;
-use crate::domain::{Millis, Summary, test_summary};
+use crate::domain::{Millis, Summary, test_history as history, test_summary};
 
 const MIB: u64 = Bytes::MIB.0;
 
@@ -12,12 +10,6 @@ fn built(id: usize, (version, variants): (&str, &str), need_mib: u64) -> Summary
     let mut summary = test_summary(&id.to_string(), "zlib", version, need_mib);
     summary.key.variants = variants.to_owned();
     Summary { wall: Millis(3_600_000), ..summary }
-}
-
-fn history(summaries: impl IntoIterator<Item = Summary>) -> History {
-    let mut history = History::new(10_000);
-    summaries.into_iter().for_each(|summary| history.learn(Arc::new(summary)));
-    history
 }
 
 fn ask(history: &History, version: &str, variants: &str) -> [u64; 2] {

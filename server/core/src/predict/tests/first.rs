@@ -1,12 +1,10 @@
 //! The first answers: what is said after one build, or one kill, and while a number was never measured.
 
-use std::sync::Arc;
-
 use plimsoll_proto::reasons::SizeBound;
 use proptest::prelude::*;
 
 use super::super::*;
-use crate::domain::{Cores, CpuMicros, Millis, Outcome, Summary, test_summary};
+use crate::domain::{Cores, CpuMicros, Millis, Outcome, Summary, test_history as history, test_summary};
 
 const MIB: u64 = Bytes::MIB.0;
 
@@ -16,12 +14,6 @@ fn built(id: usize, need_mib: u64) -> Summary {
 
 fn killed(id: usize, limit_mib: u64) -> Summary {
     Summary { outcome: Outcome::Failed, censored: true, ..built(id, limit_mib) }
-}
-
-fn history(all: impl IntoIterator<Item = Summary>) -> History {
-    let mut history = History::new(1000);
-    all.into_iter().for_each(|summary| history.learn(Arc::new(summary)));
-    history
 }
 
 fn ask(all: impl IntoIterator<Item = Summary>) -> Prediction {

@@ -4,7 +4,7 @@ use plimsoll_proto::reasons::SizeBound;
 
 use super::*;
 use crate::{
-    domain::{Hints, NamedSizes, Prediction, Reporter},
+    domain::{Hints, NamedSizes, Prediction, Reporter, test_history as history},
     predict::{as_answer, predict_known},
 };
 
@@ -27,12 +27,6 @@ fn built(id: u64, package: &str, need: u64, jobs: Option<u32>) -> Summary {
     let mut summary = test_summary(&format!("b{id}"), package, "1", need);
     summary.key.hints = Hints { build_jobs: jobs, ..Hints::default() };
     summary
-}
-
-fn history(all: impl IntoIterator<Item = Summary>) -> History {
-    let mut history = History::new(200);
-    all.into_iter().for_each(|summary| history.learn(Arc::new(summary)));
-    history
 }
 
 /// The verdict on an attempt that is in the history already, and what callers get for its key at that moment.

@@ -8,14 +8,6 @@ use crate::{
     predict::predict,
 };
 
-fn history_of(package: &str, needs: &[u64]) -> History {
-    let mut history = History::new(100);
-    for (id, need) in needs.iter().enumerate() {
-        history.learn(Arc::new(test_summary(&format!("h{id}"), package, "1", *need)));
-    }
-    history
-}
-
 fn usual() -> History {
     history_of("zlib", &[308, 320, 331, 340, 345, 350, 352, 356])
 }
@@ -30,10 +22,6 @@ fn killed_at(limit: u64) -> Summary {
         censored: true,
         ..failed(Some(1))
     }
-}
-
-fn verdict_on(summary: Summary, history: &History, settings: &Settings) -> Verdict {
-    judge_with(&evidence(Some(summary), Exit::Code(2), ""), history, settings)
 }
 
 fn words(kind: SizeKind, size: &Quantity) -> String {

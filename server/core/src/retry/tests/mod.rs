@@ -33,7 +33,7 @@ use crate::{
     domain::{
         Action, AttemptId, Bytes, Cause, Cores, CpuMicros, Evidence, EvidenceSource, Exit, History, Key,
         ListedRun, MemoryGrowth, Micros, Millis, OomOrigin, Outcome, ReportedEvidence, Resources, Summary,
-        Verdict, test_summary,
+        Verdict, test_history, test_summary,
     },
     predict::Settings,
 };
@@ -55,6 +55,16 @@ fn failed(kills: Option<u64>) -> Summary {
         exit: Some(Exit::Code(2)),
         ..test_summary("7", "zlib", "1", 270)
     }
+}
+
+/// Builds of a package that needed so many MiB.
+fn history_of(package: &str, needs: &[u64]) -> History {
+    let built = |(id, need): (usize, &u64)| test_summary(&format!("h{id}"), package, "1", *need);
+    test_history(needs.iter().enumerate().map(built))
+}
+
+fn verdict_on(summary: Summary, history: &History, settings: &Settings) -> Verdict {
+    judge_with(&evidence(Some(summary), Exit::Code(2), ""), history, settings)
 }
 
 fn starved() -> Summary {

@@ -11,15 +11,6 @@ use crate::{
 
 const GIB: u64 = 1024 * MIB;
 
-/// Builds of zlib that needed so many MiB.
-fn history(needs: &[u64]) -> History {
-    let mut history = History::new(100);
-    for (id, need) in needs.iter().enumerate() {
-        history.learn(Arc::new(test_summary(&format!("h{id}"), "zlib", "1", *need)));
-    }
-    history
-}
-
 /// An attempt that memory stopped at `need` MiB, with these sizes in bytes.
 fn stopped(need: u64, request: Option<u64>, limit: Option<u64>) -> Summary {
     let resources = Resources {
@@ -30,13 +21,9 @@ fn stopped(need: u64, request: Option<u64>, limit: Option<u64>) -> Summary {
     Summary { resources, ..Summary { need_peak: Bytes(need * MIB), ..failed(Some(1)) } }
 }
 
-fn verdict_on(summary: Summary, history: &History, settings: &Settings) -> Verdict {
-    judge_with(&evidence(Some(summary), Exit::Code(2), ""), history, settings)
-}
-
 #[test]
 fn an_ask_above_the_limit_that_held_counts_as_that_limit() {
-    let history = history(&[308, 320, 331, 340, 345, 350, 352, 356]);
+    let history = history_of("zlib", &[308, 320, 331, 340, 345, 350, 352, 356]);
     let settings = Settings::default();
     let usual = predict(&history, &evidence(None, Exit::Code(2), "").key, &settings);
     for asked in [None, Some(0), Some(1), Some(64 * MIB), Some(2 * GIB), Some(100 * GIB), Some(1 << 63)] {
@@ -113,7 +100,7 @@ fn a_limit_above_that_held_does_not_put_an_attempt_at_the_cap() {
     let settings = Settings { memory_cap: Some(Bytes(4 * GIB)), ..Settings::default() };
     let above =
         Summary { oom_origin: Some(OomOrigin::LimitAbove), ..stopped(118, Some(100 * GIB), Some(100 * GIB)) };
-    assert_eq!(verdict_on(above, &history(&[300; 8]), &settings).action, Action::Bigger);
+    assert_eq!(verdict_on(above, &history_of("zlib", &[300; 8]), &settings).action, Action::Bigger);
 }
 
 #[test]
@@ -122,7 +109,7 @@ fn a_share_at_the_cap_is_that_of_the_cap() {
     let key = evidence(None, Exit::Code(2), "").key;
     let at = |cap: u64| {
         let settings = Settings { memory_cap: Some(Bytes(cap * MIB)), ..Settings::default() };
-        predict(&history(&needs), &key, &settings).memory_limit.basis
+        predict(&history_of("zlib", &needs), &key, &settings).memory_limit.basis
     };
     assert!((0.3..0.7).contains(&at(500).quantile), "half of the builds fit: {:?}", at(500));
     assert!(at(100).quantile < 0.05, "none fits: {:?}", at(100));
@@ -166,7 +153,7 @@ proptest! {
         cap in prop::option::of(100..8000_u64),
         (jobs, growing, number) in (prop::option::of(1..9_u32), prop::option::of(0.0..1e9_f64), 1..5_u32),
     ) {
-        let (history, cap) = (history(&needs), cap.map(|cap| Bytes(cap * MIB)));
+        let (history, cap) = (history_of("zlib", &needs), cap.map(|cap| Bytes(cap * MIB)));
         let settings = Settings { memory_cap: cap, ..Settings::default() };
         let mut summary = stopped(need, request, limit);
         summary.key.hints.build_jobs = jobs;

@@ -1,24 +1,11 @@
 //! Verdicts that say no, and which of them keep an attempt from being made.
 
 use super::*;
-use crate::domain::{Action, Reporter, RetryOutlook, VerdictBasis};
+use crate::domain::{Action, test_verdict};
 
 /// A verdict that says no while another attempt would be allowed.
 pub(super) fn no(attempt: AttemptId) -> Verdict {
-    Verdict {
-        attempt,
-        action: Action::No,
-        cause: Cause::Unknown,
-        confidence: 0.5,
-        evidence: Vec::new(),
-        next: None,
-        attempts_left: 1,
-        reason: String::new(),
-        outlook: RetryOutlook::default(),
-        given_unix_ms: None,
-        job: None,
-        basis: VerdictBasis { reported_by: Reporter::server(), ..VerdictBasis::default() },
-    }
+    Verdict { action: Action::No, ..test_verdict(attempt.as_str(), None) }
 }
 
 #[test]
