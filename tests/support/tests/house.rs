@@ -27,7 +27,6 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("integrations", &["runtime", "service", "sessions"]),
     ("program", &["app", "commands", "runtime"]),
     ("retention", &["runtime", "state", "verdict_records"]),
-    ("sealing", &["state", "verdict_records"]),
     (
         "sessions",
         &["access", "ci_outcomes", "retention", "runtime", "sealing", "startup", "state", "verdict_records"],

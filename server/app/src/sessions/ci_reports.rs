@@ -3,11 +3,14 @@
 mod applying;
 mod own_runs;
 
-pub(crate) use applying::{CiReport, CiReports};
+pub(crate) use applying::CiReports;
 use plimsoll_core::domain::ReportedOutcome;
 use tokio::sync::{mpsc::error::TrySendError, oneshot};
 
-use super::{Ingest, request::Request};
+use super::{
+    Ingest,
+    request::{CiReport, Request},
+};
 use crate::ci_outcomes::OutcomeStatus;
 
 impl Ingest {

@@ -166,7 +166,7 @@ pub(crate) mod tests {
     use tokio::sync::oneshot::{self, Receiver};
 
     use super::*;
-    use crate::sessions::{abandoned::abandoned, ci_reports::CiReport, fixture};
+    use crate::sessions::{abandoned::abandoned, fixture, request::CiReport};
 
     /// A worker with an open attempt, and the stream that took it over from `old`.
     pub(crate) fn held(store: &Store, old: &StreamHandle) -> (Worker, StreamHandle) {

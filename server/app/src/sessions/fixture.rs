@@ -5,15 +5,18 @@ use std::{sync::Arc, time::Duration};
 /// An attempt of one and the same agent.
 pub(crate) use plimsoll_core::domain::test_attempt as attempt;
 use plimsoll_core::{
-    domain::{AttemptId, History, RetentionPolicy, Verdict, test_verdict},
+    domain::{
+        AttemptId, Exit, FinalTotals, History, Millis, RetentionPolicy, Summary, Verdict, test_verdict,
+    },
     predict, retry,
     shared_history::SharedHistory,
 };
-use plimsoll_store::{Batch, KeyKind, Store};
+use plimsoll_store::{Batch, KeyKind, Store, put_summary, put_verdict};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     runtime::{clock::Clock, metrics::Metrics},
-    sessions::{Ingest, Parts, Worker},
+    sessions::{Finish, Ingest, Parts, Worker},
     state::{
         pools::PoolRegistry,
         tickets::TicketRegistry,
@@ -44,6 +47,48 @@ pub(crate) fn ingest(store: &Store, capacity: usize) -> (Ingest, Worker) {
         retain: RetentionPolicy::default(),
         abandon_after: PATIENCE,
     })
+}
+
+/// Runs `story` beside the writer of a server that starts over this store.
+pub(crate) async fn with_server<T>(
+    store: &Store,
+    capacity: usize,
+    story: impl AsyncFnOnce(&Ingest) -> T,
+) -> T {
+    let (ingest, mut worker) = ingest(store, capacity);
+    worker.resume().await.unwrap();
+    tokio::select! {
+        () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
+        done = Box::pin(story(&ingest)) => done,
+    }
+}
+
+/// The end of an attempt without samples, after a minute and with exit code 0.
+pub(crate) fn finish(attempt: AttemptId) -> Finish {
+    Finish {
+        attempt,
+        last_sequence: 0,
+        lost: 0,
+        wall: Some(Millis(60_000)),
+        exit: Some(Exit::Code(0)),
+        totals: FinalTotals::default(),
+        phases: Vec::new(),
+        keeps_ticket: false,
+        ended: false,
+        offloaded_to: String::new(),
+    }
+}
+
+/// Stores summaries, and verdicts on them.
+pub(crate) async fn put(store: &Store, summaries: &[Summary], verdicts: &[Verdict]) {
+    let mut batch = Batch::default();
+    for summary in summaries {
+        put_summary(&mut batch, summary).unwrap();
+    }
+    for (fingerprint, verdict) in (1..).zip(verdicts) {
+        put_verdict(&mut batch, fingerprint, verdict).unwrap();
+    }
+    store.commit(batch).await.unwrap();
 }
 
 /// What it counts.

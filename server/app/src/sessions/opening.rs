@@ -39,7 +39,7 @@ fn noted(prediction: &Prediction) -> PredictionSnapshot {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_core::domain::{AttemptId, FinalTotals, Sample, test_summary};
+    use plimsoll_core::domain::{AttemptId, Sample, test_summary};
     use plimsoll_store::{self as store, Store};
 
     use super::*;
@@ -68,29 +68,8 @@ mod tests {
     }
 
     fn finish() -> Finish {
-        let (wall, totals) = (Some(Millis(2000)), FinalTotals::default());
-        Finish {
-            attempt: id(),
-            last_sequence: 1,
-            lost: 0,
-            wall,
-            exit: None,
-            totals,
-            phases: Vec::new(),
-            keeps_ticket: false,
-            ended: false,
-            offloaded_to: String::new(),
-        }
-    }
-
-    /// Works with a server until `story` is over.
-    async fn with_server(store: &Store, story: impl AsyncFnOnce(&Ingest)) {
-        let (ingest, mut worker) = fixture::ingest(store, 10);
-        worker.resume().await.unwrap();
-        tokio::select! {
-            () = worker.run(tokio_util::sync::CancellationToken::new()) => panic!("it works until it is stopped"),
-            () = story(&ingest) => {}
-        }
+        let (last_sequence, wall) = (1, Some(Millis(2000)));
+        Finish { last_sequence, wall, exit: None, ..fixture::finish(id()) }
     }
 
     #[test]
@@ -120,13 +99,13 @@ mod tests {
             let append = Append { attempt: id(), first_sequence: 1, lost: 0, samples };
             ingest.append(append, &stream).await.unwrap().answer().await.unwrap();
         };
-        with_server(&store, asked).await;
+        fixture::with_server(&store, 10, asked).await;
         let first = of_open(&store).await.unwrap();
         let unknown = predict::Settings::default();
         assert!(first.is_default);
         assert_eq!((first.memory_limit, first.wall_p95), (unknown.memory_limit, unknown.wall_p95));
         assert_eq!((first.memory_request, first.cpu_request), (unknown.memory_request, unknown.cpu_request));
-        with_server(&store, async |ingest: &Ingest| {
+        fixture::with_server(&store, 10, async |ingest: &Ingest| {
             teach(ingest);
             open(ingest, &stream).await;
             ingest.finish(finish(), &stream).await.unwrap();

@@ -3,17 +3,27 @@
 use std::sync::Arc;
 
 use plimsoll_core::domain::{
-    Attempt, AttemptId, Exit, FinalTotals, JobPod, Millis, Phase, Sample, SampleAccumulator, Verdict,
+    Attempt, AttemptId, Exit, FinalTotals, JobPod, Millis, Phase, ReportedOutcome, Sample, SampleAccumulator,
+    Verdict,
 };
 use tokio::sync::{broadcast, oneshot};
 
 use crate::{
     access::identity::Identity,
-    sessions::{ci_reports::CiReport, refusal::Refusal, stream_handle::StreamHandle},
+    ci_outcomes::OutcomeStatus,
+    sessions::{refusal::Refusal, stream_handle::StreamHandle},
 };
 
 /// Where an answer is sent. It is dropped if the receiver is gone.
 pub(crate) type Answer<T> = oneshot::Sender<Result<T, Refusal>>;
+
+/// A report of the CI system on one job.
+#[derive(Debug)]
+pub(crate) struct CiReport {
+    pub(crate) reported: ReportedOutcome,
+    /// The caller that waits for the result.
+    pub(crate) answer: Option<oneshot::Sender<OutcomeStatus>>,
+}
 
 /// One request to the worker.
 #[derive(Debug)]

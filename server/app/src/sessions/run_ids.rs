@@ -41,13 +41,13 @@ impl Worker {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_core::domain::{Exit, FinalTotals, Millis, SessionId};
+    use plimsoll_core::domain::SessionId;
     use plimsoll_store::{MemoryStore, Store};
     use tokio::sync::oneshot;
 
     use super::*;
     use crate::sessions::{
-        Finish, StreamHandle, fixture,
+        StreamHandle, fixture,
         request::{Opened, Request},
     };
 
@@ -79,18 +79,7 @@ mod tests {
             takes_new_id: true,
             answer: opening,
         };
-        let finish = Finish {
-            attempt: attempt.id,
-            last_sequence: 0,
-            lost: 0,
-            wall: Some(Millis(60_000)),
-            exit: Some(Exit::Code(0)),
-            totals: FinalTotals::default(),
-            phases: Vec::new(),
-            keeps_ticket: false,
-            ended: false,
-            offloaded_to: String::new(),
-        };
+        let finish = fixture::finish(attempt.id);
         worker.work([open, Request::Finish { finish, stream, answer }].into_iter()).await;
         worker.commit_all().await;
         assert_eq!(answered.await.unwrap(), Ok(0));

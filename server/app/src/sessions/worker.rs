@@ -16,11 +16,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Parts,
-    ci_reports::{CiReport, CiReports},
+    ci_reports::CiReports,
     commit::{pipeline::CommitPipeline, staged::RESERVE_OPERATIONS},
     compaction::Compactions,
     open_quota::OpenQuota,
-    request::{Change, EndRequest, Request},
+    request::{Change, CiReport, EndRequest, Request},
     session::{LastMessage, Session},
     table::SessionTable,
 };

@@ -176,11 +176,9 @@ pub(crate) async fn in_order(store: &Store, attempt: &AttemptId) -> Result<Vec<V
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_core::domain::{Exit, VerdictBasis};
-    use plimsoll_store::Batch;
-
     use super::*;
     use crate::sessions::fixture;
+    use plimsoll_core::domain::{Exit, VerdictBasis};
 
     fn id() -> AttemptId {
         AttemptId::parse("a").unwrap()
@@ -208,11 +206,8 @@ mod tests {
     }
 
     async fn stored(verdicts: &[Verdict]) -> Store {
-        let (store, mut batch) = (Store::memory(), Batch::default());
-        for (question, verdict) in (1..).zip(verdicts) {
-            store::put_verdict(&mut batch, question, verdict).unwrap();
-        }
-        store.commit(batch).await.unwrap();
+        let store = Store::memory();
+        fixture::put(&store, &[], verdicts).await;
         store
     }
 

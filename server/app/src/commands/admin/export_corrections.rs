@@ -100,7 +100,6 @@ fn write(
 #[cfg(test)]
 mod tests {
     use plimsoll_core::domain::{EvidenceLine, VerdictCorrection};
-    use plimsoll_store::Batch;
 
     use super::*;
     use crate::sessions::fixture;
@@ -131,7 +130,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_correction_in_force_is_a_line_with_the_example_for_its_rule() {
-        let (store, mut batch) = (Store::memory(), Batch::default());
+        let store = Store::memory();
         let given = [
             verdict("a", 1, None),
             verdict("a", 2, Some(false)),
@@ -139,10 +138,7 @@ mod tests {
             verdict("b", 2, Some(true)),
             verdict("c", 1, None),
         ];
-        for (fingerprint, verdict) in (1..).zip(&given) {
-            store::put_verdict(&mut batch, fingerprint, verdict).unwrap();
-        }
-        store.commit(batch).await.unwrap();
+        fixture::put(&store, &[], &given).await;
         let mut out = Vec::new();
         assert_eq!(corrections(&store, &mut out).await.unwrap(), 1, "b was taken back");
         let line: serde_json::Value = serde_json::from_slice(&out).unwrap();

@@ -18,7 +18,7 @@ mod job_log;
 mod project;
 mod speaking;
 
-use plimsoll_core::domain::{Action, AttemptId, Cause, Key, Outcome, Reporter};
+use plimsoll_core::domain::{Action, AttemptId, Cause, Key, Outcome, Reporter, Summary, test_summary};
 use plimsoll_store::{self as store, Store};
 
 use super::{client::Trouble, hooks::Taken, pace::Terms, *};

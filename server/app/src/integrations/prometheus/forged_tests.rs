@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use plimsoll_core::{
-    domain::{Key, Prediction, test_summary},
+    domain::{Key, Prediction, Summary, test_summary},
     predict,
 };
 use plimsoll_lab::import::{
     commit_records,
     prometheus::{ListedJobs, PrometheusLabels, TimeRange},
 };
-use plimsoll_store::{self as store, Batch, Store};
+use plimsoll_store::Store;
 use serde_json::json;
 
 use super::{
@@ -60,13 +60,10 @@ fn answer(line: &str, readings: u64) -> String {
 
 /// Twelve attempts of the project that agents measured: 8 GiB each.
 async fn measured() -> Store {
-    let (store, mut batch) = (Store::memory(), Batch::default());
-    for n in 0..12 {
-        let mut summary = test_summary(&format!("gitlab.example:{n}"), "compile", "", 8 << 10);
-        summary.key = key();
-        store::put_summary(&mut batch, &summary).unwrap();
-    }
-    store.commit(batch).await.unwrap();
+    let of = |n| test_summary(&format!("gitlab.example:{n}"), "compile", "", 8 << 10);
+    let all: Vec<Summary> = (0..12).map(|n| Summary { key: key(), ..of(n) }).collect();
+    let store = Store::memory();
+    fixture::put(&store, &all, &[]).await;
     store
 }
 

@@ -1,12 +1,13 @@
 //! Whose word is kept.
 
 use plimsoll_core::domain::{AttemptId, test_summary};
-use plimsoll_store::{self as store, Batch, Store};
+use plimsoll_store::Store;
 
 use super::*;
 use crate::{
     access::identity::{Job, Proven},
     service::fixture::verdicts,
+    sessions::fixture,
 };
 
 /// A caller with the token of job 7 of the project `a`.
@@ -19,15 +20,15 @@ fn job(trusted: bool) -> Identity {
 
 #[tokio::test]
 async fn a_job_that_is_not_trusted_leaves_verdicts_on_what_was_measured_of_itself_alone() {
-    let (store, mut batch) = (Store::memory(), Batch::default());
+    let store = Store::memory();
     let measured = [("ci:7", "a", true), ("ci:7.2", "a", false), ("ci:8", "a", true), ("ci:9", "b", true)];
-    for (id, project, untrusted) in measured {
+    let measured = measured.map(|(id, project, untrusted)| {
         let mut summary = test_summary(id, "zlib", "1", 10);
         summary.key.project = project.into();
         summary.opening.untrusted = untrusted;
-        store::put_summary(&mut batch, &summary).unwrap();
-    }
-    store.commit(batch).await.unwrap();
+        summary
+    });
+    fixture::put(&store, &measured, &[]).await;
     let service = verdicts(&store).await;
     let kept = async |caller: Identity, id: &str| {
         let mut question = Evidence::about(AttemptId::parse(id).unwrap());
@@ -65,11 +66,9 @@ async fn a_job_that_is_not_trusted_leaves_verdicts_on_what_was_measured_of_itsel
 
 #[tokio::test]
 async fn only_a_reader_or_operator_of_the_project_reads_who_corrected_a_cause_and_why() {
-    let (store, mut batch) = (Store::memory(), Batch::default());
-    let mut summary = test_summary("ci:7", "zlib", "1", 10);
+    let (store, mut summary) = (Store::memory(), test_summary("ci:7", "zlib", "1", 10));
     summary.key.project = "a".into();
-    store::put_summary(&mut batch, &summary).unwrap();
-    store.commit(batch).await.unwrap();
+    fixture::put(&store, &[summary], &[]).await;
     let reads = async |private: bool, roles: &[Role], caller: Identity| {
         let private = Private { logs: private, ..Private::default() };
         let service = VerdictService { private: Arc::new(private), ..verdicts(&store).await };

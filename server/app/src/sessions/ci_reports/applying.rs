@@ -16,20 +16,12 @@ use crate::{
         audit::AUDIT,
         metrics::{Kind, Metrics},
     },
-    sessions::table::SessionTable,
+    sessions::{request::CiReport, table::SessionTable},
 };
 
 /// Operations kept free in a batch of the store for one more summary.
 const RESERVE_OPERATIONS: usize = 64;
 const RESERVE_BYTES: usize = 192 * 1024;
-
-/// A report of the CI system on one job.
-#[derive(Debug)]
-pub(crate) struct CiReport {
-    pub(crate) reported: ReportedOutcome,
-    /// The caller that waits for the result.
-    pub(crate) answer: Option<oneshot::Sender<OutcomeStatus>>,
-}
 
 /// An ended attempt of a project that the reporter may not report on.
 struct ForeignAttempt {

@@ -1,6 +1,6 @@
 //! A caller without proof comes before a job's own agent.
 
-use plimsoll_core::domain::{FinalTotals, Millis, Rung, Sample, SessionId};
+use plimsoll_core::domain::{Millis, Rung, Sample, SessionId};
 use plimsoll_store::{MemoryStore, Store};
 use tokio::sync::oneshot;
 
@@ -61,18 +61,7 @@ async fn append(worker: &mut Worker, append: Append, stream: &StreamHandle) -> R
 }
 
 async fn finish(worker: &mut Worker, last_sequence: u64, stream: &StreamHandle) -> Result<u64, Refusal> {
-    let finish = Finish {
-        attempt: proven().id,
-        last_sequence,
-        lost: 0,
-        wall: Some(Millis(60_000)),
-        exit: Some(plimsoll_core::domain::Exit::Code(0)),
-        totals: FinalTotals::default(),
-        phases: Vec::new(),
-        keeps_ticket: false,
-        ended: false,
-        offloaded_to: String::new(),
-    };
+    let finish = Finish { last_sequence, ..fixture::finish(proven().id) };
     asked(worker, |answer| Request::Finish { finish, stream: stream.clone(), answer }).await
 }
 

@@ -53,7 +53,6 @@ async fn named_for_next(
 #[cfg(test)]
 mod tests {
     use plimsoll_core::domain::{Exit, test_summary};
-    use tokio_util::sync::CancellationToken;
 
     use super::*;
     use crate::sessions::{Asker, fixture};
@@ -81,10 +80,6 @@ mod tests {
 
     #[tokio::test]
     async fn the_verdict_on_the_attempt_that_was_retried_is_found() {
-        let (ingest, worker) = fixture::ingest(&Store::memory(), 10);
-        tokio::select! {
-            () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
-            () = find(&ingest) => {}
-        }
+        fixture::with_server(&Store::memory(), 10, find).await;
     }
 }

@@ -36,15 +36,10 @@ async fn filled() -> (Store, [Summary; 3]) {
     let failed = Summary { outcome: Outcome::Failed, ..ended("1-failed", 1) };
     let retry = Summary { retries: Some(failed.attempt.clone()), ..ended("0-retry", 2) };
     let old = Summary { outcome: Outcome::Failed, ..ended("2-old", 0) };
-    let mut batch = Batch::default();
-    for summary in [&old, &failed, &retry] {
-        store::put_summary(&mut batch, summary).unwrap();
-    }
-    for summary in [&old, &failed] {
-        store::put_verdict(&mut batch, 7, &verdict(summary)).unwrap();
-    }
-    store.commit(batch).await.unwrap();
-    (store, [old, failed, retry])
+    let verdicts = [&old, &failed].map(verdict);
+    let all = [old, failed, retry];
+    fixture::put(&store, &all, &verdicts).await;
+    (store, all)
 }
 
 #[tokio::test]
@@ -188,11 +183,8 @@ async fn what_ended_in_the_future_counts_as_the_oldest_and_leaves_first() {
     // received while the clock of the server was ten years ahead
     let future = at("future", now + 10 * 365 * 24 * 3_600_000);
     let (before, after) = (at("before", now - 7_200_000), at("after", now - 3_600_000));
-    let (store, mut batch) = (Store::memory(), Batch::default());
-    for summary in [&future, &before, &after] {
-        store::put_summary(&mut batch, summary).unwrap();
-    }
-    store.commit(batch).await.unwrap();
+    let store = Store::memory();
+    fixture::put(&store, &[future.clone(), before.clone(), after.clone()], &[]).await;
     let newest = |ingest: &Ingest| -> Vec<String> {
         ingest.parts.history.newest_first().iter().map(|brief| brief.attempt.to_string()).collect()
     };

@@ -74,10 +74,8 @@ async fn an_end_that_was_reported_before_its_attempts_settles_it_after_a_restart
         .await;
     house.end().await;
     // meanwhile the attempt has ended, and its summary is on disk
-    let (store, mut batch) = (Store::memory(), store::Batch::default());
-    let summary = plimsoll_core::domain::test_summary("5", "zlib", "1.3", 10);
-    store::put_summary(&mut batch, &summary).unwrap();
-    store.commit(batch).await.unwrap();
+    let (store, summary) = (Store::memory(), test_summary("5", "zlib", "1.3", 10));
+    fixture::put(&store, std::slice::from_ref(&summary), &[]).await;
     let house = House::over(&fake, store, Some(open(dir.path(), &metrics)));
     until("no hook is on disk", dir.path(), <[String]>::is_empty).await;
     let settled = store::read_summary(&house.store, &summary.attempt).await.unwrap().unwrap();
@@ -151,18 +149,7 @@ async fn the_report_on_a_job_of_a_dead_agent_is_known_after_a_restart_hours_late
     // what a silent attempt ends with
     let stream = crate::sessions::StreamHandle::new();
     house.ingest.open(attempt.clone(), &stream, false).await.unwrap();
-    let finish = crate::sessions::Finish {
-        attempt: attempt.id.clone(),
-        last_sequence: 0,
-        lost: 0,
-        wall: Some(plimsoll_core::domain::Millis(1000)),
-        exit: None,
-        totals: plimsoll_core::domain::FinalTotals::default(),
-        phases: Vec::new(),
-        keeps_ticket: false,
-        ended: false,
-        offloaded_to: String::new(),
-    };
+    let finish = crate::sessions::Finish { exit: None, ..fixture::finish(attempt.id.clone()) };
     house.ingest.finish(finish, &stream).await.unwrap();
     let settled = store::read_summary(&store, &attempt.id).await.unwrap().unwrap();
     assert_eq!(settled.cause, Some(Cause::Canceled));
@@ -174,12 +161,9 @@ async fn the_report_on_a_job_of_a_dead_agent_is_known_after_a_restart_hours_late
 async fn a_store_that_takes_nothing_costs_no_hook() {
     let (dir, metrics) = (tempfile::tempdir().unwrap(), Arc::new(Metrics::new()));
     let Store::Memory(memory) = Store::memory() else { panic!("in memory") };
-    let mut batch = store::Batch::default();
-    let summary = plimsoll_core::domain::test_summary("5", "zlib", "1.3", 10);
-    let lost = plimsoll_core::domain::Summary { outcome: Outcome::Lost, exit: None, ..summary };
-    store::put_summary(&mut batch, &lost).unwrap();
+    let lost = Summary { outcome: Outcome::Lost, exit: None, ..test_summary("5", "zlib", "1.3", 10) };
     let store = Store::Memory(memory.clone());
-    store.commit(batch).await.unwrap();
+    fixture::put(&store, std::slice::from_ref(&lost), &[]).await;
     memory.refuse_commits("the disk is full");
     let fake = Fake::start([]).await;
     let house = House::over(&fake, store.clone(), Some(open(dir.path(), &metrics)));

@@ -7,11 +7,9 @@ async fn a_build_that_found_its_work_done_is_known_by_its_log() {
     let log = "==> No need to rebuild zlib, found hash match at: \n==>     s3://mirror/zlib\n";
     let fake = Fake::start([("projects/a%2Fb/jobs/5/trace", vec![ok(log)])]).await;
     let house = House::of(&fake);
-    let summary = plimsoll_core::domain::test_summary("5", "zlib", "1.3", 10);
+    let summary = test_summary("5", "zlib", "1.3", 10);
     assert_eq!(summary.outcome, Outcome::Succeeded);
-    let mut batch = store::Batch::default();
-    store::put_summary(&mut batch, &summary).unwrap();
-    house.store.commit(batch).await.unwrap();
+    fixture::put(&house.store, std::slice::from_ref(&summary), &[]).await;
     house.hooks.take(ended(5, "success", "zlib@1.3 /abcdefg"), None).await;
     let marked =
         async || store::read_summary(&house.store, &summary.attempt).await.unwrap().unwrap().unneeded;
@@ -29,14 +27,12 @@ async fn a_line_of_a_log_alone_does_not_settle_that_memory_ended_a_build() {
     ])
     .await;
     let house = House::of(&fake);
-    let mut batch = store::Batch::default();
-    for id in ["5", "6"] {
-        let mut summary = plimsoll_core::domain::test_summary(id, "zlib", "1.3", 10);
+    let lost = ["5", "6"].map(|id| {
+        let mut summary = test_summary(id, "zlib", "1.3", 10);
         summary.key.project = "a/b".into();
-        let lost = plimsoll_core::domain::Summary { outcome: Outcome::Lost, exit: None, ..summary };
-        store::put_summary(&mut batch, &lost).unwrap();
-    }
-    house.store.commit(batch).await.unwrap();
+        Summary { outcome: Outcome::Lost, exit: None, ..summary }
+    });
+    fixture::put(&house.store, &lost, &[]).await;
     for job in [5, 6] {
         let mut hook = ended(job, "failed", "zlib@1.3 /abcdefg");
         "script_failure".clone_into(&mut hook.reported.reason);

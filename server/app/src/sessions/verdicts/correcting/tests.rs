@@ -1,8 +1,7 @@
 //! Causes that persons correct: in force everywhere, kept, carried on, taken back.
 
 use plimsoll_core::domain::{Action, Bytes, EvidenceSource, Exit, Resources, Summary, test_summary};
-use plimsoll_store::{Batch, Store};
-use tokio_util::sync::CancellationToken;
+use plimsoll_store::Store;
 
 use super::*;
 use crate::{
@@ -35,11 +34,8 @@ fn failed(attempt: &str, killed: bool) -> Summary {
 }
 
 async fn stored(summaries: &[Summary]) -> Store {
-    let (store, mut batch) = (Store::memory(), Batch::default());
-    for summary in summaries {
-        store::put_summary(&mut batch, summary).unwrap();
-    }
-    store.commit(batch).await.unwrap();
+    let store = Store::memory();
+    fixture::put(&store, summaries, &[]).await;
     store
 }
 
@@ -68,11 +64,7 @@ async fn correct(ingest: &Ingest, correcting: CorrectionJob) -> Result<Verdict, 
 /// Runs `test` beside the writer over these attempts.
 async fn with<F: Future<Output = ()>>(summaries: &[Summary], test: impl FnOnce(Ingest) -> F) {
     let store = stored(summaries).await;
-    let (ingest, worker) = fixture::ingest(&store, 10);
-    tokio::select! {
-        () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
-        () = Box::pin(test(ingest)) => {}
-    }
+    fixture::with_server(&store, 10, async |ingest| test(ingest.clone()).await).await;
 }
 
 const PERSON: Option<EvidenceSource> = Some(EvidenceSource::Person);
@@ -226,16 +218,12 @@ async fn what_runs_what_succeeded_and_what_is_not_known_is_not_corrected() {
 #[tokio::test]
 async fn an_attempt_without_measurements_is_corrected_by_its_verdict_and_a_start_knows_it() {
     let store = stored(&[]).await;
-    let (ingest, worker) = fixture::ingest(&store, 10);
-    let test = async {
-        judge(&ingest, asked("a", BROKEN)).await.unwrap();
+    fixture::with_server(&store, 10, async |ingest| {
+        judge(ingest, asked("a", BROKEN)).await.unwrap();
         let both = CorrectionJob { signature_for_ms: Some(HOUR), ..correcting("a", Some(Cause::Infra), "x") };
-        assert_eq!(correct(&ingest, both).await.unwrap().cause, Cause::Infra);
-    };
-    tokio::select! {
-        () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
-        () = Box::pin(test) => {}
-    }
+        assert_eq!(correct(ingest, both).await.unwrap().cause, Cause::Infra);
+    })
+    .await;
     let (later, _worker) = fixture::ingest(&store, 10);
     let loader = HistoryLoader {
         store,

@@ -4,7 +4,6 @@ use plimsoll_core::domain::{
     Action, AttemptId, Exit, Hints, ListedRun, LogOrder, MatchedLine, Outcome, Resources, test_summary,
 };
 use plimsoll_store::{self as store, Store};
-use tokio_util::sync::CancellationToken;
 
 use super::{
     super::{answer::OwnLog, case::placed},
@@ -114,11 +113,7 @@ async fn ask_all_and_one_more(ingest: &Ingest) {
 
 #[tokio::test]
 async fn the_verdicts_on_one_attempt_are_bounded_and_those_that_were_given_stand() {
-    let (ingest, worker) = fixture::ingest(&Store::memory(), 10);
-    tokio::select! {
-        () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
-        () = ask_all_and_one_more(&ingest) => {}
-    }
+    fixture::with_server(&Store::memory(), 10, ask_all_and_one_more).await;
 }
 
 async fn ask_aside(ingest: &Ingest, store: &Store) {
@@ -137,11 +132,7 @@ async fn ask_aside(ingest: &Ingest, store: &Store) {
 #[tokio::test]
 async fn what_is_asked_aside_leaves_nothing_behind_and_takes_no_place() {
     let store = Store::memory();
-    let (ingest, worker) = fixture::ingest(&store, 10);
-    tokio::select! {
-        () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
-        () = ask_aside(&ingest, &store) => {}
-    }
+    fixture::with_server(&store, 10, async |ingest| ask_aside(ingest, &store).await).await;
 }
 
 async fn last_of_three(ingest: &Ingest, store: &Store) {
@@ -161,11 +152,7 @@ async fn last_of_three(ingest: &Ingest, store: &Store) {
 #[tokio::test]
 async fn the_verdict_that_is_shown_is_the_one_given_last() {
     let store = Store::memory();
-    let (ingest, worker) = fixture::ingest(&store, 10);
-    tokio::select! {
-        () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
-        () = last_of_three(&ingest, &store) => {}
-    }
+    fixture::with_server(&store, 10, async |ingest| last_of_three(ingest, &store).await).await;
 }
 
 /// What is kept and answered of a log with a token in the line that says what went wrong.
@@ -186,11 +173,7 @@ async fn ask_with_a_secret(ingest: &Ingest, store: &Store) {
 #[tokio::test]
 async fn no_secret_of_a_log_is_kept_or_answered() {
     let store = Store::memory();
-    let (ingest, worker) = fixture::ingest(&store, 10);
-    tokio::select! {
-        () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
-        () = ask_with_a_secret(&ingest, &store) => {}
-    }
+    fixture::with_server(&store, 10, async |ingest| ask_with_a_secret(ingest, &store).await).await;
 }
 
 async fn ask_with_other_words(ingest: &Ingest, store: &Store) {
@@ -207,11 +190,7 @@ async fn ask_with_other_words(ingest: &Ingest, store: &Store) {
 #[tokio::test]
 async fn a_verdict_on_words_that_no_rule_knows_is_the_one_that_is_kept() {
     let store = Store::memory();
-    let (ingest, worker) = fixture::ingest(&store, 10);
-    tokio::select! {
-        () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
-        () = ask_with_other_words(&ingest, &store) => {}
-    }
+    fixture::with_server(&store, 10, async |ingest| ask_with_other_words(ingest, &store).await).await;
 }
 
 async fn ask_again_after_the_retry(ingest: &Ingest) {
@@ -237,11 +216,7 @@ async fn ask_again_after_the_retry(ingest: &Ingest) {
 
 #[tokio::test]
 async fn a_verdict_that_is_asked_again_after_a_retry_passed_says_flaky() {
-    let (ingest, worker) = fixture::ingest(&Store::memory(), 10);
-    tokio::select! {
-        () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
-        () = ask_again_after_the_retry(&ingest) => {}
-    }
+    fixture::with_server(&Store::memory(), 10, ask_again_after_the_retry).await;
 }
 
 async fn ask_for_another_project(ingest: &Ingest) {
@@ -267,11 +242,7 @@ async fn ask_for_another_project(ingest: &Ingest) {
 
 #[tokio::test]
 async fn evidence_for_one_project_does_not_count_for_an_attempt_of_another() {
-    let (ingest, worker) = fixture::ingest(&Store::memory(), 10);
-    tokio::select! {
-        () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
-        () = ask_for_another_project(&ingest) => {}
-    }
+    fixture::with_server(&Store::memory(), 10, ask_for_another_project).await;
 }
 
 #[test]
