@@ -8,7 +8,7 @@ use std::{
 use plimsoll_proto::v1::{
     self as pb, agent_message::Message as Sent, predictor_client::PredictorClient, stats_client::StatsClient,
 };
-use plimsoll_tests::{Programs, Sender, Server, batch, eventually, hello};
+use plimsoll_tests::{Programs, Sender, Server, batch, eventually};
 use tonic::Code;
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
@@ -18,15 +18,9 @@ use tonic_reflection::pb::v1::{
     server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
 };
 
-fn start() -> (tempfile::TempDir, Server) {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
-    (dir, server)
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_on_the_wrong_port_gets_the_right_one() {
-    let (dir, server) = start();
+    let (dir, server) = Server::fresh(&[]).unwrap();
     let channel = tonic::transport::Endpoint::new(format!("http://{}", server.http)).unwrap();
     let mut client = PredictorClient::new(channel.connect().await.unwrap());
     let ask = pb::PredictRequest { key: Some(key("zlib")), ..Default::default() };
@@ -60,7 +54,7 @@ async fn a_client_on_the_wrong_port_gets_the_right_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn health_answers_for_each_service() {
-    let (_dir, server) = start();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
     let channel = tonic::transport::Endpoint::new(server.url()).unwrap().connect().await.unwrap();
     for service in ["", "plimsoll.v1.Collector", "plimsoll.v1.Predictor", "plimsoll.v1.Stats"] {
         let check = async || {
@@ -75,7 +69,7 @@ async fn health_answers_for_each_service() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn reflection_lists_the_services() {
-    let (_dir, server) = start();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
     let channel = tonic::transport::Endpoint::new(server.url()).unwrap().connect().await.unwrap();
     let mut client = ServerReflectionClient::new(channel);
     let request = ServerReflectionRequest {
@@ -96,7 +90,7 @@ async fn reflection_lists_the_services() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_that_reflection_does_not_know_is_an_answer_and_the_call_goes_on() {
-    let (_dir, server) = start();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
     let channel = tonic::transport::Endpoint::new(server.url()).unwrap().connect().await.unwrap();
     let mut client = ServerReflectionClient::new(channel);
     let of = |symbol: &str| ServerReflectionRequest {
@@ -121,8 +115,7 @@ async fn a_name_that_reflection_does_not_know_is_an_answer_and_the_call_goes_on(
 
 /// Measures one finished attempt of `package` over the wire.
 async fn finished(server: &Server, attempt: &str, package: &str, code: i32, oom_kill: u64) {
-    let mut stream = Sender::connect(&server.url()).await.unwrap();
-    stream.exchange(hello(attempt, package)).await.unwrap();
+    let mut stream = Sender::opened(&server.url(), attempt, package).await.unwrap();
     stream.exchange(batch(attempt, 1, 100)).await.unwrap();
     let finish = pb::Finish {
         attempt: attempt.into(),
@@ -141,7 +134,7 @@ fn key(package: &str) -> pb::Key {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn predictions_learn_and_explain_themselves() {
-    let (_dir, server) = start();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
     for n in 0..4 {
         finished(&server, &format!("ok-{n}"), "zlib", 0, 0).await;
     }
@@ -159,7 +152,7 @@ async fn predictions_learn_and_explain_themselves() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_question_gets_the_same_verdict_even_after_a_restart() {
-    let (dir, server) = start();
+    let (dir, server) = Server::fresh(&[]).unwrap();
     finished(&server, "killed", "zlib", 2, 1).await;
     let ask = pb::ShouldRetryRequest { attempt: "killed".into(), ..Default::default() };
     let verdict = async |server: &Server| {
@@ -180,7 +173,7 @@ async fn the_same_question_gets_the_same_verdict_even_after_a_restart() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stats_list_and_watch_show_what_happened() {
-    let (_dir, server) = start();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
     finished(&server, "one", "zlib", 0, 0).await;
     finished(&server, "two", "hdf5", 1, 1).await;
     let mut client = StatsClient::connect(server.url()).await.unwrap();
@@ -193,8 +186,7 @@ async fn stats_list_and_watch_show_what_happened() {
     let ids: Vec<_> = list.attempts.iter().map(|summary| summary.attempt.as_str()).collect();
     assert_eq!(ids, ["two", "one"], "newest first");
 
-    let mut stream = Sender::connect(&server.url()).await.unwrap();
-    stream.exchange(hello("now", "zlib")).await.unwrap();
+    let mut stream = Sender::opened(&server.url(), "now", "zlib").await.unwrap();
     let mut watch = client.watch(pb::WatchRequest {}).await.unwrap().into_inner();
     let first = watch.message().await.unwrap().unwrap();
     assert_eq!(first.running[0].attempt, "now");

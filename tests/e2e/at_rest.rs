@@ -7,8 +7,8 @@ use std::{
 };
 
 use plimsoll_proto::v1::{self as pb, placement_client::PlacementClient};
-use plimsoll_tests::{Programs, Sender, Server, batch, finish, hello};
-use tonic::{Request, transport::Endpoint};
+use plimsoll_tests::{Programs, Sender, Site, batch, finish, hello, with_token};
+use tonic::transport::Endpoint;
 
 use crate::{access::TOKENS, gantry::post_hook};
 
@@ -43,21 +43,10 @@ fn run(data: &Path, words: &[&str]) {
     assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
-fn start(dir: &Path) -> Server {
-    let file = |name: &str, text: &str| {
-        let path = dir.join(name);
-        fs::write(&path, text).unwrap();
-        path.display().to_string()
-    };
-    let (access, hook) = (file("access.toml", TOKENS), file("hook", HOOK));
-    let options = ["--access-file", access.as_str(), "--collect-token-file", &hook];
-    Server::start_with(Programs::for_tests(), &dir.join("data"), &options).unwrap()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn no_secret_of_a_caller_is_in_the_servers_data_its_log_or_a_backup() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = start(dir.path());
+    let access = [("--access-file", TOKENS), ("--collect-token-file", HOOK)];
+    let Site { dir, server, .. } = Site::start_with(&access, &[]).unwrap();
     let channel = Endpoint::new(server.url()).unwrap().connect().await.unwrap();
     let mut stream = Sender::open_as(channel.clone(), RUNNER).await.unwrap();
     stream.exchange(hello("ci.example:7", "zlib")).await.unwrap();
@@ -65,8 +54,7 @@ async fn no_secret_of_a_caller_is_in_the_servers_data_its_log_or_a_backup() {
     stream.exchange(finish("ci.example:7", 3, Some(1))).await.unwrap();
     // right ones and wrong ones, at every door
     for secret in [READER, RUNNER, HOOK, WEBHOOK] {
-        let mut asked = Request::new(pb::GetPoolsRequest::default());
-        asked.metadata_mut().insert("authorization", format!("Bearer {secret}").parse().unwrap());
+        let asked = with_token(secret, pb::GetPoolsRequest::default());
         let _answered = PlacementClient::new(channel.clone()).get_pools(asked).await.is_ok();
         for header in ["Authorization: Bearer", "X-Gitlab-Token:"] {
             let _answered = post_hook(&server, &format!("{header} {secret}\r\n"), "{}");

@@ -1,17 +1,16 @@
 //! Jobs whose tokens are good, and what they cannot do with them: an attacker who forges in every way the wire allows.
 
-use std::{fs, io::Write as _, process::Stdio};
+use std::{fs, process::Stdio};
 
 use plimsoll_proto::v1::{
     self as pb, agent_message::Message as Sent, predict_batch_response::Result as BatchResult,
     predictor_client::PredictorClient, stats_client::StatsClient,
 };
-use plimsoll_tests::{Agent, Issuer, Programs, Sender, Server, batch, eventually, finish, hello, sample};
-use serde_json::{Value, json};
-use tonic::{
-    Code, Request, Status,
-    transport::{Channel, Endpoint},
+use plimsoll_tests::{
+    Issuer, Site, batch, eventually, finish, hello, http::bearer, sample, with_token as ask,
 };
+use serde_json::{Value, json};
+use tonic::{Code, Status};
 
 /// Jobs of protected refs count for predictions; others are only measured. Each may ask and see, of its own project.
 const GRANTS: &str = r#"
@@ -29,33 +28,17 @@ const GRANTS: &str = r#"
 /// The job that is attacked.
 const VICTIM: &str = "127.0.0.1:1";
 
-struct Site {
-    dir: tempfile::TempDir,
+/// With jobs' tokens.
+struct Attacked {
     issuer: Issuer,
-    server: Server,
+    site: Site,
 }
 
-impl Site {
+impl Attacked {
     fn start() -> Self {
-        let (dir, issuer) = (tempfile::tempdir().unwrap(), Issuer::start().unwrap());
-        let access = dir.path().join("access.toml");
-        fs::write(&access, format!("[[issuer]]\nissuer = \"{}\"\n{GRANTS}", issuer.url)).unwrap();
-        let options = ["--access-file", &access.display().to_string()];
-        let server = Server::start_with(Programs::for_tests(), &dir.path().join("data"), &options).unwrap();
-        Self { dir, issuer, server }
-    }
-
-    async fn connect(&self) -> Channel {
-        Endpoint::new(self.server.url()).unwrap().connect().await.unwrap()
-    }
-
-    async fn stream(&self, token: &str) -> Sender {
-        let open = async || Sender::open_as(self.connect().await, token).await;
-        // UNAVAILABLE: the issuer's keys are on their way
-        let is_open = |opened: &Result<Sender, Status>| {
-            !opened.as_ref().is_err_and(|status| status.code() == Code::Unavailable)
-        };
-        eventually("the issuer's keys are there", open, is_open).await.unwrap()
+        let issuer = Issuer::start().unwrap();
+        let access = format!("[[issuer]]\nissuer = \"{}\"\n{GRANTS}", issuer.url);
+        Self { site: Site::start_with(&[("--access-file", &access)], &[]).unwrap(), issuer }
     }
 
     /// The job of a pull request to another project.
@@ -63,13 +46,6 @@ impl Site {
         self.issuer
             .token(2, json!({"project_path": "evil/fork", "ref_protected": "false", "user_login": "mallory"}))
     }
-}
-
-/// A question with a token.
-fn ask<T>(token: &str, message: T) -> Request<T> {
-    let mut request = Request::new(message);
-    request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
-    request
 }
 
 fn of_project(project: &str) -> pb::Key {
@@ -91,7 +67,7 @@ fn forged(attempt: &str) -> pb::Hello {
 
 /// The status with which a message ends a stream of its own.
 async fn ends(site: &Site, token: &str, messages: Vec<Sent>) -> Status {
-    let mut stream = site.stream(token).await;
+    let mut stream = site.stream(token).await.unwrap();
     let mut ended = None;
     for message in messages {
         ended = stream.exchange(message).await.err();
@@ -101,9 +77,10 @@ async fn ends(site: &Site, token: &str, messages: Vec<Sent>) -> Status {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_an_attacker_forges_changes_nothing_of_another_job() {
-    let site = Site::start();
-    let (victim, attacker) = (site.issuer.token(1, Value::Null), site.attacker());
-    let mut stream = site.stream(&victim).await;
+    let attacked = Attacked::start();
+    let (site, victim, attacker) =
+        (&attacked.site, attacked.issuer.token(1, Value::Null), attacked.attacker());
+    let mut stream = site.stream(&victim).await.unwrap();
     assert_eq!(stream.exchange(hello(VICTIM, "zlib")).await.unwrap(), 0);
     assert_eq!(stream.exchange(batch(VICTIM, 1, 3)).await.unwrap(), 3);
 
@@ -119,11 +96,11 @@ async fn what_an_attacker_forges_changes_nothing_of_another_job() {
     ];
     for (messages, expected) in cases {
         let seen = format!("{messages:?}");
-        assert_eq!(ends(&site, &attacker, messages).await.code(), expected, "{seen:.200}");
+        assert_eq!(ends(site, &attacker, messages).await.code(), expected, "{seen:.200}");
     }
 
     // what it may write is kept as its own, whatever name it gives
-    let mut forger = site.stream(&attacker).await;
+    let mut forger = site.stream(&attacker).await.unwrap();
     forger.exchange(own()).await.unwrap();
     forger
         .exchange(Sent::Batch(pb::Batch {
@@ -135,7 +112,7 @@ async fn what_an_attacker_forges_changes_nothing_of_another_job() {
         .await
         .unwrap();
     forger.close(finish("127.0.0.1:2", 1, Some(0))).await.unwrap();
-    let mut stats = StatsClient::new(site.connect().await);
+    let mut stats = StatsClient::new(site.connect().await.unwrap());
     let about = |id: &str| pb::GetAttemptRequest { attempt: id.to_owned(), ..Default::default() };
     let answer = stats.get_attempt(ask(&attacker, about("127.0.0.1:2"))).await.unwrap().into_inner();
     let summary = answer.summary.unwrap();
@@ -155,11 +132,12 @@ async fn what_an_attacker_forges_changes_nothing_of_another_job() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_attacker_asks_and_sees_nothing_of_other_projects_and_operates_nothing() {
-    let site = Site::start();
-    let (victim, attacker) = (site.issuer.token(1, Value::Null), site.attacker());
-    let mut stream = site.stream(&victim).await;
+    let attacked = Attacked::start();
+    let (site, victim, attacker) =
+        (&attacked.site, attacked.issuer.token(1, Value::Null), attacked.attacker());
+    let mut stream = site.stream(&victim).await.unwrap();
     stream.exchange(hello(VICTIM, "zlib")).await.unwrap();
-    let mut predictor = PredictorClient::new(site.connect().await);
+    let mut predictor = PredictorClient::new(site.connect().await.unwrap());
     let question =
         |project: &str| pb::PredictRequest { key: Some(of_project(project)), ..Default::default() };
     let theirs = || ask(&attacker, question("spack/packages"));
@@ -175,7 +153,7 @@ async fn an_attacker_asks_and_sees_nothing_of_other_projects_and_operates_nothin
     let seen = predictor.should_retry(ask(&attacker, retry)).await.unwrap_err();
     assert!(seen.message().contains("was not measured here"), "as if it were not there: {seen}");
 
-    let mut stats = StatsClient::new(site.connect().await);
+    let mut stats = StatsClient::new(site.connect().await.unwrap());
     let all = stats.list_attempts(ask(&attacker, pb::ListAttemptsRequest::default())).await;
     assert_eq!(all.unwrap_err().code(), Code::PermissionDenied);
     let all = stats.get_stats(ask(&attacker, pb::GetStatsRequest::default())).await;
@@ -183,31 +161,19 @@ async fn an_attacker_asks_and_sees_nothing_of_other_projects_and_operates_nothin
     let all = stats.watch(ask(&attacker, pb::WatchRequest {})).await;
     assert_eq!(all.map(|_stream| ()).unwrap_err().code(), Code::PermissionDenied);
     for path in ["/metrics", "/v1/allocation", "/admin/backup", "/v1/collect"] {
-        assert_eq!(get(&site.server, path, &attacker), 403, "{path}");
-        assert_eq!(get(&site.server, path, "wrong"), 401, "{path}");
+        for (token, status) in [(attacker.as_str(), 403), ("wrong", 401)] {
+            assert_eq!(site.server.send("GET", path, &bearer(token), "").unwrap().status, status, "{path}");
+        }
     }
-}
-
-/// The status of a GET with a token.
-fn get(server: &Server, path: &str, token: &str) -> u16 {
-    let mut stream = std::net::TcpStream::connect(server.http).unwrap();
-    write!(
-        stream,
-        "GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
-    )
-    .unwrap();
-    let answer = std::io::read_to_string(stream).unwrap();
-    answer.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_build_goes_on_without_loss_when_its_token_expires_and_a_new_one_is_in_the_file() {
-    let site = Site::start();
+    let Attacked { issuer, site } = Attacked::start();
     let file = site.dir.path().join("token");
     // the server adds a minute by which clocks may differ
     let soon = plimsoll_tests::unix_now() - 60 + 3;
-    fs::write(&file, site.issuer.token(7, json!({"exp": soon}))).unwrap();
-    let agent = Agent::new(Programs::for_tests(), site.server.url(), &site.dir.path().join("spool"));
+    fs::write(&file, issuer.token(7, json!({"exp": soon}))).unwrap();
     let release = site.dir.path().join("release");
     let waits = format!("while ! test -e {}; do sleep 0.1; done", release.display());
     let token_file = file.display().to_string();
@@ -224,16 +190,16 @@ async fn a_build_goes_on_without_loss_when_its_token_expires_and_a_new_one_is_in
         "-c",
         &waits,
     ];
-    let build = agent.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let reader = site.issuer.token(8, Value::Null);
+    let build = site.agent.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let reader = issuer.token(8, Value::Null);
     let log = async || site.server.log().unwrap();
     eventually("the stream ends", log, |log| log.contains("a call that lasted")).await;
-    fs::write(&file, site.issuer.token(7, Value::Null)).unwrap();
+    fs::write(&file, issuer.token(7, Value::Null)).unwrap();
     fs::write(&release, "").unwrap();
     let output = build.wait_with_output().unwrap();
     let seen = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success() && !seen.contains("kept"), "{seen}");
-    let mut stats = StatsClient::new(site.connect().await);
+    let mut stats = StatsClient::new(site.connect().await.unwrap());
     let about = pb::GetAttemptRequest { attempt: "127.0.0.1:7".to_owned(), ..Default::default() };
     let summary = stats.get_attempt(ask(&reader, about)).await.unwrap().into_inner().summary.unwrap();
     assert_eq!(summary.samples_lost, 0, "{summary:?}");

@@ -10,12 +10,6 @@ use plimsoll_tests::{Programs, Sender, Server, finish, hello, sample};
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-fn start() -> (tempfile::TempDir, Server) {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
-    (dir, server)
-}
-
 fn batch(attempt: &str, first_sequence: u64, samples: Vec<pb::Sample>) -> Sent {
     Sent::Batch(pb::Batch { attempt: attempt.to_owned(), first_sequence, lost: 0, samples })
 }
@@ -38,7 +32,7 @@ async fn refused(server: &Server, message: Sent) -> Status {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broken_batch_is_named_and_changes_nothing() {
-    let (_dir, server) = start();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
     let cases = [
         (batch("a", 4, vec![]), "batch.samples"),
         (batch("a", 0, vec![sample(4)]), "batch.first_sequence"),
@@ -52,7 +46,7 @@ async fn a_broken_batch_is_named_and_changes_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_number_is_an_error_that_says_which_one_was_expected() {
-    let (_dir, server) = start();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
     let status = refused(&server, batch("a", 6, vec![sample(6)])).await;
     assert_eq!(status.code(), Code::FailedPrecondition);
     assert!(status.message().contains("number 4 was expected and 6 came"), "{status}");
@@ -60,9 +54,8 @@ async fn a_missing_number_is_an_error_that_says_which_one_was_expected() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn batches_that_are_sent_ahead_are_kept_in_order_and_a_wrong_one_ends_the_stream_after_them() {
-    let (_dir, server) = start();
-    let mut stream = Sender::connect(&server.url()).await.unwrap();
-    stream.exchange(hello("a", "zlib")).await.unwrap();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
+    let mut stream = Sender::opened(&server.url(), "a", "zlib").await.unwrap();
     let ten = |first: u64| batch("a", first, (first..first + 10).map(sample).collect());
     for message in (0..20).map(|n| ten(n * 10 + 1)).chain([ten(500), ten(510)]) {
         stream.send(message).await.unwrap();
@@ -95,9 +88,8 @@ async fn batches_that_are_sent_ahead_are_kept_in_order_and_a_wrong_one_ends_the_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repeated_number_is_acknowledged_again_and_not_stored_again() {
-    let (_dir, server) = start();
-    let mut stream = Sender::connect(&server.url()).await.unwrap();
-    stream.exchange(hello("a", "zlib")).await.unwrap();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
+    let mut stream = Sender::opened(&server.url(), "a", "zlib").await.unwrap();
     for _ in 0..3 {
         assert_eq!(stream.exchange(batch("a", 1, (1..=5).map(sample).collect())).await.unwrap(), 5);
     }
@@ -106,7 +98,7 @@ async fn a_repeated_number_is_acknowledged_again_and_not_stored_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bad_key_or_id_is_named() {
-    let (_dir, server) = start();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
     let opening = |change: fn(&mut pb::Hello)| {
         let Sent::Hello(mut hello) = hello("a", "zlib") else { unreachable!() };
         change(&mut hello);
@@ -136,7 +128,7 @@ async fn a_bad_key_or_id_is_named() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_over_the_bound_ends_its_stream_and_not_the_connection() {
-    let (_dir, server) = start();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
     let mut client = PredictorClient::connect(server.url()).await.unwrap();
     let key = pb::Key { package: "x".repeat(300 * 1024), ..pb::Key::default() };
     let status =
@@ -145,8 +137,7 @@ async fn a_message_over_the_bound_ends_its_stream_and_not_the_connection() {
     assert!(status.message().contains("262144"), "the message names the bound: {status}");
     let key = pb::Key { package: "zlib".into(), ..pb::Key::default() };
     client.predict(pb::PredictRequest { key: Some(key), ..Default::default() }).await.unwrap();
-    let mut stream = Sender::connect(&server.url()).await.unwrap();
-    stream.exchange(hello("a", "zlib")).await.unwrap();
+    let mut stream = Sender::opened(&server.url(), "a", "zlib").await.unwrap();
     let status = stream.exchange(hello("b", &"x".repeat(300 * 1024))).await.unwrap_err();
     assert_eq!(status.code(), Code::OutOfRange, "{status}");
     assert!(status.message().contains("262144"), "the message names the bound: {status}");
@@ -154,7 +145,7 @@ async fn a_message_over_the_bound_ends_its_stream_and_not_the_connection() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_key_is_an_answer_and_an_empty_one_an_error() {
-    let (_dir, server) = start();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
     let mut client = PredictorClient::connect(server.url()).await.unwrap();
     let key = pb::Key { package: "never-built".into(), ..pb::Key::default() };
     let answer = client
@@ -173,7 +164,7 @@ async fn an_unknown_key_is_an_answer_and_an_empty_one_an_error() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bad_ask_in_a_batch_gets_its_own_error_and_the_rest_go_on() {
-    let (_dir, server) = start();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
     let mut client = PredictorClient::connect(server.url()).await.unwrap();
     let ask = |package: &str| pb::PredictRequest {
         key: Some(pb::Key { package: package.into(), ..pb::Key::default() }),
@@ -196,7 +187,7 @@ const ASKS: u32 = 50_000;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tens_of_thousands_of_asks_are_answered_in_order_and_bad_ones_each_get_their_own_error() {
-    let (_dir, server) = start();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
     let mut client = PredictorClient::connect(server.url()).await.unwrap();
     // each third of a hundred is bad in one of three ways; the jobs that were asked for come back, so that order shows
     let bad = |n: u32| match n % 100 {
@@ -232,9 +223,8 @@ async fn tens_of_thousands_of_asks_are_answered_in_order_and_bad_ones_each_get_t
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_agents_cannot_claim_one_attempt_and_one_agent_may_reconnect() {
-    let (_dir, server) = start();
-    let mut first = Sender::connect(&server.url()).await.unwrap();
-    first.exchange(hello("a", "zlib")).await.unwrap();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
+    let mut first = Sender::opened(&server.url(), "a", "zlib").await.unwrap();
     let Sent::Hello(mine) = hello("a", "zlib") else { unreachable!() };
     let stranger = Sent::Hello(pb::Hello { session: "another-agent".into(), ..mine });
     let status = Sender::connect(&server.url()).await.unwrap().exchange(stranger.clone()).await.unwrap_err();
@@ -263,9 +253,8 @@ async fn two_agents_cannot_claim_one_attempt_and_one_agent_may_reconnect() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_attempt_without_a_delivery_stays_its_agents_own() {
-    let (dir, server) = start();
-    let mut stream = Sender::connect(&server.url()).await.unwrap();
-    stream.exchange(hello("a", "zlib")).await.unwrap();
+    let (dir, server) = Server::fresh(&[]).unwrap();
+    let mut stream = Sender::opened(&server.url(), "a", "zlib").await.unwrap();
     stream.exchange(batch("a", 1, vec![sample(1)])).await.unwrap();
     server.kill().unwrap();
     let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
@@ -281,7 +270,7 @@ async fn an_attempt_without_a_delivery_stays_its_agents_own() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_clock_bends_no_statistics_and_loses_no_build() {
     const YEAR_2400: u64 = 13_600_000_000_000;
-    let (_dir, server) = start();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
     for (attempt, started_unix_ms) in [("past", 0), ("future", YEAR_2400)] {
         let Sent::Hello(right) = hello(attempt, "zlib") else { unreachable!() };
         let opening = Sent::Hello(pb::Hello { started_unix_ms, ..right });
@@ -309,7 +298,7 @@ async fn a_wrong_clock_bends_no_statistics_and_loses_no_build() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn words_that_the_server_does_not_know_are_named() {
-    let (_dir, server) = start();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
     let mut client = StatsClient::connect(server.url()).await.unwrap();
     let ask = pb::GetStatsRequest { group_by: 99, ..pb::GetStatsRequest::default() };
     assert_eq!(field(&client.get_stats(ask).await.unwrap_err()), "group_by");
@@ -322,9 +311,8 @@ async fn words_that_the_server_does_not_know_are_named() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_series_comes_in_rows_that_keep_its_peak() {
-    let (_dir, server) = start();
-    let mut stream = Sender::connect(&server.url()).await.unwrap();
-    stream.exchange(hello("a", "zlib")).await.unwrap();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
+    let mut stream = Sender::opened(&server.url(), "a", "zlib").await.unwrap();
     for first in (1..=3000).step_by(500) {
         stream.exchange(batch("a", first, (first..first + 500).map(sample).collect())).await.unwrap();
     }
@@ -343,9 +331,8 @@ async fn a_long_series_comes_in_rows_that_keep_its_peak() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_that_just_stops_can_be_taken_up_again() {
-    let (_dir, server) = start();
-    let mut stream = Sender::connect(&server.url()).await.unwrap();
-    stream.exchange(hello("a", "zlib")).await.unwrap();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
+    let mut stream = Sender::opened(&server.url(), "a", "zlib").await.unwrap();
     stream.exchange(batch("a", 1, vec![sample(1)])).await.unwrap();
     drop(stream);
     let mut stream = Sender::connect(&server.url()).await.unwrap();
@@ -355,7 +342,7 @@ async fn a_stream_that_just_stops_can_be_taken_up_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_carries_a_bounded_number_of_attempts() {
-    let (_dir, server) = start();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
     let mut stream = Sender::connect(&server.url()).await.unwrap();
     for n in 0..64 {
         stream.exchange(hello(&n.to_string(), "zlib")).await.unwrap();
@@ -366,7 +353,7 @@ async fn a_stream_carries_a_bounded_number_of_attempts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn samples_without_an_opening_and_empty_messages_are_refused() {
-    let (_dir, server) = start();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
     let mut stream = Sender::connect(&server.url()).await.unwrap();
     let status = stream.exchange(batch("unknown", 1, vec![sample(1)])).await.unwrap_err();
     assert_eq!(status.code(), Code::FailedPrecondition, "{status}");
@@ -375,13 +362,12 @@ async fn samples_without_an_opening_and_empty_messages_are_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_verdict_needs_something_to_judge() {
-    let (_dir, server) = start();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
     let mut client = PredictorClient::connect(server.url()).await.unwrap();
     let ask = |attempt: &str| pb::ShouldRetryRequest { attempt: attempt.into(), ..Default::default() };
     let status = client.should_retry(ask("unknown")).await.unwrap_err();
     assert_eq!((status.code(), field(&status).as_str()), (Code::InvalidArgument, "attempt"));
-    let mut stream = Sender::connect(&server.url()).await.unwrap();
-    stream.exchange(hello("running", "zlib")).await.unwrap();
+    let _stream = Sender::opened(&server.url(), "running", "zlib").await.unwrap();
     let status = client.should_retry(ask("running")).await.unwrap_err();
     assert_eq!(status.code(), Code::FailedPrecondition, "{status}");
     assert!(status.message().contains("still running"), "{status}");

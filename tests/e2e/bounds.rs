@@ -1,13 +1,8 @@
 //! Bounds of each caller: what goes beyond one is refused with its name, and harms no other caller.
 
-use std::fs;
-
 use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient};
-use plimsoll_tests::{Agent, Programs, Sender, Server, batch, eventually, hello};
-use tonic::{
-    Code, Request, Status,
-    transport::{Channel, Endpoint},
-};
+use plimsoll_tests::{Sender, Site, batch, eventually, hello, with_token};
+use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 /// The tokens are `runner-secret`, `reader-secret` and `spack-secret`.
@@ -30,17 +25,8 @@ const ACCESS: &str = r#"
     roles = ["agent", "caller", "reader"]
 "#;
 
-fn start() -> (tempfile::TempDir, Server) {
-    let dir = tempfile::tempdir().unwrap();
-    let access = dir.path().join("access.toml");
-    fs::write(&access, ACCESS).unwrap();
-    let options = ["--access-file", &access.display().to_string()];
-    let server = Server::start_with(Programs::for_tests(), &dir.path().join("data"), &options).unwrap();
-    (dir, server)
-}
-
-async fn connect(server: &Server) -> Channel {
-    Endpoint::new(server.url()).unwrap().connect().await.unwrap()
+fn start() -> Site {
+    Site::start_with(&[("--access-file", ACCESS)], &[]).unwrap()
 }
 
 /// Checks that a bound was the reason, and that it says when to come back.
@@ -52,8 +38,8 @@ fn assert_names(status: &Status, bound: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_beyond_one_of_its_bounds_gets_its_name_and_others_are_served() {
-    let (_dir, server) = start();
-    let open = async |token| Sender::open_as(connect(&server).await, token).await;
+    let site = start();
+    let open = async |token| Sender::open_as(site.connect().await.unwrap(), token).await;
     let mut first = open("runner-secret").await.unwrap();
     assert_names(&open("runner-secret").await.unwrap_err(), "bounds.streams");
     let mut other = open("spack-secret").await.unwrap();
@@ -77,12 +63,10 @@ async fn a_caller_beyond_one_of_its_bounds_gets_its_name_and_others_are_served()
     assert_eq!(again.exchange(hello("a", "a")).await.unwrap(), 2000, "what was taken is kept");
     assert_names(&again.exchange(hello("d", "d")).await.unwrap_err(), "bounds.keys_per_hour");
 
-    let mut predictor = PredictorClient::new(connect(&server).await);
+    let mut predictor = PredictorClient::new(site.connect().await.unwrap());
     let mut predict = async |token: &str| {
         let key = Some(pb::Key { package: "zlib".to_owned(), ..pb::Key::default() });
-        let mut request = Request::new(pb::PredictRequest { key, ..Default::default() });
-        request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
-        predictor.predict(request).await
+        predictor.predict(with_token(token, pb::PredictRequest { key, ..Default::default() })).await
     };
     let asked = async || predict("runner-secret").await;
     let refused = eventually("it has asked too often", asked, Result::is_err).await.unwrap_err();
@@ -92,9 +76,8 @@ async fn a_caller_beyond_one_of_its_bounds_gets_its_name_and_others_are_served()
 
 #[test]
 fn a_build_passes_when_its_agent_goes_beyond_a_bound_and_what_it_measured_is_kept() {
-    let (dir, server) = start();
-    let agent = Agent::new(Programs::for_tests(), server.url(), &dir.path().join("spool"));
-    let agent = agent.with("PLIMSOLL_TOKEN", "reader-secret");
+    let site = start();
+    let agent = site.agent_as("reader-secret");
     for (attempt, kept) in [("a", false), ("b", false), ("c", true)] {
         let package = format!("package={attempt}");
         let ran = agent.call(&["run", "--attempt", attempt, "--key", &package, "--", "true"]);

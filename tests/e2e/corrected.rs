@@ -1,13 +1,6 @@
 //! People correct causes: on the command line and on the page, for those who may, and the correction is in force everywhere.
 
-use std::{
-    fs,
-    io::{Read as _, Write as _},
-    net::TcpStream,
-    path::Path,
-};
-
-use plimsoll_tests::{Agent, Programs, Sender, Server, batch, finish, hello};
+use plimsoll_tests::{Sender, Server, Site, batch, finish, hello, http::bearer};
 
 use crate::tenants::sha256;
 
@@ -22,23 +15,17 @@ async fn deliver(server: &Server, token: &str) {
     }
 }
 
-fn agent(server: &Server, dir: &Path) -> Agent {
-    Agent::new(Programs::for_tests(), server.url(), dir)
-}
-
 const CORRECT: [&str; 7] = ["verdict", "correct", "failed", "--cause", "infra", "--why", "mirror was down"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_corrected_cause_is_shown_and_counted_everywhere_also_after_a_restart_until_it_is_undone() {
-    let dir = tempfile::tempdir().unwrap();
-    let data = dir.path().join("data");
-    let server = Server::start(Programs::for_tests(), &data).unwrap();
-    deliver(&server, "").await;
-    let output = agent(&server, dir.path()).call(&CORRECT);
+    let site = Site::start().unwrap();
+    deliver(&site.server, "").await;
+    let output = site.agent.call(&CORRECT);
     assert_eq!(output.code, Some(0), "{output:?}");
     assert!(output.stdout.contains("anyone corrected the cause: mirror was down"), "{output:?}");
-    let check = |server: &Server, cause: &str, wrong: usize| {
-        let agent = agent(server, dir.path());
+    let check = |site: &Site, cause: &str, wrong: usize| {
+        let (server, agent) = (&site.server, &site.agent);
         let shown = agent.json(&["show", "failed"]);
         assert_eq!(shown["summary"]["cause"], cause, "{shown}");
         let listed = agent.json(&["attempts", "--outcome", "failed"]);
@@ -50,17 +37,16 @@ async fn a_corrected_cause_is_shown_and_counted_everywhere_also_after_a_restart_
         let page = server.get("/api/attempts/failed").unwrap().1;
         assert!(page.contains(&format!("\"{cause}\"")), "{page}");
     };
-    check(&server, "infra", 1);
-    server.stop().unwrap();
-    let server = Server::start(Programs::for_tests(), &data).unwrap();
-    check(&server, "infra", 1);
-    let undone = agent(&server, dir.path()).call(&["verdict", "undo", "failed"]);
+    check(&site, "infra", 1);
+    let site = site.killed().unwrap();
+    check(&site, "infra", 1);
+    let undone = site.agent.call(&["verdict", "undo", "failed"]);
     assert_eq!(undone.code, Some(0), "{undone:?}");
-    check(&server, "unknown", 0);
-    let log = server.log().unwrap();
+    check(&site, "unknown", 0);
+    let log = site.server.log().unwrap();
     assert!(log.contains("took back the corrected cause of a failure"), "{log}");
     for (attempt, why) in [("fine", "succeeded"), ("never", "no attempt never is known here")] {
-        let refused = agent(&server, dir.path()).call(&["verdict", "undo", attempt]);
+        let refused = site.agent.call(&["verdict", "undo", attempt]);
         assert!(refused.code == Some(2) && refused.stderr.contains(why), "{refused:?}");
     }
 }
@@ -68,21 +54,12 @@ async fn a_corrected_cause_is_shown_and_counted_everywhere_also_after_a_restart_
 /// Sends the form of the attempt's page; gives the status.
 fn send(server: &Server, token: &str, site: &str, form: &str) -> u16 {
     let site = if site.is_empty() { String::new() } else { format!("Sec-Fetch-Site: {site}\r\n") };
-    let mut stream = TcpStream::connect(server.http).unwrap();
-    let request = format!(
-        "POST /attempts/failed HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n{site}\
-         Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{form}",
-        form.len()
-    );
-    let _refused = stream.write_all(request.as_bytes());
-    let mut answer = String::new();
-    let _reset = stream.read_to_string(&mut answer);
-    answer.split(' ').nth(1).unwrap().parse().unwrap()
+    let headers = format!("{}{site}Content-Type: application/x-www-form-urlencoded\r\n", bearer(token));
+    server.send("POST", "/attempts/failed", &headers, form).unwrap().status
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_form_of_the_page_takes_corrections_of_operators_from_its_own_page_alone() {
-    let dir = tempfile::tempdir().unwrap();
     let token = |name: &str, roles: &str| {
         let sha256 = sha256(name);
         format!("[[token]]\nname = \"of-{name}\"\nsha256 = \"{sha256}\"\nroles = [{roles}]\ntrusted = true\n")
@@ -90,23 +67,21 @@ async fn the_form_of_the_page_takes_corrections_of_operators_from_its_own_page_a
     let access = token("runner", "\"agent\"")
         + &token("reader", "\"reader\"")
         + &token("ann", "\"reader\", \"operator\"");
-    let file = dir.path().join("access.toml");
-    fs::write(&file, access).unwrap();
-    let options = ["--access-file", file.to_str().unwrap()];
-    let server = Server::start_with(Programs::for_tests(), &dir.path().join("data"), &options).unwrap();
-    deliver(&server, "runner").await;
+    let site = Site::start_with(&[("--access-file", &access)], &[]).unwrap();
+    let server = &site.server;
+    deliver(server, "runner").await;
     let form = "cause=INFRA&why=mirror+was+down";
-    assert_eq!(send(&server, "reader", "same-origin", form), 403, "a reader changes nothing");
-    assert_eq!(send(&server, "made-up", "same-origin", form), 401);
-    assert_eq!(send(&server, "ann", "cross-site", form), 403, "another page sends it");
-    assert_eq!(send(&server, "ann", "", form), 403, "no page says that it sends it");
-    assert_eq!(send(&server, "ann", "same-origin", "cause=LUCK&why=x"), 400);
-    assert_eq!(send(&server, "ann", "same-origin", &format!("why={}", "x".repeat(9000))), 400);
-    assert_eq!(send(&server, "ann", "same-origin", form), 303);
-    let of_ann = agent(&server, dir.path()).with("PLIMSOLL_TOKEN", "ann");
+    assert_eq!(send(server, "reader", "same-origin", form), 403, "a reader changes nothing");
+    assert_eq!(send(server, "made-up", "same-origin", form), 401);
+    assert_eq!(send(server, "ann", "cross-site", form), 403, "another page sends it");
+    assert_eq!(send(server, "ann", "", form), 403, "no page says that it sends it");
+    assert_eq!(send(server, "ann", "same-origin", "cause=LUCK&why=x"), 400);
+    assert_eq!(send(server, "ann", "same-origin", &format!("why={}", "x".repeat(9000))), 400);
+    assert_eq!(send(server, "ann", "same-origin", form), 303);
+    let of_ann = site.agent_as("ann");
     let shown = of_ann.json(&["show", "failed"]);
     assert_eq!(shown["verdict"]["correction"]["by"], "of-ann", "{shown}");
-    assert_eq!(send(&server, "ann", "same-origin", "undo=1"), 303);
+    assert_eq!(send(server, "ann", "same-origin", "undo=1"), 303);
     let shown = of_ann.json(&["show", "failed"]);
     assert_eq!(
         (&shown["summary"]["cause"], &shown["verdict"]["correction"]),

@@ -84,10 +84,8 @@ async fn assert_whole(server: &Server, attempt: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_attempt_longer_than_a_block_survives_a_kill() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
-    let mut stream = Sender::connect(&server.url()).await.unwrap();
-    stream.exchange(hello("long", "zlib")).await.unwrap();
+    let (dir, server) = Server::fresh(&[]).unwrap();
+    let mut stream = Sender::opened(&server.url(), "long", "zlib").await.unwrap();
     for n in 0..25 {
         assert_eq!(stream.exchange(batch("long", n * 100 + 1, 100)).await.unwrap(), (n + 1) * 100);
     }

@@ -10,7 +10,7 @@ use plimsoll_proto::{
     externalscaler::{GetMetricsRequest, ScaledObjectRef, external_scaler_client::ExternalScalerClient},
     v1::{self as pb, agent_message::Message as Sent, placement_client::PlacementClient},
 };
-use plimsoll_tests::{Programs, Sender, Server, eventually, finish, hello};
+use plimsoll_tests::{Programs, Sender, Site, eventually, finish, hello};
 use serde_json::Value;
 
 const POOLS: &str = "[[pool]]\nname = \"normal\"\n[[pool]]\nname = \"powerful\"\non_demand = true\n";
@@ -24,11 +24,7 @@ fn scaled(pool: &str) -> ScaledObjectRef {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pool_on_demand_is_at_zero_without_demand_grows_with_an_attempt_and_goes_back() {
-    let (dir, settings) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let file = settings.path().join("pools.toml");
-    fs::write(&file, POOLS).unwrap();
-    let options = ["--pools-file", file.to_str().unwrap()];
-    let server = Server::start_with(Programs::for_tests(), dir.path(), &options).unwrap();
+    let Site { server, dir: _dir, .. } = Site::start_with(&[("--pools-file", POOLS)], &[]).unwrap();
     let mut scaler = ExternalScalerClient::connect(server.url()).await.unwrap();
     let mut changes = scaler.stream_is_active(scaled("powerful")).await.unwrap().into_inner();
     assert!(!changes.message().await.unwrap().unwrap().result);

@@ -20,40 +20,29 @@ fn refused(dir: &Path) -> String {
 
 #[test]
 fn a_directory_in_use_is_refused_and_the_first_server_goes_on() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    let (dir, server) = Server::fresh(&[]).unwrap();
     let error = refused(dir.path());
     assert!(error.contains(&server.pid().to_string()), "it names the process: {error}");
     assert_eq!(server.get("/readyz").unwrap().0, 200);
 }
 
 #[test]
-fn a_directory_that_is_not_ours_is_refused_and_left_alone() {
+fn what_is_no_store_or_an_emptied_one_is_refused_by_its_name_and_left_alone() {
     let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("thesis.txt"), "years of work").unwrap();
-    let error = refused(dir.path());
-    assert!(error.contains(&dir.path().display().to_string()), "{error}");
-    let names: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(names, ["thesis.txt"]);
-}
-
-#[test]
-fn a_file_instead_of_a_directory_is_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("file");
+    let [foreign, file, emptied] = ["foreign", "file", "emptied"].map(|name| dir.path().join(name));
+    fs::create_dir(&foreign).unwrap();
+    fs::write(foreign.join("thesis.txt"), "years of work").unwrap();
     fs::write(&file, "x").unwrap();
-    let error = refused(&file);
-    assert!(error.contains("data_dir"), "{error}");
-    assert_eq!(fs::read(&file).unwrap(), b"x");
-}
-
-#[test]
-fn an_emptied_store_is_an_error_and_not_a_fresh_start() {
-    let dir = tempfile::tempdir().unwrap();
-    assert!(Server::start(Programs::for_tests(), dir.path()).unwrap().stop().unwrap().success());
-    fs::remove_dir_all(dir.path().join("sled")).unwrap();
-    let error = refused(dir.path());
-    assert!(error.contains("backup"), "it names the way out: {error}");
+    assert!(Server::start(Programs::for_tests(), &emptied).unwrap().stop().unwrap().success());
+    fs::remove_dir_all(emptied.join("sled")).unwrap();
+    for (path, part) in
+        [(&foreign, foreign.to_str().unwrap()), (&file, "data_dir"), (&emptied, "restore a backup")]
+    {
+        let error = refused(path);
+        assert!(error.contains(part), "{}: {error}", path.display());
+    }
+    let names: Vec<_> = fs::read_dir(&foreign).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!((names, fs::read(&file).unwrap()), (vec!["thesis.txt".into()], b"x".to_vec()));
 }
 
 /// A user that owns nothing.
@@ -182,8 +171,7 @@ impl Drop for SmallDisk {
 async fn a_full_disk_stops_writing_and_nothing_else_and_heals_by_itself() {
     let Some(disk) = SmallDisk::mount("48m") else { return };
     let server = Server::start(Programs::for_tests(), &disk.0.path().join("data")).unwrap();
-    let mut stream = Sender::connect(&server.url()).await.unwrap();
-    stream.exchange(hello("a", "zlib")).await.unwrap();
+    let mut stream = Sender::opened(&server.url(), "a", "zlib").await.unwrap();
     let ballast = disk.0.path().join("ballast");
     // the server is the one that hits the wall
     fill(&ballast, 1 << 20);

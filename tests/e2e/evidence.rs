@@ -4,7 +4,7 @@
 use std::fs;
 
 use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient, stats_client::StatsClient};
-use plimsoll_tests::{Agent, Programs, Sender, Server, batch, eventually, finish, hello};
+use plimsoll_tests::{Agent, Programs, Sender, Server, batch, eventually, finish};
 use serde_json::Value;
 
 async fn ask(server: &Server, question: pb::ShouldRetryRequest) -> pb::Verdict {
@@ -22,10 +22,7 @@ fn with_log(attempt: &str, log: &str) -> pb::ShouldRetryRequest {
 
 /// An attempt that failed with exit code 1, and of which the kernel says nothing.
 async fn failed(server: &Server, attempt: &str) {
-    let mut stream = Sender::connect(&server.url()).await.unwrap();
-    stream.exchange(hello(attempt, "zlib")).await.unwrap();
-    stream.exchange(batch(attempt, 1, 1)).await.unwrap();
-    stream.exchange(finish(attempt, 1, Some(1))).await.unwrap();
+    Sender::delivered(&server.url(), (attempt, "zlib"), 1, Some(1)).await.unwrap();
 }
 
 /// How many attempts the statistics count with each cause.
@@ -68,8 +65,7 @@ async fn is_deterministic_everywhere(server: &Server, agent: &Agent) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failure_that_its_log_explains_stays_explained_when_it_is_asked_about_without_a_log() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    let (dir, server) = Server::fresh(&[]).unwrap();
     let work = tempfile::tempdir().unwrap();
     let script = work.path().join("fail.sh");
     fs::write(&script, "echo 'FAIL: test_math'\nexit 1\n").unwrap();
@@ -100,8 +96,7 @@ async fn a_failure_that_its_log_explains_stays_explained_when_it_is_asked_about_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn evidence_of_one_caller_counts_in_the_questions_of_all_others() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    let (dir, server) = Server::fresh(&[]).unwrap();
     failed(&server, "a").await;
     let unknown = ask(&server, about("a")).await;
     assert_eq!(unknown.cause(), pb::Cause::Unknown);
@@ -139,8 +134,7 @@ async fn evidence_of_one_caller_counts_in_the_questions_of_all_others() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_logs_end_in_one_verdict_in_either_order_and_one_log_in_that_on_what_ended_the_build() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
     let network = "curl: (6) Could not resolve host: mirror.example\n";
     let questions: [(&str, &[&str]); 4] = [
         ("network-first", &[network, BROKEN]),
@@ -169,10 +163,8 @@ async fn two_logs_end_in_one_verdict_in_either_order_and_one_log_in_that_on_what
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_attempt_that_was_judged_while_it_ran_has_the_cause_of_all_that_is_known_at_its_end() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
-    let mut stream = Sender::connect(&server.url()).await.unwrap();
-    stream.exchange(hello("early", "zlib")).await.unwrap();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
+    let mut stream = Sender::opened(&server.url(), "early", "zlib").await.unwrap();
     stream.exchange(batch("early", 1, 1)).await.unwrap();
     let running = ask(&server, with_log("early", BROKEN)).await;
     assert_eq!(running.cause(), pb::Cause::Deterministic);
@@ -189,10 +181,8 @@ async fn an_attempt_that_was_judged_while_it_ran_has_the_cause_of_all_that_is_kn
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_line_of_a_log_about_memory_is_shown_and_makes_nothing_bigger() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
-    let mut stream = Sender::connect(&server.url()).await.unwrap();
-    stream.exchange(hello("a", "zlib")).await.unwrap();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
+    let mut stream = Sender::opened(&server.url(), "a", "zlib").await.unwrap();
     // without a sample no counter of the kernel says that nothing was killed
     stream.exchange(finish("a", 0, Some(1))).await.unwrap();
     let verdict =

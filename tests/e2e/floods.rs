@@ -10,12 +10,6 @@ use tonic::transport::{Channel, Endpoint};
 /// What one attack may leave behind, KiB: buffers of its connections, and what the allocator keeps.
 const ROOM_KIB: u64 = 96 * 1024;
 
-fn start() -> (tempfile::TempDir, Server) {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
-    (dir, server)
-}
-
 async fn is_served(channel: &Channel) {
     let key = Some(pb::Key { package: "zlib".to_owned(), ..pb::Key::default() });
     let mut client = PredictorClient::new(channel.clone());
@@ -24,7 +18,7 @@ async fn is_served(channel: &Channel) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_flood_of_frames_ends_the_server_fills_its_memory_or_shuts_others_out() {
-    let (_dir, server) = start();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
     let good = Endpoint::new(server.url()).unwrap().connect().await.unwrap();
     for attack in Attack::ALL {
         let before = Usage::of(server.pid()).unwrap().resident_kib;
@@ -44,7 +38,7 @@ async fn no_flood_of_frames_ends_the_server_fills_its_memory_or_shuts_others_out
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_costs_more_than_it_can_mean_is_cut_on_either_port() {
-    let (_dir, server) = start();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
     let both = [server.grpc, server.http];
     for (attack, turns, addresses) in [
         (Attack::MadeYouReset, 2000, &both),
@@ -84,7 +78,7 @@ async fn questions_without_a_token_are_cut_as_a_flood_where_one_is_needed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_that_say_nothing_are_cut_and_others_are_served_meanwhile() {
-    let (_dir, server) = start();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
     let silent: Vec<_> = (0..500).map(|_| TcpStream::connect(server.grpc).unwrap()).collect();
     is_served(&Endpoint::new(server.url()).unwrap().connect().await.unwrap()).await;
     let cut = tokio::task::spawn_blocking(move || {
@@ -103,7 +97,7 @@ fn open_files(pid: u32) -> Vec<usize> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn probes_are_answered_when_the_server_may_open_no_more_files() {
-    let (_dir, server) = start();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
     let mut own = open_files(server.pid());
     own.sort_unstable();
     // a file that it has from the program of the tests may have a number far above its own

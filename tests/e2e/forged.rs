@@ -1,21 +1,11 @@
 //! Hooks that are not what they seem: each is refused or known again, and nothing comes of it.
 
-use std::{
-    fs,
-    io::{Read as _, Write as _},
-    net::TcpStream,
-    path::Path,
-};
-
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use plimsoll_proto::v1::{self as pb, stats_client::StatsClient};
-use plimsoll_tests::{Programs, Sender, Server, batch, eventually, finish, hello, unix_now};
+use plimsoll_tests::{Sender, Site, batch, eventually, finish, hello, http, unix_now, with_token};
 use ring::hmac;
 use serde_json::json;
-use tonic::{
-    Request,
-    transport::{Channel, Endpoint},
-};
+use tonic::transport::Channel;
 
 use crate::tenants::sha256;
 
@@ -39,25 +29,23 @@ fn access() -> String {
 }
 
 /// A server with an attempt of `our/one`, whose end was not reported.
-struct Site {
-    _dir: tempfile::TempDir,
-    server: Server,
+struct Hooked {
+    site: Site,
     channel: Channel,
 }
 
 const JOB: u64 = 7;
 
-impl Site {
+impl Hooked {
     async fn start(secrets: bool) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let file = |name: &str, text: &str| write(dir.path(), name, text);
-        let access = file("access.toml", &access());
-        let (secret, signing) =
-            (file("secret", SECRET), file("signing", &format!("whsec_{}", BASE64_STANDARD.encode(SIGNING))));
-        let secrets_of = ["--collect-token-file", &secret, "--collect-signing-file", &signing];
-        let options = [&["--access-file", &access][..], if secrets { &secrets_of } else { &[] }].concat();
-        let server = Server::start_with(Programs::for_tests(), &dir.path().join("data"), &options).unwrap();
-        let channel = Endpoint::new(server.url()).unwrap().connect().await.unwrap();
+        let (access, signing) = (access(), format!("whsec_{}", BASE64_STANDARD.encode(SIGNING)));
+        let files = [
+            ("--access-file", access.as_str()),
+            ("--collect-token-file", SECRET),
+            ("--collect-signing-file", &signing),
+        ];
+        let site = Site::start_with(files.get(..if secrets { 3 } else { 1 }).unwrap(), &[]).unwrap();
+        let channel = site.connect().await.unwrap();
         let mut stream = Sender::open_as(channel.clone(), "agent").await.unwrap();
         let attempt = format!("gitlab.example:{JOB}");
         let pb::agent_message::Message::Hello(opening) = hello(&attempt, "zlib") else { unreachable!() };
@@ -66,38 +54,23 @@ impl Site {
         stream.exchange(pb::agent_message::Message::Hello(opening)).await.unwrap();
         stream.exchange(batch(&attempt, 1, 3)).await.unwrap();
         stream.exchange(finish(&attempt, 3, None)).await.unwrap();
-        Self { _dir: dir, server, channel }
+        Self { site, channel }
     }
 
     fn post(&self, headers: &str, body: &str) -> (u16, String) {
-        let mut stream = TcpStream::connect(self.server.http).unwrap();
-        let length = body.len();
-        let request = format!(
-            "POST /v1/collect HTTP/1.1\r\nHost: x\r\n{headers}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-        );
-        // a server that refuses may close before all is written
-        let _refused = stream.write_all(request.as_bytes());
-        let mut answer = Vec::new();
-        let _reset = stream.read_to_end(&mut answer);
-        let answer = String::from_utf8_lossy(&answer).into_owned();
-        (answer.split(' ').nth(1).unwrap().parse().unwrap(), answer)
+        let answer = self.site.server.send("POST", "/v1/collect", headers, body).unwrap();
+        (answer.status, answer.text())
     }
 
     async fn cause(&self) -> pb::Cause {
         let asked = pb::GetAttemptRequest { attempt: format!("gitlab.example:{JOB}"), ..Default::default() };
-        let mut request = Request::new(asked);
-        request.metadata_mut().insert("authorization", "Bearer reader".parse().unwrap());
-        let answer = StatsClient::new(self.channel.clone()).get_attempt(request).await.unwrap();
+        let mut stats = StatsClient::new(self.channel.clone());
+        let answer = stats.get_attempt(with_token("reader", asked)).await.unwrap();
         answer.into_inner().summary.unwrap().cause()
     }
 
     fn hooks(&self, kind: &str) -> u32 {
-        let mut stream = TcpStream::connect(self.server.http).unwrap();
-        let head =
-            "GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer reader\r\nConnection: close\r\n\r\n";
-        stream.write_all(head.as_bytes()).unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
+        let text = self.site.server.send("GET", "/metrics", &http::bearer("reader"), "").unwrap().body;
         let line = format!("plimsoll_hooks_total{{kind=\"{kind}\"}} ");
         text.lines().find_map(|found| found.strip_prefix(&line)).map_or(0, |count| count.parse().unwrap())
     }
@@ -108,11 +81,6 @@ impl Site {
         let cause = async || self.cause().await;
         eventually("the job is known to have been canceled", cause, |now| *now == pb::Cause::Canceled).await;
     }
-}
-
-fn write(dir: &Path, name: &str, text: &str) -> String {
-    fs::write(dir.join(name), text).unwrap();
-    dir.join(name).display().to_string()
 }
 
 /// A job of this project that was canceled.
@@ -136,7 +104,7 @@ fn signed(secret: &str, key: &[u8], body: &str, ago: u64) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hook_that_is_forged_old_or_no_hook_is_refused_and_changes_nothing() {
-    let site = Site::start(true).await;
+    let site = Hooked::start(true).await;
     let before = site.cause().await;
     assert_ne!(before, pb::Cause::Canceled);
     let body = canceled(JOB, "our/one");
@@ -183,7 +151,7 @@ async fn a_hook_that_is_forged_old_or_no_hook_is_refused_and_changes_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_may_tell_of_one_project_tells_nothing_of_another() {
-    let site = Site::start(false).await;
+    let site = Hooked::start(false).await;
     let before = site.cause().await;
     let bearer = |token: &str| format!("{JSON}Authorization: Bearer {token}\r\n");
     for (token, project, status) in [
@@ -218,7 +186,7 @@ async fn who_may_tell_of_one_project_tells_nothing_of_another() {
     let (code, answer) = site.post(&both, &canceled(JOB, "our/one"));
     assert!(code == 200 && answer.contains("ignored"), "the usual header counts first: {answer}");
     assert_eq!(site.hooks("foreign"), 7);
-    let log = site.server.log().unwrap();
+    let log = site.site.server.log().unwrap();
     assert!(log.contains("a caller reported on a project that it has no grant for"), "{log}");
     assert_eq!(site.cause().await, before);
     assert_eq!(site.post(&bearer("theirs"), &canceled(8, "their/one")).0, 200, "its own");

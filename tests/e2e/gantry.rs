@@ -1,12 +1,11 @@
 //! Stock Spack asks and GitLab tells: the two HTTP endpoints as unmodified clients use them.
 
-use std::{
-    io::{Read as _, Write as _},
-    net::TcpStream,
-};
-
 use plimsoll_proto::v1::{self as pb, stats_client::StatsClient};
-use plimsoll_tests::{Agent, Programs, Sender, Server, batch, eventually, finish, hello, quoted_by_python};
+use plimsoll_tests::{
+    Agent, Programs, Sender, Server, batch, eventually, finish, hello,
+    http::{self, HttpAnswer},
+    quoted_by_python,
+};
 use serde_json::{Value, json};
 
 /// What clients of 0.23 and 1.x ask for, by kind: many variants, both spellings of lists, quotes with a plus inside, no compiler,
@@ -34,22 +33,8 @@ const SPECS: &[&str] = &[
 ];
 
 fn start(options: &[&str]) -> (tempfile::TempDir, Server) {
-    let dir = tempfile::tempdir().unwrap();
     // the defaults after 50 ms are right, and would make a stalled machine fail a test
-    let options = [&["--allocation-within", "10min"], options].concat();
-    let server = Server::start_with(Programs::for_tests(), dir.path(), &options).unwrap();
-    (dir, server)
-}
-
-/// Sends these bytes and reads status and body.
-pub(crate) fn send(server: &Server, request: &[u8]) -> (u16, String) {
-    let mut stream = TcpStream::connect(server.http).unwrap();
-    stream.write_all(request).unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    let answer = String::from_utf8(answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").expect("no HTTP answer");
-    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    Server::fresh(&[&["--allocation-within", "10min"], options].concat()).unwrap()
 }
 
 /// As Spack asks.
@@ -59,9 +44,9 @@ fn ask(server: &Server, spec: &str, header: &str) -> Value {
         quoted_by_python(spec),
         server.http
     );
-    let (status, body) = send(server, request.as_bytes());
-    assert_eq!(status, 200, "{spec}: {body}");
-    serde_json::from_str(&body).unwrap()
+    let answer = http::send(server.http, request.as_bytes()).unwrap();
+    assert_eq!(answer.status, 200, "{spec}: {}", answer.body);
+    serde_json::from_str(&answer.body).unwrap()
 }
 
 /// As GitLab tells of a job, with one key for everything.
@@ -71,12 +56,18 @@ fn hook(server: &Server, headers: &str, body: &str) -> (u16, String) {
 
 /// As GitLab tells of a job.
 pub(crate) fn post_hook(server: &Server, headers: &str, body: &str) -> (u16, String) {
-    let request = format!(
-        "POST /v1/collect HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nX-Gitlab-Event: Job Hook\r\n\
-         {headers}Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
-        body.len()
-    );
-    send(server, request.as_bytes())
+    post_event(server, "Job Hook", headers, body)
+}
+
+/// As GitLab sends a hook.
+pub(crate) fn post_event(server: &Server, event: &str, headers: &str, body: &str) -> (u16, String) {
+    post(server, &format!("X-Gitlab-Event: {event}\r\n{headers}"), body)
+}
+
+fn post(server: &Server, headers: &str, body: &str) -> (u16, String) {
+    let headers = format!("Content-Type: application/json\r\n{headers}");
+    let answer = server.send("POST", "/v1/collect", &headers, body).unwrap();
+    (answer.status, answer.body)
 }
 
 fn ended(job: u64, status: &str, reason: &str) -> String {
@@ -99,10 +90,7 @@ async fn outcome(server: &Server, attempt: &str) -> (pb::Outcome, pb::Cause) {
 
 /// An attempt whose end was not seen.
 async fn measured(server: &Server, attempt: &str) {
-    let mut stream = Sender::connect(&server.url()).await.unwrap();
-    stream.exchange(hello(attempt, "zlib")).await.unwrap();
-    stream.exchange(batch(attempt, 1, 3)).await.unwrap();
-    stream.exchange(finish(attempt, 3, None)).await.unwrap();
+    Sender::delivered(&server.url(), (attempt, "zlib"), 3, None).await.unwrap();
 }
 
 #[test]
@@ -204,11 +192,8 @@ fn bad_requests_get_a_status_that_is_no_success_and_the_field() {
         ("GET", "/v1/allocation/", 404, "path: "),
         ("GET", "/v1/../../etc/passwd", 404, "path: "),
     ] {
-        let request = format!(
-            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-        );
         let shown: String = path.chars().take(60).collect();
-        let (seen, body) = send(&server, request.as_bytes());
+        let HttpAnswer { status: seen, body, .. } = server.send(method, path, "", "").unwrap();
         assert_eq!(seen, status, "{shown}: {body}");
         assert!(body.contains(words), "{shown}: {body}");
         if !words.is_empty() {
@@ -217,14 +202,13 @@ fn bad_requests_get_a_status_that_is_no_success_and_the_field() {
         }
     }
     // refused before it is routed: as a line or as a head, by how much of it has come when it is too long
-    let refused = send(&server, format!("GET {too_huge} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).0;
+    let send = |request: &str| http::send(server.http, request.as_bytes()).unwrap().status;
+    let refused = send(&format!("GET {too_huge} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
     assert!([414, 431].contains(&refused), "{refused}");
     let headers = "X: y\r\n".repeat(500);
-    let many =
-        format!("GET /v1/allocation HTTP/1.1\r\nHost: localhost\r\n{headers}Connection: close\r\n\r\n");
-    assert_eq!(send(&server, many.as_bytes()).0, 431);
+    assert_eq!(server.send("GET", "/v1/allocation", &headers, "").unwrap().status, 431);
     let endless = format!("GET /v1/allocation?spec={}", "+x".repeat(1 << 19));
-    assert_eq!(send(&server, endless.as_bytes()).0, 431);
+    assert_eq!(send(&endless), 431);
     assert_eq!(ask(&server, SPECS[0], "")["variables"].as_object().unwrap().len(), 2, "still serves");
 }
 
@@ -293,11 +277,7 @@ fn hooks_without_the_token_or_with_wrong_fields_change_nothing() {
         (r#"{"object_kind":"build"}"#, 200, "build_id: "),
         (too_large.as_str(), 413, "body: "),
     ] {
-        let length = body.len();
-        let request = format!(
-            "POST /v1/collect HTTP/1.1\r\nHost: localhost\r\n{token}Content-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-        );
-        let (seen, answer) = send(&server, request.as_bytes());
+        let (seen, answer) = post(&server, token, body);
         assert!(
             seen == status && answer.contains(words),
             "without GitLab's header: {words}: {seen} {answer}"

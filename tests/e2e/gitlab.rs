@@ -1,14 +1,12 @@
 //! GitLab reports a failed job that was not measured, the server asks back, and the job's next pod gets more memory.
 
 use std::{
-    io::{Read as _, Write as _},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpListener},
     sync::mpsc,
-    thread,
     time::Duration,
 };
 
-use plimsoll_tests::{Programs, Sender, Server, hello};
+use plimsoll_tests::{Programs, Sender, Server, http::answer_each};
 use serde_json::{Value, json};
 
 use crate::admission::{memory_limit, pod, start};
@@ -20,57 +18,27 @@ const NAME: &str = "curl@8.15.0 /abcdefg";
 const LOG: &str = "g++ -c big.cpp\n\
     ERROR: Job failed (system failure): Error in container build: exit code: 137, reason: 'OOMKilled'\n";
 
-/// A GitLab that knows failed runs of one job; it says what it was asked. Its thread ends with the test's process.
+/// A GitLab that knows failed runs of one job; it says what it was asked.
 fn gitlab() -> (SocketAddr, mpsc::Receiver<String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let (asked, requests) = mpsc::channel();
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let mut head = Vec::new();
-            let mut byte = [0];
-            while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap_or(0) > 0 {
-                head.push(byte[0]);
+    let answer = |head: &str| {
+        let project = "/projects/spack%2Fspack-packages";
+        let is_trace =
+            |path: &str| RUNS.iter().any(|run| path.ends_with(&format!("{project}/jobs/{run}/trace")));
+        let (status, body) = match head.split(' ').nth(1).unwrap_or_default() {
+            _ if !head.contains("glpat-1") => (401, String::new()),
+            path if is_trace(path) => (200, LOG.to_owned()),
+            path if path.contains(&format!("{project}/pipelines/777/jobs?include_retried=true")) => {
+                (200, json!([{"id": RUNS[0], "name": NAME, "status": "failed"}]).to_string())
             }
-            let head = String::from_utf8(head).unwrap();
-            let (status, body) = match head.split(' ').nth(1).unwrap_or_default() {
-                _ if !head.contains("glpat-1") => (401, String::new()),
-                path if RUNS.iter().any(|run| {
-                    path.ends_with(&format!("/projects/spack%2Fspack-packages/jobs/{run}/trace"))
-                }) =>
-                {
-                    (200, LOG.to_owned())
-                }
-                path if path
-                    .contains("/projects/spack%2Fspack-packages/pipelines/777/jobs?include_retried=true") =>
-                {
-                    (200, json!([{"id": RUNS[0], "name": NAME, "status": "failed"}]).to_string())
-                }
-                _ => (404, String::new()),
-            };
-            let length = body.len();
-            let _gone = write!(
-                stream,
-                "HTTP/1.1 {status} x\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-            );
-            let _done = asked.send(head.lines().next().unwrap_or_default().to_owned());
-        }
-    });
-    (address, requests)
+            _ => (404, String::new()),
+        };
+        (status, String::new(), body)
+    };
+    answer_each(answer).unwrap()
 }
 
 fn post(server: &Server, body: &str) -> u16 {
-    let mut stream = TcpStream::connect(server.http).unwrap();
-    let length = body.len();
-    write!(
-        stream,
-        "POST /v1/collect HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-    )
-    .unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer.split(' ').nth(1).unwrap().parse().unwrap()
+    server.send("POST", "/v1/collect", "Content-Type: application/json\r\n", body).unwrap().status
 }
 
 /// A job that memory ended, as GitLab tells of it.
@@ -181,9 +149,7 @@ async fn each_further_run_of_an_unmeasured_job_is_bigger_and_stays_so_after_a_re
     let limit = |pod: &Value| pod["spec"]["containers"][0]["resources"]["limits"]["memory"].clone();
     for (at, (run, expected)) in RUNS[1..].iter().zip(["5723Mi", "8585Mi"]).enumerate() {
         // the writer has put the pod on disk before it answers this
-        let mut stream = Sender::connect(&webhook.server.url()).await.unwrap();
-        stream.exchange(hello(&format!("behind-{at}"), "other")).await.unwrap();
-        drop(stream);
+        drop(Sender::opened(&webhook.server.url(), &format!("behind-{at}"), "other").await.unwrap());
         webhook = webhook.killed_and_started(&options);
         assert_eq!(post(&webhook.server, &killed_run(address, RUNS[at])), 200);
         let judged = async || webhook.server.get("/metrics").unwrap().1;

@@ -1,23 +1,18 @@
 //! Letters that turn the direction of writing, or hide, stand in names that any caller may choose. Wherever people read them they are shown as
 //! their numbers.
 
-use plimsoll_tests::{Agent, Programs, Sender, Server, batch, eventually, finish, hello};
+use plimsoll_tests::{Sender, Site, eventually};
 
 const NAME: &str = "gpj\u{202e}bilz";
 const SHOWN: &str = "gpj\\u{202e}bilz";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_that_turns_the_direction_of_writing_is_shown_as_its_number_everywhere() {
-    let (dir, spool) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
-    let mut stream = Sender::connect(&server.url()).await.unwrap();
-    stream.exchange(hello("a", NAME)).await.unwrap();
-    stream.exchange(batch("a", 1, 5)).await.unwrap();
-    stream.exchange(finish("a", 5, Some(0))).await.unwrap();
+    let Site { server, agent, dir: _dir, .. } = Site::start().unwrap();
+    Sender::delivered(&server.url(), ("a", NAME), 5, Some(0)).await.unwrap();
     let metrics = async || server.get("/metrics").unwrap().1;
     let in_metrics = "package=\"gpj\\\\u{202e}bilz\"";
     let metrics = eventually("it is counted", metrics, |text: &String| text.contains(in_metrics)).await;
-    let agent = Agent::new(Programs::for_tests(), server.url(), spool.path());
     let (terminal, report) = (
         agent.call(&["attempts"]).stdout,
         agent.call(&["report", "--output", "html", "--package", NAME]).stdout,

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_tests::{Programs, Server, eventually};
+use plimsoll_tests::{Server, Site, eventually};
 use serde_json::{Value, json};
 
-use crate::gantry::post_hook;
+use crate::gantry::{post_event, post_hook};
 
 /// A whole job hook, with all that GitLab 18 sends.
 fn whole(job: u64) -> Value {
@@ -81,8 +81,7 @@ impl Teller {
 }
 
 fn teller() -> (tempfile::TempDir, Teller) {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    let (dir, server) = Server::fresh(&[]).unwrap();
     (dir, Teller { server, jobs: 0, expected: BTreeMap::new() })
 }
 
@@ -158,16 +157,6 @@ async fn hooks_of_one_job_count_once_in_any_order_however_often_they_come() {
     teller.is_right().await;
 }
 
-/// As GitLab sends another hook than that of a job.
-fn event(server: &Server, event: &str, headers: &str, body: &str) -> (u16, String) {
-    let length = body.len();
-    let request = format!(
-        "POST /v1/collect HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nX-Gitlab-Event: {event}\r\n{headers}\
-         Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-    );
-    crate::gantry::send(server, request.as_bytes())
-}
-
 /// A pipeline of so many jobs, as GitLab sends it.
 fn pipeline(jobs: u64) -> String {
     let builds: Vec<Value> = (0..jobs)
@@ -206,14 +195,14 @@ async fn hooks_that_tell_of_no_job_get_200_whatever_they_hold_and_are_counted_by
         ("unknown", "Hook of 2030", "[]"),
         ("merge_request", "Merge Request Hook", "no JSON"),
     ] {
-        assert_eq!(event(&teller.server, name, "", body), (200, "{}".to_owned()), "{kind}");
+        assert_eq!(post_event(&teller.server, name, "", body), (200, "{}".to_owned()), "{kind}");
         *teller.expected.entry("other").or_default() += 1;
     }
     // a job's own hook that is too large says so, with 200
     let long = json!({"object_kind": "build", "commit": {"message": "x".repeat(2 << 20)}}).to_string();
     teller.sends("odd", "", &long);
     let body = whole(1).to_string();
-    assert_eq!(event(&teller.server, "System Hook", "", &body).0, 200);
+    assert_eq!(post_event(&teller.server, "System Hook", "", &body).0, 200);
     *teller.expected.entry("remembered").or_default() += 1;
     teller.is_right().await;
     let (_, metrics) = teller.server.get("/metrics").unwrap();
@@ -225,13 +214,10 @@ async fn hooks_that_tell_of_no_job_get_200_whatever_they_hold_and_are_counted_by
 
 #[test]
 fn a_large_hook_without_the_secret_gets_the_reason_and_is_not_cut_off() {
-    let (dir, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let file = dir.path().join("token");
-    std::fs::write(&file, "s3cret\n").unwrap();
-    let options = ["--collect-token-file", file.to_str().unwrap()];
-    let server = Server::start_with(Programs::for_tests(), data.path(), &options).unwrap();
+    let server = Site::start_with(&[("--collect-token-file", "s3cret\n")], &[]).unwrap();
+    let server = &server.server;
     let large = pipeline(3000);
-    let (status, answer) = event(&server, "Pipeline Hook", "", &large);
+    let (status, answer) = post_event(server, "Pipeline Hook", "", &large);
     assert!(status == 401 && answer.contains("X-Gitlab-Token"), "{status} {answer}");
-    assert_eq!(event(&server, "Pipeline Hook", "X-Gitlab-Token: s3cret\r\n", &large).0, 200);
+    assert_eq!(post_event(server, "Pipeline Hook", "X-Gitlab-Token: s3cret\r\n", &large).0, 200);
 }

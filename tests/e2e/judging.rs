@@ -9,7 +9,7 @@ use std::{
 };
 
 use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient};
-use plimsoll_tests::{Programs, Sender, Server, eventually, finish, hello};
+use plimsoll_tests::{Programs, Sender, Server, eventually, finish};
 
 async fn ask(server: &Server, question: pb::ShouldRetryRequest) -> pb::Verdict {
     let mut client = PredictorClient::connect(server.url()).await.unwrap();
@@ -67,8 +67,7 @@ async fn the_retry_policy_changes_at_a_signal_and_answers_that_were_given_stand(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn runs_that_only_the_ci_system_lists_count_against_the_budget() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
     let run = |id: u32| pb::RetriedJob {
         id: id.to_string(),
         name: "zlib".into(),
@@ -92,10 +91,8 @@ async fn runs_that_only_the_ci_system_lists_count_against_the_budget() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_attempt_that_succeeded_has_nothing_to_retry() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
-    let mut stream = Sender::connect(&server.url()).await.unwrap();
-    stream.exchange(hello("fine", "zlib")).await.unwrap();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
+    let mut stream = Sender::opened(&server.url(), "fine", "zlib").await.unwrap();
     stream.exchange(finish("fine", 0, Some(0))).await.unwrap();
     let log_tail = b"g++: fatal error: Killed signal terminated program cc1plus".to_vec();
     let question = pb::ShouldRetryRequest { attempt: "fine".into(), log_tail, ..Default::default() };

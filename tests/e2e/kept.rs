@@ -4,7 +4,7 @@ use plimsoll_proto::{
     counters::PageCounters,
     v1::{self as pb, agent_message::Message as Sent, stats_client::StatsClient},
 };
-use plimsoll_tests::{Programs, Sender, Server, hello, sample};
+use plimsoll_tests::{Programs, Sender, Server, sample};
 
 /// A row that knows all a row can know; starved from the fourth second on.
 fn row(number: u64) -> pb::Sample {
@@ -54,10 +54,8 @@ fn phase(name: &str, started_ms: u64, need_peak_bytes: u64) -> pb::Phase {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_an_agent_says_of_an_attempt_is_shown_even_after_a_restart() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
-    let mut stream = Sender::connect(&server.url()).await.unwrap();
-    stream.exchange(hello("a", "zlib")).await.unwrap();
+    let (dir, server) = Server::fresh(&[]).unwrap();
+    let mut stream = Sender::opened(&server.url(), "a", "zlib").await.unwrap();
     let mut watch = StatsClient::connect(server.url()).await.unwrap();
     let mut watch = watch.watch(pb::WatchRequest {}).await.unwrap().into_inner();
     assert!(!watch.message().await.unwrap().unwrap().running[0].starved);
@@ -69,8 +67,7 @@ async fn what_an_agent_says_of_an_attempt_is_shown_even_after_a_restart() {
     server.kill().unwrap();
 
     let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
-    let mut stream = Sender::connect(&server.url()).await.unwrap();
-    stream.exchange(hello("a", "zlib")).await.unwrap();
+    let mut stream = Sender::opened(&server.url(), "a", "zlib").await.unwrap();
     let phases = vec![phase("build", 0, 9 << 20), phase("test", 3000, 1 << 20)];
     stream.exchange(finish(phases.clone())).await.unwrap();
 
@@ -92,13 +89,11 @@ async fn what_an_agent_says_of_an_attempt_is_shown_even_after_a_restart() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sample_that_cannot_be_used_costs_itself_and_a_wrong_end_only_what_is_wrong() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
     let batch = |first_sequence, samples| {
         Sent::Batch(pb::Batch { attempt: "a".into(), first_sequence, lost: 0, samples })
     };
-    let mut stream = Sender::connect(&server.url()).await.unwrap();
-    stream.exchange(hello("a", "zlib")).await.unwrap();
+    let mut stream = Sender::opened(&server.url(), "a", "zlib").await.unwrap();
     let unusable = pb::Sample { need_bytes: u64::MAX, ..sample(3) };
     let odd =
         vec![sample(1), pb::Sample { elapsed_ms: u64::MAX, ..sample(2) }, unusable, sample(4), sample(2)];

@@ -1,7 +1,7 @@
 //! A job that GitLab retried counts as a retry wherever retries are counted, although no agent says so.
 
 use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent};
-use plimsoll_tests::{Agent, Programs, Sender, Server, batch, eventually};
+use plimsoll_tests::{Agent, Sender, Server, Site, batch, eventually};
 use serde_json::Value;
 
 /// The opening of an attempt of the job `build` of pipeline 9, as the agent in it makes it: it says neither a number nor what it retries.
@@ -63,10 +63,9 @@ fn shown_everywhere(server: &Server, agent: &Agent) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_gitlab_retried_counts_as_a_retry_in_every_view_and_after_a_restart() {
     for late in [false, true] {
-        let (dir, spool) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
-        let first = async || ended(&server, "gitlab.example:7001", 0, 137, 1).await;
-        let second = async || ended(&server, "gitlab.example:7002", 10, 0, 0).await;
+        let site = Site::start().unwrap();
+        let first = async || ended(&site.server, "gitlab.example:7001", 0, 137, 1).await;
+        let second = async || ended(&site.server, "gitlab.example:7002", 10, 0, 0).await;
         // the agent of the first may deliver late what it could not send
         if late {
             second().await;
@@ -75,16 +74,13 @@ async fn a_job_that_gitlab_retried_counts_as_a_retry_in_every_view_and_after_a_r
             first().await;
             second().await;
         }
-        let metrics = async || server.get("/metrics").unwrap().1;
+        let metrics = async || site.server.get("/metrics").unwrap().1;
         let line = "plimsoll_fleet_retries_total 1\n";
         eventually("it is counted", metrics, |text: &String| text.contains(line)).await;
-        let agent = Agent::new(Programs::for_tests(), server.url(), spool.path());
-        shown_everywhere(&server, &agent);
-        server.kill().unwrap();
-        let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
-        let agent = Agent::new(Programs::for_tests(), server.url(), spool.path());
-        let known = async || agent.json(&["stats"])["totals"]["attempts"].clone();
+        shown_everywhere(&site.server, &site.agent);
+        let site = site.killed().unwrap();
+        let known = async || site.agent.json(&["stats"])["totals"]["attempts"].clone();
         eventually("both are known again", known, |known| *known == 2).await;
-        shown_everywhere(&server, &agent);
+        shown_everywhere(&site.server, &site.agent);
     }
 }

@@ -11,7 +11,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use plimsoll_tests::{Agent, Programs, Server, eventually, quoted};
+use plimsoll_tests::{Server, Site, eventually, quoted};
 use serde_json::{Value, json};
 
 fn deploy() -> PathBuf {
@@ -117,24 +117,17 @@ impl Prometheus {
 
 /// Status, headers and body of a GET.
 fn get(server: &Server, headers: &str) -> String {
-    let mut stream = TcpStream::connect(server.http).unwrap();
-    write!(stream, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n{headers}Connection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
+    server.send("GET", "/metrics", headers, "").unwrap().text()
 }
 
 /// A server that has seen a build.
-fn server() -> (tempfile::TempDir, Server) {
-    let dir = tempfile::tempdir().unwrap();
-    let programs = Programs::for_tests();
-    let server = Server::start_with(programs, &dir.path().join("data"), &[]).unwrap();
-    let agent = Agent::new(programs, server.url(), &dir.path().join("spool"));
-    let run = agent.call(&["run", "--attempt", "a", "--key", "package=zlib", "--", "true"]);
+fn server() -> Site {
+    let site = Site::start().unwrap();
+    let run = site.agent.call(&["run", "--attempt", "a", "--key", "package=zlib", "--", "true"]);
     assert_eq!(run.code, Some(0), "{run:?}");
-    let asked = agent.call(&["predict", "--key", "package=zlib"]);
+    let asked = site.agent.call(&["predict", "--key", "package=zlib"]);
     assert_eq!(asked.code, Some(0), "{asked:?}");
-    (dir, server)
+    site
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -142,8 +135,8 @@ async fn a_real_prometheus_scrapes_the_server() {
     if !has_prometheus() {
         return;
     }
-    let (_dir, server) = server();
-    let prometheus = Prometheus::start(Some(server.http));
+    let site = server();
+    let prometheus = Prometheus::start(Some(site.server.http));
     let value = async |expression: &str| prometheus.value(expression);
     eventually("the server is scraped", async || value("up").await, |up| *up == Some(1.0)).await;
     for (expression, expected) in [
@@ -168,11 +161,11 @@ async fn a_real_prometheus_scrapes_the_server() {
 
 #[test]
 fn the_text_format_is_for_all_but_those_who_ask_for_openmetrics_and_promtool_finds_nothing_to_mend() {
-    let (_dir, server) = server();
+    let site = server();
     let curl = "User-Agent: curl/8.5.0\r\nAccept: */*\r\n";
     let less = "Accept: application/openmetrics-text;version=1.0.0;q=0.3,text/plain;version=0.0.4;q=0.4\r\n";
     for headers in ["", curl, "Accept: text/plain\r\n", less] {
-        let answer = get(&server, headers);
+        let answer = get(&site.server, headers);
         assert!(answer.contains("content-type: text/plain; version=0.0.4"), "{headers}: {answer}");
         let (_, text) = answer.split_once("\r\n\r\n").unwrap();
         let whole =
@@ -184,7 +177,7 @@ fn the_text_format_is_for_all_but_those_who_ask_for_openmetrics_and_promtool_fin
     }
     let prometheus =
         "Accept: application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1\r\n";
-    let answer = get(&server, prometheus);
+    let answer = get(&site.server, prometheus);
     assert!(answer.contains("content-type: application/openmetrics-text; version=1.0.0"), "{answer}");
     assert!(answer.ends_with("# EOF\n"), "{answer}");
 }

@@ -3,7 +3,6 @@
 
 use std::{
     fs,
-    path::Path,
     process::{Command, Output},
 };
 
@@ -11,7 +10,7 @@ use plimsoll_proto::v1::{
     self as pb, agent_message::Message as Sent, placement_client::PlacementClient,
     predictor_client::PredictorClient,
 };
-use plimsoll_tests::{Programs, Sender, Server, eventually, finish, hello};
+use plimsoll_tests::{Programs, Sender, Server, Site, eventually, finish, hello};
 
 const POOLS: &str = r#"
 currency = "EUR"
@@ -34,11 +33,10 @@ pool = "powerful"
 when_busy = "normal"
 "#;
 
-fn start(dir: &Path, pools: &Path) -> Server {
+fn start() -> Site {
     // a build of which nothing is known fits into either pool
     let sizes = ["--default-memory-request", "1GiB", "--default-memory-limit", "2GiB"];
-    let options = [&["--pools-file", pools.to_str().unwrap()][..], &sizes].concat();
-    Server::start_with(Programs::for_tests(), dir, &options).unwrap()
+    Site::start_with(&[("--pools-file", POOLS)], &sizes).unwrap()
 }
 
 async fn predict(server: &Server, package: &str) -> pb::Prediction {
@@ -66,42 +64,38 @@ fn in_pool(attempt: &str, pool: &str, tags: &[&str]) -> Sent {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_busy_pool_is_known_through_a_kill_and_free_when_its_attempt_ends() {
-    let (dir, settings) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let file = settings.path().join("pools.toml");
-    fs::write(&file, POOLS).unwrap();
-    let server = start(dir.path(), &file);
-    let (other, kernel) = (predict(&server, "zlib").await, predict(&server, "kernel").await);
+    let site = start();
+    let server = &site.server;
+    let (other, kernel) = (predict(server, "zlib").await, predict(server, "kernel").await);
     assert_eq!((other.pool.as_str(), kernel.pool.as_str()), ("normal", "powerful"));
     assert!(!other.clamped, "{other:?}");
     assert!(!kernel.clamped && kernel.pool_reason.contains("rule kernels"), "{kernel:?}");
     let mut stream = Sender::connect(&server.url()).await.unwrap();
     stream.exchange(in_pool("one", "", &["docker", "beefy"])).await.unwrap();
-    assert_eq!(open(&server).await, 1);
+    assert_eq!(open(server).await, 1);
     // the same agent again is the same attempt
     let mut again = Sender::connect(&server.url()).await.unwrap();
     again.exchange(in_pool("one", "powerful", &[])).await.unwrap();
-    assert_eq!(open(&server).await, 1);
-    let kernel = predict(&server, "kernel").await;
+    assert_eq!(open(server).await, 1);
+    let kernel = predict(server, "kernel").await;
     assert!(
         kernel.pool == "normal" && kernel.pool_reason.contains("1 builds run or wait there"),
         "{kernel:?}"
     );
-    server.kill().unwrap();
-    let server = start(dir.path(), &file);
-    assert_eq!(open(&server).await, 1, "also after a kill");
+    let site = site.killed().unwrap();
+    let server = &site.server;
+    assert_eq!(open(server).await, 1, "also after a kill");
     let mut stream = Sender::connect(&server.url()).await.unwrap();
     stream.exchange(in_pool("one", "powerful", &[])).await.unwrap();
     stream.exchange(finish("one", 0, Some(0))).await.unwrap();
-    eventually("the place is free", async || open(&server).await, |open: &u32| *open == 0).await;
-    assert_eq!(predict(&server, "kernel").await.pool, "powerful");
+    eventually("the place is free", async || open(server).await, |open: &u32| *open == 0).await;
+    assert_eq!(predict(server, "kernel").await.pool, "powerful");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_file_changes_nothing_and_a_right_one_everything() {
-    let (dir, settings) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let file = settings.path().join("pools.toml");
-    fs::write(&file, POOLS).unwrap();
-    let server = start(dir.path(), &file);
+    let Site { server, dir, .. } = start();
+    let file = dir.path().join("pools-file");
     let hang_up = || {
         let sent = Command::new("kill").args(["-HUP", &server.pid().to_string()]).status().unwrap();
         assert!(sent.success());

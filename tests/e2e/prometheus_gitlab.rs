@@ -3,14 +3,13 @@
 //! Needs Debian's package `prometheus`, as `prometheus_import` does.
 
 use std::{
-    io::{Read as _, Write as _},
-    net::{SocketAddr, TcpListener},
+    net::SocketAddr,
     sync::mpsc,
-    thread,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use plimsoll_proto::times::rfc3339;
+use plimsoll_tests::http::answer_each;
 use serde_json::{Value, json};
 
 use crate::{
@@ -62,37 +61,19 @@ fn answer(now: Duration, path: &str) -> (u16, Value, Option<&'static str>) {
     }
 }
 
-/// A GitLab with these jobs; it says what it was asked. Its thread ends with the test's process.
+/// A GitLab with these jobs; it says what it was asked.
 fn gitlab(now: Duration) -> (SocketAddr, mpsc::Receiver<String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let (asked, requests) = mpsc::channel();
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let mut head = Vec::new();
-            let mut byte = [0];
-            while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap_or(0) > 0 {
-                head.push(byte[0]);
-            }
-            let head = String::from_utf8(head).unwrap();
-            let path = head.split(' ').nth(1).unwrap_or_default();
-            let is_known = head.starts_with("GET ") && head.contains("glpat-1");
-            let (status, body, next) = if is_known { answer(now, path) } else { (401, Value::Null, None) };
-            let body = body.to_string();
-            // as a GitLab behind a proxy writes it: with another host
-            let link = next.map_or_else(String::new, |query| {
-                format!("Link: <https://inner.example/api/v4/x?{query}>; rel=\"next\", <https://x/y>; rel=\"first\"\r\n")
-            });
-            let _gone = write!(
-                stream,
-                "HTTP/1.1 {status} x\r\nContent-Length: {}\r\n{link}Connection: close\r\n\r\n{body}",
-                body.len()
-            );
-            let _done = asked.send(path.to_owned());
-        }
-    });
-    (address, requests)
+    let answer = move |head: &str| {
+        let is_known = head.starts_with("GET ") && head.contains("glpat-1");
+        let path = head.split(' ').nth(1).unwrap_or_default();
+        let (status, body, next) = if is_known { answer(now, path) } else { (401, Value::Null, None) };
+        // as a GitLab behind a proxy writes it: with another host
+        let link = next.map_or_else(String::new, |query| {
+            format!("Link: <https://inner.example/api/v4/x?{query}>; rel=\"next\", <https://x/y>; rel=\"first\"\r\n")
+        });
+        (status, link, body.to_string())
+    };
+    answer_each(answer).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,17 +4,15 @@ use plimsoll_proto::{
     figures,
     v1::{self as pb, NoProposal, Recommendation, agent_message::Message as Sent, stats_client::StatsClient},
 };
-use plimsoll_tests::{Agent, Programs, Sender, Server};
+use plimsoll_tests::{Sender, Server, Site};
 use serde_json::json;
 
 const GIB: u64 = 1 << 30;
 const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 24 * HOUR_MS;
 
-struct Site {
-    _dir: tempfile::TempDir,
-    server: Server,
-    agent: Agent,
+struct Recommended {
+    site: Site,
     /// End of the first attempt, milliseconds since 1970.
     first_ended_ms: u64,
 }
@@ -74,26 +72,23 @@ async fn deliver(
 }
 
 /// Ten attempts of `zlib` that need 1 GiB, two of `few`, and six of `killed` that memory stopped at 16 GiB.
-async fn site(options: &[&str]) -> Site {
-    let dir = tempfile::tempdir().unwrap();
-    let programs = Programs::for_tests();
-    let server = Server::start_with(programs, &dir.path().join("data"), options).unwrap();
-    let agent = Agent::new(programs, server.url(), &dir.path().join("spool"));
+async fn site(options: &[&str]) -> Recommended {
+    let site = Site::start_with(&[], options).unwrap();
     let now_ms = u64::try_from(std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis()).unwrap();
     let first_ms = now_ms - 12 * DAY_MS;
     for (package, attempts, needs) in
         [("zlib", 10, (1024, false)), ("few", 2, (1024, false)), ("killed", 6, (16 * 1024, true))]
     {
         for number in 0..attempts {
-            deliver(&server, package, number, first_ms, needs).await;
+            deliver(&site.server, package, number, first_ms, needs).await;
         }
     }
-    Site { _dir: dir, server, agent, first_ended_ms: first_ms + HOUR_MS }
+    Recommended { site, first_ended_ms: first_ms + HOUR_MS }
 }
 
-impl Site {
+impl Recommended {
     async fn asked(&self, more: pb::RecommendRequest) -> pb::RecommendResponse {
-        let mut stats = StatsClient::connect(self.server.url()).await.unwrap();
+        let mut stats = StatsClient::connect(self.site.server.url()).await.unwrap();
         // ten days, of which a month has three
         let to_unix_ms = Some(self.first_ended_ms + 10 * DAY_MS);
         let request = pb::RecommendRequest { to_unix_ms, ..more };
@@ -101,7 +96,7 @@ impl Site {
     }
 
     fn output_of(&self, words: &[&str]) -> String {
-        let answer = self.agent.call(words);
+        let answer = self.site.agent.call(words);
         assert_eq!((answer.code, answer.stderr.as_str()), (Some(0), ""), "{words:?}");
         answer.stdout
     }
@@ -179,9 +174,9 @@ async fn the_terminal_the_page_and_the_patches_say_what_the_rpc_says() {
         let csv = site.output_of(&["recommend", "-o", "csv"]);
         assert_eq!(csv.lines().count(), 4);
         assert!(csv.contains(&format!(",8589934592,{request},")), "{csv}");
-        let (_, page) = site.server.get("/savings").unwrap();
+        let (_, page) = site.site.server.get("/savings").unwrap();
         assert!(page.contains(&figures::bytes(request)) && page.contains("fewer than 5"), "{page}");
-        let (_, api) = site.server.get("/api/recommendations").unwrap();
+        let (_, api) = site.site.server.get("/api/recommendations").unwrap();
         let api: serde_json::Value = serde_json::from_str(&api).unwrap();
         assert_eq!(api["recommendations"][0]["proposed"]["memory_request_bytes"], json!(request));
     });
@@ -189,8 +184,7 @@ async fn the_terminal_the_page_and_the_patches_say_what_the_rpc_says() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_question_is_refused_by_its_field() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
     let mut stats = StatsClient::connect(server.url()).await.unwrap();
     let asked = pb::RecommendRequest { page_size: 501, ..pb::RecommendRequest::default() };
     let refused = stats.recommend(asked).await.unwrap_err();

@@ -2,9 +2,9 @@
 //!
 //! Needs `python3`; skipped with a reason without it, unless `PLIMSOLL_PYTHON_REQUIRED` is set.
 
-use std::{fs, path::Path, process::Command};
+use std::process::Command;
 
-use plimsoll_tests::{Programs, Server};
+use plimsoll_tests::{Server, Site};
 
 use crate::{access::TOKENS, tenants::OTHER};
 
@@ -45,20 +45,12 @@ def refused(call):
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn start(dir: &Path, options: &[&str]) -> Server {
-    let pools = dir.join("pools.toml");
-    fs::write(&pools, POOLS).unwrap();
-    let options = [&["--pools-file", pools.to_str().unwrap()], options].concat();
-    Server::start_with(Programs::for_tests(), &dir.join("data"), &options).unwrap()
-}
-
 #[test]
 fn tickets_of_resallocs_client_go_on_after_a_kill_and_their_numbers_never_come_again() {
     if !has_python() {
         return;
     }
-    let dir = tempfile::tempdir().unwrap();
-    let server = start(dir.path(), &[]);
+    let site = Site::start_with(&[("--pools-file", POOLS)], &[]).unwrap();
     let before = r#"
 first, second = p.takeTicket(["x", "copr_builder"], "ann/p--bob"), p.takeTicket(["x"])
 print(first, second, p.takeTicket(["moon"]), state(first), state(str(second)), state(3), state(4))
@@ -70,18 +62,17 @@ waits.join()
 print(waited, state(second), sorted(p.system.listMethods())[:3])
 print(refused(lambda: p.noTicket()), refused(lambda: p.closeTicket()), refused(lambda: p.takeTicket(["x" * (2 << 20)])))
 "#;
-    let printed = python(&server, "", before);
+    let printed = python(&site.server, "", before);
     let lines: Vec<&str> = printed.lines().collect();
     assert_eq!(lines[0], "1 2 3 ynnp nnnNone nynNone ---None");
     assert_eq!(lines[1], "None yynp");
     assert_eq!(lines[2], "['p'] ynnp ['closeTicket', 'collectTicket', 'system.listMethods']");
     assert_eq!(lines[3], "-32601 -32602 413");
-    server.kill().unwrap();
-    let server = start(dir.path(), &[]);
+    let site = site.killed().unwrap();
     let after =
         "print(state(1), state(2), state(3), p.takeTicket(['x']), state(4), p.closeTicket(2), state(4))";
-    assert_eq!(python(&server, "/RPC2", after), "nynNone ynnp nynNone 4 nnnNone None ynnp\n");
-    let page = server.get("/").unwrap();
+    assert_eq!(python(&site.server, "/RPC2", after), "nynNone ynnp nynNone 4 nnnNone None ynnp\n");
+    let page = site.server.get("/").unwrap();
     assert!(page.0 == 200 && page.1.contains("/RPC2"), "{page:?}");
 }
 
@@ -90,10 +81,8 @@ fn the_password_in_the_address_is_the_token_and_another_callers_number_is_no_tic
     if !has_python() {
         return;
     }
-    let dir = tempfile::tempdir().unwrap();
-    let access = dir.path().join("access.toml");
-    fs::write(&access, [TOKENS, OTHER].concat()).unwrap();
-    let server = start(dir.path(), &["--access-file", access.to_str().unwrap()]);
+    let files = [("--pools-file", POOLS), ("--access-file", &[TOKENS, OTHER].concat())];
+    let site = Site::start_with(&files, &[]).unwrap();
     let script = r#"
 runner, other = to("runner-secret"), to("other-secret")
 ticket = runner.takeTicket(["x"], "ann/p--bob")
@@ -101,7 +90,7 @@ print(state(ticket, other), other.closeTicket(ticket), repr(other.waitTicket(tic
 print(state(other.takeTicket(["x"], "ann/p--bob"), other))
 print([refused(lambda: to(token).takeTicket(["x"])) for token in ("", "wrong", "reader-secret")])
 "#;
-    let printed = python(&server, "/", script);
+    let printed = python(&site.server, "/", script);
     let expected = "---None None '' ynnp\nnynNone\n[401, 401, 403]\n";
     assert_eq!(printed, expected, "the other caller has no grant for the project of this sandbox");
 }

@@ -1,7 +1,7 @@
 //! Old samples become fewer and then go; what is kept of an attempt for ever stays.
 
 use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent};
-use plimsoll_tests::{Programs, Sender, Server, eventually, finish, hello, sample};
+use plimsoll_tests::{Programs, Sender, Server, eventually, finish, sample};
 
 /// A sample of a build whose need cannot be guessed: what repeats itself is small already.
 fn noisy(number: u64) -> pb::Sample {
@@ -19,10 +19,8 @@ async fn walked(server: &Server, what: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn old_samples_become_fewer_then_go_and_the_summary_stays() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
-    let mut stream = Sender::connect(&server.url()).await.unwrap();
-    stream.exchange(hello("a", "zlib")).await.unwrap();
+    let (dir, server) = Server::fresh(&[]).unwrap();
+    let mut stream = Sender::opened(&server.url(), "a", "zlib").await.unwrap();
     let samples: Vec<_> = (1..=200).map(noisy).collect();
     let batch = pb::Batch { attempt: "a".into(), first_sequence: 1, lost: 0, samples };
     stream.exchange(Sent::Batch(batch)).await.unwrap();

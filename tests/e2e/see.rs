@@ -6,23 +6,10 @@ use std::{
 };
 
 use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent, predictor_client::PredictorClient};
-use plimsoll_tests::{Agent, Answer, Programs, Sender, Server, batch, finish};
+use plimsoll_tests::{Answer, Programs, Sender, Site, batch, finish};
 
 /// A name that is made up to do harm.
 const HOSTILE: &str = "<script>alert(1)</script>\u{202e}包";
-
-struct Site {
-    dir: tempfile::TempDir,
-    server: Server,
-    agent: Agent,
-}
-
-fn site() -> Site {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), &dir.path().join("data")).unwrap();
-    let agent = Agent::new(Programs::for_tests(), server.url(), &dir.path().join("spool"));
-    Site { dir, server, agent }
-}
 
 /// Milliseconds since 1970 of an hour ago.
 fn an_hour_ago() -> u64 {
@@ -58,7 +45,7 @@ async fn ended(site: &Site, attempt: &str, package: &str, samples: u64, code: i3
 }
 
 async fn some_attempts() -> Site {
-    let site = site();
+    let site = Site::start().unwrap();
     for (attempt, package, samples, code) in
         [("a1", "zlib", 3, 0), ("a2", HOSTILE, 30, 0), ("a3", "zlib", 9, 2), ("a4", "zlib", 20, 0)]
     {
@@ -155,7 +142,7 @@ async fn one_attempt_is_shown_with_its_series_and_the_verdict_on_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_attempt_of_a_named_host_is_found_by_the_number_of_its_job() {
-    let site = site();
+    let site = Site::start().unwrap();
     ended(&site, "git.example:201", "zlib", 3, 0).await;
     ended(&site, "git.example:1201", "zlib", 3, 0).await;
     assert_eq!(site.agent.json(&["show", "201"])["summary"]["attempt"], "git.example:201");
@@ -223,7 +210,7 @@ impl Drop for Kept {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_runs_is_shown_line_by_line_where_there_is_no_terminal() {
-    let site = site();
+    let site = Site::start().unwrap();
     let mut stream = Sender::connect(&site.server.url()).await.unwrap();
     stream.exchange(opening("a1", "zlib")).await.unwrap();
     let mut child = Kept(site.agent.command(&["watch"]).stdout(Stdio::piped()).spawn().unwrap());
@@ -252,7 +239,7 @@ async fn a_screen_shows_what_runs_until_q_and_leaves_the_terminal_as_it_was() {
         eprintln!("skipped: no script(1) to make a terminal");
         return;
     }
-    let site = site();
+    let site = Site::start().unwrap();
     let mut stream = Sender::connect(&site.server.url()).await.unwrap();
     stream.exchange(opening("a1", HOSTILE)).await.unwrap();
     stream.exchange(batch("a1", 1, 60)).await.unwrap();

@@ -1,18 +1,14 @@
 //! Shadow mode: every caller sees predictions, and none is put into force, except for the builds that the operator names.
 
 use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient};
-use plimsoll_tests::{Agent, Programs, Server};
+use plimsoll_tests::{Server, Site};
 use serde_json::{Value, json};
 
 const OPTIONS: [&str; 6] =
     ["--allocation-within", "10min", "--shadow", "on", "--shadow-apply", "in-force=100%,another=0"];
 
-fn start() -> (tempfile::TempDir, Server, Agent) {
-    let dir = tempfile::tempdir().unwrap();
-    let programs = Programs::for_tests();
-    let server = Server::start_with(programs, &dir.path().join("data"), &OPTIONS).unwrap();
-    let agent = Agent::new(programs, server.url(), &dir.path().join("spool"));
-    (dir, server, agent)
+fn start() -> Site {
+    Site::start_with(&[], &OPTIONS).unwrap()
 }
 
 fn withheld(server: &Server, kind: &str) -> bool {
@@ -22,14 +18,14 @@ fn withheld(server: &Server, kind: &str) -> bool {
 
 #[test]
 fn the_command_line_shows_a_prediction_and_gives_a_shell_nothing_to_act_on() {
-    let (_dir, server, agent) = start();
+    let site = start();
     let ask = |stack: &str, format: &str| {
         let stack = format!("stack={stack}");
-        agent.call(&["predict", "--key", "package=zlib", "--key", &stack, "-o", format])
+        site.agent.call(&["predict", "--key", "package=zlib", "--key", &stack, "-o", format])
     };
     let shell = ask("e4s", "env");
     assert_eq!((shell.code, shell.stdout.as_str()), (Some(0), ""), "{shell:?}");
-    assert!(withheld(&server, "prediction"));
+    assert!(withheld(&site.server, "prediction"));
     let shown: Value = serde_json::from_str(&ask("e4s", "json").stdout).unwrap();
     assert_eq!(shown["shadow"], json!(true));
     assert!(shown["memory_limit_bytes"]["value"].as_u64().unwrap() > 0, "it is shown: {shown}");
@@ -40,7 +36,7 @@ fn the_command_line_shows_a_prediction_and_gives_a_shell_nothing_to_act_on() {
     for attempt in ["1", "2"] {
         let key = ["--key", "package=zlib", "--key", "stack=in-force"];
         let ran =
-            agent.call(&[&["run", "--quiet", "--attempt", attempt], &key[..], &["--", "true"]].concat());
+            site.agent.call(&[&["run", "--quiet", "--attempt", attempt], &key[..], &["--", "true"]].concat());
         assert_eq!(ran.code, Some(0), "{ran:?}");
     }
     let shell = ask("in-force", "env");
@@ -52,19 +48,13 @@ fn the_command_line_shows_a_prediction_and_gives_a_shell_nothing_to_act_on() {
 
 #[test]
 fn stock_spack_is_sent_no_variables_but_for_a_stack_that_is_in_force() {
-    let (_dir, server, _agent) = start();
+    let site = start();
     let ask = |header: &str| {
-        use std::io::{Read as _, Write as _};
-        let mut stream = std::net::TcpStream::connect(server.http).unwrap();
         let path = "/v1/allocation?spec=zlib@1.3.1%20arch=linux-debian12-x86_64_v3%25gcc@12.2.0";
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n{header}Connection: close\r\n\r\n")
-            .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+        site.server.send("GET", path, header, "").unwrap().body
     };
     assert_eq!(ask(""), "{\"variables\":{}}");
-    assert!(withheld(&server, "allocation"));
+    assert!(withheld(&site.server, "allocation"));
     assert_eq!(ask("Plimsoll-Stack: another\r\n"), "{\"variables\":{}}");
     let shown = ask("Plimsoll-Stack: in-force\r\n");
     assert!(shown.contains("KUBERNETES_MEMORY_REQUEST"), "{shown}");
@@ -74,8 +64,8 @@ fn stock_spack_is_sent_no_variables_but_for_a_stack_that_is_in_force() {
 
 #[tokio::test]
 async fn every_answer_that_holds_a_prediction_says_that_it_is_not_in_force() {
-    let (_dir, server, _agent) = start();
-    let mut client = PredictorClient::connect(server.url()).await.unwrap();
+    let site = start();
+    let mut client = PredictorClient::connect(site.server.url()).await.unwrap();
     for (stack, shadow) in [("e4s", true), ("in-force", false)] {
         let key = pb::Key { package: "zlib".into(), stack: stack.into(), ..pb::Key::default() };
         let ask = pb::PredictRequest { key: Some(key), ..pb::PredictRequest::default() };

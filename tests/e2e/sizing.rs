@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent};
-use plimsoll_tests::{Programs, Sender, Server, figures::bytes_below, finish, hello, sample};
+use plimsoll_tests::{Programs, Sender, Server, figures::bytes_below, finish, sample};
 use serde_json::Value;
 
 /// Builds that are sent.
@@ -25,8 +25,8 @@ fn uneven(build: u64, number: u64) -> pb::Sample {
 async fn run_builds(server: &Server) {
     for build in 0..BUILDS {
         let name = format!("build-{build}");
-        let mut stream = Sender::connect(&server.url()).await.unwrap();
-        stream.exchange(hello(&name, &format!("package-{}", build % 10))).await.unwrap();
+        let mut stream =
+            Sender::opened(&server.url(), &name, &format!("package-{}", build % 10)).await.unwrap();
         for first in (1..=SAMPLES).step_by(100) {
             let samples = (first..first + BATCH).map(|number| uneven(build, number)).collect();
             let batch = pb::Batch { attempt: name.clone(), first_sequence: first, lost: 0, samples };
@@ -48,8 +48,7 @@ fn modelled(builds_a_day: &str) -> f64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_disk_that_size_names_is_within_a_factor_of_two_of_a_real_store() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    let (dir, server) = Server::fresh(&[]).unwrap();
     run_builds(&server).await;
     assert!(server.stop().unwrap().success());
     let real = f64::from(u32::try_from(bytes_below(dir.path()).unwrap()).unwrap());

@@ -1,13 +1,11 @@
 //! A caller with a token that proves no job guesses the id of another job: that job has its attempt and its ticket all the same.
 
-use std::fs;
-
 use plimsoll_proto::v1::{
     self as pb, agent_message::Message as Sent, placement_client::PlacementClient, stats_client::StatsClient,
 };
-use plimsoll_tests::{Issuer, Programs, Sender, Server, batch, eventually, finish, hello};
+use plimsoll_tests::{Issuer, Sender, Site, batch, finish, hello, with_token as with};
 use serde_json::Value;
-use tonic::{Code, Request, Status, transport::Endpoint};
+use tonic::{Code, Status};
 
 use crate::{access::TOKENS, tenants::sha256};
 
@@ -22,64 +20,41 @@ const GRANTS: &str = r#"
 /// A token that no job is named in, which may write and ask for everything.
 const SQUATTER: &str = "runner-secret";
 
-struct Site {
-    dir: tempfile::TempDir,
+struct Squatted {
     issuer: Issuer,
-    server: Server,
+    site: Site,
 }
 
-impl Site {
+impl Squatted {
     fn start() -> Self {
-        let (dir, issuer) = (tempfile::tempdir().unwrap(), Issuer::start().unwrap());
+        let issuer = Issuer::start().unwrap();
         let root =
             format!("[[token]]\nname = \"of-all\"\nsha256 = \"{}\"\nroles = [\"reader\"]\n", sha256("all"));
         let access = format!("{TOKENS}{root}[[issuer]]\nissuer = \"{}\"\n{GRANTS}", issuer.url);
-        fs::write(dir.path().join("access.toml"), access).unwrap();
-        let server = serve(&dir);
-        Self { dir, issuer, server }
+        Self { site: Site::start_with(&[("--access-file", &access)], &[]).unwrap(), issuer }
     }
 
     /// The server is killed, and starts again.
     fn killed(self) -> Self {
-        let Self { dir, issuer, server } = self;
-        server.kill().unwrap();
-        let server = serve(&dir);
-        Self { dir, issuer, server }
+        Self { site: self.site.killed().unwrap(), ..self }
     }
 
     async fn stream(&self, token: &str) -> Sender {
-        let channel = || async { Endpoint::new(self.server.url()).unwrap().connect().await.unwrap() };
-        let open = async || Sender::open_as(channel().await, token).await;
-        // UNAVAILABLE: the issuer's keys are on their way
-        let is_open = |opened: &Result<Sender, Status>| {
-            !opened.as_ref().is_err_and(|status| status.code() == Code::Unavailable)
-        };
-        eventually("the issuer's keys are there", open, is_open).await.unwrap()
+        self.site.stream(token).await.unwrap()
     }
 
     async fn shown(&self, attempt: &str) -> pb::Summary {
-        let mut stats = StatsClient::connect(self.server.url()).await.unwrap();
+        let mut stats = StatsClient::connect(self.site.server.url()).await.unwrap();
         let asked = pb::GetAttemptRequest { attempt: attempt.to_owned(), ..Default::default() };
         stats.get_attempt(with("all", asked)).await.unwrap().into_inner().summary.unwrap()
     }
 
     async fn ticket(&self, token: &str, id: &str) -> Result<pb::Ticket, Status> {
-        let mut placement = PlacementClient::connect(self.server.url()).await.unwrap();
+        let mut placement = PlacementClient::connect(self.site.server.url()).await.unwrap();
         let key = pb::Key { project: "spack/packages".into(), package: "zlib".into(), ..pb::Key::default() };
         let asked = pb::OpenTicketRequest { ticket: id.to_owned(), key: Some(key), ..Default::default() };
         Ok(placement.open_ticket(with(token, asked)).await?.into_inner().ticket.unwrap())
     }
-}
-
-fn serve(dir: &tempfile::TempDir) -> Server {
-    let access = dir.path().join("access.toml").display().to_string();
-    Server::start_with(Programs::for_tests(), &dir.path().join("data"), &["--access-file", &access]).unwrap()
-}
-
-fn with<T>(token: &str, message: T) -> Request<T> {
-    let mut request = Request::new(message);
-    request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
-    request
 }
 
 /// The same with a session of its own.
@@ -91,7 +66,7 @@ fn greeting(attempt: &str, session: &str) -> Sent {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_jobs_attempt_is_measured_even_if_another_caller_used_its_id_before() {
-    let site = Site::start();
+    let site = Squatted::start();
     let (open, ended) = ("127.0.0.1:1", "127.0.0.1:2");
     let mut squatter = site.stream(SQUATTER).await;
     for attempt in [open, ended] {
@@ -116,7 +91,7 @@ async fn a_jobs_attempt_is_measured_even_if_another_caller_used_its_id_before() 
     let mut squatter = site.stream(SQUATTER).await;
     let refused = squatter.exchange(greeting(open, "squatter")).await.unwrap_err();
     assert_eq!(refused.code(), Code::AlreadyExists, "{refused}");
-    let log = site.server.log().unwrap();
+    let log = site.site.server.log().unwrap();
     let lines = log
         .lines()
         .filter(|line| line.contains("dropped an attempt that another caller opened under a job's id"));
@@ -136,7 +111,7 @@ async fn a_jobs_attempt_is_measured_even_if_another_caller_used_its_id_before() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_jobs_ticket_is_its_own_even_if_another_caller_used_its_id_before() {
-    let site = Site::start();
+    let site = Squatted::start();
     let (id, job) = ("127.0.0.1:1", site.issuer.token(1, Value::Null));
     drop(site.stream(&job).await);
     site.ticket(SQUATTER, id).await.unwrap();

@@ -15,10 +15,8 @@ use tonic::Code;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn streams_are_asked_to_come_back_and_find_everything_again() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
-    let mut stream = Sender::connect(&server.url()).await.unwrap();
-    stream.exchange(hello("a", "zlib")).await.unwrap();
+    let (dir, server) = Server::fresh(&[]).unwrap();
+    let mut stream = Sender::opened(&server.url(), "a", "zlib").await.unwrap();
     assert_eq!(stream.exchange(batch("a", 1, 2)).await.unwrap(), 2);
     let stopping = tokio::task::spawn_blocking(move || server.stop());
     let advice = stream.next().await.unwrap();
@@ -58,10 +56,8 @@ async fn a_server_that_is_opening_its_store_can_be_stopped() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_that_signals_twice_at_once_is_one_stop() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
-    let mut stream = Sender::connect(&server.url()).await.unwrap();
-    stream.exchange(hello("a", "zlib")).await.unwrap();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
+    let _stream = Sender::opened(&server.url(), "a", "zlib").await.unwrap();
     // as a terminal and a supervisor do
     kill(Pid::from_raw(i32::try_from(server.pid()).unwrap()), Signal::SIGINT).unwrap();
     let stopped = tokio::task::spawn_blocking(move || server.stop()).await.unwrap().unwrap();
@@ -70,8 +66,7 @@ async fn a_stop_that_signals_twice_at_once_is_one_stop() {
 
 #[test]
 fn liveness_readiness_and_metrics_answer() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
     assert_eq!(server.get("/livez").unwrap(), (200, "ok\n".to_owned()));
     assert_eq!(server.get("/readyz").unwrap(), (200, "ok\n".to_owned()));
     let (status, metrics) = server.get("/metrics").unwrap();

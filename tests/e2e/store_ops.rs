@@ -6,7 +6,7 @@ use std::{
     process::{Command, Output},
 };
 
-use plimsoll_tests::{Programs, Sender, Server, batch, finish, hello};
+use plimsoll_tests::{Programs, Sender, Server, batch, hello};
 
 /// Runs a command of the server program on a data directory.
 fn run(data: &Path, words: &[&str]) -> Output {
@@ -28,10 +28,7 @@ fn refused(data: &Path, words: &[&str]) -> String {
 
 /// Sends an attempt of 50 samples and ends it.
 async fn end_one(server: &Server, attempt: &str) {
-    let mut stream = Sender::connect(&server.url()).await.unwrap();
-    stream.exchange(hello(attempt, "zlib")).await.unwrap();
-    stream.exchange(batch(attempt, 1, 50)).await.unwrap();
-    stream.exchange(finish(attempt, 50, Some(0))).await.unwrap();
+    Sender::delivered(&server.url(), (attempt, "zlib"), 50, Some(0)).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -40,8 +37,7 @@ async fn a_backup_of_a_serving_server_restores_what_was_acknowledged_before_it()
     let data = dir.path().join("data");
     let server = Server::start(Programs::for_tests(), &data).unwrap();
     end_one(&server, "ended").await;
-    let mut stream = Sender::connect(&server.url()).await.unwrap();
-    stream.exchange(hello("running", "zlib")).await.unwrap();
+    let mut stream = Sender::opened(&server.url(), "running", "zlib").await.unwrap();
     stream.exchange(batch("running", 1, 30)).await.unwrap();
     let file = dir.path().join("backup");
     let http = server.http.to_string();

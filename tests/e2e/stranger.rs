@@ -1,17 +1,12 @@
 //! A caller without a token, where stock Spack is let in without one: it asks for sizes, and cannot change predictions, block other
 //! callers, or learn about them.
 
-use std::fs;
-
 use plimsoll_proto::v1::{
     self as pb, placement_client::PlacementClient, predictor_client::PredictorClient,
     stats_client::StatsClient,
 };
-use plimsoll_tests::{Programs, Sender, Server, batch, finish, hello};
-use tonic::{
-    Code, Request, Response, Status,
-    transport::{Channel, Endpoint},
-};
+use plimsoll_tests::{Sender, Site, batch, finish, hello, with_token as with};
+use tonic::{Code, Response, Status, transport::Channel};
 
 use crate::access::TOKENS;
 
@@ -19,26 +14,22 @@ const OURS: &str = "ci.example:7";
 /// The token of the runner of the job, which is trusted.
 const RUNNER: &str = "runner-secret";
 
-struct Site {
-    _dir: tempfile::TempDir,
-    server: Server,
+struct Strange {
+    site: Site,
     channel: Channel,
 }
 
-impl Site {
+impl Strange {
     /// With a failed attempt of ours.
     async fn start() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let access = dir.path().join("access.toml");
-        fs::write(&access, format!("[anonymous]\nroles = [\"caller\"]\n{TOKENS}")).unwrap();
-        let options = ["--access-file", &access.display().to_string()];
-        let server = Server::start_with(Programs::for_tests(), &dir.path().join("data"), &options).unwrap();
-        let channel = Endpoint::new(server.url()).unwrap().connect().await.unwrap();
+        let access = format!("[anonymous]\nroles = [\"caller\"]\n{TOKENS}");
+        let site = Site::start_with(&[("--access-file", &access)], &[]).unwrap();
+        let channel = site.connect().await.unwrap();
         let mut stream = Sender::open_as(channel.clone(), RUNNER).await.unwrap();
         stream.exchange(hello(OURS, "zlib")).await.unwrap();
         stream.exchange(batch(OURS, 1, 3)).await.unwrap();
         stream.exchange(finish(OURS, 3, Some(1))).await.unwrap();
-        Self { _dir: dir, server, channel }
+        Self { site, channel }
     }
 
     async fn judged(&self, token: &str, number: u32) -> Result<pb::Verdict, Status> {
@@ -72,21 +63,12 @@ fn key() -> pb::Key {
     pb::Key { package: "zlib".into(), ..pb::Key::default() }
 }
 
-/// A question with a token, or without one.
-fn with<T>(token: &str, message: T) -> Request<T> {
-    let mut request = Request::new(message);
-    if !token.is_empty() {
-        request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
-    }
-    request
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stranger_gets_sizes_and_leaves_no_verdict_behind_however_often_he_asks() {
-    let site = Site::start().await;
+    let site = Strange::start().await;
     let asked = pb::PredictRequest { key: Some(key()), ..Default::default() };
     assert!(PredictorClient::new(site.channel.clone()).predict(asked).await.is_ok());
-    assert_eq!(site.server.get("/v1/allocation?spec=zlib@1.3%20arch=a-b-c%25gcc@1").unwrap().0, 200);
+    assert_eq!(site.site.server.get("/v1/allocation?spec=zlib@1.3%20arch=a-b-c%25gcc@1").unwrap().0, 200);
 
     for number in 1..=70 {
         site.judged("", number).await.unwrap();
@@ -99,7 +81,7 @@ async fn a_stranger_gets_sizes_and_leaves_no_verdict_behind_however_often_he_ask
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stranger_opens_no_tickets() {
-    let site = Site::start().await;
+    let site = Strange::start().await;
     let open = async |token: &str, ticket: &str| {
         let (key, owner) = (Some(key()), "an owner".to_owned());
         let asked = pb::OpenTicketRequest { ticket: ticket.into(), key, owner, ..Default::default() };
@@ -112,7 +94,7 @@ async fn a_stranger_opens_no_tickets() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stranger_learns_the_name_of_no_attempt_by_any_question() {
-    let site = Site::start().await;
+    let site = Strange::start().await;
     let mut stream = Sender::open_as(site.channel.clone(), RUNNER).await.unwrap();
     for attempt in ["ci.example:8", "ci.example:9"] {
         stream.exchange(hello(attempt, "zlib")).await.unwrap();
@@ -125,7 +107,7 @@ async fn a_stranger_learns_the_name_of_no_attempt_by_any_question() {
         format!("{:?}", predictor.predict(asked()).await.unwrap()),
         format!("{:?}", predictor.explain(asked()).await.unwrap()),
         format!("{:?}", site.judged("", 1).await.unwrap()),
-        site.server.get("/v1/allocation?spec=zlib@1.3%20arch=a-b-c%25gcc@1").unwrap().1,
+        site.site.server.get("/v1/allocation?spec=zlib@1.3%20arch=a-b-c%25gcc@1").unwrap().1,
     ];
     for answer in &answers {
         // the third names the attempt that was asked about, which the caller said himself

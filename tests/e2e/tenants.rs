@@ -1,12 +1,8 @@
 //! What a reader sees: of other projects nothing, whatever it asks for and wherever; of what is private only its own.
 
-use std::{
-    fs,
-    io::{Read as _, Write as _},
-    net::TcpStream,
-};
+use std::{fs, io::Write as _};
 
-use plimsoll_tests::{Agent, Programs, Server};
+use plimsoll_tests::{Site, http::bearer};
 
 use crate::access::TOKENS;
 
@@ -53,22 +49,15 @@ const QUESTIONS: [&[&str]; 8] = [
     &["predict", "--key", "package=zlib"],
 ];
 
-struct Site {
-    dir: tempfile::TempDir,
-    server: Server,
-}
+/// Of two tenants.
+struct Tenants(Site);
 
-impl Site {
+impl Tenants {
     /// With one failed attempt of `spack/packages`, and one that still runs.
     fn start() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let access = dir.path().join("access.toml");
-        fs::write(&access, [TOKENS, OTHER].concat()).unwrap();
-        let access = access.display().to_string();
-        let options = ["--access-file", &access, "--private-labels", "customer,hr-*", "--private-logs", "on"];
-        let server = Server::start_with(Programs::for_tests(), &dir.path().join("data"), &options).unwrap();
-        let site = Self { dir, server };
-        let runner = site.agent("runner-secret");
+        let options = ["--private-labels", "customer,hr-*", "--private-logs", "on"];
+        let site = Site::start_with(&[("--access-file", &[TOKENS, OTHER].concat())], &options).unwrap();
+        let runner = site.agent_as("runner-secret");
         let log = site.dir.path().join("build.log");
         fs::write(&log, format!("x.c:1:1: error: '{PRIVATE}' undeclared\n")).unwrap();
         let version = format!("version={MARK}");
@@ -80,24 +69,7 @@ impl Site {
         let log = log.display().to_string();
         let judged = runner.call(&["should-retry", "--attempt", "theirs", "--exit-code", "1", "--log", &log]);
         assert!(judged.stdout.contains(PRIVATE), "the sender of a log sees it: {judged:?}");
-        site
-    }
-
-    fn agent(&self, token: &str) -> Agent {
-        let agent = Agent::new(Programs::for_tests(), self.server.url(), &self.dir.path().join("spool"));
-        agent.with("PLIMSOLL_TOKEN", token)
-    }
-
-    /// What a browser with this token gets.
-    fn page(&self, token: &str, path: &str) -> String {
-        let mut stream = TcpStream::connect(self.server.http).unwrap();
-        let head = format!(
-            "GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
-        );
-        stream.write_all(head.as_bytes()).unwrap();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
-        String::from_utf8_lossy(&answer).into_owned()
+        Self(site)
     }
 
     /// All that a reader can get, with the question that it answers.
@@ -107,10 +79,11 @@ impl Site {
             let joint = if path.contains('?') { "&" } else { "?" };
             for project in ["", "project=spack/packages", "project=other/one"] {
                 let path = format!("{path}{joint}range=all&{project}");
-                answers.push((path.clone(), self.page(token, &path)));
+                let answer = self.0.server.send("GET", &path, &bearer(token), "").unwrap();
+                answers.push((path, answer.text()));
             }
         }
-        let agent = self.agent(token);
+        let agent = self.0.agent_as(token);
         for question in QUESTIONS {
             let asks = question.contains(&"--key");
             for project in ["", "spack/packages", "other/one"] {
@@ -140,7 +113,7 @@ pub(crate) fn sha256(text: &str) -> String {
 
 #[test]
 fn no_caller_sees_another_project_or_what_is_private_anywhere() {
-    let site = Site::start();
+    let site = Tenants::start();
     for (question, answer) in site.everything("other-secret") {
         assert!(!answer.contains(MARK), "a reader of another project: {question}\n{answer}");
         assert!(!answer.contains(PRIVATE) || question.contains(PRIVATE), "{question}\n{answer}");
@@ -165,8 +138,8 @@ fn no_caller_sees_another_project_or_what_is_private_anywhere() {
 
 #[test]
 fn a_key_without_a_project_names_none_to_a_caller_that_may_not_read() {
-    let site = Site::start();
-    let asked = |token| site.agent(token).call(&["predict", "--key", "package=zlib"]);
+    let site = Tenants::start();
+    let asked = |token| site.0.agent_as(token).call(&["predict", "--key", "package=zlib"]);
     let runner = asked("runner-secret");
     assert!(runner.stdout.contains("\nthe key names no project: "), "{runner:?}");
     for answer in [runner, asked("other-secret")] {

@@ -1,10 +1,8 @@
 //! Tickets where it matters who calls: each owner has its own, none has those of another, and what is refused changes nothing.
 
-use std::fs;
-
 use plimsoll_proto::v1::{self as pb, TicketState as State, placement_client::PlacementClient};
-use plimsoll_tests::{Programs, Server};
-use tonic::{Code, Request, Status, metadata::MetadataValue, transport::Channel};
+use plimsoll_tests::{Site, with_token as with};
+use tonic::{Code, Status, transport::Channel};
 use tonic_types::StatusExt as _;
 
 use crate::{access::TOKENS, tenants::OTHER};
@@ -24,30 +22,19 @@ const OURS: &str = "spack-secret";
 const THEIRS: &str = "other-secret";
 
 /// A server with one place that wants to know who calls.
-struct Site {
-    _dir: tempfile::TempDir,
-    server: Server,
-}
+struct Guarded(Site);
 
 /// What is refused: the code, and the field or what else is named first.
 type Refused = (Code, String);
 
-impl Site {
+impl Guarded {
     fn start() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| {
-            fs::write(dir.path().join(name), text).unwrap();
-            dir.path().join(name).display().to_string()
-        };
-        let access = write("access.toml", &[TOKENS, OTHER, ROOT].concat());
-        let pools = write("pools.toml", POOLS);
-        let options = ["--access-file", &access, "--pools-file", &pools];
-        let server = Server::start_with(Programs::for_tests(), &dir.path().join("data"), &options).unwrap();
-        Self { _dir: dir, server }
+        let access = [TOKENS, OTHER, ROOT].concat();
+        Self(Site::start_with(&[("--access-file", &access), ("--pools-file", POOLS)], &[]).unwrap())
     }
 
     async fn client(&self) -> PlacementClient<Channel> {
-        PlacementClient::connect(self.server.url()).await.unwrap()
+        PlacementClient::connect(self.0.server.url()).await.unwrap()
     }
 
     async fn open(&self, token: &str, question: pb::OpenTicketRequest) -> Result<pb::Ticket, Refused> {
@@ -80,15 +67,6 @@ impl Site {
     }
 }
 
-fn with<T>(token: &str, message: T) -> Request<T> {
-    let mut request = Request::new(message);
-    if !token.is_empty() {
-        let header: MetadataValue<_> = format!("Bearer {token}").parse().unwrap();
-        request.metadata_mut().insert("authorization", header);
-    }
-    request
-}
-
 /// The code, and the field that a refusal names; without one what stands before the first colon.
 fn refused(status: &Status) -> Refused {
     let field = status.get_details_bad_request().map(|bad| bad.field_violations[0].field.clone());
@@ -107,7 +85,7 @@ fn ours(ticket: &str) -> pb::OpenTicketRequest {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_owner_has_his_own_tickets_and_none_of_another_one() {
-    let site = Site::start();
+    let site = Guarded::start();
     let opened = site.open(OURS, ours("a")).await.unwrap();
     assert_eq!((opened.state(), opened.owner.as_str()), (State::Granted, "spack/packages"));
     // the same question is the same ticket, and another one's under this id is none
@@ -137,7 +115,7 @@ async fn each_owner_has_his_own_tickets_and_none_of_another_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_needs_its_role_and_without_a_token_it_is_refused() {
-    let site = Site::start();
+    let site = Guarded::start();
     site.open(OURS, ours("a")).await.unwrap();
     for (token, code) in [
         ("", Code::Unauthenticated),
@@ -158,7 +136,7 @@ async fn a_call_needs_its_role_and_without_a_token_it_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_wrong_is_named_with_its_field_and_changes_nothing() {
-    let site = Site::start();
+    let site = Guarded::start();
     let invalid = |field: &str| (Code::InvalidArgument, field.to_owned());
     let with_owner = |bytes: usize| pb::OpenTicketRequest { owner: "x".repeat(bytes), ..ours("a") };
     assert_eq!(site.open(OURS, with_owner(200_000)).await.unwrap_err(), invalid("owner"));

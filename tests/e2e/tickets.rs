@@ -1,39 +1,31 @@
 //! Tickets through whole programs: a place is given once, through kills, and comes back when its attempt ends.
 
-use std::{fs, path::Path};
+use std::fs;
 
 use plimsoll_proto::v1::{
     self as pb, TicketState as State, agent_message::Message as Sent, placement_client::PlacementClient,
 };
-use plimsoll_tests::{Agent, Programs, Sender, Server, eventually, finish, hello};
+use plimsoll_tests::{Sender, Site, eventually, finish, hello};
 use tonic::{Code, Status, transport::Channel};
 use tonic_types::StatusExt as _;
 
 const POOLS: &str = "[[pool]]\nname = \"big\"\nat_once = 2\n[tickets]\neach_owner = 3\n";
 
 /// A server with a pool of two places.
-struct Site {
-    dir: tempfile::TempDir,
-    server: Server,
-}
+struct Placing(Site);
 
-impl Site {
+impl Placing {
     fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join("pools.toml"), POOLS).unwrap();
-        let server = start(dir.path());
-        Self { dir, server }
+        Self(Site::start_with(&[("--pools-file", POOLS)], &[]).unwrap())
     }
 
     /// The same store, after a kill.
     fn killed(self) -> Self {
-        self.server.kill().unwrap();
-        let server = start(self.dir.path());
-        Self { dir: self.dir, server }
+        Self(self.0.killed().unwrap())
     }
 
     async fn client(&self) -> PlacementClient<Channel> {
-        PlacementClient::connect(self.server.url()).await.unwrap()
+        PlacementClient::connect(self.0.server.url()).await.unwrap()
     }
 
     async fn open(&self, ticket: &str, owner: &str) -> pb::Ticket {
@@ -51,12 +43,6 @@ impl Site {
     }
 }
 
-fn start(dir: &Path) -> Server {
-    let pools = dir.join("pools.toml");
-    let options = ["--pools-file", pools.to_str().unwrap()];
-    Server::start_with(Programs::for_tests(), &dir.join("data"), &options).unwrap()
-}
-
 fn question(ticket: &str, owner: &str) -> pb::OpenTicketRequest {
     let key = pb::Key { package: "zlib".into(), ..pb::Key::default() };
     let (ticket, owner) = (ticket.into(), owner.into());
@@ -70,7 +56,7 @@ fn in_place_of(attempt: &str, ticket: &str) -> Sent {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_ticket_is_granted_once_through_kills_and_free_when_its_attempt_ends() {
-    let site = Site::new();
+    let site = Placing::new();
     for name in ["a", "b", "c", "d"] {
         let wanted = if name < "c" { State::Granted } else { State::Queued };
         assert_eq!(site.open(name, "o").await.state(), wanted, "{name}");
@@ -78,14 +64,14 @@ async fn a_ticket_is_granted_once_through_kills_and_free_when_its_attempt_ends()
     let waits = site.open("d", "o").await;
     assert_eq!((waits.position, waits.waits_for.join(" ")), (2, "pool big: 2 of 2".to_owned()));
     assert!(waits.estimated_wait_ms > 0, "{waits:?}");
-    let mut stream = Sender::connect(&site.server.url()).await.unwrap();
+    let mut stream = Sender::connect(&site.0.server.url()).await.unwrap();
     stream.exchange(in_place_of("attempt-a", "a")).await.unwrap();
     // that it is noted is not waited for by the agent
     let noted = async || site.open("a", "o").await.attempt;
     eventually("the attempt is in its place", noted, |attempt| attempt == "attempt-a").await;
 
     let site = site.killed();
-    let states = async |site: &Site| {
+    let states = async |site: &Placing| {
         let mut states = Vec::new();
         for name in ["a", "b", "c", "d"] {
             states.push(site.open(name, "o").await.state());
@@ -93,7 +79,7 @@ async fn a_ticket_is_granted_once_through_kills_and_free_when_its_attempt_ends()
         states
     };
     assert_eq!(states(&site).await, [State::Granted, State::Granted, State::Queued, State::Queued]);
-    let mut stream = Sender::connect(&site.server.url()).await.unwrap();
+    let mut stream = Sender::connect(&site.0.server.url()).await.unwrap();
     stream.exchange(in_place_of("attempt-a", "a")).await.unwrap();
     stream.close(finish("attempt-a", 0, Some(0))).await.unwrap();
     assert_eq!(states(&site).await, [State::Closed, State::Granted, State::Granted, State::Queued]);
@@ -111,7 +97,7 @@ async fn a_ticket_is_granted_once_through_kills_and_free_when_its_attempt_ends()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watcher_gets_each_change_until_the_end() {
-    let site = Site::new();
+    let site = Placing::new();
     for name in ["a", "b", "c"] {
         site.open(name, "o").await;
     }
@@ -127,7 +113,7 @@ async fn a_watcher_gets_each_change_until_the_end() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_wrong_with_a_ticket_is_named_and_changes_nothing() {
-    let site = Site::new();
+    let site = Placing::new();
     site.open("a", "o").await;
     let wrong = async |question: pb::OpenTicketRequest| {
         let status = site.ask(question).await.unwrap_err();
@@ -157,34 +143,30 @@ async fn what_is_wrong_with_a_ticket_is_named_and_changes_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_limit_of_nothing_keeps_the_server_from_starting_with_the_line() {
-    let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("pools.toml"), "[[pool]]\nname = \"big\"\n[tickets]\neach_owner = 0\n")
-        .unwrap();
-    let pools = dir.path().join("pools.toml");
-    let options = ["--pools-file", pools.to_str().unwrap()];
-    let failed = Server::start_with(Programs::for_tests(), &dir.path().join("data"), &options);
+    let pools = "[[pool]]\nname = \"big\"\n[tickets]\neach_owner = 0\n";
+    let failed = Site::start_with(&[("--pools-file", pools)], &[]);
     let error = format!("{:#}", failed.unwrap_err());
     assert!(error.contains("line 4: tickets: each_owner is 0"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_runs_without_a_ticket_takes_a_place_and_no_ticket_is_granted_it_also_after_a_kill() {
-    let site = Site::new();
+    let site = Placing::new();
     let free = |attempt: &str| {
         let Sent::Hello(hello) = hello(attempt, "zlib") else { unreachable!("it is a Hello") };
         Sent::Hello(pb::Hello { pool: "big".into(), ..hello })
     };
-    let mut stream = Sender::connect(&site.server.url()).await.unwrap();
+    let mut stream = Sender::connect(&site.0.server.url()).await.unwrap();
     stream.exchange(free("one")).await.unwrap();
     stream.exchange(free("two")).await.unwrap();
-    let asked = async |site: &Site| site.open("a", "o").await;
+    let asked = async |site: &Placing| site.open("a", "o").await;
     let waits = asked(&site).await;
     assert_eq!((waits.state(), waits.position), (State::Queued, 1));
     assert_eq!(waits.waits_for, ["pool big: 2 of 2, 2 without a ticket"]);
 
     let site = site.killed();
     assert_eq!(asked(&site).await.state(), State::Queued);
-    let mut stream = Sender::connect(&site.server.url()).await.unwrap();
+    let mut stream = Sender::connect(&site.0.server.url()).await.unwrap();
     stream.exchange(free("two")).await.unwrap();
     stream.close(finish("two", 0, Some(0))).await.unwrap();
     eventually("the place is free", async || asked(&site).await.state(), |state| *state == State::Granted)
@@ -193,24 +175,23 @@ async fn who_runs_without_a_ticket_takes_a_place_and_no_ticket_is_granted_it_als
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_build_that_is_tried_again_in_its_place_holds_its_ticket_until_the_last_try_has_ended() {
-    let site = Site::new();
+    let site = Placing::new();
     for name in ["a", "b", "c"] {
         site.open(name, "o").await;
     }
-    let spool = site.dir.path().join("spool");
-    let agent = Agent::new(Programs::for_tests(), site.server.url(), &spool);
-    let agent = agent.with("DIR", site.dir.path().to_str().unwrap());
+    let dir = site.0.dir.path();
+    let agent = site.0.agent.clone().with("DIR", dir.to_str().unwrap());
     let script = "echo x >>$DIR/tries; exit 3";
     let line = ["run", "--ticket", "a", "--attempt", "mine", "--patience", "2m", "--retry-in-place", "3"];
     let line = [&line[..], &["--key", "package=zlib", "--", "sh", "-c", script]].concat();
     let ran = agent.call(&line);
     assert_eq!(ran.code, Some(3), "{ran:?}");
-    let tries = fs::read_to_string(site.dir.path().join("tries")).unwrap().lines().count();
+    let tries = fs::read_to_string(dir.join("tries")).unwrap().lines().count();
     assert!(tries > 1, "the test needs another try: {ran:?}");
     assert!(!ran.stderr.contains("holds its place"), "{}", ran.stderr);
     let last = site.open("a", "o").await;
     assert_eq!((last.state(), site.open("c", "o").await.state()), (State::Closed, State::Granted));
-    let metrics = site.server.get("/metrics").unwrap().1;
+    let metrics = site.0.server.get("/metrics").unwrap().1;
     let counted = |kind: &str| {
         let name = format!("plimsoll_ticket_changes_total{{kind=\"{kind}\"}} ");
         let line = metrics.lines().find_map(|line| line.strip_prefix(&name));

@@ -44,10 +44,8 @@ async fn attempts_that_are_opened_and_never_fed_are_bounded_and_end_by_themselve
 #[tokio::test(flavor = "multi_thread")]
 async fn an_attempt_of_very_many_samples_is_taken_up_and_shown_in_few_rows() {
     const BATCHES: u64 = 40;
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
-    let mut stream = Sender::connect(&server.url()).await.unwrap();
-    stream.exchange(hello("endless", "zlib")).await.unwrap();
+    let (dir, server) = Server::fresh(&[]).unwrap();
+    let mut stream = Sender::opened(&server.url(), "endless", "zlib").await.unwrap();
     for n in 0..BATCHES {
         stream.exchange(batch("endless", n * 1000 + 1, 1000)).await.unwrap();
     }

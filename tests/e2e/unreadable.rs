@@ -1,7 +1,7 @@
 //! Bytes that are no message are the fault of their sender: INVALID_ARGUMENT, with the field where it is known.
 
 use plimsoll_proto::v1 as pb;
-use plimsoll_tests::{Programs, Server};
+use plimsoll_tests::Server;
 use prost::Message as _;
 use tokio::net::TcpStream;
 use tokio_util::task::TaskTracker;
@@ -41,8 +41,7 @@ fn broken(message: &[u8], text: &str) -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bytes_that_are_no_message_are_the_fault_of_their_sender_and_the_field_is_named() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
     let key = pb::Key { package: "zlib".into(), ..pb::Key::default() };
     let asked =
         pb::PredictRequest { key: Some(key.clone()), ..pb::PredictRequest::default() }.encode_to_vec();

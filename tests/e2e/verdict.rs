@@ -10,7 +10,7 @@ use std::{
 use plimsoll_proto::v1::{
     self as pb, agent_message::Message as Sent, predictor_client::PredictorClient, stats_client::StatsClient,
 };
-use plimsoll_tests::{Programs, Sender, Server, batch, eventually, finish, hello};
+use plimsoll_tests::{Programs, Sender, Server, batch, eventually, finish};
 use tonic::{Code, Status};
 
 /// Runs `plimsoll-server classify` over these lines; code, lines of the answer, complaints.
@@ -107,8 +107,7 @@ async fn ask(server: &Server, attempt: &str, log: &str) -> Result<pb::Verdict, S
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_failure_at_the_same_commit_ends_it_also_after_a_restart() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    let (dir, server) = Server::fresh(&[]).unwrap();
     for attempt in ["1", "2"] {
         failed(&server, attempt, "").await;
     }
@@ -127,8 +126,7 @@ async fn the_same_failure_at_the_same_commit_ends_it_also_after_a_restart() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_retry_that_passed_shows_in_the_statistics() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
     failed(&server, "1", "").await;
     ask(&server, "1", "fatal: the moon is full").await.unwrap();
     let mut stream = Sender::connect(&server.url()).await.unwrap();
@@ -185,10 +183,8 @@ async fn rules_are_taken_over_while_the_server_runs_and_wrong_ones_are_not() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_that_cannot_be_answered_says_why() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
-    let mut stream = Sender::connect(&server.url()).await.unwrap();
-    stream.exchange(hello("running", "zlib")).await.unwrap();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
+    let _stream = Sender::opened(&server.url(), "running", "zlib").await.unwrap();
     failed(&server, "theirs", "a").await;
     let running = ask(&server, "running", "").await.unwrap_err();
     assert_eq!(running.code(), Code::FailedPrecondition, "{running}");

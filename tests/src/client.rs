@@ -8,7 +8,6 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{
     Request, Status, Streaming,
-    metadata::{Ascii, MetadataValue},
     transport::{Channel, Endpoint},
 };
 
@@ -33,34 +32,47 @@ impl Sender {
         Self::open(endpoint.connect().await.map_err(unreachable)?).await
     }
 
+    /// Opens a stream, and an attempt of a package on it.
+    ///
+    /// # Errors
+    /// The server cannot be reached or refuses.
+    pub async fn opened(url: &str, attempt: &str, package: &str) -> Result<Self, Status> {
+        let mut stream = Self::connect(url).await?;
+        stream.exchange(hello(attempt, package)).await?;
+        Ok(stream)
+    }
+
+    /// Delivers an attempt of a package, with so many samples and this exit code.
+    ///
+    /// # Errors
+    /// The server cannot be reached or refuses.
+    pub async fn delivered(
+        url: &str,
+        (attempt, package): (&str, &str),
+        samples: u64,
+        code: Option<i32>,
+    ) -> Result<(), Status> {
+        let mut stream = Self::opened(url, attempt, package).await?;
+        stream.exchange(batch(attempt, 1, samples)).await?;
+        stream.exchange(finish(attempt, samples, code)).await.map(drop)
+    }
+
     /// Opens a stream on a connection that others may use, too.
     ///
     /// # Errors
     /// The server refuses.
     pub async fn open(connection: Channel) -> Result<Self, Status> {
-        Self::begin(connection, |_request| ()).await
+        Self::open_as(connection, "").await
     }
 
-    /// As [`Self::open`], with a token.
+    /// As [`Self::open`], with a token; none if it is empty.
     ///
     /// # Errors
     /// The server refuses.
     pub async fn open_as(connection: Channel, token: &str) -> Result<Self, Status> {
-        let header = format!("Bearer {token}").parse();
-        let header: MetadataValue<Ascii> =
-            header.map_err(|_strange| Status::internal("the token is no header"))?;
-        Self::begin(connection, |request| drop(request.metadata_mut().insert("authorization", header))).await
-    }
-
-    async fn begin(
-        connection: Channel,
-        adorn: impl FnOnce(&mut Request<ReceiverStream<pb::AgentMessage>>),
-    ) -> Result<Self, Status> {
         let mut client = CollectorClient::new(connection);
         let (outbound, messages) = mpsc::channel(64);
-        let mut request = Request::new(ReceiverStream::new(messages));
-        adorn(&mut request);
-        let inbound = client.stream(request).await?.into_inner();
+        let inbound = client.stream(with_token(token, ReceiverStream::new(messages))).await?.into_inner();
         Ok(Self { outbound, inbound })
     }
 
@@ -141,6 +153,20 @@ impl Sender {
             other => Err(Status::aborted(format!("no acknowledgement but {other:?}"))),
         }
     }
+}
+
+/// A request with a token; without one if it is empty.
+///
+/// # Panics
+/// The token cannot be in a header.
+#[expect(clippy::expect_used, reason = "a test that cannot send its token has failed")]
+pub fn with_token<T>(token: &str, message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    if !token.is_empty() {
+        let header = format!("Bearer {token}").parse().expect("the token must fit into a header");
+        request.metadata_mut().insert("authorization", header);
+    }
+    request
 }
 
 /// A Hello for `attempt` of a package, by session `s-<attempt>`.

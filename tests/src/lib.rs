@@ -7,6 +7,7 @@ pub mod endure;
 pub mod figures;
 mod files;
 pub mod flood;
+pub mod http;
 mod issuer;
 pub mod pace;
 mod programs;
@@ -15,7 +16,7 @@ mod server;
 mod site;
 
 pub use agent::{Agent, Answer};
-pub use client::{Sender, batch, finish, hello, sample};
+pub use client::{Sender, batch, finish, hello, sample, with_token};
 pub use files::allow_open_files;
 pub use issuer::{Issuer, unix_now};
 pub use plimsoll_support::patience::eventually;

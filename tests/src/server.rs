@@ -2,8 +2,7 @@
 
 use std::{
     fs,
-    io::{Read as _, Write as _},
-    net::{SocketAddr, TcpStream},
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     thread,
@@ -16,17 +15,17 @@ use nix::{
     unistd::Pid,
 };
 use plimsoll_proto::v1::{self as pb, stats_client::StatsClient};
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempDir};
 
-use crate::programs::Programs;
+use crate::{
+    http::{self, HttpAnswer},
+    programs::Programs,
+};
 
 /// Between two looks at the log of a server that starts.
 const PAUSE: Duration = Duration::from_millis(10);
 /// Looks before giving up: ten minutes, for those who start one on a store of many GiB.
 const LOOKS: u32 = 60_000;
-
-/// Longest pause in an answer over HTTP.
-const ANSWER_WITHIN: Duration = Duration::from_mins(5);
 
 /// What `--log` needs for a server that says where it listens, and nothing of each attempt.
 pub const QUIET: &str = "warn,plimsoll_server=info,plimsoll_server::sessions=warn,plimsoll_server::ci_outcomes=warn,\
@@ -52,6 +51,16 @@ impl Server {
     /// It does not start; the error holds its log.
     pub fn start(programs: &Programs, data_dir: &Path) -> anyhow::Result<Self> {
         Self::start_with(programs, data_dir, &[])
+    }
+
+    /// Starts a server with further options on a directory of its own, which must outlive it.
+    ///
+    /// # Errors
+    /// It does not start; the error holds its log.
+    pub fn fresh(options: &[&str]) -> anyhow::Result<(TempDir, Self)> {
+        let dir = tempfile::tempdir()?;
+        let server = Self::start_with(Programs::for_tests(), dir.path(), options)?;
+        Ok((dir, server))
     }
 
     /// Starts a server with further options; an option given here wins over the free ports.
@@ -155,15 +164,16 @@ impl Server {
     /// # Errors
     /// No answer.
     pub fn get(&self, path: &str) -> anyhow::Result<(u16, String)> {
-        let mut stream = TcpStream::connect(self.http)?;
-        // a server that never answers fails a test instead of stopping all of them
-        stream.set_read_timeout(Some(ANSWER_WITHIN))?;
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        let (head, body) = answer.split_once("\r\n\r\n").context("no HTTP answer")?;
-        let status = head.split(' ').nth(1).context("no status")?.parse()?;
-        Ok((status, body.to_owned()))
+        let answer = self.send("GET", path, "", "")?;
+        Ok((answer.status, answer.body))
+    }
+
+    /// The answer to a request; `headers` are further ones, each with its end.
+    ///
+    /// # Errors
+    /// No answer.
+    pub fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> anyhow::Result<HttpAnswer> {
+        http::request(self.http, method, path, headers, body)
     }
 }
 

@@ -1,20 +1,25 @@
 //! A place to run the agent's program at: a server, and an agent that reports to it.
 
-use std::net::SocketAddr;
+use std::{fs, net::SocketAddr};
 
 use tempfile::TempDir;
+use tonic::{
+    Code, Status,
+    transport::{Channel, Endpoint},
+};
 
-use crate::{Agent, Programs, Server};
+use crate::{Agent, Programs, Sender, Server, eventually};
 
 /// A server on a directory of its own, and an agent with its spool beside it.
 #[derive(Debug)]
 pub struct Site {
-    /// Holds `data` and `spool`.
+    /// Holds `data` and `spool`, and the files of options.
     pub dir: TempDir,
     /// Runs until this is dropped.
     pub server: Server,
     /// Reports to the server.
     pub agent: Agent,
+    options: Vec<String>,
 }
 
 impl Site {
@@ -23,10 +28,67 @@ impl Site {
     /// # Errors
     /// It does not start; the error holds its log.
     pub fn start() -> anyhow::Result<Self> {
-        let (dir, programs) = (tempfile::tempdir()?, Programs::for_tests());
-        let server = Server::start(programs, &dir.path().join("data"))?;
+        Self::start_with(&[], &[])
+    }
+
+    /// Starts the server with further options. Those of `files` name a file of the site, which is written with this text.
+    ///
+    /// # Errors
+    /// It does not start; the error holds its log.
+    pub fn start_with(files: &[(&str, &str)], options: &[&str]) -> anyhow::Result<Self> {
+        let dir = tempfile::tempdir()?;
+        let mut options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
+        for (option, text) in files {
+            let path = dir.path().join(option.trim_start_matches('-'));
+            fs::write(&path, text)?;
+            options.extend([(*option).to_owned(), path.display().to_string()]);
+        }
+        Self::serve(dir, options)
+    }
+
+    fn serve(dir: TempDir, options: Vec<String>) -> anyhow::Result<Self> {
+        let (programs, texts) =
+            (Programs::for_tests(), options.iter().map(String::as_str).collect::<Vec<_>>());
+        let server = Server::start_with(programs, &dir.path().join("data"), &texts)?;
         let agent = Agent::new(programs, server.url(), &dir.path().join("spool"));
-        Ok(Self { dir, server, agent })
+        Ok(Self { dir, server, agent, options })
+    }
+
+    /// Kills the server and starts it again on the same store, with the same options.
+    ///
+    /// # Errors
+    /// It does not start again; the error holds its log.
+    pub fn killed(self) -> anyhow::Result<Self> {
+        let Self { dir, server, options, .. } = self;
+        server.kill()?;
+        Self::serve(dir, options)
+    }
+
+    /// The agent with this token.
+    pub fn agent_as(&self, token: &str) -> Agent {
+        self.agent.clone().with("PLIMSOLL_TOKEN", token)
+    }
+
+    /// A connection to the server.
+    ///
+    /// # Errors
+    /// It cannot be reached.
+    pub async fn connect(&self) -> anyhow::Result<Channel> {
+        Ok(Endpoint::new(self.server.url())?.connect().await?)
+    }
+
+    /// A stream to the collector with this token, as soon as the server has the keys of the issuer that signed it.
+    ///
+    /// # Errors
+    /// The server cannot be reached, or refuses.
+    pub async fn stream(&self, token: &str) -> anyhow::Result<Sender> {
+        let channel = self.connect().await?;
+        let open = async || Sender::open_as(channel.clone(), token).await;
+        // UNAVAILABLE: the issuer's keys are on their way
+        let is_open = |opened: &Result<Sender, Status>| {
+            !opened.as_ref().is_err_and(|status| status.code() == Code::Unavailable)
+        };
+        Ok(eventually("the issuer's keys are there", open, is_open).await?)
     }
 
     /// Ends the server at once.
@@ -34,10 +96,10 @@ impl Site {
     /// # Errors
     /// It cannot be ended.
     pub fn end_server(self) -> anyhow::Result<SiteWithoutServer> {
-        let Self { dir, server, agent } = self;
+        let Self { dir, server, agent, options } = self;
         let grpc = server.grpc;
         server.kill()?;
-        Ok(SiteWithoutServer { dir, agent, grpc })
+        Ok(SiteWithoutServer { dir, agent, options, grpc })
     }
 }
 
@@ -48,6 +110,7 @@ pub struct SiteWithoutServer {
     pub dir: TempDir,
     /// Reports to the address of the server.
     pub agent: Agent,
+    options: Vec<String>,
     grpc: SocketAddr,
 }
 
@@ -57,9 +120,8 @@ impl SiteWithoutServer {
     /// # Errors
     /// It does not start; the error holds its log.
     pub fn start_server(self) -> anyhow::Result<Site> {
-        let Self { dir, agent, grpc } = self;
-        let options = ["--grpc-listen", &grpc.to_string()];
-        let server = Server::start_with(Programs::for_tests(), &dir.path().join("data"), &options)?;
-        Ok(Site { dir, server, agent })
+        let Self { dir, mut options, grpc, .. } = self;
+        options.extend(["--grpc-listen".to_owned(), grpc.to_string()]);
+        Site::serve(dir, options)
     }
 }

@@ -1,18 +1,15 @@
 //! A server that wants to know who calls, with projects of three groups: `a/*` attacks, `b/*` is attacked, `t/*` is left alone.
 
-use std::{
-    fs,
-    io::{Read as _, Write as _},
-    net::{SocketAddr, TcpStream},
-};
+use std::{fs, net::SocketAddr};
 
 use plimsoll_proto::v1::{
     self as pb, agent_message::Message as Sent, predictor_client::PredictorClient, stats_client::StatsClient,
 };
-use plimsoll_tests::{Issuer, Sender, Server, batch, eventually, finish, hello};
+pub(super) use plimsoll_tests::with_token as with;
+use plimsoll_tests::{Issuer, Sender, Server, batch, eventually, finish, hello, http::request};
 use serde_json::json;
 use tonic::{
-    Request, Status,
+    Status,
     transport::{Channel, Endpoint},
 };
 
@@ -145,26 +142,7 @@ pub(super) fn hook_body(job: u64, project: &str, status: &str) -> String {
 
 /// The status of a request; `head` are further headers, each with its end.
 pub(super) fn http(address: SocketAddr, method: &str, path: &str, head: &str, body: &str) -> u16 {
-    let mut stream = TcpStream::connect(address).unwrap();
-    let length = body.len();
-    let request = format!(
-        "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{head}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-    );
-    // a server that refuses may close before all is written
-    let _refused = stream.write_all(request.as_bytes());
-    let mut answer = Vec::new();
-    let _reset = stream.read_to_end(&mut answer);
-    let answer = String::from_utf8_lossy(&answer).into_owned();
-    answer.split(' ').nth(1).unwrap_or_default().parse().unwrap_or(0)
-}
-
-/// A message with a token; none if it is empty.
-pub(super) fn with<T>(token: &str, message: T) -> Request<T> {
-    let mut request = Request::new(message);
-    if !token.is_empty() {
-        request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
-    }
-    request
+    request(address, method, path, head, body).map_or(0, |answer| answer.status)
 }
 
 /// What the builds of a project are.

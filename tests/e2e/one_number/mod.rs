@@ -7,39 +7,32 @@ mod attempts;
 mod one;
 mod sums;
 
-use std::{
-    io::{Read as _, Write as _},
-    net::TcpStream,
-};
-
 use plimsoll_proto::v1::stats_client::StatsClient;
-use plimsoll_tests::{Agent, Programs, Server};
+use plimsoll_tests::{Agent, Server, Site};
 use scraper::Html;
 use serde_json::Value;
 
 /// Attempts that are delivered.
 const ATTEMPTS: u64 = 200;
 
-struct Site {
-    _dir: tempfile::TempDir,
+struct Numbers {
     server: Server,
     agent: Agent,
+    _dir: tempfile::TempDir,
 }
 
-async fn site() -> Site {
+async fn site() -> Numbers {
     site_of(ATTEMPTS).await
 }
 
 /// A server with so many random attempts.
-async fn site_of(random: u64) -> Site {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), &dir.path().join("data")).unwrap();
-    let agent = Agent::new(Programs::for_tests(), server.url(), &dir.path().join("spool"));
+async fn site_of(random: u64) -> Numbers {
+    let Site { dir, server, agent, .. } = Site::start().unwrap();
     attempts::deliver(&server, random).await;
-    Site { _dir: dir, server, agent }
+    Numbers { server, agent, _dir: dir }
 }
 
-impl Site {
+impl Numbers {
     fn output_of(&self, words: &[&str]) -> String {
         let answer = self.agent.call(words);
         assert_eq!((answer.code, answer.stderr.as_str()), (Some(0), ""), "{words:?}");
@@ -48,14 +41,10 @@ impl Site {
 
     /// The text of a page, each run of white space one space.
     fn page(&self, path: &str) -> String {
-        let mut stream = TcpStream::connect(self.server.http).unwrap();
-        let head = "Host: localhost\r\nAccept: text/html\r\nConnection: close\r\n\r\n";
-        write!(stream, "GET {path} HTTP/1.1\r\n{head}").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
-        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-        let text: Vec<String> = Html::parse_document(body).root_element().text().map(str::to_owned).collect();
+        let answer = self.server.send("GET", path, "Accept: text/html\r\n", "").unwrap();
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        let text: Vec<String> =
+            Html::parse_document(&answer.body).root_element().text().map(str::to_owned).collect();
         text.join(" ").split_whitespace().collect::<Vec<_>>().join(" ")
     }
 

@@ -7,7 +7,7 @@ use plimsoll_proto::{
     v1::{self as pb, Outcome},
 };
 
-use super::{ATTEMPTS, Site, attempts, has, site, site_of};
+use super::{ATTEMPTS, Numbers, attempts, has, site, site_of};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_view_shows_the_same_attempt() {
@@ -82,7 +82,7 @@ fn agrees(summary: &pb::Summary, rows: &[pb::Sample]) {
 }
 
 /// One attempt on the terminal, on its page, and in two forms of JSON.
-fn seen(site: &Site, id: &str, summary: &pb::Summary, series: &[pb::Sample]) {
+fn seen(site: &Numbers, id: &str, summary: &pb::Summary, series: &[pb::Sample]) {
     let text = site.output_of(&["show", id]);
     let page = site.page(&format!("/attempts/{id}"));
     let mean = figures::known_bytes(measured::mean_need(summary));

@@ -6,7 +6,7 @@ use plimsoll_proto::{
 };
 use serde_json::Value;
 
-use super::{ATTEMPTS, Site, has, near, site};
+use super::{ATTEMPTS, Numbers, has, near, site};
 
 /// All numbers of one JSON object are those of another one. A count of causes has two forms, and is compared elsewhere.
 fn same_numbers(one: &Value, other: &Value) {
@@ -71,7 +71,7 @@ async fn every_view_shows_the_same_sums() {
 }
 
 /// A sum of lower bounds is shown as what its attempts say one by one, in the totals and in each row of the terminal.
-async fn bounded(site: &Site, groups: &[pb::Group]) {
+async fn bounded(site: &Numbers, groups: &[pb::Group]) {
     let asked = pb::ListAttemptsRequest { page_size: 1000, ..pb::ListAttemptsRequest::default() };
     let attempts = site.stats().await.list_attempts(asked).await.unwrap().into_inner().attempts;
     let text = tokio::task::block_in_place(|| site.output_of(&["stats", "--by", "package"]));
@@ -96,7 +96,7 @@ async fn bounded(site: &Site, groups: &[pb::Group]) {
 }
 
 /// What was canceled is one set of attempts: in the counts, and by both ways to ask for a list of it.
-async fn canceled(site: &Site, totals: &StatsTotals) {
+async fn canceled(site: &Numbers, totals: &StatsTotals) {
     let list = |outcome: Outcome, cause: pb::Cause| pb::ListAttemptsRequest {
         filter: Some(pb::Filter { outcome: outcome.into(), cause: cause.into(), ..pb::Filter::default() }),
         page_size: 1000,
@@ -134,7 +134,7 @@ fn null_where_not_known(terminal: &Value, api: &Value) {
 }
 
 /// The sums in words: terminal, page, report.
-fn shown(site: &Site, totals: &StatsTotals) {
+fn shown(site: &Numbers, totals: &StatsTotals) {
     let used = figures::percent(sums::memory_used(totals).unwrap());
     let wasted = figures::gib_hours(totals.memory_wasted_gib_hours);
     let shared = [
@@ -166,7 +166,7 @@ fn shown(site: &Site, totals: &StatsTotals) {
 }
 
 /// The sums as counters, over the attempts whose end is known: one that was lost is counted when no more can be heard of it.
-fn counted(site: &Site, by_outcome: &[pb::Group]) {
+fn counted(site: &Numbers, by_outcome: &[pb::Group]) {
     let ended: Vec<&StatsTotals> = by_outcome
         .iter()
         .filter(|group| group.name != "lost")

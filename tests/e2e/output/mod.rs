@@ -14,7 +14,7 @@ use nix::{
     unistd::Pid,
 };
 use plimsoll_support::collector::{CollectorFaults, FakeCollector};
-use plimsoll_tests::{Agent, Programs, Server, eventually};
+use plimsoll_tests::{Agent, Programs, Site, eventually};
 
 /// Bytes of each stream that must come through unchanged.
 const STREAM_BYTES: u64 = 8 << 20;
@@ -149,9 +149,7 @@ async fn phases_reach_the_server_with_the_end_of_the_attempt() {
 
 #[test]
 fn in_gitlab_the_report_is_a_folded_page_with_the_servers_advice() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), &dir.path().join("data")).unwrap();
-    let agent = Agent::new(Programs::for_tests(), server.url(), &dir.path().join("spool"));
+    let Site { dir, server: _server, agent, .. } = Site::start().unwrap();
     let job =
         agent.with("CI", "true").with("GITLAB_CI", "true").with("CI_JOB_ID", "7").with("LANG", "C.UTF-8");
     let file = dir.path().join("report.json");

@@ -12,9 +12,9 @@ use place::{AUDITOR, CUSTOMER, PlantedServer, RUNNER, SPACK, Secrets, WRONG};
 use plimsoll_proto::v1::{
     self as pb, agent_message::Message as Sent, predictor_client::PredictorClient, stats_client::StatsClient,
 };
-use plimsoll_tests::{Sender, batch, eventually, finish, hello};
+use plimsoll_tests::{Sender, batch, eventually, finish, hello, http::bearer, with_token as ask};
 use serde_json::{Value, json};
-use tonic::{Request, transport::Endpoint};
+use tonic::transport::Endpoint;
 
 use crate::admission::pod;
 
@@ -54,12 +54,6 @@ fn log(secrets: &Secrets) -> String {
          -----BEGIN PRIVATE KEY-----\n{block}\n-----END PRIVATE KEY-----\n\
          x.c:1:1: error: '{SIGN}' undeclared, token={token} DB_PASSWORD={password}\n"
     )
-}
-
-fn ask<T>(token: &str, message: T) -> Request<T> {
-    let mut request = Request::new(message);
-    request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
-    request
 }
 
 fn key(secrets: &Secrets) -> pb::Key {
@@ -156,7 +150,7 @@ async fn hooks(place: &PlantedServer, outputs: &mut FoundTexts) {
             outputs.push(("a hook".into(), place.http("POST", "/v1/collect", &headers, body)));
         }
     }
-    let metrics = async || place.http("GET", "/metrics", &format!("Authorization: Bearer {AUDITOR}\r\n"), "");
+    let metrics = async || place.http("GET", "/metrics", &bearer(AUDITOR), "");
     let judged = "plimsoll_hooks_total{kind=\"judged\"} 1\n";
     eventually("the hook's job is judged", metrics, |text| text.contains(judged)).await;
 }
@@ -166,12 +160,12 @@ fn pages(place: &PlantedServer, outputs: &mut FoundTexts) {
     let basic = |token: &str| BASE64_STANDARD.encode(format!("me:{token}"));
     let headers = [
         String::new(),
-        format!("Authorization: Bearer {AUDITOR}\r\n"),
-        format!("Authorization: Bearer {WRONG}\r\n"),
+        bearer(AUDITOR),
+        bearer(WRONG),
         format!("Authorization: Basic {}\r\n", basic(AUDITOR)),
         format!("Authorization: Basic {}\r\n", basic(WRONG)),
         format!("Authorization: Strange {WRONG}\r\n"),
-        format!("Authorization: Bearer {}\r\n", place.secrets.signed),
+        bearer(&place.secrets.signed),
     ];
     for path in PATHS {
         let joint = if path.contains('?') { '&' } else { '?' };

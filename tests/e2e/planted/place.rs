@@ -1,15 +1,9 @@
 //! A server that holds every secret that one can hold, and a GitLab and an issuer that are asked with them.
 
-use std::{
-    fs,
-    io::{Read as _, Write as _},
-    net::{SocketAddr, TcpListener, TcpStream},
-    sync::mpsc,
-    thread,
-};
+use std::{fs, net::SocketAddr, sync::mpsc};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use plimsoll_tests::{Issuer, unix_now};
+use plimsoll_tests::{Issuer, http::answer_each, unix_now};
 use ring::hmac;
 use serde_json::json;
 
@@ -145,17 +139,8 @@ impl PlantedServer {
 
     /// The whole answer to a request.
     pub(super) fn http(&self, method: &str, path: &str, headers: &str, body: &str) -> String {
-        let mut stream = TcpStream::connect(self.webhook.server.http).unwrap();
-        let length = body.len();
-        write!(
-            stream,
-            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nAccept: text/html\r\n{headers}Content-Length: {length}\r\n\
-             Connection: close\r\n\r\n{body}"
-        )
-        .unwrap();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
-        String::from_utf8_lossy(&answer).into_owned()
+        let headers = format!("Accept: text/html\r\n{headers}");
+        self.webhook.server.send(method, path, &headers, body).unwrap().text()
     }
 }
 
@@ -180,35 +165,19 @@ fn access(issuer: &str, refusing: SocketAddr) -> String {
     .concat()
 }
 
-/// A GitLab whose one failed job printed `log`, and which is no issuer of anything. Its thread ends with the test's process.
+/// A GitLab whose one failed job printed `log`, and which is no issuer of anything.
 fn others(log: String) -> (SocketAddr, mpsc::Receiver<String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let (asked, requests) = mpsc::channel();
-    thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            let (mut head, mut byte) = (Vec::new(), [0]);
-            while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap_or(0) > 0 {
-                head.push(byte[0]);
+    let answer = move |head: &str| {
+        let (status, body) = match head.split(' ').nth(1).unwrap_or_default() {
+            path if path.ends_with("/jobs/7/trace") => (200, log.clone()),
+            path if path.contains("/pipelines/") => {
+                let failed = json!([{"id": 7, "name": "zlib@1.3 /abcdefg", "status": "failed", "failure_reason": log}]);
+                (200, failed.to_string())
             }
-            let head = String::from_utf8_lossy(&head).into_owned();
-            let (status, body) = match head.split(' ').nth(1).unwrap_or_default() {
-                path if path.ends_with("/jobs/7/trace") => (200, log.clone()),
-                path if path.contains("/pipelines/") => (
-                    200,
-                    json!([{"id": 7, "name": "zlib@1.3 /abcdefg", "status": "failed", "failure_reason": log}])
-                        .to_string(),
-                ),
-                // as one that says what it was asked with
-                _ => (403, head.clone()),
-            };
-            let length = body.len();
-            let _gone = write!(
-                stream,
-                "HTTP/1.1 {status} x\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-            );
-            let _done = asked.send(head);
-        }
-    });
-    (address, requests)
+            // as one that says what it was asked with
+            _ => (403, head.to_owned()),
+        };
+        (status, String::new(), body)
+    };
+    answer_each(answer).unwrap()
 }

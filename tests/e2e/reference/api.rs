@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, fs, path::Path};
 
-use plimsoll_tests::{Programs, Server};
+use plimsoll_tests::Server;
 
 const HEAD: &str = "# Interface of the server
 
@@ -106,8 +106,7 @@ fn the_reference_of_the_interface_is_what_is_served() {
             declared.write(&mut page);
         }
     }
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
     let (status, listed) = server.get("/").unwrap();
     assert_eq!(status, 200);
     write!(page, "\n## HTTP\n\n```text\n{}\n```\n", listed.trim_end()).unwrap();

@@ -8,7 +8,7 @@ use plimsoll_proto::{
         predictor_client::PredictorClient, stats_client::StatsClient,
     },
 };
-use plimsoll_tests::{Sender, hello};
+use plimsoll_tests::{Sender, hello, with_token};
 use tonic::{Request, Status, Streaming, transport::Channel};
 
 /// In all that is known of the foreign project.
@@ -65,12 +65,7 @@ async fn first<T: std::fmt::Debug>(mut stream: Streaming<T>) -> Result<String, S
 
 impl Calls {
     fn ask<T>(&self, message: T) -> Request<T> {
-        let mut request = Request::new(message);
-        if !self.token.is_empty() {
-            let header = format!("Bearer {}", self.token).parse().unwrap();
-            request.metadata_mut().insert("authorization", header);
-        }
-        request
+        with_token(self.token, message)
     }
 
     /// Opens the ticket that a call about the own project is about.

@@ -6,11 +6,8 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use calls::{About, Calls, HIDDEN};
 use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent};
-use plimsoll_tests::{Programs, Sender, Server, batch, finish, hello};
-use tonic::{
-    Code, Status,
-    transport::{Channel, Endpoint},
-};
+use plimsoll_tests::{Sender, Site, batch, finish, hello};
+use tonic::{Code, Status, transport::Channel};
 
 use crate::tenants::sha256;
 
@@ -105,33 +102,25 @@ fn access() -> String {
 }
 
 /// A server with an attempt and a ticket of either project.
-struct Site {
-    _dir: tempfile::TempDir,
-    _server: Server,
+struct Asked {
+    _site: Site,
     channel: Channel,
     /// Of attempts that run.
     _streams: Vec<Sender>,
 }
 
-impl Site {
+impl Asked {
     async fn start() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let file = |name: &str, text: &str| {
-            fs::write(dir.path().join(name), text).unwrap();
-            dir.path().join(name).display().to_string()
-        };
-        let access = file("access.toml", &access());
-        let pools = file("pools.toml", "[[pool]]\nname = \"big\"\non_demand = true\n");
-        let options = ["--access-file", &access, "--pools-file", &pools];
-        let server = Server::start_with(Programs::for_tests(), &dir.path().join("data"), &options).unwrap();
-        let channel = Endpoint::new(server.url()).unwrap().connect().await.unwrap();
+        let pools = "[[pool]]\nname = \"big\"\non_demand = true\n";
+        let site = Site::start_with(&[("--access-file", &access()), ("--pools-file", pools)], &[]).unwrap();
+        let channel = site.connect().await.unwrap();
         let mut streams = Vec::new();
         for about in [About::OWN, About::FOREIGN] {
             streams.push(run(&channel, about).await);
             let calls = Calls { channel: channel.clone(), token: "another" };
             calls.call("Placement/OpenTicket", about).await.unwrap();
         }
-        Self { _dir: dir, _server: server, channel, _streams: streams }
+        Self { _site: site, channel, _streams: streams }
     }
 
     fn calls(&self, token: &'static str) -> Calls {
@@ -164,7 +153,7 @@ fn every_rpc_of_the_wire_has_its_row() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_rpc_tells_each_role_what_is_for_it_and_nothing_of_other_projects() {
-    let site = Site::start().await;
+    let site = Asked::start().await;
     let mut answered = 0;
     for Row(rpc, role, of_some, of_all) in TABLE {
         let anonymous = site.calls("").call(rpc, About::OWN).await;
@@ -207,7 +196,7 @@ fn code(answer: &Result<String, Status>) -> Code {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_attempt_of_another_project_is_judged_as_one_that_is_not_there() {
-    let site = Site::start().await;
+    let site = Asked::start().await;
     let key = |project: &str| Some(pb::Key { project: project.to_owned(), ..About::OWN.key() });
     let exit = Some(pb::Exit { code: Some(1), signal: None });
     let questions = [

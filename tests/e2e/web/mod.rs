@@ -6,14 +6,10 @@ mod pages;
 mod picture;
 mod wrong;
 
-use std::{
-    collections::HashMap,
-    io::{Read as _, Write as _},
-    net::TcpStream,
-};
+use std::collections::HashMap;
 
 use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent};
-use plimsoll_tests::{Programs, Sender, Server, batch, finish, hello, quoted};
+use plimsoll_tests::{Sender, Server, batch, finish, hello, http::HttpAnswer};
 use scraper::{Html, Selector};
 
 /// A name that is a script where it is not escaped.
@@ -22,26 +18,10 @@ const HOSTILE: &str = "<script>alert('x')</script>&amp;\"";
 /// An id with everything that an id may hold.
 const ODD_ID: &str = "gitlab.example.com:12/3.2_x-y";
 
-/// An answer.
-struct Answer {
-    status: u16,
-    head: String,
-    body: String,
-}
-
-/// What a browser gets.
-fn get(server: &Server, path: &str) -> Answer {
-    let request =
-        format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: text/html\r\nConnection: close\r\n\r\n");
-    let mut stream = TcpStream::connect(server.http).unwrap();
-    // a server that refuses may close before all is written
-    let _refused = stream.write_all(request.as_bytes());
-    let mut answer = Vec::new();
-    let _reset = stream.read_to_end(&mut answer);
-    let answer = String::from_utf8(answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").expect("no HTTP answer");
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    Answer { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
+/// What a browser gets; the names of headers in small letters.
+fn get(server: &Server, path: &str) -> HttpAnswer {
+    let answer = server.send("GET", path, "Accept: text/html\r\n", "").unwrap();
+    HttpAnswer { head: answer.head.to_ascii_lowercase(), ..answer }
 }
 
 /// A page that is there, read as a browser reads it.
@@ -65,8 +45,7 @@ fn attributes(page: &Html, selector: &str, name: &str) -> Vec<String> {
 
 /// A server with attempts of three packages, one of them with a hostile name, one failed, one that still runs.
 async fn start() -> (tempfile::TempDir, Server) {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    let (dir, server) = Server::fresh(&[]).unwrap();
     for (attempt, package, samples) in [("a1", "zlib", 3), ("a2", "zlib", 6), (ODD_ID, "hdf5", 40)] {
         deliver(&server, hello(attempt, package), attempt, samples, Some(0)).await;
     }
@@ -76,8 +55,7 @@ async fn start() -> (tempfile::TempDir, Server) {
     key.labels = HashMap::from([(HOSTILE.to_owned(), HOSTILE.to_owned())]);
     odd.resources = Some(pb::Resources { memory_limit_bytes: Some(8 << 20), ..pb::Resources::default() });
     deliver(&server, Sent::Hello(odd), "odd", 5, Some(1)).await;
-    let mut running = Sender::connect(&server.url()).await.unwrap();
-    running.exchange(hello("now", "llvm")).await.unwrap();
+    let mut running = Sender::opened(&server.url(), "now", "llvm").await.unwrap();
     running.exchange(batch("now", 1, 3)).await.unwrap();
     (dir, server)
 }

@@ -1,10 +1,10 @@
 //! What pages hold.
 
-use plimsoll_tests::{Programs, Server};
+use plimsoll_tests::{Server, quoted};
 use scraper::Html;
 use serde_json::{Value, json};
 
-use super::{HOSTILE, ODD_ID, attributes, get, page, quoted, start, texts};
+use super::{HOSTILE, ODD_ID, attributes, get, page, start, texts};
 
 /// Every page, with what stands in its title.
 fn all() -> Vec<(String, &'static str)> {
@@ -130,8 +130,7 @@ async fn the_same_is_there_as_json() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_server_says_what_to_do_next() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    let (_dir, server) = Server::fresh(&[]).unwrap();
     for path in ["/", "/packages", "/failures", "/savings", "/attempts", "/running", "/packages/zlib"] {
         let answer = get(&server, path);
         assert!(answer.body.contains("plimsoll run --key"), "{path}");
