@@ -130,7 +130,7 @@ proptest! {
                 history.settle(attempt);
             }
             if n.is_multiple_of(5) {
-                history.judged(&no(attempt.attempt.clone()), None);
+                history.judged(&no(&attempt.attempt), None);
                 refused.insert(n);
             }
         }
@@ -219,7 +219,7 @@ fn an_attempt_is_counted_once_however_often_it_comes() {
 #[test]
 fn a_verdict_that_comes_before_the_end_counts_when_the_attempt_has_ended() {
     let history = history(&[]);
-    history.judged(&no(id(1)), None);
+    history.judged(&no(&id(1)), None);
     for summary in many(3, |_, summary| summary.outcome = Outcome::Failed) {
         history.learn(&summary);
     }

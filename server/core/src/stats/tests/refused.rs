@@ -4,12 +4,12 @@ use super::*;
 use crate::domain::{Action, test_verdict};
 
 /// A verdict that says no while another attempt would be allowed.
-pub(super) fn no(attempt: AttemptId) -> Verdict {
+pub(super) fn no(attempt: &AttemptId) -> Verdict {
     Verdict { action: Action::No, ..test_verdict(attempt.as_str(), None) }
 }
 
 #[test]
 fn a_verdict_that_says_no_because_the_attempts_are_used_up_avoids_no_retry() {
-    let avoids = |attempts_left| Verdict { attempts_left, ..no(id(7)) }.avoids_retry();
+    let avoids = |attempts_left| Verdict { attempts_left, ..no(&id(7)) }.avoids_retry();
     assert!(avoids(1) && !avoids(0));
 }
