@@ -47,7 +47,7 @@ const LABELS: [(&str, &str); 6] = [
 ];
 
 /// What something may be built for, as the label `kind` says it, in any case.
-pub const KINDS: [&str; 4] = ["scratch", "explicit", "auto", "isolated"];
+pub const KINDS: [&str; 5] = ["scratch", "explicit", "auto", "isolated", "orchestrator"];
 
 /// Yes or no, in any case; `None` if it says neither.
 pub fn is_yes(text: &str) -> Option<bool> {

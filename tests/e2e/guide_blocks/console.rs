@@ -18,13 +18,14 @@ use super::{
 };
 
 /// Words of a command line that make the server do something else than to serve.
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "--print-config",
     "backup",
     "completions",
     "import",
     "init",
     "man",
+    "pools",
     "repair",
     "replay",
     "restore",

@@ -44,13 +44,15 @@ impl Cli {
         let mut command = command();
         let matches = command.try_get_matches_from_mut(line)?;
         let mut cli = Self::from_arg_matches(&matches)?;
-        if let Some((_name, behind)) = matches.subcommand() {
+        let mut within = &matches;
+        while let Some((_name, behind)) = within.subcommand() {
             let twice = |name: &str| {
                 let option = name.replace('_', "-");
                 let text = format!("--{option} stands before the command and behind it: give it once");
                 command.error(ErrorKind::ArgumentConflict, text)
             };
             cli.args.add(behind).map_err(twice)?;
+            within = behind;
         }
         Ok(cli)
     }
@@ -65,15 +67,21 @@ pub(super) fn command() -> clap::Command {
         command = command.mut_arg(option.get_id().as_str(), |option| option.help(help));
     }
     command.mut_subcommands(|command| {
-        let is_free = |option: &&Arg| {
-            let own = |own: &Arg| own.get_id() == option.get_id() || own.get_long() == option.get_long();
-            !command.get_arguments().any(own)
-        };
-        let settings: Vec<Arg> =
-            options.get_arguments().filter(is_free).map(|option| option.clone().hide(true)).collect();
         let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-        command.args(settings).after_help(format!("{SETTINGS}\n\n{examples}"))
+        let command = command.mut_subcommands(|inner| with_settings(inner, &options));
+        with_settings(command, &options).after_help(format!("{SETTINGS}\n\n{examples}"))
     })
+}
+
+/// A command that accepts the settings too, except those whose name it uses for an option of its own.
+fn with_settings(command: clap::Command, options: &clap::Command) -> clap::Command {
+    let is_free = |option: &&Arg| {
+        let own = |own: &Arg| own.get_id() == option.get_id() || own.get_long() == option.get_long();
+        !command.get_arguments().any(own)
+    };
+    let settings: Vec<Arg> =
+        options.get_arguments().filter(is_free).map(|option| option.clone().hide(true)).collect();
+    command.args(settings)
 }
 
 #[cfg(test)]
@@ -141,6 +149,7 @@ mod tests {
     fn settings_are_the_same_before_a_command_and_behind_it() {
         let commands =
             ["import F", "export F", "verify", "compact", "replay F", "classify F", "backup F", "init D"];
+        let commands = commands.into_iter().chain(["rules test F", "pools capacity --kinds auto"]);
         for command in commands {
             for line in [
                 format!("--data-dir /d --memory-cap 9GiB {command}"),

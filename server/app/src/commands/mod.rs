@@ -10,6 +10,7 @@ mod import;
 mod init;
 mod line;
 mod log_rules;
+mod pools;
 mod progress;
 mod repair;
 mod replay;
@@ -83,6 +84,8 @@ pub enum Command {
     Classify(classify::Classify),
     /// Checks rules for pools and for lines of logs, and tells which rule takes a key, or decides on a log.
     Rules(rules::Rules),
+    /// Tells what follows from the pools file for other systems, such as Koji.
+    Pools(pools::Pools),
     /// Reads everything in a data directory that no server uses, and tells whether a server would start with it and what it would miss.
     Verify(verify::Verify),
     /// Saves what is left of a damaged data directory into a new one.
@@ -121,6 +124,7 @@ impl Command {
             Self::Import(import) => import.run(config),
             Self::Classify(classify) => classify.run(config),
             Self::Rules(rules) => rules.run(config),
+            Self::Pools(pools) => pools.run(config),
             Self::Verify(verify) => verify.run(config),
             Self::Repair(repair) => repair.run(config),
             Self::Backup(backup) => backup.run(config),

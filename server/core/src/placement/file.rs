@@ -1,6 +1,7 @@
 //! Parses the operator's file: TOML with `[[pool]]`, `[[rule]]` and `[kind.NAME]` tables. All mistakes are reported at once with their
 //! lines, and a file with any mistake is rejected.
 
+mod nodes;
 mod pools;
 mod rules;
 mod tables;
@@ -19,6 +20,8 @@ use crate::domain::{Bytes, Cores};
 const POOLS: usize = 64;
 /// Most rules in a file.
 const RULES: usize = 500;
+/// Most nodes in a file.
+const NODES: usize = 1000;
 /// Most expressions in a file, including those in Copr's tables.
 const PATTERNS: usize = 1000;
 
@@ -63,7 +66,11 @@ struct Reading<'t> {
 impl Reading<'_> {
     fn placement(&mut self, file: File) -> Placement {
         let mut placement = Placement { currency: file.currency, ..Placement::default() };
-        for (most, count, what) in [(POOLS, file.pool.len(), "pools"), (RULES, file.rule.len(), "rules")] {
+        for (most, count, what) in [
+            (POOLS, file.pool.len(), "pools"),
+            (RULES, file.rule.len(), "rules"),
+            (NODES, file.node.len(), "nodes"),
+        ] {
             if count > most {
                 self.wrong(1, format!("{count} {what}, at most {most} are read"));
                 return placement;
@@ -77,6 +84,7 @@ impl Reading<'_> {
                 }
                 Some(kind) => {
                     let policy = self.policy(kind, table);
+                    self.apart(line, kind, &policy, &placement);
                     placement.kinds.push((kind, policy));
                 }
                 None => self.wrong(
@@ -84,6 +92,10 @@ impl Reading<'_> {
                     format!("kind {name:?} is none of {}", BuildKind::ALL.map(BuildKind::as_str).join(", ")),
                 ),
             }
+        }
+        for table in file.node {
+            let node = self.node(table, &placement);
+            placement.nodes.push(node);
         }
         for table in file.pool {
             let line = self.line(&table.name);

@@ -17,6 +17,8 @@ pub enum BuildKind {
     Auto,
     /// A fix for one release, separate from the others.
     Isolated,
+    /// It starts and watches the builds of an image, one for each architecture, and builds nothing itself.
+    Orchestrator,
 }
 
 /// Placement and limits of a kind of build.
@@ -39,7 +41,8 @@ const SECURITY: &str = "security";
 
 impl BuildKind {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Scratch, Self::Explicit, Self::Auto, Self::Isolated];
+    pub const ALL: [Self; 5] =
+        [Self::Scratch, Self::Explicit, Self::Auto, Self::Isolated, Self::Orchestrator];
 
     /// The name in the file, on the wire and in the label.
     pub fn as_str(self) -> &'static str {
@@ -48,6 +51,7 @@ impl BuildKind {
             Self::Explicit => "explicit",
             Self::Auto => "auto",
             Self::Isolated => "isolated",
+            Self::Orchestrator => "orchestrator",
         }
     }
 

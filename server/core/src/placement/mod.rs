@@ -3,7 +3,8 @@
 //! | module | |
 //! |---|---|
 //! | [`pool`] | a pool: what fits, its price, its nodes |
-//! | [`kind`] | scratch, explicit, auto, isolated |
+//! | [`kind`] | scratch, explicit, auto, isolated, orchestrator |
+//! | [`nodes`] | nodes of a cluster, and how many builds of a kind they run at once |
 //! | [`subject`] | the input of rules: the key and the prediction |
 //! | [`os`] | Linux, Windows and others |
 //! | [`names`] | names that Kubernetes accepts |
@@ -25,6 +26,7 @@ mod kind;
 mod lint;
 mod names;
 mod node;
+mod nodes;
 mod os;
 mod pattern;
 mod pool;
@@ -39,6 +41,7 @@ pub use kind::{BuildKind, KindPolicy};
 pub use kind::{LABEL, RAISING};
 pub use lint::PoolFileWarning;
 pub use node::{NodePlacement, Toleration};
+pub use nodes::{KindsCapacity, Node};
 pub use os::OperatingSystem;
 pub use pool::{Pool, PoolMaximums, PoolPrice};
 use rule::PlacementRule;
@@ -51,6 +54,7 @@ pub use tickets::TicketTerms;
 pub struct Placement {
     pools: Vec<Pool>,
     kinds: Vec<(BuildKind, KindPolicy)>,
+    nodes: Vec<Node>,
     rules: Vec<PlacementRule>,
     currency: String,
     terms: TicketTerms,

@@ -1,6 +1,7 @@
 //! What an operator may expect of a file of pools.
 
 mod kinds;
+mod osbs;
 mod reading;
 
 use std::collections::BTreeMap;
@@ -263,51 +264,6 @@ licence = 1
     assert_eq!(of("a/b", &["copr_builder", "licence"], [0, 0]), "own", "a tag of no pool is only counted");
     assert_eq!(of("a/b", &["extra_powerful", "secret"], [0, 0]), "", "no pool has both");
     assert_eq!(of("a/b", &["secret"], [0, 0]), "", "only a rule puts anything there");
-}
-
-/// The nodes of OSBS's document (osbs-docs, "Priority of Container Image Builds"), and whether each of them takes scratch, explicit
-/// and auto builds.
-const NODES: [[bool; 3]; 5] = [
-    [true, true, true],
-    [false, true, false],
-    [false, false, true],
-    [false, true, true],
-    [false, true, true],
-];
-
-#[test]
-fn kinds_of_builds_have_the_nodes_that_the_document_of_osbs_gives_them() {
-    let kinds = parse(
-        "[kind.scratch]\nnode_selector = { builds_scratch = \"true\" }\n\
-         [kind.explicit]\nnode_selector = { builds_explicit = \"true\" }\npriority_class = \"normal\"\n\
-         [kind.auto]\nnode_selector = { builds_auto = \"true\" }\npriority_class = \"low\"\n\
-         raised_priority_class = \"high\"\nat_once = 20\n",
-    );
-    let labels = |node: &[bool; 3]| -> BTreeMap<String, String> {
-        let names = ["builds_scratch", "builds_explicit", "builds_auto"];
-        names.into_iter().zip(node).map(|(name, yes)| (name.to_owned(), yes.to_string())).collect()
-    };
-    let of = |labels: &[(&str, &str)]| {
-        let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let key = Key { labels, ..Key::default() };
-        kinds.place(&RuleSubject::of(&key), None)
-    };
-    let nodes = |place: &NodePlacement| -> Vec<usize> {
-        let fits = |node: &[bool; 3]| {
-            let there = labels(node);
-            place.node_selector.iter().all(|(name, value)| there.get(name) == Some(value))
-        };
-        (1..).zip(&NODES).filter(|(_, node)| fits(node)).map(|(number, _)| number).collect()
-    };
-    assert_eq!(nodes(&of(&[("kind", "scratch")])), [1]);
-    assert_eq!(nodes(&of(&[("kind", "explicit")])), [1, 2, 4, 5]);
-    assert_eq!(nodes(&of(&[("kind", "auto")])), [1, 3, 4, 5]);
-    // no kind is given: then it counts as asked for by a person
-    assert_eq!(nodes(&of(&[])), [1, 2, 4, 5]);
-    assert_eq!(of(&[("kind", "auto")]).priority_class, "low");
-    assert_eq!(of(&[("kind", "auto"), ("security", "true")]).priority_class, "high");
-    assert_eq!(of(&[("kind", "explicit"), ("security", "true")]).priority_class, "normal");
-    assert_eq!(kinds.kind(BuildKind::Auto).unwrap().at_once, Some(20));
 }
 
 #[test]

@@ -18,7 +18,11 @@ pub(super) struct File {
     /// Value: 0 to 64 tables.
     #[serde(default)]
     pub(super) pool: Vec<PoolTable>,
-    /// What the kinds of builds get: `scratch`, `explicit`, `auto` and `isolated`.
+    /// Nodes of the cluster, for `plimsoll-server pools capacity`. The scheduler of the cluster reads its own labels.
+    /// Value: 0 to 1000 tables.
+    #[serde(default)]
+    pub(super) node: Vec<NodeTable>,
+    /// What the kinds of builds get: `scratch`, `explicit`, `auto`, `isolated` and `orchestrator`.
     #[serde(default)]
     pub(super) kind: BTreeMap<String, Spanned<KindTable>>,
     /// Rules that choose a pool. The first one that takes a build decides.
@@ -165,6 +169,22 @@ pub(super) struct OverwriteMax {
     /// Value: cores, more than 0.
     /// Default: `cores` of the pool.
     pub(super) cpu_limit: Option<Spanned<Cpu>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NodeTable {
+    /// Name of the node, once in the file.
+    /// Value: text, not empty.
+    pub(super) name: Spanned<String>,
+    /// Its labels. It takes builds of a kind if it has all labels in the `node_selector` of the kind.
+    /// Value: labels of Kubernetes.
+    #[serde(default)]
+    pub(super) labels: BTreeMap<String, String>,
+    /// Builds that it runs at once.
+    /// Value: whole number, at least 1.
+    /// Default: `1`.
+    pub(super) at_once: Option<u32>,
 }
 
 #[derive(Deserialize)]

@@ -51,7 +51,7 @@ busy_from = 0
         "line 43: pool \"two words\"",
         "line 43: pool two words: price_gib_hour is -1",
         "line 43: pool two words: toleration: operator Equal needs a key",
-        "kind \"lazy\" is none of scratch, explicit, auto, isolated",
+        "kind \"lazy\" is none of scratch, explicit, auto, isolated, orchestrator",
         "kind auto: at_once is 0",
         "kind auto: raised_priority_class \"no name\" is not 1 to 253",
         "line 52: pool elsewhere: label \"zone\" is another than \"a\", which kind auto wants",
@@ -219,7 +219,7 @@ copr = '''
 '''
 [[rule]]
 name = "every kind"
-kind = 'scratch|explicit|auto|isolated'
+kind = 'scratch|explicit|auto|isolated|orchestrator'
 package = '.*'
 pool = "big"
 [[rule]]

@@ -1,0 +1,32 @@
+//! `plimsoll-server pools`: what follows from the pools file for other systems. Needs no server.
+
+mod capacity;
+
+use clap::{Args, Subcommand};
+
+use super::line::examples;
+use crate::runtime::settings::Config;
+
+/// Tells what follows from the pools file for other systems, such as Koji.
+#[derive(Debug, Args)]
+#[command(after_help = examples(&["pools capacity --kinds scratch,explicit"]))]
+pub struct Pools {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Tells how many builds of some kinds run at once, which is the capacity of Koji's builders.
+    Capacity(capacity::Capacity),
+}
+
+impl Pools {
+    /// # Errors
+    /// The pools file cannot be read, or does not say what the command needs.
+    pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
+        match self.what {
+            What::Capacity(capacity) => capacity.run(config),
+        }
+    }
+}
