@@ -5,6 +5,7 @@
 //! | [`import`] | recorded history from files: summaries to learn from or to replay |
 //! | [`replay`] | the predictor and the rules of others over recorded history |
 //! | [`simulate`] | recorded history on nodes of a size, packed first-fit |
+//! | [`suggest`] | which packages deserve a powerful builder, and what a list of them does |
 //! | [`size`] | what a server needs for a number of builds |
 //! | [`classify`] | recorded failures, judged |
 //!
@@ -16,3 +17,4 @@ pub mod import;
 pub mod replay;
 pub mod simulate;
 pub mod size;
+pub mod suggest;

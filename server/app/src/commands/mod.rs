@@ -84,7 +84,7 @@ pub enum Command {
     Classify(classify::Classify),
     /// Checks rules for pools and for lines of logs, and tells which rule takes a key, or decides on a log.
     Rules(rules::Rules),
-    /// Tells what follows from the pools file for other systems, such as Koji.
+    /// Tells what follows from the pools file for other systems, such as Koji and Copr.
     Pools(pools::Pools),
     /// Reads everything in a data directory that no server uses, and tells whether a server would start with it and what it would miss.
     Verify(verify::Verify),

@@ -1,13 +1,16 @@
 //! `plimsoll-server pools`: what follows from the pools file for other systems. Needs no server.
 
 mod capacity;
+mod list;
+mod suggest;
 
+pub(super) use self::list::PowerfulList;
 use clap::{Args, Subcommand};
 
 use super::line::examples;
 use crate::runtime::settings::Config;
 
-/// Tells what follows from the pools file for other systems, such as Koji.
+/// Tells what follows from the pools file for other systems, such as Koji and Copr.
 #[derive(Debug, Args)]
 #[command(after_help = examples(&["pools capacity --kinds scratch,explicit"]))]
 pub struct Pools {
@@ -19,6 +22,8 @@ pub struct Pools {
 enum What {
     /// Tells how many builds of some kinds run at once, which is the capacity of Koji's builders.
     Capacity(capacity::Capacity),
+    /// Tells which packages deserve a powerful builder, which of the list do not, and what that saves and costs.
+    Suggest(suggest::Suggest),
 }
 
 impl Pools {
@@ -27,6 +32,7 @@ impl Pools {
     pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
         match self.what {
             What::Capacity(capacity) => capacity.run(config),
+            What::Suggest(suggest) => suggest.run(config),
         }
     }
 }

@@ -22,7 +22,9 @@ use plimsoll_lab::{
 };
 use plimsoll_proto::quantity;
 
-use super::{Output, line::examples, progress::Progress, replay, terminal::fitted_beside_tables};
+use super::{
+    Output, line::examples, pools::PowerfulList, progress::Progress, replay, terminal::fitted_beside_tables,
+};
 use crate::{runtime::settings::Config, state::pools};
 
 /// A day, milliseconds.
@@ -39,7 +41,7 @@ pub struct Simulate {
     file: PathBuf,
     /// Kinds of nodes, filled in this order: `CORESxMEMORY` or a pool of --pools-file, then :COUNT where there are only so many,
     /// then @PRICE of a node for an hour; for example 16x64GiB:8,64x256GiB. Given several times: several fleets.
-    #[arg(long, value_name = "KINDS", required = true)]
+    #[arg(long, value_name = "KINDS", required_unless_present = "powerful", conflicts_with = "powerful")]
     nodes: Vec<String>,
     /// Whose sizes: policies of `replay`; `preset` is what was asked for by hand, `plimsoll-pod` has request and limit in force together.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "preset,plimsoll,plimsoll-pod")]
@@ -71,6 +73,9 @@ pub struct Simulate {
     /// Also with the spread hint: builds predicted to need longer than this (p95) are kept together.
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     spread: Option<std::time::Duration>,
+    /// Instead of nodes: each build on a builder of one of two pools, without a list of powerful builders and with the suggested one.
+    #[command(flatten)]
+    list: PowerfulList,
     /// Form of the result.
     #[arg(short, long, value_enum, default_value = "text")]
     output: Output,
@@ -107,6 +112,13 @@ fn millis(time: std::time::Duration) -> Millis {
 
 impl Simulate {
     pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
+        if self.list.is_given() {
+            if matches!(self.output, Output::Json) {
+                bail!("--output json: two pools are shown as text alone");
+            }
+            let text = self.list.effects(config, Reader::open(&self.file)?)?;
+            return io::stdout().write_all(text.as_bytes()).context("standard output");
+        }
         let pools = config.pools_file.as_deref().map(pools::read).transpose()?.unwrap_or_default();
         let kinds = replay::kinds(&self.policy)?;
         let fleets = self.fleets(&pools, config)?;

@@ -4,6 +4,8 @@
 //! As in Copr, a pattern matches from the start of the text, and the tags of all matching patterns are combined. Only literals are parsed:
 //! strings, lists, dictionaries, comments. Nothing is executed.
 
+use std::fmt;
+
 use super::pattern::Pattern;
 
 /// Most entries of one table.
@@ -11,36 +13,82 @@ const ENTRIES: usize = 500;
 
 /// The table.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Copr {
-    pub(super) entries: Vec<CoprRow>,
+pub struct CoprTable {
+    pub(super) entries: Vec<CoprEntry>,
     /// Number of lines of the file in front of the table.
     pub(super) before: usize,
 }
 
 /// One pattern and its tags.
 #[derive(Debug, Clone)]
-pub(super) struct CoprRow {
+pub struct CoprEntry {
     pub(super) pattern: Pattern,
-    pub(super) tags: Vec<String>,
+    /// Tags of what matches.
+    pub tags: Vec<String>,
     /// Line within the table, from 1.
     pub(super) line: usize,
 }
 
 /// An error, with its line in the table.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct CoprError {
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {text}")]
+pub struct CoprError {
     pub(super) line: usize,
     pub(super) text: String,
 }
 
-impl Copr {
+impl CoprEntry {
+    /// An entry with this pattern.
+    ///
+    /// # Errors
+    /// The pattern is not a regular expression, or too large.
+    pub fn new(pattern: &str, tags: Vec<String>) -> Result<Self, String> {
+        let compiled = Pattern::start(pattern).map_err(|why| format!("pattern '{pattern}' {why}"))?;
+        Ok(Self { pattern: compiled, tags, line: 1 })
+    }
+
+    /// The pattern as written.
+    pub fn pattern(&self) -> &str {
+        self.pattern.as_str()
+    }
+
+    /// Whether it matches the beginning of `owner/project/chroot/package`.
+    pub fn matches(&self, whole: &str) -> bool {
+        self.pattern.is_match(whole)
+    }
+
+    /// Why Copr should not get this entry: Python tries the ways to match a repetition within a repetition one after the other.
+    pub fn backtracks(&self) -> Option<String> {
+        self.pattern.may_backtrack().then(|| {
+            format!(
+                "pattern '{}' repeats something that can match in several ways: Python may take exponential time for it",
+                self.pattern()
+            )
+        })
+    }
+}
+
+impl CoprTable {
     /// Reads a table.
-    pub(super) fn parse(text: &str) -> Result<Self, CoprError> {
+    ///
+    /// # Errors
+    /// The first mistake, with its line.
+    pub fn parse(text: &str) -> Result<Self, CoprError> {
         PythonLiteralReader { text, at: 0 }.table()
     }
 
+    /// A table of these entries.
+    pub fn of(entries: Vec<CoprEntry>) -> Self {
+        Self { entries, before: 0 }
+    }
+
+    /// The entries, in their order.
+    pub fn entries(&self) -> &[CoprEntry] {
+        &self.entries
+    }
+
     /// The tags of all matching entries, in order, without repetitions; `None` if none matches.
-    pub(super) fn tags(&self, whole: &str) -> Option<Vec<String>> {
+    pub fn tags(&self, whole: &str) -> Option<Vec<String>> {
         let mut matched = self.entries.iter().filter(|entry| entry.pattern.is_match(whole)).peekable();
         matched.peek()?;
         let mut tags: Vec<String> = Vec::new();
@@ -53,6 +101,35 @@ impl Copr {
     }
 }
 
+/// The table as it stands in `copr.conf`. [`CoprTable::parse`] reads it back.
+impl fmt::Display for CoprTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("EXTRA_BUILDCHROOT_TAGS = [")?;
+        for (number, entry) in self.entries.iter().enumerate() {
+            let tags: Vec<String> = entry.tags.iter().map(|tag| quoted(tag)).collect();
+            let comma = if number == 0 { "{" } else { ", {" };
+            writeln!(
+                f,
+                "{comma}\n    \"pattern\": {},\n    \"tags\": [{}],",
+                quoted(entry.pattern()),
+                tags.join(", ")
+            )?;
+            f.write_str("}")?;
+        }
+        writeln!(f, "]")
+    }
+}
+
+/// A text as Python's literal: raw where it has backslashes, as patterns are usually written.
+fn quoted(text: &str) -> String {
+    let is_plain = !text.contains(['"', '\n']) && !text.ends_with('\\');
+    if is_plain {
+        let raw = if text.contains('\\') { "r" } else { "" };
+        return format!("{raw}\"{text}\"");
+    }
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
+}
+
 /// Parser of Python literals.
 struct PythonLiteralReader<'t> {
     text: &'t str,
@@ -60,7 +137,7 @@ struct PythonLiteralReader<'t> {
 }
 
 impl PythonLiteralReader<'_> {
-    fn table(mut self) -> Result<Copr, CoprError> {
+    fn table(mut self) -> Result<CoprTable, CoprError> {
         // `EXTRA_BUILDCHROOT_TAGS =` may come first
         let named = self.word();
         if !named.is_empty() {
@@ -81,10 +158,10 @@ impl PythonLiteralReader<'_> {
         if !self.rest().is_empty() {
             return Err(self.wrong("holds something behind its closing bracket".to_owned()));
         }
-        Ok(Copr { entries, before: 0 })
+        Ok(CoprTable { entries, before: 0 })
     }
 
-    fn entry(&mut self) -> Result<CoprRow, CoprError> {
+    fn entry(&mut self) -> Result<CoprEntry, CoprError> {
         self.need("{")?;
         let line = self.line();
         let (mut pattern, mut tags) = (None, None);
@@ -107,7 +184,7 @@ impl PythonLiteralReader<'_> {
             }
         }
         match (pattern, tags) {
-            (Some(pattern), Some(tags)) if !tags.is_empty() => Ok(CoprRow { pattern, tags, line }),
+            (Some(pattern), Some(tags)) if !tags.is_empty() => Ok(CoprEntry { pattern, tags, line }),
             _ => Err(self.wrong("an entry needs a pattern and at least one tag".to_owned())),
         }
     }
@@ -228,7 +305,7 @@ EXTRA_BUILDCHROOT_TAGS = [{
 
     #[test]
     fn a_table_of_copr_is_read_as_it_is_in_its_configuration() {
-        let copr = Copr::parse(TABLE).unwrap();
+        let copr = CoprTable::parse(TABLE).unwrap();
         assert_eq!(copr.entries.iter().map(|entry| entry.line).collect::<Vec<_>>(), [2, 5, 10]);
         let tags = |whole: &str| copr.tags(whole).unwrap_or_default();
         assert_eq!(tags("@asahi/kernel/fedora-40-x86_64/kernel-16k"), ["on_demand_powerful", "every"]);
@@ -248,7 +325,7 @@ EXTRA_BUILDCHROOT_TAGS = [{
             ("[] + OTHER", 1, "behind its closing bracket"),
             ("import os", 1, "expected \"=\""),
         ] {
-            let wrong = Copr::parse(text).unwrap_err();
+            let wrong = CoprTable::parse(text).unwrap_err();
             assert!(wrong.line == line && wrong.text.contains(words), "{text:?}: {wrong:?}");
         }
     }
@@ -257,7 +334,7 @@ EXTRA_BUILDCHROOT_TAGS = [{
     fn no_text_makes_the_reader_panic_or_hang() {
         use proptest::prelude::*;
         proptest!(|(text in "[\\[\\]{}'\"r:,#=\\\\ \na]{0,60}")| {
-            let _read = Copr::parse(&text);
+            let _read = CoprTable::parse(&text);
         });
     }
 }

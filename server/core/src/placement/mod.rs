@@ -10,6 +10,7 @@
 //! | [`names`] | names that Kubernetes accepts |
 //! | [`pattern`] | regular expressions over whole texts, bounded |
 //! | [`rule`] | one rule: what it matches and which pool it chooses |
+//! | [`backtracking`] | expressions for which other engines may take exponential time |
 //! | [`copr`] | parser of Copr's table of patterns and tags |
 //! | [`file`] | parser of the operator's file, which reports all mistakes with their lines |
 //! | [`lint`] | warnings: rules that can never match, rules shadowed by earlier ones |
@@ -19,6 +20,7 @@
 //! Pure. The first rule that matches decides; without one it is the cheapest pool that fits. If none fits, it is the largest, and the
 //! sizes are lowered to it and the answer says so, because a size above the runner's maximum fails the job.
 
+mod backtracking;
 mod choose;
 mod copr;
 mod file;
@@ -37,6 +39,7 @@ mod tests;
 pub mod tickets;
 
 pub use choose::{PlacementTarget, PoolChoice, RuleTrace};
+pub use copr::{CoprEntry, CoprError, CoprTable};
 pub use kind::{BuildKind, KindPolicy};
 pub use kind::{LABEL, RAISING};
 pub use lint::PoolFileWarning;

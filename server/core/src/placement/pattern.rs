@@ -7,7 +7,7 @@ use regex_syntax::hir::{
     literal::{ExtractKind, Extractor, Literal},
 };
 
-use super::subject;
+use super::{backtracking, subject};
 
 /// Longest expression, bytes.
 const BYTES: usize = 4096;
@@ -56,6 +56,11 @@ impl Pattern {
 
     pub(super) fn is_match(&self, text: &str) -> bool {
         self.regex.is_match(text)
+    }
+
+    /// Whether an engine that backtracks, such as Python's, may take exponential time; true if unknown.
+    pub(super) fn may_backtrack(&self) -> bool {
+        backtracking::may_be_exponential(&self.hir)
     }
 
     /// Whether no text of at most `bytes` bytes can match.

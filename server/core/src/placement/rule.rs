@@ -1,7 +1,7 @@
 //! One rule: what it matches and which pool it chooses.
 
 use super::{
-    copr::Copr,
+    copr::CoprTable,
     pattern::Pattern,
     pool::Pool,
     subject::{ResourceNeeds, RuleSubject},
@@ -17,7 +17,7 @@ pub(super) struct PlacementRule {
     pub(super) fields: Vec<(RuleField, Pattern)>,
     pub(super) over: Vec<NeedThreshold>,
     /// Copr's table: the rule matches if one of its patterns does, and all matching patterns add their tags.
-    pub(super) copr: Option<Copr>,
+    pub(super) copr: Option<CoprTable>,
     pub(super) wanted: RuleTarget,
     pub(super) when_busy: Option<WhenBusy>,
 }

@@ -39,6 +39,7 @@ mod waiting;
 pub use cores::{CpuRule, SimulatedCores};
 pub use fleet::Fleet;
 pub use outcome::FleetOutcome;
+pub(crate) use report::aligned;
 pub use report::{FleetReport, json, text};
 pub use rows::{RowWindow, SimulatedRows};
 pub use run::{SimulatedSizes, SimulationTerms, run};

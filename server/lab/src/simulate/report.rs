@@ -108,7 +108,7 @@ fn row(name: &str, outcome: &FleetOutcome, shown: ShownColumns<'_>) -> Vec<Strin
 }
 
 /// Cells in columns, all but the first to the right.
-fn aligned(rows: &[Vec<String>]) -> String {
+pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     let width = |at: usize| rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..rows.first().map_or(0, Vec::len)).filter_map(width).collect();
     let mut text = String::new();

@@ -7,7 +7,7 @@ use crate::{
     domain::Millis,
     placement::{
         Placement,
-        copr::{Copr, CoprRow},
+        copr::{CoprEntry, CoprTable},
         pattern::Pattern,
         rule::{NeedThreshold, PlacementRule, RuleField, RuleTarget, WhenBusy},
     },
@@ -79,14 +79,14 @@ impl Reading<'_> {
         over
     }
 
-    fn copr(&mut self, at: &str, text: &Spanned<String>, placement: &Placement) -> Option<Copr> {
+    fn copr(&mut self, at: &str, text: &Spanned<String>, placement: &Placement) -> Option<CoprTable> {
         // the content of a multi-line string starts after its quotes
         let below = self
             .text
             .get(text.span())
             .is_some_and(|text| text.starts_with("'''\n") || text.starts_with("\"\"\"\n"));
         let first = self.line(text) - 1 + usize::from(below);
-        let copr = match Copr::parse(text.get_ref()) {
+        let copr = match CoprTable::parse(text.get_ref()) {
             Ok(copr) => copr,
             Err(wrong) => {
                 self.wrong(first + wrong.line, format!("{at}: copr: {}", wrong.text));
@@ -95,11 +95,11 @@ impl Reading<'_> {
         };
         self.count_patterns(first + 1, copr.entries.len());
         let unknown =
-            |entry: &CoprRow| Some((first + entry.line, unknown_tag(&entry.tags, placement)?.clone()));
+            |entry: &CoprEntry| Some((first + entry.line, unknown_tag(&entry.tags, placement)?.clone()));
         for (line, tag) in copr.entries.iter().filter_map(unknown) {
             self.wrong(line, format!("{at}: copr: no pool has the tag {tag:?}"));
         }
-        Some(Copr { before: first, ..copr })
+        Some(CoprTable { before: first, ..copr })
     }
 
     fn wanted(

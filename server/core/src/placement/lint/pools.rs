@@ -2,7 +2,7 @@
 
 use super::{Placement, PoolFileWarning};
 use crate::placement::{
-    copr::Copr,
+    copr::CoprTable,
     pattern::Pattern,
     pool::{Pool, PoolPrice},
     rule::{PlacementRule, RuleField},
@@ -27,7 +27,7 @@ impl Placement {
     /// Entries of a Copr table whose tags no single pool has, each with its line: the rule does not match builds that match such an entry.
     pub(super) fn entries_without_pool(&self, rule: &PlacementRule) -> Vec<PoolFileWarning> {
         let pools = self.pools_of(rule);
-        let of_copr = |copr: &Copr| -> Vec<PoolFileWarning> {
+        let of_copr = |copr: &CoprTable| -> Vec<PoolFileWarning> {
             let without =
                 copr.entries.iter().filter(|entry| !pools.iter().any(|pool| has(pool, &entry.tags)));
             let warnings = without.map(|entry| PoolFileWarning {

@@ -1,0 +1,64 @@
+//! `plimsoll-server pools suggest`: who deserves the powerful builders.
+
+use std::{
+    io::{self, Write as _},
+    path::PathBuf,
+};
+
+use anyhow::{Context as _, bail};
+use clap::{Args, ValueEnum};
+use plimsoll_lab::{
+    import::Reader,
+    suggest::{json, new_list, suggest, text},
+};
+
+use super::{
+    super::{line::examples, note, terminal::fitted_beside_tables},
+    list::{ListInputs, PowerfulList},
+};
+use crate::runtime::settings::Config;
+
+/// Tells from recorded history which packages deserve a powerful builder, which of the list do not profit from it, and the hours and money
+/// of both. Time on a builder is measured, or worked out from build jobs and CPU time.
+#[derive(Debug, Args)]
+#[command(after_help = examples(&["pools suggest --normal x86 --powerful powerful builds.jsonl"]))]
+pub(super) struct Suggest {
+    /// CSV or JSON lines, as `export` writes them; required columns: package, `wall_ms`, `peak_bytes`.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    #[command(flatten)]
+    list: PowerfulList,
+    /// Form of the result; `copr` is the new list as `EXTRA_BUILDCHROOT_TAGS`.
+    #[arg(short, long, value_enum, default_value = "text")]
+    output: SuggestOutput,
+}
+
+// no doc comments on these: `--help` would show them
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum SuggestOutput {
+    Text,
+    Json,
+    Copr,
+}
+
+impl Suggest {
+    pub(super) fn run(&self, config: &Config) -> anyhow::Result<()> {
+        let inputs = self.list.read(config, Reader::open(&self.file)?)?;
+        let ListInputs { builds, list, tag, terms, currency } = &inputs;
+        if builds.groups.is_empty() {
+            bail!("{}: has no build of a package that can be used\n{}", self.file.display(), builds.refusals);
+        }
+        let all = suggest(builds, list, tag, terms);
+        let new = || new_list(list, &all, tag).map_err(anyhow::Error::msg);
+        let printed = match self.output {
+            SuggestOutput::Text => fitted_beside_tables(&text(&all, terms, currency), io::stdout()),
+            SuggestOutput::Json => json(&all, terms, currency, &new()?),
+            SuggestOutput::Copr => new()?.to_string(),
+        };
+        io::stdout().write_all(printed.as_bytes()).context("standard output")?;
+        if builds.refusals.count > 0 {
+            note(&builds.refusals);
+        }
+        Ok(())
+    }
+}

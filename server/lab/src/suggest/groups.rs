@@ -1,0 +1,122 @@
+//! Recorded attempts by package of a project and architecture.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plimsoll_core::{
+    domain::{Key, Millis, Outcome, Summary},
+    placement::RuleSubject,
+};
+
+use crate::import::{FileError, Reader, Refusals};
+
+/// A month of 30 days, milliseconds.
+const MONTH_MS: u64 = 30 * 24 * 3_600_000;
+/// The shortest time that is extrapolated to a month, milliseconds: a day.
+const DAY_MS: u64 = 24 * 3_600_000;
+
+/// One attempt that succeeded.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct RecordedRun {
+    /// Build jobs; 0 if they are not known.
+    pub(super) jobs: u32,
+    /// Wall time.
+    pub(super) wall: Millis,
+    /// CPU time; 0 if it is not known.
+    pub(super) cpu: Millis,
+    /// Pool in which it ran; empty if that is not known.
+    pub(super) pool: String,
+    /// When it came, milliseconds since 1970; 0 if that is not known.
+    pub(super) start_ms: u64,
+}
+
+/// The attempts of one package of a project on one architecture.
+#[derive(Debug, Clone, Default)]
+pub struct BuildGroup {
+    /// `owner/project`.
+    pub owner_project: String,
+    /// Architecture family; empty if the keys name none.
+    pub family: &'static str,
+    /// The package.
+    pub package: String,
+    /// The architectures or chroots, as the keys name them.
+    pub archs: BTreeSet<String>,
+    /// `owner/project/arch/package`, one for each architecture.
+    pub names: Vec<String>,
+    /// Builds in a month, failed ones included; the builds of the file if it has no times.
+    pub per_month: f64,
+    /// All builds, failed ones included.
+    pub builds: u32,
+    pub(super) runs: Vec<RecordedRun>,
+}
+
+/// All groups of a file.
+#[derive(Debug, Default)]
+pub struct RecordedBuilds {
+    /// In the order of their names.
+    pub groups: Vec<BuildGroup>,
+    /// Rows that were not taken.
+    pub refusals: Refusals,
+    /// Whether the file names times.
+    pub timed: bool,
+}
+
+impl RecordedBuilds {
+    /// Reads a file. `tell` gets the share that is read.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read(mut reader: Reader, mut tell: impl FnMut(f64)) -> Result<Self, FileError> {
+        let mut groups: BTreeMap<(String, &'static str, String), BuildGroup> = BTreeMap::new();
+        let (mut timed, mut span, mut rows) = (false, (u64::MAX, 0_u64), 0_u64);
+        while let Some(record) = reader.next_record()? {
+            rows += 1;
+            if rows.is_multiple_of(1000) {
+                tell(reader.place.share());
+            }
+            timed |= record.timed;
+            let summary = record.summary;
+            if record.timed {
+                span = (span.0.min(summary.started_unix_ms), span.1.max(summary.started_unix_ms));
+            }
+            if summary.opening.untrusted || summary.key.package.is_empty() {
+                continue;
+            }
+            let subject = RuleSubject::of(&summary.key);
+            let name = (subject.owner_project.clone(), subject.family, summary.key.package.clone());
+            let whole = subject.whole;
+            let group = groups.entry(name).or_default();
+            group.builds += 1;
+            if group.archs.insert(summary.key.arch.clone()) {
+                group.names.push(whole);
+            }
+            group.runs.extend(run(&summary));
+        }
+        let months = if timed {
+            Millis(span.1.saturating_sub(span.0).max(DAY_MS)).as_f64() / Millis(MONTH_MS).as_f64()
+        } else {
+            1.0
+        };
+        let finished = groups.into_iter().map(|((owner_project, family, package), group)| BuildGroup {
+            owner_project,
+            family,
+            package,
+            per_month: f64::from(group.builds) / months,
+            ..group
+        });
+        Ok(Self { groups: finished.collect(), refusals: reader.refusals, timed })
+    }
+}
+
+/// What an attempt shows about time: nothing, unless it succeeded and did its work here.
+fn run(summary: &Summary) -> Option<RecordedRun> {
+    let is_whole =
+        summary.outcome == Outcome::Succeeded && !summary.unneeded && summary.offloaded_to.is_empty();
+    let Key { hints, .. } = &summary.key;
+    (is_whole && summary.wall.0 > 0).then(|| RecordedRun {
+        jobs: hints.build_jobs.unwrap_or(0),
+        wall: summary.wall,
+        cpu: Millis(summary.cpu.0 / 1000),
+        pool: summary.opening.pool.clone(),
+        start_ms: summary.started_unix_ms,
+    })
+}

@@ -1,0 +1,154 @@
+//! Who deserves the powerful builder: packages of projects that a builder with more cores would finish much sooner, and those on the list
+//! of powerful builders that it does not.
+//!
+//! ```text
+//! file -> groups (attempts of one package of a project) -> speed (time on each builder) -> verdicts -> text, JSON, Copr's list
+//! ```
+//!
+//! Time on a builder is measured, where enough attempts ran in its pool. Else it follows from the attempts' numbers of build jobs and
+//! their CPU time (`speed`). Attempts that did not succeed, untrusted ones and those that built nothing are left out.
+
+mod groups;
+mod list;
+mod queue;
+mod report;
+mod speed;
+#[cfg(test)]
+mod tests;
+
+use plimsoll_core::{
+    domain::Millis,
+    placement::{CoprTable, Pool, ResourceNeeds},
+};
+
+pub use groups::{BuildGroup, RecordedBuilds};
+pub use list::new_list;
+pub use queue::{ListEffect, effect, effect_text};
+pub use report::{json, text};
+pub use speed::{BuilderTimes, SpeedBasis};
+
+/// Fewest attempts of a package that are enough for a suggestion.
+pub const FEWEST: u64 = plimsoll_core::recommend::FEWEST;
+
+/// A pool of builders as far as a suggestion needs it: each build has a builder of its own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Builder {
+    /// Name of the pool.
+    pub name: String,
+    /// Cores of one builder.
+    pub cores: u32,
+    /// Price of one builder for one hour.
+    pub price_hour: f64,
+    /// Builders at once; `None`: as many as it takes.
+    pub at_once: Option<u32>,
+}
+
+impl Builder {
+    /// The builders of a pool.
+    ///
+    /// # Errors
+    /// The file does not say their cores and memory.
+    pub fn of(pool: &Pool) -> Result<Self, String> {
+        let (Some(cores), Some(memory)) = pool.builder else {
+            return Err(format!(
+                "pool {}: the pools file does not say cores and memory of its builders",
+                pool.name
+            ));
+        };
+        let whole = ResourceNeeds { memory_request: memory, cpu_request: cores, ..ResourceNeeds::default() };
+        let jobs = u32::try_from(Millis::from_f64(cores.0).0).unwrap_or(u32::MAX).max(1);
+        Ok(Self {
+            name: pool.name.clone(),
+            cores: jobs,
+            price_hour: pool.price.of(&whole),
+            at_once: pool.at_once,
+        })
+    }
+}
+
+/// When a powerful builder pays.
+#[derive(Debug, Clone)]
+pub struct SuggestTerms {
+    /// The usual builders.
+    pub normal: Builder,
+    /// The powerful ones.
+    pub powerful: Builder,
+    /// Shortest time on a usual builder.
+    pub at_least: Millis,
+    /// Least speed-up.
+    pub speedup: f64,
+    /// What an hour sooner is worth at most; `None`: any price.
+    pub hour_worth: Option<f64>,
+}
+
+/// Whether a package is on the list, and should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListVerdict {
+    /// It is not on the list, and would profit.
+    Add,
+    /// It is on the list, and profits.
+    Keep,
+    /// It is on the list, and does not profit.
+    Remove,
+    /// It is not on the list, and would not profit.
+    LeaveOut,
+    /// Too little is known of it; it stays as it is.
+    Unknown,
+}
+
+/// What is known of one package of a project.
+#[derive(Debug, Clone)]
+pub struct Suggestion<'g> {
+    /// Its attempts.
+    pub group: &'g BuildGroup,
+    /// Whether the list has it.
+    pub listed: bool,
+    /// Its time on both builders; `None` if too little is known.
+    pub times: Option<BuilderTimes>,
+    /// What to do.
+    pub verdict: ListVerdict,
+}
+
+impl Suggestion<'_> {
+    /// Hours that the powerful builder saves in a month; 0 if the times are not known.
+    pub fn hours_saved(&self) -> f64 {
+        self.times.map_or(0.0, |times| times.saved().hours() * self.group.per_month)
+    }
+
+    /// What the powerful builder costs more in a month.
+    pub fn money_more(&self, terms: &SuggestTerms) -> f64 {
+        self.times.map_or(0.0, |times| times.cost_more(terms) * self.group.per_month)
+    }
+}
+
+/// A suggestion for each group, those that save most hours first.
+pub fn suggest<'g>(
+    builds: &'g RecordedBuilds,
+    list: &CoprTable,
+    tag: &str,
+    terms: &SuggestTerms,
+) -> Vec<Suggestion<'g>> {
+    let judge = |group: &'g BuildGroup| {
+        let listed =
+            group.names.iter().any(|name| list.tags(name).is_some_and(|tags| tags.iter().any(|t| t == tag)));
+        let times = speed::times(group, terms);
+        let verdict = match (listed, times.map(|times| profits(&times, terms))) {
+            (_, None) => ListVerdict::Unknown,
+            (false, Some(true)) => ListVerdict::Add,
+            (true, Some(true)) => ListVerdict::Keep,
+            (true, Some(false)) => ListVerdict::Remove,
+            (false, Some(false)) => ListVerdict::LeaveOut,
+        };
+        Suggestion { group, listed, times, verdict }
+    };
+    let mut all: Vec<Suggestion<'g>> = builds.groups.iter().map(judge).collect();
+    all.sort_by(|one, other| other.hours_saved().total_cmp(&one.hours_saved()));
+    all
+}
+
+fn profits(times: &BuilderTimes, terms: &SuggestTerms) -> bool {
+    let is_worth = |worth: f64| times.cost_more(terms) <= worth * times.saved().hours();
+    times.normal >= terms.at_least
+        && times.speedup() >= terms.speedup
+        && terms.hour_worth.is_none_or(is_worth)
+}

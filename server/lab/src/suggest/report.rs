@@ -1,0 +1,104 @@
+//! Suggestions as text and as JSON.
+
+use std::fmt::Write as _;
+
+use plimsoll_core::placement::CoprTable;
+use plimsoll_proto::figures::counted;
+
+use super::{FEWEST, ListVerdict, SuggestTerms, Suggestion};
+use crate::simulate::aligned;
+
+/// The parts of the text, in their order, with their headings.
+const PARTS: [(ListVerdict, &str); 3] = [
+    (ListVerdict::Add, "put on the list"),
+    (ListVerdict::Remove, "take off the list, they do not profit"),
+    (ListVerdict::Keep, "keep on the list"),
+];
+
+fn name(one: &Suggestion<'_>) -> String {
+    let group = one.group;
+    let parts = [group.owner_project.as_str(), group.family, &group.package];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
+}
+
+fn row(one: &Suggestion<'_>, terms: &SuggestTerms) -> Option<Vec<String>> {
+    let times = one.times?;
+    Some(vec![
+        name(one),
+        one.group.builds.to_string(),
+        times.normal.to_string(),
+        times.powerful.to_string(),
+        format!("{:.1}x", times.speedup()),
+        times.basis.as_str().to_owned(),
+        format!("{:.1}", one.hours_saved()),
+        format!("{:+.2}", one.money_more(terms)),
+    ])
+}
+
+/// For people: a table for each part, then what is not known.
+pub fn text(all: &[Suggestion<'_>], terms: &SuggestTerms, currency: &str) -> String {
+    let mut text = String::new();
+    let money = if currency.is_empty() { "money/month" } else { currency };
+    let (normal, powerful) = (&terms.normal, &terms.powerful);
+    let head =
+        ["package", "builds", normal.name.as_str(), &powerful.name, "speed-up", "from", "hours/month", money];
+    for (verdict, title) in PARTS {
+        let rows = all.iter().filter(|one| one.verdict == verdict).filter_map(|one| row(one, terms));
+        let rows: Vec<Vec<String>> = rows.collect();
+        let count = u64::try_from(rows.len()).unwrap_or(u64::MAX);
+        let _written = writeln!(text, "{title}: {}", counted(count, "package"));
+        if !rows.is_empty() {
+            let table: Vec<_> = [head.map(str::to_owned).to_vec()].into_iter().chain(rows).collect();
+            text.push_str(&aligned(&table));
+        }
+        text.push('\n');
+    }
+    let count = |verdict| all.iter().filter(|one| one.verdict == verdict).count();
+    let _written = write!(
+        text,
+        "not on the list, and no profit: {}; too little known (fewer than {FEWEST} builds succeeded, or no build jobs and CPU time): {}\n\
+         A package profits that takes {} or longer on {}, and is {} times as fast on {}.\n",
+        count(ListVerdict::LeaveOut),
+        count(ListVerdict::Unknown),
+        terms.at_least,
+        normal.name,
+        terms.speedup,
+        powerful.name,
+    );
+    text
+}
+
+/// For programs: one JSON object, with the new list.
+pub fn json(all: &[Suggestion<'_>], terms: &SuggestTerms, currency: &str, list: &CoprTable) -> String {
+    let word = |verdict| match verdict {
+        ListVerdict::Add => "add",
+        ListVerdict::Keep => "keep",
+        ListVerdict::Remove => "remove",
+        ListVerdict::LeaveOut => "leave_out",
+        ListVerdict::Unknown => "unknown",
+    };
+    let one = |one: &Suggestion<'_>| {
+        serde_json::json!({
+            "project": one.group.owner_project,
+            "arch": one.group.family,
+            "package": one.group.package,
+            "verdict": word(one.verdict),
+            "listed": one.listed,
+            "builds": one.group.builds,
+            "builds_per_month": one.group.per_month,
+            "normal_ms": one.times.map(|times| times.normal.0),
+            "powerful_ms": one.times.map(|times| times.powerful.0),
+            "speedup": one.times.map(|times| times.speedup()),
+            "basis": one.times.map(|times| times.basis.as_str()),
+            "hours_saved_per_month": one.times.map(|_| one.hours_saved()),
+            "money_more_per_month": one.times.map(|_| one.money_more(terms)),
+        })
+    };
+    let list: Vec<serde_json::Value> = list
+        .entries()
+        .iter()
+        .map(|entry| serde_json::json!({ "pattern": entry.pattern(), "tags": entry.tags }))
+        .collect();
+    let packages: Vec<serde_json::Value> = all.iter().map(one).collect();
+    serde_json::json!({ "currency": currency, "packages": packages, "list": list }).to_string() + "\n"
+}

@@ -1,0 +1,189 @@
+//! How long a package takes on each of two builders.
+//!
+//! A part of a build uses one core, the rest is shared by all (Amdahl, "Validity of the single processor approach", 1967):
+//! `wall = serial + shared / jobs`. Both parts follow from attempts with different numbers of jobs, and from the CPU time of attempts with
+//! one number: `cpu = serial + shared`. CPU time differs less from run to run than wall time does, so it goes first; where many attempts
+//! show the curve too, the mean of both counts. A time that was measured often enough in both pools goes before any of them.
+
+use std::collections::BTreeMap;
+
+use plimsoll_core::domain::Millis;
+
+use super::{
+    Builder, FEWEST, SuggestTerms,
+    groups::{BuildGroup, RecordedRun},
+};
+
+/// Attempts with one number of jobs, or in one pool, from which on their median counts.
+const ENOUGH: usize = 3;
+/// Attempts with each of two numbers of jobs, from which on their curve counts beside the CPU time.
+const MANY: usize = 10;
+/// Least ratio between the numbers of jobs of a curve: closer ones differ by less than builds do.
+const APART: f64 = 1.5;
+
+/// What times are based on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpeedBasis {
+    /// Attempts ran in both pools.
+    Measured,
+    /// Attempts with different numbers of build jobs.
+    Curve,
+    /// CPU time of the attempts.
+    CpuTime,
+}
+
+impl SpeedBasis {
+    /// For people and programs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Curve => "curve",
+            Self::CpuTime => "cpu",
+        }
+    }
+}
+
+/// Median times of a package.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BuilderTimes {
+    /// On a usual builder.
+    pub normal: Millis,
+    /// On a powerful one.
+    pub powerful: Millis,
+    /// How they are known.
+    pub basis: SpeedBasis,
+}
+
+impl BuilderTimes {
+    /// How many times as fast the powerful builder is.
+    pub fn speedup(&self) -> f64 {
+        self.normal.as_f64() / self.powerful.as_f64().max(1.0)
+    }
+
+    /// Time that the powerful builder saves; 0 if it is slower.
+    pub fn saved(&self) -> Millis {
+        self.normal.saturating_sub(self.powerful)
+    }
+
+    /// What a build costs more on the powerful builder; negative if less.
+    pub fn cost_more(&self, terms: &SuggestTerms) -> f64 {
+        terms.powerful.price_hour * self.powerful.hours() - terms.normal.price_hour * self.normal.hours()
+    }
+}
+
+/// The two parts of a build's time, milliseconds.
+#[derive(Debug, Clone, Copy)]
+struct TimeParts {
+    serial: f64,
+    shared: f64,
+}
+
+impl TimeParts {
+    fn at(self, jobs: u32) -> f64 {
+        self.serial + self.shared / f64::from(jobs.max(1))
+    }
+}
+
+/// The times of a group; `None` if fewer than [`FEWEST`] attempts succeeded, or nothing shows how they depend on the cores.
+pub(super) fn times(group: &BuildGroup, terms: &SuggestTerms) -> Option<BuilderTimes> {
+    if u64::try_from(group.runs.len()).unwrap_or(u64::MAX) < FEWEST {
+        return None;
+    }
+    let SuggestTerms { normal, powerful, .. } = terms;
+    let measured = |builder: &Builder| {
+        let walls: Vec<f64> =
+            group.runs.iter().filter(|run| run.pool == builder.name).map(|run| run.wall.as_f64()).collect();
+        (walls.len() >= ENOUGH).then(|| median(walls))
+    };
+    let known = [measured(normal), measured(powerful)];
+    let times = |normal: f64, powerful: f64, basis| BuilderTimes {
+        normal: Millis::from_f64(normal),
+        powerful: Millis::from_f64(powerful),
+        basis,
+    };
+    if let [Some(on_normal), Some(on_powerful)] = known {
+        return Some(times(on_normal, on_powerful, SpeedBasis::Measured));
+    }
+    let (parts, basis) = parts_of(&group.runs)?;
+    let (on_normal, on_powerful) = (parts.at(normal.cores), parts.at(powerful.cores));
+    // what is measured on one of the two moves both times
+    let factor = match known {
+        [Some(measured), _] => measured / on_normal.max(1.0),
+        [_, Some(measured)] => measured / on_powerful.max(1.0),
+        _ => 1.0,
+    };
+    Some(times(on_normal * factor, on_powerful * factor, basis))
+}
+
+/// A time with `from` jobs, moved to the cores of a builder by what is known of the group.
+pub(super) fn moved(group: &BuildGroup, run: &RecordedRun, to: &Builder) -> Millis {
+    let parts = parts_of(&group.runs).filter(|_| run.jobs > 0);
+    let factor = parts.map_or(1.0, |(parts, _)| parts.at(to.cores) / parts.at(run.jobs).max(1.0));
+    Millis::from_f64(run.wall.as_f64() * factor)
+}
+
+/// The parts of a build's time, and what shows them.
+fn parts_of(runs: &[RecordedRun]) -> Option<(TimeParts, SpeedBasis)> {
+    match (by_cpu(runs), by_jobs(runs, MANY)) {
+        (Some(cpu), Some(curve)) => {
+            let parts = TimeParts {
+                serial: f64::midpoint(cpu.serial, curve.serial),
+                shared: f64::midpoint(cpu.shared, curve.shared),
+            };
+            Some((parts, SpeedBasis::Curve))
+        }
+        (Some(cpu), None) => Some((cpu, SpeedBasis::CpuTime)),
+        (None, _) => by_jobs(runs, ENOUGH).map(|curve| (curve, SpeedBasis::Curve)),
+    }
+}
+
+/// From the medians of attempts with different numbers of jobs: the line of least squares over `1 / jobs`. Each median has
+/// the weight of its attempts; long times differ more, so it is divided by the square of the time.
+fn by_jobs(runs: &[RecordedRun], least_attempts: usize) -> Option<TimeParts> {
+    let mut walls: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for run in runs.iter().filter(|run| run.jobs > 0) {
+        walls.entry(run.jobs).or_default().push(run.wall.as_f64());
+    }
+    walls.retain(|_, walls| walls.len() >= least_attempts);
+    let (least, most) = (*walls.keys().next()?, *walls.keys().next_back()?);
+    if f64::from(most) < APART * f64::from(least) {
+        return None;
+    }
+    let mut points = Vec::new();
+    for (jobs, walls) in walls {
+        let attempts = Millis(u64::try_from(walls.len()).unwrap_or(u64::MAX)).as_f64();
+        let wall = median(walls).max(1.0);
+        points.push((1.0 / f64::from(jobs), wall, attempts / wall.powi(2)));
+    }
+    let all: f64 = points.iter().map(|(_, _, weight)| weight).sum();
+    let mean =
+        |of: fn(&(f64, f64, f64)) -> f64| points.iter().map(|point| of(point) * point.2).sum::<f64>() / all;
+    let (mean_share, mean_wall) = (mean(|point| point.0), mean(|point| point.1));
+    let rise: f64 =
+        points.iter().map(|(x, wall, weight)| weight * (x - mean_share) * (wall - mean_wall)).sum();
+    let run: f64 = points.iter().map(|(x, _, weight)| weight * (x - mean_share).powi(2)).sum();
+    // neither part is negative, and together they take the mean time
+    let shared = (rise / run).clamp(0.0, mean_wall / mean_share);
+    Some(TimeParts { serial: mean_wall - shared * mean_share, shared })
+}
+
+/// From the CPU time of attempts with more than one job. With `j` jobs `cpu - wall = shared x (1 - 1 / j)`.
+fn by_cpu(runs: &[RecordedRun]) -> Option<TimeParts> {
+    let parts = |run: &RecordedRun| {
+        let (wall, jobs) = (run.wall.as_f64(), f64::from(run.jobs));
+        let shared = (run.cpu.as_f64() - wall).max(0.0) / (1.0 - 1.0 / jobs);
+        let shared = shared.min(wall * jobs);
+        TimeParts { serial: wall - shared / jobs, shared }
+    };
+    let known: Vec<TimeParts> = runs.iter().filter(|run| run.jobs > 1 && run.cpu.0 > 0).map(parts).collect();
+    (known.len() >= ENOUGH).then(|| TimeParts {
+        serial: median(known.iter().map(|parts| parts.serial).collect()),
+        shared: median(known.iter().map(|parts| parts.shared).collect()),
+    })
+}
+
+/// The middle value; 0 of none.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}
