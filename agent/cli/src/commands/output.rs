@@ -16,7 +16,7 @@ use crate::{
 /// What counts as the beginning of a phase.
 #[derive(Debug, Args)]
 pub(super) struct PhaseArgs {
-    /// Where phases of the build come from: `auto`, `off`, or a list of `gitlab` and `spack`. `auto` reads the output for both in
+    /// Where phases of the build come from: `auto`, `off`, or a list of `gitlab`, `spack` and `rpm`. `auto` reads the output for all in
     /// a CI job (`CI` is set) or if there is a pattern. On a terminal, `auto` without a pattern does not read the output; any
     /// other value gives the build a terminal of its own.
     #[arg(
@@ -48,7 +48,7 @@ impl PhaseArgs {
             [] | ["auto"] => {
                 let wanted = job.ci || !patterns.is_empty();
                 let terminals = !patterns.is_empty();
-                Ok(wanted.then_some(PhaseMarks { gitlab: true, spack: true, patterns, terminals }))
+                Ok(wanted.then_some(PhaseMarks { gitlab: true, spack: true, rpm: true, patterns, terminals }))
             }
             kinds => kinds
                 .iter()
@@ -74,7 +74,8 @@ fn add(kinds: PhaseMarks, word: &&str) -> Result<PhaseMarks, String> {
     match *word {
         "gitlab" => Ok(PhaseMarks { gitlab: true, ..kinds }),
         "spack" => Ok(PhaseMarks { spack: true, ..kinds }),
-        other => Err(format!("--phases {other:?}: expected auto, off, or a list of gitlab and spack")),
+        "rpm" => Ok(PhaseMarks { rpm: true, ..kinds }),
+        other => Err(format!("--phases {other:?}: expected auto, off, or a list of gitlab, spack and rpm")),
     }
 }
 
@@ -156,6 +157,8 @@ mod tests {
         assert_eq!(marks(&[], &ci), Ok(Some((true, true, 0))));
         assert_eq!(marks(&["--phases", "off"], &ci), Ok(None));
         assert_eq!(marks(&["--phases", "spack"], &here), Ok(Some((false, true, 0))));
+        let rpm = line(&["--phases", "rpm"]).unwrap().phases.marks(&here).unwrap().unwrap();
+        assert!(rpm.rpm && !rpm.spack && !rpm.gitlab);
         assert_eq!(marks(&["--phases", "gitlab,spack"], &here), Ok(Some((true, true, 0))));
         assert_eq!(marks(&["--phase-pattern", "^In (.*)"], &here), Ok(Some((true, true, 1))));
         assert!(marks(&["--phases", "make"], &here).unwrap_err().contains("expected auto, off"));

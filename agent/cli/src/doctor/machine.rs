@@ -98,10 +98,14 @@ pub(super) fn phases(marks: Option<&PhaseMarks>) -> CheckLine {
     let Some(marks) = marks else {
         return CheckLine::ok(
             "phases",
-            "not read here: --phases gitlab, --phases spack or a pattern turns them on",
+            "not read here: --phases gitlab, --phases spack, --phases rpm or a pattern turns them on",
         );
     };
-    let kinds = [(marks.gitlab, "GitLab's sections"), (marks.spack, "Spack's phases")];
+    let kinds = [
+        (marks.gitlab, "GitLab's sections"),
+        (marks.spack, "Spack's phases"),
+        (marks.rpm, "sections of spec files"),
+    ];
     let mut kinds: Vec<String> =
         kinds.into_iter().filter(|(is_on, _)| *is_on).map(|(_, what)| what.to_owned()).collect();
     if !marks.patterns.is_empty() {

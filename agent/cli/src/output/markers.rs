@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `section_start:UNIX:NAME[options]` CR, `section_end:UNIX:NAME` CR | jobs of GitLab, for folds in the log; they nest |
 //! | `==> zlib: Executing phase: 'install'`, `==> zlib: Successfully installed ...` | Spack |
+//! | `Executing(%build): /bin/sh -e /var/tmp/rpm-tmp.x` | rpmbuild, also within mock |
 //! | a line that a pattern of the user matches | anything else |
 //!
 //! A line ends at LF or CR, so that a progress bar is many short lines. Colours and cursor movements are removed before a line is
@@ -68,11 +69,14 @@ impl Pattern {
 
 /// Which marks count.
 #[derive(Debug, Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each says of one kind of marks whether it counts")]
 pub struct PhaseMarks {
     /// Sections of GitLab.
     pub gitlab: bool,
     /// Phases of Spack.
     pub spack: bool,
+    /// Sections of a spec file.
+    pub rpm: bool,
     /// Patterns of the user, at most [`PATTERNS`].
     pub patterns: Vec<Pattern>,
     /// Terminals are read too, and replaced by others for that.
@@ -85,6 +89,7 @@ pub(super) struct Scanner {
     kinds: PhaseMarks,
     section: Finder<'static>,
     spack: [Finder<'static>; 2],
+    rpm: Finder<'static>,
     /// The start of an incomplete line.
     line: Vec<u8>,
 }
@@ -92,7 +97,13 @@ pub(super) struct Scanner {
 impl Scanner {
     pub(super) fn new(kinds: PhaseMarks) -> Self {
         let spack = ["Executing phase: '", "Successfully installed "].map(Finder::new);
-        Self { kinds, section: Finder::new("section_"), spack, line: Vec::new() }
+        Self {
+            kinds,
+            section: Finder::new("section_"),
+            spack,
+            rpm: Finder::new("Executing("),
+            line: Vec::new(),
+        }
     }
 
     /// The marks in the lines that end in `bytes`, in their order.
@@ -135,6 +146,9 @@ impl Scanner {
         }
         if self.kinds.spack {
             found.extend(self.spack.iter().flat_map(|finder| hits(finder, &lines, spack)));
+        }
+        if self.kinds.rpm {
+            found.extend(hits(&self.rpm, &lines, rpm));
         }
         for pattern in &self.kinds.patterns {
             matches(pattern, &lines, &mut found);
@@ -227,6 +241,18 @@ fn spack(line: &OutputLine<'_>) -> Option<PhaseMark> {
     }
     let phase = rest.strip_prefix("Executing phase: '")?.strip_suffix('\'')?;
     name(format!("{package}: {phase}").as_bytes()).map(PhaseMark::Phase)
+}
+
+/// `Executing(%build): /bin/sh -e /var/tmp/rpm-tmp.x`: the sections of a spec file, as rpmbuild runs them. What runs after the last one
+/// (`%clean`, `rmbuild`) ends it.
+fn rpm(line: &OutputLine<'_>) -> Option<PhaseMark> {
+    let text = str::from_utf8(line.text).ok()?;
+    let (section, _shell) = text.trim().strip_prefix("Executing(")?.split_once("): /")?;
+    match section {
+        "%clean" | "%rmbuild" | "rmbuild" | "--clean" => Some(PhaseMark::PhaseEnd),
+        section if section.starts_with('%') => name(section.as_bytes()).map(PhaseMark::Phase),
+        _ => None,
+    }
 }
 
 /// A phase's name as the wire accepts it; `None` if nothing is left.

@@ -9,6 +9,7 @@ fn all() -> PhaseMarks {
     PhaseMarks {
         gitlab: true,
         spack: true,
+        rpm: true,
         patterns: patterns.map(|text| Pattern::new(text).unwrap()).to_vec(),
         terminals: false,
     }
@@ -135,4 +136,52 @@ proptest! {
         let cut: Vec<PhaseMark> = bytes.chunks(step).flat_map(|chunk| scanner.scan(chunk)).collect();
         prop_assert_eq!(cut, whole);
     }
+}
+
+/// What rpmbuild prints, and mock around it.
+const RPM: &str = "Start: rpmbuild hello-2.12-1.fc42.src.rpm\nStart: build phase for hello-2.12-1.fc42.src.rpm\n\
+    Building target platforms: x86_64\nExecuting(%mkbuilddir): /bin/sh -e /var/tmp/rpm-tmp.a\n\
+    Executing(%prep): /bin/sh -e /var/tmp/rpm-tmp.LkWnGm\n+ umask 022\nExecuting(%build): /bin/sh -e /var/tmp/rpm-tmp.b\n\
+    echo 'Executing(%nothing)'\nExecuting(%install): /bin/sh -e /var/tmp/rpm-tmp.c\nExecuting(%check): /bin/sh -e /var/tmp/rpm-tmp.d\n\
+    Processing files: hello-2.12-1.fc42.x86_64\nExecuting(%clean): /bin/sh -e /var/tmp/rpm-tmp.e\nFinish: rpmbuild\n";
+
+#[test]
+fn the_sections_of_a_spec_file_are_phases() {
+    let expected: Vec<PhaseMark> = ["%mkbuilddir", "%prep", "%build", "%install", "%check"]
+        .map(phase)
+        .into_iter()
+        .chain([PhaseMark::PhaseEnd])
+        .collect();
+    assert_eq!(scan(RPM.as_bytes()), expected);
+    assert_eq!(Scanner::new(PhaseMarks { spack: true, ..PhaseMarks::default() }).scan(RPM.as_bytes()), []);
+}
+
+/// A package whose test fails.
+const SPEC: &str = "Name: hello\nVersion: 1.0\nRelease: 1\nSummary: x\nLicense: MIT\nBuildArch: noarch\n%description\nx\n%prep\ntrue\n\
+    %build\necho build\n%install\nmkdir -p %{buildroot}/usr\n%check\nfalse\n%files\n/usr\n";
+
+/// Needs Debian's package `rpm`; skipped without it, unless `PLIMSOLL_RPM_REQUIRED` is set.
+#[test]
+fn what_rpmbuild_itself_prints_is_read_up_to_the_section_that_fails() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("hello.spec"), SPEC).unwrap();
+    let top = format!("_topdir {}", dir.path().display());
+    let mut rpmbuild = std::process::Command::new("rpmbuild");
+    rpmbuild.args(["--define", &top, "-bb", "hello.spec"]).current_dir(dir.path());
+    let Ok(output) = rpmbuild.output() else {
+        let required = std::env::var_os("PLIMSOLL_RPM_REQUIRED").is_some();
+        assert!(!required, "rpmbuild is missing, and PLIMSOLL_RPM_REQUIRED is set");
+        return;
+    };
+    assert!(!output.status.success());
+    let log = [output.stdout, output.stderr].concat();
+    let mut marks = scan(&log);
+    // newer versions make and remove a directory of their own around the sections
+    marks.retain(|mark| *mark != phase("%mkbuilddir") && *mark != PhaseMark::PhaseEnd);
+    assert_eq!(
+        marks,
+        ["%prep", "%build", "%install", "%check"].map(phase),
+        "{}",
+        String::from_utf8_lossy(&log)
+    );
 }
