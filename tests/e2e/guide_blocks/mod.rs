@@ -135,7 +135,8 @@ fn read_toml(text: &str) -> Result<(), String> {
         let read = LogRules::extended(&[("own.toml".to_owned(), text.to_owned())]);
         read.map(drop).map_err(|wrong| wrong.join("\n"))
     } else if has(&["currency", "pool", "kind", "rule", "tickets"]) {
-        Placement::parse(text).map(drop)
+        let mut of_hosts = |_name: &str| Ok("builder-3.example".to_owned());
+        Placement::parse_with(text, &mut of_hosts).map(drop)
     } else if has(&["kube_pod", "variables"]) {
         let labels: PrometheusLabels = toml::from_str(text).map_err(|error| error.to_string())?;
         labels.check()

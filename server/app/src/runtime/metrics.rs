@@ -64,7 +64,7 @@ pub(crate) struct OfIssuer {
 pub(crate) struct InPool {
     /// Its name.
     pub(crate) pool: String,
-    /// `wanted` or `held`.
+    /// `wanted` or `held`; of hosts also `free`, `kept` or `quarantined`.
     pub(crate) state: &'static str,
 }
 
@@ -178,12 +178,15 @@ metrics! {
     tickets: Family<Kind, Gauge> = "tickets", "Open tickets, by state: granted, queued";
     tickets_max: Gauge = "tickets_max", "Limit of open tickets";
     ticket_changes: Kinds = "ticket_changes",
-        "Changes of tickets, by kind: opened, granted, attended (an attempt runs in the place), missed (an attempt came before its place was granted), kept (the attempt ended and may be retried), collected (a client of Resalloc has asked for it), closed, expired, refused (a client of Resalloc asked for what can never be granted)";
+        "Changes of tickets, by kind: opened, granted, attended (an attempt runs in the place), missed (an attempt came before its place was granted), kept (the attempt ended and may be retried), collected (a client of Resalloc has asked for it), hosted (it has its host), closed, expired, refused (a client of Resalloc asked for what can never be granted)";
     ticket_wait_seconds: Histogram = "ticket_wait", "Time from the opening of a ticket to its grant",
         from Histogram::new(exponential_buckets(0.1, 3.0, 14)), in Unit::Seconds;
     ticket_decision_seconds: Histogram = "ticket_decision",
         "Time to decide one ticket request, without the disk",
         from Histogram::new(exponential_buckets(0.000_001, 2.0, 16)), in Unit::Seconds;
+    pool_hosts: Family<InPool, Gauge> = "pool_hosts",
+        "Hosts of a pool, by state: free, held (by a ticket), kept (for tickets of the sandbox that had it), quarantined (did not answer)";
+    host_checks: Kinds = "host_checks", "Checks of hosts before they are given out, by result: answered, failed";
     allocations: Kinds = "allocations",
         "Allocation requests, by result: answered, late or unsure (defaults sent), other project (defaults sent; another project has attempts of the package), refused, shadow (nothing sent)";
     hooks: Kinds = "hooks",

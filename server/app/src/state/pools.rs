@@ -1,6 +1,7 @@
 //! The pools in force, shared: the operator's file, which may change while the server runs, and how busy each pool is.
 //!
-//! The file is reloaded after a change, and at SIGHUP. An invalid file is logged, and the previous one stays in force.
+//! The file and the files of hosts that it names are reloaded after a change of one, and at SIGHUP. An invalid file is logged, and the
+//! previous ones stay in force.
 
 mod open;
 mod taken;
@@ -31,6 +32,9 @@ pub(crate) use taken::Taken;
 /// The setting that names the file.
 const WHAT: &str = "pools_file";
 
+/// Files with their states; `None` for one that could not be read.
+type Stamps = Vec<(PathBuf, Option<Stamp>)>;
+
 /// A handle to the pools.
 #[derive(Debug, Clone)]
 pub(crate) struct PoolRegistry(Arc<Shared>);
@@ -38,8 +42,8 @@ pub(crate) struct PoolRegistry(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     file: Option<PathBuf>,
-    /// The file's state is `None` if it could not be read.
-    kept: Kept<Placement, Option<Stamp>>,
+    /// The states of the file and of the files that it names.
+    kept: Kept<Placement, Stamps>,
     open: OpenPlaces,
     tickets: OfTickets,
     metrics: Arc<Metrics>,
@@ -51,10 +55,11 @@ impl PoolRegistry {
     /// # Errors
     /// The file cannot be read, or is invalid: names all errors.
     pub(crate) fn open(file: Option<PathBuf>, metrics: Arc<Metrics>) -> anyhow::Result<Self> {
-        let stamp = file.as_deref().map(reload::stamp).transpose().context(WHAT)?;
-        let placement = file.as_deref().map(read).transpose()?.unwrap_or_default();
+        let mut stamps = Vec::new();
+        let placement = file.as_deref().map(|file| read_with(file, &mut stamps)).transpose()?;
+        let placement = placement.unwrap_or_default();
         tell_warnings(&placement);
-        let kept = Kept::new(WHAT, Arc::new(placement), stamp);
+        let kept = Kept::new(WHAT, Arc::new(placement), stamps);
         let (open, tickets) = (OpenPlaces::default(), OfTickets::default());
         Ok(Self(Arc::new(Shared { file, kept, open, tickets, metrics })))
     }
@@ -164,8 +169,8 @@ impl PoolRegistry {
     /// Reloads the file if it has changed, or if a reload was requested.
     pub(crate) fn look(&self, asked: bool) {
         let Shared { file: Some(file), kept, metrics, .. } = &*self.0 else { return };
-        let (stamp, read) = (|_before: &_| reload::stamp(file).ok(), |_now: &mut _| self.read_again(file));
-        let taken = kept.look(asked, stamp, read, &metrics.pools_reloads);
+        let again = |before: &Stamps| before.iter().map(|(path, _)| stamped(path)).collect();
+        let taken = kept.look(asked, again, |now| self.read_again(file, now), &metrics.pools_reloads);
         metrics.pools_refused.set(i64::from(kept.is_refused()));
         if let Some(taken) = taken {
             tell_warnings(&taken);
@@ -174,8 +179,9 @@ impl PoolRegistry {
     }
 
     /// refuses a file without any pools where there were some: it is being written, or was emptied by mistake
-    fn read_again(&self, file: &Path) -> anyhow::Result<Arc<Placement>> {
-        let (read, before) = (read(file)?, self.now().pools().len());
+    fn read_again(&self, file: &Path, stamps: &mut Stamps) -> anyhow::Result<Arc<Placement>> {
+        stamps.clear();
+        let (read, before) = (read_with(file, stamps)?, self.now().pools().len());
         if read.pools().is_empty() && before > 0 {
             bail!(
                 "pools_file: {} names no pool any more, and {before} are in force; to have none, restart the server",
@@ -191,12 +197,25 @@ impl PoolRegistry {
 /// # Errors
 /// It cannot be read, or is invalid: names all errors.
 pub(crate) fn read(file: &Path) -> anyhow::Result<Placement> {
-    let read = || {
-        let bytes = reload::stamp(file)?.1;
-        let text = reload::text(file, bytes)?;
-        Placement::parse(&text).map_err(|wrong| anyhow!("{}:\n{wrong}", file.display()))
+    read_with(file, &mut Vec::new())
+}
+
+/// As [`read`]; notes the states of the files before they are read, also if they are invalid.
+fn read_with(file: &Path, stamps: &mut Stamps) -> anyhow::Result<Placement> {
+    let mut text = |path: &Path| {
+        stamps.push(stamped(path));
+        let bytes = reload::stamp(path)?.1;
+        reload::text(path, bytes)
     };
-    read().context(WHAT)
+    let folder = file.parent().unwrap_or_else(|| Path::new(""));
+    let pools = text(file).context(WHAT)?;
+    let mut of_hosts = |name: &str| text(&folder.join(name)).map_err(|error| format!("{error:#}"));
+    let parsed = Placement::parse_with(&pools, &mut of_hosts);
+    parsed.map_err(|wrong| anyhow!("{}:\n{wrong}", file.display())).context(WHAT)
+}
+
+fn stamped(path: &Path) -> (PathBuf, Option<Stamp>) {
+    (path.to_owned(), reload::stamp(path).ok())
 }
 
 fn tell_warnings(placement: &Placement) {
@@ -236,6 +255,33 @@ mod tests {
         fs::remove_file(&path).unwrap();
         pools.look(false);
         assert_eq!((names().len(), refused()), (2, 1));
+    }
+
+    #[test]
+    fn a_changed_file_of_hosts_is_taken_over_and_a_wrong_one_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let [path, list] = ["pools.toml", "hosts"].map(|name| dir.path().join(name));
+        fs::write(&path, "[[pool]]\nname = \"h\"\nhosts_file = \"hosts\"\n").unwrap();
+        let open = || PoolRegistry::open(Some(path.clone()), Arc::new(Metrics::new()));
+        let error = format!("{:#}", open().unwrap_err());
+        assert!(error.contains("line 3: pool h: hosts_file: ") && error.contains("/hosts"), "{error}");
+        fs::write(&list, "one\n").unwrap();
+        let pools = open().unwrap();
+        let hosts = || pools.now().pool("h").unwrap().hosts.names.join(" ");
+        fs::write(&list, "one\ntwo\n").unwrap();
+        pools.look(false);
+        assert_eq!(hosts(), "one two");
+        fs::write(&list, "").unwrap();
+        pools.look(false);
+        assert_eq!(
+            (hosts(), pools.0.metrics.pools_refused.get()),
+            ("one two".to_owned(), 1),
+            "no host is left"
+        );
+        // it is still watched
+        fs::write(&list, "three\n").unwrap();
+        pools.look(false);
+        assert_eq!((hosts(), pools.0.metrics.pools_refused.get()), ("three".to_owned(), 0));
     }
 
     #[test]

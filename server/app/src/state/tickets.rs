@@ -10,10 +10,12 @@
 //! |---|---|
 //! | `ticket_state` | the state behind the lock |
 //! | `keeper` | the task that commits, and ends tickets without a sign of life |
+//! | `host_checks` | checks of the hosts that tickets hold |
 //! | `numbered` | tickets with numbers as ids, which the server assigns |
 //! | `refusal` | why a request is refused |
 //! | `watching` | a watcher that waits for changes |
 
+mod host_checks;
 mod keeper;
 mod numbered;
 mod refusal;
@@ -32,7 +34,11 @@ pub(crate) use keeper::Keeper;
 pub(crate) use numbered::NumberedTicket;
 use plimsoll_core::{
     domain::{Attempt, AttemptId, FieldViolation, TicketClaim, TicketId},
-    placement::tickets::{ClockReading, PoolDemand, TicketRefusal, Tickets},
+    placement::{
+        Pool,
+        hosts::HostCounts,
+        tickets::{ClockReading, PoolDemand, TicketRefusal, Tickets},
+    },
 };
 use plimsoll_store::{self as store, Store, StoreError};
 pub(crate) use refusal::Refusal;
@@ -59,6 +65,8 @@ struct Shared {
     state: Mutex<TicketState>,
     /// Something is to be committed.
     wake: Notify,
+    /// A ticket may want a host.
+    host_wanted: Notify,
     durable: watch::Sender<Durable>,
     store: Store,
     pools: PoolRegistry,
@@ -75,10 +83,14 @@ impl TicketRegistry {
         metrics: Arc<Metrics>,
         clock: Clock,
     ) -> (Self, Keeper) {
-        let tickets = Tickets::new(pools.now().terms().clone());
+        let placement = pools.now();
+        let tickets = Tickets::new(placement.terms().clone());
+        let mut state = TicketState::new(tickets, Arc::clone(&metrics));
+        state.placement = Some(placement);
         let shared = Arc::new(Shared {
-            state: Mutex::new(TicketState::new(tickets, Arc::clone(&metrics))),
+            state: Mutex::new(state),
             wake: Notify::new(),
+            host_wanted: Notify::new(),
             durable: watch::Sender::new(Durable::default()),
             store,
             pools,
@@ -110,7 +122,7 @@ impl TicketRegistry {
             .filter_map(|ticket| Some((ticket.id.clone(), ticket.attempt.clone()?)))
             .filter(|(_, attempt)| !open.contains_key(attempt))
             .collect();
-        state.tickets.restore(kept, now);
+        state.restore(kept, now);
         state.numbers = numbers;
         self.0.durable.send_modify(|durable| durable.numbers = numbers);
         // attempts without a ticket occupy slots, too: nothing is granted before they are known
@@ -152,7 +164,7 @@ impl TicketRegistry {
             let is_new = state.tickets.get(id).is_none();
             let changes = state.tickets.open(id, claim, now)?;
             if is_new {
-                state.opened(id);
+                state.opened(id, now);
             }
             state.note(changes, now);
             state.view(id, now)
@@ -260,6 +272,12 @@ impl TicketRegistry {
         }
         drop(state);
         self.0.wake.notify_one();
+    }
+
+    /// Hosts of a pool, by what can be done with them; `None` if it has none.
+    pub(crate) fn hosts(&self, pool: &Pool) -> Option<HostCounts> {
+        let now = self.0.now();
+        (!pool.hosts.names.is_empty()).then(|| self.0.state().hosts.count(&pool.hosts, now.steady_ms))
     }
 
     /// Demand by pool.

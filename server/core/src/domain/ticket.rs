@@ -26,6 +26,16 @@ pub struct Ticket {
     /// Of a ticket with a number as its id: whether its client knows the id, because it asked for the ticket by it. `None` for all others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collected: Option<bool>,
+    /// The host that it holds; it answered when the ticket got it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+}
+
+impl Ticket {
+    /// Whether it can be used: it has its slot, and its host if it is to have one.
+    pub fn is_ready(&self) -> bool {
+        self.granted_unix_ms.is_some() && (self.host.is_some() || !self.claim.on_host)
+    }
 }
 
 /// The numbers that were given out as ids of tickets.
@@ -66,6 +76,12 @@ pub struct TicketClaim {
     /// Name of the caller that opened it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub by: String,
+    /// Tickets of the same sandbox may have the same host one after the other; empty: none may.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub sandbox: String,
+    /// Its pool has hosts: it gets one of them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub on_host: bool,
     /// Its opener proved that the id belongs to its own CI job.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub proven: bool,

@@ -7,7 +7,7 @@ mod rules;
 mod tables;
 mod tickets;
 
-use std::fmt;
+use std::{collections::HashMap, fmt};
 
 use plimsoll_proto::quantity;
 use toml::Spanned;
@@ -39,13 +39,24 @@ impl fmt::Display for Mistake {
 }
 
 impl Placement {
-    /// Parses a file.
+    /// Parses a file that names no other files.
+    ///
+    /// # Errors
+    /// As [`Self::parse_with`]; it names another file.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        Self::parse_with(text, &mut |name| Err(format!("{:?} is not read here", shown(name))))
+    }
+
+    /// Parses a file. `files` reads the files of hosts that it names; its error is for people.
     ///
     /// # Errors
     /// All errors, one per line, with their lines in the file.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse_with(
+        text: &str,
+        files: &mut dyn FnMut(&str) -> Result<String, String>,
+    ) -> Result<Self, String> {
         let file: File = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
-        let mut reading = Reading { text, mistakes: Vec::new(), patterns: 0 };
+        let mut reading = Reading { text, mistakes: Vec::new(), patterns: 0, hosts: HashMap::new(), files };
         let placement = reading.placement(file);
         if reading.mistakes.is_empty() {
             return Ok(placement);
@@ -61,6 +72,9 @@ struct Reading<'t> {
     text: &'t str,
     mistakes: Vec<Mistake>,
     patterns: usize,
+    /// All hosts so far, in lower case, with the pool of each.
+    hosts: HashMap<String, String>,
+    files: &'t mut dyn FnMut(&str) -> Result<String, String>,
 }
 
 impl Reading<'_> {

@@ -3,6 +3,7 @@
 //! | module | |
 //! |---|---|
 //! | [`pool`] | a pool: what fits, its price, its nodes |
+//! | [`hosts`] | standing machines of a pool, each given to one ticket at a time |
 //! | [`kind`] | scratch, explicit, auto, isolated, orchestrator |
 //! | [`nodes`] | nodes of a cluster, and how many builds of a kind they run at once |
 //! | [`subject`] | the input of rules: the key and the prediction |
@@ -24,6 +25,7 @@ mod backtracking;
 mod choose;
 mod copr;
 mod file;
+pub mod hosts;
 mod kind;
 mod lint;
 mod names;

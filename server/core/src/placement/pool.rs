@@ -1,6 +1,7 @@
 //! A pool of builders: what fits, its price, its nodes.
 
 use super::{
+    hosts::PoolHosts,
     node::NodePlacement,
     os::OperatingSystem,
     pattern::Pattern,
@@ -37,6 +38,8 @@ pub struct Pool {
     pub tags: Vec<String>,
     /// Those of its tags one of which a ticket must name to be put here by its tags; empty: no such condition.
     pub(super) tags_on_demand: Vec<String>,
+    /// Its standing machines, if it has some: each is given to one ticket at a time.
+    pub hosts: PoolHosts,
     /// Projects that may use it, as `owner/project`; empty: all.
     pub(super) allowed: Vec<Pattern>,
     /// Its nodes.

@@ -102,6 +102,8 @@ fn tickets() -> [Ticket; 2] {
             wall: Millis(60_000),
             project: "group/project".into(),
             by: "runner".into(),
+            sandbox: String::new(),
+            on_host: false,
             proven: false,
             asked: u64::MAX,
         },
@@ -111,6 +113,7 @@ fn tickets() -> [Ticket; 2] {
         granted_unix_ms: None,
         attempt: None,
         collected: None,
+        host: None,
     };
     let granted_unix_ms = Some(1_700_000_001_000);
     let held = Ticket { granted_unix_ms, attempt: Some(attempt("running").id), ..ticket("held", 1) };

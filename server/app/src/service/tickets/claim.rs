@@ -68,7 +68,8 @@ impl TicketService {
         let tags = asked.tags.clone();
         let question =
             TicketQuestion { key: asked.key(), kind: None, owner: String::new(), pool: String::new(), tags };
-        self.claim_in(caller, question, PoolSelection::Tags(&asked.tags))
+        let claim = self.claim_in(caller, question, PoolSelection::Tags(&asked.tags))?;
+        Ok(TicketClaim { sandbox: asked.sandbox.clone(), ..claim })
     }
 
     /// Opens a ticket, or returns the status of the one with this id. What is returned is on disk.
@@ -148,6 +149,8 @@ impl TicketService {
             wall: needs.wall_p50,
             project: key.project.clone(),
             by: caller.stored_name(),
+            sandbox: String::new(),
+            on_host: pool.is_some_and(|pool| !pool.hosts.names.is_empty()),
             proven: false,
             asked: question,
         })

@@ -32,7 +32,7 @@ pub(crate) enum CloseBy<'a> {
 pub(crate) enum CollectedTicket {
     /// There is one.
     Known {
-        /// What the client got with its place: the name of the pool; `None` while it waits, or if it ended before.
+        /// What the client got with its place: the host, or the name of a pool without hosts; `None` while it waits, or if it ended before.
         output: Option<String>,
         closed: bool,
     },
@@ -76,7 +76,8 @@ impl TicketService {
             NumberedTicket::Known(view) => view,
         };
         let ticket = known.ticket();
-        let output = ticket.granted_unix_ms.map(|_| ticket.claim.pool.clone());
+        let output =
+            ticket.is_ready().then(|| ticket.host.clone().unwrap_or_else(|| ticket.claim.pool.clone()));
         Ok(CollectedTicket::Known { output, closed: matches!(known, View::Ended(..)) })
     }
 

@@ -62,6 +62,7 @@ async fn a_silent_agent_holds_the_place_of_its_ticket_for_minutes_and_its_attemp
         granted_unix_ms: Some(0),
         attempt: None,
         collected: None,
+        host: None,
     };
     let mut batch = Batch::default();
     put_ticket(&mut batch, &ticket).unwrap();

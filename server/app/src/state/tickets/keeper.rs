@@ -7,7 +7,7 @@ use plimsoll_store::{self as store, BATCH_OPERATIONS, Batch};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
-use super::Shared;
+use super::{Shared, host_checks};
 
 /// Interval for ending silent tickets, and for repeating failed writes.
 const TICK: Duration = Duration::from_secs(1);
@@ -47,6 +47,10 @@ pub(crate) struct Keeper(pub(super) Arc<Shared>);
 impl Keeper {
     /// Runs until `stop`, then writes what is left.
     pub(crate) async fn run(self, stop: CancellationToken) {
+        tokio::join!(host_checks::run(Arc::clone(&self.0), stop.clone()), self.keep(stop));
+    }
+
+    async fn keep(&self, stop: CancellationToken) {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -59,6 +63,7 @@ impl Keeper {
                 () = stop.cancelled() => true,
             };
             self.commit().await;
+            self.0.host_wanted.notify_one();
             if stopping {
                 return;
             }
@@ -74,6 +79,7 @@ impl Keeper {
             let changes = state.tickets.limit(placement.terms().clone(), now);
             state.note(changes, now);
             state.placement = Some(placement);
+            state.is_list_new = true;
         }
         drop(state);
         loop {

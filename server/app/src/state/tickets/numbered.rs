@@ -136,7 +136,7 @@ impl TicketState {
         let id = id_of(number)?;
         let changes = self.tickets.open(&id, claim, now)?;
         self.tickets.await_collector(&id, now);
-        self.opened(&id);
+        self.opened(&id, now);
         self.note(changes, now);
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 mod beside;
 mod claims;
+mod hosts;
 mod numbered;
 
 use std::fs;
@@ -44,9 +45,13 @@ struct Site {
 
 impl Site {
     fn new() -> Self {
+        Self::with(POOLS)
+    }
+
+    fn with(text: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("pools.toml");
-        fs::write(&path, POOLS).unwrap();
+        fs::write(&path, text).unwrap();
         let metrics = Arc::new(Metrics::new());
         let pools = PoolRegistry::open(Some(path), Arc::clone(&metrics)).unwrap();
         Self { dir, store: Store::memory(), pools, metrics }
@@ -306,6 +311,8 @@ async fn the_largest_ticket_fits_into_one_part() {
             raised: true,
             project: long(256),
             by: long(64),
+            sandbox: long(256),
+            on_host: true,
             asked: u64::MAX,
             ..claim(0)
         },
@@ -315,6 +322,7 @@ async fn the_largest_ticket_fits_into_one_part() {
         granted_unix_ms: Some(u64::MAX),
         attempt: None,
         collected: Some(true),
+        host: Some("x".repeat(253)),
     };
     ticket.attempt = AttemptId::parse(&"x".repeat(128)).ok();
     let mut batch = store::Batch::default();

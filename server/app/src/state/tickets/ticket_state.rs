@@ -1,7 +1,7 @@
 //! The state behind the lock: tickets, unwritten changes, watchers, and the results of the last ended tickets.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{BTreeSet, HashMap, HashSet, VecDeque},
     sync::Arc,
 };
 
@@ -9,6 +9,7 @@ use plimsoll_core::{
     domain::{Attempt, AttemptId, Millis, PoolSlot, SessionId, Ticket, TicketClaim, TicketId, TicketNumbers},
     placement::{
         Placement,
+        hosts::Hosts,
         tickets::{ClockReading, LimitKey, TicketChange, TicketEnd, TicketRefusal, TicketStatus, Tickets},
     },
 };
@@ -56,6 +57,14 @@ pub(super) struct TicketState {
     pub(super) tickets: Tickets,
     /// The file of pools that is in force here.
     pub(super) placement: Option<Arc<Placement>>,
+    /// Which hosts tickets hold.
+    pub(super) hosts: Hosts,
+    /// Tickets that have their slot, and no host yet although they are to have one, in the order of opening.
+    pub(super) hostless: BTreeSet<(u64, TicketId)>,
+    /// Tickets that wait for their slot in a pool with hosts, by pool and sandbox, in the order of opening.
+    pub(super) sandboxed: HashMap<(String, String), BTreeSet<(u64, TicketId)>>,
+    /// A list of hosts has changed, or a host that is no longer listed was given back.
+    pub(super) is_list_new: bool,
     /// Given out as ids of tickets.
     pub(super) numbers: TicketNumbers,
     /// Tickets whose record on disk is outdated.
@@ -71,7 +80,7 @@ pub(super) struct TicketState {
     seated: HashSet<String>,
     /// Tickets whose attempt ended and may be followed by a retry in the slot, with the session that may give it back.
     left: HashMap<TicketId, SessionId>,
-    metrics: Arc<Metrics>,
+    pub(super) metrics: Arc<Metrics>,
 }
 
 impl TicketState {
@@ -79,6 +88,10 @@ impl TicketState {
         Self {
             tickets,
             placement: None,
+            hosts: Hosts::default(),
+            hostless: BTreeSet::new(),
+            sandboxed: HashMap::new(),
+            is_list_new: true,
             numbers: TicketNumbers::default(),
             dirty: HashSet::new(),
             changes: 0,
@@ -138,8 +151,11 @@ impl TicketState {
     }
 
     /// A ticket is new.
-    pub(super) fn opened(&mut self, id: &TicketId) {
+    pub(super) fn opened(&mut self, id: &TicketId, now: ClockReading) {
         self.changed(id, "opened");
+        if let Some(ticket) = self.tickets.get(id).cloned() {
+            self.want_host(&ticket, now);
+        }
         if let Some((_, ticket)) = self.ended.remove(id) {
             self.ended_in_order.retain(|ended| *ended != ticket.id);
         }
@@ -150,7 +166,10 @@ impl TicketState {
         for change in changes {
             match change {
                 TicketChange::Granted(id) => self.granted(&id, now),
-                TicketChange::Ended(ticket, end) => self.remember(*ticket, end),
+                TicketChange::Ended(ticket, end) => {
+                    self.free_host(&ticket, now);
+                    self.remember(*ticket, end);
+                }
             }
         }
         let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
@@ -308,12 +327,12 @@ impl TicketState {
         }
     }
 
-    /// The changes to write: ends first, so that no slot is held twice on disk in between.
+    /// The changes to write: ends first and tickets with hosts last, so that no slot and no host is held twice on disk in between.
     pub(super) fn take_dirty(&mut self) -> Vec<(TicketId, Option<Ticket>)> {
         let dirty = std::mem::take(&mut self.dirty);
         let mut dirty: Vec<(TicketId, Option<Ticket>)> =
             dirty.into_iter().map(|id| (id.clone(), self.tickets.get(&id).cloned())).collect();
-        dirty.sort_unstable_by_key(|(_, ticket)| ticket.is_some());
+        dirty.sort_unstable_by_key(|(_, ticket)| ticket.as_ref().map(|ticket| ticket.host.is_some()));
         dirty
     }
 
@@ -344,6 +363,9 @@ impl TicketState {
 
     fn granted(&mut self, id: &TicketId, now: ClockReading) {
         self.changed(id, "granted");
+        if let Some(ticket) = self.tickets.get(id).cloned() {
+            self.want_host(&ticket, now);
+        }
         let opened = self.tickets.get(id).map_or(now.unix_ms, |ticket| ticket.opened_unix_ms);
         let waited = Millis(now.unix_ms.saturating_sub(opened));
         self.metrics.ticket_wait_seconds.observe(waited.as_f64() / 1000.0);

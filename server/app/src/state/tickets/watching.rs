@@ -48,7 +48,7 @@ impl Watching {
     /// Waits until the ticket waits no longer.
     pub(crate) async fn until_granted(&mut self) -> Result<(), Refusal> {
         while let View::Open(status) = self.view().await?
-            && status.ticket.granted_unix_ms.is_none()
+            && !status.ticket.is_ready()
         {
             self.changed().await;
         }

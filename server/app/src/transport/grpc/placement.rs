@@ -1,6 +1,6 @@
 //! `GetPools`, `GetDemand`, and the calls about tickets: convert, call, convert.
 
-use plimsoll_core::placement::BuildKind;
+use plimsoll_core::placement::{BuildKind, Pool};
 use plimsoll_proto::v1::{self as pb, placement_server::Placement};
 use tonic::{Request, Response, Status};
 
@@ -37,12 +37,12 @@ impl Placement for PlacementService {
     ) -> Result<Response<pb::GetPoolsResponse>, Status> {
         let now = self.pools.now();
         let kinds = BuildKind::ALL.into_iter().filter_map(|known| Some(kind(known, now.kind(known)?)));
+        let answered = |known: &Pool| {
+            let open_attempts = self.pools.places().count(&known.name);
+            pool(known, open_attempts, self.tickets.registry.hosts(known))
+        };
         Ok(Response::new(pb::GetPoolsResponse {
-            pools: now
-                .pools()
-                .iter()
-                .map(|known| pool(known, self.pools.places().count(&known.name)))
-                .collect(),
+            pools: now.pools().iter().map(answered).collect(),
             currency: now.currency().to_owned(),
             kinds: kinds.collect(),
         }))

@@ -1,11 +1,13 @@
 //! `GetPools` and `GetDemand`: pools, and the demand of each.
 
-use plimsoll_core::placement::{BuildKind, KindPolicy, NodePlacement, Pool, PoolMaximums, tickets::Amount};
+use plimsoll_core::placement::{
+    BuildKind, KindPolicy, NodePlacement, Pool, PoolMaximums, hosts::HostCounts, tickets::Amount,
+};
 use plimsoll_proto::v1 as pb;
 
 use crate::service::demand::{PoolDemand, cores};
 
-pub(crate) fn pool(pool: &Pool, open_attempts: u32) -> pb::Pool {
+pub(crate) fn pool(pool: &Pool, open_attempts: u32, hosts: Option<HostCounts>) -> pb::Pool {
     let PoolMaximums { memory_request, memory_limit, cpu_request, cpu_limit } = pool.largest;
     pb::Pool {
         name: pool.name.clone(),
@@ -24,6 +26,12 @@ pub(crate) fn pool(pool: &Pool, open_attempts: u32) -> pb::Pool {
         tags: pool.tags.clone(),
         place: Some(place(&pool.place)),
         open_attempts,
+        hosts: hosts.map(|HostCounts { free, held, kept, quarantined }| pb::PoolHosts {
+            free,
+            held,
+            kept,
+            quarantined,
+        }),
     }
 }
 

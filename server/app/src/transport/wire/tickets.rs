@@ -48,9 +48,10 @@ fn read_kind(word: &str) -> Validated<Option<BuildKind>> {
 
 /// The status of a ticket.
 pub(crate) fn ticket(view: &View) -> pb::Ticket {
-    let Ticket { id, claim, opened_unix_ms, granted_unix_ms, attempt, .. } = view.ticket();
+    let ticket = view.ticket();
+    let Ticket { id, claim, opened_unix_ms, granted_unix_ms, attempt, host, .. } = ticket;
     let state = match view {
-        View::Open(_) if granted_unix_ms.is_some() => pb::TicketState::Granted,
+        View::Open(_) if ticket.is_ready() => pb::TicketState::Granted,
         View::Open(_) => pb::TicketState::Queued,
         View::Ended(TicketEnd::Closed, _) => pb::TicketState::Closed,
         View::Ended(TicketEnd::Expired, _) => pb::TicketState::Expired,
@@ -71,6 +72,7 @@ pub(crate) fn ticket(view: &View) -> pb::Ticket {
         opened_unix_ms: *opened_unix_ms,
         granted_unix_ms: *granted_unix_ms,
         attempt: attempt.as_ref().map(ToString::to_string).unwrap_or_default(),
+        host: host.clone().unwrap_or_default(),
     }
 }
 

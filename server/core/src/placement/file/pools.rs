@@ -3,13 +3,14 @@
 use toml::Spanned;
 
 use super::{
-    Reading,
+    Reading, shown,
     tables::{KindTable, PoolTable},
 };
 use crate::{
     domain::{Bytes, Cores},
     placement::{
         Placement,
+        hosts::PoolHosts,
         kind::{BuildKind, KindPolicy},
         names,
         node::NodePlacement,
@@ -21,10 +22,20 @@ use crate::{
 
 /// Longest name, bytes.
 const NAME_BYTES: usize = 63;
+/// Longest name of a host, bytes (RFC 1035, section 2.3.4).
+const HOST_BYTES: usize = 253;
+/// Most hosts in a file.
+const HOSTS: usize = 1000;
+/// The port of SSH, over which builders are used.
+const CHECK_PORT: u16 = 22;
+/// As in Resalloc, seconds.
+const REUSE_MAX_TIME: u32 = 3600;
 
 impl Reading<'_> {
-    pub(super) fn pool(&mut self, line: usize, table: PoolTable) -> Pool {
+    pub(super) fn pool(&mut self, line: usize, mut table: PoolTable) -> Pool {
         let at = format!("pool {}", table.name.get_ref());
+        self.check_prices(line, &at, &table);
+        let hosts = self.pool_hosts(&at, &mut table);
         let name = table.name.into_inner();
         if !is_name(&name) {
             self.wrong(line, format!("pool {name:?}: a name is 1 to {NAME_BYTES} of A-Z a-z 0-9 . _ -"));
@@ -42,13 +53,6 @@ impl Reading<'_> {
         let cpu_limit = self.cores(&at, "overwrite_max.cpu_limit", most.cpu_limit);
         if table.at_once == Some(0) {
             self.wrong(line, format!("{at}: at_once is 0, so nothing could run; leave the pool out"));
-        }
-        for (field, price) in
-            [("price_gib_hour", table.price_gib_hour), ("price_core_hour", table.price_core_hour)]
-        {
-            if !(0.0..=1e9).contains(&price) {
-                self.wrong(line, format!("{at}: {field} is {price}; it must be 0 to 1000000000"));
-            }
         }
         let allowed =
             table.allowed.into_iter().filter_map(|text| self.pattern(&at, "allowed", &text)).collect();
@@ -76,7 +80,8 @@ impl Reading<'_> {
             name,
             disk,
             price: PoolPrice { gib_hour: table.price_gib_hour, core_hour: table.price_core_hour },
-            at_once: table.at_once,
+            at_once: hosts.slots(0).or(table.at_once),
+            hosts,
             on_demand: table.on_demand,
             by_rule: table.by_rule,
             tags: [table.tags, table.tags_on_demand.clone()].concat(),
@@ -84,6 +89,87 @@ impl Reading<'_> {
             allowed,
             place,
         }
+    }
+
+    fn check_prices(&mut self, line: usize, at: &str, table: &PoolTable) {
+        for (field, price) in
+            [("price_gib_hour", table.price_gib_hour), ("price_core_hour", table.price_core_hour)]
+        {
+            if !(0.0..=1e9).contains(&price) {
+                self.wrong(line, format!("{at}: {field} is {price}; it must be 0 to 1000000000"));
+            }
+        }
+    }
+
+    /// The hosts of a pool, which are taken out of its table.
+    fn pool_hosts(&mut self, at: &str, table: &mut PoolTable) -> PoolHosts {
+        let check_port = table.check_port.take().map_or(CHECK_PORT, |port| {
+            if *port.get_ref() == 0 {
+                self.wrong(self.line(&port), format!("{at}: check_port is 0; it must be 1 to 65535"));
+            }
+            port.into_inner()
+        });
+        let mut names = Vec::new();
+        for name in std::mem::take(&mut table.hosts) {
+            let line = self.line(&name);
+            names.extend(self.host(line, at, "", name.get_ref()));
+        }
+        if let Some(file) = table.hosts_file.take() {
+            names.extend(self.hosts_of_file(at, &file));
+        }
+        PoolHosts {
+            names,
+            at_once: table.at_once,
+            check_port,
+            reuse_opportunity_ms: u64::from(table.reuse_opportunity_time) * 1000,
+            reuse_max_count: table.reuse_max_count,
+            reuse_max_ms: u64::from(table.reuse_max_time.unwrap_or(REUSE_MAX_TIME)) * 1000,
+        }
+    }
+
+    /// The hosts in a file: one per line, with blank lines and comments.
+    fn hosts_of_file(&mut self, at: &str, file: &Spanned<String>) -> Vec<String> {
+        let line = self.line(file);
+        let text = match (self.files)(file.get_ref()) {
+            Ok(text) => text,
+            Err(why) => {
+                self.wrong(line, format!("{at}: hosts_file: {why}"));
+                return Vec::new();
+            }
+        };
+        let mut names = Vec::new();
+        for (n, name) in text.lines().enumerate() {
+            let name = name.split('#').next().unwrap_or_default().trim();
+            if !name.is_empty() {
+                let of_file = format!("{} line {}: ", shown(file.get_ref()), n + 1);
+                names.extend(self.host(line, at, &of_file, name));
+            }
+        }
+        if names.is_empty() {
+            // it is being written, or was emptied by mistake
+            self.wrong(line, format!("{at}: hosts_file {:?} names no host", shown(file.get_ref())));
+        }
+        names
+    }
+
+    /// The name of a host, which no other pool may have. `of_file`: where it is in a file of hosts.
+    fn host(&mut self, line: usize, at: &str, of_file: &str, name: &str) -> Option<String> {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-:".contains(&byte);
+        // DNS knows no case, and ends each name with a dot
+        let same = name.trim_end_matches('.').to_ascii_lowercase();
+        if same.is_empty() || name.len() > HOST_BYTES || !name.bytes().all(is_plain) {
+            self.wrong(line, format!("{at}: {of_file}host {:?} is no name or address", shown(name)));
+        } else if let Some(other) = self.hosts.get(&same) {
+            let where_else =
+                if other == at { "is there twice".to_owned() } else { format!("is also in {other}") };
+            self.wrong(line, format!("{at}: {of_file}host {name:?} {where_else}"));
+        } else if self.hosts.len() == HOSTS {
+            self.wrong(line, format!("{at}: {of_file}more than {HOSTS} hosts in one file"));
+        } else {
+            self.hosts.insert(same, at.to_owned());
+            return Some(name.to_owned());
+        }
+        None
     }
 
     /// The operating system; Linux by default.

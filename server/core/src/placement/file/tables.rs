@@ -130,6 +130,34 @@ pub(super) struct PoolTable {
     /// More of them. A client of Resalloc gets a slot here only with a ticket that names one of these.
     #[serde(default)]
     pub(super) tags_on_demand: Vec<String>,
+    /// Standing machines, by name or address. Each is given to one ticket at a time, if it answers on `check_port`.
+    /// Value: list of up to 1000 texts, each once in the file.
+    #[serde(default)]
+    pub(super) hosts: Vec<Spanned<String>>,
+    /// File with more of them: one per line; `#` begins a comment. It is read again when it changes, as this file is. A name without a
+    /// leading `/` is in the folder of this file.
+    /// Value: path of a file with at least one host.
+    /// Default: none.
+    pub(super) hosts_file: Option<Spanned<String>>,
+    /// TCP port on which a host must answer before it is given out. One that does not is left alone for a minute, then twice as long after
+    /// each check that fails, up to 16 minutes.
+    /// Value: 1 to 65535.
+    /// Default: `22`.
+    pub(super) check_port: Option<Spanned<u16>>,
+    /// Seconds for which a host that was given back is kept for other tickets of the same sandbox, as in Resalloc.
+    /// Value: whole number.
+    /// Default: `0`.
+    #[serde(default)]
+    pub(super) reuse_opportunity_time: u32,
+    /// Tickets of one sandbox that may have the same host one after the other; 0 is any number.
+    /// Value: whole number.
+    /// Default: `0`.
+    #[serde(default)]
+    pub(super) reuse_max_count: u32,
+    /// Seconds for which one sandbox may keep a host, since its first ticket got it.
+    /// Value: whole number.
+    /// Default: `3600`.
+    pub(super) reuse_max_time: Option<u32>,
     /// Projects that may use it, as `owner/project`.
     /// Value: list of expressions.
     /// Default: every project.

@@ -302,3 +302,53 @@ fn no_file_makes_the_reader_panic() {
         let _read = Placement::parse(&lines.join("\n"));
     });
 }
+
+#[test]
+fn hosts_are_each_in_one_pool_and_bound_what_runs_there_at_once() {
+    let pools = Placement::parse(
+        "[[pool]]\nname = \"a\"\nat_once = 9\nhosts = [\"one\", \"10.0.0.1\", \"::1\"]\nreuse_max_count = 2\n[[pool]]\nname = \"b\"\n",
+    )
+    .unwrap();
+    let [a, b] = ["a", "b"].map(|name| pools.pool(name).unwrap());
+    assert_eq!(
+        (a.at_once, a.hosts.names.len(), a.hosts.check_port, a.hosts.reuse_max_ms),
+        (Some(3), 3, 22, 3_600_000)
+    );
+    assert_eq!((b.at_once, b.hosts.names.len()), (None, 0));
+    let wrong = Placement::parse(
+        "[[pool]]\nname = \"a\"\nhosts = [\"one\", \"ONE.\"]\n[[pool]]\nname = \"b\"\ncheck_port = 0\nhosts = [\"two\", \"one\", \"a b\", \"\"]\n",
+    )
+    .unwrap_err();
+    for part in [
+        "line 3: pool a: host \"ONE.\" is there twice",
+        "line 6: pool b: check_port is 0; it must be 1 to 65535",
+        "line 7: pool b: host \"one\" is also in pool a",
+        "host \"a b\" is no name",
+        "host \"\" is no name",
+    ] {
+        assert!(wrong.contains(part), "{part} is missing in\n{wrong}");
+    }
+}
+
+#[test]
+fn hosts_of_a_file_are_one_per_line_and_a_wrong_one_is_named_with_its_line() {
+    let text = "[[pool]]\nname = \"a\"\nhosts = [\"one\"]\nhosts_file = \"list\"\n";
+    let parse = |list: Result<&str, &str>| {
+        let mut list = |name: &str| {
+            assert_eq!(name, "list");
+            list.map(str::to_owned).map_err(str::to_owned)
+        };
+        let placement = Placement::parse_with(text, &mut list)?;
+        let pool = placement.pool("a").unwrap();
+        Ok::<_, String>((pool.hosts.names.join(" "), pool.at_once))
+    };
+    let read = parse(Ok("# builders\ntwo  # the new one\r\n\n  10.0.0.3\n"));
+    assert_eq!(read, Ok(("one two 10.0.0.3".to_owned(), Some(3))));
+    assert_eq!(
+        parse(Ok("two\none\n")),
+        Err("line 4: pool a: list line 2: host \"one\" is there twice".into())
+    );
+    assert_eq!(parse(Ok("# none\n")), Err("line 4: pool a: hosts_file \"list\" names no host".into()));
+    assert_eq!(parse(Err("no such file")), Err("line 4: pool a: hosts_file: no such file".into()));
+    assert!(Placement::parse(text).unwrap_err().contains("hosts_file: \"list\" is not read here"));
+}

@@ -96,6 +96,8 @@ pub(super) struct LimitCounts {
     known: HashMap<LimitKey, usize>,
     /// Attempts without a ticket, by pool; also for pools without a count.
     beside: HashMap<String, u32>,
+    /// Pools with another limit than the operator's file says: tickets hold hosts there that were taken off its list.
+    slots: HashMap<String, u32>,
 }
 
 impl LimitCounts {
@@ -144,7 +146,7 @@ impl LimitCounts {
             return *at;
         }
         let at = self.all.insert(LimitCount {
-            limit: limits.of(&what),
+            limit: self.limit_of(&what, limits),
             what: what.clone(),
             held: Amount::default(),
             queued: Amount::default(),
@@ -211,8 +213,22 @@ impl LimitCounts {
 
     /// Applies new limits.
     pub(super) fn limit(&mut self, limits: &TicketLimits) {
-        for (_, count) in &mut self.all {
-            count.limit = limits.of(&count.what);
+        let new: Vec<(usize, Option<u32>)> =
+            self.all.iter().map(|(at, count)| (at, self.limit_of(&count.what, limits))).collect();
+        for (at, limit) in new {
+            if let Some(count) = self.all.get_mut(at) {
+                count.limit = limit;
+            }
         }
+    }
+
+    /// Sets which pools have another limit than the operator's; in force for existing counts after [`Self::limit`].
+    pub(super) fn set_slots(&mut self, slots: HashMap<String, u32>) {
+        self.slots = slots;
+    }
+
+    fn limit_of(&self, what: &LimitKey, limits: &TicketLimits) -> Option<u32> {
+        let LimitKey::Pool(name) = what else { return limits.of(what) };
+        self.slots.get(name).copied().or_else(|| limits.of(what))
     }
 }

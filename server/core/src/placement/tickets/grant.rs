@@ -5,7 +5,7 @@ use super::{
     class::{ClassKey, OwnerIndex, QueueOrder, TicketClass},
     count::LimitCount,
 };
-use crate::domain::TicketClaim;
+use crate::domain::{TicketClaim, TicketId};
 
 /// Later tickets that may take slots which a class needs, before slots are reserved for the class.
 pub const PATIENCE: u32 = 64;
@@ -19,14 +19,10 @@ impl Tickets {
             let Some(id) = class.pop() else { break };
             class.passed = 0;
             self.update_order(at);
-            let Some(entry) = self.known.get_mut(&id) else { continue };
-            let order = (entry.ticket.round, entry.ticket.number);
-            self.counts.take(&entry.counts, &entry.ticket, false);
-            entry.ticket.granted_unix_ms = Some(now.unix_ms);
-            self.counts.add(&entry.counts, &entry.ticket);
+            let Some(order) = self.hold_slot(&id, now) else { continue };
             self.round = self.round.max(order.0);
+            let Some(entry) = self.known.get(&id) else { continue };
             let (counts, raised) = (entry.counts.clone(), entry.ticket.claim.raised);
-            self.start_timeout(&id, now);
             self.pass_over(&counts, order, raised);
             let Some(owner_at) = counts.last() else { continue };
             self.remove_empty_owner(at, *owner_at);
@@ -34,6 +30,40 @@ impl Tickets {
             changes.push(TicketChange::Granted(id));
         }
         changes
+    }
+
+    /// Grants a ticket out of turn, also if its pool is full: a host of the pool is kept for it, which no other ticket may have. Returns
+    /// the change; `None` if the ticket does not wait, or another of its limits is full.
+    pub fn grant_kept(&mut self, id: &TicketId, now: ClockReading) -> Option<TicketChange> {
+        let entry = self.known.get(id).filter(|entry| entry.ticket.granted_unix_ms.is_none())?;
+        let is_pool = |count: &LimitCount| matches!(count.what, LimitKey::Pool(_));
+        let is_full =
+            |at: &&usize| self.counts.get(**at).is_some_and(|count| !is_pool(count) && count.free() == 0);
+        let (ticket, counts) = (&entry.ticket, entry.counts.clone());
+        if counts.iter().any(|at| is_full(&at)) {
+            return None;
+        }
+        let (raised, order) = (ticket.claim.raised, (ticket.round, ticket.number));
+        let (class, owner_at) = (self.class_of(&counts, raised)?, *counts.last()?);
+        if let Some(class) = self.classes.get_mut(class) {
+            class.remove(owner_at, order);
+        }
+        self.update_order(class);
+        self.hold_slot(id, now)?;
+        self.remove_empty_owner(class, owner_at);
+        self.update_owner_limit(owner_at);
+        Some(TicketChange::Granted(id.clone()))
+    }
+
+    /// A ticket that is no longer in its queue has its slot from now on. Returns its turn.
+    fn hold_slot(&mut self, id: &TicketId, now: ClockReading) -> Option<QueueOrder> {
+        let entry = self.known.get_mut(id)?;
+        self.counts.take(&entry.counts, &entry.ticket, false);
+        entry.ticket.granted_unix_ms = Some(now.unix_ms);
+        self.counts.add(&entry.counts, &entry.ticket);
+        let order = (entry.ticket.round, entry.ticket.number);
+        self.start_timeout(id, now);
+        Some(order)
     }
 
     /// The round of a new ticket: one after the owner's last waiting ticket of the same pool and priority. An owner without waiting

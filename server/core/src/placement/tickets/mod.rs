@@ -152,6 +152,7 @@ impl Tickets {
             granted_unix_ms: None,
             attempt: None,
             collected: None,
+            host: None,
         };
         self.next += 1;
         self.insert(ticket, now);
@@ -193,6 +194,23 @@ impl Tickets {
             self.update_owner_limit(owner);
         }
         self.grant(now)
+    }
+
+    /// Sets the pools that have another limit than the operator's settings say: tickets hold hosts there that are no longer listed.
+    pub fn set_slots(&mut self, slots: HashMap<String, u32>, now: ClockReading) -> Vec<TicketChange> {
+        self.counts.set_slots(slots);
+        self.counts.limit(&self.terms.limits);
+        self.grant(now)
+    }
+
+    /// A ticket that has its slot holds this host, and waits no longer. Returns false if it does not have its slot.
+    pub fn set_host(&mut self, id: &TicketId, host: &str, now: ClockReading) -> bool {
+        let entry = self.known.get_mut(id).filter(|entry| entry.ticket.granted_unix_ms.is_some());
+        let is_there = entry.map(|entry| entry.ticket.host = Some(host.to_owned())).is_some();
+        if is_there {
+            self.start_timeout(id, now);
+        }
+        is_there
     }
 
     /// An open ticket.

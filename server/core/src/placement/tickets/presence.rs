@@ -2,8 +2,8 @@
 //!
 //! | ticket | lives while | and afterwards for |
 //! |---|---|---|
-//! | waits | a client watches it | [`TicketTimeouts::ask_within_ms`] since the last request for it or the last watch |
-//! | holds a slot, no attempt runs in it | a client watches it as its holder | [`TicketTimeouts::start_within_ms`] since it was granted or the last try in it ended; [`TicketTimeouts::ask_within_ms`] since its holder disconnected |
+//! | waits for its slot or its host | a client watches it | [`TicketTimeouts::ask_within_ms`] since the last request for it or the last watch |
+//! | holds a slot, no attempt runs in it | a client watches it as its holder | [`TicketTimeouts::start_within_ms`] since it was granted or got its host, or the last try in it ended; [`TicketTimeouts::ask_within_ms`] since its holder disconnected |
 //! | has a number as its id, not yet collected by its client | a client watches it while it waits | [`TicketTimeouts::ask_within_ms`] since it was opened, granted or last watched |
 //! | has a number as its id, collected | until its client closes it | |
 //! | an attempt runs in its slot | the attempt is open and its agent sends messages | [`TicketTimeouts::silent_within_ms`] since the agent's last message |
@@ -37,7 +37,7 @@ pub struct TicketPresence {
 impl Tickets {
     /// Notes a request for a ticket. It keeps a waiting ticket open; a granted one needs an attempt.
     pub fn ask(&mut self, id: &TicketId, now: ClockReading) {
-        if self.get(id).is_some_and(|ticket| ticket.granted_unix_ms.is_none()) {
+        if self.get(id).is_some_and(|ticket| !ticket.is_ready()) {
             self.start_timeout(id, now);
         }
     }
@@ -65,7 +65,7 @@ impl Tickets {
         let Some(entry) = self.known.get_mut(id) else { return false };
         entry.presence.watchers = entry.presence.watchers.saturating_add(1);
         entry.presence.holders = entry.presence.holders.saturating_add(u32::from(holds));
-        if holds || entry.ticket.granted_unix_ms.is_none() {
+        if holds || !entry.ticket.is_ready() {
             self.start_timeout(id, now);
         }
         true
@@ -78,7 +78,7 @@ impl Tickets {
         };
         entry.presence.watchers = entry.presence.watchers.saturating_sub(1);
         entry.presence.holders = entry.presence.holders.saturating_sub(u32::from(held));
-        let waits = entry.ticket.granted_unix_ms.is_none();
+        let waits = !entry.ticket.is_ready();
         if waits || entry.ticket.collected.is_some() {
             self.start_timeout(id, now);
         } else if held && entry.presence.holders == 0 && entry.ticket.attempt.is_none() {
@@ -145,7 +145,7 @@ impl Tickets {
         let Some(entry) = self.known.get(id) else { return };
         let TicketPresence { watchers, holders } = entry.presence;
         let TicketTimeouts { ask_within_ms, start_within_ms, .. } = self.terms.patience;
-        let waits = entry.ticket.granted_unix_ms.is_none();
+        let waits = !entry.ticket.is_ready();
         let collected = entry.ticket.collected;
         let is_held = holders > 0 || entry.ticket.attempt.is_some() || collected == Some(true);
         let is_there = is_held || (waits && watchers > 0);

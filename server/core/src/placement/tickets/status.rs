@@ -35,7 +35,10 @@ impl Tickets {
         let entry = self.known.get(id)?;
         let ticket = entry.ticket.clone();
         if ticket.granted_unix_ms.is_some() {
-            return Some(TicketStatus { ticket, position: 0, wait: Millis(0), waits_for: Vec::new() });
+            let host =
+                (!ticket.is_ready()).then(|| format!("pool {}: a host that answers", ticket.claim.pool));
+            let waits_for = Vec::from_iter(host);
+            return Some(TicketStatus { ticket, position: 0, wait: Millis(0), waits_for });
         }
         let order = (ticket.round, ticket.number);
         let pool = LimitKey::Pool(ticket.claim.pool.clone());

@@ -1,0 +1,244 @@
+//! Hosts for tickets of pools that have some: a ticket with its slot gets one that answers over TCP.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use plimsoll_core::{
+    domain::{Ticket, TicketId},
+    placement::{
+        hosts::{HostCounts, PoolHosts},
+        tickets::ClockReading,
+    },
+};
+use tokio::{net::TcpStream, task::JoinSet, time::timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::{Shared, TicketState};
+use crate::runtime::metrics::{InPool, Kind};
+
+/// A host that is there answers within some milliseconds.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
+/// How often hosts are looked for that have become free.
+const LOOK: Duration = Duration::from_secs(1);
+/// Checks at once. Each holds a file.
+const MOST_CHECKS: usize = 64;
+
+/// A host that is to be checked for a ticket, which holds it meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct HostCheck {
+    pub(super) ticket: TicketId,
+    /// Tells the ticket from a later one with its id.
+    pub(super) number: u64,
+    pub(super) host: String,
+    pub(super) port: u16,
+}
+
+/// Checks hosts for tickets until `stop`.
+pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
+    let mut checks = JoinSet::new();
+    loop {
+        let wanted = shared.state().hosts_to_check(shared.now(), MOST_CHECKS - checks.len());
+        for check in wanted {
+            let shared = Arc::clone(&shared);
+            checks.spawn(async move {
+                let connecting = TcpStream::connect((check.host.as_str(), check.port));
+                let answered = timeout(ANSWERS_WITHIN, connecting).await.is_ok_and(|stream| stream.is_ok());
+                shared.state().host_checked(&check, answered, shared.now());
+                shared.wake.notify_one();
+            });
+        }
+        tokio::select! {
+            () = shared.host_wanted.notified() => {}
+            Some(_checked) = checks.join_next() => {}
+            () = tokio::time::sleep(LOOK) => {}
+            () = stop.cancelled() => return,
+        }
+    }
+}
+
+impl TicketState {
+    /// The hosts of a ticket's pool, if the pool lists `host` or none is asked for.
+    fn hosts_of(&self, ticket: &Ticket, host: Option<&str>) -> Option<PoolHosts> {
+        let pool = self.placement.as_ref()?.pool(&ticket.claim.pool)?;
+        host.is_none_or(|host| pool.hosts.lists(host)).then(|| pool.hosts.clone())
+    }
+
+    /// Restores tickets, and which hosts they hold.
+    pub(super) fn restore(&mut self, mut kept: Vec<Ticket>, now: ClockReading) {
+        for ticket in &mut kept {
+            if !self.want_host(ticket, now) {
+                let host = ticket.host.take();
+                tracing::error!(ticket = %ticket.id, host, "another ticket holds this host, too: this one gets another");
+                self.want_host(ticket, now);
+            }
+        }
+        self.tickets.restore(kept, now);
+    }
+
+    /// Takes up a ticket: it holds its host, is to get one, or waits for its slot. Returns false if another ticket holds its host.
+    pub(super) fn want_host(&mut self, ticket: &Ticket, now: ClockReading) -> bool {
+        let sandbox = ticket.claim.sandbox.as_str();
+        if let Some(host) = &ticket.host {
+            return self.hosts.hold(host, (&ticket.id, sandbox), now.steady_ms);
+        }
+        self.want_none(ticket);
+        let turn = (ticket.number, ticket.id.clone());
+        if !ticket.claim.on_host {
+            return true;
+        }
+        if ticket.granted_unix_ms.is_some() {
+            self.hostless.insert(turn);
+        } else if !sandbox.is_empty() {
+            self.sandboxed.entry(sandbox_of(ticket)).or_default().insert(turn);
+        }
+        true
+    }
+
+    /// A ticket is no longer among those that want a host.
+    fn want_none(&mut self, ticket: &Ticket) {
+        let turn = (ticket.number, ticket.id.clone());
+        self.hostless.remove(&turn);
+        if let Some(alike) = self.sandboxed.get_mut(&sandbox_of(ticket)) {
+            alike.remove(&turn);
+            if alike.is_empty() {
+                self.sandboxed.remove(&sandbox_of(ticket));
+            }
+        }
+    }
+
+    /// A ticket has ended.
+    pub(super) fn free_host(&mut self, ticket: &Ticket, now: ClockReading) {
+        self.want_none(ticket);
+        if let Some(host) = &ticket.host {
+            self.give_back(ticket, host, now);
+        }
+    }
+
+    fn give_back(&mut self, ticket: &Ticket, host: &str, now: ClockReading) {
+        let hosts = self.hosts_of(ticket, Some(host));
+        self.is_list_new |= hosts.is_none();
+        self.hosts.give_back(host, hosts.as_ref(), now.steady_ms);
+    }
+
+    /// Applies a changed list of hosts, and the return of a host that is no longer listed: such a host keeps its slot in the pool until then.
+    fn apply_lists(&mut self, now: ClockReading) {
+        let placement = self.placement.clone().unwrap_or_default();
+        let pools = || placement.pools().iter();
+        let listed: HashSet<&str> = pools().flat_map(|pool| &pool.hosts.names).map(String::as_str).collect();
+        self.hosts.forget_unlisted(&listed);
+        self.metrics.pool_hosts.clear();
+        let mut removed: HashMap<&str, u32> = HashMap::new();
+        for (host, holder) in self.hosts.held() {
+            let pool = self.tickets.get(holder).and_then(|ticket| placement.pool(&ticket.claim.pool));
+            if let Some(pool) = pool.filter(|pool| !pool.hosts.lists(host)) {
+                *removed.entry(&pool.name).or_default() += 1;
+            }
+        }
+        let slots = removed.into_iter().filter_map(|(name, removed)| {
+            Some((name.to_owned(), placement.pool(name)?.hosts.slots(removed)?))
+        });
+        let slots = slots.collect();
+        let changes = self.tickets.set_slots(slots, now);
+        self.note(changes, now);
+    }
+
+    /// Grants tickets for which a host is kept out of turn, since no other ticket may have it.
+    fn grant_kept(&mut self, now: ClockReading) {
+        let placement = self.placement.clone().unwrap_or_default();
+        let mut changes = Vec::new();
+        for pool in placement.pools().iter().filter(|pool| !pool.hosts.names.is_empty()) {
+            let held = self.hosts.count(&pool.hosts, now.steady_ms).held;
+            let room = pool.hosts.at_once.map_or(u32::MAX, |most| most.saturating_sub(held)) as usize;
+            let sandboxes: BTreeSet<&str> = self.hosts.kept(&pool.hosts, now.steady_ms).collect();
+            let next = sandboxes.into_iter().filter_map(|sandbox| self.next_of(&pool.name, sandbox));
+            let next: Vec<TicketId> = next.take(room).collect();
+            changes.extend(next.iter().filter_map(|id| self.tickets.grant_kept(id, now)));
+        }
+        self.note(changes, now);
+    }
+
+    /// The next ticket of a sandbox that waits for its slot in a pool, unless one that has its slot is to get the host that is kept.
+    fn next_of(&self, pool: &str, sandbox: &str) -> Option<TicketId> {
+        let who = (pool.to_owned(), sandbox.to_owned());
+        let (_, next) = self.sandboxed.get(&who)?.first()?;
+        let is_alike = |id: &TicketId| self.tickets.get(id).is_some_and(|ticket| sandbox_of(ticket) == who);
+        (!self.hostless.iter().any(|(_, id)| is_alike(id))).then(|| next.clone())
+    }
+
+    /// Takes free hosts for the tickets that have waited the longest, at most `most`.
+    pub(super) fn hosts_to_check(&mut self, now: ClockReading, most: usize) -> Vec<HostCheck> {
+        if std::mem::take(&mut self.is_list_new) {
+            self.apply_lists(now);
+        }
+        self.grant_kept(now);
+        let mut checks = Vec::new();
+        for (number, id) in &self.hostless {
+            if checks.len() == most {
+                break;
+            }
+            let Some(ticket) = self.tickets.get(id) else { continue };
+            let pool = self.placement.as_ref().and_then(|placement| placement.pool(&ticket.claim.pool));
+            let Some(hosts) = pool.map(|pool| &pool.hosts) else { continue };
+            let holder = (id, ticket.claim.sandbox.as_str());
+            if let Some(host) = self.hosts.take(hosts, holder, now.steady_ms) {
+                checks.push(HostCheck { ticket: id.clone(), number: *number, host, port: hosts.check_port });
+            }
+        }
+        for check in &checks {
+            self.hostless.remove(&(check.number, check.ticket.clone()));
+        }
+        self.show_hosts(now);
+        checks
+    }
+
+    /// A host has answered, and is the ticket's; or it has not, and the ticket waits for another one.
+    pub(super) fn host_checked(&mut self, check: &HostCheck, answered: bool, now: ClockReading) {
+        let HostCheck { ticket: id, number, host, port } = check;
+        self.metrics.host_checks.get_or_create(&Kind::of(if answered { "answered" } else { "failed" })).inc();
+        if answered {
+            self.hosts.answered(host);
+        } else {
+            let seconds = self.hosts.quarantine(host, now.steady_ms) / 1000;
+            tracing::warn!(host, port, seconds, "a host does not answer: no ticket gets it for a while");
+        }
+        let Some(ticket) = self.tickets.get(id).filter(|ticket| ticket.number == *number).cloned() else {
+            if answered {
+                self.hosts.give_back(host, None, now.steady_ms);
+            }
+            return;
+        };
+        if answered && self.hosts_of(&ticket, Some(host)).is_some() {
+            self.tickets.set_host(id, host, now);
+            self.changed(id, "hosted");
+            return;
+        }
+        if answered {
+            // it was taken off the list meanwhile
+            self.give_back(&ticket, host, now);
+        }
+        self.hostless.insert((*number, id.clone()));
+    }
+
+    fn show_hosts(&self, now: ClockReading) {
+        let placement = self.placement.as_ref();
+        for pool in placement.into_iter().flat_map(|placement| placement.pools()) {
+            if pool.hosts.names.is_empty() {
+                continue;
+            }
+            let HostCounts { free, held, kept, quarantined } = self.hosts.count(&pool.hosts, now.steady_ms);
+            let states = [("free", free), ("held", held), ("kept", kept), ("quarantined", quarantined)];
+            let label = |state| InPool { pool: pool.name.clone(), state };
+            for (state, hosts) in states {
+                self.metrics.pool_hosts.get_or_create(&label(state)).set(i64::from(hosts));
+            }
+        }
+    }
+}
+
+/// Who may have a host that is kept: the pool and the sandbox.
+fn sandbox_of(ticket: &Ticket) -> (String, String) {
+    (ticket.claim.pool.clone(), ticket.claim.sandbox.clone())
+}

@@ -1,0 +1,273 @@
+//! Hosts of pools.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::state::tickets::NumberedTicket;
+
+fn wants(asked: u64, sandbox: &str) -> TicketClaim {
+    TicketClaim { pool: "h".into(), on_host: true, sandbox: sandbox.into(), ..claim(asked) }
+}
+
+/// The host of a ticket, once it has one.
+async fn host(tickets: &TicketRegistry, number: u64) -> String {
+    match tickets.collect_granted(number, &Identity::anyone()).await.unwrap() {
+        NumberedTicket::Known(view) => view.ticket().host.clone().unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn is_ready(tickets: &TicketRegistry, number: u64) -> bool {
+    match tickets.collect(number, &Identity::anyone()).await.unwrap() {
+        NumberedTicket::Known(view) => view.ticket().is_ready(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_ticket_gets_a_host_that_answers_and_no_other_ticket_does_also_after_a_restart() {
+    let there = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = there.local_addr().unwrap().port();
+    // nothing listens on the port of the other address
+    let site = Site::with(&format!(
+        "[[pool]]\nname = \"h\"\nhosts = [\"127.0.0.2\", \"127.0.0.1\"]\ncheck_port = {port}\nreuse_opportunity_time = 3600\n"
+    ));
+    let anyone = Identity::anyone();
+    site.run(&[], async |tickets: &TicketRegistry| {
+        tickets.open_numbered(Ok(wants(1, "s"))).await.unwrap();
+        assert_eq!(host(tickets, 1).await, "127.0.0.1");
+        tickets.open_numbered(Ok(wants(2, "t"))).await.unwrap();
+        assert!(!is_ready(tickets, 2).await, "it has a slot, and the other host does not answer");
+        tickets.close_numbered(1, &anyone).await.unwrap();
+        tickets.open_numbered(Ok(wants(3, "s"))).await.unwrap();
+        assert_eq!(host(tickets, 3).await, "127.0.0.1", "it was kept for this sandbox");
+        assert!(!is_ready(tickets, 2).await);
+    })
+    .await;
+    site.run(&[], async |tickets: &TicketRegistry| {
+        assert_eq!(host(tickets, 3).await, "127.0.0.1");
+        assert!(!is_ready(tickets, 2).await);
+        let held: Vec<String> = site.on_disk().await.into_iter().filter_map(|ticket| ticket.host).collect();
+        assert_eq!(held, ["127.0.0.1"]);
+        tickets.close_numbered(3, &anyone).await.unwrap();
+        tickets.open_numbered(Ok(wants(4, "s"))).await.unwrap();
+        assert_eq!(host(tickets, 4).await, "127.0.0.1");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_ticket_that_ends_while_its_host_is_checked_gives_it_back() {
+    let site = Site::with("[[pool]]\nname = \"h\"\nhosts = [\"a\"]\n");
+    let (tickets, _keeper) = site.tickets();
+    tickets.resume(&[]).await.unwrap();
+    let now = tickets.0.now();
+    let mut state = tickets.0.state();
+    let open = |state: &mut TicketState, name: &str| {
+        let changes = state.tickets.open(&id(name), wants(1, ""), now).unwrap();
+        state.note(changes, now);
+    };
+    open(&mut state, "one");
+    let checks = state.hosts_to_check(now, 9);
+    assert_eq!(checks.iter().map(|check| check.host.as_str()).collect::<Vec<_>>(), ["a"]);
+    assert_eq!(state.hosts_to_check(now, 9), [], "it is being checked");
+    let changes = state.tickets.close(&id("one"), now).unwrap();
+    state.note(changes, now);
+    open(&mut state, "two");
+    assert_eq!(state.hosts_to_check(now, 9), [], "it is still being checked");
+    state.host_checked(&checks[0], true, now);
+    let checks = state.hosts_to_check(now, 9);
+    assert_eq!(checks.iter().map(|check| check.ticket.as_str()).collect::<Vec<_>>(), ["two"]);
+    state.host_checked(&checks[0], false, now);
+    assert_eq!(state.hosts_to_check(now, 9), [], "it did not answer");
+}
+
+/// Tickets of a pool with hosts at a time that the test sets. Checks of hosts answer when the test says so.
+struct Yard {
+    site: Site,
+    tickets: TicketRegistry,
+    checks: Vec<host_checks::HostCheck>,
+    now: ClockReading,
+}
+
+impl Yard {
+    fn new(pool: &str) -> Self {
+        let site = Site::with(&format!("[[pool]]\nname = \"h\"\n{pool}"));
+        let (tickets, _keeper) = site.tickets();
+        Self { site, tickets, checks: Vec::new(), now: ClockReading { unix_ms: 0, steady_ms: 0 } }
+    }
+
+    fn state(&self) -> MutexGuard<'_, TicketState> {
+        self.tickets.0.state()
+    }
+
+    fn open(&mut self, name: &str, sandbox: &str) {
+        let mut state = self.state();
+        let changes = state.tickets.open(&id(name), wants(1, sandbox), self.now).unwrap();
+        state.opened(&id(name), self.now);
+        state.note(changes, self.now);
+        drop(state);
+        self.look();
+    }
+
+    fn close(&mut self, name: &str) {
+        let mut state = self.state();
+        if let Ok(changes) = state.tickets.close(&id(name), self.now) {
+            state.note(changes, self.now);
+        }
+        drop(state);
+        self.look();
+    }
+
+    fn look(&mut self) {
+        let checks = self.state().hosts_to_check(self.now, 99);
+        self.checks.extend(checks);
+    }
+
+    /// Ends the checks: of those hosts that `answers` names with an answer.
+    fn check(&mut self, answers: impl Fn(&str) -> bool) {
+        for check in std::mem::take(&mut self.checks) {
+            self.state().host_checked(&check, answers(&check.host), self.now);
+        }
+        self.look();
+    }
+
+    fn list(&mut self, pool: &str) {
+        fs::write(self.site.dir.path().join("pools.toml"), format!("[[pool]]\nname = \"h\"\n{pool}"))
+            .unwrap();
+        self.site.pools.look(true);
+        Keeper(Arc::clone(&self.tickets.0)).look();
+        self.look();
+    }
+
+    /// As after a kill: what was on the disk is all that is known.
+    fn restart(&mut self) {
+        let kept: Vec<Ticket> = self.open_tickets();
+        self.tickets = self.site.tickets().0;
+        self.checks.clear();
+        self.state().restore(kept, self.now);
+        self.look();
+    }
+
+    fn open_tickets(&self) -> Vec<Ticket> {
+        let state = self.state();
+        (0..99).filter_map(|n| state.tickets.get(&id(&n.to_string())).cloned()).collect()
+    }
+
+    /// The host of each open ticket that has one.
+    fn held(&self) -> Vec<(String, String)> {
+        let tickets = self.open_tickets().into_iter();
+        tickets.filter_map(|ticket| Some((ticket.id.to_string(), ticket.host?))).collect()
+    }
+
+    fn host(&self, name: &str) -> String {
+        let ticket = self.state().tickets.get(&id(name)).cloned();
+        ticket.and_then(|ticket| ticket.host).unwrap_or_default()
+    }
+}
+
+#[test]
+fn a_removed_host_stays_out_until_its_ticket_closes_and_an_added_one_is_given_at_once() {
+    let mut yard = Yard::new("hosts = [\"a\", \"b\"]\n");
+    for name in ["1", "2", "3"] {
+        yard.open(name, "");
+    }
+    yard.check(|_| true);
+    assert_eq!((yard.host("1"), yard.host("2"), yard.host("3")), ("a".into(), "b".into(), String::new()));
+    yard.list("hosts = [\"a\", \"c\"]\n");
+    yard.check(|_| true);
+    assert_eq!((yard.host("2"), yard.host("3")), ("b".into(), "c".into()));
+    yard.open("4", "");
+    yard.close("2");
+    assert!(yard.checks.is_empty(), "b is gone: {:?}", yard.checks);
+    yard.restart();
+    yard.close("1");
+    yard.check(|_| true);
+    assert_eq!(yard.host("4"), "a", "closed early frees at once");
+    // taken off the list while it is checked
+    yard.list("hosts = [\"a\", \"c\", \"d\"]\n");
+    yard.open("5", "");
+    yard.list("hosts = [\"a\", \"c\"]\n");
+    yard.check(|_| true);
+    assert_eq!(yard.host("5"), "");
+}
+
+#[test]
+fn a_ticket_of_the_same_sandbox_gets_the_host_before_those_that_wait_longer_within_its_other_limits() {
+    let reuse = "hosts = [\"a\"]\nreuse_opportunity_time = 60\n";
+    let mut yard = Yard::new(reuse);
+    yard.open("1", "s");
+    yard.check(|_| true);
+    yard.open("2", "t");
+    yard.open("3", "s");
+    yard.close("1");
+    yard.check(|_| true);
+    assert_eq!((yard.host("2"), yard.host("3")), (String::new(), "a".into()));
+    yard.close("3");
+    yard.check(|_| true);
+    assert_eq!(yard.host("2"), "", "it is kept for s");
+    yard.now.steady_ms += 60_000;
+    yard.look();
+    yard.check(|_| true);
+    assert_eq!(yard.host("2"), "a");
+    // not above the limit of its owner
+    let mut yard = Yard::new(&format!("{reuse}[tickets]\neach_owner = 1\n"));
+    yard.open("1", "s");
+    yard.check(|_| true);
+    yard.open("2", "t");
+    yard.open("3", "s");
+    yard.close("1");
+    yard.check(|_| true);
+    assert_eq!((yard.host("2"), yard.host("3")), (String::new(), String::new()));
+}
+
+proptest! {
+    #[test]
+    fn two_open_tickets_never_have_one_host_and_no_ticket_has_one_that_was_not_listed(
+        steps in prop::collection::vec((0_u8..7, 0_u8..12, any::<u8>()), 0..60)
+    ) {
+        let lists = ["\"a\"", "\"a\", \"b\"", "\"b\", \"c\", \"d\"", "\"d\", \"a\""];
+        let pool = |n: u8| {
+            format!("hosts = [{}]\nat_once = {}\nreuse_opportunity_time = 60\n", lists[n as usize % 4], 1 + n / 64)
+        };
+        let mut yard = Yard::new(&pool(1));
+        let mut opened = std::collections::HashSet::new();
+        for (step, ticket, how) in steps {
+            let name = ticket.to_string();
+            let before = yard.held();
+            match step {
+                0 | 1 if opened.insert(ticket) => yard.open(&name, ["", "s", "t"][how as usize % 3]),
+                0..=2 => {
+                    yard.close(&name);
+                    opened.remove(&ticket);
+                }
+                3 => yard.check(|host| how >> (host.as_bytes()[0] - b'a') & 1 == 1),
+                4 => yard.list(&pool(how)),
+                5 => yard.restart(),
+                _ => {
+                    yard.now.steady_ms += u64::from(how) * 1000;
+                    yard.look();
+                }
+            }
+            let held = yard.held();
+            let hosts: std::collections::HashSet<&String> = held.iter().map(|(_, host)| host).collect();
+            prop_assert_eq!(hosts.len(), held.len(), "{:?}", held);
+            let lost = before.iter().find(|was| !held.contains(was) && opened.contains(&was.0.parse().unwrap()));
+            prop_assert_eq!(lost, None, "a host that is out stays with its ticket");
+            let listed = yard.site.pools.now();
+            let new = held.iter().find(|has| !before.contains(has) && !listed.pool("h").unwrap().hosts.lists(&has.1));
+            prop_assert_eq!(new, None);
+        }
+        // nothing is lost: with all hosts there, every ticket gets one in the end
+        yard.list("hosts = [\"a\", \"b\", \"c\", \"d\"]\n");
+        for _ in 0..40 {
+            yard.now.steady_ms += 20 * 60_000;
+            yard.look();
+            yard.check(|_| true);
+            for (name, _) in yard.held() {
+                yard.close(&name);
+            }
+        }
+        prop_assert_eq!(yard.open_tickets(), vec![]);
+    }
+}

@@ -1,0 +1,272 @@
+//! Hosts of a pool: standing machines, each given to one ticket at a time.
+//!
+//! | a host | is given to |
+//! |---|---|
+//! | is free | any ticket of its pool |
+//! | was given back by a ticket with a sandbox, less than `reuse_opportunity_time` ago | tickets of this sandbox, until `reuse_max_count` or `reuse_max_time` is reached |
+//! | did not answer its check | no ticket for [`QUARANTINE_MS`], twice as long after each further failed check, at most [`LONGEST_QUARANTINE_MS`] |
+//!
+//! The names and meanings of the three settings are Resalloc's. Which host a ticket holds is in the ticket; the rest is forgotten by a restart.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::domain::TicketId;
+
+/// After the first failed check: a machine that reboots is back by then. Milliseconds.
+pub const QUARANTINE_MS: u64 = 60_000;
+/// A machine that was repaired is used again within this time, and one that is gone costs a check as often. Milliseconds.
+pub const LONGEST_QUARANTINE_MS: u64 = 16 * QUARANTINE_MS;
+
+/// The hosts of a pool.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PoolHosts {
+    /// Name or address of each; empty: the pool has none.
+    pub names: Vec<String>,
+    /// The operator's limit of tickets, which may be below the number of hosts.
+    pub at_once: Option<u32>,
+    /// TCP port that a host must answer on before it is given out.
+    pub check_port: u16,
+    /// How long a host that was given back is kept for its sandbox, milliseconds; 0: not at all.
+    pub reuse_opportunity_ms: u64,
+    /// How many tickets of one sandbox may have a host one after the other; 0: any number.
+    pub reuse_max_count: u32,
+    /// How long a host is kept for one sandbox since its first ticket got it, milliseconds.
+    pub reuse_max_ms: u64,
+}
+
+impl PoolHosts {
+    /// Tickets that may have a slot at once, while tickets hold `removed` hosts that were taken off the list; `None` in a pool without
+    /// hosts.
+    pub fn slots(&self, removed: u32) -> Option<u32> {
+        let listed = u32::try_from(self.names.len()).ok().filter(|count| *count > 0)?;
+        let slots = listed.saturating_add(removed);
+        Some(self.at_once.map_or(slots, |most| most.min(slots)))
+    }
+
+    /// Whether a host is on the list.
+    pub fn lists(&self, name: &str) -> bool {
+        self.names.iter().any(|listed| listed == name)
+    }
+}
+
+/// Hosts of a pool, by what can be done with them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HostCounts {
+    /// For any ticket.
+    pub free: u32,
+    /// A ticket has it, or is about to get it.
+    pub held: u32,
+    /// For tickets of the sandbox that had it last.
+    pub kept: u32,
+    /// It did not answer its last check.
+    pub quarantined: u32,
+}
+
+/// What is known of a host.
+#[derive(Debug, Clone, Default)]
+struct Host {
+    holder: Option<TicketId>,
+    /// The sandbox of its last ticket; empty: no other ticket may take it up.
+    sandbox: String,
+    /// Tickets of this sandbox that had it.
+    uses: u32,
+    /// When the first of them got it.
+    since_ms: u64,
+    /// Kept for the sandbox until then.
+    kept_until_ms: u64,
+    quarantined_until_ms: u64,
+    /// Checks that failed since the last one that did not.
+    failures: u32,
+}
+
+/// All hosts that were given out, or may not be.
+#[derive(Debug, Default)]
+pub struct Hosts(HashMap<String, Host>);
+
+impl Hosts {
+    /// A host for a ticket that names this sandbox, if there is one; the ticket holds it.
+    pub fn take(
+        &mut self,
+        pool: &PoolHosts,
+        (ticket, sandbox): (&TicketId, &str),
+        now_ms: u64,
+    ) -> Option<String> {
+        let free = pool.names.iter().filter(|name| self.is_free(name, sandbox, now_ms));
+        // one that was kept for the sandbox goes first, one that failed its last check goes last
+        let rank = |name: &&String| {
+            let host = self.0.get(*name);
+            (host.is_none_or(|host| host.kept_until_ms <= now_ms), host.is_some_and(|host| host.failures > 0))
+        };
+        let name = free.min_by_key(rank)?.clone();
+        self.hold(&name, (ticket, sandbox), now_ms);
+        Some(name)
+    }
+
+    /// A ticket holds this host, since now or since before a restart. Returns false if another ticket holds it.
+    pub fn hold(&mut self, name: &str, (ticket, sandbox): (&TicketId, &str), now_ms: u64) -> bool {
+        let host = self.0.entry(name.to_owned()).or_default();
+        if host.holder.as_ref().is_some_and(|holder| holder != ticket) {
+            return false;
+        }
+        if host.kept_until_ms <= now_ms || host.sandbox != sandbox {
+            let failures = host.failures;
+            *host = Host { sandbox: sandbox.to_owned(), since_ms: now_ms, failures, ..Host::default() };
+        }
+        host.holder = Some(ticket.clone());
+        host.uses += 1;
+        true
+    }
+
+    /// The host of a ticket has answered.
+    pub fn answered(&mut self, name: &str) {
+        if let Some(host) = self.0.get_mut(name) {
+            host.failures = 0;
+        }
+    }
+
+    /// The holder gives a host back. `pool` is as the file says now; `None` if it lists the host no longer.
+    pub fn give_back(&mut self, name: &str, pool: Option<&PoolHosts>, now_ms: u64) {
+        let Some(host) = self.0.get_mut(name) else { return };
+        host.holder = None;
+        host.kept_until_ms = 0;
+        if let Some(pool) = pool {
+            let is_worn = pool.reuse_max_count > 0 && host.uses >= pool.reuse_max_count;
+            let end = host.since_ms.saturating_add(pool.reuse_max_ms);
+            if !host.sandbox.is_empty() && !is_worn {
+                host.kept_until_ms = now_ms.saturating_add(pool.reuse_opportunity_ms).min(end);
+            }
+        }
+        if host.kept_until_ms <= now_ms && host.failures == 0 {
+            self.0.remove(name);
+        }
+    }
+
+    /// A host did not answer: it is held by no ticket, and given to none for the time that is returned, milliseconds.
+    pub fn quarantine(&mut self, name: &str, now_ms: u64) -> u64 {
+        let failures = self.0.get(name).map_or(0, |host| host.failures).saturating_add(1);
+        let doublings = (failures - 1).min(LONGEST_QUARANTINE_MS.ilog2());
+        let time = QUARANTINE_MS.saturating_mul(1 << doublings).min(LONGEST_QUARANTINE_MS);
+        let quarantined_until_ms = now_ms.saturating_add(time);
+        self.0.insert(name.to_owned(), Host { quarantined_until_ms, failures, ..Host::default() });
+        time
+    }
+
+    /// Forgets hosts that no ticket holds and `listed` does not contain.
+    pub fn forget_unlisted(&mut self, listed: &HashSet<&str>) {
+        self.0.retain(|name, host| host.holder.is_some() || listed.contains(name.as_str()));
+    }
+
+    /// Hosts with the tickets that hold them.
+    pub fn held(&self) -> impl Iterator<Item = (&str, &TicketId)> {
+        self.0.iter().filter_map(|(name, host)| Some((name.as_str(), host.holder.as_ref()?)))
+    }
+
+    /// Sandboxes for which hosts of a pool are kept.
+    pub fn kept<'h>(&'h self, pool: &'h PoolHosts, now_ms: u64) -> impl Iterator<Item = &'h str> {
+        let kept = move |host: &&Host| host.holder.is_none() && host.kept_until_ms > now_ms;
+        pool.names.iter().filter_map(|name| self.0.get(name)).filter(kept).map(|host| host.sandbox.as_str())
+    }
+
+    /// How many hosts of a pool can be given out, and why the others cannot.
+    pub fn count(&self, pool: &PoolHosts, now_ms: u64) -> HostCounts {
+        let mut counts = HostCounts::default();
+        for name in &pool.names {
+            let of = match self.0.get(name) {
+                Some(host) if host.holder.is_some() => &mut counts.held,
+                Some(host) if host.quarantined_until_ms > now_ms => &mut counts.quarantined,
+                Some(host) if host.kept_until_ms > now_ms => &mut counts.kept,
+                _ => &mut counts.free,
+            };
+            *of += 1;
+        }
+        counts
+    }
+
+    fn is_free(&self, name: &str, sandbox: &str, now_ms: u64) -> bool {
+        self.0.get(name).is_none_or(|host| {
+            let is_kept_for_other = host.kept_until_ms > now_ms && host.sandbox != sandbox;
+            host.holder.is_none() && host.quarantined_until_ms <= now_ms && !is_kept_for_other
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(names: &[&str]) -> PoolHosts {
+        PoolHosts {
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+            at_once: None,
+            check_port: 22,
+            reuse_opportunity_ms: 100,
+            reuse_max_count: 3,
+            reuse_max_ms: 1000,
+        }
+    }
+
+    #[test]
+    fn a_host_is_given_to_one_ticket_at_a_time_and_kept_for_its_sandbox() {
+        let (pool, mut hosts) = (pool(&["a", "b"]), Hosts::default());
+        let id = TicketId::parse("t").unwrap();
+        let take = |hosts: &mut Hosts, sandbox: &str, now_ms: u64| {
+            hosts.take(&pool, (&id, sandbox), now_ms).unwrap_or_default()
+        };
+        assert_eq!(take(&mut hosts, "s", 0), "a");
+        assert_eq!(take(&mut hosts, "", 0), "b");
+        assert_eq!(take(&mut hosts, "s", 0), "", "both are out");
+        hosts.give_back("a", Some(&pool), 10);
+        assert_eq!(take(&mut hosts, "other", 50), "", "it is kept for s");
+        hosts.give_back("b", Some(&pool), 50);
+        assert_eq!(take(&mut hosts, "s", 60), "a", "the one that it had, and not b");
+        assert_eq!(take(&mut hosts, "other", 60), "b", "a ticket without a sandbox leaves none behind");
+        hosts.give_back("a", Some(&pool), 70);
+        assert_eq!(take(&mut hosts, "s", 80), "a");
+        hosts.give_back("a", Some(&pool), 90);
+        assert_eq!(take(&mut hosts, "third", 90), "a", "three tickets of s had it");
+        hosts.give_back("a", Some(&pool), 100);
+        assert_eq!(take(&mut hosts, "s", 200), "a", "the time of third is over");
+        hosts.give_back("a", None, 200);
+        assert_eq!(take(&mut hosts, "x", 200), "a", "its pool is gone from the file, or lists it no longer");
+    }
+
+    #[test]
+    fn a_sandbox_keeps_a_host_no_longer_than_the_time_for_all_its_tickets() {
+        let (pool, mut hosts) = (PoolHosts { reuse_max_count: 0, ..pool(&["a"]) }, Hosts::default());
+        let id = TicketId::parse("t").unwrap();
+        for start in (0..950).step_by(50) {
+            assert_eq!(hosts.take(&pool, (&id, "s"), start).as_deref(), Some("a"), "{start}");
+            hosts.give_back("a", Some(&pool), start + 40);
+        }
+        assert_eq!(hosts.take(&pool, (&id, "x"), 999), None);
+        assert_eq!(hosts.take(&pool, (&id, "x"), 1000).as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn a_host_that_does_not_answer_is_given_to_no_ticket_for_longer_each_time_up_to_a_bound() {
+        let (pool, mut hosts) = (pool(&["a"]), Hosts::default());
+        let id = TicketId::parse("t").unwrap();
+        let mut now = 0;
+        for minutes in [1, 2, 4, 8, 16, 16] {
+            assert!(hosts.take(&pool, (&id, "s"), now).is_some(), "{minutes}");
+            assert_eq!(hosts.quarantine("a", now), minutes * 60_000);
+            assert_eq!(hosts.count(&pool, now), HostCounts { quarantined: 1, ..HostCounts::default() });
+            now += minutes * 60_000;
+            assert_eq!(hosts.take(&pool, (&id, "s"), now - 1), None, "{minutes}");
+        }
+        assert!(hosts.take(&pool, (&id, "s"), now).is_some());
+        hosts.answered("a");
+        hosts.give_back("a", Some(&pool), now);
+        assert!(hosts.take(&pool, (&id, "s"), now).is_some());
+        assert_eq!(hosts.quarantine("a", now), QUARANTINE_MS, "it has answered in between");
+    }
+
+    #[test]
+    fn two_tickets_never_hold_one_host_also_if_both_say_so_after_a_restart() {
+        let mut hosts = Hosts::default();
+        let [one, other] = ["one", "other"].map(|id| TicketId::parse(id).unwrap());
+        assert!(hosts.hold("a", (&one, ""), 0) && hosts.hold("a", (&one, ""), 0));
+        assert!(!hosts.hold("a", (&other, ""), 0));
+        assert_eq!(hosts.held().collect::<Vec<_>>(), [("a", &one)]);
+    }
+}
