@@ -13,7 +13,7 @@ const GENERALIZED_TIME: u8 = 0x18;
 pub fn last_second(certificate: &[u8]) -> Option<u64> {
     let (_, certificate, _) = element(certificate)?;
     let (_, mut rest, _) = element(certificate)?;
-    // the version, which the first one leaves out, a number, an algorithm and who signed come before
+    // the version (absent in the oldest certificates) comes first, then serial number, algorithm and issuer
     let (kind, _, behind) = element(rest)?;
     if kind == VERSION {
         rest = behind;

@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer, ser::SerializeStruct as _};
 pub enum CheckState {
     /// Nothing is to be done.
     Ok,
-    /// It works, and something should be changed.
+    /// It works, but something should be changed.
     Warn,
     /// It does not work.
     Fail,
@@ -42,12 +42,12 @@ impl CheckLine {
         Self { check, state: CheckState::Ok, says: says.into() }
     }
 
-    /// It works, and something should be changed.
+    /// A check that works, where something should be changed.
     pub fn warn(check: &'static str, says: impl Into<String>) -> Self {
         Self { check, state: CheckState::Warn, says: says.into() }
     }
 
-    /// It does not work.
+    /// A check that does not work.
     pub fn fail(check: &'static str, says: impl Into<String>) -> Self {
         Self { check, state: CheckState::Fail, says: says.into() }
     }

@@ -9,7 +9,7 @@ use tonic_prost::ProstCodec;
 /// First bytes of a buffer; it grows with its message. A question for a size and its answer fit. tonic's 8 KiB are more than the caches of
 /// glibc's allocator hold (1,032 bytes), so that each call would search its heap twice.
 const BUFFER_BYTES: usize = 1024;
-/// Messages of a stream are sent together up to so many bytes: tonic's default.
+/// Messages of a stream are sent together up to this many bytes: tonic's default.
 const YIELD_BYTES: usize = 32 * 1024;
 
 /// Messages `T` to bytes, and bytes to messages `U`.

@@ -10,9 +10,9 @@ use crate::v1;
 /// One of them.
 #[derive(Debug, Clone, Copy)]
 pub struct PageCounter {
-    /// Its name on the wire.
+    /// The counter's name on the wire.
     pub name: &'static str,
-    /// Its value.
+    /// Reads the counter.
     pub get: fn(&PageCounters) -> Option<u64>,
     /// Puts in another value.
     pub set: fn(&mut PageCounters, Option<u64>),
@@ -40,19 +40,19 @@ macro_rules! page_counters {
                 },
             )+];
 
-            /// The same value in all of them.
+            /// Counters that all have this value.
             #[must_use]
             pub fn all(value: Option<u64>) -> Self {
                 Self { $($name: value,)+ }
             }
 
-            /// The greater of each two.
+            /// The greater value of each counter.
             #[must_use]
             pub fn max(self, other: Self) -> Self {
                 Self { $($name: self.$name.max(other.$name),)+ }
             }
 
-            /// What each has grown by since `before`.
+            /// The increase of each counter since `before`.
             #[must_use]
             pub fn since(self, before: Self) -> Self {
                 Self { $($name: self.$name.map(|now| now.saturating_sub(before.$name.unwrap_or(0))),)+ }
@@ -71,7 +71,7 @@ macro_rules! page_counters {
         }
 
         impl $message {
-            /// The same with these counters.
+            /// This message with these page counters.
             #[must_use]
             pub fn with_pages(self, pages: PageCounters) -> Self {
                 Self { $($name: pages.$name,)+ ..self }

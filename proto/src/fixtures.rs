@@ -11,7 +11,7 @@ use prost_types::{
 
 use crate::DESCRIPTORS;
 
-/// What stands in the fields of a message.
+/// How the fields of a message are filled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fill {
     /// Each number and text of its own, each word of its enumeration, two of what is repeated.
@@ -40,7 +40,7 @@ struct Maker {
 }
 
 impl Maker {
-    /// `seed` is of its place among the messages: what stands in a field does not depend on the fields beside it.
+    /// `seed` depends on the position of the message: the content of a field does not depend on the fields beside it.
     fn message(&self, name: &str, seed: u32) -> Vec<u8> {
         let mut bytes = Vec::new();
         if self.fill != Fill::Empty {

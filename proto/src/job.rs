@@ -154,7 +154,7 @@ impl<'a> JobExecution<'a> {
     }
 }
 
-/// Runs under one id. Each costs a look at the disk when the next one comes.
+/// Most runs with one ID. Each of them costs the next run a look at the disk.
 pub const RUNS: u32 = 100;
 
 /// The id of another run under the same id: `ID.2`, or `ID.2/TRY`. The wire takes it.

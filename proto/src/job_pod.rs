@@ -4,7 +4,7 @@
 
 use crate::job;
 
-/// What the runner knows from GitLab itself, by the variable of the job; it counts before the environment.
+/// The variables of the job that the runner sets from GitLab itself; they have precedence over the environment.
 pub const OF_RUNNER: [(&str, &str); 4] = [
     ("CI_JOB_ID", "job.runner.gitlab.com/id"),
     ("CI_JOB_NAME", "job.runner.gitlab.com/name"),

@@ -77,7 +77,7 @@ pub fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(OWNERS_FILE).open(path)
 }
 
-/// The same in the place of a file that is left over. Of a link, only the link is removed.
+/// Makes a file as [`create_new`], and replaces a file that an earlier run left. If that is a link, only the link is removed.
 ///
 /// # Errors
 /// There is a directory, or the file cannot be removed or made.

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 
 use crate::limits;
 
-/// No build needs less memory, bytes.
+/// Least memory of a build, bytes.
 const LEAST_MEMORY: u64 = 1 << 20;
 
 /// Bytes from a quantity, for example `2Gi`.
@@ -110,7 +110,7 @@ impl Ratio {
     }
 }
 
-/// What a suffix multiplies with, and what it divides by.
+/// The factor of a suffix, as numerator and denominator.
 fn factor(suffix: &str) -> Option<(u128, u128)> {
     let binary = |exponent: u32| Some((1 << (10 * exponent), 1));
     let decimal = |exponent: u32| Some((10_u128.checked_pow(exponent)?, 1));

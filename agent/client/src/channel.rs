@@ -15,7 +15,7 @@ use crate::{
 
 /// Time limit of the TCP connection, and of the TLS handshake.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(2);
-/// A connection that is silent this long is asked whether it lives, and has as long to answer.
+/// After this long without data the agent pings the server; the connection is closed if the ping is not answered within the same time.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 /// Bytes that the server may send before the agent reads them. Acknowledgements are small; answers are larger, but their speed does not
 /// matter.
@@ -29,12 +29,12 @@ const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
 /// End of the first line of a private key, of which there are several kinds.
 const PRIVATE_KEY: &str = "PRIVATE KEY-----";
 
-/// The address of an endpoint, for people.
+/// The endpoint's address, for messages to people.
 pub(crate) fn name(endpoint: &Endpoint) -> String {
     endpoint.uri().to_string().trim_end_matches('/').to_owned()
 }
 
-/// Whether others can read the traffic: it is plain text to another machine.
+/// Whether other machines can read the traffic: the address is plain text and not this machine.
 pub fn is_read_by_others(server: &str) -> bool {
     let (scheme, place) = server.split_once("://").unwrap_or(("http", server));
     let Ok(uri) = format!("http://{place}").parse::<Uri>() else { return false };
@@ -57,7 +57,7 @@ pub(crate) async fn endpoint(server: &str, trust: &Trust) -> Result<Endpoint, St
         Some("http") => endpoint,
         Some("https") => {
             let trust = trust.clone();
-            // the system's certificates are files, too
+            // reading the system's certificates reads files, too
             blocking(move || with_tls(endpoint, &trust))
                 .await
                 .map_err(|error| no_tls(&error.to_string()))??
@@ -99,7 +99,7 @@ fn tls(trust: &Trust) -> Result<ClientTlsConfig, String> {
     }
 }
 
-/// A PEM file named by an option, if it contains `holds`.
+/// Reads the PEM file that the option `option` names; an error if it does not contain `holds`.
 fn pem(option: &str, path: &Path, holds: &str) -> Result<Vec<u8>, String> {
     let wrong = |error: io::Error| format!("{option} {}: {error}", path.display());
     let pem = read_regular(path, PEM_BYTES).map_err(wrong)?;

@@ -27,26 +27,26 @@ use crate::{
     trust::Trust,
 };
 
-/// How long one step may take.
+/// Time limit of each step.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// How long the server may leave a read of the handshake waiting.
+/// Time limit of each read during the TLS handshake.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// Where a server should be.
+/// A parsed server address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerAddress {
-    /// As given, with its scheme.
+    /// The URL as given, with its scheme.
     pub url: String,
     host: String,
     port: u16,
-    /// It uses TLS.
+    /// Whether the connection uses TLS.
     pub is_tls: bool,
 }
 
 /// The directory for samples that are not delivered yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpoolDirectory {
-    /// Its directory.
+    /// Path of the directory.
     pub dir: PathBuf,
     /// Free bytes on its disk; `None` if unknown.
     pub free_bytes: Option<u64>,
@@ -91,7 +91,7 @@ impl ServerAddress {
     }
 }
 
-/// Starts a handshake, and aborts it when the certificate has arrived.
+/// Starts a TLS handshake, and aborts it when the certificate has arrived.
 fn shown(peer: SocketAddr, name: ServerName<'static>) -> io::Result<Option<Vec<u8>>> {
     let seen = Arc::new(SeenCertificate::default());
     let provider = Arc::new(ring::default_provider());
@@ -105,7 +105,7 @@ fn shown(peer: SocketAddr, name: ServerName<'static>) -> io::Result<Option<Vec<u
     stream.set_read_timeout(Some(SILENCE))?;
     stream.set_write_timeout(Some(SILENCE))?;
     let begun = Instant::now();
-    // it ends with an error as soon as the certificate is seen; a server that sends a byte now and then gets no more time than others
+    // the handshake fails as soon as the certificate is seen; a server that sends single bytes gets no extra time
     while connection.is_handshaking() && begun.elapsed() < PATIENCE {
         while connection.wants_write() {
             connection.write_tls(&mut stream)?;
@@ -118,7 +118,7 @@ fn shown(peer: SocketAddr, name: ServerName<'static>) -> io::Result<Option<Vec<u
     Ok(certificate)
 }
 
-/// Keeps the certificate, and trusts no one: no connection comes about.
+/// Records the server's certificate and then refuses it, so no connection is established.
 #[derive(Debug, Default)]
 struct SeenCertificate(Mutex<Option<Vec<u8>>>);
 
@@ -171,7 +171,7 @@ fn look_at_spool(dir: &Path, bytes: u64) -> io::Result<SpoolDirectory> {
     let hello =
         Hello { attempt: "doctor".to_owned(), session: ulid::Ulid::new().to_string(), ..Hello::default() };
     let trial = Spool::create(dir, bytes, &hello)?;
-    // still locked, so that no other agent takes it for an orphaned attempt
+    // removed while it is locked, so that no other agent delivers it as a file of a dead agent
     std::fs::remove_file(&trial.path)?;
     let (mut waiting, mut refused) = (0, 0);
     for file in std::fs::read_dir(dir)?.flatten() {

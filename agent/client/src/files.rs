@@ -1,5 +1,5 @@
-//! Reads files beside the agent's only thread, which takes the samples, passes signals on and sees the build end: a pipe without
-//! a writer, and a file system that hangs, hold up nothing but what needs the file.
+//! Reads files outside the agent's only thread, which takes samples, forwards signals and sees the build end. A pipe without a writer or a
+//! hanging file system thus delays nothing but the reader of the file.
 
 use std::{
     fs::File,
@@ -12,10 +12,10 @@ use std::{
 use rustix::fs::OFlags;
 use tokio::{task::spawn_blocking, time::timeout};
 
-/// How long a file system may take to show what is in a file. A thread that hangs in it is left behind.
+/// How long reading a file may take. A thread that hangs in the file system is abandoned.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Does what may wait for a file system in a thread of its own.
+/// Runs `work`, which may block in a file system, in its own thread.
 ///
 /// # Errors
 /// It is not done in time, or its thread ended before it.
@@ -26,8 +26,8 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
     }
 }
 
-/// Reads the first bytes of a file, `most` of them at most. Opening a pipe would wait for its writer, and a device may give bytes without
-/// end, so both are refused.
+/// Reads the first bytes of a file, `most` of them at most. Opening a pipe would wait for its writer, and a device may never end, so both
+/// are refused.
 ///
 /// # Errors
 /// The file cannot be read, or is no regular file.
@@ -55,7 +55,7 @@ mod tests {
             hangs.recv()
         }));
         waiting.await.unwrap();
-        // time does not pass by itself while a thread works
+        // paused time does not advance by itself while another thread works
         tokio::time::advance(PATIENCE).await;
         let problem = hung.await.unwrap().unwrap_err().to_string();
         assert!(problem.starts_with("no answer within"), "{problem}");

@@ -1,6 +1,6 @@
-//! What meets foreign bytes, as plain functions over bytes: what a fuzzer calls, in `tests/fuzz/`.
+//! The parsers of foreign bytes as plain functions over bytes, called by the fuzz targets in `tests/fuzz/`.
 
-/// A spool file that an earlier run has left.
+/// Reads a spool file as if an earlier run had left it.
 pub fn spool(bytes: &[u8]) {
     crate::delivery::fuzzed::read(bytes);
 }
@@ -10,7 +10,7 @@ mod tests {
     use plimsoll_proto::v1::{self as pb, agent_message::Message};
     use prost::Message as _;
 
-    /// A file of an agent that was killed: an attempt, samples, and its end.
+    /// The spool file of an agent that was killed: an attempt, samples, and its end.
     fn left() -> Vec<u8> {
         let hello = pb::Hello {
             attempt: "gitlab.example:7".into(),

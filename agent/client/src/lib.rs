@@ -4,11 +4,11 @@
 //! |---|---|
 //! | [`delivery`] | keeps samples, in memory and on disk, until the server has them on its disk |
 //! | [`questions`] | asks the server, once, within a time |
-//! | [`channel`], [`trust`], [`token`] | the connection: address, TLS, certificates, who comes |
-//! | [`connection_check`] | looks at a server and at the spool, for an agent that checks its configuration |
+//! | [`channel`], [`trust`], [`token`] | the connection: address, TLS, certificates, the agent's identity |
+//! | [`connection_check`] | checks a server and the spool directory, for `plimsoll doctor` |
 //! | `tls`, `reasons` | why a connection or a call failed, in words that say what to change |
 //! | `files` | reads certificates and tokens without waiting for a file system that hangs |
-//! | `fuzz` | what reads foreign bytes, for a fuzzer (feature `fuzz`) |
+//! | `fuzz` | the parsers of foreign bytes, for a fuzzer (feature `fuzz`) |
 //!
 //! Nothing here waits for a server longer than its caller allows, and nothing fails a build.
 

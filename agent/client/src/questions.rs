@@ -1,4 +1,4 @@
-//! Asks the server, once, within a time.
+//! Sends requests to the server, once each, with a time limit.
 
 use std::time::Duration;
 
@@ -25,12 +25,12 @@ use crate::{
     trust::Trust,
 };
 
-/// How long an answer may take. The server answers from memory; only a verdict waits for its disk.
+/// Time limit of an answer. The server answers from memory, except verdicts, which it first writes to disk.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// An answer with a long series is far larger than what an agent sends.
+/// Most bytes of an answer: one with a long series is far larger than what an agent sends.
 const ANSWER_BYTES: usize = 64 * 1024 * 1024;
 
-/// A server to ask.
+/// A connection to a server, for requests.
 #[derive(Debug)]
 pub struct Client {
     channel: Channel,
@@ -38,19 +38,19 @@ pub struct Client {
     token: Option<Token>,
 }
 
-/// Why there is no answer.
+/// Why a request has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// The question was wrong. Asking again does not help.
+    /// The request was invalid. Sending it again does not help.
     #[error("{0}")]
     Question(String),
-    /// The server did not answer. Asking again may help.
+    /// The server did not answer. Sending the request again may help.
     #[error("{0}")]
     NoAnswer(String),
 }
 
 impl Failure {
-    /// Exit status of the command.
+    /// The exit status of a command that failed for this reason.
     pub fn status(&self) -> u8 {
         match self {
             Self::Question(_) => 2,
@@ -59,21 +59,21 @@ impl Failure {
     }
 }
 
-/// Why a server does not say what it is.
+/// Why the server's description is not known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ServerUnknown {
     /// It does not accept the caller: a token is missing, wrong, or without a role.
     #[error("{0}")]
     Denied(String),
-    /// It answers, and does not know the question: it is another program.
+    /// The server answers but does not know the request: it is another program.
     #[error("{0}")]
     Foreign(String),
-    /// It does not answer, or the question cannot be asked.
+    /// The server does not answer, or the request cannot be sent.
     #[error("{0}")]
     NoAnswer(String),
 }
 
-/// The attempts that run, as the server tells of them.
+/// A stream of the running attempts.
 #[derive(Debug)]
 pub struct Watch {
     messages: Streaming<WatchResponse>,
@@ -107,34 +107,34 @@ impl Client {
     /// What the next attempt of a key should request.
     ///
     /// # Errors
-    /// The server gave no answer, or could not read the question.
+    /// The server gave no answer, or the request was invalid.
     pub async fn predict(&self, question: PredictRequest) -> Result<Prediction, Failure> {
         let answer = self.predictor().predict(self.ask(question).await?).await;
         self.answer(answer)?.prediction.ok_or_else(|| self.empty())
     }
 
-    /// What a prediction learnt from, and what other numbers of build jobs need.
+    /// Which attempts a prediction used, and the needs with other numbers of build jobs.
     ///
     /// # Errors
-    /// The server gave no answer, or could not read the question.
+    /// The server gave no answer, or the request was invalid.
     pub async fn explain(&self, question: PredictRequest) -> Result<ExplainResponse, Failure> {
         let answer = self.predictor().explain(self.ask(question).await?).await;
         self.answer(answer)
     }
 
-    /// Whether a failed attempt is worth another.
+    /// Whether a failed attempt is worth a retry.
     ///
     /// # Errors
-    /// The server gave no answer, or could not read the question.
+    /// The server gave no answer, or the request was invalid.
     pub async fn should_retry(&self, question: ShouldRetryRequest) -> Result<Verdict, Failure> {
         let answer = self.predictor().should_retry(self.ask(question).await?).await;
         self.answer(answer)?.verdict.ok_or_else(|| self.empty())
     }
 
-    /// A person's word on the cause of a failure; the answer is the verdict in force.
+    /// Records a person's correction of a failure's cause, and returns the verdict that is now in force.
     ///
     /// # Errors
-    /// The server gave no answer, or refused the word.
+    /// The server gave no answer, or refused the correction.
     pub async fn correct_verdict(&self, question: CorrectVerdictRequest) -> Result<Verdict, Failure> {
         let answer = self.predictor().correct_verdict(self.ask(question).await?).await;
         self.answer(answer)?.verdict.ok_or_else(|| self.empty())
@@ -143,17 +143,17 @@ impl Client {
     /// Gives a ticket back.
     ///
     /// # Errors
-    /// The server gave no answer, or could not read the question.
+    /// The server gave no answer, or the request was invalid.
     pub async fn close_ticket(&self, question: CloseTicketRequest) -> Result<(), Failure> {
         let mut placement = PlacementClient::new(self.channel.clone());
         let answer = placement.close_ticket(self.ask(question).await?).await;
         self.answer(answer).map(drop)
     }
 
-    /// What many attempts used, asked for and lost.
+    /// Statistics of many attempts: what they used, requested and lost.
     ///
     /// # Errors
-    /// The server gave no answer, or could not read the question.
+    /// The server gave no answer, or the request was invalid.
     pub async fn stats(&self, question: GetStatsRequest) -> Result<GetStatsResponse, Failure> {
         let answer = self.counter().get_stats(self.ask(question).await?).await;
         self.answer(answer)
@@ -162,7 +162,7 @@ impl Client {
     /// One page of finished attempts.
     ///
     /// # Errors
-    /// The server gave no answer, or could not read the question.
+    /// The server gave no answer, or the request was invalid.
     pub async fn attempts(&self, question: ListAttemptsRequest) -> Result<ListAttemptsResponse, Failure> {
         let answer = self.counter().list_attempts(self.ask(question).await?).await;
         self.answer(answer)
@@ -171,7 +171,7 @@ impl Client {
     /// What each job or package should request.
     ///
     /// # Errors
-    /// The server gave no answer, or could not read the question.
+    /// The server gave no answer, or the request was invalid.
     pub async fn recommend(&self, question: RecommendRequest) -> Result<RecommendResponse, Failure> {
         let answer = self.counter().recommend(self.ask(question).await?).await;
         self.answer(answer)
@@ -180,13 +180,13 @@ impl Client {
     /// One attempt with its series.
     ///
     /// # Errors
-    /// The server gave no answer, or could not read the question.
+    /// The server gave no answer, or the request was invalid.
     pub async fn attempt(&self, question: GetAttemptRequest) -> Result<GetAttemptResponse, Failure> {
         let answer = self.counter().get_attempt(self.ask(question).await?).await;
         self.answer(answer)
     }
 
-    /// What the server is, and what the caller may do there.
+    /// The server's version and settings, and what the caller may do.
     ///
     /// # Errors
     /// The server gave no answer, does not accept the caller, or is another program.
@@ -199,7 +199,7 @@ impl Client {
             let is_answer = no_grpc(&status).is_none() && broken(&status, &self.server).is_none();
             match status.code() {
                 Code::Unauthenticated | Code::PermissionDenied if is_answer => ServerUnknown::Denied(why),
-                // one that says why is none: the HTTP port of a server names its gRPC port
+                // a status without a message comes from another program: our HTTP port gives one that names the gRPC port
                 Code::Unimplemented if is_answer && status.message().is_empty() => {
                     ServerUnknown::Foreign(why)
                 }
@@ -208,15 +208,15 @@ impl Client {
         })
     }
 
-    /// A request, with the caller's token if there is one.
+    /// Wraps a message as a request, with the caller's token if there is one.
     async fn ask<T>(&self, question: T) -> Result<Request<T>, Failure> {
         with_token(self.token.as_ref(), question).await.map_err(Failure::Question)
     }
 
-    /// The attempts that run, as they change.
+    /// The running attempts, as they change.
     ///
     /// # Errors
-    /// The server gave no answer, or could not read the question.
+    /// The server gave no answer, or the request was invalid.
     pub async fn watch(&self) -> Result<Watch, Failure> {
         let answer = self.counter().watch(self.ask(WatchRequest {}).await?).await;
         Ok(Watch { messages: self.answer(answer)?, server: self.server.clone() })
@@ -259,8 +259,8 @@ fn failure(server: &str, status: &Status) -> Failure {
     }
 }
 
-/// Whether the client refused an answer: the server refuses a question with the same code and words (tonic's `codec/decode.rs`), and a bound of
-/// its own.
+/// Whether this client refused an answer as too large. The server refuses a too large request with the same code and words (tonic's
+/// `codec/decode.rs`), but names another bound.
 fn is_answer_too_large(message: &str) -> bool {
     message.contains("message length too large")
         && message.ends_with(&format!("the limit is: {ANSWER_BYTES} bytes"))

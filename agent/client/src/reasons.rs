@@ -6,7 +6,7 @@ use tonic::{Code, Status, transport::Uri};
 
 use crate::tls;
 
-/// Says that no server answers at an address, and why.
+/// The message that no server answers at an address, with the reason.
 pub(crate) fn no_server(server: &str, reason: &str) -> String {
     let has_port = server.parse().is_ok_and(|uri: Uri| uri.port().is_some());
     let hint = if has_port {
@@ -17,12 +17,12 @@ pub(crate) fn no_server(server: &str, reason: &str) -> String {
     format!("no server at {server} ({reason}){hint}")
 }
 
-/// Says that the network refused a connection to a server, and where its address comes from.
+/// The message that the network refused a connection, and where the server's address is configured.
 pub(crate) fn refused_by_network(server: &str, error: &io::Error) -> String {
     no_server(server, &innermost(error)) + "; --server or PLIMSOLL_SERVER names another"
 }
 
-/// Says that no connection to a server came about, why, and where its address comes from if the network is the reason.
+/// The message that no connection was established, with the reason; if it is the network, also where the server's address is configured.
 pub(crate) fn no_connection(server: &str, error: &(dyn Error + 'static)) -> String {
     let text = no_server(server, &innermost(error));
     let mut chain = iter::successors(Some(error), |&error| error.source());
@@ -33,7 +33,7 @@ pub(crate) fn no_connection(server: &str, error: &(dyn Error + 'static)) -> Stri
     if chain.any(is_of_network) { text + "; --server or PLIMSOLL_SERVER names another" } else { text }
 }
 
-/// A refusal, for people: what the server said, and where the token comes from if it is about that.
+/// A refusal, for people: the server's reason, and where the token is configured if it is about that.
 pub(crate) fn refusal(code: Code, reason: &str) -> String {
     let hint = if code == Code::Unauthenticated {
         "; --token-file or PLIMSOLL_TOKEN gives the agent its token"
@@ -43,8 +43,8 @@ pub(crate) fn refusal(code: Code, reason: &str) -> String {
     format!("{code}: {reason}{hint}")
 }
 
-/// What broke before an answer came, for people; `None` if the status is an answer. What listens at `server` may speak another
-/// protocol: then it closes the connection, and no more than that is known.
+/// What broke before an answer arrived, for people; `None` if the status is an answer of the server. A program at `server` that speaks
+/// another protocol just closes the connection, so the message cannot say more.
 pub(crate) fn broken(status: &Status, server: &str) -> Option<String> {
     let reason = innermost(status.source()?);
     let hint = if server.starts_with("https") {
@@ -55,9 +55,9 @@ pub(crate) fn broken(status: &Status, server: &str) -> Option<String> {
     Some(format!("the connection broke: {reason}{hint}"))
 }
 
-/// An answer that does not speak gRPC, for people: that of a server for HTTP, or of a proxy. `None` for any other.
+/// The message for an answer that is not gRPC, from an HTTP server or a proxy; `None` for any other status.
 pub(crate) fn no_grpc(status: &Status) -> Option<String> {
-    // tonic's words: the HTTP status, or a page where a message should be
+    // these are tonic's words for an HTTP status without gRPC, or a page in place of a message
     let code = status.message().strip_prefix("grpc-status header missing, mapped from HTTP status code ");
     let is_page = status.message().contains("invalid compression flag");
     let what = match code {
@@ -71,7 +71,7 @@ pub(crate) fn no_grpc(status: &Status) -> Option<String> {
     ))
 }
 
-/// The innermost reason, which is the one that helps: the outer ones say "transport error".
+/// The innermost reason; the outer ones say only "transport error".
 pub(crate) fn innermost(error: &(dyn Error + 'static)) -> String {
     let mut deepest = error;
     loop {

@@ -1,12 +1,12 @@
-//! What can be wrong with a server's certificate, in words that say what to change.
+//! Problems with a server's certificate, in words that say what to change.
 
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 
 const NO_CERTIFICATE: &str =
     "the server asks for a client certificate: name one with --client-cert FILE and --client-key FILE";
 
-/// The words of an error whose type is lost: with TLS 1.3 a server asks for a certificate after the handshake, and HTTP/2 keeps
-/// of what breaks a connection only the words.
+/// Explains an error of which only the text is left: with TLS 1.3 a server asks for a certificate after the handshake, and HTTP/2 keeps
+/// only the text of the error that breaks a connection.
 pub(crate) fn of_words(words: String) -> String {
     if words.ends_with("alert: CertificateRequired") { NO_CERTIFICATE.to_owned() } else { words }
 }
@@ -28,7 +28,7 @@ pub(crate) fn in_words(error: &Error) -> String {
 
 fn of_certificate(error: &CertificateError) -> String {
     match error {
-        // BAD_SIGNATURE: another CA of the same name has signed
+        // BAD_SIGNATURE: the certificate was signed by another CA with the same name
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             "no trusted CA has signed the server's certificate: name its CA with --ca FILE or PLIMSOLL_CA"
                 .to_owned()

@@ -1,4 +1,4 @@
-//! What an agent shows to say who it is: a token that its CI system, its cluster or the server's operator gave it.
+//! The agent's credentials: a token from its CI system, its cluster or the server's operator.
 
 use std::{
     fmt, io,
@@ -12,15 +12,15 @@ use tonic::{
 
 use crate::files::{blocking, read_regular};
 
-/// Bytes of a token, at most, as the server takes them.
+/// Most bytes of a token, the same bound as in the server.
 const TOKEN_BYTES: u64 = 16 * 1024;
 
-/// A token, or where it lies. It is never shown.
+/// A token, or the file that contains it. Its text is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Token {
-    /// The token itself.
+    /// The token's text.
     Text(String),
-    /// A file that holds it. It is read for each request, because the program that wrote it renews it.
+    /// A file with the token. It is read for each request, because another program renews it.
     File(PathBuf),
 }
 
@@ -65,7 +65,7 @@ async fn read(path: &Path) -> io::Result<String> {
 /// A request with the token, if there is one.
 ///
 /// # Errors
-/// The token cannot be read, or is none; in words.
+/// The token cannot be read, or is invalid; in words.
 pub async fn with_token<T>(token: Option<&Token>, message: T) -> Result<Request<T>, String> {
     let mut request = Request::new(message);
     if let Some(token) = token {

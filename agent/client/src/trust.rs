@@ -1,10 +1,10 @@
-//! What an agent needs to know of a server besides its address: whom to trust there, and what to show.
+//! What an agent needs for a server besides its address: the CA certificates to trust, and its own credentials.
 
 use std::path::PathBuf;
 
 use crate::token::Token;
 
-/// Whom to trust, and what says who comes.
+/// The CA certificates to trust, and the agent's credentials.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trust {
     /// PEM file with the CA certificates to trust instead of the system's, for `https://`.
@@ -13,6 +13,6 @@ pub struct Trust {
     pub certificate: Option<PathBuf>,
     /// PEM file with the private key of this certificate.
     pub key: Option<PathBuf>,
-    /// What says who comes, in each request.
+    /// The token that is sent with each request.
     pub token: Option<Token>,
 }

@@ -13,38 +13,38 @@ use std::{
 
 use nix::fcntl::OFlag;
 
-/// Enough for every file that is read here in one piece; the longest, v2 `memory.stat`, has 2 to 3 KiB.
+/// First size of the buffer: enough for every file that is read with one call; the longest, v2 `memory.stat`, has 2 to 3 KiB.
 const BUFFER_BYTES: usize = 16 * 1024;
-/// No file that is kept open has any business to be longer.
+/// Most bytes of a file that is kept open.
 const BUFFER_MAX: usize = 1024 * 1024;
-/// The most of a file that is read once. The longest are mount tables: some 200 bytes for a mount, of which the kernel lets a
-/// namespace have 100,000 (`fs.mount-max`).
+/// Most bytes of a file that is read once. The longest are mount tables: about 200 bytes a mount, and the kernel allows 100,000 mounts in a
+/// namespace (`fs.mount-max`).
 const WHOLE_MAX: u64 = 32 * 1024 * 1024;
 
-/// What went wrong with a file of the kernel.
+/// An error with a file of the kernel.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {problem}", path.display())]
 pub struct Error {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What the system said, or what was expected of the content.
+    /// The system's error, or what the content should have been.
     #[source]
     pub problem: io::Error,
 }
 
 impl Error {
-    /// An error of the system about `path`.
+    /// A system error about `path`.
     pub fn new(path: &Path, problem: io::Error) -> Self {
         Self { path: path.to_owned(), problem }
     }
 
-    /// The content of `path` is not what the kernel documents.
+    /// An error because the content of `path` is not what the kernel documents.
     pub fn content(path: &Path, expected: &str) -> Self {
         Self::new(path, io::Error::new(io::ErrorKind::InvalidData, format!("expected {expected}")))
     }
 }
 
-/// A kernel: the running one, or a folder that looks like one.
+/// The root path of a kernel's files: the running kernel, or a folder with the same files.
 #[derive(Debug, Clone)]
 pub struct Kernel {
     root: PathBuf,
@@ -61,7 +61,7 @@ impl Kernel {
         Self::at("/")
     }
 
-    /// Where `absolute` lies for this kernel.
+    /// The path of `absolute` below this kernel's root.
     pub fn path(&self, absolute: impl AsRef<Path>) -> PathBuf {
         let absolute = absolute.as_ref();
         self.root.join(absolute.strip_prefix("/").unwrap_or(absolute))
@@ -71,7 +71,7 @@ impl Kernel {
 /// Reads a whole file; `None` if there is none.
 pub fn read(path: &Path) -> Result<Option<String>, Error> {
     match read_bytes(path) {
-        // names of cgroups are bytes; one that is not UTF-8 is not found later, which is an honest "absent"
+        // cgroup names are bytes; a name that is not UTF-8 is later not found and counts as absent
         Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
         Err(problem) if is_absent(&problem) => Ok(None),
         Err(problem) => Err(Error::new(path, problem)),
@@ -103,8 +103,7 @@ pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Opens a file that is one: to open a pipe is to wait for its writer, and a device may give bytes for ever. Files of the
-/// kernel count as regular ones.
+/// Opens a regular file; files of the kernel count as such. Opening a pipe would wait for its writer, and a device may never end.
 fn open_regular(path: &Path) -> io::Result<File> {
     let file = File::options().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
     if !file.metadata()?.is_file() {
@@ -113,13 +112,13 @@ fn open_regular(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Says whether an error means that this kernel has no such file. `ENODEV` is what a file says whose cgroup was removed.
+/// Whether an error means that the kernel has no such file. `ENODEV` is returned for a file of a removed cgroup.
 fn is_absent(problem: &io::Error) -> bool {
     matches!(problem.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
         || problem.raw_os_error() == Some(nix::libc::ENODEV)
 }
 
-/// A file that is kept open and read again and again: seven times cheaper than to open it each time.
+/// A file that is kept open and read repeatedly: seven times cheaper than opening it each time.
 #[derive(Debug)]
 pub struct KeptFile {
     file: File,
@@ -136,8 +135,8 @@ impl KeptFile {
         }
     }
 
-    /// Reads the content of now into `buffer`. One `pread`: a second one, only to see the end, would make the kernel put
-    /// the whole text together again.
+    /// Reads the current content into `buffer`. Uses one `pread`: a second one, only to see the end, would make the kernel generate the
+    /// text again.
     pub fn read<'b>(&self, buffer: &'b mut Vec<u8>) -> Result<&'b str, Error> {
         if buffer.is_empty() {
             buffer.resize(BUFFER_BYTES, 0);
@@ -155,7 +154,7 @@ impl KeptFile {
         }
     }
 
-    /// Reads a file that holds one number.
+    /// Reads a file that contains one number.
     pub fn read_number(&self, buffer: &mut Vec<u8>) -> Result<u64, Error> {
         let number = self.read(buffer)?.trim().parse();
         number.map_err(|_text: std::num::ParseIntError| Error::content(&self.path, "a number"))

@@ -1,5 +1,5 @@
-//! Measures one build in the best way that the machine allows, and goes down one step when a way does not work: a cgroup of its
-//! own, the cgroup that the agent is in, the process tree, nothing. A measurement that fails never fails the build.
+//! Measures one build by the first of these that works on the machine: a cgroup of its own, the cgroup that the agent is in, the process
+//! tree, nothing. A measurement that fails never fails the build.
 
 use plimsoll_proto::{figures, v1::Source};
 
@@ -11,10 +11,10 @@ use crate::{
     reading::{MemorySize, Reading},
 };
 
-/// What others may hold in the group that the agent shares with the build: the shells of a job's script and a `tee` do not matter.
+/// Most memory of other processes in the agent's group for it to measure the build: the shells of a job's script and a `tee` do not matter.
 pub const OTHERS_BYTES: u64 = 16 << 20;
 
-/// Why a limit is not set that the agent itself could not live with.
+/// The error for a memory limit below which the agent itself could not run.
 fn too_small(bytes: u64) -> String {
     let (bytes, least) = (figures::bytes(bytes), figures::bytes(MIN_LIMIT_BYTES));
     format!("--limit-memory is {bytes}, and the least that can be set is {least}")
@@ -22,7 +22,7 @@ fn too_small(bytes: u64) -> String {
 
 #[derive(Debug)]
 enum MeterSource {
-    /// A cgroup; the tree gives the CPU time if no group of ours counts it.
+    /// A cgroup. The process tree gives the CPU time if no cgroup of the build counts it.
     Group(Box<CgroupReader>, Option<ProcessTree>),
     Tree(ProcessTree),
     Nothing,
@@ -34,20 +34,20 @@ pub struct Meter {
     way: MeterSource,
     own: Option<BuildCgroup>,
     limits: CgroupLimits,
-    /// Why the wanted memory limit is not in force.
+    /// Why the requested memory limit is not in force; `None` if it is, or none was requested.
     no_limit: Option<String>,
     kernel: Kernel,
-    /// What the agent is in.
+    /// The groups of the agent.
     agent: Option<Cgroups>,
-    /// The memory limit that was wanted.
+    /// The memory limit that was requested, bytes.
     limit: Option<u64>,
-    /// A failure was logged already: one line for a build, not one a second.
+    /// Whether a failed reading was logged already: one log line a build, not one a second.
     failed: bool,
 }
 
 impl Meter {
-    /// Finds the best way for a command that this process is about to start. `id` names its group, `limit` is the memory
-    /// limit that it shall have.
+    /// Finds the best way to measure a command that this process is about to start. `id` is part of its group's name; `limit` is the memory
+    /// limit to set, bytes.
     pub fn prepare(kernel: &Kernel, id: &str, limit: Option<u64>) -> Self {
         let agent = cgroup::find(kernel, "self").unwrap_or_else(|error| {
             tracing::debug!(%error, "cannot find the agent's cgroup");
@@ -63,8 +63,8 @@ impl Meter {
         meter
     }
 
-    /// Follows a build that the agent did not start: through `groups` where it has some, whose counters are since they were made,
-    /// and through `tree` for what they do not count. `None` if neither measures anything.
+    /// Follows a build that the agent did not start: with `groups` if it has any, whose counters count from their creation, and with `tree`
+    /// for what they do not count. `None` if neither measures anything.
     pub fn follow(
         kernel: &Kernel,
         groups: Option<&Cgroups>,
@@ -105,7 +105,7 @@ impl Meter {
         }
     }
 
-    /// Takes the next best way after a group of its own.
+    /// Switches to the next way after the build's own group did not work.
     fn step_down(&mut self) {
         if let Some(own) = self.own.take() {
             own.discard();
@@ -124,7 +124,7 @@ impl Meter {
         }
     }
 
-    /// The agent's group measures the build if it is not the whole machine.
+    /// Uses the agent's group for the build, unless that is the whole machine.
     fn use_shared(&mut self, groups: &Cgroups) {
         if groups.memory.is_root() {
             return;
@@ -144,7 +144,7 @@ impl Meter {
         }
     }
 
-    /// Where the numbers come from.
+    /// The source of the numbers.
     pub fn source(&self) -> Source {
         match &self.way {
             MeterSource::Group(reader, _cpu) if reader.version() == CgroupVersion::V1 => Source::CgroupV1,
@@ -158,13 +158,13 @@ impl Meter {
         &self.limits
     }
 
-    /// Why the memory limit that was wanted is not in force, if it is not.
+    /// Why the requested memory limit is not in force; `None` if it is, or none was requested.
     pub fn no_limit(&self) -> Option<&str> {
         self.no_limit.as_deref()
     }
 
-    /// Runs `start` inside the build's own group, where there is one: what it starts stays there. Returns the counters of
-    /// before as well. The way in and out is without any await, so that nothing else happens inside.
+    /// Runs `start` inside the build's own group, if there is one: the processes that it starts stay there. Also returns the counters from
+    /// before. There is no await between entering and leaving, so nothing else runs inside.
     pub fn inside<T>(&mut self, start: impl FnOnce() -> T) -> (Option<Reading>, T) {
         if let Some(Err(error)) = self.own.as_ref().map(BuildCgroup::enter) {
             tracing::warn!(%error, "cannot enter the build's cgroup");
@@ -178,7 +178,7 @@ impl Meter {
         (before, started)
     }
 
-    /// Reads everything; `None` if that fails, which leaves a gap.
+    /// Reads all counters; `None` if that fails, which leaves a gap in the series.
     pub fn read(&mut self) -> Option<Reading> {
         let reading = match &mut self.way {
             MeterSource::Group(reader, None) => reader.read(),
@@ -204,7 +204,7 @@ impl Meter {
         self.note(size)
     }
 
-    /// What runs in the build of services that do work elsewhere.
+    /// The programs in the build that have their work done elsewhere, as counted at the last reading.
     pub fn service_programs(&self) -> ServicePrograms {
         match &self.way {
             MeterSource::Group(reader, _cpu) => {
@@ -215,22 +215,22 @@ impl Meter {
         }
     }
 
-    /// Says whether a reading costs more the more processes run on the machine.
+    /// Whether a reading costs more the more processes run on the machine.
     pub fn looks_at_processes(&self) -> bool {
         matches!(&self.way, MeterSource::Tree(_) | MeterSource::Group(_, Some(_)))
     }
 
-    /// Says whether the build has a group of its own.
+    /// Whether the build has a group of its own.
     pub fn has_own_group(&self) -> bool {
         self.own.is_some()
     }
 
-    /// Kills everything in the build's own group, for tests that do not wait for its end.
+    /// Kills all processes in the build's own group, for tests that do not wait for its end.
     #[cfg(test)]
     pub(crate) fn kill_own_group(&self) {
         let Some(own) = &self.own else { return };
         let file = own.groups().memory.dir.join("cgroup.procs");
-        // again and again: a shell starts the next command before it is killed
+        // repeated, because a shell may start the next command before it is killed
         while let Ok(pids) = std::fs::read_to_string(&file)
             && !pids.is_empty()
         {
@@ -254,7 +254,7 @@ impl Meter {
         }
     }
 
-    /// Takes the build's own group away, if there is one and nothing runs in it any more.
+    /// Removes the build's own group, if there is one and nothing runs in it.
     pub async fn close(self) {
         if let Some(own) = self.own {
             own.remove().await;

@@ -32,20 +32,20 @@ use crate::{
 pub struct ProcessTree {
     proc: PathBuf,
     top: i32,
-    /// The build is `top` itself, and not only what is below it.
+    /// Whether the build includes `top` itself, not only its descendants.
     counts_top: bool,
     ticks_per_second: u64,
-    /// CPU time of children that this process had waited for before.
+    /// CPU time of the children that this process had reaped before the build, clock ticks.
     base_ticks: u64,
-    /// Highest so far: a process that ends without being waited for takes its CPU time with it.
+    /// Highest CPU time so far, microseconds: a process that ends without being reaped takes its CPU time with it.
     cpu_usec: u64,
     /// The processes of the last reading.
     pids: Vec<i32>,
     shared: SharedPages,
 }
 
-/// Anonymous and shared bytes of the processes in the list `procs` (`cgroup.procs`), without this one. `None` if one of them
-/// cannot be seen from here; one that has ended holds nothing.
+/// Anonymous and shared bytes of the processes in the list `procs` (`cgroup.procs`), without this one. `None` if one of them is not visible
+/// here; a process that has ended counts as 0.
 pub fn resident_of_others(kernel: &Kernel, procs: &Path) -> Option<u64> {
     let list = kernel::read(procs).ok()?.unwrap_or_default();
     let own = std::process::id();
@@ -79,8 +79,8 @@ impl ProcessTree {
         Ok(tree)
     }
 
-    /// Process `top`, which the agent did not start, and its descendants, since they began. `proc` shows the processes. What
-    /// loses its parent is lost here: only a parent can be its reaper.
+    /// Process `top`, which the agent did not start, and its descendants, since their start. `proc` is the folder that shows the processes.
+    /// A descendant whose parent ends is not found any more, because a process outside becomes its parent.
     pub fn with_top(proc: PathBuf, top: i32) -> Result<Self, Error> {
         let tree = Self { counts_top: true, ..Self::at(proc, top) };
         tree.waited_ticks().map_err(|error| tree.error(error))?;
@@ -103,7 +103,7 @@ impl ProcessTree {
     /// Reads all processes.
     pub fn read(&mut self) -> Result<Reading, Error> {
         let processes = all_processes_with_root(&self.proc).map_err(|error| self.error(error))?;
-        // a process that ends while it is looked at is no error; it is waited for, and counted by its parent
+        // a process that ends while it is read is no error; its parent reaps it and counts its time
         let stats: Vec<Stat> = processes.flatten().filter_map(|process| process.stat().ok()).collect();
         let waited_before = if self.counts_top { 0 } else { self.waited_ticks().unwrap_or(0) };
         let mut ticks = waited_before.saturating_sub(self.base_ticks);
@@ -125,7 +125,7 @@ impl ProcessTree {
     }
 
     fn sizes(&mut self, seen: &[SeenProcess]) -> Reading {
-        // shared memory of processes that tell their part of it, and the most of another one
+        // shared memory of the processes whose share is known, and the largest shared memory of any other process
         let (mut reading, mut apart, mut shared) = (Reading::default(), 0_u64, 0);
         for (process, part) in seen.iter().zip(self.shared.parts(seen)) {
             match part {
@@ -141,7 +141,7 @@ impl ProcessTree {
         reading
     }
 
-    /// What ran at the last reading of services that do work elsewhere.
+    /// The programs at the last reading that have their work done elsewhere.
     pub fn service_programs(&self) -> ServicePrograms {
         ServicePrograms::among(&self.proc, self.pids.iter().copied())
     }
@@ -167,12 +167,12 @@ impl ProcessTree {
     }
 }
 
-/// CPU time of the children that a process has waited for, and of theirs.
+/// CPU time of the children that a process has reaped, and of their children, clock ticks.
 fn waited(stat: &Stat) -> u64 {
     u64::try_from(stat.cutime.saturating_add(stat.cstime)).unwrap_or(0)
 }
 
-/// The processes below `top`, without it.
+/// All processes below `top`, without `top` itself.
 fn descendants(stats: &[Stat], top: i32) -> Vec<&Stat> {
     let mut children: HashMap<i32, Vec<&Stat>> = HashMap::new();
     for stat in stats {
@@ -181,7 +181,7 @@ fn descendants(stats: &[Stat], top: i32) -> Vec<&Stat> {
     let mut found = children.remove(&top).unwrap_or_default();
     let mut looked_at = 0;
     while let Some(stat) = found.get(looked_at) {
-        // taken out of the map, so that no mix-up of ids can make this go round in circles
+        // removed from the map, so that reused process IDs cannot cause an endless loop
         let more = children.remove(&stat.pid).unwrap_or_default();
         found.extend(more);
         looked_at += 1;

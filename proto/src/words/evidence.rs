@@ -2,7 +2,7 @@
 
 use crate::v1::{Action, Cause, OomOrigin, Outcome, Verdict};
 
-/// A source of evidence as it stands behind "from the": `kernel`, `CI system`. Words that are not known here stay as they are.
+/// A source of evidence in the words that follow "from the": `kernel`, `CI system`. An unknown source is returned unchanged.
 #[must_use]
 pub fn source_in_words(source: &str) -> &str {
     match source {

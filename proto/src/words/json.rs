@@ -16,7 +16,7 @@ use crate::{sums, v1};
 /// A value of JSON that keeps the order of its fields.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Json {
-    /// Not known.
+    /// A value that is not known.
     Null,
     /// Yes or no.
     Bool(bool),
@@ -43,15 +43,15 @@ pub struct Fields(pub Vec<(Cow<'static, str>, Json)>);
 /// Makes the JSON of a message from its fields, which have their shape already.
 pub type Shape = fn(Message<'_>, Fields) -> Json;
 
-/// What a field of a message may be.
+/// A type that a field of a message may have.
 pub trait ToJson {
-    /// Its JSON, with all messages inside of it in this shape.
+    /// The message as JSON, with all messages inside of it in this shape.
     fn json(&self, shape: Shape) -> Json;
 }
 
 /// An enumeration of the wire.
 pub trait Word: TryFrom<i32> {
-    /// Its name in lower case without the name of the enumeration: `disk_full`.
+    /// The value's name in lower case without the name of the enumeration: `disk_full`.
     fn word(self) -> String;
 }
 
@@ -65,7 +65,7 @@ fn named<E: Word>(number: i32) -> Json {
     E::try_from(number).map_or(Json::Unnamed(number), |known| Json::Text(known.word()))
 }
 
-/// As on the wire; `null` where a 0 stands for what is not known.
+/// The fields as on the wire; `null` where 0 means that the value is not known.
 pub fn on_the_wire(message: Message<'_>, mut fields: Fields) -> Json {
     let not_known = match message {
         Message::StatsTotals(totals) => sums::not_known(totals),

@@ -58,7 +58,7 @@ impl SizeKind {
         Self::LongTime,
     ];
 
-    /// Its name, as it stands before the number.
+    /// The name of the size, which is printed before the number.
     pub fn name(self) -> &'static str {
         match self {
             Self::MemoryRequest => "memory request",
@@ -109,7 +109,7 @@ pub fn grouped_attempts(groups: &NeedGroups) -> String {
 pub struct ExplainedSize {
     /// Which number.
     pub kind: SizeKind,
-    /// Its value in the unit of its kind.
+    /// The size's value, in the unit of its kind.
     pub value: u64,
     /// Why, without what all numbers have in common; may be empty.
     pub why: String,
@@ -118,7 +118,7 @@ pub struct ExplainedSize {
 /// All numbers of a prediction, and what they have in common said once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExplainedPrediction {
-    /// Those that it has, in the order in which they are shown.
+    /// The sizes that the prediction has, in the order in which they are shown.
     pub sizes: Vec<ExplainedSize>,
     /// On whose attempts most of them rest, or the one reason of all of them; empty if no two rest on the same.
     pub based_on: String,
@@ -218,7 +218,7 @@ pub fn sentence(kind: SizeKind, quantity: &Quantity) -> String {
     reason(kind, quantity).sentence()
 }
 
-/// The same of a number of a prediction, with what the rest of the prediction proves about it.
+/// Why a number of a prediction is what it is: [`sentence`], with what the rest of the prediction proves about the number.
 pub fn sentence_in(prediction: &Prediction, kind: SizeKind, quantity: &Quantity) -> String {
     at_least(kind, quantity, prediction).unwrap_or_else(|| reason(kind, quantity)).sentence()
 }
@@ -271,8 +271,8 @@ fn reason(kind: SizeKind, quantity: &Quantity) -> Reason {
     }
 }
 
-/// The same without whose attempts say so. `quantile` is the share of similar builds that the value covers before `margin`, the
-/// factor on top; 0 if it is not known.
+/// Why a number is what it is, without the attempts that it comes from. `quantile` is the share of similar builds that the value covers
+/// before `margin`, the factor on top; 0 if it is not known.
 pub fn because(kind: SizeKind, value: u64, quantile: f64, margin: f64, bound: &SizeBound) -> String {
     let covers = if bound.replaces_share() { String::new() } else { coverage(kind, quantile, bound) };
     let pages = match bound {
@@ -290,7 +290,7 @@ pub fn because(kind: SizeKind, value: u64, quantile: f64, margin: f64, bound: &S
     clauses.join(", ")
 }
 
-/// What it means that a number covers a share of similar builds; empty where that says nothing.
+/// A sentence that a number covers a share of similar builds; empty if that says nothing.
 fn coverage(kind: SizeKind, quantile: f64, bound: &SizeBound) -> String {
     if quantile.is_nan() || quantile <= 0.0 {
         return String::new();
@@ -319,7 +319,7 @@ fn file_pages(value: u64, margin: f64) -> Option<String> {
     Some(format!("with {} more for file pages", figures::bytes(room)))
 }
 
-/// What a margin, the factor on top, adds to a value; `None` if it is none.
+/// The amount that a margin (the factor on top) adds to a value; `None` if there is no margin.
 fn on_top(value: u64, margin: f64) -> Option<u64> {
     if margin.is_nan() || margin <= 1.0 || margin.is_infinite() {
         return None;
@@ -346,7 +346,7 @@ pub fn failure_line<'l>(first: &'l str, fingerprint: &'l str) -> &'l str {
     if first.is_empty() { fingerprint } else { first }
 }
 
-/// Where the line of [`failure_line`] stands in the log: `line 12 of the log`; `None` if that is not known.
+/// The position of the line of [`failure_line`] in the log, as `line 12 of the log`; `None` if it is not known.
 pub fn failure_place(outlook: &Outlook) -> Option<String> {
     line_place(outlook.failure_line_number, outlook.failure_line_from_end)
 }
@@ -378,7 +378,7 @@ pub fn group_coverage(group: &NeedGroup) -> &'static str {
     }
 }
 
-/// What attempts on a rung are attempts of.
+/// The attempts of a rung, in words.
 pub fn scope(rung: Rung) -> &'static str {
     match rung {
         Rung::Exact => "this key",

@@ -6,7 +6,7 @@ use crate::{
     v1::{Sample, Summary},
 };
 
-/// CPU use is given over at least this time: over less, one tick of the kernel's accounting looks like many cores.
+/// Least time over which CPU use is computed; over less, one tick of the kernel's accounting looks like many cores.
 pub const CPU_WINDOW_MS: u64 = 500;
 
 /// One row of a series.
@@ -16,15 +16,15 @@ pub struct SeriesPoint {
     pub elapsed_ms: u64,
     /// Highest need of the row, bytes.
     pub need: u64,
-    /// The same as it was read: less where the curve reaches what the attempt is known to have needed.
+    /// Highest need as it was read; less than `need` where the attempt is known to have needed more.
     pub read: u64,
     /// Memory with page cache, bytes: at least the need.
     pub memory: u64,
     /// CPU use over [`CPU_WINDOW_MS`] or more, cores.
     pub cores: f64,
-    /// The kernel killed for memory in this row.
+    /// Whether the kernel killed for memory in this row.
     pub killed: bool,
-    /// It was starved in this row.
+    /// Whether the build was starved in this row.
     pub starved: bool,
 }
 

@@ -18,7 +18,7 @@ pub fn is_hidden(c: char) -> bool {
             | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// White space that stands between words and between lines.
+/// Whether a character separates words or lines.
 fn is_blank(c: char) -> bool {
     matches!(c, '\n' | '\r' | '\t')
 }

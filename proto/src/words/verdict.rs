@@ -12,9 +12,9 @@ use crate::{
     v1::{Action, Cause, Quantity, Verdict},
 };
 
-/// What the reason of a verdict says where no line and no word of a log was read.
+/// The reason of a verdict if no line and no word of a log was read.
 pub const LOG_UNREAD: &str = "its log was not read";
-/// What the reason says where a log was read and names no cause.
+/// The reason if a log was read and names no cause.
 pub const NO_RULE_KNOWS_IT: &str = "no rule knows a line of its log that says why";
 
 /// The first line, cleaned of control characters.
@@ -41,7 +41,7 @@ pub fn first_line(verdict: &Verdict) -> String {
     }
 }
 
-/// No clue names a cause: there is nothing to be sure of.
+/// Whether no evidence names a cause, so that there is no confidence to report.
 #[must_use]
 pub fn is_cause_unknown(verdict: &Verdict) -> bool {
     matches!(verdict.cause(), Cause::Unknown | Cause::Unspecified)
@@ -64,7 +64,7 @@ fn attempts_left(verdict: &Verdict) -> u32 {
     allowed.map_or(verdict.attempts_left, |allowed| allowed.min(verdict.attempts_left))
 }
 
-/// What to do, in a few words. Where no cause is known, that comes first, and then what the retry policy allows.
+/// What to do, in a few words. If no cause is known, that is said first, and then what the retry policy allows.
 #[must_use]
 pub fn answer(verdict: &Verdict) -> String {
     let remedy = remedy(verdict);
@@ -119,7 +119,7 @@ fn is_repeated(verdict: &Verdict) -> bool {
     verdict.outlook.as_ref().is_some_and(|outlook| outlook.seen > 0)
 }
 
-/// What changes, as old value -> new value; or the rule that forbids a retry. `None` if the answer says it all.
+/// The changes for the retry, as old value -> new value; or the rule that forbids a retry. `None` if the answer says it all.
 fn change(verdict: &Verdict) -> Option<String> {
     let next = verdict.next.as_ref();
     match verdict.action() {

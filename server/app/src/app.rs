@@ -64,7 +64,7 @@ pub struct App {
 /// Secrets of callers that the access file does not cover. Read once, at the start.
 #[derive(Debug)]
 struct Secrets {
-    /// Of GitLab's hook.
+    /// Secret token of GitLab's hook.
     hook: Option<Token>,
     /// With which GitLab's hook must be signed.
     signing: Option<Signing>,

@@ -14,7 +14,7 @@ use super::{
     words,
 };
 
-/// What a form may say beside the choice of the reader, in the order of the form.
+/// The fields of the form besides the reader's choice, in the order of the form.
 const FIELDS: [(&str, &str); 7] = [
     ("package", "Package"),
     ("version", "Version"),
@@ -28,7 +28,7 @@ const FIELDS: [(&str, &str); 7] = [
 /// Outcomes that can be chosen, beside [`CANCELED`].
 pub const OUTCOMES: [Outcome; 4] = [Outcome::Succeeded, Outcome::Failed, Outcome::Lost, Outcome::Ended];
 
-/// What was canceled, which is no failure, as a form sends it.
+/// The form's value for canceled attempts, which are no failures.
 pub const CANCELED: &str = "CANCELED";
 
 /// Orders that can be chosen, in words.
@@ -45,7 +45,7 @@ pub const ORDERS: [(AttemptOrder, &str); 5] = [
 pub struct AttemptsPage<'a> {
     /// What the reader has chosen.
     pub view: &'a View,
-    /// What the form says beside it.
+    /// The fields of the form.
     pub fields: &'a Fields,
     /// One page of attempts.
     pub answer: &'a ListAttemptsResponse,
@@ -79,12 +79,12 @@ impl AttemptsPage<'_> {
     }
 }
 
-/// An outcome as it stands in an address.
+/// The value for an outcome in the page's address.
 pub fn outcome_value(outcome: Outcome) -> &'static str {
     words::value(outcome.as_str_name(), "OUTCOME_")
 }
 
-/// An order as it stands in an address.
+/// The value for an order in the page's address.
 pub fn order_value(order: AttemptOrder) -> &'static str {
     match order {
         AttemptOrder::Unspecified => "",
@@ -92,7 +92,7 @@ pub fn order_value(order: AttemptOrder) -> &'static str {
     }
 }
 
-/// What of a query belongs to this page.
+/// The part of a query that belongs to this page.
 fn kept(fields: &Fields) -> Vec<(&'static str, &str)> {
     let names = FIELDS.iter().map(|(name, _)| *name).chain(["outcome", "cause", "order"]);
     names.map(|name| (name, fields.get(name))).filter(|(_, value)| !value.is_empty()).collect()

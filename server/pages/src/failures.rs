@@ -24,11 +24,11 @@ pub struct FailuresPage<'a> {
     pub stats: &'a GetStatsResponse,
 }
 
-/// What is known of the failures of one cause.
+/// The failures of one cause.
 struct CauseRow {
     cause: Cause,
     failures: u64,
-    /// Those of them that are known by a line.
+    /// Failures of these that are grouped by a log line.
     with_line: u64,
     retried: u64,
     passed: u64,

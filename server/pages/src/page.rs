@@ -1,4 +1,4 @@
-//! What stands around every page: head, navigation, the choice of time, foot.
+//! The frame of every page: head, navigation, the choice of time, foot.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use plimsoll_proto::shown;
@@ -43,7 +43,7 @@ pub(super) fn bare(title: &str, view: &View, body: &Markup) -> Markup {
     shell(title, "", view, &Markup::default(), body)
 }
 
-/// As [`bare`], for a page of the navigation.
+/// A page as [`bare`], with the navigation.
 pub(super) fn plain(title: &str, path: &str, view: &View, body: &Markup) -> Markup {
     shell(title, path, view, &Markup::default(), body)
 }
@@ -52,7 +52,7 @@ fn shell(title: &str, path: &str, view: &View, choice: &Markup, body: &Markup) -
     framed(title, path, view, (&Markup::default(), choice), body)
 }
 
-/// `around` is what stands in the head beside what every page has there, and what stands beside the navigation.
+/// Puts `body` into the frame. `around` is what this page adds to the head, and what it adds beside the navigation.
 fn framed(title: &str, path: &str, view: &View, around: (&Markup, &Markup), body: &Markup) -> Markup {
     let current = |to: &str| to == path || (to != "/" && path.starts_with(&format!("{to}/")));
     let whole = html! {
@@ -92,7 +92,7 @@ fn framed(title: &str, path: &str, view: &View, around: (&Markup, &Markup), body
             }
         }
     };
-    // names come from callers, and stand on every page
+    // names come from callers, and are on every page
     PreEscaped(shown::in_lines(&whole.into_string()).into_owned())
 }
 
@@ -121,7 +121,7 @@ pub(super) fn card(name: &str, number: &str, note: &Markup) -> Markup {
     html! { div.card { dt { (name) } dd { span.number { (number) } span.note { (note) } } } }
 }
 
-/// What is said where there is nothing to show.
+/// The text of a page without content.
 pub(super) fn empty(view: &View, path: &str, kept: &[(&str, &str)]) -> Markup {
     html! {
         div.empty {

@@ -67,7 +67,7 @@ fn cards(answer: &RecommendResponse) -> Markup {
     }
 }
 
-/// Names of the columns behind the package; on a narrow screen each stands before its number.
+/// Names of the columns after the package; on a narrow screen each is printed before its number.
 const REQUEST: &str = "Request now → proposed";
 const LIMIT: &str = "Limit now → proposed";
 const SAVED: &str = "Saved GiB·h a month";

@@ -10,13 +10,13 @@ use super::{
 /// One setting in force.
 #[derive(Debug, Clone, Copy)]
 pub struct SettingRow<'a> {
-    /// Its name.
+    /// Name of the setting.
     pub name: &'a str,
-    /// Its value; empty where none is set.
+    /// Value of the setting; empty if none is set.
     pub value: &'a str,
-    /// Where the value comes from.
+    /// Where the setting's value is set.
     pub place: &'a str,
-    /// What `--help` says of it.
+    /// The setting's text in `--help`.
     pub meaning: &'a str,
 }
 
@@ -25,7 +25,7 @@ pub struct SettingRow<'a> {
 pub struct SettingsPage<'a> {
     /// What the reader has chosen.
     pub view: &'a View,
-    /// What is sought.
+    /// The search text.
     pub fields: &'a Fields,
     /// All settings.
     pub rows: &'a [SettingRow<'a>],
@@ -68,8 +68,8 @@ impl SettingsPage<'_> {
     }
 }
 
-/// What `--help` says of a setting, with commands and names marked. The default stands in the column of the value already where that is
-/// in force.
+/// The text of `--help` for a setting, with commands and names marked. The default is left out if it is in force, because the value's
+/// column shows it.
 fn meaning(row: &SettingRow<'_>) -> Markup {
     let (text, default) = row.meaning.split_once(" [default: ").unwrap_or((row.meaning, ""));
     let default = default.strip_suffix(']').unwrap_or(default);

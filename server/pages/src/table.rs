@@ -11,7 +11,7 @@ pub(super) struct Sort<'a> {
 }
 
 impl<'a> Sort<'a> {
-    /// What an address says, or the usual way. An order that is not known is the usual one of its column.
+    /// The order that an address names, or the usual one. An unknown order counts as the usual one of its column.
     pub(super) fn of(by: &'a str, order: &str, usual: &'a str) -> Self {
         let by = if by.is_empty() { usual } else { by };
         Self { by, down: if order.is_empty() { by != "name" } else { order != "up" } }

@@ -9,7 +9,7 @@ use super::{page::bare, view::View};
 pub struct TroublePage<'a> {
     /// What went wrong, in two or three words.
     pub title: &'a str,
-    /// The same in a sentence.
+    /// What went wrong, in a sentence.
     pub text: &'a str,
     /// Projects for which the same may be asked instead.
     pub projects: &'a [String],

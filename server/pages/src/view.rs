@@ -7,7 +7,7 @@ use plimsoll_proto::v1 as pb;
 const HOUR: u64 = 3_600_000;
 const DAY: u64 = 24 * HOUR;
 
-/// What may stand in a path as it is: what RFC 3986 calls unreserved.
+/// Characters that need no escape in a path: those that RFC 3986 calls unreserved.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// How far back a page looks.
@@ -28,7 +28,7 @@ impl Range {
     /// All of them, the shortest first.
     pub const ALL: [Self; 4] = [Self::Day, Self::Week, Self::Month, Self::All];
 
-    /// As it stands in an address.
+    /// The range's value in an address.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Day => "24h",
@@ -76,7 +76,7 @@ impl Range {
         }
     }
 
-    /// A step with which any time that a clock can tell has few enough steps: about a month.
+    /// A step, ms, with which any possible range has few enough steps: about a month.
     pub const WIDER_MS: u64 = 30 * DAY;
 
     /// The range that an address names.
@@ -90,7 +90,7 @@ impl Range {
 pub struct Fields(Vec<(String, String)>);
 
 impl Fields {
-    /// These pairs of a name and a value.
+    /// A query of these pairs of name and value.
     pub fn new(pairs: Vec<(String, String)>) -> Self {
         Self(pairs)
     }
@@ -101,7 +101,7 @@ impl Fields {
     }
 }
 
-/// What a reader has chosen.
+/// The choices of a reader: range, filter, units.
 #[derive(Debug, Clone, Default)]
 pub struct View {
     /// How far back.
@@ -115,7 +115,7 @@ pub struct View {
 }
 
 impl View {
-    /// The same choice for the services.
+    /// The choice as a filter for the services.
     pub fn filter(&self) -> pb::Filter {
         let from_unix_ms = self.range.length_ms().map(|length| self.now_unix_ms.saturating_sub(length));
         pb::Filter {
@@ -131,13 +131,13 @@ impl View {
         self.filter().from_unix_ms
     }
 
-    /// The same choice with another range.
+    /// The choice with another range.
     #[must_use]
     pub fn with(&self, range: Range) -> Self {
         Self { range, ..self.clone() }
     }
 
-    /// What the choice adds to an address.
+    /// The pairs that the choice adds to an address.
     pub fn pairs(&self) -> Vec<(&'static str, &str)> {
         let range = if self.range == Range::default() { "" } else { self.range.as_str() };
         let pairs = [("range", range), ("project", &self.project), ("stack", &self.stack)];

@@ -17,7 +17,7 @@ pub(super) fn sentence(reason: &str) -> String {
     format!("{}{}{stop}", first.to_uppercase(), letters.as_str())
 }
 
-/// Text in which names stand between backticks.
+/// Marks up text in which names are between backquotes.
 pub(super) fn marked(text: &str) -> Markup {
     html! {
         @for (nth, piece) in text.split('`').enumerate() {
@@ -26,7 +26,7 @@ pub(super) fn marked(text: &str) -> Markup {
     }
 }
 
-/// The name of an enumeration's value without the enumeration's name, as it stands in an address: `OOM`.
+/// The name of an enumeration's value without the enumeration's name, as it is in an address: `OOM`.
 pub fn value(name: &'static str, prefix: &str) -> &'static str {
     name.strip_prefix(prefix).unwrap_or(name)
 }

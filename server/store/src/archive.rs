@@ -35,10 +35,10 @@ pub enum ArchiveError {
     /// The source cannot be read.
     #[error("the backup cannot be read: {0}")]
     Io(io::Error),
-    /// It is not a backup.
+    /// The file is not a backup.
     #[error("this is no backup: it does not begin as one; name a file that plimsoll-server backup wrote")]
     Foreign,
-    /// It was written in another format.
+    /// The backup was written in another format.
     #[error(
         "the backup has {what} {found}, and this program reads {known} only: restore it with the program that wrote it"
     )]
@@ -50,7 +50,7 @@ pub enum ArchiveError {
         /// The supported number.
         known: u32,
     },
-    /// It ends early.
+    /// The backup ends early.
     #[error(
         "the backup ends in the middle, after {}: it was cut short; take another one",
         counted_as(*entries, "entry", "entries")
@@ -64,7 +64,7 @@ pub enum ArchiveError {
     Damaged {
         /// Complete entries before the damage.
         entries: u64,
-        /// What is wrong.
+        /// The reason, in words.
         reason: String,
     },
 }

@@ -26,7 +26,7 @@ struct OptionalColumn {
     set: fn(&mut Sample, u64),
 }
 
-/// In the order of `FORMAT.md`.
+/// The required columns, in the order of `FORMAT.md`.
 const REQUIRED: [RequiredColumn; 4] = [
     RequiredColumn {
         read: |all, out| out.extend(all.iter().map(|s| s.elapsed.0)),
@@ -50,7 +50,7 @@ const REQUIRED: [RequiredColumn; 4] = [
     },
 ];
 
-/// In the order of `FORMAT.md`.
+/// The optional columns, in the order of `FORMAT.md`.
 const OPTIONAL: [OptionalColumn; 9] = [
     OptionalColumn {
         read: |all, out| out.extend(all.iter().filter_map(|s| s.memory_peak.map(|b| b.0))),

@@ -7,7 +7,7 @@ use std::{io, path::Path};
 pub struct DiskSpace {
     /// Bytes that this process may still write.
     pub free: u64,
-    /// Its total size, bytes.
+    /// Total size of the disk, bytes.
     pub size: u64,
 }
 

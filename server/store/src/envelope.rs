@@ -21,7 +21,7 @@ pub const MAX_RECORD: usize = MAX_PARTS * PART_BYTES;
 /// Why a record cannot be stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
-    /// It is too long.
+    /// The record is too long.
     #[error(
         "the record for key {key} has {bytes} bytes, at most {MAX_RECORD} can be stored: shorten its texts"
     )]

@@ -64,7 +64,7 @@ pub enum StoreError {
     Damaged {
         /// Where.
         key: KeyText,
-        /// What is wrong with it.
+        /// The reason, in words.
         reason: String,
     },
 }

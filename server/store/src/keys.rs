@@ -89,7 +89,7 @@ pub(super) fn ticket(id: &TicketId) -> Vec<u8> {
 /// The part in the place of an id in the key of the tickets' numbers.
 pub(super) const NUMBERS: &str = "tickets";
 
-/// What the parts of the record of the tickets' numbers have in common.
+/// The common prefix of the keys for the numbers of tickets.
 pub(super) fn numbers() -> Vec<u8> {
     [&[KeyKind::Numbers as u8], NUMBERS.as_bytes(), &[END]].concat()
 }

@@ -90,7 +90,7 @@ pub struct KeyValue {
 pub struct ScanPage {
     /// The entries.
     pub entries: Vec<KeyValue>,
-    /// There may be more entries after the last one.
+    /// Whether there may be more entries after the last one.
     pub more: bool,
 }
 
@@ -99,7 +99,7 @@ pub struct ScanPage {
 pub struct DeleteProgress {
     /// Number of entries removed.
     pub items: usize,
-    /// There may be more entries: call again.
+    /// Whether there may be more entries: call again.
     pub more: bool,
 }
 
@@ -203,9 +203,9 @@ pub struct StoreStatus {
 /// Whether a store accepts commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreMode {
-    /// It does.
+    /// The store accepts writes.
     Writable,
-    /// It does not.
+    /// The store does not accept writes.
     ReadOnly {
         /// The reason, and what helps.
         reason: String,

@@ -76,9 +76,9 @@ pub use sled::{
 /// A store: ordered bytes to bytes. Cheap to clone; clones share the store.
 #[derive(Debug, Clone)]
 pub enum Store {
-    /// In files.
+    /// A store in files.
     Sled(SledStore),
-    /// In memory, for tests.
+    /// A store in memory, for tests.
     Memory(MemoryStore),
 }
 

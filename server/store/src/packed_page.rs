@@ -8,7 +8,7 @@ pub(super) struct PackedPage {
     bytes: Vec<u8>,
     /// End of each key and of each value.
     ends: Vec<(usize, usize)>,
-    /// There may be more entries after the last one.
+    /// Whether there may be more entries after the last one.
     pub(super) more: bool,
 }
 

@@ -34,7 +34,7 @@ pub struct SeriesExtent {
     pub last_sequence: u64,
     /// Stored samples.
     pub samples: u64,
-    /// Those that are not in a sealed block yet.
+    /// Samples that are not in a sealed block yet.
     pub loose: u64,
     /// Numbers without a sample, up to the last number, for any reason.
     pub lost: u64,

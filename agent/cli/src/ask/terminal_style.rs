@@ -7,7 +7,7 @@ use anstyle::{AnsiColor, Color, Effects, Style};
 pub struct TerminalStyle {
     /// Columns of a line; `None` for a file or a pipe, which are unlimited.
     pub columns: Option<usize>,
-    /// It shows colours, and they are not switched off.
+    /// Whether the terminal shows colours and they are not switched off.
     pub colour: bool,
 }
 
@@ -21,7 +21,7 @@ pub(super) enum Paint {
     Head,
     /// Less important.
     Faint,
-    /// As it should be.
+    /// A good value.
     Good,
     /// Needs attention.
     Warn,

@@ -13,7 +13,7 @@ pub(super) struct FoundBuild {
     pub(super) groups: Option<Cgroups>,
     /// The process that the build began with, if it can be seen.
     pub(super) main: Option<Process>,
-    /// The counters include only this build, from its start.
+    /// Whether the counters include only this build, from its start.
     pub(super) since_birth: bool,
     /// Counters of what ran in the group before.
     pub(super) earlier: Option<EarlierCounters>,

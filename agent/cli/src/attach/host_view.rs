@@ -13,7 +13,7 @@ use plimsoll_measure::{
 
 use super::kubernetes::ContainerName;
 
-/// What the agent can see of the machine.
+/// The agent's view of the machine: its `/proc` and its cgroups.
 #[derive(Debug)]
 pub(super) struct HostView {
     pub(super) kernel: Kernel,
@@ -25,7 +25,7 @@ pub(super) struct HostView {
     pub(super) memberships: String,
     /// The agent's own pod and container.
     pub(super) own_container: Option<ContainerName>,
-    /// A cgroup that the agent itself is in measures the build as well.
+    /// Whether a cgroup that the agent itself is in measures the build as well.
     pub(super) takes_own: bool,
     /// Ids in the agent's own mount table: of its container, and of its pod's sandbox, whose hostname and resolver files containerd and
     /// CRI-O mount into all containers.

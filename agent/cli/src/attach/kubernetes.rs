@@ -5,7 +5,7 @@
 pub(super) struct ContainerName {
     /// UID of its pod.
     pub(super) pod_uid: String,
-    /// Its name within the pod.
+    /// Name of the container within the pod.
     pub(super) container: String,
 }
 

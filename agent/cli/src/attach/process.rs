@@ -49,12 +49,12 @@ impl Process {
         uptime.saturating_sub(whole + Duration::from_secs(1) * rest / ticks)
     }
 
-    /// Its cgroups: the text of `/proc/PID/cgroup`, empty if it has ended.
+    /// Cgroups of the process: the text of `/proc/PID/cgroup`, empty if it has ended.
     pub(super) fn memberships(&self, proc: &Path) -> String {
         self.text(proc, "cgroup")
     }
 
-    /// The id of its container, if it is in one.
+    /// ID of the process's container; `None` if it is in none.
     pub(super) fn container(&self, proc: &Path) -> Option<String> {
         container_of(&self.memberships(proc))
     }

@@ -72,7 +72,7 @@ pub(super) struct AttachArgs {
 }
 
 impl AttachArgs {
-    /// What `attach` needs to know.
+    /// The settings of `attach`.
     pub(super) fn settings(self, job: &CiJob) -> Result<attach::Settings, String> {
         if !self.exit_code_for.is_empty() || self.retry_in_place.is_some() {
             return Err("--exit-code-for and --retry-in-place are for `plimsoll run -- COMMAND`: attach follows a build that is \

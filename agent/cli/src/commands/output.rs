@@ -100,7 +100,7 @@ impl ReportArgs {
         self.settings_on(job, io::stderr().is_terminal())
     }
 
-    /// The same, with whether standard error is a terminal.
+    /// The settings of the job's summary, given whether standard error is a terminal.
     fn settings_on(self, job: &CiJob, is_terminal: bool) -> Result<job_summary::Settings, String> {
         let mut style = if job.ci { Style::Text } else { Style::Line };
         let mut is_chosen = false;

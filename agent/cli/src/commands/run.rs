@@ -43,7 +43,7 @@ pub(super) struct RunArgs {
 }
 
 impl RunArgs {
-    /// What `run` needs to know.
+    /// The settings of `run`.
     pub(super) fn settings(self, job: &CiJob) -> Result<run::Settings, String> {
         let shares_id = !self.measured.names_its_attempt();
         Ok(run::Settings {

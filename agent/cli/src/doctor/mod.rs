@@ -55,7 +55,7 @@ pub(crate) async fn check(settings: &Settings) -> Findings {
 }
 
 impl Findings {
-    /// In this form, with the exit status: 1 if a check failed.
+    /// The result in this format, with the exit status: 1 if a check failed.
     pub(crate) fn output(&self, format: Format) -> CommandOutput {
         let output = match format {
             Format::Text => CommandOutput::prose(text(&self.0)),

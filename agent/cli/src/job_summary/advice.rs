@@ -27,13 +27,13 @@ pub(crate) struct Advice {
     pub(crate) problem: Option<String>,
 }
 
-/// What to ask the server about a delivered attempt.
+/// A question to the server about a delivered attempt.
 #[derive(Debug)]
 pub(crate) struct AdviceRequest {
     pub(crate) attempt: String,
     /// The end of its log, if it was read.
     pub(crate) log_tail: Vec<u8>,
-    /// Request a verdict.
+    /// Whether to request a verdict.
     pub(crate) verdict: bool,
     /// Request sizes for the next attempt of this key.
     pub(crate) prediction: Option<Key>,

@@ -29,7 +29,7 @@ pub(crate) use line::name;
 /// Length of the report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Style {
-    /// No report.
+    /// No report is written.
     None,
     /// One line.
     #[default]
@@ -43,13 +43,13 @@ pub enum Style {
 pub struct Settings {
     /// On stderr.
     pub style: Style,
-    /// A page is folded, by marks that GitLab understands.
+    /// Whether a page is folded, by marks that GitLab understands.
     pub fold: bool,
-    /// The reader's terminal shows more than ASCII.
+    /// Whether the reader's terminal shows more than ASCII.
     pub utf8: bool,
     /// Where a JSON file is written.
     pub file: Option<PathBuf>,
-    /// The line is followed by a short verdict on a failed build, because a person reads the terminal.
+    /// Whether the line is followed by a short verdict on a failed build, because a person reads the terminal.
     pub short_verdict: bool,
 }
 
@@ -67,7 +67,7 @@ pub(crate) enum MeasurementEnd {
     Exited(Exit),
     /// A build that the agent did not start has ended in this way; its exit status is not known.
     Ended(&'static str),
-    /// It was followed until this happened, and may go on.
+    /// The attempt was followed until this event, and may continue.
     Followed(String),
 }
 
@@ -115,7 +115,7 @@ pub(crate) struct BuildFacts {
     /// The attempt that this one retries; may be empty.
     pub(crate) retries: String,
     pub(crate) delivery: delivery::DeliveryReport,
-    /// Samples are intentionally not sent.
+    /// Whether samples are intentionally not sent.
     pub(crate) measures_only: bool,
     pub(crate) advice: Advice,
 }

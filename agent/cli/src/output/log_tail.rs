@@ -9,7 +9,7 @@ use plimsoll_proto::limits;
 
 use crate::key::SECRET_BYTES;
 
-/// Bytes sent with a request, plus the longest secret before them.
+/// Bytes that are kept: the bytes sent with a request, plus the longest secret before them.
 const HELD_BYTES: usize = limits::LOG_TAIL_BYTES + SECRET_BYTES;
 
 /// The last bytes of both streams, in the order in which they were read.

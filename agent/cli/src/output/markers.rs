@@ -79,7 +79,7 @@ pub struct PhaseMarks {
     pub rpm: bool,
     /// Patterns of the user, at most [`PATTERNS`].
     pub patterns: Vec<Pattern>,
-    /// Terminals are read too, and replaced by others for that.
+    /// Whether terminals are read too, and replaced by others for that.
     pub terminals: bool,
 }
 

@@ -28,7 +28,7 @@ use crate::standard_error::WriteFailure;
 /// Size of a pipe.
 const BUFFER_BYTES: usize = 64 * 1024;
 /// Most data in a pipe or a terminal when the build ends: the largest pipe that an ordinary user can create (pipe(7), `pipe-max-size`).
-/// After so many bytes everything written by the build itself was read.
+/// After this many bytes, everything that the build itself wrote has been read.
 const DRAIN_BYTES: usize = 1024 * 1024;
 
 /// Stops all pumps, once and for good.
@@ -48,7 +48,7 @@ impl PumpStop {
     }
 }
 
-/// What else is done with the data, and when the stream ends.
+/// What is done with the data besides passing it on, and when the stream ends.
 #[derive(Debug)]
 pub(super) enum StreamKind {
     /// Output through a pipe. If its reader closes it, the pipe is closed.
@@ -90,7 +90,7 @@ impl DroppedOutput {
     }
 }
 
-/// What can be done without waiting.
+/// The operations that are possible without waiting.
 struct Ready {
     read: bool,
     stop: bool,

@@ -36,7 +36,7 @@ pub(super) struct Terminal {
     /// The build's side, until the build has opened it: without it the agent's side would seem closed.
     pub(super) slave: Option<OwnedFd>,
     real: BorrowedFd<'static>,
-    /// Typed input is forwarded to the build.
+    /// Whether typed input is forwarded to the build.
     pub(super) typed: bool,
     /// Settings of the real one, to be restored.
     before: Vec<(BorrowedFd<'static>, Termios)>,

@@ -27,7 +27,7 @@ impl ExitCodes {
         Ok(Self(codes))
     }
 
-    /// No verdict has a code.
+    /// Whether no verdict has an exit code.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -60,7 +60,7 @@ pub struct VerdictActions {
     pub retries: u32,
     /// `MAKEFLAGS` of the agent, which a retry with fewer jobs changes.
     pub make_flags: String,
-    /// The attempt's id is that of a CI job, which may run more than one command.
+    /// Whether the attempt's id is that of a CI job, which may run more than one command.
     pub shares_id: bool,
 }
 

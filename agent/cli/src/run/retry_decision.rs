@@ -38,7 +38,7 @@ pub(super) struct RetryConditions {
     pub(super) fixed: Option<String>,
     /// The memory limit that was in force, bytes.
     pub(super) memory_limit: Option<u64>,
-    /// The CI system has a larger builder for the verdict `bigger`, and an exit code that asks for it.
+    /// Whether the CI system has a larger builder for the verdict `bigger`, and an exit code that asks for it.
     pub(super) larger_elsewhere: bool,
 }
 

@@ -31,7 +31,7 @@ pub(super) struct Signals {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReceivedSignal {
     pub(super) signal: Signal,
-    /// Sent by a process; otherwise by the kernel, for example for a key on the terminal.
+    /// Whether a process sent it; otherwise the kernel did, for example for a key on the terminal.
     pub(super) sent: bool,
 }
 

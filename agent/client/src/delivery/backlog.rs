@@ -1,9 +1,8 @@
-//! What one attempt still has to deliver, and the numbers of it.
+//! The samples that one attempt still has to deliver, and their numbers.
 //!
-//! Every sample gets the next number when it comes, and keeps it. It is in the spool file if that could be written, and in
-//! memory as long as it is among the newest: few of those that the file has too ([`SPOOLED_SAMPLES`]), many of those that it has
-//! not ([`MEMORY_SAMPLES`]). Older ones are read back from the file when their turn comes.
-//! A number that is in neither place when its turn comes is declared lost: there is no list of lost numbers to keep.
+//! Every sample gets the next number and keeps it. It is written to the spool file if possible. The newest samples are also in memory: at
+//! most [`SPOOLED_SAMPLES`] of those in the file, and at most [`MEMORY_SAMPLES`] of those that could not be written. Older samples are read
+//! back from the file when they are due. A number that is due and in neither place is declared lost, so no list of lost numbers is needed.
 
 use std::{collections::VecDeque, path::Path};
 
@@ -16,9 +15,9 @@ use super::spool::{BatchBounds, Spool, SpoolContents};
 
 /// Samples of one attempt that are held in memory; about 2 MB.
 pub(super) const MEMORY_SAMPLES: usize = 10_000;
-/// Samples that are held in memory although the file has them: as many as one batch takes.
+/// Samples that are held in memory although the file also has them: as many as fit in one batch.
 pub(super) const SPOOLED_SAMPLES: usize = limits::BATCH_SAMPLES;
-/// What one batch takes. Its attempt, and what stands around it, need the rest of a message.
+/// Bounds of one batch. The attempt's ID and the message's own fields take the rest of the message's bytes.
 const BATCH: BatchBounds =
     BatchBounds { samples: limits::BATCH_SAMPLES, bytes: limits::MESSAGE_BYTES - 1024 };
 
@@ -26,18 +25,18 @@ const BATCH: BatchBounds =
 #[derive(Debug)]
 pub(super) struct Backlog {
     hello: Hello,
-    /// The id under which the server keeps the attempt.
+    /// The ID under which the server stores the attempt.
     runs_as: String,
     spool: Option<Spool>,
     /// The newest samples, without a gap: the last one has the number `last`.
     memory: VecDeque<BufferedSample>,
     last: u64,
     acknowledged: u64,
-    /// Numbers that fell out of memory without being in the file, and of which the server has not said anything yet.
+    /// Number of samples that left memory without being in the file and that the server has not yet acknowledged as lost.
     dropped: u64,
-    /// How many numbers were declared lost on this stream just before the ones that end with a number; the oldest first.
+    /// Pairs of (last number, count): this many numbers before and up to it were declared lost on this stream; oldest first.
     declared: VecDeque<(u64, u64)>,
-    /// Numbers that the server knows to be lost.
+    /// Number of samples that the server has recorded as lost.
     lost: u64,
     finish: Option<Finish>,
 }
@@ -49,10 +48,10 @@ struct BufferedSample {
     spooled: bool,
 }
 
-/// How far one stream has come.
+/// Progress of one stream.
 #[derive(Debug, Default)]
 pub(super) struct StreamCursor {
-    /// Everything up to this number was sent or declared lost on this stream, or acknowledged before.
+    /// Every sample up to this number was sent or declared lost on this stream, or was acknowledged before.
     pub(super) sent: u64,
     offset: u64,
 }
@@ -74,7 +73,7 @@ impl Backlog {
         }
     }
 
-    /// The backlog of an attempt that an earlier run left behind. If its end was not seen, it ended with its last sample.
+    /// The backlog of an attempt whose spool file an earlier run left. If that file has no end, the attempt ended with its last sample.
     pub(super) fn orphan(spool: Spool, contents: SpoolContents) -> Self {
         let SpoolContents { hello, last, finish, .. } = contents;
         let (number, sample) = last.unwrap_or_default();
@@ -85,7 +84,7 @@ impl Backlog {
         Self { last, finish: Some(finish), ..Self::new(hello, Some(spool)) }
     }
 
-    /// Takes the next sample.
+    /// Numbers and keeps the next sample.
     pub(super) fn push(&mut self, sample: Sample) {
         self.last = self.last.saturating_add(1);
         let number = self.last;
@@ -99,25 +98,25 @@ impl Backlog {
         }
     }
 
-    /// Notes the end.
+    /// Records the end of the attempt.
     pub(super) fn close(&mut self, mut finish: Finish) {
         finish.attempt.clone_from(&self.hello.attempt);
         finish.last_sequence = self.last;
         if let Some(spool) = self.spool.as_mut() {
-            // a failure is remembered by the spool; the Finish is sent from memory all the same
+            // the spool remembers a failed write; the Finish is then sent from memory
             let _kept = spool.append_finish(&finish);
         }
         self.finish = Some(finish);
     }
 
-    /// A stream begins whose server has everything up to `acknowledged`.
+    /// Starts a new stream to a server that has everything up to `acknowledged`.
     pub(super) fn begin(&mut self, acknowledged: u64) -> StreamCursor {
         self.acknowledge(acknowledged);
         self.declared.clear();
         StreamCursor { sent: acknowledged, offset: 0 }
     }
 
-    /// Forgets what the server has on disk.
+    /// Drops the samples that the server has on disk, those up to `number`.
     pub(super) fn acknowledge(&mut self, number: u64) {
         self.acknowledged = self.acknowledged.max(number);
         while let Some((_, lost)) =
@@ -131,7 +130,7 @@ impl Backlog {
             self.memory.pop_front();
         }
         if self.acknowledged.saturating_add(1) >= self.memory_first() {
-            // the server has all that is not in memory
+            // the server has every sample that is no longer in memory
             self.dropped = 0;
         }
         if self.memory.capacity() > SPOOLED_SAMPLES && self.memory.len() < SPOOLED_SAMPLES / 2 {
@@ -142,7 +141,7 @@ impl Backlog {
         }
     }
 
-    /// The next samples for a stream. `None` if all that there is was sent.
+    /// The next samples to send on a stream; `None` if everything was sent.
     pub(super) fn next_batch(&mut self, cursor: &mut StreamCursor) -> Option<Batch> {
         let want = cursor.sent.saturating_add(1);
         let memory_first = self.memory_first();
@@ -168,18 +167,18 @@ impl Backlog {
         Some(Batch { attempt: self.runs_as.clone(), first_sequence: first, lost, samples })
     }
 
-    /// The end, for a server that has everything up to `acknowledged`. `None` if the attempt has not ended.
+    /// The Finish message for a server that has everything up to `acknowledged`; `None` if the attempt has not ended.
     pub(super) fn finish_after(&mut self, acknowledged: u64) -> Option<Finish> {
         let mut finish = self.finish.clone()?;
         finish.attempt.clone_from(&self.runs_as);
-        // a file that lost its tail may know less than the server
+        // a file that lost its tail may know fewer numbers than the server
         finish.last_sequence = finish.last_sequence.max(acknowledged);
         finish.lost = finish.last_sequence.saturating_sub(acknowledged);
         self.declared.push_back((finish.last_sequence, finish.lost));
         Some(finish)
     }
 
-    /// The server keeps the attempt under this id, because another run has the one in Hello.
+    /// Records the ID under which the server stores the attempt, because another run has the ID in Hello.
     pub(super) fn run_as(&mut self, id: &str) {
         if self.runs_as != id {
             tracing::info!(asked = self.hello.attempt, id, "another run has the id of this attempt");
@@ -187,22 +186,22 @@ impl Backlog {
         }
     }
 
-    /// The id under which the server keeps the attempt.
+    /// The ID under which the server stores the attempt.
     pub(super) fn runs_as(&self) -> &str {
         &self.runs_as
     }
 
-    /// Opens the attempt on a stream.
+    /// The message that opens the attempt on a stream.
     pub(super) fn hello(&self) -> &Hello {
         &self.hello
     }
 
-    /// Everything up to this number is on the server's disk.
+    /// The number up to which everything is on the server's disk.
     pub(super) fn acknowledged(&self) -> u64 {
         self.acknowledged
     }
 
-    /// Samples that a stream has not sent yet.
+    /// Number of samples that were not sent on this stream yet.
     pub(super) fn waiting(&self, cursor: &StreamCursor) -> u64 {
         self.last.saturating_sub(cursor.sent)
     }
@@ -212,29 +211,29 @@ impl Backlog {
         self.finish.is_some()
     }
 
-    /// Samples that no longer exist anywhere.
+    /// Number of samples that are neither in memory, nor in the file, nor on the server.
     pub(super) fn lost(&self) -> u64 {
         self.lost.saturating_add(self.dropped)
     }
 
-    /// Samples that exist in memory only.
+    /// Number of samples that exist in memory only.
     pub(super) fn unspooled(&self) -> u64 {
         self.memory.iter().fold(0, |sum, kept| sum.saturating_add(u64::from(!kept.spooled)))
     }
 
-    /// The file, where there is one.
+    /// The spool file; `None` if there is none.
     pub(super) fn spool(&mut self) -> Option<&mut Spool> {
         self.spool.as_mut()
     }
 
-    /// Deletes the file and writes no other: what it holds is not wanted.
+    /// Deletes the spool file and writes no other, because the server does not want its content.
     pub(super) fn discard_file(&mut self) {
         if let Some(spool) = self.spool.take() {
             spool.remove();
         }
     }
 
-    /// Where the file is.
+    /// Path of the spool file.
     pub(super) fn path(&self) -> Option<&Path> {
         self.spool.as_ref().map(Spool::path)
     }

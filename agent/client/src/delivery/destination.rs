@@ -1,13 +1,13 @@
-//! Which server a spool file waits for, and as whom its agent comes there: the last part of the file's name.
+//! The server that a spool file is for, and the identity of its agent there: the last part of the file's name.
 //!
 //! ```text
 //! ATTEMPT-SESSION.HOST-ADDRESS-IDENTITY.spool
 //! ```
 //!
-//! `HOST` is the server's host and port, for people: at most 32 characters, `_` in place of all but letters, digits and `_`. `ADDRESS` is the
-//! CRC-32 (IEEE) of the server's address, `IDENTITY` that of what says who comes, each as eight hexadecimal digits. A run delivers the files
-//! with its own `ADDRESS` and `IDENTITY`: another server must not learn what was built, and an attempt must not count as one of a caller
-//! who did not measure it. A file without this part is tried by any run: what no agent wrote is set aside then.
+//! `HOST` is the server's host and port, for people: at most 32 characters, `_` in place of all but letters, digits and `_`. `ADDRESS` is
+//! the CRC-32 (IEEE) of the server's address, `IDENTITY` that of the agent's credentials, each as eight hexadecimal digits. A run delivers
+//! the files with its own `ADDRESS` and `IDENTITY`: another server must not learn what was built, and an attempt must not count for a
+//! caller that did not measure it. Any run tries a file without this part, and sets it aside if no agent wrote it.
 
 use std::path::Path;
 
@@ -16,15 +16,16 @@ use crate::{token::Token, trust::Trust};
 /// Characters of the host in a file's name: with the longest attempt and session it fits the 255 bytes that file systems take.
 const HOST_CHARS: usize = 32;
 
-/// A server, and who comes there.
+/// A server, and the identity of the agent there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SpoolDestination {
-    /// `HOST-ADDRESS-IDENTITY`.
+    /// The part of the name: `HOST-ADDRESS-IDENTITY`.
     part: String,
 }
 
 impl SpoolDestination {
-    /// The server at an address, for an agent with this identity. A token in a file is known by its path, because it is renewed.
+    /// The destination for a server's address and an agent's credentials. A token in a file counts by its path, because its content
+    /// changes.
     pub(super) fn of(server: &str, trust: &Trust) -> Self {
         let address = server.trim_end_matches('/').to_ascii_lowercase();
         let host = address.split_once("://").map_or(address.as_str(), |(_, host)| host);
@@ -40,19 +41,19 @@ impl SpoolDestination {
         Self { part: format!("{host}-{address:08x}-{identity:08x}") }
     }
 
-    /// What a file's name holds of it.
+    /// The part of a spool file's name that stands for this destination.
     pub(super) fn part(&self) -> &str {
         &self.part
     }
 
-    /// Whether a file waits for this destination.
+    /// Whether a spool file is for this destination.
     pub(super) fn takes(&self, file: &Path) -> bool {
         let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
         stem.rsplit_once('.').is_none_or(|(_attempt, part)| marks(part) == marks(&self.part))
     }
 }
 
-/// `ADDRESS-IDENTITY`, which decide.
+/// `ADDRESS-IDENTITY` of a part: what is compared.
 fn marks(part: &str) -> &str {
     part.split_once('-').map_or(part, |(_host, marks)| marks)
 }

@@ -1,15 +1,16 @@
-//! Where a spool file begins, now that its first samples were dropped.
+//! The front of a spool file whose first samples were dropped.
 
-/// What a spool file has at its front. Places are bytes of the file as it is, offsets count what was dropped before.
+/// Positions at the front of a spool file. A place is a position in the file as it is now; an offset also counts the bytes dropped before
+/// it.
 #[derive(Debug, Default)]
 pub(super) struct SpoolFront {
     /// Place of the first record after Hello.
     pub(super) first_record_at: u64,
     /// Place of the newest record that the server has, as far as it was looked for.
     pub(super) acknowledged_at: u64,
-    /// Bytes that were dropped.
+    /// Number of bytes that were dropped from the front.
     pub(super) dropped: u64,
-    /// Length at which to try again after a failure.
+    /// After a failure: the length of the file at which to try again, bytes.
     pub(super) not_before: u64,
 }
 
@@ -19,7 +20,7 @@ impl SpoolFront {
         Self { first_record_at: first, acknowledged_at: first, dropped: 0, not_before: 0 }
     }
 
-    /// The place of an offset; that of the first record if what it means was dropped.
+    /// The place of an offset; the place of the first record if the bytes at the offset were dropped.
     pub(super) fn place(&self, offset: u64) -> u64 {
         offset.saturating_sub(self.dropped).max(self.first_record_at)
     }

@@ -1,10 +1,9 @@
-//! Keeps what was measured until the server has acknowledged it.
+//! Keeps samples until the server has acknowledged them.
 //!
-//! A sample that is pushed is numbered and written to the attempt's own file ([`spool`]) and held in memory ([`backlog`]); a task
-//! in the background sends it ([`uplink`], [`conversation`]) and forgets it when the server has it on its disk. When the server
-//! has sealed the attempt, the file is deleted; a file that stays is delivered by a later run that goes to the same server as the same caller
-//! ([`orphans`], [`destination`]). Nothing here
-//! waits for the network or fails because of the disk: a build never notices either.
+//! Each sample gets a number, is written to the attempt's spool file ([`spool`]) and is held in memory ([`backlog`]). A background task
+//! sends it ([`uplink`], [`conversation`]) and drops it when the server has it on disk. When the server has sealed the attempt, the file is
+//! deleted. A file that is left is delivered by a later run with the same server and the same identity ([`orphans`], [`destination`]). The
+//! build never waits for the network, and a disk error never fails it.
 
 mod backlog;
 mod backoff;
@@ -44,57 +43,57 @@ pub(crate) use spool::{Spool, own_dir};
 
 use crate::{channel::endpoint, trust::Trust};
 
-/// What is left of the patience after the own attempt is sealed may go to earlier ones, but no more than this.
+/// Most time for earlier attempts after the own attempt is sealed, out of the rest of the time limit at the end.
 const ORPHAN_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Where samples go, and how much of them is kept meanwhile.
+/// Where to send samples, and how many bytes to keep until then.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Address of the server, for example `http://127.0.0.1:7410`; `None` measures only.
     pub server: Option<String>,
-    /// Whom to trust there, and what says who delivers.
+    /// The CA certificates to trust, and the agent's credentials.
     pub trust: Trust,
-    /// Directory for what the server has not acknowledged yet.
+    /// Directory of the spool files, with the samples that the server has not acknowledged yet.
     pub spool_dir: PathBuf,
-    /// Bytes that all spool files together may take.
+    /// Most bytes of all spool files together.
     pub spool_bytes: u64,
 }
 
-/// The way of one attempt's samples to the server. Never blocks the build, never fails it.
+/// Delivers one attempt's samples to the server. Never blocks the build, never fails it.
 #[derive(Debug)]
 pub struct Delivery {
     /// `None` if there is no server to deliver to.
     sending: Option<ActiveDelivery>,
 }
 
-/// What became of the samples.
+/// The result of a delivery.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeliveryReport {
-    /// Everything, the end included, is on the server's disk.
+    /// Whether everything, including the end, is on the server's disk.
     pub delivered: bool,
-    /// The id under which the server keeps the attempt, if another run has the one in Hello.
+    /// The ID under which the server stores the attempt, if another run has the ID in Hello.
     pub runs_as: Option<String>,
-    /// Samples that had to be dropped.
+    /// Number of samples that had to be dropped.
     pub lost: u64,
-    /// Where the rest waits for the next run, if it does.
+    /// Path of the spool file that is left for a later run; `None` if none is left.
     pub kept: Option<PathBuf>,
-    /// What stood in the way, in words for the person who reads the job's log.
+    /// Why not everything was delivered, in words for the reader of the job's log.
     pub problem: Option<String>,
 }
 
-/// The own attempt and the tasks that deliver. Dropping it stops them; the file stays for a later run.
+/// The own attempt and the tasks that deliver. Dropping it stops them; the spool file stays for a later run.
 #[derive(Debug)]
 struct ActiveDelivery {
     shared: Arc<SharedBacklog>,
-    /// Why there is no spool file, if there is none.
+    /// Why there is no spool file; `None` if there is one.
     no_spool: Option<String>,
     uplink: AbortOnDropHandle<DeliveryOutcome>,
     orphans: AbortOnDropHandle<()>,
 }
 
 impl Delivery {
-    /// Opens the spool of one attempt and begins to send in the background, what earlier runs left behind included.
-    /// Must be called within a tokio runtime (current-thread or not).
+    /// Opens the spool file of one attempt, and begins to send in the background; files of earlier runs are sent as well. Must be called
+    /// within a tokio runtime (current-thread or not).
     pub fn start(settings: &Settings, hello: Hello) -> Self {
         Self::start_over(over_tcp, settings, hello)
     }
@@ -122,7 +121,7 @@ impl Delivery {
         Self { sending: Some(ActiveDelivery { shared, no_spool, uplink, orphans }) }
     }
 
-    /// Takes the next sample.
+    /// Numbers, keeps and sends the next sample.
     pub fn push(&mut self, sample: Sample) {
         if let Some(sending) = &self.sending {
             sending.shared.with(|backlog| backlog.push(sample));
@@ -130,8 +129,7 @@ impl Delivery {
         }
     }
 
-    /// Closes the attempt and waits at most `patience` for the server's acknowledgement. Does not wait for a server that was
-    /// never there.
+    /// Closes the attempt and waits at most `patience` for the server's acknowledgement. Does not wait if the server was never reachable.
     pub async fn finish_with(self, finish: Finish, patience: Duration) -> DeliveryReport {
         match self.sending {
             Some(sending) => sending.finish(finish, patience).await,
@@ -192,7 +190,7 @@ fn report(shared: &SharedBacklog, ending: DeliveryOutcome, no_spool: Option<Stri
     })
 }
 
-/// Reads the certificates here and not before: the build does not wait for that either.
+/// Reads the certificates here, not earlier, so that the build does not wait for that either.
 async fn own(server: String, trust: Trust, connect: Connect, shared: Arc<SharedBacklog>) -> DeliveryOutcome {
     match endpoint(&server, &trust).await {
         Ok(endpoint) => {

@@ -1,4 +1,4 @@
-//! What can stand between an agent and its server, in words and in what to do about it.
+//! Why a delivery fails, in words, and what to do about it.
 
 use std::{error::Error, time::Duration};
 
@@ -11,47 +11,47 @@ use crate::reasons::{broken, innermost, no_grpc, refusal};
 /// Why a conversation ended early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DeliveryProblem {
-    /// What to do about it.
+    /// What the agent does about it.
     pub(super) kind: ProblemKind,
-    /// What it was, in words.
+    /// The reason, in words.
     pub(super) text: String,
-    /// How long the server asked to be left alone.
+    /// How long the server asked the agent to wait before it connects again.
     pub(super) after: Option<Duration>,
 }
 
-/// What to do about it.
+/// What the agent does about a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProblemKind {
-    /// No answer at all.
+    /// The server did not answer at all.
     Unreachable,
-    /// Come back later.
+    /// The server is busy or stopping: try again later.
     Passing,
-    /// The numbers do not fit: ask once more where to begin.
+    /// The sequence numbers do not fit: ask the server once more where to begin.
     OutOfStep,
     /// Another session holds the attempt.
     Held,
-    /// The server does not accept this agent as a caller. Only an operator can change that, on one side or the other; the attempt is
-    /// not at fault.
+    /// The server does not accept this agent as a caller. Only an operator can change that, on the agent or on the server; the attempt
+    /// itself is valid.
     Denied,
     /// The server accepts this agent, but not for this attempt: it belongs to a job whose token the agent does not have. Other
     /// attempts may be accepted.
     Forbidden,
-    /// This attempt will never be taken.
+    /// The server will never accept this attempt.
     Refused,
 }
 
 impl DeliveryProblem {
-    /// No connection.
+    /// There is no connection.
     pub(super) fn unreachable(error: &(dyn Error + 'static)) -> Self {
         Self { kind: ProblemKind::Unreachable, text: innermost(error), after: None }
     }
 
-    /// There should be a token, and it cannot be read: a file that is renewed may be there in a moment.
+    /// The agent has a token but cannot read it. A token file that is being renewed may be back in a moment.
     pub(super) fn nameless(text: String) -> Self {
         Self { kind: ProblemKind::Passing, text, after: None }
     }
 
-    /// The server said no to the first message, or the connection broke before it could.
+    /// The server refused the first message, or the connection broke before that.
     pub(super) fn refused_at_once(status: &Status, server: &str) -> Self {
         match broken(status, server) {
             Some(text) => Self { kind: ProblemKind::Unreachable, text, after: None },
@@ -59,7 +59,7 @@ impl DeliveryProblem {
         }
     }
 
-    /// The server said no, or the connection broke.
+    /// The server refused a message, or the connection broke.
     pub(super) fn answered(status: &Status) -> Self {
         let after = status.get_details_retry_info().and_then(|info| info.retry_delay);
         let text = match (no_grpc(status), status.source()) {
@@ -73,18 +73,18 @@ impl DeliveryProblem {
         Self { kind: kind_of(status.code()), text, after }
     }
 
-    /// The server ended the stream without a reason, or said beforehand that it will stop.
+    /// The server ended the stream without a reason, or after it announced that it will stop.
     pub(super) fn closed(after: Option<Duration>) -> Self {
         Self { kind: ProblemKind::Passing, text: "the server closed the connection".to_owned(), after }
     }
 
-    /// The server answered about another attempt.
+    /// The server answered about another attempt, `answered`.
     pub(super) fn mistaken(answered: &str) -> Self {
         let text = format!("the server answered about another attempt: {}", shown::in_line(answered));
         Self { kind: ProblemKind::Passing, text, after: None }
     }
 
-    /// The server did not answer.
+    /// The server did not answer within `patience`.
     pub(super) fn silent(patience: Duration) -> Self {
         Self {
             kind: ProblemKind::Passing,
@@ -93,24 +93,24 @@ impl DeliveryProblem {
         }
     }
 
-    /// With a wait that was announced earlier, if this one has none.
+    /// This problem, with the wait `after` that the server announced earlier if it has none itself.
     pub(super) fn or_after(self, after: Option<Duration>) -> Self {
         Self { after: self.after.or(after), ..self }
     }
 }
 
-/// What a code means for an attempt. The codes are those of gRPC (grpc/doc/statuscodes.md); each has its place here, so that a
-/// new way of refusing is never tried again for ever.
+/// What a gRPC status code means for an attempt (codes: grpc/doc/statuscodes.md). All codes are listed, so that no refusal is retried
+/// forever.
 fn kind_of(code: Code) -> ProblemKind {
     match code {
-        // OUT_OF_RANGE: a message larger than the server takes. It is not smaller the next time.
+        // OUT_OF_RANGE: the message is larger than the server accepts, and would be as large the next time
         Code::InvalidArgument | Code::OutOfRange | Code::DataLoss => ProblemKind::Refused,
         Code::FailedPrecondition => ProblemKind::OutOfStep,
         Code::AlreadyExists => ProblemKind::Held,
         // UNIMPLEMENTED and NOT_FOUND: another program listens there, or a proxy without a server behind it
         Code::Unauthenticated | Code::Unimplemented | Code::NotFound => ProblemKind::Denied,
         Code::PermissionDenied => ProblemKind::Forbidden,
-        // UNKNOWN and INTERNAL are what a broken connection is called
+        // a broken connection is reported as UNKNOWN or INTERNAL
         Code::Ok
         | Code::Cancelled
         | Code::Unknown

@@ -1,8 +1,8 @@
-//! The bound on what all spool files of one directory take together, files that were set aside and drafts included.
+//! The bound on the bytes of all spool files of one directory, including files that were set aside and drafts.
 //!
-//! Several agents may share the directory without knowing of each other, so each measures it again after every
-//! [`MEASURE_EVERY`] bytes of its own: the bound may be passed by that much for each agent that runs at once, and no more.
-//! A file counts as at least one block, so that the bound also limits the number of files.
+//! Several agents may share the directory, so each measures it again after every [`MEASURE_EVERY`] bytes that it writes: the bound may be
+//! exceeded by that much for each agent that runs at the same time. A file counts as at least one block, so that the bound also limits the
+//! number of files.
 
 use std::{
     fs, io,
@@ -15,28 +15,28 @@ use std::{
 pub(crate) const SPOOL: &str = "spool";
 /// Suffix of a spool file that the server refused for good.
 pub(crate) const REFUSED: &str = "refused";
-/// Suffix of a spool file whose agent has not finished to create it.
+/// Suffix of a spool file that its agent is still creating.
 pub(super) const DRAFT: &str = "draft";
 
 /// Bytes that an agent writes before it measures the directory again.
 const MEASURE_EVERY: u64 = 64 * 1024;
-/// Samples that are turned away before an agent looks again whether there is room.
+/// Samples that are refused before an agent measures again whether there is space.
 const LOOK_AGAIN_AFTER: u32 = 64;
-/// What the smallest file takes on usual file systems.
+/// Bytes that the smallest file takes on common file systems.
 const BLOCK_BYTES: u64 = 4096;
 
 /// A file of the spool directory.
 #[derive(Debug)]
 pub(super) struct SpoolFile {
-    /// Where it is.
+    /// Path of the file.
     pub(super) path: PathBuf,
-    /// Bytes that it counts for.
+    /// Bytes that the file counts for in the bound.
     pub(super) bytes: u64,
-    /// When it was last written.
+    /// Time of the last write.
     pub(super) modified: SystemTime,
 }
 
-/// The room that one spool file may grow into.
+/// The space that one spool file may grow into.
 #[derive(Debug)]
 pub(super) struct SpoolQuota {
     dir: PathBuf,
@@ -47,7 +47,7 @@ pub(super) struct SpoolQuota {
 }
 
 impl SpoolQuota {
-    /// Room for a new file in `dir`, which together may hold `bytes`.
+    /// The quota for a new file in `dir`, whose files together may hold `bytes`.
     pub(super) fn new(dir: &Path, bytes: u64) -> Self {
         let mut room =
             Self { dir: dir.to_owned(), bytes, others: 0, measured_at: 0, turned_away: LOOK_AGAIN_AFTER };
@@ -55,12 +55,12 @@ impl SpoolQuota {
         room
     }
 
-    /// No room at all: for a file that is only read.
+    /// A quota of nothing, for a file that is only read.
     pub(super) fn none() -> Self {
         Self { dir: PathBuf::new(), bytes: 0, others: 0, measured_at: 0, turned_away: 0 }
     }
 
-    /// The bound.
+    /// The bound on all files of the directory together, bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -83,7 +83,7 @@ impl SpoolQuota {
         self.fits(grown)
     }
 
-    /// The own file became shorter.
+    /// Records that the own file became shorter.
     pub(super) fn shrank(&mut self, len: u64) {
         self.measured_at = self.measured_at.min(len);
     }
@@ -100,7 +100,7 @@ impl SpoolQuota {
             .fold(0, |sum: u64, entry| sum.saturating_add(entry.bytes));
     }
 
-    /// What the server refused is kept for people to look at, but not at the price of new measurements.
+    /// Removes files that the server refused, oldest first. They are kept for people to look at, but new samples are more important.
     fn make_room(&mut self, own: &Path, len: u64) {
         for entry in list(&self.dir, REFUSED) {
             if self.fits(len) {
@@ -114,13 +114,13 @@ impl SpoolQuota {
     }
 }
 
-/// The files of `dir` with a suffix, oldest first. A directory that cannot be read is an empty one.
+/// The files of `dir` with a suffix, oldest first; none if the directory cannot be read.
 pub(super) fn list(dir: &Path, suffix: &str) -> Vec<SpoolFile> {
     let entry = |entry: io::Result<fs::DirEntry>| {
         let entry = entry.ok()?;
         let path = entry.path();
         let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
-        // a file with holes takes less than its length
+        // a sparse file takes less space than its length
         let bytes = metadata.len().min(metadata.blocks().saturating_mul(512)).max(BLOCK_BYTES);
         (path.extension()? == suffix).then_some(SpoolFile {
             path,

@@ -1,4 +1,4 @@
-//! One record of a spool file: how its bytes stand on the disk, and how damage is found.
+//! One record of a spool file: its bytes on disk, and how damage is detected.
 //!
 //! ```text
 //! u32 BE  length of the payload, at most `limits::MESSAGE_BYTES`
@@ -14,10 +14,10 @@ use plimsoll_proto::{
 };
 use prost::Message as _;
 
-/// Bytes before the payload.
+/// Bytes of the header before the payload.
 const HEAD_BYTES: usize = 8;
 
-/// The record of one message, ready to be written.
+/// Encodes a message as a record.
 pub(super) fn encode(message: Message) -> Vec<u8> {
     let payload = AgentMessage { message: Some(message) }.encode_to_vec();
     let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
@@ -28,8 +28,8 @@ pub(super) fn encode(message: Message) -> Vec<u8> {
     record
 }
 
-/// The record at `offset`, and where the next one begins. `None` at the end, and equally where a record is cut short or
-/// damaged: nothing behind such a place can be trusted, because its length cannot.
+/// The record at `offset`, and the offset of the next one. `None` at the end of the file, and where a record is truncated or damaged:
+/// nothing after it can be read, because its length is not reliable.
 pub(super) fn read_at(file: &File, offset: u64) -> Option<(Message, u64)> {
     let mut head = [0; HEAD_BYTES];
     file.read_exact_at(&mut head, offset).ok()?;

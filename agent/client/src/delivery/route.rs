@@ -1,4 +1,4 @@
-//! The way to one server: its address, the token for it, and the network, which tests replace.
+//! How to reach one server: its address, its token, and the network, which tests replace.
 
 use std::pin::Pin;
 
@@ -6,7 +6,7 @@ use tonic::transport::{Channel, Endpoint, Error};
 
 use crate::{channel::name, token::Token};
 
-/// A server's address, and the network that leads to it.
+/// A server's address, the token for it, and the network.
 #[derive(Debug, Clone)]
 pub(super) struct ServerRoute {
     endpoint: Endpoint,
@@ -14,7 +14,7 @@ pub(super) struct ServerRoute {
     connect: Connect,
 }
 
-/// A connection that comes about, or not.
+/// The future of a connection attempt.
 pub(super) type ConnectFuture = Pin<Box<dyn Future<Output = Result<Channel, Error>> + Send>>;
 
 /// Connects to a server.
@@ -31,7 +31,7 @@ impl ServerRoute {
         Self { endpoint, token, connect }
     }
 
-    /// What says who comes.
+    /// The agent's token for the server.
     pub(super) fn token(&self) -> Option<&Token> {
         self.token.as_ref()
     }
@@ -41,7 +41,7 @@ impl ServerRoute {
         (self.connect)(self.endpoint.clone()).await
     }
 
-    /// The server's address, for people.
+    /// The server's address, for messages to people.
     pub(super) fn server(&self) -> String {
         name(&self.endpoint)
     }

@@ -1,4 +1,4 @@
-//! What the build's side and the sending side of one attempt share.
+//! The state of one attempt that the build's side and the sending side share.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,17 +7,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::{backlog::Backlog, route::ServerRoute};
 
-/// One attempt, pushed to from one side and emptied from the other. The lock is held for one step of memory or file, never
-/// over an await.
+/// One attempt, filled by the build's side and emptied by the sending side. The lock is held for one step in memory or in a file, never
+/// across an await.
 #[derive(Debug)]
 pub(super) struct SharedBacklog {
     backlog: Mutex<Backlog>,
     problem: Mutex<Option<String>>,
-    /// There is something new to send.
+    /// Notified when there is something new to send.
     pub(super) wake: Notify,
-    /// The build has ended: do not wait long for anything.
+    /// Cancelled when the build has ended: from then on, waits are short.
     pub(super) ended: CancellationToken,
-    /// The way on which the server has welcomed the attempt, once it has.
+    /// The route on which the server has welcomed the attempt; `None` before that.
     pub(super) welcomed: watch::Sender<Option<ServerRoute>>,
 }
 
@@ -33,18 +33,18 @@ impl SharedBacklog {
         }
     }
 
-    /// Does one step with the backlog.
+    /// Calls `step` with the locked backlog.
     pub(super) fn with<R>(&self, step: impl FnOnce(&mut Backlog) -> R) -> R {
-        // a panic elsewhere must not end the measuring: the backlog is consistent after each statement
+        // a panic in another holder of the lock must not end the measuring: the backlog is consistent after each statement
         step(&mut self.backlog.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Remembers what stands in the way now; `None` if nothing does.
+    /// Records why delivery fails now; `None` if it does not.
     pub(super) fn set_problem(&self, problem: Option<String>) {
         *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
     }
 
-    /// What stood in the way last.
+    /// The last recorded reason why delivery failed.
     pub(super) fn problem(&self) -> Option<String> {
         self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

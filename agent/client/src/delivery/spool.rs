@@ -9,8 +9,8 @@
 //! record  Finish, if the agent saw the end; `lost` is left 0, because it depends on what the server has
 //! ```
 //!
-//! A record is a length, a checksum and a message; `record.rs` has the bytes. The first Batch need not have number 1: samples that
-//! the server has are dropped from the front, all but the newest of them (`compact.rs`). What each end leaves behind:
+//! A record is a length, a checksum and a message; `record.rs` has the bytes. The first Batch need not have number 1: samples that the
+//! server has are dropped from the front, all but the newest of them (`compact.rs`). What each end leaves behind:
 //!
 //! - The agent is killed: every sample that was pushed and not dropped is in the file, because the write comes before anything
 //!   else; no Finish.
@@ -19,8 +19,8 @@
 //! - The disk is full: the record is cut off again, the attempt goes on in memory, and a later record may be written when
 //!   there is room. Numbers between are a gap, declared as lost when it comes to that.
 //!
-//! A file is made as a `.draft`, locked, and then renamed to `.spool`, so that who sees a `.spool` that is not locked knows
-//! that its agent is dead. `.spool` becomes `.refused` if the server will never take it, or if its beginning is damaged.
+//! A file is made as a `.draft`, locked, and then renamed to `.spool`: the agent of a `.spool` file that is not locked is dead. `.spool`
+//! becomes `.refused` if the server will never take it, or if its beginning is damaged.
 
 use std::{
     fs::{self, DirBuilder, File, TryLockError},
@@ -44,14 +44,15 @@ use super::{
     record,
 };
 
-/// Who owns directories that all users may share.
+/// User id of root, who owns directories that all users share.
 const ROOT: u32 = 0;
-/// Bits of a mode: every user may add and remove files; only the owner of a file may remove it.
+/// Mode bit of a directory: every user may add and remove files.
 const WRITABLE_BY_ALL: u32 = 0o002;
+/// Mode bit of a directory: only the owner of a file may remove or replace it.
 const STICKY: u32 = 0o1000;
 /// What a spool file begins with: name and version.
 const MAGIC: &[u8; 12] = b"plimsoll\0\0\0\x01";
-/// Where the first record stands.
+/// Offset of the first record, which is Hello.
 const HELLO_AT: u64 = MAGIC.len() as u64;
 
 /// An open and locked spool file.
@@ -59,36 +60,36 @@ const HELLO_AT: u64 = MAGIC.len() as u64;
 pub(crate) struct Spool {
     pub(super) file: File,
     pub(crate) path: PathBuf,
-    /// Bytes that are good: where the next record goes.
+    /// Bytes of complete records: the offset at which the next record is written.
     pub(super) len: u64,
     pub(super) front: SpoolFront,
     pub(super) room: SpoolQuota,
     trouble: Option<String>,
 }
 
-/// What a spool file of an earlier run holds, as far as it was read.
+/// The content of a spool file of an earlier run, as far as it was read.
 #[derive(Debug)]
 pub(super) struct SpoolContents {
     pub(super) hello: Hello,
-    /// Number and sample that came last.
+    /// Number and sample of the last record.
     pub(super) last: Option<(u64, Sample)>,
     pub(super) finish: Option<Finish>,
     offset: u64,
 }
 
-/// What one batch may still take.
+/// What one batch can still take.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BatchBounds {
-    /// Samples.
+    /// Number of samples.
     pub(super) samples: usize,
     /// Bytes of the encoded message.
     pub(super) bytes: usize,
 }
 
 impl BatchBounds {
-    /// Takes one more sample in, if there is room for it.
+    /// Counts one more sample; false if it does not fit.
     pub(super) fn admit(&mut self, sample: &Sample) -> bool {
-        // a tag and a length before each sample: its own bytes fit in two bytes of length
+        // each sample is preceded by a tag and a length; two bytes are enough for its length
         let bytes = sample.encoded_len().saturating_add(4);
         if self.samples == 0 || bytes > self.bytes {
             return false;
@@ -99,24 +100,24 @@ impl BatchBounds {
     }
 }
 
-/// What became of the attempt to take over a file of an earlier run.
+/// The result of taking over a file of an earlier run.
 #[derive(Debug)]
 pub(super) enum AdoptedSpool {
-    /// Its agent lives, another agent delivers it, or a newer version wrote it: leave it alone.
+    /// Its agent lives, another agent delivers it, or a newer version wrote it: leave it as it is.
     Busy,
-    /// It holds nothing that could be sent.
+    /// It contains nothing that could be sent.
     Damaged(Spool),
     /// It waits for delivery.
     Orphan(Spool, Box<SpoolContents>),
 }
 
 impl Spool {
-    /// Makes a file that waits for no server in particular.
+    /// Makes a spool file without a destination.
     pub(crate) fn create(dir: &Path, bytes: u64, hello: &Hello) -> io::Result<Self> {
         Self::create_for(dir, bytes, hello, None)
     }
 
-    /// Makes the file of a new attempt, which waits for its `destination`. `bytes` bounds all files of `dir` together.
+    /// Makes the file of a new attempt, for its `destination`. `bytes` bounds all files of `dir` together.
     pub(super) fn create_for(
         dir: &Path,
         bytes: u64,
@@ -148,19 +149,19 @@ impl Spool {
         Ok(())
     }
 
-    /// Takes over a file that an earlier run of the same user left behind. What it holds is delivered with this run's token, so a file of
-    /// another user, a link that leads elsewhere, and a file with a second name are refused.
+    /// Takes over a file that an earlier run of the same user left behind. Its samples are delivered with this run's token, so a file of
+    /// another user, a symbolic link, and a file with a second hard link are refused.
     pub(super) fn adopt(path: &Path) -> io::Result<AdoptedSpool> {
         let file = own_files::open(path)?;
         refuse_owner(file.metadata()?.uid(), geteuid().as_raw())?;
-        // a file that was replaced or delivered between opening and locking is not the one that stands there now
+        // the open file may have been replaced or delivered between opening and locking
         if file.try_lock().is_err() || !is_file_at(&file, path)? {
             return Ok(AdoptedSpool::Busy);
         }
         Ok(Self::found(file, path))
     }
 
-    /// What stands in a file.
+    /// Reads the beginning of an open file, and classifies the file.
     pub(super) fn found(file: File, path: &Path) -> AdoptedSpool {
         let mut magic = [0; MAGIC.len()];
         let whole = file.read_exact_at(&mut magic, 0).is_ok();
@@ -181,7 +182,7 @@ impl Spool {
         }
     }
 
-    /// Reads on in a file that was taken over, by so many records. False at the end of what is good.
+    /// Reads up to `records` more records of a file that was taken over. False at the end of the readable records.
     pub(super) fn look_through(&self, contents: &mut SpoolContents, records: usize) -> bool {
         for _ in 0..records {
             match record::read_at(&self.file, contents.offset) {
@@ -199,25 +200,25 @@ impl Spool {
         true
     }
 
-    /// Where the file is.
+    /// Path of the file.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What keeps records out of the file, in words.
+    /// Why records cannot be written to the file, in words; `None` if they can.
     pub(super) fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
 
-    /// Writes one sample. False if it could not be kept.
+    /// Writes one sample; false if that failed.
     pub(super) fn append_sample(&mut self, number: u64, sample: Sample) -> bool {
         let batch = Batch { first_sequence: number, samples: vec![sample], ..Batch::default() };
         self.append(Message::Batch(batch))
     }
 
-    /// Writes the end. False if it could not be kept.
+    /// Writes the end of the attempt; false if that failed.
     pub(super) fn append_finish(&mut self, finish: &Finish) -> bool {
-        // a run that delivers it from the file comes too late for another try in the place of its ticket
+        // keeps_ticket is false in the file: when a later run delivers it, the ticket's slot is gone
         self.append(Message::Finish(Finish { attempt: String::new(), keeps_ticket: false, ..finish.clone() }))
     }
 
@@ -242,7 +243,7 @@ impl Spool {
             return Err(io::Error::new(io::ErrorKind::QuotaExceeded, format!("the spool is full ({bound})")));
         }
         if let Err(error) = self.file.write_all_at(bytes, self.len) {
-            // what was written of it must not stand between two good records
+            // removes the incomplete record, so that it is not between two complete ones
             drop(self.file.set_len(self.len));
             return Err(error);
         }
@@ -250,8 +251,8 @@ impl Spool {
         Ok(())
     }
 
-    /// The first samples from number `from` on, as many as `bounds` allow, without a gap between them and below number `before`.
-    /// `offset` is where to look (0 is the beginning), and moves on to where to look next.
+    /// The first samples from number `from` on, as many as `bounds` allow, without a gap between them and below number `before`. `offset`
+    /// is where to begin reading (0 is the beginning of the file), and is advanced to where the next call begins.
     pub(super) fn read_run(
         &self,
         offset: &mut u64,
@@ -278,7 +279,7 @@ impl Spool {
         run
     }
 
-    /// Deletes the file: the server has everything.
+    /// Deletes the file, because the server has everything.
     pub(super) fn remove(&self) {
         if let Err(error) = fs::remove_file(&self.path) {
             tracing::debug!(path = %self.path.display(), %error, "cannot remove a delivered spool file");
@@ -307,19 +308,19 @@ fn refuse_owner(owner: u32, own: u32) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
 }
 
-/// Where the files of this user lie: in `dir`, or, where all users may write and replace what lies there, as in an `emptyDir` of
-/// Kubernetes, in a directory of its own below it.
+/// The directory of this user's files: `dir`, or a directory below it if all users may write and replace files in `dir`, as in an
+/// `emptyDir` of Kubernetes.
 pub(crate) fn own_dir(dir: &Path) -> PathBuf {
     let is_open =
         fs::metadata(dir).is_ok_and(|found| found.mode() & (WRITABLE_BY_ALL | STICKY) == WRITABLE_BY_ALL);
     let own = dir.join(format!("user-{}", geteuid()));
     let is_link = fs::symlink_metadata(&own).is_ok_and(|found| found.is_symlink());
-    // a link of another user leads who knows where: then there is no way but to refuse the directory
+    // a symbolic link may have been made by another user: it is used as it is, and then refused as a directory
     if is_open && !is_link { own } else { dir.to_owned() }
 }
 
-/// Refuses a directory in which another user could replace our files. One of root is shared by all, as `/tmp` is, and so is one with the
-/// sticky bit.
+/// Refuses a directory in which another user could replace our files. A directory of root is accepted, because `/tmp` is one, and so is one
+/// with the sticky bit.
 fn refuse_shared(dir: &Path) -> io::Result<()> {
     let found = fs::metadata(dir)?;
     if found.mode() & (WRITABLE_BY_ALL | STICKY) == WRITABLE_BY_ALL {
@@ -337,7 +338,7 @@ fn numbered(batch: &Batch) -> impl Iterator<Item = (u64, Sample)> + '_ {
     (batch.first_sequence..).zip(batch.samples.iter().copied())
 }
 
-/// Whether `more` goes on where `run` ends. Everything continues an empty run.
+/// Whether `more` continues `run` without a gap. Everything continues an empty run.
 fn continues(run: &[(u64, Sample)], more: &[(u64, Sample)]) -> bool {
     match (run.last(), more.first()) {
         (Some((last, _)), Some((first, _))) => *first == last.saturating_add(1),
@@ -345,21 +346,21 @@ fn continues(run: &[(u64, Sample)], more: &[(u64, Sample)]) -> bool {
     }
 }
 
-/// Locks a new file against those who look for files of dead agents. A file system without locks keeps them off as well.
+/// Locks a new file against runs that search for files of dead agents. On a file system without locks, those runs cannot lock it either.
 pub(super) fn lock(file: &File) {
     if let Err(TryLockError::Error(error)) = file.try_lock() {
         tracing::debug!(%error, "spool file cannot be locked");
     }
 }
 
-/// Whether the open file is the one at `path`.
+/// Whether `file` is the file that `path` now names.
 pub(super) fn is_file_at(file: &File, path: &Path) -> io::Result<bool> {
     let (open, there) = (file.metadata()?, fs::symlink_metadata(path)?);
     Ok((open.dev(), open.ino()) == (there.dev(), there.ino()))
 }
 
-/// A name that is valid everywhere. The session makes it unique; the file's Hello says which attempt it is, its name says which server it
-/// waits for.
+/// A file name that is valid on all file systems. The session makes it unique; the file's Hello has the attempt's ID, the last part of the
+/// name the server that the file is for.
 fn file_name(hello: &Hello, destination: Option<&SpoolDestination>) -> String {
     let safe = |text: &str, most: usize| -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() || "_-".contains(c) { c } else { '_' };

@@ -1,4 +1,4 @@
-//! The way of one attempt to the server: conversations, and the waits between them.
+//! Delivers one attempt to the server: conversations, and the waits between them.
 
 use std::time::Duration;
 
@@ -14,29 +14,29 @@ use super::{
 };
 use crate::reasons::no_server;
 
-/// Whose attempt is delivered.
+/// How long to retry the delivery of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RetryPolicy {
-    /// That of this run: as long as it takes, until the run itself gives up.
+    /// An attempt of this run: until the run itself gives up.
     Own,
-    /// One of an earlier run: this many troubles in a row, then the next run may try.
+    /// An attempt of an earlier run: until this many failures in a row; then a later run tries again.
     Orphan { tries: u32 },
 }
 
-/// What became of the attempt.
+/// The result of delivering an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum DeliveryOutcome {
     /// Everything is on the server's disk; the file is gone.
     Delivered,
-    /// The server will never take it; the file is set aside or gone. In words.
+    /// The server will never accept it; the file is set aside or deleted. With the reason in words.
     Refused(String),
-    /// This agent may not deliver it; the file stays for an agent that may. In words.
+    /// This agent may not deliver it; the file stays for an agent that may. With the reason in words.
     Left(String),
-    /// Not now. In words.
+    /// Not delivered now, a later run may try. With the reason in words.
     GaveUp(String),
 }
 
-/// Delivers an attempt: talks, and after each trouble waits and talks again.
+/// Delivers an attempt: opens a conversation, and after each failure waits and opens another.
 pub(super) async fn deliver(
     route: &ServerRoute,
     shared: &SharedBacklog,
@@ -72,13 +72,13 @@ pub(super) async fn deliver(
             }
             (ProblemKind::Forbidden, RetryPolicy::Orphan { .. }) => return DeliveryOutcome::Left(text),
             (_, RetryPolicy::Orphan { tries }) if troubles >= tries => return DeliveryOutcome::GaveUp(text),
-            // the server was never there, or does not accept this agent: waiting longer would only make the job longer
+            // the server was never reachable, or does not accept this agent: waiting longer would only make the job longer
             (ProblemKind::Unreachable, RetryPolicy::Own)
                 if last_try && shared.welcomed.borrow().is_none() =>
             {
                 return DeliveryOutcome::GaveUp(text);
             }
-            // the other run has no reason to end soon
+            // the run that holds the attempt has no reason to end soon
             (ProblemKind::Held, RetryPolicy::Own) if last_try => {
                 return DeliveryOutcome::GaveUp(format!(
                     "this attempt's id is taken by another run, give --attempt; {text}"
@@ -98,7 +98,7 @@ pub(super) async fn deliver(
     }
 }
 
-/// Waits, but not beyond the end of the build.
+/// Waits for `time`, but not beyond the end of the build.
 async fn wait(shared: &SharedBacklog, time: Duration) {
     let ended = shared.ended.is_cancelled();
     select! {

@@ -1,7 +1,8 @@
-//! What the groups above the build's count at their own limits: whose limit killed, and who else presses on the build.
+//! What the cgroups above the build's count at their own limits: they show at which limit a kill happened, and whether other builds take
+//! memory from this one.
 //!
-//! v2 `memory.events` of a group counts those of all groups below again; only `memory.events.local` (Linux 5.2) tells the group's
-//! own. v1 counts no `oom`, but a kill at a limit is always preceded by charges that failed there.
+//! v2 `memory.events` of a group counts those of all groups below again; only `memory.events.local` (Linux 5.2) tells the group's own. v1
+//! counts no `oom`, but a kill at a limit is always preceded by charges that failed there.
 
 use std::path::Path;
 
@@ -11,7 +12,7 @@ use super::{
 };
 use crate::kernel::{self, Error, KeptFile};
 
-/// Groups above that are looked at; the nearest ones. Kubernetes has four.
+/// Most ancestor groups that are read, the nearest ones. Kubernetes has four.
 const GROUPS: usize = 16;
 
 /// Counters of the groups above.
@@ -27,7 +28,7 @@ pub(super) struct AncestorCounts {
 #[derive(Debug)]
 pub(super) struct AncestorLimits {
     files: Vec<LimitFiles>,
-    /// Every group up to the root of the machine can be read: a failure that none of them counted was at no limit.
+    /// Whether every group up to the root of the machine can be read, so a failure that none of them counted was at no limit.
     complete: bool,
 }
 
@@ -53,7 +54,8 @@ impl LimitFiles {
         Ok(memory.map(|memory| Self { version, memory, swap, in_force: false }))
     }
 
-    /// Failed charges, and those among them that failed for good, as far as the kernel counts them apart. `None` if they cannot be read.
+    /// The number of failed charges, and of those among them that failed for good, if the kernel counts these separately. `None` if they
+    /// cannot be read.
     pub(super) fn read(&self, buffer: &mut Vec<u8>) -> Option<(u64, u64)> {
         match self.version {
             CgroupVersion::V1 => {
@@ -91,7 +93,7 @@ impl AncestorLimits {
         Ok(above)
     }
 
-    /// Reads all counters. The flag says whether they are those of every limit that there is.
+    /// Reads all counters. The flag is true if they include every limit that exists.
     pub(super) fn read(&self, buffer: &mut Vec<u8>) -> (AncestorCounts, bool) {
         let (mut hits, mut complete) = (AncestorCounts::default(), self.complete);
         for files in &self.files {
@@ -108,7 +110,8 @@ impl AncestorLimits {
     }
 }
 
-/// v1: memory with swap is limited to no more than memory alone, so it fails first, and Linux 6.18 counts that nowhere.
+/// Whether failed charges of this group are not counted. v1 cannot limit memory with swap below memory alone, so it fails first, and Linux
+/// 6.18 counts that in no file.
 fn hides_failures(dir: &Path) -> bool {
     let limit = |name| parse_memory_limit(&kernel::read(&dir.join(name)).ok().flatten()?);
     let Some(with_swap) = limit("memory.memsw.limit_in_bytes") else { return false };

@@ -9,12 +9,12 @@ use std::path::{Component, Path, PathBuf};
 use super::parse::{Membership, Mount, parse_memberships, parse_mounts};
 use crate::kernel::{self, Error, Kernel};
 
-/// Which interface the memory controller has.
+/// The interface of the memory controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CgroupVersion {
-    /// A hierarchy for each controller; the mix with an empty v2 hierarchy included.
+    /// One hierarchy for each controller, also if an empty v2 hierarchy exists beside them.
     V1,
-    /// One hierarchy.
+    /// One hierarchy for all controllers.
     V2,
 }
 
@@ -45,14 +45,14 @@ impl Cgroup {
     }
 }
 
-/// The groups of one process that matter here.
+/// The groups of one process, by what they count or limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cgroups {
-    /// Charges memory.
+    /// The group that charges memory.
     pub memory: Cgroup,
-    /// Counts CPU time: v1 `cpuacct`, or v2.
+    /// The group that counts CPU time: v1 `cpuacct`, or v2.
     pub cpu: Option<Cgroup>,
-    /// Limits CPU time: v1 `cpu`, or v2.
+    /// The group that limits CPU time: v1 `cpu`, or v2.
     pub quota: Option<Cgroup>,
 }
 
@@ -84,7 +84,7 @@ fn locate(
         controller.map_or(names.is_empty(), |controller| names.iter().any(|name| name == controller))
     };
     let path = &memberships.iter().find(|membership| is_it(&membership.controllers))?.path;
-    // a process outside of our cgroup namespace: its folder is not below any mount of ours
+    // a process outside of our cgroup namespace: its folder is not below any mount that we see
     if path.components().any(|part| part == Component::ParentDir) {
         return None;
     }
@@ -98,7 +98,7 @@ fn locate(
         let point = kernel.path(&mount.point);
         let candidates = [
             path.strip_prefix(&mount.root).ok().map(|below| join(&point, below)),
-            // the mount table was made in another namespace than ours: the path is what we see below the mount
+            // the mount table was made in another namespace than ours: the path is relative to the mount
             path.strip_prefix("/").ok().map(|below| join(&point, below)),
             // the path is the host's, and the mount is the container's own group
             Some(point.clone()),

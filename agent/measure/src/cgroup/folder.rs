@@ -1,4 +1,4 @@
-//! The folder of a group: whether it is one, what runs in it, and what is below it.
+//! The folder of a cgroup: whether it is one, which processes run in it, and which groups are below it.
 
 use std::{
     fs,
@@ -8,10 +8,13 @@ use std::{
 
 use crate::kernel::{self, Error};
 
-/// A group with more groups below it is looked at no further.
+/// Most groups below one that are read.
 const MAX_BELOW: usize = 1000;
 
-/// Says whether a folder is a group. What cannot be looked at is an error, not a "no".
+/// Whether a folder is a cgroup.
+///
+/// # Errors
+/// The folder cannot be read.
 pub fn is_group(dir: &Path) -> Result<bool, Error> {
     let file = dir.join("cgroup.procs");
     match fs::metadata(&file) {
@@ -27,7 +30,7 @@ pub fn members(dir: &Path) -> Vec<i32> {
     let (mut pids, mut looked_at) = (Vec::new(), 0);
     while let Some(dir) = dirs.get(looked_at).cloned() {
         looked_at += 1;
-        // a group that goes away meanwhile has no processes
+        // a group that is removed meanwhile has no processes
         let text = kernel::read(&dir.join("cgroup.procs")).ok().flatten().unwrap_or_default();
         pids.extend(text.lines().filter_map(|line| line.trim().parse::<i32>().ok()));
         dirs.extend(folders(&dir).take(MAX_BELOW.saturating_sub(dirs.len())));

@@ -26,19 +26,19 @@ use crate::{
     kernel::{self, Error},
 };
 
-/// With less, the kernel could choose the agent as the largest process of the group while it is inside.
+/// Least memory limit. With less, the kernel could choose the agent for a kill, as the largest process of the group while it is inside.
 pub const MIN_LIMIT_BYTES: u64 = 16 << 20;
 
-/// What a v1 group may swap. Were it nothing, memory with swap would be at its limit first, and failures there are counted by no
-/// file on Linux 6.18: neither `memory.failcnt` nor `memory.memsw.failcnt` grew. More than one huge page.
+/// Swap that a v1 group may use. Without any, memory with swap would reach its limit first, and failures there are counted by no file on
+/// Linux 6.18: neither `memory.failcnt` nor `memory.memsw.failcnt` grew. More than one huge page.
 const SWAP_BYTES: u64 = 4 << 20;
 const PREFIX: &str = "plimsoll-";
-/// A group is made and entered within milliseconds; one that is older and empty was left behind.
+/// Age from which an empty group counts as left behind; a group is made and entered within milliseconds.
 const LEFT_BEHIND_MS: u64 = 10 * 60 * 1000;
-/// A group stays busy for a moment after its last process was waited for.
+/// How often the removal of a group is tried: it stays busy for a moment after its last process was reaped.
 const REMOVE_TRIES: u32 = 5;
 const REMOVE_PAUSE: Duration = Duration::from_millis(10);
-/// Groups that the build made below its own are removed with it: so many, so deep. More is left to a later run.
+/// Most groups below one that are removed with it, and their depth. The rest is left to a later run.
 const REMOVE_GROUPS: usize = 1000;
 const REMOVE_DEPTH: usize = 16;
 
@@ -49,7 +49,7 @@ pub struct BuildCgroup {
     places: Vec<BuildFolder>,
 }
 
-/// One new group, and where the agent came from.
+/// One new group, and the group in which the agent was before.
 #[derive(Debug)]
 struct BuildFolder {
     own: PathBuf,
@@ -91,12 +91,12 @@ impl BuildCgroup {
         Ok(Cgroup { dir, ..home.clone() })
     }
 
-    /// The new groups.
+    /// The groups that were made.
     pub fn groups(&self) -> &Cgroups {
         &self.groups
     }
 
-    /// Sets the memory limit, nearly without swap: a build that swaps is a build that starves.
+    /// Sets the memory limit, with almost no swap: a build that swaps is starved.
     pub fn set_memory_limit(&self, bytes: u64) -> Result<(), Error> {
         let dir = &self.groups.memory.dir;
         let (limit, swap, swap_bytes) = match self.groups.memory.version {
@@ -113,8 +113,8 @@ impl BuildCgroup {
         }
     }
 
-    /// Moves the calling thread (v2: this process) into the groups. On failure it is where it was. The thread that entered is
-    /// the one to leave.
+    /// Moves the calling thread (v2: this process) into the groups. On failure it stays where it was. The thread that entered must also
+    /// leave.
     pub fn enter(&self) -> Result<(), Error> {
         let entered = self.places.iter().try_for_each(|place| join(&place.own, place.version));
         if entered.is_err() {
@@ -123,7 +123,7 @@ impl BuildCgroup {
         entered
     }
 
-    /// Moves the thread or the process back. A failure is noted and no more: the agent is then measured with the build.
+    /// Moves the thread or the process back. A failure is only logged: the agent is then measured with the build.
     pub fn leave(&self) {
         for place in &self.places {
             if let Err(error) = join(&place.home, place.version) {
@@ -147,12 +147,12 @@ impl BuildCgroup {
         }
     }
 
-    /// Removes the groups at once; nothing was started in them.
+    /// Removes the groups at once, if nothing was started in them.
     pub fn discard(mut self) {
         self.remove_now();
     }
 
-    /// Removes what can be removed, and forgets it.
+    /// Removes every group that can be removed from disk and from this list.
     fn remove_now(&mut self) {
         self.places.retain(|place| match remove_tree(&place.own) {
             Ok(()) => false,
@@ -161,7 +161,7 @@ impl BuildCgroup {
     }
 }
 
-/// v1 groups without `use_hierarchy` do not count towards the group above: the build would escape the agent's own limit.
+/// Refuses v1 groups without `use_hierarchy`, which do not count towards the group above: the build would escape the agent's own limit.
 fn refuse_flat(memory: &Cgroup) -> Result<(), Error> {
     let path = memory.dir.join("memory.use_hierarchy");
     match kernel::read(&path)? {
@@ -172,7 +172,7 @@ fn refuse_flat(memory: &Cgroup) -> Result<(), Error> {
     }
 }
 
-/// Lets the new v2 group have a memory controller. Works where the group above has no processes of its own, or is the root.
+/// Enables the memory controller for the new v2 group. Works if the group above has no processes of its own, or is the root.
 fn pass_memory_on(home: &Cgroup, own: &Cgroup) -> Result<(), Error> {
     let current = own.dir.join("memory.current");
     let has = || current.try_exists().map_err(|problem| Error::new(&current, problem));
@@ -183,8 +183,8 @@ fn pass_memory_on(home: &Cgroup, own: &Cgroup) -> Result<(), Error> {
     if has()? { Ok(()) } else { Err(Error::content(&current, "a memory controller")) }
 }
 
-/// Moves the calling thread on v1, this process with all its threads on v2. For the kernel 0 is the caller; any number of its own
-/// would cost the wait even in `tasks`.
+/// Moves the calling thread on v1, this process with all its threads on v2. 0 means the caller to the kernel; its own number would cost the
+/// wait even in `tasks`.
 fn join(dir: &Path, version: CgroupVersion) -> Result<(), Error> {
     let name = match version {
         CgroupVersion::V1 => "tasks",
@@ -193,14 +193,15 @@ fn join(dir: &Path, version: CgroupVersion) -> Result<(), Error> {
     write(&dir.join(name), "0")
 }
 
-/// Writes to a file that must be there; one `write`, as the kernel wants it. The kernel's files are no links: a link is not followed.
+/// Writes to an existing file with one `write`, as the kernel requires. Symbolic links are not followed, because the kernel's files are
+/// none.
 fn write(path: &Path, value: &str) -> Result<(), Error> {
     let file = OpenOptions::new().write(true).custom_flags(OFlag::O_NOFOLLOW.bits()).open(path);
     let written = file.and_then(|mut file| file.write_all(value.as_bytes()));
     written.map_err(|problem| Error::new(path, problem))
 }
 
-/// Removes a group and those below it, from the leaves up, as far as nothing runs in them: the kernel keeps those that are in use.
+/// Removes a group and those below it, deepest first. The kernel refuses to remove groups that are in use.
 fn remove_tree(dir: &Path) -> io::Result<()> {
     let mut groups = REMOVE_GROUPS;
     remove_below(dir, REMOVE_DEPTH, &mut groups);
@@ -221,7 +222,7 @@ fn remove_below(dir: &Path, depth: usize, groups: &mut usize) {
     }
 }
 
-/// Removes what earlier runs had to leave in `parent`. The kernel keeps those that are in use.
+/// Removes groups in `parent` that earlier runs left behind. The kernel refuses to remove groups that are in use.
 fn sweep(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
@@ -232,7 +233,7 @@ fn sweep(parent: &Path) {
     }
 }
 
-/// The name holds the time at which its group was made.
+/// Whether a group is old enough to be left behind. Its name contains the time at which it was made.
 fn is_left_behind(name: &str, now_ms: u64) -> bool {
     let made = name.strip_prefix(PREFIX).and_then(|id| ulid::Ulid::from_string(id).ok());
     made.is_some_and(|id| id.timestamp_ms().saturating_add(LEFT_BEHIND_MS) < now_ms)

@@ -1,7 +1,7 @@
-//! The texts of the kernel, turned into numbers. Pure: no file is touched here.
+//! Parses the kernel's texts. Pure: reads no file.
 //!
-//! Formats: `Documentation/admin-guide/cgroup-v2.rst`, `cgroup-v1/memory.rst` and `filesystems/proc.rst` of the kernel. Unknown
-//! keys and lines that do not parse are skipped, because every kernel adds some.
+//! Formats: `Documentation/admin-guide/cgroup-v2.rst`, `cgroup-v1/memory.rst` and `filesystems/proc.rst` of the kernel. Unknown keys and
+//! lines that do not parse are skipped, because every kernel adds some.
 
 #[cfg(test)]
 mod tests;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use plimsoll_proto::{counters::PageCounters, limits};
 
-/// One line of `/proc/PID/cgroup`: where a process is in one hierarchy.
+/// One line of `/proc/PID/cgroup`: the group of a process in one hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Membership {
     /// Controllers of a v1 hierarchy; empty for v2.
@@ -22,9 +22,9 @@ pub(super) struct Membership {
 /// A mounted cgroup hierarchy, from `/proc/PID/mountinfo`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mount {
-    /// Which part of the hierarchy is mounted.
+    /// The path in the hierarchy that is mounted.
     pub(super) root: PathBuf,
-    /// Where it is mounted.
+    /// The folder where it is mounted.
     pub(super) point: PathBuf,
     /// Controllers of a v1 hierarchy; `None` for v2.
     pub(super) controllers: Option<Vec<String>>,
@@ -102,13 +102,13 @@ pub(super) fn parse_memory_limit(text: &str) -> Option<u64> {
     text.trim().parse().ok().filter(|&bytes| bytes < limits::MEMORY_BYTES)
 }
 
-/// Cores that v2 `cpu.max` grants: `QUOTA PERIOD`, the quota `max` for no limit.
+/// The number of cores that v2 `cpu.max` allows: `QUOTA PERIOD`, where the quota `max` is no limit.
 pub(super) fn parse_cpu_max(text: &str) -> Option<f64> {
     let (quota, period) = text.trim().split_once(' ')?;
     parse_cpu_quota(quota, period)
 }
 
-/// Cores that v1 `cpu.cfs_quota_us` over `cpu.cfs_period_us` grants; a quota of -1 is no limit.
+/// The number of cores that v1 `cpu.cfs_quota_us` over `cpu.cfs_period_us` allows; a quota of -1 is no limit.
 pub(super) fn parse_cpu_quota(quota: &str, period: &str) -> Option<f64> {
     // 32 bits hold more than an hour in microseconds, and convert without loss
     let quota: u32 = quota.trim().parse().ok()?;
@@ -116,8 +116,8 @@ pub(super) fn parse_cpu_quota(quota: &str, period: &str) -> Option<f64> {
     (quota > 0 && period > 0).then(|| f64::from(quota) / f64::from(period))
 }
 
-/// What `memory.stat` says about memory that the kernel cannot take back without killing or swapping, and about the trouble of
-/// taking back the rest.
+/// Values of `memory.stat` about memory that the kernel cannot reclaim without killing or swapping, and about the cost of reclaiming the
+/// rest.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct MemoryStat {
     anon: u64,
@@ -128,19 +128,19 @@ pub(super) struct MemoryStat {
     mapped: u64,
     anon_lists: u64,
     unevictable: u64,
-    /// v2: all kernel memory, where the kernel says so (Linux 5.18).
+    /// v2: all kernel memory, if the kernel reports it (Linux 5.18 and later).
     kernel: Option<u64>,
     slab_reclaimable: u64,
-    /// v2: the parts of kernel memory, on older kernels.
+    /// v2: the sum of the parts of kernel memory, for older kernels.
     kernel_parts: u64,
     /// v2: network buffers, which `kernel` does not include.
     sock: u64,
-    /// Lines that are taken over as they are.
+    /// Counters that are passed on unchanged.
     pub(super) pages: PageCounters,
 }
 
 impl MemoryStat {
-    /// Page faults that waited for a disk.
+    /// Page faults that were read from a disk.
     pub(super) fn major_faults(&self) -> Option<u64> {
         self.pages.pgmajfault
     }
@@ -193,7 +193,7 @@ pub(super) fn parse_stat_v2(text: &str) -> MemoryStat {
             "slab_reclaimable" => stat.slab_reclaimable = number,
             "sock" => stat.sock = number,
             "kernel_stack" | "pagetables" | "percpu" | "slab_unreclaimable" => stat.kernel_parts += number,
-            // before Linux 5.9 there was one for both kinds
+            // before Linux 5.9 one counter included both kinds
             "workingset_refault" | "workingset_refault_file" | "workingset_refault_anon" => {
                 stat.pages.refaults = Some(stat.pages.refaults.unwrap_or(0) + number);
             }
@@ -228,8 +228,7 @@ pub(super) fn parse_stat_v1(text: &str) -> MemoryStat {
     stat
 }
 
-/// The `total` of the line `full` of a pressure file: microseconds in which all tasks stood still
-/// (`Documentation/accounting/psi.rst`).
+/// The `total` of the line `full` of a pressure file: microseconds in which all tasks were stalled (`Documentation/accounting/psi.rst`).
 pub(super) fn parse_pressure_full(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("full "))?;
     line.split(' ').find_map(|field| field.strip_prefix("total="))?.trim().parse().ok()

@@ -17,15 +17,15 @@ use crate::kernel;
 
 /// Folders deeper than this hold no containers.
 const MAX_DEPTH: usize = 8;
-/// A search that has seen so many folders has lost its way.
+/// Most folders of one search; with more, the search was started in the wrong folder.
 const MAX_FOLDERS: usize = 20_000;
-/// The container that only holds a pod's namespaces sleeps in some hundred KiB.
+/// Most memory of a pause container, which only holds a pod's namespaces. It uses some hundred KiB.
 const PAUSE_BYTES: u64 = 2 << 20;
 
 /// One container of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Container {
-    /// Its id, or the name of its folder if that holds none.
+    /// The container's ID; the name of its folder if that contains no ID.
     pub id: String,
     /// Its folder.
     pub dir: PathBuf,
@@ -34,13 +34,13 @@ pub struct Container {
 /// The folder of pod `uid` below `top`, a hierarchy's mount; `None` if there is none yet.
 pub fn find_pod(top: &Path, uid: &str) -> Option<PathBuf> {
     let (plain, escaped) = (format!("pod{uid}"), format!("-pod{}.slice", uid.replace('-', "_")));
-    // only `kubepods` holds pods; above it stand at most two others
+    // only `kubepods` contains pods; it is at most two levels below the mount
     let may_hold = |name: &str, depth: usize| depth < 2 || name.contains("kube") || name.contains("pods");
     let is_pod = |name: &str| name == plain || name.ends_with(&escaped);
     search(top, is_pod, |name, depth| may_hold(name, depth) || is_quality(name)).into_iter().next()
 }
 
-/// Names of the classes of service between `kubepods` and the pods, with the cgroupfs driver.
+/// Whether this is the name of a quality-of-service class, which is between `kubepods` and the pods with the cgroupfs driver.
 fn is_quality(name: &str) -> bool {
     matches!(name, "burstable" | "besteffort" | "guaranteed")
 }
@@ -52,7 +52,7 @@ pub fn find_containers(top: &Path, id: &str) -> Vec<Container> {
     dirs.into_iter().map(container).collect()
 }
 
-/// The containers of a pod, without the ones that watch over others.
+/// The containers of a pod, without conmon groups and other monitors of containers.
 pub fn containers(pod: &Path) -> Vec<Container> {
     folders(pod)
         .filter(|dir| is_group(dir).unwrap_or(false))
@@ -61,8 +61,8 @@ pub fn containers(pod: &Path) -> Vec<Container> {
         .collect()
 }
 
-/// Says whether a container looks like the one that only holds the pod's namespaces: one process (v1 may not show it) in next to
-/// no memory.
+/// Whether a container looks like a pause container, which only holds the pod's namespaces: at most one process (v1 may not show it) and
+/// almost no memory.
 pub fn looks_like_pause(container: &Container) -> bool {
     let bytes = ["memory.current", "memory.usage_in_bytes"].iter().find_map(|file| {
         let text = kernel::read(&container.dir.join(file)).ok().flatten()?;
@@ -80,7 +80,8 @@ fn name(dir: &Path) -> &str {
     dir.file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }
 
-/// The folders below `top` that are wanted, nearest first. Looks into none of them, and only into those that `enter` allows.
+/// The folders below `top` for which `wanted` is true, nearest first. Enters only folders for which `enter` is true, and never a wanted
+/// one.
 fn search(top: &Path, wanted: impl Fn(&str) -> bool, enter: impl Fn(&str, usize) -> bool) -> Vec<PathBuf> {
     let (mut found, mut seen, mut level) = (Vec::new(), 0, vec![top.to_owned()]);
     for depth in 0..MAX_DEPTH {

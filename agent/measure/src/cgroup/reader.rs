@@ -1,7 +1,7 @@
 //! Reads the counters of a group from files that stay open: some microseconds for one reading.
 //!
-//! What is read ten times a second is kept apart from what is read once a row. Memory is what a reading is about: without it there
-//! is none. Every other file may be missing on this kernel, or fail, and then its number is absent.
+//! Files that are read ten times a second are separate from those that are read once a sample. A reading needs the memory files. Every
+//! other file may be missing or fail; its number is then absent.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ use crate::{
     reading::{MemorySize, Reading},
 };
 
-/// The open files of the groups of one build.
+/// Open files of the groups of one build.
 #[derive(Debug)]
 pub struct CgroupReader {
     memory: MemoryFiles,
@@ -35,7 +35,7 @@ impl CgroupReader {
         Ok(Some(Self { memory, counters, folder: groups.memory.dir.clone(), buffer: Vec::new() }))
     }
 
-    /// The interface of the memory files.
+    /// The cgroup version of the memory files.
     pub fn version(&self) -> CgroupVersion {
         self.memory.version
     }
@@ -45,12 +45,12 @@ impl CgroupReader {
         members(&self.folder)
     }
 
-    /// Says whether the kernel counts this build's CPU time.
+    /// Whether the kernel counts this build's CPU time.
     pub fn counts_cpu(&self) -> bool {
         self.counters.cpu.is_some()
     }
 
-    /// Reads everything. The counters are those of the group, since it was made.
+    /// Reads all counters. They count from the creation of the group.
     pub fn read(&mut self) -> Result<Reading, Error> {
         let (size, stat) = self.memory.read(&mut self.buffer)?;
         let mut reading = Reading { memory: size.memory, need: size.need, ..Reading::default() };
@@ -66,7 +66,7 @@ impl CgroupReader {
     }
 }
 
-/// What is read fast.
+/// The files that are read up to ten times a second.
 #[derive(Debug)]
 struct MemoryFiles {
     version: CgroupVersion,
@@ -76,7 +76,7 @@ struct MemoryFiles {
     kernel: Option<KeptFile>,
     /// v1 only: the threads of the group.
     tasks: Option<KeptFile>,
-    /// Threads when they were last counted, and those of groups below.
+    /// Number of threads in the group at their last count; those of groups below are separate.
     tasks_here: u64,
     tasks_below: u64,
 }
@@ -96,7 +96,7 @@ impl MemoryFiles {
     }
 
     fn read(&mut self, buffer: &mut Vec<u8>) -> Result<(MemorySize, MemoryStat), Error> {
-        // `stat` first: a build that grows meanwhile has the larger usage, and the need stays below it
+        // `stat` is read first: if the build grows meanwhile, usage is larger, and the need stays below it
         let (need, stat) = match self.version {
             CgroupVersion::V2 => {
                 let stat = parse_stat_v2(self.stat.read(buffer)?);
@@ -112,7 +112,7 @@ impl MemoryFiles {
         Ok((MemorySize { memory, need: need.min(memory) }, stat))
     }
 
-    /// The threads of a v1 group. They are counted again only where their number matters.
+    /// The threads of a v1 group. They are counted again only if their number matters for the need.
     fn count_tasks(&mut self, kernel: u64, stat: &MemoryStat, buffer: &mut Vec<u8>) -> u64 {
         let known = self.tasks_here.saturating_add(self.tasks_below);
         if kernel <= stat.kernel_bound_v1(known) {
@@ -125,7 +125,7 @@ impl MemoryFiles {
     }
 }
 
-/// What is read once a row.
+/// The files that are read once a sample.
 #[derive(Debug)]
 struct CounterFiles {
     version: CgroupVersion,

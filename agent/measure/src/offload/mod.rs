@@ -1,11 +1,11 @@
-//! Tells a build that works itself from one that has its work done elsewhere: by the daemon of docker, on the machines of distcc, in a
-//! cluster. What is measured of the second kind is the need of a client, and not of the build.
+//! Distinguishes a build that does its work itself from one whose work is done elsewhere: by the daemon of docker, on the machines of
+//! distcc, in a cluster. For the second kind, the agent measures the need of a client, not of the build.
 //!
 //! At each look the processes of the build are counted that are clients of such a service. The time since the look before counts as done
 //! elsewhere if there is one, and the build used less than [`IDLE_USEC`] of CPU time a second for each of them, and less than half of the
-//! CPUs and [`MOST_USEC`] for all of them, as a build may have many clients whose work falls back to its own machine. A build that compiles beside
-//! `kubectl port-forward` works itself. So does one with the daemon among its own processes: its work is measured. The rule:
-//! **at least half of the time was done elsewhere.** A single `docker --version` is far from that.
+//! CPUs and [`MOST_USEC`] for all of them, as a build may have many clients whose work falls back to its own machine. A build that compiles
+//! beside `kubectl port-forward` works itself. So does one with the daemon among its own processes: its work is measured. The rule: **at
+//! least half of the time was done elsewhere.** A single `docker --version` is far from that.
 //!
 //! Not seen is a build that only polls: the client must run while the work is done.
 
@@ -18,25 +18,26 @@ use std::{thread, time::Duration};
 pub use self::programs::ServicePrograms;
 use self::programs::{SERVICES, Service};
 
-/// CPU time of the build in a second, microseconds, for each client. A judgement: a client sends files and shows what comes back, which takes
-/// some percent of a core; a preprocessor before distcc takes a fifth of what its compiler takes.
+/// CPU time of the build in a second, microseconds, for each client. An estimate: a client sends files and shows results, which takes some
+/// percent of a core; a preprocessor before distcc takes a fifth of what its compiler takes.
 const IDLE_USEC: u64 = 250_000;
-/// The same for all clients together: two cores. A judgement: a build that uses more works itself.
+/// The same for all clients together: two cores. An estimate: a build that uses more does its work itself.
 const MOST_USEC: u64 = 2_000_000;
-/// Part of the time that was done elsewhere from which the build counts as done there. A judgement: most of it.
+/// Least share of the time done elsewhere for the build to count as done elsewhere: most of the time.
 const LEAST_SHARE: f64 = 0.5;
-/// Least time between two looks: a build of two seconds gets some.
+/// Least time between two counts of the processes: a build of two seconds still has several.
 const STEP: Duration = Duration::from_millis(250);
-/// A look costs more the more processes there are. For each moment of CPU time that it took it rests this many, which is 1 % of one core.
+/// A count costs more the more processes there are. After it no count follows for this many times its CPU time, so it takes 1 % of one
+/// core.
 const REST: u32 = 99;
 
-/// The looks at one build.
+/// The counts of service clients in one build.
 #[derive(Debug)]
 pub(crate) struct OffloadWatch {
-    /// CPU time of a build in a second, microseconds, from which on it works itself, however many clients it has.
+    /// CPU time of a build in a second, microseconds, above which it does its work itself, however many clients it has.
     most_usec: u64,
     services: [ServiceTime; SERVICES.len()],
-    /// Time that was looked at.
+    /// Time between the first and the last count.
     seen: Duration,
     last: Duration,
     last_usec: u64,
@@ -50,7 +51,7 @@ struct ServiceTime {
 }
 
 impl OffloadWatch {
-    /// No look yet at a build that may use these CPUs.
+    /// A watch without a count yet, for a build that may use this many CPUs.
     pub(crate) fn new(cpus: u64) -> Self {
         Self {
             most_usec: MOST_USEC.min(cpus.saturating_mul(500_000)),
@@ -62,18 +63,18 @@ impl OffloadWatch {
         }
     }
 
-    /// The same for the CPUs that this process may use.
+    /// A watch for the CPUs that this process may use.
     pub(crate) fn here() -> Self {
         let cpus = thread::available_parallelism().map_or(1, usize::from);
         Self::new(u64::try_from(cpus).unwrap_or(u64::MAX))
     }
 
-    /// Whether it is time for a look.
+    /// Whether it is time for the next count.
     pub(crate) fn is_due(&self, now: Duration) -> bool {
         now >= self.next
     }
 
-    /// Takes in a look at `now` after the start, with the CPU time of the build until then, and the CPU time that the look `cost`.
+    /// Adds a count at `now` after the start, with the CPU time of the build until then, and the CPU time that the count took (`cost`).
     pub(crate) fn add(&mut self, now: Duration, cpu_usec: u64, programs: &ServicePrograms, cost: Duration) {
         let passed = now.saturating_sub(self.last);
         let used = u128::from(cpu_usec.saturating_sub(self.last_usec));
@@ -90,7 +91,7 @@ impl OffloadWatch {
         self.next = now.saturating_add(STEP.max(cost.saturating_mul(REST)));
     }
 
-    /// The service that did the work of the build, if one did: that of most of the time.
+    /// The service that did the work of the build for most of the time; `None` if none did.
     pub(crate) fn service(&self) -> Option<&'static str> {
         let least = self.seen.mul_f64(LEAST_SHARE);
         let counts = |(_, time): &(&Service, &ServiceTime)| {

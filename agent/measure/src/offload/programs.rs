@@ -11,10 +11,10 @@ use std::{
 
 use crate::kernel;
 
-/// A daemon with its clients.
+/// A service that does work for builds: its daemon and its clients.
 #[derive(Debug)]
 pub(super) struct Service {
-    /// As it is called in a report.
+    /// Its name in reports.
     pub(super) name: &'static str,
     clients: &'static [&'static str],
     daemons: &'static [&'static str],
@@ -28,7 +28,7 @@ const fn service(
     Service { name, clients, daemons }
 }
 
-/// All that are known. Without a daemon of another name, the CPU time of the build says whether it works here.
+/// All known services. If the daemon's program has the clients' name, the build's CPU time decides whether the work is done here.
 pub(super) const SERVICES: [Service; 8] = [
     service("docker", &["docker", "docker-compose", "docker-buildx"], &["dockerd", "buildkitd"]),
     service("podman", &["podman", "podman-remote"], &[]),
@@ -42,43 +42,44 @@ pub(super) const SERVICES: [Service; 8] = [
 
 /// The server of bazel is a Java program, with a name of its own only in its command line: `bazel(FOLDER)`.
 const BAZEL_SERVER: &str = "bazel(";
-/// Processes that are looked at, the first of a list: a build with more works here itself.
+/// Most processes that are examined, the first of the list: a build with more does its work itself.
 const MOST: usize = 128;
 
-/// What runs of one service.
+/// The running processes of one service.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Presence {
-    /// Processes that are its clients.
+    /// Number of its client processes.
     pub(super) clients: u32,
-    /// A daemon of it is among the processes.
+    /// Whether a daemon of it is among the processes.
     pub(super) has_daemon: bool,
 }
 
-/// What runs of each service, in the order of [`SERVICES`].
+/// The running processes of each service, in the order of [`SERVICES`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ServicePrograms(pub(super) [Presence; SERVICES.len()]);
 
 impl ServicePrograms {
-    /// Looks at processes by their ids, below the folder `proc`. One that has ended, or that another pid namespace hides, is passed over.
+    /// Examines processes by their IDs, below the folder `proc`. Processes that have ended, or that another pid namespace hides, are
+    /// skipped.
     pub fn among(proc: &Path, pids: impl IntoIterator<Item = i32>) -> Self {
         let (mut found, mut java) = (Self::default(), Vec::new());
         for pid in pids.into_iter().filter(|&pid| pid > 0).take(MOST) {
             let folder = proc.join(pid.to_string());
-            // it may have ended meanwhile
+            // the process may have ended meanwhile
             let Some(comm) = kernel::read(&folder.join("comm")).ok().flatten() else { continue };
             let comm = comm.trim_end();
             if !found.count(comm) && !found.count(&file_name(&folder)) && comm == "java" {
                 java.push(folder);
             }
         }
-        // reading a command line waits for the memory of its process: not of each Java program
+        // reading a command line may wait for the memory of its process, so it is read only if bazel's clients run
         if found.has_clients_of(BAZEL_SERVER) && java.iter().any(|folder| is_bazel(folder)) {
             found.count(BAZEL_SERVER);
         }
         found
     }
 
-    /// Whether there are clients of the service with this daemon.
+    /// Whether clients of the service with this daemon run.
     fn has_clients_of(&self, daemon: &str) -> bool {
         let mut services = SERVICES.iter().zip(&self.0);
         services.any(|(service, presence)| service.daemons.contains(&daemon) && presence.clients > 0)

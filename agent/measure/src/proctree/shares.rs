@@ -1,4 +1,4 @@
-//! The part that each process has of the pages that it shares, read no more often than it must be.
+//! The share that each process has of its shared pages, read as rarely as possible.
 //!
 //! For `smaps_rollup` the kernel walks all pages of a process. Measured on Linux 6.18 with 140 mappings each: 0.3 ms for 4 MiB, 1.6 ms for
 //! 128 MiB, 7 ms for 512 MiB; 50 processes of 128 MiB take 79 ms, and their `status` 0.6 ms. So it is read
@@ -19,9 +19,9 @@ use std::{
 
 use crate::{clock::thread_cpu_time, kernel};
 
-/// Resident bytes from which `smaps_rollup` is read: the many small tools of a build share little. A judgement.
+/// Resident bytes from which `smaps_rollup` is read: the many small tools of a build share little. An estimate.
 const LEAST_WALKED: u64 = 4 << 20;
-/// CPU time in one reading for processes that need not be read: ten readings a second take 1 % of a core.
+/// CPU time of one reading for processes whose values are still valid: ten readings a second then take 1 % of a core.
 const TURN: Duration = Duration::from_millis(1);
 
 /// Resident bytes of one process.
@@ -29,7 +29,7 @@ const TURN: Duration = Duration::from_millis(1);
 pub(super) struct ResidentMemory {
     pub(super) anonymous: u64,
     pub(super) shared: u64,
-    /// Can be read from a file again.
+    /// Bytes that can be read from a file again.
     pub(super) file: u64,
 }
 
@@ -38,7 +38,7 @@ impl ResidentMemory {
         self.anonymous.saturating_add(self.shared).saturating_add(self.file)
     }
 
-    /// The same of each kind.
+    /// Combines three values of each kind with `of`.
     fn zip(self, other: Self, third: Self, of: impl Fn(u64, u64, u64) -> u64) -> Self {
         Self {
             anonymous: of(self.anonymous, other.anonymous, third.anonymous),
@@ -48,30 +48,30 @@ impl ResidentMemory {
     }
 }
 
-/// A process as one reading sees it.
+/// A process as seen by one reading.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SeenProcess {
     pub(super) pid: i32,
     pub(super) parent: i32,
-    /// Its start, which tells it from an earlier one of this id.
+    /// Its start time, which distinguishes it from an earlier process with this ID.
     pub(super) started: u64,
     pub(super) resident: ResidentMemory,
 }
 
-/// What was read of one process.
+/// The last known share of one process.
 #[derive(Debug, Clone, Copy)]
 struct KnownPart {
     started: u64,
-    /// At that time.
+    /// Its resident memory at that time.
     resident: ResidentMemory,
-    /// `None` where the kernel does not say.
+    /// Its share; `None` if the kernel does not report it.
     part: Option<ResidentMemory>,
-    /// The reading in which that was.
+    /// Number of the reading in which it was read.
     reading: u64,
 }
 
 impl KnownPart {
-    /// More than an eighth of its anonymous or shared pages are those of others too.
+    /// Whether more than an eighth of its anonymous or shared pages belong to other processes too.
     fn is_shared(&self) -> bool {
         let of = |all: u64, part: u64| part < all - all / 8;
         self.part.is_some_and(|part| {
@@ -79,7 +79,7 @@ impl KnownPart {
         })
     }
 
-    /// Its part when it has so much.
+    /// Its share now that it has `resident` memory.
     fn now(&self, resident: ResidentMemory) -> Option<ResidentMemory> {
         let of = |now: u64, then: u64, part: u64| match now.checked_sub(then) {
             Some(grown) => part.saturating_add(grown),
@@ -91,7 +91,7 @@ impl KnownPart {
     }
 }
 
-/// The parts of the processes of one build.
+/// The shares of the processes of one build.
 #[derive(Debug)]
 pub(super) struct SharedPages {
     proc: PathBuf,
@@ -105,7 +105,7 @@ impl SharedPages {
         Self { proc, known: HashMap::new(), reading: 0, turn: TURN }
     }
 
-    /// The part of each process of `seen`, in their order; `None` where the kernel does not say, and for a small process.
+    /// The share of each process of `seen`, in their order; `None` if the kernel does not report it, and for a small process.
     pub(super) fn parts(&mut self, seen: &[SeenProcess]) -> Vec<Option<ResidentMemory>> {
         self.reading += 1;
         let large: HashMap<i32, &SeenProcess> = seen
@@ -135,7 +135,7 @@ impl SharedPages {
         }
     }
 
-    /// Those that were read longest ago.
+    /// Reads the processes that were read longest ago, within [`TURN`].
     fn read_in_turn(&mut self, large: &HashMap<i32, &SeenProcess>) {
         let mut known: Vec<(u64, i32)> =
             self.known.iter().map(|(pid, known)| (known.reading, *pid)).collect();
@@ -149,7 +149,7 @@ impl SharedPages {
         }
     }
 
-    /// Reads one, if this reading has not read it yet.
+    /// Reads one process, unless this reading has read it already.
     fn read(&mut self, process: &SeenProcess) {
         let SeenProcess { pid, started, resident, .. } = *process;
         let reading = self.reading;

@@ -1,4 +1,4 @@
-//! Counters as the wire wants them: since the start of the attempt, and never going back, whatever the kernel says.
+//! Counters in the form of the wire: since the start of the attempt, and never decreasing, even if the kernel's do.
 
 use plimsoll_proto::{
     counters::PageCounters,
@@ -11,12 +11,12 @@ use crate::reading::{MemorySize, Reading};
 /// nothing more to give; what is left besides the need are pages that it is just writing or reading, and its own batches.
 const KILLED_NEED_PERCENT: u64 = 95;
 
-/// What was counted so far.
+/// The counters of the attempt so far.
 #[derive(Debug, Default)]
 pub(super) struct AttemptCounters {
-    /// Before the start.
+    /// The reading before the start.
     before: Reading,
-    /// At the last reading.
+    /// The latest reading.
     latest: Reading,
     need_peak: Option<u64>,
     cpu_usec: u64,
@@ -31,17 +31,17 @@ pub(super) struct AttemptCounters {
 }
 
 impl AttemptCounters {
-    /// Counts from what there was `before` the start.
+    /// Counts from the reading `before` the start.
     pub(super) fn new(before: Reading) -> Self {
         Self { before, latest: before, ..Self::default() }
     }
 
-    /// Takes in a need that was read.
+    /// Adds a need that was read.
     pub(super) fn add_need(&mut self, need: u64) {
         self.need_peak = self.need_peak.max(Some(need));
     }
 
-    /// Takes in a whole reading. Says whether the kernel has killed since the last one.
+    /// Adds a whole reading. Returns whether the kernel has killed a process since the last one.
     pub(super) fn add(&mut self, reading: &Reading) -> bool {
         self.add_need(reading.need);
         let before = self.before;
@@ -57,12 +57,12 @@ impl AttemptCounters {
             *count = (*count).max(now.map(|now| now.saturating_sub(then.unwrap_or(0))));
         }
         self.pages = self.pages.max(reading.pages.since(before.pages));
-        // in a shared group the mark may be older than the build; once it grows, it is the build's
+        // in a shared group the high-water mark may be older than the build; once it grows, it is the build's
         let grown = reading.memory_peak.filter(|&mark| Some(mark) > before.memory_peak);
         self.memory_peak = self.memory_peak.max(grown);
         let killed = self.oom_kill.unwrap_or(0) > kills.unwrap_or(0);
         if killed && self.oom_origin == OomOrigin::Unspecified {
-            // the moment tells most: at another one a harmless failure at another limit may have been counted
+            // the reading with the kill shows its origin best: at another one a harmless failure at another limit may have been counted
             self.oom_origin = match origin(&self.latest, reading) {
                 OomOrigin::Unspecified | OomOrigin::Host => origin(&before, reading),
                 known => known,
@@ -72,9 +72,9 @@ impl AttemptCounters {
         killed
     }
 
-    /// What a build that was killed needed at least, bytes; `None` if the kill does not tell. No reading may have come between a fast
-    /// growth and the kill, but usage then stood at `limit`, the one in force, or the kernel would not have killed. A kill below a
-    /// smaller limit in a group that the build made itself tells nothing of the whole, and neither does a limit that others share.
+    /// The least need of a build that was killed, bytes; `None` if the kill does not show it. If memory grew fast, no reading was taken
+    /// just before the kill; but usage had then reached `limit`, the one in force, or the kernel would not have killed. A kill at a smaller
+    /// limit, in a group that the build made itself, shows nothing about the whole build, and neither does a limit that other builds share.
     pub(super) fn need_at_kill(&self, limit: u64) -> Option<u64> {
         let shared = self.latest.failures_above.is_some();
         let reached = self.latest.memory_peak.is_some_and(|mark| mark >= killed_need(limit));
@@ -91,12 +91,12 @@ impl AttemptCounters {
         self.oom_kill
     }
 
-    /// Whose limit made the kernel kill.
+    /// The kind of limit at which the kernel killed.
     pub(super) fn oom_origin(&self) -> OomOrigin {
         self.oom_origin
     }
 
-    /// A sample with the counters of now.
+    /// A sample with the current counters.
     pub(super) fn sample(
         &self,
         elapsed_ms: u64,
@@ -121,7 +121,7 @@ impl AttemptCounters {
         .with_pages(self.pages)
     }
 
-    /// The counters of now, for the end.
+    /// The current counters, for the end of the attempt.
     pub(super) fn totals(&self, starved: Option<u64>) -> Totals {
         Totals {
             cpu_usec: self.cpu_usec,
@@ -144,8 +144,8 @@ fn killed_need(limit: u64) -> u64 {
     u64::try_from(u128::from(limit) * u128::from(KILLED_NEED_PERCENT) / 100).unwrap_or(limit)
 }
 
-/// Whose limit made the kernel kill between two readings. A kill that no limit counts was for want of memory of the machine, if
-/// all limits can be seen.
+/// The kind of limit at which the kernel killed between two readings. If no limit counts the kill and all limits are visible, the machine
+/// itself was out of memory.
 fn origin(from: &Reading, to: &Reading) -> OomOrigin {
     let grown = |to: Option<u64>, from: Option<u64>| to.map(|to| to > from.unwrap_or(0));
     let own = grown(to.limit_hits, from.limit_hits);

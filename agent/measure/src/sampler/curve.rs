@@ -1,10 +1,10 @@
-//! The need over the whole build in few numbers, for a picture in a line of text.
+//! The need over the whole build in few numbers, for a chart in one line of text.
 
 use std::time::Duration;
 
-/// Fits a line of a terminal.
+/// Number of parts; fits a line of a terminal.
 const BUCKETS: usize = 120;
-/// As fast as the first readings come.
+/// Width of a part at the start: the interval of the first readings.
 const FIRST_WIDTH: Duration = Duration::from_millis(50);
 
 /// The highest need in each of at most [`BUCKETS`] equal parts of the time since the start.
@@ -20,7 +20,7 @@ impl NeedCurve {
         Self { width: FIRST_WIDTH, buckets: Vec::with_capacity(BUCKETS) }
     }
 
-    /// Takes in a need, `elapsed` after the start.
+    /// Adds a need, `elapsed` after the start.
     pub(super) fn add(&mut self, elapsed: Duration, need: u64) {
         let mut bucket = self.bucket(elapsed);
         while bucket >= BUCKETS {
@@ -51,7 +51,7 @@ impl NeedCurve {
         self.buckets.truncate(self.buckets.len().div_ceil(2));
     }
 
-    /// The whole curve. Where nothing was read it goes on as it was.
+    /// The whole curve. A part without a reading repeats the one before.
     pub(super) fn finish(self) -> Vec<u64> {
         let mut last = 0;
         let filled = self.buckets.into_iter().map(|highest| {

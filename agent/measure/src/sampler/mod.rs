@@ -8,8 +8,8 @@
 //! | `starved` | tells a starved build from one that merely fills its limit |
 //! | `phases`, `curve` | the need in the parts of the build, and over all of it |
 //!
-//! What leaves here obeys the wire: time strictly grows, counters start at the start of the attempt and never go back. A reading
-//! that failed is a gap, never made up.
+//! Samples obey the rules of the wire: times strictly increase, counters start at the start of the attempt and never decrease. A failed
+//! reading is a gap and is not replaced by an estimate.
 
 mod counters;
 mod curve;
@@ -54,7 +54,7 @@ pub struct Sampler {
     curve: NeedCurve,
     offload: OffloadWatch,
     last_ms: u64,
-    /// The need that was read last.
+    /// The last need that was read, bytes.
     need: u64,
     kill_notice: OneTimeNotice,
     starved_notice: OneTimeNotice,
@@ -63,7 +63,7 @@ pub struct Sampler {
 /// Everything that was measured of one build.
 #[derive(Debug)]
 pub struct Measured {
-    /// Taken after the end; none if the one before was taken within the same millisecond, or nothing can be read any more.
+    /// The sample after the end; `None` if the one before was taken within the same millisecond, or nothing can be read any more.
     pub last: Option<Sample>,
     /// Counters since the start.
     pub totals: Totals,
@@ -73,12 +73,12 @@ pub struct Measured {
     pub curve: Vec<u64>,
     /// The service that did the work of the build elsewhere, if one did.
     pub offloaded_to: Option<&'static str>,
-    /// To be closed.
+    /// The meter, which the caller must close.
     pub meter: Meter,
 }
 
 impl Sampler {
-    /// Begins with the counters of `before` the build, which started at `start`. Sends a row every `interval`, and more in the
+    /// Begins with the counters of `before` the build, which started at `start`. Makes a sample every `interval`, and more often in the
     /// first seconds.
     pub fn new(meter: Meter, before: Option<Reading>, start: Instant, interval: Duration) -> Self {
         let before = before.unwrap_or_default();
@@ -100,12 +100,12 @@ impl Sampler {
         }
     }
 
-    /// When [`Self::tick`] has something to do again.
+    /// When [`Self::tick`] must be called next.
     pub fn due(&self) -> Instant {
         self.start + self.pace.next()
     }
 
-    /// Reads what is due, and returns a sample if a row is complete. Called early, it does nothing.
+    /// Reads what is due, and returns a sample if one is complete. If nothing is due, it does nothing.
     pub fn tick(&mut self) -> Option<Sample> {
         let now = self.start.elapsed();
         let due = self.pace.take(now)?;
@@ -138,21 +138,21 @@ impl Sampler {
         self.offload.add(now, self.counters.cpu_usec(), &programs, cost);
     }
 
-    /// Begins a phase of the build, and ends the one before. Reads at once, so that the CPU time is exact.
+    /// Begins a phase of the build, and ends the previous one. Reads at once, so that the CPU time is exact.
     pub fn begin_phase(&mut self, name: &str) {
         let now = self.start.elapsed();
         let need = self.read_at_bound(now);
         self.phases.begin(name, now, self.counters.cpu_usec(), need);
     }
 
-    /// Ends the phase of now, if there is one.
+    /// Ends the current phase, if there is one.
     pub fn end_phase(&mut self) {
         let now = self.start.elapsed();
         self.read_at_bound(now);
         self.phases.end(now, self.counters.cpu_usec());
     }
 
-    /// Reads at the bound of a phase, unless phases are not recorded separately any more. Returns the need, 0 if there is none.
+    /// Reads at the start or end of a phase, unless phases are no longer recorded separately. Returns the need, 0 if it could not be read.
     fn read_at_bound(&mut self, now: Duration) -> u64 {
         if !self.phases.are_separate() || !self.read(now) {
             return 0;
@@ -160,7 +160,7 @@ impl Sampler {
         self.need
     }
 
-    /// A line for the log of the job, if there is something that its reader should know at once: each kind comes once.
+    /// A line for the job's log that its reader should see at once; each kind is returned once.
     pub fn take_notice(&mut self) -> Option<String> {
         self.kill_notice.take().or_else(|| self.starved_notice.take())
     }
@@ -179,7 +179,7 @@ impl Sampler {
         }
     }
 
-    /// Reads everything and makes a sample of the row, unless it would come within the same millisecond as the last one.
+    /// Reads all counters and makes a sample, unless it would fall into the same millisecond as the last one.
     fn close_row(&mut self, now: Duration) -> Option<Sample> {
         let read = self.read(now);
         let elapsed_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX).max(1);
@@ -198,7 +198,7 @@ impl Sampler {
         if self.counters.add(&reading) {
             let limit = self.meter.limits().memory;
             if let Some(need) = limit.and_then(|limit| self.counters.need_at_kill(limit)) {
-                // not in the row: the series is what was read
+                // not part of the sample: the series only has what was read in it
                 self.add_need(now, need);
             }
             self.kill_notice.put(|| killed(&self.counters, limit));
@@ -222,7 +222,7 @@ impl Sampler {
     }
 }
 
-/// A line that is said once.
+/// A log line that is printed at most once.
 #[derive(Debug, Default)]
 enum OneTimeNotice {
     #[default]

@@ -1,32 +1,32 @@
-//! When to read, and when a row of readings is complete.
+//! When to read, and when the readings make a sample.
 //!
-//! Builds of two seconds must have a series, so at first every reading is a row. Then the memory is read ten times a second,
-//! because a peak of 0.3 s is missed by half of all 1 Hz samplers, and a row is sent once in the interval that was set. A moment
-//! that was missed is a gap, never made up.
+//! Builds of two seconds must have a series, so at first every reading is a sample. Then the memory is read ten times a second, because a
+//! peak of 0.3 s is missed by half of all 1 Hz samplers, and a sample is made once in the configured interval. A missed reading is a gap
+//! and is not made up for.
 
 use std::time::Duration;
 
-/// Until [`FIRST_UNTIL`] every reading is a row.
+/// Interval of readings until [`FIRST_UNTIL`]; every reading is a sample then.
 const FIRST_STEP: Duration = Duration::from_millis(50);
 const FIRST_UNTIL: Duration = Duration::from_secs(2);
-/// A peak of 250 ms is hit twice.
+/// Interval of readings after that: a peak of 250 ms is read twice.
 const READ_STEP: Duration = Duration::from_millis(100);
-/// Whatever was set, the agent takes no more of the machine than this.
+/// Shortest interval, whatever is configured, so that the agent uses little of the machine.
 const SHORTEST_STEP: Duration = Duration::from_millis(10);
-/// A reading of all processes costs more the more there are. For each moment of CPU time that it took the agent rests this many,
-/// which is 1 % of one core.
+/// Reading all processes costs more the more there are. After a reading the agent pauses for this many times its CPU time, so that it uses
+/// 1 % of one core.
 const REST: u32 = 99;
 
-/// What is to be read now.
+/// What to read now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Due {
-    /// The memory alone.
+    /// Only the memory.
     Size,
-    /// Everything: the row ends here.
+    /// All counters; the sample is complete.
     Row,
 }
 
-/// The plan of one build, in time since its start.
+/// The schedule of the readings of one build, as times since its start.
 #[derive(Debug)]
 pub(super) struct Pace {
     interval: Duration,
@@ -35,19 +35,19 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// A plan with a row every `interval`.
+    /// A schedule with a sample every `interval`.
     pub(super) fn new(interval: Duration) -> Self {
         let interval = interval.max(SHORTEST_STEP);
         let first = interval.min(FIRST_STEP);
         Self { interval, next: first, row_end: first }
     }
 
-    /// The next moment of the plan.
+    /// The next time of the schedule.
     pub(super) fn next(&self) -> Duration {
         self.next
     }
 
-    /// What is due at `now`, and plans the following; `None` before that.
+    /// What is due at `now`, `None` if nothing is; schedules the next reading.
     pub(super) fn take(&mut self, now: Duration) -> Option<Due> {
         if now < self.next {
             return None;
@@ -63,13 +63,13 @@ impl Pace {
         Some(due)
     }
 
-    /// Rests after a reading of all processes that took `cost` of CPU time and ended at `now`.
+    /// Pauses after a reading of all processes that took `cost` of CPU time and ended at `now`.
     pub(super) fn rest(&mut self, now: Duration, cost: Duration) {
         self.next = self.next.max(now.saturating_add(cost.saturating_mul(REST)));
     }
 }
 
-/// The next moment after `now` on the grid of `step` that begins at `due`.
+/// The first time after `now` in the series `due`, `due + step`, `due + 2 * step`, ...
 fn following(due: Duration, step: Duration, now: Duration) -> Duration {
     let missed = now.saturating_sub(due).as_nanos() / step.as_nanos().max(1);
     let missed = u32::try_from(missed).unwrap_or(u32::MAX - 1);

@@ -1,12 +1,12 @@
-//! The phases of a build, which are named while it runs.
+//! The phases of a build, which are reported while it runs.
 
 use std::time::Duration;
 
 use plimsoll_proto::{limits, v1::Phase};
 
-/// Name of the last phase if there were more than [`limits::PHASES`].
+/// Name of the last phase if there are more than [`limits::PHASES`].
 const MORE: &str = "(more)";
-/// A phase must have a name.
+/// Name of a phase that was reported without a name.
 const NAMELESS: &str = "(unnamed)";
 
 /// The phases so far, in order of their start; at most [`limits::PHASES`].
@@ -14,9 +14,9 @@ const NAMELESS: &str = "(unnamed)";
 pub(super) struct Phases {
     done: Vec<Phase>,
     open: Option<OpenPhase>,
-    /// CPU time at the start of the last phase that is done.
+    /// CPU time at the start of the last ended phase, microseconds.
     last_cpu_start_usec: u64,
-    /// The last phase takes all that follows.
+    /// Whether the bound is reached: the last phase then includes all that follow.
     full: bool,
 }
 
@@ -27,20 +27,20 @@ struct OpenPhase {
 }
 
 impl Phases {
-    /// Says whether a reading at the bounds of phases is worth its cost.
+    /// Whether phases are still recorded separately, so that a reading at their start is worth its cost.
     pub(super) fn are_separate(&self) -> bool {
         !self.full
     }
 
-    /// Counts a need that was read now in the phase of now.
+    /// Counts a need that was read now for the current phase.
     pub(super) fn add_need(&mut self, need: u64) {
         if let Some(open) = &mut self.open {
             open.phase.need_peak_bytes = open.phase.need_peak_bytes.max(need);
         }
     }
 
-    /// Begins a phase, and ends the one before. `cpu_usec` is the CPU time used since the start of the build, `need` what was
-    /// read now: it belongs to both.
+    /// Begins a phase, and ends the previous one. `cpu_usec` is the CPU time since the start of the build. `need` is the need read now,
+    /// which counts for both phases.
     pub(super) fn begin(&mut self, name: &str, elapsed: Duration, cpu_usec: u64, need: u64) {
         self.end(elapsed, cpu_usec);
         if self.done.len() >= limits::PHASES {
@@ -57,7 +57,7 @@ impl Phases {
         self.open = Some(OpenPhase { phase, cpu_start_usec: cpu_usec });
     }
 
-    /// Ends the phase of now, if there is one.
+    /// Ends the current phase, if there is one.
     pub(super) fn end(&mut self, elapsed: Duration, cpu_usec: u64) {
         if let Some(OpenPhase { mut phase, cpu_start_usec }) = self.open.take() {
             phase.wall_ms = millis(elapsed).saturating_sub(phase.started_ms);
@@ -67,23 +67,23 @@ impl Phases {
         }
     }
 
-    /// Makes the last phase go on, as the one that takes the rest.
+    /// Continues the last phase, as the one that includes all that follow.
     fn reopen(&mut self) {
         if let Some(mut phase) = self.done.pop() {
             MORE.clone_into(&mut phase.name);
-            // the time in between counts with it: it is the rest
+            // the time between the phases counts too
             self.open = Some(OpenPhase { phase, cpu_start_usec: self.last_cpu_start_usec });
         }
     }
 
-    /// All phases; one that is open ends now.
+    /// All phases; an open one ends now.
     pub(super) fn finish(mut self, elapsed: Duration, cpu_usec: u64) -> Vec<Phase> {
         self.end(elapsed, cpu_usec);
         self.done
     }
 }
 
-/// A name as the wire wants it: without control characters, cut at a character.
+/// A valid name for the wire: without control characters, shortened at a character boundary.
 fn clean(name: &str) -> String {
     let mut clean = String::new();
     for char in name.chars().filter(|char| !char.is_control()) {

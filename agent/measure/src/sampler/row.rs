@@ -1,9 +1,9 @@
-//! Several readings in one row: means, and the highest need.
+//! Combines several readings into one sample: means, and the highest need.
 
 use crate::reading::MemorySize;
 
-/// Memory is counted in pages of at least this many bytes. A mean of readings that is not a whole number of them says nothing more,
-/// and its low bits look like noise when the series is compressed: they made it 22 % larger on the server's disk.
+/// Memory is counted in pages of at least this many bytes. A mean of readings that is not a whole number of them has no more information,
+/// and its low bits are noise for compression: they made the series 22 % larger on the server's disk.
 const PAGE_BYTES: u128 = 4096;
 
 /// The readings since the last sample.
@@ -16,7 +16,7 @@ pub(super) struct SampleRow {
 }
 
 impl SampleRow {
-    /// Takes one reading in.
+    /// Adds one reading.
     pub(super) fn add(&mut self, size: MemorySize) {
         self.readings = self.readings.saturating_add(1);
         self.memory = self.memory.saturating_add(size.memory.into());
@@ -24,7 +24,7 @@ impl SampleRow {
         self.need_max = self.need_max.max(size.need);
     }
 
-    /// The means, in whole pages, and the highest need. A row of one reading is that reading as it is.
+    /// The means, in whole pages, and the highest need. For a single reading: its values, unchanged.
     pub(super) fn means(&self) -> (MemorySize, Option<u64>) {
         let readings = u128::from(self.readings.max(1));
         let page = if readings > 1 { PAGE_BYTES } else { 1 };

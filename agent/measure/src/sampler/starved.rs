@@ -1,30 +1,30 @@
-//! Tells a build that is starved from one that merely fills its limit.
+//! Distinguishes a build that is starved from one that only fills its limit.
 //!
-//! A build that reads and writes files fills its group with page cache and reclaims all the time without harm: seen at a limit of
-//! 64 MiB with a need of 1 MiB were 37,000 failed charges and 100,000 refaults a second, no major fault, and full speed. A starved
-//! build has hardly anything to reclaim but the text of its own programs, and waits for that to come back from the disk.
+//! A build that reads and writes files fills its group with page cache and reclaims all the time without harm: seen at a limit of 64 MiB
+//! with a need of 1 MiB were 37,000 failed charges and 100,000 refaults a second, no major fault, and full speed. A starved build has
+//! hardly anything to reclaim but the text of its own programs, and waits for that to come back from the disk.
 //!
-//! v2 tells one more kind: a build with room for its need and not for the files that it reads again and again. There the pressure
-//! says how much of the time that costs.
+//! v2 shows one more kind: a build with room for its need but not for the files that it reads repeatedly. The pressure counters show how
+//! much time that costs.
 
 use std::time::Duration;
 
 use crate::reading::Reading;
 
-/// Rates are taken over no less than this: 50 ms say nothing about a second.
+/// Least time over which rates are computed: 50 ms say nothing about a second.
 const ROUND: Duration = Duration::from_millis(900);
-/// Percent of the limit that the memory has to reach. The kernel reclaims in batches, so it is never quite there.
+/// Least memory in use, percent of the limit. The kernel reclaims in batches, so usage is never quite at the limit.
 const USED_PERCENT: u64 = 95;
 /// Percent of the limit that cannot be reclaimed. Starved compiles had 92 to 96 (limits of 120 to 280 MB), the healthy one at its
 /// limit 88; large compilers have more text than that one's 43 MB, so the line is below.
 const NEED_PERCENT: u64 = 85;
 /// Failed charges a second. Seen: 110 healthy, 88,000 to 146,000 starved, v1 without swap.
 const FAILURES: u64 = 5_000;
-/// Refaults a second that mean as much where failed charges are not counted: 4 MiB/s read again.
+/// Refaults a second that count as starved if failed charges are not counted: 4 MiB/s that are read again.
 const REFAULTS: u64 = 1_000;
 /// Major faults a second. Seen: 28 to 235 starved, 0 to 1.5 healthy.
 const MAJOR_FAULTS: u64 = 5;
-/// Percent of the time in which every task stood still for memory. oomd and below act on 10 to 60 for half a minute.
+/// Percent of the time in which all tasks waited for memory. oomd and similar daemons act on 10 to 60 percent for half a minute.
 const STALLED_PERCENT: u64 = 20;
 /// The same, where as many pages as [`REFAULTS`] come back and the need leaves less than half of the limit to files. Seen on v2, in
 /// an emulator: 3 to 14 with 12,000 to 60,000 refaults a second, more the faster the disk; 13 without any for a build that only writes.
@@ -33,7 +33,7 @@ const THRASHED_PERCENT: u64 = 10;
 /// 1 percent, would be called starved.
 const THRASHED_NEED_PERCENT: u64 = 50;
 
-/// Why a build is called starved.
+/// The counters that show that a build is starved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct StarvationEvidence {
     /// The limit in force, bytes.
@@ -45,34 +45,34 @@ pub(super) struct StarvationEvidence {
     pub(super) stalled_percent: Option<u64>,
 }
 
-/// Watches one build.
+/// Detects starvation of one build.
 #[derive(Debug)]
 pub(super) struct Starvation {
     limit: Option<u64>,
-    /// Begin of the round, and the counters of then.
+    /// Start of the current period, and the counters at that time.
     round: (Duration, Reading),
-    /// Length of the last round, if it looked starved.
+    /// Length of the last period, if the build looked starved in it.
     pending: Option<Duration>,
-    /// It was starved in the last two rounds.
+    /// Whether the build looked starved in the last two periods.
     confirmed: bool,
     starved: Duration,
-    /// The counters can tell.
+    /// Whether the counters are sufficient to detect starvation.
     known: bool,
 }
 
 impl Starvation {
-    /// Watches a build under `limit`, from its start with the counters `before`.
+    /// Observes a build under `limit`, from its start with the counters `before`.
     pub(super) fn new(limit: Option<u64>, before: Reading) -> Self {
         let round = (Duration::ZERO, before);
         Self { limit, round, pending: None, confirmed: false, starved: Duration::ZERO, known: false }
     }
 
-    /// Time in which the build was starved; `None` if nothing here can tell.
+    /// Time in which the build was starved, ms; `None` if the counters cannot show it.
     pub(super) fn starved_ms(&self) -> Option<u64> {
         self.known.then(|| u64::try_from(self.starved.as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// Takes in the counters of `now`. Answers while the build is starved: two rounds in a row have to look like it.
+    /// Adds the counters at `now`. Returns evidence while the build is starved: it must look starved in two periods in a row.
     pub(super) fn add(&mut self, now: Duration, reading: &Reading) -> Option<StarvationEvidence> {
         self.known |= reading.memory_stall_usec.is_some()
             || reading.reclaim_failures.or(reading.pages.refaults).is_some();
@@ -95,7 +95,7 @@ impl Starvation {
     }
 }
 
-/// Says why the build was starved between two readings, if it was.
+/// Evidence that the build was starved between two readings; `None` if it was not.
 fn evidence(limit: u64, from: &Reading, to: &Reading, length: Duration) -> Option<StarvationEvidence> {
     let grown = |count: fn(&Reading) -> Option<u64>| Some(count(to)?.saturating_sub(count(from)?));
     let length_usec = length.as_micros().max(1);
@@ -112,7 +112,7 @@ fn evidence(limit: u64, from: &Reading, to: &Reading, length: Duration) -> Optio
     let comes_back = refaults.is_some_and(|count| count >= REFAULTS);
     let busy = failures.is_some_and(|count| count >= FAILURES) || comes_back;
     let waits = major_faults.is_some_and(|count| count >= MAJOR_FAULTS);
-    // under a limit above, others may have taken what this build lacks; then its own need says nothing
+    // under a limit above, other builds may have taken the memory that this one lacks; its own need then says nothing
     let fails_above = grown(|reading| reading.failures_above).is_some_and(|count| count > 0);
     let squeezed = reaches(to.need, NEED_PERCENT) || (fails_above && waits);
     let stalled = stalled_percent.is_some_and(|percent| percent >= STALLED_PERCENT);

@@ -19,23 +19,23 @@ pub fn is_size(bytes: u64) -> bool {
 pub struct RequestedMemory {
     /// Bytes: a size ([`is_size`]).
     pub bytes: u64,
-    /// There was no request: it is the limit that counts.
+    /// Whether there was no request: it is the limit that counts.
     pub is_limit: bool,
 }
 
-/// What was written as the ask, whatever it is: the request, else the limit.
+/// The ask as it was written, valid or not: the request, else the limit.
 fn written(resources: Option<&Resources>) -> Option<RequestedMemory> {
     let resources = resources?;
     let request = resources.memory_request_bytes.map(|bytes| RequestedMemory { bytes, is_limit: false });
     request.or_else(|| resources.memory_limit_bytes.map(|bytes| RequestedMemory { bytes, is_limit: true }))
 }
 
-/// What an attempt asked for: the request, else the limit. `None` if it has neither, or it is no size.
+/// The memory that an attempt asked for: the request, else the limit. `None` if it has neither, or a size that no build can be given.
 pub fn memory_asked(resources: Option<&Resources>) -> Option<RequestedMemory> {
     written(resources).filter(|asked| is_size(asked.bytes))
 }
 
-/// The same in words: `2.00 GiB, limit 3.00 GiB`, `120 MiB, its limit`, `nothing`, `nothing (1 B is no size), no limit`.
+/// The requested memory in words: `2.00 GiB, limit 3.00 GiB`, `120 MiB, its limit`, `nothing`, `nothing (1 B is no size), no limit`.
 pub fn memory_asked_words(resources: Option<&Resources>) -> String {
     let Some(RequestedMemory { bytes, is_limit }) = written(resources) else { return "nothing".to_owned() };
     let limit = resources.and_then(|resources| resources.memory_limit_bytes);

@@ -22,13 +22,13 @@ pub enum IncompleteNeed {
     Processes,
 }
 
-/// What a view says beside a need that is a sum over processes.
+/// The note beside a need that is a sum over processes.
 pub const BY_PROCESSES: &str = "measured by processes";
 
-/// What a list says below it for the [`mark`] of such needs.
+/// The line below a list that explains the [`mark`] of such needs.
 pub const MARK_NOTE: &str = "* measured by processes: the need may be higher";
 
-/// What stands behind a need in a list: a mark if it was [`BY_PROCESSES`], else nothing.
+/// The mark that a list prints after a need: `*` if it was [`BY_PROCESSES`], else nothing.
 pub fn mark(source: Source) -> &'static str {
     if IncompleteNeed::of(source) == Some(IncompleteNeed::Processes) { "*" } else { "" }
 }
@@ -52,7 +52,7 @@ impl IncompleteNeed {
         }
     }
 
-    /// What stands beside such a need.
+    /// The note beside such a need.
     pub fn note(self) -> &'static str {
         match self {
             Self::Prometheus => "read by Prometheus",
@@ -69,13 +69,13 @@ impl IncompleteNeed {
     }
 }
 
-/// What stands beside the need of an attempt that was [`BY_PROCESSES`]; `None` for all others, and where the need is not known.
+/// The note beside the need of an attempt that was [`BY_PROCESSES`]; `None` for all others, and if the need is not known.
 pub fn need_note(summary: &Summary) -> Option<&'static str> {
     let is_by_processes = IncompleteNeed::of(summary.source()) == Some(IncompleteNeed::Processes);
     (is_by_processes && need(summary).is_some()).then_some(BY_PROCESSES)
 }
 
-/// What such a need leaves out, as a sentence; `None` as there.
+/// A sentence about what an incomplete need leaves out; `None` if it is complete.
 pub fn unseen(summary: &Summary) -> Option<&'static str> {
     need_note(summary)?;
     Some(
@@ -89,7 +89,7 @@ pub fn offloaded(summary: &Summary) -> Option<String> {
     (!service.is_empty()).then(|| format!("{service} ran the work outside what was measured"))
 }
 
-/// The same as a sentence, with what follows from it.
+/// A sentence that names the service that did the work, with what follows from it.
 pub fn offloaded_sentence(summary: &Summary) -> Option<String> {
     offloaded(summary).map(|clause| format!("{clause}: nothing is learnt from what this attempt used."))
 }

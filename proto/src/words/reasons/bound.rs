@@ -31,7 +31,7 @@ use std::fmt;
 
 use crate::measured::IncompleteNeed;
 
-/// What decided a number beside the attempts. Sizes and times in it are texts for people.
+/// The bound that decided a number, other than the attempts. Its sizes and times are texts for people.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum SizeBound {
     /// Nothing: the attempts alone decided.
@@ -51,7 +51,7 @@ pub enum SizeBound {
     Request,
     /// Held up by the last size: decreases go in steps.
     LastSize(String),
-    /// Raised by untrusted attempts, to so many times what trusted ones say.
+    /// Raised by untrusted attempts, to at most this multiple of the size from trusted ones.
     TrustedTimes(u64),
     /// Raised by untrusted attempts, to what trusted ones of any project need.
     TrustedNeed,
@@ -70,13 +70,13 @@ pub enum SizeBound {
     LastLimit,
     /// A step above the size at which memory stopped the last attempt.
     Stopped(String),
-    /// What similar builds needed that did not fit the size at which memory stopped the last attempt.
+    /// The needs of similar builds that did not fit the size at which memory stopped the last attempt.
     NeededAbove(String),
     /// Where the last attempt's own growth leads, above the size at which memory stopped it.
     Grown(String),
     /// The size that the verdict on the attempt before named.
     VerdictBefore,
-    /// What the last attempt used, which was above its request: its node evicted it for that.
+    /// The use of the last attempt, which was above its request: its node evicted it for that.
     AboveRequest(String),
     /// Build jobs that were not used most often, but by the newer and more similar attempts.
     MostWeight,
@@ -86,14 +86,14 @@ pub enum SizeBound {
     TooShort(String),
     /// A step above the cores at which the last attempt was held back.
     HeldBack(String),
-    /// Half of so many build jobs, because there is no more memory.
+    /// Half of this many build jobs, because there is no more memory.
     HalfOf {
         /// Build jobs of the last attempt.
         jobs: u64,
         /// The most memory there is.
         most: String,
     },
-    /// As many build jobs as fit into the most memory there is.
+    /// As many build jobs as fit into the largest memory there is.
     RoomIn(String),
     /// A text of another release.
     Other(String),

@@ -21,7 +21,7 @@ use crate::{
 /// Milliseconds of a day.
 const DAY_MS: u64 = 24 * 3_600_000;
 
-/// What a size is today, and what is proposed.
+/// A size today, and the proposed one.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct SizeChange {
     /// `None` if it is not requested, or not known.
@@ -73,7 +73,7 @@ pub fn risk_cell(risk: Option<&FitRisk>) -> String {
     }
 }
 
-/// The same in a sentence: `0 of 40, with 95 % confidence at most 7 %`.
+/// The risk in a sentence: `0 of 40, with 95 % confidence at most 7 %`.
 pub fn risk_words(risk: Option<&FitRisk>) -> String {
     match risk {
         Some(of) if of.judged > 0 => {
@@ -83,7 +83,7 @@ pub fn risk_words(risk: Option<&FitRisk>) -> String {
     }
 }
 
-/// What a package saves in a month, or its money: a dash where no attempt requested memory, as then that is not known.
+/// The saving of a package in a month, as amount or money: a dash if no attempt requested memory, because it is then not known.
 pub fn saved(row: &Recommendation, amount: f64) -> String {
     if row.asked_gib_hours > 0.0 { figures::amount(amount) } else { figures::DASH.to_owned() }
 }
@@ -94,7 +94,8 @@ pub fn savings_unknown(answer: &RecommendResponse) -> Option<&'static str> {
     is_unknown.then_some("no attempt requested memory")
 }
 
-/// What all packages save, those among the rows and the others, in sentences without their currency cleaned: `saves 180 GiB·h of 240 a month (75 %), 1.8 EUR`.
+/// The savings of all packages, those among the rows and the others, in sentences without their currency cleaned: `saves 180 GiB·h of 240 a
+/// month (75 %), 1.8 EUR`.
 pub fn summary(answer: &RecommendResponse) -> String {
     let (saved, asked) = (answer.saved_gib_hours, answer.asked_gib_hours);
     if let Some(why) = savings_unknown(answer) {

@@ -47,7 +47,7 @@ impl JobSizes {
         })
     }
 
-    /// What holds both: a size stays as it is for both where it stays for one.
+    /// Combines two changes: a size stays as it is if it stays in one of them.
     fn with(self, other: Self) -> Self {
         let both = |a: Option<u64>, b: Option<u64>| Some(a?.max(b?));
         Self {
@@ -159,7 +159,7 @@ fn one_project(answer: &RecommendResponse, what: &str) -> Result<(), String> {
     Err(format!("{what} is for one project, and there are {}: name one with --project", projects.len()))
 }
 
-/// What is proposed by the name of the job, and how many rows are left out: those without a proposal or without a usable name, and jobs of
+/// The proposals by the name of the job, and how many rows are left out: those without a proposal or without a usable name, and jobs of
 /// which one part has none.
 fn jobs(
     answer: &RecommendResponse,
@@ -233,7 +233,7 @@ fn cpu(milli: u64) -> String {
     format!("{}m", milli.max(1))
 }
 
-/// Whether a letter cannot stand in a scalar in quotes: YAML breaks lines at two letters that are no control letters.
+/// Whether a character cannot be in a quoted scalar: YAML breaks lines at two characters that are no control characters.
 fn breaks_line(letter: char) -> bool {
     letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}' | '\u{feff}')
 }

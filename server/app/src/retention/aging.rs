@@ -28,7 +28,7 @@ const SAMPLE_BYTES: u64 = 16;
 pub(super) enum Owner {
     /// An attempt that ended then.
     Ended(u64),
-    /// It started at this time, and is running.
+    /// The attempt started at this time, and is running.
     Running(u64),
     /// Nothing else of the attempt exists: the block is kept like one of an ended attempt.
     Unknown,
@@ -38,7 +38,7 @@ pub(super) enum Owner {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Stays,
-    /// It is reduced to a row for each such interval.
+    /// Its samples are reduced to a row for each such interval.
     Thins(Millis),
     Goes,
 }
@@ -70,7 +70,7 @@ impl Horizon {
 pub(super) struct SampleWalk {
     pub(super) after: Option<Vec<u8>>,
     pub(super) rest_until_unix_ms: u64,
-    /// The pause follows an error, so nothing shortens it.
+    /// Whether the pause follows an error, so nothing shortens it.
     failed: bool,
     /// Bytes that were sealed since the last pass ended, about.
     added: u64,
@@ -82,7 +82,7 @@ pub(super) struct SampleWalk {
     pub(super) clock: TrustedClock,
     /// Older samples are deleted because they exceed the byte limit.
     fits_from_unix_ms: u64,
-    /// The last step was one over summaries, so the next is one over samples.
+    /// Whether the last step was one over summaries, so the next is one over samples.
     pub(super) last_step_forgot: bool,
 }
 

@@ -67,7 +67,7 @@ impl Retention {
         Ok(())
     }
 
-    /// State of the attempt of a block.
+    /// The attempt that a block belongs to: whether it runs, has ended, or is unknown.
     async fn owner(
         &mut self,
         id: &AttemptId,

@@ -36,7 +36,7 @@ impl TrustedClock {
     }
 }
 
-/// Whether a gap of so many hours suggests a wrong clock, and not an import or a server that was off.
+/// Whether a gap of this many hours suggests a wrong clock, and not an import or a server that was off.
 fn is_suspect(hours: u64) -> bool {
     hours >= SUSPECT_HOURS
 }

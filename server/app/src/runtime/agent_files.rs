@@ -40,7 +40,7 @@ pub(crate) enum BadFile {
 #[derive(Debug, Clone)]
 pub(crate) struct AgentFile {
     pub(crate) bytes: Arc<[u8]>,
-    /// In hexadecimal digits.
+    /// SHA-256 of the file, in hexadecimal digits.
     pub(crate) sha256: String,
 }
 

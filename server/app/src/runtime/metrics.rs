@@ -55,14 +55,14 @@ pub(crate) struct Judged {
 /// Labels for an issuer of tokens. There are as many as in the operator's file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct OfIssuer {
-    /// As in the claim `iss`.
+    /// The issuer, as in the claim `iss`.
     pub(crate) issuer: String,
 }
 
 /// Labels for a pool. There are as many as in the operator's file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct InPool {
-    /// Its name.
+    /// Name of the pool.
     pub(crate) pool: String,
     /// `wanted` or `held`; of hosts also `free`, `kept` or `quarantined`.
     pub(crate) state: &'static str,

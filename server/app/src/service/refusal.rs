@@ -14,10 +14,10 @@ pub(crate) enum Refusal {
     /// The caller may not ask this.
     #[error("{0}")]
     Forbidden(FieldViolation),
-    /// The same without a field to blame.
+    /// The request is not allowed; no field of it is the reason.
     #[error("{0}")]
     NotAllowed(String),
-    /// It is unknown, or not visible to this caller.
+    /// The thing asked for is unknown, or not visible to this caller.
     #[error("{0}")]
     NotFound(String),
     /// The limit of requests of this kind is reached.

@@ -32,7 +32,7 @@ pub(crate) struct CorrectionRequest {
     pub(crate) signature_for_ms: Option<u64>,
 }
 
-/// What a question about an attempt may change.
+/// How much a question about an attempt may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum VerdictScope {
     /// The verdict is stored.

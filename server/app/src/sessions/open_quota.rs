@@ -10,7 +10,7 @@ use crate::{
     sessions::{refusal::Refusal, stream_handle::StreamHandle},
 };
 
-/// Untrusted attempts leave one in so many of the limit to trusted ones.
+/// Untrusted attempts leave one slot in this many to trusted ones.
 const TO_TRUSTED: usize = 5;
 
 /// Counts the open attempts of untrusted callers.
@@ -23,7 +23,7 @@ pub(crate) struct OpenQuota {
 /// The share of an open attempt, until it ends.
 #[derive(Debug)]
 pub(crate) struct QuotaShare {
-    /// Its part of the caller's own limit; `None` if the caller has not returned since the start of the server.
+    /// The share of the caller's own limit; `None` if the caller has not returned since the start of the server.
     own: Option<UsageSlot>,
     untrusted: Option<Arc<()>>,
 }
@@ -44,7 +44,7 @@ impl OpenQuota {
         Ok(Arc::new(QuotaShare { own: Some(own), untrusted: self.one_of(attempt) }))
     }
 
-    /// That of an attempt that a start found.
+    /// The share of an open attempt that was found at the server's start.
     pub(crate) fn of_resumed(&self, attempt: &Attempt) -> Option<Arc<QuotaShare>> {
         self.one_of(attempt).map(|one| Arc::new(QuotaShare { own: None, untrusted: Some(one) }))
     }

@@ -46,7 +46,7 @@ pub(crate) enum Refusal {
     /// The attempt has not ended, as far as is known.
     #[error("attempt {0} is still running; ask again when it has ended, or say how it ended")]
     Running(AttemptId),
-    /// So many different questions about the attempt were answered that no other one is.
+    /// The limit of different answered questions about the attempt is reached.
     #[error(
         "limit of {most} different questions about {attempt} reached; repeat one of them to get its verdict"
     )]
@@ -56,7 +56,7 @@ pub(crate) enum Refusal {
         /// The bound.
         most: usize,
     },
-    /// So many questions for a verdict wait that no other one may.
+    /// The limit of waiting verdict requests is reached.
     #[error("limit of {0} verdict requests reached; retry in some seconds")]
     Crowded(usize),
     /// Too many attempts are open.

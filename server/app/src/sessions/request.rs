@@ -31,7 +31,7 @@ pub(crate) enum Request {
     Open {
         attempt: Box<Attempt>,
         stream: StreamHandle,
-        /// The agent accepts another id if another run has this one.
+        /// Whether the agent accepts another id if another run has this one.
         takes_new_id: bool,
         answer: Answer<Opened>,
     },
@@ -85,7 +85,7 @@ pub(crate) struct Append {
     pub(crate) samples: Vec<Option<Sample>>,
 }
 
-/// What is new of a batch, and can be used: the last of `samples` has the last number of the batch, and `lost` numbers come before the first.
+/// The new and usable part of a batch: the last of `samples` has the batch's last number, and `lost` numbers are missing before the first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NewSamples {
     pub(crate) first_sequence: u64,
@@ -102,12 +102,12 @@ pub(crate) struct Finish {
     /// `None` if it cannot be used: it took as long as its samples and phases say.
     pub(crate) wall: Option<Millis>,
     pub(crate) exit: Option<Exit>,
-    /// The agent saw the end, with an exit status or without.
+    /// Whether the agent saw the end, with an exit status or without.
     pub(crate) ended: bool,
     pub(crate) totals: FinalTotals,
-    /// In order, not overlapping, within `wall`.
+    /// The phases, in order, not overlapping, within `wall`.
     pub(crate) phases: Vec<Phase>,
-    /// The ticket is kept for a retry in the same slot.
+    /// Whether the ticket is kept for a retry in the same slot.
     pub(crate) keeps_ticket: bool,
     /// See [`Summary::offloaded_to`](plimsoll_core::domain::Summary::offloaded_to).
     pub(crate) offloaded_to: String,
@@ -128,7 +128,7 @@ pub(crate) struct EndRequest {
 pub(crate) struct Opened {
     /// Everything up to this number is on disk.
     pub(crate) acknowledged: u64,
-    /// The attempt is closed already.
+    /// Whether the attempt is closed already.
     pub(crate) sealed: bool,
     /// The id under which it is stored.
     pub(crate) attempt: AttemptId,

@@ -36,9 +36,9 @@ pub(crate) struct Session {
     pub(crate) holder: Option<StreamHandle>,
     /// Time of the agent's last message.
     pub(crate) last_message: LastMessage,
-    /// Its slot in its pool, if that is known.
+    /// The attempt's slot in its pool, if that is known.
     pub(crate) place: Option<Held>,
-    /// Its share of the limits; `None` for one restored at a start, which counts toward the total only.
+    /// The attempt's share of the limits; `None` for one restored at a start, which counts toward the total only.
     pub(crate) share: Option<Arc<QuotaShare>>,
     /// A CI system's report on its end, while its agent has not reported one.
     pub(crate) reported: Option<Arc<ReportedOutcome>>,
@@ -141,7 +141,8 @@ impl Session {
         Ok(Some(NewSamples { first_sequence, lost, samples }))
     }
 
-    /// A sample as it may follow the one before it. One that is later than the `next` costs itself, not all that come after it.
+    /// A sample made valid after the one before it; `None` if it cannot be. If one has a later time than the `next`, only that one is
+    /// dropped.
     fn usable(
         &self,
         sample: Sample,

@@ -17,7 +17,7 @@ pub(crate) struct StreamHandle {
     /// Ends the stream: the same agent opened a newer one, or a job's own agent took over its attempt.
     pub(crate) replaced: CancellationToken,
     taken_over: Arc<OnceLock<AttemptId>>,
-    /// Its caller.
+    /// Caller of the stream.
     pub(crate) caller: Arc<Identity>,
 }
 

@@ -1,4 +1,4 @@
-//! Progress of the open attempts at a start, from disk.
+//! Reads the progress of open attempts from disk when the server starts.
 
 use plimsoll_core::domain::{Attempt, AttemptId, SampleAccumulator};
 use plimsoll_store::{self as store, SeriesExtent, Store, StoreError};

@@ -37,8 +37,8 @@ impl UnmeasuredVerdicts {
         }
     }
 
-    /// Those before `since_unix_ms`, and all but the newest if there are more than `most`; then a tenth more, so that the next start has
-    /// nothing to do.
+    /// The attempts before `since_unix_ms`, and all but the newest if there are more than `most`; then a tenth more, so that the next start
+    /// has nothing to do.
     fn too_many(self, most: usize, since_unix_ms: u64) -> HashSet<AttemptId> {
         let mut all: Vec<(u64, AttemptId)> = self.0.into_iter().map(|(id, given)| (given, id)).collect();
         all.sort_unstable();

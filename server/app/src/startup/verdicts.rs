@@ -51,14 +51,14 @@ pub(super) const fn teaches(verdict: &Verdict) -> bool {
 /// Passes on the verdicts in force of each attempt, out of all verdicts ordered by attempt, with whether it is the attempt's only one. For
 /// an attempt of unknown project, one is in force for each project. The verdicts of one attempt are ordered by time.
 pub(super) struct InForce<F: FnMut(Verdict, bool)> {
-    /// Of those for which this is equal, the last one is in force.
+    /// Groups verdicts by project and reporter: of verdicts for which this is equal, the last one is in force.
     of: fn(&Verdict) -> AskedBy,
-    /// Of one attempt.
+    /// The verdicts of one attempt.
     last: Vec<Verdict>,
     take: F,
 }
 
-/// In the name of which project a verdict was asked for, and by whom, where these matter.
+/// The project in whose name a verdict was asked for, and the reporter, where these matter.
 type AskedBy = (Option<String>, Option<Reporter>);
 
 impl<F: FnMut(Verdict, bool)> InForce<F> {

@@ -23,12 +23,12 @@ struct Running {
 }
 
 impl Calls {
-    /// No calls. `response_budget` bounds their answers.
+    /// A record without running calls. `response_budget` bounds the answers that are not read yet.
     pub(crate) fn new(response_budget: ResponseBudget) -> Self {
         Self(Arc::new(Running { response_budget, ..Running::default() }))
     }
 
-    /// The bound of unread answers.
+    /// The bound on answers that clients have not read yet.
     pub(crate) fn response_budget(&self) -> ResponseBudget {
         self.0.response_budget.clone()
     }

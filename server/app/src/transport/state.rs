@@ -26,7 +26,7 @@ pub(crate) struct HttpParts {
     pub(crate) services: Services,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) store: Store,
-    /// Operators on other machines may take backups.
+    /// Whether operators on other machines may take backups.
     pub(crate) backup_remote: bool,
     /// Names that are answered without a file of access, in lower case.
     pub(crate) hosts: Arc<[String]>,

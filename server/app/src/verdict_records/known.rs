@@ -25,9 +25,9 @@ pub(crate) const STORED: usize = 16 * VERDICTS;
 /// The caller of a question, as far as it affects which reports are joined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Asker {
-    /// The caller's report counts.
+    /// Whether the caller's report counts.
     pub(crate) is_trusted: bool,
-    /// The caller sees the attempts of all projects.
+    /// Whether the caller sees the attempts of all projects.
     pub(crate) sees_all: bool,
     pub(crate) reads: ReadableWords,
     /// The reporter under which the question is stored.
@@ -67,7 +67,7 @@ impl Asker {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KnownVerdicts {
     given: Vec<Verdict>,
-    /// The limit for the caller's project is reached.
+    /// Whether the limit for the caller's project is reached.
     pub(crate) is_full: bool,
     /// The limit for the attempt is reached: time of the verdict to be evicted.
     pub(crate) gives_way: Option<u64>,

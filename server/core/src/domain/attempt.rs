@@ -75,7 +75,7 @@ impl AttemptId {
 /// One execution of a key, as its agent announced it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// Its id.
+    /// ID of the attempt.
     pub id: AttemptId,
     /// The agent that writes it.
     pub session: SessionId,
@@ -87,11 +87,11 @@ pub struct Attempt {
     pub retries: Option<AttemptId>,
     /// Where the numbers are read.
     pub source: MeasurementSource,
-    /// What was asked for and is in force.
+    /// Requests and limits that were asked for and are in force.
     pub resources: Resources,
     /// Start by the agent's clock, milliseconds since 1970.
     pub started_unix_ms: u64,
-    /// What the server noted of it.
+    /// The server's record of its opening.
     #[serde(default, skip_serializing_if = "OpeningRecord::is_empty")]
     pub opening: OpeningRecord,
 }
@@ -141,10 +141,10 @@ pub struct OpeningRecord {
     /// The ticket in whose slot the attempt runs. Kept while the attempt is open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ticket: Option<TicketId>,
-    /// The attempt is measured and judged, and never lowers the sizes of others.
+    /// Whether the attempt is measured and judged, and never lowers the sizes of others.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub untrusted: bool,
-    /// The agent proved with the job's token that the attempt belongs to its own CI job.
+    /// Whether the agent proved with the job's token that the attempt belongs to its own CI job.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub proven: bool,
     /// The prediction for its key before this attempt was added to the history; `None` in records without one.
@@ -170,7 +170,7 @@ pub struct PredictionSnapshot {
     pub cpu_request: Cores,
     /// Wall time that 95 % of the attempts stay below.
     pub wall_p95: Millis,
-    /// The predicted memory was the configured default: no attempt was known to predict from.
+    /// Whether the predicted memory was the configured default: no attempt was known to predict from.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_default: bool,
 }

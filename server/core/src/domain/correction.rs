@@ -39,7 +39,7 @@ pub struct VerdictCorrection {
     /// Applies the correction to other failures with this signature as well; `None`: to this attempt alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signature: Option<CorrectionRule>,
-    /// The correction was taken back: the cause is again what the rules find.
+    /// Whether the correction was taken back: the cause is again what the rules find.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub undone: bool,
 }

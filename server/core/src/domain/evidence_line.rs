@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// One observation, for or against the cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EvidenceLine {
-    /// Where it comes from.
+    /// The source of the line.
     pub source: EvidenceSource,
     /// What was seen.
     pub text: String,

@@ -48,7 +48,7 @@ pub struct JobsPoint {
     pub jobs: u32,
     /// Attempts with exactly this number; 0 if the point is interpolated.
     pub attempts: u32,
-    /// Those of them that memory stopped.
+    /// Attempts of these that memory stopped.
     pub stopped: u32,
     /// Memory that half of the builds need. An attempt that memory stopped counts as a lower bound.
     pub need_p50: Bytes,

@@ -31,7 +31,7 @@ pub struct JobRun<'a> {
     /// `None` if the attempt was not measured: then it sorts last.
     started_unix_ms: Option<u64>,
     untrusted: bool,
-    /// The job's own token opened it.
+    /// Whether the job's own token opened it.
     own_job: bool,
 }
 

@@ -20,7 +20,7 @@ pub struct NeedGroups {
 pub struct NeedGroup {
     /// How many there are.
     pub attempts: u32,
-    /// Their share of the attempts of all groups, 0 to 1.
+    /// Share of the group's attempts in those of all groups, 0 to 1.
     pub share: f64,
     /// Lowest, median and highest need of the group.
     pub need: [Bytes; 3],

@@ -8,7 +8,7 @@ use super::{Bytes, CpuMicros, FieldViolation, Millis};
 /// A part of a build that its output names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phase {
-    /// 1 to 128 bytes without control characters. A name may come more than once.
+    /// The phase's name, 1 to 128 bytes without control characters. Several phases may have the same name.
     pub name: String,
     /// Start, measured from the start of the attempt.
     pub started: Millis,

@@ -97,7 +97,7 @@ impl Prediction {
 pub struct PoolAssignment {
     /// Name of the pool; empty if there are no pools, or none fits.
     pub pool: String,
-    /// The prediction exceeds the pool's maximum and was lowered to it.
+    /// Whether the prediction exceeds the pool's maximum and was lowered to it.
     pub clamped: bool,
     /// One sentence.
     pub reason: String,
@@ -136,7 +136,7 @@ pub struct Basis {
     /// Confidence in this number, 0 to 1, where it differs from the prediction's, which is that of its memory; else `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
-    /// All attempts behind the number are of the rung, not only most.
+    /// Whether all attempts behind the number are of the rung, not only most.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub all_of_rung: bool,
     /// Attempts behind a memory size whose need is a sum over processes. 0 for other numbers and in records without this field.
@@ -232,21 +232,21 @@ impl Rung {
 /// One attempt that a prediction used.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UsedAttempt {
-    /// Its id.
+    /// ID of the attempt.
     pub attempt: AttemptId,
     /// The most similar rung that it is on.
     pub rung: Rung,
-    /// Its share of the total weight, 0 to 1.
+    /// The attempt's share of the total weight, 0 to 1.
     pub weight: f64,
-    /// Its need, adjusted to the requested build jobs and input.
+    /// The attempt's need, adjusted to the requested build jobs and input.
     pub need: Bytes,
-    /// Its need as it was measured.
+    /// The attempt's need as it was measured.
     pub measured: Bytes,
-    /// Its build jobs, if they are known.
+    /// The attempt's build jobs, if they are known.
     pub build_jobs: Option<u32>,
     /// How long it took.
     pub wall: Millis,
-    /// The need is a lower bound: memory stopped the attempt.
+    /// Whether the need is a lower bound: memory stopped the attempt.
     pub censored: bool,
     /// See [`Summary::incomplete`](super::Summary::incomplete).
     pub incomplete: Option<IncompleteNeed>,

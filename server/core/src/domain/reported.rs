@@ -41,13 +41,13 @@ pub struct ReportedEvidence {
     /// The first such line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_words: Option<String>,
-    /// The CI runner's last line in the log reports that the build's container was killed for memory.
+    /// Whether the CI runner's last line in the log reports that the build's container was killed for memory.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub runner_says_oom: bool,
     /// Name of the service container of which the runner's last line reports the same; empty if none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub runner_oom_container: String,
-    /// Part of the log was read, whether or not it contains evidence.
+    /// Whether part of the log was read, whether or not it contains evidence.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub log_read: bool,
     /// Number of earlier runs of the same job in the CI system's list.
@@ -74,7 +74,7 @@ pub struct MatchedLine {
     /// Position of that first line and the lines that follow from it; `None` once removed for their age.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<RootLine>,
-    /// Its order relative to failures of the build itself in the same log.
+    /// Order of the line relative to failures of the build itself in the same log.
     #[serde(default, skip_serializing_if = "LogOrder::is_alone")]
     pub order: LogOrder,
 }
@@ -82,7 +82,7 @@ pub struct MatchedLine {
 /// Position of the line where a failure began, and the lines that follow from it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RootLine {
-    /// Its position.
+    /// Position of the line.
     pub at: LogPlace,
     /// Following lines in which tools only pass the failure on, such as `make: *** Error 2`: at most 3, each at most about 200 bytes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -149,7 +149,7 @@ impl ReportedEvidence {
         }
     }
 
-    /// The same without texts of the log, which may be removed for their age; for comparing what is known.
+    /// The report without texts of the log, which may be removed for their age; for comparing what is known.
     #[must_use]
     pub fn without_log_lines(&self) -> Self {
         let mut without = self.clone();

@@ -24,7 +24,7 @@ pub struct ReportedOutcome {
     pub reason: String,
     /// The cause proven by a verdict; it takes precedence over `reason`.
     pub cause: Option<Cause>,
-    /// The job found its work done already and built nothing.
+    /// Whether the job found its work done already and built nothing.
     pub unneeded: bool,
     /// The reporter. The report applies only to attempts that it may report on.
     pub by: Reporter,

@@ -13,7 +13,7 @@ pub struct RetentionPolicy {
     pub keep_for: Duration,
     /// Most bytes of sealed samples; `None`: unlimited.
     pub max_bytes: Option<Bytes>,
-    /// Summaries of attempts; `None`: for ever.
+    /// How long summaries of attempts are kept; `None`: forever.
     pub summaries_for: Option<Duration>,
     /// Lines of logs in verdicts; `None`: as long as the verdict.
     pub log_lines_for: Option<Duration>,
@@ -22,7 +22,7 @@ pub struct RetentionPolicy {
 impl Default for RetentionPolicy {
     fn default() -> Self {
         Self {
-            // long enough to look into what failed lately
+            // long enough to examine recent failures
             full_for: Duration::from_hours(30 * 24),
             keep_for: Duration::from_hours(365 * 24),
             max_bytes: None,

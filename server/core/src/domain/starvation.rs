@@ -8,7 +8,7 @@ const BREAK: Millis = Millis(30_000);
 /// The newest period of starvation of one attempt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Starvation {
-    /// Starved now: the counter grew with the last sample.
+    /// Whether the attempt is starved now: the counter grew with the last sample.
     pub now: bool,
     /// The counter at the start of the period.
     began: Millis,

@@ -19,7 +19,7 @@ pub struct StatsFields<'s> {
     pub cpu_asked: Option<Cores>,
     /// See [`Summary::predicted_at_start`].
     pub predicted: Option<PredictionSnapshot>,
-    /// What it proves about the need: the full need, or a lower bound if it is censored.
+    /// The need that the attempt proves: the full need, or a lower bound if it is censored.
     pub proven: Option<Bytes>,
     /// See [`Summary::censored`].
     pub censored: bool,

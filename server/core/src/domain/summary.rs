@@ -19,7 +19,7 @@ use super::{
 /// The permanent record of an ended attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Its id.
+    /// ID of the attempt.
     pub attempt: AttemptId,
     /// What was built.
     pub key: Key,
@@ -30,14 +30,14 @@ pub struct Summary {
     pub retries: Option<AttemptId>,
     /// Where the measurements come from.
     pub source: MeasurementSource,
-    /// Its requests and limits.
+    /// Requests and limits of the attempt.
     pub resources: Resources,
     /// Start, milliseconds since 1970: by the agent's clock, or by the server's estimate if that clock is wrong.
     pub started_unix_ms: u64,
     /// The agent run that delivered it; `None` in records without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<DeliveryOrigin>,
-    /// What the server recorded when it opened.
+    /// The server's record of its opening.
     #[serde(default, skip_serializing_if = "OpeningRecord::is_empty")]
     pub opening: OpeningRecord,
     /// Time from start to end.
@@ -77,7 +77,7 @@ pub struct Summary {
     /// The CI system's failure reason, as it spells it; empty if it gave none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub ci_reason: String,
-    /// The need is a lower bound: the attempt was killed or starved at a limit.
+    /// Whether the need is a lower bound: the attempt was killed or starved at a limit.
     #[serde(default)]
     pub censored: bool,
     /// Whose limit caused the kill; `None` if nothing was killed, or the counters do not show it.
@@ -101,7 +101,7 @@ pub struct Summary {
     /// Part of `starved` just before the end, with hardly a pause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starved_at_end: Option<Millis>,
-    /// It found its work done already and built nothing: predictions do not learn from it.
+    /// Whether the build found its work done already and built nothing: predictions do not learn from it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unneeded: bool,
     /// The service that did the work outside what was measured, for example `docker`; empty if there was none. Predictions do not learn

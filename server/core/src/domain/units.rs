@@ -78,7 +78,7 @@ impl Millis {
     /// One second.
     pub const SECOND: Self = Self(1000);
 
-    /// The same time in hours.
+    /// The duration in hours.
     pub fn hours(self) -> f64 {
         self.as_f64() / 3_600_000.0
     }

@@ -18,7 +18,7 @@ pub struct Evidence {
     pub key: Key,
     /// 1 for the first execution.
     pub number: u32,
-    /// Its summary; `None` if no agent measured it.
+    /// Summary of the attempt; `None` if no agent measured it.
     pub measured: Option<Arc<Summary>>,
     /// How it ended. The caller's report takes precedence over the agent's.
     pub exit: Option<Exit>,
@@ -30,7 +30,7 @@ pub struct Evidence {
     pub container_reason: String,
     /// Kubernetes' reason for the end of the pod.
     pub pod_reason: String,
-    /// Its time limit, if known.
+    /// Time limit of the attempt, if known.
     pub time_limit: Option<Millis>,
     /// How its need grew just before the end, if its samples are known.
     pub growth: Option<MemoryGrowth>,
@@ -198,11 +198,11 @@ impl Verdict {
 /// Name of a CI job; all its runs within one pipeline share it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct JobName {
-    /// Its project.
+    /// Project of the job.
     pub project: String,
-    /// Its pipeline.
+    /// Pipeline of the job.
     pub pipeline: String,
-    /// Its name in the pipeline.
+    /// Name of the job in the pipeline.
     pub name: String,
 }
 
@@ -224,7 +224,7 @@ pub struct RetryOutlook {
     pub seen: u32,
     /// Unchanged retries of this failure of this key that have ended.
     pub retried: u32,
-    /// Those of `retried` that passed.
+    /// Attempts of `retried` that passed.
     pub passed: u32,
     /// What the retry would cost; `None` without one.
     pub cost: Option<ReservationCost>,
@@ -232,11 +232,11 @@ pub struct RetryOutlook {
     pub wait: Millis,
     /// Memory time that waiting saves, GiB x h.
     pub waiting_saves_gib_h: f64,
-    /// The next size is below what the failure calls for, because the pool's maximum is lower.
+    /// Whether the next size is below what the failure calls for, because the pool's maximum is lower.
     pub clamped: bool,
     /// What would fix it, if a retry cannot.
     pub mend: Option<String>,
-    /// Better evidence than the log proves the cause.
+    /// Whether better evidence than the log proves the cause.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub proven: bool,
     /// Memory at which the attempt was stopped, if the verdict is to retry with more; `None` if unknown.

@@ -17,7 +17,7 @@ pub struct VerdictBasis {
     /// Fingerprint of all evidence, without texts of the log. A different value means that more is known now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<u64>,
-    /// The caller was untrusted: a job that reported on itself.
+    /// Whether the caller was untrusted: a job that reported on itself.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub by_untrusted: bool,
     /// What the caller reported.
@@ -56,7 +56,7 @@ pub struct RecordedCause {
     /// The source that the history names for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<EvidenceSource>,
-    /// Memory stopped the attempt.
+    /// Whether memory stopped the attempt.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub censored: bool,
 }

@@ -41,7 +41,7 @@ struct Shapes {
 
 struct Shape {
     pattern: &'static Pattern,
-    /// The pattern has no words: it is always tried.
+    /// Whether the pattern has no words: it is always tried.
     always: bool,
     compiled: OnceLock<Option<Compiled>>,
 }

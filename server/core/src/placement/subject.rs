@@ -57,7 +57,7 @@ pub struct RuleSubject<'k> {
     pub kind: BuildKind,
     /// It is a security fix.
     pub security: bool,
-    /// What it runs on.
+    /// The operating system that the build runs on.
     pub os: OperatingSystem,
     /// Its architecture family; empty if the key names none, [`OTHER`] if it names an unknown one.
     pub family: &'static str,

@@ -45,12 +45,12 @@ impl Deviation {
     /// Before any attempt is known.
     pub(super) const UNKNOWN: Self = Self { alike: ALIKE.deviation, jump: JUMPS.deviation };
 
-    /// From the weighted needs. Attempts that memory stopped are ignored.
+    /// Computes the deviation from the weighted needs. Attempts that memory stopped are ignored.
     pub(super) fn of(similar: &SimilarAttempts<'_>, points: &[WeightedValue]) -> Self {
         variance(points).map_or(Self::UNKNOWN, |variance| Self::mixed(similar, variance))
     }
 
-    /// The same within groups of need ([`NeedSplit`]): the distance between groups says nothing about what may lie above the highest,
+    /// The deviation within groups of need ([`NeedSplit`]): the distance between groups says nothing about what may lie above the highest,
     /// because the next build belongs to one of them. `None` if there is one group.
     pub(super) fn within_groups(similar: &SimilarAttempts<'_>, points: &[WeightedValue]) -> Option<Self> {
         variance_within_groups(points).map(|variance| Self::mixed(similar, variance))

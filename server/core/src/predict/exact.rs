@@ -42,14 +42,14 @@ pub(super) struct RateQuantile<'p, 'h> {
 /// Whether the default counts beside attempts of the package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DefaultCounts {
-    /// Until enough attempts are known.
+    /// How sure the predictor must be until enough attempts are known.
     AmongFew,
     /// Only while no attempt of the package has a value.
     Alone,
 }
 
 impl<'p, 'h> RateValues<'p, 'h> {
-    /// From `log` of each attempt: a logarithm to base 2; non-finite values are skipped.
+    /// Computed from `log` of each attempt, a logarithm to base 2; non-finite values are skipped.
     pub(super) fn of(
         similar: &'p SimilarAttempts<'h>,
         log: impl Fn(&WeightedAttempt<'_>) -> f64,

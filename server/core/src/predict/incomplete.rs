@@ -64,7 +64,7 @@ fn hold_price(own: &mut Prediction, measured: &Prediction, of_cgroups: &SimilarA
 fn hold_limit(own: &mut Prediction, measured: Prediction, source: IncompleteNeed) {
     let is_default = measured.memory_limit.basis.is_default() || measured.confidence < LEAST_CONFIDENCE;
     if is_default && own.lower_bound.is_some() {
-        // what kills prove comes before a default and before a guess from other packages, not before builds of this package
+        // a size proven by kills overrides a default and a guess from other packages, but not attempts of this package
         if !measured.memory_limit.basis.is_default() && !guess::is_of_others(&measured) {
             raise(&mut own.memory_limit, &measured.memory_limit);
         }

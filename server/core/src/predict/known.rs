@@ -19,7 +19,7 @@ pub(super) struct NumberConfidence {
     pub(super) confidence: Option<f64>,
 }
 
-/// From attempts and their values (finite logarithms to base 2). Also returns the share that remains unknown: 1 without attempts.
+/// Computed from attempts and their values (finite logarithms to base 2). Also returns the share that remains unknown: 1 without attempts.
 pub(super) fn of_telling<'p, 'h: 'p>(
     telling: impl Iterator<Item = (&'p WeightedAttempt<'h>, f64)>,
 ) -> (NumberConfidence, f64) {

@@ -50,7 +50,8 @@ pub(super) fn expected(similar: &SimilarAttempts<'_>, settings: &Settings) -> Di
     expected_by(similar, settings, |used| used.need)
 }
 
-/// The same with `log` as the value of each attempt: a logarithm to base 2; non-finite values are skipped.
+/// The expected values of the next attempt, with `log` as the value of each known attempt: a logarithm to base 2; non-finite values are
+/// skipped.
 fn expected_by(
     similar: &SimilarAttempts<'_>,
     settings: &Settings,

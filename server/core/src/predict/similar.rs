@@ -44,8 +44,8 @@ pub(super) fn half_known(rung: Rung) -> f64 {
 const DECAY: f64 = 0.99;
 /// Wider rungs are skipped once the narrower ones leave less than this share unknown.
 const KNOWN_ENOUGH: f64 = 0.02;
-/// The same for other parts of a parallel job: parts of a matrix can need very different sizes, so after three attempts a part is
-/// predicted by itself.
+/// As [`KNOWN_ENOUGH`], for other parts of a parallel job: parts of a matrix can need very different sizes, so after three attempts a part
+/// is predicted by itself.
 const PART_KNOWN: f64 = 0.2;
 /// Fewest packages from which a build of an unknown package is predicted. With fewer, one package built a hundred times would decide for
 /// all unknown ones.
@@ -98,7 +98,7 @@ pub(super) struct SimilarAttempts<'h> {
     pub(super) used: Vec<WeightedAttempt<'h>>,
     /// Rungs with attempts, with their share of the total weight.
     pub(super) shares: Vec<(Rung, f64)>,
-    /// The same from uncensored attempts alone: what is known beyond lower bounds.
+    /// Shares as `shares`, computed from uncensored attempts alone, whose need is known and not just bounded.
     pub(super) fitted_shares: Vec<(Rung, f64)>,
     /// The share of the total weight that those leave.
     fitted_left: f64,

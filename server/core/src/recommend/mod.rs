@@ -34,9 +34,9 @@ pub const DAY: Millis = Millis(24 * 3600 * 1000);
 /// The attempts of one package of one project.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Workload {
-    /// As in a key.
+    /// The project, as in a key.
     pub project: String,
-    /// As in a key: package or job.
+    /// The package or the job, as in a key.
     pub package: String,
     /// Attempts in the window, in any order.
     pub attempts: Vec<WorkloadAttempt>,
@@ -55,13 +55,13 @@ pub struct WorkloadAttempt {
     pub wall: Millis,
     /// Price of a GiB for an hour.
     pub price: f64,
-    /// What it proves about the need.
+    /// The need that the attempt proves.
     pub need: Option<Bytes>,
     /// How that need is known.
     pub source: NeedSource,
-    /// It may not lower a size.
+    /// Whether the attempt is untrusted: it may not lower a size.
     pub untrusted: bool,
-    /// Memory ended it.
+    /// Whether memory ended it.
     pub failed_for_memory: bool,
 }
 
@@ -76,7 +76,7 @@ pub enum NeedSource {
     Stopped,
 }
 
-/// What a job requests.
+/// The requests and limits of a job.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Sizes {
     /// `None` if it requests none, or that is unknown.
@@ -162,13 +162,13 @@ impl Savings {
 /// A proposal for one package, with the numbers behind it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recommendation {
-    /// As in a key.
+    /// The project, as in a key.
     pub project: String,
-    /// As in a key: package or job.
+    /// The package or the job, as in a key.
     pub package: String,
     /// Attempts in the window.
     pub attempts: u64,
-    /// Of them those that failed for memory.
+    /// Failures because of memory, of these.
     pub failed_for_memory: u64,
     /// Median sizes of the newest attempts.
     pub today: Sizes,
@@ -184,7 +184,7 @@ pub struct Recommendation {
     pub confidence: f64,
     /// How many attempts would exceed the limit, the proposed one or today's; `None` without a limit or a proposal.
     pub limit_risk: Option<Risk>,
-    /// The same for the proposed request; above it a build uses memory that its node may not have.
+    /// How many attempts would exceed the proposed request; above it a build uses memory that its node may not have.
     pub request_risk: Option<Risk>,
 }
 

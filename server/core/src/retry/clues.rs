@@ -1,4 +1,4 @@
-//! The clue that each kind of evidence gives. The confidences are judgements: a kernel counter is nearly proof, so is the cluster's own
+//! The clue that each kind of evidence gives. The confidences are estimates: a kernel counter is nearly proof, so is the cluster's own
 //! reason; a signal can come from any process, and any process can write a line into a log.
 
 use plimsoll_proto::evidence::source_in_words;

@@ -23,11 +23,11 @@ pub struct Finding {
     pub root: Option<RootLine>,
     /// A failure of the build itself in the log, if a fault outside decides: which of them ended the build is uncertain.
     pub own_failure: Option<String>,
-    /// The line that names the failure reports that memory was refused to a process, not that one was killed.
+    /// Whether the line that names the failure reports that memory was refused to a process, not that one was killed.
     pub refused: bool,
     /// The cause and source found by the rules, if a person corrected it: the failure keeps its signature.
     pub by_rules: Option<(Cause, Option<EvidenceSource>)>,
-    /// No text of the log was ever sent, so it cannot show the cause.
+    /// Whether no text of the log was ever sent, so it cannot show the cause.
     pub log_unread: bool,
     /// The clue behind each of `lines`, in order; used to mark them again for another cause.
     pub(super) clues: Vec<Clue>,

@@ -42,9 +42,9 @@ pub(super) struct RuleMatch<'r> {
     /// Position of `first`, and the lines that follow from it.
     pub(super) root: Option<RootLine>,
     pub(super) order: LogOrder,
-    /// Two different lines match.
+    /// Whether two different lines match.
     pub(super) repeated: bool,
-    /// At least one matching line is not a mere summary.
+    /// Whether at least one matching line is not a mere summary.
     pub(super) apart: bool,
 }
 

@@ -21,7 +21,7 @@ pub(super) struct Interner {
     entries: Vec<InternedText>,
     codes: HashMap<Arc<str>, u16, RandomState>,
     free: Vec<u16>,
-    /// A text did not fit.
+    /// Whether a text did not fit.
     overflowed: bool,
 }
 

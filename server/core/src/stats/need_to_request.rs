@@ -9,7 +9,7 @@ use crate::domain::Millis;
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct CensoredMax {
     pub(super) value: f32,
-    /// Memory stopped the attempt with the maximum.
+    /// Whether memory stopped the attempt with the maximum.
     pub is_lower: bool,
 }
 

@@ -19,7 +19,7 @@ pub struct Price {
 /// Prices from the file of pools; they take precedence over the settings.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PoolPrices {
-    /// By name of the pool.
+    /// Prices by name of the pool.
     pub pools: BTreeMap<String, Price>,
     /// Currency of all of them; empty if the file names none.
     pub currency: String,

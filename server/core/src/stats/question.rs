@@ -7,23 +7,23 @@ use crate::domain::{AttemptBrief, Cause, Key, Outcome};
 /// Which attempts are counted. Empty and `None` mean all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// As in a key.
+    /// The project, as in a key.
     pub project: String,
-    /// As in a key.
+    /// The stack, as in a key.
     pub stack: String,
-    /// As in a key.
+    /// The package, as in a key.
     pub package: String,
-    /// As in a key.
+    /// The version, as in a key.
     pub version: String,
-    /// As in a key.
+    /// The compiler, as in a key.
     pub compiler: String,
-    /// As in a key.
+    /// The architecture, as in a key.
     pub arch: String,
     /// Pool in which the attempt ran.
     pub pool: String,
     /// Class of the branch or tag.
     pub ref_class: String,
-    /// As in a key.
+    /// The owner, as in a key.
     pub owner: String,
     /// Ended at or after.
     pub from_unix_ms: Option<u64>,
@@ -125,6 +125,6 @@ pub struct Question {
     pub group_by: GroupBy,
     /// Width of a time step; 0 for none.
     pub step_ms: u64,
-    /// The caller may not learn about other projects than the filter's: not even totals or notes include them.
+    /// Whether the caller may not learn about other projects than the filter's: not even totals or notes include them.
     pub confined: bool,
 }

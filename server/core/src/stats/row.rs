@@ -82,16 +82,16 @@ impl RetryMark {
 pub(super) enum RowFlag {
     /// A verdict refused a retry.
     Refused = 1,
-    /// It is known whether the predicted request sufficed.
+    /// Set if it is known whether the predicted request sufficed.
     RequestJudged = 2,
-    /// It is known whether the predicted limit sufficed.
+    /// Set if it is known whether the predicted limit sufficed.
     LimitJudged = 4,
     WithinLimit = 8,
     WithinRequest = 16,
-    /// It succeeded and has a predicted time.
+    /// Set if the attempt succeeded and has a predicted time.
     Timed = 32,
     WithinTime = 64,
-    /// It found its work done already: its need does not count.
+    /// Set if the attempt found its work done already: its need does not count.
     Unneeded = 128,
 }
 
@@ -195,7 +195,7 @@ impl AttemptRow {
         usize::from(self.end & 31)
     }
 
-    /// Whether memory stopped it.
+    /// Whether memory stopped the attempt.
     pub(super) fn failed_for_memory(&self) -> bool {
         self.cause()
             .checked_sub(1)

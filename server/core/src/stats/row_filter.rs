@@ -21,7 +21,7 @@ pub(super) struct RowFilter {
     outcome: Option<usize>,
     cause: Option<usize>,
     place: DimensionFilter,
-    /// Nothing matches.
+    /// Whether nothing matches.
     nothing: bool,
 }
 

@@ -12,10 +12,10 @@ use crate::domain::{Bytes, Cause, RequestUsage};
 pub struct StatsTotals {
     /// Number of attempts.
     pub attempts: u64,
-    /// By outcome; canceled attempts are among the failures.
+    /// Attempts by outcome; canceled attempts are among the failures.
     outcomes: [u32; 4],
     canceled: u32,
-    /// By cause; the first entry is for none, and stays 0.
+    /// Attempts by cause; the first entry is for none, and stays 0.
     causes: [u32; 1 + Cause::ALL.len()],
     /// Retries by the cause of the retried attempt.
     retried: [u32; RetryMark::COUNT],
@@ -72,15 +72,15 @@ pub struct StatsTotals {
 pub struct Calibration {
     /// Number of attempts.
     pub attempts: u64,
-    /// Their need was at most the predicted limit.
+    /// Attempts with a need of at most the predicted limit.
     pub within_limit: u64,
     /// Attempts of which it is known whether the predicted request sufficed.
     pub request_attempts: u64,
-    /// Their need was at most the predicted request.
+    /// Attempts with a need of at most the predicted request.
     pub within_request: u64,
     /// Attempts whose time was predicted.
     pub timed: u64,
-    /// They took at most the predicted 95th percentile.
+    /// Attempts that took at most the predicted 95th percentile.
     pub within_time: u64,
     /// Sum of |log2(predicted limit / need)|, and number of attempts in it.
     error: (f64, u64),
@@ -91,13 +91,13 @@ pub struct Calibration {
 pub struct ShadowTotals {
     /// Number of attempts.
     pub attempts: u64,
-    /// Their requests.
+    /// Requests of these attempts, GiB hours.
     pub asked_gib_hours: f64,
     /// The predicted requests.
     pub predicted_gib_hours: f64,
     /// Memory ended them.
     pub failed: u64,
-    /// Their need is above the predicted limit.
+    /// Attempts with a need above the predicted limit.
     pub would_fail: u64,
     /// Price of their requests.
     pub asked_money: f64,

@@ -14,7 +14,7 @@ const FEWEST: u32 = 3;
 /// Variation of a package's need.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PackageVariation {
-    /// Its name.
+    /// Name of the package.
     pub package: String,
     /// Attempts included.
     pub attempts: u32,

@@ -12,7 +12,7 @@ use super::shortened::ShorteningReader;
 /// Bytes of a log that are kept; more than the rules read.
 pub(super) const LOG: usize = 128 << 10;
 
-/// What a line may say. Fields that are not named here are passed over.
+/// The fields of a line. Fields that are not named here are ignored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 #[expect(clippy::struct_field_names, reason = "the names are those of the file")]
@@ -48,7 +48,7 @@ impl Failure {
         }
     }
 
-    /// Its id; empty if it has none.
+    /// ID of the failure; empty if it has none.
     pub(super) fn id(&self) -> &str {
         text(self.id.as_ref())
     }
@@ -64,7 +64,7 @@ impl Failure {
         }
     }
 
-    /// What is known of the end. `log_only` leaves exit, signal and log.
+    /// The evidence of the failure's end. `log_only` leaves out exit code and signal, but not the log.
     pub(super) fn evidence(self, log_only: bool) -> Evidence {
         let measured = if log_only { None } else { self.measured().map(Arc::new) };
         let unless_log_only =

@@ -10,23 +10,23 @@ use serde::Serialize;
 
 use super::Failure;
 
-/// What verdicts stand on beside the line itself.
+/// The settings that verdicts depend on, beside the line itself.
 #[derive(Debug)]
 pub struct ClassifyTerms<'a> {
-    /// What the end of a log says.
+    /// The rules for the end of a log.
     pub rules: &'a LogRules,
     /// How sizes are chosen.
     pub predict: &'a predict::Settings,
     /// When a retry is worth it.
     pub retry: &'a RetryPolicy,
-    /// Looks at exit code, signal and log alone.
+    /// Whether to use only exit code, signal and log.
     pub log_only: bool,
 }
 
 /// The answer to one line.
 #[derive(Debug, Serialize)]
 pub struct JudgedLine {
-    /// Of the failure.
+    /// ID of the failure.
     pub id: String,
     /// `none` if it did not fail.
     pub cause: &'static str,
@@ -39,7 +39,7 @@ pub struct JudgedLine {
     pub reason: String,
     /// Attempts that the budget still allows after this one.
     attempts_left: u32,
-    /// What the next attempt should ask for, and what it costs; neither without a retry.
+    /// The sizes that the next attempt should request, and its cost; neither without a retry.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<NextAllocation>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,7 +66,7 @@ pub struct JudgedLine {
 pub struct JudgedRoot {
     /// The line.
     pub line: String,
-    /// Its place in what was kept of the log, from 1; `None` where no rule knows the line.
+    /// Position of the line in the kept part of the log, from 1; `None` where no rule knows the line.
     #[serde(flatten)]
     pub at: Option<RootLine>,
 }
@@ -116,7 +116,7 @@ impl NextAllocation {
 /// A line that cannot be judged.
 #[derive(Debug, Serialize)]
 pub struct UnreadableLine<'a> {
-    /// Its number.
+    /// Number of the line.
     pub line: u64,
     /// Why.
     pub error: &'a str,

@@ -14,9 +14,9 @@ use crate::gzip::{self, GzipMembers};
 /// One line.
 #[derive(Debug)]
 pub struct InputLine {
-    /// From 1.
+    /// Number of the line, from 1.
     pub number: u64,
-    /// What it says, or why it cannot be read.
+    /// The line's failure, or why it cannot be read.
     pub failure: Result<Failure, String>,
 }
 

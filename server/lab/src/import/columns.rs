@@ -98,7 +98,7 @@ impl RecordDraft {
         Self::default().read_beside(line, texts)
     }
 
-    /// As [`Self::read`], with what is known already.
+    /// Reads a row as [`Self::read`], with fields that are known already.
     pub(super) fn read_beside<'t>(
         self,
         line: u64,
@@ -134,7 +134,7 @@ pub(super) fn required() -> String {
     needed.join(", ")
 }
 
-/// Why a row is refused in which a required column is empty, and others beside it.
+/// The reason to refuse a row of which a required column is empty, and so are the columns `others`.
 fn without(others: &[&str]) -> String {
     let others = if others.is_empty() { String::new() } else { format!(", and so is {}", others.join(", ")) };
     format!("is empty{others}; nothing can be learnt without the required columns: {}", required())

@@ -21,7 +21,7 @@ use super::{
 /// Operations in one commit: what the store writes with one sync.
 const COMMIT: usize = 256;
 
-/// What an import did.
+/// The result of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImportReport {
     /// Rows that are history now.
@@ -46,7 +46,7 @@ pub enum ImportError {
     /// The file cannot be used.
     #[error(transparent)]
     File(#[from] FileError),
-    /// What was read cannot be unpacked.
+    /// The data that was read cannot be unpacked.
     #[error(transparent)]
     Unpack(#[from] io::Error),
     /// The store cannot be read.
@@ -55,11 +55,11 @@ pub enum ImportError {
     /// A row has no stored form.
     #[error("{unit} {line}: {reason}")]
     Row {
-        /// What is counted.
+        /// The name of what is counted, for messages.
         unit: &'static str,
         /// The line.
         line: u64,
-        /// What is wrong.
+        /// The reason, in words.
         reason: String,
     },
     /// The store did not take a commit.
@@ -72,7 +72,7 @@ pub enum ImportError {
     },
 }
 
-/// What the file does not say.
+/// Values for what the file does not contain.
 #[derive(Debug, Clone, Default)]
 pub struct RecordDefaults {
     /// The project of rows that name none.

@@ -12,11 +12,11 @@ use super::refusals::Refusal;
 pub struct Record {
     /// Line of the file that it stands on, from 1; the row's id in a database.
     pub line: u64,
-    /// What is known of it. Without a time in the file, `started_unix_ms` is 0.
+    /// The attempt's summary, as far as the file has it. Without a time in the file, `started_unix_ms` is 0.
     pub summary: Summary,
     /// Whether its time is known.
     pub timed: bool,
-    /// Of a row without an id: what its id is made of.
+    /// For a row without an ID: the counter from which its ID is made.
     pub(super) unnamed: Option<UnnamedRows>,
 }
 
@@ -48,7 +48,7 @@ pub(super) enum RecordedEnd {
 /// A row that was read, or why it was not taken; `None` at the end.
 pub(super) type ReadRow = Option<Result<Record, Refusal>>;
 
-/// What a row has said so far.
+/// The fields of a row that were read so far.
 #[derive(Debug, Default)]
 pub(super) struct RecordDraft {
     pub(super) attempt: Option<AttemptId>,
@@ -63,11 +63,11 @@ pub(super) struct RecordDraft {
     pub(super) requested: Option<Bytes>,
     pub(super) outcome: RecordedEnd,
     pub(super) untrusted: bool,
-    /// What no column of a text names.
+    /// Fields that no column of a text has.
     pub(super) beside: DatabaseFields,
 }
 
-/// What a database of another program knows beside the columns.
+/// Fields that a database of another program has beside our columns.
 #[derive(Debug, Default)]
 pub(super) struct DatabaseFields {
     pub(super) memory_limit: Option<Bytes>,

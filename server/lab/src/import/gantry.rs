@@ -32,7 +32,7 @@ mod spelling;
 #[cfg(test)]
 mod tests;
 
-/// What is counted in refusals.
+/// Name of the unit in refusals.
 pub(super) const UNIT: &str = "table jobs, row";
 
 /// Rows that are read at once.
@@ -86,7 +86,7 @@ fn way_out(code: Option<ErrorCode>) -> &'static str {
 }
 
 impl GantryJobs {
-    /// Opens a database for reading, and looks for the columns.
+    /// Opens a database for reading, and finds the columns.
     ///
     /// # Errors
     /// It cannot be read, or it is not one of Gantry.
@@ -203,7 +203,7 @@ fn read(id: u64, values: &Values<'_>) -> Result<super::Record, Refusal> {
     record.map_err(|refusal| Refusal { column: theirs(refusal.column), ..refusal })
 }
 
-/// What Gantry calls a column of ours.
+/// Gantry's name of one of our columns.
 fn theirs(ours: &'static str) -> &'static str {
     match ours {
         "attempt" => "gitlab_id",

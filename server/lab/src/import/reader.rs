@@ -40,7 +40,7 @@ pub struct Reader {
 }
 
 enum RowSource {
-    /// The reader, and where each of our columns stands in the file.
+    /// The reader, and the position of each of our columns in the file.
     Csv(Box<csv::Reader<BoundedRows>>, Vec<Option<usize>>),
     Json(Box<dyn BufRead>),
     #[cfg(feature = "sqlite")]

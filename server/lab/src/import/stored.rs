@@ -11,16 +11,16 @@ use plimsoll_proto::job;
 
 use super::draft::Record;
 
-/// How the project of a stored attempt stands to the one that is said of it now.
+/// How the project of a stored attempt compares with the one in the row that is imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProjectOfStored {
-    /// It is the same one, or none is said.
+    /// Both name the same project, or the row names none.
     Same,
-    /// It has none, and none is said.
+    /// Neither names a project.
     Missing,
-    /// It has none, an import wrote it, and one is said.
+    /// The stored attempt, written by an import, has no project, and the row names one.
     Fillable,
-    /// It is another one.
+    /// They name different projects.
     Other,
 }
 
@@ -28,7 +28,7 @@ pub(super) enum ProjectOfStored {
 #[derive(Debug)]
 struct StoredProject {
     project: Arc<str>,
-    /// An import wrote it, and no agent.
+    /// Whether an import wrote it, and no agent.
     is_imported: bool,
 }
 
@@ -82,7 +82,7 @@ impl StoredAttempts {
         self.ids.insert(id, StoredProject { project, is_imported });
     }
 
-    /// How the project of a known attempt stands to the one that its row says.
+    /// Compares the project of a known attempt with the one in its row.
     pub(super) fn project_of(&self, row: &Summary) -> ProjectOfStored {
         let Some(stored) = self.ids.get(&row.attempt) else { return ProjectOfStored::Same };
         let (is, named) = (&*stored.project, row.key.project.as_str());

@@ -1,4 +1,4 @@
-//! A row of this program's own export: under `summary` stands all that is known of the attempt, so its columns are not read.
+//! A row of this program's own export: `summary` contains everything about the attempt, so the other columns are not read.
 
 use plimsoll_core::domain::{AttemptId, Bytes, Key, Phase, Summary};
 use plimsoll_proto::limits;

@@ -27,7 +27,7 @@ pub struct TapeRow {
     mean: Bytes,
     /// CPU time; 0 if that is not known.
     pub(crate) cpu: CpuMicros,
-    /// Memory stopped it.
+    /// Whether memory stopped it.
     pub stopped: bool,
     untrusted: bool,
     /// Place in the file, so that rows of the same time keep their order without room for a stable sort.
@@ -39,9 +39,9 @@ pub struct TapeRow {
 pub struct ReplayTape {
     keys: Vec<(Key, u64)>,
     numbers: HashMap<u64, Vec<usize>>,
-    /// In the order of time.
+    /// The rows, in order of time.
     pub rows: Vec<TapeRow>,
-    /// Whether the file tells times; without, an attempt has ended before the next one starts.
+    /// Whether the file has times; without them, each attempt ends before the next one starts.
     pub timed: bool,
     /// Whether some row names what was asked for.
     pub has_presets: bool,
@@ -54,7 +54,7 @@ pub struct ReplayTape {
 }
 
 impl ReplayTape {
-    /// Reads a file. `tell` hears after each thousand rows how much of the file is read.
+    /// Reads a file. `tell` gets the share of the file that was read, after each thousand rows.
     pub fn read(mut reader: Reader, mut tell: impl FnMut(f64)) -> Result<Self, FileError> {
         let mut tape = Self::default();
         while let Some(record) = reader.next_record()? {
@@ -121,7 +121,7 @@ impl ReplayTape {
         self.has_presets = true;
     }
 
-    /// Gives rows of a file without times some: so many start in an hour, one after the other.
+    /// Gives the rows of a file without times start times: `per_hour` start in an hour, one after the other.
     pub fn spread_out(&mut self, per_hour: f64) {
         for (row, number) in self.rows.iter_mut().zip(0_u64..) {
             row.start_ms = Millis::from_f64(Millis(number).as_f64() * 3_600_000.0 / per_hour).0;
@@ -129,7 +129,7 @@ impl ReplayTape {
         self.timed = true;
     }
 
-    /// What is known before the row's attempt starts, and when it has ended.
+    /// The question before the row's attempt starts, and the build after it has ended.
     pub fn ask(&self, number: usize, row: &TapeRow) -> (PolicyQuestion, FinishedBuild) {
         let (key, workload) = self.keys.get(row.key).cloned().unwrap_or_default();
         let ask = PolicyQuestion {

@@ -12,14 +12,14 @@ use super::{
 /// Halvings of the knob's range, on a logarithmic scale: 14 leave steps under 0.1 %.
 const HALVINGS: u32 = 14;
 
-/// What the failure rate of the first tries shall be.
+/// The failure rate of the first tries to aim for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FailureTarget {
-    /// As each policy is.
+    /// Each policy with its own settings.
     AsItIs,
-    /// At most this; a policy that is below stays as it is.
+    /// At most this value; a policy that is below stays as it is.
     AtMost(f64),
-    /// As near to this as its knob comes.
+    /// Each policy tuned as close to this value as possible.
     Match(f64),
 }
 
@@ -32,7 +32,7 @@ pub struct TuneGoal {
     pub warmup: f64,
 }
 
-/// What a policy costs over the tape; `None` for a preset that the file does not name.
+/// Runs a policy over the tape and returns its costs; `None` for a preset that the file does not name.
 pub fn run(
     tape: &ReplayTape,
     kind: PolicyKind,

@@ -21,7 +21,7 @@ pub enum CpuRule {
 }
 
 impl CpuRule {
-    /// As on the command line.
+    /// The name of the choice on the command line.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Asked => "asked",
@@ -41,20 +41,20 @@ impl CpuRule {
 /// The cores that each build holds, thousandths.
 #[derive(Debug, Clone)]
 pub struct SimulatedCores {
-    /// By row, above 0.
+    /// Cores by row, thousandths; above 0.
     milli: Vec<u64>,
 }
 
 impl SimulatedCores {
-    /// What the file says was asked for, else `otherwise`, thousandths.
+    /// The cores that the file says were requested, else `otherwise`, thousandths.
     pub fn asked(tape: &ReplayTape, otherwise: u64) -> Self {
         let asked =
             |row: &TapeRow| if row.milli_asked > 0 { row.milli_asked.into() } else { otherwise.max(1) };
         Self { milli: tape.rows.iter().map(asked).collect() }
     }
 
-    /// What is predicted for each build from those that had ended before it began, with the recorded times: the fleet and the policy
-    /// change nothing. `tell` gets the share that is done after each thousand rows.
+    /// Predicts the cores of each build from the builds that had ended before it began, by the recorded times; fleet and policy do not
+    /// matter. `tell` gets the finished share after each thousand rows.
     pub fn predicted(tape: &ReplayTape, settings: &Settings, mut tell: impl FnMut(f64)) -> Self {
         let mut policy = PolicyKind::Plimsoll.make(None, settings);
         // builds that run, by their end
@@ -74,7 +74,7 @@ impl SimulatedCores {
         Self { milli }
     }
 
-    /// Of the row with this number, thousandths.
+    /// Cores of the row with this number, thousandths.
     pub(super) fn of(&self, row: usize) -> u64 {
         self.milli.get(row).copied().unwrap_or(1).max(1)
     }

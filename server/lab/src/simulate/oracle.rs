@@ -15,7 +15,7 @@ use super::{
     rows::SimulatedRows,
 };
 
-/// What all builds need together.
+/// Sum of the needs of all builds.
 #[derive(Debug, Clone, Copy, Default)]
 struct TotalNeed {
     core_hours: f64,

@@ -12,34 +12,34 @@ pub(super) struct FreeShare {
 }
 
 impl FreeShare {
-    /// Of what is free and what there is, cores and memory.
+    /// The resources that are free and that exist, cores and memory.
     pub(super) fn of(cores: (u64, u64), memory: (u64, u64)) -> Self {
         let share = |(part, whole)| Bytes(part).as_f64() / Bytes(whole).as_f64().max(1.0);
         Self { cores: share(cores), memory: share(memory) }
     }
 }
 
-/// What nodes cost.
+/// Use and cost of nodes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NodeUsage {
     /// Most nodes that were open at once.
     pub peak: usize,
-    /// The same by kind, each at its own time.
+    /// Most nodes of each kind that were open at once, each kind at its own time.
     pub(crate) peaks: Vec<usize>,
     /// Open nodes x hours.
     pub(crate) node_hours: f64,
     /// Cores of open nodes x hours.
     pub core_hours: f64,
-    /// Of them what no build held.
+    /// Core hours of these that no build held.
     pub(crate) free_core_hours: f64,
     /// Of these the part for which no memory was left on its node: if a third of the cores is free and a quarter of the memory, a
     /// twelfth of the node's cores is stranded.
     pub(crate) stranded_core_hours: f64,
     /// GiB of open nodes x hours.
     pub gib_hours: f64,
-    /// Of them what no build held.
+    /// GiB hours of these that no build held.
     pub free_gib_hours: f64,
-    /// In the currency of the prices; 0 where none is given.
+    /// Cost, in the currency of the prices; 0 without prices.
     pub money: f64,
 }
 
@@ -58,7 +58,7 @@ impl NodeUsage {
     }
 }
 
-/// What one policy's sizes take of one fleet.
+/// The result of one policy's sizes on one fleet.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FleetOutcome {
     /// Whether it is the least that any sizes can take, and not what nodes were.
@@ -69,7 +69,7 @@ pub struct FleetOutcome {
     pub builds: u64,
     /// Attempts that were lost because they needed more memory than they were given, or than their node had.
     pub lost: u64,
-    /// Of them those that used more than their request on a node whose builds together need more than it has. With requests alone there
+    /// Attempts of these that used more than their request on a node whose builds together need more than it has. With requests alone there
     /// are none.
     pub evicted: u64,
     /// Wall time of those, hours.
@@ -84,14 +84,14 @@ pub struct FleetOutcome {
     pub clamped: u64,
     /// Time that each build waited in all, milliseconds, sorted.
     pub(crate) waits_ms: Vec<u64>,
-    /// What the nodes cost.
+    /// Use and cost of the nodes.
     pub used: NodeUsage,
-    /// From the first arrival to the last end, milliseconds.
+    /// Time from the first arrival to the last end, milliseconds.
     pub(crate) span_ms: u64,
 }
 
 impl FleetOutcome {
-    /// The time that this share of the builds waited at most (nearest rank).
+    /// The waiting time that this share of the builds did not exceed (nearest rank).
     pub fn wait(&self, share: f64) -> Millis {
         let ranks = Bytes(u64::try_from(self.waits_ms.len()).unwrap_or(u64::MAX)).as_f64();
         let rank = usize::try_from(Bytes::from_f64((ranks * share).ceil()).0).unwrap_or(usize::MAX);

@@ -25,12 +25,12 @@ pub struct SimulatedRows<'t> {
     pub tape: &'t ReplayTape,
     /// Which part of it.
     pub window: RowWindow,
-    /// What each build holds.
+    /// The cores that each build holds.
     pub cores: &'t SimulatedCores,
 }
 
 impl<'t> SimulatedRows<'t> {
-    /// Those that are simulated, with their numbers. Of a build that memory stopped the need is not known, so it is not among them.
+    /// The rows that are simulated, with their numbers. A build that memory stopped is not among them, because its need is not known.
     pub(super) fn simulated(self) -> impl Iterator<Item = (usize, &'t TapeRow)> {
         self.tape.rows.iter().enumerate().filter(move |(_, row)| self.window.simulates(row))
     }

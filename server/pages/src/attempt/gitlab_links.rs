@@ -27,7 +27,7 @@ pub(super) fn of(summary: &Summary) -> Vec<(String, String)> {
     [Some(link("job", job)), pipeline.map(|id| link("pipeline", id))].into_iter().flatten().collect()
 }
 
-/// The address is this host's, in plain text, perhaps with a port: nothing else may come into a link.
+/// Whether the address is this host's, in plain text, perhaps with a port: nothing else may get into a link.
 fn is_of(url: &str, host: &str) -> bool {
     let rest = url.strip_prefix("http://").and_then(|rest| rest.trim_end_matches('/').strip_prefix(host));
     rest.is_some_and(|port| port.is_empty() || port.strip_prefix(':').is_some_and(is_number))

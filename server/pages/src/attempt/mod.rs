@@ -34,7 +34,7 @@ pub struct AttemptPage<'a> {
     pub view: &'a View,
     /// The attempt with its series, of at most [`POINTS`] samples.
     pub shown: &'a GetAttemptResponse,
-    /// The reader may correct its cause.
+    /// Whether the reader may correct its cause.
     pub may_correct: bool,
 }
 
@@ -142,7 +142,7 @@ fn pictures(shown: &GetAttemptResponse, summary: &Summary) -> Markup {
     }
 }
 
-/// What the kernel and the command said of the end.
+/// How the attempt ended, by the kernel and the command.
 fn ending(summary: &Summary) -> Markup {
     let exit = summary.exit.unwrap_or_default();
     let some = |name: &str, value: Option<String>| html! { @if let Some(value) = value { dt { (name) } dd { (value) } } };
@@ -283,7 +283,7 @@ fn phases(summary: &Summary) -> Markup {
     }
 }
 
-/// What was built, and where.
+/// What was built, and where it ran.
 fn facts(summary: &Summary) -> Markup {
     let key = summary.key.clone().unwrap_or_default();
     let jobs = key.hints.unwrap_or_default().build_jobs.map(|jobs| jobs.to_string()).unwrap_or_default();

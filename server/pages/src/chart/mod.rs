@@ -20,7 +20,7 @@ const WIDE: Size = Size { width: 1160, height: 320 };
 const HALF: Size = Size { width: 580, height: 260 };
 const NARROW: Size = Size { width: 380, height: 260 };
 
-/// What is drawn, from the back to the front.
+/// The parts that are drawn, from back to front.
 #[derive(Debug, Clone)]
 pub(super) enum Layer {
     /// A stretch of the horizontal axis, named at its top.
@@ -78,7 +78,7 @@ pub(super) enum Layer {
 pub(super) struct Break {
     pub(super) from: f64,
     pub(super) to: f64,
-    /// Its true height in words; may be empty.
+    /// True height of the bar in words; may be empty.
     pub(super) name: String,
 }
 
@@ -88,7 +88,7 @@ pub(super) struct Chart {
     /// Names this chart within its page.
     pub(super) id: &'static str,
     pub(super) title: String,
-    /// What the picture says, for who cannot see it.
+    /// Description of the chart, for readers who cannot see it.
     pub(super) description: String,
     pub(super) x: Axis,
     pub(super) y: Axis,
@@ -104,7 +104,7 @@ impl Chart {
         self.sized(WIDE, "chart")
     }
 
-    /// The same beside another one.
+    /// The chart beside another one, over half the width of a page.
     pub(super) fn half(&self) -> Markup {
         self.sized(HALF, "chart half")
     }

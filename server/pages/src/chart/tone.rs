@@ -1,10 +1,10 @@
-//! What a colour stands for.
+//! The meanings of colours.
 
 use plimsoll_proto::v1::Cause;
 
 macro_rules! tones {
     ($($tone:ident $name:literal)*) => {
-        /// What a colour stands for. The stylesheet knows each by its name.
+        /// The meaning of a colour. The stylesheet has a class of the same name.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum Tone { $($tone),* }
 
@@ -13,7 +13,7 @@ macro_rules! tones {
             #[cfg(test)]
             pub(crate) const ALL: &[Self] = &[$(Self::$tone),*];
 
-            /// Its name in the stylesheet.
+            /// Name of the tone in the stylesheet.
             pub(crate) fn name(self) -> &'static str {
                 match self { $(Self::$tone => $name),* }
             }
@@ -45,7 +45,7 @@ tones! {
 }
 
 impl Tone {
-    /// That of a kind of failure.
+    /// The tone of a cause of failure.
     pub(crate) fn of_cause(cause: Cause) -> Self {
         match cause {
             Cause::Oom | Cause::ToolOom => Self::Oom,

@@ -18,7 +18,7 @@ use super::{
 /// Failures that are drawn by cause; the rarer ones are drawn together.
 const CAUSES: usize = 5;
 
-/// What the services call the sum of groups that are not listed one by one.
+/// The services' name for the sum of groups that are not listed one by one.
 pub const OTHERS: &str = "(others)";
 
 /// The groups that have a name of their own.
@@ -37,7 +37,7 @@ pub(super) struct Flow<'a> {
     pub(super) step_ms: u64,
 }
 
-/// What a chart is called.
+/// Titles of a chart.
 #[derive(Clone, Copy)]
 struct Named {
     id: &'static str,

@@ -45,7 +45,7 @@ fn field(groups: &NeedGroups) -> &str {
     groups.told_apart_by.as_ref().map_or("Told apart by", |by| by.field.as_str())
 }
 
-/// The values that stand for the group at this place.
+/// The values that distinguish the group at this position.
 fn values(groups: &NeedGroups, at: usize) -> String {
     let of = groups.told_apart_by.as_ref().and_then(|by| by.values.get(at));
     let joined = of.map(|values| values.values.join(", ")).unwrap_or_default();

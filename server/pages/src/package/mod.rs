@@ -37,17 +37,17 @@ pub struct PackagePage<'a> {
     pub name: &'a str,
     /// What the reader has chosen.
     pub view: &'a View,
-    /// Its sums, with steps in time.
+    /// Sums of the package, with steps in time.
     pub stats: &'a GetStatsResponse,
     /// The width of a step.
     pub step_ms: u64,
-    /// The same by version, where it is known.
+    /// Sums of the package by version, where it is known.
     pub versions: Option<&'a GetStatsResponse>,
     /// The newest attempts, at most [`DRAWN`].
     pub newest: &'a [Summary],
     /// The prediction for the newest build, where the reader may see it.
     pub explained: Option<&'a ExplainResponse>,
-    /// What is proposed for all of its builds together, as on the page of savings.
+    /// The proposal for all builds of the package together, as on the page of savings.
     pub proposal: Option<&'a Recommendation>,
 }
 
@@ -224,7 +224,7 @@ fn mean_ms(totals: &StatsTotals) -> u64 {
     numbers::whole(sums::mean_wall_ms(totals).unwrap_or(0.0))
 }
 
-/// No attempt decides the memory: it is the configured default.
+/// Whether no attempt decides the memory, so that it is the configured default.
 fn is_default(explained: &ExplainResponse) -> bool {
     let request =
         explained.prediction.as_ref().and_then(|prediction| prediction.memory_request_bytes.as_ref());

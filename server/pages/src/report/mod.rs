@@ -17,15 +17,15 @@ pub const DRAWN: &str = "drawn";
 /// The whole file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ReportPage {
-    /// Its title.
+    /// Title of the report.
     pub title: String,
-    /// What it is about, in a line below the title.
+    /// A line below the title that says what the report is about.
     pub about: String,
-    /// What to do next, a sentence each. Between two backquotes stands a command.
+    /// What to do next, a sentence each. Text between backquotes is a command.
     pub advice: Vec<String>,
-    /// Its tables and paragraphs, in their order. One without rows or lines is left out.
+    /// Tables and paragraphs of the report, in order. A section without rows or lines is left out.
     pub sections: Vec<ReportSection>,
-    /// What the reader must know of the figures.
+    /// Notes about the figures.
     pub notes: Vec<String>,
 }
 
@@ -34,7 +34,7 @@ pub struct ReportPage {
 pub enum ReportSection {
     /// A table, whose first column names the row.
     Table {
-        /// Its heading.
+        /// Heading of the table.
         heading: &'static str,
         /// The heads of all columns.
         columns: Vec<&'static str>,
@@ -43,7 +43,7 @@ pub enum ReportSection {
     },
     /// Sentences.
     Paragraphs {
-        /// Their heading.
+        /// Heading of the paragraphs.
         heading: &'static str,
         /// Each a paragraph.
         lines: Vec<String>,
@@ -53,7 +53,7 @@ pub enum ReportSection {
 /// A row of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReportRow {
-    /// What stands in the first column.
+    /// Text of the first column.
     pub name: String,
     /// The other columns.
     pub cells: Vec<ReportCell>,

@@ -55,7 +55,7 @@ pub enum OpenError {
         /// Content of the lock file.
         pid: String,
     },
-    /// It was written in another format.
+    /// The store was written in another format.
     #[error("{dir} holds a store of format {found}, and this program reads format {FORMAT_VERSION} only: start the program that wrote it, or export the history there (plimsoll-server export), name an empty directory here, and import it (plimsoll-server import). If no other program ever wrote there, plimsoll.json is damaged: save the store{way}", dir = dir.display(), way = way_out(dir))]
     OtherFormat {
         /// The data directory.
@@ -63,7 +63,7 @@ pub enum OpenError {
         /// Format of the store in it.
         found: u32,
     },
-    /// It contains less than was acknowledged.
+    /// The store contains less than was acknowledged.
     #[error("{dir} has lost what it held: {what}; restore a backup of the whole directory, save what is left{way}, or move it away to start empty", dir = dir.display(), way = way_out(dir))]
     Emptied {
         /// The data directory.
@@ -71,7 +71,7 @@ pub enum OpenError {
         /// What marker and store contain.
         what: String,
     },
-    /// It ends before the last commit that was acknowledged.
+    /// The store ends before the last commit that was acknowledged.
     #[error("{dir} is damaged: {what}, so what was acknowledged after that is lost; restore a backup into another directory, or save what is left{way}", dir = dir.display(), way = way_out(dir))]
     Behind {
         /// The data directory.
@@ -122,7 +122,7 @@ pub enum OpenError {
     Marker {
         /// The marker file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason, in words.
         reason: String,
     },
     /// The engine keeps values in files that it never syncs.
@@ -136,7 +136,7 @@ pub enum OpenError {
     Engine {
         /// The engine's directory.
         dir: PathBuf,
-        /// Its error.
+        /// The error of the system or of the engine.
         reason: String,
     },
     /// The engine's flush does not reach the disk.
@@ -158,7 +158,7 @@ pub enum OpenError {
     Io {
         /// The action.
         action: &'static str,
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
         /// The system's error. Part of the text, so it is not a `source`: that would show it twice.
         cause: io::Error,

@@ -14,7 +14,7 @@ use ulid::Ulid;
 
 use super::fault::{FORMAT_VERSION, OpenError};
 
-/// Its name in the data directory.
+/// Name of the file in the data directory.
 pub(crate) const FILE: &str = "plimsoll.json";
 /// Name of the next marker while it is written.
 pub(crate) const NEW_FILE: &str = "plimsoll.json.new";
@@ -39,7 +39,7 @@ pub(crate) enum StoreStage {
     Creating,
     /// A restore is running or was interrupted: the content is incomplete.
     Filling,
-    /// It has been open.
+    /// The store was opened at least once.
     Ready,
 }
 

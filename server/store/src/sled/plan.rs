@@ -14,7 +14,7 @@ use crate::{
 pub(crate) struct CommitJob {
     pub(crate) batch: Batch,
     pub(crate) answer: oneshot::Sender<Result<CommitReceipt, CommitError>>,
-    /// Its share of the queue's bound; released with the result.
+    /// The commit's share of the queue's bound; released with the result.
     pub(crate) _room: OwnedSemaphorePermit,
 }
 

@@ -20,9 +20,9 @@ use super::{
 /// Files that the engine can open.
 #[derive(Debug)]
 pub(crate) struct PreparedEngine {
-    /// Their directory.
+    /// Directory of the engine's files.
     pub(crate) engine: PathBuf,
-    /// Their directory before the move.
+    /// Directory of the files before the move.
     moved_from: Option<PathBuf>,
     removed: Vec<RemovedFile>,
     flipped: Vec<FlippedBit>,

@@ -75,7 +75,7 @@ impl StoreCopy {
         Store::open(&self.settings).map_err(|error| error.about(self.directory.path()))
     }
 
-    /// Its directory.
+    /// Directory of the copy.
     pub fn path(&self) -> &Path {
         &self.look.0
     }

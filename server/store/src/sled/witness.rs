@@ -13,7 +13,7 @@ use ulid::Ulid;
 use super::{fault::OpenError, marker::sync_dir};
 use crate::{bytes, kv::StoreIdentity};
 
-/// Its name in the data directory.
+/// Name of the file in the data directory.
 pub(crate) const FILE: &str = "plimsoll.last";
 /// Each slot has its own sector: a torn write damages one and leaves the other.
 const SLOT: usize = 512;

@@ -19,9 +19,9 @@ pub(super) use table::render_comparison;
 pub(super) struct ComparisonRow {
     /// Name of the value.
     pub(super) name: String,
-    /// Of the first attempt.
+    /// The value of the first attempt.
     pub(super) first: String,
-    /// Of the second.
+    /// The value of the second attempt.
     pub(super) second: String,
 }
 

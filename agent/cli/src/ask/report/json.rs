@@ -14,7 +14,7 @@ struct DigestJson {
     /// Description of the attempts covered.
     of: String,
     now: Json,
-    /// The same for the previous period of equal length.
+    /// The sums for the previous period of equal length.
     before: Json,
     steps: Json,
     /// Packages, the most wasteful first.

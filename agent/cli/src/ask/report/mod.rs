@@ -43,7 +43,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// As long, just before it.
+    /// The range of the same length just before this one.
     fn before(self) -> Self {
         let long = self.to_unix_ms.saturating_sub(self.from_unix_ms);
         Self { from_unix_ms: self.from_unix_ms.saturating_sub(long), to_unix_ms: self.from_unix_ms }
@@ -70,7 +70,7 @@ struct Digest {
     step_ms: u64,
     now: StatsTotals,
     before: StatsTotals,
-    /// By package and over time.
+    /// Statistics by package and over time.
     stats: GetStatsResponse,
 }
 

@@ -47,7 +47,7 @@ fn earlier(verdict: &Verdict) -> String {
     format!("{given}{}", answer.lines().next().unwrap_or_default())
 }
 
-/// Lines under one name.
+/// Several lines below one name.
 fn block(name: &str, lines: &[String]) -> String {
     let named = |(nth, line): (usize, &String)| titled(if nth == 0 { name } else { "" }, line);
     lines.iter().enumerate().map(named).collect()

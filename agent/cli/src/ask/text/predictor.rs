@@ -18,7 +18,7 @@ pub(in crate::ask) fn render_prediction(prediction: &Prediction) -> String {
     format!("{}{}{}", sizes(prediction), beside_the_sizes(prediction), remarks(prediction))
 }
 
-/// The same, starting with the explanation, because it was requested.
+/// The prediction as text, starting with the explanation, because it was requested.
 pub(super) fn render_explained(prediction: &Prediction) -> String {
     format!("{}{}{}", in_a_sentence(prediction), sizes(prediction), remarks(prediction))
 }

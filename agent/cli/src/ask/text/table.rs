@@ -26,7 +26,7 @@ pub(in crate::ask) struct Column {
     side: Side,
     /// Columns with the highest rank are dropped first if there is no space; 0 is never dropped.
     rank: u8,
-    /// It may be cut to this many cells.
+    /// Width to which the column may be cut, cells; `None`: it is never cut.
     least: Option<usize>,
 }
 
@@ -72,7 +72,7 @@ pub(in crate::ask) struct Table {
 }
 
 impl Table {
-    /// No rows yet.
+    /// A table without rows.
     pub(in crate::ask) fn new(columns: Vec<Column>) -> Self {
         Self { columns, rows: Vec::new(), notes: BTreeMap::new() }
     }

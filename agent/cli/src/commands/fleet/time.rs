@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 /// A time as a user types it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TimeArg {
-    /// So long before now.
+    /// A duration before now.
     Before(Duration),
     /// Milliseconds since 1970.
     At(u64),

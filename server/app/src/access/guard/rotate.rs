@@ -129,7 +129,7 @@ pub(super) async fn keep(shared: Arc<Shared>, origin: Origin, fetched: Arc<Fetch
 }
 
 impl Shared {
-    /// Reports until when there are usable keys, unless the issuer is no longer in force: its metric would stay for ever.
+    /// Reports until when there are usable keys, unless the issuer is no longer in force: its metric would never be removed.
     fn tell_until(&self, origin: &Origin, fetched: &Fetched) {
         let until = i64::try_from(fetched.until()).unwrap_or(i64::MAX);
         let origins = self.origins.lock().unwrap_or_else(PoisonError::into_inner);

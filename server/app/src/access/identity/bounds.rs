@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use serde::Deserialize;
 
-/// What a bound limits.
+/// The things that are limited for each caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bound {
     Streams,
@@ -22,7 +22,7 @@ pub(crate) enum Bound {
 }
 
 impl Bound {
-    /// Its name in metrics.
+    /// Name of the bound in metrics.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Streams => "streams",

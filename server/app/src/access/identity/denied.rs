@@ -28,7 +28,7 @@ pub(crate) enum Denied {
 }
 
 impl Denied {
-    /// Its name in metrics.
+    /// Name of the reason in metrics.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Unidentified => "nobody",

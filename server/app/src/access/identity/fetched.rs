@@ -25,7 +25,7 @@ pub(crate) const AGAIN: u64 = 10;
 /// Where the keys of an issuer are fetched from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Origin {
-    /// As in the claim `iss`.
+    /// The issuer, as in the claim `iss`.
     pub(crate) issuer: String,
     /// Address of the key set; `None`: it is in the description (`OpenID` Connect Discovery 1.0, section 4).
     pub(crate) keys_url: Option<String>,
@@ -64,7 +64,7 @@ struct Held {
 struct Asked {
     /// Time of the last request, seconds since 1970.
     at: u64,
-    /// The request is still running.
+    /// Whether the request is still running.
     now: bool,
 }
 
@@ -92,7 +92,7 @@ impl Fetched {
         Ok(is_new)
     }
 
-    /// Until when the last fetched keys may be used, seconds since 1970; 0 if there are none.
+    /// When the last fetched keys expire, seconds since 1970; 0 if there are none.
     pub(crate) fn until(&self) -> u64 {
         self.held.read().unwrap_or_else(PoisonError::into_inner).as_ref().map_or(0, |held| held.until)
     }

@@ -22,7 +22,7 @@ pub(super) const TOKEN_BYTES: usize = 16 * 1024;
 /// A trusted issuer.
 #[derive(Debug)]
 pub(super) struct Issuer {
-    /// As in the claim `iss`.
+    /// The issuer's name, as in the claim `iss`.
     pub(super) name: String,
     pub(super) kind: Kind,
     /// Required value of the claim `aud`: a token for another server is refused.
@@ -46,9 +46,9 @@ impl Issuer {
 /// The keys of an issuer.
 #[derive(Debug)]
 pub(super) enum Keys {
-    /// From a file.
+    /// Keys from a file.
     Fixed(KeySet),
-    /// From the issuer itself.
+    /// Keys fetched from the issuer.
     Fetched(Arc<Fetched>),
 }
 
@@ -66,7 +66,7 @@ impl Keys {
 #[derive(Debug)]
 pub(super) struct Checked {
     pub(super) identity: Identity,
-    /// Until when the check need not be done again, seconds since 1970.
+    /// When the result of the check expires, seconds since 1970.
     pub(super) until: u64,
 }
 

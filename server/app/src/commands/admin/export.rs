@@ -135,7 +135,7 @@ impl Reading {
     }
 }
 
-/// Writes a line for each readable ended attempt, sorted by id; passes their ids to `tell`, and unreadable ranges to `gap`.
+/// Writes a line for each readable ended attempt, sorted by id; passes their IDs to `tell`, and unreadable ranges to `gap`.
 ///
 /// # Errors
 /// The store is closed, or `out` cannot be written.

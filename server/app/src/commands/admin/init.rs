@@ -34,7 +34,7 @@ use crate::{access::identity::hash, runtime::settings::Config};
 const CA_FOR: Duration = Duration::from_hours(24 * 3650);
 /// Validity of the certificate: the most that clients accept (CA/Browser Forum, until 2020; Apple still).
 const CERTIFICATE_FOR: Duration = Duration::from_hours(24 * 825);
-/// By so much the clocks of two machines may differ.
+/// Allowance for clocks of two machines that differ.
 const BACKDATED: Duration = Duration::from_hours(1);
 /// Bytes of a token: too many to guess.
 const TOKEN_BYTES: usize = 32;
@@ -46,7 +46,7 @@ const OWNERS_DIRECTORY: u32 = 0o700;
 
 /// The created configuration.
 pub(crate) struct Made {
-    /// Its directory.
+    /// Directory of the files.
     pub(crate) dir: PathBuf,
     /// Tokens; only their hashes are in a file.
     pub(crate) agent: String,

@@ -106,7 +106,7 @@ impl HookEvent {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct HookFault {
     pub(crate) fault: FieldViolation,
-    /// It certainly came from GitLab. Otherwise an unreadable hook is the sender's fault.
+    /// Whether the hook certainly came from GitLab. Otherwise an unreadable hook is the sender's fault.
     pub(crate) is_gitlabs: bool,
 }
 

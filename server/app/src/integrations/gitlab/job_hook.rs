@@ -54,15 +54,15 @@ pub(crate) struct Ended {
 pub(crate) struct Job {
     /// Host of its GitLab, if known.
     pub(crate) host: Option<String>,
-    /// Its number.
+    /// Number of the job.
     pub(crate) id: u64,
     /// Number of its project.
     pub(crate) project: Option<u64>,
     /// Number of its pipeline.
     pub(crate) pipeline: Option<u64>,
-    /// Its name.
+    /// Name of the job.
     pub(crate) name: String,
-    /// What it builds, as far as a hook shows: without variants, compiler and architecture.
+    /// Key of the job, as far as a hook shows it: without variants, compiler and architecture.
     pub(crate) key: pb::Key,
 }
 
@@ -72,8 +72,8 @@ impl Job {
         spec_of(&self.name).is_some()
     }
 
-    /// Its project for GitLab's API: the path, which callers are also admitted by. A number may be that of another project, so it is used
-    /// only if the hook has no path, which only callers for all projects may send. `None` if the path is invalid in GitLab.
+    /// The job's project for GitLab's API: the path, which callers are also admitted by. A number may be that of another project, so it is
+    /// used only if the hook has no path, which only callers for all projects may send. `None` if the path is invalid in GitLab.
     pub(crate) fn project_in_api(&self) -> Option<String> {
         match self.key.project.as_str() {
             "" => self.project.map(|number| number.to_string()),

@@ -26,7 +26,7 @@ pub(super) struct Record {
     report: Option<JobReport>,
 }
 
-/// What asking GitLab found.
+/// GitLab's answer about a job.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct JobReport {
     cause: Option<Cause>,

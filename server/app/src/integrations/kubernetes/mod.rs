@@ -52,7 +52,7 @@ pub(crate) struct Plan {
     pub(crate) patch: Option<Patch>,
     /// Descriptions of the changes, for people.
     pub(crate) lines: Vec<String>,
-    /// A size is set.
+    /// Whether a size is set.
     pub(crate) sized: bool,
     /// Why no size changes; `None` if one does.
     pub(crate) skip_reason: Option<SkipReason>,
@@ -60,7 +60,7 @@ pub(crate) struct Plan {
     pub(crate) pod: Pod,
     /// Values of the pod that could not be used.
     pub(crate) skipped: SkippedFacts,
-    /// Its pool, priority or time label changes.
+    /// Whether the pod's pool, priority or time label changes.
     pub(crate) placed: bool,
 }
 

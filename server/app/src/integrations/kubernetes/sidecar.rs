@@ -39,7 +39,7 @@ const TOKEN_FILE: &str = "token";
 const CA: &str = "plimsoll/ca";
 /// Name of the volume with them.
 const CA_VOLUME: &str = "plimsoll-ca";
-/// Their directory, and the file.
+/// Directory of the CA certificate in the container.
 const CA_DIR: &str = "/etc/plimsoll-ca";
 const CA_FILE: &str = "ca.crt";
 /// Validity of a token, seconds. The kubelet renews it when a fifth is left, and the agent reads it for each connection.
@@ -116,7 +116,7 @@ fn token(audience: &str) -> Volume {
     Volume { name: TOKEN.to_owned(), projected: Some(projected), ..Volume::default() }
 }
 
-/// Whether something prevents it: the name is in use, the pod sets its own process namespace, or it is not for Linux.
+/// Whether the pod cannot get the agent: the container's name is in use, the pod sets its own process namespace, or it is not for Linux.
 fn is_against(spec: &PodSpec) -> bool {
     let mut containers = spec.init_containers.iter().flatten().chain(&spec.containers);
     let mut volumes = spec.volumes.iter().flatten();

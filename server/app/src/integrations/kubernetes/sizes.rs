@@ -20,7 +20,7 @@ struct Chosen {
     value: u64,
     /// Set by a person or kept from the pod: it is not adjusted to fit another size.
     fixed: bool,
-    /// It differs from the pod's.
+    /// Whether the value differs from the pod's.
     new: bool,
     why: SizeReason,
 }
@@ -80,7 +80,7 @@ pub(super) fn apply(
 /// Reasons of the sizes.
 #[derive(Debug, Default)]
 struct Reasons {
-    /// At least one size is the predicted one, so the prediction's reason applies.
+    /// Whether at least one size is the predicted one, so the prediction's reason applies.
     predicted: bool,
     /// Reasons of the others.
     own: Vec<String>,
@@ -132,11 +132,11 @@ impl Reasons {
 
 /// Decision on one size.
 struct Choice {
-    /// Its value; `None` if it stays unset.
+    /// Value of the size; `None` if it stays unset.
     chosen: Option<Chosen>,
-    /// It is kept because too little is known.
+    /// Whether the size is kept because too little is known.
     unsure: bool,
-    /// The pod's own value is known to be too small.
+    /// Whether the pod's own value is known to be too small.
     was_short: bool,
 }
 
@@ -169,7 +169,7 @@ fn choose(
     // a default is no knowledge, whatever the rest of the prediction rests on
     if prediction.is_known(quantity, settings.confidence) {
         let (value, why) = bounded(quantity.value, by_prediction, size, settings);
-        // the same value in another form would only look like a change
+        // the same value in another form would look like a change
         return sure(Some(Chosen { value, fixed: false, new: own != Some(value), why }));
     }
     let own = own.filter(|_| is_memory(size));

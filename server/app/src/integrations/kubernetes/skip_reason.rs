@@ -5,23 +5,23 @@
 pub(crate) enum SkipReason {
     /// The question is not about a new pod.
     NoPod,
-    /// Its namespace is excluded.
+    /// The pod's namespace is excluded.
     Namespace,
-    /// It has no job number, or no build container.
+    /// The pod has no job number, or no build container.
     NotAJob,
-    /// It was reviewed before.
+    /// The pod was reviewed before.
     Done,
-    /// Its sizes are already right.
+    /// The pod's sizes are already right.
     Fits,
-    /// It opts out.
+    /// The pod opts out.
     OptedOut,
-    /// It has pod-level sizes, which might contradict those of a container.
+    /// The pod has pod-level sizes, which might contradict those of a container.
     PodSizes,
-    /// It runs on a system other than Linux, where builds are not measured.
+    /// The pod runs on a system other than Linux, where builds are not measured.
     OtherSystem,
     /// Too little is known about its job.
     Unsure,
-    /// Its job is in shadow mode.
+    /// The pod's job is in shadow mode.
     Shadow,
     /// The pod or its job cannot be parsed.
     Unreadable,

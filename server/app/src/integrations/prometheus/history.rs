@@ -21,7 +21,7 @@ pub(crate) struct HistoryQuestion {
     pub(crate) labels: PrometheusLabels,
     /// `name="value",...`, or empty: in every question.
     pub(crate) selector: String,
-    /// From when until when.
+    /// Start and end of the time to read.
     pub(crate) range: TimeRange,
 }
 
@@ -64,7 +64,7 @@ pub(crate) async fn read_history(
     Ok(read)
 }
 
-/// In which parts Prometheus answers one question about a window.
+/// The parts into which a question about a window is split for Prometheus.
 #[derive(Debug, Clone, Copy)]
 struct WindowParts {
     width_s: u64,

@@ -61,7 +61,7 @@ pub struct Config {
     pub http_listen: SocketAddr,
     /// Certificates of both listeners.
     pub tls: TlsFiles,
-    /// Listeners without TLS may be reachable from other machines.
+    /// Whether listeners without TLS may be reachable from other machines.
     pub plain_text: bool,
     /// Folder with the agent's binaries, which jobs fetch.
     pub agent_dir: Option<PathBuf>,
@@ -71,7 +71,7 @@ pub struct Config {
     pub http_hosts: Vec<String>,
     /// Connections to the HTTP listener.
     pub http_connections: usize,
-    /// Operators on other machines may take backups.
+    /// Whether operators on other machines may take backups.
     pub backup_remote: bool,
     /// Labels and logs that are not shown to every reader.
     pub private: privacy::Private,
@@ -126,13 +126,13 @@ pub struct Config {
 /// A setting in force, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InForce {
-    /// Its name in the file.
+    /// Name of the setting in the file.
     pub name: &'static str,
-    /// Its value as written in a file; empty if it is not set.
+    /// Value of the setting as written in a file; empty if it is not set.
     pub value: String,
-    /// Its source: an option, a variable, file and line, or "default".
+    /// Source of the value: an option, a variable, file and line, or "default".
     pub place: String,
-    /// Its meaning, as in `--help`.
+    /// Meaning of the setting, as in `--help`.
     pub meaning: String,
 }
 
@@ -141,11 +141,11 @@ pub struct InForce {
 pub struct TlsFiles {
     /// The certificate with its chain.
     pub certificate: Option<PathBuf>,
-    /// Its private key.
+    /// Private key of the certificate.
     pub key: Option<PathBuf>,
     /// CA certificates of clients.
     pub client_ca: Option<PathBuf>,
-    /// A client without a certificate is sent away.
+    /// Whether a client without a certificate is sent away.
     pub client_required: bool,
 }
 
@@ -207,7 +207,7 @@ impl Default for Config {
 /// One thing that is wrong with the settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
-    /// Its source: an option, a variable, or file and line.
+    /// Source of the value: an option, a variable, or file and line.
     pub place: String,
     /// What is wrong, and what would be valid.
     pub text: String,

@@ -8,7 +8,7 @@ use super::Config;
 /// One setting.
 #[derive(Debug)]
 pub(crate) struct Setting {
-    /// Its name in the file: `grpc_listen` is the option `--grpc-listen` and the variable `PLIMSOLL_GRPC_LISTEN`.
+    /// Name of the setting in the file: `grpc_listen` is the option `--grpc-listen` and the variable `PLIMSOLL_GRPC_LISTEN`.
     pub(crate) name: &'static str,
     /// Placeholder of its value in `--help`.
     pub(crate) value: &'static str,
@@ -20,7 +20,7 @@ pub(crate) struct Setting {
     pub(crate) bounds: Option<fn() -> [String; 2]>,
     /// Sets it from a text.
     pub(super) set: fn(&mut Config, &str) -> Result<(), String>,
-    /// Its value as a text that `set` accepts; empty if it is not set.
+    /// The value as a text that `set` accepts; empty if it is not set.
     pub(super) get: fn(&Config) -> String,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Setting {
 pub(crate) struct Group {
     /// Heading in `--help` and in the reference.
     pub(crate) title: &'static str,
-    /// In the order in which they are shown.
+    /// The settings of the group, in the order in which they are shown.
     pub(crate) settings: &'static [Setting],
 }
 
@@ -79,12 +79,12 @@ macro_rules! settings {
 pub(super) use settings;
 
 impl Setting {
-    /// Its help text.
+    /// Help text of the setting.
     pub(crate) fn help(&self) -> &'static str {
         self.help.trim_start()
     }
 
-    /// Its default as written in a file, or what happens without a value.
+    /// Default of the setting as written in a file, or what happens without a value.
     pub(crate) fn default(&self, defaults: &Config) -> String {
         match (self.unset, (self.get)(defaults)) {
             (Some(unset), _) => unset.to_owned(),

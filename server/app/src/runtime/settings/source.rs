@@ -49,7 +49,7 @@ fn read_file(path: &Path, entries: &mut Vec<SettingValue>, mistakes: &mut Vec<Mi
     }
 }
 
-/// The entries of a file of this name.
+/// Parses the text of a file into `entries`; `file` is its name for messages about mistakes.
 pub(super) fn parse_file(
     file: &str,
     text: &str,

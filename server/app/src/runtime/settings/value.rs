@@ -113,8 +113,8 @@ impl Written for Cores {
 }
 
 impl Written for Duration {
-    /// In the largest unit that divides it: `365days`, `36h`, `15s`. With months and years, which have only a mean length, a year would be
-    /// `11months 30days 3h 50m 24s`.
+    /// The duration in the largest unit that divides it: `365days`, `36h`, `15s`. With months and years, which have only a mean length, a
+    /// year would be `11months 30days 3h 50m 24s`.
     fn written(&self) -> String {
         let units = [("days", 86_400), ("h", 3600), ("m", 60), ("s", 1)];
         let seconds = self.as_secs();

@@ -28,9 +28,9 @@ pub(crate) struct TicketQuestion {
 /// How the pool of a ticket is chosen.
 #[derive(Debug, Clone, Copy)]
 enum PoolSelection<'a> {
-    /// It has this name; empty: it is the one for the prediction.
+    /// The pool with this name; if empty, the one for the prediction.
     Name(&'a str),
-    /// It has these tags.
+    /// A pool with these tags.
     Tags(&'a [String]),
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct TagQuestion {
 }
 
 impl TagQuestion {
-    /// Of whom and of what it is, as the sandbox says: its owner, and its project where it names one.
+    /// The key of the ticket from the sandbox's fields: its owner, and its project if it names one.
     fn key(&self) -> Key {
         let project = self.sandbox.split_once("--").map_or(&*self.sandbox, |(project, _submitter)| project);
         match project.split_once('/') {

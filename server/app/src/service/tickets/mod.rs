@@ -27,7 +27,7 @@ pub(crate) enum CloseBy<'a> {
     Session(&'a str),
 }
 
-/// What a client of Resalloc learns of a ticket.
+/// A ticket's state for a client of Resalloc.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CollectedTicket {
     /// There is one.

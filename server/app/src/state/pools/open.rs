@@ -15,9 +15,9 @@ use plimsoll_core::{
 pub(crate) struct Open {
     /// All of them, also those without a slot.
     pub(crate) attempts: u32,
-    /// Those with a slot and a ticket.
+    /// Attempts with a slot and a ticket.
     pub(crate) with_ticket: u32,
-    /// Those with a slot and without a ticket, and their known requests.
+    /// Attempts with a slot and without a ticket, and their known requests.
     pub(crate) without_ticket: Amount,
 }
 

@@ -252,12 +252,12 @@ impl TicketState {
         self.left.get(id).is_some_and(|left| left.as_str() == session)
     }
 
-    /// Records that an agent is silent, so that its attempt's slot goes to others, or that it is heard again.
+    /// Records that an agent is silent, so that its attempt's slot goes to others, or that it sends again.
     pub(super) fn hear(&mut self, attempt: &Attempt, is_silent: bool, now: ClockReading) {
         let Some(beside) = self.beside.get_mut(&attempt.id) else {
             if is_silent {
                 self.end(attempt, now);
-                // if it is heard again, its ticket has ended
+                // if it sends again, its ticket has ended
                 let beside = UnticketedAttempt { pool: attempt.opening.pool.clone(), counts: false };
                 self.beside.insert(attempt.id.clone(), beside);
             }

@@ -38,7 +38,7 @@ pub(super) struct Gate<S> {
     pub(super) calls: Calls,
     pub(super) guard: Guard,
     pub(super) metrics: Arc<Metrics>,
-    /// From the head of a call to the end of its message, where its client sends only one.
+    /// Time limit from the head of a call to the end of its message, for calls with a single message.
     pub(super) message_within: Duration,
 }
 
@@ -82,12 +82,12 @@ where
             }
             Err(status) => (Places::default(), status.into_http()),
         };
-        // an error alone stands in the header; one that ends a stream comes behind it
+        // the status of an answer without messages is in the header; after messages it is in the trailer
         if let Some(code) = answer.headers().get(Status::GRPC_STATUS) {
             self.count_failure(Code::from_bytes(code.as_bytes()));
         }
         let Places { request, call: own } = places;
-        // one that lasts has a place as a stream by now
+        // a call that lasts already holds a slot as a stream
         let own = if lasts { None } else { Some(own) };
         answer.map(|body| call_answer::answer(&self.calls, (call, request, own), body))
     }

@@ -20,13 +20,13 @@ use crate::runtime::{
     },
 };
 
-/// A client that has not sent the preface of HTTP/2 after so long is cut off: every client of gRPC sends it at once.
+/// Time limit for the HTTP/2 preface: every gRPC client sends it at once.
 const PREFACE_WITHIN: Duration = Duration::from_secs(10);
-/// A client without an accepted call after so long is cut off: an agent sends its first call at once.
+/// Time limit for the first accepted call: an agent sends it at once.
 const ADMITTED_WITHIN: Duration = Duration::from_mins(1);
-/// From the head of a call to the end of its message. The largest has 4 MiB; most come with the head.
+/// Time limit from the head of a call to the end of its message. The largest messages have 4 MiB; most arrive with the head.
 const MESSAGE_WITHIN: Duration = Duration::from_secs(10);
-/// A client without a call for so long is cut off; it connects again when it has one. Agents have one as long as they run.
+/// A client without a call for this long is disconnected; it connects again for its next call. Agents have a call as long as they run.
 const UNUSED: Duration = Duration::from_mins(5);
 
 /// Streams of one connection: a proxy may put many agents on one.
@@ -35,7 +35,7 @@ const STREAMS_PER_CONNECTION: u32 = 1024;
 /// The rpc that agents stay in.
 const AGENTS_STREAM: &str = "/plimsoll.v1.Collector/Stream";
 
-/// How so many connections are served, with the streams of agents on these threads.
+/// How this many connections are served, with the streams of agents on the threads of `agents`.
 pub(super) fn policy(connections: usize, agents: Handle, metrics: &Metrics) -> Policy {
     Policy {
         bounds: Bounds { connections, head: ADMITTED_WITHIN, body: MESSAGE_WITHIN, idle: UNUSED },

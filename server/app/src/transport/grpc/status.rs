@@ -70,7 +70,7 @@ pub(super) fn of_refusal(refusal: &Refusal) -> Status {
     }
 }
 
-/// The same for a refusal by a service.
+/// The status for a refusal by a service.
 pub(super) fn of_service(refusal: &service::Refusal) -> Status {
     match refusal {
         service::Refusal::Fault(fault) => of_fault(fault),

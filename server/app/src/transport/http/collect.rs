@@ -36,7 +36,7 @@ use crate::{
 
 /// A job hook has some kilobytes; its commit message may be long.
 const BODY_BYTES: usize = 1024 * 1024;
-/// Of larger ones so much is read and thrown away. GitLab's largest have 25 MB: pipelines of thousands of jobs.
+/// Bodies above the limit are read up to this many bytes and dropped. GitLab's largest have 25 MB: pipelines of thousands of jobs.
 const READ_BYTES: usize = 32 * 1024 * 1024;
 /// GitLab gives up after the same time.
 const BODY_WITHIN: Duration = Duration::from_secs(10);
@@ -47,7 +47,7 @@ enum Counted {
     Later,
     /// Ignored, because its job is of a project that the caller may not report on; with the answer.
     Foreign(String),
-    /// It reports no ended job; its event.
+    /// The hook reports no ended job; with the name of its event.
     Other(&'static str),
 }
 

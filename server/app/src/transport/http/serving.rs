@@ -22,7 +22,7 @@ use crate::runtime::{
 /// answer that the client does not take.
 const STREAMS: u32 = 32;
 
-/// What clients of so many connections may hold, and for how long.
+/// The bounds of this many connections: what their clients may hold, and for how long.
 pub(crate) fn bounds(connections: usize) -> Bounds {
     let (head, body) = (Duration::from_secs(30), Duration::from_secs(30));
     Bounds { connections, head, body, idle: Duration::from_mins(2) }

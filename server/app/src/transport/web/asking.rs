@@ -48,9 +48,9 @@ pub(super) enum PageRefusal {
     Wrong(String),
     /// The reader may not see it. `projects`: those that the reader may name instead.
     Forbidden { text: String, projects: Vec<String> },
-    /// It is unknown.
+    /// The thing asked for is unknown.
     Unknown(String),
-    /// Not now.
+    /// The server is busy: try again later.
     Busy(String),
     /// An internal error.
     Broken(String),
@@ -106,7 +106,7 @@ impl Reader {
         self.caller.roles.has(Role::Operator) && self.caller.proven.job.is_none()
     }
 
-    /// As the rpc `CorrectVerdict`.
+    /// Corrects a verdict, as the rpc `CorrectVerdict`.
     pub(super) async fn correct(
         &self,
         verdicts: &VerdictService,
@@ -127,7 +127,7 @@ impl Reader {
         })
     }
 
-    /// As the rpc `GetStats`.
+    /// Reads statistics, as the rpc `GetStats`.
     pub(super) async fn get_stats(
         &self,
         asked: pb::GetStatsRequest,
@@ -161,7 +161,7 @@ impl Reader {
         }
     }
 
-    /// As the rpc `ListAttempts`.
+    /// Lists attempts, as the rpc `ListAttempts`.
     pub(super) async fn list_attempts(
         &self,
         asked: pb::ListAttemptsRequest,
@@ -169,7 +169,7 @@ impl Reader {
         self.naming_projects(self.api.list_attempts(&self.caller, asked).await)
     }
 
-    /// As the rpc `Recommend`.
+    /// Recommends requests, as the rpc `Recommend`.
     pub(super) async fn recommend(
         &self,
         asked: pb::RecommendRequest,
@@ -177,7 +177,7 @@ impl Reader {
         self.naming_projects(self.api.recommend(&self.caller, asked).await)
     }
 
-    /// As the rpc `GetAttempt`.
+    /// Reads one attempt, as the rpc `GetAttempt`.
     pub(super) async fn get_attempt(
         &self,
         asked: pb::GetAttemptRequest,
@@ -198,7 +198,8 @@ impl Reader {
         self.naming_projects(self.api.explain(&self.caller, asked).await)
     }
 
-    /// As the first messages of the rpc `Watch`, of at most `most` attempts with the highest need; and how many run.
+    /// The state of the first messages of the rpc `Watch`: at most `most` attempts, those with the highest need; and the number of running
+    /// ones.
     pub(super) async fn running(&self, most: usize) -> Result<(pb::WatchResponse, usize), PageRefusal> {
         Ok(self.api.running(&self.caller, most).await?)
     }

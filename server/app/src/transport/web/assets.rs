@@ -9,7 +9,7 @@ use plimsoll_pages::assets;
 
 use super::trouble::Trouble;
 
-/// One of them. Its address changes with its content, so browsers may cache it for ever.
+/// One static file. Its address changes with its content, so browsers may cache it forever.
 pub(super) async fn asset(Path(name): Path<String>) -> Response {
     match assets::find(&name) {
         Some((kind, text)) => {

@@ -23,7 +23,7 @@ impl Trouble {
         Self { status, text: text.into(), projects: Vec::new() }
     }
 
-    /// The same as JSON.
+    /// The answer as JSON.
     pub(super) fn json(&self) -> Response {
         let body = serde_json::json!({ "error": self.text }).to_string();
         (self.status, [(header::CONTENT_TYPE, "application/json; charset=utf-8")], body).into_response()

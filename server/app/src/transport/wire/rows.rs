@@ -5,7 +5,7 @@ use plimsoll_proto::v1 as pb;
 /// Rows while they are collected. Keeps at most as many as requested, however many samples there are.
 #[derive(Debug)]
 pub(crate) struct Rows {
-    /// At least 1.
+    /// Most rows, at least 1.
     limit: usize,
     /// Samples of a whole row; a power of two.
     width: u64,
@@ -24,7 +24,7 @@ struct Row {
 }
 
 impl Rows {
-    /// No rows yet; at most `limit` later on.
+    /// An empty list for at most `limit` rows.
     pub(crate) fn new(limit: usize) -> Self {
         Self { limit: limit.max(1), width: 1, merged: Vec::new() }
     }
@@ -50,7 +50,7 @@ impl Rows {
         self.merged = halved.collect();
     }
 
-    /// Whether a row may stand for more than one sample.
+    /// Whether a row may combine several samples.
     pub(crate) fn downsampled(&self) -> bool {
         self.width > 1
     }

@@ -13,7 +13,7 @@ use super::{AttemptBrief, Key, KeyLists, Ladder, RungObservation, bytes_of};
 /// The keys of a ladder while it is loaded.
 #[derive(Debug, Default)]
 pub(in super::super) struct LadderLoader {
-    /// An attempt did not fit. Older ones are skipped too.
+    /// Whether an attempt did not fit. Older ones are skipped too.
     pub(in super::super) full: bool,
     all: Vec<(Arc<Key>, KeyLists)>,
     /// Index in `all`, by the key's texts.

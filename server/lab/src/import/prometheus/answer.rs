@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 /// A series of an answer.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct PrometheusSeries {
-    /// Its labels.
+    /// Labels of the series.
     #[serde(rename = "metric", default)]
     pub(super) labels: BTreeMap<String, String>,
     #[serde(default)]
@@ -18,7 +18,7 @@ pub struct PrometheusSeries {
 }
 
 impl PrometheusSeries {
-    /// Its samples: milliseconds since 1970, and a number above 0. What is not a number says nothing, nor does 0.
+    /// Samples of the series: milliseconds since 1970, and a number above 0. Values that are 0 or not a number are skipped.
     pub(super) fn samples(&self) -> impl Iterator<Item = (u64, f64)> {
         self.values.iter().chain(&self.value).filter_map(|(seconds, text)| {
             let value = text.parse::<f64>().ok().filter(|value| value.is_finite() && *value > 0.0)?;
@@ -43,7 +43,7 @@ fn unix_ms(seconds: f64) -> Option<u64> {
     (0.0..7.3e9).contains(&seconds).then(|| (seconds * 1000.0).round() as u64)
 }
 
-/// What an answer says. Its series are kept as text: read all at once, they take eight times the memory.
+/// An answer of Prometheus. Its series are kept as text: read all at once, they take eight times the memory.
 #[derive(Debug, Default)]
 pub struct PrometheusAnswer {
     series: Vec<Box<RawValue>>,
@@ -52,7 +52,7 @@ pub struct PrometheusAnswer {
 }
 
 impl PrometheusAnswer {
-    /// Its series, one after the other; each that was read is let go.
+    /// The series of the answer, one after the other; the memory of each is freed after it was read.
     pub fn series(self) -> impl Iterator<Item = Result<PrometheusSeries, String>> {
         self.series
             .into_iter()

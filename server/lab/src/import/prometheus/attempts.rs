@@ -17,7 +17,7 @@ use crate::import::{
     refusals::{BUILD, Refusals},
 };
 
-/// What the builds of a namespace used, over time.
+/// Sums of the use of a namespace's builds over time.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct NamespaceTotals {
     /// Builds.
@@ -30,14 +30,14 @@ pub struct NamespaceTotals {
     pub core_hours: f64,
 }
 
-/// What the pods are.
+/// The attempts that the pods are.
 #[derive(Debug)]
 pub struct PodAttempts<'j> {
     /// Pods whose job makes no attempt.
     pub refusals: Refusals,
     /// How much is known of the pods.
     pub coverage: PodCoverage,
-    /// What was used, by namespace.
+    /// Use of the builds, by namespace.
     pub totals: BTreeMap<String, NamespaceTotals>,
     source: PodSource<'j>,
     /// Which of the pods are attempts, in order: one for each job.
@@ -135,7 +135,7 @@ impl PodAttempts<'_> {
         Ok(())
     }
 
-    /// Of the pods of a job, the last one did the work: the others had to be made again.
+    /// If a job had several pods, the last one did the work: the earlier ones had to be replaced.
     fn choose(&mut self) -> io::Result<()> {
         let hasher = RandomState::new();
         let mut found: Vec<ChosenPod> = Vec::new();

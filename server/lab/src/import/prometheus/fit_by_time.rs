@@ -11,7 +11,7 @@ use super::{
 /// Jobs and pods of one project.
 #[derive(Debug)]
 pub(super) struct FitByTime<'j, 'p> {
-    /// In order of their start.
+    /// The jobs, in order of their start.
     jobs: &'j [HeldJob],
     pods: &'p [TimeRange],
     /// Places of the pods, in order of their start.

@@ -8,12 +8,12 @@ use prost::Message as _;
 
 use super::pod::TimeRange;
 
-/// By how much the clocks of GitLab and of Prometheus may differ.
+/// Largest difference between the clocks of GitLab and of Prometheus, milliseconds.
 pub(super) const CLOCKS_MS: u64 = 60_000;
-/// From the start of a job to the first reading of its build: a node is started, images are pulled. The runner waits for a pod for 3
-/// minutes by default (`poll_timeout`); jobs whose nodes are slower wait longer.
+/// Longest time from the start of a job to the first reading of its build, milliseconds: a node is started, images are pulled. The runner
+/// waits for a pod for 3 minutes by default (`poll_timeout`); jobs whose nodes are slower wait longer.
 pub(super) const UP_TO_BUILD_MS: u64 = 30 * 60_000;
-/// From the last reading of a build to the end of its job: caches and artifacts are sent.
+/// Longest time from the last reading of a build to the end of its job, milliseconds: caches and artifacts are uploaded.
 const AFTER_BUILD_MS: u64 = 30 * 60_000;
 
 /// A job of the list, packed.
@@ -30,7 +30,7 @@ pub(super) struct HeldJob {
 }
 
 impl HeldJob {
-    /// What it builds.
+    /// The key of the job.
     pub(super) fn key(&self) -> pb::Key {
         // it was a key before it was packed
         pb::Key::decode(&*self.key).unwrap_or_default()

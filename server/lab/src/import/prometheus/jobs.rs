@@ -17,11 +17,11 @@ use super::{fit_by_time::FitByTime, held_job::HeldJob, pod::TimeRange};
 /// A job that has run, as GitLab lists it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ListedJob {
-    /// Its number.
+    /// Number of the job.
     pub id: u64,
     /// Number of its project.
     pub project: u64,
-    /// What it builds, without sizes.
+    /// Key of the job, without sizes.
     pub key: pb::Key,
     /// When a runner took it, milliseconds since 1970.
     pub started_ms: u64,
@@ -31,7 +31,7 @@ pub struct ListedJob {
     pub end: Option<JobStatus>,
     /// Why it failed, in GitLab's words; may be empty.
     pub reason: String,
-    /// Its code came from outside of the project: a fork, or a merge request of one.
+    /// Whether the job's code came from outside of the project: a fork, or a merge request of one.
     pub untrusted: bool,
 }
 
@@ -47,7 +47,7 @@ pub struct JobEnd {
 /// Jobs of projects, by which pods are known: some 200 bytes each.
 #[derive(Debug, Default)]
 pub struct ListedJobs {
-    /// In order of their start, by project.
+    /// The jobs by project, in order of their start.
     by_project: BTreeMap<u64, Vec<HeldJob>>,
     /// The number of each job and its place in the list of its project, in order.
     places: BTreeMap<u64, Vec<(u64, u32)>>,

@@ -25,8 +25,8 @@ use crate::import::{
     refusals::Refusal,
 };
 
-/// A pod without a sample for so long has ended; one with a sample so near the begin of the range began before it. Prometheus looks back as
-/// far for the last value of a series.
+/// A pod without a sample for this long has ended; a pod whose first sample is within this time after the start of the range began before
+/// it. Prometheus looks back as far for the last value of a series.
 const SILENCE_MS: u64 = 300_000;
 
 /// How much is known of the pods.
@@ -34,19 +34,19 @@ const SILENCE_MS: u64 = 300_000;
 pub struct PodCoverage {
     /// Pods in which something was built.
     pub builds: u64,
-    /// Those of them whose job and its name are known.
+    /// Pods of these whose job and job name are known.
     pub keyed: u64,
-    /// Those of `keyed` that were found by time among the jobs that GitLab lists.
+    /// Pods of `keyed` whose job was found by its time among the jobs that GitLab lists.
     pub by_time: u64,
-    /// Those of `keyed` of which GitLab says how they ended.
+    /// Pods of `keyed` whose end GitLab reports.
     pub ended: u64,
-    /// Those of which the project alone is known, by the name of the pod.
+    /// Pods of which only the project is known, from the pod's name.
     pub project_alone: u64,
-    /// Those of `project_alone` whose project's jobs were listed: none of them fits alone.
+    /// Pods of `project_alone` whose project's jobs were listed, but not exactly one of them fits.
     pub unfit: u64,
-    /// Those that still run at the end of the range.
+    /// Pods that still run at the end of the range.
     pub running: u64,
-    /// Those that ran already at its begin.
+    /// Pods that already ran at the start of the range.
     pub began_before: u64,
 }
 

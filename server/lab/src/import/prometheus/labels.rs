@@ -26,11 +26,12 @@ pub struct PrometheusLabels {
     pub namespace: String,
     /// Label of cAdvisor's metrics that holds the name of the container; `container_name` before Kubernetes 1.16. Default: `container`.
     pub container: String,
-    /// The same of kube-state-metrics; `exported_pod` where Prometheus scrapes it without `honor_labels`. Default: `pod`.
+    /// The label of the pod in series of kube-state-metrics; `exported_pod` where Prometheus scrapes it without `honor_labels`. Default:
+    /// `pod`.
     pub kube_pod: String,
-    /// The same of kube-state-metrics; `exported_namespace` without `honor_labels`. Default: `namespace`.
+    /// The label of the namespace in series of kube-state-metrics; `exported_namespace` without `honor_labels`. Default: `namespace`.
     pub kube_namespace: String,
-    /// The same of kube-state-metrics; `exported_container` without `honor_labels`. Default: `container`.
+    /// The label of the container in series of kube-state-metrics; `exported_container` without `honor_labels`. Default: `container`.
     pub kube_container: String,
     /// Name of the container that builds. Default: `build`.
     pub build: String,
@@ -132,7 +133,7 @@ impl PrometheusLabels {
         place(&OF_RUNNER).or_else(by_page).or_else(of_project).or_else(|| place(&COPIES))
     }
 
-    /// All labels that [`Self::variable`] looks at.
+    /// All labels that [`Self::variable`] reads.
     pub(super) fn used(&self) -> BTreeSet<String> {
         let places = OF_RUNNER.iter().chain(&COPIES).map(|(_, place)| *place);
         let exported = places.chain(PROJECT.into_iter().flatten()).chain([JOB_URL]);

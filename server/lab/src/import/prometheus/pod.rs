@@ -9,9 +9,9 @@ use super::{PrometheusQuestion, PrometheusSeries, labels::Described};
 /// A range of time, milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeRange {
-    /// Its begin.
+    /// Start of the range.
     pub start_ms: u64,
-    /// Its end.
+    /// End of the range.
     pub end_ms: u64,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct BuildPod {
     pub(super) resources: Resources,
     pub(super) oom_events: f64,
     pub(super) oom_killed: bool,
-    /// Its annotations and labels, by the labels that kube-state-metrics makes of them.
+    /// Annotations and labels of the pod, by the labels that kube-state-metrics makes of them.
     pub(super) described: Described,
 }
 

@@ -34,9 +34,9 @@ pub struct BuildPods {
     ended: PodSpool,
     /// Pods in `ended`, by their fingerprints.
     known: HashSet<u64>,
-    /// Those of them that have more than one part.
+    /// Pods of these that have more than one part.
     parted: HashSet<u64>,
-    /// The same joined, once all were read.
+    /// The pods of several parts with their parts joined, once all were read.
     joined: Vec<(PodName, BuildPod)>,
     /// Numbers of the projects of pods in `ended`.
     projects: BTreeSet<u64>,
@@ -153,7 +153,7 @@ impl BuildPods {
         Ok(())
     }
 
-    /// No more windows follow.
+    /// Called when no more windows follow.
     pub(super) fn end(&mut self) -> io::Result<()> {
         self.pack(|_pod| true)?;
         if self.parted.is_empty() {

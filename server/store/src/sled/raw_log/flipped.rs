@@ -26,7 +26,7 @@ const LONGEST_HEADER: usize = 4 + 1 + 3 * 9;
 pub(crate) struct FlippedBit {
     /// Position of the byte in the file.
     pub(crate) at: u64,
-    /// Its value now, and the right value.
+    /// The byte's value now, and the right value.
     pub(crate) found: u8,
     pub(crate) right: u8,
 }
@@ -36,7 +36,7 @@ impl FlippedBit {
         Self { at: at as u64, found: byte, right: byte ^ 1 << bit }
     }
 
-    /// The same for a segment at this position in the file.
+    /// This bit, found in a segment at this position in the file.
     pub(super) fn in_segment(self, at: u64) -> Self {
         Self { at: at + self.at, ..self }
     }

@@ -21,11 +21,11 @@ use crate::{kv::StoreIdentity, sled::engine::IDENTITY};
 /// How the engine would open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OpenForecast {
-    /// It would find everything acknowledged, once these bits are corrected; with the store's identity, `None` if the log has none.
+    /// The engine would find everything acknowledged, once these bits are corrected; with the store's identity, `None` if the log has none.
     Opens(Option<StoreIdentity>, Vec<FlippedBit>),
-    /// It would find everything, and the newest identity of the store has a wrong checksum.
+    /// The engine would find everything, and the newest identity of the store has a wrong checksum.
     DamagedIdentity,
-    /// It would find less, and overwrite the rest. The first unreadable byte of the log; its length if the end is missing.
+    /// The engine would find less, and overwrite the rest. The first unreadable byte of the log; its length if the end is missing.
     Torn(u64),
 }
 
@@ -58,7 +58,7 @@ pub(super) fn identity_of_sound(
     }
 }
 
-/// The same from the whole log, of which the engine uses the part before the log position `reach`.
+/// Forecasts the opening from the whole log, of which the engine uses the part before the log position `reach`.
 fn forecast_from_all(path: &Path, reach: u64, known: u64) -> io::Result<OpenForecast> {
     let (all, seen) = (RawLog::read(path, false)?, RawLog::read_before(path, reach, false)?);
     if seen.is_whole() && all.adds_nothing_acknowledged(&seen, reach, known)? {

@@ -99,7 +99,7 @@ pub(super) fn difference_at(segment: &[u8], at: usize, number: u64) -> Option<(u
     Some((header.difference(segment, at)?, header.body()))
 }
 
-/// What a damaged message seems to be: its kind, page and end, if it ends where the next message starts.
+/// What kind of message a damaged one seems to be: its kind, page and end, if it ends where the next message starts.
 pub(super) fn claimed_at(segment: &[u8], at: usize, number: u64) -> Option<(MessageKind, u64, usize)> {
     let header = header_at(segment, at).filter(|header| header.number == number)?;
     Some((header.kind, header.page, header.body_at.checked_add(header.len)?))

@@ -111,7 +111,7 @@ impl RawLog {
         Self::read_before(path, u64::MAX, behind)
     }
 
-    /// The same for the part before a log position.
+    /// Reads the part of a log before a log position.
     fn read_before(path: &Path, lsn: u64, behind: bool) -> io::Result<Self> {
         let file = File::open(path)?;
         let survey = LogSurvey::before(path, lsn)?;

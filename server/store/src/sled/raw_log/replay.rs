@@ -45,9 +45,9 @@ impl KeyRange {
 pub(super) struct ReplayedPage {
     pub(super) range: KeyRange,
     pub(super) prefix: usize,
-    /// The page may have been rewritten in a hole of the log, so this state may be outdated.
+    /// Whether the page may have been rewritten in a hole of the log, so this state may be outdated.
     possibly_outdated: bool,
-    /// Its child pages, if it is an index page.
+    /// Child pages of the page, if it is an index page.
     pub(super) below: Option<Vec<(Vec<u8>, u64)>>,
 }
 

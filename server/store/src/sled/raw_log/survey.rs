@@ -28,16 +28,16 @@ pub(super) struct LogHole {
     pub(super) len: u64,
     /// Log position of the first byte; `None` if its segment is unknown.
     pub(super) lsn: Option<u64>,
-    /// Its content if that is certain: one message about this page.
+    /// The hole's content if that is certain: one message about this page.
     pub(super) only: Option<(MessageKind, u64)>,
-    /// Messages of the same segment follow it.
+    /// Whether messages of the same segment follow it.
     pub(super) inside: bool,
 }
 
 /// Result of the pass.
 #[derive(Debug, Default)]
 pub(super) struct LogSurvey {
-    /// In the order in which they were written.
+    /// The segments, in the order in which they were written.
     pub(super) slots: Vec<SegmentSlot>,
     pub(super) holes: Vec<LogHole>,
     /// Bits that are certainly wrong; [`Self::read`] corrects them.
@@ -50,9 +50,9 @@ pub(super) struct LogSurvey {
     pub(super) end: u64,
     /// All messages before this log position were on disk once.
     pub(super) stable: u64,
-    /// Some place in the file has no readable segment number: it is empty or unreadable.
+    /// Whether some place in the file has no readable segment number: it is empty or unreadable.
     nameless: bool,
-    /// A missing segment may have been lost. Otherwise it was reused or freed after all its pages were rewritten.
+    /// Whether a missing segment may have been lost. Otherwise it was reused or freed after all its pages were rewritten.
     absent_may_be_lost: bool,
 }
 

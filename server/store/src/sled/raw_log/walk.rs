@@ -6,7 +6,7 @@ use super::message::{LogMessage, MessageKind, SEGMENT, SEGMENT_HEADER, may_begin
 #[derive(Debug)]
 pub(super) enum WalkStep<'a> {
     Message(usize, LogMessage<'a>),
-    /// Nothing can be read in this range. `overwritten`: it holds bytes of another segment.
+    /// No message can be read in this range of the log. `overwritten`: the range has bytes of another segment.
     Gap {
         from: usize,
         to: usize,

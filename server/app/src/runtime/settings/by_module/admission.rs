@@ -7,9 +7,9 @@ use plimsoll_core::domain::{Bytes, Cores, KNOWN_ENOUGH};
 /// What the webhook does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// It leaves pods unchanged, and logs and counts what it would do.
+    /// Pods are not changed; the server logs and counts what it would do.
     DryRun,
-    /// It changes pods.
+    /// Pods are changed.
     On,
 }
 

@@ -8,7 +8,7 @@ use plimsoll_core::mask;
 /// Access to GitLab's API.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Its address; `None`: GitLab is not asked.
+    /// Address of GitLab; `None`: the server sends it no requests.
     pub url: Option<BaseUrl>,
     /// File with a token of scope `read_api`. Read again when GitLab refuses the token.
     pub token_file: Option<PathBuf>,
@@ -53,7 +53,7 @@ impl BaseUrl {
         Ok(Self { base: base.to_owned(), host: host.to_owned() })
     }
 
-    /// Its host without the port, which is the first part of its attempts' ids.
+    /// Host of GitLab without the port, which is the first part of its attempts' IDs.
     pub(crate) fn host(&self) -> &str {
         &self.host
     }
