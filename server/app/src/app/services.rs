@@ -25,6 +25,7 @@ pub(super) fn services(app: &App) -> Services {
         ingest: ingest.clone(),
         pools: app.pools.clone(),
         metrics: Arc::clone(&app.metrics),
+        answers: Arc::default(),
         unmatched: Arc::default(),
     };
     Services {

@@ -46,7 +46,11 @@ pub(crate) struct AdmissionService {
 impl AdmissionService {
     /// Sizes for the job: the prediction, and after an attempt that memory ended at least the verdict's. Reading the verdict from disk may
     /// take too long; the prediction is always available. `None` if computing it failed.
-    pub(crate) async fn size(&self, key: Arc<Key>, terms: AnswerTerms) -> Option<(Prediction, SizeSource)> {
+    pub(crate) async fn size(
+        &self,
+        key: Arc<Key>,
+        terms: AnswerTerms,
+    ) -> Option<(Arc<Prediction>, SizeSource)> {
         let known = self.sizing.size_in_background(Arc::clone(&key)).await?;
         // time to answer with the prediction alone
         let again = timeout_at(terms.until - MARGIN.min(terms.within / 4), self.ingest.again(&key));
@@ -69,7 +73,7 @@ impl AdmissionService {
         let is_more = is_sure
             && known.memory_limit.value > next.memory_limit.value
             && known.memory_request.value >= next.memory_request.value;
-        Some((if is_more { known } else { next }, SizeSource::ByVerdict { cause, had_unknown }))
+        Some((if is_more { known } else { Arc::new(next) }, SizeSource::ByVerdict { cause, had_unknown }))
     }
 
     /// Placement for a pod of this key: in the pool `predicted`, if it fits there.

@@ -30,6 +30,7 @@ pub(crate) fn sizing_alone(pools: PoolRegistry) -> SizingService {
         ingest,
         pools,
         metrics,
+        answers: Arc::default(),
         unmatched: Arc::default(),
     }
 }

@@ -113,7 +113,7 @@ async fn plan(
         // attempts are measured on Linux only
         _ => None,
     };
-    let known = sizes.as_ref().map(|(prediction, from)| (prediction, *from));
+    let known = sizes.as_ref().map(|(prediction, from)| (&**prediction, *from));
     let vouched = job.vouched(&key, &reviewer.settings);
     // a pool derived from the job's own claims is not used
     let predicted = known.filter(|_| vouched == *key).map(|(known, _)| known.placed.pool.as_str());

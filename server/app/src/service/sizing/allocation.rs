@@ -2,16 +2,18 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::Instant,
 };
 
+use axum::body::Bytes;
 use plimsoll_core::{
     domain::{History, Key, Prediction, Rung},
     gantry, predict,
 };
 use tokio::time::timeout;
 
-use super::{SizingService, WithheldAnswer};
+use super::{SizingService, WithheldAnswer, known_answers::RepeatableAnswer, prediction::AnswerIfUnsure};
 use crate::runtime::metrics::Kind;
 
 /// Newest attempts that are searched for a project.
@@ -58,9 +60,12 @@ fn other_project(history: &History, key: &Key) -> Option<String> {
 pub(crate) enum Allocation {
     /// No sizes: the key is in shadow mode.
     Withheld,
-    /// These sizes.
-    Sizes(Box<Prediction>),
+    /// These sizes, and whether the same request gets them again.
+    Sizes(Arc<Prediction>, Option<RepeatableAnswer>),
 }
+
+/// The sizes of an answer, and how it counts.
+type CountedSizes = (&'static str, Rung, Arc<Prediction>);
 
 impl SizingService {
     /// Sizes for a job of `key`, within the time limit in `gantry`.
@@ -70,13 +75,34 @@ impl SizingService {
             self.count_allocation("shadow");
             return Allocation::Withheld;
         }
+        let changes = self.history.read(History::changes);
         let sizing = timeout(gantry.answer_within, self.sure_or_defaults(Arc::clone(&key), gantry));
-        let (kind, prediction) = sizing.await.ok().flatten().unwrap_or_else(|| {
+        let Some((kind, rung, prediction)) = sizing.await.ok().flatten() else {
             tracing::warn!(package = key.package, "a prediction took too long: sent the defaults");
-            ("late", self.pools.lowered(&key, predict::defaults(&key, &self.settings)))
-        });
+            self.count_allocation("late");
+            let defaults = self.pools.lowered(&key, predict::defaults(&key, &self.settings));
+            return Allocation::Sizes(Arc::new(defaults), None);
+        };
         self.count_allocation(kind);
-        Allocation::Sizes(Box::new(prediction))
+        let answer = RepeatableAnswer { changes, kind, rung };
+        Allocation::Sizes(prediction, Some(answer).filter(|_| !self.has_pools()))
+    }
+
+    /// The body of an earlier answer to a request with the same text, if it still holds; counted like that one.
+    pub(crate) fn repeated_answer(&self, text: &str) -> Option<Bytes> {
+        let began = Instant::now();
+        if self.has_pools() {
+            return None;
+        }
+        let (body, answer) = self.answers.get(text, self.history.read(History::changes))?;
+        self.metrics.predicted(answer.rung, began.elapsed());
+        self.count_allocation(answer.kind);
+        Some(body)
+    }
+
+    /// Keeps the answer to a request for [`Self::repeated_answer`].
+    pub(crate) fn keep_answer(&self, text: &str, body: Bytes, answer: RepeatableAnswer) {
+        self.answers.keep(text, body, answer, self.history.read(History::changes));
     }
 
     /// Counts an answer to Spack by its kind.
@@ -85,31 +111,39 @@ impl SizingService {
     }
 
     /// The prediction if it is confident enough, else the defaults raised to the package's known need. `None` if the computation failed.
-    async fn sure_or_defaults(
-        &self,
-        key: Arc<Key>,
-        gantry: &gantry::Settings,
-    ) -> Option<(&'static str, Prediction)> {
-        let predicted = self.size_in_background(Arc::clone(&key)).await?;
-        if predicted.is_known(&predicted.memory_request, gantry.confidence) {
-            return Some(("answered", predicted));
+    async fn sure_or_defaults(&self, key: Arc<Key>, gantry: &gantry::Settings) -> Option<CountedSizes> {
+        let sizes = self.sizes_in_background(&key).await?;
+        let rung = sizes.predicted.memory_limit.basis.rung;
+        if sizes.predicted.is_known(&sizes.predicted.memory_request, gantry.confidence) {
+            return Some(("answered", rung, self.placed(&key, sizes.predicted)));
         }
-        let (least, other) = self.defaults_raised_to_need(Arc::clone(&key)).await?;
-        if let Some(other) = &other {
+        let AnswerIfUnsure { least, other_project } = match sizes.if_unsure.get() {
+            Some(known) => known.clone(),
+            None => self.answer_if_unsure(Arc::clone(&key), sizes.if_unsure).await?,
+        };
+        if let Some(other) = &other_project {
             self.unmatched.tell(&key, other);
         }
-        let kind = if other.is_some() { "other_project" } else { "unsure" };
-        Some((kind, self.pools.lowered(&key, least)))
+        let kind = if other_project.is_some() { "other_project" } else { "unsure" };
+        let lowered = |least| Arc::new(self.pools.lowered(&key, Arc::unwrap_or_clone(least)));
+        Some((kind, rung, if self.has_pools() { lowered(least) } else { least }))
     }
 
-    /// The defaults raised to the package's known need, and another project with attempts of the package if this one has none. Computed on
-    /// a blocking thread, because it reads the history. `None` if the computation failed.
-    async fn defaults_raised_to_need(&self, key: Arc<Key>) -> Option<(Prediction, Option<String>)> {
+    /// Computes the answer on a blocking thread, because it reads the history, and keeps it in `cached`. `None` if the computation failed.
+    async fn answer_if_unsure(
+        &self,
+        key: Arc<Key>,
+        cached: Arc<OnceLock<AnswerIfUnsure>>,
+    ) -> Option<AnswerIfUnsure> {
         let (history, settings) = (self.history.clone(), Arc::clone(&self.settings));
         let reading = tokio::task::spawn_blocking(move || {
-            history.read(|history| {
-                (predict::defaults_raised_to_need(history, &key, &settings), other_project(history, &key))
-            })
+            let answer = || {
+                history.read(|history| AnswerIfUnsure {
+                    least: Arc::new(predict::defaults_raised_to_need(history, &key, &settings)),
+                    other_project: other_project(history, &key),
+                })
+            };
+            cached.get_or_init(answer).clone()
         });
         reading.await.ok()
     }
@@ -120,5 +154,70 @@ impl SizingService {
             let mut projects = history.newest_trusted().take(LOOKED_AT).map(|summary| &summary.key.project);
             projects.find(|project| !project.is_empty()).cloned().unwrap_or_default()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use plimsoll_core::domain::test_summary;
+
+    use super::*;
+    use crate::{runtime::metrics::Metrics, service::fixture::sizing_alone, state::pools::PoolRegistry};
+
+    fn service(pools: &str) -> (SizingService, tempfile::TempDir) {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("pools.toml");
+        std::fs::write(&file, pools).unwrap();
+        let file = (!pools.is_empty()).then_some(file);
+        let pools = PoolRegistry::open(file, Arc::new(Metrics::new())).unwrap();
+        (sizing_alone(pools), dir)
+    }
+
+    fn known(service: &SizingService) -> Option<Bytes> {
+        service.repeated_answer("zlib")
+    }
+
+    /// Asks for a package, and keeps the answer.
+    async fn ask(service: &SizingService, package: &str) -> Arc<Prediction> {
+        let key = Key { package: package.into(), ..Key::default() };
+        let gantry =
+            gantry::Settings { answer_within: Duration::from_mins(10), ..gantry::Settings::default() };
+        let Allocation::Sizes(sizes, again) = service.allocate(key, &gantry).await else {
+            panic!("withheld")
+        };
+        if let Some(again) = again {
+            service.keep_answer(package, Bytes::from(sizes.memory_request.value.to_string()), again);
+        }
+        sizes
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_repeated_until_the_history_changes_and_counts_each_time() {
+        let (service, _dir) = service("");
+        for package in ["zlib", "unknown"] {
+            service.history.learn(&test_summary("1", "zlib", "1", 3000));
+            let sizes = ask(&service, package).await;
+            let body = Bytes::from(sizes.memory_request.value.to_string());
+            assert_eq!(service.repeated_answer(package), Some(body), "{package}");
+        }
+        let text = service.metrics.encode().unwrap();
+        for kind in ["answered", "unsure"] {
+            assert!(text.contains(&format!("plimsoll_allocations_total{{kind=\"{kind}\"}} 2")), "{text}");
+        }
+        let before = ask(&service, "zlib").await;
+        service.history.learn(&test_summary("2", "zlib", "1", 9000));
+        assert_eq!(known(&service), None);
+        assert!(ask(&service, "zlib").await.memory_request.value > before.memory_request.value);
+        assert!(known(&service).is_some());
+    }
+
+    #[tokio::test]
+    async fn with_pools_no_answer_is_repeated() {
+        let (service, _dir) = service("[[pool]]\nname = \"small\"\nmemory = \"1GiB\"\ncores = 1\n");
+        service.history.learn(&test_summary("1", "zlib", "1", 3000));
+        ask(&service, "zlib").await;
+        assert_eq!(known(&service), None);
     }
 }

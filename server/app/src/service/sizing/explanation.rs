@@ -45,7 +45,7 @@ impl SizingService {
         let as_answer = |history: &History| predict::as_answer(prediction, history, &key, &self.settings);
         let prediction = self.history.read(as_answer);
         let limit = limit.or(self.settings.memory_cap);
-        let answer = self.answer(&key, self.pools.put(&key, prediction));
+        let answer = self.answer(&key, self.placed(&key, Arc::new(prediction)));
         let curve = |history: &History| predict::jobs_curve(history, &key, &self.settings, limit);
         Ok(Explanation { answer, attempts, jobs: self.history.read(curve) })
     }

@@ -5,10 +5,12 @@
 //! | this one | sizes of a key, for a caller and for the other services |
 //! | [`prediction`] | one prediction: from the cache, or computed; counted, and assigned to a pool |
 //! | [`allocation`] | sizes for a job of stock Spack, within a time limit |
+//! | [`known_answers`] | answers to stock Spack by the text of the request |
 //! | [`explanation`], [`need_groups`] | explanation of a prediction |
 
 mod allocation;
 mod explanation;
+mod known_answers;
 mod need_groups;
 mod prediction;
 
@@ -16,6 +18,7 @@ use std::sync::Arc;
 
 pub(crate) use allocation::{Allocation, UnmatchedProjects};
 pub(crate) use explanation::Explanation;
+pub(crate) use known_answers::KnownAnswers;
 use plimsoll_core::{
     domain::{FieldViolation, Key, Prediction},
     predict, shadow,
@@ -36,6 +39,7 @@ pub(crate) struct SizingService {
     pub(crate) history: SharedHistory,
     pub(crate) private: Arc<Private>,
     pub(crate) cache: Arc<PredictionCache>,
+    pub(crate) answers: Arc<KnownAnswers>,
     pub(crate) settings: Arc<predict::Settings>,
     pub(crate) shadow: Arc<shadow::Settings>,
     pub(crate) ingest: Ingest,
@@ -47,7 +51,7 @@ pub(crate) struct SizingService {
 /// A prediction, and whether it may be applied.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SizingAnswer {
-    pub(crate) prediction: Prediction,
+    pub(crate) prediction: Arc<Prediction>,
     /// The key is in shadow mode: the prediction is only shown.
     pub(crate) is_withheld: bool,
 }
@@ -81,7 +85,7 @@ impl SizingService {
         Ok(self.answer(&key, prediction))
     }
 
-    fn answer(&self, key: &Key, prediction: Prediction) -> SizingAnswer {
+    fn answer(&self, key: &Key, prediction: Arc<Prediction>) -> SizingAnswer {
         SizingAnswer { is_withheld: self.withholds_from(key, WithheldAnswer::Prediction), prediction }
     }
 

@@ -8,7 +8,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     hash::BuildHasher as _,
     mem,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Instant,
 };
 
@@ -25,14 +25,22 @@ use super::SizingService;
 const MOST: usize = 4096;
 
 impl SizingService {
-    /// The sizes of a key and its pool, counted.
-    fn size(&self, key: &Key) -> Prediction {
-        self.pools.put(key, self.counted(Instant::now(), self.sizes(key)).into_predicted())
+    /// The sizes of a key and its pool for the next attempt of a caller, counted: a guess is replaced by the default.
+    pub(super) fn next_size(&self, key: &Key) -> Arc<Prediction> {
+        self.placed(key, self.counted(Instant::now(), self.sizes(key)).answer)
     }
 
-    /// The same for the next attempt of a caller: a guess is replaced by the default.
-    pub(super) fn next_size(&self, key: &Key) -> Prediction {
-        self.pools.put(key, self.counted(Instant::now(), self.sizes(key)).into_answer())
+    /// The same prediction if there are no pools, else a copy with its pool; counted.
+    pub(super) fn placed(&self, key: &Key, prediction: Arc<Prediction>) -> Arc<Prediction> {
+        if !self.has_pools() {
+            return prediction;
+        }
+        Arc::new(self.pools.put(key, Arc::unwrap_or_clone(prediction)))
+    }
+
+    /// Whether attempts are assigned to pools.
+    pub(super) fn has_pools(&self) -> bool {
+        !self.pools.now().pools().is_empty()
     }
 
     fn sizes(&self, key: &Key) -> Sizes {
@@ -46,34 +54,54 @@ impl SizingService {
     }
 
     /// The sizes of a key and its pool, counted; computed on a blocking thread. `None` if the computation failed.
-    pub(in crate::service) async fn size_in_background(&self, key: Arc<Key>) -> Option<Prediction> {
+    pub(in crate::service) async fn size_in_background(&self, key: Arc<Key>) -> Option<Arc<Prediction>> {
+        let sizes = self.sizes_in_background(&key).await?;
+        Some(self.placed(&key, sizes.predicted))
+    }
+
+    /// The sizes of a key without a pool, counted; those that are not cached are computed on a blocking thread. `None` if the computation
+    /// failed.
+    pub(super) async fn sizes_in_background(&self, key: &Arc<Key>) -> Option<Sizes> {
         let began = Instant::now();
-        if let Some(known) = self.cache.known(&self.history, &key) {
-            return Some(self.pools.put(&key, self.counted(began, known).into_predicted()));
-        }
-        let service = self.clone();
-        tokio::task::spawn_blocking(move || service.size(&key)).await.ok()
+        let sizes = if let Some(known) = self.cache.known(&self.history, key) {
+            known
+        } else {
+            let (service, key) = (self.clone(), Arc::clone(key));
+            tokio::task::spawn_blocking(move || service.sizes(&key)).await.ok()?
+        };
+        Some(self.counted(began, sizes))
     }
 
     /// The sizes of a key and its pool, for one of very many keys: neither counted nor cached, because the cache is for builds about to
     /// start.
     pub(in crate::service) fn one_of_many(&self, key: &Key) -> Prediction {
         let prediction = self.history.read(|history| predict::predict(history, key, &self.settings));
-        if self.pools.now().pools().is_empty() { prediction } else { self.pools.lowered(key, prediction) }
+        if self.has_pools() { self.pools.lowered(key, prediction) } else { prediction }
     }
 
     /// The sizes of a key without a pool, for callers that choose one themselves. Not counted.
     pub(in crate::service) fn unplaced(&self, key: &Key) -> Prediction {
-        self.sizes(key).into_predicted()
+        Arc::unwrap_or_clone(self.sizes(key).predicted)
     }
 }
 
 /// The predictions for a key. Shared, so that none is copied, and many are not dropped, under the lock.
 #[derive(Debug, Clone)]
-pub(crate) struct Sizes {
-    predicted: Arc<Prediction>,
+pub(super) struct Sizes {
+    pub(super) predicted: Arc<Prediction>,
     /// The answer for callers: the prediction, or the default if it is a guess.
     answer: Arc<Prediction>,
+    /// The answer for callers to whom the prediction is not sure enough; computed when the first of them asks.
+    pub(super) if_unsure: Arc<OnceLock<AnswerIfUnsure>>,
+}
+
+/// The answer for callers to whom a prediction is not sure enough.
+#[derive(Debug, Clone)]
+pub(super) struct AnswerIfUnsure {
+    /// The defaults, raised to the known need of the package.
+    pub(super) least: Arc<Prediction>,
+    /// Another project with attempts of the package, if the key's project has none.
+    pub(super) other_project: Option<String>,
 }
 
 impl Sizes {
@@ -84,17 +112,7 @@ impl Sizes {
         } else {
             Arc::clone(&predicted)
         };
-        Self { predicted, answer }
-    }
-
-    fn into_predicted(self) -> Prediction {
-        drop(self.answer);
-        Arc::unwrap_or_clone(self.predicted)
-    }
-
-    fn into_answer(self) -> Prediction {
-        drop(self.predicted);
-        Arc::unwrap_or_clone(self.answer)
+        Self { predicted, answer, if_unsure: Arc::default() }
     }
 }
 
@@ -230,8 +248,8 @@ mod tests {
     fn an_answer_is_that_of_the_history_as_it_is_now() {
         let (history, cache) = (SharedHistory::new(History::new(100)), PredictionCache::default());
         let settings = predict::Settings::default();
-        let asked = |package| cache.sizes(&history, &key(package), &settings).into_predicted();
-        let worked_out = |package| history.read(|h| predict::predict(h, &key(package), &settings));
+        let asked = |package| cache.sizes(&history, &key(package), &settings).predicted;
+        let worked_out = |package| Arc::new(history.read(|h| predict::predict(h, &key(package), &settings)));
         for n in 0..5 {
             for package in ["zlib", "hdf5", "zlib"] {
                 assert_eq!(asked(package), worked_out(package), "after {n} attempts");

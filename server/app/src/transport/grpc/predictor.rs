@@ -33,7 +33,7 @@ impl PredictorService {
     fn answer_one(&self, request: pb::PredictRequest, caller: &Identity) -> pb::PredictBatchResponse {
         let asked = wire::sizing::ask(request);
         let result = match asked.and_then(|(key, _limit)| self.sizing.predict(caller, key)) {
-            Ok(answer) => Answer::Prediction(wire::sizing::answer(answer)),
+            Ok(answer) => Answer::Prediction(wire::sizing::answer(&answer)),
             Err(fault) => Answer::Error(pb::AskError { field: fault.field, description: fault.description }),
         };
         pb::PredictBatchResponse { result: Some(result) }
@@ -80,7 +80,7 @@ impl Predictor for PredictorService {
         let (key, _limit) =
             wire::sizing::ask(request.into_inner()).map_err(|fault| status::of_fault(&fault))?;
         let answer = self.sizing.predict(&caller, key).map_err(|fault| status::forbidden(&fault))?;
-        Ok(Response::new(pb::PredictResponse { prediction: Some(wire::sizing::answer(answer)) }))
+        Ok(Response::new(pb::PredictResponse { prediction: Some(wire::sizing::answer(&answer)) }))
     }
 
     async fn predict_batch(

@@ -1,6 +1,7 @@
-//! `GET /v1/allocation?spec=`: convert, call, convert.
+//! `GET /v1/allocation?spec=`: an earlier answer to the same text, or convert, call, convert.
 
 use axum::{
+    body::Bytes,
     extract::{Request, State},
     http::{HeaderMap, StatusCode},
     response::Response,
@@ -22,7 +23,12 @@ const STACK: &str = "Plimsoll-Stack";
 
 pub(super) async fn allocation(State(parts): State<HttpState>, request: Request) -> Response {
     let (sizing, path) = (&parts.services.sizing, request.uri().path());
-    let key = match key_of(&parts, request.uri().query().unwrap_or_default(), request.headers()) {
+    let (query, headers) = (request.uri().query().unwrap_or_default(), request.headers());
+    let text = text_of(query, headers);
+    if let Some(body) = text.as_deref().and_then(|text| sizing.repeated_answer(text)) {
+        return json(StatusCode::OK, body);
+    }
+    let key = match key_of(&parts, query, headers) {
         Ok(key) => key,
         Err(fault) => {
             sizing.count_allocation("refused");
@@ -30,17 +36,37 @@ pub(super) async fn allocation(State(parts): State<HttpState>, request: Request)
         }
     };
     let stack = key.stack.clone();
-    let prediction = match sizing.allocate(key, &parts.gantry).await {
-        Allocation::Withheld => return json(StatusCode::OK, gantry::NOTHING.to_owned()),
-        Allocation::Sizes(prediction) => prediction,
+    let (prediction, again) = match sizing.allocate(key, &parts.gantry).await {
+        Allocation::Withheld => return json(StatusCode::OK, gantry::NOTHING),
+        Allocation::Sizes(prediction, again) => (prediction, again),
     };
-    match serde_json::to_string(&gantry::answer(&prediction, &stack, &parts.gantry)) {
-        Ok(body) => json(StatusCode::OK, body),
+    match serde_json::to_vec(&gantry::answer(&prediction, &stack, &parts.gantry)) {
+        Ok(body) => {
+            let body = Bytes::from(body);
+            if let Some((text, again)) = text.zip(again) {
+                sizing.keep_answer(&text, body.clone(), again);
+            }
+            json(StatusCode::OK, body)
+        }
         Err(error) => {
             let fault = FieldViolation::new("answer", error.to_string());
             refuse(path, StatusCode::INTERNAL_SERVER_ERROR, &fault)
         }
     }
+}
+
+/// All that decides the answer to a request, as one text; `None` if a header is no text, which is refused.
+fn text_of(query: &str, headers: &HeaderMap) -> Option<String> {
+    let mut text = query.to_owned();
+    for name in [PROJECT, STACK] {
+        // neither a query nor a header contains a line break, and an empty header is another answer than none
+        text.push('\n');
+        if let Some(header_text) = headers.get(name) {
+            text.push('=');
+            text.push_str(header_text.to_str().ok()?);
+        }
+    }
+    Some(text)
 }
 
 fn key_of(parts: &HttpState, query: &str, headers: &HeaderMap) -> Result<Key, FieldViolation> {
@@ -59,4 +85,35 @@ fn header_text(headers: &HeaderMap, name: &'static str) -> Result<Option<String>
         header_text.to_str().ok().filter(|header_text| header_text.len() <= limits::KEY_FIELD_BYTES);
     let rule = format!("must be at most {} printable characters", limits::KEY_FIELD_BYTES);
     header_text.ok_or_else(|| FieldViolation::new(name, rule)).map(|header_text| Some(header_text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_have_the_same_text_only_if_they_have_the_same_answer() {
+        let text = |query: &str, project: Option<&'static str>, stack: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in [(PROJECT, project), (STACK, stack)] {
+                value.map(|value| headers.insert(name, value.parse().unwrap()));
+            }
+            text_of(query, &headers).unwrap()
+        };
+        let different = [
+            text("spec=a", None, None),
+            text("spec=b", None, None),
+            text("spec=a", Some(""), None),
+            text("spec=a", Some("a"), None),
+            text("spec=a", None, Some("a")),
+            text("spec=a", Some("a"), Some("a")),
+            text("spec=a", Some("a="), None),
+        ];
+        let distinct: std::collections::BTreeSet<_> = different.iter().collect();
+        assert_eq!(distinct.len(), different.len(), "{different:?}");
+        assert_eq!(text("spec=a", Some("a"), None), text("spec=a", Some("a"), None));
+        let mut headers = HeaderMap::new();
+        headers.insert(STACK, axum::http::HeaderValue::from_bytes(b"\xff").unwrap());
+        assert_eq!(text_of("spec=a", &headers), None);
+    }
 }

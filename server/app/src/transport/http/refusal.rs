@@ -2,7 +2,7 @@
 
 use axum::{
     http::{StatusCode, header},
-    response::{IntoResponse as _, Response},
+    response::{IntoResponse, Response},
 };
 use plimsoll_core::domain::FieldViolation;
 
@@ -17,6 +17,6 @@ pub(super) fn refuse(path: &str, status: StatusCode, fault: &FieldViolation) -> 
 }
 
 /// A complete JSON body.
-pub(super) fn json(status: StatusCode, body: String) -> Response {
+pub(super) fn json(status: StatusCode, body: impl IntoResponse) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json; charset=utf-8")], body).into_response()
 }

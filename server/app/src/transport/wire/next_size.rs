@@ -7,7 +7,7 @@ use plimsoll_proto::v1 as pb;
 use super::sizing;
 
 /// The known numbers for the next attempt; `None` if there are none. A raised memory size always counts.
-pub(crate) fn next_size(next: Prediction) -> Option<pb::Prediction> {
+pub(crate) fn next_size(next: &Prediction) -> Option<pb::Prediction> {
     let unknown = |quantity: &Quantity| quantity.basis.is_default();
     let unchanged = |quantity: &Quantity| quantity.basis.is_unchanged_default();
     let left_out = [
@@ -61,7 +61,7 @@ mod tests {
         let (settings, policy) = (predict::Settings::default(), RetryPolicy::default());
         let finding = classify(&evidence, &LogRules::built_in());
         let known = VerdictInputs { history: &history, seen: &seen, settings: &settings, policy: &policy };
-        next_size(judge(&evidence, finding, &known).next.unwrap()).unwrap()
+        next_size(&judge(&evidence, finding, &known).next.unwrap()).unwrap()
     }
 
     #[test]

@@ -24,20 +24,20 @@ pub(crate) fn ask(wire: pb::PredictRequest) -> Validated<(Key, Option<Bytes>)> {
 }
 
 /// A prediction as a message; one in shadow mode is marked.
-pub(crate) fn answer(answer: SizingAnswer) -> pb::Prediction {
-    pb::Prediction { shadow: answer.is_withheld, ..prediction(answer.prediction) }
+pub(crate) fn answer(answer: &SizingAnswer) -> pb::Prediction {
+    pb::Prediction { shadow: answer.is_withheld, ..prediction(&answer.prediction) }
 }
 
 /// The answer of `Explain`.
 pub(crate) fn explanation(explained: Explanation) -> pb::ExplainResponse {
     pb::ExplainResponse {
-        prediction: Some(answer(explained.answer)),
+        prediction: Some(answer(&explained.answer)),
         attempts: explained.attempts.iter().take(limits::EXPLAIN_ATTEMPTS).map(used_attempt).collect(),
         jobs: Some(jobs_curve(explained.jobs)),
     }
 }
 
-pub(super) fn prediction(prediction: Prediction) -> pb::Prediction {
+pub(super) fn prediction(prediction: &Prediction) -> pb::Prediction {
     let sizes = [prediction.memory_request.value, prediction.memory_limit.value].map(Bytes);
     let need_groups = prediction.need_groups.as_deref().map(|groups| need_groups(groups, Some(sizes)));
     let lower_bound = prediction.lower_bound.map(|bound| pb::LowerBound {
@@ -48,26 +48,26 @@ pub(super) fn prediction(prediction: Prediction) -> pb::Prediction {
     pb::Prediction {
         need_groups,
         lower_bound,
-        memory_request_bytes: Some(quantity(prediction.memory_request)),
-        memory_limit_bytes: Some(quantity(prediction.memory_limit)),
-        cpu_request_millicores: Some(quantity(prediction.cpu_request)),
-        cpu_limit_millicores: Some(quantity(prediction.cpu_limit)),
-        build_jobs: Some(quantity(prediction.build_jobs)),
-        wall_p50_ms: Some(quantity(prediction.wall_p50)),
-        wall_p95_ms: Some(quantity(prediction.wall_p95)),
+        memory_request_bytes: Some(quantity(&prediction.memory_request)),
+        memory_limit_bytes: Some(quantity(&prediction.memory_limit)),
+        cpu_request_millicores: Some(quantity(&prediction.cpu_request)),
+        cpu_limit_millicores: Some(quantity(&prediction.cpu_limit)),
+        build_jobs: Some(quantity(&prediction.build_jobs)),
+        wall_p50_ms: Some(quantity(&prediction.wall_p50)),
+        wall_p95_ms: Some(quantity(&prediction.wall_p95)),
         confidence: prediction.confidence,
-        unsure_because: prediction.unsure_because,
+        unsure_because: prediction.unsure_because.clone(),
         attempts: prediction.attempts,
-        reason: prediction.reason,
+        reason: prediction.reason.clone(),
         shadow: false,
-        pool: prediction.placed.pool,
+        pool: prediction.placed.pool.clone(),
         clamped: prediction.placed.clamped,
-        pool_reason: prediction.placed.reason,
+        pool_reason: prediction.placed.reason.clone(),
     }
 }
 
-fn quantity(quantity: Quantity) -> pb::Quantity {
-    let Basis { rung: heaviest, attempts, quantile, margin, bound, all_of_rung, by_processes, confidence: _ } =
+fn quantity(quantity: &Quantity) -> pb::Quantity {
+    let Basis { rung: heaviest, attempts, quantile, margin, ref bound, all_of_rung, by_processes, .. } =
         quantity.basis;
     let (rung, bound) = (rung(heaviest).into(), bound.to_string());
     let basis = pb::Basis { rung, attempts, quantile, margin, bound, all_of_rung, by_processes };

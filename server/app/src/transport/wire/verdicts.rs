@@ -96,7 +96,7 @@ pub(crate) fn verdict(verdict: Verdict) -> pb::Verdict {
         cause: cause(verdict.cause).into(),
         confidence: verdict.confidence,
         evidence: verdict.evidence.into_iter().map(line).collect(),
-        next: verdict.next.and_then(next_size::next_size),
+        next: verdict.next.as_ref().and_then(next_size::next_size),
         attempts_left: verdict.attempts_left,
         reason: verdict.reason,
         given_unix_ms: verdict.given_unix_ms.unwrap_or_default(),

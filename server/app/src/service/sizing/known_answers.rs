@@ -1,0 +1,111 @@
+//! Answers to Spack by the text of the request: bursts of pipelines ask for the same specs, and then nothing is parsed, computed or
+//! formatted again.
+//!
+//! An answer depends on the request, the history and settings that do not change while the server runs. So a change of the history clears
+//! them all; so does a full table. With pools none is kept, because the free room of a pool changes at any time.
+
+use std::{
+    collections::HashMap,
+    mem,
+    sync::{Mutex, PoisonError},
+};
+
+use axum::body::Bytes;
+use foldhash::fast::RandomState;
+use plimsoll_core::domain::Rung;
+
+/// Capacity: the specs of a large stack.
+const ANSWERS: usize = 4096;
+/// Longest text of a request, bytes: twice the longest of Spack's. So the table takes at most 8 MiB.
+const TEXT_BYTES: usize = 2048;
+
+/// What is needed to give an answer again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RepeatableAnswer {
+    /// Version of the history that it was computed from.
+    pub(super) changes: u64,
+    /// Kind and rung that it counts as.
+    pub(super) kind: &'static str,
+    pub(super) rung: Rung,
+}
+
+/// The answers for one version of the history.
+#[derive(Debug, Default)]
+pub(crate) struct KnownAnswers(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    changes: u64,
+    bodies: Bodies,
+}
+
+type Bodies = HashMap<Box<str>, (Bytes, RepeatableAnswer), RandomState>;
+
+impl KnownAnswers {
+    /// The body of the answer to the request with this text, if it was computed from this version of the history.
+    pub(super) fn get(&self, text: &str, changes: u64) -> Option<(Bytes, RepeatableAnswer)> {
+        let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        table.bodies.get(text).filter(|_| table.changes == changes).cloned()
+    }
+
+    /// Keeps an answer. `now`: the version of the history after it was computed.
+    pub(super) fn keep(&self, text: &str, body: Bytes, answer: RepeatableAnswer, now: u64) {
+        if text.len() > TEXT_BYTES || answer.changes != now {
+            return;
+        }
+        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_newer = answer.changes > table.changes;
+        let old: Bodies = if is_newer || table.bodies.len() >= ANSWERS {
+            mem::take(&mut table.bodies)
+        } else {
+            Bodies::default()
+        };
+        table.changes = table.changes.max(answer.changes);
+        if table.changes == answer.changes {
+            table.bodies.insert(text.into(), (body, answer));
+        }
+        drop(table);
+        // thousands of answers are not dropped under the lock
+        drop(old);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(answers: &KnownAnswers, text: &str, changes: u64) -> Option<Bytes> {
+        answers.get(text, changes).map(|(body, _)| body)
+    }
+
+    #[test]
+    fn an_answer_is_repeated_only_for_the_same_request_and_history() {
+        let answers = KnownAnswers::default();
+        let of = |changes| RepeatableAnswer { changes, kind: "answered", rung: Rung::Exact };
+        let body = |text: &'static str| Bytes::from_static(text.as_bytes());
+        answers.keep("zlib", body("old"), of(3), 3);
+        assert_eq!(known(&answers, "zlib", 3), Some(body("old")));
+        assert_eq!([known(&answers, "zlib", 4), known(&answers, "hdf5", 3)], [None, None]);
+        answers.keep("zlib", body("late"), of(3), 4);
+        assert_eq!(
+            known(&answers, "zlib", 3),
+            Some(body("old")),
+            "the history changed while it was computed"
+        );
+        answers.keep("hdf5", body("new"), of(4), 4);
+        assert_eq!([known(&answers, "zlib", 3), known(&answers, "zlib", 4)], [None, None]);
+        answers.keep("zlib", body("old"), of(3), 3);
+        assert_eq!([known(&answers, "zlib", 4), known(&answers, "hdf5", 4)], [None, Some(body("new"))]);
+    }
+
+    #[test]
+    fn answers_are_bounded() {
+        let answers = KnownAnswers::default();
+        let of = RepeatableAnswer { changes: 1, kind: "answered", rung: Rung::Exact };
+        for n in 0..ANSWERS + 5 {
+            answers.keep(&n.to_string(), Bytes::new(), of, 1);
+        }
+        answers.keep(&"x".repeat(TEXT_BYTES + 1), Bytes::new(), of, 1);
+        assert_eq!(answers.0.lock().unwrap().bodies.len(), 5);
+    }
+}
