@@ -6,7 +6,7 @@
 //! | [`limits`] | the bounds that both ends keep |
 //! | [`counters`], [`job`], [`job_pod`], [`quantity`], [`spack`] | spellings of counters, jobs, pods, quantities and Spack's variables |
 //! | [`words`] | what people and programs read: numbers, times, sums, reasons, verdicts, proposals, JSON |
-//! | [`certificate`], [`checks`], [`own_files`] | when a certificate ends; checks of `doctor`; how both programs open their own files |
+//! | [`certificate`], [`checks`], [`own_files`], [`log_filter`] | when a certificate ends; checks of `doctor`; how both programs open their own files; whose lines they log |
 //! | [`codec`] | how messages are put into bytes |
 
 pub mod certificate;
@@ -18,6 +18,7 @@ pub mod fixtures;
 pub mod job;
 pub mod job_pod;
 pub mod limits;
+pub mod log_filter;
 pub mod own_files;
 pub mod quantity;
 pub mod spack;

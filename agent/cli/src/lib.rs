@@ -3,7 +3,6 @@
 //! | module | content |
 //! |---|---|
 //! | `program` | the life of the process |
-//! | `log_filter` | the log filter |
 //! | [`commands`] | the command line |
 //! | [`key`] | the key of a build, from the environment and the options |
 //! | [`run`] | runs a command, passes signals and the exit code through |
@@ -24,7 +23,6 @@ pub mod commands;
 mod doctor;
 pub mod job_summary;
 pub mod key;
-mod log_filter;
 pub mod output;
 mod program;
 pub mod run;

@@ -8,6 +8,7 @@ use std::{
     process::ExitCode,
 };
 
+use plimsoll_proto::log_filter::for_all_crates;
 use tokio::runtime;
 use tracing_subscriber::{
     filter::{LevelFilter, Targets},
@@ -16,7 +17,10 @@ use tracing_subscriber::{
     util::SubscriberInitExt as _,
 };
 
-use crate::{commands::Cli, log_filter::for_all_crates, standard_error::StderrLog};
+use crate::{commands::Cli, standard_error::StderrLog};
+
+/// The agent's name in a log filter, and the crates that it is made of.
+const AGENT: (&str, [&str; 2]) = ("plimsoll_agent", ["plimsoll_client", "plimsoll_measure"]);
 
 /// Runs the command line of this process. No other thread may exist yet.
 pub fn main() -> ExitCode {
@@ -56,7 +60,7 @@ fn filter() -> (Targets, Option<String>) {
     if wanted.is_empty() {
         return (usual, None);
     }
-    match for_all_crates(&wanted).parse() {
+    match for_all_crates(&wanted, AGENT.0, &AGENT.1).parse() {
         Ok(filter) => (filter, None),
         Err(error) => (usual, Some(format!("PLIMSOLL_LOG {wanted:?} is not a filter, try `debug`: {error}"))),
     }

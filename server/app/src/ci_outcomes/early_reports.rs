@@ -73,23 +73,12 @@ impl EarlyReports {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_core::domain::{JobStatus, Reporter};
+    use plimsoll_core::domain::{JobStatus, Reporter, test_report};
 
     use super::*;
 
-    fn report(end: JobStatus, reason: &str) -> ReportedOutcome {
-        ReportedOutcome {
-            attempts: vec![AttemptId::parse("a").unwrap()],
-            end,
-            reason: reason.to_owned(),
-            cause: None,
-            unneeded: false,
-            by: Reporter::server(),
-        }
-    }
-
     fn reported_by(by: Reporter, end: JobStatus) -> Arc<ReportedOutcome> {
-        ReportedOutcome { by, ..report(end, "") }.into()
+        ReportedOutcome { by, ..test_report("a", end) }.into()
     }
 
     fn id(n: usize) -> AttemptId {
@@ -100,8 +89,8 @@ mod tests {
     fn what_is_remembered_is_bounded_and_the_first_report_of_a_reporter_counts() {
         let mut early_reports = EarlyReports::default();
         for n in 0..REMEMBERED + 5 {
-            early_reports.keep(id(n), &report(JobStatus::Failed, "").into());
-            early_reports.keep(id(n), &report(JobStatus::Succeeded, "").into());
+            early_reports.keep(id(n), &test_report("a", JobStatus::Failed).into());
+            early_reports.keep(id(n), &test_report("a", JobStatus::Succeeded).into());
         }
         let order: usize = early_reports.order.values().map(VecDeque::len).sum();
         assert_eq!(

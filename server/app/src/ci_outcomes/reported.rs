@@ -65,19 +65,12 @@ fn stronger(reported: Found, before: Found) -> Found {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_core::domain::{AttemptId, Exit, Reporter, test_summary};
+    use plimsoll_core::domain::{Exit, test_report, test_summary};
 
     use super::*;
 
     fn reported(end: JobStatus, reason: &str) -> ReportedOutcome {
-        ReportedOutcome {
-            attempts: vec![AttemptId::parse("a").unwrap()],
-            end,
-            reason: reason.to_owned(),
-            cause: None,
-            unneeded: false,
-            by: Reporter::server(),
-        }
+        ReportedOutcome { reason: reason.to_owned(), ..test_report("a", end) }
     }
 
     fn lost() -> Summary {

@@ -5,17 +5,21 @@ use std::{
     str,
 };
 
-use plimsoll_proto::shown;
+use plimsoll_proto::{log_filter::for_all_crates, shown};
 
 use tracing_subscriber::{
     EnvFilter, Layer, Registry, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };
 
 use crate::runtime::{
-    log_filter,
     settings::{Config, LogFormat},
     traces::Traces,
 };
+
+/// The crates that the server is made of.
+pub(crate) const CRATES: [&str; 3] = ["plimsoll_core", "plimsoll_store", "plimsoll_lab"];
+/// The server's name in a filter.
+pub(crate) const SERVER: &str = "plimsoll_server";
 
 /// Writes whole lines with control characters escaped: lines contain names of builds, which any caller can choose.
 struct ShownLines<W> {
@@ -50,7 +54,7 @@ impl Log {
     /// Traces are configured and cannot be sent.
     pub fn begin(config: &Config) -> anyhow::Result<Self> {
         // lines have a filter of their own, because spans are more detailed
-        let filter = EnvFilter::new(log_filter::for_all_crates(&config.log));
+        let filter = EnvFilter::new(for_all_crates(&config.log, SERVER, &CRATES));
         let is_json = matches!(config.log_format, LogFormat::Json);
         let writer = move || ShownLines { to: io::stderr(), is_json };
         let lines = tracing_subscriber::fmt::layer().with_writer(writer);

@@ -5,7 +5,6 @@ pub(crate) mod answer_memory;
 pub(crate) mod audit;
 pub(crate) mod clock;
 pub(crate) mod log;
-pub(crate) mod log_filter;
 pub(crate) mod metrics;
 pub(crate) mod net;
 pub(crate) mod reload;

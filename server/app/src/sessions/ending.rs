@@ -161,7 +161,7 @@ fn tell(answer: Option<Answer<u64>>, attempt: &AttemptId, result: Result<u64, Re
 pub(crate) mod tests {
     use std::time::Duration;
 
-    use plimsoll_core::domain::{JobStatus, ReportedOutcome, Reporter};
+    use plimsoll_core::domain::{JobStatus, ReportedOutcome, test_report};
     use plimsoll_store::Store;
     use tokio::sync::oneshot::{self, Receiver};
 
@@ -218,9 +218,7 @@ pub(crate) mod tests {
             worker.seal_all(vec![end]).await;
             assert_eq!(counted(&worker), ["0", "0"], "its end was not seen");
             let attempts = reported.iter().map(|id| AttemptId::parse(id).unwrap()).collect();
-            let (end, reason) = (JobStatus::Succeeded, String::new());
-            let by = Reporter::server();
-            let reported = ReportedOutcome { attempts, end, reason, cause: None, unneeded: false, by };
+            let reported = ReportedOutcome { attempts, ..test_report("a", JobStatus::Succeeded) };
             worker.apply_reports(vec![CiReport { reported, answer: None }]).await;
             tokio::time::advance(Duration::from_hours(2)).await;
             worker.fleet.count_overdue();

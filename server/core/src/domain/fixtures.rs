@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use super::{
-    Action, Attempt, AttemptId, Bytes, Cause, Cores, CpuMicros, Exit, History, Key, MeasurementSource,
-    Millis, OpeningRecord, Reporter, Resources, RetryOutlook, SessionId, Signature, Summary, Verdict,
-    VerdictBasis,
+    Action, Attempt, AttemptId, Bytes, Cause, Cores, CpuMicros, Exit, History, JobStatus, Key,
+    MeasurementSource, Millis, OpeningRecord, ReportedOutcome, Reporter, Resources, RetryOutlook, SessionId,
+    Signature, Summary, Verdict, VerdictBasis,
 };
 
 /// A finished attempt that needed `need_mib`.
@@ -49,6 +49,18 @@ pub fn test_attempt(id: &str) -> Attempt {
         resources: Resources::default(),
         started_unix_ms: 1_700_000_000_000,
         opening: OpeningRecord::default(),
+    }
+}
+
+/// A report by the server itself that the job of an attempt ended so.
+pub fn test_report(attempt: &str, end: JobStatus) -> ReportedOutcome {
+    ReportedOutcome {
+        attempts: vec![AttemptId::parse(attempt).unwrap()],
+        end,
+        reason: String::new(),
+        cause: None,
+        unneeded: false,
+        by: Reporter::server(),
     }
 }
 

@@ -44,7 +44,7 @@ pub use brief::{AttemptBrief, JobMark, RetryStatus, RungObservation};
 pub use correction::{CorrectionRule, VerdictCorrection};
 pub use evidence_line::{EvidenceLine, EvidenceSource};
 pub use field_violation::FieldViolation;
-pub use fixtures::{test_attempt, test_history, test_summary, test_verdict};
+pub use fixtures::{test_attempt, test_history, test_report, test_summary, test_verdict};
 pub use fnv::Fnv;
 pub use history::bytes_of;
 pub use history::{History, HistoryLimits};
@@ -72,6 +72,7 @@ pub use starvation::Starvation;
 pub use stats_fields::StatsFields;
 pub use summary::{DeliveryOrigin, FinalTotals, Summary};
 pub use ticket::{Ticket, TicketClaim, TicketNumbers};
+pub(crate) use units::float;
 pub use units::{Bytes, Cores, CpuMicros, Micros, Millis};
 pub(crate) use verdict::LINE_GONE;
 pub use verdict::{

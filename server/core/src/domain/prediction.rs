@@ -150,6 +150,20 @@ fn is_none(count: &u32) -> bool {
 }
 
 impl Basis {
+    /// Of a number that is no quantile, has no margin, and is as sure as the whole prediction.
+    pub fn of(rung: Rung, attempts: u32, bound: SizeBound) -> Self {
+        Self {
+            rung,
+            attempts,
+            quantile: 0.0,
+            margin: 1.0,
+            bound,
+            confidence: None,
+            all_of_rung: false,
+            by_processes: 0,
+        }
+    }
+
     /// The number is the configured default or derived from it.
     pub fn is_default(&self) -> bool {
         self.rung == Rung::Default && self.confidence.is_none()

@@ -121,6 +121,11 @@ impl fmt::Display for Cores {
     }
 }
 
+/// A count, for a mean or a share.
+pub(crate) fn float(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,20 +13,10 @@ const DISTINCT: usize = 16;
 
 /// The build jobs to plan for: the requested number, else the most common one, else the default.
 pub(super) fn choose(similar: &SimilarAttempts<'_>, key: &Key, settings: &Settings) -> Quantity {
-    let basis = |rung, attempts, bound| Basis {
-        rung,
-        attempts,
-        quantile: 0.0,
-        margin: 1.0,
-        bound,
-        confidence: None,
-        all_of_rung: false,
-        by_processes: 0,
-    };
     if let Some(asked) = key.hints.build_jobs.filter(|jobs| *jobs > 0) {
         return Quantity {
             value: u64::from(asked),
-            basis: basis(similar.main_rung(), 0, SizeBound::AskedFor),
+            basis: Basis::of(similar.main_rung(), 0, SizeBound::AskedFor),
         };
     }
     let mut seen: Vec<(u32, f64, u32, Rung)> = Vec::new();
@@ -48,11 +38,11 @@ pub(super) fn choose(similar: &SimilarAttempts<'_>, key: &Key, settings: &Settin
         Some((jobs, _, attempts, rung)) => {
             let is_usual = seen.iter().all(|other| other.0 == *jobs || other.2 < *attempts);
             let bound = if is_usual { SizeBound::None } else { SizeBound::MostWeight };
-            Quantity { value: u64::from(*jobs), basis: basis(*rung, *attempts, bound) }
+            Quantity { value: u64::from(*jobs), basis: Basis::of(*rung, *attempts, bound) }
         }
         None => Quantity {
             value: u64::from(settings.build_jobs.max(1)),
-            basis: basis(Rung::Default, 0, SizeBound::Default),
+            basis: Basis::of(Rung::Default, 0, SizeBound::Default),
         },
     }
 }

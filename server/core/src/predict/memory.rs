@@ -243,19 +243,7 @@ fn quantity(settings: &Settings, rung: Rung, attempts: u32, wanted: WantedSize) 
     if bound == SizeBound::None && rung == Rung::Default {
         bound = SizeBound::Default;
     }
-    Quantity {
-        value: size.0.max(1),
-        basis: Basis {
-            rung,
-            attempts,
-            quantile,
-            margin,
-            bound,
-            confidence: None,
-            all_of_rung: false,
-            by_processes: 0,
-        },
-    }
+    Quantity { value: size.0.max(1), basis: Basis { quantile, margin, ..Basis::of(rung, attempts, bound) } }
 }
 
 #[cfg(test)]

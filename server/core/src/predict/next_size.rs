@@ -132,14 +132,9 @@ pub(super) fn apply(
         }
         size.value = next.size.0;
         size.basis = Basis {
-            rung,
-            attempts,
             quantile: covered.clamp(0.0, most),
             margin: (next.size.as_f64() / above.as_f64().max(1.0)).max(1.0),
-            bound: next.bound.clone(),
-            confidence: None,
-            all_of_rung: false,
-            by_processes: 0,
+            ..Basis::of(rung, attempts, next.bound.clone())
         };
     };
     let bound = LowerBound { above, attempts: kills, rung, least: next.size };

@@ -60,21 +60,12 @@ fn basis(of: RateQuantile<'_, '_>, values: &RateValues<'_, '_>, bound: SizeBound
     let attempts = values.attempts;
     if of.used.is_none() {
         let bound = if bound == SizeBound::None { SizeBound::Default } else { bound };
-        return Basis {
-            rung: Rung::Default,
-            attempts,
-            quantile: 0.0,
-            margin: 1.0,
-            bound,
-            confidence: None,
-            all_of_rung: false,
-            by_processes: 0,
-        };
+        return Basis::of(Rung::Default, attempts, bound);
     }
     let NumberConfidence { rung, confidence } = values.known;
     // the share covered by a capped size is not computed
     let quantile = if bound.is_cut() { 0.0 } else { of.share };
-    Basis { rung, attempts, quantile, margin: 1.0, bound, confidence, all_of_rung: false, by_processes: 0 }
+    Basis { quantile, confidence, ..Basis::of(rung, attempts, bound) }
 }
 
 /// Wall times: the median, and the 95th percentile.

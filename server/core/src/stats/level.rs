@@ -4,6 +4,8 @@
 //! are no step, nor is a key with two modes: its second mode occurred before, or values return to the first. A **drift** has no such
 //! point: the first and the last third differ, and the middle third is in between.
 
+use crate::domain::float;
+
 /// A change of level.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct LevelChange {
@@ -138,10 +140,6 @@ fn median(values: &[f64]) -> f64 {
         return 0.0;
     }
     *values.select_nth_unstable_by(middle, f64::total_cmp).1
-}
-
-fn float(count: usize) -> f64 {
-    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]

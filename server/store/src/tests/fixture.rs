@@ -1,6 +1,6 @@
 //! Stores and things to put into them.
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 use plimsoll_core::domain::{
     Action, Attempt, AttemptId, Bytes, Cause, CpuMicros, Exit, FinalTotals, Micros, Millis, Resources,
@@ -9,7 +9,7 @@ use plimsoll_core::domain::{
 use plimsoll_proto::counters::PageCounters;
 use tempfile::TempDir;
 
-use crate::{Batch, Store, StoreSettings};
+use crate::{Batch, OfflineStore, Store, StoreError, StoreSettings, VersionedValue};
 
 /// A store of each kind, and the directory that must outlive it.
 pub(crate) fn stores() -> (TempDir, [Store; 2]) {
@@ -30,6 +30,19 @@ pub(crate) fn open(dir: &Path) -> Store {
 /// Why the store in a directory does not open.
 pub(crate) fn refusal(dir: &Path) -> String {
     Store::open(&settings(dir)).unwrap_err().to_string()
+}
+
+/// All that a store holds.
+pub(crate) type Entries = BTreeMap<Vec<u8>, VersionedValue>;
+
+pub(crate) fn entries(store: &OfflineStore) -> Entries {
+    let mut all = Entries::new();
+    let each = store.each::<StoreError>(|entry| {
+        all.insert(entry.key, entry.value);
+        Ok(())
+    });
+    each.unwrap();
+    all
 }
 
 pub(crate) fn one(key: &[u8], value: &[u8]) -> Batch {

@@ -1,11 +1,11 @@
 //! One flipped bit anywhere in the log costs nothing; of a wrong byte, `verify` and `repair` say the same, and what is not in use is no damage.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{fs, path::Path};
 
-use super::fixture::{attempt, open, settings, summary};
+use super::fixture::{attempt, entries, open, settings, summary};
 use crate::{
-    Batch, OfflineStore, RepairReport, Store, StoreError, StoreFiller, StoreSettings, VersionedValue,
-    fixtures, put_summary, repair, sled::raw_log::RawLog,
+    Batch, OfflineStore, RepairReport, Store, StoreError, StoreFiller, StoreSettings, fixtures, put_summary,
+    repair, sled::raw_log::RawLog,
 };
 
 /// Places of the log that are damaged, one after the other.
@@ -61,16 +61,6 @@ async fn restored(dir: &Path) {
         })
         .unwrap();
     filling.end().unwrap();
-}
-
-fn entries(store: &OfflineStore) -> BTreeMap<Vec<u8>, VersionedValue> {
-    let mut all = BTreeMap::new();
-    let each = store.each::<StoreError>(|entry| {
-        all.insert(entry.key, entry.value);
-        Ok(())
-    });
-    each.unwrap();
-    all
 }
 
 /// Whether `verify` finds nothing against a store.

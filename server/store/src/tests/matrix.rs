@@ -13,15 +13,13 @@ use std::{
     thread,
 };
 
-use super::fixture::{attempt, id, open, samples, settings, summary, verdict};
+use super::fixture::{Entries, attempt, entries, id, open, samples, settings, summary, verdict};
 use crate::{
-    Batch, OfflineStore, OpenError, RepairReport, Store, StoreError, StoreSettings, VersionedValue,
-    append_fragment, backup, compact_samples, each_summary, fixtures, load_tickets, load_verdicts,
-    open_attempts, put_attempt, put_summary, put_verdict, seal,
+    Batch, OfflineStore, OpenError, RepairReport, Store, StoreSettings, append_fragment, backup,
+    compact_samples, each_summary, fixtures, load_tickets, load_verdicts, open_attempts, put_attempt,
+    put_summary, put_verdict, seal,
     sled::{raw_log::RawLog, repair},
 };
-
-type Entries = BTreeMap<Vec<u8>, VersionedValue>;
 
 /// A store with some of everything, in several segments, changed and shortened, and cleanly closed. Gives the snapshot that a server
 /// would find that was killed in its second run.
@@ -73,15 +71,6 @@ fn copy(from: &Path, to: &Path) {
         let copy = to.join(path.file_name().unwrap());
         if path.is_dir() { self::copy(&path, &copy) } else { fs::copy(&path, copy).map(drop).unwrap() }
     }
-}
-
-fn entries(store: &OfflineStore) -> Result<Entries, StoreError> {
-    let mut all = Entries::new();
-    store.each::<StoreError>(|entry| {
-        all.insert(entry.key, entry.value);
-        Ok(())
-    })?;
-    Ok(all)
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -239,7 +228,7 @@ async fn check_repaired(
     match repaired {
         Ok(repaired) => {
             let store = OfflineStore::open(into).unwrap();
-            let found = entries(&store).unwrap();
+            let found = entries(&store);
             for key in whole.spared(hit) {
                 assert_eq!(
                     found.get(key),
@@ -312,7 +301,7 @@ async fn cell(whole: &Whole, file: &str, damage: Damage, seed: u64) -> String {
         let repaired_again = repair(&settings.dir, &again, |_| {});
         assert_eq!(repaired_again.is_ok(), repaired.is_ok(), "{name}");
         if repaired.is_ok() {
-            let found = |settings| entries(&OfflineStore::open(settings).unwrap()).unwrap();
+            let found = |settings| entries(&OfflineStore::open(settings).unwrap());
             assert!(found(&into) == found(&again), "{name}: a start that refuses costs nothing");
         }
     }
@@ -337,7 +326,7 @@ async fn whole(dir: &Path) -> Whole {
     let spans = log.spans().into_iter().collect();
     let scratch = tempfile::tempdir().unwrap();
     copy(&data, &settings(scratch.path()).dir);
-    let entries = entries(&OfflineStore::open(&settings(scratch.path())).unwrap()).unwrap();
+    let entries = entries(&OfflineStore::open(&settings(scratch.path())).unwrap());
     let records = serve(&settings(scratch.path())).await.unwrap();
     Whole { dir: data, entries, spans, records }
 }

@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, fs};
 
-use super::fixture::{attempt, id, one, open, refusal, samples, settings, summary, verdict};
+use super::fixture::{attempt, entries, id, one, open, refusal, samples, settings, summary, verdict};
 use crate::{
-    Batch, CheckFinding, KeyKind, KeyValue, OfflineStore, OpenError, PageLimit, Store, StoreError,
-    StoreFiller, VersionedValue, append_fragment, bytes_below, put_attempt, put_summary, put_verdict,
+    Batch, CheckFinding, KeyKind, KeyValue, OfflineStore, OpenError, PageLimit, Store, StoreFiller,
+    VersionedValue, append_fragment, bytes_below, put_attempt, put_summary, put_verdict,
     sled::engine::Engine,
 };
 
@@ -25,16 +25,6 @@ async fn filled() -> tempfile::TempDir {
 
 fn offline(dir: &tempfile::TempDir) -> OfflineStore {
     OfflineStore::open(&settings(dir.path())).unwrap()
-}
-
-fn entries(store: &OfflineStore) -> BTreeMap<Vec<u8>, VersionedValue> {
-    let mut all = BTreeMap::new();
-    let each = store.each::<StoreError>(|entry| {
-        all.insert(entry.key, entry.value);
-        Ok(())
-    });
-    each.unwrap();
-    all
 }
 
 fn flaws(store: &OfflineStore) -> (u64, Vec<CheckFinding>) {

@@ -1,6 +1,8 @@
 //! Reports on attempts that are open, that ended, and that are not known yet.
 
-use plimsoll_core::domain::{AttemptId, Cause, JobStatus, Outcome, Reporter, Summary, test_summary};
+use plimsoll_core::domain::{
+    AttemptId, Cause, JobStatus, Outcome, Reporter, Summary, test_report, test_summary,
+};
 use plimsoll_store::{self as store, Batch, MemoryStore, Store};
 
 use super::*;
@@ -14,10 +16,7 @@ use crate::sessions::{
 
 fn word(id: &str, end: JobStatus) -> (CiReport, oneshot::Receiver<OutcomeStatus>) {
     let (answer, answered) = oneshot::channel();
-    let (attempts, reason) = (vec![AttemptId::parse(id).unwrap()], String::new());
-    let by = Reporter::server();
-    let reported = ReportedOutcome { attempts, end, reason, cause: None, unneeded: false, by };
-    (CiReport { reported, answer: Some(answer) }, answered)
+    (CiReport { reported: test_report(id, end), answer: Some(answer) }, answered)
 }
 
 /// A store with ended attempts whose end was not seen.

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use crate::domain::Distinction;
+use crate::domain::{Distinction, float};
 
 /// Least attempts of a value; rarer ones are pooled into one value.
 const SUPPORT: usize = 3;
@@ -128,10 +128,6 @@ fn named(values: &[ValueCounts<'_>], group: usize) -> Vec<String> {
         values.iter().filter(|value| value.main().0 == Some(group) && !value.text.is_empty()).collect();
     own.sort_by(|a, b| count(b).cmp(&count(a)).then_with(|| a.text.cmp(b.text)));
     own.into_iter().take(NAMED).map(|value| value.text.to_owned()).collect()
-}
-
-fn float(count: usize) -> f64 {
-    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]

@@ -15,6 +15,8 @@
 //! tails) it finds several in at most 4 %, mostly in less than 1 %; two groups with a ratio of 2 and a spread of 7 % are found in 96 % of
 //! the series of 20 and in all of 60.
 
+use crate::domain::float;
+
 /// Fewest attempts to split.
 pub(super) const FEWEST: usize = 8;
 /// Fewest attempts of a group.
@@ -156,10 +158,6 @@ fn share_of(count: usize) -> usize {
 )]
 fn floor(place: f64) -> usize {
     place as usize
-}
-
-fn float(count: usize) -> f64 {
-    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]

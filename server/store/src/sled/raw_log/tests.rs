@@ -10,11 +10,11 @@ use super::{
     walk::{WalkStep, walk},
 };
 use crate::{
-    Batch, OfflineStore, RepairLoss, Store, StoreError, StoreSettings, VersionedValue, append_fragment,
+    Batch, OfflineStore, RepairLoss, Store, StoreSettings, VersionedValue, append_fragment,
     keys::{self, KeyKind},
     put_summary,
     sled::{repair, small_files::read_up_to},
-    tests::fixture::{attempt, id, open, samples, settings, summary},
+    tests::fixture::{self, attempt, id, open, samples, settings, summary},
 };
 
 /// Numbers that look drawn, and are the same each time.
@@ -65,16 +65,6 @@ fn entries(log: &RawLog) -> BTreeMap<Vec<u8>, VersionedValue> {
     all
 }
 
-fn engine_entries(store: &OfflineStore) -> BTreeMap<Vec<u8>, VersionedValue> {
-    let mut all = BTreeMap::new();
-    let each = store.each::<StoreError>(|entry| {
-        all.insert(entry.key, entry.value);
-        Ok(())
-    });
-    each.unwrap();
-    all
-}
-
 #[tokio::test]
 async fn a_start_after_a_clean_stop_reads_no_more_than_the_engine_has_not_noted() {
     let dir = tempfile::tempdir().unwrap();
@@ -106,7 +96,7 @@ async fn a_log_that_is_whole_says_what_the_engine_says() {
             let foreseen = forecast(&log(dir.path()), 0, known).unwrap();
             let store = OfflineStore::open(&settings(dir.path())).unwrap();
             assert_eq!(foreseen, OpenForecast::Opens(Some(store.identity()), Vec::new()));
-            let engine = engine_entries(&store);
+            let engine = fixture::entries(&store);
             let missing = engine.iter().find(|(key, value)| found.get(*key) != Some(*value));
             assert_eq!(missing, None, "seed {seed}");
             let back: Vec<_> = found.keys().filter(|key| !engine.contains_key(*key)).collect();
