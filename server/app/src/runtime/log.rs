@@ -6,20 +6,14 @@ use std::{
 };
 
 use plimsoll_proto::{log_filter::for_all_crates, shown};
-
 use tracing_subscriber::{
     EnvFilter, Layer, Registry, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };
 
 use crate::runtime::{
-    settings::{Config, LogFormat},
+    settings::{CRATES, Config, LogFormat, SERVER},
     traces::Traces,
 };
-
-/// The crates that the server is made of.
-pub(crate) const CRATES: [&str; 3] = ["plimsoll_core", "plimsoll_store", "plimsoll_lab"];
-/// The server's name in a filter.
-pub(crate) const SERVER: &str = "plimsoll_server";
 
 /// Writes whole lines with control characters escaped: lines contain names of builds, which any caller can choose.
 struct ShownLines<W> {

@@ -11,7 +11,7 @@ use opentelemetry_sdk::{Resource, trace::SdkTracerProvider};
 use tracing::{Level, Subscriber};
 use tracing_subscriber::{Layer, filter::Targets, registry::LookupSpan};
 
-use crate::runtime::log::{CRATES, SERVER};
+use crate::runtime::settings::{CRATES, SERVER};
 
 /// The name under which traces are found.
 const SERVICE: &str = "plimsoll-server";

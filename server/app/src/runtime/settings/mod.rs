@@ -41,6 +41,11 @@ pub(crate) use machine::{MemoryPlan, log_bytes};
 pub(crate) use parse::share as parse_share;
 use setting::Setting;
 
+/// The crates that the server is made of, as a filter of the log names them.
+pub(crate) const CRATES: [&str; 3] = ["plimsoll_core", "plimsoll_store", "plimsoll_lab"];
+/// The server's name in a filter of the log.
+pub(crate) const SERVER: &str = "plimsoll_server";
+
 /// Why no spans are sent.
 pub(crate) const NO_TRACES: &str = "this program is built without traces; build it with `--features otlp`";
 
